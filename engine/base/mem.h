@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The two allocation regimes. xmalloc and its kin serve small bookkeeping and cannot return NULL:
+ * when the machine has no memory left for a list node, the process ends with one line. Anything
+ * sized by a user, a file or a model is asked for with try_alloc, which can say no and takes its
+ * multiplication apart so that an overflow is a refusal too.
+ *
+ * In paranoid mode the allocation number TANDEM_FAIL_ALLOC of try_alloc fails, fresh memory is
+ * filled with a pattern, and so is memory given back.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_BASE_MEM_H
+#define ENGINE_BASE_MEM_H
+
+#include <stddef.h>
+
+#include "engine/base/err.h"
+
+void *xmalloc(size_t bytes);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t bytes);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+
+/* n * size bytes, 64-byte aligned, zeroed; NULL with ERR_NO_MEMORY naming `what`. Free with
+ * mem_free. n * size of 0 gives a valid pointer. */
+void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
+void mem_free(void *p); /* of try_alloc; NULL is fine */
+
+#endif
