@@ -1,60 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
-# make            build/tandem                 make test    the whole suite
-# make MODE=asan  the same, instrumented       V=1          shows the commands
-MODE ?= release
-CC   ?= gcc
+#
+#   make             build/tandem and build/tandem-kernels
+#   make run         installs what is missing, builds, runs     make test   the same, then the suite
+#   make deps        installs what is missing (DEPS=check only says what that is)
+#   make lint        the gates of tests/lint                    make check  the suite instrumented
+#   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
+#   make t/engine/base/test_arena                               builds and runs one test
+#   make install     DESTDIR, PREFIX                            make clean
+#
+# MODE=release|debug|asan|tsan|paranoid|coverage|fuzz is a set of flags and a folder, never a set of
+# files: objects lie in build/$(MODE). V=1 shows the commands; CI=1 makes warnings errors. Sources
+# are found by wildcard; a change of flags rebuilds. Libraries that `make deps` built into
+# build/deps are preferred to the distribution's.
+
+VERSION := 0.1.0
+MODE    ?= release
+PREFIX  ?= /usr/local
+MODES   := release debug asan tsan paranoid coverage fuzz
+ifeq ($(filter $(MODE),$(MODES)),)
+$(error MODE=$(MODE) is not one of: $(MODES))
+endif
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz,$(MODE)),clang,gcc)
+endif
 B    := build/$(MODE)
 Q    := $(if $(V),,@)
+say   = $(if $(V),,@echo "  $(1)")
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(JOBS)
+endif
 
+# ---- what is here ------------------------------------------------------------------------------
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+NVCC := $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
+PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd
+export PKG_CONFIG_PATH := $(CURDIR)/build/deps/lib/pkgconfig:$(PKG_CONFIG_PATH)
+pkg   = $(shell pkg-config $(1) 2>/dev/null)
+HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))
+FOUND = $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p)),)
+
+# ---- flags -------------------------------------------------------------------------------------
+HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 CFLAGS_release  := -O2 -g -DNDEBUG
 CFLAGS_debug    := -O0 -g3
 CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
 CFLAGS_paranoid := -O1 -g -DTANDEM_PARANOID
 CFLAGS_coverage := -O0 -g --coverage
+CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
-        -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual $(if $(CI),-Werror)
-CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -fno-strict-aliasing -ffp-contract=off -pthread \
-              $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-LIBS := -lcjson -lutf8proc -lpcre2-8 -lm -pthread
+        -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual
+CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -fno-strict-aliasing -ffp-contract=off -fPIE -pthread \
+              $(WARN) $(CFLAGS_$(MODE)) $(call pkg,--cflags $(HAVE)) $(CFLAGS)
+LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
+LIBS := $(call pkg,--libs $(HAVE)) -lm
+MALLOC_release := -ljemalloc
+WERROR := $(if $(CI),-Werror)
+# arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing
+$(B)/api/%.o $(B)/clients/%.o $(B)/engine/%.o $(B)/server/%.o: CFLAGS_own := $(if $(filter release,$(MODE)),$(HARDEN))
+$(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
+$(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
+$(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"'
 
-SRC  := $(wildcard kernels/*.c kernels/ref/*.c kernels/shape/*.c kernels/x86/*.c engine/*.c engine/*/*.c api/*.c server/*.c)
-MAIN := $(wildcard clients/*.c clients/*/*.c)
+STAMP := $(strip $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
+ifeq ($(filter clean deps lint,$(MAKECMDGOALS)),)
+ifneq ($(STAMP),$(strip $(shell cat $(B)/flags 2>/dev/null)))
+$(shell mkdir -p $(B))
+$(file >$(B)/flags,$(STAMP))
+$(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND))
+endif
+endif
+
+# ---- sources -----------------------------------------------------------------------------------
+ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),arm)
+SRC  := $(wildcard kernels/*.c $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c engine/*/*.c \
+          api/*.c server/*.c clients/*.c clients/*/*.c)
+PROG := clients/cli/main.c
 TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
+FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 TLIB := $(wildcard tests/lib/*.c)
 KCHK := $(wildcard tests/kernels/*.c)
+SCRIPTS := $(wildcard tests/*/test_*.sh tests/*/*/test_*.sh)
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
+TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
+PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
-all: build/tandem build/tandem-kernels
-build/tandem: $(B)/tandem
-	$(Q)ln -sf $(MODE)/tandem $@
-build/tandem-kernels: $(B)/tandem-kernels
-	$(Q)ln -sf $(MODE)/tandem-kernels $@
+all: $(PROGBIN)
+	$(Q)for p in $(notdir $^); do ln -sfn $(MODE)/$$p build/$$p; done
+build/tandem build/tandem-kernels: all
 
-$(B)/%_avx2.o:   CFLAGS_all += -mavx2 -mfma -mf16c
-$(B)/%_avx512.o: CFLAGS_all += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
-$(B)/%.o: %.c
+$(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(if $(V),,@echo "  CC $<")
-	$(Q)$(CC) $(CFLAGS_all) -c $< -o $@
-$(B)/libtandem.a: $(call obj,$(SRC))
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
+$(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(B)/tandem: $(call obj,$(MAIN)) $(B)/libtandem.a
-	$(Q)$(CC) $(CFLAGS_all) $^ $(LIBS) -o $@
+$(B)/tandem: $(call obj,$(PROG)) $(B)/libtandem.a
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(MALLOC_$(MODE)) $(LIBS) -o $@
 $(B)/tandem-kernels: $(call obj,$(KCHK)) $(B)/libtandem.a
-	$(Q)$(CC) $(CFLAGS_all) $^ $(LIBS) -o $@
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -o $@
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(B)/tests/fuzz/replay.o) $(B)/libtandem.a
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer) -o $@
 $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
-	$(Q)$(CC) $(CFLAGS_all) $^ $(LIBS) -lcmocka -o $@
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -lcmocka -o $@
 
-test: all $(call bin,$(TEST))
-	$(Q)fail=0; for t in $(call bin,$(TEST)); do echo "== $$t"; $$t || fail=1; done; exit $$fail
-# one test: make t/engine/base/test_arena
-t/%: $(B)/tests/%
+# ---- what to do with them ----------------------------------------------------------------------
+test: $(PROGBIN) $(TESTBIN)
+	$(Q)tests/run --mode $(MODE) $(TESTBIN) $(SCRIPTS)
+t/%: $(B)/tests/% $(PROGBIN)
 	$(Q)$<
+check:
+	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
 clean:
-	$(Q)rm -rf build
+	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all test clean
+.PHONY: all build/tandem build/tandem-kernels test check clean
 .SECONDARY:
+.DELETE_ON_ERROR:
