@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reference of each kernel and its shape: the level that every other one overwrites. Sections
+ * are those of kernels.def.
+ */
+#include "kernels/variants.h"
+
+#define ROW(name) [K_##name] = {name##_ref, name##_shape}
+
+const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
+    /* packed linear algebra */
+
+    /* rows and elements */
+    ROW(add), ROW(mul), ROW(scale),
+
+    /* rope */
+
+    /* attention over a ragged batch */
+
+    /* heads */
+
+    /* optimizer */
+};

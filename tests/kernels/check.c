@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comparisons, numbers, and running a call whole or in pieces. The generator is splitmix64: a
+ * failure is repeated by its seed.
+ */
+#include "tests/kernels/check.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+uint64_t check_u64(struct check *c)
+{
+    uint64_t z = c->rng += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int64_t check_below(struct check *c, int64_t n)
+{
+    return n > 0 ? (int64_t)(check_u64(c) % (uint64_t)n) : 0;
+}
+
+double check_unit(struct check *c)
+{
+    return (double)(check_u64(c) >> 11) * 0x1p-53;
+}
+
+/* A sum of four uniforms: cheap, of variance 1, never beyond 3.5. */
+static double normal_like(struct check *c)
+{
+    double s = check_unit(c) + check_unit(c) + check_unit(c) + check_unit(c) - 2;
+    return s * 1.7320508075688772;
+}
+
+static float number(struct check *c, enum check_kind kind)
+{
+    uint64_t u = check_u64(c);
+    float sign = u & 1 ? -1.0f : 1.0f;
+    switch (kind) {
+    case CHECK_ZERO:
+        return 0.0f * sign;
+    case CHECK_DENORMAL:
+        return u & 2 ? sign * 0.0f : sign * (float)(u >> 40 & 0xffffff) * 0x1p-149f;
+    case CHECK_HUGE:
+        return sign * (float)(check_unit(c) * 1e18);
+    case CHECK_SMALL:
+        return (float)(0.05 * normal_like(c));
+    default:
+        return (float)normal_like(c);
+    }
+}
+
+void check_fill(struct check *c, float *x, int64_t n, enum check_kind kind)
+{
+    static const uint32_t marked = 0x7fc0beefu;
+    for (int64_t i = 0; i < n; i++) {
+        float v = 0;
+        if (kind == CHECK_NAN)
+            memcpy(&v, &marked, sizeof v);
+        else
+            v = number(c, kind);
+        memcpy(x + i, &v, sizeof v);
+    }
+}
+
+const char *check_kind_name(enum check_kind kind)
+{
+    static const char *const text[] = {"random", "zero", "denormal", "huge", "", "small", "nan"};
+    return text[kind];
+}
+
+const int64_t *check_sizes(int *n)
+{
+    static const int64_t sizes[] = {0, 1, 15, 16, 17, 31, 32, 33, 67, 256, 1001};
+    *n = (int)(sizeof sizes / sizeof *sizes);
+    return sizes;
+}
+
+/* ---- running ---- */
+
+void check_run_row(struct check *c, enum kernel_id id, const void *args)
+{
+    kernel_run(c->table, id, args, c->scratch);
+}
+
+void check_run(struct check *c, const void *args)
+{
+    memset(c->scratch, 0xcb, K_SCRATCH_BYTES);
+    kernel_run(c->table, c->id, args, c->scratch);
+}
+
+void check_run_ref(struct check *c, const void *args)
+{
+    memset(c->scratch, 0xcb, K_SCRATCH_BYTES);
+    kernel_run(c->ref, c->id, args, c->scratch);
+}
+
+static void run_piece(struct check *c, const void *args, int64_t lo, int64_t hi, void *scratch)
+{
+    memset(scratch, 0xcb, K_SCRATCH_BYTES);
+    struct k_slice s = {.lo = lo, .hi = hi, .scratch = scratch};
+    c->table->fn[c->id](args, &s);
+}
+
+static void run_backwards(struct check *c, const void *args, int64_t n_unit)
+{
+    int64_t step = n_unit > 64 ? n_unit / 64 : 1;
+    for (int64_t hi = n_unit; hi > 0; hi -= step)
+        run_piece(c, args, hi > step ? hi - step : 0, hi, c->scratch);
+}
+
+static void run_random(struct check *c, const void *args, int64_t n_unit)
+{
+    for (int64_t lo = 0; lo < n_unit;) {
+        int64_t hi = lo + 1 + check_below(c, n_unit - lo);
+        run_piece(c, args, lo, hi, c->scratch);
+        lo = hi;
+    }
+}
+
+struct job {
+    struct check *c;  /* borrowed */
+    const void *args; /* borrowed */
+    int64_t lo, hi;
+    pthread_t thread;
+    void *scratch; /* owned */
+};
+
+static void *job_main(void *p)
+{
+    struct job *j = p;
+    run_piece(j->c, j->args, j->lo, j->hi, j->scratch);
+    return NULL;
+}
+
+static void run_threads(struct check *c, const void *args, int64_t n_unit)
+{
+    enum { N = 3 };
+    struct job job[N];
+    for (int i = 0; i < N; i++) {
+        job[i] =
+            (struct job){.c = c, .args = args, .lo = n_unit * i / N, .hi = n_unit * (i + 1) / N};
+        job[i].scratch = aligned_alloc(64, K_SCRATCH_BYTES);
+        if (!job[i].scratch || pthread_create(&job[i].thread, NULL, job_main, &job[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(job[i].thread, NULL);
+        free(job[i].scratch);
+    }
+}
+
+void check_slices(struct check *c, const void *args, const struct check_out *out, int n_out)
+{
+    typedef void run_fn(struct check *, const void *, int64_t);
+    static run_fn *const ways[] = {run_backwards, run_random, run_threads};
+    static const char *const way_names[] = {"unit by unit", "random pieces", "three threads"};
+    enum { MAX = 8 };
+    void *before[MAX], *first[MAX];
+    int64_t n_unit = kernel_shape(c->id, args).n_unit;
+    if (n_out > MAX)
+        abort();
+    for (int i = 0; i < n_out; i++)
+        before[i] = check_dup(c, out[i].p, out[i].bytes, 4);
+    check_run(c, args);
+    for (int i = 0; i < n_out; i++)
+        first[i] = check_dup(c, out[i].p, out[i].bytes, 4);
+    for (int w = 0; w < 3 && n_unit > 0; w++) {
+        for (int i = 0; i < n_out; i++)
+            memcpy(out[i].p, before[i], out[i].bytes);
+        ways[w](c, args, n_unit);
+        for (int i = 0; i < n_out; i++)
+            check_bits(c, way_names[w], out[i].p, first[i], out[i].bytes);
+    }
+    for (int i = 0; i < n_out; i++)
+        memcpy(out[i].p, first[i], out[i].bytes);
+}
+
+/* ---- comparing ---- */
+
+void check_case(struct check *c, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(c->what, sizeof c->what, fmt, ap);
+    va_end(ap);
+}
+
+void check_true(struct check *c, bool ok, const char *fmt, ...)
+{
+    c->n_comparison++;
+    if (ok)
+        return;
+    if (c->n_fail++ > 0)
+        return;
+    fflush(stdout);
+    fprintf(stderr, "%s %s: %s: ", kernel_name(c->id), c->variant, c->what);
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (seed %" PRIu64 ")\n", c->seed);
+}
+
+/* The share of its tolerance that a difference uses; above 1 is a fault. */
+static double share(double got, double want, double tolerance)
+{
+    if (isnan(got) || isnan(want))
+        return isnan(got) && isnan(want) ? 0 : INFINITY;
+    if (got == want)
+        return 0;
+    if (isinf(got) || isinf(want))
+        return INFINITY;
+    double diff = fabs(got - want);
+    return tolerance > 0 ? diff / tolerance : INFINITY;
+}
+
+static void judge(struct check *c, const char *name, int64_t i, int64_t n, double got, double want,
+                  double sh)
+{
+    if (sh > c->worst)
+        c->worst = sh;
+    check_true(c, sh <= 1, "%s[%" PRId64 " of %" PRId64 "]: got %.9g, want %.9g, %.3g tolerances",
+               name, i, n, got, want, sh);
+}
+
+void check_near_scaled(struct check *c, const char *name, const float *got, const double *want,
+                       const double *scale, int64_t n, double rel, double abs)
+{
+    int64_t at = 0;
+    double most = -1;
+    for (int64_t i = 0; i < n; i++) {
+        double size = scale ? scale[i] : fabs(want[i]);
+        double sh = share(got[i], want[i], rel * size + abs);
+        if (sh > most)
+            most = sh, at = i;
+    }
+    if (n > 0)
+        judge(c, name, at, n, got[at], want[at], most);
+}
+
+void check_near_f64(struct check *c, const char *name, const float *got, const double *want,
+                    int64_t n, double rel, double abs)
+{
+    check_near_scaled(c, name, got, want, NULL, n, rel, abs);
+}
+
+void check_near(struct check *c, const char *name, const float *got, const float *want, int64_t n,
+                double rel, double abs)
+{
+    int64_t at = 0;
+    double most = -1;
+    for (int64_t i = 0; i < n; i++) {
+        double sh = share(got[i], want[i], rel * fabs((double)want[i]) + abs);
+        if (sh > most)
+            most = sh, at = i;
+    }
+    if (n > 0)
+        judge(c, name, at, n, got[at], want[at], most);
+}
+
+void check_bits(struct check *c, const char *name, const void *got, const void *want, size_t bytes)
+{
+    const unsigned char *g = got, *w = want;
+    size_t at = 0;
+    bool same = bytes == 0 || memcmp(g, w, bytes) == 0;
+    while (!same && g[at] == w[at])
+        at++;
+    check_true(c, same, "%s: bits differ first at byte %zu of %zu", name, at, bytes);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `check`: for each row, for each level that has something of its own for it, the row's check.
+ * Taking every check's address here is what makes an untested kernel not link.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/kernels/check.h"
+#include "tests/kernels/tool.h"
+
+#define KERNEL(name, text) __attribute__((weak)) check_fn check_##name;
+#include "kernels/kernels.def"
+#undef KERNEL
+
+static check_fn *const checks[KERNEL_COUNT] = {
+#define KERNEL(name, text) [K_##name] = check_##name,
+#include "kernels/kernels.def"
+#undef KERNEL
+};
+
+static const char *const levels[] = {"ref", "avx2", "avx512"};
+enum { N_LEVEL = 3 };
+
+/* For the handler alone: what is being checked when a fence is hit. */
+static const struct check *volatile running;
+
+static void on_fault(int sig)
+{
+    char line[320];
+    const struct check *c = running;
+    int n = snprintf(line, sizeof line, "%s %s: %s: signal %d: outside a buffer?\n",
+                     c ? kernel_name(c->id) : "?", c ? c->variant : "?", c ? c->what : "?", sig);
+    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+        _exit(3);
+    _exit(1);
+}
+
+static void row_run(struct check *c, enum kernel_id id, const struct tool_args *a)
+{
+    c->id = id;
+    c->variant = c->table->variant[id];
+    c->seed = c->rng = a->seed * 1000003u + (uint64_t)id;
+    c->n_comparison = c->n_fail = 0;
+    c->worst = 0;
+    check_case(c, "-");
+    checks[id](c);
+    check_begin(c);
+    printf("%-16s %-7s %s %7" PRId64 " comparisons, %.2f of tolerance\n", kernel_name(id),
+           c->variant, c->n_fail ? "FAIL" : "ok  ", c->n_comparison, c->worst);
+    if (c->n_fail)
+        printf("%-16s %-7s %d comparisons failed\n", kernel_name(id), c->variant, c->n_fail);
+    c->n_comparison_all += c->n_comparison;
+    c->n_row_fail += c->n_fail > 0;
+}
+
+/* A level is run for a row when the row has a function of that level's own. */
+static void row_check(struct check *c, enum kernel_id id, const struct kernel_table *tables,
+                      const struct tool_args *a)
+{
+    if (!checks[id] || !tables[0].fn[id]) {
+        printf("%-16s has no %s\n", kernel_name(id), checks[id] ? "reference" : "check");
+        c->n_row_fail++;
+        return;
+    }
+    for (int l = 0; l < N_LEVEL; l++) {
+        if (!tables[l].fn[id] || strcmp(tables[l].variant[id], levels[l]) != 0)
+            continue;
+        if (a->variant && strcmp(a->variant, levels[l]) != 0)
+            continue;
+        c->table = &tables[l];
+        row_run(c, id, a);
+    }
+}
+
+static int rows_check(struct check *c, const struct tool_args *a, const struct kernel_table *tables)
+{
+    /* The scratch outlives the cases, so its fences are looked at last. */
+    c->scratch = check_buf(c, K_SCRATCH_BYTES, 64);
+    struct check_buf *scratch = c->bufs;
+    c->bufs = NULL;
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        if (tool_args_match(a, kernel_name((enum kernel_id)id)))
+            row_check(c, (enum kernel_id)id, tables, a);
+    }
+    c->bufs = scratch;
+    c->n_fail = 0;
+    check_case(c, "scratch");
+    check_begin(c);
+    return c->n_row_fail + c->n_fail;
+}
+
+int tool_check(int argc, char **argv)
+{
+    struct tool_args a;
+    struct kernel_table tables[N_LEVEL];
+    struct check c = {.ref = &tables[0]};
+    if (tool_args_parse(&a, argc, argv) < 0)
+        return 2;
+    struct kernel_table probe;
+    if (a.variant && kernel_table_init(&probe, a.variant) < 0) {
+        fprintf(stderr, "tandem-kernels: this CPU has no variant %s\n", a.variant);
+        return 2;
+    }
+    for (int l = 0; l < N_LEVEL; l++) {
+        if (kernel_table_init(&tables[l], levels[l]) < 0)
+            memset(&tables[l], 0, sizeof tables[l]);
+    }
+    running = &c;
+    signal(SIGSEGV, on_fault);
+    signal(SIGBUS, on_fault);
+    signal(SIGILL, on_fault);
+    int n_fail = rows_check(&c, &a, tables);
+    printf("%" PRId64 " comparisons, %d rows failed, on %s\n", c.n_comparison_all, n_fail,
+           kernel_cpu().name);
+    return n_fail ? 1 : 0;
+}
