@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a number of a packed weight or of packed rows stands. Shared by the reference, the vector
+ * variants, the shapes and the checks; attention's K/V cells are laid out by the same rules.
+ *
+ * A weight w[n, k] is ceil(n / 32) panels of 32 outputs. Within a panel the inputs ascend, and each
+ * step of one or two inputs is one or two vectors of 16 outputs, so that a product walks a panel
+ * from its first byte to its last whatever the number of rows:
+ *
+ *   f32   [panel][k]  [32]                element (o, i) of a panel at i * 32 + o
+ *   bf16  [panel][k/2][32][2]             pairs of inputs, as the dot-product instructions take
+ * them int8  [panel][k/2][64], then scales [panel][group][32] a byte is sign and magnitude, sign *
+ * (|code| 0..127), so that its bf16 comes from two table look-ups by magnitude and one bit; within
+ * a step the bytes are in the order in which interleaving their low and high halves per 128-bit
+ * lane leaves the bf16 step of above: linear_int8_at. Code times scale is the weight; a group is
+ * K_INT8_GROUP inputs.
+ *
+ * Outputs past n and the second half of an odd k's last pair are zeros: products run over whole
+ * panels and only the stores are cut.
+ *
+ * Rows x[m, k] are cut into blocks of at most LINEAR_MR rows of nearly equal height h, and a block
+ * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
+ * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements.
+ *
+ * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
+ * the pair sums of the variant's dot product; int8: such a chain over a group, from zero, then
+ * total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which changes
+ * nothing. Nothing else may depend on m, on the units, or on the place of a row in its block.
+ *
+ * Thread: any; pure functions.
+ */
+#ifndef KERNELS_LINEAR_H
+#define KERNELS_LINEAR_H
+
+#include "kernels/kernels.h"
+
+enum {
+    LINEAR_MR = 12, /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
+    LINEAR_STEP = 2 /* inputs are padded to this for 16-bit and 8-bit types */
+};
+
+static inline int64_t linear_ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline int64_t linear_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+static inline int64_t linear_panels(int64_t n)
+{
+    return linear_ceil_div(n, K_NR);
+}
+
+/* Inputs as stored. */
+static inline int64_t linear_k_stored(enum k_type type, int64_t k)
+{
+    return type == K_F32 ? k : linear_ceil_div(k, LINEAR_STEP) * LINEAR_STEP;
+}
+
+static inline int64_t linear_groups(int64_t k)
+{
+    return linear_ceil_div(k, K_INT8_GROUP);
+}
+
+static inline size_t linear_panel_bytes(enum k_type type, int64_t k)
+{
+    return (size_t)linear_k_stored(type, k) * K_NR * k_type_bytes(type);
+}
+
+/* Output o of 32, input i: index into a panel of the type. */
+static inline int64_t linear_f32_at(int64_t o, int64_t i)
+{
+    return i * K_NR + o;
+}
+
+static inline int64_t linear_bf16_at(int64_t o, int64_t i)
+{
+    return i / 2 * (2 * K_NR) + o * 2 + i % 2;
+}
+
+static inline int64_t linear_int8_at(int64_t o, int64_t i)
+{
+    return i / 2 * (2 * K_NR) + o % 16 / 4 * 16 + o / 16 * 8 + o % 4 * 2 + i % 2;
+}
+
+/* Sign and magnitude of a code; -0 does not occur. */
+static inline uint8_t linear_int8_pack(int code)
+{
+    return (uint8_t)(code < 0 ? 0x80 | -code : code);
+}
+
+static inline int linear_int8_code(uint8_t byte)
+{
+    return byte & 0x80 ? -(byte & 0x7f) : byte;
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+struct rows_block {
+    int64_t row; /* the first */
+    int64_t h;   /* 1 to LINEAR_MR */
+};
+
+static inline int64_t rows_blocks(int64_t m)
+{
+    return linear_ceil_div(m, LINEAR_MR);
+}
+
+static inline struct rows_block rows_block_at(int64_t m, int64_t b)
+{
+    int64_t n = rows_blocks(m), h = m / n, more = m % n; /* the first `more` blocks have h + 1 */
+    return (struct rows_block){.row = b * h + linear_min(b, more), .h = h + (b < more)};
+}
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+/* How a product of m rows by n_panel panels is cut. Units are numbered
+ * [span of rows][panel][chunk of the span]: a span is what a shared cache holds, and is passed
+ * over the whole weight; within it a panel stays in a core's cache while its chunks pass. Chunks
+ * exist so that a small weight still gives many threads work. */
+struct linear_grid {
+    int64_t n_block, n_panel;
+    int64_t n_span, n_chunk; /* spans of blocks; chunks in a span */
+};
+
+/* A run of units that share a panel: blocks [block_lo, block_hi) of panel `panel`. */
+struct linear_piece {
+    int64_t panel, block_lo, block_hi;
+};
+
+struct linear_grid linear_grid(int64_t m, int64_t n_panel, enum k_type type, int64_t k);
+int64_t linear_grid_units(const struct linear_grid *g);
+
+/* The piece that starts at unit *u, ending at hi at the latest; moves *u behind it. */
+struct linear_piece linear_grid_next(const struct linear_grid *g, int64_t *u, int64_t hi);
+
+#endif
