@@ -211,18 +211,20 @@ struct k_embed_bwd { /* unit: a run of columns, so that equal tokens add in row 
     float *dtable; /* [n, k], added to */
 };
 
-struct k_norm { /* rmsnorm, layernorm. residual: x + residual is normalised, and kept in sum */
+struct k_norm { /* rmsnorm, layernorm. With residual, x + residual is normalised and kept in sum */
     const float *x, *residual, *weight, *bias;
     float *y, *sum; /* sum: NULL without residual; may be x */
-    float *stat;    /* [m] 1/rms, or [m, 2] mean and 1/std; NULL when no backward follows */
-    int64_t ld_x, ld_y, m, d;
+    float *stat;    /* [m, n_head] 1/rms, or [m, n_head, 2] mean and 1/std; NULL: not wanted */
+    int64_t ld_x, ld_residual, ld_y, ld_sum, m, d;
+    int64_t n_head; /* a row is n_head runs of d, each normalised by itself under one weight[d] */
     float eps;
 };
 
-struct k_norm_bwd { /* *_bwd: dx (+)=; *_dw: dweight, dbias += */
+struct k_norm_bwd { /* *_bwd: dx (+)=; *_dw: dweight, dbias +=, either may be NULL */
     const float *x, *weight, *dy, *stat;
     float *dx, *dweight, *dbias;
     int64_t ld_x, ld_dy, ld_dx, m, d;
+    int64_t n_head; /* as in k_norm */
     bool add;
 };
 
@@ -274,6 +276,24 @@ struct k_cast {
     void *y;
     enum k_type from, to; /* one of them K_F32 */
     int64_t n;
+};
+
+struct k_copy {     /* y = x, or 0 where x is NULL */
+    const float *x; /* a stride of 0 repeats one row */
+    float *y;
+    int64_t ld_x, ld_y, m, d;
+};
+
+/* y[i, j] = x[i, j] / (1 - p) where draw(seed, site, row_key[i], j) >= p, else 0; y may be x. A
+ * row's draws follow its key, not its place in the batch. The backward is the same call on dy. */
+struct k_dropout {
+    const float *x;
+    float *y;
+    const uint64_t *row_key; /* [m] */
+    int64_t ld_x, ld_y, m, d;
+    uint64_t seed;
+    uint32_t site;
+    float p;
 };
 
 struct k_gather { /* gather: y[i] = x[index[i]]; scatter_add: y[index[i]] += x[i], i ascending */
@@ -348,7 +368,7 @@ struct k_attn_bwd { /* attn_bwd_q: dq = ; attn_bwd_kv: dk, dv = . K and V are re
 
 /* ---- heads -------------------------------------------------------------------------------- */
 
-struct k_ce_state { /* per row; start from {-INFINITY, 0, 0, -INFINITY, -1} */
+struct k_ce_state { /* per row; the chunk at lo = 0 starts it */
     float max, sum, target_logit, best;
     int32_t best_id;
 };

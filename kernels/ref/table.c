@@ -11,7 +11,7 @@ const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
     /* packed linear algebra */
 
     /* rows and elements */
-    ROW(add), ROW(mul), ROW(scale),
+    ROW(add), ROW(mul), ROW(scale), ROW(copy),
 
     /* rope */
 

@@ -28,6 +28,13 @@ struct k_shape mul_shape(const void *args)
     return binary(args);
 }
 
+struct k_shape copy_shape(const void *args)
+{
+    const struct k_copy *a = args;
+    return (struct k_shape){.n_unit = a->d > 0 ? a->m : 0,
+                            .bytes = (a->x ? 8.0 : 4.0) * (double)a->m * (double)a->d};
+}
+
 struct k_shape scale_shape(const void *args)
 {
     const struct k_scale *a = args;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention: writes the step's keys and values to the layer's cells, then attends over the cells.
+ * Training uses the same cells and the same kernel, so a trained row sees the rounding that a
+ * served one sees.
+ */
+#include "engine/op/ops.h"
+
+#include <string.h>
+
+static const struct op_attn_attr *attr_of(const struct op_node *n)
+{
+    return (const struct op_attn_attr *)(const void *)n->attr;
+}
+
+struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
+                   const struct op_attn_attr *attr)
+{
+    struct op_node n = {.op = OP_attn, .n_in = 3, .in = {q.id, k.id, v.id}};
+    memcpy(n.attr, attr, sizeof *attr);
+    return builder_add(b, &n);
+}
+
+static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
+                 struct err *e)
+{
+    const struct op_attn_attr *a = attr_of(n);
+    for (int i = 0; i < 3; i++) {
+        int64_t want = (int64_t)(i ? a->n_kv_head : a->n_head) * a->d_head;
+        if (in[i].blocked || in[i].rows != DIM_TOK || in[i].cols != want)
+            return err_set(e, ERR_BAD_INPUT, "input %d has %lld columns, %lld expected", i,
+                           (long long)in[i].cols, (long long)want);
+    }
+    if (a->n_head % a->n_kv_head)
+        return err_set(e, ERR_BAD_INPUT, "%d heads over %d key heads", a->n_head, a->n_kv_head);
+    out[0] = in[0];
+    return 0;
+}
+
+static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    (void)in;
+    return (size_t)cap[DIM_TOK] * (size_t)attr_of(n)->n_head * sizeof(float);
+}
+
+static const struct op_count attn_count[] = {
+    {.offset = offsetof(struct k_attn, batch) + offsetof(struct k_ragged, n_seq), .dim = DIM_SEQ},
+    {.offset = offsetof(struct k_attn, batch) + offsetof(struct k_ragged, n_tok), .dim = DIM_TOK}};
+
+static const struct op_count write_count[] = {
+    {.offset = offsetof(struct k_kv_write, batch) + offsetof(struct k_ragged, n_seq),
+     .dim = DIM_SEQ},
+    {.offset = offsetof(struct k_kv_write, batch) + offsetof(struct k_ragged, n_tok),
+     .dim = DIM_TOK}};
+
+static const struct op_count back_count[] = {
+    {.offset = offsetof(struct k_attn_bwd, fwd) + offsetof(struct k_attn, batch) +
+               offsetof(struct k_ragged, n_seq),
+     .dim = DIM_SEQ},
+    {.offset = offsetof(struct k_attn_bwd, fwd) + offsetof(struct k_attn, batch) +
+               offsetof(struct k_ragged, n_tok),
+     .dim = DIM_TOK}};
+
+static struct k_attn args_of(const struct op_ctx *c)
+{
+    const struct op_attn_attr *at = attr_of(c->node);
+    return (struct k_attn){.batch = batch_ragged(c->batch),
+                           .cache = c->batch->kv[at->layer],
+                           .q = c->in[0].p,
+                           .y = c->out[0].p,
+                           .lse = c->save,
+                           .ld_q = c->in[0].ld,
+                           .ld_y = c->out[0].ld,
+                           .n_head = at->n_head,
+                           .window = at->window,
+                           .scale = at->scale,
+                           .softcap = at->softcap,
+                           .causal = at->causal};
+}
+
+static void forward(struct op_ctx *c)
+{
+    struct k_attn a = args_of(c);
+    struct k_kv_write w = {.batch = a.batch,
+                           .cache = a.cache,
+                           .k = c->in[1].p,
+                           .v = c->in[2].p,
+                           .ld_k = c->in[1].ld,
+                           .ld_v = c->in[2].ld};
+    op_launch(c, K_kv_write, &w, sizeof w, write_count, 2);
+    op_launch(c, K_attn, &a, sizeof a, attn_count, 2);
+}
+
+static void backward(struct op_ctx *c, const struct op_grad *g)
+{
+    struct k_attn_bwd a = {.fwd = args_of(c),
+                           .dy = g->dout[0].p,
+                           .ld_dy = g->dout[0].ld,
+                           .dq = g->din[0].p,
+                           .dk = g->din[1].p,
+                           .dv = g->din[2].p,
+                           .ld_dq = g->din[0].ld,
+                           .ld_dk = g->din[1].ld,
+                           .ld_dv = g->din[2].ld};
+    op_launch(c, K_attn_bwd_q, &a, sizeof a, back_count, 2);
+    op_launch(c, K_attn_bwd_kv, &a, sizeof a, back_count, 2);
+}
+
+static const struct op_shard shard[] = {
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE, SPLIT_WHOLE}, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_COLS, SPLIT_COLS, SPLIT_COLS}, .out = SPLIT_COLS},
+    {.out = SPLIT_END}};
+
+const struct op_def op_attn_def = {.shape = shape,
+                                   .save = save,
+                                   .forward = forward,
+                                   .backward = backward,
+                                   .need_in = 1,
+                                   .need_out = 1,
+                                   .only_overwrites = true,
+                                   .has_effect = true,
+                                   .shard = shard};

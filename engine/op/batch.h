@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inputs of one step: the ragged batch. A flat list of tokens with sequence bounds serves
+ * decode (sequences of one row), prefill chunks, and whole training rows alike; no padding exists.
+ * All arrays are the device's, at addresses that stay for the life of a plan; only the counts and
+ * contents change from step to step.
+ *
+ * Thread: whoever runs the step.
+ */
+#ifndef ENGINE_OP_BATCH_H
+#define ENGINE_OP_BATCH_H
+
+#include "engine/op/param.h"
+
+/* What the rows of a value count. */
+enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_COUNT };
+
+struct batch {
+    int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
+
+    int32_t *token;   /* [n_tok] */
+    int32_t *segment; /* [n_tok] BERT's token types; NULL: zeros are not needed */
+    int32_t *pos;     /* [n_tok] place in the sequence */
+    int32_t *seq_of;  /* [n_tok] */
+    int32_t *q_start; /* [n_seq + 1] */
+    int32_t *kv_len;  /* [n_seq] */
+    int32_t *cell;    /* [n_seq, cell_stride] places of each sequence's K/V cells */
+    int64_t cell_stride;
+
+    int32_t *out_row; /* [n_out] rows of tokens whose answer is wanted, ascending */
+    int32_t *target;  /* [n_out] next token; -1: none */
+    float *dloss;     /* [n_out] weight of each row's loss: mask over normaliser */
+
+    struct k_kv_cache *kv;     /* [n_layer] */
+    struct k_lora_group *lora; /* [n_lora, cap[DIM_GROUP]]: the same rows for each product */
+    int64_t lora_stride;
+
+    uint64_t *dropout_key; /* [n_tok] of the example and the place in it; training only */
+    uint64_t dropout_seed;
+};
+
+static inline struct k_ragged batch_ragged(const struct batch *b)
+{
+    return (struct k_ragged){.n_seq = b->n[DIM_SEQ],
+                             .n_tok = b->n[DIM_TOK],
+                             .q_start = b->q_start,
+                             .kv_len = b->kv_len,
+                             .seq_of = b->seq_of,
+                             .pos = b->pos,
+                             .cell = b->cell,
+                             .cell_stride = b->cell_stride};
+}
+
+#endif

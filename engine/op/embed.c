@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of a packed table, picked by token, by position (GPT-2, BERT) or by segment (BERT). The
+ * table of tokens is often the head as well: there is one copy, packed for the product.
+ */
+#include "engine/op/ops.h"
+
+#include <string.h>
+
+struct embed_attr {
+    const struct param *table;
+    int32_t ids;
+};
+
+static const struct embed_attr *attr_of(const struct op_node *n)
+{
+    return (const struct embed_attr *)(const void *)n->attr;
+}
+
+static const int32_t *ids_of(const struct op_ctx *c)
+{
+    switch ((enum op_ids)attr_of(c->node)->ids) {
+    case OP_IDS_POS:
+        return c->batch->pos;
+    case OP_IDS_SEGMENT:
+        return c->batch->segment;
+    default:
+        return c->batch->token;
+    }
+}
+
+struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table)
+{
+    struct op_node n = {.op = OP_embed};
+    memcpy(n.attr, &(struct embed_attr){.table = table, .ids = (int32_t)ids},
+           sizeof(struct embed_attr));
+    return builder_add(b, &n);
+}
+
+static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
+                 struct err *e)
+{
+    (void)in, (void)e;
+    out[0] = (struct op_shape){.rows = DIM_TOK, .cols = attr_of(n)->table->k};
+    return 0;
+}
+
+static void forward(struct op_ctx *c)
+{
+    struct k_embed a = {.token = ids_of(c),
+                        .table = attr_of(c->node)->table->w,
+                        .y = c->out[0].p,
+                        .ld_y = c->out[0].ld,
+                        .m = op_rows(c, DIM_TOK)};
+    OP_LAUNCH_M(c, K_embed, a, DIM_TOK);
+}
+
+static void backward(struct op_ctx *c, const struct op_grad *g)
+{
+    const struct param *p = attr_of(c->node)->table;
+    struct k_embed_bwd a = {.token = ids_of(c),
+                            .dy = g->dout[0].p,
+                            .ld_dy = g->dout[0].ld,
+                            .m = op_rows(c, DIM_TOK),
+                            .n = p->n,
+                            .k = p->k,
+                            .dtable = p->grad};
+    if (p->grad)
+        OP_LAUNCH_M(c, K_embed_bwd, a, DIM_TOK);
+}
+
+static const struct param *param(const struct op_node *n, int i)
+{
+    return i == 0 ? attr_of(n)->table : NULL;
+}
+
+/* A table split over the vocabulary leaves each rank a partial sum: zeros but for its own ids. */
+static const struct op_shard shard[] = {{.weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+                                        {.weight = SPLIT_COLS, .out = SPLIT_PARTIAL},
+                                        {.weight = SPLIT_PARTIAL, .out = SPLIT_COLS},
+                                        {.out = SPLIT_END}};
+
+const struct op_def op_embed_def = {
+    .shape = shape, .forward = forward, .backward = backward, .param = param, .shard = shard};

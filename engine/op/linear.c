@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The product with a packed weight, and op_linear, the whole of a linear layer: rounding, product,
+ * adapters, bias. Passes fold more into the product: neighbours that read the same rows become one
+ * weight (`n` outputs), a bias behind it, and a residual (a second input, which the output takes
+ * the place of). Each folds exactly what the separate ops would compute: the whole sum, then the
+ * bias, then what was there.
+ *
+ * On a tape the unrounded rows come as the second input for the weight's gradient.
+ */
+#include "engine/op/linear.h"
+
+#include <string.h>
+
+#include "engine/op/ops.h"
+
+struct op_linear_attr *op_linear_attr(struct op_node *n)
+{
+    return (struct op_linear_attr *)(void *)n->attr;
+}
+
+static const struct op_linear_attr *attr_of(const struct op_node *n)
+{
+    return (const struct op_linear_attr *)(const void *)n->attr;
+}
+
+static struct val product(struct builder *b, struct val rows, struct val x, const struct param *w)
+{
+    struct op_node n = {.op = OP_linear, .n_in = 1, .in = {rows.id}};
+    struct op_linear_attr a = {.w = w, .n = w->n};
+    if (b->wants_grad && w->grad) {
+        n.in[n.n_in++] = x.id;
+        a.second = OP_LINEAR_UNROUNDED;
+    }
+    memcpy(n.attr, &a, sizeof a);
+    return builder_add(b, &n);
+}
+
+struct val op_linear(struct builder *b, struct val x, const struct param *w,
+                     const struct param *bias)
+{
+    struct val y = product(b, op_round(b, x, w->w.type), x, w);
+    if (b->has_lora && w->lora >= 0) {
+        struct val in = x;
+        if (b->wants_grad && b->dropout > 0)
+            in = op_dropout(b, x, b->dropout, (uint32_t)w->index);
+        y = op_lora(b, y, in, w);
+    }
+    return bias ? op_bias(b, y, bias) : y;
+}
+
+static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
+                 struct err *e)
+{
+    const struct op_linear_attr *a = attr_of(n);
+    if (!in[0].blocked || in[0].type != a->w->w.type)
+        return err_set(e, ERR_BAD_INPUT, "%s: the rows are not rounded for it", a->w->name);
+    if (in[0].cols != a->w->k)
+        return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the weight takes %lld", a->w->name,
+                       (long long)in[0].cols, (long long)a->w->k);
+    out[0] = (struct op_shape){.rows = in[0].rows, .cols = a->n};
+    return 0;
+}
+
+struct k_weight op_linear_weight(const struct op_node *n)
+{
+    struct k_weight w = attr_of(n)->w->w;
+    w.n = attr_of(n)->n;
+    return w;
+}
+
+static enum kernel_id by_type(enum k_type t, enum kernel_id f32, enum kernel_id bf16,
+                              enum kernel_id int8)
+{
+    return t == K_F32 ? f32 : t == K_BF16 ? bf16 : int8;
+}
+
+static void forward(struct op_ctx *c)
+{
+    const struct op_linear_attr *at = attr_of(c->node);
+    bool residual = at->second == OP_LINEAR_RESIDUAL;
+    bool in_place = residual && c->in[1].p == c->out[0].p;
+    enum dim rows = c->in[0].shape.rows;
+    struct k_linear a = {.rows = c->in[0].p,
+                         .w = op_linear_weight(c->node),
+                         .bias = at->bias ? at->bias->vec : NULL,
+                         .y = c->out[0].p,
+                         .ld_y = c->out[0].ld,
+                         .m = op_rows(c, rows),
+                         .add = in_place};
+    a.panel_hi = (a.w.n + K_NR - 1) / K_NR;
+    OP_LAUNCH_M(c, by_type(a.w.type, K_linear_f32, K_linear_bf16, K_linear_int8), a, rows);
+    if (residual && !in_place) {
+        struct k_binary sum = {.a = c->in[1].p,
+                               .b = c->out[0].p,
+                               .y = c->out[0].p,
+                               .ld_a = c->in[1].ld,
+                               .ld_b = c->out[0].ld,
+                               .ld_y = c->out[0].ld,
+                               .m = a.m,
+                               .d = at->n};
+        OP_LAUNCH_M(c, K_add, sum, rows);
+    }
+}
+
+static void backward(struct op_ctx *c, const struct op_grad *g)
+{
+    const struct op_linear_attr *at = attr_of(c->node);
+    enum dim rows = c->in[0].shape.rows;
+    struct k_weight w = op_linear_weight(c->node);
+    ASSERT(at->second != OP_LINEAR_RESIDUAL && !at->bias);
+    if (g->din[0].p) {
+        struct k_linear_dx a = {.dy = g->dout[0].p,
+                                .ld_dy = g->dout[0].ld,
+                                .m = op_rows(c, rows),
+                                .w = w,
+                                .panel_hi = (w.n + K_NR - 1) / K_NR,
+                                .dx = g->din[0].p,
+                                .ld_dx = g->din[0].ld,
+                                .add = g->din_add[0]};
+        OP_LAUNCH_M(c, by_type(w.type, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), a,
+                    rows);
+    }
+    if (at->w->grad) {
+        struct k_linear_dw a = {.dy = g->dout[0].p,
+                                .x = c->in[1].p,
+                                .ld_dy = g->dout[0].ld,
+                                .ld_x = c->in[1].ld,
+                                .m = op_rows(c, rows),
+                                .n = w.n,
+                                .k = w.k,
+                                .dw = at->w->grad,
+                                .ld_dw = w.k};
+        ASSERT(w.type != K_INT8);
+        OP_LAUNCH_M(c, w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, a, rows);
+    }
+}
+
+static const struct param *param(const struct op_node *n, int i)
+{
+    return i == 0 ? attr_of(n)->w : i == 1 ? attr_of(n)->bias : NULL;
+}
+
+static const struct op_shard shard[] = {
+    {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
+    {.in = {SPLIT_COLS}, .weight = SPLIT_PARTIAL, .out = SPLIT_PARTIAL},
+    {.out = SPLIT_END}};
+
+const struct op_def op_linear_def = {.shape = shape,
+                                     .forward = forward,
+                                     .backward = backward,
+                                     .param = param,
+                                     .need_in = 2,
+                                     .shard = shard};

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the passes that fold things into a product need to see of it.
+ */
+#ifndef ENGINE_OP_LINEAR_H
+#define ENGINE_OP_LINEAR_H
+
+#include "engine/op/op.h"
+
+enum op_linear_second { OP_LINEAR_NONE, OP_LINEAR_UNROUNDED, OP_LINEAR_RESIDUAL };
+
+struct op_linear_attr {
+    const struct param *w;    /* the first, when neighbours are joined */
+    const struct param *bias; /* the first's, folded in; NULL: none */
+    int64_t n;                /* outputs: of w and the neighbours joined to it */
+    int64_t second;           /* enum op_linear_second: what input 1 is */
+};
+
+struct op_linear_attr *op_linear_attr(struct op_node *n);
+struct k_weight op_linear_weight(const struct op_node *n); /* joined */
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The vocabulary in which models are written: one maker per op. Each adds a node to the builder
+ * and returns its value; see the op's file for what it computes.
+ *
+ * Thread: that of the builder.
+ */
+#ifndef ENGINE_OP_OPS_H
+#define ENGINE_OP_OPS_H
+
+#include "engine/op/builder.h"
+
+enum op_ids { OP_IDS_TOKEN, OP_IDS_POS, OP_IDS_SEGMENT };
+
+struct op_rope_attr {
+    const float *cos, *sin; /* [position, d_rot / 2] */
+    int32_t n_head, d_head, d_rot, interleaved;
+};
+
+struct op_attn_attr {
+    int32_t layer, n_head, n_kv_head, d_head, window, causal;
+    float scale, softcap;
+};
+
+struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
+struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
+struct val op_gather(struct builder *b, struct val x);
+struct val op_round(struct builder *b, struct val x, enum k_type type);
+struct val op_bias(struct builder *b, struct val x, const struct param *bias);
+struct val op_add(struct builder *b, struct val x, struct val y);
+struct val op_mul(struct builder *b, struct val x, struct val y);
+struct val op_scale(struct builder *b, struct val x, float s);
+struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps);
+struct val op_layernorm(struct builder *b, struct val x, const struct param *weight,
+                        const struct param *bias, float eps);
+struct val op_rope(struct builder *b, struct val x, const struct op_rope_attr *attr);
+struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
+                   const struct op_attn_attr *attr);
+struct val op_swiglu(struct builder *b, struct val gate, struct val up);
+struct val op_gelu(struct builder *b, struct val x, bool tanh);
+struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);
+struct val op_mean_pool(struct builder *b, struct val x);
+struct val op_l2norm(struct builder *b, struct val x, float eps);
+
+/* The whole of a linear layer: rounding, the product, adapters where the builder has them, and the
+ * bias where there is one (NULL: none). */
+struct val op_lora(struct builder *b, struct val y, struct val x, const struct param *w);
+struct val op_linear(struct builder *b, struct val x, const struct param *w,
+                     const struct param *bias);
+
+/* Head and loss: one struct k_ce_state per row of DIM_OUT, as K_CE_STATE_COLS floats. */
+struct val op_ce(struct builder *b, struct val x, const struct param *head);
+
+enum { OP_CE_COLS = (int)(sizeof(struct k_ce_state) / sizeof(float)) };
+
+#endif

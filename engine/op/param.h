@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A parameter of a model: a matrix, kept packed and nowhere else, or a vector, kept as f32. Ops
+ * point at parameters; serving, training and every adapter share them.
+ *
+ * Neighbours: the parts of a joined product (q, k, v; gate, up) are packed back to back by the
+ * loader, so that a pass can read them as one weight and eager can read them one by one.
+ *
+ * Thread: constant while a model serves. grad belongs to whoever trains.
+ */
+#ifndef ENGINE_OP_PARAM_H
+#define ENGINE_OP_PARAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct param {
+    const char *name; /* borrowed: the tensor's name in the files */
+    int32_t index;    /* place in the model's list */
+    int32_t lora;     /* place among the products that take adapters; -1: none */
+    bool is_vector;
+    int64_t n, k;      /* outputs, inputs; a vector has k = 1 */
+    struct k_weight w; /* matrix */
+    float *vec;        /* vector: [n], borrowed from the model's storage */
+    float *grad;       /* row-major [n, k], borrowed from the trainer; NULL: frozen */
+};
+
+#endif
