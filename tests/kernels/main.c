@@ -25,5 +25,7 @@ int main(int argc, char **argv)
 {
     if (argc >= 2 && strcmp(argv[1], "check") == 0)
         return tool_check(argc - 2, argv + 2);
+    if (argc >= 2 && strcmp(argv[1], "bench") == 0)
+        return tool_bench(argc - 2, argv + 2);
     return usage();
 }
