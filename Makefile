@@ -81,7 +81,7 @@ TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 TLIB := $(wildcard tests/lib/*.c)
 KCHK := $(wildcard tests/kernels/*.c)
-SCRIPTS := $(wildcard tests/*/test_*.sh tests/*/*/test_*.sh)
+SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
@@ -117,10 +117,12 @@ t/%: $(B)/tests/% $(PROGBIN)
 	$(Q)$<
 check:
 	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
+lint:
+	$(Q)tests/lint/lint.py
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test check clean
+.PHONY: all build/tandem build/tandem-kernels test check lint clean
 .SECONDARY:
 .DELETE_ON_ERROR:

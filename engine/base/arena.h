@@ -28,7 +28,7 @@ struct arena {
 
 void arena_init(struct arena *a, size_t cap_bytes);
 void arena_release(struct arena *a); /* runs the deferred, frees all; a may be used again */
-void arena_reset(struct arena *a);   /* as release, but keeps the first chunk for the next round */
+void arena_reset(struct arena *a); /* as release, but keeps the largest chunk for the next round */
 
 void *arena_alloc(struct arena *a, size_t bytes); /* 16-aligned, zeroed; never NULL */
 void *arena_try(struct arena *a, size_t n, size_t size, struct err *e); /* bounded by the ceiling */

@@ -17,7 +17,7 @@
 struct buf {
     char *data; /* owned; data[len] is 0 once anything was written */
     size_t len, cap, max_bytes;
-    bool failed;
+    bool failed, no_memory; /* no_memory: of memory, and not of the ceiling */
 };
 
 void buf_init(struct buf *b, size_t max_bytes);
@@ -28,7 +28,7 @@ int buf_str(struct buf *b, const char *s);
 int buf_char(struct buf *b, char c);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int buf_reserve(struct buf *b, size_t more); /* room for `more` bytes behind len */
-char *buf_take(struct buf *b);               /* moves the terminated bytes out; free() them */
+char *buf_take(struct buf *b); /* moves the terminated bytes out; free() them; NULL if failed */
 int buf_check(const struct buf *b, const char *what, struct err *e);
 
 #endif

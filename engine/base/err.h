@@ -37,7 +37,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* As err_set with strerror(errno) appended; the code follows from errno (ENOENT -> NOT_FOUND,
- * ENOSPC -> NO_SPACE, ENOMEM -> NO_MEMORY, else IO). */
+ * EEXIST -> EXISTS, ENOSPC and EDQUOT -> NO_SPACE, ENOMEM -> NO_MEMORY, else IO). */
 int err_sys(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The short stable name of a code, as "bad_input". */

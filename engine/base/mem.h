@@ -24,8 +24,20 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 
 /* n * size bytes, 64-byte aligned, zeroed; NULL with ERR_NO_MEMORY naming `what`. Free with
- * mem_free. n * size of 0 gives a valid pointer. */
+ * mem_free. n * size of 0 gives a valid pointer. Large blocks lie on huge pages where the system
+ * has them, and cost no memory until they are touched. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 void mem_free(void *p); /* of try_alloc; NULL is fine */
+
+/* realloc that says no in the same words; p is of malloc's family and stays when it fails. */
+void *try_resize(void *p, size_t bytes, const char *what, struct err *e);
+
+/* What try_alloc has given out and not got back, over the whole process. */
+struct mem_stat {
+    size_t now_bytes, peak_bytes, n_block;
+};
+
+struct mem_stat mem_stat(void);
+void mem_peak_reset(void); /* peak_bytes becomes now_bytes */
 
 #endif

@@ -7,8 +7,9 @@
  *
  * Between jobs the threads spin for some microseconds and then sleep, so that the barrier between
  * two kernels of a step costs well under a microsecond and an idle server costs nothing.
+ * With more threads than CPUs nobody spins.
  *
- * Thread: pool_run from whoever holds the gate (engine/base/gate.h).
+ * Thread: pool_run from whoever holds the gate (engine/base/gate.h), and never from inside a job.
  */
 #ifndef ENGINE_BASE_POOL_H
 #define ENGINE_BASE_POOL_H
@@ -23,10 +24,12 @@ struct pool;
 /* fn(ctx, lo, hi, thread): units [lo, hi); thread in [0, pool_size). */
 typedef void pool_fn(void *ctx, int64_t lo, int64_t hi, int thread);
 
-/* n_thread counts the caller; 0 means one per CPU that the process may use. */
+/* n_thread counts the caller; 0 means pool_cpus(). pin: each started thread keeps to a CPU of its
+ * own; the caller stays free. */
 struct pool *pool_new(int n_thread, bool pin, struct err *e);
 void pool_free(struct pool *p);
 int pool_size(const struct pool *p);
+int pool_cpus(void); /* CPUs that the process may use: its affinity, cut by its container's quota */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t grain);
 
 #endif

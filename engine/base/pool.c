@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job is cut into pieces, and `left` counts those that nobody claimed. A claim is one
+ * subtraction: who gets a positive number back owns that piece, and the job's other fields cannot
+ * change until the piece is done, since pool_run waits for it. A thread that comes late finds
+ * nothing left, or finds the next job; both are right. So no thread has to check in, and one that
+ * the system does not schedule holds up nobody.
+ *
+ * `undone` counts the pieces not finished; who brings it to zero wakes the caller, if that sleeps.
+ * Both sides sleep on a futex after SPIN_NS. Each announces its sleep and then looks again, while
+ * the other changes the word and then looks for sleepers; all four are sequentially consistent, so
+ * one of the two sees the other.
+ *
+ * Rejected: a barrier that every thread passes (a stalled thread stalls the step), and stealing
+ * from queues per thread (a job is a flat range; one counter is enough for some hundred pieces).
+ */
+#include "engine/base/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+
+enum {
+    PIECES_PER_THREAD = 8, /* so that a slow thread leaves the others something to take over */
+    SPIN_NS = 60 * 1000,
+    SPIN_CHECK = 32, /* pauses between two looks at the clock */
+    THREAD_MAX = 1024
+};
+
+struct pool_thread {
+    struct pool *pool; /* borrowed */
+    pthread_t id;
+    int index;
+};
+
+struct pool {
+    /* The job, on one cache line; written by the caller while left <= 0 and undone == 0. */
+    alignas(64) _Atomic int32_t left;
+    int32_t n_piece;
+    pool_fn *fn;
+    void *ctx;
+    int64_t n_unit, piece;
+
+    alignas(64) _Atomic uint32_t undone;
+    _Atomic uint32_t caller_sleeps;
+
+    alignas(64) _Atomic uint32_t wake; /* steps when sleepers must look again */
+    _Atomic int32_t n_asleep;
+    _Atomic bool stop, busy;
+
+    alignas(64) int n_thread, n_started;
+    long spin_ns;
+    struct pool_thread *thread; /* owned; [0] is the caller's and has no id */
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static void cpu_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Claims and runs pieces until none is left. */
+static void work(struct pool *p, int thread)
+{
+    if (atomic_load_explicit(&p->left, memory_order_relaxed) <= 0)
+        return;
+    uint32_t n_done = 0;
+    for (;;) {
+        int32_t left = atomic_fetch_sub(&p->left, 1);
+        if (left <= 0)
+            break;
+        int64_t lo = (p->n_piece - left) * p->piece;
+        int64_t hi = left == 1 ? p->n_unit : lo + p->piece;
+        p->fn(p->ctx, lo, hi, thread);
+        n_done++;
+    }
+    if (n_done && atomic_fetch_sub(&p->undone, n_done) == n_done && thread &&
+        atomic_load(&p->caller_sleeps))
+        futex_wake(&p->undone, 1);
+}
+
+/* Whether something came while spinning. */
+static bool spin_for_work(struct pool *p)
+{
+    int64_t end = now_ns() + p->spin_ns;
+    do {
+        for (int i = 0; i < SPIN_CHECK; i++) {
+            if (atomic_load_explicit(&p->left, memory_order_relaxed) > 0)
+                return true;
+            cpu_pause();
+        }
+    } while (!atomic_load_explicit(&p->stop, memory_order_relaxed) && now_ns() < end);
+    return false;
+}
+
+static void *thread_main(void *arg)
+{
+    struct pool_thread *t = arg;
+    struct pool *p = t->pool;
+    while (!atomic_load(&p->stop)) {
+        work(p, t->index);
+        if (spin_for_work(p))
+            continue;
+        uint32_t seen = atomic_load(&p->wake);
+        atomic_fetch_add(&p->n_asleep, 1);
+        if (atomic_load(&p->left) <= 0 && !atomic_load(&p->stop))
+            futex_wait(&p->wake, seen);
+        atomic_fetch_sub(&p->n_asleep, 1);
+    }
+    return NULL;
+}
+
+static void wake_sleepers(struct pool *p)
+{
+    if (atomic_load(&p->n_asleep) > 0) {
+        atomic_fetch_add(&p->wake, 1);
+        futex_wake(&p->wake, THREAD_MAX);
+    }
+}
+
+static void wait_for_done(struct pool *p)
+{
+    int64_t end = 0;
+    for (int i = 0;; i++) {
+        if (!atomic_load(&p->undone))
+            return;
+        cpu_pause();
+        if (i % SPIN_CHECK)
+            continue;
+        int64_t now = now_ns();
+        if (!end)
+            end = now + p->spin_ns;
+        else if (now >= end)
+            break;
+    }
+    atomic_store(&p->caller_sleeps, 1);
+    for (uint32_t undone; (undone = atomic_load(&p->undone)) != 0;)
+        futex_wait(&p->undone, undone);
+    atomic_store(&p->caller_sleeps, 0);
+}
+
+void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t grain)
+{
+    if (n_unit <= 0)
+        return;
+    bool was_busy = atomic_exchange(&p->busy, true);
+    ASSERT(!was_busy); /* neither two callers nor a job inside a job */
+    int64_t n_piece = (int64_t)p->n_thread * PIECES_PER_THREAD;
+    int64_t piece = (n_unit + n_piece - 1) / n_piece;
+    if (grain > 1)
+        piece = (piece + grain - 1) / grain * grain;
+    n_piece = (n_unit + piece - 1) / piece;
+    if (n_piece == 1 || p->n_thread == 1) {
+        fn(ctx, 0, n_unit, 0);
+    } else {
+        p->fn = fn;
+        p->ctx = ctx;
+        p->n_unit = n_unit;
+        p->piece = piece;
+        p->n_piece = (int32_t)n_piece;
+        atomic_store(&p->undone, (uint32_t)n_piece);
+        atomic_store(&p->left, (int32_t)n_piece);
+        wake_sleepers(p);
+        work(p, 0);
+        wait_for_done(p);
+    }
+    atomic_store(&p->busy, false);
+}
+
+int pool_size(const struct pool *p)
+{
+    return p->n_thread;
+}
+
+/* The share of the machine that a container was given, in whole CPUs; 0 when it has no bound. */
+static int quota_cpus(void)
+{
+    long quota = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, "%ld %ld", &quota, &period); /* "max 100000" when unbounded */
+    fclose(f);
+    return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
+int pool_cpus(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), quota = quota_cpus();
+    return quota && quota < n ? quota : n;
+}
+
+/* Thread i to the i-th CPU that the process may use. */
+static void pin_thread(const struct pool_thread *t)
+{
+    cpu_set_t set, one;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return;
+    int nth = t->index % CPU_COUNT(&set);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &set) || nth--)
+            continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_setaffinity_np(t->id, sizeof one, &one); /* an advice */
+        return;
+    }
+}
+
+static int start_thread(struct pool *p, int index, bool pin, struct err *e)
+{
+    struct pool_thread *t = &p->thread[index];
+    *t = (struct pool_thread){.pool = p, .index = index};
+    int rc = pthread_create(&t->id, NULL, thread_main, t);
+    if (rc) {
+        errno = rc;
+        return err_sys(e, "starting compute thread %d of %d", index, p->n_thread);
+    }
+    p->n_started++;
+    char name[16];
+    snprintf(name, sizeof name, "compute-%u", (unsigned)index % 10000u);
+    pthread_setname_np(t->id, name);
+    if (pin)
+        pin_thread(t);
+    return 0;
+}
+
+struct pool *pool_new(int n_thread, bool pin, struct err *e)
+{
+    int n_cpu = pool_cpus();
+    if (n_thread < 0 || n_thread > THREAD_MAX) {
+        err_set(e, ERR_BAD_INPUT, "%d compute threads: 0 to %d are possible", n_thread, THREAD_MAX);
+        return NULL;
+    }
+    struct pool *p = try_alloc(1, sizeof *p, "compute threads", e);
+    if (!p)
+        return NULL;
+    p->n_thread = n_thread ? n_thread : n_cpu;
+    p->n_started = 1;
+    p->spin_ns = p->n_thread > n_cpu ? 0 : SPIN_NS; /* who spins would hold up who works */
+    p->thread = xcalloc((size_t)p->n_thread, sizeof *p->thread);
+
+    sigset_t all, before; /* signals are for the threads that expect them */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = 0;
+    while (!rc && p->n_started < p->n_thread)
+        rc = start_thread(p, p->n_started, pin, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc) {
+        pool_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    atomic_store(&p->stop, true);
+    atomic_fetch_add(&p->wake, 1);
+    futex_wake(&p->wake, THREAD_MAX);
+    for (int i = 1; i < p->n_started; i++)
+        pthread_join(p->thread[i].id, NULL);
+    free(p->thread);
+    mem_free(p);
+}

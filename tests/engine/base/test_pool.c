@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/test.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/pool.h"
+
+struct job {
+    int64_t n_unit, grain;
+    int n_thread;
+    _Atomic int *hits;
+    _Atomic int n_bad;
+};
+
+static void mark(void *ctx, int64_t lo, int64_t hi, int thread)
+{
+    struct job *j = ctx;
+    if (lo < 0 || lo >= hi || hi > j->n_unit || thread < 0 || thread >= j->n_thread)
+        atomic_fetch_add(&j->n_bad, 1);
+    else if (lo % j->grain || (hi % j->grain && hi != j->n_unit))
+        atomic_fetch_add(&j->n_bad, 1);
+    else
+        for (int64_t i = lo; i < hi; i++)
+            atomic_fetch_add_explicit(&j->hits[i], 1, memory_order_relaxed);
+}
+
+/* Faults: a unit run twice or never; a piece that is not whole grains; a thread index outside the
+ * pool. With more threads than CPUs the same holds. */
+static void each_unit_once(void **state)
+{
+    (void)state;
+    static const int size[] = {1, 2, 3, 8, 33};
+    static const int64_t unit[] = {0, 1, 2, 15, 16, 17, 100, 1000}, grain[] = {1, 2, 7, 64, 5000};
+    static _Atomic int hits[1000];
+    for (size_t s = 0; s < sizeof size / sizeof *size; s++) {
+        struct err e = ERR_INIT;
+        struct pool *p = pool_new(size[s], false, &e);
+        assert_non_null(p);
+        assert_int_equal(pool_size(p), size[s]);
+        for (size_t u = 0; u < sizeof unit / sizeof *unit; u++) {
+            for (size_t g = 0; g < sizeof grain / sizeof *grain; g++) {
+                memset(hits, 0, sizeof hits);
+                struct job j = {unit[u], grain[g], size[s], hits, 0};
+                pool_run(p, mark, &j, j.n_unit, j.grain);
+                assert_int_equal(j.n_bad, 0);
+                for (int64_t i = 0; i < 1000; i++)
+                    assert_int_equal(hits[i], i < j.n_unit);
+            }
+        }
+        pool_free(p);
+    }
+}
+
+static void add(void *ctx, int64_t lo, int64_t hi, int thread)
+{
+    int64_t *at = ctx; /* plain memory: the pool alone orders the jobs */
+    (void)thread;
+    for (int64_t i = lo; i < hi; i++)
+        at[i]++;
+}
+
+/* Faults: a job that returns before its last piece is done, or a late thread that runs a piece of
+ * the job before: under many short jobs, with pauses in which the threads fall asleep. */
+static void jobs_follow_each_other(void **state)
+{
+    (void)state;
+    enum { N = 64, N_JOB = 5000 };
+    int64_t at[N] = {0};
+    struct pool *p = pool_new(4, false, NULL);
+    for (int i = 0; i < N_JOB; i++) {
+        pool_run(p, add, at, N, 1);
+        assert_int_equal(at[i % N], i + 1);
+        if (i % 500 == 0)
+            usleep(2000);
+    }
+    pool_free(p);
+}
+
+static void nap(void *ctx, int64_t lo, int64_t hi, int thread)
+{
+    _Atomic int *n = ctx;
+    (void)lo, (void)hi;
+    if (thread)
+        usleep(20000);
+    atomic_fetch_add(n, 1);
+}
+
+/* Fault: the caller that went to sleep is not woken by the last piece. */
+static void caller_sleeps_until_the_last_piece(void **state)
+{
+    (void)state;
+    struct pool *p = pool_new(2, true, NULL);
+    for (int i = 0; i < 5; i++) {
+        _Atomic int n = 0;
+        pool_run(p, nap, (void *)&n, 16, 1);
+        assert_int_equal(n, 16);
+    }
+    pool_free(p);
+}
+
+/* Fault: an idle pool that keeps a CPU busy. */
+static void idle_costs_nothing(void **state)
+{
+    (void)state;
+    int64_t at[64] = {0};
+    struct pool *p = pool_new(2, false, NULL);
+    pool_run(p, add, at, 64, 1);
+    usleep(20000);
+    clock_t before = clock();
+    usleep(100000);
+    assert_true(clock() - before < CLOCKS_PER_SEC / 100);
+    pool_free(p);
+}
+
+/* Fault: a wrong number of threads is not refused, or zero does not mean the CPUs. */
+static void counts(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    assert_null(pool_new(-1, false, &e));
+    assert_err(-1, &e, ERR_BAD_INPUT, "-1");
+    assert_null(pool_new(100000, false, &e));
+    struct pool *p = pool_new(0, true, &e);
+    assert_non_null(p);
+    assert_int_equal(pool_size(p), pool_cpus());
+    assert_true(pool_cpus() >= 1);
+    pool_free(p);
+    pool_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(each_unit_once),
+        cmocka_unit_test(jobs_follow_each_other),
+        cmocka_unit_test(caller_sleeps_until_the_last_piece),
+        cmocka_unit_test(idle_costs_nothing),
+        cmocka_unit_test(counts),
+    };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every test program includes: cmocka with the headers that it wants before itself, and the
+ * few assertions that the tests share.
+ */
+#ifndef TESTS_LIB_TEST_H
+#define TESTS_LIB_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/base/err.h"
+
+/* The call failed with this code, and the text holds these words. */
+#define assert_err(rc, e, want_code, words)                                                        \
+    do {                                                                                           \
+        assert_int_not_equal((rc), 0);                                                             \
+        test_has_err((e), (want_code), (words), __FILE__, __LINE__);                               \
+    } while (0)
+
+/* The call succeeded; when not, the error's text is shown. */
+#define assert_good(rc, e)                                                                         \
+    do {                                                                                           \
+        if ((rc) != 0)                                                                             \
+            test_shows_err((e), __FILE__, __LINE__);                                               \
+    } while (0)
+
+void test_has_err(const struct err *e, enum err_code code, const char *words, const char *file,
+                  int line);
+void test_shows_err(const struct err *e, const char *file, int line);
+
+/* A fresh folder under $TMPDIR or /tmp, and its removal with all that is in it. */
+char *test_dir_new(void);
+void test_dir_free(char *dir);
+
+#endif

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules that run a tool: clang-format over every C file, and each header compiled alone."""
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+
+FORMAT_MAJOR = "14"  # versions differ in what they make of one style
+ISA = {"x86_64": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vbmi",
+                  "-mavx512bf16", "-mfma", "-mf16c"]}
+ALONE = ["-std=c17", "-D_GNU_SOURCE", "-I.", "-Ibuild/deps/include", "-Wall", "-Wextra", "-Werror",
+         "-fsyntax-only", "-x", "c", "-"]
+WORKERS = os.cpu_count() or 2
+
+
+def clang_format():
+    """The clang-format of the major version that the style is written for, or None."""
+    for name in ("clang-format-" + FORMAT_MAJOR, "clang-format"):
+        path = shutil.which(name)
+        if path:
+            out = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+            m = re.search(r"version (\d+)", out)
+            if m and m.group(1) == FORMAT_MAJOR:
+                return path
+    return None
+
+
+def rule_format(tree):
+    """The code is as clang-format writes it."""
+    tool = clang_format()
+    if not tool:
+        yield ".clang-format", 1, f"clang-format {FORMAT_MAJOR} is not here: make deps"
+        return
+    paths = [f.path for f in tree.c_files()]
+    chunks = [c for c in (paths[i::WORKERS] for i in range(WORKERS)) if c]
+
+    def run(chunk):
+        return subprocess.run([tool, "--dry-run", "-Werror", "--style=file", *chunk],
+                              cwd=tree.root, capture_output=True, text=True).stderr
+
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        for text in pool.map(run, chunks):
+            seen = set()
+            for m in re.finditer(r"^([^\s:]+):(\d+):\d+: error: ", text, re.M):
+                if m.group(1) not in seen:
+                    seen.add(m.group(1))
+                    yield m.group(1), int(m.group(2)), f"run clang-format -i {m.group(1)}"
+
+
+def rule_alone(tree):
+    """A header includes what it needs."""
+    cc = os.environ.get("CC", "gcc").split()
+    machine = subprocess.run([*cc, "-dumpmachine"], capture_output=True, text=True).stdout
+    isa = ISA.get(machine.split("-")[0], [])
+
+    def run(f):
+        if f.folder == "kernels/x86":
+            if not isa:
+                return None
+            flags = isa
+        elif f.folder == "kernels/arm" and not machine.startswith("aarch64"):
+            return None
+        else:
+            flags = []
+        p = subprocess.run([*cc, *flags, *ALONE], cwd=tree.root, capture_output=True, text=True,
+                           input=f'#include "{f.path}"\n')
+        return None if p.returncode == 0 else (f.path, 1, "does not compile alone: "
+                                               + first_error(p.stderr))
+
+    headers = [f for f in tree.files if f.suffix == ".h"]
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+        yield from filter(None, pool.map(run, headers))
+
+
+def first_error(text):
+    return next((line for line in text.splitlines() if "error" in line), text.strip()[:200])
+
+
+RULES = {"format": rule_format, "alone": rule_alone}
