@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device: memory of its own, a table of kernels, and streams on which work is ordered. The CPU is
+ * one; a GPU plugs in with another vtable. Nothing above the kernels reads through a device
+ * pointer: what the host wants to see is copied, and a copy is ordered like any launch.
+ *
+ * On the CPU a launch runs at once, cut over the compute threads, and a sync finds nothing to wait
+ * for. Errors of launches and copies are found at the next device_sync; after ERR_DEVICE the device
+ * may not be usable any more.
+ *
+ * Thread: a stream belongs to one thread at a time; alloc and free from any.
+ */
+#ifndef ENGINE_DEVICE_DEVICE_H
+#define ENGINE_DEVICE_DEVICE_H
+
+#include "engine/base/err.h"
+#include "engine/base/pool.h"
+#include "kernels/kernels.h"
+
+struct device;
+struct stream;
+
+enum device_kind { DEVICE_CPU, DEVICE_CUDA };
+
+/* The CPU over a pool, which it borrows; `kernels` as in kernel_table_init. */
+struct device *device_cpu_new(struct pool *pool, const char *kernels, struct err *e);
+void device_free(struct device *d);
+
+enum device_kind device_get_kind(const struct device *d);
+const char *device_name(const struct device *d);
+const struct kernel_table *device_kernels(const struct device *d);
+void device_memory(const struct device *d, size_t *total_bytes, size_t *free_bytes);
+
+/* Zeroed, 64-aligned (at least) memory of the device; `what` names it in the error. */
+void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
+void device_mem_free(struct device *d, void *p); /* NULL is fine */
+
+struct stream *stream_new(struct device *d, struct err *e);
+void stream_free(struct stream *s);
+struct device *stream_device(const struct stream *s);
+
+/* args is the kernel's struct k_<name> of `bytes` bytes; copied where the launch is not at once. */
+void stream_launch(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
+
+enum copy_kind { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
+
+void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
+int stream_sync(struct stream *s, struct err *e); /* all done so far; the first error since */
+
+/* Sees every launch that a stream ran: for profiles. NULL takes it away. */
+typedef void stream_trace_fn(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns);
+void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
+
+#endif
