@@ -26,9 +26,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 
 enum {
@@ -83,13 +83,6 @@ static void cpu_pause(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 /* Claims and runs pieces until none is left. */
 static void work(struct pool *p, int thread)
 {
@@ -113,14 +106,14 @@ static void work(struct pool *p, int thread)
 /* Whether something came while spinning. */
 static bool spin_for_work(struct pool *p)
 {
-    int64_t end = now_ns() + p->spin_ns;
+    int64_t end = clock_ns() + p->spin_ns;
     do {
         for (int i = 0; i < SPIN_CHECK; i++) {
             if (atomic_load_explicit(&p->left, memory_order_relaxed) > 0)
                 return true;
             cpu_pause();
         }
-    } while (!atomic_load_explicit(&p->stop, memory_order_relaxed) && now_ns() < end);
+    } while (!atomic_load_explicit(&p->stop, memory_order_relaxed) && clock_ns() < end);
     return false;
 }
 
@@ -158,7 +151,7 @@ static void wait_for_done(struct pool *p)
         cpu_pause();
         if (i % SPIN_CHECK)
             continue;
-        int64_t now = now_ns();
+        int64_t now = clock_ns();
         if (!end)
             end = now + p->spin_ns;
         else if (now >= end)

@@ -80,13 +80,17 @@ static void jobs_follow_each_other(void **state)
     pool_free(p);
 }
 
+struct count {
+    _Atomic int n;
+};
+
 static void nap(void *ctx, int64_t lo, int64_t hi, int thread)
 {
-    _Atomic int *n = ctx;
+    struct count *c = ctx;
     (void)lo, (void)hi;
     if (thread)
         usleep(20000);
-    atomic_fetch_add(n, 1);
+    atomic_fetch_add(&c->n, 1);
 }
 
 /* Fault: the caller that went to sleep is not woken by the last piece. */
@@ -95,9 +99,9 @@ static void caller_sleeps_until_the_last_piece(void **state)
     (void)state;
     struct pool *p = pool_new(2, true, NULL);
     for (int i = 0; i < 5; i++) {
-        _Atomic int n = 0;
-        pool_run(p, nap, (void *)&n, 16, 1);
-        assert_int_equal(n, 16);
+        struct count c = {0};
+        pool_run(p, nap, &c, 16, 1);
+        assert_int_equal(c.n, 16);
     }
     pool_free(p);
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time. Durations and deadlines are of the monotonic clock, which nobody sets back; the wall clock
+ * is for what people and other programs read.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_BASE_CLOCK_H
+#define ENGINE_BASE_CLOCK_H
+
+#include <stdint.h>
+
+int64_t clock_ns(void);      /* monotonic */
+int64_t clock_us(void);      /* monotonic */
+int64_t clock_wall_us(void); /* since 1970 */
+
+/* "2026-01-31T23:59:59.123Z" of a wall time; returns text. */
+enum { CLOCK_TEXT_BYTES = 32 };
+char *clock_text(int64_t wall_us, char text[CLOCK_TEXT_BYTES]);
+
+#endif

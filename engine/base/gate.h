@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gate: who holds it may use the compute threads. Serving takes it for a step. Training takes
+ * it for a turn of a few ops, and asks between two of them whether the turn may go on:
+ *
+ *     gate_take(g, GATE_TRAIN);
+ *     for each op { run it; gate_go_on(g); }
+ *     gate_give(g, GATE_TRAIN);
+ *
+ * While a server waits, a turn goes on only as long as the policy (engine/base/gate_meter.h) lets
+ * it, and no new one begins before that server's step: so serving waits for at most one turn, and
+ * past the policy's bound for at most one op. After a step, training that is allowed a turn goes
+ * before the next server, so that several busy servers do not shut it out. Within a class the gate
+ * is first come, first served.
+ *
+ * Thread: any. A thread that holds the gate must not take it again.
+ */
+#ifndef ENGINE_BASE_GATE_H
+#define ENGINE_BASE_GATE_H
+
+#include <stdint.h>
+
+#include "engine/base/gate_meter.h"
+
+enum gate_class { GATE_SERVE, GATE_TRAIN, GATE_CLASS_COUNT };
+
+struct gate_stat {
+    struct {
+        uint64_t n_take;
+        int64_t held_us, wait_us, wait_max_us;
+    } of[GATE_CLASS_COUNT]; /* finished holds */
+};
+
+struct gate;
+
+struct gate *gate_new(struct gate_policy policy);
+void gate_free(struct gate *g); /* nobody holds it or waits */
+
+void gate_take(struct gate *g, enum gate_class class);
+void gate_give(struct gate *g, enum gate_class class);
+void gate_go_on(struct gate *g); /* training, between two ops: keeps the gate, or gives and takes */
+
+/* A server begins (+1) or ends (-1) having work; between, the policy bounds training. */
+void gate_active(struct gate *g, int change);
+
+void gate_policy_set(struct gate *g, struct gate_policy policy);
+struct gate_stat gate_stat(struct gate *g);
+
+#endif

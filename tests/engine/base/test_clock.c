@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/test.h"
+
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+/* Fault: wrong units, or a duration from a clock that can be set back. */
+static void monotonic(void **state)
+{
+    (void)state;
+    int64_t us = clock_us(), ns = clock_ns();
+    assert_true(ns / 1000 - us < 1000000);
+    usleep(2000);
+    assert_in_range(clock_us() - us, 2000, 2000000);
+    assert_true(clock_ns() > ns);
+}
+
+/* Fault: month or hour off by one, local time, milliseconds not padded. */
+static void text(void **state)
+{
+    (void)state;
+    char s[CLOCK_TEXT_BYTES];
+    assert_string_equal(clock_text(0, s), "1970-01-01T00:00:00.000Z");
+    assert_string_equal(clock_text(951782399 * INT64_C(1000000) + 7000, s),
+                        "2000-02-28T23:59:59.007Z");
+    assert_string_equal(clock_text(-1000, s), "1969-12-31T23:59:59.999Z");
+    clock_text(INT64_MAX, s); /* stays inside */
+    assert_true(clock_wall_us() > 1700000000 * INT64_C(1000000));
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(monotonic),
+        cmocka_unit_test(text),
+    };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}

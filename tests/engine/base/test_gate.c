@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/gate.h"
+
+struct scene {
+    struct gate *g;
+    _Atomic int n_inside, n_bad;
+    _Atomic bool stop;
+    int64_t n_op; /* plain: the gate orders who writes it */
+    int64_t op_us;
+};
+
+static void inside(struct scene *s, int64_t us)
+{
+    if (atomic_fetch_add(&s->n_inside, 1))
+        atomic_fetch_add(&s->n_bad, 1);
+    s->n_op++;
+    for (int64_t end = clock_us() + us; clock_us() < end;)
+        ;
+    atomic_fetch_sub(&s->n_inside, 1);
+}
+
+static void *trainer(void *arg)
+{
+    struct scene *s = arg;
+    while (!atomic_load(&s->stop)) {
+        gate_take(s->g, GATE_TRAIN);
+        for (int i = 0; i < 20 && !atomic_load(&s->stop); i++) {
+            inside(s, s->op_us);
+            gate_go_on(s->g);
+        }
+        gate_give(s->g, GATE_TRAIN);
+    }
+    return NULL;
+}
+
+static void *server(void *arg)
+{
+    struct scene *s = arg;
+    gate_active(s->g, 1);
+    for (int i = 0; i < 300; i++) {
+        gate_take(s->g, GATE_SERVE);
+        inside(s, 100);
+        gate_give(s->g, GATE_SERVE);
+    }
+    gate_active(s->g, -1);
+    return NULL;
+}
+
+/* Faults: two holders at once; a waiter that nobody wakes; one class shutting the other out. */
+static void two_servers_and_a_trainer(void **state)
+{
+    (void)state;
+    struct scene s = {.g = gate_new((struct gate_policy){.share = 0.3}), .op_us = 30};
+    pthread_t t, a, b;
+    pthread_create(&t, NULL, trainer, &s);
+    pthread_create(&a, NULL, server, &s);
+    pthread_create(&b, NULL, server, &s);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    struct gate_stat stat = gate_stat(s.g);
+    assert_int_equal(stat.of[GATE_SERVE].n_take, 600);
+    assert_true(stat.of[GATE_SERVE].held_us >= 600 * 100);
+    assert_true(stat.of[GATE_TRAIN].n_take > 10);
+    atomic_store(&s.stop, true);
+    pthread_join(t, NULL);
+    assert_int_equal(s.n_bad, 0);
+    gate_free(s.g);
+}
+
+/* Fault: training whose share is zero goes on while a server has work, or never comes back. */
+static void zero_share_waits_for_idle(void **state)
+{
+    (void)state;
+    struct scene s = {.g = gate_new((struct gate_policy){.share = 0}), .op_us = 50};
+    pthread_t t;
+    gate_active(s.g, 1);
+    pthread_create(&t, NULL, trainer, &s);
+    usleep(20000);
+    gate_take(s.g, GATE_SERVE);
+    int64_t n_op = s.n_op;
+    gate_give(s.g, GATE_SERVE);
+    assert_int_equal(n_op, 0);
+    gate_active(s.g, -1);
+    for (int i = 0; i < 1000 && !n_op; i++) {
+        usleep(1000);
+        gate_take(s.g, GATE_SERVE);
+        n_op = s.n_op;
+        gate_give(s.g, GATE_SERVE);
+    }
+    assert_true(n_op > 0);
+    atomic_store(&s.stop, true);
+    pthread_join(t, NULL);
+    gate_free(s.g);
+}
+
+/* Fault: a long turn is not cut short when a server comes. The bound is that of the machine's
+ * scheduler on top of one op. */
+static void serving_waits_for_one_op(void **state)
+{
+    (void)state;
+    struct scene s = {.g = gate_new((struct gate_policy){.share = 0}), .op_us = 1000};
+    pthread_t t;
+    pthread_create(&t, NULL, trainer, &s); /* turns of 20 ops while nobody is served */
+    int64_t sum = 0;
+    for (int i = 0; i < 20; i++) {
+        usleep(5000);
+        int64_t begin = clock_us();
+        gate_active(s.g, 1);
+        gate_take(s.g, GATE_SERVE);
+        sum += clock_us() - begin;
+        gate_give(s.g, GATE_SERVE);
+        gate_active(s.g, -1);
+    }
+    assert_true(sum / 20 < 8000); /* without the cut: at least ten ops on average */
+    atomic_store(&s.stop, true);
+    pthread_join(t, NULL);
+    gate_free(s.g);
+}
+
+/* Fault: a changed policy is seen only after the next step. */
+static void policy_change_wakes(void **state)
+{
+    (void)state;
+    struct scene s = {.g = gate_new((struct gate_policy){.share = 0}), .op_us = 10};
+    pthread_t t;
+    gate_active(s.g, 1);
+    pthread_create(&t, NULL, trainer, &s);
+    usleep(5000);
+    gate_policy_set(s.g, (struct gate_policy){.share = 0.5});
+    for (int i = 0; i < 1000 && !gate_stat(s.g).of[GATE_TRAIN].n_take; i++)
+        usleep(1000);
+    assert_true(gate_stat(s.g).of[GATE_TRAIN].n_take > 0);
+    atomic_store(&s.stop, true);
+    gate_active(s.g, -1);
+    pthread_join(t, NULL);
+    gate_free(s.g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(two_servers_and_a_trainer),
+        cmocka_unit_test(zero_share_waits_for_idle),
+        cmocka_unit_test(serving_waits_for_one_op),
+        cmocka_unit_test(policy_change_wakes),
+    };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}
