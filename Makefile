@@ -35,10 +35,13 @@ endif
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 NVCC := $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
 PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd
-export PKG_CONFIG_PATH := $(CURDIR)/build/deps/lib/pkgconfig:$(PKG_CONFIG_PATH)
-pkg   = $(shell pkg-config $(1) 2>/dev/null)
+pkg   = $(shell PKG_CONFIG_PATH="build/deps/lib/pkgconfig:$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
 HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))
-FOUND = $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p)),)
+LACK := $(filter-out $(HAVE),$(PKGS))
+FOUND := $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p)))$(if $(LACK), (not here: $(LACK); see make deps))
+# what the program says of itself when a library is older than is safe
+NOTE := $(if $(and $(filter libmicrohttpd,$(HAVE)),$(call pkg,--max-version=1.0.9 libmicrohttpd && echo old)),libmicrohttpd \
+        $(call pkg,--modversion libmicrohttpd) has published faults: 1.0.10 or later is wanted)
 
 # ---- flags -------------------------------------------------------------------------------------
 HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
@@ -51,7 +54,7 @@ CFLAGS_coverage := -O0 -g --coverage
 CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
         -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual
-CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -fno-strict-aliasing -ffp-contract=off -fPIE -pthread \
+CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -ffile-prefix-map=$(CURDIR)=. -fno-strict-aliasing -ffp-contract=off -fPIE -pthread \
               $(WARN) $(CFLAGS_$(MODE)) $(call pkg,--cflags $(HAVE)) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 LIBS := $(call pkg,--libs $(HAVE)) -lm
@@ -61,16 +64,23 @@ WERROR := $(if $(CI),-Werror)
 $(B)/api/%.o $(B)/clients/%.o $(B)/engine/%.o $(B)/server/%.o: CFLAGS_own := $(if $(filter release,$(MODE)),$(HARDEN))
 $(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
-$(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"'
+$(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"' \
+                                         -DTANDEM_LIBS='"$(FOUND)"' -DTANDEM_NOTE='"$(NOTE)"'
 
 STAMP := $(strip $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
 ifeq ($(filter clean deps lint,$(MAKECMDGOALS)),)
 ifneq ($(STAMP),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))
 $(file >$(B)/flags,$(STAMP))
-$(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND))
+$(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND)$(if $(NOTE),; $(NOTE)))
 endif
 endif
+
+# `make run` and its kin install first; reading the stamp here starts make anew with what is found then
+WANT := $(if $(filter run test check coverage,$(MAKECMDGOALS)),build test)$(if $(filter lint,$(MAKECMDGOALS)),lint)$(if $(filter fuzz,$(MAKECMDGOALS)),build fuzz)
+include $(patsubst %,build/deps/%.mk,$(WANT))
+build/deps/%.mk: tests/fresh/deps.sh tests/fresh/vendor.sh
+	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $*
 
 # ---- sources -----------------------------------------------------------------------------------
 ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),arm)
@@ -112,17 +122,19 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 
 # ---- what to do with them ----------------------------------------------------------------------
 test: $(PROGBIN) $(TESTBIN)
-	$(Q)tests/run --mode $(MODE) $(TESTBIN) $(SCRIPTS)
+	$(Q)tests/run --mode $(MODE) $(TESTBIN) $(SCRIPTS) $(if $(KCHK),"$(B)/tandem-kernels check")
 t/%: $(B)/tests/% $(PROGBIN)
 	$(Q)$<
 check:
 	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
+deps:
+	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
 lint:
 	$(Q)tests/lint/lint.py
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test check lint clean
+.PHONY: all build/tandem build/tandem-kernels test check deps lint clean
 .SECONDARY:
 .DELETE_ON_ERROR:
