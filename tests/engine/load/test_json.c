@@ -3,16 +3,12 @@
  * engine/load/json: what the strict scan must refuse, what cJSON alone would take, and that errors
  * say where.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "engine/load/json.h"
+#include "tests/lib/test.h"
 
 static struct json_doc *parse(const char *text, struct err *e)
 {
@@ -91,15 +87,15 @@ static void test_refuses_what_is_not_json(void **state)
 static void test_duplicate_in_large_object(void **state)
 {
     (void)state;
-    char text[8192] = "{", *p = text + 1;
+    char text[8192] = "{", *p = text + 1, *end = text + sizeof text;
     for (int i = 0; i < 500; i++)
-        p += sprintf(p, "\"k%d\":%d,", i, i);
-    strcpy(p, "\"z\":0}");
+        p += snprintf(p, (size_t)(end - p), "\"k%d\":%d,", i, i);
+    snprintf(p, (size_t)(end - p), "\"z\":0}");
     struct err e = ERR_INIT;
     struct json_doc *d = parse(text, &e);
     assert_non_null(d);
     json_free(d);
-    strcpy(p, "\"k0\":0}");
+    snprintf(p, (size_t)(end - p), "\"k0\":0}");
     refuse(text, "\"k0\" stands twice");
 }
 

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See weights.h. Tensors of all shards stand in one array and one map; a name in two shards, a
+ * shard that the index names but the folder lacks, and a tensor that is not where the index says
+ * are errors.
+ */
+#include "engine/load/weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/map.h"
+#include "engine/base/mem.h"
+#include "engine/base/vec.h"
+#include "engine/load/json.h"
+#include "engine/load/path.h"
+#include "kernels/float16.h"
+
+#define MAX_SHARD   4096
+#define SINGLE_NAME "model.safetensors"
+#define INDEX_NAME  "model.safetensors.index.json"
+
+struct weights {
+    char *dir;                  /* owned */
+    VEC(struct st_file *) file; /* owned */
+    struct map file_by_name;    /* of struct st_file */
+    struct weight *at;          /* owned, [n] */
+    size_t n;
+    struct map by_name; /* of struct weight */
+};
+
+static const struct json_rules index_rules = {
+    .max_bytes = ST_MAX_HEADER_BYTES, .max_nodes = 4 << 20, .max_depth = 16, .unique_keys = true};
+
+static int open_file(struct weights *w, const char *name, struct err *e)
+{
+    char *path = path_join(w->dir, name);
+    struct st_file *f = st_open(path, name, e);
+    free(path);
+    if (!f)
+        return -1;
+    vec_push(&w->file, f);
+    map_put_str(&w->file_by_name, name, f);
+    return 0;
+}
+
+/* A shard lies beside its index: a plain name that ends as it must. */
+static int check_shard_name(const struct json *v, const char *name, struct err *e)
+{
+    size_t n = strlen(name);
+    if (n > 12 && n < 256 && name[0] != '.' && !strchr(name, '/') &&
+        strcmp(name + n - 12, ".safetensors") == 0)
+        return 0;
+    return json_err(v, e, ERR_BAD_INPUT, "'%.100s' is not the plain name of a safetensors file",
+                    name);
+}
+
+static int open_shards(struct weights *w, const struct json *weight_map, struct err *e)
+{
+    struct json c;
+    json_each(c, *weight_map)
+    {
+        const char *name;
+        if (json_as_str(&c, &name, e))
+            return -1;
+        if (map_get_str(&w->file_by_name, name))
+            continue;
+        if (check_shard_name(&c, name, e))
+            return -1;
+        if (w->file.n == MAX_SHARD)
+            return json_err(weight_map, e, ERR_TOO_LARGE, "more than %d files", MAX_SHARD);
+        if (open_file(w, name, e))
+            return err_wrap(e, "%s names a shard", INDEX_NAME);
+    }
+    return 0;
+}
+
+static int check_index(const struct weights *w, const struct json *weight_map, struct err *e)
+{
+    struct json c;
+    json_each(c, *weight_map)
+    {
+        const char *file;
+        if (json_as_str(&c, &file, e))
+            return -1;
+        const struct weight *have = map_get_str(&w->by_name, json_key(&c));
+        if (!have || strcmp(st_file_name(have->file), file) != 0)
+            return json_err(&c, e, ERR_BAD_INPUT, "%s does not hold this tensor", file);
+    }
+    return 0;
+}
+
+/* Fills the array and the map from the open files. */
+static int gather(struct weights *w, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->file.n; i++)
+        n += st_file_header(w->file.at[i])->n_tensor;
+    w->at = try_alloc(n, sizeof *w->at, "the list of tensors", e);
+    if (!w->at)
+        return -1;
+    for (size_t i = 0; i < w->file.n; i++) {
+        const struct st_header *h = st_file_header(w->file.at[i]);
+        for (size_t j = 0; j < h->n_tensor; j++) {
+            struct weight *t = &w->at[w->n++], *other;
+            *t = (struct weight){h->tensor[j], w->file.at[i]};
+            if ((other = map_put_str(&w->by_name, t->t->name, t)))
+                return err_set(e, ERR_BAD_INPUT, "%s: %.200s is in %s too", st_file_name(t->file),
+                               t->t->name, st_file_name(other->file));
+        }
+    }
+    return 0;
+}
+
+static int open_sharded(struct weights *w, struct err *e)
+{
+    struct json root, weight_map;
+    int rc = -1;
+    char *path = path_join(w->dir, INDEX_NAME);
+    struct json_doc *doc = json_read(path, INDEX_NAME, &index_rules, e);
+    free(path);
+    if (!doc)
+        return -1;
+    root = json_root(doc);
+    if (json_get(&root, "weight_map", JSON_OBJECT, &weight_map, e) == 0 &&
+        open_shards(w, &weight_map, e) == 0 && gather(w, e) == 0 &&
+        check_index(w, &weight_map, e) == 0)
+        rc = 0;
+    json_free(doc);
+    return rc;
+}
+
+static struct weights *weights_new(const char *dir, size_t n_dir)
+{
+    struct weights *w = xcalloc(1, sizeof *w);
+    w->dir = xstrndup(dir, n_dir);
+    map_init(&w->file_by_name);
+    map_init(&w->by_name);
+    return w;
+}
+
+struct weights *weights_open(const char *dir, struct err *e)
+{
+    struct weights *w = weights_new(dir, strlen(dir));
+    int rc;
+    if (path_exists(dir, SINGLE_NAME))
+        rc = open_file(w, SINGLE_NAME, e) || gather(w, e);
+    else if (path_exists(dir, INDEX_NAME))
+        rc = open_sharded(w, e);
+    else
+        rc = err_set(e, ERR_NOT_FOUND, "neither %s nor %s is there%s", SINGLE_NAME, INDEX_NAME,
+                     path_exists(dir, "pytorch_model.bin") ||
+                             path_exists(dir, "pytorch_model.bin.index.json")
+                         ? " (pytorch_model.bin can run code and is not read: save the model with "
+                           "safe_serialization)"
+                         : "");
+    if (rc == 0)
+        return w;
+    weights_close(w);
+    return NULL;
+}
+
+struct weights *weights_open_file(const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    struct weights *w = slash ? weights_new(path, (size_t)(slash - path)) : weights_new(".", 1);
+    if (open_file(w, slash ? slash + 1 : path, e) == 0 && gather(w, e) == 0)
+        return w;
+    weights_close(w);
+    return NULL;
+}
+
+void weights_close(struct weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->file.n; i++)
+        st_close(w->file.at[i]);
+    vec_release(&w->file);
+    map_release(&w->file_by_name);
+    map_release(&w->by_name);
+    mem_free(w->at);
+    free(w->dir);
+    free(w);
+}
+
+size_t weights_count(const struct weights *w)
+{
+    return w->n;
+}
+
+const struct weight *weights_at(const struct weights *w, size_t i)
+{
+    ASSERT(i < w->n);
+    return &w->at[i];
+}
+
+const struct weight *weights_get(const struct weights *w, const char *name)
+{
+    return map_get_str(&w->by_name, name);
+}
+
+uint64_t weights_bytes(const struct weights *w)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < w->file.n; i++)
+        sum += st_file_header(w->file.at[i])->data_bytes;
+    return sum;
+}
+
+void weights_prefetch(const struct weights *w)
+{
+    for (size_t i = 0; i < w->file.n; i++)
+        st_prefetch(w->file.at[i]);
+}
+
+static int err_shape(const struct weight *w, int rank, const int64_t *dim, struct err *e)
+{
+    char found[160], want[160] = "", *p = want;
+    for (int i = 0; i < rank; i++)
+        p += snprintf(p, (size_t)(want + sizeof want - p), "%s%lld", i ? ", " : "",
+                      (long long)dim[i]);
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: expected [%s], found %s", st_file_name(w->file),
+                   w->t->name, want, st_tensor_text(w->t, found, sizeof found));
+}
+
+int weights_want(const struct weights *w, const char *name, int rank, const int64_t *dim,
+                 const struct weight **out, struct err *e)
+{
+    enum k_type type;
+    const struct weight *have = weights_get(w, name);
+    ASSERT(rank <= ST_MAX_RANK);
+    if (!have)
+        return err_set(e, ERR_NOT_FOUND, "%s: the tensor %s is missing",
+                       w->file.n == 1 ? st_file_name(w->file.at[0]) : INDEX_NAME, name);
+    if (have->t->rank != rank || (rank && memcmp(have->t->dim, dim, (size_t)rank * sizeof *dim)))
+        return err_shape(have, rank, dim, e);
+    if (!st_dtype_k_type(have->t->dtype, &type))
+        return err_set(e, ERR_UNSUPPORTED, "%s: %s: expected F32, F16 or BF16, found %s",
+                       st_file_name(have->file), name, st_dtype_name(have->t->dtype));
+    *out = have;
+    return 0;
+}
+
+int64_t weight_rows(const struct weight *w)
+{
+    return w->t->rank ? w->t->dim[0] : 1;
+}
+
+int64_t weight_row_len(const struct weight *w)
+{
+    int64_t rows = weight_rows(w);
+    return rows ? st_tensor_count(w->t) / rows : 0;
+}
+
+size_t weight_row_bytes(const struct weight *w)
+{
+    int64_t rows = weight_rows(w);
+    return rows ? (size_t)((w->t->end - w->t->begin) / (uint64_t)rows) : 0;
+}
+
+enum k_type weight_k_type(const struct weight *w)
+{
+    enum k_type type;
+    if (!st_dtype_k_type(w->t->dtype, &type))
+        BUG("%s is no weight", w->t->name);
+    return type;
+}
+
+int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, struct err *e)
+{
+    size_t row_bytes = weight_row_bytes(w);
+    ASSERT(row >= 0 && n_row >= 0 && row <= weight_rows(w) && n_row <= weight_rows(w) - row);
+    return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
+}
+
+int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e)
+{
+    enum k_type type = weight_k_type(w);
+    size_t n = (size_t)(n_row * weight_row_len(w));
+    if (type == K_F32)
+        return weight_read(w, row, n_row, dst, e);
+    /* The halves are read into the upper part of dst and widened upwards from its beginning, which
+     * never overtakes what is still to be read. */
+    uint16_t *half = (uint16_t *)(void *)dst + n;
+    if (weight_read(w, row, n_row, half, e))
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t h = half[i];
+        dst[i] = type == K_BF16 ? bf16_to_f32(h) : f16_to_f32(h);
+    }
+    return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The weights of a model directory: model.safetensors, or the shards that
+ * model.safetensors.index.json names, as one set of named tensors. Opening reads headers only, so
+ * it is also how a model is sized without its data. Files stay open until weights_close; tensors
+ * are borrowed from the set.
+ *
+ * A weight is read by rows (its first dimension), raw or as f32, into the caller's buffer: packing
+ * a matrix reads some panels' rows at a time and never holds a second copy of it.
+ *
+ * Thread: one opens; any number may look up and read.
+ */
+#ifndef ENGINE_LOAD_WEIGHTS_H
+#define ENGINE_LOAD_WEIGHTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/load/safetensors.h"
+
+struct weights;
+
+struct weight {
+    const struct st_tensor *t;  /* borrowed: name, dtype, shape */
+    const struct st_file *file; /* borrowed */
+};
+
+struct weights *weights_open(const char *dir, struct err *e);
+struct weights *weights_open_file(const char *path, struct err *e); /* one file of any name */
+void weights_close(struct weights *w);
+
+size_t weights_count(const struct weights *w);
+const struct weight *weights_at(const struct weights *w, size_t i); /* by file, then by place */
+const struct weight *weights_get(const struct weights *w, const char *name); /* NULL: none */
+uint64_t weights_bytes(const struct weights *w); /* of all tensors' data */
+void weights_prefetch(const struct weights *w);
+
+/* The tensor of this name, which must have this shape and be F32, F16 or BF16. */
+int weights_want(const struct weights *w, const char *name, int rank, const int64_t *dim,
+                 const struct weight **out, struct err *e);
+
+/* Rows [row, row + n_row) of the first dimension; a scalar or a vector's elements are rows of one.
+ * dst holds n_row * weight_row_bytes. */
+int64_t weight_rows(const struct weight *w);
+size_t weight_row_bytes(const struct weight *w);
+int64_t weight_row_len(const struct weight *w); /* elements */
+int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, struct err *e);
+int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e);
+enum k_type weight_k_type(const struct weight *w); /* of a weight that weights_want gave */
+
+#endif
