@@ -44,6 +44,7 @@ enum k_type { K_F32, K_BF16, K_F16, K_INT8, K_TYPE_COUNT };
 enum {
     K_NR = 32,                /* outputs in a panel */
     K_CELL = 32,              /* tokens in a K/V cell */
+    K_ATTN_CHUNK = 256,       /* keys whose part of an attention sum is made at a time */
     K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
@@ -349,13 +350,21 @@ struct k_attn {
     struct k_ragged batch;
     struct k_kv_cache cache;
     const float *q; /* [n_tok, n_head, d_head], rounded to the cache's type in here */
-    float *y;       /* [n_tok, n_head, d_head] */
+    float *y;       /* [n_tok, n_head, d_head]; zero for a row that sees no key */
     float *lse;     /* [n_tok, n_head] for the backward, or NULL */
     int64_t ld_q, ld_y;
     int32_t n_head;
-    int32_t window;       /* keys seen at most; 0: all */
-    float scale, softcap; /* softcap 0: none */
+    int32_t window;       /* keys this far from the row or farther are not seen; 0: all are */
+    float scale, softcap; /* score = scale q k; softcap not 0: softcap tanh(score / softcap) */
     bool causal;
+};
+
+/* attn_part, attn_merge: attn in two calls with the same bits, for long sequences in few rows:
+ * parts of chunks of K_ATTN_CHUNK keys, made in any order, and their fold. */
+struct k_attn_part {
+    struct k_attn fwd; /* attn_part reads q, attn_merge writes y and lse */
+    float *part;       /* [n_tok, n_head, n_chunk, d_head + 2]: o, m, l of each chunk */
+    int64_t n_chunk;   /* at least ceil(kv_len / K_ATTN_CHUNK) of every sequence */
 };
 
 struct k_attn_bwd { /* attn_bwd_q: dq = ; attn_bwd_kv: dk, dv = . K and V are read from the cells */

@@ -14,8 +14,10 @@ const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
     ROW(add), ROW(mul), ROW(scale), ROW(copy),
 
     /* rope */
+    ROW(rope),
 
     /* attention over a ragged batch */
+    ROW(kv_write), ROW(attn), ROW(attn_part), ROW(attn_merge), ROW(attn_bwd_q), ROW(attn_bwd_kv),
 
     /* heads */
 

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cuts a ragged attention call into units, and says who sees whom.
+ */
+#include "kernels/attention.h"
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+size_t k_kv_cell_bytes(enum k_type type, int32_t d_head)
+{
+    return (size_t)K_CELL * (size_t)d_head * k_type_bytes(type);
+}
+
+/* Rows in a tile: a whole number of positions, each with all heads of the group. */
+static int64_t tile_rows(const struct k_attn *a)
+{
+    return max64(1, K_ATTN_TILE / (a->n_head / a->cache.n_kv_head));
+}
+
+static int64_t tile_count(const struct k_attn *a, int64_t seq)
+{
+    return ceil_div(attn_row_count(&a->batch, seq), tile_rows(a));
+}
+
+/* The first tile of keys that holds a key of this call. */
+static int64_t key_tile_first(const struct k_attn *a, int64_t seq)
+{
+    return max64(0, attn_first_pos(&a->batch, seq)) / K_ATTN_KEYS;
+}
+
+static int64_t seq_chunks(const struct k_attn *a, int64_t seq)
+{
+    return ceil_div(a->batch.kv_len[seq], K_ATTN_CHUNK);
+}
+
+/* Units of one sequence for one head. */
+static int64_t head_units(const struct k_attn *a, enum k_attn_cut cut, int64_t seq)
+{
+    if (attn_row_count(&a->batch, seq) <= 0)
+        return 0;
+    if (cut == K_CUT_KEYS)
+        return max64(0, ceil_div(a->batch.kv_len[seq], K_ATTN_KEYS) - key_tile_first(a, seq));
+    return tile_count(a, seq) * (cut == K_CUT_ROWS_CHUNKS ? seq_chunks(a, seq) : 1);
+}
+
+int64_t attn_unit_count(const struct k_attn *a, enum k_attn_cut cut)
+{
+    int64_t n = 0;
+    for (int64_t s = 0; s < a->batch.n_seq; s++)
+        n += head_units(a, cut, s) * a->cache.n_kv_head;
+    return n;
+}
+
+void attn_iter_init(struct k_attn_iter *it, const struct k_attn *a, enum k_attn_cut cut,
+                    int64_t unit)
+{
+    *it = (struct k_attn_iter){.a = a, .cut = cut, .seq = -1};
+    while (it->left <= unit && it->seq + 1 < a->batch.n_seq) {
+        unit -= it->left;
+        it->seq++;
+        it->left = head_units(a, cut, it->seq) * a->cache.n_kv_head;
+    }
+    it->left -= unit;
+}
+
+void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
+{
+    const struct k_attn *a = it->a;
+    while (it->left <= 0) {
+        it->seq++;
+        it->left = head_units(a, it->cut, it->seq) * a->cache.n_kv_head;
+    }
+    int64_t per_head = head_units(a, it->cut, it->seq);
+    int64_t i = per_head * a->cache.n_kv_head - it->left--;
+    int64_t kv_len = a->batch.kv_len[it->seq], n_row = attn_row_count(&a->batch, it->seq);
+    *u = (struct k_attn_unit){.seq = it->seq, .head = i / per_head};
+    i %= per_head;
+    if (it->cut == K_CUT_KEYS) {
+        int64_t lo = (i + key_tile_first(a, it->seq)) * K_ATTN_KEYS;
+        u->key_lo = max64(lo, attn_first_pos(&a->batch, it->seq));
+        u->key_hi = min64(lo + K_ATTN_KEYS, kv_len);
+        u->row_hi = n_row;
+        return;
+    }
+    u->key_hi = kv_len;
+    if (it->cut == K_CUT_ROWS_CHUNKS) {
+        int64_t n_chunk = seq_chunks(a, it->seq);
+        u->key_lo = i % n_chunk * K_ATTN_CHUNK;
+        u->key_hi = min64(u->key_lo + K_ATTN_CHUNK, kv_len);
+        i /= n_chunk;
+    }
+    u->row_lo = i * tile_rows(a);
+    u->row_hi = min64(u->row_lo + tile_rows(a), n_row);
+}
+
+struct k_span attn_seen(const struct k_attn *a, int64_t seq, int64_t row)
+{
+    int64_t pos = attn_first_pos(&a->batch, seq) + row;
+    struct k_span s = {0, a->causal ? pos + 1 : a->batch.kv_len[seq]};
+    if (a->window > 0) {
+        s.lo = max64(0, pos - a->window + 1);
+        s.hi = min64(s.hi, pos + a->window);
+    }
+    s.hi = max64(s.hi, s.lo);
+    return s;
+}
+
+struct k_span attn_seen_by(const struct k_attn *a, int64_t seq, int64_t key)
+{
+    int64_t row = key - attn_first_pos(&a->batch, seq), n_row = attn_row_count(&a->batch, seq);
+    struct k_span s = {a->causal ? max64(0, row) : 0, n_row};
+    if (a->window > 0) {
+        s.lo = max64(s.lo, row - a->window + 1);
+        s.hi = min64(s.hi, row + a->window);
+    }
+    s.hi = max64(s.hi, s.lo);
+    return s;
+}

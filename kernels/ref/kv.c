@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes keys and values into the cells of their sequences: a column of a K cell, a row of a V
+ * cell. A unit writes its own elements only, so rows of one cell may be written by different
+ * threads.
+ */
+#include "kernels/attention.h"
+#include "kernels/float16.h"
+#include "kernels/variants.h"
+
+static void put(enum k_type type, void *cell, int64_t at, float x)
+{
+    if (type == K_BF16)
+        ((k_bf16 *)cell)[at] = bf16_from_f32(x);
+    else
+        ((float *)cell)[at] = x;
+}
+
+void kv_write_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_kv_write *a = args;
+    const struct k_kv_cache *c = &a->cache;
+    for (int64_t t = s->lo; t < s->hi; t++) {
+        int64_t pos = a->batch.pos[t];
+        for (int64_t h = 0; h < c->n_kv_head; h++) {
+            size_t cell = attn_cell_at(&a->batch, c, a->batch.seq_of[t], h, pos);
+            for (int64_t i = 0; i < c->d_head; i++) {
+                put(c->type, (char *)c->k + cell, attn_k_at(c->type, pos % K_CELL, i),
+                    a->k[t * a->ld_k + h * c->d_head + i]);
+                put(c->type, (char *)c->v + cell, attn_v_at(c->type, c->d_head, pos % K_CELL, i),
+                    a->v[t * a->ld_v + h * c->d_head + i]);
+            }
+        }
+    }
+}
