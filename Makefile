@@ -26,6 +26,7 @@ endif
 B    := build/$(MODE)
 Q    := $(if $(V),,@)
 say   = $(if $(V),,@echo "  $(1)")
+MAKEFLAGS += --no-print-directory
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
@@ -50,7 +51,7 @@ CFLAGS_debug    := -O0 -g3
 CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
 CFLAGS_paranoid := -O1 -g -DTANDEM_PARANOID
-CFLAGS_coverage := -O0 -g --coverage
+CFLAGS_coverage := -O1 -g --coverage -fprofile-update=atomic
 CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
         -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual
@@ -125,16 +126,28 @@ test: $(PROGBIN) $(TESTBIN)
 	$(Q)tests/run --mode $(MODE) $(TESTBIN) $(SCRIPTS) $(if $(KCHK),"$(B)/tandem-kernels check")
 t/%: $(B)/tests/% $(PROGBIN)
 	$(Q)$<
-check:
-	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
+run: all
+	$(Q)build/tandem doctor
+	$(Q)echo; echo "To try:"; build/tandem help | sed -n 's/^  tandem/  build\/tandem/p'
 deps:
 	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
 lint:
 	$(Q)tests/lint/lint.py
+check:
+	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
+fuzz:
+	$(Q)$(MAKE) MODE=fuzz CC="$(patsubst gcc,clang,$(CC))" fuzz-targets
+	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
+fuzz-targets: $(call bin,$(FUZZ))
+coverage:
+	$(Q)$(MAKE) MODE=coverage test
+	$(Q)tests/lint/coverage.py build/coverage $(if $(V),--files)
+install: $(B)/tandem
+	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test check deps lint clean
+.PHONY: all build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -1,0 +1,58 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Proves the two commands on a bare machine: makes a Debian 12 root with nothing but make, git and
+# certificates, clones this tree's HEAD into it, and runs `make run` and `make test` there, timed.
+#
+#     tests/fresh/run.sh [FOLDER]        root is needed; FOLDER (a new one under /var/tmp) is removed
+#     KEEP=1 tests/fresh/run.sh ...      leaves the folder
+#
+# The mirror, the proxies and the name service are this machine's own. Mounts are made in a mount
+# namespace of their own, so that none outlives this script, however it ends.
+set -eu
+tree=$(cd "$(dirname "$0")/../.." && pwd)
+[ "$(id -u)" = 0 ] || { echo "fresh: root is needed (debootstrap, chroot)"; exit 2; }
+if [ "${1:-}" != --inside ]; then
+    command -v debootstrap >/dev/null || apt-get -q -y install --no-install-recommends debootstrap >/dev/null
+    root=${1:-$(mktemp -d /var/tmp/tandem-fresh.XXXXXX)}
+    mkdir -p "$root"
+    trap '[ -n "${KEEP:-}" ] || rm -rf --one-file-system "$root"' EXIT
+    unshare --mount --propagation private "$0" --inside "$root"
+    exit
+fi
+root=$2
+suite=bookworm
+
+# shellcheck disable=SC2016
+mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+    awk -v suite=$suite '$2 == suite { print $1; exit }')
+mirror=${mirror:-http://deb.debian.org/debian}
+began=$SECONDS
+debootstrap --variant=minbase --include=make,git,ca-certificates $suite "$root" "$mirror" >"$root.log" ||
+    { tail "$root.log" "$root/debootstrap/debootstrap.log"; exit 1; }
+echo "fresh: Debian $(cat "$root/etc/debian_version") with make and git, in $((SECONDS - began)) s"
+apt-config dump | grep -E '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/90proxy" || true
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/dev/shm"
+git -c safe.directory='*' clone -q --no-hardlinks "$tree" "$root/tandem"
+
+in_root() {
+    chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+        bash -c "cd /tandem && $1"
+}
+timed() {
+    local t0=$SECONDS status=0
+    echo "fresh: $1"
+    in_root "$1" || status=$?
+    echo "fresh: $1: exit $status, $((SECONDS - t0)) s"
+    return $status
+}
+status=0
+timed "make run" </dev/null || status=1
+timed "make test" || status=1
+in_root "make clean"
+timed "make" || status=1
+echo "fresh: packages installed: $(in_root 'dpkg-query -W | wc -l')"
+exit $status
