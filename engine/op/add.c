@@ -29,5 +29,8 @@ static const struct op_shard shard[] = {
     {.in = {SPLIT_PARTIAL, SPLIT_PARTIAL}, .out = SPLIT_PARTIAL},
     {.out = SPLIT_END}};
 
-const struct op_def op_add_def = {
-    .shape = op_shape_same, .forward = forward, .grad_same = 3, .may_overwrite = 3, .shard = shard};
+const struct op_def op_add_def = {.shape = op_shape_same,
+                                  .forward = forward,
+                                  .grad_same = 3,
+                                  .may_overwrite = {3},
+                                  .shard = shard};

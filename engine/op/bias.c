@@ -71,5 +71,5 @@ const struct op_def op_bias_def = {.shape = shape,
                                    .backward = backward,
                                    .param = param,
                                    .grad_same = 1,
-                                   .may_overwrite = 1,
+                                   .may_overwrite = {1},
                                    .shard = shard};

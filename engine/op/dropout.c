@@ -65,5 +65,5 @@ const struct op_def op_dropout_def = {.shape = shape,
                                       .forward = forward,
                                       .backward = backward,
                                       .only_overwrites = true,
-                                      .may_overwrite = 1,
+                                      .may_overwrite = {1},
                                       .shard = shard};

@@ -50,5 +50,5 @@ const struct op_def op_l2norm_def = {.shape = op_shape_same,
                                      .backward = backward,
                                      .need_in = 1,
                                      .only_overwrites = true,
-                                     .may_overwrite = 1,
+                                     .may_overwrite = {1},
                                      .shard = shard};

@@ -19,7 +19,7 @@ struct op_linear_attr *op_linear_attr(struct op_node *n)
     return (struct op_linear_attr *)(void *)n->attr;
 }
 
-static const struct op_linear_attr *attr_of(const struct op_node *n)
+const struct op_linear_attr *op_linear_attr_get(const struct op_node *n)
 {
     return (const struct op_linear_attr *)(const void *)n->attr;
 }
@@ -40,19 +40,19 @@ struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias)
 {
     struct val y = product(b, op_round(b, x, w->w.type), x, w);
-    if (b->has_lora && w->lora >= 0) {
-        struct val in = x;
-        if (b->wants_grad && b->dropout > 0)
-            in = op_dropout(b, x, b->dropout, (uint32_t)w->index);
-        y = op_lora(b, y, in, w);
-    }
-    return bias ? op_bias(b, y, bias) : y;
+    if (bias)
+        y = op_bias(b, y, bias);
+    if (!b->has_lora || w->lora < 0)
+        return y;
+    if (b->wants_grad && b->dropout > 0)
+        x = op_dropout(b, x, b->dropout, (uint32_t)w->index);
+    return op_lora(b, y, x, w);
 }
 
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
                  struct err *e)
 {
-    const struct op_linear_attr *a = attr_of(n);
+    const struct op_linear_attr *a = op_linear_attr_get(n);
     if (!in[0].blocked || in[0].type != a->w->w.type)
         return err_set(e, ERR_BAD_INPUT, "%s: the rows are not rounded for it", a->w->name);
     if (in[0].cols != a->w->k)
@@ -64,8 +64,8 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
 
 struct k_weight op_linear_weight(const struct op_node *n)
 {
-    struct k_weight w = attr_of(n)->w->w;
-    w.n = attr_of(n)->n;
+    struct k_weight w = op_linear_attr_get(n)->w->w;
+    w.n = op_linear_attr_get(n)->n;
     return w;
 }
 
@@ -77,7 +77,7 @@ static enum kernel_id by_type(enum k_type t, enum kernel_id f32, enum kernel_id 
 
 static void forward(struct op_ctx *c)
 {
-    const struct op_linear_attr *at = attr_of(c->node);
+    const struct op_linear_attr *at = op_linear_attr_get(c->node);
     bool residual = at->second == OP_LINEAR_RESIDUAL;
     bool in_place = residual && c->in[1].p == c->out[0].p;
     enum dim rows = c->in[0].shape.rows;
@@ -105,7 +105,7 @@ static void forward(struct op_ctx *c)
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
-    const struct op_linear_attr *at = attr_of(c->node);
+    const struct op_linear_attr *at = op_linear_attr_get(c->node);
     enum dim rows = c->in[0].shape.rows;
     struct k_weight w = op_linear_weight(c->node);
     ASSERT(at->second != OP_LINEAR_RESIDUAL && !at->bias);
@@ -138,7 +138,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 
 static const struct param *param(const struct op_node *n, int i)
 {
-    return i == 0 ? attr_of(n)->w : i == 1 ? attr_of(n)->bias : NULL;
+    return i == 0 ? op_linear_attr_get(n)->w : i == 1 ? op_linear_attr_get(n)->bias : NULL;
 }
 
 static const struct op_shard shard[] = {
@@ -152,4 +152,5 @@ const struct op_def op_linear_def = {.shape = shape,
                                      .backward = backward,
                                      .param = param,
                                      .need_in = 2,
+                                     .may_overwrite = {2},
                                      .shard = shard};

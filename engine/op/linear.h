@@ -17,6 +17,7 @@ struct op_linear_attr {
 };
 
 struct op_linear_attr *op_linear_attr(struct op_node *n);
+const struct op_linear_attr *op_linear_attr_get(const struct op_node *n);
 struct k_weight op_linear_weight(const struct op_node *n); /* joined */
 
 #endif

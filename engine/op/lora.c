@@ -110,5 +110,5 @@ const struct op_def op_lora_def = {.shape = shape,
                                    .trains = true,
                                    .need_in = 2,
                                    .grad_same = 1,
-                                   .may_overwrite = 1,
+                                   .may_overwrite = {1},
                                    .shard = shard};

@@ -64,5 +64,5 @@ const struct op_def op_mul_def = {.shape = op_shape_same,
                                   .forward = forward,
                                   .backward = backward,
                                   .need_in = 3,
-                                  .may_overwrite = 3,
+                                  .may_overwrite = {3},
                                   .shard = shard};

@@ -110,8 +110,8 @@ struct op_def {
     bool trains;               /* has parameters that come with the batch: backward always runs */
     bool is_loss;              /* backward begins here, with no gradient from above */
     bool only_overwrites;      /* backward can't add: the tape sums where it must */
-    uint8_t may_overwrite;     /* inputs whose memory out[0] may take: bit i */
-    bool has_effect;           /* must run though nobody reads its output */
+    uint8_t may_overwrite[OP_OUT_MAX]; /* inputs whose memory an output may take: bit i */
+    bool has_effect;                   /* must run though nobody reads its output */
     struct op_view (*view)(const struct op_node *n, struct op_view in); /* out[0] lies in in[0] */
     const struct op_shard *shard; /* rows up to one whose out is SPLIT_END */
 };

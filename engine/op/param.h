@@ -27,4 +27,7 @@ struct param {
     float *grad;       /* row-major [n, k], borrowed from the trainer; NULL: frozen */
 };
 
+/* True when q lies right behind p, so that the two can be read as one. */
+bool param_follows(const struct param *p, const struct param *q);
+
 #endif

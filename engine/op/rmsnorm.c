@@ -101,5 +101,5 @@ const struct op_def op_rmsnorm_def = {.shape = shape,
                                       .backward = backward,
                                       .param = param,
                                       .need_in = 1,
-                                      .may_overwrite = 1,
+                                      .may_overwrite = {0, 1},
                                       .shard = shard};

@@ -66,5 +66,5 @@ const struct op_def op_rope_def = {.shape = shape,
                                    .forward = forward,
                                    .backward = backward,
                                    .only_overwrites = true,
-                                   .may_overwrite = 1,
+                                   .may_overwrite = {1},
                                    .shard = shard};

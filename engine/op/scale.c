@@ -2,15 +2,18 @@
  *
  * Multiplies by a number.
  */
-#include "engine/op/ops.h"
+
+#include "engine/op/scale.h"
 
 #include <string.h>
+
+#include "engine/op/ops.h"
 
 struct scale_attr {
     float s;
 };
 
-static float factor(const struct op_node *n)
+float op_scale_factor(const struct op_node *n)
 {
     return ((const struct scale_attr *)(const void *)n->attr)->s;
 }
@@ -25,8 +28,10 @@ struct val op_scale(struct builder *b, struct val x, float s)
 /* Values of their own are contiguous; a slice would not be. */
 static void scale(struct op_ctx *c, struct op_view x, struct op_view y)
 {
-    struct k_scale a = {
-        .x = x.p, .y = y.p, .n = op_rows(c, x.shape.rows) * x.shape.cols, .s = factor(c->node)};
+    struct k_scale a = {.x = x.p,
+                        .y = y.p,
+                        .n = op_rows(c, x.shape.rows) * x.shape.cols,
+                        .s = op_scale_factor(c->node)};
     ASSERT(x.ld == x.shape.cols && y.ld == y.shape.cols);
     op_launch(c, K_scale, &a, sizeof a,
               &(struct op_count){.offset = offsetof(struct k_scale, n),
@@ -54,5 +59,5 @@ const struct op_def op_scale_def = {.shape = op_shape_same,
                                     .forward = forward,
                                     .backward = backward,
                                     .only_overwrites = true,
-                                    .may_overwrite = 1,
+                                    .may_overwrite = {1},
                                     .shard = shard};

@@ -3,9 +3,11 @@
  * A run of columns of a value: a view, nothing is copied. It takes apart the output of a joined
  * product.
  */
-#include "engine/op/ops.h"
+#include "engine/op/slice.h"
 
 #include <string.h>
+
+#include "engine/op/ops.h"
 
 struct slice_attr {
     int64_t lo, n;
@@ -16,10 +18,21 @@ static const struct slice_attr *attr_of(const struct op_node *n)
     return (const struct slice_attr *)(const void *)n->attr;
 }
 
+int64_t op_slice_lo(const struct op_node *n)
+{
+    return attr_of(n)->lo;
+}
+
+void op_slice_set(struct op_node *n, int64_t lo, int64_t n_col)
+{
+    struct slice_attr a = {.lo = lo, .n = n_col};
+    memcpy(n->attr, &a, sizeof a);
+}
+
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n_col)
 {
     struct op_node n = {.op = OP_slice, .n_in = 1, .in = {x.id}};
-    memcpy(n.attr, &(struct slice_attr){.lo = lo, .n = n_col}, sizeof(struct slice_attr));
+    op_slice_set(&n, lo, n_col);
     return builder_add(b, &n);
 }
 

@@ -49,5 +49,5 @@ const struct op_def op_swiglu_def = {.shape = op_shape_same,
                                      .backward = backward,
                                      .need_in = 3,
                                      .only_overwrites = true,
-                                     .may_overwrite = 3,
+                                     .may_overwrite = {3},
                                      .shard = shard};
