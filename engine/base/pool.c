@@ -29,6 +29,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/machine.h"
 #include "engine/base/mem.h"
 
 enum {
@@ -196,25 +197,6 @@ int pool_size(const struct pool *p)
     return p->n_thread;
 }
 
-/* The share of the machine that a container was given, in whole CPUs; 0 when it has no bound. */
-static int quota_cpus(void)
-{
-    long quota = 0, period = 0;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (!f)
-        return 0;
-    int n = fscanf(f, "%ld %ld", &quota, &period); /* "max 100000" when unbounded */
-    fclose(f);
-    return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
-}
-
-int pool_cpus(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), quota = quota_cpus();
-    return quota && quota < n ? quota : n;
-}
-
 /* Thread i to the i-th CPU that the process may use. */
 static void pin_thread(const struct pool_thread *t)
 {
@@ -252,7 +234,7 @@ static int start_thread(struct pool *p, int index, bool pin, struct err *e)
 
 struct pool *pool_new(int n_thread, bool pin, struct err *e)
 {
-    int n_cpu = pool_cpus();
+    int n_cpu = machine_cpus();
     if (n_thread < 0 || n_thread > THREAD_MAX) {
         err_set(e, ERR_BAD_INPUT, "%d compute threads: 0 to %d are possible", n_thread, THREAD_MAX);
         return NULL;

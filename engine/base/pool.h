@@ -24,12 +24,11 @@ struct pool;
 /* fn(ctx, lo, hi, thread): units [lo, hi); thread in [0, pool_size). */
 typedef void pool_fn(void *ctx, int64_t lo, int64_t hi, int thread);
 
-/* n_thread counts the caller; 0 means pool_cpus(). pin: each started thread keeps to a CPU of its
- * own; the caller stays free. */
+/* n_thread counts the caller; 0 means machine_cpus(). pin: each started thread keeps to a CPU of
+ * its own; the caller stays free. */
 struct pool *pool_new(int n_thread, bool pin, struct err *e);
 void pool_free(struct pool *p);
 int pool_size(const struct pool *p);
-int pool_cpus(void); /* CPUs that the process may use: its affinity, cut by its container's quota */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t grain);
 
 #endif

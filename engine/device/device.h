@@ -5,10 +5,11 @@
  * pointer: what the host wants to see is copied, and a copy is ordered like any launch.
  *
  * On the CPU a launch runs at once, cut over the compute threads, and a sync finds nothing to wait
- * for. Errors of launches and copies are found at the next device_sync; after ERR_DEVICE the device
+ * for. Errors of launches and copies are found at the next stream_sync; after ERR_DEVICE the device
  * may not be usable any more.
  *
- * Thread: a stream belongs to one thread at a time; alloc and free from any.
+ * Thread: a stream belongs to one thread at a time; alloc and free from any. Streams of the CPU
+ * share its compute threads: who launches holds the gate (engine/base/gate.h), or is the only one.
  */
 #ifndef ENGINE_DEVICE_DEVICE_H
 #define ENGINE_DEVICE_DEVICE_H
@@ -35,11 +36,20 @@ void device_memory(const struct device *d, size_t *total_bytes, size_t *free_byt
 void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
 void device_mem_free(struct device *d, void *p); /* NULL is fine */
 
+/* Zeroed memory of the host from which the device copies without a detour, and beside which the
+ * host may go on until the stream is synced. */
+void *device_host_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
+void device_host_free(struct device *d, void *p); /* NULL is fine */
+
+/* Whether kernels may read the host's memory, such as a mapped file, without a copy. */
+bool device_reads_host(const struct device *d);
+
 struct stream *stream_new(struct device *d, struct err *e);
 void stream_free(struct stream *s);
 struct device *stream_device(const struct stream *s);
 
-/* args is the kernel's struct k_<name> of `bytes` bytes; copied where the launch is not at once. */
+/* args is the kernel's struct k_<name> of `bytes` bytes; copied where the launch is not at once.
+ * Every pointer in it is the device's. */
 void stream_launch(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
 
 enum copy_kind { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
@@ -50,5 +60,14 @@ int stream_sync(struct stream *s, struct err *e); /* all done so far; the first 
 /* Sees every launch that a stream ran: for profiles. NULL takes it away. */
 typedef void stream_trace_fn(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns);
 void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
+
+/* A mark in the order of a stream. Another stream's later work can wait for it, or the host. */
+struct event;
+struct event *event_new(struct device *d, struct err *e);
+void event_free(struct event *v);
+void event_record(struct event *v, struct stream *s); /* behind what s was given so far */
+void event_wait(struct event *v, struct stream *s);   /* s goes on behind the mark */
+int event_sync(struct event *v, struct err *e);       /* the host does */
+int64_t event_ns(const struct event *from, const struct event *to); /* both synced */
 
 #endif

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pieces, ceilings and clean-ups of the arena.
+ */
 #include "tests/lib/test.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The growable buffer: its ceiling, its memory of a refusal.
+ */
 #include "tests/lib/test.h"
 
 #include <stdlib.h>

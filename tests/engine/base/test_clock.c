@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Units and text of the clocks.
+ */
 #include "tests/lib/test.h"
 
 #include <unistd.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gate between real threads; its policy is tested in test_gate_meter.c.
+ */
 #include "tests/lib/test.h"
 
 #include <pthread.h>

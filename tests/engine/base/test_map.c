@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The hash map against a plain array.
+ */
 #include "tests/lib/test.h"
 
 #include <stdio.h>

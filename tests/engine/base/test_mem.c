@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks, their refusal, and their count.
+ */
 #include "tests/lib/test.h"
 
 #include <stdbool.h>

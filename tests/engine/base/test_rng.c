@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The generator against published answers, and its distributions.
+ */
 #include "tests/lib/test.h"
 
 #include <math.h>

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The keyed hash against another implementation.
+ */
 #include "tests/lib/test.h"
 
 #include "engine/base/siphash.h"

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The growable array.
+ */
 #include "tests/lib/test.h"
 
 #include "engine/base/vec.h"

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads /proc and, where there is one, the control group that a container sees as its root. A file
+ * that is missing or odd bounds nothing.
+ */
+#include "engine/base/machine.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The first number behind `key` in a file of lines; `key` "" is the beginning. -1: there is none.
+ */
+static int64_t number_in(const char *path, const char *key)
+{
+    char line[256];
+    int64_t value = -1;
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return -1;
+    while (value < 0 && fgets(line, sizeof line, f)) {
+        if (!strncmp(line, key, strlen(key)) &&
+            sscanf(line + strlen(key), " %" SCNd64, &value) != 1)
+            value = -1;
+    }
+    fclose(f);
+    return value;
+}
+
+/* In whole CPUs; 0: no quota. */
+static int quota_cpus(void)
+{
+    int64_t quota = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, "%" SCNd64 " %" SCNd64, &quota, &period); /* "max 100000": none */
+    fclose(f);
+    return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
+int machine_cpus(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), quota = quota_cpus();
+    return quota && quota < n ? quota : n;
+}
+
+void machine_memory(size_t *total_bytes, size_t *free_bytes)
+{
+    int64_t total = number_in("/proc/meminfo", "MemTotal:") * 1024;
+    int64_t left = number_in("/proc/meminfo", "MemAvailable:") * 1024;
+    int64_t max = number_in("/sys/fs/cgroup/memory.max", ""); /* "max": no bound */
+    int64_t used = number_in("/sys/fs/cgroup/memory.current", "");
+    int64_t cache = number_in("/sys/fs/cgroup/memory.stat", "inactive_file ");
+    if (max >= 0 && max < total)
+        total = max;
+    if (max >= 0 && used >= 0 && max - used + (cache > 0 ? cache : 0) < left)
+        left = max - used + (cache > 0 ? cache : 0);
+    *total_bytes = total > 0 ? (size_t)total : 0;
+    *free_bytes = left > 0 ? (size_t)left : 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The face of devices: each call goes to the driver's row.
+ */
+#include "engine/device/device.h"
+
+#include "engine/device/driver.h"
+
+void device_free(struct device *d)
+{
+    if (d)
+        d->driver->free(d);
+}
+
+enum device_kind device_get_kind(const struct device *d)
+{
+    return d->driver->kind;
+}
+
+const char *device_name(const struct device *d)
+{
+    return d->name;
+}
+
+const struct kernel_table *device_kernels(const struct device *d)
+{
+    return &d->kernels;
+}
+
+void device_memory(const struct device *d, size_t *total_bytes, size_t *free_bytes)
+{
+    d->driver->memory(d, total_bytes, free_bytes);
+}
+
+bool device_reads_host(const struct device *d)
+{
+    return d->driver->reads_host;
+}
+
+void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+    return d->driver->alloc(d, bytes, what, e);
+}
+
+void device_mem_free(struct device *d, void *p)
+{
+    if (p)
+        d->driver->mem_free(d, p);
+}
+
+void *device_host_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+    return d->driver->host_alloc(d, bytes, what, e);
+}
+
+void device_host_free(struct device *d, void *p)
+{
+    if (p)
+        d->driver->host_free(d, p);
+}
+
+struct stream *stream_new(struct device *d, struct err *e)
+{
+    return d->driver->stream_new(d, e);
+}
+
+void stream_free(struct stream *s)
+{
+    if (s)
+        s->device->driver->stream_free(s);
+}
+
+struct device *stream_device(const struct stream *s)
+{
+    return s->device;
+}
+
+void stream_launch(struct stream *s, enum kernel_id k, const void *args, size_t bytes)
+{
+    s->device->driver->launch(s, k, args, bytes);
+}
+
+void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind)
+{
+    if (bytes)
+        s->device->driver->copy(s, to, from, bytes, kind);
+}
+
+int stream_sync(struct stream *s, struct err *e)
+{
+    return s->device->driver->sync(s, e);
+}
+
+void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx)
+{
+    s->trace = fn;
+    s->trace_ctx = ctx;
+}
+
+struct event *event_new(struct device *d, struct err *e)
+{
+    return d->driver->event_new(d, e);
+}
+
+void event_free(struct event *v)
+{
+    if (v)
+        v->device->driver->event_free(v);
+}
+
+void event_record(struct event *v, struct stream *s)
+{
+    v->device->driver->event_record(v, s);
+}
+
+void event_wait(struct event *v, struct stream *s)
+{
+    v->device->driver->event_wait(v, s);
+}
+
+int event_sync(struct event *v, struct err *e)
+{
+    return v->device->driver->event_sync(v, e);
+}
+
+int64_t event_ns(const struct event *from, const struct event *to)
+{
+    return from->device->driver->event_ns(from, to);
+}

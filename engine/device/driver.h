@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device has to bring. A driver fills one table, and its own structs begin with the ones
+ * here; engine/device/device.c is the face in front of it.
+ *
+ * Thread: as the functions of engine/device/device.h that they serve.
+ */
+#ifndef ENGINE_DEVICE_DRIVER_H
+#define ENGINE_DEVICE_DRIVER_H
+
+#include "engine/device/device.h"
+
+struct device_driver {
+    enum device_kind kind;
+    bool reads_host;
+
+    void (*free)(struct device *d);
+    void (*memory)(const struct device *d, size_t *total_bytes, size_t *free_bytes);
+    void *(*alloc)(struct device *d, size_t bytes, const char *what, struct err *e);
+    void (*mem_free)(struct device *d, void *p);
+    void *(*host_alloc)(struct device *d, size_t bytes, const char *what, struct err *e);
+    void (*host_free)(struct device *d, void *p);
+
+    struct stream *(*stream_new)(struct device *d, struct err *e);
+    void (*stream_free)(struct stream *s);
+    void (*launch)(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
+    void (*copy)(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
+    int (*sync)(struct stream *s, struct err *e);
+
+    struct event *(*event_new)(struct device *d, struct err *e);
+    void (*event_free)(struct event *v);
+    void (*event_record)(struct event *v, struct stream *s);
+    void (*event_wait)(struct event *v, struct stream *s);
+    int (*event_sync)(struct event *v, struct err *e);
+    int64_t (*event_ns)(const struct event *from, const struct event *to);
+};
+
+struct device {
+    const struct device_driver *driver; /* constant */
+    char name[96];
+    struct kernel_table kernels;
+};
+
+struct stream {
+    struct device *device; /* borrowed */
+    stream_trace_fn *trace;
+    void *trace_ctx; /* borrowed */
+};
+
+struct event {
+    struct device *device; /* borrowed */
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the machine offers, against what the C library says of it.
+ */
+#include "tests/lib/test.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "engine/base/machine.h"
+
+/* Fault: more CPUs than the process may use: threads that fight for one CPU. */
+static void cpus_follow_the_affinity(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    assert_in_range(machine_cpus(), 1, CPU_COUNT(&before));
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one))
+        skip();
+    assert_int_equal(machine_cpus(), 1);
+    sched_setaffinity(0, sizeof before, &before);
+}
+
+/* Fault: kilobytes taken for bytes; a missing bound read as no memory at all. */
+static void memory_is_in_bytes(void **state)
+{
+    (void)state;
+    size_t total, left, physical = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    machine_memory(&total, &left);
+    assert_in_range(total, 1 << 24, physical);
+    assert_in_range(left, 1 << 20, total);
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(cpus_follow_the_affinity),
+        cmocka_unit_test(memory_is_in_bytes),
+    };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}
