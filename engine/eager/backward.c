@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk back. Gradients are counted buffers: where an op's input has the gradient of its output
+ * (a sum, a bias, a rounding) both hold the same one, and whoever wants to add to a shared one
+ * makes its own first.
+ *
+ * The order in which gradients meet at a value is the reverse order of its readers: fixed by the
+ * model, so the bits are too.
+ */
+#include "engine/eager/tape.h"
+
+static size_t rows_of(const struct eager *g, struct op_shape s)
+{
+    return (size_t)g->batch->n[s.rows];
+}
+
+/* The gradient of a rounded value is plain f32 rows. */
+static struct op_shape grad_shape(struct op_shape s)
+{
+    return (struct op_shape){.rows = s.rows, .cols = s.cols};
+}
+
+static struct op_view root_view(const struct eager *g, int32_t root, struct eager_buf *b)
+{
+    struct op_shape s = grad_shape(g->value.at[root].shape);
+    return (struct op_view){.shape = s, .p = b ? b->p : NULL, .ld = s.cols};
+}
+
+/* The gradient of v inside its root's. Slices of slices do not occur: the offset is the view's. */
+static struct op_view grad_view(const struct eager *g, int32_t v)
+{
+    int32_t root = g->value.at[v].root;
+    struct op_view w = root_view(g, root, g->value.at[root].grad);
+    if (v != root && w.p)
+        w = op_get(g->node.at[g->value.at[v].def].op.op)
+                ->view(&g->node.at[g->value.at[v].def].op, w);
+    return w;
+}
+
+static struct eager_buf *new_grad(struct eager *g, int32_t root, struct err *e)
+{
+    struct op_shape s = grad_shape(g->value.at[root].shape);
+    return eager_buf_new(&g->cache, op_shape_bytes(s, (int64_t)rows_of(g, s)), e);
+}
+
+static void add_views(struct eager *g, struct op_view a, struct op_view b, struct op_view y)
+{
+    struct k_binary k = {.a = a.p,
+                         .b = b.p,
+                         .y = y.p,
+                         .ld_a = a.ld,
+                         .ld_b = b.ld,
+                         .ld_y = y.ld,
+                         .m = (int64_t)rows_of(g, y.shape),
+                         .d = y.shape.cols};
+    stream_launch(g->stream, K_add, &k, sizeof k);
+}
+
+static void copy_view(struct eager *g, struct op_view x, struct op_view y)
+{
+    struct k_copy k = {.x = x.p,
+                       .y = y.p,
+                       .ld_x = x.ld,
+                       .ld_y = y.ld,
+                       .m = (int64_t)rows_of(g, y.shape),
+                       .d = y.shape.cols};
+    stream_launch(g->stream, K_copy, &k, sizeof k);
+}
+
+/* Makes the root's gradient its own, so that it can be added to: a shared one is copied, a missing
+ * one (wanted for a slice) begins with zeros. */
+static int own_grad(struct eager *g, int32_t root, struct err *e)
+{
+    struct eager_value *v = &g->value.at[root];
+    struct eager_buf *mine;
+    if (v->grad && v->grad->n_ref == 1)
+        return 0;
+    mine = new_grad(g, root, e);
+    if (!mine)
+        return -1;
+    copy_view(g, root_view(g, root, v->grad), root_view(g, root, mine));
+    eager_buf_unref(&g->cache, v->grad);
+    v->grad = mine;
+    return 0;
+}
+
+/* v's gradient is dout's, held by `from`, the root of the value dout belongs to. */
+static int share_grad(struct eager *g, int32_t v, int32_t from, struct op_view dout, struct err *e)
+{
+    struct eager_value *val = &g->value.at[v];
+    if (!val->needs_grad)
+        return 0;
+    if (val->root == v && !val->grad && dout.ld == dout.shape.cols) {
+        val->grad = eager_buf_ref(g->value.at[from].grad);
+        return 0;
+    }
+    if (own_grad(g, val->root, e))
+        return -1;
+    add_views(g, grad_view(g, v), dout, grad_view(g, v));
+    return 0;
+}
+
+struct target {
+    int32_t v;
+    struct eager_buf *part; /* counted: written first, then summed; NULL: written in place */
+};
+
+/* Where the op is to put the gradient of input j. */
+static int aim(struct eager *g, const struct op_node *n, int j, struct op_grad *gr,
+               struct target *t, struct err *e)
+{
+    const struct op_def *def = op_get(n->op);
+    int32_t v = n->in[j], root = g->value.at[v].root;
+    *t = (struct target){.v = -1};
+    gr->din[j] = (struct op_view){.shape = grad_shape(g->value.at[v].shape)};
+    if (!g->value.at[v].needs_grad || (def->grad_same & (1u << j)))
+        return 0;
+    t->v = v;
+    if (v == root && !g->value.at[v].grad) {
+        g->value.at[v].grad = new_grad(g, v, e);
+        gr->din[j] = grad_view(g, v);
+        return g->value.at[v].grad ? 0 : -1;
+    }
+    if (own_grad(g, root, e))
+        return -1;
+    gr->din[j] = grad_view(g, v);
+    gr->din_add[j] = true;
+    if (!def->only_overwrites)
+        return 0;
+    t->part = new_grad(g, v, e);
+    gr->din[j] = (struct op_view){
+        .shape = gr->din[j].shape, .p = t->part ? t->part->p : NULL, .ld = gr->din[j].shape.cols};
+    gr->din_add[j] = false;
+    return t->part ? 0 : -1;
+}
+
+static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct err *e)
+{
+    const struct op_node *n = &g->node.at[i].op;
+    const struct op_def *def = op_get(n->op);
+    struct op_shape in[OP_IN_MAX];
+    struct eager_buf *work = NULL;
+    struct op_ctx c;
+    eager_fill_ctx(g, i, &c);
+    for (int j = 0; j < n->n_in; j++)
+        in[j] = g->value.at[n->in[j]].shape;
+    if (def->work_back) {
+        work = eager_buf_new(&g->cache, def->work_back(n, in, g->batch->n), e);
+        if (!work)
+            return -1;
+        c.work = work->p;
+    }
+    def->backward(&c, gr);
+    eager_buf_unref(&g->cache, work);
+    return 0;
+}
+
+/* Two inputs of one node may be the same value: then the second is aimed after the first is done,
+ * by giving it a part of its own. */
+static int backward_node(struct eager *g, size_t i, struct err *e)
+{
+    const struct op_node *n = &g->node.at[i].op;
+    const struct op_def *def = op_get(n->op);
+    struct target t[OP_IN_MAX];
+    struct op_grad gr = {0};
+    bool arrived = def->is_loss;
+    int rc = -1, n_aimed = 0;
+    for (int o = 0; o < n->n_out; o++) {
+        gr.dout[o] = grad_view(g, n->out[o]);
+        arrived |= gr.dout[o].p != NULL;
+    }
+    if (!arrived || def->view)
+        return 0;
+    for (int j = 0; j < n->n_in; j++)
+        if ((def->grad_same & (1u << j)) &&
+            share_grad(g, n->in[j], g->value.at[n->out[0]].root, gr.dout[0], e))
+            return -1;
+    if (!def->backward)
+        return 0;
+    for (; n_aimed < n->n_in; n_aimed++)
+        if (aim(g, n, n_aimed, &gr, &t[n_aimed], e))
+            goto done;
+    if (run_backward(g, i, &gr, e))
+        goto done;
+    for (int j = 0; j < n->n_in; j++)
+        if (t[j].part)
+            add_views(g, grad_view(g, t[j].v), gr.din[j], grad_view(g, t[j].v));
+    rc = 0;
+done:
+    for (int j = 0; j < n_aimed; j++)
+        eager_buf_unref(&g->cache, t[j].part);
+    return rc;
+}
+
+/* Nobody needs what node i made any more. */
+static void forget_node(struct eager *g, size_t i)
+{
+    struct eager_node *n = &g->node.at[i];
+    for (int o = 0; o < n->op.n_out; o++) {
+        struct eager_value *v = &g->value.at[n->op.out[o]];
+        eager_drop_value(g, n->op.out[o]);
+        eager_buf_unref(&g->cache, v->grad);
+        v->grad = NULL;
+    }
+    eager_buf_unref(&g->cache, n->save);
+    n->save = NULL;
+}
+
+/* Runs a checkpointed block's forward again, all but its last value, which was never dropped. */
+static int restore_block(struct eager *g, size_t lo, size_t hi, struct err *e)
+{
+    for (size_t i = lo; i < hi; i++) {
+        struct eager_node *n = &g->node.at[i];
+        for (int o = 0; o < n->op.n_out; o++)
+            eager_drop_value(g, n->op.out[o]);
+        if (eager_run_node(g, i, e))
+            return err_wrap(e, "running %s again", op_name(n->op.op));
+    }
+    return 0;
+}
+
+static int backward_range(struct eager *g, size_t lo, size_t hi, struct err *e)
+{
+    for (size_t i = hi; i-- > lo;) {
+        if (g->node.at[i].on_tape && backward_node(g, i, e))
+            return err_wrap(e, "backward of %s", op_name(g->node.at[i].op.op));
+        if (lo > 0) /* what stands before the first block may be read by the caller */
+            forget_node(g, i);
+    }
+    return 0;
+}
+
+int eager_backward(struct eager *g, struct err *e)
+{
+    size_t hi = g->node.n;
+    ASSERT(g->opt.wants_grad);
+    for (size_t b = g->block.n + 1; b-- > 0;) {
+        size_t lo = b ? g->block.at[b - 1].node_lo : 0;
+        bool was_dropped = b > 0 && b < g->block.n && g->opt.checkpoint;
+        if (was_dropped && restore_block(g, lo, hi, e))
+            return -1;
+        if (backward_range(g, lo, hi, e))
+            return -1;
+        hi = lo;
+    }
+    return 0;
+}
+
+struct op_view eager_grad(const struct eager *g, struct val v)
+{
+    return grad_view(g, v.id);
+}

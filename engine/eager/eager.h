@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor: the builder that runs each op at once and, where a gradient is wanted, writes it on
+ * the tape. eager_backward walks the tape in reverse.
+ *
+ * A step is: eager_begin, the model's function with eager_builder, reads of values, eager_backward
+ * if wanted, eager_end. Parameters' gradients are added to param.grad, so steps accumulate.
+ *
+ * Blocks. A model marks its blocks with builder_block. Of the values made before a mark only the
+ * last one may be used behind it; the others are given back at the mark unless the backward reads
+ * them. With checkpointing even those go, and backward runs the block's forward again: the same
+ * kernels on the same inputs, so the same bits.
+ *
+ * Frozen weights cost nothing: an op that leads to no trainable parameter is not on the tape.
+ *
+ * Memory comes from a cache that grows to the largest step and stays.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_EAGER_EAGER_H
+#define ENGINE_EAGER_EAGER_H
+
+#include "engine/device/device.h"
+#include "engine/op/builder.h"
+
+struct eager;
+
+struct eager_options {
+    bool wants_grad, has_lora, checkpoint;
+    int32_t lora_rank_max;
+    float dropout;
+};
+
+struct eager *eager_new(struct stream *s, struct err *e); /* borrows the stream */
+void eager_free(struct eager *g);
+
+/* batch: borrowed until eager_end. */
+void eager_begin(struct eager *g, const struct batch *batch, const struct eager_options *o);
+struct builder *eager_builder(struct eager *g);
+struct op_view eager_view(const struct eager *g, struct val v);
+int eager_backward(struct eager *g, struct err *e);
+void eager_end(struct eager *g);
+
+/* The gradient that arrived at a value, before eager_end: for tests. p is NULL when none did. */
+struct op_view eager_grad(const struct eager *g, struct val v);
+
+size_t eager_bytes(const struct eager *g);      /* held by the cache */
+size_t eager_peak_bytes(const struct eager *g); /* most in use at once since eager_new */
+size_t eager_n_tape(const struct eager *g);     /* nodes on the tape of this step */
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The executor's forward: run each node, keep what the backward will read.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/eager/tape.h"
+
+static struct eager *of_sink(struct op_sink *s)
+{
+    return (struct eager *)(void *)((char *)s - offsetof(struct eager, sink));
+}
+
+static void run_launch(struct op_sink *s, enum kernel_id k, const void *args, size_t bytes,
+                       const struct op_count *count, int n_count)
+{
+    (void)count, (void)n_count; /* the arguments hold this step's counts already */
+    stream_launch(of_sink(s)->stream, k, args, bytes);
+}
+
+static struct op_shape shape_of(const struct builder *b, struct val v)
+{
+    return ((const struct eager *)(const void *)b)->value.at[v.id].shape;
+}
+
+void eager_fill_ctx(struct eager *g, size_t i, struct op_ctx *c)
+{
+    const struct eager_node *n = &g->node.at[i];
+    *c = (struct op_ctx){.node = &n->op, .batch = g->batch, .sink = &g->sink};
+    for (int j = 0; j < n->op.n_in; j++)
+        c->in[j] = g->value.at[n->op.in[j]].view;
+    for (int o = 0; o < n->op.n_out; o++)
+        c->out[o] = g->value.at[n->op.out[o]].view;
+    c->save = n->save ? n->save->p : NULL;
+}
+
+void eager_drop_value(struct eager *g, int32_t v)
+{
+    struct eager_value *val = &g->value.at[v];
+    eager_buf_unref(&g->cache, val->buf);
+    val->buf = NULL;
+    val->view.p = NULL;
+}
+
+static int give_memory(struct eager *g, struct eager_value *v, struct err *e)
+{
+    size_t bytes = op_shape_bytes(v->shape, g->batch->n[v->shape.rows]);
+    v->buf = eager_buf_new(&g->cache, bytes, e);
+    if (!v->buf)
+        return -1;
+    v->view = (struct op_view){.shape = v->shape, .p = v->buf->p, .ld = v->shape.cols};
+    return 0;
+}
+
+static void see_through(struct eager *g, const struct op_node *n)
+{
+    struct eager_value *from = &g->value.at[n->in[0]], *to = &g->value.at[n->out[0]];
+    to->view = op_get(n->op)->view(n, from->view);
+    to->root = from->root;
+    to->buf = eager_buf_ref(from->buf);
+}
+
+int eager_run_node(struct eager *g, size_t i, struct err *e)
+{
+    struct eager_node *n = &g->node.at[i];
+    const struct op_def *def = op_get(n->op.op);
+    struct op_shape in[OP_IN_MAX];
+    struct eager_buf *work = NULL;
+    struct op_ctx c;
+    int rc = -1;
+    if (def->view) {
+        see_through(g, &n->op);
+        return 0;
+    }
+    for (int j = 0; j < n->op.n_in; j++)
+        in[j] = g->value.at[n->op.in[j]].shape;
+    for (int o = 0; o < n->op.n_out; o++)
+        if (give_memory(g, &g->value.at[n->op.out[o]], e))
+            return -1;
+    if (n->on_tape && def->save && !n->save) {
+        n->save = eager_buf_new(&g->cache, def->save(&n->op, in, g->batch->n), e);
+        if (!n->save)
+            return -1;
+    }
+    eager_fill_ctx(g, i, &c);
+    if (def->work) {
+        work = eager_buf_new(&g->cache, def->work(&n->op, in, g->batch->n), e);
+        if (!work)
+            goto done;
+        c.work = work->p;
+    }
+    def->forward(&c);
+    rc = 0;
+done:
+    eager_buf_unref(&g->cache, work);
+    return rc;
+}
+
+/* True when the node leads to something that is trained. */
+static bool needs_backward(const struct eager *g, const struct op_node *n)
+{
+    const struct op_def *def = op_get(n->op);
+    const struct param *p;
+    if (!g->opt.wants_grad)
+        return false;
+    for (int j = 0; j < n->n_in; j++)
+        if (g->value.at[n->in[j]].needs_grad)
+            return true;
+    for (int i = 0; def->param && (p = def->param(n, i)); i++)
+        if (p->grad)
+            return true;
+    return def->trains;
+}
+
+static void keep_for_backward(struct eager *g, const struct op_node *n)
+{
+    const struct op_def *def = op_get(n->op);
+    for (int j = 0; j < n->n_in; j++)
+        if (def->need_in & (1u << j))
+            g->value.at[g->value.at[n->in[j]].root].is_kept = true;
+    for (int o = 0; o < n->n_out; o++)
+        if (def->need_out & (1u << o))
+            g->value.at[n->out[o]].is_kept = true;
+}
+
+static int add(struct builder *b, struct op_node *op, const struct op_shape *out)
+{
+    struct eager *g = (struct eager *)(void *)b;
+    bool on_tape = needs_backward(g, op);
+    for (int j = 0; j < op->n_in; j++)
+        if (!g->value.at[op->in[j]].view.p)
+            return err_set(&b->err, ERR_BAD_INPUT, "input %d was given back at a block's mark", j);
+    for (int o = 0; o < op->n_out; o++) {
+        op->out[o] = (int32_t)g->value.n;
+        vec_push(&g->value, (struct eager_value){.shape = out[o],
+                                                 .def = (int32_t)g->node.n,
+                                                 .root = op->out[o],
+                                                 .needs_grad = on_tape});
+    }
+    vec_push(&g->node, (struct eager_node){.op = *op, .on_tape = on_tape});
+    if (on_tape)
+        keep_for_backward(g, op);
+    return eager_run_node(g, g->node.n - 1, &b->err);
+}
+
+/* Gives back what was made since the last mark and is not wanted any more. */
+static void enter_block(struct builder *b, int layer)
+{
+    struct eager *g = (struct eager *)(void *)b;
+    size_t lo = g->block.n ? g->block.at[g->block.n - 1].node_lo : 0;
+    int32_t last = (int32_t)g->value.n - 1;
+    (void)layer;
+    for (size_t i = lo; i < g->node.n; i++) {
+        const struct op_node *n = &g->node.at[i].op;
+        for (int o = 0; o < n->n_out; o++) {
+            int32_t v = n->out[o];
+            bool is_kept = g->value.at[g->value.at[v].root].is_kept && g->opt.wants_grad;
+            if (v != last && (!is_kept || (g->opt.checkpoint && g->block.n)))
+                eager_drop_value(g, v);
+        }
+        if (g->opt.checkpoint && g->block.n) {
+            eager_buf_unref(&g->cache, g->node.at[i].save);
+            g->node.at[i].save = NULL;
+        }
+    }
+    vec_push(&g->block, (struct eager_block){.node_lo = g->node.n, .value_in = last});
+}
+
+struct eager *eager_new(struct stream *s, struct err *e)
+{
+    struct eager *g = xcalloc(1, sizeof *g);
+    (void)e;
+    g->stream = s;
+    g->sink.launch = run_launch;
+    eager_cache_init(&g->cache, stream_device(s));
+    return g;
+}
+
+void eager_free(struct eager *g)
+{
+    if (!g)
+        return;
+    eager_end(g);
+    eager_cache_release(&g->cache);
+    vec_release(&g->node);
+    vec_release(&g->value);
+    vec_release(&g->block);
+    free(g);
+}
+
+void eager_begin(struct eager *g, const struct batch *batch, const struct eager_options *o)
+{
+    ASSERT(g->node.n == 0);
+    g->batch = batch;
+    g->opt = *o;
+    g->b = (struct builder){.add = add,
+                            .shape_of = shape_of,
+                            .block = enter_block,
+                            .wants_grad = o->wants_grad,
+                            .has_lora = o->has_lora,
+                            .lora_rank_max = o->lora_rank_max,
+                            .dropout = o->dropout};
+}
+
+struct builder *eager_builder(struct eager *g)
+{
+    return &g->b;
+}
+
+struct op_view eager_view(const struct eager *g, struct val v)
+{
+    return v.id < 0 ? (struct op_view){0} : g->value.at[v.id].view;
+}
+
+void eager_end(struct eager *g)
+{
+    for (size_t v = 0; v < g->value.n; v++) {
+        eager_drop_value(g, (int32_t)v);
+        eager_buf_unref(&g->cache, g->value.at[v].grad);
+    }
+    for (size_t i = 0; i < g->node.n; i++)
+        eager_buf_unref(&g->cache, g->node.at[i].save);
+    g->value.n = g->node.n = g->block.n = 0;
+    g->batch = NULL;
+}
+
+size_t eager_bytes(const struct eager *g)
+{
+    return g->cache.held_bytes;
+}
+
+size_t eager_peak_bytes(const struct eager *g)
+{
+    return g->cache.peak_bytes;
+}
+
+size_t eager_n_tape(const struct eager *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->node.n; i++)
+        n += g->node.at[i].on_tape;
+    return n;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What forward and backward share: the values of a step and the nodes that made them.
+ *
+ * Thread: that of the eager it belongs to.
+ */
+#ifndef ENGINE_EAGER_TAPE_H
+#define ENGINE_EAGER_TAPE_H
+
+#include "engine/base/vec.h"
+#include "engine/eager/cache.h"
+#include "engine/eager/eager.h"
+
+struct eager_value {
+    struct op_shape shape;
+    int32_t def;            /* node */
+    int32_t root;           /* the value whose memory it lies in: itself, or a slice's origin */
+    struct op_view view;    /* p NULL once given back */
+    struct eager_buf *buf;  /* counted, at a root */
+    struct eager_buf *grad; /* counted, at a root; NULL: nothing arrived yet */
+    bool needs_grad;        /* leads to a trainable parameter */
+    bool is_kept;           /* the backward reads it */
+};
+
+struct eager_node {
+    struct op_node op;
+    struct eager_buf *save; /* counted */
+    bool on_tape;
+};
+
+struct eager_block {
+    size_t node_lo;   /* up to the next block's, or the end */
+    int32_t value_in; /* the only value of before that it may read; -1: none */
+};
+
+struct eager {
+    struct builder b; /* first */
+    struct op_sink sink;
+    struct stream *stream; /* borrowed */
+    struct eager_cache cache;
+    const struct batch *batch; /* borrowed */
+    struct eager_options opt;
+    VEC(struct eager_node) node;
+    VEC(struct eager_value) value;
+    VEC(struct eager_block) block;
+};
+
+/* Runs a node that stands on the list: at first, and again for a checkpointed block. */
+int eager_run_node(struct eager *g, size_t i, struct err *e);
+
+/* Gives a value's memory back. */
+void eager_drop_value(struct eager *g, int32_t v);
+
+/* Puts inputs, outputs and kept space of node i into c; views whose memory is gone have p NULL. */
+void eager_fill_ctx(struct eager *g, size_t i, struct op_ctx *c);
+
+#endif
