@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What config.json says of a model's arithmetic, in one form for all families. A field that is
+ * absent has its family's default; a value that would change the arithmetic and that nothing here
+ * implements is an error that names the field.
+ *
+ * Thread: constant once loaded.
+ */
+#ifndef ENGINE_LOAD_CONFIG_H
+#define ENGINE_LOAD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+enum config_family {
+    FAMILY_LLAMA,
+    FAMILY_QWEN2,
+    FAMILY_QWEN3,
+    FAMILY_MISTRAL,
+    FAMILY_GPT2,
+    FAMILY_BERT
+};
+
+enum config_act { ACT_SILU, ACT_GELU, ACT_GELU_TANH };
+
+enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
+
+enum pool_kind { POOL_CLS, POOL_MEAN };
+
+enum { CONFIG_ROPE_FACTOR_MAX = 256, CONFIG_EOS_MAX = 16, CONFIG_LAYER_MAX = 1024 };
+
+struct config_rope {
+    enum rope_kind kind;
+    double theta, partial; /* partial: share of a head that turns, 1 for all of it */
+    double factor, low_freq_factor, high_freq_factor;    /* llama3; factor: all */
+    double beta_fast, beta_slow, mscale, mscale_all_dim; /* yarn; mscale 0: absent */
+    double attention_factor;                             /* yarn, longrope; 0: computed */
+    int64_t original_max_pos;                            /* 0: max_pos */
+    bool truncate;                                       /* yarn: whole-numbered bounds */
+    int n_factor;                                        /* longrope: d_rot / 2 */
+    double short_factor[CONFIG_ROPE_FACTOR_MAX], long_factor[CONFIG_ROPE_FACTOR_MAX];
+};
+
+struct config {
+    enum config_family family;
+    char architecture[64]; /* "LlamaForCausalLM" */
+    int64_t n_vocab, n_layer, d_model, d_ff, max_pos;
+    int32_t n_head, n_kv_head, d_head;
+    int32_t n_segment; /* BERT's token types; 0 elsewhere */
+    enum config_act act;
+    double norm_eps;
+    struct config_rope rope;   /* families that turn */
+    int32_t window;            /* keys seen at most; 0: all */
+    int64_t window_from_layer; /* Qwen: the first layer that has the window */
+    bool is_tied;              /* the head is the embedding */
+    bool has_qkv_bias, has_o_bias, has_mlp_bias;
+    bool scales_attn_by_layer; /* GPT-2: scale_attn_by_inverse_layer_idx */
+    bool scales_attn;          /* 1 / sqrt(d_head), else 1 */
+    enum pool_kind pool;       /* encoders: from 1_Pooling/config.json */
+    bool normalizes;           /* encoders: 2_Normalize follows */
+
+    int32_t bos; /* -1: none */
+    int32_t eos[CONFIG_EOS_MAX], n_eos;
+    int32_t pad; /* -1: none */
+};
+
+/* config.json of a model directory, and of encoders the pooling files beside it. */
+int config_load(struct config *c, const char *dir, struct err *e);
+
+/* config.json's text alone: what the fuzz target and tests feed. */
+int config_parse(struct config *c, const char *text, size_t len, const char *name, struct err *e);
+
+const char *config_family_name(enum config_family f);
+
+#endif
