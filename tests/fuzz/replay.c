@@ -6,14 +6,13 @@
  *
  *     fuzz_json [FILE or FOLDER]...     default: tests/fuzz/corpus/json
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <dirent.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static int replay_file(const char *path, size_t size)
 {
@@ -65,7 +64,7 @@ static int replay(const char *path, int *n_input)
 int main(int argc, char **argv)
 {
     int bad = 0, n_input = 1;
-    uint8_t *nothing = malloc(1);
+    uint8_t *nothing = calloc(1, 1);
     LLVMFuzzerTestOneInput(nothing, 0);
     free(nothing);
     if (argc > 1) {
