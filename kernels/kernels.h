@@ -137,8 +137,9 @@ struct k_rows_pack { /* unit: a block of rows */
 
 size_t k_rows_bytes(enum k_type weight_type, int64_t m, int64_t k);
 
-/* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= alpha * (x w^T) + bias over panels
- * [panel_lo, panel_hi) of w; column 0 of y is the first output of panel_lo. */
+/* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
+ * of w; column 0 of y is the first output of panel_lo. The bias joins the finished sum, and what
+ * is in y joins last. */
 struct k_linear {
     const void *rows; /* of rows_pack, [m, w.k] */
     struct k_weight w;
@@ -149,10 +150,11 @@ struct k_linear {
     bool add;
 };
 
-/* linear_dx_*: dx[m, k] (+)= dy[m, n] w over panels [panel_lo, panel_hi) */
+/* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). An int8 weight is taken as
+ * bf16(scale * code). */
 struct k_linear_dx {
-    const float *dy; /* column 0 is the first output of panel_lo */
-    int64_t ld_dy, m;
+    const void *rows; /* of rows_pack: dy [m, outputs of those panels], by w.type */
+    int64_t m;
     struct k_weight w;
     int64_t panel_lo, panel_hi;
     float *dx;

@@ -32,6 +32,7 @@
 #ifndef KERNELS_LINEAR_H
 #define KERNELS_LINEAR_H
 
+#include "kernels/float16.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -99,7 +100,43 @@ static inline int linear_int8_code(uint8_t byte)
     return byte & 0x80 ? -(byte & 0x7f) : byte;
 }
 
+/* Outputs that panels [lo, hi) have. */
+static inline int64_t linear_outputs(const struct k_weight *w, int64_t lo, int64_t hi)
+{
+    return hi <= lo ? 0 : linear_min(w->n, hi * K_NR) - lo * K_NR;
+}
+
+/* Number i of output o as it is stored: for int8 the code. */
+static inline float linear_stored_at(const struct k_weight *w, int64_t o, int64_t i)
+{
+    const char *panel =
+        (const char *)w->data + (size_t)(o / K_NR) * linear_panel_bytes(w->type, w->k);
+    if (w->type == K_F32)
+        return ((const float *)(const void *)panel)[linear_f32_at(o % K_NR, i)];
+    if (w->type == K_BF16)
+        return bf16_to_f32(((const k_bf16 *)(const void *)panel)[linear_bf16_at(o % K_NR, i)]);
+    return (float)linear_int8_code(((const uint8_t *)panel)[linear_int8_at(o % K_NR, i)]);
+}
+
+static inline float linear_scale_at(const struct k_weight *w, int64_t o, int64_t i)
+{
+    int64_t group = o / K_NR * linear_groups(w->k) + i / K_INT8_GROUP;
+    return w->type == K_INT8 ? w->scale[group * K_NR + o % K_NR] : 1.0f;
+}
+
+/* The weight: w[o, i]. */
+static inline float linear_weight_at(const struct k_weight *w, int64_t o, int64_t i)
+{
+    return linear_scale_at(w, o, i) * linear_stored_at(w, o, i);
+}
+
 /* ---- rows --------------------------------------------------------------------------------- */
+
+static inline size_t linear_row_bytes(enum k_type weight_type, int64_t k)
+{
+    size_t elem = weight_type == K_F32 ? sizeof(float) : sizeof(k_bf16);
+    return (size_t)linear_k_stored(weight_type, k) * elem;
+}
 
 struct rows_block {
     int64_t row; /* the first */
@@ -117,26 +154,21 @@ static inline struct rows_block rows_block_at(int64_t m, int64_t b)
     return (struct rows_block){.row = b * h + linear_min(b, more), .h = h + (b < more)};
 }
 
-/* ---- units -------------------------------------------------------------------------------- */
+/* The block that holds a row. */
+static inline struct rows_block rows_block_of(int64_t m, int64_t row)
+{
+    int64_t n = rows_blocks(m), h = m / n, more = m % n, split = more * (h + 1);
+    return rows_block_at(m, row < split ? row / (h + 1) : more + (row - split) / h);
+}
 
-/* How a product of m rows by n_panel panels is cut. Units are numbered
- * [span of rows][panel][chunk of the span]: a span is what a shared cache holds, and is passed
- * over the whole weight; within it a panel stays in a core's cache while its chunks pass. Chunks
- * exist so that a small weight still gives many threads work. */
-struct linear_grid {
-    int64_t n_block, n_panel;
-    int64_t n_span, n_chunk; /* spans of blocks; chunks in a span */
-};
-
-/* A run of units that share a panel: blocks [block_lo, block_hi) of panel `panel`. */
-struct linear_piece {
-    int64_t panel, block_lo, block_hi;
-};
-
-struct linear_grid linear_grid(int64_t m, int64_t n_panel, enum k_type type, int64_t k);
-int64_t linear_grid_units(const struct linear_grid *g);
-
-/* The piece that starts at unit *u, ending at hi at the latest; moves *u behind it. */
-struct linear_piece linear_grid_next(const struct linear_grid *g, int64_t *u, int64_t hi);
+/* Number i of row r of a block. */
+static inline float rows_block_number(enum k_type type, const void *rows, int64_t k,
+                                      const struct rows_block *b, int64_t r, int64_t i)
+{
+    int64_t start = b->row * linear_k_stored(type, k);
+    if (type == K_F32)
+        return ((const float *)rows)[start + i * b->h + r];
+    return bf16_to_f32(((const k_bf16 *)rows)[start + i / 2 * b->h * 2 + r * 2 + i % 2]);
+}
 
 #endif

@@ -45,6 +45,18 @@ static size_t work(const struct op_node *n, const struct op_shape *in, const int
     return (size_t)cap[in[0].rows] * (size_t)cols * sizeof(float);
 }
 
+static size_t logits_bytes(size_t work)
+{
+    return (work + 63) / 64 * 64;
+}
+
+/* Behind the logits: their gradient, rounded and blocked. */
+static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    int64_t cols = head_of(n)->n < K_CE_CHUNK ? head_of(n)->n : K_CE_CHUNK;
+    return logits_bytes(work(n, in, cap)) + k_rows_bytes(head_of(n)->w.type, cap[in[0].rows], cols);
+}
+
 /* The logits of entries [lo, lo + n) into the work space. */
 static struct k_ce chunk(struct op_ctx *c, int64_t lo)
 {
@@ -97,8 +109,15 @@ static void back_weight(struct op_ctx *c, const struct k_ce *a)
 static void back_input(struct op_ctx *c, const struct k_ce *a, struct op_view din, bool add)
 {
     const struct param *head = head_of(c->node);
-    struct k_linear_dx dx = {.dy = a->logits,
-                             .ld_dy = a->ld,
+    size_t behind = logits_bytes((size_t)a->m * (size_t)a->ld * sizeof(float));
+    struct k_rows_pack dy = {.x = a->logits,
+                             .ld_x = a->ld,
+                             .m = a->m,
+                             .k = a->n,
+                             .type = head->w.type,
+                             .rows = (char *)c->work + behind};
+    OP_LAUNCH_M(c, K_rows_pack, dy, DIM_OUT);
+    struct k_linear_dx dx = {.rows = dy.rows,
                              .m = a->m,
                              .w = head->w,
                              .panel_lo = a->lo / K_NR,
@@ -136,7 +155,7 @@ static const struct op_shard shard[] = {
 /* Input 1 is the unrounded rows, for the head's gradient. */
 const struct op_def op_ce_def = {.shape = shape,
                                  .work = work,
-                                 .work_back = work,
+                                 .work_back = work_back,
                                  .forward = forward,
                                  .backward = backward,
                                  .param = param,

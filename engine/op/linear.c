@@ -110,9 +110,15 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     struct k_weight w = op_linear_weight(c->node);
     ASSERT(at->second != OP_LINEAR_RESIDUAL && !at->bias);
     if (g->din[0].p) {
-        struct k_linear_dx a = {.dy = g->dout[0].p,
-                                .ld_dy = g->dout[0].ld,
-                                .m = op_rows(c, rows),
+        struct k_rows_pack dy = {.x = g->dout[0].p,
+                                 .ld_x = g->dout[0].ld,
+                                 .m = op_rows(c, rows),
+                                 .k = w.n,
+                                 .type = w.type,
+                                 .rows = c->work};
+        OP_LAUNCH_M(c, K_rows_pack, dy, rows);
+        struct k_linear_dx a = {.rows = dy.rows,
+                                .m = dy.m,
                                 .w = w,
                                 .panel_hi = (w.n + K_NR - 1) / K_NR,
                                 .dx = g->din[0].p,
@@ -136,6 +142,12 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     }
 }
 
+/* The gradient from above, rounded and blocked. */
+static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    return k_rows_bytes(in[0].type, cap[in[0].rows], attr_of(n)->n);
+}
+
 static const struct param *param(const struct op_node *n, int i)
 {
     return i == 0 ? op_linear_attr_get(n)->w : i == 1 ? op_linear_attr_get(n)->bias : NULL;
@@ -150,6 +162,7 @@ static const struct op_shard shard[] = {
 const struct op_def op_linear_def = {.shape = shape,
                                      .forward = forward,
                                      .backward = backward,
+                                     .work_back = work_back,
                                      .param = param,
                                      .need_in = 2,
                                      .may_overwrite = {2},

@@ -9,6 +9,9 @@
 
 const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
     /* packed linear algebra */
+    ROW(weight_pack), ROW(weight_unpack), ROW(rows_pack), ROW(linear_f32), ROW(linear_bf16),
+    ROW(linear_int8), ROW(linear_dx_f32), ROW(linear_dx_bf16), ROW(linear_dx_int8),
+    ROW(linear_dw_f32), ROW(linear_dw_bf16),
 
     /* rows and elements */
     ROW(add), ROW(mul), ROW(scale), ROW(copy),

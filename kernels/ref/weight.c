@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weight_pack, weight_unpack, rows_pack: one number at a time, by the rules of kernels/linear.h.
+ *
+ * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/linear.h"
+#include "kernels/variants.h"
+
+static float load(const void *src, enum k_type type, int64_t at)
+{
+    if (type == K_F32)
+        return ((const float *)src)[at];
+    uint16_t bits = ((const uint16_t *)src)[at];
+    return type == K_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
+}
+
+/* w[o, i] of the source; zero outside. */
+static float source_at(const struct k_weight_pack *a, int64_t o, int64_t i)
+{
+    if (o >= a->n_src || i >= a->w.k)
+        return 0;
+    return load(a->src, a->src_type, a->transposed ? i * a->ld_src + o : o * a->ld_src + i);
+}
+
+static float group_scale(const struct k_weight_pack *a, int64_t o, int64_t lo, int64_t hi)
+{
+    float most = 0;
+    for (int64_t i = lo; i < hi; i++) {
+        float v = fabsf(source_at(a, o, i));
+        if (!isfinite(v))
+            return NAN;
+        most = v > most ? v : most;
+    }
+    return most / 127;
+}
+
+static int quantise(float v, float scale)
+{
+    float q = scale > 0 ? rintf(v / scale) : 0;
+    return (int)(q > 127 ? 127 : q < -127 ? -127 : q);
+}
+
+static void pack_int8(const struct k_weight_pack *a, int64_t panel)
+{
+    int64_t groups = linear_groups(a->w.k), stored = linear_k_stored(K_INT8, a->w.k);
+    uint8_t *code =
+        (uint8_t *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(K_INT8, a->w.k);
+    float *scale = a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    for (int64_t o = 0; o < K_NR; o++) {
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t lo = g * K_INT8_GROUP, hi = linear_min(stored, lo + K_INT8_GROUP);
+            float s = group_scale(a, panel * K_NR + o, lo, hi);
+            scale[g * K_NR + o] = s;
+            for (int64_t i = lo; i < hi; i++)
+                code[linear_int8_at(o, i)] =
+                    linear_int8_pack(quantise(source_at(a, panel * K_NR + o, i), s));
+        }
+    }
+}
+
+static void pack_float(const struct k_weight_pack *a, int64_t panel)
+{
+    enum k_type type = a->w.type;
+    char *data =
+        (char *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(type, a->w.k);
+    for (int64_t i = 0; i < linear_k_stored(type, a->w.k); i++) {
+        for (int64_t o = 0; o < K_NR; o++) {
+            float v = source_at(a, panel * K_NR + o, i);
+            if (type == K_F32)
+                ((float *)(void *)data)[linear_f32_at(o, i)] = v;
+            else
+                ((k_bf16 *)(void *)data)[linear_bf16_at(o, i)] = bf16_from_f32(v);
+        }
+    }
+}
+
+void weight_pack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_weight_pack *a = args;
+    for (int64_t panel = s->lo; panel < s->hi; panel++) {
+        if (a->w.type == K_INT8)
+            pack_int8(a, panel);
+        else
+            pack_float(a, panel);
+    }
+}
+
+void weight_unpack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_weight_unpack *a = args;
+    for (int64_t o = s->lo * K_NR; o < linear_min(s->hi * K_NR, a->w.n); o++) {
+        for (int64_t i = 0; i < a->w.k; i++)
+            a->dst[o * a->ld_dst + i] = linear_weight_at(&a->w, o, i);
+    }
+}
+
+static float row_number(const struct k_rows_pack *a, int64_t row, int64_t i)
+{
+    return i < a->k ? a->x[row * a->ld_x + i] : 0;
+}
+
+void rows_pack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_rows_pack *a = args;
+    int64_t stored = linear_k_stored(a->type, a->k);
+    for (int64_t block = s->lo; block < s->hi; block++) {
+        struct rows_block b = rows_block_at(a->m, block);
+        int64_t at = b.row * stored;
+        int64_t step = a->type == K_F32 ? 1 : LINEAR_STEP;
+        for (int64_t i = 0; i < stored; i += step) {
+            for (int64_t r = 0; r < b.h; r++) {
+                for (int64_t j = 0; j < step; j++, at++) {
+                    float v = row_number(a, b.row + r, i + j);
+                    if (a->type == K_F32)
+                        ((float *)a->rows)[at] = v;
+                    else
+                        ((k_bf16 *)a->rows)[at] = bf16_from_f32(v);
+                }
+            }
+        }
+    }
+}

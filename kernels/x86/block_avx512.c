@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes constants of the numbers of rows and panels: for each kind one switch, each case a straight
+ * loop of tile_avx512.h.
+ */
+#include "kernels/x86/block_avx512.h"
+
+enum kind { KIND_F32, KIND_BF16, KIND_INT8 };
+
+static inline struct tile_out out_of_panel(const struct tile_out *first, int p)
+{
+    struct tile_out out = *first;
+    out.y += p * K_NR;
+    out.cols -= p * K_NR;
+    if (out.bias)
+        out.bias += p * K_NR;
+    return out;
+}
+
+TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
+{
+    __m512 sum[TILE_SUMS_MAX];
+    if (b->from)
+        tile_load(h * np * 2, sum, b->from);
+    else
+        tile_zero(h * np * 2, sum);
+    tile_run(type, h, np, sum, b->rows, b->panel, b->stride, b->steps, b->ahead);
+    if (b->to) {
+        tile_store(h * np * 2, sum, b->to);
+        return;
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < np; p++) {
+        struct tile_out out = out_of_panel(&b->out, p);
+        tile_out(h, sum + p * h * 2, &out);
+    }
+}
+
+/* One group's sums, from codes or from their bf16. */
+TILE_INLINE void group(int h, int np, __m512 *sum, const struct block_int8 *q, int64_t at,
+                       int64_t steps, const struct tile_int8_table *table)
+{
+    const char *rows = q->b.rows + at * h * 4;
+    const char *code = q->b.panel + at * TILE_INT8_STEP_BYTES;
+    char *wide = q->wide ? q->wide + at * TILE_STEP_BYTES : NULL;
+    struct tile_ahead ahead = {q->b.ahead.at + at * q->b.ahead.pace, q->b.ahead.pace};
+    tile_zero(h * np * 2, sum);
+    if (q->is_wide)
+        tile_run(K_BF16, h, 1, sum, rows, wide, 0, steps, ahead);
+    else
+        tile_run_int8(h, np, sum, rows, code, q->b.stride, steps, table, wide, ahead);
+}
+
+TILE_INLINE void scaled(int h, int np, const struct block_int8 *q)
+{
+    struct tile_int8_table table = tile_int8_table();
+    __m512 sum[TILE_SUMS_MAX];
+    tile_zero(h * np * 2, sum);
+    if (q->first)
+        tile_store(h * np * 2, sum, q->total);
+    for (int64_t at = 0; at < q->b.steps; at += TILE_GROUP_STEPS) {
+        int64_t left = q->b.steps - at, g = at / TILE_GROUP_STEPS;
+        group(h, np, sum, q, at, linear_min(left, TILE_GROUP_STEPS), &table);
+#pragma GCC unroll 8
+        for (int p = 0; p < np; p++)
+            tile_fold(h, sum + p * h * 2, q->scale + p * q->scale_stride + g * K_NR,
+                      q->total + p * h * K_NR);
+    }
+    if (!q->last)
+        return;
+    tile_load(h * np * 2, sum, q->total);
+#pragma GCC unroll 8
+    for (int p = 0; p < np; p++) {
+        struct tile_out out = out_of_panel(&q->b.out, p);
+        tile_out(h, sum + p * h * 2, &out);
+    }
+}
+
+TILE_INLINE void fixed(enum kind kind, int h, int np, const void *b)
+{
+    if (kind == KIND_INT8)
+        scaled(h, np, b);
+    else
+        plain(kind == KIND_F32 ? K_F32 : K_BF16, h, np, b);
+}
+
+TILE_INLINE void any(enum kind kind, const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+    case 1 * 8 + 1:
+        return fixed(kind, 1, 1, b);
+    case 1 * 8 + 2:
+        return fixed(kind, 1, 2, b);
+    case 1 * 8 + 3:
+        return fixed(kind, 1, 3, b);
+    case 1 * 8 + 4:
+        return fixed(kind, 1, 4, b);
+    case 2 * 8 + 1:
+        return fixed(kind, 2, 1, b);
+    case 2 * 8 + 2:
+        return fixed(kind, 2, 2, b);
+    case 3 * 8 + 1:
+        return fixed(kind, 3, 1, b);
+    case 3 * 8 + 2:
+        return fixed(kind, 3, 2, b);
+    case 4 * 8 + 1:
+        return fixed(kind, 4, 1, b);
+    case 5 * 8 + 1:
+        return fixed(kind, 5, 1, b);
+    case 6 * 8 + 1:
+        return fixed(kind, 6, 1, b);
+    case 7 * 8 + 1:
+        return fixed(kind, 7, 1, b);
+    case 8 * 8 + 1:
+        return fixed(kind, 8, 1, b);
+    case 9 * 8 + 1:
+        return fixed(kind, 9, 1, b);
+    case 10 * 8 + 1:
+        return fixed(kind, 10, 1, b);
+    case 11 * 8 + 1:
+        return fixed(kind, 11, 1, b);
+    case 12 * 8 + 1:
+        return fixed(kind, 12, 1, b);
+    }
+}
+
+void block_f32_avx512(const struct block *b)
+{
+    any(KIND_F32, b);
+}
+
+void block_bf16_avx512(const struct block *b)
+{
+    any(KIND_BF16, b);
+}
+
+void block_int8_avx512(const struct block_int8 *b)
+{
+    any(KIND_INT8, &b->b);
+}

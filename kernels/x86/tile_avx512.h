@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inner loops of every AVX-512 product: h rows against np panels of 32 outputs, h * np * 2 sums
+ * held in registers. h and np are constants where these are called, so each call becomes a
+ * straight loop.
+ *
+ * A vdpbf16ps (and an fma) takes several cycles and one starts per cycle: fewer than six sums at
+ * once would wait, so one or two rows take several panels. Twelve rows by one panel is 24 sums:
+ * 2 loads of weights and 12 broadcasts per 24 products leave the load ports half idle.
+ *
+ * A step is one input (f32) or a pair (bf16, int8); see kernels/linear.h for the layouts.
+ *
+ * Thread: any; included by *_avx512.c only.
+ */
+#ifndef KERNELS_X86_TILE_AVX512_H
+#define KERNELS_X86_TILE_AVX512_H
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/linear.h"
+
+#define TILE_INLINE static inline __attribute__((always_inline))
+
+enum {
+    TILE_SUMS_MAX = 24,
+    TILE_STEP_BYTES = 128, /* of a panel of f32 or bf16 */
+    TILE_INT8_STEP_BYTES = 64,
+    TILE_GROUP_STEPS = K_INT8_GROUP / 2
+};
+
+/* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop. May run past
+ * what is mapped: a prefetch does not fault. NULL: nothing. */
+struct tile_ahead {
+    const char *at;
+    int64_t pace;
+};
+
+TILE_INLINE void tile_zero(int n, __m512 *sum)
+{
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++)
+        sum[i] = _mm512_setzero_ps();
+}
+
+TILE_INLINE void tile_load(int n, __m512 *sum, const float *from)
+{
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++)
+        sum[i] = _mm512_load_ps(from + i * 16);
+}
+
+TILE_INLINE void tile_store(int n, const __m512 *sum, float *to)
+{
+#pragma GCC unroll 24
+    for (int i = 0; i < n; i++)
+        _mm512_store_ps(to + i * 16, sum[i]);
+}
+
+/* sum[h][2] += one step: h pairs of bf16 at `rows` times w */
+TILE_INLINE void tile_step_bf16(int h, __m512 *sum, const void *rows, __m512i w0, __m512i w1)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < h; r++) {
+        int pair;
+        memcpy(&pair, (const char *)rows + r * 4, sizeof pair);
+        __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
+        sum[r * 2] = _mm512_dpbf16_ps(sum[r * 2], x, (__m512bh)w0);
+        sum[r * 2 + 1] = _mm512_dpbf16_ps(sum[r * 2 + 1], x, (__m512bh)w1);
+    }
+}
+
+/* sum[h][2] += one step: h floats at `rows` times w */
+TILE_INLINE void tile_step_f32(int h, __m512 *sum, const void *rows, __m512 w0, __m512 w1)
+{
+#pragma GCC unroll 12
+    for (int r = 0; r < h; r++) {
+        float one;
+        memcpy(&one, (const char *)rows + r * 4, sizeof one);
+        __m512 x = _mm512_set1_ps(one);
+        sum[r * 2] = _mm512_fmadd_ps(x, w0, sum[r * 2]);
+        sum[r * 2 + 1] = _mm512_fmadd_ps(x, w1, sum[r * 2 + 1]);
+    }
+}
+
+/* sum[np][h][2] += rows [steps][h] times panels of f32 or bf16 that lie `stride` bytes apart */
+TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const char *rows,
+                          const char *panel, int64_t stride, int64_t steps, struct tile_ahead ahead)
+{
+    for (int64_t i = 0; i < steps; i++) {
+        if (np == 1)
+            _mm_prefetch(ahead.at + i * ahead.pace, _MM_HINT_T0);
+#pragma GCC unroll 8
+        for (int p = 0; p < np; p++) {
+            const char *w = panel + p * stride + i * TILE_STEP_BYTES;
+            if (type == K_F32)
+                tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_ps(w),
+                              _mm512_load_ps(w + 64));
+            else
+                tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_si512(w),
+                               _mm512_load_si512(w + 64));
+        }
+    }
+}
+
+/* ---- int8 --------------------------------------------------------------------------------- */
+
+/* bf16 of the magnitudes 0 to 127, split in low and high bytes of 2 x 64 entries. */
+struct tile_int8_table {
+    __m512i lo[2], hi[2];
+};
+
+TILE_INLINE struct tile_int8_table tile_int8_table(void)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    uint8_t lo[128], hi[128];
+    for (int i = 0; i < 128; i += 16) {
+        __m512 f = _mm512_cvtepi32_ps(_mm512_add_epi32(lane, _mm512_set1_epi32(i)));
+        __m512i u = _mm512_castps_si512(f); /* seven bits: the lower half is zero */
+        _mm_storeu_si128((__m128i *)(void *)(lo + i),
+                         _mm512_cvtepi32_epi8(_mm512_srli_epi32(u, 16)));
+        _mm_storeu_si128((__m128i *)(void *)(hi + i),
+                         _mm512_cvtepi32_epi8(_mm512_srli_epi32(u, 24)));
+    }
+    return (struct tile_int8_table){
+        .lo = {_mm512_loadu_si512(lo), _mm512_loadu_si512(lo + 64)},
+        .hi = {_mm512_loadu_si512(hi), _mm512_loadu_si512(hi + 64)},
+    };
+}
+
+/* A step of 64 codes to its two vectors of bf16. The look-ups ignore the sign bit. */
+TILE_INLINE void tile_int8_step(const struct tile_int8_table *t, __m512i code, __m512i w[2])
+{
+    __m512i lo = _mm512_permutex2var_epi8(t->lo[0], code, t->lo[1]);
+    __m512i mag = _mm512_permutex2var_epi8(t->hi[0], code, t->hi[1]);
+    __m512i hi = _mm512_ternarylogic_epi32(mag, code, _mm512_set1_epi32((int)0x80808080), 0xf8);
+    w[0] = _mm512_unpacklo_epi8(lo, hi);
+    w[1] = _mm512_unpackhi_epi8(lo, hi);
+}
+
+/* sum[np][h][2] += rows times panels of codes, unscaled: at most a group at a time. `wide`: keeps
+ * the steps as bf16 for the blocks of rows that follow, np being 1; NULL: does not. */
+TILE_INLINE void tile_run_int8(int h, int np, __m512 *sum, const char *rows, const char *panel,
+                               int64_t stride, int64_t steps, const struct tile_int8_table *table,
+                               char *wide, struct tile_ahead ahead)
+{
+    for (int64_t i = 0; i < steps; i++) {
+        if (np == 1)
+            _mm_prefetch(ahead.at + i * ahead.pace, _MM_HINT_T0);
+#pragma GCC unroll 8
+        for (int p = 0; p < np; p++) {
+            __m512i w[2];
+            tile_int8_step(table, _mm512_load_si512(panel + p * stride + i * TILE_INT8_STEP_BYTES),
+                           w);
+            if (wide) {
+                _mm512_store_si512(wide + i * TILE_STEP_BYTES, w[0]);
+                _mm512_store_si512(wide + i * TILE_STEP_BYTES + 64, w[1]);
+            }
+            tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
+        }
+    }
+}
+
+/* total = fma(scale, sum, total): a group's sums join the output */
+TILE_INLINE void tile_fold(int h, const __m512 *sum, const float *scale, float *total)
+{
+    __m512 s0 = _mm512_load_ps(scale), s1 = _mm512_load_ps(scale + 16);
+#pragma GCC unroll 12
+    for (int r = 0; r < h; r++) {
+        float *t = total + r * K_NR;
+        _mm512_store_ps(t, _mm512_fmadd_ps(s0, sum[r * 2], _mm512_load_ps(t)));
+        _mm512_store_ps(t + 16, _mm512_fmadd_ps(s1, sum[r * 2 + 1], _mm512_load_ps(t + 16)));
+    }
+}
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+/* Where a panel's outputs go: y[row][cols of 32], plus bias, plus what is there. */
+struct tile_out {
+    float *y;
+    int64_t ld_y, cols;
+    const float *bias; /* NULL: none */
+    bool add;
+};
+
+TILE_INLINE __mmask16 tile_mask(int64_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+TILE_INLINE void tile_out(int h, const __m512 *sum, const struct tile_out *out)
+{
+    __mmask16 m0 = tile_mask(out->cols), m1 = tile_mask(out->cols - 16);
+    __m512 b0 = _mm512_setzero_ps(), b1 = b0;
+    if (out->bias) {
+        b0 = _mm512_maskz_loadu_ps(m0, out->bias);
+        b1 = _mm512_maskz_loadu_ps(m1, out->bias + 16);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < h; r++) {
+        float *y = out->y + r * out->ld_y;
+        __m512 v0 = sum[r * 2], v1 = sum[r * 2 + 1];
+        if (out->bias) {
+            v0 = _mm512_add_ps(v0, b0);
+            v1 = _mm512_add_ps(v1, b1);
+        }
+        if (out->add) {
+            v0 = _mm512_add_ps(_mm512_maskz_loadu_ps(m0, y), v0);
+            v1 = _mm512_add_ps(_mm512_maskz_loadu_ps(m1, y + 16), v1);
+        }
+        _mm512_mask_storeu_ps(y, m0, v0);
+        _mm512_mask_storeu_ps(y + 16, m1, v1);
+    }
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_{f32, bf16, int8}. Faults they can catch: a tail of outputs or inputs that is skipped,
+ * read past or written past; a panel range that is off by one; bias or addition in the wrong place
+ * or order; scales of a neighbouring group; sums that depend on the number of rows, on a row's
+ * place in its block, on how units are cut, or on what scratch held.
+ */
+#include "tests/kernels/check_linear.h"
+
+#include <string.h>
+
+#include "kernels/linear.h"
+
+enum k_type linear_type(const struct check *c)
+{
+    switch (c->id) {
+    case K_linear_f32:
+    case K_linear_dx_f32:
+    case K_linear_dw_f32:
+        return K_F32;
+    case K_linear_int8:
+    case K_linear_dx_int8:
+        return K_INT8;
+    default:
+        return K_BF16;
+    }
+}
+
+struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
+{
+    float *src = check_floats(c, n * k, CHECK_SMALL);
+    float *value = check_floats(c, n * k, CHECK_NAN);
+    struct linear_weight w = {.value = value};
+    k_weight_bind(&w.w, type, n, k, check_buf(c, k_weight_bytes(type, n, k), 64));
+    struct k_weight_pack pack = {.src = src, .ld_src = k, .w = w.w, .n_src = n};
+    struct k_weight_unpack unpack = {.w = w.w, .dst = value, .ld_dst = k};
+    kernel_run(c->ref, K_weight_pack, &pack, c->scratch);
+    kernel_run(c->ref, K_weight_unpack, &unpack, c->scratch);
+    return w;
+}
+
+struct linear_rows linear_rows_make(struct check *c, enum k_type type, const float *x, int64_t m,
+                                    int64_t k)
+{
+    void *rows = check_buf(c, (size_t)m * linear_row_bytes(type, k), 64);
+    float *value = check_floats(c, m * k, CHECK_NAN);
+    struct k_rows_pack pack = {.x = x, .ld_x = k, .m = m, .k = k, .type = type, .rows = rows};
+    kernel_run(c->ref, K_rows_pack, &pack, c->scratch);
+    for (int64_t i = 0; i < m * k; i++)
+        value[i] = type == K_F32 ? x[i] : bf16_to_f32(bf16_from_f32(x[i]));
+    return (struct linear_rows){rows, value};
+}
+
+struct linear_want linear_want_make(struct check *c, int64_t m, int64_t n)
+{
+    size_t bytes = (size_t)(m * n) * sizeof(double);
+    struct linear_want w = {check_buf(c, bytes, 8), check_buf(c, bytes, 8)};
+    memset(w.y, 0, bytes);
+    memset(w.size, 0, bytes);
+    return w;
+}
+
+struct linear_case {
+    int64_t m, n, k, panel_lo, panel_hi, pad;
+    enum check_kind kind;
+    bool bias, add;
+};
+
+/* want = x w^T + bias + y */
+static struct linear_want want_of(struct check *c, const struct k_linear *a, const float *x,
+                                  const float *w)
+{
+    int64_t lo = a->panel_lo * K_NR, n = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
+    struct linear_want want = linear_want_make(c, a->m, n);
+    for (int64_t at = 0; at < a->m * n; at++) {
+        int64_t row = at / n, o = lo + at % n;
+        double extra[2] = {a->bias ? a->bias[o] : 0, a->add ? a->y[row * a->ld_y + at % n] : 0};
+        for (int64_t i = 0; i < a->w.k; i++) {
+            double term = (double)x[row * a->w.k + i] * w[o * a->w.k + i];
+            want.y[at] += term;
+            want.size[at] += term < 0 ? -term : term;
+        }
+        for (int e = 0; e < 2; e++) {
+            want.y[at] += extra[e];
+            want.size[at] += extra[e] < 0 ? -extra[e] : extra[e];
+        }
+    }
+    return want;
+}
+
+static void compare(struct check *c, const struct k_linear *a, const struct linear_want *want)
+{
+    int64_t n = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
+    for (int64_t row = 0; row < a->m; row++)
+        check_near_scaled(c, "y", a->y + row * a->ld_y, want->y + row * n, want->size + row * n, n,
+                          2e-6, 1e-34);
+}
+
+/* Columns past the outputs are the caller's. */
+static void compare_pad(struct check *c, const struct k_linear *a, int64_t n, const float *before)
+{
+    for (int64_t row = 0; row < a->m; row++)
+        check_bits(c, "beside y", a->y + row * a->ld_y + n, before + row * a->ld_y + n,
+                   (size_t)(a->ld_y - n) * sizeof *before);
+}
+
+static void run_case(struct check *c, const struct linear_case *k)
+{
+    check_begin(c);
+    check_case(c, "%s m %d n %d k %d panels %d to %d pad %d bias %d add %d",
+               check_kind_name(k->kind), (int)k->m, (int)k->n, (int)k->k, (int)k->panel_lo,
+               (int)k->panel_hi, (int)k->pad, k->bias, k->add);
+    enum k_type type = linear_type(c);
+    struct linear_weight w = linear_weight_make(c, type, k->n, k->k);
+    const float *x = check_floats(c, k->m * k->k, k->kind);
+    struct linear_rows rows = linear_rows_make(c, type, x, k->m, k->k);
+    int64_t n = linear_outputs(&w.w, k->panel_lo, k->panel_hi), ld = n + k->pad;
+    float *y = check_floats(c, k->m * ld, k->add ? CHECK_RANDOM : CHECK_NAN);
+    const float *before = check_dup(c, y, (size_t)(k->m * ld) * sizeof *y, 4);
+    struct k_linear a = {.rows = rows.rows,
+                         .w = w.w,
+                         .bias = k->bias ? check_floats(c, k->n, CHECK_RANDOM) : NULL,
+                         .y = y,
+                         .ld_y = ld,
+                         .m = k->m,
+                         .panel_lo = k->panel_lo,
+                         .panel_hi = k->panel_hi,
+                         .add = k->add};
+    struct linear_want want = want_of(c, &a, rows.value, w.value);
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(k->m * ld) * sizeof *y}}, 1);
+    compare(c, &a, &want);
+    compare_pad(c, &a, n, before);
+}
+
+/* The bits of a row among `of` rows equal those it has among `m`, wherever it stands. */
+static void run_invariance(struct check *c, int64_t n, int64_t k)
+{
+    enum { MOST = 300 };
+    static const int counts[] = {64, 150, 299, 300};
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "rows alike among 1 to 300, n %d k %d", (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    const float *x = check_floats(c, MOST * k, CHECK_RANDOM);
+    float *want = check_floats(c, MOST * n, CHECK_NAN), *y = check_floats(c, MOST * n, CHECK_NAN);
+    struct k_linear a = {.w = w.w, .y = want, .ld_y = n, .m = MOST, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, x, MOST, k).rows;
+    check_run(c, &a);
+    for (int i = 1; i < 44; i++) {
+        a.m = i <= 40 ? i : counts[i - 41];
+        a.y = y;
+        int64_t first = check_below(c, MOST + 1 - a.m);
+        a.rows = linear_rows_make(c, type, x + first * k, a.m, k).rows;
+        check_run(c, &a);
+        check_case(c, "%d rows against %d, from row %d, n %d k %d", (int)a.m, MOST, (int)first,
+                   (int)n, (int)k);
+        check_bits(c, "y", y, want + first * n, (size_t)(a.m * n) * sizeof *y);
+    }
+}
+
+/* Every way to be small or odd, against each other only where they can meet. */
+static void run_sizes(struct check *c)
+{
+    static const int64_t outputs[] = {1, 31, 32, 33, 67, 161};
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 25, 40};
+    enum { N_OUTPUTS = 6, N_ROWS = 15 };
+    int n_size, turn = 0;
+    const int64_t *inputs = check_sizes(&n_size);
+    for (int i = 0; i < n_size; i++) {
+        for (int o = 0; o < N_OUTPUTS; o++, turn++) {
+            struct linear_case k = {.m = rows[turn % N_ROWS],
+                                    .n = outputs[o],
+                                    .k = inputs[i],
+                                    .panel_hi = linear_panels(outputs[o]),
+                                    .pad = turn % 3,
+                                    .kind = turn % 5 < CHECK_KINDS ? turn % 5 : CHECK_RANDOM,
+                                    .bias = turn % 2,
+                                    .add = turn / 2 % 2};
+            run_case(c, &k);
+        }
+    }
+}
+
+static void check_linear(struct check *c)
+{
+    run_sizes(c);
+    run_case(c, &(struct linear_case){.m = 0, .n = 40, .k = 8, .panel_hi = 2});
+    run_case(c, &(struct linear_case){.m = 3, .n = 40, .k = 8, .panel_lo = 1, .panel_hi = 1});
+    run_case(c, &(struct linear_case){
+                    .m = 3, .n = 200, .k = 130, .panel_lo = 2, .panel_hi = 7, .bias = true});
+    run_case(c, &(struct linear_case){
+                    .m = 26, .n = 200, .k = 130, .panel_lo = 3, .panel_hi = 5, .add = true});
+    /* longer than a piece of inputs, and more rows than a span */
+    run_case(c, &(struct linear_case){.m = 26, .n = 40, .k = 8300, .panel_hi = 2});
+    run_case(c, &(struct linear_case){.m = 2060, .n = 40, .k = 9, .panel_hi = 2, .bias = true});
+    run_invariance(c, 161, 300);
+    run_invariance(c, 32, 4500);
+}
+
+void check_linear_f32(struct check *c)
+{
+    check_linear(c);
+}
+
+void check_linear_bf16(struct check *c)
+{
+    check_linear(c);
+}
+
+void check_linear_int8(struct check *c)
+{
+    check_linear(c);
+}
