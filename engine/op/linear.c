@@ -145,7 +145,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 /* The gradient from above, rounded and blocked. */
 static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    return k_rows_bytes(in[0].type, cap[in[0].rows], attr_of(n)->n);
+    return k_rows_bytes(in[0].type, cap[in[0].rows], op_linear_attr_get(n)->n);
 }
 
 static const struct param *param(const struct op_node *n, int i)

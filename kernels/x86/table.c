@@ -21,6 +21,7 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
 
 kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_linear_f32] = linear_f32_avx512,
 
     /* rows and elements */
 
@@ -35,6 +36,8 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
 
 kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_linear_bf16] = linear_bf16_avx512,
+    [K_linear_int8] = linear_int8_avx512,
 
     /* attention over a ragged batch */
 };
