@@ -68,7 +68,7 @@ $(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx5
 $(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"' \
                                          -DTANDEM_LIBS='"$(FOUND)"' -DTANDEM_NOTE='"$(NOTE)"'
 
-STAMP := $(strip $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
+STAMP := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
 ifeq ($(filter clean deps lint,$(MAKECMDGOALS)),)
 ifneq ($(STAMP),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))

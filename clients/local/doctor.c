@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tandem doctor`: what this machine has, which kernels will run on it, and what is amiss, each
+ * warning with its mend. The first thing to ask of who reports that it is slow.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "clients/cli/cmd.h"
+#include "clients/cli/version.h"
+#include "engine/base/machine.h"
+#include "kernels/kernels.h"
+
+enum { FILES_WANTED = 4096 }; /* a connection is a file, and so is each of a model */
+
+static void show(const char *what, const char *text)
+{
+    printf("%-12s %s\n", what, text);
+}
+
+static void warn(const char *text)
+{
+    printf("%-12s %s\n", "! warning", text);
+}
+
+static void show_cpu(const struct k_cpu *cpu)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s; %d to use;%s%s%s%s", cpu->name, machine_cpus(),
+             cpu->avx2 ? " avx2" : "", cpu->avx512 ? " avx512" : "",
+             cpu->avx512_bf16 ? " avx512_bf16" : "", cpu->avx2 ? "" : " no vector level");
+    show("cpu", text);
+}
+
+/* "45 avx512, 2 ref": how many kernels run in which variant. */
+static void show_kernels(const struct kernel_table *t)
+{
+    char text[160] = "";
+    bool counted[KERNEL_COUNT] = {false};
+    for (int i = 0; i < KERNEL_COUNT; i++) {
+        int n = 0;
+        for (int j = i; j < KERNEL_COUNT && !counted[i]; j++) {
+            if (strcmp(t->variant[i], t->variant[j]) == 0) {
+                n++;
+                counted[j] = j > i;
+            }
+        }
+        size_t len = strlen(text);
+        if (n > 0)
+            snprintf(text + len, sizeof text - len, "%s%d %s", len ? ", " : "", n, t->variant[i]);
+    }
+    show("kernels", text);
+}
+
+static void show_memory(void)
+{
+    size_t total, free_now;
+    char text[80];
+    machine_memory(&total, &free_now);
+    snprintf(text, sizeof text, "%.1f GiB, %.1f GiB free", (double)total / (1 << 30),
+             (double)free_now / (1 << 30));
+    show("memory", text);
+}
+
+static void show_files(void)
+{
+    struct rlimit lim;
+    char text[160];
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
+        return;
+    snprintf(text, sizeof text, "%llu at once", (unsigned long long)lim.rlim_cur);
+    show("open files", text);
+    if (lim.rlim_cur < FILES_WANTED) {
+        snprintf(text, sizeof text, "few open files for a server: ulimit -n %d", FILES_WANTED);
+        warn(text);
+    }
+}
+
+static void warn_all(const struct k_cpu *cpu)
+{
+    if (!cpu->avx2)
+        warn("no AVX2 and FMA here: the reference kernels run, many times slower");
+    if (strcmp(version_mode(), "release") != 0)
+        warn("this is no release build: it checks more and is slower; `make` builds the release");
+    if (*version_note())
+        warn(version_note());
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    int status;
+    struct kernel_table table;
+    struct k_cpu cpu = kernel_cpu();
+    if (!cmd_is_bare(argc, argv, &status))
+        return status;
+    show("tandem", version_number());
+    show("build", version_compiler());
+    show("libraries", version_libs());
+    show_cpu(&cpu);
+    kernel_table_init(&table, NULL);
+    show_kernels(&table);
+    show_memory();
+    show_files();
+    warn_all(&cpu);
+    return CMD_GOOD;
+}
