@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model_load: every tensor of the files goes through a small buffer of a compute thread into its
+ * panels, so the packed parameters are the only copy there ever is. Work is cut into pieces of some
+ * panels; a piece reads its rows and packs them while they are in cache.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/load/weights.h"
+#include "engine/model/model.h"
+#include "kernels/linear.h"
+
+enum { PIECE_BYTES = 1 << 20, NAME_BYTES = 512 };
+
+struct piece {
+    int32_t param;
+    int64_t panel_lo, panel_hi;
+};
+
+struct load {
+    struct model *m;
+    const struct model_options *opt;
+    struct weights *w;
+    const struct weight **from; /* owned: [n_param] */
+    bool *transposed;           /* owned: [n_param] */
+    struct piece *piece;        /* owned */
+    int64_t n_piece;
+    atomic_int_fast64_t done_bytes;
+    atomic_bool failed;
+    struct err *err; /* written by the one that set failed */
+};
+
+static int fail(struct load *l, const struct err *e)
+{
+    if (!atomic_exchange(&l->failed, true))
+        *l->err = *e;
+    return -1;
+}
+
+/* Looks the tensor up under each of the family's prefixes. */
+static int find_tensor(struct load *l, const struct param *p, bool transposed, struct err *e)
+{
+    const char *const *prefix = spec_of(l->m->cfg.family)->prefix;
+    int64_t dim[2] = {transposed ? p->k : p->n, transposed ? p->n : p->k};
+    char name[NAME_BYTES];
+    for (; *prefix; prefix++) {
+        snprintf(name, sizeof name, "%s%s", *prefix, p->name);
+        if (weights_get(l->w, name))
+            break;
+    }
+    if (!*prefix)
+        snprintf(name, sizeof name, "%s%s", spec_of(l->m->cfg.family)->prefix[0], p->name);
+    l->transposed[p->index] = transposed;
+    return weights_want(l->w, name, p->is_vector ? 1 : 2, dim, &l->from[p->index], e);
+}
+
+static int find_all(struct load *l, struct err *e)
+{
+    const struct spec *s = spec_of(l->m->cfg.family);
+    for (int i = 0; i < s->n_row; i++) {
+        const struct spec_row *r = &s->row[i];
+        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : l->m->cfg.n_layer;
+        for (int64_t k = 0; k < n && spec_row_is_used(&l->m->cfg, r); k++) {
+            const struct param *p =
+                r->slot < SLOT_GLOBAL_COUNT ? l->m->slot[r->slot] : model_layer(l->m, k, r->slot);
+            if (find_tensor(l, p, r->is_transposed, e))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+static int64_t piece_panels(const struct load *l, const struct param *p)
+{
+    size_t row = (size_t)p->k * sizeof(float);
+    int64_t fit = (int64_t)(PIECE_BYTES / (row * K_NR));
+    if (p->is_vector || l->transposed[p->index])
+        return linear_panels(p->n); /* read whole */
+    return fit > 0 ? fit : 1;
+}
+
+static void cut_pieces(struct load *l)
+{
+    int64_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        n = 0;
+        for (int32_t i = 0; i < l->m->n_param; i++) {
+            const struct param *p = &l->m->param[i];
+            int64_t step = piece_panels(l, p), all = linear_panels(p->n);
+            for (int64_t lo = 0; lo < all; lo += step, n++)
+                if (pass)
+                    l->piece[n] = (struct piece){i, lo, lo + step < all ? lo + step : all};
+        }
+        if (!pass)
+            l->piece = xcalloc((size_t)n + 1, sizeof *l->piece);
+    }
+    l->n_piece = n;
+}
+
+static int pack_matrix(struct load *l, const struct piece *c, struct err *e)
+{
+    const struct param *p = &l->m->param[c->param];
+    const struct weight *w = l->from[c->param];
+    bool transposed = l->transposed[c->param];
+    int64_t lo = transposed ? 0 : c->panel_lo * K_NR;
+    int64_t hi = transposed ? p->k : c->panel_hi * K_NR < p->n ? c->panel_hi * K_NR : p->n;
+    void *src = try_alloc((size_t)(hi - lo), weight_row_bytes(w), "a piece of a tensor", e);
+    struct k_weight_pack a = {.src = src,
+                              .src_type = weight_k_type(w),
+                              .ld_src = transposed ? p->n : p->k,
+                              .transposed = transposed,
+                              .w = p->w,
+                              .panel_lo = c->panel_lo,
+                              .n_src = transposed ? p->n : hi - lo};
+    int rc = src ? weight_read(w, lo, hi - lo, src, e) : -1;
+    if (!rc)
+        kernel_run(device_kernels(l->m->device), K_weight_pack, &a, NULL);
+    mem_free(src);
+    return rc;
+}
+
+static void report(struct load *l, const struct weight *w, int64_t rows)
+{
+    int64_t bytes = rows * (int64_t)weight_row_bytes(w);
+    int64_t done = atomic_fetch_add(&l->done_bytes, bytes) + bytes;
+    if (l->opt->progress)
+        l->opt->progress(l->opt->progress_ctx, (uint64_t)done, weights_bytes(l->w));
+}
+
+static void run_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
+{
+    struct load *l = ctx;
+    (void)thread;
+    for (int64_t i = lo; i < hi && !atomic_load(&l->failed); i++) {
+        const struct piece *c = &l->piece[i];
+        const struct param *p = &l->m->param[c->param];
+        const struct weight *w = l->from[c->param];
+        struct err e = ERR_INIT;
+        int rc = p->is_vector ? weight_read_f32(w, 0, p->n, p->vec, &e) : pack_matrix(l, c, &e);
+        if (rc) {
+            fail(l, &e);
+            return;
+        }
+        report(l, w,
+               p->is_vector || l->transposed[c->param] ? weight_rows(w)
+                                                       : (c->panel_hi - c->panel_lo) * K_NR);
+    }
+}
+
+static int run_all(struct load *l, struct err *e)
+{
+    l->err = e;
+    weights_prefetch(l->w);
+    if (l->opt->pool)
+        pool_run(l->opt->pool, run_pieces, l, l->n_piece, 1);
+    else
+        run_pieces(l, 0, l->n_piece, 0);
+    return atomic_load(&l->failed) ? -1 : 0;
+}
+
+/* The type of most matrices in the files: that of the token embedding. */
+static int stored_type(struct load *l, const struct config *c, int *type, struct err *e)
+{
+    const struct spec *s = spec_of(c->family);
+    char name[NAME_BYTES];
+    for (const char *const *prefix = s->prefix; *prefix; prefix++) {
+        snprintf(name, sizeof name, "%s%s", *prefix, s->row[0].name);
+        const struct weight *w = weights_get(l->w, name);
+        if (w) {
+            int64_t dim[2] = {c->n_vocab, c->d_model};
+            if (weights_want(l->w, name, 2, dim, &w, e))
+                return -1;
+            *type = weight_k_type(w) == K_F32 ? K_F32 : K_BF16;
+            return 0;
+        }
+    }
+    return err_set(e, ERR_NOT_FOUND, "tensor %s%s is in none of the files", s->prefix[0],
+                   s->row[0].name);
+}
+
+struct model *model_load(const char *dir, const struct model_options *o, struct device *d,
+                         struct err *e)
+{
+    struct load l = {.opt = o};
+    struct model_options opt = *o;
+    struct config c;
+    if (config_load(&c, dir, e))
+        return NULL;
+    l.w = weights_open(dir, e);
+    if (!l.w || (opt.type < 0 && stored_type(&l, &c, &opt.type, e)))
+        goto done;
+    l.m = model_new(&c, &opt, d, e);
+    if (!l.m)
+        goto done;
+    l.from = xcalloc((size_t)l.m->n_param + 1, sizeof *l.from);
+    l.transposed = xcalloc((size_t)l.m->n_param + 1, sizeof *l.transposed);
+    if (find_all(&l, e))
+        goto fail;
+    cut_pieces(&l);
+    if (!run_all(&l, e))
+        goto done;
+fail:
+    model_free(l.m);
+    l.m = NULL;
+done:
+    free(l.from);
+    free(l.transposed);
+    free(l.piece);
+    weights_close(l.w);
+    return l.m;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a family's rows and a config to the list of parameters and their memory.
+ *
+ * All parameters share one block. A matrix's panels are followed by its scales (int8); a group's
+ * panels come first, then its scales, so that neighbours can be read as one weight.
+ */
+#include "engine/model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/model/blocks.h"
+#include "engine/model/rope_table.h"
+#include "kernels/linear.h"
+
+enum { NAME_BYTES = 96, ALIGN_BYTES = 64 };
+
+/* Walks the parameters in the order of memory: the globals' rows and each layer's, in row order. */
+struct walk {
+    const struct spec *spec;
+    const struct config *cfg;
+    int64_t layer; /* -1: the rows without one, first */
+    int row;
+};
+
+static const struct spec_row *walk_next(struct walk *w, int64_t *layer)
+{
+    for (; w->layer < w->cfg->n_layer; w->layer++, w->row = 0) {
+        while (w->row < w->spec->n_row) {
+            const struct spec_row *r = &w->spec->row[w->row++];
+            if ((r->slot >= SLOT_GLOBAL_COUNT) == (w->layer >= 0) && spec_row_is_used(w->cfg, r)) {
+                *layer = w->layer;
+                return r;
+            }
+        }
+    }
+    return NULL;
+}
+
+static struct walk walk_begin(const struct config *c)
+{
+    return (struct walk){.spec = spec_of(c->family), .cfg = c, .layer = -1};
+}
+
+/* The row's name with the layer in place of its %d. */
+static void put_name(char *out, const char *pattern, int64_t layer)
+{
+    const char *at = strstr(pattern, "%d");
+    if (at)
+        snprintf(out, NAME_BYTES, "%.*s%lld%s", (int)(at - pattern), pattern, (long long)layer,
+                 at + 2);
+    else
+        snprintf(out, NAME_BYTES, "%s", pattern);
+}
+
+static void fill_param(struct model *m, const struct spec_row *r, int64_t layer, int32_t i)
+{
+    struct param *p = &m->param[i];
+    char *name = m->names + (size_t)i * NAME_BYTES;
+    put_name(name, r->name, layer);
+    *p = (struct param){.name = name,
+                        .index = i,
+                        .lora = r->takes_lora ? m->n_lora++ : -1,
+                        .is_vector = spec_row_is_vector(r),
+                        .n = spec_dim_of(&m->cfg, r->n),
+                        .k = spec_dim_of(&m->cfg, r->k)};
+    if (layer < 0)
+        m->slot[r->slot] = p;
+    else
+        m->layer[layer][r->slot - SLOT_GLOBAL_COUNT] = p;
+}
+
+static void list_params(struct model *m)
+{
+    struct walk w = walk_begin(&m->cfg);
+    int64_t layer;
+    int32_t n = 0;
+    while (walk_next(&w, &layer))
+        m->n_param++;
+    m->param = xcalloc((size_t)m->n_param + 1, sizeof *m->param);
+    m->names = xcalloc((size_t)m->n_param + 1, NAME_BYTES);
+    m->layer = xcalloc((size_t)m->cfg.n_layer + 1, sizeof *m->layer);
+    w = walk_begin(&m->cfg);
+    for (const struct spec_row *r; (r = walk_next(&w, &layer)); n++)
+        fill_param(m, r, layer, n);
+}
+
+static size_t panel_bytes(const struct model *m, const struct param *p)
+{
+    return (size_t)linear_panels(p->n) * linear_panel_bytes(m->type, p->k);
+}
+
+static size_t scale_bytes(const struct model *m, const struct param *p)
+{
+    size_t n = (size_t)(linear_panels(p->n) * linear_groups(p->k)) * K_NR;
+    return m->type == K_INT8 ? n * sizeof(float) : 0;
+}
+
+static size_t aligned(size_t at)
+{
+    return (at + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+/* Params [i, i + n) back to back from `at` on: vectors, or panels and then scales. With no block
+ * yet this only measures. */
+static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
+{
+    char *block = m->block;
+    at = aligned(at);
+    for (int32_t k = i; k < i + n; k++) {
+        struct param *p = &m->param[k];
+        if (p->is_vector && block)
+            p->vec = (float *)(void *)(block + at);
+        else if (block)
+            p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k, .data = block + at};
+        at += p->is_vector ? (size_t)p->n * sizeof(float) : panel_bytes(m, p);
+    }
+    for (int32_t k = i; k < i + n; k++) {
+        struct param *p = &m->param[k];
+        if (p->is_vector || m->type != K_INT8)
+            continue;
+        if (block)
+            p->w.scale = (float *)(void *)(block + at);
+        at += scale_bytes(m, p);
+    }
+    return at;
+}
+
+/* The rows of one group, which stand next to each other, are one run. */
+static size_t place_all(struct model *m)
+{
+    struct walk w = walk_begin(&m->cfg);
+    int64_t layer, run_layer = -2;
+    const struct spec_row *r, *run = NULL;
+    int32_t i = 0, lo = 0;
+    size_t at = 0;
+    for (; (r = walk_next(&w, &layer)); i++) {
+        bool joins = run && layer == run_layer && r->group && r->group == run->group;
+        if (!joins && i > 0) {
+            at = place_run(m, lo, i - lo, at);
+            lo = i;
+        }
+        run = r;
+        run_layer = layer;
+    }
+    return place_run(m, lo, i - lo, at);
+}
+
+static enum k_type pick_type(int wanted, enum k_type otherwise)
+{
+    return wanted < 0 ? otherwise : (enum k_type)wanted;
+}
+
+struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
+                        struct err *e)
+{
+    struct model *m = xcalloc(1, sizeof *m);
+    m->cfg = *c;
+    m->device = d;
+    m->type = pick_type(o->type, K_BF16);
+    m->kv_type = pick_type(o->kv_type, m->type == K_F32 ? K_F32 : K_BF16);
+    m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
+    list_params(m);
+    m->block_bytes = place_all(m);
+    if (!d)
+        return m;
+    m->block = device_alloc(d, m->block_bytes, "the model's parameters", e);
+    if (!m->block)
+        goto fail;
+    place_all(m);
+    if (rope_table_make(m, e))
+        goto fail;
+    return m;
+fail:
+    model_free(m);
+    return NULL;
+}
+
+void model_free(struct model *m)
+{
+    if (!m)
+        return;
+    if (m->device) {
+        device_mem_free(m->device, m->rope_cos);
+        device_mem_free(m->device, m->rope_sin);
+        device_mem_free(m->device, m->block);
+    }
+    free(m->param);
+    free(m->names);
+    free(m->layer);
+    free(m);
+}
+
+struct param *model_layer(const struct model *m, int64_t layer, enum slot s)
+{
+    return m->layer[layer][s - SLOT_GLOBAL_COUNT];
+}
+
+struct param *model_find(const struct model *m, const char *name)
+{
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (strcmp(m->param[i].name, name) == 0)
+            return &m->param[i];
+    return NULL;
+}
+
+const struct param *model_head_of(const struct model *m)
+{
+    return m->slot[SLOT_HEAD] ? m->slot[SLOT_HEAD] : m->slot[SLOT_TOKEN_EMBED];
+}
+
+size_t model_kv_token_bytes(const struct model *m)
+{
+    size_t cell = k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->cfg.n_kv_head;
+    return 2 * cell * (size_t)m->cfg.n_layer / K_CELL;
+}
+
+struct val model_build(const struct model *m, struct builder *b, enum model_head head)
+{
+    static model_build_fn *const build[] = {
+        [FAMILY_LLAMA] = model_build_llama, [FAMILY_QWEN2] = model_build_llama,
+        [FAMILY_QWEN3] = model_build_llama, [FAMILY_MISTRAL] = model_build_llama,
+        [FAMILY_GPT2] = model_build_gpt2,   [FAMILY_BERT] = model_build_bert,
+    };
+    return build[m->cfg.family](m, b, head);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model in memory: its config, its parameters packed once, its tables, and the one function that
+ * says what it computes. The function is written against a builder, so the same text is recorded
+ * into a graph for serving and executed on a tape for training, over the same parameters.
+ *
+ * Thread: constant once loaded; param.grad belongs to whoever trains.
+ */
+#ifndef ENGINE_MODEL_MODEL_H
+#define ENGINE_MODEL_MODEL_H
+
+#include "engine/device/device.h"
+#include "engine/model/spec.h"
+#include "engine/op/builder.h"
+
+struct model {
+    struct config cfg;
+    struct device *device; /* borrowed */
+    struct param *param;   /* owned */
+    int32_t n_param, n_lora;
+    struct param *slot[SLOT_GLOBAL_COUNT];                  /* in param; NULL: not there */
+    struct param *(*layer)[SLOT_COUNT - SLOT_GLOBAL_COUNT]; /* owned; in param */
+    float *rope_cos, *rope_sin;                             /* owned: [ctx, d_rot / 2] */
+    int32_t d_rot;
+    int64_t ctx; /* positions served: at most cfg.max_pos where that binds */
+    void *block; /* owned: device memory of all parameters */
+    size_t block_bytes;
+    char *names; /* owned: the parameters' names */
+    enum k_type type, kv_type;
+};
+
+struct model_options {
+    int type;          /* enum k_type of the matrices, or -1: as stored (f16 becomes bf16) */
+    int kv_type;       /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights */
+    int64_t ctx;       /* 0: the config's */
+    struct pool *pool; /* borrowed: packs in parallel; NULL: this thread */
+    void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
+    void *progress_ctx;
+};
+
+struct model *model_load(const char *dir, const struct model_options *o, struct device *d,
+                         struct err *e);
+
+/* The parameters of a config with memory and zeros: sizes (d NULL: no memory at all), and models
+ * that are trained from nothing. */
+struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
+                        struct err *e);
+void model_free(struct model *m);
+
+struct param *model_layer(const struct model *m, int64_t layer, enum slot s);
+struct param *model_find(const struct model *m, const char *name);
+const struct param *model_head_of(const struct model *m); /* the embedding where they are tied */
+
+/* What the function ends in. */
+enum model_head {
+    MODEL_LOGITS, /* [DIM_OUT, n_vocab] */
+    MODEL_LOSS,   /* [DIM_OUT, OP_CE_COLS]: struct k_ce_state */
+    MODEL_HIDDEN, /* [DIM_TOK, d_model], behind the final norm */
+    MODEL_EMBED   /* [DIM_SEQ or DIM_OUT, d_model]: a sentence's vector */
+};
+
+/* Builds the model's function; returns its result. */
+struct val model_build(const struct model *m, struct builder *b, enum model_head head);
+
+/* Bytes of K and V of one token over all layers, and the packed parameters. */
+size_t model_kv_token_bytes(const struct model *m);
+
+#endif

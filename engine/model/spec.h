@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which parameters a family has: one row each, with its place in the model's function, its name in
+ * the files, its shape in terms of the config, and its neighbours. From the rows follow the list of
+ * parameters, their sizes, the loading, and what can take adapters.
+ *
+ * Thread: any; rows are constant.
+ */
+#ifndef ENGINE_MODEL_SPEC_H
+#define ENGINE_MODEL_SPEC_H
+
+#include "engine/load/config.h"
+#include "engine/op/param.h"
+
+/* Where a parameter stands in its family's function. */
+enum slot {
+    SLOT_TOKEN_EMBED,
+    SLOT_POS_EMBED,
+    SLOT_SEGMENT_EMBED,
+    SLOT_EMBED_NORM,
+    SLOT_EMBED_NORM_BIAS,
+    SLOT_FINAL_NORM,
+    SLOT_FINAL_NORM_BIAS,
+    SLOT_HEAD,
+    SLOT_GLOBAL_COUNT,
+    SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT, /* from here on once per layer */
+    SLOT_ATTN_NORM_BIAS,
+    SLOT_Q,
+    SLOT_K,
+    SLOT_V,
+    SLOT_Q_BIAS,
+    SLOT_K_BIAS,
+    SLOT_V_BIAS,
+    SLOT_QKV,
+    SLOT_QKV_BIAS,
+    SLOT_Q_NORM,
+    SLOT_K_NORM,
+    SLOT_O,
+    SLOT_O_BIAS,
+    SLOT_MLP_NORM,
+    SLOT_MLP_NORM_BIAS,
+    SLOT_GATE,
+    SLOT_UP,
+    SLOT_DOWN,
+    SLOT_GATE_BIAS,
+    SLOT_UP_BIAS,
+    SLOT_DOWN_BIAS,
+    SLOT_COUNT
+};
+
+enum spec_dim {
+    DIM_OF_NONE, /* the k of a vector */
+    DIM_OF_MODEL,
+    DIM_OF_VOCAB,
+    DIM_OF_POS,
+    DIM_OF_SEGMENT,
+    DIM_OF_FF,
+    DIM_OF_Q,    /* n_head * d_head */
+    DIM_OF_KV,   /* n_kv_head * d_head */
+    DIM_OF_QKV,  /* all three */
+    DIM_OF_HEAD, /* d_head */
+    DIM_OF_COUNT
+};
+
+enum spec_when {
+    WHEN_ALWAYS,
+    WHEN_QKV_BIAS,
+    WHEN_O_BIAS,
+    WHEN_MLP_BIAS,
+    WHEN_QK_NORM,
+    WHEN_UNTIED
+};
+
+struct spec_row {
+    enum slot slot;
+    const char *name; /* with one %d for the layer, behind the family's prefix */
+    enum spec_dim n, k;
+    enum spec_when when;
+    int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
+    bool is_transposed; /* [k, n] in the file */
+    bool takes_lora;
+};
+
+struct spec {
+    const struct spec_row *row;
+    int n_row;
+    const char *const *prefix; /* what may stand before each name, NULL at the end; "" is one */
+};
+
+int64_t spec_dim_of(const struct config *c, enum spec_dim d);
+bool spec_row_is_used(const struct config *c, const struct spec_row *r);
+bool spec_row_is_vector(const struct spec_row *r);
+
+const struct spec *spec_of(enum config_family f);
+
+#endif
