@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs steps of a model: owns the batch's arrays, the K/V cells and the plans. Who calls decides
+ * which tokens of which sequences a step holds and which cells a sequence has; the runner copies
+ * the step's numbers to the device and runs the plan, or, in eager mode, the same function op by
+ * op with the same bits.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_MODEL_RUNNER_H
+#define ENGINE_MODEL_RUNNER_H
+
+#include "engine/model/model.h"
+
+struct runner;
+
+struct runner_options {
+    int64_t cap[DIM_COUNT]; /* the most tokens, wanted rows, sequences, adapter groups of a step */
+    int64_t n_cell;         /* K/V cells, K_CELL tokens each, shared by all sequences */
+    bool is_eager;          /* op by op instead of a plan */
+    unsigned passes;        /* mask of graph passes; PASS_ALL */
+    int32_t lora_rank_max;  /* 0: no adapters */
+    enum model_head head;
+};
+
+struct runner *runner_new(const struct model *m, const struct runner_options *o, struct stream *s,
+                          struct err *e);
+void runner_free(struct runner *r);
+
+/* The arrays to fill for the next step, on the host, at capacity; n counts what is in them. Rows of
+ * a sequence ascend in position; out_row ascends. The cells of sequence s stand at
+ * cell + s * cell_stride. */
+struct batch *runner_batch(struct runner *r);
+
+/* Runs the step; the result (device memory: rows of DIM_OUT, or as the head says) stays until the
+ * next. */
+int runner_step(struct runner *r, struct op_view *out, struct err *e);
+
+/* One sequence's whole or next part, alone: fills the batch and runs it. Tokens [pos, pos + n),
+ * cells 0, 1, ... of the cache; the answer is wanted for the last n_out of them. */
+int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, int64_t n_out,
+                struct op_view *out, struct err *e);
+
+size_t runner_bytes(const struct runner *r); /* activations and cells */
+
+#endif
