@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What config.json says of a model's arithmetic, in one form for all families. A field that is
- * absent has its family's default; a value that would change the arithmetic and that nothing here
- * implements is an error that names the field.
+ * What config.json says of a model's arithmetic, in one form for all families: n_embd and
+ * hidden_size are one field here. A field that is absent has the default of its family's class; a
+ * value that would change the arithmetic and that nothing here implements is an error that names
+ * the field ("config.json: hidden_act: 'relu6' is not supported; silu is"). Decoration (dropout,
+ * versions, ids of tasks) is passed over.
  *
  * Thread: constant once loaded.
  */
@@ -15,13 +17,13 @@
 
 #include "engine/base/err.h"
 
+struct json;
+
 enum config_family {
-    FAMILY_LLAMA,
-    FAMILY_QWEN2,
-    FAMILY_QWEN3,
-    FAMILY_MISTRAL,
-    FAMILY_GPT2,
-    FAMILY_BERT
+#define FAMILY(name, type, arch) FAMILY_##name,
+#include "engine/load/family.def"
+#undef FAMILY
+    FAMILY_COUNT
 };
 
 enum config_act { ACT_SILU, ACT_GELU, ACT_GELU_TANH };
@@ -61,6 +63,7 @@ struct config {
     bool scales_attn;          /* 1 / sqrt(d_head), else 1 */
     enum pool_kind pool;       /* encoders: from 1_Pooling/config.json */
     bool normalizes;           /* encoders: 2_Normalize follows */
+    int64_t max_text;          /* encoders: tokens that a text is cut to; 0: not told */
 
     int32_t bos; /* -1: none */
     int32_t eos[CONFIG_EOS_MAX], n_eos;
@@ -73,6 +76,14 @@ int config_load(struct config *c, const char *dir, struct err *e);
 /* config.json's text alone: what the fuzz target and tests feed. */
 int config_parse(struct config *c, const char *text, size_t len, const char *name, struct err *e);
 
-const char *config_family_name(enum config_family f);
+const char *config_family_name(enum config_family f); /* "llama" */
+const char *config_act_name(enum config_act a);
+const char *config_rope_name(enum rope_kind k);
+
+/* Parts that have files of their own, and what generation.h reads alike. */
+int config_rope_parse(struct config *c, const struct json *root, struct err *e);
+int config_pooling_load(struct config *c, const char *dir, struct err *e);
+int config_id_opt(const struct json *v, const char *key, int32_t *id, struct err *e);
+int config_eos_opt(const struct json *v, int32_t *eos, int32_t *n_eos, struct err *e);
 
 #endif

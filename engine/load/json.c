@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/load/json_scan.h"
+#include "engine/load/path.h"
 
 #define MAX_WHOLE 0x1p53
 
@@ -124,36 +124,11 @@ out:
     return d;
 }
 
-/* A regular file as a whole; what lies past max_bytes is refused before it is read. */
-static char *read_whole(const char *path, size_t max_bytes, size_t *len, struct err *e)
-{
-    char *text = NULL;
-    struct stat st;
-    FILE *f = fopen(path, "rbe");
-    if (!f || fstat(fileno(f), &st)) {
-        err_sys(e, "%s", path);
-    } else if (!S_ISREG(st.st_mode)) {
-        err_set(e, ERR_BAD_INPUT, "%s: not a regular file", path);
-    } else if ((size_t)st.st_size > max_bytes) {
-        err_set(e, ERR_TOO_LARGE, "%s: more than %zu bytes", path, max_bytes);
-    } else if ((text = try_alloc((size_t)st.st_size, 1, path, e))) {
-        *len = fread(text, 1, (size_t)st.st_size, f);
-        if (ferror(f)) {
-            err_sys(e, "%s", path);
-            mem_free(text);
-            text = NULL;
-        }
-    }
-    if (f)
-        fclose(f);
-    return text;
-}
-
 struct json_doc *json_read(const char *path, const char *name, const struct json_rules *r,
                            struct err *e)
 {
     size_t len = 0;
-    char *text = read_whole(path, r->max_bytes, &len, e);
+    char *text = path_read(path, name, r->max_bytes, &len, e);
     struct json_doc *d = text ? json_parse(text, len, name, r, e) : NULL;
     mem_free(text);
     return d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths of files in a model directory.
+ * Paths of files in a model directory, and small files read whole.
  *
  * Thread: any.
  */
@@ -8,8 +8,15 @@
 #define ENGINE_LOAD_PATH_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/err.h"
 
 char *path_join(const char *dir, const char *name); /* free() it */
 bool path_exists(const char *dir, const char *name);
+
+/* A regular file as a whole, terminated; one of more than max_bytes is refused before it is read.
+ * `name` is what errors call it. mem_free() it. */
+char *path_read(const char *path, const char *name, size_t max_bytes, size_t *len, struct err *e);
 
 #endif

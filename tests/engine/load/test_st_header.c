@@ -173,18 +173,38 @@ static void test_every_dtype(void **state)
 {
     (void)state;
     static const struct {
+        enum st_dtype t;
         const char *name;
         int bits;
-    } want[] = {{"BOOL", 8},        {"U8", 8},          {"I8", 8},      {"U16", 16},
-                {"I16", 16},        {"U32", 32},        {"I32", 32},    {"U64", 64},
-                {"I64", 64},        {"F16", 16},        {"BF16", 16},   {"F32", 32},
-                {"F64", 64},        {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8},
-                {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},
-                {"F8_E5M2FNUZ", 8}, {"F4", 4}};
+    } want[] = {
+        {ST_BOOL, "BOOL", 8},
+        {ST_U8, "U8", 8},
+        {ST_I8, "I8", 8},
+        {ST_U16, "U16", 16},
+        {ST_I16, "I16", 16},
+        {ST_U32, "U32", 32},
+        {ST_I32, "I32", 32},
+        {ST_U64, "U64", 64},
+        {ST_I64, "I64", 64},
+        {ST_F16, "F16", 16},
+        {ST_BF16, "BF16", 16},
+        {ST_F32, "F32", 32},
+        {ST_F64, "F64", 64},
+        {ST_C64, "C64", 64},
+        {ST_F8_E4M3, "F8_E4M3", 8},
+        {ST_F8_E5M2, "F8_E5M2", 8},
+        {ST_F8_E8M0, "F8_E8M0", 8},
+        {ST_F8_E4M3FNUZ, "F8_E4M3FNUZ", 8},
+        {ST_F8_E5M2FNUZ, "F8_E5M2FNUZ", 8},
+        {ST_F6_E2M3, "F6_E2M3", 6},
+        {ST_F6_E3M2, "F6_E3M2", 6},
+        {ST_F4, "F4", 4},
+    };
     assert_int_equal(sizeof want / sizeof want[0], ST_DTYPE_COUNT);
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         enum st_dtype t;
         assert_true(st_dtype_parse(want[i].name, &t));
+        assert_int_equal(t, want[i].t);
         assert_string_equal(st_dtype_name(t), want[i].name);
         assert_int_equal(st_dtype_bits(t), want[i].bits);
     }
@@ -195,8 +215,9 @@ static char *many(size_t n, size_t *len)
     char *text = malloc(n * 110 + 2), *p = text;
     *p++ = '{';
     for (size_t i = 0; i < n; i++)
-        p += sprintf(
-            p, "%s\"model.layers.%zu.mlp.experts.%zu.weight\":" T("BF16", "[2,4]", "[%zu,%zu]"),
+        p += snprintf(
+            p, 110,
+            "%s\"model.layers.%zu.mlp.experts.%zu.weight\":" T("BF16", "[2,4]", "[%zu,%zu]"),
             i ? "," : "", i / 100, i, i * 16, i * 16 + 16);
     *p++ = '}';
     *len = (size_t)(p - text);

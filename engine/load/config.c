@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See config.h. One function per group of families reads what is theirs; the defaults are those
+ * of the classes that wrote the files.
+ */
+#include "engine/load/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/load/json.h"
+#include "engine/load/path.h"
+
+#define MAX_VOCAB (1 << 24)
+#define MAX_WIDTH (1 << 20)
+#define MAX_CTX   (1 << 28)
+
+static const struct {
+    const char *type, *arch;
+} family_row[FAMILY_COUNT] = {
+#define FAMILY(name, type, arch) {type, arch},
+#include "engine/load/family.def"
+#undef FAMILY
+};
+
+/* The names under which files call the activations that there are. */
+static const struct {
+    const char *name;
+    enum config_act act;
+} act_row[] = {
+    {"silu", ACT_SILU},          {"swish", ACT_SILU},          {"gelu", ACT_GELU},
+    {"gelu_new", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
+};
+
+/* Fields of other models that would change the arithmetic here if they were obeyed. At `neutral`,
+ * or absent, or null, they change nothing. */
+static const struct {
+    const char *key;
+    double neutral;
+} foreign[] = {
+    {"add_cross_attention", 0},
+    {"alibi", 0},
+    {"attention_multiplier", 1},
+    {"attn_logit_softcapping", 0},
+    {"clip_qkv", 0},
+    {"embedding_multiplier", 1},
+    {"final_logit_softcapping", 0},
+    {"is_encoder_decoder", 0},
+    {"logit_scale", 1},
+    {"logits_scaling", 1},
+    {"moe_intermediate_size", 0},
+    {"n_routed_experts", 0},
+    {"no_rope_layers", 0},
+    {"num_experts", 0},
+    {"num_local_experts", 0},
+    {"parallel_attn", 0},
+    {"qk_layernorm", 0},
+    {"quantization_config", 0},
+    {"query_pre_attn_scalar", 0},
+    {"residual_multiplier", 1},
+};
+
+const char *config_family_name(enum config_family f)
+{
+    return family_row[f].type;
+}
+
+const char *config_act_name(enum config_act a)
+{
+    static const char *const name[] = {"silu", "gelu", "gelu_tanh"};
+    return name[a];
+}
+
+static int err_family(const struct json *v, const char *found, struct err *e)
+{
+    char known[256] = "";
+    size_t n = 0;
+    for (int f = 0; f < FAMILY_COUNT && n < sizeof known; f++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
+                              f == 0                  ? ""
+                              : f == FAMILY_COUNT - 1 ? " and "
+                                                      : ", ",
+                              family_row[f].arch);
+    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported; %s are", found, known);
+}
+
+/* By architectures[0]; by model_type where there is none. */
+static int find_family(const struct json *root, enum config_family *out, struct err *e)
+{
+    struct json list = json_member(root, "architectures"), m = json_child(&list);
+    const char *name;
+    bool by_arch = json_is(&list, JSON_ARRAY) && m.node;
+    if (!by_arch)
+        m = json_member(root, "model_type");
+    if (!m.node)
+        return json_err(root, e, ERR_BAD_INPUT, "neither architectures nor model_type is there");
+    if (json_as_str(&m, &name, e))
+        return -1;
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        if (strcmp(name, by_arch ? family_row[f].arch : family_row[f].type) == 0)
+            return *out = (enum config_family)f, 0;
+    return err_family(&m, name, e);
+}
+
+static int refuse_foreign(const struct json *root, struct err *e)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        struct json m = json_member(root, foreign[i].key);
+        double num;
+        bool flag;
+        if (json_absent(&m))
+            continue;
+        if (json_is(&m, JSON_BOOL) && json_as_bool(&m, &flag, e) == 0 &&
+            flag == (foreign[i].neutral != 0))
+            continue;
+        if (json_is(&m, JSON_NUMBER) && json_as_num(&m, &num, e) == 0 && num == foreign[i].neutral)
+            continue;
+        if (json_is(&m, JSON_NUMBER))
+            return json_err(&m, e, ERR_UNSUPPORTED, "%g is not supported; %g is", num,
+                            foreign[i].neutral);
+        return json_err(&m, e, ERR_UNSUPPORTED, "is not supported with this value");
+    }
+    return 0;
+}
+
+static bool is_gated(const struct config *c)
+{
+    return c->family != FAMILY_GPT2 && c->family != FAMILY_BERT;
+}
+
+static int parse_act(struct config *c, const struct json *root, const char *key, struct err *e)
+{
+    struct json m = json_member(root, key);
+    const char *name;
+    if (json_absent(&m))
+        return 0;
+    if (json_as_str(&m, &name, e))
+        return -1;
+    for (size_t i = 0; i < sizeof act_row / sizeof act_row[0]; i++) {
+        if (strcmp(name, act_row[i].name) != 0 || is_gated(c) != (act_row[i].act == ACT_SILU))
+            continue;
+        c->act = act_row[i].act;
+        return 0;
+    }
+    return json_err(&m, e, ERR_UNSUPPORTED, "'%.40s' is not supported; %s", name,
+                    is_gated(c) ? "silu is" : "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh are");
+}
+
+static int parse_eps(struct config *c, const struct json *root, const char *key, struct err *e)
+{
+    struct json m = json_member(root, key);
+    if (json_opt_num(root, key, &c->norm_eps, e))
+        return -1;
+    if (!(c->norm_eps >= 0 && c->norm_eps < 1))
+        return json_err(&m, e, ERR_BAD_INPUT, "expected a number from 0 to 1, found %g",
+                        c->norm_eps);
+    return 0;
+}
+
+/* A whole number from 1 to `hi` that must be there. */
+static int get_count(const struct json *v, const char *key, int64_t hi, int32_t *out, struct err *e)
+{
+    int64_t n;
+    if (json_get_int(v, key, 1, hi, &n, e))
+        return -1;
+    *out = (int32_t)n;
+    return 0;
+}
+
+static int opt_count(const struct json *v, const char *key, int64_t hi, int32_t *out, struct err *e)
+{
+    int64_t n = *out;
+    if (json_opt_int(v, key, 1, hi, &n, e))
+        return -1;
+    *out = (int32_t)n;
+    return 0;
+}
+
+/* -1 is how some files say none. */
+int config_id_opt(const struct json *v, const char *key, int32_t *id, struct err *e)
+{
+    int64_t n = *id;
+    if (json_opt_int(v, key, -1, INT32_MAX, &n, e))
+        return -1;
+    *id = (int32_t)n;
+    return 0;
+}
+
+/* eos_token_id: an id, or a list of them. */
+int config_eos_opt(const struct json *v, int32_t *eos, int32_t *n_eos, struct err *e)
+{
+    struct json m = json_member(v, "eos_token_id"), one;
+    int64_t id;
+    if (json_absent(&m))
+        return 0;
+    *n_eos = 0;
+    if (!json_is(&m, JSON_ARRAY)) {
+        if (config_id_opt(v, "eos_token_id", eos, e))
+            return -1;
+        *n_eos = eos[0] >= 0;
+        return 0;
+    }
+    json_each(one, m)
+    {
+        if (json_as_int(&one, 0, INT32_MAX, &id, e))
+            return -1;
+        if (*n_eos == CONFIG_EOS_MAX)
+            return json_err(&m, e, ERR_TOO_LARGE, "more than %d ids", CONFIG_EOS_MAX);
+        eos[(*n_eos)++] = (int32_t)id;
+    }
+    return 0;
+}
+
+/* The width must split among the heads where the head's own is not told. */
+static int split_width(struct config *c, const struct json *root, const char *key, struct err *e)
+{
+    if (c->d_model % c->n_head)
+        return json_err(root, e, ERR_BAD_INPUT, "%s: %lld cannot be divided among %d heads", key,
+                        (long long)c->d_model, c->n_head);
+    c->d_head = (int32_t)(c->d_model / c->n_head);
+    return 0;
+}
+
+static int parse_heads(struct config *c, const struct json *root, struct err *e)
+{
+    struct json kv = json_member(root, "num_key_value_heads"), dim = json_member(root, "head_dim");
+    c->n_kv_head = c->n_head;
+    if (!kv.node && c->family != FAMILY_LLAMA)
+        return json_err(root, e, ERR_BAD_INPUT, "num_key_value_heads is missing");
+    if (opt_count(root, "num_key_value_heads", c->n_head, &c->n_kv_head, e))
+        return -1;
+    if (c->n_head % c->n_kv_head)
+        return json_err(&kv, e, ERR_BAD_INPUT, "%d heads cannot share %d", c->n_head, c->n_kv_head);
+    if (!json_absent(&dim))
+        return get_count(root, "head_dim", MAX_WIDTH, &c->d_head, e);
+    c->d_head = 128; /* Qwen3's class says so */
+    return c->family == FAMILY_QWEN3 ? 0 : split_width(c, root, "hidden_size", e);
+}
+
+/* A list that says for each layer whether its attention slides. The engine takes full layers
+ * followed by sliding ones. */
+static int parse_layer_types(struct config *c, const struct json *list, struct err *e)
+{
+    struct json m;
+    int64_t i = 0;
+    if (json_count(list) != (size_t)c->n_layer)
+        return json_err(list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
+                        (long long)c->n_layer, json_count(list));
+    c->window_from_layer = c->n_layer;
+    json_each(m, *list)
+    {
+        const char *name;
+        if (json_as_str(&m, &name, e))
+            return -1;
+        bool slides = strcmp(name, "sliding_attention") == 0;
+        if (!slides && strcmp(name, "full_attention") != 0)
+            return json_err(&m, e, ERR_UNSUPPORTED,
+                            "'%.40s' is not supported; full_attention and sliding_attention are",
+                            name);
+        if (slides && !c->window)
+            return json_err(&m, e, ERR_BAD_INPUT, "sliding_attention without a sliding_window");
+        if (slides && i < c->window_from_layer)
+            c->window_from_layer = i;
+        if (!slides && i > c->window_from_layer)
+            return json_err(&m, e, ERR_UNSUPPORTED,
+                            "full_attention behind sliding_attention is not supported");
+        i++;
+    }
+    return 0;
+}
+
+/* Which layers see only the last `window` tokens. Mistral: all, 4096 where the file does not tell;
+ * Qwen: from max_window_layers on, where it says so at all; a list of layer_types rules. */
+static int parse_window(struct config *c, const struct json *root, struct err *e)
+{
+    bool used = c->family == FAMILY_MISTRAL;
+    struct json m = json_member(root, "sliding_window"), types = {.node = NULL};
+    if (json_opt(root, "layer_types", JSON_ARRAY, &types, e))
+        return -1;
+    if (c->family == FAMILY_QWEN2 || c->family == FAMILY_QWEN3) {
+        c->window_from_layer = 28;
+        if (json_opt_bool(root, "use_sliding_window", &used, e) ||
+            json_opt_int(root, "max_window_layers", 0, MAX_WIDTH, &c->window_from_layer, e))
+            return -1;
+    }
+    if (used && (!m.node || !json_absent(&m))) {
+        c->window = 4096;
+        if (opt_count(root, "sliding_window", MAX_CTX, &c->window, e))
+            return -1;
+    }
+    if (types.node && parse_layer_types(c, &types, e))
+        return -1;
+    if (c->window_from_layer >= c->n_layer)
+        c->window = 0, c->window_from_layer = 0;
+    return 0;
+}
+
+/* Llama, Mistral, Qwen. */
+static int parse_llama_like(struct config *c, const struct json *root, struct err *e)
+{
+    bool attn_bias = false;
+    c->norm_eps = 1e-6, c->act = ACT_SILU;
+    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
+        json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
+        json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
+        json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+        get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
+        json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e) ||
+        json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
+        json_opt_bool(root, "mlp_bias", &c->has_mlp_bias, e) ||
+        json_opt_bool(root, "attention_bias", &attn_bias, e) || parse_heads(c, root, e) ||
+        parse_eps(c, root, "rms_norm_eps", e) || parse_act(c, root, "hidden_act", e) ||
+        parse_window(c, root, e) || config_rope_parse(c, root, e))
+        return -1;
+    c->has_o_bias = attn_bias && (c->family == FAMILY_LLAMA || c->family == FAMILY_QWEN3);
+    c->has_qkv_bias = c->has_o_bias || c->family == FAMILY_QWEN2;
+    c->has_mlp_bias &= c->family == FAMILY_LLAMA;
+    return 0;
+}
+
+static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
+{
+    c->norm_eps = 1e-5, c->act = ACT_GELU_TANH, c->is_tied = true;
+    c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
+    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
+        json_get_int(root, "n_embd", 1, MAX_WIDTH, &c->d_model, e) ||
+        json_get_int(root, "n_layer", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+        get_count(root, "n_head", MAX_WIDTH, &c->n_head, e) ||
+        json_get_int(root, "n_positions", 1, MAX_CTX, &c->max_pos, e) ||
+        json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
+        json_opt_bool(root, "scale_attn_weights", &c->scales_attn, e) ||
+        json_opt_bool(root, "scale_attn_by_inverse_layer_idx", &c->scales_attn_by_layer, e) ||
+        split_width(c, root, "n_embd", e) || parse_eps(c, root, "layer_norm_epsilon", e) ||
+        parse_act(c, root, "activation_function", e))
+        return -1;
+    c->d_ff = 4 * c->d_model;
+    c->n_kv_head = c->n_head;
+    return json_opt_int(root, "n_inner", 1, MAX_WIDTH, &c->d_ff, e);
+}
+
+static int parse_bert(struct config *c, const struct json *root, struct err *e)
+{
+    const char *position = "absolute";
+    bool is_decoder = false;
+    c->norm_eps = 1e-12, c->act = ACT_GELU, c->n_segment = 2, c->pool = POOL_MEAN;
+    c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
+    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
+        json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
+        json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
+        json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+        get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
+        json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e) ||
+        opt_count(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
+        json_opt_str(root, "position_embedding_type", &position, e) ||
+        json_opt_bool(root, "is_decoder", &is_decoder, e) ||
+        split_width(c, root, "hidden_size", e) || parse_eps(c, root, "layer_norm_eps", e) ||
+        parse_act(c, root, "hidden_act", e))
+        return -1;
+    c->n_kv_head = c->n_head;
+    if (is_decoder)
+        return json_err(root, e, ERR_UNSUPPORTED, "is_decoder: true is not supported for BERT");
+    if (strcmp(position, "absolute") != 0)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "position_embedding_type: '%.40s' is not supported; absolute is", position);
+    return 0;
+}
+
+static int parse_root(struct config *c, const struct json *root, struct err *e)
+{
+    *c = (struct config){.bos = -1, .pad = -1, .scales_attn = true};
+    if (json_want(root, JSON_OBJECT, e) || find_family(root, &c->family, e) ||
+        refuse_foreign(root, e) || config_id_opt(root, "bos_token_id", &c->bos, e) ||
+        config_id_opt(root, "pad_token_id", &c->pad, e) ||
+        config_eos_opt(root, c->eos, &c->n_eos, e))
+        return -1;
+    snprintf(c->architecture, sizeof c->architecture, "%s", family_row[c->family].arch);
+    if (c->family == FAMILY_GPT2)
+        return parse_gpt2(c, root, e);
+    if (c->family == FAMILY_BERT)
+        return parse_bert(c, root, e);
+    return parse_llama_like(c, root, e);
+}
+
+static int parse_doc(struct config *c, struct json_doc *doc, struct err *e)
+{
+    if (!doc)
+        return -1;
+    struct json root = json_root(doc);
+    int rc = parse_root(c, &root, e);
+    json_free(doc);
+    return rc;
+}
+
+int config_parse(struct config *c, const char *text, size_t len, const char *name, struct err *e)
+{
+    return parse_doc(c, json_parse(text, len, name, &json_rules_config, e), e);
+}
+
+int config_load(struct config *c, const char *dir, struct err *e)
+{
+    char *path = path_join(dir, "config.json");
+    int rc = parse_doc(c, json_read(path, "config.json", &json_rules_config, e), e);
+    free(path);
+    if (rc == 0 && c->family == FAMILY_BERT)
+        rc = config_pooling_load(c, dir, e);
+    return rc;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What config.json says of rotary positions. Both spellings are read: rope_theta with rope_scaling,
+ * and the later rope_parameters that holds all. The frequencies follow in engine/model.
+ */
+#include <string.h>
+
+#include "engine/load/config.h"
+
+#include "engine/load/json.h"
+
+static const char *const kind_name[] = {
+    [ROPE_DEFAULT] = "default", [ROPE_LINEAR] = "linear", [ROPE_DYNAMIC] = "dynamic",
+    [ROPE_LLAMA3] = "llama3",   [ROPE_YARN] = "yarn",     [ROPE_LONGROPE] = "longrope",
+};
+
+const char *config_rope_name(enum rope_kind k)
+{
+    return kind_name[k];
+}
+
+static int parse_kind(struct config_rope *r, const struct json *v, struct err *e)
+{
+    const char *name = "default";
+    struct json m = json_member(v, "rope_type");
+    if (json_absent(&m))
+        m = json_member(v, "type");
+    if (!json_absent(&m) && json_as_str(&m, &name, e))
+        return -1;
+    for (int k = 0; k <= ROPE_LONGROPE; k++)
+        if (strcmp(name, kind_name[k]) == 0)
+            return r->kind = (enum rope_kind)k, 0;
+    return json_err(&m, e, ERR_UNSUPPORTED,
+                    "'%.40s' is not supported; default, linear, dynamic, llama3, yarn and longrope "
+                    "are",
+                    name);
+}
+
+/* A member that must be a number above zero when it is there; `must`: it must be there. */
+static int positive(const struct json *v, const char *key, bool must, double *out, struct err *e)
+{
+    struct json m = json_member(v, key);
+    if (must ? json_get_num(v, key, out, e) : json_opt_num(v, key, out, e))
+        return -1;
+    if (!json_absent(&m) && !(*out > 0))
+        return json_err(&m, e, ERR_BAD_INPUT, "expected a number above 0, found %g", *out);
+    return 0;
+}
+
+static int parse_factors(const struct json *v, const char *key, int n, double *out, struct err *e)
+{
+    struct json list, c;
+    int i = 0;
+    if (json_get(v, key, JSON_ARRAY, &list, e))
+        return -1;
+    if (json_count(&list) != (size_t)n)
+        return json_err(&list, e, ERR_BAD_INPUT, "expected %d factors, found %zu", n,
+                        json_count(&list));
+    json_each(c, list)
+    {
+        double d;
+        if (json_as_num(&c, &d, e))
+            return -1;
+        if (!(d > 0))
+            return json_err(&c, e, ERR_BAD_INPUT, "expected a number above 0, found %g", d);
+        out[i++] = d;
+    }
+    return 0;
+}
+
+static int old_context(const struct json *v, bool must, struct config_rope *r, struct err *e)
+{
+    const char *key = "original_max_position_embeddings";
+    return must ? json_get_int(v, key, 1, INT32_MAX, &r->original_max_pos, e)
+                : json_opt_int(v, key, 1, INT32_MAX, &r->original_max_pos, e);
+}
+
+static int parse_llama3(struct config_rope *r, const struct json *v, struct err *e)
+{
+    if (positive(v, "factor", true, &r->factor, e) ||
+        positive(v, "low_freq_factor", true, &r->low_freq_factor, e) ||
+        positive(v, "high_freq_factor", true, &r->high_freq_factor, e) ||
+        old_context(v, true, r, e))
+        return -1;
+    if (r->high_freq_factor <= r->low_freq_factor)
+        return json_err(v, e, ERR_BAD_INPUT, "high_freq_factor must be above low_freq_factor");
+    return 0;
+}
+
+static int parse_yarn(struct config_rope *r, const struct json *v, struct err *e)
+{
+    r->beta_fast = 32, r->beta_slow = 1, r->truncate = true;
+    if (positive(v, "factor", true, &r->factor, e) || old_context(v, false, r, e) ||
+        positive(v, "beta_fast", false, &r->beta_fast, e) ||
+        positive(v, "beta_slow", false, &r->beta_slow, e) ||
+        json_opt_num(v, "mscale", &r->mscale, e) ||
+        json_opt_num(v, "mscale_all_dim", &r->mscale_all_dim, e) ||
+        positive(v, "attention_factor", false, &r->attention_factor, e) ||
+        json_opt_bool(v, "truncate", &r->truncate, e))
+        return -1;
+    return 0;
+}
+
+/* The old context stands beside the scaling in older files, in it in later ones. When it is told,
+ * the factor is the ratio of the contexts, whatever `factor` says. */
+static int parse_longrope(struct config *c, const struct json *root, const struct json *v,
+                          struct err *e)
+{
+    struct config_rope *r = &c->rope;
+    r->n_factor = c->d_head / 2;
+    if (positive(v, "factor", false, &r->factor, e) || old_context(v, false, r, e) ||
+        old_context(root, false, r, e) ||
+        positive(v, "attention_factor", false, &r->attention_factor, e) ||
+        parse_factors(v, "short_factor", r->n_factor, r->short_factor, e) ||
+        parse_factors(v, "long_factor", r->n_factor, r->long_factor, e))
+        return -1;
+    if (r->original_max_pos)
+        r->factor = (double)c->max_pos / (double)r->original_max_pos;
+    else if (r->factor <= 0 && r->attention_factor <= 0)
+        return json_err(v, e, ERR_BAD_INPUT, "factor is missing");
+    return 0;
+}
+
+static int parse_scaling(struct config *c, const struct json *root, const struct json *v,
+                         struct err *e)
+{
+    struct config_rope *r = &c->rope;
+    switch (r->kind) {
+    case ROPE_DEFAULT:
+        return 0;
+    case ROPE_DYNAMIC:
+        if (c->d_head == 2)
+            return json_err(v, e, ERR_UNSUPPORTED, "dynamic needs a head of more than 2");
+        return positive(v, "factor", true, &r->factor, e);
+    case ROPE_LINEAR:
+        return positive(v, "factor", true, &r->factor, e);
+    case ROPE_LLAMA3:
+        return parse_llama3(r, v, e);
+    case ROPE_YARN:
+        return parse_yarn(r, v, e);
+    case ROPE_LONGROPE:
+        return parse_longrope(c, root, v, e);
+    }
+    BUG("rope kind %d", (int)r->kind);
+}
+
+/* After max_pos and d_head are known. */
+int config_rope_parse(struct config *c, const struct json *root, struct err *e)
+{
+    struct json v = {.up = root, .file = root->file};
+    struct config_rope *r = &c->rope;
+    *r = (struct config_rope){.theta = 10000, .partial = 1};
+    if (c->d_head % 2 || c->d_head > 2 * CONFIG_ROPE_FACTOR_MAX)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "head_dim: %d is not supported with rotary positions; even numbers up to "
+                        "%d are",
+                        c->d_head, 2 * CONFIG_ROPE_FACTOR_MAX);
+    if (positive(root, "rope_theta", false, &r->theta, e) ||
+        json_opt_num(root, "partial_rotary_factor", &r->partial, e) ||
+        json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
+        json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
+        return -1;
+    if (v.node && (parse_kind(r, &v, e) || positive(&v, "rope_theta", false, &r->theta, e) ||
+                   json_opt_num(&v, "partial_rotary_factor", &r->partial, e)))
+        return -1;
+    if (r->partial != 1)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "partial_rotary_factor: %g is not supported; 1 is", r->partial);
+    return parse_scaling(c, root, &v, e);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine/load/config, generation: each family's spelling of its fields, its class's defaults,
+ * and values that the engine cannot compute, each refused by name.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/load/config.h"
+#include "engine/load/generation.h"
+#include "tests/lib/test.h"
+
+#define LLAMA                                                                                      \
+    "\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":100,\"hidden_size\":48,"              \
+    "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
+    "\"max_position_embeddings\":64"
+#define QWEN2                                                                                      \
+    "\"architectures\":[\"Qwen2ForCausalLM\"],\"vocab_size\":100,\"hidden_size\":48,"              \
+    "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
+    "\"num_key_value_heads\":2,\"max_position_embeddings\":64"
+#define GPT2                                                                                       \
+    "\"model_type\":\"gpt2\",\"vocab_size\":100,\"n_embd\":48,\"n_layer\":3,\"n_head\":6,"         \
+    "\"n_positions\":64"
+#define BERT                                                                                       \
+    "\"architectures\":[\"BertModel\"],\"vocab_size\":100,\"hidden_size\":48,"                     \
+    "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
+    "\"max_position_embeddings\":64"
+
+static struct config parse(const char *text)
+{
+    struct config c;
+    struct err e = ERR_INIT;
+    assert_good(config_parse(&c, text, strlen(text), "config.json", &e), &e);
+    return c;
+}
+
+/* Fault: a default that the class has, and the file leaves out, is another here. */
+static void test_llama_defaults(void **state)
+{
+    (void)state;
+    struct config c = parse("{" LLAMA "}");
+    assert_int_equal(c.family, FAMILY_LLAMA);
+    assert_int_equal(c.n_vocab, 100);
+    assert_int_equal(c.d_model, 48);
+    assert_int_equal(c.d_ff, 80);
+    assert_int_equal(c.n_layer, 3);
+    assert_int_equal(c.n_head, 6);
+    assert_int_equal(c.n_kv_head, 6);
+    assert_int_equal(c.d_head, 8);
+    assert_int_equal(c.max_pos, 64);
+    assert_true(c.norm_eps == 1e-6 && c.act == ACT_SILU);
+    assert_false(c.is_tied || c.has_qkv_bias || c.has_o_bias || c.has_mlp_bias);
+    assert_true(c.rope.kind == ROPE_DEFAULT && c.rope.theta == 10000);
+    assert_int_equal(c.window, 0);
+    assert_true(c.n_eos == 0 && c.bos == -1);
+}
+
+/* Fault: a field of the file is passed over. */
+static void test_llama_fields(void **state)
+{
+    (void)state;
+    struct config c = parse(
+        "{" LLAMA ",\"num_key_value_heads\":2,\"head_dim\":10,\"rms_norm_eps\":1e-05,"
+        "\"tie_word_embeddings\":true,\"attention_bias\":true,\"mlp_bias\":true,\"rope_theta\":5e5,"
+        "\"bos_token_id\":1,\"eos_token_id\":[2,7],\"pad_token_id\":-1,\"rope_scaling\":{"
+        "\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+        "\"original_max_position_embeddings\":32}}");
+    assert_int_equal(c.n_kv_head, 2);
+    assert_int_equal(c.d_head, 10);
+    assert_true(c.norm_eps == 1e-5 && c.is_tied);
+    assert_true(c.has_qkv_bias && c.has_o_bias && c.has_mlp_bias);
+    assert_true(c.bos == 1 && c.n_eos == 2 && c.eos[1] == 7 && c.pad == -1);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.theta == 5e5 && c.rope.original_max_pos == 32);
+}
+
+/* Fault: the later spelling of rope is not read, or the earlier one rules over it. */
+static void test_rope_parameters(void **state)
+{
+    (void)state;
+    struct config c = parse("{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"linear\",\"factor\":2,"
+                            "\"rope_theta\":777.0},\"rope_theta\":10000}");
+    assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 777 && c.rope.factor == 2);
+    c = parse("{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":3}}");
+    assert_true(c.rope.kind == ROPE_DYNAMIC && c.rope.factor == 3);
+    c = parse("{" LLAMA ",\"original_max_position_embeddings\":16,\"rope_scaling\":{\"type\":"
+              "\"longrope\",\"short_factor\":[1,1,1,2],\"long_factor\":[4,5,6,7]}}");
+    assert_true(c.rope.kind == ROPE_LONGROPE && c.rope.factor == 4 && c.rope.n_factor == 4);
+    assert_true(c.rope.short_factor[3] == 2 && c.rope.long_factor[0] == 4);
+    c = parse("{" LLAMA ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":0.5}}");
+    assert_true(c.rope.beta_fast == 32 && c.rope.beta_slow == 1 && c.rope.truncate);
+    assert_true(c.rope.mscale == 0.5 && c.rope.original_max_pos == 0);
+    c = parse("{" LLAMA ",\"rope_scaling\":null}");
+    assert_int_equal(c.rope.kind, ROPE_DEFAULT);
+}
+
+/* Fault: which layers slide is decided by the wrong family's rule. */
+static void test_windows(void **state)
+{
+    (void)state;
+    struct config c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,"
+                            "\"max_window_layers\":1}");
+    assert_true(c.has_qkv_bias && !c.has_o_bias);
+    assert_int_equal(c.window, 16);
+    assert_int_equal(c.window_from_layer, 1);
+    c = parse("{" QWEN2 ",\"use_sliding_window\":false,\"sliding_window\":16}");
+    assert_int_equal(c.window, 0);
+    c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,\"layer_types\":["
+              "\"full_attention\",\"full_attention\",\"sliding_attention\"]}");
+    assert_true(c.window == 16 && c.window_from_layer == 2);
+    const char *mistral = "{\"architectures\":[\"MistralForCausalLM\"],\"vocab_size\":9,"
+                          "\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":2,"
+                          "\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                          "\"max_position_embeddings\":99%s}";
+    static const struct {
+        const char *more;
+        int window;
+    } row[] = {{"", 4096}, {",\"sliding_window\":null", 0}, {",\"sliding_window\":7", 7}};
+    for (size_t i = 0; i < 3; i++) {
+        char text[400];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(text, sizeof text, mistral, row[i].more);
+#pragma GCC diagnostic pop
+        c = parse(text);
+        assert_int_equal(c.family, FAMILY_MISTRAL);
+        assert_int_equal(c.window, row[i].window);
+        assert_int_equal(c.window_from_layer, 0);
+    }
+}
+
+/* Fault: Qwen3's head is taken for hidden_size over heads, or its norms are left out. */
+static void test_qwen3(void **state)
+{
+    (void)state;
+    const char *text = "{\"architectures\":[\"Qwen3ForCausalLM\"],\"vocab_size\":9,"
+                       "\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":2,"
+                       "\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                       "\"max_position_embeddings\":99}";
+    struct config c = parse(text);
+    assert_int_equal(c.family, FAMILY_QWEN3);
+    assert_int_equal(c.d_head, 128);
+    assert_false(c.has_qkv_bias);
+}
+
+/* Fault: GPT-2's names or BERT's defaults are not known. */
+static void test_gpt2_and_bert(void **state)
+{
+    (void)state;
+    struct config c = parse("{" GPT2 ",\"n_inner\":null}");
+    assert_int_equal(c.family, FAMILY_GPT2);
+    assert_int_equal(c.d_ff, 192);
+    assert_int_equal(c.d_head, 8);
+    assert_int_equal(c.max_pos, 64);
+    assert_true(c.norm_eps == 1e-5 && c.act == ACT_GELU_TANH);
+    assert_true(c.is_tied && c.has_qkv_bias && c.scales_attn && !c.scales_attn_by_layer);
+    c = parse("{" GPT2 ",\"tie_word_embeddings\":false,\"n_inner\":50,"
+              "\"activation_function\":\"gelu\",\"scale_attn_weights\":false}");
+    assert_true(!c.is_tied && c.d_ff == 50 && c.act == ACT_GELU && !c.scales_attn);
+    c = parse("{" BERT "}");
+    assert_int_equal(c.family, FAMILY_BERT);
+    assert_true(c.n_segment == 2 && c.norm_eps == 1e-12 && c.act == ACT_GELU);
+    assert_false(c.is_tied);
+}
+
+/* Fault: a value that would change the arithmetic is passed over in silence. */
+static void test_refuses_what_it_cannot_compute(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } bad[] = {
+        {"{}", "neither architectures nor model_type is there"},
+        {"[]", "config.json: expected an object, found an array"},
+        {"{\"architectures\":[\"GemmaForCausalLM\"]}",
+         "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; LlamaForCausalLM, "
+         "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GPT2LMHeadModel and BertModel "
+         "are"},
+        {"{\"model_type\":\"mamba\"}", "model_type: 'mamba' is not supported"},
+        {"{\"architectures\":[3]}", "architectures[0]: expected a string"},
+        {"{" LLAMA ",\"hidden_act\":\"relu6\"}",
+         "config.json: hidden_act: 'relu6' is not supported; silu is"},
+        {"{" LLAMA ",\"hidden_act\":\"gelu\"}", "hidden_act: 'gelu' is not supported; silu is"},
+        {"{" GPT2 ",\"activation_function\":\"relu\"}",
+         "activation_function: 'relu' is not supported; gelu, gelu_new, gelu_fast, "
+         "gelu_pytorch_tanh are"},
+        {"{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":8,\"layer_types\":["
+         "\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
+         "layer_types[1]: full_attention behind sliding_attention is not supported"},
+        {"{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config: is not"},
+        {"{" LLAMA ",\"final_logit_softcapping\":30.0}",
+         "final_logit_softcapping: 30 is not supported; 0 is"},
+        {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts: 8 is not supported"},
+        {"{" LLAMA ",\"partial_rotary_factor\":0.5}", "partial_rotary_factor: 0.5"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"mrope\"}}",
+         "config.json: rope_scaling.type: 'mrope' is not supported; default, linear, dynamic, "
+         "llama3, yarn and longrope are"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor is missing"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"8\"}}",
+         "config.json: rope_scaling.factor: expected a number, found a string"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0}}",
+         "rope_scaling.factor: expected a number above 0, found 0"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2,\"short_factor\":[1,1],"
+         "\"long_factor\":[1,1,1,1]}}",
+         "rope_scaling.short_factor: expected 4 factors, found 2"},
+        {"{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2,\"low_freq_factor\":4,"
+         "\"high_freq_factor\":4,\"original_max_position_embeddings\":9}}",
+         "high_freq_factor must be above low_freq_factor"},
+        {"{" LLAMA ",\"rope_theta\":-1}", "rope_theta: expected a number above 0, found -1"},
+        {"{" LLAMA ",\"head_dim\":7}", "head_dim: 7 is not supported with rotary positions"},
+        {"{" LLAMA ",\"num_key_value_heads\":4}", "num_key_value_heads: 6 heads cannot share 4"},
+        {"{" LLAMA ",\"num_key_value_heads\":0}", "expected a number from 1 to 6, found 0"},
+        {"{" LLAMA ",\"rms_norm_eps\":2}", "rms_norm_eps: expected a number from 0 to 1"},
+        {"{" LLAMA ",\"eos_token_id\":[1,-2]}", "eos_token_id[1]: expected a number from 0"},
+        {"{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":8,\"layer_types\":[\"x\","
+         "\"full_attention\",\"full_attention\"]}",
+         "layer_types[0]: 'x' is not supported"},
+        {"{" QWEN2 ",\"layer_types\":[\"full_attention\"]}", "expected one for each of 3 layers"},
+        {"{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":1e9}",
+         "vocab_size: expected a number from 1 to 16777216"},
+        {"{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10}", "hidden_size is missing"},
+        {"{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10.5}", "whole number"},
+        {"{" BERT ",\"position_embedding_type\":\"relative_key\"}",
+         "position_embedding_type: 'relative_key' is not supported; absolute is"},
+        {"{" BERT ",\"is_decoder\":true}", "is_decoder: true is not supported"},
+        {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":10,\"n_layer\":1,\"n_head\":3,"
+         "\"n_positions\":9}",
+         "n_embd: 10 cannot be divided among 3 heads"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct config c;
+        struct err e = ERR_INIT;
+        if (config_parse(&c, bad[i].text, strlen(bad[i].text), "config.json", &e) == 0)
+            fail_msg("taken: %s", bad[i].text);
+        if (!strstr(e.msg, bad[i].why))
+            fail_msg("%s\n  said: %s\n  not: %s", bad[i].text, e.msg, bad[i].why);
+    }
+}
+
+/* Fault: a neutral value of a foreign field is refused, which would turn good models away. */
+static void test_neutral_values_pass(void **state)
+{
+    (void)state;
+    parse("{" LLAMA ",\"final_logit_softcapping\":null,\"num_local_experts\":0,\"logit_scale\":1.0,"
+          "\"is_encoder_decoder\":false,\"pretraining_tp\":1,\"attention_dropout\":0.1}");
+    parse("{" GPT2 ",\"scale_attn_weights\":true,\"reorder_and_upcast_attn\":false}");
+}
+
+/* Fault: the file's advice is not taken, or a value out of range is. */
+static void test_generation(void **state)
+{
+    (void)state;
+    struct config c = parse("{" LLAMA ",\"eos_token_id\":2}");
+    struct generation g;
+    struct err e = ERR_INIT;
+    generation_default(&g, &c);
+    assert_true(g.n_eos == 1 && g.eos[0] == 2 && g.temperature == 1 && !g.do_sample);
+    const char *text = "{\"eos_token_id\":[3,4],\"do_sample\":true,\"temperature\":0.6,"
+                       "\"top_p\":0.9,\"top_k\":40,\"min_p\":null,\"_from_model_config\":true}";
+    assert_good(generation_parse(&g, text, strlen(text), &e), &e);
+    assert_true(g.n_eos == 2 && g.eos[1] == 4 && g.do_sample && g.temperature == 0.6 &&
+                g.top_p == 0.9 && g.top_k == 40 && g.min_p == 0 && g.repetition_penalty == 1);
+    text = "{\"top_p\":1.5}";
+    assert_err(generation_parse(&g, text, strlen(text), &e), &e, ERR_BAD_INPUT,
+               "generation_config.json: top_p: expected a number from 0 to 1, found 1.5");
+    text = "{\"temperature\":1e999}";
+    assert_err(generation_parse(&g, text, strlen(text), &e), &e, ERR_BAD_INPUT, "temperature");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_defaults),
+        cmocka_unit_test(test_llama_fields),
+        cmocka_unit_test(test_rope_parameters),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_gpt2_and_bert),
+        cmocka_unit_test(test_refuses_what_it_cannot_compute),
+        cmocka_unit_test(test_neutral_values_pass),
+        cmocka_unit_test(test_generation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

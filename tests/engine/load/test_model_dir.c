@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine/load/model_dir, tokenizer_config, pooling: a directory as a whole, with files missing,
+ * doubled and wrong; and the real directories among the test data.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/load/model_dir.h"
+#include "tests/engine/load/st_make.h"
+#include "tests/lib/test.h"
+
+#define CONFIG                                                                                     \
+    "{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10,\"hidden_size\":4,"               \
+    "\"intermediate_size\":8,\"num_hidden_layers\":3,\"num_attention_heads\":2,"                   \
+    "\"num_key_value_heads\":1,\"max_position_embeddings\":64,\"eos_token_id\":2}"
+#define BERT_CONFIG                                                                                \
+    "{\"architectures\":[\"BertModel\"],\"vocab_size\":10,\"hidden_size\":4,"                      \
+    "\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,"                   \
+    "\"max_position_embeddings\":64}"
+#define WEIGHTS                                                                                    \
+    "{\"model.embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]},"  \
+    "\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}}"
+
+static char *dir_new(const char *config)
+{
+    char *dir = test_dir_new();
+    put_text(dir, "config.json", config);
+    put_st(dir, "model.safetensors", WEIGHTS, 16);
+    return dir;
+}
+
+/* Fault: a directory with the needed files alone is refused; its size is counted wrong. */
+static void test_least_directory(void **state)
+{
+    (void)state;
+    char *dir = dir_new(CONFIG);
+    struct model_dir d;
+    struct model_size s;
+    struct err e = ERR_INIT;
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_null(d.tokenizer_path);
+    assert_int_equal(d.tokenizer.n_template, 0);
+    assert_int_equal(d.generation.eos[0], 2);
+    model_dir_size(&d, &s);
+    assert_true(s.n_param == 6 && s.n_param_embed == 4 && s.file_bytes == 16);
+    assert_true(s.kv_bytes == 2 * 2 * 3 * 1 * 2);
+    model_dir_release(&d);
+    test_dir_free(dir);
+}
+
+/* Fault: an error does not say which directory and file it is about. */
+static void test_errors_name_the_directory(void **state)
+{
+    (void)state;
+    char *dir = test_dir_new(), words[600];
+    struct model_dir d;
+    struct err e = ERR_INIT;
+    assert_err(model_dir_init(&d, "/no/such", &e), &e, ERR_NOT_FOUND, "/no/such: a model dir");
+    assert_err(model_dir_init(&d, "Makefile", &e), &e, ERR_BAD_INPUT, "not a directory");
+    snprintf(words, sizeof words, "%s: config.json: No such file", dir);
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_NOT_FOUND, words);
+    put_text(dir, "config.json", CONFIG);
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_NOT_FOUND, "neither model.safetensors nor");
+    put_st(dir, "model.safetensors", WEIGHTS, 15);
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT, "the file is cut short");
+    put_st(dir, "model.safetensors", WEIGHTS, 16);
+    put_text(dir, "tokenizer_config.json", "{\"bos_token\":7}");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT,
+               "tokenizer_config.json: bos_token: expected a string, found a number");
+    put_text(dir, "tokenizer_config.json", "{}");
+    put_text(dir, "generation_config.json", "{\"eos_token_id\":\"x\"}");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT,
+               "generation_config.json: eos_token_id: expected a number, found a string");
+    test_dir_free(dir);
+}
+
+/* Fault: a role's token, in either spelling and from either file, is lost or overruled. */
+static void test_special_tokens(void **state)
+{
+    (void)state;
+    char *dir = dir_new(CONFIG);
+    struct tokenizer_config t;
+    struct err e = ERR_INIT;
+    put_text(dir, "tokenizer_config.json",
+             "{\"bos_token\":{\"content\":\"<s>\",\"lstrip\":false},\"eos_token\":\"</s>\","
+             "\"pad_token\":null,\"add_bos_token\":true,\"model_max_length\":1e30}");
+    put_text(dir, "special_tokens_map.json",
+             "{\"bos_token\":\"other\",\"pad_token\":{\"content\":\"<pad>\"}}");
+    assert_good(tokenizer_config_init(&t, dir, &e), &e);
+    assert_string_equal(t.bos, "<s>");
+    assert_string_equal(t.eos, "</s>");
+    assert_string_equal(t.pad, "<pad>");
+    assert_null(t.unk);
+    assert_true(t.add_bos == TOKEN_YES && t.add_eos == TOKEN_UNSAID && t.max_len == 0);
+    tokenizer_config_release(&t);
+    test_dir_free(dir);
+}
+
+/* Fault: of a string, a list and a file of templates the wrong one is taken. */
+static void test_templates(void **state)
+{
+    (void)state;
+    char *dir = dir_new(CONFIG);
+    struct tokenizer_config t;
+    struct err e = ERR_INIT;
+    put_text(dir, "tokenizer_config.json", "{\"chat_template\":\"plain\"}");
+    assert_good(tokenizer_config_init(&t, dir, &e), &e);
+    assert_string_equal(tokenizer_config_template(&t, NULL), "plain");
+    assert_null(tokenizer_config_template(&t, "rag"));
+    tokenizer_config_release(&t);
+    put_text(dir, "tokenizer_config.json",
+             "{\"chat_template\":[{\"name\":\"default\",\"template\":\"d\"},"
+             "{\"name\":\"rag\",\"template\":\"r\"}]}");
+    assert_good(tokenizer_config_init(&t, dir, &e), &e);
+    assert_string_equal(tokenizer_config_template(&t, NULL), "d");
+    assert_string_equal(tokenizer_config_template(&t, "rag"), "r");
+    tokenizer_config_release(&t);
+    put_text(dir, "chat_template.jinja", "jinja");
+    assert_good(tokenizer_config_init(&t, dir, &e), &e);
+    assert_string_equal(tokenizer_config_template(&t, NULL), "jinja");
+    assert_string_equal(tokenizer_config_template(&t, "rag"), "r");
+    tokenizer_config_release(&t);
+    put_file(dir, "chat_template.jinja", "a\0b", 3);
+    assert_err(tokenizer_config_init(&t, dir, &e), &e, ERR_BAD_INPUT, "chat_template.jinja: holds");
+    put_text(dir, "chat_template.jinja", "");
+    put_text(dir, "tokenizer_config.json", "{\"chat_template\":[{\"template\":\"d\"}]}");
+    assert_err(tokenizer_config_init(&t, dir, &e), &e, ERR_BAD_INPUT,
+               "chat_template[0]: name is missing");
+    test_dir_free(dir);
+}
+
+static void put_pooling(const char *dir, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/1_Pooling", dir);
+    mkdir(path, 0700);
+    put_text(dir, "1_Pooling/config.json", text);
+}
+
+/* Fault: an encoder is pooled otherwise than its files say. */
+static void test_pooling(void **state)
+{
+    (void)state;
+    char *dir = dir_new(BERT_CONFIG);
+    struct model_dir d;
+    struct err e = ERR_INIT;
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_true(d.config.pool == POOL_MEAN && !d.config.normalizes);
+    model_dir_release(&d);
+    put_text(dir, "modules.json",
+             "[{\"path\":\"\",\"type\":\"sentence_transformers.models.Transformer\"},"
+             "{\"path\":\"1_Pooling\",\"type\":\"sentence_transformers.models.Pooling\"},"
+             "{\"path\":\"2_Normalize\",\"type\":\"sentence_transformers.models.Normalize\"}]");
+    put_text(dir, "sentence_bert_config.json", "{\"max_seq_length\":32}");
+    put_pooling(dir, "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}");
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_true(d.config.pool == POOL_CLS && d.config.normalizes);
+    assert_true(d.config.max_text == 32);
+    model_dir_release(&d);
+    put_pooling(dir, "{\"pooling_mode\":\"mean\"}");
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_int_equal(d.config.pool, POOL_MEAN);
+    model_dir_release(&d);
+    put_pooling(dir, "{\"pooling_mode_max_tokens\":true}");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_UNSUPPORTED,
+               "1_Pooling/config.json: pooling_mode_max_tokens is not supported");
+    put_pooling(dir, "{\"pooling_mode_mean_tokens\":true,\"pooling_mode_cls_token\":true}");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_UNSUPPORTED, "that is true, found 2");
+    put_text(dir, "modules.json", "[{\"path\":\"2_Dense\",\"type\":\"x.models.Dense\"}]");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_UNSUPPORTED,
+               "modules.json: [0]: type: 'x.models.Dense' is not supported");
+    put_text(dir, "modules.json", "[{\"path\":\"../x\",\"type\":\"x.models.Pooling\"}]");
+    assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT, "not the plain name of a folder");
+    test_dir_free(dir);
+}
+
+/* Fault: real directories are refused, or their shapes are read otherwise than their tensors say.
+ */
+static void test_real_directories(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *embedding;
+        enum config_family family;
+    } row[] = {
+        {"stories260K", "model.embed_tokens.weight", FAMILY_LLAMA},
+        {"capp-gpt2-200K", "transformer.wte.weight", FAMILY_GPT2},
+        {"gpt-nano-sort", "transformer.wte.weight", FAMILY_GPT2},
+    };
+    const char *data = getenv("TANDEM_TEST_DATA");
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        char path[512];
+        struct model_dir d;
+        struct err e = ERR_INIT;
+        const struct weight *w;
+        snprintf(path, sizeof path, "%s/models/%s", data ? data : "../shared/data", row[i].name);
+        if (model_dir_init(&d, path, &e)) {
+            if (e.code != ERR_NOT_FOUND)
+                fail_msg("%s", e.msg);
+            print_message("no models under TANDEM_TEST_DATA: skipped\n");
+            skip();
+        }
+        const int64_t dim[2] = {d.config.n_vocab, d.config.d_model};
+        assert_int_equal(d.config.family, row[i].family);
+        assert_good(weights_want(d.weights, row[i].embedding, 2, dim, &w, &e), &e);
+        assert_non_null(d.tokenizer_path);
+        model_dir_release(&d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_least_directory), cmocka_unit_test(test_errors_name_the_directory),
+        cmocka_unit_test(test_special_tokens),  cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_pooling),         cmocka_unit_test(test_real_directories),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
