@@ -288,7 +288,10 @@ struct k_copy {     /* y = x, or 0 where x is NULL */
 };
 
 /* y[i, j] = x[i, j] / (1 - p) where draw(seed, site, row_key[i], j) >= p, else 0; y may be x. A
- * row's draws follow its key, not its place in the batch. The backward is the same call on dy. */
+ * row's draws follow its key, not its place in the batch. The backward is the same call on dy.
+ * The draw of column j is word j % 64 / 16 of the Philox block whose counter is (j / 64 * 16 +
+ * j % 16, site, row_key low, high) under the key seed: rng_at(seed, row_key, site << 32 | block).
+ */
 struct k_dropout {
     const float *x;
     float *y;
@@ -409,7 +412,12 @@ struct k_l2norm { /* l2norm_bwd: y is dx */
     float eps;
 };
 
-struct k_top_select {    /* per row: ids and probabilities left, descending, ties by lower id */
+/* Per row: ids and probabilities left, descending, ties by lower id. The softmax over all entries
+ * is cut to the top_k largest; of these, renormalised, to the smallest set that reaches top_p; of
+ * those to what has at least min_p times the largest probability; then to n_max entries. At least
+ * one is left. NaN counts as -infinity, which is never left, except that a row of nothing else
+ * leaves its entry 0. */
+struct k_top_select {
     const float *logits; /* [m, n] */
     int64_t ld, m, n;
     const int32_t *top_k; /* [m]; 0: no cut */
@@ -427,8 +435,8 @@ struct k_adamw {
     float *p, *m, *v;
     const float *g;
     int64_t n;
-    float lr, beta1, beta2, eps, decay, g_scale; /* g_scale: clipping and normalisation */
-    float corr1, corr2;                          /* 1 - beta^t */
+    double lr, beta1, beta2, eps, decay, g_scale; /* g_scale: clipping and normalisation */
+    double corr1, corr2;                          /* 1 - beta^t */
 };
 
 struct k_sum_sq { /* unit: a chunk of K_SUM_CHUNK */

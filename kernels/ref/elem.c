@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: add, multiply, scale, convert. Each result is one rounding, so every variant
- * equals these bit for bit (NaN payloads apart).
+ * Element by element: add, multiply, copy, scale, convert, drop. Each result is one rounding, so
+ * every variant equals these bit for bit.
  */
-#include "kernels/variants.h"
-
 #include <string.h>
+
+#include "kernels/float16.h"
+#include "kernels/philox.h"
+#include "kernels/shape/rows.h"
+#include "kernels/variants.h"
 
 void add_ref(const void *args, const struct k_slice *s)
 {
@@ -39,7 +42,74 @@ void copy_ref(const void *args, const struct k_slice *s)
 void scale_ref(const void *args, const struct k_slice *s)
 {
     const struct k_scale *a = args;
-    int64_t hi = s->hi * K_SUM_CHUNK < a->n ? s->hi * K_SUM_CHUNK : a->n;
+    int64_t hi = rows_min(s->hi * K_SUM_CHUNK, a->n);
     for (int64_t i = s->lo * K_SUM_CHUNK; i < hi; i++)
         a->y[i] = a->s * a->x[i];
+}
+
+static float number_get(const void *x, enum k_type type, int64_t i)
+{
+    switch (type) {
+    case K_BF16:
+        return bf16_to_f32(((const k_bf16 *)x)[i]);
+    case K_F16:
+        return f16_to_f32(((const k_f16 *)x)[i]);
+    default:
+        return ((const float *)x)[i];
+    }
+}
+
+static void number_put(void *y, enum k_type type, int64_t i, float v)
+{
+    switch (type) {
+    case K_BF16:
+        ((k_bf16 *)y)[i] = bf16_from_f32(v);
+        break;
+    case K_F16:
+        ((k_f16 *)y)[i] = f16_from_f32(v);
+        break;
+    default:
+        ((float *)y)[i] = v;
+    }
+}
+
+void cast_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_cast *a = args;
+    int64_t hi = rows_min(s->hi * K_SUM_CHUNK, a->n);
+    for (int64_t i = s->lo * K_SUM_CHUNK; i < hi; i++)
+        number_put(a->y, a->to, i, number_get(a->x, a->from, i));
+}
+
+struct block {
+    uint32_t v[4];
+};
+
+static struct block philox(struct block c, uint64_t seed)
+{
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int i = 0; i < PHILOX_ROUNDS; i++) {
+        uint64_t a = (uint64_t)PHILOX_A * c.v[0], b = (uint64_t)PHILOX_B * c.v[2];
+        c = (struct block){{(uint32_t)(b >> 32) ^ c.v[1] ^ k0, (uint32_t)b,
+                            (uint32_t)(a >> 32) ^ c.v[3] ^ k1, (uint32_t)a}};
+        k0 += PHILOX_K0;
+        k1 += PHILOX_K1;
+    }
+    return c;
+}
+
+void dropout_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_dropout *a = args;
+    uint32_t threshold = philox_threshold(a->p);
+    float scale = 1.0f / (1.0f - a->p);
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        uint64_t key = a->row_key[i];
+        for (int64_t j = 0; j < a->d; j++) {
+            struct block c = {
+                {(uint32_t)(j / 64 * 16 + j % 16), a->site, (uint32_t)key, (uint32_t)(key >> 32)}};
+            uint32_t draw = philox(c, a->seed).v[j % 64 / 16];
+            a->y[i * a->ld_y + j] = draw < threshold ? 0.0f : a->x[i * a->ld_x + j] * scale;
+        }
+    }
 }

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Units and costs of the element-wise rows. A unit of a kernel on rows is a row; of a kernel on a
- * flat array, K_SUM_CHUNK elements: long enough to be worth a call, short enough to share out.
+ * Units and costs of the element-wise kernels.
  */
+#include "kernels/shape/rows.h"
 #include "kernels/variants.h"
-
-static struct k_shape flat(int64_t n, double bytes_each, double flops_each)
-{
-    return (struct k_shape){.n_unit = (n + K_SUM_CHUNK - 1) / K_SUM_CHUNK,
-                            .bytes = bytes_each * (double)n,
-                            .flops = flops_each * (double)n};
-}
 
 static struct k_shape binary(const struct k_binary *a)
 {
-    double n = (double)a->m * (double)a->d;
-    return (struct k_shape){.n_unit = a->d > 0 ? a->m : 0, .bytes = 12 * n, .flops = n};
+    double broadcast = 4 * (double)a->d * ((a->ld_a == 0) + (a->ld_b == 0));
+    double touched = 1 + (a->ld_a != 0) + (a->ld_b != 0);
+    return rows_shape(a->m, a->d, touched, broadcast, 1);
 }
 
 struct k_shape add_shape(const void *args)
@@ -28,21 +22,27 @@ struct k_shape mul_shape(const void *args)
     return binary(args);
 }
 
-struct k_shape copy_shape(const void *args)
-{
-    const struct k_copy *a = args;
-    return (struct k_shape){.n_unit = a->d > 0 ? a->m : 0,
-                            .bytes = (a->x ? 8.0 : 4.0) * (double)a->m * (double)a->d};
-}
-
 struct k_shape scale_shape(const void *args)
 {
     const struct k_scale *a = args;
-    return flat(a->n, 8, 1);
+    return rows_shape_flat(a->n, 8, 1);
 }
 
 struct k_shape cast_shape(const void *args)
 {
     const struct k_cast *a = args;
-    return flat(a->n, (double)(k_type_bytes(a->from) + k_type_bytes(a->to)), 0);
+    return rows_shape_flat(a->n, (double)(k_type_bytes(a->from) + k_type_bytes(a->to)), 0);
+}
+
+struct k_shape copy_shape(const void *args)
+{
+    const struct k_copy *a = args;
+    double row = a->x && a->ld_x == 0 ? 4 * (double)a->d : 0;
+    return rows_shape(a->m, a->d, a->x && a->ld_x != 0 ? 2 : 1, row, 0);
+}
+
+struct k_shape dropout_shape(const void *args)
+{
+    const struct k_dropout *a = args;
+    return rows_shape(a->m, a->d, 2, 8 * (double)a->m, 30);
 }

@@ -9,14 +9,42 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* packed linear algebra */
 
     /* rows and elements */
+    [K_embed_bwd] = embed_bwd_avx2,
+    [K_rmsnorm] = rmsnorm_avx2,
+    [K_rmsnorm_bwd] = rmsnorm_bwd_avx2,
+    [K_rmsnorm_dw] = rmsnorm_dw_avx2,
+    [K_layernorm] = layernorm_avx2,
+    [K_layernorm_bwd] = layernorm_bwd_avx2,
+    [K_layernorm_dw] = layernorm_dw_avx2,
+    [K_swiglu] = swiglu_avx2,
+    [K_swiglu_bwd] = swiglu_bwd_avx2,
+    [K_gelu] = gelu_avx2,
+    [K_gelu_bwd] = gelu_bwd_avx2,
+    [K_add] = add_avx2,
+    [K_mul] = mul_avx2,
+    [K_scale] = scale_avx2,
+    [K_cast] = cast_avx2,
+    [K_dropout] = dropout_avx2,
+    [K_scatter_add] = scatter_add_avx2,
+    [K_col_sum] = col_sum_avx2,
+    [K_softmax] = softmax_avx2,
+    [K_log_softmax] = log_softmax_avx2,
 
     /* rope */
 
     /* attention over a ragged batch */
 
     /* heads */
+    [K_ce_fwd] = ce_fwd_avx2,
+    [K_ce_bwd] = ce_bwd_avx2,
+    [K_mean_pool] = mean_pool_avx2,
+    [K_mean_pool_bwd] = mean_pool_bwd_avx2,
+    [K_l2norm] = l2norm_avx2,
+    [K_l2norm_bwd] = l2norm_bwd_avx2,
 
     /* optimizer */
+    [K_adamw] = adamw_avx2,
+    [K_sum_sq] = sum_sq_avx2,
 };
 
 kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
@@ -24,14 +52,42 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_linear_f32] = linear_f32_avx512,
 
     /* rows and elements */
+    [K_embed_bwd] = embed_bwd_avx512,
+    [K_rmsnorm] = rmsnorm_avx512,
+    [K_rmsnorm_bwd] = rmsnorm_bwd_avx512,
+    [K_rmsnorm_dw] = rmsnorm_dw_avx512,
+    [K_layernorm] = layernorm_avx512,
+    [K_layernorm_bwd] = layernorm_bwd_avx512,
+    [K_layernorm_dw] = layernorm_dw_avx512,
+    [K_swiglu] = swiglu_avx512,
+    [K_swiglu_bwd] = swiglu_bwd_avx512,
+    [K_gelu] = gelu_avx512,
+    [K_gelu_bwd] = gelu_bwd_avx512,
+    [K_add] = add_avx512,
+    [K_mul] = mul_avx512,
+    [K_scale] = scale_avx512,
+    [K_cast] = cast_avx512,
+    [K_dropout] = dropout_avx512,
+    [K_scatter_add] = scatter_add_avx512,
+    [K_col_sum] = col_sum_avx512,
+    [K_softmax] = softmax_avx512,
+    [K_log_softmax] = log_softmax_avx512,
 
     /* rope */
 
     /* attention over a ragged batch */
 
     /* heads */
+    [K_ce_fwd] = ce_fwd_avx512,
+    [K_ce_bwd] = ce_bwd_avx512,
+    [K_mean_pool] = mean_pool_avx512,
+    [K_mean_pool_bwd] = mean_pool_bwd_avx512,
+    [K_l2norm] = l2norm_avx512,
+    [K_l2norm_bwd] = l2norm_bwd_avx512,
 
     /* optimizer */
+    [K_adamw] = adamw_avx512,
+    [K_sum_sq] = sum_sq_avx512,
 };
 
 kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {

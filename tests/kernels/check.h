@@ -35,7 +35,7 @@ enum check_kind {
     CHECK_RANDOM,   /* normal-like, of size 1 */
     CHECK_ZERO,     /* zeros of both signs */
     CHECK_DENORMAL, /* denormals of f32 among zeros and the smallest normals */
-    CHECK_HUGE,     /* up to 1e18: squares fit in f32 */
+    CHECK_HUGE,     /* up to 1e17: sums of thousands of squares fit in f32 */
     CHECK_KINDS,    /* the four above are what a loop over kinds visits */
     CHECK_SMALL,    /* random of size 0.05: gradients, weights */
     CHECK_NAN,      /* a NaN of a marked pattern: what an output holds before it is written */
@@ -119,6 +119,11 @@ void check_near_f64(struct check *c, const char *name, const float *got, const d
 /* |got - want| <= rel * scale[i] + abs: scale is what the sum's terms are, in absolute value. */
 void check_near_scaled(struct check *c, const char *name, const float *got, const double *want,
                        const double *scale, int64_t n, double rel, double abs);
+/* The gradient of a scalar, got[n], against central differences of its f64 definition; rel is
+ * relative to the largest element. */
+typedef double check_loss_fn(const void *ctx, const double *x);
+void check_gradient(struct check *c, const char *name, const float *got, const float *x, int64_t n,
+                    check_loss_fn *loss, const void *ctx, double rel);
 void check_bits(struct check *c, const char *name, const void *got, const void *want, size_t bytes);
 void check_true(struct check *c, bool ok, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "engine/base/rng.h"
 #include "tests/kernels/check.h"
 
 struct binary_case {
@@ -84,4 +85,133 @@ void check_scale(struct check *c)
             check_slices(c, &args, (struct check_out[]){{y, (size_t)n * sizeof *y}}, 1);
         }
     }
+}
+
+/* ---- conversions ---- */
+
+/* Every pattern of 16 bits, through f32 and back. */
+static void cast_patterns(struct check *c, enum k_type type)
+{
+    enum { N = 1 << 16 };
+    check_begin(c);
+    check_case(c, "all patterns of type %d", type);
+    uint16_t *h = check_buf(c, N * sizeof *h, 2), *back = check_buf(c, N * sizeof *h, 2);
+    float *x = check_floats(c, N, CHECK_NAN), *want = check_floats(c, N, CHECK_NAN);
+    for (int i = 0; i < N; i++)
+        h[i] = (uint16_t)i;
+    struct k_cast up = {.x = h, .y = x, .from = type, .to = K_F32, .n = N}, ref = up;
+    struct k_cast down = {.x = x, .y = back, .from = K_F32, .to = type, .n = N};
+    ref.y = want;
+    check_run(c, &up);
+    check_run_ref(c, &ref);
+    check_bits(c, "to f32", x, want, N * sizeof *x);
+    check_run(c, &down);
+    for (int i = 0; i < N; i++) {
+        if (x[i] != x[i]) /* a NaN comes back quiet */
+            h[i] |= type == K_BF16 ? 0x40 : 0x200;
+    }
+    check_bits(c, "and back", back, h, N * sizeof *h);
+}
+
+/* Random bits of f32, and the numbers around each half-way point. */
+static void cast_round(struct check *c, enum k_type type, int64_t n)
+{
+    size_t bytes = (size_t)n * sizeof(uint16_t);
+    check_begin(c);
+    check_case(c, "to type %d, n %lld", type, (long long)n);
+    uint32_t *bits = check_buf(c, (size_t)n * sizeof *bits, 4);
+    for (int64_t i = 0; i < n; i++) {
+        bits[i] = (uint32_t)check_u64(c);
+        if (i % 3 == 0)
+            bits[i] = (bits[i] & 0xffff8000u) + (uint32_t)(i % 5) - 2;
+        if (i % 3 == 1)
+            bits[i] = (bits[i] & 0x8fffffffu) | 0x30000000u | (i % 2 ? 0x1000u : 0);
+    }
+    struct k_cast a = {.x = bits, .y = check_buf(c, bytes, 2), .from = K_F32, .to = type, .n = n};
+    struct k_cast ref = a;
+    ref.y = check_buf(c, bytes, 2);
+    check_slices(c, &a, (struct check_out[]){{a.y, bytes}}, 1);
+    check_run_ref(c, &ref);
+    check_bits(c, "y", a.y, ref.y, bytes);
+}
+
+void check_cast(struct check *c)
+{
+    static const int64_t sizes[] = {0, 1, 15, 16, 17, K_SUM_CHUNK, 3 * K_SUM_CHUNK + 33};
+    for (int i = 0; i < 7; i++) {
+        cast_round(c, K_BF16, sizes[i]);
+        cast_round(c, K_F16, sizes[i]);
+    }
+    cast_patterns(c, K_BF16);
+    cast_patterns(c, K_F16);
+}
+
+/* ---- copies and drops ---- */
+
+static void copy_run(struct check *c, int64_t d, int64_t ld_x, bool zero)
+{
+    int64_t m = 3, ld = d + 2;
+    size_t bytes = (size_t)(m * ld) * sizeof(float);
+    check_begin(c);
+    check_case(c, "d %lld ld %lld zero %d", (long long)d, (long long)ld_x, zero);
+    float *x = check_floats(c, m * d, CHECK_RANDOM), *y = check_floats(c, m * ld, CHECK_NAN);
+    struct k_copy a = {.x = zero ? NULL : x, .y = y, .ld_x = ld_x, .ld_y = ld, .m = m, .d = d};
+    check_slices(c, &a, (struct check_out[]){{y, bytes}}, 1);
+    if (zero)
+        memset(x, 0, (size_t)(m * d) * sizeof *x);
+    for (int64_t i = 0; i < m; i++)
+        check_bits(c, "y", y + i * ld, x + i * ld_x, (size_t)d * sizeof *y);
+}
+
+void check_copy(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int i = 0; i < n; i++) {
+        copy_run(c, sizes[i], sizes[i], false);
+        copy_run(c, sizes[i], 0, false);
+        copy_run(c, sizes[i], sizes[i], true);
+    }
+}
+
+static void dropout_run(struct check *c, int64_t m, int64_t d, float p)
+{
+    int64_t ld = d + 1, n = m * ld, dropped = 0;
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "m %lld d %lld p %g", (long long)m, (long long)d, (double)p);
+    float *x = check_floats(c, n, CHECK_RANDOM), *y = check_floats(c, n, CHECK_NAN);
+    uint64_t *key = check_buf(c, (size_t)m * sizeof *key, 8);
+    for (int64_t i = 0; i < m; i++)
+        key[i] = check_u64(c);
+    struct k_dropout a = {.x = x, .y = y, .row_key = key, .ld_x = ld, .ld_y = ld, .m = m, .d = d};
+    a.seed = check_u64(c);
+    a.site = 77;
+    a.p = p;
+    struct k_dropout ref = a;
+    ref.y = check_dup(c, y, bytes, 4);
+    check_slices(c, &a, (struct check_out[]){{y, bytes}}, 1);
+    check_run_ref(c, &ref);
+    check_bits(c, "y", y, ref.y, bytes);
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < d; j++) {
+            struct rng_block b =
+                rng_at(a.seed, key[i], (uint64_t)a.site << 32 | (uint64_t)(j / 64 * 16 + j % 16));
+            bool drop = b.v[j % 64 / 16] < (double)p * 0x1p32;
+            dropped += drop;
+            check_true(c, (y[i * ld + j] == 0) == (drop || x[i * ld + j] == 0), "draw of %lld %lld",
+                       (long long)i, (long long)j);
+        }
+    }
+    double share = (double)dropped / (double)(m * d + 1);
+    check_true(c, m * d < 9000 || (share > p - 0.02 && share < p + 0.02), "%g dropped", share);
+}
+
+void check_dropout(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int i = 0; i < n; i++)
+        dropout_run(c, 2, sizes[i], 0.1f * (float)(i % 10));
+    dropout_run(c, 10, 1000, 0.3f);
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The activations, in f64 but for the rounding that fusion must keep: silu(gate) rounds to f32
+ * before it meets up.
+ */
+#include <math.h>
+
+#include "kernels/variants.h"
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+void swiglu_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] = (float)(gate[j] * sigmoid(gate[j])) * up[j];
+    }
+}
+
+/* dup = dy silu(g); dgate = dy up silu'(g), silu' = p + g p (1 - p), p = sigmoid(g) */
+void swiglu_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu_bwd *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        const float *dy = a->dy + i * a->ld_dy;
+        for (int64_t j = 0; j < a->d; j++) {
+            double g = gate[j], p = sigmoid(g), u = up[j], d = dy[j];
+            a->dgate[i * a->ld_dgate + j] = (float)(d * u * (p + g * p * (1 - p)));
+            a->dup[i * a->ld_dup + j] = (float)(d * g * p);
+        }
+    }
+}
+
+/* sqrt(2 / pi) (x + 0.044715 x^3) */
+static double tanh_arg(double x)
+{
+    return 0.7978845608028654 * (x + 0.044715 * x * x * x);
+}
+
+void gelu_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_gelu *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        for (int64_t j = 0; j < a->d; j++) {
+            double x = a->x[i * a->ld_x + j];
+            double t = a->tanh ? tanh(tanh_arg(x)) : erf(x * 0.7071067811865476);
+            a->y[i * a->ld_y + j] = (float)(0.5 * x * (1 + t));
+        }
+    }
+}
+
+static double gelu_slope(double x, bool is_tanh)
+{
+    if (!is_tanh) /* the normal distribution, and x times its density */
+        return 0.5 * (1 + erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * exp(-x * x / 2);
+    double t = tanh(tanh_arg(x)), inner = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t) * (1 + t) * inner;
+}
+
+void gelu_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_gelu *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        for (int64_t j = 0; j < a->d; j++) {
+            double slope = gelu_slope(a->x[i * a->ld_x + j], a->tanh);
+            a->y[i * a->ld_y + j] = (float)(a->dy[i * a->ld_dy + j] * slope);
+        }
+    }
+}

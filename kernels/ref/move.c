@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows that move or add up: embedding, gather, scatter, sums over rows, means over sequences. Sums
+ * run in f64 where they are the kernel's own, and in the order of the rows where each step is an
+ * addition in memory.
+ */
+#include <string.h>
+
+#include "kernels/float16.h"
+#include "kernels/linear.h"
+#include "kernels/shape/rows.h"
+#include "kernels/variants.h"
+
+/* One output of a packed weight is the embedding of one token: number i of panel output o. */
+static float weight_at(const struct k_weight *w, const unsigned char *panel, int64_t p, int64_t o,
+                       int64_t i)
+{
+    switch (w->type) {
+    case K_BF16:
+        return bf16_to_f32(((const k_bf16 *)(const void *)panel)[linear_bf16_at(o, i)]);
+    case K_INT8: {
+        int64_t group = p * linear_groups(w->k) + i / K_INT8_GROUP;
+        return (float)linear_int8_code(panel[linear_int8_at(o, i)]) * w->scale[group * K_NR + o];
+    }
+    default:
+        return ((const float *)(const void *)panel)[linear_f32_at(o, i)];
+    }
+}
+
+void embed_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_embed *a = args;
+    const struct k_weight *w = &a->table;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        int64_t p = a->token[i] / K_NR, o = a->token[i] % K_NR;
+        const unsigned char *panel =
+            (const unsigned char *)w->data + (size_t)p * linear_panel_bytes(w->type, w->k);
+        for (int64_t j = 0; j < w->k; j++)
+            a->y[i * a->ld_y + j] = weight_at(w, panel, p, o, j);
+    }
+}
+
+void embed_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_embed_bwd *a = args;
+    int64_t hi = rows_min(s->hi * ROWS_COLS, a->k);
+    for (int64_t i = 0; i < a->m; i++) {
+        float *to = a->dtable + a->token[i] * a->k;
+        for (int64_t j = s->lo * ROWS_COLS; j < hi; j++)
+            to[j] += a->dy[i * a->ld_dy + j];
+    }
+}
+
+void gather_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_gather *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++)
+        memcpy(a->y + i * a->ld_y, a->x + a->index[i] * a->ld_x, (size_t)a->d * sizeof *a->y);
+}
+
+void scatter_add_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_gather *a = args;
+    int64_t hi = rows_min(s->hi * ROWS_COLS, a->d);
+    for (int64_t i = 0; i < a->m; i++) {
+        for (int64_t j = s->lo * ROWS_COLS; j < hi; j++)
+            a->y[a->index[i] * a->ld_y + j] += a->x[i * a->ld_x + j];
+    }
+}
+
+void col_sum_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_col_sum *a = args;
+    int64_t hi = rows_min(s->hi * ROWS_COLS, a->d);
+    for (int64_t j = s->lo * ROWS_COLS; j < hi; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < a->m; i++)
+            sum += a->x[i * a->ld_x + j];
+        a->y[j] = (float)(a->y[j] + sum);
+    }
+}
+
+/* Unit u of a pool: run u % runs of sequence u / runs. */
+void mean_pool_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_pool *a = args;
+    int64_t runs = rows_runs(a->d);
+    for (int64_t u = s->lo; u < s->hi; u++) {
+        int64_t seq = u / runs, lo = u % runs * ROWS_COLS, hi = rows_min(lo + ROWS_COLS, a->d);
+        int64_t n = a->start[seq + 1] - a->start[seq];
+        for (int64_t j = lo; j < hi; j++) {
+            double sum = 0;
+            for (int64_t i = a->start[seq]; i < a->start[seq + 1]; i++)
+                sum += a->x[i * a->ld_x + j];
+            a->y[seq * a->ld_y + j] = n > 0 ? (float)sum / (float)n : 0.0f;
+        }
+    }
+}
+
+void mean_pool_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_pool *a = args;
+    int64_t runs = rows_runs(a->d);
+    for (int64_t u = s->lo; u < s->hi; u++) {
+        int64_t seq = u / runs, lo = u % runs * ROWS_COLS, hi = rows_min(lo + ROWS_COLS, a->d);
+        float n = (float)(a->start[seq + 1] - a->start[seq]);
+        for (int64_t i = a->start[seq]; i < a->start[seq + 1]; i++) {
+            for (int64_t j = lo; j < hi; j++)
+                a->y[i * a->ld_y + j] = a->x[seq * a->ld_x + j] / n;
+        }
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The activations at this level: kernels/x86/act.h has the bodies.
+ */
+#include "kernels/variants.h"
+#include "kernels/x86/act.h"
+
+void swiglu_avx2(const void *args, const struct k_slice *s)
+{
+    swiglu_rows(args, s->lo, s->hi);
+}
+
+void swiglu_bwd_avx2(const void *args, const struct k_slice *s)
+{
+    swiglu_bwd_rows(args, s->lo, s->hi);
+}
+
+void gelu_avx2(const void *args, const struct k_slice *s)
+{
+    gelu_rows(args, s->lo, s->hi);
+}
+
+void gelu_bwd_avx2(const void *args, const struct k_slice *s)
+{
+    gelu_bwd_rows(args, s->lo, s->hi);
+}

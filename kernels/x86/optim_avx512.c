@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The optimizer's kernels at this level: kernels/x86/optim.h has the bodies.
+ */
+#include "kernels/variants.h"
+#include "kernels/x86/optim.h"
+
+void adamw_avx512(const void *args, const struct k_slice *s)
+{
+    adamw_chunks(args, s->lo, s->hi);
+}
+
+void sum_sq_avx512(const void *args, const struct k_slice *s)
+{
+    sum_sq_chunks(args, s->lo, s->hi);
+}

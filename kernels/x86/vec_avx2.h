@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernels/x86/vec.h for AVX2 and FMA: 8 numbers, masks as vectors of sign bits. Include vec.h, not
+ * this.
+ */
+#ifndef KERNELS_X86_VEC_AVX2_H
+#define KERNELS_X86_VEC_AVX2_H
+
+#if !defined(__AVX2__) /* so that the header compiles alone */
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { VF = 8 };
+
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;
+
+static inline vi vi_iota(void) /* 0, 1, 2, ... */
+{
+    return _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+}
+
+static inline vm vm_first(int n) /* the first n lanes, n in [0, 8] */
+{
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), vi_iota()));
+}
+
+static inline vf vf_load(const float *p, int n)
+{
+    if (n == VF)
+        return _mm256_loadu_ps(p);
+    return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first(n)));
+}
+
+static inline void vf_store(float *p, vf a, int n)
+{
+    if (n == VF)
+        _mm256_storeu_ps(p, a);
+    else
+        _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first(n)), a);
+}
+
+static inline vf vf_set(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline vi vi_set(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+
+static inline vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+static inline vf vf_sqrt(vf a)
+{
+    return _mm256_sqrt_ps(a);
+}
+
+static inline vf vf_fma(vf a, vf b, vf c) /* a b + c */
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline vf vf_fnma(vf a, vf b, vf c) /* c - a b */
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline vf vf_max(vf a, vf b) /* b where either is NaN */
+{
+    return _mm256_max_ps(a, b);
+}
+
+static inline vf vf_min(vf a, vf b) /* b where either is NaN */
+{
+    return _mm256_min_ps(a, b);
+}
+
+static inline vf vf_round(vf a) /* to nearest even */
+{
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+static inline vf vf_and(vf a, vf b)
+{
+    return _mm256_and_ps(a, b);
+}
+
+static inline vf vf_or(vf a, vf b)
+{
+    return _mm256_or_ps(a, b);
+}
+
+static inline vf vf_from_bits(vi a)
+{
+    return _mm256_castsi256_ps(a);
+}
+
+static inline vi vf_bits(vf a)
+{
+    return _mm256_castps_si256(a);
+}
+
+static inline vm vf_gt(vf a, vf b) /* false for NaN, as all comparisons */
+{
+    return _mm256_cmp_ps(a, b, _CMP_GT_OQ);
+}
+
+static inline vm vf_ge(vf a, vf b)
+{
+    return _mm256_cmp_ps(a, b, _CMP_GE_OQ);
+}
+
+static inline vm vf_ordered(vf a) /* not NaN */
+{
+    return _mm256_cmp_ps(a, a, _CMP_ORD_Q);
+}
+
+static inline vf vf_select(vm m, vf a, vf b) /* a where m, else b */
+{
+    return _mm256_blendv_ps(b, a, m);
+}
+
+static inline vi vi_select(vm m, vi a, vi b)
+{
+    return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m));
+}
+
+static inline vi vi_add(vi a, vi b)
+{
+    return _mm256_add_epi32(a, b);
+}
+
+static inline void vi_store(int32_t *p, vi a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, a);
+}
+
+static inline uint32_t vm_bits(vm m)
+{
+    return (uint32_t)_mm256_movemask_ps(m);
+}
+
+/* a 2^n for whole n in [-252, 252]: two factors, as one would leave the range of exponents. */
+static inline vf vf_scale2(vf a, vf n)
+{
+    __m256i e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1);
+    __m256i rest = _mm256_sub_epi32(e, half), bias = _mm256_set1_epi32(127);
+    vf f1 = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+    vf f2 = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    return _mm256_mul_ps(_mm256_mul_ps(a, f1), f2);
+}
+
+static inline float vf_sum(vf a)
+{
+    __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    q = _mm_add_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
+}
+
+static inline float vf_max_lane(vf a)
+{
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+
+static inline vi vi_xor(vi a, vi b)
+{
+    return _mm256_xor_si256(a, b);
+}
+
+static inline vi vi_and(vi a, vi b)
+{
+    return _mm256_and_si256(a, b);
+}
+
+static inline vi vi_shr(vi a, int n) /* zeros come in */
+{
+    return _mm256_srli_epi32(a, n);
+}
+
+static inline vi vi_shl(vi a, int n)
+{
+    return _mm256_slli_epi32(a, n);
+}
+
+static inline vm vi_less(vi a, vi b) /* unsigned */
+{
+    vi top = _mm256_set1_epi32((int32_t)0x80000000u);
+    return _mm256_castsi256_ps(
+        _mm256_cmpgt_epi32(_mm256_xor_si256(b, top), _mm256_xor_si256(a, top)));
+}
+
+/* The 64-bit product of each lane, unsigned, in halves. */
+static inline void vi_mul_wide(vi a, vi b, vi *hi, vi *lo)
+{
+    vi even = _mm256_mul_epu32(a, b);
+    vi odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *lo = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+    *hi = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+}
+
+/* 16-bit numbers, as the low halves of lanes. There is no masked access of this width: a tail goes
+ * by way of the stack. */
+static inline __m128i half_load(const uint16_t *p, int n)
+{
+    if (n == VF)
+        return _mm_loadu_si128((const __m128i *)(const void *)p);
+    uint16_t tail[VF] = {0};
+    memcpy(tail, p, (size_t)n * sizeof *p);
+    return _mm_loadu_si128((const __m128i *)(const void *)tail);
+}
+
+static inline void half_store(uint16_t *p, __m128i h, int n)
+{
+    if (n == VF) {
+        _mm_storeu_si128((__m128i *)(void *)p, h);
+        return;
+    }
+    uint16_t tail[VF];
+    _mm_storeu_si128((__m128i *)(void *)tail, h);
+    memcpy(p, tail, (size_t)n * sizeof *p);
+}
+
+static inline vi vi_load16(const uint16_t *p, int n)
+{
+    return _mm256_cvtepu16_epi32(half_load(p, n));
+}
+
+static inline void vi_store16(uint16_t *p, vi a, int n)
+{
+    vi low = _mm256_and_si256(a, _mm256_set1_epi32(0xffff));
+    vi packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0x08);
+    half_store(p, _mm256_castsi256_si128(packed), n);
+}
+
+static inline vf vf_load_f16(const uint16_t *p, int n)
+{
+    return _mm256_cvtph_ps(half_load(p, n));
+}
+
+static inline void vf_store_f16(uint16_t *p, vf a, int n)
+{
+    half_store(p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), n);
+}
+
+/* A vector's squares added to as many sums of f64; the lower half of the lanes first. */
+typedef struct {
+    __m256d lo, hi;
+} vd;
+
+static inline vd vd_zero(void)
+{
+    return (vd){_mm256_setzero_pd(), _mm256_setzero_pd()};
+}
+
+static inline vd vd_add_squares(vd s, vf a)
+{
+    __m256d lo = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
+    __m256d hi = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
+    return (vd){_mm256_fmadd_pd(lo, lo, s.lo), _mm256_fmadd_pd(hi, hi, s.hi)};
+}
+
+static inline double vd_sum(vd s)
+{
+    __m256d a = _mm256_add_pd(s.lo, s.hi);
+    __m128d q = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(q, _mm_unpackhi_pd(q, q)));
+}
+
+#endif
