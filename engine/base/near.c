@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <string.h>
 
-enum { LEN_MAX = 64 };
-
 static int min(int a, int b)
 {
     return a < b ? a : b;
@@ -17,9 +15,9 @@ static int min(int a, int b)
 int near_distance(const char *a, const char *b)
 {
     size_t n_a = strlen(a), n_b = strlen(b);
-    if (n_a > LEN_MAX || n_b > LEN_MAX)
+    if (n_a > NEAR_LEN_MAX || n_b > NEAR_LEN_MAX)
         return INT_MAX;
-    int table[3][LEN_MAX + 1];
+    int table[3][NEAR_LEN_MAX + 1];
     int *before = table[0], *last = table[1], *row = table[2];
     for (size_t j = 0; j <= n_b; j++)
         last[j] = (int)j;

@@ -10,7 +10,8 @@
 
 #include <stddef.h>
 
-int near_distance(const char *a, const char *b); /* of at most 64 letters; longer: no kin */
+enum { NEAR_LEN_MAX = 64 };
+int near_distance(const char *a, const char *b); /* INT_MAX when one is longer than that */
 
 /* Keeps the best of the words shown to it: struct near n = {.word = "prot"}; near_try(&n, "port")
  * for each; n.best is NULL when nothing is near enough to be meant. */

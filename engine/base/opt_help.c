@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of --help: usage, what the command is for, then each section's options in two columns.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/opt.h"
+
+enum { WIDTH = 80, COLUMN = 30 };
+
+/* Words from column `at` on; lines break before WIDTH and begin at COLUMN. */
+static void put_words(struct buf *out, const char *text, int column, size_t *at)
+{
+    for (const char *s = text; *s;) {
+        size_t len = strcspn(s, " ");
+        if (*at > (size_t)column && *at + 1 + len > WIDTH) {
+            buf_printf(out, "\n%*s", column, "");
+            *at = (size_t)column;
+        } else if (*at > (size_t)column) {
+            buf_char(out, ' ');
+            ++*at;
+        }
+        buf_add(out, s, len);
+        *at += len;
+        s += len + strspn(s + len, " ");
+    }
+}
+
+/* "  -n, --tokens N" */
+static size_t put_flag(const struct opt_row *row, struct buf *out)
+{
+    size_t before = out->len;
+    if (row->letter)
+        buf_printf(out, "  -%c, --%s", row->letter, row->name);
+    else if (row->type == OPT_BOOL && row->fallback && !strcmp(row->fallback, "true"))
+        buf_printf(out, "      --[no-]%s", row->name);
+    else
+        buf_printf(out, "      --%s", row->name);
+    if (row->type != OPT_BOOL)
+        buf_printf(out, " %s", row->hint ? row->hint : row->type == OPT_SIZE ? "SIZE" : "VALUE");
+    return out->len - before;
+}
+
+static void put_row(const struct opt_row *row, struct buf *out)
+{
+    char note[512], env[OPT_ENV_BYTES];
+    bool shows = row->fallback && *row->fallback && row->type != OPT_BOOL;
+    snprintf(note, sizeof note, "[%s%s%s%s]", opt_env(row, env), shows ? "; default " : "",
+             shows ? row->fallback : "", row->type == OPT_LIST ? "; may be repeated" : "");
+    size_t at = put_flag(row, out);
+    if (at + 2 > COLUMN) {
+        buf_char(out, '\n');
+        at = 0;
+    }
+    buf_printf(out, "%*s", (int)(COLUMN - at), "");
+    at = COLUMN;
+    put_words(out, row->help, COLUMN, &at);
+    put_words(out, note, COLUMN, &at);
+    buf_char(out, '\n');
+}
+
+void opt_help(const struct opt_cmd *cmd, struct buf *out)
+{
+    size_t at = 0;
+    buf_printf(out, "Usage: tandem %s%s%s%s\n\n", cmd->name, *cmd->args ? " " : "", cmd->args,
+               cmd->n_row ? " [OPTION]..." : "");
+    put_words(out, cmd->about, 0, &at);
+    buf_char(out, '\n');
+    const char *section = NULL;
+    for (size_t i = 0; i < cmd->n_row; i++) {
+        const char *s = cmd->row[i].section;
+        if (s && (!section || strcmp(s, section))) {
+            buf_printf(out, "\n%s:\n", s);
+            section = s;
+        } else if (!section && !i) {
+            buf_char(out, '\n');
+        }
+        put_row(&cmd->row[i], out);
+    }
+    buf_str(out, "\nA flag overrides its variable, which overrides the configuration file.\n");
+}
