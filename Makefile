@@ -79,9 +79,11 @@ endif
 
 # `make run` and its kin install first; reading the stamp here starts make anew with what is found then
 WANT := $(if $(filter run test check coverage,$(MAKECMDGOALS)),build test)$(if $(filter lint,$(MAKECMDGOALS)),lint)$(if $(filter fuzz,$(MAKECMDGOALS)),build fuzz)
+ifneq ($(WANT),)
 include $(patsubst %,build/deps/%.mk,$(WANT))
-build/deps/%.mk: tests/fresh/deps.sh tests/fresh/vendor.sh
-	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $*
+$(patsubst %,build/deps/%.mk,$(WANT)) &: tests/fresh/deps.sh tests/fresh/vendor.sh
+	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $(WANT)
+endif
 
 # ---- sources -----------------------------------------------------------------------------------
 ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),arm)
@@ -134,7 +136,7 @@ deps:
 lint:
 	$(Q)tests/lint/lint.py
 check:
-	$(Q)for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || exit 1; done
+	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; exit $$s
 fuzz:
 	$(Q)$(MAKE) MODE=fuzz CC="$(patsubst gcc,clang,$(CC))" fuzz-targets
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
