@@ -32,8 +32,17 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 
+# ---- what a goal wants is installed first: reading these stamps starts make anew once they are made
+WANT   := $(if $(filter run test check coverage,$(MAKECMDGOALS)),build test)$(if $(filter lint,$(MAKECMDGOALS)),lint)$(if $(filter fuzz,$(MAKECMDGOALS)),build fuzz)
+STAMPS := $(WANT:%=build/deps/%.mk)
+ifneq ($(WANT),)
+include $(STAMPS)
+$(STAMPS) &: tests/fresh/deps.sh tests/fresh/vendor.sh
+	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $(WANT)
+endif
+
 # ---- what is here ------------------------------------------------------------------------------
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 NVCC := $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
 PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd
 pkg   = $(shell PKG_CONFIG_PATH="build/deps/lib/pkgconfig:$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
@@ -59,7 +68,7 @@ CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -ffile-prefix-map=$(CURDIR)=. 
               $(WARN) $(CFLAGS_$(MODE)) $(call pkg,--cflags $(HAVE)) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 LIBS := $(call pkg,--libs $(HAVE)) -lm
-MALLOC_release := -ljemalloc
+MALLOC_release := $(call pkg,--libs jemalloc)
 WERROR := $(if $(CI),-Werror)
 # arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing
 $(B)/api/%.o $(B)/clients/%.o $(B)/engine/%.o $(B)/server/%.o: CFLAGS_own := $(if $(filter release,$(MODE)),$(HARDEN))
@@ -68,21 +77,13 @@ $(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx5
 $(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"' \
                                          -DTANDEM_LIBS='"$(FOUND)"' -DTANDEM_NOTE='"$(NOTE)"'
 
-STAMP := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
-ifeq ($(filter clean deps lint,$(MAKECMDGOALS)),)
-ifneq ($(STAMP),$(strip $(shell cat $(B)/flags 2>/dev/null)))
+FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
+ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
+ifneq ($(FLAGS),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))
-$(file >$(B)/flags,$(STAMP))
+$(file >$(B)/flags,$(FLAGS))
 $(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND)$(if $(NOTE),; $(NOTE)))
 endif
-endif
-
-# `make run` and its kin install first; reading the stamp here starts make anew with what is found then
-WANT := $(if $(filter run test check coverage,$(MAKECMDGOALS)),build test)$(if $(filter lint,$(MAKECMDGOALS)),lint)$(if $(filter fuzz,$(MAKECMDGOALS)),build fuzz)
-ifneq ($(WANT),)
-include $(patsubst %,build/deps/%.mk,$(WANT))
-$(patsubst %,build/deps/%.mk,$(WANT)) &: tests/fresh/deps.sh tests/fresh/vendor.sh
-	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $(WANT)
 endif
 
 # ---- sources -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ if [ "${1:-}" != --inside ]; then
     command -v debootstrap >/dev/null || apt-get -q -y install --no-install-recommends debootstrap >/dev/null
     root=${1:-$(mktemp -d /var/tmp/tandem-fresh.XXXXXX)}
     mkdir -p "$root"
-    trap '[ -n "${KEEP:-}" ] || rm -rf --one-file-system "$root"' EXIT
+    trap '[ -n "${KEEP:-}" ] || rm -rf --one-file-system "$root" "$root.log"' EXIT
     unshare --mount --propagation private "$0" --inside "$root"
     exit
 fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gates of the tree: prints `path:line: rule: message`, exits 1 when there is any.
 
-    tests/lint/lint.py [--root DIR] [--only RULE]... [--stats]
+    tests/lint/lint.py [--root DIR] [--only RULE]... [--skip RULE]... [--stats]
 
 Rules that read text are in rules.py, those that run a tool in tools.py; what they allow stands in
 layers.txt, owners.txt, banned.txt and rows.txt. --stats prints how long files and functions are.
@@ -20,9 +20,9 @@ from source import Tree  # noqa: E402
 ALL = {**rules.RULES, **tools.RULES}
 
 
-def findings(tree, only):
+def findings(tree, chosen):
     files = {f.path: f for f in tree.files}
-    for rule in only or ALL:
+    for rule in chosen:
         for path, line, message in ALL[rule](tree):
             f = files.get(path)
             if f is None or rule not in f.waived:
@@ -51,6 +51,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent.parent)
     ap.add_argument("--only", action="append", choices=sorted(ALL))
+    ap.add_argument("--skip", action="append", choices=sorted(ALL), default=[])
     ap.add_argument("--stats", action="store_true")
     opt = ap.parse_args()
     tree = Tree(opt.root)
@@ -58,10 +59,11 @@ def main():
         stats(tree)
         return 0
     began = time.monotonic()
-    found = sorted(findings(tree, opt.only))
+    chosen = [rule for rule in opt.only or ALL if rule not in opt.skip]
+    found = sorted(findings(tree, chosen))
     for path, line, rule, message in found:
         print(f"{path}:{line}: {rule}: {message}")
-    print(f"lint: {len(tree.files)} files, {len(opt.only or ALL)} rules, {len(found)} findings, "
+    print(f"lint: {len(tree.files)} files, {len(chosen)} rules, {len(found)} findings, "
           f"{time.monotonic() - began:.1f} s")
     return 1 if found else 0
 
