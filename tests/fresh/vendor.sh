@@ -43,12 +43,14 @@ mirror() {
         awk -v suite="$1" '$2 == suite { print $1; exit }'
 }
 
+# An index past its date serves as well (a mirror may be a snapshot): versions have a floor here.
 apt_private() {
     local verb=$1
     shift
     "$verb" -q -o Dir::Etc::sourcelist="$work/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
         -o Dir::State::lists="$work/apt/lists" -o Dir::Cache="$work/apt/cache" \
-        -o APT::Sandbox::User=root -o Acquire::Languages=none "$@"
+        -o APT::Sandbox::User=root -o Acquire::Languages=none \
+        -o Acquire::Check-Valid-Until=false "$@"
 }
 
 # Points the private state at one suite; fails when the mirror does not have it.
