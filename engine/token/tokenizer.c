@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading as a whole. The parts are read in the order in which they need each other: added tokens
+ * before the model (which must not make special ones), the pre-tokenizer before it (whose last
+ * step decides the model's alphabet), the normalizer before the added tokens' tries.
+ */
+#include "engine/token/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/base/mem.h"
+#include "engine/token/internal.h"
+
+static struct tokenizer *tokenizer_new(void)
+{
+    struct tokenizer *t = xcalloc(1, sizeof *t);
+    t->bos = t->eos = t->unk = t->pad = -1;
+    vocab_init(&t->piece);
+    vocab_init(&t->word);
+    added_init(&t->added);
+    bpe_init(&t->bpe);
+    wordpiece_init(&t->wordpiece);
+    return t;
+}
+
+void tokenizer_free(struct tokenizer *t)
+{
+    if (!t)
+        return;
+    vocab_release(&t->piece);
+    vocab_release(&t->word);
+    added_release(&t->added);
+    normalize_release(&t->normalize);
+    pretok_release(&t->pretok);
+    bpe_release(&t->bpe);
+    wordpiece_release(&t->wordpiece);
+    decode_release(&t->decode);
+    free(t);
+}
+
+/* Added tokens that the model does not have get their ids; those that it has must agree. */
+static int merge_added(struct tokenizer *t, struct err *e)
+{
+    for (size_t i = 0; i < t->added.n; i++) {
+        const struct added_token *a = &t->added.token[i];
+        int32_t id = vocab_find(&t->piece, a->content, a->len);
+        if (id == a->id)
+            continue;
+        if (id >= 0)
+            return err_set(e, ERR_BAD_INPUT,
+                           "added token \"%.64s\" has id %d, the vocabulary says %d", a->content,
+                           a->id, id);
+        if (vocab_add(&t->piece, a->content, a->len, (uint32_t)a->id, true, e))
+            return err_wrap(e, "added_tokens");
+    }
+    return 0;
+}
+
+static int check_affix(const struct tokenizer *t, const struct tokenizer_affix *a, struct err *e)
+{
+    uint32_t len;
+    for (size_t i = 0; i < a->n; i++)
+        if (!vocab_text(&t->piece, (uint32_t)a->id[i], &len))
+            return err_set(e, ERR_BAD_INPUT, "post_processor: there is no token %d", a->id[i]);
+    return 0;
+}
+
+static int fill(struct tokenizer *t, const struct json *root, struct err *e)
+{
+    if (load_added(t, root, e) || load_normalize(t, root, e) || load_pretok(t, root, e) ||
+        load_model(t, root, e) || load_post(t, root, e) || load_decode(t, root, e))
+        return -1;
+    if (added_finish(&t->added, &t->normalize, e) || merge_added(t, e) ||
+        check_affix(t, &t->before, e) || check_affix(t, &t->after, e))
+        return err_wrap(e, "tokenizer.json");
+    return 0;
+}
+
+static struct tokenizer *from_doc(struct json_doc *doc, struct err *e)
+{
+    struct json root = json_root(doc);
+    struct tokenizer *t = tokenizer_new();
+    if (json_want(&root, JSON_OBJECT, e) || fill(t, &root, e)) {
+        tokenizer_free(t);
+        t = NULL;
+    }
+    json_free(doc);
+    return t;
+}
+
+struct tokenizer *tokenizer_parse(const char *json, size_t len, struct err *e)
+{
+    struct json_doc *doc = json_parse(json, len, "tokenizer.json", &json_rules_tokenizer, e);
+    return doc ? from_doc(doc, e) : NULL;
+}
+
+/* ---- the roles of tokens ---- */
+
+/* "bos_token": "<s>", or {"content": "<s>", ...}. */
+static void read_role(const struct tokenizer *t, const struct json *root, const char *key,
+                      int32_t *id)
+{
+    struct json v = json_member(root, key);
+    const char *s;
+    size_t len;
+    if (json_is(&v, JSON_OBJECT))
+        v = json_member(&v, "content");
+    if (*id < 0 && json_is(&v, JSON_STRING) && !json_as_bytes(&v, &s, &len, NULL))
+        *id = tokenizer_id(t, s, len);
+}
+
+static int read_roles(struct tokenizer *t, const char *dir, const char *name, struct err *e)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0)
+        return 0;
+    struct json_doc *doc = json_read(path, name, &json_rules_config, e);
+    if (!doc)
+        return -1;
+    struct json root = json_root(doc);
+    read_role(t, &root, "bos_token", &t->bos);
+    read_role(t, &root, "eos_token", &t->eos);
+    read_role(t, &root, "unk_token", &t->unk);
+    read_role(t, &root, "pad_token", &t->pad);
+    json_free(doc);
+    return 0;
+}
+
+struct tokenizer *tokenizer_load(const char *dir, struct err *e)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        err_set(e, ERR_BAD_INPUT, "the name of the model's directory is too long");
+        return NULL;
+    }
+    struct json_doc *doc = json_read(path, "tokenizer.json", &json_rules_tokenizer, e);
+    struct tokenizer *t = doc ? from_doc(doc, e) : NULL;
+    if (t && (read_roles(t, dir, "tokenizer_config.json", e) ||
+              read_roles(t, dir, "special_tokens_map.json", e))) {
+        tokenizer_free(t);
+        t = NULL;
+    }
+    return t;
+}
+
+/* ---- questions ---- */
+
+size_t tokenizer_size(const struct tokenizer *t)
+{
+    return t->piece.n_id;
+}
+
+const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *len)
+{
+    uint32_t n = 0;
+    const uint8_t *p = id < 0 ? NULL : vocab_text(&t->piece, (uint32_t)id, &n);
+    *len = n;
+    return (const char *)p;
+}
+
+int32_t tokenizer_id(const struct tokenizer *t, const char *piece, size_t len)
+{
+    return vocab_find(&t->piece, piece, len);
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->added.n_special && t->added.is_special[id];
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t tokenizer_unk(const struct tokenizer *t)
+{
+    return t->unk;
+}
+
+int32_t tokenizer_pad(const struct tokenizer *t)
+{
+    return t->pad;
+}
