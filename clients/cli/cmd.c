@@ -1,66 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of commands, made of cmd.def, and the ways to look into it.
+ * The table of commands, made of cmd.def, and what is the same for all of them: finding the one
+ * that was named, reading its options, its page, its faults.
  */
 #include "clients/cli/cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/nearest.h"
+#include "engine/base/mem.h"
+#include "engine/base/near.h"
+
+enum { PAGE_MAX_BYTES = 1 << 20 };
+
+struct cmd {
+    struct opt_cmd is; /* its rows are in opt, whose value the compiler does not see here */
+    const struct cmd_opt *opt;
+    cmd_fn *run;
+};
 
 static const struct cmd table[] = {
-#define CMD(name, args, text) {#name, args, text, cmd_##name},
+#define CMD(name, args, min_arg, max_arg, about)                                                   \
+    {{#name, args, about, min_arg, max_arg, NULL, 0}, &cmd_opt_##name, cmd_##name},
 #include "clients/cli/cmd.def"
 #undef CMD
 };
 
 enum { N_CMD = sizeof table / sizeof *table };
 
-const struct cmd *cmd_find(const char *name, struct err *e)
+/* NULL, with the command that was likely meant, when there is none so named. */
+static const struct cmd *find(const char *name, struct opt_cmd *is, struct err *e)
 {
-    struct nearest near;
-    nearest_init(&near, name);
+    struct near near = {.word = name};
     for (int i = 0; i < N_CMD; i++) {
-        if (strcmp(table[i].name, name) == 0)
+        if (strcmp(table[i].is.name, name) == 0) {
+            *is = table[i].is;
+            is->row = table[i].opt->row;
+            is->n_row = table[i].opt->n_row;
             return &table[i];
-        nearest_add(&near, table[i].name);
+        }
+        near_try(&near, table[i].is.name);
     }
-    if (near.name)
-        err_set(e, ERR_NOT_FOUND, "no command \"%s\"; did you mean \"%s\"?", name, near.name);
+    if (near.best)
+        err_set(e, ERR_NOT_FOUND, "no command \"%s\"; did you mean \"%s\"?", name, near.best);
     else
-        err_set(e, ERR_NOT_FOUND, "no command \"%s\"; `tandem help` lists them", name);
+        err_set(e, ERR_NOT_FOUND, "no command \"%.40s\"; `tandem help` lists them", name);
     return NULL;
+}
+
+static int print_page(const struct opt_cmd *is)
+{
+    struct buf page;
+    buf_init(&page, PAGE_MAX_BYTES);
+    opt_help(is, &page);
+    fputs(page.data, stdout);
+    buf_release(&page);
+    return CMD_GOOD;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct err e = ERR_INIT;
+    struct opt_cmd is;
+    struct opt o;
+    const struct cmd *cmd = find(argv[0], &is, &e);
+    if (!cmd)
+        return cmd_fail(NULL, &e);
+    void *values = xcalloc(1, cmd->opt->bytes + 1);
+    int status;
+    if (opt_init(&o, &is, values, argc - 1, (const char *const *)argv + 1, &e) != 0)
+        status = cmd_fail(&o, &e);
+    else
+        status = o.wants_help ? print_page(&is) : cmd->run(&o);
+    opt_release(&o);
+    free(values);
+    return status;
+}
+
+int cmd_show(const char *name)
+{
+    struct err e = ERR_INIT;
+    struct opt_cmd is;
+    return find(name, &is, &e) ? print_page(&is) : cmd_fail(NULL, &e);
 }
 
 void cmd_list(void)
 {
     for (int i = 0; i < N_CMD; i++) {
         char head[64];
-        snprintf(head, sizeof head, "tandem %s %s", table[i].name, table[i].args);
-        printf("  %-34s %s\n", head, table[i].text);
+        snprintf(head, sizeof head, "tandem %s %s", table[i].is.name, table[i].is.args);
+        printf("  %-24s %s\n", head, table[i].is.about);
     }
 }
 
-bool cmd_is_bare(int argc, char **argv, int *status)
+int cmd_fail(const struct opt *o, const struct err *e)
 {
-    struct err e = ERR_INIT;
-    if (argc == 1)
-        return true;
-    const struct cmd *cmd = cmd_find(argv[0], &e);
-    if (strcmp(argv[1], "--help") == 0 && cmd) {
-        printf("tandem %s %s\n\n%s\n", cmd->name, cmd->args, cmd->text);
-        *status = CMD_GOOD;
-    } else {
-        err_set(&e, ERR_BAD_INPUT, "it takes no \"%s\"", argv[1]);
-        *status = cmd_fail(argv[0], &e);
-    }
-    return false;
-}
-
-int cmd_fail(const char *name, const struct err *e)
-{
-    fprintf(stderr, "tandem%s%s: %s\n", name ? " " : "", name ? name : "", e->msg);
+    fprintf(stderr, "tandem%s%s: %s\n", o ? " " : "", o ? o->cmd->name : "", e->msg);
     switch (e->code) {
     case ERR_BAD_INPUT:
     case ERR_NOT_FOUND:

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of the program. A command is one row of cmd.def and one function cmd_<name>, which
- * gets what stands behind its name on the command line (argv[0] is the name) and returns the
- * status that the process ends with.
+ * The commands of the program. A command is one row of cmd.def, its options (cmd_opt_<name>) and
+ * one function (cmd_<name>). Before the function runs, its options were read into a fresh struct of
+ * the size that cmd_opt_<name> says, which is o->values; --help and bad words never reach it. What
+ * it returns is the status that the process ends with.
  *
  * A fault is one line on stderr, "tandem COMMAND: what is wrong", made by cmd_fail: its status is
  * 2 for what the user can mend (a flag, a file, an unsupported machine), 1 for what failed.
@@ -12,34 +13,36 @@
 #ifndef CLIENTS_CLI_CMD_H
 #define CLIENTS_CLI_CMD_H
 
-#include <stdbool.h>
+#include <stddef.h>
 
 #include "engine/base/err.h"
+#include "engine/base/opt.h"
 
 enum { CMD_GOOD = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
 
-typedef int cmd_fn(int argc, char **argv);
+typedef int cmd_fn(const struct opt *o);
 
-struct cmd {
-    const char *name, *args, *text;
-    cmd_fn *run;
+struct cmd_opt {
+    const struct opt_row *row; /* borrowed: a constant table */
+    size_t n_row, bytes;       /* bytes: of the struct that the rows fill */
 };
 
-#define CMD(name, args, text) cmd_fn cmd_##name;
+#define CMD(name, args, min_arg, max_arg, about)                                                   \
+    cmd_fn cmd_##name;                                                                             \
+    extern const struct cmd_opt cmd_opt_##name;
 #include "clients/cli/cmd.def"
 #undef CMD
 
-/* NULL with ERR_NOT_FOUND, and the command that was likely meant, when there is none so named. */
-const struct cmd *cmd_find(const char *name, struct err *e);
+/* Reads argv (argv[0] is the command's name), runs the command, returns its status. */
+int cmd_run(int argc, char **argv);
 
-/* Every command with its one-line help, as `tandem help` shows them. */
+/* Every command in a line, as `tandem help` shows them. */
 void cmd_list(void);
 
-/* For a command without options: true when nothing stands behind its name. Else *status says how it
- * ends: well after --help, badly after anything else. */
-bool cmd_is_bare(int argc, char **argv, int *status);
+/* The page of one command; 0 or the status of a fault. */
+int cmd_show(const char *name);
 
-/* Prints the fault; returns the status for it. name may be NULL. */
-int cmd_fail(const char *name, const struct err *e);
+/* Prints the fault; returns the status for it. o is NULL where no command was found. */
+int cmd_fail(const struct opt *o, const struct err *e);
 
 #endif

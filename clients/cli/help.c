@@ -6,24 +6,12 @@
 
 #include "clients/cli/cmd.h"
 
-static int help_of(char *name)
-{
-    struct err e = ERR_INIT;
-    const struct cmd *cmd = cmd_find(name, &e);
-    if (!cmd)
-        return cmd_fail("help", &e);
-    char flag[] = "--help";
-    char *argv[] = {name, flag, NULL};
-    return cmd->run(2, argv);
-}
+const struct cmd_opt cmd_opt_help = {0};
 
-int cmd_help(int argc, char **argv)
+int cmd_help(const struct opt *o)
 {
-    if (argc == 2 && argv[1][0] != '-')
-        return help_of(argv[1]);
-    int status;
-    if (!cmd_is_bare(argc, argv, &status))
-        return status;
+    if (o->n_arg == 1)
+        return cmd_show(o->arg[0]);
     printf("Tandem serves and fine-tunes language models from one program.\n\n");
     cmd_list();
     printf("\n`tandem COMMAND --help` shows the options of a command.\n");

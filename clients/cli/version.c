@@ -47,11 +47,11 @@ const char *version_note(void)
     return TANDEM_NOTE;
 }
 
-int cmd_version(int argc, char **argv)
+const struct cmd_opt cmd_opt_version = {0};
+
+int cmd_version(const struct opt *o)
 {
-    int status;
-    if (!cmd_is_bare(argc, argv, &status))
-        return status;
+    (void)o;
     printf("tandem %s (%s)\n", version_number(), version_mode());
     printf("built with %s; %s\n", version_compiler(), version_libs());
     if (*version_note())

@@ -4,6 +4,7 @@
  * warning with its mend. The first thing to ask of who reports that it is slow.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -88,18 +89,41 @@ static void warn_all(const struct k_cpu *cpu)
         warn(version_note());
 }
 
-int cmd_doctor(int argc, char **argv)
+struct doctor {
+    const char *config, *kernels;
+};
+
+static const struct opt_row rows[] = {
+    {.name = "config",
+     .type = OPT_CONFIG,
+     .hint = "FILE",
+     .help = "read options from a file, one `name = value` a line",
+     .offset = offsetof(struct doctor, config)},
+    {.name = "kernels",
+     .type = OPT_CHOICE,
+     .fallback = "auto",
+     .hint = "auto|ref|avx2|avx512",
+     .help = "the highest level of kernels to use",
+     .offset = offsetof(struct doctor, kernels)},
+};
+
+const struct cmd_opt cmd_opt_doctor = {rows, sizeof rows / sizeof *rows, sizeof(struct doctor)};
+
+int cmd_doctor(const struct opt *o)
 {
-    int status;
+    const struct doctor *want = o->values;
+    struct err e = ERR_INIT;
     struct kernel_table table;
     struct k_cpu cpu = kernel_cpu();
-    if (!cmd_is_bare(argc, argv, &status))
-        return status;
+    if (kernel_table_init(&table, strcmp(want->kernels, "auto") == 0 ? NULL : want->kernels) != 0) {
+        err_set(&e, ERR_UNSUPPORTED, "--kernels %s: this CPU (%s) lacks it", want->kernels,
+                cpu.name);
+        return cmd_fail(o, &e);
+    }
     show("tandem", version_number());
     show("build", version_compiler());
     show("libraries", version_libs());
     show_cpu(&cpu);
-    kernel_table_init(&table, NULL);
     show_kernels(&table);
     show_memory();
     show_files();

@@ -4,8 +4,10 @@
 stderr and status 2. Catches: a fault that prints nothing, prints a page, or ends well."""
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 
@@ -15,13 +17,17 @@ CASES = [
     (["help"], 0, r"tandem doctor +\S.*tandem version", None),
     (["--help"], 0, r"tandem doctor", None),
     (["help", "doctor"], 0, r"tandem doctor", None),
-    (["help", "docter"], 2, None, r'tandem help: no command "docter"; did you mean "doctor"\?'),
+    (["help", "docter"], 2, None, r'tandem: no command "docter"; did you mean "doctor"\?'),
     (["version"], 0, r"tandem \d+\.\d+\.\d+ \(\w+\)\nbuilt with .*cjson \d", None),
     (["--version"], 0, r"tandem \d", None),
     (["doctor"], 0, r"cpu +\S.*kernels +\d+ .*memory +\d+\.\d GiB", None),
-    (["doctor", "--help"], 0, r"tandem doctor", None),
-    (["doctor", "--frob"], 2, None, r'tandem doctor: .*"--frob".*'),
+    (["doctor", "--help"], 0, r"tandem doctor.*--kernels", None),
+    (["doctor", "--kernels", "ref"], 0, r"kernels +\d+ ref\n", None),
+    (["doctor", "--kernels", "avx3"], 2, None, r'tandem doctor: --kernels: "avx3" .*ref.*'),
+    (["doctor", "--kernel"], 2, None, r"tandem doctor: --kernel: .*did you mean --kernels\?"),
+    (["doctor", "--frob"], 2, None, r"tandem doctor: --frob: .*"),
     (["version", "now"], 2, None, r'tandem version: .*"now".*'),
+    (["doctor", "--config", "/no/such"], 2, None, r"tandem doctor: .*/no/such.*"),
     (["docter"], 2, None, r'tandem: no command "docter"; did you mean "doctor"\?'),
     (["frobnicate"], 2, None, r'tandem: no command "frobnicate"; `tandem help` lists them'),
     (["x" * 5000], 2, None, r"tandem: no command .*"),
@@ -47,6 +53,26 @@ def fault_of(words, status, out, err):
     return None
 
 
+def fault_of_config_line():
+    """A line of a configuration file that cannot be read is named by file and line."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+        f.write("# what this machine runs\nkernels = ref\nkernals = avx2\n")
+        f.flush()
+        return fault_of(["doctor", "--config", f.name], 2, None,
+                        rf"tandem doctor: {re.escape(f.name)}:3: kernals: .*kernels\?")
+
+
+def fault_of_old_cpu():
+    """A level that the CPU lacks is refused, and without it the program runs on the reference."""
+    old = [shutil.which("qemu-x86_64"), "-cpu", "Nehalem", TANDEM]
+    p = subprocess.run([*old, "doctor", "--kernels", "avx2"], capture_output=True, text=True)
+    if p.returncode != 2 or not re.fullmatch(r"tandem doctor: --kernels avx2: .*\n", p.stderr):
+        return f"{p}"
+    p = subprocess.run([*old, "doctor"], capture_output=True, text=True)
+    good = p.returncode == 0 and re.search(r"kernels +\d+ ref\n", p.stdout) and "AVX2" in p.stdout
+    return None if good else f"{p}"
+
+
 def fault_of_full_disk():
     """What cannot be written is a failure, not silence."""
     with open("/dev/full", "w", encoding="ascii") as full:
@@ -54,14 +80,28 @@ def fault_of_full_disk():
     return None if p.returncode == 1 and "No space left" in p.stderr else f"{p}"
 
 
+def can_emulate():
+    """An old CPU is had by emulation, where it is installed and the program is plain x86-64."""
+    mode = os.environ.get("TANDEM_MODE", "release")
+    if mode == "release" and os.uname().machine == "x86_64" and shutil.which("qemu-x86_64"):
+        return True
+    print("skip tandem doctor on an old CPU: no qemu-x86_64 for it here")
+    return False
+
+
 def main():
     results = [(" ".join(words)[:40] or "(no words)", fault_of(words, *rest))
                for words, *rest in CASES]
+    results.append(("doctor, a bad line in its file", fault_of_config_line()))
     results.append(("version > /dev/full", fault_of_full_disk()))
+    skipped = not can_emulate()
+    if not skipped:
+        results.append(("doctor on an old CPU", fault_of_old_cpu()))
     for name, fault in results:
         print(f"{'FAIL' if fault else 'ok  '} tandem {name}" + (f": {fault}" if fault else ""))
     failed = sum(1 for _, fault in results if fault)
-    print(f"{len(results) - failed} passed, {failed} failed")
+    print(f"{len(results) - failed} passed, {failed} failed"
+          + (", 1 skipped" if skipped else ""))
     return 1 if failed else 0
 
 
