@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Laws 2 and 3 on tiny models of every family and weight type: what a sequence gets is the same to
+ * the last bit whether the model runs as a plan or op by op, with any pass on or off, with one
+ * thread or three, with its prompt whole or in any chunks, alone or among others.
+ */
+#include "tests/lib/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/graph/passes.h"
+#include "tests/lib/tiny.h"
+
+enum { N_TOK = 70 };
+
+static const enum config_family families[] = {FAMILY_LLAMA, FAMILY_QWEN2,   FAMILY_QWEN3,
+                                              FAMILY_GPT2,  FAMILY_MISTRAL, FAMILY_BERT};
+static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+
+static enum model_head head_of(enum config_family f)
+{
+    return f == FAMILY_BERT ? MODEL_HIDDEN : MODEL_LOGITS;
+}
+
+/* The results of feeding N_TOK tokens in chunks of at most `chunk`, every row's answer; free(). */
+static float *feed(struct tiny *t, struct runner *r, int64_t chunk)
+{
+    int32_t token[N_TOK];
+    struct err e = ERR_INIT;
+    struct op_view out;
+    float *all = NULL;
+    tiny_tokens(t->model, token, N_TOK);
+    for (int64_t pos = 0; pos < N_TOK; pos += chunk) {
+        int64_t n = pos + chunk < N_TOK ? chunk : N_TOK - pos;
+        assert_good(runner_feed(r, token + pos, n, pos, n, &out, &e), &e);
+        if (!all)
+            all = xcalloc(N_TOK, (size_t)out.shape.cols * sizeof *all);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(all + (pos + i) * out.shape.cols, out.p + i * out.ld,
+                   (size_t)out.shape.cols * sizeof *all);
+    }
+    return all;
+}
+
+static void assert_same(const struct model *m, const float *a, const float *b, const char *what)
+{
+    int64_t cols = m->cfg.family == FAMILY_BERT ? m->cfg.d_model : m->cfg.n_vocab;
+    for (int64_t i = 0; i < N_TOK * cols; i++)
+        if (memcmp(&a[i], &b[i], sizeof *a) != 0)
+            fail_msg("%s, type %d: %s: row %lld, column %lld: %.9g is not %.9g",
+                     config_family_name(m->cfg.family), m->type, what, (long long)(i / cols),
+                     (long long)(i % cols), (double)a[i], (double)b[i]);
+}
+
+static void each_model(void (*check)(struct tiny *t, const float *want))
+{
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+            struct config c = tiny_config(families[f]);
+            struct tiny t;
+            tiny_init(&t, &c, types[k], 1, NULL);
+            struct runner *r = tiny_runner(&t, N_TOK, head_of(c.family), false, PASS_ALL);
+            float *want = feed(&t, r, N_TOK);
+            for (int64_t i = 0; i < N_TOK; i++)
+                assert_true(want[i] - want[i] == 0); /* finite */
+            check(&t, want);
+            free(want);
+            runner_free(r);
+            tiny_release(&t);
+        }
+    }
+}
+
+static void check_eager(struct tiny *t, const float *want)
+{
+    struct runner *r = tiny_runner(t, N_TOK, head_of(t->model->cfg.family), true, 0);
+    float *got = feed(t, r, N_TOK);
+    assert_same(t->model, got, want, "eager");
+    free(got);
+    runner_free(r);
+}
+
+/* Faults: a pass that changes a sum's order, an in-place node that overwrites what is read later, a
+ * memory plan that lets two live values overlap. */
+static void static_is_eager(void **state)
+{
+    (void)state;
+    each_model(check_eager);
+}
+
+static void check_passes(struct tiny *t, const float *want)
+{
+    for (int p = -1; p < PASS_COUNT; p++) {
+        unsigned mask = p < 0 ? 0 : PASS_ALL & ~(1u << p);
+        struct runner *r = tiny_runner(t, N_TOK, head_of(t->model->cfg.family), false, mask);
+        float *got = feed(t, r, N_TOK);
+        assert_same(t->model, got, want, p < 0 ? "no pass" : pass_name((enum pass_id)p));
+        free(got);
+        runner_free(r);
+    }
+}
+
+/* Faults: any single pass that is not exact, or that others need to be legal. */
+static void passes_change_nothing(void **state)
+{
+    (void)state;
+    each_model(check_passes);
+}
+
+static void check_threads(struct tiny *t, const float *want)
+{
+    struct tiny more;
+    tiny_init(&more, &t->model->cfg, t->model->type, 3, NULL);
+    struct runner *r = tiny_runner(&more, N_TOK, head_of(t->model->cfg.family), false, PASS_ALL);
+    float *got = feed(&more, r, N_TOK);
+    assert_same(t->model, got, want, "three threads");
+    free(got);
+    runner_free(r);
+    tiny_release(&more);
+}
+
+/* Faults: a sum that is cut over threads; a race between two units. */
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    each_model(check_threads);
+}
+
+static void check_chunks(struct tiny *t, const float *want)
+{
+    static const int64_t chunks[] = {1, 7, 31, 32, 33};
+    if (t->model->cfg.family == FAMILY_BERT) /* sees its whole text at once */
+        return;
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        struct runner *r = tiny_runner(t, N_TOK, MODEL_LOGITS, false, PASS_ALL);
+        float *got = feed(t, r, chunks[i]);
+        assert_same(t->model, got, want, "chunks");
+        free(got);
+        runner_free(r);
+    }
+}
+
+/* Faults: attention whose order of sums depends on the rows of the call; K/V written to the wrong
+ * slot; positions that restart with a chunk. */
+static void chunks_are_the_whole(void **state)
+{
+    (void)state;
+    each_model(check_chunks);
+}
+
+/* Three sequences in one batch, their cells interleaved: the middle one is the one asked for. */
+static float *feed_among_others(struct tiny *t, struct runner *r)
+{
+    enum { OTHER = 9, N_ALL = N_TOK + 2 * OTHER };
+    struct batch *b = runner_batch(r);
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int32_t at = 0;
+    int64_t len[3] = {OTHER, N_TOK, OTHER};
+    b->q_start[0] = 0;
+    for (int32_t s = 0; s < 3; s++) {
+        tiny_tokens(t->model, b->token + at, len[s]);
+        if (s != 1)
+            b->token[at] = (b->token[at] + 1 + s) % (int32_t)t->model->cfg.n_vocab;
+        for (int32_t i = 0; i < len[s]; i++, at++) {
+            b->pos[at] = i;
+            b->seq_of[at] = s;
+            b->segment[at] = 0;
+            b->out_row[at] = at;
+        }
+        b->q_start[s + 1] = at;
+        b->kv_len[s] = (int32_t)len[s];
+        for (int32_t c = 0; c * K_CELL < len[s]; c++)
+            b->cell[s * b->cell_stride + c] = 3 * c + 2 - s;
+    }
+    b->n[DIM_TOK] = b->n[DIM_OUT] = N_ALL;
+    b->n[DIM_SEQ] = 3;
+    b->n[DIM_GROUP] = 0;
+    assert_good(runner_step(r, &out, &e), &e);
+    float *own = xcalloc(N_TOK, (size_t)out.shape.cols * sizeof *own);
+    memcpy(own, out.p + OTHER * out.ld, N_TOK * (size_t)out.shape.cols * sizeof *own);
+    return own;
+}
+
+static void check_company(struct tiny *t, const float *want)
+{
+    struct runner *r = tiny_runner(t, N_TOK + 18, head_of(t->model->cfg.family), false, PASS_ALL);
+    float *got = feed_among_others(t, r);
+    assert_same(t->model, got, want, "among others");
+    free(got);
+    runner_free(r);
+}
+
+/* Faults: a row whose bits depend on its place in a block, attention that leaks between sequences.
+ */
+static void company_changes_nothing(void **state)
+{
+    (void)state;
+    each_model(check_company);
+}
+
+/* Faults: an id past the vocabulary or a place past the cache that reaches a kernel. */
+static void bad_feeds_are_refused(void **state)
+{
+    (void)state;
+    struct config c = tiny_config(FAMILY_LLAMA);
+    struct err e = ERR_INIT;
+    struct op_view out;
+    struct tiny t;
+    tiny_init(&t, &c, K_F32, 1, NULL);
+    struct runner *r = tiny_runner(&t, 8, MODEL_LOGITS, false, PASS_ALL);
+    int32_t token[9] = {1, 2, 67};
+    assert_err(runner_feed(r, token, 3, 0, 1, &out, &e), &e, ERR_BAD_INPUT, "token 67");
+    token[2] = -1;
+    assert_err(runner_feed(r, token, 3, 0, 1, &out, &e), &e, ERR_BAD_INPUT, "token -1");
+    assert_err(runner_feed(r, token, 9, 0, 1, &out, &e), &e, ERR_TOO_LARGE, "a step takes 8");
+    assert_err(runner_feed(r, token, 2, 255, 1, &out, &e), &e, ERR_TOO_LARGE, "the cache 256");
+    runner_free(r);
+    tiny_release(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(static_is_eager),         cmocka_unit_test(passes_change_nothing),
+        cmocka_unit_test(threads_change_nothing),  cmocka_unit_test(chunks_are_the_whole),
+        cmocka_unit_test(company_changes_nothing), cmocka_unit_test(bad_feeds_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

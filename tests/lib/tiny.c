@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters are drawn by the counter-based generator, so a model is the same in every run.
+ */
+#include "tests/lib/tiny.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+#include "engine/graph/passes.h"
+#include "tests/lib/test.h"
+
+enum { TINY_LAYERS = 3, TINY_CTX = 256 };
+
+struct config tiny_config(enum config_family f)
+{
+    bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
+    struct config c = {.family = f,
+                       .n_vocab = 67,
+                       .n_layer = TINY_LAYERS,
+                       .d_model = 48,
+                       .d_ff = 80,
+                       .max_pos = TINY_CTX,
+                       .n_head = 6,
+                       .n_kv_head = is_old ? 6 : 2,
+                       .d_head = is_old ? 8 : 16,
+                       .n_segment = f == FAMILY_BERT ? 2 : 0,
+                       .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
+                              : f == FAMILY_BERT ? ACT_GELU
+                                                 : ACT_SILU,
+                       .norm_eps = 1e-5,
+                       .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
+                       .window = f == FAMILY_MISTRAL ? 20 : 0,
+                       .is_tied = f != FAMILY_LLAMA,
+                       .has_qkv_bias = f == FAMILY_QWEN2,
+                       .scales_attn = true,
+                       .pool = POOL_MEAN,
+                       .normalizes = true,
+                       .bos = -1,
+                       .pad = -1};
+    return c;
+}
+
+static void draw(float *x, int64_t n, uint64_t stream, float scale, float around)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = around + scale * rng_normal(7, stream, (uint64_t)i);
+}
+
+static void fill_param(struct tiny *t, struct param *p)
+{
+    uint64_t stream = (uint64_t)p->index;
+    if (p->is_vector) {
+        bool is_weight = strstr(p->name, "weight") != NULL;
+        draw(p->vec, p->n, stream, 0.1f, is_weight ? 1.0f : 0.0f);
+        return;
+    }
+    float *src = xmalloc((size_t)(p->n * p->k) * sizeof *src);
+    struct k_weight_pack a = {
+        .src = src, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
+    draw(src, p->n * p->k, stream, 0.15f, 0);
+    kernel_run(device_kernels(t->device), K_weight_pack, &a, NULL);
+    free(src);
+}
+
+void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+               const char *kernels)
+{
+    struct err e = ERR_INIT;
+    struct model_options o = {.type = (int)type, .kv_type = -1};
+    t->pool = pool_new(n_thread, false, &e);
+    assert_non_null(t->pool);
+    t->device = device_cpu_new(t->pool, kernels, &e);
+    assert_non_null(t->device);
+    t->stream = stream_new(t->device, &e);
+    t->model = model_new(c, &o, t->device, &e);
+    assert_non_null(t->model);
+    for (int32_t i = 0; i < t->model->n_param; i++)
+        fill_param(t, &t->model->param[i]);
+}
+
+void tiny_release(struct tiny *t)
+{
+    model_free(t->model);
+    stream_free(t->stream);
+    device_free(t->device);
+    pool_free(t->pool);
+}
+
+struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_head head, bool is_eager,
+                           unsigned passes)
+{
+    struct err e = ERR_INIT;
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = n_tok, [DIM_OUT] = n_tok, [DIM_SEQ] = 4, [DIM_GROUP] = 1},
+        .n_cell = 4 * (TINY_CTX / K_CELL),
+        .is_eager = is_eager,
+        .passes = passes,
+        .head = head};
+    struct runner *r = runner_new(t->model, &o, t->stream, &e);
+    if (!r)
+        test_shows_err(&e, __FILE__, __LINE__);
+    return r;
+}
+
+void tiny_tokens(const struct model *m, int32_t *token, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        token[i] = (int32_t)rng_below(3, 0, (uint64_t)i, (uint64_t)m->cfg.n_vocab);
+}
