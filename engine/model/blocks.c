@@ -20,7 +20,7 @@ static struct val turn(const struct model *m, struct builder *b, struct val x, i
                              .n_head = n_head,
                              .d_head = m->cfg.d_head,
                              .d_rot = m->d_rot};
-    return m->rope_cos ? op_rope(b, x, &a) : x;
+    return m->d_rot ? op_rope(b, x, &a) : x;
 }
 
 static struct val normed_head(const struct model *m, struct builder *b, struct val x,

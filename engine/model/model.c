@@ -112,10 +112,12 @@ static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
     at = aligned(at);
     for (int32_t k = i; k < i + n; k++) {
         struct param *p = &m->param[k];
+        if (!p->is_vector)
+            p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k};
         if (p->is_vector && block)
             p->vec = (float *)(void *)(block + at);
         else if (block)
-            p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k, .data = block + at};
+            p->w.data = block + at;
         at += p->is_vector ? (size_t)p->n * sizeof(float) : panel_bytes(m, p);
     }
     for (int32_t k = i; k < i + n; k++) {
@@ -163,6 +165,8 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->type = pick_type(o->type, K_BF16);
     m->kv_type = pick_type(o->kv_type, m->type == K_F32 ? K_F32 : K_BF16);
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
+    if (c->family != FAMILY_GPT2 && c->family != FAMILY_BERT)
+        m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
     list_params(m);
     m->block_bytes = place_all(m);
     if (!d)

@@ -21,9 +21,9 @@ struct model {
     struct param *slot[SLOT_GLOBAL_COUNT];                  /* in param; NULL: not there */
     struct param *(*layer)[SLOT_COUNT - SLOT_GLOBAL_COUNT]; /* owned; in param */
     float *rope_cos, *rope_sin;                             /* owned: [ctx, d_rot / 2] */
-    int32_t d_rot;
-    int64_t ctx; /* positions served: at most cfg.max_pos where that binds */
-    void *block; /* owned: device memory of all parameters */
+    int32_t d_rot; /* of a head; 0: a family that does not turn */
+    int64_t ctx;   /* positions served: at most cfg.max_pos where that binds */
+    void *block;   /* owned: device memory of all parameters */
     size_t block_bytes;
     char *names; /* owned: the parameters' names */
     enum k_type type, kv_type;

@@ -148,13 +148,11 @@ static float *to_device(struct model *m, const float *host, size_t bytes, struct
 
 int rope_table_make(struct model *m, struct err *e)
 {
-    const struct config *c = &m->cfg;
     float *host = NULL;
     struct stream *s = NULL;
     int rc = -1;
-    if (c->family == FAMILY_GPT2 || c->family == FAMILY_BERT)
+    if (!m->d_rot)
         return 0;
-    m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
     size_t n = (size_t)m->ctx * (size_t)(m->d_rot / 2);
     if (m->d_rot / 2 > CONFIG_ROPE_FACTOR_MAX)
         return err_set(e, ERR_UNSUPPORTED, "heads of %d turn; at most %d do", m->d_rot,

@@ -13,7 +13,7 @@
 
 #include "engine/model/model.h"
 
-/* Fills m->rope_cos, rope_sin and d_rot; nothing for families that do not turn. */
+/* Fills m->rope_cos and rope_sin; nothing for families that do not turn. */
 int rope_table_make(struct model *m, struct err *e);
 
 /* The frequencies of d_rot / 2 pairs, and what cosines and sines are multiplied with. */
