@@ -12,11 +12,11 @@
 /* The row that is normalised: x itself, or the sum, written as it is read. */
 static const float *row_get(const struct k_norm *a, int64_t i)
 {
-    const float *x = a->x + i * a->ld_x;
+    const float *x = a->x + rows_run_at(i, a->n_head, a->ld_x, a->d);
     if (!a->residual)
         return x;
-    const float *r = a->residual + i * a->ld_x;
-    float *sum = a->sum + i * a->ld_x;
+    const float *r = a->residual + rows_run_at(i, a->n_head, a->ld_residual, a->d);
+    float *sum = a->sum + rows_run_at(i, a->n_head, a->ld_sum, a->d);
     for (int64_t j = 0; j < a->d; j++)
         sum[j] = x[j] + r[j];
     return sum;
@@ -27,7 +27,7 @@ void rmsnorm_ref(const void *args, const struct k_slice *s)
     const struct k_norm *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
         const float *x = row_get(a, i);
-        float *y = a->y + i * a->ld_y;
+        float *y = a->y + rows_run_at(i, a->n_head, a->ld_y, a->d);
         double sq = 0;
         for (int64_t j = 0; j < a->d; j++)
             sq += (double)x[j] * x[j];
@@ -44,7 +44,7 @@ void layernorm_ref(const void *args, const struct k_slice *s)
     const struct k_norm *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
         const float *x = row_get(a, i);
-        float *y = a->y + i * a->ld_y;
+        float *y = a->y + rows_run_at(i, a->n_head, a->ld_y, a->d);
         double sum = 0, sq = 0;
         for (int64_t j = 0; j < a->d; j++)
             sum += x[j];
@@ -63,7 +63,7 @@ void layernorm_ref(const void *args, const struct k_slice *s)
 
 static void dx_put(const struct k_norm_bwd *a, int64_t i, int64_t j, double v)
 {
-    float *dx = a->dx + i * a->ld_dx + j;
+    float *dx = a->dx + rows_run_at(i, a->n_head, a->ld_dx, a->d) + j;
     *dx = (float)(a->add ? *dx + v : v);
 }
 
@@ -72,7 +72,8 @@ void rmsnorm_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_norm_bwd *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
-        const float *x = a->x + i * a->ld_x, *dy = a->dy + i * a->ld_dy;
+        const float *x = a->x + rows_run_at(i, a->n_head, a->ld_x, a->d),
+                    *dy = a->dy + rows_run_at(i, a->n_head, a->ld_dy, a->d);
         double rstd = a->stat[i], dot = 0;
         for (int64_t j = 0; j < a->d; j++)
             dot += (double)a->weight[j] * dy[j] * x[j];
@@ -88,7 +89,8 @@ void layernorm_bwd_ref(const void *args, const struct k_slice *s)
     const struct k_norm_bwd *a = args;
     double n = (double)a->d;
     for (int64_t i = s->lo; i < s->hi; i++) {
-        const float *x = a->x + i * a->ld_x, *dy = a->dy + i * a->ld_dy;
+        const float *x = a->x + rows_run_at(i, a->n_head, a->ld_x, a->d),
+                    *dy = a->dy + rows_run_at(i, a->n_head, a->ld_dy, a->d);
         double mean = a->stat[2 * i], rstd = a->stat[2 * i + 1], sum = 0, dot = 0;
         for (int64_t j = 0; j < a->d; j++) {
             double g = (double)a->weight[j] * dy[j];
@@ -108,8 +110,9 @@ void rmsnorm_dw_ref(const void *args, const struct k_slice *s)
     int64_t hi = rows_min(s->hi * ROWS_COLS, a->d);
     for (int64_t j = s->lo * ROWS_COLS; j < hi; j++) {
         double sum = 0;
-        for (int64_t i = 0; i < a->m; i++)
-            sum += (double)a->dy[i * a->ld_dy + j] * a->x[i * a->ld_x + j] * a->stat[i];
+        for (int64_t i = 0; i < rows_run_count(a->m, a->n_head); i++)
+            sum += (double)a->dy[rows_run_at(i, a->n_head, a->ld_dy, a->d) + j] *
+                   a->x[rows_run_at(i, a->n_head, a->ld_x, a->d) + j] * a->stat[i];
         a->dweight[j] = (float)(a->dweight[j] + sum);
     }
 }
@@ -120,9 +123,10 @@ void layernorm_dw_ref(const void *args, const struct k_slice *s)
     int64_t hi = rows_min(s->hi * ROWS_COLS, a->d);
     for (int64_t j = s->lo * ROWS_COLS; j < hi; j++) {
         double sum = 0, sum_dy = 0;
-        for (int64_t i = 0; i < a->m; i++) {
-            double dy = a->dy[i * a->ld_dy + j], mean = a->stat[2 * i], rstd = a->stat[2 * i + 1];
-            sum += dy * (a->x[i * a->ld_x + j] - mean) * rstd;
+        for (int64_t i = 0; i < rows_run_count(a->m, a->n_head); i++) {
+            double dy = a->dy[rows_run_at(i, a->n_head, a->ld_dy, a->d) + j], mean = a->stat[2 * i],
+                   rstd = a->stat[2 * i + 1];
+            sum += dy * (a->x[rows_run_at(i, a->n_head, a->ld_x, a->d) + j] - mean) * rstd;
             sum_dy += dy;
         }
         a->dweight[j] = (float)(a->dweight[j] + sum);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Units and costs of the norms: a unit is a row, of the weight gradients a run of columns.
+ * Units and costs of the norms: a unit is a row, or each run of it that is normalised by
+ * itself; of the weight gradients a run of columns.
  */
 #include "kernels/shape/rows.h"
 #include "kernels/variants.h"
@@ -8,7 +9,7 @@
 static struct k_shape forward(const struct k_norm *a, double flops)
 {
     double weights = 4 * (double)a->d * (a->bias ? 2 : 1);
-    return rows_shape(a->m, a->d, a->residual ? 4 : 2, weights, flops);
+    return rows_shape(rows_run_count(a->m, a->n_head), a->d, a->residual ? 4 : 2, weights, flops);
 }
 
 struct k_shape rmsnorm_shape(const void *args)
@@ -23,7 +24,8 @@ struct k_shape layernorm_shape(const void *args)
 
 static struct k_shape backward(const struct k_norm_bwd *a, double flops)
 {
-    return rows_shape(a->m, a->d, a->add ? 4 : 3, 4 * (double)a->d, flops);
+    return rows_shape(rows_run_count(a->m, a->n_head), a->d, a->add ? 4 : 3, 4 * (double)a->d,
+                      flops);
 }
 
 struct k_shape rmsnorm_bwd_shape(const void *args)
@@ -38,7 +40,8 @@ struct k_shape layernorm_bwd_shape(const void *args)
 
 static struct k_shape weights(const struct k_norm_bwd *a, double flops)
 {
-    return rows_shape_cols(a->m, a->d, 2, 8 * (double)a->d * (a->dbias ? 2 : 1), flops);
+    return rows_shape_cols(rows_run_count(a->m, a->n_head), a->d, 2,
+                           8 * (double)a->d * (a->dbias ? 2 : 1), flops);
 }
 
 struct k_shape rmsnorm_dw_shape(const void *args)

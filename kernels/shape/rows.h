@@ -31,6 +31,17 @@ static inline int64_t rows_chunks(int64_t n)
     return (n + K_SUM_CHUNK - 1) / K_SUM_CHUNK;
 }
 
+/* Where run i of a norm's rows begins: a row is n_head runs of d (0 reads as 1). */
+static inline int64_t rows_run_at(int64_t i, int64_t n_head, int64_t ld, int64_t d)
+{
+    return n_head > 1 ? i / n_head * ld + i % n_head * d : i * ld;
+}
+
+static inline int64_t rows_run_count(int64_t m, int64_t n_head)
+{
+    return n_head > 1 ? m * n_head : m;
+}
+
 /* A call on m rows of d numbers: `touched` of them read or written for each element, `more` bytes
  * besides. */
 static inline struct k_shape rows_shape(int64_t m, int64_t d, double touched, double more,

@@ -17,22 +17,22 @@ enum cols_term { COLS_X, COLS_RMS, COLS_LAYER, COLS_DY };
 
 struct cols {
     const float *x, *dy, *stat;
-    int64_t ld_x, ld_dy, m, d;
+    int64_t ld_x, ld_dy, m, d, n_head; /* m: of runs; n_head 0: rows */
 };
 
 __attribute__((always_inline)) static inline vf cols_at(const struct cols *c, enum cols_term term,
                                                         int64_t i, int64_t j, int n)
 {
     if (term == COLS_DY)
-        return vf_load(c->dy + i * c->ld_dy + j, n);
-    vf x = vf_load(c->x + i * c->ld_x + j, n);
+        return vf_load(c->dy + rows_run_at(i, c->n_head, c->ld_dy, c->d) + j, n);
+    vf x = vf_load(c->x + rows_run_at(i, c->n_head, c->ld_x, c->d) + j, n);
     if (term == COLS_X)
         return x;
     if (term == COLS_LAYER)
         x = vf_mul(vf_sub(x, vf_set(c->stat[2 * i])), vf_set(c->stat[2 * i + 1]));
     else
         x = vf_mul(x, vf_set(c->stat[i]));
-    return vf_mul(x, vf_load(c->dy + i * c->ld_dy + j, n));
+    return vf_mul(x, vf_load(c->dy + rows_run_at(i, c->n_head, c->ld_dy, c->d) + j, n));
 }
 
 /* Adds rows [lo, hi) of columns j... to sum; n: how many of each vector exist. */
@@ -90,8 +90,9 @@ static inline struct cols cols_of_norm(const struct k_norm_bwd *a)
                          .stat = a->stat,
                          .ld_x = a->ld_x,
                          .ld_dy = a->ld_dy,
-                         .m = a->m,
-                         .d = a->d};
+                         .m = rows_run_count(a->m, a->n_head),
+                         .d = a->d,
+                         .n_head = a->n_head};
 }
 
 static inline void rmsnorm_dw_runs(const struct k_norm_bwd *a, int64_t lo, int64_t hi)

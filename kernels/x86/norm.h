@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "kernels/kernels.h"
+#include "kernels/shape/rows.h"
 #include "kernels/x86/vec.h"
 
 /* A row as it is walked: all pointers at its first number, NULL where the call has none. */
@@ -22,24 +23,24 @@ struct norm_row {
 
 static inline struct norm_row norm_row_at(const struct k_norm *a, int64_t i)
 {
-    struct norm_row r = {.x = a->x + i * a->ld_x,
+    struct norm_row r = {.x = a->x + rows_run_at(i, a->n_head, a->ld_x, a->d),
                          .weight = a->weight,
                          .bias = a->bias,
-                         .y = a->y + i * a->ld_y,
+                         .y = a->y + rows_run_at(i, a->n_head, a->ld_y, a->d),
                          .d = a->d};
     if (a->residual) {
-        r.residual = a->residual + i * a->ld_x;
-        r.sum = a->sum + i * a->ld_x;
+        r.residual = a->residual + rows_run_at(i, a->n_head, a->ld_residual, a->d);
+        r.sum = a->sum + rows_run_at(i, a->n_head, a->ld_sum, a->d);
     }
     return r;
 }
 
 static inline struct norm_row norm_bwd_row_at(const struct k_norm_bwd *a, int64_t i)
 {
-    return (struct norm_row){.x = a->x + i * a->ld_x,
+    return (struct norm_row){.x = a->x + rows_run_at(i, a->n_head, a->ld_x, a->d),
                              .weight = a->weight,
-                             .dy = a->dy + i * a->ld_dy,
-                             .dx = a->dx + i * a->ld_dx,
+                             .dy = a->dy + rows_run_at(i, a->n_head, a->ld_dy, a->d),
+                             .dx = a->dx + rows_run_at(i, a->n_head, a->ld_dx, a->d),
                              .d = a->d};
 }
 

@@ -31,6 +31,7 @@ static struct k_norm norm_make(struct check *c, const struct norm_case *k)
     if (k->residual) {
         a.residual = check_floats(c, n, k->kind);
         a.sum = check_floats(c, n, CHECK_NAN);
+        a.ld_residual = a.ld_sum = ld;
     }
     return a;
 }
@@ -51,6 +52,40 @@ static void norm_rows_alone(struct check *c, const struct k_norm *a)
         }
         check_run(c, &one);
         check_bits(c, "a row alone", y, a->y + i * a->ld_y, (size_t)a->d * sizeof *y);
+    }
+}
+
+/* Rows of n_head runs under one weight are the rows that the runs would be by themselves. */
+static void norm_heads(struct check *c, bool is_rms, int64_t n_head, int64_t d)
+{
+    int64_t m = 3, ld = n_head * d + 7, n_stat = (is_rms ? 1 : 2) * m * n_head;
+    check_begin(c);
+    check_case(c, "m %lld, %lld runs of %lld", (long long)m, (long long)n_head, (long long)d);
+    struct k_norm a = {.x = check_floats(c, m * ld, CHECK_RANDOM),
+                       .weight = check_floats(c, d, CHECK_RANDOM),
+                       .y = check_floats(c, m * ld, CHECK_NAN),
+                       .stat = check_floats(c, n_stat, CHECK_NAN),
+                       .ld_x = ld,
+                       .ld_y = ld,
+                       .m = m,
+                       .d = d,
+                       .n_head = n_head,
+                       .eps = 1e-5f};
+    struct check_out out[] = {{a.y, (size_t)(m * ld) * sizeof *a.y},
+                              {a.stat, (size_t)n_stat * sizeof *a.stat}};
+    float *y = check_floats(c, d, CHECK_NAN), *stat = check_floats(c, 2, CHECK_NAN);
+    check_slices(c, &a, out, 2);
+    for (int64_t i = 0; i < m * n_head; i++) {
+        struct k_norm one = a;
+        int64_t at = i / n_head * ld + i % n_head * d;
+        one.x += at;
+        one.y = y;
+        one.stat = stat;
+        one.m = one.n_head = 1;
+        check_run(c, &one);
+        check_bits(c, "a run alone", y, a.y + at, (size_t)d * sizeof *y);
+        check_bits(c, "its stat", stat, a.stat + i * (is_rms ? 1 : 2),
+                   (is_rms ? 1 : 2) * sizeof *stat);
     }
 }
 
@@ -109,6 +144,8 @@ static void norm_check(struct check *c, bool is_rms)
         }
     }
     norm_run(c, &(struct norm_case){0, 16, 0, false, is_rms, CHECK_RANDOM});
+    norm_heads(c, is_rms, 5, 24);
+    norm_heads(c, is_rms, 2, 64);
 }
 
 void check_rmsnorm(struct check *c)
@@ -215,14 +252,44 @@ static void bwd_check(struct check *c, bool is_rms)
     }
 }
 
+/* Gradients through rows of runs are those through the runs as rows: dx, or dweight and dbias. */
+static void bwd_heads(struct check *c, bool is_rms, bool wants_dw)
+{
+    int64_t m = 5, n_head = 3, d = 20, n = m * n_head * d;
+    struct norm_case k = {m * n_head, d, 0, false, is_rms, CHECK_RANDOM};
+    check_begin(c);
+    check_case(c, "m %lld, %lld runs of %lld", (long long)m, (long long)n_head, (long long)d);
+    struct k_norm_bwd rows = bwd_make(c, &k, check_floats(c, n, CHECK_NAN)), runs;
+    rows.dx = check_floats(c, n, CHECK_NAN);
+    rows.dweight = check_floats(c, d, CHECK_ZERO);
+    rows.dbias = is_rms ? NULL : check_floats(c, d, CHECK_ZERO);
+    runs = rows;
+    runs.m = m;
+    runs.n_head = n_head;
+    runs.ld_x = runs.ld_dy = runs.ld_dx = n_head * d;
+    runs.dx = check_floats(c, n, CHECK_NAN);
+    runs.dweight = check_floats(c, d, CHECK_ZERO);
+    runs.dbias = is_rms ? NULL : check_floats(c, d, CHECK_ZERO);
+    check_run(c, &rows);
+    check_run(c, &runs);
+    if (!wants_dw)
+        check_bits(c, "dx", runs.dx, rows.dx, (size_t)n * sizeof *runs.dx);
+    if (wants_dw)
+        check_bits(c, "dweight", runs.dweight, rows.dweight, (size_t)d * sizeof(float));
+    if (wants_dw && !is_rms)
+        check_bits(c, "dbias", runs.dbias, rows.dbias, (size_t)d * sizeof(float));
+}
+
 void check_rmsnorm_bwd(struct check *c)
 {
     bwd_check(c, true);
+    bwd_heads(c, true, false);
 }
 
 void check_layernorm_bwd(struct check *c)
 {
     bwd_check(c, false);
+    bwd_heads(c, false, false);
 }
 
 /* What the sums of a column are made of, in absolute value: the measure of their rounding. */
@@ -258,6 +325,7 @@ static void dw_check(struct check *c, bool is_rms)
             dw_run(c, &(struct norm_case){rows[i % 6], sizes[i], i, false, is_rms, kind});
     }
     dw_run(c, &(struct norm_case){1000, 130, 0, false, is_rms, CHECK_RANDOM});
+    bwd_heads(c, is_rms, true);
 }
 
 void check_rmsnorm_dw(struct check *c)
