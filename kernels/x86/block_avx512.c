@@ -36,38 +36,23 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
     }
 }
 
-/* One group's sums, from codes or from their bf16. */
-TILE_INLINE void group(int h, int np, __m512 *sum, const struct block_int8 *q, int64_t at,
-                       int64_t steps, const struct tile_int8_table *table)
-{
-    const char *rows = q->b.rows + at * h * 4;
-    const char *code = q->b.panel + at * TILE_INT8_STEP_BYTES;
-    char *wide = q->wide ? q->wide + at * TILE_STEP_BYTES : NULL;
-    struct tile_ahead ahead = {q->b.ahead.at + at * q->b.ahead.pace, q->b.ahead.pace};
-    tile_zero(h * np * 2, sum);
-    if (q->is_wide)
-        tile_run(K_BF16, h, 1, sum, rows, wide, 0, steps, ahead);
-    else
-        tile_run_int8(h, np, sum, rows, code, q->b.stride, steps, table, wide, ahead);
-}
-
 TILE_INLINE void scaled(int h, int np, const struct block_int8 *q)
 {
     struct tile_int8_table table = tile_int8_table();
     __m512 sum[TILE_SUMS_MAX];
     tile_zero(h * np * 2, sum);
-    if (q->first)
-        tile_store(h * np * 2, sum, q->total);
+    tile_store(h * np * 2, sum, q->total);
     for (int64_t at = 0; at < q->b.steps; at += TILE_GROUP_STEPS) {
-        int64_t left = q->b.steps - at, g = at / TILE_GROUP_STEPS;
-        group(h, np, sum, q, at, linear_min(left, TILE_GROUP_STEPS), &table);
+        int64_t steps = linear_min(q->b.steps - at, TILE_GROUP_STEPS), g = at / TILE_GROUP_STEPS;
+        struct tile_ahead ahead = {q->b.ahead.at + at * q->b.ahead.pace, q->b.ahead.pace};
+        tile_zero(h * np * 2, sum);
+        tile_run_int8(h, np, sum, q->b.rows + at * h * 4, q->b.panel + at * TILE_INT8_STEP_BYTES,
+                      q->b.stride, steps, &table, ahead);
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++)
             tile_fold(h, sum + p * h * 2, q->scale + p * q->scale_stride + g * K_NR,
                       q->total + p * h * K_NR);
     }
-    if (!q->last)
-        return;
     tile_load(h * np * 2, sum, q->total);
 #pragma GCC unroll 8
     for (int p = 0; p < np; p++) {

@@ -30,16 +30,14 @@ static inline int64_t block_panels(int64_t h)
 void block_f32_avx512(const struct block *b);
 void block_bf16_avx512(const struct block *b);
 
-/* The same from codes, a piece of whole groups at a time (or what is left). Sums stand in `total`
- * between groups. */
+/* The same from codes, over all inputs: from and to are not used. A group's sums are taken alone
+ * and join `total` by a fused multiply-add with their scales. Looking codes up costs next to
+ * nothing beside the dot products of seven rows or more, so each block of rows does it again. */
 struct block_int8 {
-    struct block b;       /* panel: codes; from, to: not used */
-    const float *scale;   /* of the piece's first group of the first panel */
+    struct block b;       /* panel: codes */
+    const float *scale;   /* of the first panel, [group][32] */
     int64_t scale_stride; /* floats from panel to panel */
-    float *total;         /* [np][h][32], 64-aligned; zeroed when `first` */
-    char *wide;           /* np is 1: [steps][32][2] bf16 of the piece; NULL: not kept */
-    bool is_wide;         /* it is there already */
-    bool first, last;     /* piece of the inputs */
+    float *total;         /* room for [np][h][32], 64-aligned */
 };
 
 void block_int8_avx512(const struct block_int8 *b);

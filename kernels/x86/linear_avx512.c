@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_f32, linear_bf16, linear_int8. One block of rows (decode): memory is the limit, the
- * hardware's prefetcher keeps up with plain ascending reads, and one to three rows take several
- * panels at once to have enough sums under way. More rows: a panel passes all blocks of rows while
- * it lies in the core's cache and the next one is prefetched at an even pace, so that memory and
- * arithmetic overlap. The rows stream from the cache behind, 48 bytes per 24 cycles.
- *
- * int8: few rows look their codes up in registers; with more blocks of rows the first block keeps
- * what it looked up for the others, in the thread's scratch, a piece of the inputs at a time.
+ * linear_f32, linear_bf16, linear_int8. One block of rows (decode): memory is the limit. Up to
+ * three rows take several panels at once to have enough sums under way, and the hardware's
+ * prefetcher keeps up with their plain ascending reads; more rows read one panel more slowly, and a
+ * prefetch at a fixed distance keeps memory busy. Several blocks: a panel passes them while it lies
+ * in the core's cache, and each asks for its share of the next, so that memory and arithmetic
+ * overlap. The rows stream from the cache behind, 48 bytes per 24 cycles.
  *
  * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
@@ -16,12 +14,8 @@
 #include "kernels/variants.h"
 #include "kernels/x86/block_avx512.h"
 
-enum {
-    PIECE_GROUPS = 32, /* of inputs, kept as bf16 at a time */
-    PIECE_STEPS = PIECE_GROUPS * TILE_GROUP_STEPS,
-    PIECE_BYTES = PIECE_STEPS * TILE_STEP_BYTES, /* 256 KiB */
-    TOTAL_BYTES = K_SCRATCH_BYTES - PIECE_BYTES
-};
+/* Of one block of rows. Far enough for memory, and still near when a weight is small. */
+enum { AHEAD_BYTES = 32 << 10 };
 
 static struct tile_out out_at(const struct k_linear *a, int64_t panel, int64_t row)
 {
@@ -66,9 +60,7 @@ static void run_block(const struct k_linear *a, const struct block *b, int64_t p
         struct block_int8 q = {.b = *b,
                                .scale = scale_at(a, panel),
                                .scale_stride = linear_groups(a->w.k) * K_NR,
-                               .total = total,
-                               .first = true,
-                               .last = true};
+                               .total = total};
         block_int8_avx512(&q);
     }
 }
@@ -87,6 +79,7 @@ static void one_block(const struct k_linear *a, const struct k_slice *s)
                           .stride = w.panel_bytes,
                           .steps = w.steps,
                           .out = out_at(a, panel, 0)};
+        b.ahead = (struct tile_ahead){b.panel + AHEAD_BYTES, w.step_bytes};
         run_block(a, &b, panel, s->scratch);
     }
 }
@@ -113,40 +106,14 @@ static struct block block_at(const struct k_linear *a, const struct weight *w,
                           .out = out_at(a, p->panel, r.row)};
 }
 
-static void panel_plain(const struct k_linear *a, const struct weight *w,
-                        const struct linear_piece *p)
+static void blocks(const struct k_linear *a, const struct weight *w, const struct linear_piece *p,
+                   float *total)
 {
     int64_t n = p->block_hi - p->block_lo;
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_of_next(b.panel + w->panel_bytes, w->panel_bytes, w->steps, i, n);
-        run_block(a, &b, p->panel, NULL);
-    }
-}
-
-static void panel_int8(const struct k_linear *a, const struct weight *w,
-                       const struct linear_piece *p, char *scratch)
-{
-    int64_t n = p->block_hi - p->block_lo;
-    float *total = (float *)(void *)(scratch + PIECE_BYTES);
-    int64_t row0 = rows_block_at(a->m, p->block_lo).row;
-    for (int64_t at = 0; at < w->steps || at == 0; at += PIECE_STEPS) {
-        int64_t steps = linear_min(w->steps - at, PIECE_STEPS);
-        int64_t bytes = steps * w->step_bytes;
-        for (int64_t i = 0; i < n; i++) {
-            struct block_int8 q = {.b = block_at(a, w, p, p->block_lo + i), .wide = scratch};
-            int64_t row = rows_block_at(a->m, p->block_lo + i).row;
-            q.scale = scale_at(a, p->panel) + at / TILE_GROUP_STEPS * K_NR;
-            q.total = total + (row - row0) * K_NR;
-            q.first = at == 0;
-            q.last = at + steps == w->steps;
-            q.is_wide = i > 0;
-            q.b.rows += at * q.b.h * 4;
-            q.b.panel += at * w->step_bytes;
-            q.b.steps = steps;
-            q.b.ahead = share_of_next(q.b.panel + bytes, bytes, steps, i, n);
-            block_int8_avx512(&q);
-        }
+        run_block(a, &b, p->panel, total);
     }
 }
 
@@ -160,10 +127,7 @@ static void linear(const struct k_linear *a, const struct k_slice *s)
     }
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
-        if (a->w.type == K_INT8)
-            panel_int8(a, &w, &p, s->scratch);
-        else
-            panel_plain(a, &w, &p);
+        blocks(a, &w, &p, s->scratch);
     }
 }
 

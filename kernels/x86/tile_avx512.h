@@ -29,12 +29,20 @@ enum {
     TILE_GROUP_STEPS = K_INT8_GROUP / 2
 };
 
-/* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop. May run past
- * what is mapped: a prefetch does not fault. NULL: nothing. */
+/* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second
+ * level, because what waits for the first would hold up the loop's own misses there. May run past
+ * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. */
 struct tile_ahead {
     const char *at;
     int64_t pace;
 };
+
+/* Half a step's share at a time: a pace of two cache lines asks for both. */
+TILE_INLINE void tile_prefetch(const struct tile_ahead *ahead, int64_t step)
+{
+    _mm_prefetch(ahead->at + step * ahead->pace, _MM_HINT_T1);
+    _mm_prefetch(ahead->at + step * ahead->pace + ahead->pace / 2, _MM_HINT_T1);
+}
 
 TILE_INLINE void tile_zero(int n, __m512 *sum)
 {
@@ -89,7 +97,7 @@ TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const ch
 {
     for (int64_t i = 0; i < steps; i++) {
         if (np == 1)
-            _mm_prefetch(ahead.at + i * ahead.pace, _MM_HINT_T0);
+            tile_prefetch(&ahead, i);
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
             const char *w = panel + p * stride + i * TILE_STEP_BYTES;
@@ -138,24 +146,19 @@ TILE_INLINE void tile_int8_step(const struct tile_int8_table *t, __m512i code, _
     w[1] = _mm512_unpackhi_epi8(lo, hi);
 }
 
-/* sum[np][h][2] += rows times panels of codes, unscaled: at most a group at a time. `wide`: keeps
- * the steps as bf16 for the blocks of rows that follow, np being 1; NULL: does not. */
+/* sum[np][h][2] += rows times panels of codes, unscaled: at most a group at a time */
 TILE_INLINE void tile_run_int8(int h, int np, __m512 *sum, const char *rows, const char *panel,
                                int64_t stride, int64_t steps, const struct tile_int8_table *table,
-                               char *wide, struct tile_ahead ahead)
+                               struct tile_ahead ahead)
 {
     for (int64_t i = 0; i < steps; i++) {
         if (np == 1)
-            _mm_prefetch(ahead.at + i * ahead.pace, _MM_HINT_T0);
+            tile_prefetch(&ahead, i);
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
             __m512i w[2];
             tile_int8_step(table, _mm512_load_si512(panel + p * stride + i * TILE_INT8_STEP_BYTES),
                            w);
-            if (wide) {
-                _mm512_store_si512(wide + i * TILE_STEP_BYTES, w[0]);
-                _mm512_store_si512(wide + i * TILE_STEP_BYTES + 64, w[1]);
-            }
             tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
         }
     }
