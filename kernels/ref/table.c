@@ -64,6 +64,7 @@ const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
     ROW(mean_pool_bwd),
     ROW(l2norm),
     ROW(l2norm_bwd),
+    ROW(top_select),
 
     /* optimizer */
     ROW(adamw),

@@ -35,7 +35,7 @@ static inline void sum_sq_chunks(const struct k_sum_sq *a, int64_t lo, int64_t h
 {
     for (int64_t u = lo; u < hi; u++) {
         int64_t end = rows_min((u + 1) * K_SUM_CHUNK, a->n), j = u * K_SUM_CHUNK;
-        vd s0 = vd_zero(), s1 = s0;
+        struct vd s0 = vd_zero(), s1 = s0;
         for (; j + 2 * VF <= end; j += 2 * VF) {
             s0 = vd_add_squares(s0, vf_load(a->x + j, VF));
             s1 = vd_add_squares(s1, vf_load(a->x + j + VF, VF));

@@ -270,23 +270,23 @@ static inline void vf_store_f16(uint16_t *p, vf a, int n)
 }
 
 /* A vector's squares added to as many sums of f64; the lower half of the lanes first. */
-typedef struct {
+struct vd {
     __m256d lo, hi;
-} vd;
+};
 
-static inline vd vd_zero(void)
+static inline struct vd vd_zero(void)
 {
-    return (vd){_mm256_setzero_pd(), _mm256_setzero_pd()};
+    return (struct vd){_mm256_setzero_pd(), _mm256_setzero_pd()};
 }
 
-static inline vd vd_add_squares(vd s, vf a)
+static inline struct vd vd_add_squares(struct vd s, vf a)
 {
     __m256d lo = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
     __m256d hi = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
-    return (vd){_mm256_fmadd_pd(lo, lo, s.lo), _mm256_fmadd_pd(hi, hi, s.hi)};
+    return (struct vd){_mm256_fmadd_pd(lo, lo, s.lo), _mm256_fmadd_pd(hi, hi, s.hi)};
 }
 
-static inline double vd_sum(vd s)
+static inline double vd_sum(struct vd s)
 {
     __m256d a = _mm256_add_pd(s.lo, s.hi);
     __m128d q = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));

@@ -237,23 +237,23 @@ static inline void vf_store_f16(uint16_t *p, vf a, int n)
 }
 
 /* A vector's squares added to as many sums of f64; the lower half of the lanes first. */
-typedef struct {
+struct vd {
     __m512d lo, hi;
-} vd;
+};
 
-static inline vd vd_zero(void)
+static inline struct vd vd_zero(void)
 {
-    return (vd){_mm512_setzero_pd(), _mm512_setzero_pd()};
+    return (struct vd){_mm512_setzero_pd(), _mm512_setzero_pd()};
 }
 
-static inline vd vd_add_squares(vd s, vf a)
+static inline struct vd vd_add_squares(struct vd s, vf a)
 {
     __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
     __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
-    return (vd){_mm512_fmadd_pd(lo, lo, s.lo), _mm512_fmadd_pd(hi, hi, s.hi)};
+    return (struct vd){_mm512_fmadd_pd(lo, lo, s.lo), _mm512_fmadd_pd(hi, hi, s.hi)};
 }
 
-static inline double vd_sum(vd s)
+static inline double vd_sum(struct vd s)
 {
     return _mm512_reduce_add_pd(_mm512_add_pd(s.lo, s.hi));
 }

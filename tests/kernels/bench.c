@@ -21,6 +21,7 @@ enum { N_SAMPLE = 9, MAX_MAP = 64 };
 
 static bench_fn *const families[] = {
     bench_rows,
+    bench_heads,
 };
 
 struct bench {
@@ -90,9 +91,8 @@ float *bench_floats(struct bench *b, int64_t n)
     return x;
 }
 
-static void family_run(struct bench *b, bench_fn *fn)
+void bench_release(struct bench *b)
 {
-    fn(b);
     while (b->n_map > 0) {
         b->n_map--;
         munmap(b->map[b->n_map].p, b->map[b->n_map].bytes);
@@ -301,8 +301,10 @@ int tool_bench(int argc, char **argv)
     }
     crew_begin(&b, b.args.n_thread);
     machine_measure(&b);
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        family_run(&b, families[i]);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        families[i](&b);
+        bench_release(&b);
+    }
     crew_end(&b);
     return 0;
 }

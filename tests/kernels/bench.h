@@ -52,7 +52,7 @@ struct bench_peer {
 
 typedef void bench_fn(struct bench *b);
 
-bench_fn bench_rows;
+bench_fn bench_rows, bench_heads;
 
 /* False when the names on the command line leave this row out, or --rows this number. */
 bool bench_wants(const struct bench *b, enum kernel_id id);
@@ -64,9 +64,10 @@ void bench_run_peer(struct bench *b, const struct bench_peer *k);
 /* Untimed, on the crew: to prepare. */
 void bench_prepare(struct bench *b, enum kernel_id id, const void *args);
 
-/* 64-aligned, freed when the family's function returns. bench_alloc zeroes; bench_floats fills
- * with random numbers of about 1. */
+/* 64-aligned, freed by bench_release, which also runs when the family's function returns.
+ * bench_alloc zeroes; bench_floats fills with random numbers of about 1. */
 void *bench_alloc(struct bench *b, size_t bytes);
 float *bench_floats(struct bench *b, int64_t n);
+void bench_release(struct bench *b);
 
 #endif

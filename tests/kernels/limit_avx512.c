@@ -50,12 +50,12 @@ uint64_t limit_read_avx512(const void *p, size_t n, int streams, size_t ahead)
 
 /* The products are written as instructions: a compiler that keeps one sum in memory would make the
  * machine look slower than it is. Sums are zmm0 to zmm15, the factors (zeros) zmm16 and zmm17. */
+#define FOUR(OP, a, b, c, d) OP(a) OP(b) OP(c) OP(d)
 #define SIXTEEN(OP)                                                                                \
-    OP("0")                                                                                        \
-    OP("1")                                                                                        \
-    OP("2")                                                                                        \
-    OP("3") OP("4") OP("5") OP("6") OP("7") OP("8") OP("9") OP("10") OP("11") OP("12") OP("13")    \
-        OP("14") OP("15")
+    FOUR(OP, "0", "1", "2", "3")                                                                   \
+    FOUR(OP, "4", "5", "6", "7")                                                                   \
+    FOUR(OP, "8", "9", "10", "11")                                                                 \
+    FOUR(OP, "12", "13", "14", "15")
 #define CLEAR(i) "vpxord %%zmm" i ", %%zmm" i ", %%zmm" i "\n\t"
 #define FMA(i)   "vfmadd231ps %%zmm16, %%zmm17, %%zmm" i "\n\t"
 #define BF16(i)  "vdpbf16ps %%zmm16, %%zmm17, %%zmm" i "\n\t"
