@@ -100,6 +100,7 @@ static void test_windows(void **state)
     (void)state;
     struct config c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,"
                             "\"max_window_layers\":1}");
+    assert_int_equal(c.family, FAMILY_QWEN2);
     assert_true(c.has_qkv_bias && !c.has_o_bias);
     assert_int_equal(c.window, 16);
     assert_int_equal(c.window_from_layer, 1);
