@@ -143,8 +143,7 @@ fuzz:
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
 fuzz-targets: $(call bin,$(FUZZ))
 coverage:
-	$(Q)$(MAKE) MODE=coverage test
-	$(Q)tests/lint/coverage.py build/coverage $(if $(V),--files)
+	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
 install: $(B)/tandem
 	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
 clean:

@@ -55,6 +55,9 @@ BAD = [
      TOP + "void *f(void);\n\nvoid *f(void)\n{\n    return malloc(1);\n}\n"),
     ("file-length", "engine/base/long.c", TOP + "int x;\n" * 800),
     ("header-length", "engine/base/long.h", header("engine/base/long.h", "int f(void);\n" * 200)),
+    ("header-length", "engine/base/code.h",
+     header("engine/base/code.h", ("static inline int f(void)\n{\n    return 1;\n}\n" +
+                                   "int g(void);\n" * 400))),
     ("function-length", "engine/base/sum.c", function(101)),
     ("first-screen", "engine/base/bare.c", "int x;\n"),
     ("first-screen", "engine/base/mute.c", "/* SPDX-License-Identifier: Apache-2.0 */\nint x;\n"),
@@ -73,6 +76,9 @@ EXTRA = {"api/one.c": {"api/two.c": TOP + "int two;\n"}}
 GOOD_TOO = [
     ("function of 100 lines", "engine/base/sum.c", function(100)),
     ("waived", "engine/base/long.c", TOP + "/* lint: file-length: a table */\n" + "int x;\n" * 800),
+    ("300 lines of inline code", "engine/base/code.h",
+     header("engine/base/code.h", ("static inline int f(void)\n{\n    return 1;\n}\n" +
+                                   "int g(void);\n" * 290))),
     ("callback named exit", "engine/base/m.c",
      TOP + "struct m {\n    int (*exit)(int);\n};\n\nint f(struct m *m);\n\n"
      "int f(struct m *m)\n{\n    return m->exit(1);\n}\n"),
