@@ -208,7 +208,7 @@ void check_true(struct check *c, bool ok, const char *fmt, ...)
     if (c->n_fail++ > 0)
         return;
     fflush(stdout);
-    fprintf(stderr, "%s %s: %s: ", kernel_name(c->id), c->variant, c->what);
+    fprintf(stderr, "%s %s: %s: ", c->name, c->variant, c->what);
     va_list ap;
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);

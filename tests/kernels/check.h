@@ -45,6 +45,7 @@ struct check_buf;
 
 struct check {
     enum kernel_id id;
+    const char *name;                 /* of the row or the group, for messages */
     const char *variant;              /* "ref", "avx2", "avx512" */
     const struct kernel_table *table; /* that level */
     const struct kernel_table *ref;

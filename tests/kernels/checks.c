@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/kernels/check.h"
+#include "tests/kernels/onnx.h"
 #include "tests/kernels/tool.h"
 
 #define KERNEL(name, text) __attribute__((weak)) check_fn check_##name;
@@ -33,28 +34,39 @@ static void on_fault(int sig)
     char line[320];
     const struct check *c = running;
     int n = snprintf(line, sizeof line, "%s %s: %s: signal %d: outside a buffer?\n",
-                     c ? kernel_name(c->id) : "?", c ? c->variant : "?", c ? c->what : "?", sig);
+                     c ? c->name : "?", c ? c->variant : "?", c ? c->what : "?", sig);
     if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
         _exit(3);
     _exit(1);
 }
 
-static void row_run(struct check *c, enum kernel_id id, const struct tool_args *a)
+static void part_begin(struct check *c, const char *name, const char *variant, uint64_t seed)
 {
-    c->id = id;
-    c->variant = c->table->variant[id];
-    c->seed = c->rng = a->seed * 1000003u + (uint64_t)id;
+    c->name = name;
+    c->variant = variant;
+    c->seed = c->rng = seed;
     c->n_comparison = c->n_fail = 0;
     c->worst = 0;
     check_case(c, "-");
-    checks[id](c);
+}
+
+static void part_end(struct check *c)
+{
     check_begin(c);
-    printf("%-16s %-7s %s %7" PRId64 " comparisons, %.2f of tolerance\n", kernel_name(id),
-           c->variant, c->n_fail ? "FAIL" : "ok  ", c->n_comparison, c->worst);
+    printf("%-16s %-7s %s %7" PRId64 " comparisons, %.2f of tolerance\n", c->name, c->variant,
+           c->n_fail ? "FAIL" : "ok  ", c->n_comparison, c->worst);
     if (c->n_fail)
-        printf("%-16s %-7s %d comparisons failed\n", kernel_name(id), c->variant, c->n_fail);
+        printf("%-16s %-7s %d comparisons failed\n", c->name, c->variant, c->n_fail);
     c->n_comparison_all += c->n_comparison;
     c->n_row_fail += c->n_fail > 0;
+}
+
+static void row_run(struct check *c, enum kernel_id id, const struct tool_args *a)
+{
+    c->id = id;
+    part_begin(c, kernel_name(id), c->table->variant[id], a->seed * 1000003u + (uint64_t)id);
+    checks[id](c);
+    part_end(c);
 }
 
 /* A level is run for a row when the row has a function of that level's own. */
@@ -76,6 +88,25 @@ static void row_check(struct check *c, enum kernel_id id, const struct kernel_ta
     }
 }
 
+/* The published cases, once per level. */
+static void onnx_run(struct check *c, const struct kernel_table *tables, const struct tool_args *a)
+{
+    for (int l = 0; l < N_LEVEL; l++) {
+        if (!tables[l].fn[0] || (a->variant && strcmp(a->variant, levels[l]) != 0))
+            continue;
+        c->table = &tables[l];
+        part_begin(c, "onnx", levels[l], a->seed);
+        int n = onnx_check(c);
+        if (n < 0) {
+            puts(
+                "onnx             skipped: no folder onnx under TANDEM_TEST_DATA (../shared/data)");
+            return;
+        }
+        check_true(c, n > 0, "no case of ours in the folder");
+        part_end(c);
+    }
+}
+
 static int rows_check(struct check *c, const struct tool_args *a, const struct kernel_table *tables)
 {
     /* The scratch outlives the cases, so its fences are looked at last. */
@@ -86,9 +117,10 @@ static int rows_check(struct check *c, const struct tool_args *a, const struct k
         if (tool_args_match(a, kernel_name((enum kernel_id)id)))
             row_check(c, (enum kernel_id)id, tables, a);
     }
+    if (tool_args_match(a, "onnx"))
+        onnx_run(c, tables, a);
     c->bufs = scratch;
-    c->n_fail = 0;
-    check_case(c, "scratch");
+    part_begin(c, "scratch", "-", 0);
     check_begin(c);
     return c->n_row_fail + c->n_fail;
 }
