@@ -4,9 +4,11 @@
  * holds real counts and positions, since attention's cost depends on them; values have no memory.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/graph/print.h"
+#include "engine/op/ops.h"
 
 struct count_sink {
     struct op_sink s; /* first */
@@ -31,6 +33,14 @@ struct prompt {
     struct k_kv_cache *kv;
 };
 
+static void set_cache(struct prompt *p, const struct op_node *n)
+{
+    struct op_attn_attr a;
+    memcpy(&a, n->attr, sizeof a);
+    p->kv[a.layer] =
+        (struct k_kv_cache){.type = K_BF16, .n_kv_head = a.n_kv_head, .d_head = a.d_head};
+}
+
 static void prompt_init(struct prompt *p, const struct graph *g, int64_t n_tok, int64_t n_out)
 {
     int64_t n_cell = n_tok / K_CELL + 1;
@@ -39,6 +49,9 @@ static void prompt_init(struct prompt *p, const struct graph *g, int64_t n_tok, 
     for (size_t i = 0; i < g->node.n; i++)
         n_layer = g->node.at[i].layer > n_layer ? g->node.at[i].layer : n_layer;
     *p = (struct prompt){.ints = at, .kv = xcalloc((size_t)n_layer + 2, sizeof *p->kv)};
+    for (size_t i = 0; i < g->node.n; i++)
+        if (g->node.at[i].op.op == OP_attn)
+            set_cache(p, &g->node.at[i].op);
     struct batch *b = &p->batch;
     *b = (struct batch){.n = {[DIM_TOK] = n_tok, [DIM_OUT] = n_out, [DIM_SEQ] = 1},
                         .token = at,

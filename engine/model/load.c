@@ -24,7 +24,7 @@ struct piece {
 struct load {
     struct model *m;
     const struct model_options *opt;
-    struct weights *w;
+    const struct weights *w;    /* borrowed */
     const struct weight **from; /* owned: [n_param] */
     bool *transposed;           /* owned: [n_param] */
     struct piece *piece;        /* owned */
@@ -162,54 +162,47 @@ static int run_all(struct load *l, struct err *e)
     return atomic_load(&l->failed) ? -1 : 0;
 }
 
-/* The type of most matrices in the files: that of the token embedding. */
-static int stored_type(struct load *l, const struct config *c, int *type, struct err *e)
+int model_stored_type(const struct model_dir *dir, int *type, struct err *e)
 {
+    const struct config *c = &dir->config;
     const struct spec *s = spec_of(c->family);
+    int64_t dim[2] = {c->n_vocab, c->d_model};
     char name[NAME_BYTES];
-    for (const char *const *prefix = s->prefix; *prefix; prefix++) {
+    const struct weight *w = NULL;
+    for (const char *const *prefix = s->prefix; *prefix && !w; prefix++) {
         snprintf(name, sizeof name, "%s%s", *prefix, s->row[0].name);
-        const struct weight *w = weights_get(l->w, name);
-        if (w) {
-            int64_t dim[2] = {c->n_vocab, c->d_model};
-            if (weights_want(l->w, name, 2, dim, &w, e))
-                return -1;
-            *type = weight_k_type(w) == K_F32 ? K_F32 : K_BF16;
-            return 0;
-        }
+        w = weights_get(dir->weights, name);
     }
-    return err_set(e, ERR_NOT_FOUND, "tensor %s%s is in none of the files", s->prefix[0],
-                   s->row[0].name);
+    if (weights_want(dir->weights, name, 2, dim, &w, e))
+        return -1;
+    *type = weight_k_type(w) == K_F32 ? K_F32 : K_BF16;
+    return 0;
 }
 
-struct model *model_load(const char *dir, const struct model_options *o, struct device *d,
-                         struct err *e)
+struct model *model_load(const struct model_dir *dir, const struct model_options *o,
+                         struct device *d, struct err *e)
 {
-    struct load l = {.opt = o};
+    struct load l = {.opt = o, .w = dir->weights};
     struct model_options opt = *o;
-    struct config c;
-    if (config_load(&c, dir, e))
+    int rc = -1;
+    if (opt.type < 0 && model_stored_type(dir, &opt.type, e))
         return NULL;
-    l.w = weights_open(dir, e);
-    if (!l.w || (opt.type < 0 && stored_type(&l, &c, &opt.type, e)))
-        goto done;
-    l.m = model_new(&c, &opt, d, e);
+    l.m = model_new(&dir->config, &opt, d, e);
     if (!l.m)
-        goto done;
+        return NULL;
     l.from = xcalloc((size_t)l.m->n_param + 1, sizeof *l.from);
     l.transposed = xcalloc((size_t)l.m->n_param + 1, sizeof *l.transposed);
-    if (find_all(&l, e))
-        goto fail;
-    cut_pieces(&l);
-    if (!run_all(&l, e))
-        goto done;
-fail:
-    model_free(l.m);
-    l.m = NULL;
-done:
+    if (!find_all(&l, e)) {
+        cut_pieces(&l);
+        rc = run_all(&l, e);
+    }
     free(l.from);
     free(l.transposed);
     free(l.piece);
-    weights_close(l.w);
+    if (rc) {
+        err_wrap(e, "%s", dir->path);
+        model_free(l.m);
+        return NULL;
+    }
     return l.m;
 }

@@ -104,19 +104,19 @@ static size_t aligned(size_t at)
     return (at + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Params [i, i + n) back to back from `at` on: vectors, or panels and then scales. With no block
- * yet this only measures. */
+/* Params [i, i + n) back to back from `at` on: vectors, or panels and then scales. A model without
+ * memory has addresses that nobody reads: they say who is whose neighbour. */
 static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
 {
-    char *block = m->block;
+    char *block = m->block ? m->block : (char *)(uintptr_t)ALIGN_BYTES;
     at = aligned(at);
     for (int32_t k = i; k < i + n; k++) {
         struct param *p = &m->param[k];
         if (!p->is_vector)
             p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k};
-        if (p->is_vector && block)
+        if (p->is_vector)
             p->vec = (float *)(void *)(block + at);
-        else if (block)
+        else
             p->w.data = block + at;
         at += p->is_vector ? (size_t)p->n * sizeof(float) : panel_bytes(m, p);
     }
@@ -124,8 +124,7 @@ static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
         struct param *p = &m->param[k];
         if (p->is_vector || m->type != K_INT8)
             continue;
-        if (block)
-            p->w.scale = (float *)(void *)(block + at);
+        p->w.scale = (float *)(void *)(block + at);
         at += scale_bytes(m, p);
     }
     return at;

@@ -10,6 +10,7 @@
 #define ENGINE_MODEL_MODEL_H
 
 #include "engine/device/device.h"
+#include "engine/load/model_dir.h"
 #include "engine/model/spec.h"
 #include "engine/op/builder.h"
 
@@ -38,8 +39,12 @@ struct model_options {
     void *progress_ctx;
 };
 
-struct model *model_load(const char *dir, const struct model_options *o, struct device *d,
-                         struct err *e);
+/* Packs the weights of an open directory, which is not needed afterwards. */
+struct model *model_load(const struct model_dir *dir, const struct model_options *o,
+                         struct device *d, struct err *e);
+
+/* What -1 in model_options.type stands for: f32 under an f32 token embedding, else bf16. */
+int model_stored_type(const struct model_dir *dir, int *type, struct err *e);
 
 /* The parameters of a config with memory and zeros: sizes (d NULL: no memory at all), and models
  * that are trained from nothing. */

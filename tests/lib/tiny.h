@@ -6,7 +6,7 @@
 #ifndef TESTS_LIB_TINY_H
 #define TESTS_LIB_TINY_H
 
-#include "engine/model/runner.h"
+#include "engine/run/runner.h"
 
 struct tiny {
     struct pool *pool;

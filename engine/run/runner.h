@@ -7,8 +7,8 @@
  *
  * Thread: one at a time.
  */
-#ifndef ENGINE_MODEL_RUNNER_H
-#define ENGINE_MODEL_RUNNER_H
+#ifndef ENGINE_RUN_RUNNER_H
+#define ENGINE_RUN_RUNNER_H
 
 #include "engine/model/model.h"
 

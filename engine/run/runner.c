@@ -3,7 +3,7 @@
  * Two sets of the batch's arrays: one that the host fills and one that kernels read. They are one
  * and the same where the device reads the host's memory.
  */
-#include "engine/model/runner.h"
+#include "engine/run/runner.h"
 
 #include <stdlib.h>
 #include <string.h>

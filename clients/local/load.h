@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands that run a model in this process have in common: the threads, the device, the
+ * directory, the parameters, and the line that says how far loading is.
+ *
+ * Thread: main only.
+ */
+#ifndef CLIENTS_LOCAL_LOAD_H
+#define CLIENTS_LOCAL_LOAD_H
+
+#include "clients/cli/cmd.h"
+#include "engine/model/model.h"
+
+/* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
+struct local_options {
+    int64_t threads, ctx;
+    const char *kernels, *quantize, *kv_type, *config;
+};
+
+#define LOCAL_ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)             \
+    {                                                                                              \
+        .section = (section_), .name = (name_), .type = (type_), .fallback = (fallback_),          \
+        .min = (min_), .max = (max_), .hint = (hint_), .help = (help_),                            \
+        .offset = offsetof(struct local_options, field_)                                           \
+    }
+
+/* Rows that every command with a model begins with. */
+#define LOCAL_MODEL_ROWS                                                                           \
+    LOCAL_ROW("Model", "ctx", OPT_SIZE, "0", 0, 1 << 30, "N",                                      \
+              "positions to make room for; 0: what the model was made for", ctx),                  \
+        LOCAL_ROW(NULL, "quantize", OPT_CHOICE, "none", 0, 0, "none|int8|bf16|f32",                \
+                  "format that weights are packed to; none: as they are stored", quantize),        \
+        LOCAL_ROW(NULL, "kv-type", OPT_CHOICE, "auto", 0, 0, "auto|bf16|f32",                      \
+                  "format of keys and values; auto: f32 under f32 weights, else bf16", kv_type),   \
+        LOCAL_ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N",                                \
+                  "compute threads; 0: one for each CPU", threads),                                \
+        LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",               \
+                  "the highest instruction set that kernels may use", kernels)
+
+struct local {
+    struct pool *pool;
+    struct device *device;
+    struct stream *stream;
+    struct model_dir dir;
+    struct model *model;
+};
+
+/* Options of the model as the engine takes them. */
+struct model_options local_model_options(const struct local_options *o);
+
+/* Opens and loads MODEL; on failure, too, local_release. */
+int local_init(struct local *l, const char *path, const struct local_options *o, struct err *e);
+void local_release(struct local *l);
+
+#endif
