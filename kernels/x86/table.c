@@ -98,4 +98,7 @@ kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     [K_linear_int8] = linear_int8_avx512,
 
     /* attention over a ragged batch */
+    [K_attn] = attn_avx512,
+    [K_attn_part] = attn_part_avx512,
+    [K_attn_merge] = attn_merge_avx512,
 };

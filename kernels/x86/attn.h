@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How attention is split on x86. attn_fwd.c and attn_bwd.c walk tiles, chunks and cells and know no
+ * instruction set; attn_avx2.c and attn_avx512.c are the arithmetic on blocks, as a table of
+ * operations. All of attention is one product, c = a b with b a panel of up to 32 columns (a K
+ * cell, a piece of a V cell, either transposed, or query rows laid out the same way), and a few
+ * element-wise steps between products.
+ *
+ * Left operands ("rows") lie at a fixed stride with their inputs ascending, so that the product
+ * addresses all of them from one register. Their element is the variant's: bf16 where there is a
+ * dot product for it, else f32 that was rounded through bf16.
+ *
+ * Scores are kept in units of log 2 here: exp is 2^x, the constant is folded into the scale.
+ * The sum of an output runs over its inputs in order, from zero, in one chain, whatever the number
+ * of rows beside it. An exponent of zero gives exactly one.
+ *
+ * Thread: any; scratch is the caller's.
+ */
+#ifndef KERNELS_X86_ATTN_H
+#define KERNELS_X86_ATTN_H
+
+#include "kernels/attention.h"
+
+enum {
+    ATTN_LD = K_ATTN_CHUNK + 16, /* floats from a row of scores to the next: 17 cache lines */
+    ATTN_MR = 12                 /* rows of a block at most; ops->mr is the variant's */
+};
+
+static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
+
+/* c[n_row, w] = factor * a b, or with take: c = c keep[row] + (a b) take[row]. */
+struct attn_product {
+    const void *rows;         /* n_row rows of n_panel * n_in inputs */
+    const void *const *panel; /* n_panel panels [n_in][w] or [n_in / 2][w][2] */
+    int n_row, n_panel, n_in, w;
+    float *c;
+    int ld_c;
+    float factor;
+    const float *keep, *take; /* [n_row] or NULL */
+};
+
+/* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */
+struct attn_probs {
+    float *s;                  /* [n_row, ATTN_LD], log2 units; spoilt */
+    void *rows;                /* out */
+    const struct k_span *seen; /* [n_row] within [0, n_key); elsewhere the probability is 0 */
+    int n_row, n_key;
+    float cap, cap_scale; /* cap 0: s are scores; else score = cap tanh(s cap_scale) */
+    float *m, *l;         /* out [n_row] */
+};
+
+struct attn_ops {
+    int mr;
+    size_t row_bytes[2]; /* from one left operand to the next, by K_F32 and K_BF16 */
+
+    /* d numbers to a left operand, rounded as the type says */
+    void (*pack_row)(enum k_type type, void *row, const float *x, int d);
+    void (*product[2])(const struct attn_product *p);
+    void (*probs[2])(const struct attn_probs *p);
+    /* Folds maxima m and sums l of up to 16 rows into big_m, big_l, and says what weights their
+     * vectors take. All arrays [16], of which n are looked at and written. */
+    void (*fold)(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
+                 float *take);
+    /* o = o keep + part take, as the product does it */
+    void (*fold_vec)(float *o, const float *part, float keep, float take, int d);
+    /* y = o * inv + 0 */
+    void (*finish)(float *y, const float *o, float inv, int d);
+    /* A V cell with zeros in the slots outside of `slots`; whether all inside are finite */
+    bool (*copy_values)(enum k_type type, void *dst, const void *src, int d, struct k_span slots);
+};
+
+void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s);
+void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a,
+                   const struct k_slice *s);
+void attn_merge_x86(const struct attn_ops *ops, const struct k_attn_part *a,
+                    const struct k_slice *s);
+
+/* The scratch of a slice, handed out from its start; 64-aligned pieces. */
+struct attn_scratch {
+    char *at, *end;
+};
+
+void *attn_take(struct attn_scratch *s, size_t bytes);
+
+#endif

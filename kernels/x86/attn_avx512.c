@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arithmetic of attention with AVX-512 and its bf16 dot products. A product keeps ATTN_MR rows
+ * by 32 columns in 24 registers; each step loads one (f32) or two (bf16) inputs of 32 columns and
+ * broadcasts those of each row.
+ */
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/variants.h"
+#include "kernels/x86/attn.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum {
+    ROW_BF16 = K_HEAD_MAX * 2 + 64, /* bytes from a left operand to the next; K_ATTN_CHUNK fits */
+    ROW_F32 = K_HEAD_MAX * 4 + 64
+};
+
+/* Lanes of number `vec` of a run of n. */
+INLINE __mmask16 lanes(int n, int vec)
+{
+    int left = n - vec * 16;
+    return left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1 << left) - 1);
+}
+
+/* 2^x for x <= 128: exact at 0, 0 below -150, NaN for NaN. */
+INLINE __m512 exp2_ps(__m512 x)
+{
+    x = _mm512_max_ps(_mm512_set1_ps(-200), x);
+    __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 f = _mm512_sub_ps(x, n), p = _mm512_set1_ps(0x1.5bba14p-10f);
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.3cea88p-7f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c6b752p-5f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebf9bcp-3f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e42ap-1f));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1));
+    return _mm512_scalef_ps(p, n);
+}
+
+/* tanh(x) = 1 - 2 / (e^2x + 1) */
+INLINE __m512 tanh_ps(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1);
+    x = _mm512_min_ps(_mm512_set1_ps(20), x); /* NaN stays */
+    __m512 e = exp2_ps(_mm512_mul_ps(x, _mm512_set1_ps(2 * attn_log2e)));
+    return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one)));
+}
+
+/* ---- products ---- */
+
+INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const int mr)
+{
+    const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
+#pragma GCC unroll 12
+    for (int r = 0; r < mr; r++) {
+        if (r >= p->n_row)
+            break;
+        float *c = p->c + (ptrdiff_t)r * p->ld_c;
+        __m512 factor = _mm512_set1_ps(p->take ? p->take[r] : p->factor);
+        __m512 c0 = _mm512_mul_ps(acc[r][0], factor), c1 = _mm512_mul_ps(acc[r][1], factor);
+        if (p->take) {
+            __m512 keep = _mm512_set1_ps(p->keep[r]);
+            c0 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m0, c), keep);
+            c1 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m1, c + 16), keep);
+            c0 = _mm512_fmadd_ps(acc[r][0], factor, c0);
+            c1 = _mm512_fmadd_ps(acc[r][1], factor, c1);
+        }
+        _mm512_mask_storeu_ps(c, m0, c0);
+        _mm512_mask_storeu_ps(c + 16, m1, c1);
+    }
+}
+
+INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
+{
+    const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
+    const char *a = p->rows;
+    __m512 acc[ATTN_MR][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < mr; r++)
+        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int j = 0; j < p->n_panel; j++) {
+        const char *b = p->panel[j];
+        for (int i = 0; i < p->n_in; i += 2, a += 4, b += p->w * 4) {
+            __m512bh b0 = (__m512bh)_mm512_maskz_loadu_epi32(m0, b);
+            __m512bh b1 = (__m512bh)_mm512_maskz_loadu_epi32(m1, b + 64);
+#pragma GCC unroll 12
+            for (int r = 0; r < mr; r++) {
+                int32_t pair;
+                memcpy(&pair, a + r * ROW_BF16, sizeof pair);
+                __m512bh x = (__m512bh)_mm512_set1_epi32(pair);
+                acc[r][0] = _mm512_dpbf16_ps(acc[r][0], x, b0);
+                acc[r][1] = _mm512_dpbf16_ps(acc[r][1], x, b1);
+            }
+        }
+    }
+    product_store(p, acc, mr);
+}
+
+INLINE void product_f32_rows(const struct attn_product *p, const int mr)
+{
+    const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
+    const char *a = p->rows;
+    __m512 acc[ATTN_MR][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < mr; r++)
+        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int j = 0; j < p->n_panel; j++) {
+        const float *b = p->panel[j];
+        for (int i = 0; i < p->n_in; i++, a += 4, b += p->w) {
+            __m512 b0 = _mm512_maskz_loadu_ps(m0, b);
+            __m512 b1 = _mm512_maskz_loadu_ps(m1, b + 16);
+#pragma GCC unroll 12
+            for (int r = 0; r < mr; r++) {
+                __m512 x = _mm512_set1_ps(*(const float *)(a + r * ROW_F32));
+                acc[r][0] = _mm512_fmadd_ps(x, b0, acc[r][0]);
+                acc[r][1] = _mm512_fmadd_ps(x, b1, acc[r][1]);
+            }
+        }
+    }
+    product_store(p, acc, mr);
+}
+
+/* The number of rows is rounded up to one there is code for: what lies behind the last row is
+ * computed with and not stored. */
+static void product_bf16(const struct attn_product *p)
+{
+    switch (p->n_row) {
+    case 1:
+        product_bf16_rows(p, 1);
+        break;
+    case 2:
+        product_bf16_rows(p, 2);
+        break;
+    case 3:
+        product_bf16_rows(p, 3);
+        break;
+    case 4:
+        product_bf16_rows(p, 4);
+        break;
+    case 5:
+    case 6:
+        product_bf16_rows(p, 6);
+        break;
+    case 7:
+    case 8:
+        product_bf16_rows(p, 8);
+        break;
+    default:
+        product_bf16_rows(p, 12);
+    }
+}
+
+static void product_f32(const struct attn_product *p)
+{
+    switch (p->n_row) {
+    case 1:
+        product_f32_rows(p, 1);
+        break;
+    case 2:
+        product_f32_rows(p, 2);
+        break;
+    case 3:
+    case 4:
+        product_f32_rows(p, 4);
+        break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+        product_f32_rows(p, 8);
+        break;
+    default:
+        product_f32_rows(p, 12);
+    }
+}
+
+/* ---- between products ---- */
+
+/* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
+static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
+{
+    const __m512 hidden = _mm512_set1_ps(-INFINITY);
+    __m512 most = hidden;
+    if (p->cap > 0) {
+        __m512 cap = _mm512_set1_ps(p->cap), scale = _mm512_set1_ps(p->cap_scale);
+        for (int i = 0; i < p->n_key; i += 16) {
+            __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + i), scale);
+            _mm512_storeu_ps(s + i, _mm512_mul_ps(tanh_ps(x), cap));
+        }
+    }
+    for (int i = 0; i < p->n_key; i += 16) {
+        __m512 x = _mm512_loadu_ps(s + i);
+        if (i < seen.lo || i + 16 > seen.hi) {
+            __mmask16 in = lanes((int)seen.hi - i, 0) & (__mmask16)~lanes((int)seen.lo - i, 0);
+            x = _mm512_mask_mov_ps(hidden, in, x);
+            _mm512_storeu_ps(s + i, x);
+        }
+        most = _mm512_max_ps(x, most);
+    }
+    return _mm512_reduce_max_ps(most);
+}
+
+/* The row's sum. One chain per lane, then lanes in a fixed order. */
+INLINE float row_probs(const float *s, void *out, int n_key, float m, const enum k_type type)
+{
+    __m512 max = _mm512_set1_ps(m), sum = _mm512_setzero_ps();
+    for (int i = 0; i < n_key; i += 32) {
+        __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), max));
+        __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i + 16), max));
+        sum = _mm512_add_ps(_mm512_add_ps(sum, p0), p1);
+        if (type == K_BF16) {
+            _mm512_storeu_si512((char *)out + i * 2, (__m512i)_mm512_cvtne2ps_pbh(p1, p0));
+        } else {
+            _mm512_storeu_ps((float *)out + i, p0);
+            _mm512_storeu_ps((float *)out + i + 16, p1);
+        }
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+INLINE void probs(const struct attn_probs *p, const enum k_type type, size_t row_bytes)
+{
+    for (int r = 0; r < p->n_row; r++) {
+        float *s = p->s + r * ATTN_LD;
+        float m = row_max(p, s, p->seen[r]);
+        p->m[r] = m;
+        if (p->seen[r].lo >= p->seen[r].hi)
+            m = 0; /* all are hidden, and -inf - 0 gives the probability 0 */
+        p->l[r] = row_probs(s, (char *)p->rows + (size_t)r * row_bytes, p->n_key, m, type);
+    }
+}
+
+static void probs_bf16(const struct attn_probs *p)
+{
+    probs(p, K_BF16, ROW_BF16);
+}
+
+static void probs_f32(const struct attn_probs *p)
+{
+    probs(p, K_F32, ROW_F32);
+}
+
+static void fold(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
+                 float *take)
+{
+    const __mmask16 in = lanes(n, 0);
+    const __m512 none = _mm512_set1_ps(-INFINITY);
+    __m512 old = _mm512_maskz_loadu_ps(in, big_m), add = _mm512_maskz_loadu_ps(in, m);
+    __m512 max = _mm512_max_ps(old, add);
+    __mmask16 has_old = _mm512_cmp_ps_mask(old, none, _CMP_NEQ_UQ);
+    __mmask16 has_add = _mm512_cmp_ps_mask(add, none, _CMP_NEQ_UQ);
+    __m512 k = _mm512_maskz_mov_ps(has_old, exp2_ps(_mm512_sub_ps(old, max)));
+    __m512 t = _mm512_maskz_mov_ps(has_add, exp2_ps(_mm512_sub_ps(add, max)));
+    __m512 sum = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, big_l), k);
+    sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(in, l), t, sum);
+    _mm512_mask_storeu_ps(big_m, in, max);
+    _mm512_mask_storeu_ps(big_l, in, sum);
+    _mm512_mask_storeu_ps(keep, in, k);
+    _mm512_mask_storeu_ps(take, in, t);
+}
+
+static void fold_vec(float *o, const float *part, float keep, float take, int d)
+{
+    __m512 k = _mm512_set1_ps(keep), t = _mm512_set1_ps(take);
+    for (int i = 0; i < d; i += 16) {
+        __mmask16 in = lanes(d - i, 0);
+        __m512 old = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, o + i), k);
+        _mm512_mask_storeu_ps(o + i, in,
+                              _mm512_fmadd_ps(_mm512_maskz_loadu_ps(in, part + i), t, old));
+    }
+}
+
+static void finish(float *y, const float *o, float inv, int d)
+{
+    __m512 f = _mm512_set1_ps(inv), zero = _mm512_setzero_ps();
+    for (int i = 0; i < d; i += 16) {
+        __mmask16 in = lanes(d - i, 0);
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, o + i), f);
+        _mm512_mask_storeu_ps(y + i, in, _mm512_add_ps(x, zero));
+    }
+}
+
+static void pack_row(enum k_type type, void *row, const float *x, int d)
+{
+    for (int i = 0; i < d; i += 16) {
+        __mmask16 in = lanes(d - i, 0);
+        __m512 v = _mm512_maskz_loadu_ps(in, x + i);
+        if (type == K_BF16)
+            _mm256_mask_storeu_epi16((k_bf16 *)row + i, in, (__m256i)_mm512_cvtneps_pbh(v));
+        else
+            _mm512_mask_storeu_ps((float *)row + i, in, v);
+    }
+}
+
+/* ---- cells ---- */
+
+/* Ones where the 16-bit numbers 2i, 2i+1 of a dword belong to slots 2i, 2i+1 of `slots`. */
+static uint32_t pair_mask(struct k_span slots, int pair)
+{
+    uint32_t even = 2 * pair >= slots.lo && 2 * pair < slots.hi ? 0xffffu : 0;
+    uint32_t odd = 2 * pair + 1 >= slots.lo && 2 * pair + 1 < slots.hi ? 0xffff0000u : 0;
+    return even | odd;
+}
+
+/* dst = src & mask for n dwords; lanes whose exponent is all ones, of bf16 pairs or of f32. */
+INLINE __mmask32 copy_masked(uint32_t *dst, const uint32_t *src, int64_t n, uint32_t mask,
+                             const enum k_type type)
+{
+    const __m512i keep = _mm512_set1_epi32((int)mask);
+    const __m512i exp16 = _mm512_set1_epi16(0x7f80), exp32 = _mm512_set1_epi32(0x7f800000);
+    __mmask32 bad = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 in = lanes((int)(n - i), 0);
+        __m512i x = _mm512_and_si512(_mm512_maskz_loadu_epi32(in, src + i), keep);
+        _mm512_mask_storeu_epi32(dst + i, in, x);
+        if (type == K_BF16)
+            bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exp16), exp16);
+        else
+            bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(x, exp32), exp32);
+    }
+    return bad;
+}
+
+static bool copy_values(enum k_type type, void *dst, const void *src, int d, struct k_span slots)
+{
+    uint32_t *to = dst;
+    const uint32_t *from = src;
+    __mmask32 bad = 0;
+    for (int col = 0; col < d; col += K_NR) {
+        int w = d - col < K_NR ? d - col : K_NR;
+        int n_row = type == K_BF16 ? K_CELL / 2 : K_CELL;
+        for (int row = 0; row < n_row; row++, to += w, from += w) {
+            if (type == K_BF16)
+                bad |= copy_masked(to, from, w, pair_mask(slots, row), K_BF16);
+            else
+                bad |= copy_masked(to, from, w, row >= slots.lo && row < slots.hi ? ~0u : 0, K_F32);
+        }
+    }
+    return bad == 0;
+}
+
+static const struct attn_ops ops = {
+    .mr = ATTN_MR,
+    .row_bytes = {[K_F32] = ROW_F32, [K_BF16] = ROW_BF16},
+    .pack_row = pack_row,
+    .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
+    .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
+    .fold = fold,
+    .fold_vec = fold_vec,
+    .finish = finish,
+    .copy_values = copy_values,
+};
+
+void attn_avx512(const void *args, const struct k_slice *s)
+{
+    attn_x86(&ops, args, s);
+}
+
+void attn_part_avx512(const void *args, const struct k_slice *s)
+{
+    attn_part_x86(&ops, args, s);
+}
+
+void attn_merge_avx512(const void *args, const struct k_slice *s)
+{
+    attn_merge_x86(&ops, args, s);
+}

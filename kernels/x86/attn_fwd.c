@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention, forward: a unit is a tile of query vectors (rows times the heads of a group), which
+ * walks the chunks of keys that any of them sees. Within a chunk, blocks of ops->mr vectors: scores
+ * of the cells that the block sees, probabilities, product with V, folded into the vectors' sums as
+ * it is stored.
+ *
+ * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
+ * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
+ * that none sees made zero; should a value be not finite that some see and some do not, the tile's
+ * positions are taken one by one, and each sees its own copy.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/x86/attn.h"
+
+void *attn_take(struct attn_scratch *s, size_t bytes)
+{
+    void *p = s->at;
+    s->at += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+enum { VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16 };
+
+struct tile {
+    const struct attn_ops *ops; /* borrowed */
+    const struct k_attn *a;     /* borrowed */
+    struct k_attn_unit u;
+    int64_t group, head_lo; /* heads [head_lo, head_lo + group') of the vectors */
+    int64_t n_head, n_vec;  /* heads of a row in this tile; vectors are row-major over them */
+    char *q;                /* [n_vec] left operands */
+    float *o;               /* [n_vec, d] sums of p v */
+    float *m, *l;           /* [n_vec] */
+    float *s;               /* [mr, ATTN_LD] */
+    char *p;                /* [mr] left operands */
+    char *edge;             /* [K_CHUNK_CELLS] V cells */
+    struct k_span seen[VEC_MAX];
+};
+
+/* The cells of a chunk, for some of a tile's vectors. */
+struct chunk {
+    int64_t key_lo; /* the chunk's first key */
+    const void *k[K_CHUNK_CELLS], *v[K_CHUNK_CELLS];
+};
+
+static struct k_span span_and(struct k_span a, struct k_span b)
+{
+    return (struct k_span){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
+static struct k_span span_or(struct k_span a, struct k_span b)
+{
+    if (a.lo >= a.hi)
+        return b;
+    if (b.lo >= b.hi)
+        return a;
+    return (struct k_span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+/* What some and what all of vectors [lo, hi) see. */
+static void seen_bounds(const struct tile *t, int64_t lo, int64_t hi, struct k_span *some,
+                        struct k_span *all)
+{
+    *some = *all = t->seen[lo];
+    for (int64_t i = lo + 1; i < hi; i++) {
+        *some = span_or(*some, t->seen[i]);
+        *all = span_and(*all, t->seen[i]);
+    }
+}
+
+/* Finds the chunk's cells; false when a value is not finite that some of the vectors see and others
+ * do not. */
+static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some, struct k_span all)
+{
+    const struct k_kv_cache *cache = &t->a->cache;
+    struct k_span here = {c->key_lo, c->key_lo + K_ATTN_CHUNK};
+    size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
+    bool fine = true;
+    here = span_and(here, some);
+    for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
+        int64_t j = (key - c->key_lo) / K_CELL;
+        size_t at = attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
+        c->k[j] = (const char *)cache->k + at;
+        c->v[j] = (const char *)cache->v + at;
+        if (key >= all.lo && key + K_CELL <= all.hi)
+            continue;
+        struct k_span slots = {here.lo > key ? here.lo - key : 0,
+                               here.hi < key + K_CELL ? here.hi - key : K_CELL};
+        char *copy = t->edge + (size_t)j * cell_bytes;
+        if (!t->ops->copy_values(cache->type, copy, c->v[j], cache->d_head, slots))
+            fine = false;
+        c->v[j] = copy;
+    }
+    return fine;
+}
+
+/* Scores of vectors [lo, lo + n) over n_cell cells from number cell_lo on. */
+static void block_scores(const struct tile *t, const struct chunk *c, int64_t lo, int n,
+                         int64_t cell_lo, int n_cell)
+{
+    const struct k_attn *a = t->a;
+    struct attn_product p = {.rows = t->q + (size_t)lo * t->ops->row_bytes[a->cache.type],
+                             .n_row = n,
+                             .n_panel = 1,
+                             .n_in = a->cache.d_head,
+                             .w = K_CELL,
+                             .ld_c = ATTN_LD,
+                             .factor = a->softcap > 0 ? a->scale : a->scale * attn_log2e};
+    for (int j = 0; j < n_cell; j++) {
+        p.panel = &c->k[cell_lo + j];
+        p.c = t->s + j * K_CELL;
+        t->ops->product[a->cache.type](&p);
+    }
+}
+
+/* o = o keep + (p v) take, 32 columns at a time. */
+static void block_values(const struct tile *t, const struct chunk *c, int64_t lo, int n,
+                         int64_t cell_lo, int n_cell, const float *keep, const float *take)
+{
+    const struct k_attn *a = t->a;
+    int d = a->cache.d_head;
+    const void *panel[K_CHUNK_CELLS];
+    struct attn_product p = {.rows = t->p,
+                             .n_row = n,
+                             .panel = panel,
+                             .n_panel = n_cell,
+                             .n_in = K_CELL,
+                             .ld_c = d,
+                             .keep = keep,
+                             .take = take};
+    for (int col = 0; col < d; col += K_NR) {
+        for (int j = 0; j < n_cell; j++)
+            panel[j] = (const char *)c->v[cell_lo + j] +
+                       (size_t)(col * K_CELL) * k_type_bytes(a->cache.type);
+        p.w = d - col < K_NR ? d - col : K_NR;
+        p.c = t->o + lo * d + col;
+        t->ops->product[a->cache.type](&p);
+    }
+}
+
+/* Folds the parts of a chunk into vectors [lo, lo + n). */
+static void block_chunk(const struct tile *t, const struct chunk *c, int64_t lo, int n)
+{
+    struct k_span some, all, here = {c->key_lo, c->key_lo + K_ATTN_CHUNK}, seen[ATTN_MR];
+    float m[16], l[16], keep[16], take[16];
+    const struct k_attn *a = t->a;
+    seen_bounds(t, lo, lo + n, &some, &all);
+    some = span_and(some, here);
+    if (some.lo >= some.hi)
+        return;
+    int64_t cell_lo = (some.lo - c->key_lo) / K_CELL, run = c->key_lo + cell_lo * K_CELL;
+    int n_cell = (int)((some.hi - run + K_CELL - 1) / K_CELL);
+    for (int i = 0; i < n; i++) {
+        struct k_span in = span_and(t->seen[lo + i], here);
+        seen[i] = (struct k_span){in.lo - run, in.hi > in.lo ? in.hi - run : in.lo - run};
+    }
+    block_scores(t, c, lo, n, cell_lo, n_cell);
+    struct attn_probs p = {.s = t->s,
+                           .rows = t->p,
+                           .seen = seen,
+                           .n_row = n,
+                           .n_key = n_cell * K_CELL,
+                           .cap = a->softcap * attn_log2e,
+                           .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
+                           .m = m,
+                           .l = l};
+    t->ops->probs[a->cache.type](&p);
+    t->ops->fold(n, t->m + lo, t->l + lo, m, l, keep, take);
+    block_values(t, c, lo, n, cell_lo, n_cell, keep, take);
+}
+
+static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t hi)
+{
+    struct k_span some, all;
+    struct chunk c = {.key_lo = key_lo};
+    seen_bounds(t, lo, hi, &some, &all);
+    if (!chunk_open(t, &c, some, all) && hi - lo > t->n_head) {
+        for (int64_t i = lo; i < hi; i += t->n_head)
+            tile_chunk(t, key_lo, i, i + t->n_head);
+        return;
+    }
+    for (int64_t i = lo; i < hi; i += t->ops->mr)
+        block_chunk(t, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr));
+}
+
+static void tile_take(struct tile *t, struct attn_scratch *s)
+{
+    const struct k_kv_cache *c = &t->a->cache;
+    size_t row = t->ops->row_bytes[c->type];
+    t->q = attn_take(s, VEC_MAX * row);
+    t->o = attn_take(s, VEC_MAX * (size_t)c->d_head * sizeof *t->o);
+    t->m = attn_take(s, VEC_MAX * sizeof *t->m);
+    t->l = attn_take(s, VEC_MAX * sizeof *t->l);
+    t->s = attn_take(s, ATTN_MR * ATTN_LD * sizeof *t->s);
+    t->p = attn_take(s, ATTN_MR * row);
+    t->edge = attn_take(s, K_CHUNK_CELLS * k_kv_cell_bytes(c->type, c->d_head));
+}
+
+static int64_t vec_token(const struct tile *t, int64_t i)
+{
+    return t->a->batch.q_start[t->u.seq] + t->u.row_lo + i / t->n_head;
+}
+
+/* The vectors of a unit, or of as many of its heads as fit. */
+static void tile_open(struct tile *t, int64_t head_lo, int64_t n_head)
+{
+    const struct k_attn *a = t->a;
+    int d = a->cache.d_head;
+    t->head_lo = head_lo;
+    t->n_head = n_head;
+    t->n_vec = (t->u.row_hi - t->u.row_lo) * n_head;
+    for (int64_t i = 0; i < t->n_vec; i++) {
+        const float *q = a->q + vec_token(t, i) * a->ld_q + (head_lo + i % n_head) * d;
+        t->ops->pack_row(a->cache.type, t->q + (size_t)i * t->ops->row_bytes[a->cache.type], q, d);
+        t->seen[i] = attn_seen(a, t->u.seq, t->u.row_lo + i / n_head);
+        t->m[i] = -INFINITY;
+        t->l[i] = 0;
+    }
+    memset(t->o, 0, (size_t)(t->n_vec * d) * sizeof *t->o);
+}
+
+static float lse_of(float m, float l)
+{
+    return (m + log2f(l)) * attn_ln2;
+}
+
+static void tile_close(const struct tile *t)
+{
+    const struct k_attn *a = t->a;
+    int d = a->cache.d_head;
+    for (int64_t i = 0; i < t->n_vec; i++) {
+        int64_t tok = vec_token(t, i), head = t->head_lo + i % t->n_head;
+        float inv = t->l[i] == 0 ? 0 : 1 / t->l[i];
+        t->ops->finish(a->y + tok * a->ld_y + head * d, t->o + i * d, inv, d);
+        if (a->lse)
+            a->lse[tok * a->n_head + head] = lse_of(t->m[i], t->l[i]);
+    }
+}
+
+static void tile_run(struct tile *t)
+{
+    struct k_span some, all;
+    seen_bounds(t, 0, t->n_vec, &some, &all);
+    for (int64_t key = some.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < some.hi; key += K_ATTN_CHUNK)
+        tile_chunk(t, key, 0, t->n_vec);
+}
+
+/* Heads of a tile: a group may be larger than a tile, and a row alone then is several. */
+static int64_t heads_at_once(int64_t group)
+{
+    return group < K_ATTN_TILE ? group : K_ATTN_TILE;
+}
+
+void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s)
+{
+    struct attn_scratch scratch = {s->scratch, (char *)s->scratch + K_SCRATCH_BYTES};
+    struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head};
+    struct k_attn_iter it;
+    tile_take(&t, &scratch);
+    attn_iter_init(&it, a, K_CUT_ROWS, s->lo);
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        attn_iter_next(&it, &t.u);
+        int64_t head = t.u.head * t.group, end = head + t.group;
+        for (int64_t n = heads_at_once(t.group); head < end; head += n) {
+            tile_open(&t, head, end - head < n ? end - head : n);
+            tile_run(&t);
+            tile_close(&t);
+        }
+    }
+}
+
+static float *part_at(const struct k_attn_part *a, int64_t tok, int64_t head, int64_t chunk)
+{
+    return a->part +
+           ((tok * a->fwd.n_head + head) * a->n_chunk + chunk) * (a->fwd.cache.d_head + 2);
+}
+
+/* What the tile's vectors have summed, as the parts of one chunk. */
+static void tile_export(const struct tile *t, const struct k_attn_part *a)
+{
+    int d = a->fwd.cache.d_head;
+    struct k_span keys = {t->u.key_lo, t->u.key_hi};
+    for (int64_t i = 0; i < t->n_vec; i++) {
+        struct k_span seen = span_and(t->seen[i], keys);
+        if (seen.lo >= seen.hi)
+            continue;
+        float *part =
+            part_at(a, vec_token(t, i), t->head_lo + i % t->n_head, t->u.key_lo / K_ATTN_CHUNK);
+        memcpy(part, t->o + i * d, (size_t)d * sizeof *part);
+        part[d] = t->m[i];
+        part[d + 1] = t->l[i];
+    }
+}
+
+void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, const struct k_slice *s)
+{
+    struct attn_scratch scratch = {s->scratch, (char *)s->scratch + K_SCRATCH_BYTES};
+    struct tile t = {.ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head};
+    struct k_attn_iter it;
+    tile_take(&t, &scratch);
+    attn_iter_init(&it, &a->fwd, K_CUT_ROWS_CHUNKS, s->lo);
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        attn_iter_next(&it, &t.u);
+        int64_t head = t.u.head * t.group, end = head + t.group;
+        for (int64_t n = heads_at_once(t.group); head < end; head += n) {
+            tile_open(&t, head, end - head < n ? end - head : n);
+            tile_chunk(&t, t.u.key_lo, 0, t.n_vec);
+            tile_export(&t, a);
+        }
+    }
+}
+
+/* Folds the parts of one head of a row into o, m, l. */
+static void merge_head(const struct attn_ops *ops, const struct k_attn_part *a, int64_t tok,
+                       int64_t head, struct k_span seen, float *o, float *m, float *l)
+{
+    int d = a->fwd.cache.d_head;
+    for (int64_t c = seen.lo / K_ATTN_CHUNK; c * K_ATTN_CHUNK < seen.hi; c++) {
+        const float *part = part_at(a, tok, head, c);
+        float keep, take;
+        ops->fold(1, m, l, part + d, part + d + 1, &keep, &take);
+        ops->fold_vec(o, part, keep, take, d);
+    }
+}
+
+void attn_merge_x86(const struct attn_ops *ops, const struct k_attn_part *a,
+                    const struct k_slice *s)
+{
+    const struct k_attn *f = &a->fwd;
+    int d = f->cache.d_head;
+    float *o = s->scratch;
+    for (int64_t tok = s->lo; tok < s->hi; tok++) {
+        int64_t seq = f->batch.seq_of[tok];
+        struct k_span seen = attn_seen(f, seq, tok - f->batch.q_start[seq]);
+        for (int64_t h = 0; h < f->n_head; h++) {
+            float m = -INFINITY, l = 0;
+            memset(o, 0, (size_t)d * sizeof *o);
+            merge_head(ops, a, tok, h, seen, o, &m, &l);
+            ops->finish(f->y + tok * f->ld_y + h * d, o, l == 0 ? 0 : 1 / l, d);
+            if (f->lse)
+                f->lse[tok * f->n_head + h] = lse_of(m, l);
+        }
+    }
+}

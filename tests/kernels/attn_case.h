@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ragged attention call for the checks: sequences of given lengths over a cache whose cells are
+ * shuffled and hold NaN wherever nothing was written, and the same attention in f64, pair by pair,
+ * on the numbers as the cells round them.
+ *
+ * All arrays are buffers of the case (check_buf), freed by check_begin.
+ *
+ * Thread: main only.
+ */
+#ifndef TESTS_KERNELS_ATTN_CASE_H
+#define TESTS_KERNELS_ATTN_CASE_H
+
+#include "kernels/attention.h"
+#include "tests/kernels/check.h"
+
+enum { ATTN_SEQ_MAX = 8 };
+
+/* What a case is made from. */
+struct attn_spec {
+    enum k_type type;
+    int32_t d, n_head, n_kv_head, window;
+    float softcap;
+    bool full; /* not causal */
+    int n_seq;
+    int32_t n_row[ATTN_SEQ_MAX], kv_len[ATTN_SEQ_MAX];
+    enum check_kind kind;
+};
+
+struct attn_case {
+    struct attn_spec spec;
+    struct k_ragged batch; /* the rows of the call */
+    struct k_ragged all;   /* every key as a row: what kv_write is given */
+    struct k_kv_cache cache;
+    size_t cache_bytes;       /* of k, and of v */
+    float *q, *y, *lse;       /* rows of the call */
+    float *k, *v;             /* rows of `all`, [n_kv_head, d] with a gap behind */
+    int64_t ld_q, ld_y, ld_k; /* wider than a row */
+    struct k_attn args;
+};
+
+/* Fills the cells through kv_write of the level under check; y and lse are marked NaN. */
+void attn_case_make(struct check *c, struct attn_case *t, const struct attn_spec *spec);
+void attn_case_name(struct check *c, const struct attn_spec *spec);
+
+/* A batch of sequences [lo, hi) of `from`, with rows [row_lo, row_hi) of each: arrays of its own,
+ * the same cells. Keys are those up to its last row. */
+struct k_ragged attn_batch_of(struct check *c, const struct k_ragged *from, int64_t lo, int64_t hi,
+                              int64_t row_lo, int64_t row_hi);
+
+/* A number as the cells hold it. */
+double attn_rounded(enum k_type type, float x);
+
+/* y and lse in f64; size: sum of p |v|, what y's error is measured by. [n_tok, n_head, d], lse
+ * [n_tok, n_head]. Call free on all three. */
+struct attn_truth {
+    double *y, *size, *lse;
+};
+struct attn_truth attn_truth_make(const struct attn_case *t);
+void attn_truth_free(struct attn_truth *w);
+
+/* Score and its derivative by the dot product, in f64. */
+double attn_score(const struct attn_spec *s, float scale, double dot, double *slope);
+
+/* Row `row` of a sequence sees key `key`: the plain definition. */
+bool attn_sees(const struct attn_spec *s, int64_t kv_len, int64_t n_row, int64_t row, int64_t key);
+
+/* A packed copy of rows with a gap, [n_tok, width]. */
+float *attn_dense(struct check *c, const float *x, int64_t ld, int64_t n, int64_t width);
+
+#endif
