@@ -109,7 +109,7 @@ static inline size_t attn_cell_at(const struct k_ragged *b, const struct k_kv_ca
                                   int64_t head, int64_t key)
 {
     int64_t place = b->cell[seq * b->cell_stride + key / K_CELL];
-    return (size_t)(place * c->n_kv_head + head) * k_kv_cell_bytes(c->type, c->d_head);
+    return (size_t)(head * c->n_cell + place) * k_kv_cell_bytes(c->type, c->d_head);
 }
 
 #endif

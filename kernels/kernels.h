@@ -338,8 +338,10 @@ struct k_ragged {
 
 struct k_kv_cache {
     enum k_type type; /* K_F32 or K_BF16 */
-    void *k, *v;      /* [cell, n_kv_head] cells of k_kv_cell_bytes(type, d_head) */
+    void *k, *v;      /* [n_kv_head, n_cell] cells of k_kv_cell_bytes(type, d_head) */
     int32_t n_kv_head, d_head;
+    int64_t n_cell; /* of a head. Heads are outside so that cells which stand in a row, as a
+                     * sequence's should where they can, are read as one stream */
 };
 
 size_t k_kv_cell_bytes(enum k_type type, int32_t d_head); /* of k or of v, one head */

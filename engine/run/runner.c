@@ -94,7 +94,8 @@ static int make_cells(struct runner *r, struct err *e)
                                        .k = at,
                                        .v = at + half,
                                        .n_kv_head = c->n_kv_head,
-                                       .d_head = c->d_head};
+                                       .d_head = c->d_head,
+                                       .n_cell = r->opt.n_cell};
     }
     r->host_batch.kv = r->dev_batch.kv = r->kv;
     return 0;

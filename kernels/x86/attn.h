@@ -37,6 +37,9 @@ struct attn_product {
     int ld_c;
     float factor;
     const float *keep, *take; /* [n_row] or NULL */
+    /* Memory to fetch as far as the panel of the same number is read, or NULL. Worth it for few
+     * rows; the variant ignores it for many. */
+    const void *const *ahead;
 };
 
 /* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */

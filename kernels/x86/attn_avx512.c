@@ -72,6 +72,15 @@ INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const 
     }
 }
 
+/* Fetches as much as a step reads, `at` bytes into what is ahead of panel j. */
+INLINE void fetch_ahead(const struct attn_product *p, int j, ptrdiff_t at, const int mr)
+{
+    if (mr > 8 || !p->ahead)
+        return;
+    _mm_prefetch((const char *)p->ahead[j] + at, _MM_HINT_T1);
+    _mm_prefetch((const char *)p->ahead[j] + at + 64, _MM_HINT_T1);
+}
+
 INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
 {
     const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
@@ -83,6 +92,7 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
     for (int j = 0; j < p->n_panel; j++) {
         const char *b = p->panel[j];
         for (int i = 0; i < p->n_in; i += 2, a += 4, b += p->w * 4) {
+            fetch_ahead(p, j, b - (const char *)p->panel[j], mr);
             __m512bh b0 = (__m512bh)_mm512_maskz_loadu_epi32(m0, b);
             __m512bh b1 = (__m512bh)_mm512_maskz_loadu_epi32(m1, b + 64);
 #pragma GCC unroll 12
@@ -109,6 +119,7 @@ INLINE void product_f32_rows(const struct attn_product *p, const int mr)
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = p->panel[j];
         for (int i = 0; i < p->n_in; i++, a += 4, b += p->w) {
+            fetch_ahead(p, j, (const char *)b - (const char *)p->panel[j], mr);
             __m512 b0 = _mm512_maskz_loadu_ps(m0, b);
             __m512 b1 = _mm512_maskz_loadu_ps(m1, b + 16);
 #pragma GCC unroll 12

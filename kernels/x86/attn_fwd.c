@@ -3,7 +3,7 @@
  * Attention, forward: a unit is a tile of query vectors (rows times the heads of a group), which
  * walks the chunks of keys that any of them sees. Within a chunk, blocks of ops->mr vectors: scores
  * of the cells that the block sees, probabilities, product with V, folded into the vectors' sums as
- * it is stored.
+ * it is stored. While K is read V is fetched, and the other way round: decode waits for memory.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -43,6 +43,7 @@ struct tile {
 struct chunk {
     int64_t key_lo; /* the chunk's first key */
     const void *k[K_CHUNK_CELLS], *v[K_CHUNK_CELLS];
+    const void *k_next[K_CHUNK_CELLS]; /* of the chunk that follows; any memory, where that ends */
 };
 
 static struct k_span span_and(struct k_span a, struct k_span b)
@@ -50,24 +51,13 @@ static struct k_span span_and(struct k_span a, struct k_span b)
     return (struct k_span){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
 }
 
-static struct k_span span_or(struct k_span a, struct k_span b)
-{
-    if (a.lo >= a.hi)
-        return b;
-    if (b.lo >= b.hi)
-        return a;
-    return (struct k_span){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
-}
-
-/* What some and what all of vectors [lo, hi) see. */
+/* What some and what all of vectors [lo, hi) see: both ends of a row's span ascend with the row. */
 static void seen_bounds(const struct tile *t, int64_t lo, int64_t hi, struct k_span *some,
                         struct k_span *all)
 {
-    *some = *all = t->seen[lo];
-    for (int64_t i = lo + 1; i < hi; i++) {
-        *some = span_or(*some, t->seen[i]);
-        *all = span_and(*all, t->seen[i]);
-    }
+    struct k_span first = t->seen[lo], last = t->seen[hi - 1];
+    *some = (struct k_span){first.lo, last.hi};
+    *all = (struct k_span){last.lo, first.hi};
 }
 
 /* Finds the chunk's cells; false when a value is not finite that some of the vectors see and others
@@ -79,6 +69,13 @@ static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some
     size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
     bool fine = true;
     here = span_and(here, some);
+    for (int64_t j = 0; j < K_CHUNK_CELLS; j++) {
+        int64_t key = c->key_lo + K_ATTN_CHUNK + j * K_CELL;
+        c->k_next[j] = cache->k;
+        if (key < some.hi)
+            c->k_next[j] = (const char *)cache->k +
+                           attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
+    }
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
         int64_t j = (key - c->key_lo) / K_CELL;
         size_t at = attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
@@ -110,6 +107,7 @@ static void block_scores(const struct tile *t, const struct chunk *c, int64_t lo
                              .factor = a->softcap > 0 ? a->scale : a->scale * attn_log2e};
     for (int j = 0; j < n_cell; j++) {
         p.panel = &c->k[cell_lo + j];
+        p.ahead = &c->v[cell_lo + j];
         p.c = t->s + j * K_CELL;
         t->ops->product[a->cache.type](&p);
     }
@@ -121,7 +119,7 @@ static void block_values(const struct tile *t, const struct chunk *c, int64_t lo
 {
     const struct k_attn *a = t->a;
     int d = a->cache.d_head;
-    const void *panel[K_CHUNK_CELLS];
+    const void *panel[K_CHUNK_CELLS], *ahead[K_CHUNK_CELLS];
     struct attn_product p = {.rows = t->p,
                              .n_row = n,
                              .panel = panel,
@@ -129,11 +127,14 @@ static void block_values(const struct tile *t, const struct chunk *c, int64_t lo
                              .n_in = K_CELL,
                              .ld_c = d,
                              .keep = keep,
-                             .take = take};
+                             .take = take,
+                             .ahead = ahead};
     for (int col = 0; col < d; col += K_NR) {
-        for (int j = 0; j < n_cell; j++)
-            panel[j] = (const char *)c->v[cell_lo + j] +
-                       (size_t)(col * K_CELL) * k_type_bytes(a->cache.type);
+        size_t at = (size_t)(col * K_CELL) * k_type_bytes(a->cache.type);
+        for (int j = 0; j < n_cell; j++) {
+            panel[j] = (const char *)c->v[cell_lo + j] + at;
+            ahead[j] = (const char *)c->k_next[cell_lo + j] + at;
+        }
         p.w = d - col < K_NR ? d - col : K_NR;
         p.c = t->o + lo * d + col;
         t->ops->product[a->cache.type](&p);

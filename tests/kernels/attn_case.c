@@ -70,6 +70,7 @@ static void cells_make(struct check *c, struct attn_case *t)
         for (int64_t j = 0; j < cells_of(s->kv_len[i]); j++)
             cell[i * stride + j] = place[at++];
     }
+    t->cache.n_cell = n_place;
     t->batch.cell = t->all.cell = cell;
     t->batch.cell_stride = t->all.cell_stride = stride;
     t->cache_bytes =
