@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table and three loops: a scan for words, a heap for long words, windows for what no word is.
+ * One table and three loops: a scan for words, a tree of minima for long words, windows for what no
+ * word is.
  * See bpe_merge.h for why the windows are exact. The arrays of the scratch grow to the largest
  * window and are kept for the next piece.
  */
 #include "engine/token/bpe_merge.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@
 #include "engine/base/mem.h"
 
 enum {
-    SMALL = 40,     /* up to here a scan is faster than a heap */
+    SMALL = 40,     /* up to here a scan is faster than a tree */
     FIRST_TAIL = 8, /* tokens of the prefix that a window takes back at first */
     NONE = UINT32_MAX
 };
@@ -28,24 +30,28 @@ int bpe_table_init(struct bpe_table *t, size_t n_merge, struct err *e)
     for (; t->n_slot < 2 * n_merge; t->n_slot *= 2)
         t->shift--;
     t->slot = try_alloc(t->n_slot, sizeof *t->slot, "table of merges", e);
-    t->made = t->slot ? try_alloc(n_merge, sizeof *t->made, "table of merges", e) : NULL;
-    return t->made ? 0 : -1;
+    t->bit = try_alloc(t->n_slot * 2 / 64, sizeof *t->bit, "table of merges", e);
+    t->made = try_alloc(n_merge, sizeof *t->made, "table of merges", e);
+    return t->slot && t->bit && t->made ? 0 : -1;
 }
 
 void bpe_table_release(struct bpe_table *t)
 {
     mem_free(t->slot);
+    mem_free(t->bit);
     mem_free(t->made);
     *t = (struct bpe_table){0};
 }
 
 void bpe_table_add(struct bpe_table *t, int32_t left, int32_t right, int32_t made)
 {
-    uint64_t pair = (uint64_t)(uint32_t)left << 21 | (uint32_t)right;
-    uint32_t i = (uint32_t)(pair * t->key >> t->shift);
+    uint64_t pair = (uint64_t)(uint32_t)left << 21 | (uint32_t)right, h = pair * t->key;
+    uint64_t half = h >> (t->shift - 1);
+    uint32_t i = (uint32_t)(h >> t->shift);
     while (t->slot[i] && (t->slot[i] - 1) >> BPE_RANK_BITS != pair)
         i = (i + 1) & (t->n_slot - 1);
     t->slot[i] = (pair << BPE_RANK_BITS | t->n_merge) + 1;
+    t->bit[half / 64] |= (uint64_t)1 << half % 64;
     t->made[t->n_merge++] = made;
 }
 
@@ -76,42 +82,15 @@ static size_t merge_small(const struct bpe_table *t, struct bpe_sym *sym, size_t
     return n;
 }
 
-/* ---- many symbols: a heap of pairs; an entry whose pair is gone is skipped ---- */
+/* ---- many symbols: level[0] is the rank of each symbol with the one behind it, each further
+ * level the minima of 16 of the level below, up to one group of 16 ---- */
 
-static void sift_down(uint64_t *heap, size_t n, size_t i)
+static int32_t min_of(const int32_t *group)
 {
-    uint64_t x = heap[i];
-    for (;;) {
-        size_t kid = 2 * i + 1;
-        if (kid >= n)
-            break;
-        kid += kid + 1 < n && heap[kid + 1] < heap[kid];
-        if (heap[kid] >= x)
-            break;
-        heap[i] = heap[kid];
-        i = kid;
-    }
-    heap[i] = x;
-}
-
-static void heap_push(struct bpe_scratch *s, uint32_t rank, uint32_t place)
-{
-    uint64_t x = (uint64_t)rank << 32 | place;
-    size_t i = s->n_heap++;
-    while (i > 0 && s->heap[(i - 1) / 2] > x) {
-        s->heap[i] = s->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    s->heap[i] = x;
-}
-
-static uint64_t heap_pop(struct bpe_scratch *s)
-{
-    uint64_t top = s->heap[0];
-    s->heap[0] = s->heap[--s->n_heap];
-    if (s->n_heap)
-        sift_down(s->heap, s->n_heap, 0);
-    return top;
+    int32_t least = BPE_NO_RANK; /* from 0 on, so that it becomes four vector minima */
+    for (size_t i = 0; i < BPE_FAN; i++)
+        least = group[i] < least ? group[i] : least;
+    return least;
 }
 
 static int resize(void **p, size_t n, size_t size, struct err *e)
@@ -123,7 +102,11 @@ static int resize(void **p, size_t n, size_t size, struct err *e)
     return 0;
 }
 
-/* Each merge removes one pair and makes at most two, so n + 2n entries are enough. */
+static size_t round_up(size_t n)
+{
+    return (n + BPE_FAN - 1) / BPE_FAN * BPE_FAN;
+}
+
 static int reserve_list(struct bpe_scratch *s, size_t n, struct err *e)
 {
     if (n <= s->cap_list)
@@ -131,59 +114,102 @@ static int reserve_list(struct bpe_scratch *s, size_t n, struct err *e)
     s->cap_list = 0;
     if (resize((void **)&s->prev, n, sizeof *s->prev, e) ||
         resize((void **)&s->next, n, sizeof *s->next, e) ||
-        resize((void **)&s->rank, n, sizeof *s->rank, e) ||
-        resize((void **)&s->heap, 3 * n, sizeof *s->heap, e))
+        resize((void **)&s->tree, n + n / 8 + BPE_LEVELS * BPE_FAN, sizeof *s->tree, e))
         return -1;
     s->cap_list = n;
     return 0;
 }
 
-static void link_symbols(const struct bpe_table *t, struct bpe_scratch *s,
-                         const struct bpe_sym *sym, size_t n)
+static void build_tree(const struct bpe_table *t, struct bpe_scratch *s, const struct bpe_sym *sym,
+                       size_t n)
 {
-    s->n_heap = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        s->prev[i] = i ? i - 1 : NONE;
-        s->next[i] = i + 1 < n ? i + 1 : NONE;
-        s->rank[i] = i + 1 < n ? bpe_rank(t, sym[i].id, sym[i + 1].id) : BPE_NO_RANK;
-        if (s->rank[i] != BPE_NO_RANK)
-            s->heap[s->n_heap++] = (uint64_t)s->rank[i] << 32 | i;
+    int32_t *at = s->tree;
+    s->n_level = 0;
+    for (size_t width = n;; width = round_up(width) / BPE_FAN) {
+        int32_t *below = s->n_level ? s->level[s->n_level - 1] : NULL;
+        for (size_t i = 0; i < round_up(width); i++) {
+            if (below)
+                at[i] = i < width ? min_of(below + i * BPE_FAN) : BPE_NO_RANK;
+            else
+                at[i] = i + 1 < n ? (int32_t)bpe_rank(t, sym[i].id, sym[i + 1].id) : BPE_NO_RANK;
+        }
+        s->level[s->n_level++] = at;
+        if (width <= BPE_FAN)
+            break;
+        at += round_up(width);
     }
-    for (size_t i = s->n_heap / 2; i-- > 0;)
-        sift_down(s->heap, s->n_heap, i);
 }
 
-static void new_pair(const struct bpe_table *t, struct bpe_scratch *s, const struct bpe_sym *sym,
-                     uint32_t i)
+/* The leftmost symbol with the least rank; false when no pair has one. */
+static bool find_least(const struct bpe_scratch *s, uint32_t *place)
+{
+    size_t i = 0;
+    int32_t least = min_of(s->level[s->n_level - 1]);
+    if (least == BPE_NO_RANK)
+        return false;
+    for (size_t k = s->n_level; k-- > 0;) {
+        i *= BPE_FAN;
+        while (s->level[k][i] != least)
+            i++;
+    }
+    *place = (uint32_t)i;
+    return true;
+}
+
+/* Carries a change of the ranks around place up to where it no longer matters. */
+static void mend_tree(struct bpe_scratch *s, size_t place)
+{
+    for (size_t k = 1; k < s->n_level; k++) {
+        size_t group = place / BPE_FAN;
+        int32_t least = min_of(s->level[k - 1] + group * BPE_FAN);
+        if (s->level[k][group] == least)
+            return;
+        s->level[k][group] = least;
+        place = group;
+    }
+}
+
+static void rank_pair(const struct bpe_table *t, struct bpe_scratch *s, const struct bpe_sym *sym,
+                      uint32_t i)
 {
     uint32_t j = s->next[i];
-    s->rank[i] = j == NONE ? BPE_NO_RANK : bpe_rank(t, sym[i].id, sym[j].id);
-    if (s->rank[i] != BPE_NO_RANK)
-        heap_push(s, s->rank[i], i);
+    s->level[0][i] = j == NONE ? BPE_NO_RANK : (int32_t)bpe_rank(t, sym[i].id, sym[j].id);
 }
 
-static int merge_heap(const struct bpe_table *t, struct bpe_scratch *s, struct bpe_sym *sym,
+static void merge_pair(const struct bpe_table *t, struct bpe_scratch *s, struct bpe_sym *sym,
+                       uint32_t i)
+{
+    uint32_t j = s->next[i], before = s->prev[i];
+    sym[i] = (struct bpe_sym){t->made[s->level[0][i]], sym[j].hi};
+    s->level[0][j] = BPE_NO_RANK;
+    s->next[i] = s->next[j];
+    if (s->next[i] != NONE)
+        s->prev[s->next[i]] = i;
+    rank_pair(t, s, sym, i);
+    if (before != NONE) {
+        rank_pair(t, s, sym, before);
+        if (before / BPE_FAN != i / BPE_FAN)
+            mend_tree(s, before);
+    }
+    if (j / BPE_FAN != i / BPE_FAN)
+        mend_tree(s, j);
+    mend_tree(s, i);
+}
+
+static int merge_tree(const struct bpe_table *t, struct bpe_scratch *s, struct bpe_sym *sym,
                       size_t *n, struct err *e)
 {
+    uint32_t place;
     size_t left = 0;
     if (reserve_list(s, *n, e))
         return -1;
-    link_symbols(t, s, sym, *n);
-    while (s->n_heap) {
-        uint64_t top = heap_pop(s);
-        uint32_t i = (uint32_t)top, j;
-        if (s->rank[i] != top >> 32)
-            continue;
-        j = s->next[i];
-        sym[i] = (struct bpe_sym){t->made[s->rank[i]], sym[j].hi};
-        s->rank[j] = BPE_NO_RANK;
-        s->next[i] = s->next[j];
-        if (s->next[i] != NONE)
-            s->prev[s->next[i]] = i;
-        new_pair(t, s, sym, i);
-        if (s->prev[i] != NONE)
-            new_pair(t, s, sym, s->prev[i]);
+    for (uint32_t i = 0; i < *n; i++) {
+        s->prev[i] = i ? i - 1 : NONE;
+        s->next[i] = i + 1 < *n ? i + 1 : NONE;
     }
+    build_tree(t, s, sym, *n);
+    while (find_least(s, &place))
+        merge_pair(t, s, sym, place);
     for (uint32_t i = 0; i != NONE; i = s->next[i])
         sym[left++] = sym[i];
     *n = left;
@@ -194,7 +220,7 @@ static int merge_at_once(const struct bpe_table *t, struct bpe_scratch *s, struc
                          size_t *n, struct err *e)
 {
     if (*n > SMALL)
-        return merge_heap(t, s, sym, n, e);
+        return merge_tree(t, s, sym, n, e);
     *n = merge_small(t, sym, *n);
     return 0;
 }
@@ -280,7 +306,6 @@ void bpe_scratch_release(struct bpe_scratch *s)
     free(s->tok);
     free(s->prev);
     free(s->next);
-    free(s->rank);
-    free(s->heap);
+    free(s->tree);
     *s = (struct bpe_scratch){0};
 }

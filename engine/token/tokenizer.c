@@ -8,9 +8,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/load/tokenizer_config.h"
 #include "engine/token/internal.h"
 
 static struct tokenizer *tokenizer_new(void)
@@ -98,35 +99,25 @@ struct tokenizer *tokenizer_parse(const char *json, size_t len, struct err *e)
 
 /* ---- the roles of tokens ---- */
 
-/* "bos_token": "<s>", or {"content": "<s>", ...}. */
-static void read_role(const struct tokenizer *t, const struct json *root, const char *key,
-                      int32_t *id)
+static void read_role(const struct tokenizer *t, const char *piece, int32_t *id)
 {
-    struct json v = json_member(root, key);
-    const char *s;
-    size_t len;
-    if (json_is(&v, JSON_OBJECT))
-        v = json_member(&v, "content");
-    if (*id < 0 && json_is(&v, JSON_STRING) && !json_as_bytes(&v, &s, &len, NULL))
-        *id = tokenizer_id(t, s, len);
+    int32_t found = piece ? tokenizer_id(t, piece, strlen(piece)) : -1;
+    if (found >= 0)
+        *id = found;
 }
 
-static int read_roles(struct tokenizer *t, const char *dir, const char *name, struct err *e)
+static int read_roles(struct tokenizer *t, const char *dir, struct err *e)
 {
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0)
-        return 0;
-    struct json_doc *doc = json_read(path, name, &json_rules_config, e);
-    if (!doc)
-        return -1;
-    struct json root = json_root(doc);
-    read_role(t, &root, "bos_token", &t->bos);
-    read_role(t, &root, "eos_token", &t->eos);
-    read_role(t, &root, "unk_token", &t->unk);
-    read_role(t, &root, "pad_token", &t->pad);
-    json_free(doc);
-    return 0;
+    struct tokenizer_config c;
+    int rc = tokenizer_config_init(&c, dir, e);
+    if (!rc) {
+        read_role(t, c.bos, &t->bos);
+        read_role(t, c.eos, &t->eos);
+        read_role(t, c.unk, &t->unk);
+        read_role(t, c.pad, &t->pad);
+        tokenizer_config_release(&c);
+    }
+    return rc;
 }
 
 struct tokenizer *tokenizer_load(const char *dir, struct err *e)
@@ -139,8 +130,7 @@ struct tokenizer *tokenizer_load(const char *dir, struct err *e)
     }
     struct json_doc *doc = json_read(path, "tokenizer.json", &json_rules_tokenizer, e);
     struct tokenizer *t = doc ? from_doc(doc, e) : NULL;
-    if (t && (read_roles(t, dir, "tokenizer_config.json", e) ||
-              read_roles(t, dir, "special_tokens_map.json", e))) {
+    if (t && read_roles(t, dir, e)) {
         tokenizer_free(t);
         t = NULL;
     }
