@@ -5,6 +5,7 @@
  */
 #include "kernels/cpu.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -84,7 +85,7 @@ void cpu_detect(struct k_cpu *cpu)
 void cpu_detect(struct k_cpu *cpu)
 {
     memset(cpu, 0, sizeof *cpu);
-    strcpy(cpu->name, "not x86-64");
+    snprintf(cpu->name, sizeof cpu->name, "not x86-64");
 }
 
 #endif

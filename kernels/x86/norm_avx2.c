@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The norms at this level: kernels/x86/norm.h and cols.h have the bodies.
+ * The norms at this level: the bodies are in kernels/x86/norm.h, norm_bwd.h, l2norm.h and cols.h.
  */
 #include "kernels/variants.h"
 #include "kernels/x86/cols.h"
-#include "kernels/x86/norm.h"
+#include "kernels/x86/l2norm.h"
+#include "kernels/x86/norm_bwd.h"
 
 void rmsnorm_avx2(const void *args, const struct k_slice *s)
 {

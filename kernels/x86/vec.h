@@ -21,9 +21,9 @@
 #include <immintrin.h>
 
 #if defined(__AVX512F__)
-#include "kernels/x86/vec_avx512.h"
+#include "kernels/x86/vec_avx512_int.h"
 #else
-#include "kernels/x86/vec_avx2.h"
+#include "kernels/x86/vec_avx2_int.h"
 #endif
 
 /* How many of the n numbers that begin at j a vector there holds. */
