@@ -205,10 +205,10 @@ static struct jnode *parse_name(struct jparser *p)
         n->sym = jparse_sym(p, p->tok->p, p->tok->len);
         if (!n->sym)
             return NULL;
-        p->saw_loop |= n->sym == p->sym_loop;
-        p->saw_caller |= n->sym == p->sym_caller;
-        p->saw_varargs |= n->sym == p->sym_varargs;
-        p->saw_kwargs |= n->sym == p->sym_kwargs;
+        p->saw_loop |= n->sym == p->tree->sym_loop;
+        p->saw_caller |= n->sym == p->tree->sym_caller;
+        p->saw_varargs |= n->sym == p->tree->sym_varargs;
+        p->saw_kwargs |= n->sym == p->tree->sym_kwargs;
     }
     p->tok++;
     return n;

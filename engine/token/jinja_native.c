@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-extern const struct jnative jfilter_text_rows[], jfilter_seq_rows[], jfilter_pick_rows[],
-    jfilter_num_rows[];
-extern const struct jnative jtest_rows[], jglobal_rows[];
-
 const struct jnative *const jnative_filters[] = {jfilter_text_rows, jfilter_seq_rows,
                                                  jfilter_pick_rows, jfilter_num_rows, NULL};
 const struct jnative *const jnative_tests[] = {jtest_rows, NULL};

@@ -30,6 +30,7 @@ struct jcall {
     const struct jkwarg *kw;
     size_t n_kw;
     struct jvalue arg[JCALL_MAX_ARGS]; /* as the row names them; JT_MISSING when not given */
+    int tag;                           /* of the row called */
 };
 
 struct jnative {
@@ -37,9 +38,14 @@ struct jnative {
     const char *params;
     /* self: what stands left of the pipe, of "is", or of the dot; nothing for globals */
     int (*fn)(struct jrun *r, struct jvalue self, struct jcall *c, struct jvalue *out);
+    int tag; /* tells rows of one function apart */
 };
 
-/* Tables end with a row whose name is NULL. */
+/* Tables end with a row whose name is NULL; the lists of tables end with NULL. */
+extern const struct jnative jfilter_text_rows[], jfilter_seq_rows[], jfilter_pick_rows[],
+    jfilter_num_rows[], jtest_rows[], jglobal_rows[];
+extern const struct jnative jmethod_str_rows[], jmethod_find_rows[], jmethod_dict_rows[],
+    jmethod_list_rows[], jmethod_loop_rows[], jmethod_cycler_rows[];
 extern const struct jnative *const jnative_filters[];
 extern const struct jnative *const jnative_tests[];
 extern const struct jnative *const jnative_globals[];

@@ -155,7 +155,7 @@ static int check_target(struct jparser *p, const struct jnode *n, bool in_for)
     }
     if (n->kind != JN_NAME)
         return jparse_fail(p, "cannot assign to this expression");
-    if (in_for && n->sym == p->sym_loop)
+    if (in_for && n->sym == p->tree->sym_loop)
         return jparse_fail(p, "a for loop cannot assign to its own 'loop'");
     return 0;
 }
@@ -296,9 +296,9 @@ static int parse_macro_body(struct jparser *p, struct jmacro *m, const char *end
     bool caller = p->saw_caller, varargs = p->saw_varargs, kwargs = p->saw_kwargs;
     p->saw_caller = p->saw_varargs = p->saw_kwargs = false;
     m->body = parse_function(p, end);
-    m->uses_caller = p->saw_caller && !has_param(m, p->sym_caller);
-    m->uses_varargs = p->saw_varargs && !has_param(m, p->sym_varargs);
-    m->uses_kwargs = p->saw_kwargs && !has_param(m, p->sym_kwargs);
+    m->uses_caller = p->saw_caller && !has_param(m, p->tree->sym_caller);
+    m->uses_varargs = p->saw_varargs && !has_param(m, p->tree->sym_varargs);
+    m->uses_kwargs = p->saw_kwargs && !has_param(m, p->tree->sym_kwargs);
     p->saw_caller |= caller;
     p->saw_varargs |= varargs;
     p->saw_kwargs |= kwargs;
@@ -331,7 +331,7 @@ static struct jnode *parse_call_block(struct jparser *p)
         jparse_fail(p, "a call block needs a call");
         return NULL;
     }
-    m->name = p->sym_caller;
+    m->name = p->tree->sym_caller;
     n->call_block.call = call;
     return parse_macro_body(p, m, "endcall") ? NULL : n;
 }
@@ -494,11 +494,11 @@ int jinja_parse(struct arena *a, const char *src, size_t len, struct jtree *out,
         return -1;
     p.tok = toks.at;
     map_init(&p.sym);
-    p.sym_loop = jparse_sym(&p, "loop", 4);
-    p.sym_caller = jparse_sym(&p, "caller", 6);
-    p.sym_varargs = jparse_sym(&p, "varargs", 7);
-    p.sym_kwargs = jparse_sym(&p, "kwargs", 6);
-    if (p.sym_loop && p.sym_caller && p.sym_varargs && p.sym_kwargs)
+    out->sym_loop = jparse_sym(&p, "loop", 4);
+    out->sym_caller = jparse_sym(&p, "caller", 6);
+    out->sym_varargs = jparse_sym(&p, "varargs", 7);
+    out->sym_kwargs = jparse_sym(&p, "kwargs", 6);
+    if (out->sym_loop && out->sym_caller && out->sym_varargs && out->sym_kwargs)
         out->body = parse_body(&p, NULL);
     map_release(&p.sym);
     return out->body ? 0 : -1;

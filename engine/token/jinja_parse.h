@@ -18,6 +18,7 @@ struct jtree {
     struct jnode *body;
     const struct jsym **sym; /* by id */
     size_t n_sym;
+    const struct jsym *sym_loop, *sym_caller, *sym_varargs, *sym_kwargs;
     bool has_generation;
 };
 
@@ -30,8 +31,7 @@ struct jparser {
     size_t cap_sym;
     int depth; /* of the descent */
     int loops; /* around the current statement, within its macro */
-    const struct jsym *sym_loop, *sym_caller, *sym_varargs, *sym_kwargs;
-    /* whether the names above were read since someone cleared these */
+    /* whether loop, caller, varargs, kwargs were read since someone cleared these */
     bool saw_loop, saw_caller, saw_varargs, saw_kwargs;
 };
 

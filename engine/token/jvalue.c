@@ -185,7 +185,7 @@ uint64_t jvalue_hash(const struct jvalue *v)
     case JT_UNDEFINED:
         return h;
     default:
-        return map_hash(&v->o, sizeof v->o);
+        return map_hash(&v->ptr, sizeof v->ptr);
     }
 }
 
@@ -226,7 +226,7 @@ bool jvalue_same_key(const struct jvalue *a, const struct jvalue *b)
     case JT_UNDEFINED:
         return true;
     default:
-        return a->o == b->o;
+        return a->ptr == b->ptr;
     }
 }
 

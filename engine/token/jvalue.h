@@ -67,7 +67,7 @@ struct jstr {
 
 struct jvalue {
     uint8_t type;
-    bool is_markup; /* a string that |safe or |escape made */
+    bool is_marked; /* a string: made by |safe or |escape; a tuple: by |groupby */
     uint32_t origin;
     union {
         bool b;
@@ -76,8 +76,19 @@ struct jvalue {
         const struct jstr *s;
         struct jlist *l;
         struct jdict *d;
-        struct jobject *o;
         const struct jnative *native;
+        const void *ptr; /* any of these, for identity */
+        /* inside a render, see jinja_obj.h */
+        struct jundef *undef;
+        struct jrange *range;
+        struct jview *view;
+        struct jgen *gen;
+        struct jspace *space;
+        struct jloop *loop;
+        struct jclosure *closure;
+        struct jmethod *method;
+        struct jcycler *cycler;
+        struct jjoiner *joiner;
     };
 };
 
