@@ -31,7 +31,7 @@ static int shortest(double f, char digits[24], int *exp10)
     for (; *p != 'e'; p++)
         if (*p != '.')
             digits[n++] = *p;
-    *exp10 = atoi(p + 1);
+    *exp10 = (int)strtol(p + 1, NULL, 10);
     while (n > 1 && digits[n - 1] == '0')
         n--;
     return n;
@@ -56,7 +56,8 @@ size_t jnum_float(double f, char out[JNUM_TEXT])
             *w++ = '.';
         memcpy(w, d + 1, (size_t)n - 1);
         w += n - 1;
-        w += sprintf(w, "e%c%02d", exp10 < 0 ? '-' : '+', abs(exp10));
+        w += snprintf(w, JNUM_TEXT - (size_t)(w - out), "e%c%02d", exp10 < 0 ? '-' : '+',
+                      abs(exp10));
         return (size_t)(w - out);
     }
     if (exp10 < 0) {

@@ -52,7 +52,7 @@ static int split_blank(struct jrun *r, const struct jvalue *self, int64_t max, s
         const char *q = p;
         size_t len;
         if (max >= 0 && n >= max)
-            q = juni_rstrip_space(p, end);
+            q = end; /* what is left keeps its blanks at the end */
         else
             while (q < end && !juni_is_space(juni_get(q, end, &len)))
                 q += len;
@@ -73,7 +73,7 @@ static int rsplit_blank(struct jrun *r, const struct jvalue *self, int64_t max, 
             return 0;
         const char *q = end;
         if (max >= 0 && n >= max)
-            q = juni_skip_space(begin, end);
+            q = begin;
         while (q > begin && !(max >= 0 && n >= max)) {
             const char *at = q - 1;
             size_t len;

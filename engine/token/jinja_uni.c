@@ -8,30 +8,22 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "engine/base/err.h"
+#include "engine/token/utf8.h"
+
 uint32_t juni_get(const char *p, const char *end, size_t *len)
 {
-    const unsigned char *s = (const unsigned char *)p;
-    size_t left = (size_t)(end - p);
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    *len = n <= left ? n : left;
-    if (*len == 1)
-        return s[0];
-    uint32_t c = s[0] & (0xFFu >> (n + 1));
-    for (size_t i = 1; i < *len; i++)
-        c = c << 6 | (s[i] & 0x3Fu);
+    uint32_t c;
+    *len = utf8_get((const uint8_t *)p, &c);
+    ASSERT(*len <= (size_t)(end - p));
     return c;
 }
 
 size_t juni_put(uint32_t c, char out[4])
 {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3F));
-    out[0] = (char)((0xF00u >> n) | c);
+    uint8_t b[4];
+    size_t n = utf8_put(b, c);
+    memcpy(out, b, n);
     return n;
 }
 

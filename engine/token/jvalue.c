@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/map.h"
+#include "engine/token/utf8.h"
 
 enum { DICT_LINEAR = 8 };
 
@@ -33,34 +34,9 @@ struct jvalue jv_float(double f)
     return (struct jvalue){.type = JT_FLOAT, .f = f};
 }
 
-/* Length of the sequence that lead byte c begins, 0 when it cannot begin one. */
-static size_t seq_len(unsigned char c)
-{
-    if (c < 0x80)
-        return 1;
-    if (c >= 0xC2 && c < 0xE0)
-        return 2;
-    if (c >= 0xE0 && c < 0xF0)
-        return 3;
-    return c >= 0xF0 && c < 0xF5 ? 4 : 0;
-}
-
 bool jutf8_valid(const char *s, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    for (size_t i = 0; i < n;) {
-        size_t k = seq_len(p[i]);
-        if (k == 0 || k > n - i)
-            return false;
-        for (size_t j = 1; j < k; j++)
-            if ((p[i + j] & 0xC0) != 0x80)
-                return false;
-        if ((p[i] == 0xE0 && p[i + 1] < 0xA0) || (p[i] == 0xED && p[i + 1] > 0x9F) ||
-            (p[i] == 0xF0 && p[i + 1] < 0x90) || (p[i] == 0xF4 && p[i + 1] > 0x8F))
-            return false; /* overlong, surrogate, past U+10FFFF */
-        i += k;
-    }
-    return true;
+    return utf8_valid((const uint8_t *)s, n) == n;
 }
 
 size_t jutf8_count(const char *s, size_t n)
