@@ -162,7 +162,8 @@ struct k_linear_dx {
     bool add;
 };
 
-/* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32; bf16 rounds both to bf16 first */
+/* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32; bf16 rounds both to bf16 first. Runs
+ * of LINEAR_DW_ROWS rows are summed, each sum is added (kernels/linear.h). */
 struct k_linear_dw {
     const float *dy, *x;
     int64_t ld_dy, ld_x, m, n, k;
@@ -175,7 +176,7 @@ struct k_lora_group {
     int64_t rank;
     const float *a, *b; /* [rank, k], [n, rank] row-major; NULL: rows without an adapter */
     float scale;
-    float *da, *db; /* lora_bwd: added to; NULL: frozen */
+    float *da, *db; /* lora_dw: added to; NULL: frozen */
 };
 
 struct k_lora { /* the product with a stays in t for the backward */
@@ -189,6 +190,8 @@ struct k_lora { /* the product with a stays in t for the backward */
     int64_t ld_y;
 };
 
+/* lora_bwd: dt and dx, units of rows. Once it is whole, lora_dw: da and db of the groups, from x,
+ * dy, t and dt, units of columns. Two rows because their sums run across each other. */
 struct k_lora_bwd {
     struct k_lora fwd; /* y unused */
     const float *dy;

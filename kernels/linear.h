@@ -36,8 +36,9 @@
 #include "kernels/kernels.h"
 
 enum {
-    LINEAR_MR = 12, /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
-    LINEAR_STEP = 2 /* inputs are padded to this for 16-bit and 8-bit types */
+    LINEAR_MR = 12,      /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
+    LINEAR_STEP = 2,     /* inputs are padded to this for 16-bit and 8-bit types */
+    LINEAR_DW_ROWS = 512 /* rows that a weight gradient sums before it adds */
 };
 
 static inline int64_t linear_ceil_div(int64_t a, int64_t b)

@@ -86,6 +86,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     if (a.dx && !g->din_add[1])
         op_zero(c, g->din[1]);
     op_launch(c, K_lora_bwd, &a, sizeof a, count, 2);
+    op_launch(c, K_lora_dw, &a, sizeof a, count, 2);
 }
 
 static const struct op_shard shard[] = {

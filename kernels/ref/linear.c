@@ -120,7 +120,15 @@ static float round_to(enum k_type type, float v)
     return type == K_F32 ? v : bf16_to_f32(bf16_from_f32(v));
 }
 
-/* The chain goes on from what dw holds. */
+static float rows_sum(enum k_type type, const struct k_linear_dw *a, int64_t o, int64_t i,
+                      int64_t lo, int64_t hi)
+{
+    float sum = 0;
+    for (int64_t row = lo; row < hi; row++)
+        sum += round_to(type, a->dy[row * a->ld_dy + o]) * round_to(type, a->x[row * a->ld_x + i]);
+    return sum;
+}
+
 static void dw_ref(enum k_type type, const struct k_linear_dw *a, const struct k_slice *s)
 {
     struct linear_tiles t = linear_dw_tiles(a);
@@ -128,11 +136,9 @@ static void dw_ref(enum k_type type, const struct k_linear_dw *a, const struct k
         struct linear_rect r = linear_tile_at(&t, u);
         for (int64_t o = r.n_lo; o < r.n_hi; o++) {
             for (int64_t i = r.k_lo; i < r.k_hi; i++) {
-                float sum = a->dw[o * a->ld_dw + i];
-                for (int64_t row = 0; row < a->m; row++)
-                    sum += round_to(type, a->dy[row * a->ld_dy + o]) *
-                           round_to(type, a->x[row * a->ld_x + i]);
-                a->dw[o * a->ld_dw + i] = sum;
+                float *dw = a->dw + o * a->ld_dw + i;
+                for (int64_t lo = 0; lo < a->m; lo += LINEAR_DW_ROWS)
+                    *dw += rows_sum(type, a, o, i, lo, linear_min(a->m, lo + LINEAR_DW_ROWS));
             }
         }
     }

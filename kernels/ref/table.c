@@ -20,6 +20,9 @@ const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT] = {
     ROW(linear_dx_int8),
     ROW(linear_dw_f32),
     ROW(linear_dw_bf16),
+    ROW(lora),
+    ROW(lora_bwd),
+    ROW(lora_dw),
 
     /* rows and elements */
     ROW(embed),

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walks the groups of a batch to find a unit. Groups are few: tens, one per adapter in use.
+ */
+#include "kernels/lora_grid.h"
+
+static int64_t rows_units(const struct k_lora_group *g)
+{
+    return g->a && g->rank > 0 ? linear_ceil_div(g->row_hi - g->row_lo, LINEAR_MR) : 0;
+}
+
+int64_t lora_row_units(const struct k_lora *a)
+{
+    int64_t units = 0;
+    for (int64_t i = 0; i < a->n_group; i++)
+        units += rows_units(&a->group[i]);
+    return units;
+}
+
+struct lora_rows lora_rows_next(const struct k_lora *a, int64_t *u, int64_t hi)
+{
+    int64_t first = 0; /* unit of group i */
+    for (int64_t i = 0; i < a->n_group; i++) {
+        const struct k_lora_group *g = &a->group[i];
+        int64_t units = rows_units(g);
+        if (*u < first + units) {
+            int64_t end = linear_min(hi, first + units);
+            struct lora_rows r = {.group = g, .row_lo = g->row_lo + (*u - first) * LINEAR_MR};
+            r.row_hi = linear_min(g->row_hi, g->row_lo + (end - first) * LINEAR_MR);
+            *u = end;
+            return r;
+        }
+        first += units;
+    }
+    *u = hi;
+    return (struct lora_rows){.group = NULL};
+}
+
+static int64_t da_units(const struct k_lora *a, const struct k_lora_group *g)
+{
+    return rows_units(g) && g->da ? linear_ceil_div(a->k, LORA_COLS) : 0;
+}
+
+static int64_t db_units(const struct k_lora *a, const struct k_lora_group *g)
+{
+    return rows_units(g) && g->db ? linear_ceil_div(a->n, LORA_COLS) : 0;
+}
+
+int64_t lora_dw_units(const struct k_lora *a)
+{
+    int64_t units = 0;
+    for (int64_t i = 0; i < a->n_group; i++)
+        units += da_units(a, &a->group[i]) + db_units(a, &a->group[i]);
+    return units;
+}
+
+struct lora_cols lora_dw_unit(const struct k_lora *a, int64_t unit)
+{
+    const struct k_lora_group *g = a->group;
+    while (unit >= da_units(a, g) + db_units(a, g)) {
+        unit -= da_units(a, g) + db_units(a, g);
+        g++;
+    }
+    struct lora_cols c = {.group = g, .is_db = unit >= da_units(a, g)};
+    c.lo = (c.is_db ? unit - da_units(a, g) : unit) * LORA_COLS;
+    c.hi = linear_min(c.is_db ? a->n : a->k, c.lo + LORA_COLS);
+    return c;
+}
