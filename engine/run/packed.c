@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arrays of a micro-batch: one set that is filled and one that kernels read (engine/run/
+ * inputs.h), as in a runner.
+ */
+#include "engine/run/packed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/run/cells.h"
+#include "engine/run/inputs.h"
+
+struct packed {
+    const struct model *model; /* borrowed */
+    struct packed_options opt;
+    struct stream *stream; /* borrowed */
+    struct inputs in;
+    struct cells cells;
+    float *weight; /* owned: [cap_tok] of each label, before the normaliser */
+    int32_t n_cell;
+};
+
+struct packed *packed_new(const struct model *m, const struct packed_options *o, struct stream *s,
+                          struct err *e)
+{
+    struct packed *p = xcalloc(1, sizeof *p);
+    *p = (struct packed){.model = m, .opt = *o, .stream = s};
+    int64_t longest = o->cap_tok < m->ctx ? o->cap_tok : m->ctx;
+    struct inputs_caps caps = {.n = {[DIM_TOK] = o->cap_tok,
+                                     [DIM_OUT] = o->cap_tok,
+                                     [DIM_SEQ] = o->cap_row,
+                                     [DIM_GROUP] = o->cap_group},
+                               .cell_stride = (longest + K_CELL - 1) / K_CELL,
+                               .n_lora = m->n_lora,
+                               .trains = true};
+    /* every row ends in a cell that may be filled in part */
+    int64_t n_cell = o->cap_tok / K_CELL + o->cap_row + 1;
+    if (inputs_init(&p->in, &caps, stream_device(s), e) ||
+        cells_init(&p->cells, m, n_cell, o->shares_cells, e))
+        goto fail;
+    p->in.host.kv = p->in.dev.kv = p->cells.kv;
+    p->weight = try_alloc((size_t)o->cap_tok, sizeof *p->weight, "a micro-batch", e);
+    if (!p->weight)
+        goto fail;
+    packed_clear(p);
+    return p;
+fail:
+    packed_free(p);
+    return NULL;
+}
+
+void packed_free(struct packed *p)
+{
+    if (!p)
+        return;
+    inputs_release(&p->in);
+    cells_release(&p->cells);
+    mem_free(p->weight);
+    free(p);
+}
+
+void packed_clear(struct packed *p)
+{
+    memset(p->in.host.n, 0, sizeof p->in.host.n);
+    p->in.host.q_start[0] = 0;
+    p->n_cell = 0;
+}
+
+bool packed_fits(const struct packed *p, int64_t n)
+{
+    return p->in.host.n[DIM_TOK] + n <= p->opt.cap_tok && n <= p->model->ctx &&
+           p->in.host.n[DIM_SEQ] < p->opt.cap_row;
+}
+
+static int check_row(const struct packed *p, const int32_t *id, const int32_t *label, int64_t n,
+                     struct err *e)
+{
+    int64_t n_vocab = p->model->cfg.n_vocab;
+    if (n < 1 || !packed_fits(p, n))
+        return err_set(e, ERR_TOO_LARGE, "a row of %lld tokens does not fit", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] >= n_vocab || label[i] < -1 || label[i] >= n_vocab)
+            return err_set(e, ERR_BAD_INPUT, "place %lld: token %d, label %d: %lld ids there are",
+                           (long long)i, id[i], label[i], (long long)n_vocab);
+    return 0;
+}
+
+int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const float *weight,
+               int64_t n, uint64_t key, struct err *e)
+{
+    struct batch *b = &p->in.host;
+    int64_t row = b->n[DIM_SEQ], at = b->n[DIM_TOK];
+    if (check_row(p, id, label, n, e))
+        return -1;
+    for (int64_t i = 0; i < n; i++, at++) {
+        b->token[at] = id[i];
+        b->segment[at] = 0;
+        b->pos[at] = (int32_t)i;
+        b->seq_of[at] = (int32_t)row;
+        b->dropout_key[at] = key << 32 | (uint64_t)i;
+        if (label[i] < 0)
+            continue;
+        b->out_row[b->n[DIM_OUT]] = (int32_t)at;
+        b->target[b->n[DIM_OUT]] = label[i];
+        p->weight[b->n[DIM_OUT]++] = weight ? weight[i] : 1.0f;
+    }
+    for (int64_t c = 0; c * K_CELL < n; c++)
+        b->cell[row * b->cell_stride + c] = p->n_cell++;
+    b->kv_len[row] = (int32_t)n;
+    b->q_start[row + 1] = (int32_t)at;
+    b->n[DIM_SEQ]++;
+    b->n[DIM_TOK] = at;
+    return 0;
+}
+
+const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed)
+{
+    struct batch *b = &p->in.host;
+    for (int64_t i = 0; i < b->n[DIM_OUT]; i++)
+        b->dloss[i] = (float)(p->weight[i] / normaliser);
+    b->dropout_seed = dropout_seed;
+    if (p->opt.cap_group > 0) {
+        struct k_lora_group *g = packed_lora(p);
+        b->n[DIM_GROUP] = 1;
+        for (int32_t i = 0; i < p->model->n_lora; i++) {
+            g[i].row_lo = 0;
+            g[i].row_hi = b->n[DIM_TOK];
+        }
+    }
+    return inputs_send(&p->in, p->stream);
+}
+
+int64_t packed_n_tok(const struct packed *p)
+{
+    return p->in.host.n[DIM_TOK];
+}
+
+int64_t packed_n_out(const struct packed *p)
+{
+    return p->in.host.n[DIM_OUT];
+}
+
+double packed_weight(const struct packed *p)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < p->in.host.n[DIM_OUT]; i++)
+        sum += p->weight[i];
+    return sum;
+}
+
+size_t packed_bytes(const struct packed *p)
+{
+    return p->in.bytes + p->cells.bytes;
+}
+
+struct k_lora_group *packed_lora(struct packed *p)
+{
+    return p->in.host.lora;
+}

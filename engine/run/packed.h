@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A micro-batch of training: whole rows of tokens, packed one behind the other without padding.
+ * Each row is a sequence of its own from position 0, so rows attend to themselves only and their
+ * numbers do not depend on what they are packed with. Its K/V cells live as long as the step.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_RUN_PACKED_H
+#define ENGINE_RUN_PACKED_H
+
+#include "engine/model/model.h"
+#include "engine/op/batch.h"
+
+struct packed;
+
+struct packed_options {
+    int64_t cap_tok, cap_row; /* what a micro-batch may hold */
+    int64_t cap_group;        /* adapter groups: 0 or 1 */
+    bool shares_cells;        /* one layer's cells for all: with checkpointing, which writes them
+                               * again before the backward reads them */
+};
+
+struct packed *packed_new(const struct model *m, const struct packed_options *o, struct stream *s,
+                          struct err *e);
+void packed_free(struct packed *p);
+
+void packed_clear(struct packed *p);
+
+/* One row: label[i] is the id that position i must predict, -1 for none; weight[i] counts its loss
+ * (NULL: 1). key tells the row's draws of dropout apart from other rows'. Fails, and adds nothing,
+ * where the row does not fit or an id is not in the vocabulary. */
+int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const float *weight,
+               int64_t n, uint64_t key, struct err *e);
+bool packed_fits(const struct packed *p, int64_t n);
+
+/* Divides every weight by `normaliser` (the trained weight of the whole step), hands the arrays to
+ * the device; what it returns stays as long as p. */
+const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed);
+
+int64_t packed_n_tok(const struct packed *p);
+int64_t packed_n_out(const struct packed *p); /* labels */
+double packed_weight(const struct packed *p); /* their sum */
+size_t packed_bytes(const struct packed *p);
+
+/* The adapter groups of the batch, for the caller to fill before packed_batch: one group over all
+ * rows for each product, [n_lora]. */
+struct k_lora_group *packed_lora(struct packed *p);
+
+#endif
