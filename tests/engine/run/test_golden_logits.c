@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What Hugging Face transformers computes with a tiny model of every family and rope scaling, we
+ * compute: logits, greedy text, prompts past the first training's context, sentence vectors. f32
+ * within 1e-4 relative, greedy ids exactly; bf16 within its rounding.
+ */
+#include "tests/lib/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/graph/passes.h"
+#include "engine/run/runner.h"
+#include "tests/lib/golden.h"
+
+enum { TOK_MAX = 512, GREEDY_MAX = 64 };
+
+static struct runner *runner_for(struct golden *g, enum model_head head)
+{
+    struct err e = ERR_INIT;
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = TOK_MAX, [DIM_OUT] = TOK_MAX, [DIM_SEQ] = 8, [DIM_GROUP] = 1},
+        .n_cell = 8 * TOK_MAX / K_CELL,
+        .passes = PASS_ALL,
+        .head = head};
+    struct runner *r = runner_new(g->model, &o, g->stream, &e);
+    assert_good(r ? 0 : -1, &e);
+    return r;
+}
+
+static bool is_encoder(const char *name)
+{
+    return strncmp(name, "bert", 4) == 0;
+}
+
+static int32_t best_of(const float *x, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return (int32_t)best;
+}
+
+static void check_logits(struct golden *g, const char *name, double rel)
+{
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int32_t prompt[TOK_MAX];
+    int64_t n_want, n = golden_ids(&g->root, "prompt", prompt, TOK_MAX);
+    struct runner *r = runner_for(g, MODEL_LOGITS);
+    float *want = golden_tensor(g, "logits", &n_want);
+    assert_good(runner_feed(r, prompt, n, 0, n, &out, &e), &e);
+    assert_int_equal(n * out.ld, n_want);
+    golden_near(name, out.p, want, n_want, rel);
+    mem_free(want);
+    runner_free(r);
+}
+
+static void check_greedy(struct golden *g, const char *name)
+{
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int32_t ids[TOK_MAX + GREEDY_MAX], want[GREEDY_MAX];
+    int64_t n = golden_ids(&g->root, "prompt", ids, TOK_MAX);
+    int64_t n_greedy = golden_ids(&g->root, "greedy", want, GREEDY_MAX);
+    struct runner *r = runner_for(g, MODEL_LOGITS);
+    assert_good(runner_feed(r, ids, n, 0, 1, &out, &e), &e);
+    for (int64_t i = 0; i < n_greedy; i++) {
+        ids[n + i] = best_of(out.p, out.shape.cols);
+        if (ids[n + i] != want[i])
+            fail_msg("%s: greedy id %lld is %d, the golden has %d", name, (long long)i, ids[n + i],
+                     want[i]);
+        assert_good(runner_feed(r, ids + n + i, 1, n + i, 1, &out, &e), &e);
+    }
+    runner_free(r);
+}
+
+/* A short prompt's golden has the short form of longrope, which we give to contexts within the first
+ * training's. */
+static void init_short(struct golden *g, const char *name, enum k_type type)
+{
+    golden_init(g, name, type, 0);
+    if (g->model->cfg.rope.kind == ROPE_LONGROPE) {
+        int64_t ctx = g->model->cfg.rope.original_max_pos;
+        golden_release(g);
+        golden_init(g, name, type, ctx);
+    }
+}
+
+/* Faults: a rope scaling, a window, a bias, a norm or a tied head that differs from its model's. */
+static void f32_logits_and_greedy_text(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_names; *name; name++) {
+        struct golden g;
+        if (is_encoder(*name))
+            continue;
+        init_short(&g, *name, K_F32);
+        check_logits(&g, *name, 1e-4);
+        check_greedy(&g, *name);
+        golden_release(&g);
+    }
+}
+
+/* bf16 keeps 8 bits of each product's inputs: errors of 2^-9 each, summed over a few layers. */
+static void bf16_logits_are_near(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_names; *name; name++) {
+        struct golden g;
+        if (is_encoder(*name))
+            continue;
+        init_short(&g, *name, K_BF16);
+        check_logits(&g, *name, 4e-2);
+        golden_release(&g);
+    }
+}
+
+/* Faults: the long form of dynamic and longrope scaling, which only long contexts take. */
+static void long_contexts(void **state)
+{
+    int n_seen = 0;
+    (void)state;
+    for (const char *const *name = golden_names; *name; name++) {
+        struct golden g;
+        struct json l;
+        struct err e = ERR_INIT;
+        struct op_view out;
+        int32_t prompt[TOK_MAX];
+        int64_t n_want;
+        golden_init(&g, *name, K_F32, 0);
+        l = json_member(&g.root, "long");
+        if (l.node) {
+            int64_t ctx = (int64_t)golden_num(&l, "ctx");
+            golden_release(&g);
+            golden_init(&g, *name, K_F32, ctx);
+            l = json_member(&g.root, "long");
+            int64_t n = golden_ids(&l, "prompt", prompt, TOK_MAX);
+            struct runner *r = runner_for(&g, MODEL_LOGITS);
+            float *want = golden_tensor(&g, "long.logits", &n_want);
+            assert_good(runner_feed(r, prompt, n, 0, n, &out, &e), &e);
+            assert_int_equal(n * out.ld, n_want);
+            golden_near(*name, out.p, want, n_want, 1e-4);
+            mem_free(want);
+            runner_free(r);
+            n_seen++;
+        }
+        golden_release(&g);
+    }
+    assert_true(n_seen >= 2);
+}
+
+/* All texts in one batch; CLS pooling wants the first row of each. */
+static void put_texts(struct golden *g, struct runner *r)
+{
+    struct batch *b = runner_batch(r);
+    struct json texts, t;
+    struct err e = ERR_INIT;
+    int32_t at = 0, s = 0, cell = 0;
+    assert_good(json_get(&g->root, "texts", JSON_ARRAY, &texts, &e), &e);
+    b->q_start[0] = 0;
+    json_each(t, texts)
+    {
+        struct json c;
+        int64_t id;
+        int32_t pos = 0;
+        b->out_row[s] = at;
+        json_each(c, t)
+        {
+            assert_good(json_as_int(&c, 0, 1 << 30, &id, &e), &e);
+            b->token[at] = (int32_t)id;
+            b->segment[at] = 0;
+            b->pos[at] = pos++;
+            b->seq_of[at++] = s;
+        }
+        for (int32_t k = 0; k * K_CELL < pos; k++)
+            b->cell[s * b->cell_stride + k] = cell++;
+        b->kv_len[s] = pos;
+        b->q_start[++s] = at;
+    }
+    b->n[DIM_TOK] = at;
+    b->n[DIM_SEQ] = b->n[DIM_OUT] = s;
+    b->n[DIM_GROUP] = 0;
+}
+
+/* Faults: pooling, token types, post-norm order, attention that is causal by mistake. */
+static void sentence_vectors(void **state)
+{
+    (void)state;
+    for (const char *const *name = golden_names; *name; name++) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        struct op_view out;
+        int64_t n_want;
+        if (!is_encoder(*name))
+            continue;
+        golden_init(&g, *name, K_F32, 0);
+        struct runner *r = runner_for(&g, MODEL_EMBED);
+        put_texts(&g, r);
+        assert_good(runner_step(r, &out, &e), &e);
+        float *want = golden_tensor(&g, "embedding", &n_want);
+        assert_int_equal(n_want, runner_batch(r)->n[DIM_SEQ] * out.shape.cols);
+        golden_near(*name, out.p, want, n_want, 1e-4);
+        mem_free(want);
+        runner_free(r);
+        golden_release(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_logits_and_greedy_text),
+        cmocka_unit_test(bf16_logits_are_near),
+        cmocka_unit_test(long_contexts),
+        cmocka_unit_test(sentence_vectors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

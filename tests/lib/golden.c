@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading goldens.
+ */
+#include "tests/lib/golden.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "tests/lib/test.h"
+
+enum { ROW_MAX = 256 };
+
+const char *const golden_names[] = {"llama_plain",
+                                    "llama_tied",
+                                    "llama_mha_bias",
+                                    "llama_rope_linear",
+                                    "llama_rope_dynamic",
+                                    "llama_rope_llama3",
+                                    "llama_rope_yarn",
+                                    "llama_rope_yarn_mscale",
+                                    "llama_rope_longrope",
+                                    "mistral_window",
+                                    "qwen2",
+                                    "qwen2_window",
+                                    "qwen3",
+                                    "gpt2",
+                                    "gpt2_untied_scaled",
+                                    "bert_cls",
+                                    "bert_mean",
+                                    NULL};
+
+void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx)
+{
+    struct err e = ERR_INIT;
+    struct model_options o = {.type = (int)type, .kv_type = -1, .ctx = ctx};
+    char path[256];
+    memset(g, 0, sizeof *g);
+    g->pool = pool_new(2, false, &e);
+    assert_non_null(g->pool);
+    g->device = device_cpu_new(g->pool, NULL, &e);
+    assert_non_null(g->device);
+    g->stream = stream_new(g->device, &e);
+    snprintf(path, sizeof path, "tests/golden/models/%s", name);
+    assert_good(model_dir_init(&g->dir, path, &e), &e);
+    o.pool = g->pool;
+    g->model = model_load(&g->dir, &o, g->device, &e);
+    assert_good(g->model ? 0 : -1, &e);
+    snprintf(path, sizeof path, "tests/golden/models/%s/golden.json", name);
+    g->doc = json_read(path, "golden.json", &json_rules_config, &e);
+    assert_good(g->doc ? 0 : -1, &e);
+    g->root = json_root(g->doc);
+    snprintf(path, sizeof path, "tests/golden/models/%s/golden.safetensors", name);
+    g->tensors = weights_open_file(path, &e);
+    assert_good(g->tensors ? 0 : -1, &e);
+}
+
+void golden_release(struct golden *g)
+{
+    weights_close(g->tensors);
+    json_free(g->doc);
+    model_free(g->model);
+    model_dir_release(&g->dir);
+    stream_free(g->stream);
+    device_free(g->device);
+    pool_free(g->pool);
+}
+
+int64_t golden_ids(const struct json *v, const char *key, int32_t *id, int64_t max)
+{
+    struct err e = ERR_INIT;
+    struct json list, c;
+    int64_t n = 0, value;
+    assert_good(json_get(v, key, JSON_ARRAY, &list, &e), &e);
+    json_each(c, list)
+    {
+        assert_true(n < max);
+        assert_good(json_as_int(&c, -100, 1 << 30, &value, &e), &e);
+        id[n++] = (int32_t)value;
+    }
+    return n;
+}
+
+double golden_num(const struct json *v, const char *key)
+{
+    struct err e = ERR_INIT;
+    double x;
+    assert_good(json_get_num(v, key, &x, &e), &e);
+    return x;
+}
+
+float *golden_tensor(const struct golden *g, const char *name, int64_t *n)
+{
+    struct err e = ERR_INIT;
+    const struct weight *w = weights_get(g->tensors, name);
+    if (!w)
+        return NULL;
+    *n = weight_rows(w) * weight_row_len(w);
+    float *p = try_alloc((size_t)*n, sizeof *p, name, &e);
+    assert_non_null(p);
+    assert_good(weight_read_f32(w, 0, weight_rows(w), p, &e), &e);
+    return p;
+}
+
+void golden_near(const char *what, const float *a, const float *b, int64_t n, double rel)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)b[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)a[i] - (double)b[i]) <= rel * most))
+            fail_msg("%s: element %lld: %.9g, the golden has %.9g (largest %.3g)", what,
+                     (long long)i, (double)a[i], (double)b[i], most);
+}
+
+void golden_add_row(const struct golden *g, struct packed *p, int64_t i)
+{
+    struct err e = ERR_INIT;
+    int32_t id[ROW_MAX], label[ROW_MAX];
+    struct json rows, row;
+    assert_good(json_get(&g->root, "rows", JSON_ARRAY, &rows, &e), &e);
+    row = json_child(&rows);
+    for (int64_t k = 0; k < i; k++)
+        row = json_next(&row);
+    int64_t n = golden_ids(&row, "ids", id, ROW_MAX);
+    assert_int_equal(golden_ids(&row, "labels", label, ROW_MAX), n);
+    for (int64_t k = 0; k < n; k++)
+        label[k] = label[k] < 0 ? -1 : label[k];
+    assert_good(packed_add(p, id, label, NULL, n, (uint64_t)i, &e), &e);
+}
