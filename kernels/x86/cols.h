@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sums down the columns, for the width of kernels/x86/vec.h: the gradients of norm weights and of
- * biases. Four vectors of columns at a time walk all rows; ROWS_BLOCK rows make a partial sum,
- * which joins the total, so that a long sum loses no more than a short one. The order is that of
- * the rows.
+ * biases. ROWS_BLOCK rows make a partial sum, which joins the total, so that a long sum loses no
+ * more than a short one; the order is that of the rows. Rows are read a few at a time and along
+ * their length, with the partial sums of COLS_SPAN columns in the first cache: rows that are a
+ * power of two apart would push each other out if they were read down the columns.
  */
 #ifndef KERNELS_X86_COLS_H
 #define KERNELS_X86_COLS_H
+
+#include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/shape/rows.h"
@@ -14,6 +17,11 @@
 
 /* What is summed: x; dy x rstd; dy (x - mean) rstd; dy. */
 enum cols_term { COLS_X, COLS_RMS, COLS_LAYER, COLS_DY };
+
+enum {
+    COLS_SPAN = 1024, /* columns whose sums are kept at once: in the first cache */
+    COLS_STRIP = 4    /* rows read side by side: few enough not to evict each other at any stride */
+};
 
 struct cols {
     const float *x, *dy, *stat;
@@ -35,44 +43,71 @@ __attribute__((always_inline)) static inline vf cols_at(const struct cols *c, en
     return vf_mul(x, vf_load(c->dy + rows_run_at(i, c->n_head, c->ld_dy, c->d) + j, n));
 }
 
-/* Adds rows [lo, hi) of columns j... to sum; n: how many of each vector exist. */
+/* Adds rows [lo, hi) of columns j... to part; n: how many of each vector exist. */
 __attribute__((always_inline)) static inline void cols_block(const struct cols *c,
                                                              enum cols_term term, int64_t lo,
                                                              int64_t hi, int64_t j, const int *n,
-                                                             vf *sum)
+                                                             float *part)
 {
-    vf p0 = vf_zero(), p1 = p0, p2 = p0, p3 = p0;
+    vf p0 = vf_load(part, VF), p1 = vf_load(part + VF, VF);
+    vf p2 = vf_load(part + 2 * VF, VF), p3 = vf_load(part + 3 * VF, VF);
     for (int64_t i = lo; i < hi; i++) {
         p0 = vf_add(p0, cols_at(c, term, i, j, n[0]));
         p1 = vf_add(p1, cols_at(c, term, i, j + VF, n[1]));
         p2 = vf_add(p2, cols_at(c, term, i, j + 2 * VF, n[2]));
         p3 = vf_add(p3, cols_at(c, term, i, j + 3 * VF, n[3]));
     }
-    sum[0] = vf_add(sum[0], p0);
-    sum[1] = vf_add(sum[1], p1);
-    sum[2] = vf_add(sum[2], p2);
-    sum[3] = vf_add(sum[3], p3);
+    vf_store(part, p0, VF);
+    vf_store(part + VF, p1, VF);
+    vf_store(part + 2 * VF, p2, VF);
+    vf_store(part + 3 * VF, p3, VF);
+}
+
+/* The same for all columns of a span, [j, hi). */
+__attribute__((always_inline)) static inline void cols_strip(const struct cols *c,
+                                                             enum cols_term term, int64_t lo,
+                                                             int64_t hi, int64_t j, int64_t col_hi,
+                                                             float *part)
+{
+    static const int all[4] = {VF, VF, VF, VF};
+    int64_t at = j;
+    for (; at + 4 * VF <= col_hi; at += 4 * VF)
+        cols_block(c, term, lo, hi, at, all, part + (at - j));
+    if (at < col_hi) {
+        int n[4];
+        for (int t = 0; t < 4; t++)
+            n[t] = at + t * VF < col_hi ? vf_count(col_hi, at + t * VF) : 0;
+        cols_block(c, term, lo, hi, at, n, part + (at - j));
+    }
+}
+
+/* The totals of the columns [j, hi) of a span, rounded up to four vectors. */
+__attribute__((always_inline)) static inline void
+cols_span(const struct cols *c, enum cols_term term, int64_t j, int64_t hi, float *total)
+{
+    float part[COLS_SPAN];
+    memset(total, 0, COLS_SPAN * sizeof *total);
+    for (int64_t i = 0; i < c->m; i += ROWS_BLOCK) {
+        int64_t end = rows_min(i + ROWS_BLOCK, c->m);
+        memset(part, 0, sizeof part);
+        for (int64_t r = i; r < end; r += COLS_STRIP)
+            cols_strip(c, term, r, rows_min(r + COLS_STRIP, end), j, hi, part);
+        for (int64_t at = 0; at < hi - j; at += VF)
+            vf_store(total + at, vf_add(vf_load(total + at, VF), vf_load(part + at, VF)), VF);
+    }
 }
 
 /* out[j] += the sum of column j, for j in [lo, hi) */
 __attribute__((always_inline)) static inline void
 cols_sum(const struct cols *c, enum cols_term term, int64_t lo, int64_t hi, float *out)
 {
-    for (int64_t j = lo; j < hi; j += 4 * VF) {
-        vf sum[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
-        static const int all[4] = {VF, VF, VF, VF};
-        int n[4];
-        for (int t = 0; t < 4; t++)
-            n[t] = j + t * VF < hi ? vf_count(hi, j + t * VF) : 0;
-        for (int64_t i = 0; i < c->m; i += ROWS_BLOCK) {
-            if (n[3] == VF)
-                cols_block(c, term, i, rows_min(i + ROWS_BLOCK, c->m), j, all, sum);
-            else
-                cols_block(c, term, i, rows_min(i + ROWS_BLOCK, c->m), j, n, sum);
-        }
-        for (int t = 0; t < 4 && n[t] > 0; t++) {
-            float *o = out + j + t * VF;
-            vf_store(o, vf_add(vf_load(o, n[t]), sum[t]), n[t]);
+    float total[COLS_SPAN];
+    for (int64_t j = lo; j < hi; j += COLS_SPAN) {
+        int64_t end = rows_min(j + COLS_SPAN, hi);
+        cols_span(c, term, j, end, total);
+        for (int64_t at = j; at < end; at += VF) {
+            int n = vf_count(end, at);
+            vf_store(out + at, vf_add(vf_load(out + at, n), vf_load(total + at - j, n)), n);
         }
     }
 }
