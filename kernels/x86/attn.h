@@ -52,6 +52,18 @@ struct attn_probs {
     float *m, *l;         /* out [n_row] */
 };
 
+/* Scores and dp = dy v of pairs to p = exp(score - lse) and ds = p (dp - delta), as left operands.
+ * Rows are queries and columns keys, or the other way round. */
+struct attn_grad {
+    float *s, *dp;             /* [n_row, ATTN_LD], s in log2 units; spoilt */
+    void *p_rows, *ds_rows;    /* out; p_rows may be NULL */
+    const struct k_span *seen; /* [n_row] within [0, n_col); elsewhere both are 0 */
+    int n_row, n_col;          /* n_col a multiple of 32 */
+    float cap, cap_scale;      /* as in attn_probs */
+    const float *lse, *delta;  /* of the queries; lse in log2 units */
+    bool query_is_col;         /* lse and delta go with columns, not rows */
+};
+
 struct attn_ops {
     int mr;
     size_t row_bytes[2]; /* from one left operand to the next, by K_F32 and K_BF16 */
@@ -70,6 +82,16 @@ struct attn_ops {
     void (*finish)(float *y, const float *o, float inv, int d);
     /* A V cell with zeros in the slots outside of `slots`; whether all inside are finite */
     bool (*copy_values)(enum k_type type, void *dst, const void *src, int d, struct k_span slots);
+
+    void (*grad[2])(const struct attn_grad *g);
+    /* sum of x y */
+    float (*dot)(const float *x, const float *y, int d);
+    /* Cells to K_CELL left operands of d inputs, and back; `valid` rows are taken, the others are
+     * zeros. A K cell of the rows of a V cell is its transpose, and so on. */
+    void (*rows_of_k)(enum k_type type, void *rows, const void *cell, int d);
+    void (*rows_of_v)(enum k_type type, void *rows, const void *cell, int d);
+    void (*k_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
+    void (*v_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
 };
 
 void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s);
@@ -77,12 +99,34 @@ void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a,
                    const struct k_slice *s);
 void attn_merge_x86(const struct attn_ops *ops, const struct k_attn_part *a,
                     const struct k_slice *s);
+void attn_bwd_q_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
+                    const struct k_slice *s);
+void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
+                     const struct k_slice *s);
 
-/* The scratch of a slice, handed out from its start; 64-aligned pieces. */
+static inline struct k_span attn_span_and(struct k_span a, struct k_span b)
+{
+    return (struct k_span){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
+/* What of a span lies in [lo, lo + n), counted from lo; empty spans stay within. */
+static inline struct k_span attn_span_in(struct k_span a, int64_t lo, int64_t n)
+{
+    struct k_span in = attn_span_and(a, (struct k_span){lo, lo + n});
+    return in.lo < in.hi ? (struct k_span){in.lo - lo, in.hi - lo} : (struct k_span){0, 0};
+}
+
+/* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
+ * what it takes at most fits. */
 struct attn_scratch {
-    char *at, *end;
+    char *at;
 };
 
-void *attn_take(struct attn_scratch *s, size_t bytes);
+static inline void *attn_take(struct attn_scratch *s, size_t bytes)
+{
+    void *p = s->at;
+    s->at += (bytes + 63) / 64 * 64;
+    return p;
+}
 
 #endif

@@ -9,44 +9,7 @@
 #include <string.h>
 
 #include "kernels/variants.h"
-#include "kernels/x86/attn.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-enum {
-    ROW_BF16 = K_HEAD_MAX * 2 + 64, /* bytes from a left operand to the next; K_ATTN_CHUNK fits */
-    ROW_F32 = K_HEAD_MAX * 4 + 64
-};
-
-/* Lanes of number `vec` of a run of n. */
-INLINE __mmask16 lanes(int n, int vec)
-{
-    int left = n - vec * 16;
-    return left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1 << left) - 1);
-}
-
-/* 2^x for x <= 128: exact at 0, 0 below -150, NaN for NaN. */
-INLINE __m512 exp2_ps(__m512 x)
-{
-    x = _mm512_max_ps(_mm512_set1_ps(-200), x);
-    __m512 n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m512 f = _mm512_sub_ps(x, n), p = _mm512_set1_ps(0x1.5bba14p-10f);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.3cea88p-7f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.c6b752p-5f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.ebf9bcp-3f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0x1.62e42ap-1f));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1));
-    return _mm512_scalef_ps(p, n);
-}
-
-/* tanh(x) = 1 - 2 / (e^2x + 1) */
-INLINE __m512 tanh_ps(__m512 x)
-{
-    const __m512 one = _mm512_set1_ps(1);
-    x = _mm512_min_ps(_mm512_set1_ps(20), x); /* NaN stays */
-    __m512 e = exp2_ps(_mm512_mul_ps(x, _mm512_set1_ps(2 * attn_log2e)));
-    return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one)));
-}
+#include "kernels/x86/attn_avx512.h"
 
 /* ---- products ---- */
 
@@ -189,6 +152,21 @@ static void product_f32(const struct attn_product *p)
 
 /* ---- between products ---- */
 
+INLINE void store_pair(void *row, int i, __m512 x0, __m512 x1, const enum k_type type)
+{
+    if (type == K_BF16) {
+        _mm512_storeu_si512((char *)row + i * 2, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
+    } else {
+        _mm512_storeu_ps((float *)row + i, x0);
+        _mm512_storeu_ps((float *)row + i + 16, x1);
+    }
+}
+
+INLINE __mmask16 seen_lanes(struct k_span seen, int i)
+{
+    return lanes((int)seen.hi - i, 0) & (__mmask16)~lanes((int)seen.lo - i, 0);
+}
+
 /* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
 static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
 {
@@ -204,8 +182,7 @@ static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
     for (int i = 0; i < p->n_key; i += 16) {
         __m512 x = _mm512_loadu_ps(s + i);
         if (i < seen.lo || i + 16 > seen.hi) {
-            __mmask16 in = lanes((int)seen.hi - i, 0) & (__mmask16)~lanes((int)seen.lo - i, 0);
-            x = _mm512_mask_mov_ps(hidden, in, x);
+            x = _mm512_mask_mov_ps(hidden, seen_lanes(seen, i), x);
             _mm512_storeu_ps(s + i, x);
         }
         most = _mm512_max_ps(x, most);
@@ -221,12 +198,7 @@ INLINE float row_probs(const float *s, void *out, int n_key, float m, const enum
         __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), max));
         __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i + 16), max));
         sum = _mm512_add_ps(_mm512_add_ps(sum, p0), p1);
-        if (type == K_BF16) {
-            _mm512_storeu_si512((char *)out + i * 2, (__m512i)_mm512_cvtne2ps_pbh(p1, p0));
-        } else {
-            _mm512_storeu_ps((float *)out + i, p0);
-            _mm512_storeu_ps((float *)out + i + 16, p1);
-        }
+        store_pair(out, i, p0, p1, type);
     }
     return _mm512_reduce_add_ps(sum);
 }
@@ -305,51 +277,65 @@ static void pack_row(enum k_type type, void *row, const float *x, int d)
     }
 }
 
-/* ---- cells ---- */
-
-/* Ones where the 16-bit numbers 2i, 2i+1 of a dword belong to slots 2i, 2i+1 of `slots`. */
-static uint32_t pair_mask(struct k_span slots, int pair)
+static float dot(const float *x, const float *y, int d)
 {
-    uint32_t even = 2 * pair >= slots.lo && 2 * pair < slots.hi ? 0xffffu : 0;
-    uint32_t odd = 2 * pair + 1 >= slots.lo && 2 * pair + 1 < slots.hi ? 0xffff0000u : 0;
-    return even | odd;
-}
-
-/* dst = src & mask for n dwords; lanes whose exponent is all ones, of bf16 pairs or of f32. */
-INLINE __mmask32 copy_masked(uint32_t *dst, const uint32_t *src, int64_t n, uint32_t mask,
-                             const enum k_type type)
-{
-    const __m512i keep = _mm512_set1_epi32((int)mask);
-    const __m512i exp16 = _mm512_set1_epi16(0x7f80), exp32 = _mm512_set1_epi32(0x7f800000);
-    __mmask32 bad = 0;
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 in = lanes((int)(n - i), 0);
-        __m512i x = _mm512_and_si512(_mm512_maskz_loadu_epi32(in, src + i), keep);
-        _mm512_mask_storeu_epi32(dst + i, in, x);
-        if (type == K_BF16)
-            bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exp16), exp16);
-        else
-            bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(x, exp32), exp32);
+    __m512 sum = _mm512_setzero_ps();
+    for (int i = 0; i < d; i += 16) {
+        __mmask16 in = lanes(d - i, 0);
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(in, x + i), _mm512_maskz_loadu_ps(in, y + i),
+                              sum);
     }
-    return bad;
+    return _mm512_reduce_add_ps(sum);
 }
 
-static bool copy_values(enum k_type type, void *dst, const void *src, int d, struct k_span slots)
+/* ---- gradient ---- */
+
+/* p and ds of 16 pairs; `in` are those that see each other. */
+INLINE void grad_vec(const struct attn_grad *g, __m512 s, __m512 dp, __m512 lse, __m512 delta,
+                     __mmask16 in, __m512 *p, __m512 *ds)
 {
-    uint32_t *to = dst;
-    const uint32_t *from = src;
-    __mmask32 bad = 0;
-    for (int col = 0; col < d; col += K_NR) {
-        int w = d - col < K_NR ? d - col : K_NR;
-        int n_row = type == K_BF16 ? K_CELL / 2 : K_CELL;
-        for (int row = 0; row < n_row; row++, to += w, from += w) {
-            if (type == K_BF16)
-                bad |= copy_masked(to, from, w, pair_mask(slots, row), K_BF16);
-            else
-                bad |= copy_masked(to, from, w, row >= slots.lo && row < slots.hi ? ~0u : 0, K_F32);
+    __m512 slope = _mm512_set1_ps(1);
+    if (g->cap > 0) {
+        __m512 t = tanh_ps(_mm512_mul_ps(s, _mm512_set1_ps(g->cap_scale)));
+        s = _mm512_mul_ps(t, _mm512_set1_ps(g->cap));
+        slope = _mm512_fnmadd_ps(t, t, slope);
+    }
+    *p = _mm512_maskz_mov_ps(in, exp2_ps(_mm512_sub_ps(s, lse)));
+    *ds = _mm512_maskz_mul_ps(in, _mm512_mul_ps(*p, _mm512_sub_ps(dp, delta)), slope);
+}
+
+INLINE void grad(const struct attn_grad *g, const enum k_type type, const size_t row_bytes)
+{
+    for (int r = 0; r < g->n_row; r++) {
+        const float *s = g->s + r * ATTN_LD, *dp = g->dp + r * ATTN_LD;
+        const int by_col = g->query_is_col, at = by_col ? 0 : r;
+        __m512 lse = _mm512_set1_ps(g->lse[at]), delta = _mm512_set1_ps(g->delta[at]);
+        for (int i = 0; i < g->n_col; i += 32) {
+            __m512 p[2], ds[2];
+#pragma GCC unroll 2
+            for (int v = 0, j = i; v < 2; v++, j += 16) {
+                if (by_col) {
+                    lse = _mm512_loadu_ps(g->lse + j);
+                    delta = _mm512_loadu_ps(g->delta + j);
+                }
+                grad_vec(g, _mm512_loadu_ps(s + j), _mm512_loadu_ps(dp + j), lse, delta,
+                         seen_lanes(g->seen[r], j), p + v, ds + v);
+            }
+            store_pair((char *)g->ds_rows + (size_t)r * row_bytes, i, ds[0], ds[1], type);
+            if (g->p_rows)
+                store_pair((char *)g->p_rows + (size_t)r * row_bytes, i, p[0], p[1], type);
         }
     }
-    return bad == 0;
+}
+
+static void grad_bf16(const struct attn_grad *g)
+{
+    grad(g, K_BF16, ROW_BF16);
+}
+
+static void grad_f32(const struct attn_grad *g)
+{
+    grad(g, K_F32, ROW_F32);
 }
 
 static const struct attn_ops ops = {
@@ -361,7 +347,13 @@ static const struct attn_ops ops = {
     .fold = fold,
     .fold_vec = fold_vec,
     .finish = finish,
-    .copy_values = copy_values,
+    .copy_values = attn_copy_values_avx512,
+    .grad = {[K_F32] = grad_f32, [K_BF16] = grad_bf16},
+    .dot = dot,
+    .rows_of_k = attn_rows_of_k_avx512,
+    .rows_of_v = attn_rows_of_v_avx512,
+    .k_of_rows = attn_k_of_rows_avx512,
+    .v_of_rows = attn_v_of_rows_avx512,
 };
 
 void attn_avx512(const void *args, const struct k_slice *s)
@@ -377,4 +369,14 @@ void attn_part_avx512(const void *args, const struct k_slice *s)
 void attn_merge_avx512(const void *args, const struct k_slice *s)
 {
     attn_merge_x86(&ops, args, s);
+}
+
+void attn_bwd_q_avx512(const void *args, const struct k_slice *s)
+{
+    attn_bwd_q_x86(&ops, args, s);
+}
+
+void attn_bwd_kv_avx512(const void *args, const struct k_slice *s)
+{
+    attn_bwd_kv_x86(&ops, args, s);
 }

@@ -15,14 +15,14 @@
 
 #include "kernels/x86/attn.h"
 
-void *attn_take(struct attn_scratch *s, size_t bytes)
-{
-    void *p = s->at;
-    s->at += (bytes + 63) / 64 * 64;
-    return p;
-}
+enum {
+    VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
+    ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
+    TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
+            K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
+};
 
-enum { VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16 };
+_Static_assert(TAKEN + 64 * 8 <= K_SCRATCH_BYTES, "a tile fits the scratch");
 
 struct tile {
     const struct attn_ops *ops; /* borrowed */
@@ -46,11 +46,6 @@ struct chunk {
     const void *k_next[K_CHUNK_CELLS]; /* of the chunk that follows; any memory, where that ends */
 };
 
-static struct k_span span_and(struct k_span a, struct k_span b)
-{
-    return (struct k_span){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
-}
-
 /* What some and what all of vectors [lo, hi) see: both ends of a row's span ascend with the row. */
 static void seen_bounds(const struct tile *t, int64_t lo, int64_t hi, struct k_span *some,
                         struct k_span *all)
@@ -68,7 +63,7 @@ static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some
     struct k_span here = {c->key_lo, c->key_lo + K_ATTN_CHUNK};
     size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
     bool fine = true;
-    here = span_and(here, some);
+    here = attn_span_and(here, some);
     for (int64_t j = 0; j < K_CHUNK_CELLS; j++) {
         int64_t key = c->key_lo + K_ATTN_CHUNK + j * K_CELL;
         c->k_next[j] = cache->k;
@@ -148,15 +143,13 @@ static void block_chunk(const struct tile *t, const struct chunk *c, int64_t lo,
     float m[16], l[16], keep[16], take[16];
     const struct k_attn *a = t->a;
     seen_bounds(t, lo, lo + n, &some, &all);
-    some = span_and(some, here);
+    some = attn_span_and(some, here);
     if (some.lo >= some.hi)
         return;
     int64_t cell_lo = (some.lo - c->key_lo) / K_CELL, run = c->key_lo + cell_lo * K_CELL;
     int n_cell = (int)((some.hi - run + K_CELL - 1) / K_CELL);
-    for (int i = 0; i < n; i++) {
-        struct k_span in = span_and(t->seen[lo + i], here);
-        seen[i] = (struct k_span){in.lo - run, in.hi > in.lo ? in.hi - run : in.lo - run};
-    }
+    for (int i = 0; i < n; i++)
+        seen[i] = attn_span_in(t->seen[lo + i], run, n_cell * K_CELL);
     block_scores(t, c, lo, n, cell_lo, n_cell);
     struct attn_probs p = {.s = t->s,
                            .rows = t->p,
@@ -256,7 +249,7 @@ static int64_t heads_at_once(int64_t group)
 
 void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s)
 {
-    struct attn_scratch scratch = {s->scratch, (char *)s->scratch + K_SCRATCH_BYTES};
+    struct attn_scratch scratch = {s->scratch};
     struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
@@ -284,7 +277,7 @@ static void tile_export(const struct tile *t, const struct k_attn_part *a)
     int d = a->fwd.cache.d_head;
     struct k_span keys = {t->u.key_lo, t->u.key_hi};
     for (int64_t i = 0; i < t->n_vec; i++) {
-        struct k_span seen = span_and(t->seen[i], keys);
+        struct k_span seen = attn_span_and(t->seen[i], keys);
         if (seen.lo >= seen.hi)
             continue;
         float *part =
@@ -297,7 +290,7 @@ static void tile_export(const struct tile *t, const struct k_attn_part *a)
 
 void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, const struct k_slice *s)
 {
-    struct attn_scratch scratch = {s->scratch, (char *)s->scratch + K_SCRATCH_BYTES};
+    struct attn_scratch scratch = {s->scratch};
     struct tile t = {.ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head};
     struct k_attn_iter it;
     tile_take(&t, &scratch);

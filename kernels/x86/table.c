@@ -101,4 +101,6 @@ kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     [K_attn] = attn_avx512,
     [K_attn_part] = attn_part_avx512,
     [K_attn_merge] = attn_merge_avx512,
+    [K_attn_bwd_q] = attn_bwd_q_avx512,
+    [K_attn_bwd_kv] = attn_bwd_kv_avx512,
 };

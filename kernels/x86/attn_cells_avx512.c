@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cells and left operands of attention, one into the other, with AVX-512. A K cell and 32 rows are
+ * transposes of each other in dwords (pairs of bf16, or f32); a V cell interleaves rows two by two.
+ */
+#include "kernels/x86/attn_avx512.h"
+
+/* Ones where the 16-bit numbers 2i, 2i+1 of a dword belong to slots 2i, 2i+1 of `slots`. */
+static uint32_t pair_mask(struct k_span slots, int pair)
+{
+    uint32_t even = 2 * pair >= slots.lo && 2 * pair < slots.hi ? 0xffffu : 0;
+    uint32_t odd = 2 * pair + 1 >= slots.lo && 2 * pair + 1 < slots.hi ? 0xffff0000u : 0;
+    return even | odd;
+}
+
+/* dst = src & mask for n dwords; lanes whose exponent is all ones, of bf16 pairs or of f32. */
+INLINE __mmask32 copy_masked(uint32_t *dst, const uint32_t *src, int64_t n, uint32_t mask,
+                             const enum k_type type)
+{
+    const __m512i keep = _mm512_set1_epi32((int)mask);
+    const __m512i exp16 = _mm512_set1_epi16(0x7f80), exp32 = _mm512_set1_epi32(0x7f800000);
+    __mmask32 bad = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 in = lanes((int)(n - i), 0);
+        __m512i x = _mm512_and_si512(_mm512_maskz_loadu_epi32(in, src + i), keep);
+        _mm512_mask_storeu_epi32(dst + i, in, x);
+        if (type == K_BF16)
+            bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exp16), exp16);
+        else
+            bad |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(x, exp32), exp32);
+    }
+    return bad;
+}
+
+bool attn_copy_values_avx512(enum k_type type, void *dst, const void *src, int d,
+                             struct k_span slots)
+{
+    uint32_t *to = dst;
+    const uint32_t *from = src;
+    __mmask32 bad = 0;
+    for (int col = 0; col < d; col += K_NR) {
+        int w = d - col < K_NR ? d - col : K_NR;
+        int n_row = type == K_BF16 ? K_CELL / 2 : K_CELL;
+        for (int row = 0; row < n_row; row++, to += w, from += w) {
+            if (type == K_BF16)
+                bad |= copy_masked(to, from, w, pair_mask(slots, row), K_BF16);
+            else
+                bad |= copy_masked(to, from, w, row >= slots.lo && row < slots.hi ? ~0u : 0, K_F32);
+        }
+    }
+    return bad == 0;
+}
+
+/* r[i] lane j becomes r[j] lane i. */
+INLINE void transpose(__m512i r[16])
+{
+    __m512i t[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+        r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+
+/* dst[j][i] = src[i][j] for n_i x n_j dwords, n_i and n_j up to 16; strides in bytes. */
+static void transpose_block(char *dst, size_t ld_dst, const char *src, size_t ld_src, int n_i,
+                            int n_j)
+{
+    __m512i r[16];
+    const __mmask16 in_i = lanes(n_i, 0), in_j = lanes(n_j, 0);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        r[i] = i < n_i ? _mm512_maskz_loadu_epi32(in_j, src + (size_t)i * ld_src)
+                       : _mm512_setzero_si512();
+    transpose(r);
+#pragma GCC unroll 16
+    for (int j = 0; j < 16; j++) {
+        if (j < n_j)
+            _mm512_mask_storeu_epi32(dst + (size_t)j * ld_dst, in_i, r[j]);
+    }
+}
+
+static size_t row_bytes(enum k_type type)
+{
+    return type == K_BF16 ? ROW_BF16 : ROW_F32;
+}
+
+/* Dwords of a row. */
+static int row_dwords(enum k_type type, int d)
+{
+    return type == K_BF16 ? d / 2 : d;
+}
+
+void attn_rows_of_k_avx512(enum k_type type, void *rows, const void *cell, int d)
+{
+    int n = row_dwords(type, d);
+    size_t ld = row_bytes(type);
+    for (int i = 0; i < n; i += 16) {
+        for (int key = 0; key < K_CELL; key += 16)
+            transpose_block((char *)rows + (size_t)key * ld + i * 4, ld,
+                            (const char *)cell + (i * K_CELL + key) * 4, K_CELL * 4,
+                            n - i < 16 ? n - i : 16, 16);
+    }
+}
+
+/* Zeros in the columns of a K cell that are not valid. */
+static void columns_clear(char *cell, int n_line, struct k_span valid)
+{
+    const __mmask32 in = (__mmask32)((1ull << valid.hi) - (1ull << valid.lo));
+    const __m512i zero = _mm512_setzero_si512();
+    for (char *line = cell; line < cell + n_line * K_CELL * 4; line += K_CELL * 4) {
+        _mm512_mask_storeu_epi32(line, (__mmask16)~in, zero);
+        _mm512_mask_storeu_epi32(line + 64, (__mmask16)(~in >> 16), zero);
+    }
+}
+
+void attn_k_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
+                           struct k_span valid)
+{
+    int n = row_dwords(type, d);
+    size_t ld = row_bytes(type);
+    for (int i = 0; i < n; i += 16) {
+        int n_j = n - i < 16 ? n - i : 16;
+        for (int key = 0; key < K_CELL; key += 16)
+            transpose_block((char *)cell + (i * K_CELL + key) * 4, K_CELL * 4,
+                            (const char *)rows + (size_t)key * ld + i * 4, ld, 16, n_j);
+    }
+    if (valid.lo > 0 || valid.hi < K_CELL)
+        columns_clear(cell, n, valid);
+}
+
+/* 16 bf16 of a row in the low halves of dwords; zeros for a row that is not valid. */
+INLINE __m512i widen(const char *rows, int row, int col, __mmask16 in, struct k_span valid)
+{
+    if (row < valid.lo || row >= valid.hi)
+        return _mm512_setzero_si512();
+    return _mm512_cvtepu16_epi32(
+        _mm256_maskz_loadu_epi16(in, rows + (size_t)row * ROW_BF16 + col * 2));
+}
+
+void attn_v_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
+                           struct k_span valid)
+{
+    char *to = cell;
+    for (int col = 0; col < d; col += K_NR) {
+        int w = d - col < K_NR ? d - col : K_NR;
+        for (int row = 0; row < K_CELL; row += type == K_BF16 ? 2 : 1, to += w * 4) {
+            for (int i = 0; i < w; i += 16) {
+                __mmask16 in = lanes(w - i, 0);
+                __m512i x;
+                if (type == K_BF16) {
+                    x = widen(rows, row + 1, col + i, in, valid);
+                    x = _mm512_or_si512(_mm512_slli_epi32(x, 16),
+                                        widen(rows, row, col + i, in, valid));
+                } else {
+                    if (row < valid.lo || row >= valid.hi)
+                        in = 0;
+                    x = _mm512_maskz_loadu_epi32(in, (const char *)rows + (size_t)row * ROW_F32 +
+                                                         (col + i) * 4);
+                }
+                _mm512_mask_storeu_epi32(to + i * 4, lanes(w - i, 0), x);
+            }
+        }
+    }
+}
+
+void attn_rows_of_v_avx512(enum k_type type, void *rows, const void *cell, int d)
+{
+    const char *from = cell;
+    for (int col = 0; col < d; col += K_NR) {
+        int w = d - col < K_NR ? d - col : K_NR;
+        for (int row = 0; row < K_CELL; row += type == K_BF16 ? 2 : 1, from += w * 4) {
+            for (int i = 0; i < w; i += 16) {
+                __mmask16 in = lanes(w - i, 0);
+                __m512i x = _mm512_maskz_loadu_epi32(in, from + i * 4);
+                if (type == K_F32) {
+                    char *to = (char *)rows + (size_t)row * ROW_F32 + (col + i) * 4;
+                    _mm512_mask_storeu_epi32(to, in, x);
+                    continue;
+                }
+                char *to = (char *)rows + (size_t)row * ROW_BF16 + (col + i) * 2;
+                _mm256_mask_storeu_epi16(to, in, _mm512_cvtepi32_epi16(x));
+                _mm256_mask_storeu_epi16(to + ROW_BF16, in,
+                                         _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
+            }
+        }
+    }
+}

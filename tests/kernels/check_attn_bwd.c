@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gradient of attention. In f64 on the numbers as the cells round them: wrong mask, head,
+ * scale, transposition, softcap's slope. The f64 formula itself is held against finite differences
+ * of the f64 forward. Bit for bit: units, and other sequences in the call.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/kernels/attn_case.h"
+
+static const struct attn_spec specs[] = {
+    {.d = 64,
+     .n_head = 9,
+     .n_kv_head = 3,
+     .n_seq = 3,
+     .n_row = {33, 1, 100},
+     .kv_len = {33, 1, 100}},
+    {.d = 16, .n_head = 1, .n_kv_head = 1, .n_seq = 1, .n_row = {1}, .kv_len = {1}},
+    {.d = 20,
+     .n_head = 4,
+     .n_kv_head = 4,
+     .n_seq = 4,
+     .n_row = {31, 0, 32, 65},
+     .kv_len = {31, 9, 32, 65}},
+    {.d = 36, .n_head = 4, .n_kv_head = 2, .n_seq = 1, .n_row = {300}, .kv_len = {300}},
+    {.d = 80, .n_head = 5, .n_kv_head = 1, .n_seq = 2, .n_row = {7, 129}, .kv_len = {300, 132}},
+    {.d = 128, .n_head = 4, .n_kv_head = 2, .n_seq = 1, .n_row = {128}, .kv_len = {128}},
+    {.d = 256, .n_head = 2, .n_kv_head = 1, .n_seq = 2, .n_row = {70, 2}, .kv_len = {270, 2}},
+    {.d = 46, .n_head = 100, .n_kv_head = 1, .n_seq = 1, .n_row = {5}, .kv_len = {5}},
+    {.d = 64, .n_head = 3, .n_kv_head = 3, .window = 1, .n_seq = 1, .n_row = {33}, .kv_len = {33}},
+    {.d = 64,
+     .n_head = 6,
+     .n_kv_head = 3,
+     .window = 33,
+     .n_seq = 2,
+     .n_row = {300, 20},
+     .kv_len = {300, 20}},
+    {.d = 32,
+     .n_head = 2,
+     .n_kv_head = 1,
+     .window = 40,
+     .softcap = 2,
+     .n_seq = 1,
+     .n_row = {100},
+     .kv_len = {100}},
+    {.d = 48,
+     .n_head = 4,
+     .n_kv_head = 4,
+     .softcap = 30,
+     .n_seq = 1,
+     .n_row = {40},
+     .kv_len = {40}},
+    {.d = 64,
+     .n_head = 4,
+     .n_kv_head = 4,
+     .full = true,
+     .n_seq = 3,
+     .n_row = {33, 128, 1},
+     .kv_len = {33, 128, 1}},
+    {.d = 64,
+     .n_head = 2,
+     .n_kv_head = 2,
+     .full = true,
+     .window = 20,
+     .n_seq = 1,
+     .n_row = {200},
+     .kv_len = {200}},
+};
+
+enum { N_SPEC = sizeof specs / sizeof *specs };
+
+/* The gradient in f64; size: sums of the absolute values of what each element adds up. */
+struct grads {
+    double *dq, *dk, *dv;
+    double *size_q, *size_k, *size_v;
+};
+
+struct bwd_case {
+    struct attn_case t;
+    struct attn_truth truth;
+    struct k_attn_bwd args;
+    struct grads want;
+    int64_t n_q, n_kv; /* elements of dq, of dk */
+};
+
+static double *zeros(int64_t n)
+{
+    double *x = calloc((size_t)n + 1, sizeof *x);
+    if (!x)
+        abort();
+    return x;
+}
+
+/* A row of f64, as a product takes it. */
+static void read_row(enum k_type type, const float *x, int32_t d, double *to)
+{
+    for (int32_t i = 0; i < d; i++)
+        to[i] = attn_rounded(type, x[i]);
+}
+
+static double dot(const double *a, const double *b, int32_t d)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < d; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* y += s x, size += |s| |x| */
+static void add(double *y, double *size, double s, double s_size, const double *x, int32_t d)
+{
+    for (int32_t i = 0; i < d; i++) {
+        y[i] += s * x[i];
+        size[i] += s_size * fabs(x[i]);
+    }
+}
+
+/* One row and head against all keys of its sequence. dy y is of the y that the variant read. */
+static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
+{
+    const struct attn_case *t = &b->t;
+    const struct attn_spec *s = &t->spec;
+    int32_t d = s->d;
+    int64_t tok = t->batch.q_start[seq] + row, kvh = head / (s->n_head / s->n_kv_head);
+    int64_t past = s->kv_len[seq] - s->n_row[seq];
+    double q[K_HEAD_MAX], dy[K_HEAD_MAX], k[K_HEAD_MAX], v[K_HEAD_MAX], delta = 0, size = 0;
+    double lse = b->truth.lse[tok * s->n_head + head];
+    read_row(s->type, t->q + tok * t->ld_q + head * d, d, q);
+    read_row(s->type, b->args.dy + tok * b->args.ld_dy + head * d, d, dy);
+    for (int32_t i = 0; i < d; i++) {
+        double x = (double)b->args.dy[tok * b->args.ld_dy + head * d + i];
+        delta += x * (double)t->y[tok * t->ld_y + head * d + i];
+        size += fabs(x * (double)t->y[tok * t->ld_y + head * d + i]);
+    }
+    for (int64_t j = 0; j < s->kv_len[seq]; j++) {
+        if (!attn_sees(s, s->kv_len[seq], s->n_row[seq], row, j))
+            continue;
+        int64_t at = (t->all.q_start[seq] + j) * t->ld_k + kvh * d;
+        double slope, p, dp, ds, dp_size = 0;
+        read_row(s->type, t->k + at, d, k);
+        read_row(s->type, t->v + at, d, v);
+        p = exp(attn_score(s, t->args.scale, dot(q, k, d), &slope) - lse);
+        dp = dot(dy, v, d);
+        for (int32_t i = 0; i < d; i++)
+            dp_size += fabs(dy[i] * v[i]);
+        ds = p * (dp - delta) * slope;
+        dp_size = p * (fabs(dp - delta) + 0.1 * (dp_size + size)) * slope;
+        add(b->want.dq + (tok * s->n_head + head) * d,
+            b->want.size_q + (tok * s->n_head + head) * d, ds, dp_size, k, d);
+        if (j < past)
+            continue;
+        int64_t to = ((t->batch.q_start[seq] + j - past) * s->n_kv_head + kvh) * d;
+        add(b->want.dk + to, b->want.size_k + to, ds, dp_size, q, d);
+        add(b->want.dv + to, b->want.size_v + to, p, p, dy, d);
+    }
+}
+
+static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec *spec)
+{
+    struct attn_case *t = &b->t;
+    attn_case_make(c, t, spec);
+    check_run_row(c, K_attn, &t->args);
+    int64_t n = t->batch.n_tok, ld_kv = spec->n_kv_head * spec->d + 5;
+    b->truth = attn_truth_make(t);
+    b->args = (struct k_attn_bwd){.fwd = t->args,
+                                  .dy = check_floats(c, n * t->ld_q, spec->kind),
+                                  .ld_dy = t->ld_q,
+                                  .dq = check_floats(c, n * t->ld_y, CHECK_NAN),
+                                  .dk = check_floats(c, n * ld_kv, CHECK_NAN),
+                                  .dv = check_floats(c, n * ld_kv, CHECK_NAN),
+                                  .ld_dq = t->ld_y,
+                                  .ld_dk = ld_kv,
+                                  .ld_dv = ld_kv};
+    b->n_q = n * spec->n_head * spec->d;
+    b->n_kv = n * spec->n_kv_head * spec->d;
+    b->want = (struct grads){zeros(b->n_q), zeros(b->n_kv), zeros(b->n_kv),
+                             zeros(b->n_q), zeros(b->n_kv), zeros(b->n_kv)};
+    for (int64_t s = 0; s < spec->n_seq; s++) {
+        for (int64_t i = 0; i < spec->n_row[s]; i++) {
+            for (int64_t h = 0; h < spec->n_head; h++)
+                want_row(b, s, i, h);
+        }
+    }
+}
+
+static void bwd_free(struct bwd_case *b)
+{
+    attn_truth_free(&b->truth);
+    free(b->want.dq);
+    free(b->want.dk);
+    free(b->want.dv);
+    free(b->want.size_q);
+    free(b->want.size_k);
+    free(b->want.size_v);
+}
+
+static void compare(struct check *c, const struct bwd_case *b)
+{
+    const struct attn_spec *s = &b->t.spec;
+    int64_t n = b->t.batch.n_tok, w_q = s->n_head * s->d, w_kv = s->n_kv_head * s->d;
+    double rel = s->type == K_BF16 ? 0x1p-7 : 4e-5;
+    if (c->id == K_attn_bwd_q) {
+        const float *dq = attn_dense(c, b->args.dq, b->args.ld_dq, n, w_q);
+        check_near_scaled(c, "dq", dq, b->want.dq, b->want.size_q, b->n_q, rel, 1e-35);
+        return;
+    }
+    const float *dk = attn_dense(c, b->args.dk, b->args.ld_dk, n, w_kv);
+    const float *dv = attn_dense(c, b->args.dv, b->args.ld_dv, n, w_kv);
+    check_near_scaled(c, "dk", dk, b->want.dk, b->want.size_k, b->n_kv, rel, 1e-35);
+    check_near_scaled(c, "dv", dv, b->want.dv, b->want.size_v, b->n_kv, rel, 1e-35);
+}
+
+/* Each sequence alone: the bits of its rows must be those of the whole call. */
+static void alone(struct check *c, const struct bwd_case *b)
+{
+    const struct attn_case *t = &b->t;
+    for (int64_t s = 0; s < t->spec.n_seq; s++) {
+        struct k_attn_bwd one = b->args;
+        int64_t at = t->batch.q_start[s], n = attn_row_count(&t->batch, s);
+        one.fwd.batch = attn_batch_of(c, &t->batch, s, s + 1, 0, n);
+        one.fwd.q += at * t->ld_q;
+        one.fwd.y += at * t->ld_y;
+        one.fwd.lse += at * t->spec.n_head;
+        one.dy += at * one.ld_dy;
+        one.dq = check_floats(c, n * one.ld_dq, CHECK_NAN);
+        one.dk = check_floats(c, n * one.ld_dk, CHECK_NAN);
+        one.dv = check_floats(c, n * one.ld_dv, CHECK_NAN);
+        check_run(c, &one);
+        check_bits(c, "dq alone", one.dq, b->args.dq + at * one.ld_dq,
+                   (size_t)(n * one.ld_dq) * sizeof(float));
+        check_bits(c, "dk alone", one.dk, b->args.dk + at * one.ld_dk,
+                   (size_t)(n * one.ld_dk) * sizeof(float));
+        check_bits(c, "dv alone", one.dv, b->args.dv + at * one.ld_dv,
+                   (size_t)(n * one.ld_dv) * sizeof(float));
+    }
+}
+
+static void bwd_one(struct check *c, const struct attn_spec *spec)
+{
+    struct bwd_case b;
+    check_begin(c);
+    attn_case_name(c, spec);
+    bwd_make(c, &b, spec);
+    size_t n = (size_t)b.t.batch.n_tok * sizeof(float);
+    struct check_out out[] = {{b.args.dq, n * (size_t)b.args.ld_dq},
+                              {b.args.dk, n * (size_t)b.args.ld_dk},
+                              {b.args.dv, n * (size_t)b.args.ld_dv}};
+    check_slices(c, &b.args, out, 3);
+    compare(c, &b);
+    alone(c, &b);
+    bwd_free(&b);
+}
+
+/* d (sum of dy y) by x[i], by central differences of the f64 forward, against `got`. The step is
+ * one that f32 holds exactly. */
+static void difference(struct check *c, struct bwd_case *b, float *x, int64_t i, double got,
+                       const char *name)
+{
+    const float step = 0x1p-7f, old = x[i];
+    double sum[2] = {0, 0};
+    for (int side = 0; side < 2; side++) {
+        x[i] = side ? old - step : old + step;
+        struct attn_truth w = attn_truth_make(&b->t);
+        for (int64_t tok = 0; tok < b->t.batch.n_tok; tok++) {
+            int64_t width = b->t.spec.n_head * b->t.spec.d;
+            for (int64_t j = 0; j < width; j++)
+                sum[side] += (double)b->args.dy[tok * b->args.ld_dy + j] * w.y[tok * width + j];
+        }
+        attn_truth_free(&w);
+    }
+    double want = (sum[0] - sum[1]) / ((double)(old + step) - (double)(old - step));
+    x[i] = old;
+    check_true(c, fabs(got - want) <= 1e-3 * (fabs(want) + 1), "%s: formula %.9g, difference %.9g",
+               name, got, want);
+}
+
+/* f32 cells, so that a step is not rounded away. */
+static void differences(struct check *c, const struct attn_spec *spec)
+{
+    struct bwd_case b;
+    check_begin(c);
+    attn_case_name(c, spec);
+    bwd_make(c, &b, spec);
+    int64_t w_q = spec->n_head * spec->d, w_kv = spec->n_kv_head * spec->d;
+    for (int trial = 0; trial < 6; trial++) {
+        int64_t tok = check_below(c, b.t.batch.n_tok), i = check_below(c, w_q);
+        int64_t j = check_below(c, w_kv);
+        difference(c, &b, b.t.q, tok * b.t.ld_q + i, b.want.dq[tok * w_q + i], "dq");
+        difference(c, &b, b.t.k, tok * b.t.ld_k + j, b.want.dk[tok * w_kv + j], "dk");
+        difference(c, &b, b.t.v, tok * b.t.ld_k + j, b.want.dv[tok * w_kv + j], "dv");
+    }
+    bwd_free(&b);
+}
+
+void check_attn_bwd_q(struct check *c)
+{
+    static const struct attn_spec small[] = {
+        {.d = 6, .n_head = 4, .n_kv_head = 2, .n_seq = 2, .n_row = {9, 3}, .kv_len = {9, 3}},
+        {.d = 4,
+         .n_head = 2,
+         .n_kv_head = 1,
+         .window = 3,
+         .softcap = 1.5f,
+         .n_seq = 1,
+         .n_row = {7},
+         .kv_len = {7}},
+        {.d = 4,
+         .n_head = 1,
+         .n_kv_head = 1,
+         .full = true,
+         .n_seq = 1,
+         .n_row = {5},
+         .kv_len = {5}},
+    };
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        differences(c, &small[i]);
+    for (int i = 0; i < N_SPEC; i++) {
+        for (int type = K_F32; type <= K_BF16; type++) {
+            struct attn_spec s = specs[i];
+            s.type = (enum k_type)type;
+            bwd_one(c, &s);
+            s.kind = CHECK_DENORMAL;
+            if (i == 0)
+                bwd_one(c, &s);
+        }
+    }
+}
+
+void check_attn_bwd_kv(struct check *c)
+{
+    check_attn_bwd_q(c);
+}
