@@ -20,7 +20,7 @@ static const struct {
     {UC_NUMBER, "\\p{N}+"},
     {UC_SPACE, "\\p{White_Space}+"},
     {UC_PUNCT, "[!-/:-@\\[-`{-~\\p{P}]+"},
-    {UC_WORD, "\\w+"},
+    {UC_WORD, "[\\w\\x{200c}\\x{200d}]+"},
     {UC_MARK, "\\p{M}+"},
 };
 
