@@ -50,6 +50,7 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
 
 kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_weight_pack] = weight_pack_avx512,
     [K_linear_f32] = linear_f32_avx512,
 
     /* rows and elements */
@@ -94,6 +95,7 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
 
 kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_rows_pack] = rows_pack_avx512,
     [K_linear_bf16] = linear_bf16_avx512,
     [K_linear_int8] = linear_int8_avx512,
 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weight_pack, weight_unpack, rows_pack. Faults they can catch: a number in the wrong place of a
+ * panel or block, rounding that is not to even, padding that is not zero, a source that is read
+ * past its end, panels of a joined weight that spill into a neighbour's, int8 codes that are
+ * further from the number than half a scale, numbers that are not finite and vanish.
+ */
+#include "tests/kernels/check_linear.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/linear.h"
+
+/* A source of the type, and what it means. */
+static const void *source_make(struct check *c, enum k_type type, int64_t n, enum check_kind kind,
+                               float *value)
+{
+    check_fill(c, value, n, kind);
+    uint16_t *half = check_buf(c, (size_t)n * sizeof *half, 2);
+    for (int64_t i = 0; i < n; i++) {
+        half[i] = type == K_F16 ? f16_from_f32(value[i]) : bf16_from_f32(value[i]);
+        if (type != K_F32)
+            value[i] = type == K_F16 ? f16_to_f32(half[i]) : bf16_to_f32(half[i]);
+    }
+    return type == K_F32 ? (const void *)check_dup(c, value, (size_t)n * sizeof *value, 4) : half;
+}
+
+struct pack_case {
+    enum k_type from, to;
+    int64_t n, k, pad;
+    bool transposed;
+    enum check_kind kind;
+};
+
+/* The variant against the reference, bit by bit, into the middle of a weight of 5 more panels. */
+static void pack_run(struct check *c, const struct pack_case *p)
+{
+    check_begin(c);
+    check_case(c, "type %d to %d n %d k %d pad %d transposed %d %s", p->from, p->to, (int)p->n,
+               (int)p->k, (int)p->pad, p->transposed, check_kind_name(p->kind));
+    int64_t lines = p->transposed ? p->k : p->n, ld = (p->transposed ? p->n : p->k) + p->pad;
+    int64_t size = lines > 0 ? lines * ld - p->pad : 0; /* nothing is behind the last line */
+    const void *src = source_make(c, p->from, size, p->kind, check_floats(c, size, CHECK_NAN));
+    int64_t n_all = (linear_panels(p->n) + 5) * K_NR;
+    size_t bytes = k_weight_bytes(p->to, n_all, p->k);
+    struct k_weight_pack a = {.src = src,
+                              .src_type = p->from,
+                              .ld_src = ld,
+                              .transposed = p->transposed,
+                              .panel_lo = 3,
+                              .n_src = p->n};
+    char *got = check_buf(c, bytes, 64), *want = check_buf(c, bytes, 64);
+    k_weight_bind(&a.w, p->to, n_all, p->k, want);
+    check_run_ref(c, &a);
+    k_weight_bind(&a.w, p->to, n_all, p->k, got);
+    check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
+    check_bits(c, "panels", got, want, bytes);
+}
+
+/* What the reference itself must keep: each number within its format's error, zeros as padding. */
+static void pack_meaning(struct check *c, enum k_type to, int64_t n, int64_t k)
+{
+    check_begin(c);
+    check_case(c, "meaning of type %d n %d k %d", to, (int)n, (int)k);
+    float *value = check_floats(c, n * k, CHECK_NAN);
+    const void *src = source_make(c, K_F32, n * k, CHECK_RANDOM, value);
+    struct k_weight_pack a = {.src = src, .ld_src = k, .n_src = n};
+    k_weight_bind(&a.w, to, n, k, check_buf(c, k_weight_bytes(to, n, k), 64));
+    check_run(c, &a);
+    for (int64_t o = 0; o < n; o++) {
+        for (int64_t i = 0; i < k; i++) {
+            double v = value[o * k + i], got = linear_weight_at(&a.w, o, i);
+            double most = to == K_F32    ? 0
+                          : to == K_BF16 ? fabs(v) / 256
+                                         : 0.5001 * linear_scale_at(&a.w, o, i);
+            check_true(c, fabs(got - v) <= most, "w[%d, %d] is %g, was %g", (int)o, (int)i, got, v);
+        }
+    }
+    for (int64_t o = n; o < linear_panels(n) * K_NR; o++) {
+        for (int64_t i = 0; i < linear_k_stored(to, k); i++)
+            check_true(c, linear_stored_at(&a.w, o, i) == 0, "padding at %d, %d", (int)o, (int)i);
+    }
+}
+
+/* A number that is not finite must not be quantised to one that is. */
+static void pack_not_finite(struct check *c)
+{
+    static const float bad[] = {INFINITY, -INFINITY, NAN};
+    for (int b = 0; b < 3; b++) {
+        check_begin(c);
+        check_case(c, "int8 of %g", (double)bad[b]);
+        float *src = check_floats(c, 3 * 300, CHECK_RANDOM);
+        src[300 + 200] = bad[b];
+        struct k_weight_pack a = {.src = src, .ld_src = 300, .n_src = 3};
+        k_weight_bind(&a.w, K_INT8, 3, 300, check_buf(c, k_weight_bytes(K_INT8, 3, 300), 64));
+        check_run(c, &a);
+        check_true(c, isnan(linear_scale_at(&a.w, 1, 200)), "the group's scale hides it");
+        check_true(c, isfinite(linear_scale_at(&a.w, 1, 100)), "another group's scale has it");
+    }
+}
+
+void check_weight_pack(struct check *c)
+{
+    static const enum k_type from[] = {K_F32, K_BF16, K_F16}, to[] = {K_F32, K_BF16, K_INT8};
+    static const int64_t outputs[] = {0, 1, 15, 16, 17, 31, 32, 33, 67};
+    int n_size, turn = 0;
+    const int64_t *inputs = check_sizes(&n_size);
+    for (int t = 0; t < 9; t++) {
+        for (int i = 0; i < n_size; i++, turn++) {
+            struct pack_case p = {.from = from[t / 3],
+                                  .to = to[t % 3],
+                                  .n = outputs[turn % 9],
+                                  .k = inputs[i],
+                                  .pad = turn % 2 * 3,
+                                  .kind = turn % CHECK_KINDS};
+            pack_run(c, &p);
+            p.transposed = true;
+            pack_run(c, &p);
+            p = (struct pack_case){.from = p.from, .to = p.to, .n = 70, .k = inputs[i], .pad = 1};
+            pack_run(c, &p);
+        }
+        pack_meaning(c, to[t % 3], 37, 259);
+    }
+    pack_not_finite(c);
+}
+
+void check_weight_unpack(struct check *c)
+{
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+    static const int64_t outputs[] = {1, 31, 32, 33, 67};
+    int n_size;
+    const int64_t *inputs = check_sizes(&n_size);
+    for (int t = 0; t < 15 * n_size; t++) {
+        int64_t n = outputs[t / 3 % 5], k = inputs[t / 15], ld = k + t % 2;
+        check_begin(c);
+        check_case(c, "type %d n %d k %d ld %d", types[t % 3], (int)n, (int)k, (int)ld);
+        struct linear_weight w = linear_weight_make(c, types[t % 3], n, k);
+        float *dst = check_floats(c, n * ld, CHECK_NAN), *want = check_floats(c, n * ld, CHECK_NAN);
+        for (int64_t o = 0; o < n; o++) {
+            for (int64_t i = 0; i < k; i++)
+                want[o * ld + i] = linear_weight_at(&w.w, o, i);
+        }
+        struct k_weight_unpack a = {.w = w.w, .dst = dst, .ld_dst = ld};
+        check_slices(c, &a, (struct check_out[]){{dst, (size_t)(n * ld) * sizeof *dst}}, 1);
+        check_bits(c, "w", dst, want, (size_t)(n * ld) * sizeof *dst);
+    }
+}
+
+/* The hardware's rounding may take a denormal for zero. */
+static bool same_number(enum k_type type, float got, float want)
+{
+    bool tiny = type != K_F32 && fabsf(want) <= 0x1p-126f && got == 0;
+    return tiny || f32_bits(got) == f32_bits(want);
+}
+
+static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, enum check_kind kind)
+{
+    int64_t ld = k + 2, stored = linear_k_stored(type, k);
+    check_begin(c);
+    check_case(c, "type %d m %d k %d %s", type, (int)m, (int)k, check_kind_name(kind));
+    float *x = check_floats(c, m > 0 ? m * ld - 2 : 0, kind);
+    size_t bytes = (size_t)m * linear_row_bytes(type, k);
+    void *rows = check_buf(c, bytes, 64);
+    struct k_rows_pack a = {.x = x, .ld_x = ld, .m = m, .k = k, .type = type, .rows = rows};
+    check_slices(c, &a, (struct check_out[]){{rows, bytes}}, 1);
+    for (int64_t at = 0; at < m * stored; at++) {
+        int64_t row = at / stored, i = at % stored;
+        struct rows_block b = rows_block_of(m, row);
+        float want = i < k ? x[row * ld + i] : 0;
+        if (type != K_F32)
+            want = bf16_to_f32(bf16_from_f32(want));
+        float got = rows_block_number(type, rows, k, &b, row - b.row, i);
+        check_true(c, same_number(type, got, want), "row %d, %d: %g, not %g", (int)row, (int)i,
+                   (double)got, (double)want);
+    }
+}
+
+void check_rows_pack(struct check *c)
+{
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+    static const int64_t rows[] = {0, 1, 2, 3, 5, 8, 11, 12, 13, 16, 24, 25, 37};
+    int n_size;
+    const int64_t *inputs = check_sizes(&n_size);
+    for (int i = 0; i < n_size; i++) {
+        for (int r = 0; r < 13; r++)
+            rows_run(c, types[(i + r) % 3], rows[r], inputs[i], (i + 2 * r) % CHECK_KINDS);
+    }
+    for (int64_t m = 1; m <= 30; m++)
+        rows_run(c, K_BF16, m, 70, CHECK_RANDOM);
+}
