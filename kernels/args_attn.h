@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of attention over a ragged batch, and of its cache. Pointers are borrowed for the call.
+ * Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_ARGS_ATTN_H
+#define KERNELS_ARGS_ATTN_H
+
+#include "kernels/types.h"
+
+/* The sequences of a step, all as flat arrays. Query rows of sequence s are
+ * [q_start[s], q_start[s+1]); its last row sees kv_len[s] keys, the row before one less
+ * (causal), or all rows see all keys. */
+struct k_ragged {
+    int64_t n_seq, n_tok;
+    const int32_t *q_start; /* [n_seq + 1] */
+    const int32_t *kv_len;  /* [n_seq] keys in the cache, those of this step included */
+    const int32_t *seq_of;  /* [n_tok] sequence of each row */
+    const int32_t *pos;     /* [n_tok] place of each row in its sequence */
+    const int32_t *cell;    /* [n_seq, cell_stride] places of a sequence's cells */
+    int64_t cell_stride;    /* contiguous caches have a table too: it is small */
+};
+
+struct k_kv_cache {
+    enum k_type type; /* K_F32 or K_BF16 */
+    void *k, *v;      /* [n_kv_head, n_cell] cells of k_kv_cell_bytes(type, d_head) */
+    int32_t n_kv_head, d_head;
+    int64_t n_cell; /* of a head. Heads are outside so that cells which stand in a row, as a
+                     * sequence's should where they can, are read as one stream */
+};
+
+size_t k_kv_cell_bytes(enum k_type type, int32_t d_head); /* of k or of v, one head */
+
+struct k_kv_write { /* unit: a row */
+    struct k_ragged batch;
+    struct k_kv_cache cache;
+    const float *k, *v; /* [n_tok, n_kv_head, d_head] */
+    int64_t ld_k, ld_v;
+};
+
+struct k_attn {
+    struct k_ragged batch;
+    struct k_kv_cache cache;
+    const float *q; /* [n_tok, n_head, d_head], rounded to the cache's type in here */
+    float *y;       /* [n_tok, n_head, d_head]; zero for a row that sees no key */
+    float *lse;     /* [n_tok, n_head] for the backward, or NULL */
+    int64_t ld_q, ld_y;
+    int32_t n_head;
+    int32_t window;       /* keys this far from the row or farther are not seen; 0: all are */
+    float scale, softcap; /* score = scale q k; softcap not 0: softcap tanh(score / softcap) */
+    bool causal;
+};
+
+/* attn_part, attn_merge: attn in two calls with the same bits, for long sequences in few rows:
+ * parts of chunks of K_ATTN_CHUNK keys, made in any order, and their fold. */
+struct k_attn_part {
+    struct k_attn fwd; /* attn_part reads q, attn_merge writes y and lse */
+    float *part;       /* [n_tok, n_head, n_chunk, d_head + 2]: o, m, l of each chunk */
+    int64_t n_chunk;   /* at least ceil(kv_len / K_ATTN_CHUNK) of every sequence */
+};
+
+struct k_attn_bwd { /* attn_bwd_q: dq = ; attn_bwd_kv: dk, dv = . K and V are read from the cells */
+    struct k_attn fwd;
+    const float *dy; /* [n_tok, n_head, d_head] */
+    int64_t ld_dy;
+    float *dq, *dk, *dv; /* rows like q, k, v */
+    int64_t ld_dq, ld_dk, ld_dv;
+};
+
+#endif

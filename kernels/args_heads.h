@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of what stands on top of a model (losses, pools, the sampler's cut) and of the
+ * optimizer. Pointers are borrowed for the call. Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_ARGS_HEADS_H
+#define KERNELS_ARGS_HEADS_H
+
+#include "kernels/types.h"
+
+struct k_ce_state { /* per row; the chunk at lo = 0 starts it */
+    float max, sum, target_logit, best;
+    int32_t best_id;
+};
+
+struct k_ce { /* ce_fwd folds logits[m, n] of entries [lo, lo + n) into state, n <= K_CE_CHUNK;
+               * ce_bwd writes dlogits over them: (exp(logit - lse) - [id == target]) * dloss */
+    float *logits;
+    int64_t ld, m, lo, n;
+    const int32_t *target; /* [m]; -1: a row without loss */
+    struct k_ce_state *state;
+    const float *dloss; /* [m] */
+};
+
+float k_ce_lse(const struct k_ce_state *s); /* max + log(sum): log-prob is logit - lse */
+
+struct k_pool { /* mean_pool: y[s] = mean of x rows of s; mean_pool_bwd: x is dy, y is dx */
+    const float *x;
+    float *y;
+    const int32_t *start; /* [n_seq + 1] */
+    int64_t ld_x, ld_y, n_seq, d;
+};
+
+struct k_l2norm { /* l2norm_bwd: y is dx */
+    const float *x, *dy;
+    float *y;
+    int64_t ld_x, ld_dy, ld_y, m, d;
+    float eps;
+};
+
+/* Per row: ids and probabilities left, descending, ties by lower id. The softmax over all entries
+ * is cut to the top_k largest; of these, renormalised, to the smallest set that reaches top_p; of
+ * those to what has at least min_p times the largest probability; then to n_max entries (which is
+ * to hold top_k). At least
+ * one is left. NaN counts as -infinity, which is never left, except that a row of nothing else
+ * leaves its entry 0. */
+struct k_top_select {
+    const float *logits; /* [m, n] */
+    int64_t ld, m, n;
+    const int32_t *top_k; /* [m]; 0: no cut */
+    const float *top_p;   /* [m]; 1: no cut */
+    const float *min_p;   /* [m]; 0: no cut */
+    int32_t *id;          /* [m, n_max] */
+    float *prob;          /* [m, n_max], renormalised to 1 */
+    int32_t *n_left;      /* [m]; at most n_max */
+    int64_t n_max;
+};
+
+/* ---- optimizer ---------------------------------------------------------------------------- */
+
+struct k_adamw {
+    float *p, *m, *v;
+    const float *g;
+    int64_t n;
+    double lr, beta1, beta2, eps, decay, g_scale; /* g_scale: clipping and normalisation */
+    double corr1, corr2;                          /* 1 - beta^t */
+};
+
+struct k_sum_sq { /* unit: a chunk of K_SUM_CHUNK */
+    const float *x;
+    int64_t n;
+    double *part; /* [ceil(n / K_SUM_CHUNK)] */
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of packed linear algebra: weights, rows, products, adapters. Pointers are borrowed for
+ * the call. Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_ARGS_LINEAR_H
+#define KERNELS_ARGS_LINEAR_H
+
+#include "kernels/types.h"
+
+struct k_weight {
+    enum k_type type; /* K_F32, K_BF16 or K_INT8 */
+    int64_t n, k;     /* outputs, inputs */
+    void *data;       /* panels; 64-aligned; k_weight_bytes */
+    float *scale;     /* int8: [panel, group, K_NR], inside data's allocation; else NULL */
+};
+
+size_t k_weight_bytes(enum k_type type, int64_t n, int64_t k); /* panels and scales */
+void k_weight_bind(struct k_weight *w, enum k_type type, int64_t n, int64_t k, void *data);
+
+struct k_weight_pack {    /* unit: a panel */
+    const void *src;      /* [n, k] row-major, or [k, n] when transposed */
+    enum k_type src_type; /* K_F32, K_BF16, K_F16 */
+    int64_t ld_src;
+    bool transposed;
+    struct k_weight w;
+    int64_t panel_lo; /* the source becomes panels [panel_lo, panel_lo + ceil(n_src / K_NR)) */
+    int64_t n_src;    /* rows of the source; w.n when it is the whole weight */
+};
+
+struct k_weight_unpack { /* unit: a panel */
+    struct k_weight w;
+    float *dst; /* [n, k] */
+    int64_t ld_dst;
+};
+
+/* Blocked rows: what a product reads. For K_F32 weights the rows stay f32, for K_BF16 and K_INT8
+ * they are rounded to bf16. k_rows_bytes(type, m, k) bytes, 64-aligned. */
+struct k_rows_pack { /* unit: a block of rows */
+    const float *x;  /* [m, k] */
+    int64_t ld_x, m, k;
+    enum k_type type; /* the weight's type */
+    void *rows;
+};
+
+size_t k_rows_bytes(enum k_type weight_type, int64_t m, int64_t k);
+
+/* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
+ * of w; column 0 of y is the first output of panel_lo. The bias joins the finished sum, and what
+ * is in y joins last. */
+struct k_linear {
+    const void *rows; /* of rows_pack, [m, w.k] */
+    struct k_weight w;
+    const float *bias; /* [w.n] or NULL */
+    float *y;
+    int64_t ld_y, m;
+    int64_t panel_lo, panel_hi;
+    bool add;
+};
+
+/* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). An int8 weight is taken as
+ * bf16(scale * code). */
+struct k_linear_dx {
+    const void *rows; /* of rows_pack: dy [m, outputs of those panels], by w.type */
+    int64_t m;
+    struct k_weight w;
+    int64_t panel_lo, panel_hi;
+    float *dx;
+    int64_t ld_dx;
+    bool add;
+};
+
+/* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32; bf16 rounds both to bf16 first. Runs
+ * of LINEAR_DW_ROWS rows are summed, each sum is added (kernels/linear.h). */
+struct k_linear_dw {
+    const float *dy, *x;
+    int64_t ld_dy, ld_x, m, n, k;
+    float *dw;
+    int64_t ld_dw;
+};
+
+struct k_lora_group {
+    int64_t row_lo, row_hi;
+    int64_t rank;
+    const float *a, *b; /* [rank, k], [n, rank] row-major; NULL: rows without an adapter */
+    float scale;
+    float *da, *db; /* lora_dw: added to; NULL: frozen */
+};
+
+struct k_lora { /* the product with a stays in t for the backward */
+    const float *x;
+    int64_t ld_x, m, k, n;
+    const struct k_lora_group *group; /* disjoint, ascending rows */
+    int64_t n_group;
+    float *t; /* [m, rank_max] */
+    int64_t rank_max;
+    float *y; /* [m, n], added to */
+    int64_t ld_y;
+};
+
+/* lora_bwd: dt and dx, units of rows. Once it is whole, lora_dw: da and db of the groups, from x,
+ * dy, t and dt, units of columns. Two rows because their sums run across each other. */
+struct k_lora_bwd {
+    struct k_lora fwd; /* y unused */
+    const float *dy;
+    int64_t ld_dy;
+    float *dt; /* [m, rank_max] */
+    float *dx; /* [m, k], added to; NULL: not wanted */
+    int64_t ld_dx;
+};
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of the kernels on rows and elements. Pointers are borrowed for the call; strides (ld_*)
+ * count numbers. Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_ARGS_ROWS_H
+#define KERNELS_ARGS_ROWS_H
+
+#include "kernels/args_linear.h"
+#include "kernels/types.h"
+
+struct k_embed {
+    const int32_t *token; /* [m], each in [0, table.n) */
+    struct k_weight table;
+    float *y; /* [m, table.k] */
+    int64_t ld_y, m;
+};
+
+struct k_embed_bwd { /* unit: a run of columns, so that equal tokens add in row order */
+    const int32_t *token;
+    const float *dy;
+    int64_t ld_dy, m, n, k;
+    float *dtable; /* [n, k], added to */
+};
+
+struct k_norm { /* rmsnorm, layernorm. With residual, x + residual is normalised and kept in sum */
+    const float *x, *residual, *weight, *bias;
+    float *y, *sum; /* sum: NULL without residual; may be x */
+    float *stat;    /* [m, n_head] 1/rms, or [m, n_head, 2] mean and 1/std; NULL: not wanted */
+    int64_t ld_x, ld_residual, ld_y, ld_sum, m, d;
+    int64_t n_head; /* a row is n_head runs of d, each normalised by itself under one weight[d] */
+    float eps;
+};
+
+struct k_norm_bwd { /* *_bwd: dx (+)=; *_dw: dweight, dbias +=, either may be NULL */
+    const float *x, *weight, *dy, *stat;
+    float *dx, *dweight, *dbias;
+    int64_t ld_x, ld_dy, ld_dx, m, d;
+    int64_t n_head; /* as in k_norm */
+    bool add;
+};
+
+struct k_rope { /* y may be x */
+    const float *x;
+    float *y;
+    int64_t ld_x, ld_y, m;
+    int32_t n_head, d_head, d_rot; /* the first d_rot of each head turn */
+    const int32_t *pos;            /* [m] */
+    const float *cos, *sin;        /* [pos, d_rot / 2] */
+    bool interleaved;              /* pairs (2i, 2i+1) instead of (i, i + d_rot/2) */
+    bool inverse;                  /* the backward */
+};
+
+struct k_swiglu { /* y[m, d] = silu(gate) * up */
+    const float *gate, *up;
+    float *y;
+    int64_t ld_gate, ld_up, ld_y, m, d;
+};
+
+struct k_swiglu_bwd {
+    const float *gate, *up, *dy;
+    float *dgate, *dup;
+    int64_t ld_gate, ld_up, ld_dy, ld_dgate, ld_dup, m, d;
+};
+
+struct k_gelu { /* gelu_bwd: y is dx, and dy is read */
+    const float *x, *dy;
+    float *y;
+    int64_t ld_x, ld_dy, ld_y, m, d;
+    bool tanh;
+};
+
+struct k_binary { /* add, mul: y = a op b; a stride of 0 repeats one row. y may be a or b */
+    const float *a, *b;
+    float *y;
+    int64_t ld_a, ld_b, ld_y, m, d;
+};
+
+struct k_scale {
+    const float *x;
+    float *y;
+    int64_t n;
+    float s;
+};
+
+struct k_cast {
+    const void *x;
+    void *y;
+    enum k_type from, to; /* one of them K_F32 */
+    int64_t n;
+};
+
+struct k_copy {     /* y = x, or 0 where x is NULL */
+    const float *x; /* a stride of 0 repeats one row */
+    float *y;
+    int64_t ld_x, ld_y, m, d;
+};
+
+/* y[i, j] = x[i, j] / (1 - p) where draw(seed, site, row_key[i], j) >= p, else 0; y may be x. A
+ * row's draws follow its key, not its place in the batch. The backward is the same call on dy.
+ * The draw of column j is word j % 64 / 16 of the Philox block whose counter is (j / 64 * 16 +
+ * j % 16, site, row_key low, high) under the key seed: rng_at(seed, row_key, site << 32 | block).
+ */
+struct k_dropout {
+    const float *x;
+    float *y;
+    const uint64_t *row_key; /* [m] */
+    int64_t ld_x, ld_y, m, d;
+    uint64_t seed;
+    uint32_t site;
+    float p;
+};
+
+struct k_gather { /* gather: y[i] = x[index[i]]; scatter_add: y[index[i]] += x[i], i ascending */
+    const float *x;
+    const int32_t *index; /* [m] */
+    float *y;
+    int64_t ld_x, ld_y, m, d;
+};
+
+struct k_col_sum { /* y[j] += sum over i of x[i, j] */
+    const float *x;
+    int64_t ld_x, m, d;
+    float *y;
+};
+
+struct k_softmax { /* softmax, log_softmax; y may be x */
+    const float *x;
+    float *y;
+    int64_t ld_x, ld_y, m, d;
+};
+
+#endif

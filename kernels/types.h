@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all kernels share: types of numbers, the sizes that layouts are made of, the form of a call.
+ * Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_TYPES_H
+#define KERNELS_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum k_type { K_F32, K_BF16, K_F16, K_INT8, K_TYPE_COUNT };
+
+enum {
+    K_NR = 32,                /* outputs in a panel */
+    K_CELL = 32,              /* tokens in a K/V cell */
+    K_ATTN_CHUNK = 256,       /* keys whose part of an attention sum is made at a time */
+    K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
+    K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
+    K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
+    K_SCRATCH_BYTES = 1 << 20 /* what each compute thread lends to a kernel */
+};
+
+/* A piece of a call. */
+struct k_slice {
+    int64_t lo, hi; /* units [lo, hi) */
+    void *scratch;  /* K_SCRATCH_BYTES, 64-aligned, this thread's own */
+    void *stream;   /* a GPU's queue; NULL on the CPU */
+};
+
+typedef void kernel_fn(const void *args, const struct k_slice *s);
+
+/* What a call is made of, whatever the variant. */
+struct k_shape {
+    int64_t n_unit; /* 0: nothing to do */
+    double bytes;   /* read and written, each once */
+    double flops;
+};
+
+typedef struct k_shape kernel_shape_fn(const void *args);
+
+/* bf16 and f16 as bits; conversions round to nearest even, keep NaN a NaN. */
+typedef uint16_t k_bf16;
+typedef uint16_t k_f16;
+size_t k_type_bytes(enum k_type t);
+
+#endif
