@@ -113,7 +113,7 @@ static int aim(struct eager *g, const struct op_node *n, int j, struct op_grad *
     int32_t v = n->in[j], root = g->value.at[v].root;
     *t = (struct target){.v = -1};
     gr->din[j] = (struct op_view){.shape = grad_shape(g->value.at[v].shape)};
-    if (!g->value.at[v].needs_grad || (def->grad_same & (1u << j)))
+    if (!g->value.at[v].needs_grad || ((def->grad_same | def->no_grad) & (1u << j)))
         return 0;
     t->v = v;
     if (v == root && !g->value.at[v].grad) {

@@ -161,5 +161,6 @@ const struct op_def op_ce_def = {.shape = shape,
                                  .param = param,
                                  .is_loss = true,
                                  .need_in = 3,
+                                 .no_grad = 2,
                                  .need_out = 1,
                                  .shard = shard};

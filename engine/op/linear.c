@@ -165,5 +165,6 @@ const struct op_def op_linear_def = {.shape = shape,
                                      .work_back = work_back,
                                      .param = param,
                                      .need_in = 2,
+                                     .no_grad = 2,
                                      .may_overwrite = {2},
                                      .shard = shard};

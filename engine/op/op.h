@@ -107,6 +107,7 @@ struct op_def {
     const struct param *(*param)(const struct op_node *n, int i); /* the i-th it reads, or NULL */
     uint8_t need_in, need_out; /* which inputs and outputs backward reads: bit i */
     uint8_t grad_same;         /* inputs whose gradient is the output's: shared, not copied */
+    uint8_t no_grad;           /* inputs that backward reads but gives no gradient */
     bool trains;               /* has parameters that come with the batch: backward always runs */
     bool is_loss;              /* backward begins here, with no gradient from above */
     bool only_overwrites;      /* backward can't add: the tape sums where it must */

@@ -70,6 +70,8 @@ void ce_fwd_ref(const void *args, const struct k_slice *s)
     for (int64_t i = s->lo; i < s->hi; i++) {
         struct k_ce_state *st = &a->state[i];
         const float *x = a->logits + i * a->ld;
+        if (a->lo == 0)
+            *st = (struct k_ce_state){-INFINITY, 0, 0, -INFINITY, -1};
         fold(st, x, a->n);
         for (int64_t j = 0; j < a->n; j++) {
             if (x[j] > st->best) {

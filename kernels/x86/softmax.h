@@ -102,6 +102,8 @@ static inline void ce_fwd_rows(const struct k_ce *a, int64_t lo, int64_t hi)
     for (int64_t i = lo; i < hi; i++) {
         struct k_ce_state *st = &a->state[i];
         const float *x = a->logits + i * a->ld;
+        if (a->lo == 0)
+            *st = (struct k_ce_state){-INFINITY, 0, 0, -INFINITY, -1};
         float here = softmax_max(x, a->n), max = here > st->max ? here : st->max;
         float base = max == -INFINITY ? 0.0f : max; /* nothing possible so far: the sum stays 0 */
         st->sum = st->sum * expf(st->max - base) + softmax_sum(x, NULL, a->n, base);

@@ -64,7 +64,7 @@ static struct k_ce_state *states_new(struct check *c, int64_t m)
 {
     struct k_ce_state *st = check_buf(c, (size_t)m * sizeof *st, 4);
     for (int64_t i = 0; i < m; i++)
-        st[i] = (struct k_ce_state){-INFINITY, 0, 0, -INFINITY, -1};
+        st[i] = (struct k_ce_state){NAN, NAN, NAN, NAN, 7}; /* what stood there does not count */
     return st;
 }
 

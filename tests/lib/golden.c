@@ -57,6 +57,16 @@ void golden_init(struct golden *g, const char *name, enum k_type type, int64_t c
     assert_good(g->tensors ? 0 : -1, &e);
 }
 
+void golden_init_short(struct golden *g, const char *name, enum k_type type)
+{
+    golden_init(g, name, type, 0);
+    if (g->model->cfg.rope.kind == ROPE_LONGROPE) {
+        int64_t ctx = g->model->cfg.rope.original_max_pos;
+        golden_release(g);
+        golden_init(g, name, type, ctx);
+    }
+}
+
 void golden_release(struct golden *g)
 {
     weights_close(g->tensors);

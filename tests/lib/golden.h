@@ -26,6 +26,9 @@ extern const char *const golden_names[];
 
 /* type: of the matrices; ctx: 0 for the config's. */
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
+/* With the context that the goldens of short texts were made for: theirs have the short form of
+ * longrope, which we give to contexts within the first training's. */
+void golden_init_short(struct golden *g, const char *name, enum k_type type);
 void golden_release(struct golden *g);
 
 /* Integers of a member of golden.json; the number of them. */

@@ -77,18 +77,6 @@ static void check_greedy(struct golden *g, const char *name)
     runner_free(r);
 }
 
-/* A short prompt's golden has the short form of longrope, which we give to contexts within the first
- * training's. */
-static void init_short(struct golden *g, const char *name, enum k_type type)
-{
-    golden_init(g, name, type, 0);
-    if (g->model->cfg.rope.kind == ROPE_LONGROPE) {
-        int64_t ctx = g->model->cfg.rope.original_max_pos;
-        golden_release(g);
-        golden_init(g, name, type, ctx);
-    }
-}
-
 /* Faults: a rope scaling, a window, a bias, a norm or a tied head that differs from its model's. */
 static void f32_logits_and_greedy_text(void **state)
 {
@@ -97,7 +85,7 @@ static void f32_logits_and_greedy_text(void **state)
         struct golden g;
         if (is_encoder(*name))
             continue;
-        init_short(&g, *name, K_F32);
+        golden_init_short(&g, *name, K_F32);
         check_logits(&g, *name, 1e-4);
         check_greedy(&g, *name);
         golden_release(&g);
@@ -112,7 +100,7 @@ static void bf16_logits_are_near(void **state)
         struct golden g;
         if (is_encoder(*name))
             continue;
-        init_short(&g, *name, K_BF16);
+        golden_init_short(&g, *name, K_BF16);
         check_logits(&g, *name, 4e-2);
         golden_release(&g);
     }
