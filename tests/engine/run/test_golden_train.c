@@ -262,6 +262,14 @@ static void update(struct full *f, int t, double norm)
     zero_grads(f);
 }
 
+/* The bias of keys without rotary positions adds the same to every score of a query: its gradient
+ * is zero but for rounding, which AdamW scales up to steps of lr. Nothing can be compared there. */
+static bool has_no_gradient(const struct model *m, const struct param *p, int64_t i)
+{
+    bool is_qkv = m->cfg.family == FAMILY_GPT2 && strstr(p->name, "c_attn.bias");
+    return is_qkv && i >= p->n / 3 && i < p->n / 3 * 2;
+}
+
 static void check_final(struct full *f, const char *name)
 {
     const struct model *m = f->g.model;
@@ -272,8 +280,10 @@ static void check_final(struct full *f, const char *name)
         int64_t n;
         float *want = tensor_of(f, "final", p, &n);
         assert_true(n <= SAMPLE_MAX);
-        for (int64_t k = 0; k < n; k++)
-            got[k] = at(m, p, f->p[i], k * size_of(p) / n);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t from = k * size_of(p) / n;
+            got[k] = has_no_gradient(m, p, from) ? want[k] : at(m, p, f->p[i], from);
+        }
         snprintf(what, sizeof what, "%s: %s after training", name, p->name);
         golden_near(what, got, want, n, 1e-3);
         mem_free(want);
