@@ -99,6 +99,7 @@ SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
+TOOLBIN := $(B)/tests/tools/make_model $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
 all: $(PROGBIN)
@@ -120,14 +121,17 @@ $(B)/tandem-kernels: $(call obj,$(KCHK)) $(B)/libtandem.a
 $(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(B)/tests/fuzz/replay.o) $(B)/libtandem.a
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer) -o $@
+$(B)/tests/tools/make_model: $(call obj,$(wildcard tests/tools/model/*.c)) $(B)/libtandem.a
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -o $@
 $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -lcmocka -o $@
 
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(PROGBIN) $(TESTBIN)
+test: $(PROGBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(TESTBIN) $(SCRIPTS) $(if $(KCHK),"$(B)/tandem-kernels check")
-t/%: $(B)/tests/% $(PROGBIN)
+t/%: $(B)/tests/% $(PROGBIN) $(TOOLBIN)
 	$(Q)$<
 run: all
 	$(Q)build/tandem doctor
