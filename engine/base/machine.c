@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,11 +41,61 @@ static int quota_cpus(void)
     return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
 }
 
+static int cut_by_quota(int n)
+{
+    int quota = quota_cpus();
+    return quota && quota < n ? quota : n;
+}
+
 int machine_cpus(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set), quota = quota_cpus();
-    return quota && quota < n ? quota : n;
+    return cut_by_quota(sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set));
+}
+
+/* Whether no CPU with a lower number shares the core; "0,4" or "0-1" lists those that do. */
+static bool leads_core(int cpu)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    int64_t first = number_in(path, "");
+    return first < 0 || first == cpu;
+}
+
+static int list_cpus(int *cpu, int cap, int *n_core)
+{
+    cpu_set_t set;
+    int n = 0;
+    *n_core = 0;
+    if (sched_getaffinity(0, sizeof set, &set))
+        return 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int c = 0; c < CPU_SETSIZE; c++) {
+            if (!CPU_ISSET(c, &set) || leads_core(c) != !pass)
+                continue;
+            if (n < cap)
+                cpu[n] = c;
+            n++;
+        }
+        if (!pass)
+            *n_core = n;
+    }
+    return n < cap ? n : cap;
+}
+
+int machine_cpu_list(int *cpu, int cap)
+{
+    int n_core;
+    return list_cpus(cpu, cap, &n_core);
+}
+
+/* When a core's first CPU is not ours but its sibling is, the core is not counted as one; if none
+ * is left then, each CPU counts. */
+int machine_cores(void)
+{
+    int n_core;
+    list_cpus(NULL, 0, &n_core);
+    return n_core ? cut_by_quota(n_core) : machine_cpus();
 }
 
 void machine_memory(size_t *total_bytes, size_t *free_bytes)

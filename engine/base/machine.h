@@ -10,7 +10,12 @@
 
 #include <stddef.h>
 
-int machine_cpus(void); /* the CPUs of its affinity, cut by its container's quota; at least 1 */
+int machine_cpus(void);  /* the CPUs of its affinity, cut by its container's quota; at least 1 */
+int machine_cores(void); /* the cores that these CPUs belong to, cut in the same way */
+
+/* The numbers of those CPUs, at most cap of them: one of each core first, then their siblings.
+ * Returns how many there are. */
+int machine_cpu_list(int *cpu, int cap);
 
 /* Memory in all, and what may still be taken without swapping. */
 void machine_memory(size_t *total_bytes, size_t *free_bytes);

@@ -43,6 +43,7 @@ struct pool_thread {
     struct pool *pool; /* borrowed */
     pthread_t id;
     int index;
+    int cpu, home; /* where it is kept, and where it belongs; -1: free */
 };
 
 struct pool {
@@ -52,6 +53,7 @@ struct pool {
     pool_fn *fn;
     void *ctx;
     int64_t n_unit, piece;
+    _Atomic int caller_cpu;
 
     alignas(64) _Atomic uint32_t undone;
     _Atomic uint32_t caller_sleeps;
@@ -61,6 +63,7 @@ struct pool {
     _Atomic bool stop, busy;
 
     alignas(64) int n_thread, n_started;
+    int spare_cpu; /* for the thread at whose home the caller runs; -1: threads are free */
     long spin_ns;
     struct pool_thread *thread; /* owned; [0] is the caller's and has no id */
 };
@@ -87,8 +90,6 @@ static void cpu_pause(void)
 /* Claims and runs pieces until none is left. */
 static void work(struct pool *p, int thread)
 {
-    if (atomic_load_explicit(&p->left, memory_order_relaxed) <= 0)
-        return;
     uint32_t n_done = 0;
     for (;;) {
         int32_t left = atomic_fetch_sub(&p->left, 1);
@@ -102,6 +103,29 @@ static void work(struct pool *p, int thread)
     if (n_done && atomic_fetch_sub(&p->undone, n_done) == n_done && thread &&
         atomic_load(&p->caller_sleeps))
         futex_wake(&p->undone, 1);
+}
+
+/* Called by the thread itself. */
+static void keep_to_cpu(struct pool_thread *t, int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one); /* an advice: without it all still works */
+    t->cpu = cpu;
+}
+
+/* The caller is not pinned. On a busy machine the system may leave it and one of the threads on
+ * one CPU for long, which costs half of both; the thread goes to the CPU that is spare then. */
+static void avoid_caller(struct pool_thread *t)
+{
+    const struct pool *p = t->pool;
+    if (p->spare_cpu < 0)
+        return;
+    int caller = atomic_load_explicit(&p->caller_cpu, memory_order_relaxed);
+    int cpu = t->home == caller ? p->spare_cpu : t->home;
+    if (cpu != t->cpu)
+        keep_to_cpu(t, cpu);
 }
 
 /* Whether something came while spinning. */
@@ -123,7 +147,10 @@ static void *thread_main(void *arg)
     struct pool_thread *t = arg;
     struct pool *p = t->pool;
     while (!atomic_load(&p->stop)) {
-        work(p, t->index);
+        if (atomic_load_explicit(&p->left, memory_order_relaxed) > 0) {
+            avoid_caller(t);
+            work(p, t->index);
+        }
         if (spin_for_work(p))
             continue;
         uint32_t seen = atomic_load(&p->wake);
@@ -183,6 +210,8 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t gr
         p->n_unit = n_unit;
         p->piece = piece;
         p->n_piece = (int32_t)n_piece;
+        if (p->spare_cpu >= 0)
+            atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
         atomic_store(&p->undone, (uint32_t)n_piece);
         atomic_store(&p->left, (int32_t)n_piece);
         wake_sleepers(p);
@@ -197,27 +226,10 @@ int pool_size(const struct pool *p)
     return p->n_thread;
 }
 
-/* Thread i to the i-th CPU that the process may use. */
-static void pin_thread(const struct pool_thread *t)
-{
-    cpu_set_t set, one;
-    if (sched_getaffinity(0, sizeof set, &set))
-        return;
-    int nth = t->index % CPU_COUNT(&set);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &set) || nth--)
-            continue;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        pthread_setaffinity_np(t->id, sizeof one, &one); /* an advice */
-        return;
-    }
-}
-
-static int start_thread(struct pool *p, int index, bool pin, struct err *e)
+static int start_thread(struct pool *p, int index, int home, struct err *e)
 {
     struct pool_thread *t = &p->thread[index];
-    *t = (struct pool_thread){.pool = p, .index = index};
+    *t = (struct pool_thread){.pool = p, .index = index, .cpu = -1, .home = home};
     int rc = pthread_create(&t->id, NULL, thread_main, t);
     if (rc) {
         errno = rc;
@@ -227,14 +239,11 @@ static int start_thread(struct pool *p, int index, bool pin, struct err *e)
     char name[16];
     snprintf(name, sizeof name, "compute-%u", (unsigned)index % 10000u);
     pthread_setname_np(t->id, name);
-    if (pin)
-        pin_thread(t);
     return 0;
 }
 
 struct pool *pool_new(int n_thread, bool pin, struct err *e)
 {
-    int n_cpu = machine_cpus();
     if (n_thread < 0 || n_thread > THREAD_MAX) {
         err_set(e, ERR_BAD_INPUT, "%d compute threads: 0 to %d are possible", n_thread, THREAD_MAX);
         return NULL;
@@ -242,9 +251,11 @@ struct pool *pool_new(int n_thread, bool pin, struct err *e)
     struct pool *p = try_alloc(1, sizeof *p, "compute threads", e);
     if (!p)
         return NULL;
-    p->n_thread = n_thread ? n_thread : n_cpu;
+    int cpu[THREAD_MAX], n_cpu = machine_cpu_list(cpu, THREAD_MAX);
+    p->n_thread = n_thread ? n_thread : machine_cores();
     p->n_started = 1;
-    p->spin_ns = p->n_thread > n_cpu ? 0 : SPIN_NS; /* who spins would hold up who works */
+    p->spin_ns = p->n_thread > machine_cpus() ? 0 : SPIN_NS; /* who spins holds up who works */
+    p->spare_cpu = pin && p->n_thread <= n_cpu ? cpu[0] : -1;
     p->thread = xcalloc((size_t)p->n_thread, sizeof *p->thread);
 
     sigset_t all, before; /* signals are for the threads that expect them */
@@ -252,7 +263,7 @@ struct pool *pool_new(int n_thread, bool pin, struct err *e)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = 0;
     while (!rc && p->n_started < p->n_thread)
-        rc = start_thread(p, p->n_started, pin, e);
+        rc = start_thread(p, p->n_started, p->spare_cpu < 0 ? -1 : cpu[p->n_started], e);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc) {
         pool_free(p);

@@ -24,8 +24,8 @@ struct pool;
 /* fn(ctx, lo, hi, thread): units [lo, hi); thread in [0, pool_size). */
 typedef void pool_fn(void *ctx, int64_t lo, int64_t hi, int thread);
 
-/* n_thread counts the caller; 0 means machine_cpus(). pin: each started thread keeps to a CPU of
- * its own; the caller stays free. */
+/* n_thread counts the caller; 0 means machine_cores(). pin: each started thread keeps to a CPU of
+ * its own and out of the caller's way, who stays free; without effect when the CPUs are fewer. */
 struct pool *pool_new(int n_thread, bool pin, struct err *e);
 void pool_free(struct pool *p);
 int pool_size(const struct pool *p);

@@ -24,6 +24,23 @@ static void cpus_follow_the_affinity(void **state)
     sched_setaffinity(0, sizeof before, &before);
 }
 
+/* Faults: a CPU named twice or not ours; the sibling of a core before another core. */
+static void list_names_each_cpu_once(void **state)
+{
+    (void)state;
+    cpu_set_t set;
+    int cpu[CPU_SETSIZE], one[1], n = machine_cpu_list(cpu, CPU_SETSIZE);
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    assert_int_equal(n, CPU_COUNT(&set));
+    for (int i = 0; i < n; i++) {
+        assert_true(CPU_ISSET(cpu[i], &set));
+        CPU_CLR(cpu[i], &set);
+    }
+    assert_in_range(machine_cores(), 1, n);
+    assert_int_equal(machine_cpu_list(one, 1), 1);
+    assert_int_equal(one[0], cpu[0]);
+}
+
 /* Fault: kilobytes taken for bytes; a missing bound read as no memory at all. */
 static void memory_is_in_bytes(void **state)
 {
@@ -38,6 +55,7 @@ int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(cpus_follow_the_affinity),
+        cmocka_unit_test(list_names_each_cpu_once),
         cmocka_unit_test(memory_is_in_bytes),
     };
     return cmocka_run_group_tests(test, NULL, NULL);

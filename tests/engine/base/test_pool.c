@@ -4,6 +4,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,46 @@ static void caller_sleeps_until_the_last_piece(void **state)
     pool_free(p);
 }
 
+struct places {
+    _Atomic int n_worker, n_beside;
+    int caller;
+};
+
+static void where(void *ctx, int64_t lo, int64_t hi, int thread)
+{
+    struct places *at = ctx;
+    (void)lo, (void)hi;
+    if (!thread) {
+        usleep(1000);
+        return;
+    }
+    atomic_fetch_add(&at->n_worker, 1);
+    atomic_fetch_add(&at->n_beside, sched_getcpu() == at->caller);
+}
+
+/* Fault: a pinned thread and the caller share a CPU while another is free for it. */
+static void threads_make_way_for_the_caller(void **state)
+{
+    (void)state;
+    int cpu[2], n_worker = 0;
+    cpu_set_t before, one;
+    if (machine_cpu_list(cpu, 2) < 2 || sched_getaffinity(0, sizeof before, &before))
+        skip();
+    struct pool *p = pool_new(2, true, NULL);
+    for (int i = 0; i < 6; i++) {
+        struct places at = {.caller = cpu[i % 2]};
+        CPU_ZERO(&one);
+        CPU_SET(at.caller, &one);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+        pool_run(p, where, &at, 16, 1);
+        n_worker += at.n_worker;
+        assert_int_equal(at.n_beside, 0);
+    }
+    assert_true(n_worker > 0);
+    sched_setaffinity(0, sizeof before, &before);
+    pool_free(p);
+}
+
 /* Fault: an idle pool that keeps a CPU busy. */
 static void idle_costs_nothing(void **state)
 {
@@ -134,7 +175,7 @@ static void counts(void **state)
     assert_null(pool_new(100000, false, &e));
     struct pool *p = pool_new(0, true, &e);
     assert_non_null(p);
-    assert_int_equal(pool_size(p), machine_cpus());
+    assert_int_equal(pool_size(p), machine_cores());
     pool_free(p);
     pool_free(NULL);
 }
@@ -145,6 +186,7 @@ int main(void)
         cmocka_unit_test(each_unit_once),
         cmocka_unit_test(jobs_follow_each_other),
         cmocka_unit_test(caller_sleeps_until_the_last_piece),
+        cmocka_unit_test(threads_make_way_for_the_caller),
         cmocka_unit_test(idle_costs_nothing),
         cmocka_unit_test(counts),
     };
