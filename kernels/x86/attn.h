@@ -116,6 +116,13 @@ static inline struct k_span attn_span_in(struct k_span a, int64_t lo, int64_t n)
     return in.lo < in.hi ? (struct k_span){in.lo - lo, in.hi - lo} : (struct k_span){0, 0};
 }
 
+/* Asks for d numbers that will soon be read. */
+static inline void attn_fetch(const float *x, int d)
+{
+    for (int i = 0; i < d; i += 16)
+        __builtin_prefetch(x + i);
+}
+
 /* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
  * what it takes at most fits. */
 struct attn_scratch {

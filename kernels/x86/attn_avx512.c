@@ -30,8 +30,8 @@ INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const 
             c0 = _mm512_fmadd_ps(acc[r][0], factor, c0);
             c1 = _mm512_fmadd_ps(acc[r][1], factor, c1);
         }
-        _mm512_mask_storeu_ps(c, m0, c0);
-        _mm512_mask_storeu_ps(c + 16, m1, c1);
+        store_ps(c, 0, p->w, c0);
+        store_ps(c, 16, p->w, c1);
     }
 }
 
@@ -250,8 +250,7 @@ static void fold_vec(float *o, const float *part, float keep, float take, int d)
     for (int i = 0; i < d; i += 16) {
         __mmask16 in = lanes(d - i, 0);
         __m512 old = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, o + i), k);
-        _mm512_mask_storeu_ps(o + i, in,
-                              _mm512_fmadd_ps(_mm512_maskz_loadu_ps(in, part + i), t, old));
+        store_ps(o, i, d, _mm512_fmadd_ps(_mm512_maskz_loadu_ps(in, part + i), t, old));
     }
 }
 
@@ -259,21 +258,20 @@ static void finish(float *y, const float *o, float inv, int d)
 {
     __m512 f = _mm512_set1_ps(inv), zero = _mm512_setzero_ps();
     for (int i = 0; i < d; i += 16) {
-        __mmask16 in = lanes(d - i, 0);
-        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, o + i), f);
-        _mm512_mask_storeu_ps(y + i, in, _mm512_add_ps(x, zero));
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes(d - i, 0), o + i), f);
+        store_ps(y, i, d, _mm512_add_ps(x, zero));
     }
 }
 
+/* Whole vectors are stored: a left operand has room up to K_HEAD_MAX. */
 static void pack_row(enum k_type type, void *row, const float *x, int d)
 {
     for (int i = 0; i < d; i += 16) {
-        __mmask16 in = lanes(d - i, 0);
-        __m512 v = _mm512_maskz_loadu_ps(in, x + i);
+        __m512 v = _mm512_maskz_loadu_ps(lanes(d - i, 0), x + i);
         if (type == K_BF16)
-            _mm256_mask_storeu_epi16((k_bf16 *)row + i, in, (__m256i)_mm512_cvtneps_pbh(v));
+            _mm256_storeu_si256((__m256i *)((k_bf16 *)row + i), (__m256i)_mm512_cvtneps_pbh(v));
         else
-            _mm512_mask_storeu_ps((float *)row + i, in, v);
+            _mm512_storeu_ps((float *)row + i, v);
     }
 }
 

@@ -25,6 +25,16 @@ INLINE __mmask16 lanes(int n, int vec)
     return left >= 16 ? 0xffff : left <= 0 ? 0 : (__mmask16)((1 << left) - 1);
 }
 
+/* Stores what of a vector is before the end of a run of n, number i first. A store under a mask is
+ * slower than a whole one even when the mask is full. */
+INLINE void store_ps(float *x, int i, int n, __m512 v)
+{
+    if (n - i >= 16)
+        _mm512_storeu_ps(x + i, v);
+    else
+        _mm512_mask_storeu_ps(x + i, lanes(n - i, 0), v);
+}
+
 /* 2^x for x <= 128: exact at 0, 0 below -150, NaN for NaN. */
 INLINE __m512 exp2_ps(__m512 x)
 {

@@ -16,6 +16,7 @@
 
 enum {
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
+    FETCH = 12, /* vectors between asking for one and reading it */
     STEP_CELLS = 2,
     STEP = STEP_CELLS * K_CELL,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
@@ -64,6 +65,15 @@ static void grad_init(struct grad *g, const struct attn_ops *ops, const struct k
 static const float *row_of(const float *x, int64_t ld, int64_t tok, int64_t head, int d)
 {
     return x + tok * ld + head * d;
+}
+
+/* The rows of q, dy and y that belong to a query, some time before they are read. */
+static void query_fetch(const struct grad *g, int64_t tok, int64_t head)
+{
+    const struct k_attn *f = &g->a->fwd;
+    attn_fetch(row_of(f->q, f->ld_q, tok, head, g->d), g->d);
+    attn_fetch(row_of(g->a->dy, g->a->ld_dy, tok, head, g->d), g->d);
+    attn_fetch(row_of(f->y, f->ld_y, tok, head, g->d), g->d);
 }
 
 /* log2 units of what forward saved, and D. */
@@ -168,7 +178,9 @@ static void q_open(struct q_tile *t, int64_t head_lo, int64_t n_head)
     t->n_head = n_head;
     t->n_vec = (g->u.row_hi - g->u.row_lo) * n_head;
     for (int64_t i = 0; i < t->n_vec; i++) {
-        int64_t tok = q_token(t, i), head = head_lo + i % n_head;
+        int64_t tok = q_token(t, i), head = head_lo + i % n_head, next = i + FETCH;
+        if (next < t->n_vec)
+            query_fetch(g, q_token(t, next), head_lo + next % n_head);
         size_t at = (size_t)i * g->row_bytes;
         g->ops->pack_row(g->type, t->q + at, row_of(f->q, f->ld_q, tok, head, g->d), g->d);
         g->ops->pack_row(g->type, t->dy + at, row_of(g->a->dy, g->a->ld_dy, tok, head, g->d), g->d);
@@ -401,6 +413,14 @@ static void kv_close(const struct kv_tile *t)
     }
 }
 
+/* Rows [lo, hi) of a head, of the next step. */
+static void kv_fetch(const struct kv_tile *t, int64_t lo, int64_t hi, int64_t head)
+{
+    const struct k_attn_unit *u = &t->g.u;
+    for (; lo < hi && lo < u->row_hi; lo++)
+        query_fetch(&t->g, t->g.a->fwd.batch.q_start[u->seq] + lo, head);
+}
+
 static void kv_unit(struct kv_tile *t)
 {
     int64_t group = t->g.a->fwd.n_head / t->g.a->fwd.cache.n_kv_head;
@@ -411,8 +431,11 @@ static void kv_unit(struct kv_tile *t)
         for (int64_t row = rows.lo / STEP * STEP; row < rows.hi; row += STEP) {
             int64_t left = t->g.u.row_hi - row;
             kv_step_open(t, row, (int)(left < STEP ? left : STEP), h);
-            for (int i = 0; i < t->n_key; i += mr)
+            for (int i = 0; i < t->n_key; i += mr) {
+                kv_fetch(t, row + STEP + (int64_t)i * STEP / t->n_key,
+                         row + STEP + (int64_t)(i + mr) * STEP / t->n_key, h);
                 kv_block(t, i, t->n_key - i < mr ? t->n_key - i : mr, row);
+            }
         }
     }
     kv_close(t);

@@ -14,16 +14,16 @@ static uint32_t pair_mask(struct k_span slots, int pair)
 }
 
 /* dst = src & mask for n dwords; lanes whose exponent is all ones, of bf16 pairs or of f32. */
-INLINE __mmask32 copy_masked(uint32_t *dst, const uint32_t *src, int64_t n, uint32_t mask,
+INLINE __mmask32 copy_masked(uint32_t *dst, const uint32_t *src, int n, uint32_t mask,
                              const enum k_type type)
 {
     const __m512i keep = _mm512_set1_epi32((int)mask);
     const __m512i exp16 = _mm512_set1_epi16(0x7f80), exp32 = _mm512_set1_epi32(0x7f800000);
     __mmask32 bad = 0;
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 in = lanes((int)(n - i), 0);
+    for (int i = 0; i < n; i += 16) {
+        __mmask16 in = lanes(n - i, 0);
         __m512i x = _mm512_and_si512(_mm512_maskz_loadu_epi32(in, src + i), keep);
-        _mm512_mask_storeu_epi32(dst + i, in, x);
+        store_ps((float *)dst, i, n, _mm512_castsi512_ps(x));
         if (type == K_BF16)
             bad |= _mm512_cmpeq_epi16_mask(_mm512_and_si512(x, exp16), exp16);
         else
@@ -88,7 +88,7 @@ static void transpose_block(char *dst, size_t ld_dst, const char *src, size_t ld
                             int n_j)
 {
     __m512i r[16];
-    const __mmask16 in_i = lanes(n_i, 0), in_j = lanes(n_j, 0);
+    const __mmask16 in_j = lanes(n_j, 0);
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         r[i] = i < n_i ? _mm512_maskz_loadu_epi32(in_j, src + (size_t)i * ld_src)
@@ -97,7 +97,7 @@ static void transpose_block(char *dst, size_t ld_dst, const char *src, size_t ld
 #pragma GCC unroll 16
     for (int j = 0; j < 16; j++) {
         if (j < n_j)
-            _mm512_mask_storeu_epi32(dst + (size_t)j * ld_dst, in_i, r[j]);
+            store_ps((float *)(dst + (size_t)j * ld_dst), 0, n_i, _mm512_castsi512_ps(r[j]));
     }
 }
 
@@ -179,12 +179,13 @@ void attn_v_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d
                     x = _mm512_maskz_loadu_epi32(in, (const char *)rows + (size_t)row * ROW_F32 +
                                                          (col + i) * 4);
                 }
-                _mm512_mask_storeu_epi32(to + i * 4, lanes(w - i, 0), x);
+                store_ps((float *)to, i, w, _mm512_castsi512_ps(x));
             }
         }
     }
 }
 
+/* Whole vectors are stored, past d if need be: there is room. */
 void attn_rows_of_v_avx512(enum k_type type, void *rows, const void *cell, int d)
 {
     const char *from = cell;
@@ -196,13 +197,13 @@ void attn_rows_of_v_avx512(enum k_type type, void *rows, const void *cell, int d
                 __m512i x = _mm512_maskz_loadu_epi32(in, from + i * 4);
                 if (type == K_F32) {
                     char *to = (char *)rows + (size_t)row * ROW_F32 + (col + i) * 4;
-                    _mm512_mask_storeu_epi32(to, in, x);
+                    _mm512_storeu_si512(to, x);
                     continue;
                 }
                 char *to = (char *)rows + (size_t)row * ROW_BF16 + (col + i) * 2;
-                _mm256_mask_storeu_epi16(to, in, _mm512_cvtepi32_epi16(x));
-                _mm256_mask_storeu_epi16(to + ROW_BF16, in,
-                                         _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
+                _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi32_epi16(x));
+                _mm256_storeu_si256((__m256i *)(to + ROW_BF16),
+                                    _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
             }
         }
     }

@@ -16,6 +16,7 @@
 #include "kernels/x86/attn.h"
 
 enum {
+    FETCH = 12, /* vectors between asking for one and reading it */
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
@@ -197,6 +198,12 @@ static int64_t vec_token(const struct tile *t, int64_t i)
     return t->a->batch.q_start[t->u.seq] + t->u.row_lo + i / t->n_head;
 }
 
+static const float *query_of(const struct tile *t, int64_t i)
+{
+    const struct k_attn *a = t->a;
+    return a->q + vec_token(t, i) * a->ld_q + (t->head_lo + i % t->n_head) * a->cache.d_head;
+}
+
 /* The vectors of a unit, or of as many of its heads as fit. */
 static void tile_open(struct tile *t, int64_t head_lo, int64_t n_head)
 {
@@ -206,7 +213,9 @@ static void tile_open(struct tile *t, int64_t head_lo, int64_t n_head)
     t->n_head = n_head;
     t->n_vec = (t->u.row_hi - t->u.row_lo) * n_head;
     for (int64_t i = 0; i < t->n_vec; i++) {
-        const float *q = a->q + vec_token(t, i) * a->ld_q + (head_lo + i % n_head) * d;
+        const float *q = query_of(t, i);
+        if (i + FETCH < t->n_vec)
+            attn_fetch(query_of(t, i + FETCH), d);
         t->ops->pack_row(a->cache.type, t->q + (size_t)i * t->ops->row_bytes[a->cache.type], q, d);
         t->seen[i] = attn_seen(a, t->u.seq, t->u.row_lo + i / n_head);
         t->m[i] = -INFINITY;
