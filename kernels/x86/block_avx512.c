@@ -24,7 +24,13 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
         tile_load(h * np * 2, sum, b->from);
     else
         tile_zero(h * np * 2, sum);
-    tile_run(type, h, np, sum, b->rows, b->panel, b->stride, b->steps, b->ahead);
+    int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
+    struct tile_ahead ahead = b->ahead;
+    for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride) {
+        int64_t at = b->steps * i / n, steps = b->steps * (i + 1) / n - at;
+        tile_run(type, h, np, sum, b->rows + at * h * 4, b->panel + at * TILE_STEP_BYTES, b->stride,
+                 steps, ahead);
+    }
     if (b->to) {
         tile_store(h * np * 2, sum, b->to);
         return;

@@ -19,6 +19,8 @@ struct block {
     float *to;                /* where sums go that are not yet complete; NULL: out */
     struct tile_out out;      /* of the first panel */
     struct tile_ahead ahead;  /* looked at when np is 1 */
+    int64_t ahead_n;          /* 0: one run; else runs, each over an equal part of the steps, */
+    int64_t ahead_stride;     /* this many bytes from one to the next */
 };
 
 /* Panels that h rows should take at once when there are enough. */

@@ -52,6 +52,8 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* packed linear algebra */
     [K_weight_pack] = weight_pack_avx512,
     [K_linear_f32] = linear_f32_avx512,
+    [K_linear_dx_f32] = linear_dx_f32_avx512,
+    [K_linear_dw_f32] = linear_dw_f32_avx512,
 
     /* rows and elements */
     [K_embed_bwd] = embed_bwd_avx512,
@@ -98,6 +100,9 @@ kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     [K_rows_pack] = rows_pack_avx512,
     [K_linear_bf16] = linear_bf16_avx512,
     [K_linear_int8] = linear_int8_avx512,
+    [K_linear_dx_bf16] = linear_dx_bf16_avx512,
+    [K_linear_dx_int8] = linear_dx_int8_avx512,
+    [K_linear_dw_bf16] = linear_dw_bf16_avx512,
 
     /* attention over a ragged batch */
     [K_attn] = attn_avx512,

@@ -37,4 +37,35 @@ TILE_INLINE void transpose16(__m512i v[16])
     }
 }
 
+/* Eight steps of 16 outputs of a bf16 panel, in[i] word o * 2 + j, become eight pairs of outputs of
+ * 16 inputs: out[p] word i * 2 + j is input i of output 2 p + j. Each stage exchanges one bit of
+ * the output's number for one of the step's; the last also puts the words in order. */
+TILE_INLINE void transpose_pairs(const __m512i in[8], __m512i out[8])
+{
+    /* word (step bits 2 1 0, input of the pair, output's lowest bit) comes from (step bit 2: which
+     * register; step bit 1, output's highest bit, step bit 0, output's lowest bit, input) */
+    static const uint16_t order[32] = {0,  2,  1,  3,  4,  6,  5,  7,  16, 18, 17,
+                                       19, 20, 22, 21, 23, 32, 34, 33, 35, 36, 38,
+                                       37, 39, 48, 50, 49, 51, 52, 54, 53, 55};
+    const __m512i low = _mm512_loadu_si512(order);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(8));
+    __m512i a[8], b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        a[i] = _mm512_unpacklo_epi64(in[i], in[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi64(in[i], in[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        int at = i / 2 * 4 + i % 2;
+        b[at] = _mm512_shuffle_i32x4(a[at], a[at + 2], 0x88);
+        b[at + 2] = _mm512_shuffle_i32x4(a[at], a[at + 2], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        out[i] = _mm512_permutex2var_epi16(b[i], low, b[i + 4]);
+        out[i + 4] = _mm512_permutex2var_epi16(b[i], high, b[i + 4]);
+    }
+}
+
 #endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_dw: the forward's product once more. A tile's columns of dy become packed rows and its
+ * columns of x become panels, both in scratch, a run of LINEAR_DW_ROWS rows at a time: what is
+ * summed over are the rows, and pairs of them are what a bf16 step takes. Neighbouring tiles share
+ * their dy.
+ */
+#include "kernels/linear_grid.h"
+#include "kernels/variants.h"
+#include "kernels/x86/block_avx512.h"
+
+enum {
+    LEFT_BYTES = LINEAR_DW_ROWS * LINEAR_TILE_N * 4,
+    RIGHT_BYTES = LINEAR_DW_ROWS * LINEAR_TILE_K * 4
+};
+
+_Static_assert(LEFT_BYTES + RIGHT_BYTES <= K_SCRATCH_BYTES, "a tile's operands fit in scratch");
+
+/* Some rows of an operand: columns from `at` on. */
+struct rows_of {
+    const float *at;
+    int64_t ld, rows, cols;
+};
+
+TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
+{
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
+}
+
+/* Step s of up to 16 columns: a number each, or a pair of rounded ones from two rows. */
+TILE_INLINE __m512i column_step(enum k_type type, const struct rows_of *x, int64_t s, int64_t col,
+                                __mmask16 m)
+{
+    if (type == K_F32)
+        return _mm512_castps_si512(_mm512_maskz_loadu_ps(m, x->at + s * x->ld + col));
+    const float *row = x->at + 2 * s * x->ld + col;
+    __m512 second = _mm512_setzero_ps();
+    if (2 * s + 1 < x->rows)
+        second = _mm512_maskz_loadu_ps(m, row + x->ld);
+    return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
+}
+
+TILE_INLINE int64_t steps_of(enum k_type type, int64_t rows)
+{
+    return type == K_F32 ? rows : linear_ceil_div(rows, 2);
+}
+
+/* Columns as blocks of packed rows. */
+TILE_INLINE void pack_left(enum k_type type, const struct rows_of *x, char *to)
+{
+    int64_t steps = steps_of(type, x->rows), blocks = rows_blocks(x->cols);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t i = 0; i < blocks; i++) {
+            struct rows_block b = rows_block_at(x->cols, i);
+            __mmask16 m = tile_mask(b.h);
+            _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
+                                     column_step(type, x, s, b.row, m));
+        }
+    }
+}
+
+/* Columns as panels. */
+TILE_INLINE void pack_right(enum k_type type, const struct rows_of *x, char *to)
+{
+    int64_t steps = steps_of(type, x->rows);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t col = 0; col < x->cols; col += K_NR) {
+            char *step = to + (col / K_NR * steps + s) * TILE_STEP_BYTES;
+            _mm512_store_si512(step, column_step(type, x, s, col, tile_mask(x->cols - col)));
+            _mm512_store_si512(step + 64,
+                               column_step(type, x, s, col + 16, tile_mask(x->cols - col - 16)));
+        }
+    }
+}
+
+static void multiply(enum k_type type, const struct k_linear_dw *a, const struct linear_rect *r,
+                     int64_t steps, const char *left, const char *right)
+{
+    int64_t cols = r->n_hi - r->n_lo;
+    for (int64_t k = r->k_lo; k < r->k_hi; k += K_NR) {
+        const char *panel = right + (k - r->k_lo) / K_NR * steps * TILE_STEP_BYTES;
+        for (int64_t i = 0; i < rows_blocks(cols); i++) {
+            struct rows_block rb = rows_block_at(cols, i);
+            struct block b = {.h = rb.h,
+                              .np = 1,
+                              .rows = left + rb.row * steps * 4,
+                              .panel = panel,
+                              .steps = steps,
+                              .out = {.y = a->dw + (r->n_lo + rb.row) * a->ld_dw + k,
+                                      .ld_y = a->ld_dw,
+                                      .cols = r->k_hi - k,
+                                      .add = true},
+                              .ahead = {.at = panel}};
+            for (int64_t row = 0; row < rb.h; row++) {
+                _mm_prefetch((const char *)(b.out.y + row * a->ld_dw), _MM_HINT_T0);
+                _mm_prefetch((const char *)(b.out.y + row * a->ld_dw) + 64, _MM_HINT_T0);
+            }
+            if (type == K_F32)
+                block_f32_avx512(&b);
+            else
+                block_bf16_avx512(&b);
+        }
+    }
+}
+
+/* Units [lo, hi), which share their dy. */
+TILE_INLINE void tiles(enum k_type type, const struct k_linear_dw *a, const struct linear_tiles *t,
+                       int64_t lo, int64_t hi, char *scratch)
+{
+    for (int64_t row = 0; row < a->m; row += LINEAR_DW_ROWS) {
+        int64_t rows = linear_min(a->m - row, LINEAR_DW_ROWS);
+        for (int64_t u = lo; u < hi; u++) {
+            struct linear_rect r = linear_tile_at(t, u);
+            struct rows_of dy = {a->dy + row * a->ld_dy + r.n_lo, a->ld_dy, rows, r.n_hi - r.n_lo};
+            struct rows_of x = {a->x + row * a->ld_x + r.k_lo, a->ld_x, rows, r.k_hi - r.k_lo};
+            if (u == lo)
+                pack_left(type, &dy, scratch);
+            pack_right(type, &x, scratch + LEFT_BYTES);
+            multiply(type, a, &r, steps_of(type, rows), scratch, scratch + LEFT_BYTES);
+        }
+    }
+}
+
+TILE_INLINE void linear_dw(enum k_type type, const struct k_linear_dw *a, const struct k_slice *s)
+{
+    struct linear_tiles t = linear_dw_tiles(a);
+    for (int64_t u = s->lo; u < s->hi;) {
+        int64_t end = linear_min(s->hi, (u / t.k_parts + 1) * t.k_parts);
+        tiles(type, a, &t, u, end, s->scratch);
+        u = end;
+    }
+}
+
+void linear_dw_f32_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dw(K_F32, args, s);
+}
+
+void linear_dw_bf16_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dw(K_BF16, args, s);
+}

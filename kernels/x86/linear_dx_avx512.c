@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_dx: the forward's loop over a weight turned over on the way. For a run of 32 inputs, the
+ * tiles of some panels are transposed into scratch, where they form a panel whose outputs are those
+ * inputs; it passes the blocks of rows, and meanwhile the tiles that come next are prefetched.
+ * 32 x 32 numbers take about 100 cycles to turn over and 32 cycles per row to multiply.
+ */
+#include "kernels/linear_grid.h"
+#include "kernels/variants.h"
+#include "kernels/x86/block_avx512.h"
+#include "kernels/x86/transpose_avx512.h"
+
+enum {
+    PIECE_PANELS = 64,                       /* of the weight, turned over at a time */
+    PIECE_BYTES = PIECE_PANELS * K_NR * 128, /* at most: f32 */
+};
+
+/* The call, in bytes and steps. */
+struct dx {
+    const struct k_linear_dx *a; /* borrowed */
+    int64_t n;                   /* outputs: what is summed over */
+    int64_t per_step;            /* of them, and of inputs */
+    int64_t panel_bytes, step_bytes;
+    int64_t steps_stored; /* of a panel */
+    struct tile_int8_table table;
+};
+
+static struct dx dx_of(const struct k_linear_dx *a)
+{
+    enum k_type type = a->w.type;
+    struct dx d = {.a = a, .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi)};
+    d.per_step = type == K_F32 ? 1 : LINEAR_STEP;
+    d.steps_stored = linear_ceil_div(a->w.k, d.per_step);
+    d.step_bytes = type == K_INT8 ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
+    d.panel_bytes = d.steps_stored * d.step_bytes;
+    if (type == K_INT8)
+        d.table = tile_int8_table();
+    return d;
+}
+
+/* Steps of a tile, and where the tile of panel p stands: run `column` of 32 inputs. */
+static int64_t tile_steps(const struct dx *d)
+{
+    return K_NR / d->per_step;
+}
+
+static const char *tile_at(const struct dx *d, int64_t p, int64_t column)
+{
+    return (const char *)d->a->w.data + (d->a->panel_lo + p) * d->panel_bytes +
+           column * tile_steps(d) * d->step_bytes;
+}
+
+/* 16 inputs by 16 outputs. `left`: steps that are there. */
+static void turn_f32(const char *tile, int64_t left, char *to)
+{
+    __m512i v[16];
+    for (int i = 0; i < 16; i++)
+        v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
+    transpose16(v);
+    for (int i = 0; i < 16; i++)
+        _mm512_store_si512(to + i * TILE_STEP_BYTES, v[i]);
+}
+
+static void store_pairs(const __m512i in[8], char *to)
+{
+    __m512i out[8];
+    transpose_pairs(in, out);
+    for (int i = 0; i < 8; i++)
+        _mm512_store_si512(to + i * TILE_STEP_BYTES, out[i]);
+}
+
+static void turn_bf16(const char *tile, int64_t left, char *to)
+{
+    __m512i v[8];
+    for (int i = 0; i < 8; i++)
+        v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
+    store_pairs(v, to);
+}
+
+/* bf16(scale * code) of 16 outputs' pairs. */
+static inline __m512i scaled(__m512i code, __m512 scale)
+{
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512 first = _mm512_castsi512_ps(_mm512_slli_epi32(code, 16));
+    __m512 second = _mm512_castsi512_ps(_mm512_and_si512(code, _mm512_set1_epi32((int)0xffff0000)));
+    __m512bh both = _mm512_cvtne2ps_pbh(_mm512_mul_ps(second, scale), _mm512_mul_ps(first, scale));
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)both);
+}
+
+/* Both halves of the outputs at once. */
+static void turn_int8(const struct dx *d, const char *tile, int64_t left, const float *scale,
+                      char *to)
+{
+    __m512i v[2][8];
+    for (int i = 0; i < 8; i++) {
+        __m512i w[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        if (i < left)
+            tile_int8_step(&d->table, _mm512_load_si512(tile + i * TILE_INT8_STEP_BYTES), w);
+        v[0][i] = scaled(w[0], _mm512_load_ps(scale));
+        v[1][i] = scaled(w[1], _mm512_load_ps(scale + 16));
+    }
+    store_pairs(v[0], to);
+    store_pairs(v[1], to + 8 * TILE_STEP_BYTES);
+}
+
+/* The tile of panel p becomes the steps of 32 outputs at `to`. */
+static void turn_tile(const struct dx *d, int64_t p, int64_t column, char *to)
+{
+    const char *tile = tile_at(d, p, column);
+    int64_t left = d->steps_stored - column * tile_steps(d), step = tile_steps(d) / 2;
+    for (int64_t half = 0; half < 2; half++, left -= step, tile += step * d->step_bytes, to += 64) {
+        if (d->a->w.type == K_F32) {
+            turn_f32(tile, left, to);
+            turn_f32(tile + 64, left, to + 16 * TILE_STEP_BYTES);
+        } else if (d->a->w.type == K_BF16) {
+            turn_bf16(tile, left, to);
+            turn_bf16(tile + 64, left, to + 8 * TILE_STEP_BYTES);
+        } else {
+            int64_t group = column * K_NR / K_INT8_GROUP;
+            const float *scale =
+                d->a->w.scale + ((d->a->panel_lo + p) * linear_groups(d->a->w.k) + group) * K_NR;
+            turn_int8(d, tile, left, scale, to);
+        }
+    }
+}
+
+/* Panels [lo, hi) of a run of inputs. */
+struct part {
+    int64_t column, lo, hi;
+};
+
+/* Block i of n asks for its share of the tiles of `next`. */
+static void ask_ahead(const struct dx *d, const struct part *next, int64_t i, int64_t n,
+                      struct block *b)
+{
+    int64_t panels = next->hi - next->lo, lo = panels * i / n, count = panels * (i + 1) / n - lo;
+    b->ahead = (struct tile_ahead){.at = b->panel};
+    if (count == 0 || b->steps == 0)
+        return;
+    int64_t bytes = tile_steps(d) * d->step_bytes * count;
+    b->ahead.at = tile_at(d, next->lo + lo, next->column);
+    b->ahead.pace = linear_ceil_div(bytes, b->steps);
+    b->ahead_n = count;
+    b->ahead_stride = d->panel_bytes;
+}
+
+static void pass_blocks(const struct dx *d, const struct linear_piece *p, const struct part *now,
+                        const struct part *next, char *scratch)
+{
+    const struct k_linear_dx *a = d->a;
+    int64_t n = p->block_hi - p->block_lo, all_steps = linear_ceil_div(d->n, d->per_step);
+    int64_t at = now->lo * tile_steps(d);
+    int64_t steps = linear_min(all_steps - at, (now->hi - now->lo) * tile_steps(d));
+    float *sums = (float *)(void *)(scratch + PIECE_BYTES);
+    int64_t row0 = rows_block_at(a->m, p->block_lo).row;
+    for (int64_t i = 0; i < n; i++) {
+        struct rows_block r = rows_block_at(a->m, p->block_lo + i);
+        float *own = sums + (r.row - row0) * K_NR;
+        struct block b = {.h = r.h,
+                          .np = 1,
+                          .rows = (const char *)a->rows + (r.row * all_steps + at * r.h) * 4,
+                          .panel = scratch,
+                          .steps = steps,
+                          .from = at > 0 ? own : NULL,
+                          .to = at + steps < all_steps ? own : NULL,
+                          .out = {.y = a->dx + r.row * a->ld_dx + now->column * K_NR,
+                                  .ld_y = a->ld_dx,
+                                  .cols = a->w.k - now->column * K_NR,
+                                  .add = a->add}};
+        ask_ahead(d, next, i, n, &b);
+        if (a->w.type == K_F32)
+            block_f32_avx512(&b);
+        else
+            block_bf16_avx512(&b);
+    }
+}
+
+static void dx_piece(const struct dx *d, const struct linear_piece *p, char *scratch)
+{
+    int64_t panels = d->a->panel_hi - d->a->panel_lo;
+    struct part now = {p->panel, 0, linear_min(panels, PIECE_PANELS)};
+    for (bool more = true; more;) {
+        struct part next = {now.column, now.hi, linear_min(panels, now.hi + PIECE_PANELS)};
+        more = now.hi < panels;
+        if (!more) /* most likely the next run of inputs */
+            next = (struct part){p->panel + 1, 0, linear_min(panels, PIECE_PANELS)};
+        for (int64_t i = now.lo; i < now.hi; i++)
+            turn_tile(d, i, now.column, scratch + (i - now.lo) * tile_steps(d) * TILE_STEP_BYTES);
+        pass_blocks(d, p, &now, &next, scratch);
+        now = next;
+    }
+}
+
+static void linear_dx(const struct k_linear_dx *a, const struct k_slice *s)
+{
+    struct linear_grid g = linear_dx_grid(a);
+    struct dx d = dx_of(a);
+    for (int64_t u = s->lo; u < s->hi;) {
+        struct linear_piece p = linear_grid_next(&g, &u, s->hi);
+        dx_piece(&d, &p, s->scratch);
+    }
+}
+
+void linear_dx_f32_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx(args, s);
+}
+
+void linear_dx_bf16_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx(args, s);
+}
+
+void linear_dx_int8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx(args, s);
+}
