@@ -59,7 +59,7 @@ static int print_page(const struct opt_cmd *is)
     return CMD_GOOD;
 }
 
-int cmd_run(int argc, char **argv)
+int cmd_dispatch(int argc, char **argv)
 {
     struct err e = ERR_INIT;
     struct opt_cmd is;

@@ -34,7 +34,7 @@ struct cmd_opt {
 #undef CMD
 
 /* Reads argv (argv[0] is the command's name), runs the command, returns its status. */
-int cmd_run(int argc, char **argv);
+int cmd_dispatch(int argc, char **argv);
 
 /* Every command in a line, as `tandem help` shows them. */
 void cmd_list(void);

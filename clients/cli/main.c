@@ -36,5 +36,5 @@ int main(int argc, char **argv)
         return CMD_USAGE;
     }
     argv[1] = name_of(argv[1]);
-    return flush(cmd_run(argc - 1, argv + 1));
+    return flush(cmd_dispatch(argc - 1, argv + 1));
 }
