@@ -206,20 +206,21 @@ static int fill_batch(struct jrun *r, struct jgen *g)
         return -1;
     if (count > JRUN_MAX_RANGE)
         return jrun_limit(r, "a batch has more than %d items", JRUN_MAX_RANGE);
-    for (size_t i = 0; i < l->n;) {
-        if (jobj_list(r, JT_LIST, NULL, 0, &row))
+    if (jobj_list(r, JT_LIST, NULL, 0, &row))
+        return -1;
+    for (size_t i = 0; i < l->n; i++) {
+        if ((int64_t)row.l->n == count &&
+            (jobj_add(r, &g->items, row) || jobj_list(r, JT_LIST, NULL, 0, &row)))
             return -1;
-        do {
-            if (jobj_add(r, &row, l->at[i++]))
-                return -1;
-        } while (i < l->n && (int64_t)row.l->n != count);
-        while (has_fill && (int64_t)row.l->n < count)
-            if (jobj_add(r, &row, *fill))
-                return -1;
-        if (jobj_add(r, &g->items, row))
+        if (jobj_add(r, &row, l->at[i]))
             return -1;
     }
-    return 0;
+    if (row.l->n == 0)
+        return 0;
+    while (has_fill && (int64_t)row.l->n < count)
+        if (jobj_add(r, &row, *fill))
+            return -1;
+    return jobj_add(r, &g->items, row);
 }
 
 static int fill_slice(struct jrun *r, struct jgen *g)

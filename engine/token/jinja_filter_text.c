@@ -185,7 +185,8 @@ static int text_truncate(struct jrun *r, struct jvalue v, struct jcall *c, struc
 {
     int64_t length, leeway;
     struct jvalue end = c->arg[2], head, left;
-    if (jarg_str(r, &v, "truncate()") || jarg_int(r, &c->arg[0], 255, &length))
+    size_t n;
+    if (jobj_len(r, &v, &n) || jarg_int(r, &c->arg[0], 255, &length))
         return -1;
     if (end.type == JT_MISSING ? jtext_new(r, "...", 3, JORIGIN_TEMPLATE, &end)
                                : jarg_str(r, &end, "truncate()"))
@@ -196,8 +197,10 @@ static int text_truncate(struct jrun *r, struct jvalue v, struct jcall *c, struc
     if (length < (int64_t)end.s->n_cp || leeway < 0)
         return jrun_fail(r, "truncate() got a length shorter than its end, or a negative leeway");
     *out = v;
-    if ((int64_t)v.s->n_cp <= length || (int64_t)v.s->n_cp - length <= leeway)
+    if ((int64_t)n <= length || (int64_t)n - length <= leeway)
         return 0;
+    if (jarg_str(r, &v, "truncate()"))
+        return -1;
     size_t keep = (size_t)length - end.s->n_cp;
     if (jtext_view(r, &v, 0, jtext_offset(&v, keep), &head))
         return -1;

@@ -193,8 +193,10 @@ int jformat_percent(struct jrun *r, struct jvalue fmt, struct jvalue args, struc
         if (at && percent_one(&p))
             return -1;
     }
-    if (args.type == JT_TUPLE ? p.n_used < args.l->n
-                              : p.n_used == 0 && args.type != JT_DICT && args.type != JT_LIST)
+    /* what can be indexed counts as a mapping, of which not all needs to be used */
+    bool is_mapping = args.type == JT_DICT || args.type == JT_LIST || args.type == JT_RANGE ||
+                      args.type == JT_UNDEFINED;
+    if (args.type == JT_TUPLE ? p.n_used < args.l->n : p.n_used == 0 && !is_mapping)
         return jrun_fail(r, "not all arguments converted during string formatting");
     if (jsink_take(&p.out, out))
         return -1;

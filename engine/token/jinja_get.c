@@ -10,8 +10,9 @@
 #include "engine/token/jinja_ops.h"
 
 static const struct jnative *const str_methods[] = {jmethod_str_rows, jmethod_find_rows, NULL};
-static const struct jnative *const dict_methods[] = {jmethod_dict_rows, NULL};
-static const struct jnative *const list_methods[] = {jmethod_list_rows, NULL};
+static const struct jnative *const dict_methods[] = {jmethod_dict_rows, jmethod_copy_rows, NULL};
+static const struct jnative *const list_methods[] = {jmethod_list_rows, jmethod_copy_rows, NULL};
+static const struct jnative *const tuple_methods[] = {jmethod_list_rows, NULL};
 static const struct jnative *const cycler_methods[] = {jmethod_cycler_rows, NULL};
 
 static const struct jnative *find_method(const struct jnative *const *tables,
@@ -39,7 +40,11 @@ static bool is_unsafe(const struct jvalue *of, const struct jvalue *name)
                                              "sort",   "extend", "remove", NULL};
     static const char *const dict_words[] = {"clear",      "pop",    "popitem",
                                              "setdefault", "update", NULL};
+    static const char *const object_words[] = {"__class__", "__init__", "__doc__", "__module__",
+                                               NULL};
     const struct jstr *s = name->s;
+    if (of->type == JT_UNDEFINED)
+        return is_any(name, object_words);
     if (of->type == JT_LIST && is_any(name, list_words))
         return true;
     if (of->type == JT_DICT && is_any(name, dict_words))
@@ -92,10 +97,10 @@ static int get_field(struct jrun *r, const struct jvalue *of, const struct jvalu
 static int py_attr(struct jrun *r, struct jvalue of, struct jvalue name, struct jvalue *out)
 {
     const struct jnative *row = NULL;
-    if (of.type == JT_UNDEFINED)
-        return jrun_undefined(r, &of);
     if (is_unsafe(&of, &name))
         return unsafe(r, &of, &name, out) ? -1 : 1;
+    if (of.type == JT_UNDEFINED)
+        return jrun_undefined(r, &of);
     int got = get_field(r, &of, &name, out);
     if (got)
         return got;
@@ -103,8 +108,10 @@ static int py_attr(struct jrun *r, struct jvalue of, struct jvalue name, struct 
         row = find_method(str_methods, &name);
     else if (of.type == JT_DICT)
         row = find_method(dict_methods, &name);
-    else if (of.type == JT_LIST || of.type == JT_TUPLE)
+    else if (of.type == JT_LIST)
         row = find_method(list_methods, &name);
+    else if (of.type == JT_TUPLE || of.type == JT_RANGE)
+        row = find_method(tuple_methods, &name);
     else if (of.type == JT_CYCLER)
         row = find_method(cycler_methods, &name);
     if (!row)
@@ -214,6 +221,19 @@ static int slice_bounds(struct jrun *r, const struct jvalue bound[3], int64_t n,
     return 0;
 }
 
+static int slice_range(struct jrun *r, const struct jrange *of, int64_t from, int64_t step,
+                       size_t n, struct jvalue *out)
+{
+    struct jrange *g = jrun_alloc(r, 1, sizeof *g);
+    if (!g)
+        return -1;
+    *g = (struct jrange){.start = of->start + from * of->step, .step = of->step, .n = n};
+    if (__builtin_mul_overflow(of->step, step, &g->step) && n > 1)
+        return jrun_fail(r, "the step of a range does not fit in 64 bits");
+    *out = (struct jvalue){.type = JT_RANGE, .range = g};
+    return 0;
+}
+
 static size_t slice_count(int64_t from, int64_t to, int64_t step)
 {
     if (step > 0)
@@ -261,6 +281,8 @@ int jget_slice(struct jrun *r, struct jvalue of, const struct jvalue bound[3], s
         out->is_marked = of.is_marked;
         return 0;
     }
+    if (of.type == JT_RANGE)
+        return slice_range(r, of.range, n ? from : 0, step, n, out);
     enum jtype type = of.type == JT_TUPLE ? JT_TUPLE : JT_LIST;
     struct jlist *l;
     if (jobj_collect(r, of, &l))

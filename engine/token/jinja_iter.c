@@ -74,7 +74,10 @@ int jiter_next(struct jrun *r, struct jiter *it, struct jvalue *out)
     case JT_STR:
         juni_get(of->s->p + i, of->s->p + of->s->len, &len);
         it->pos = i + len;
-        return jtext_view(r, of, i, i + len, out) ? -1 : 1;
+        if (jtext_view(r, of, i, i + len, out))
+            return -1;
+        out->is_marked = false;
+        return 1;
     case JT_DICT:
         *out = of->d->key[i];
         return 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Methods of dicts, lists, tuples and cyclers: those that do not change what they are called on.
+ * Methods of dicts, lists, tuples, ranges and cyclers: those that do not change what they are
+ * called on.
  */
 #include "engine/token/jinja_ops.h"
 
@@ -39,13 +40,20 @@ const struct jnative jmethod_dict_rows[] = {
     {"keys", "/", dict_view, JVIEW_KEYS},
     {"values", "/", dict_view, JVIEW_VALUES},
     {"items", "/", dict_view, JVIEW_ITEMS},
+    {NULL, NULL, NULL, 0},
+};
+
+const struct jnative jmethod_copy_rows[] = {
     {"copy", "/", any_copy, 0},
     {NULL, NULL, NULL, 0},
 };
 
 static int list_index(struct jrun *r, struct jvalue self, struct jcall *c, struct jvalue *out)
 {
-    int64_t n = (int64_t)self.l->n, bound[2] = {0, n};
+    struct jlist *l;
+    if (jobj_collect(r, self, &l))
+        return -1;
+    int64_t n = (int64_t)l->n, bound[2] = {0, n};
     for (int i = 0; i < 2; i++) {
         if (jarg_int(r, &c->arg[1 + i], bound[i], &bound[i]))
             return -1;
@@ -54,7 +62,7 @@ static int list_index(struct jrun *r, struct jvalue self, struct jcall *c, struc
     }
     for (int64_t i = bound[0]; i < bound[1] && i < n; i++) {
         bool is_same;
-        if (jop_equal(r, &self.l->at[i], &c->arg[0], &is_same))
+        if (jop_equal(r, &l->at[i], &c->arg[0], &is_same))
             return -1;
         if (is_same) {
             *out = jv_int(i);
@@ -66,10 +74,13 @@ static int list_index(struct jrun *r, struct jvalue self, struct jcall *c, struc
 
 static int list_count(struct jrun *r, struct jvalue self, struct jcall *c, struct jvalue *out)
 {
+    struct jlist *l;
+    if (jobj_collect(r, self, &l))
+        return -1;
     *out = jv_int(0);
-    for (size_t i = 0; i < self.l->n; i++) {
+    for (size_t i = 0; i < l->n; i++) {
         bool is_same;
-        if (jop_equal(r, &self.l->at[i], &c->arg[0], &is_same))
+        if (jop_equal(r, &l->at[i], &c->arg[0], &is_same))
             return -1;
         out->i += is_same;
     }
@@ -79,7 +90,6 @@ static int list_count(struct jrun *r, struct jvalue self, struct jcall *c, struc
 const struct jnative jmethod_list_rows[] = {
     {"index", "value start? stop? /", list_index, 0},
     {"count", "value /", list_count, 0},
-    {"copy", "/", any_copy, 0},
     {NULL, NULL, NULL, 0},
 };
 

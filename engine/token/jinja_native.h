@@ -45,7 +45,7 @@ struct jnative {
 extern const struct jnative jfilter_text_rows[], jfilter_seq_rows[], jfilter_pick_rows[],
     jfilter_num_rows[], jtest_rows[], jglobal_rows[];
 extern const struct jnative jmethod_str_rows[], jmethod_find_rows[], jmethod_dict_rows[],
-    jmethod_list_rows[], jmethod_loop_rows[], jmethod_cycler_rows[];
+    jmethod_list_rows[], jmethod_copy_rows[], jmethod_loop_rows[], jmethod_cycler_rows[];
 extern const struct jnative *const jnative_filters[];
 extern const struct jnative *const jnative_tests[];
 extern const struct jnative *const jnative_globals[];

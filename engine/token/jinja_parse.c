@@ -247,6 +247,14 @@ static struct jnode *parse_if(struct jparser *p)
     return (*into = parse_until(p, "endif")) ? first : NULL;
 }
 
+static const struct jparam *find_param(const struct jmacro *m, const struct jsym *name)
+{
+    for (size_t i = 0; i < m->n_param; i++)
+        if (m->param[i].name == name)
+            return &m->param[i];
+    return NULL;
+}
+
 /* (a, b=1, ...) of a macro or a call block. */
 static int parse_params(struct jparser *p, struct jmacro *m)
 {
@@ -268,9 +276,12 @@ static int parse_params(struct jparser *p, struct jmacro *m)
             m->param = at;
             m->cap_param = cap;
         }
-        struct jparam *param = &m->param[m->n_param++];
+        struct jparam *param = &m->param[m->n_param];
         if (!(param->name = jparse_sym(p, t->p, t->len)))
             return -1;
+        if (find_param(m, param->name))
+            return jparse_fail(p, "two parameters of the name '%.80s'", param->name->name);
+        m->n_param++;
         if (jparse_skip(p, JTOK_ASSIGN)) {
             if (!(param->value = jparse_expr(p)))
                 return -1;
@@ -282,23 +293,18 @@ static int parse_params(struct jparser *p, struct jmacro *m)
     return 0;
 }
 
-static bool has_param(const struct jmacro *m, const struct jsym *name)
-{
-    for (size_t i = 0; i < m->n_param; i++)
-        if (m->param[i].name == name)
-            return true;
-    return false;
-}
-
 /* The body, and which of the special names it reads without having them as parameters. */
 static int parse_macro_body(struct jparser *p, struct jmacro *m, const char *end)
 {
     bool caller = p->saw_caller, varargs = p->saw_varargs, kwargs = p->saw_kwargs;
     p->saw_caller = p->saw_varargs = p->saw_kwargs = false;
     m->body = parse_function(p, end);
-    m->uses_caller = p->saw_caller && !has_param(m, p->tree->sym_caller);
-    m->uses_varargs = p->saw_varargs && !has_param(m, p->tree->sym_varargs);
-    m->uses_kwargs = p->saw_kwargs && !has_param(m, p->tree->sym_kwargs);
+    const struct jparam *caller_param = find_param(m, p->tree->sym_caller);
+    if (m->body && p->saw_caller && caller_param && !caller_param->value)
+        return jparse_fail(p, "the parameter 'caller' needs a default");
+    m->uses_caller = p->saw_caller && !find_param(m, p->tree->sym_caller);
+    m->uses_varargs = p->saw_varargs && !find_param(m, p->tree->sym_varargs);
+    m->uses_kwargs = p->saw_kwargs && !find_param(m, p->tree->sym_kwargs);
     p->saw_caller |= caller;
     p->saw_varargs |= varargs;
     p->saw_kwargs |= kwargs;

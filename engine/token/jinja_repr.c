@@ -96,7 +96,7 @@ static void repr_range(struct jsink *s, const struct jvalue *v)
 {
     char text[100];
     const struct jrange *g = v->range;
-    int64_t stop = g->start + (int64_t)g->n * g->step;
+    int64_t stop = (int64_t)((uint64_t)g->start + (uint64_t)g->n * (uint64_t)g->step);
     int n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)g->start, (long long)stop);
     if (g->step != 1)
         n += snprintf(text + n, sizeof text - (size_t)n, ", %lld", (long long)g->step);
@@ -123,6 +123,15 @@ static void repr_object(struct jsink *s, const struct jvalue *v, int depth)
         snprintf(text, sizeof text, "<built-in method %s of %s object>", v->method->native->name,
                  jobj_type(&v->method->self));
         break;
+    case JT_LOOP: {
+        size_t n;
+        if (jobj_len(s->r, v, &n)) {
+            jsink_fail(s);
+            return;
+        }
+        snprintf(text, sizeof text, "<LoopContext %lld/%zu>", (long long)v->loop->index0 + 1, n);
+        break;
+    }
     default:
         snprintf(text, sizeof text, "<%s object>", jobj_type(v));
     }

@@ -124,7 +124,7 @@ static int str_replace(struct jrun *r, struct jvalue self, struct jcall *c, stru
     if (jarg_str(r, &from, "replace()") || jarg_str(r, &to, "replace()") ||
         jarg_int(r, &c->arg[2], -1, &max))
         return -1;
-    if (self.is_marked && (jtext_escape(r, &from, &from) || jtext_escape(r, &to, &to)))
+    if (self.is_marked && jtext_escape(r, &to, &to))
         return -1;
     return jreplace(r, &self, &from, &to, max, out);
 }
