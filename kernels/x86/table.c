@@ -31,8 +31,15 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_log_softmax] = log_softmax_avx2,
 
     /* rope */
+    [K_rope] = rope_avx2,
 
     /* attention over a ragged batch */
+    [K_kv_write] = kv_write_avx2,
+    [K_attn] = attn_avx2,
+    [K_attn_part] = attn_part_avx2,
+    [K_attn_merge] = attn_merge_avx2,
+    [K_attn_bwd_q] = attn_bwd_q_avx2,
+    [K_attn_bwd_kv] = attn_bwd_kv_avx2,
 
     /* heads */
     [K_ce_fwd] = ce_fwd_avx2,
@@ -78,6 +85,7 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_log_softmax] = log_softmax_avx512,
 
     /* rope */
+    [K_rope] = rope_avx512,
 
     /* attention over a ragged batch */
 

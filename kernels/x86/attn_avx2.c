@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arithmetic of attention with AVX2 and FMA. A product keeps 6 rows by 16 columns in 12
+ * registers and goes over a panel twice; bf16 pairs are widened as they are read, first the even
+ * input of each, then the odd one.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/variants.h"
+#include "kernels/x86/attn_avx2.h"
+
+enum { MR = 6 };
+
+/* 2^x for x <= 128: exact at 0, 0 below -127, NaN for NaN. */
+INLINE __m256 exp2_ps(__m256 x)
+{
+    x = _mm256_max_ps(_mm256_set1_ps(-127), x);
+    __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 f = _mm256_sub_ps(x, n), p = _mm256_set1_ps(0x1.5bba14p-10f);
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.3cea88p-7f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.c6b752p-5f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.ebf9bcp-3f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.62e42ap-1f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1));
+    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+}
+
+/* tanh(x) = 1 - 2 / (e^2x + 1) */
+INLINE __m256 tanh_ps(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1);
+    x = _mm256_min_ps(_mm256_set1_ps(20), x); /* NaN stays */
+    __m256 e = exp2_ps(_mm256_mul_ps(x, _mm256_set1_ps(2 * attn_log2e)));
+    return _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, one)));
+}
+
+INLINE float sum_lanes(__m256 x)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+INLINE float max_lanes(__m256 x)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* ---- products ---- */
+
+INLINE void product_store(const struct attn_product *p, int col, __m256 (*acc)[2], const int mr)
+{
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        if (r >= p->n_row)
+            break;
+        float *c = p->c + (ptrdiff_t)r * p->ld_c;
+        __m256 factor = _mm256_set1_ps(p->take ? p->take[r] : p->factor);
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            int i = col + v * 8;
+            if (i >= p->w)
+                break;
+            __m256 x = _mm256_mul_ps(acc[r][v], factor);
+            if (p->take) {
+                x = _mm256_mul_ps(load_ps(c, i, p->w), _mm256_set1_ps(p->keep[r]));
+                x = _mm256_fmadd_ps(acc[r][v], factor, x);
+            }
+            store_ps(c, i, p->w, x);
+        }
+    }
+}
+
+INLINE void accumulate(__m256 (*acc)[2], const float *a, __m256 b0, __m256 b1, const int mr)
+{
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++) {
+        __m256 x = _mm256_broadcast_ss(a + r * ROW_FLOATS);
+        acc[r][0] = _mm256_fmadd_ps(x, b0, acc[r][0]);
+        acc[r][1] = _mm256_fmadd_ps(x, b1, acc[r][1]);
+    }
+}
+
+/* Columns [col, col + 16) of a panel; tail: they may end before. */
+INLINE void product_cols(const struct attn_product *p, int col, const int mr, const bool bf16,
+                         const bool tail)
+{
+    const float *a = p->rows;
+    const __m256i m0 = lanes(p->w, col), m1 = lanes(p->w, col + 8);
+    const int step = bf16 ? 2 : 1;
+    __m256 acc[MR][2];
+#pragma GCC unroll 6
+    for (int r = 0; r < mr; r++)
+        acc[r][0] = acc[r][1] = _mm256_setzero_ps();
+    for (int j = 0; j < p->n_panel; j++) {
+        const float *b = (const float *)p->panel[j] + col;
+        for (int i = 0; i < p->n_in; i += step, a += step, b += p->w) {
+            if (p->ahead && mr <= 4 && col == 0) { /* as much as a step reads */
+                const char *next =
+                    (const char *)p->ahead[j] + ((const char *)b - (const char *)p->panel[j]);
+                _mm_prefetch(next, _MM_HINT_T1);
+                _mm_prefetch(next + 64, _MM_HINT_T1);
+            }
+            __m256 b0 = tail ? _mm256_maskload_ps(b, m0) : _mm256_loadu_ps(b);
+            __m256 b1 = tail ? _mm256_maskload_ps(b + 8, m1) : _mm256_loadu_ps(b + 8);
+            if (bf16) {
+                accumulate(acc, a, even_ps(b0), even_ps(b1), mr);
+                accumulate(acc, a + 1, odd_ps(b0), odd_ps(b1), mr);
+            } else {
+                accumulate(acc, a, b0, b1, mr);
+            }
+        }
+    }
+    product_store(p, col, acc, mr);
+}
+
+INLINE void product_rows(const struct attn_product *p, const int mr, const bool bf16)
+{
+    for (int col = 0; col < p->w; col += 16) {
+        if (p->w - col >= 16)
+            product_cols(p, col, mr, bf16, false);
+        else
+            product_cols(p, col, mr, bf16, true);
+    }
+}
+
+/* The number of rows is rounded up to one there is code for: what lies behind the last row is
+ * computed with and not stored. */
+INLINE void product(const struct attn_product *p, const bool bf16)
+{
+    if (p->n_row == 1)
+        product_rows(p, 1, bf16);
+    else if (p->n_row == 2)
+        product_rows(p, 2, bf16);
+    else if (p->n_row == 3)
+        product_rows(p, 3, bf16);
+    else if (p->n_row == 4)
+        product_rows(p, 4, bf16);
+    else
+        product_rows(p, MR, bf16);
+}
+
+static void product_bf16(const struct attn_product *p)
+{
+    product(p, true);
+}
+
+static void product_f32(const struct attn_product *p)
+{
+    product(p, false);
+}
+
+/* ---- between products ---- */
+
+/* Ones in the lanes i .. i + 7 that are in the span. */
+INLINE __m256 seen_lanes(struct k_span seen, int i)
+{
+    return _mm256_castsi256_ps(_mm256_andnot_si256(lanes((int)seen.lo, i), lanes((int)seen.hi, i)));
+}
+
+/* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
+static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
+{
+    const __m256 hidden = _mm256_set1_ps(-INFINITY);
+    const __m256 cap = _mm256_set1_ps(p->cap), scale = _mm256_set1_ps(p->cap_scale);
+    __m256 most = hidden;
+    for (int i = 0; i < p->n_key; i += 8) {
+        __m256 x = _mm256_loadu_ps(s + i);
+        if (p->cap > 0)
+            x = _mm256_mul_ps(tanh_ps(_mm256_mul_ps(x, scale)), cap);
+        if (i < seen.lo || i + 8 > seen.hi)
+            x = _mm256_blendv_ps(hidden, x, seen_lanes(seen, i));
+        _mm256_storeu_ps(s + i, x);
+        most = _mm256_max_ps(x, most);
+    }
+    return max_lanes(most);
+}
+
+INLINE float row_probs(const float *s, float *out, int n_key, float m, const bool bf16)
+{
+    __m256 max = _mm256_set1_ps(m), sum = _mm256_setzero_ps();
+    for (int i = 0; i < n_key; i += 8) {
+        __m256 p = exp2_ps(_mm256_sub_ps(_mm256_loadu_ps(s + i), max));
+        sum = _mm256_add_ps(sum, p);
+        _mm256_storeu_ps(out + i, bf16 ? round_bf16_ps(p) : p);
+    }
+    return sum_lanes(sum);
+}
+
+INLINE void probs(const struct attn_probs *p, const bool bf16)
+{
+    for (int r = 0; r < p->n_row; r++) {
+        float *s = p->s + r * ATTN_LD;
+        float m = row_max(p, s, p->seen[r]);
+        p->m[r] = m;
+        if (p->seen[r].lo >= p->seen[r].hi)
+            m = 0; /* all are hidden, and -inf - 0 gives the probability 0 */
+        p->l[r] = row_probs(s, (float *)p->rows + (size_t)r * ROW_FLOATS, p->n_key, m, bf16);
+    }
+}
+
+static void probs_bf16(const struct attn_probs *p)
+{
+    probs(p, true);
+}
+
+static void probs_f32(const struct attn_probs *p)
+{
+    probs(p, false);
+}
+
+static void fold(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
+                 float *take)
+{
+    const __m256 none = _mm256_set1_ps(-INFINITY);
+    for (int i = 0; i < n; i += 8) {
+        __m256 old = load_ps(big_m, i, n), add = load_ps(m, i, n), max = _mm256_max_ps(old, add);
+        __m256 k = exp2_ps(_mm256_sub_ps(old, max)), t = exp2_ps(_mm256_sub_ps(add, max));
+        k = _mm256_and_ps(k, _mm256_cmp_ps(old, none, _CMP_NEQ_UQ));
+        t = _mm256_and_ps(t, _mm256_cmp_ps(add, none, _CMP_NEQ_UQ));
+        __m256 sum = _mm256_mul_ps(load_ps(big_l, i, n), k);
+        store_ps(big_l, i, n, _mm256_fmadd_ps(load_ps(l, i, n), t, sum));
+        store_ps(big_m, i, n, max);
+        store_ps(keep, i, n, k);
+        store_ps(take, i, n, t);
+    }
+}
+
+static void fold_vec(float *o, const float *part, float keep, float take, int d)
+{
+    __m256 k = _mm256_set1_ps(keep), t = _mm256_set1_ps(take);
+    for (int i = 0; i < d; i += 8) {
+        __m256 old = _mm256_mul_ps(load_ps(o, i, d), k);
+        store_ps(o, i, d, _mm256_fmadd_ps(load_ps(part, i, d), t, old));
+    }
+}
+
+static void finish(float *y, const float *o, float inv, int d)
+{
+    __m256 f = _mm256_set1_ps(inv), zero = _mm256_setzero_ps();
+    for (int i = 0; i < d; i += 8)
+        store_ps(y, i, d, _mm256_add_ps(_mm256_mul_ps(load_ps(o, i, d), f), zero));
+}
+
+/* Whole vectors are stored: a left operand has room up to K_HEAD_MAX. */
+static void pack_row(enum k_type type, void *row, const float *x, int d)
+{
+    for (int i = 0; i < d; i += 8) {
+        __m256 v = load_ps(x, i, d);
+        _mm256_storeu_ps((float *)row + i, type == K_BF16 ? round_bf16_ps(v) : v);
+    }
+}
+
+static float dot(const float *x, const float *y, int d)
+{
+    __m256 sum = _mm256_setzero_ps();
+    for (int i = 0; i < d; i += 8)
+        sum = _mm256_fmadd_ps(load_ps(x, i, d), load_ps(y, i, d), sum);
+    return sum_lanes(sum);
+}
+
+/* ---- gradient ---- */
+
+/* p and ds of 8 pairs; `in` are those that see each other. */
+INLINE void grad_vec(const struct attn_grad *g, __m256 s, __m256 dp, __m256 lse, __m256 delta,
+                     __m256 in, __m256 *p, __m256 *ds)
+{
+    __m256 slope = _mm256_set1_ps(1);
+    if (g->cap > 0) {
+        __m256 t = tanh_ps(_mm256_mul_ps(s, _mm256_set1_ps(g->cap_scale)));
+        s = _mm256_mul_ps(t, _mm256_set1_ps(g->cap));
+        slope = _mm256_fnmadd_ps(t, t, slope);
+    }
+    *p = _mm256_and_ps(in, exp2_ps(_mm256_sub_ps(s, lse)));
+    dp = _mm256_mul_ps(*p, _mm256_sub_ps(dp, delta));
+    *ds = _mm256_and_ps(in, _mm256_mul_ps(dp, slope));
+}
+
+INLINE void grad(const struct attn_grad *g, const bool bf16)
+{
+    for (int r = 0; r < g->n_row; r++) {
+        const float *s = g->s + r * ATTN_LD, *dp = g->dp + r * ATTN_LD;
+        const size_t at = (size_t)r * ROW_FLOATS;
+        const int by_col = g->query_is_col, row = by_col ? 0 : r;
+        __m256 lse = _mm256_set1_ps(g->lse[row]), delta = _mm256_set1_ps(g->delta[row]);
+        for (int i = 0; i < g->n_col; i += 8) {
+            __m256 p, ds;
+            if (by_col) {
+                lse = _mm256_loadu_ps(g->lse + i);
+                delta = _mm256_loadu_ps(g->delta + i);
+            }
+            grad_vec(g, _mm256_loadu_ps(s + i), _mm256_loadu_ps(dp + i), lse, delta,
+                     seen_lanes(g->seen[r], i), &p, &ds);
+            _mm256_storeu_ps((float *)g->ds_rows + at + i, bf16 ? round_bf16_ps(ds) : ds);
+            if (g->p_rows)
+                _mm256_storeu_ps((float *)g->p_rows + at + i, bf16 ? round_bf16_ps(p) : p);
+        }
+    }
+}
+
+static void grad_bf16(const struct attn_grad *g)
+{
+    grad(g, true);
+}
+
+static void grad_f32(const struct attn_grad *g)
+{
+    grad(g, false);
+}
+
+static const struct attn_ops ops = {
+    .mr = MR,
+    .row_bytes = {[K_F32] = ROW_FLOATS * 4, [K_BF16] = ROW_FLOATS * 4},
+    .pack_row = pack_row,
+    .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
+    .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
+    .fold = fold,
+    .fold_vec = fold_vec,
+    .finish = finish,
+    .copy_values = attn_copy_values_avx2,
+    .grad = {[K_F32] = grad_f32, [K_BF16] = grad_bf16},
+    .dot = dot,
+    .rows_of_k = attn_rows_of_k_avx2,
+    .rows_of_v = attn_rows_of_v_avx2,
+    .k_of_rows = attn_k_of_rows_avx2,
+    .v_of_rows = attn_v_of_rows_avx2,
+};
+
+void attn_avx2(const void *args, const struct k_slice *s)
+{
+    attn_x86(&ops, args, s);
+}
+
+void attn_part_avx2(const void *args, const struct k_slice *s)
+{
+    attn_part_x86(&ops, args, s);
+}
+
+void attn_merge_avx2(const void *args, const struct k_slice *s)
+{
+    attn_merge_x86(&ops, args, s);
+}
+
+void attn_bwd_q_avx2(const void *args, const struct k_slice *s)
+{
+    attn_bwd_q_x86(&ops, args, s);
+}
+
+void attn_bwd_kv_avx2(const void *args, const struct k_slice *s)
+{
+    attn_bwd_kv_x86(&ops, args, s);
+}
