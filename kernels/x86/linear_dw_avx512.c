@@ -8,6 +8,7 @@
 #include "kernels/linear_grid.h"
 #include "kernels/variants.h"
 #include "kernels/x86/block_avx512.h"
+#include "kernels/x86/columns_avx512.h"
 
 enum {
     LEFT_BYTES = LINEAR_DW_ROWS * LINEAR_TILE_N * 4,
@@ -15,67 +16,6 @@ enum {
 };
 
 _Static_assert(LEFT_BYTES + RIGHT_BYTES <= K_SCRATCH_BYTES, "a tile's operands fit in scratch");
-
-/* Some rows of an operand: columns from `at` on. */
-struct rows_of {
-    const float *at;
-    int64_t ld, rows, cols;
-};
-
-TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
-{
-    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
-}
-
-/* Step s of up to 16 columns: a number each, or a pair of rounded ones from two rows. */
-TILE_INLINE __m512i column_step(enum k_type type, const struct rows_of *x, int64_t s, int64_t col,
-                                __mmask16 m)
-{
-    if (type == K_F32)
-        return _mm512_castps_si512(_mm512_maskz_loadu_ps(m, x->at + s * x->ld + col));
-    const float *row = x->at + 2 * s * x->ld + col;
-    __m512 second = _mm512_setzero_ps();
-    if (2 * s + 1 < x->rows)
-        second = _mm512_maskz_loadu_ps(m, row + x->ld);
-    return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
-}
-
-TILE_INLINE int64_t steps_of(enum k_type type, int64_t rows)
-{
-    return type == K_F32 ? rows : linear_ceil_div(rows, 2);
-}
-
-/* Columns as blocks of packed rows. */
-TILE_INLINE void pack_left(enum k_type type, const struct rows_of *x, char *to)
-{
-    int64_t steps = steps_of(type, x->rows), blocks = rows_blocks(x->cols);
-    for (int64_t s = 0; s < steps; s++) {
-        for (int64_t i = 0; i < blocks; i++) {
-            struct rows_block b = rows_block_at(x->cols, i);
-            __mmask16 m = tile_mask(b.h);
-            _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
-                                     column_step(type, x, s, b.row, m));
-        }
-    }
-}
-
-/* Columns as panels. */
-TILE_INLINE void pack_right(enum k_type type, const struct rows_of *x, char *to)
-{
-    int64_t steps = steps_of(type, x->rows);
-    for (int64_t s = 0; s < steps; s++) {
-        for (int64_t col = 0; col < x->cols; col += K_NR) {
-            char *step = to + (col / K_NR * steps + s) * TILE_STEP_BYTES;
-            _mm512_store_si512(step, column_step(type, x, s, col, tile_mask(x->cols - col)));
-            _mm512_store_si512(step + 64,
-                               column_step(type, x, s, col + 16, tile_mask(x->cols - col - 16)));
-        }
-    }
-}
 
 static void multiply(enum k_type type, const struct k_linear_dw *a, const struct linear_rect *r,
                      int64_t steps, const char *left, const char *right)
@@ -115,12 +55,12 @@ TILE_INLINE void tiles(enum k_type type, const struct k_linear_dw *a, const stru
         int64_t rows = linear_min(a->m - row, LINEAR_DW_ROWS);
         for (int64_t u = lo; u < hi; u++) {
             struct linear_rect r = linear_tile_at(t, u);
-            struct rows_of dy = {a->dy + row * a->ld_dy + r.n_lo, a->ld_dy, rows, r.n_hi - r.n_lo};
-            struct rows_of x = {a->x + row * a->ld_x + r.k_lo, a->ld_x, rows, r.k_hi - r.k_lo};
+            struct columns dy = {a->dy + row * a->ld_dy + r.n_lo, a->ld_dy, rows, r.n_hi - r.n_lo};
+            struct columns x = {a->x + row * a->ld_x + r.k_lo, a->ld_x, rows, r.k_hi - r.k_lo};
             if (u == lo)
-                pack_left(type, &dy, scratch);
-            pack_right(type, &x, scratch + LEFT_BYTES);
-            multiply(type, a, &r, steps_of(type, rows), scratch, scratch + LEFT_BYTES);
+                columns_left(type, &dy, scratch);
+            columns_right(type, &x, scratch + LEFT_BYTES);
+            multiply(type, a, &r, columns_steps(type, rows), scratch, scratch + LEFT_BYTES);
         }
     }
 }

@@ -61,6 +61,9 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_linear_f32] = linear_f32_avx512,
     [K_linear_dx_f32] = linear_dx_f32_avx512,
     [K_linear_dw_f32] = linear_dw_f32_avx512,
+    [K_lora] = lora_avx512,
+    [K_lora_bwd] = lora_bwd_avx512,
+    [K_lora_dw] = lora_dw_avx512,
 
     /* rows and elements */
     [K_embed_bwd] = embed_bwd_avx512,

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Columns of row-major matrices as operands of a product that sums over their rows: what weight
+ * gradients are made of. Columns become packed rows (the left operand) or panels (the right one).
+ *
+ * Thread: any; included by *_avx512.c only.
+ */
+#ifndef KERNELS_X86_COLUMNS_AVX512_H
+#define KERNELS_X86_COLUMNS_AVX512_H
+
+#include "kernels/x86/tile_avx512.h"
+
+/* Some rows of a matrix, its columns from `at` on. */
+struct columns {
+    const float *at;
+    int64_t ld, rows, cols;
+};
+
+TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
+{
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
+}
+
+/* Step s of up to 16 columns: a number each, or a pair of rounded ones from two rows. */
+TILE_INLINE __m512i column_step(enum k_type type, const struct columns *x, int64_t s, int64_t col,
+                                __mmask16 m)
+{
+    if (type == K_F32)
+        return _mm512_castps_si512(_mm512_maskz_loadu_ps(m, x->at + s * x->ld + col));
+    const float *row = x->at + 2 * s * x->ld + col;
+    __m512 second = _mm512_setzero_ps();
+    if (2 * s + 1 < x->rows)
+        second = _mm512_maskz_loadu_ps(m, row + x->ld);
+    return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
+}
+
+TILE_INLINE int64_t columns_steps(enum k_type type, int64_t rows)
+{
+    return type == K_F32 ? rows : linear_ceil_div(rows, 2);
+}
+
+/* Columns as blocks of packed rows. */
+TILE_INLINE void columns_left(enum k_type type, const struct columns *x, char *to)
+{
+    int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t i = 0; i < blocks; i++) {
+            struct rows_block b = rows_block_at(x->cols, i);
+            __mmask16 m = tile_mask(b.h);
+            _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
+                                     column_step(type, x, s, b.row, m));
+        }
+    }
+}
+
+/* Columns as panels. */
+TILE_INLINE void columns_right(enum k_type type, const struct columns *x, char *to)
+{
+    int64_t steps = columns_steps(type, x->rows);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t col = 0; col < x->cols; col += K_NR) {
+            char *step = to + (col / K_NR * steps + s) * TILE_STEP_BYTES;
+            _mm512_store_si512(step, column_step(type, x, s, col, tile_mask(x->cols - col)));
+            _mm512_store_si512(step + 64,
+                               column_step(type, x, s, col + 16, tile_mask(x->cols - col - 16)));
+        }
+    }
+}
+
+#endif
