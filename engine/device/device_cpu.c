@@ -14,9 +14,10 @@
 #include "engine/base/mem.h"
 #include "engine/device/driver.h"
 
-/* A thread's rates when its data is near: they tell a short call from a long one, no more. */
-#define BYTES_PER_NS 20.0
-#define FLOPS_PER_NS 40.0
+/* A thread's rates when its data is in a near cache, as that of short calls is. They tell a short
+ * call from a long one, no more. */
+#define BYTES_PER_NS 100.0
+#define FLOPS_PER_NS 100.0
 
 enum {
     INLINE_NS = 2000, /* below this, waking and waiting for others costs more than they bring */
