@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job is cut into pieces, and `left` counts those that nobody claimed. A claim is one
- * subtraction: who gets a positive number back owns that piece, and the job's other fields cannot
- * change until the piece is done, since pool_run waits for it. A thread that comes late finds
- * nothing left, or finds the next job; both are right. So no thread has to check in, and one that
- * the system does not schedule holds up nobody.
+ * A job is cut into pieces, and each thread has a share of neighbouring ones, the same share from
+ * job to job, so that rows which one kernel wrote are near the thread that reads them in the next.
+ * A thread that is done with its share takes from those of the others.
+ *
+ * `left` counts the pieces of a share that nobody claimed. A claim is one subtraction: who gets a
+ * positive number back owns that piece, and the job's other fields cannot change until the piece
+ * is done, since pool_run waits for it. A thread that comes late finds nothing left, or finds the
+ * next job; both are right. So no thread has to check in, and one that the system does not run
+ * holds up nobody.
  *
  * `undone` counts the pieces not finished; who brings it to zero wakes the caller, if that sleeps.
  * Both sides sleep on a futex after SPIN_NS. Each announces its sleep and then looks again, while
  * the other changes the word and then looks for sleepers; all four are sequentially consistent, so
  * one of the two sees the other.
  *
- * Rejected: a barrier that every thread passes (a stalled thread stalls the step), and stealing
- * from queues per thread (a job is a flat range; one counter is enough for some hundred pieces).
+ * Rejected: a barrier that every thread passes (a stalled thread stalls the step), and one counter
+ * for all (two threads then trade their rows through the last cache in every job).
  */
 #include "engine/base/pool.h"
 
@@ -40,17 +44,19 @@ enum {
 };
 
 struct pool_thread {
-    struct pool *pool; /* borrowed */
+    /* The share, on a cache line of its own: pieces [end - left, end) are unclaimed. */
+    alignas(64) _Atomic int32_t left;
+    int32_t end;
+
+    alignas(64) struct pool *pool; /* borrowed */
     pthread_t id;
     int index;
     int cpu, home; /* where it is kept, and where it belongs; -1: free */
 };
 
 struct pool {
-    /* The job, on one cache line; written by the caller while left <= 0 and undone == 0. */
-    alignas(64) _Atomic int32_t left;
-    int32_t n_piece;
-    pool_fn *fn;
+    /* The job, on one cache line; written by the caller while no share has pieces left. */
+    alignas(64) pool_fn *fn;
     void *ctx;
     int64_t n_unit, piece;
     _Atomic int caller_cpu;
@@ -87,22 +93,32 @@ static void cpu_pause(void)
 #endif
 }
 
-/* Claims and runs pieces until none is left. */
-static void work(struct pool *p, int thread)
+static bool has_left(const struct pool_thread *t)
+{
+    return atomic_load_explicit(&t->left, memory_order_relaxed) > 0;
+}
+
+/* Claims and runs pieces of a share until none is left. */
+static void work_on(struct pool *p, struct pool_thread *share, int thread)
 {
     uint32_t n_done = 0;
-    for (;;) {
-        int32_t left = atomic_fetch_sub(&p->left, 1);
-        if (left <= 0)
-            break;
-        int64_t lo = (p->n_piece - left) * p->piece;
-        int64_t hi = left == 1 ? p->n_unit : lo + p->piece;
-        p->fn(p->ctx, lo, hi, thread);
-        n_done++;
+    for (int32_t left; has_left(share) && (left = atomic_fetch_sub(&share->left, 1)) > 0;
+         n_done++) {
+        int64_t lo = (share->end - left) * p->piece, hi = lo + p->piece;
+        p->fn(p->ctx, lo, hi < p->n_unit ? hi : p->n_unit, thread);
     }
     if (n_done && atomic_fetch_sub(&p->undone, n_done) == n_done && thread &&
         atomic_load(&p->caller_sleeps))
         futex_wake(&p->undone, 1);
+}
+
+/* First what is its own, then what others have not got to. */
+static void work(struct pool *p, int thread)
+{
+    for (int i = 0; i < p->n_thread; i++) {
+        int share = thread + i < p->n_thread ? thread + i : thread + i - p->n_thread;
+        work_on(p, &p->thread[share], thread);
+    }
 }
 
 /* Called by the thread itself. */
@@ -129,12 +145,13 @@ static void avoid_caller(struct pool_thread *t)
 }
 
 /* Whether something came while spinning. */
-static bool spin_for_work(struct pool *p)
+static bool spin_for_work(const struct pool_thread *t)
 {
+    const struct pool *p = t->pool;
     int64_t end = clock_ns() + p->spin_ns;
     do {
         for (int i = 0; i < SPIN_CHECK; i++) {
-            if (atomic_load_explicit(&p->left, memory_order_relaxed) > 0)
+            if (has_left(t))
                 return true;
             cpu_pause();
         }
@@ -147,15 +164,15 @@ static void *thread_main(void *arg)
     struct pool_thread *t = arg;
     struct pool *p = t->pool;
     while (!atomic_load(&p->stop)) {
-        if (atomic_load_explicit(&p->left, memory_order_relaxed) > 0) {
+        if (has_left(t)) {
             avoid_caller(t);
             work(p, t->index);
         }
-        if (spin_for_work(p))
+        if (spin_for_work(t))
             continue;
         uint32_t seen = atomic_load(&p->wake);
         atomic_fetch_add(&p->n_asleep, 1);
-        if (atomic_load(&p->left) <= 0 && !atomic_load(&p->stop))
+        if (atomic_load(&t->left) <= 0 && !atomic_load(&p->stop))
             futex_wait(&p->wake, seen);
         atomic_fetch_sub(&p->n_asleep, 1);
     }
@@ -191,6 +208,18 @@ static void wait_for_done(struct pool *p)
     atomic_store(&p->caller_sleeps, 0);
 }
 
+/* Thread t's share: the same part of every job. */
+static void share_out(struct pool *p, int64_t n_piece)
+{
+    int64_t begin = 0;
+    for (int t = 0; t < p->n_thread; t++) {
+        int64_t end = n_piece * (t + 1) / p->n_thread;
+        p->thread[t].end = (int32_t)end;
+        atomic_store(&p->thread[t].left, (int32_t)(end - begin));
+        begin = end;
+    }
+}
+
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t grain)
 {
     if (n_unit <= 0)
@@ -209,11 +238,10 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t gr
         p->ctx = ctx;
         p->n_unit = n_unit;
         p->piece = piece;
-        p->n_piece = (int32_t)n_piece;
         if (p->spare_cpu >= 0)
             atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
         atomic_store(&p->undone, (uint32_t)n_piece);
-        atomic_store(&p->left, (int32_t)n_piece);
+        share_out(p, n_piece);
         wake_sleepers(p);
         work(p, 0);
         wait_for_done(p);
@@ -229,7 +257,10 @@ int pool_size(const struct pool *p)
 static int start_thread(struct pool *p, int index, int home, struct err *e)
 {
     struct pool_thread *t = &p->thread[index];
-    *t = (struct pool_thread){.pool = p, .index = index, .cpu = -1, .home = home};
+    t->pool = p;
+    t->index = index;
+    t->cpu = -1;
+    t->home = home;
     int rc = pthread_create(&t->id, NULL, thread_main, t);
     if (rc) {
         errno = rc;
@@ -255,8 +286,12 @@ struct pool *pool_new(int n_thread, bool pin, struct err *e)
     p->n_thread = n_thread ? n_thread : machine_cores();
     p->n_started = 1;
     p->spin_ns = p->n_thread > machine_cpus() ? 0 : SPIN_NS; /* who spins holds up who works */
+    p->thread = try_alloc((size_t)p->n_thread, sizeof *p->thread, "compute threads", e);
+    if (!p->thread) {
+        pool_free(p);
+        return NULL;
+    }
     p->spare_cpu = pin && p->n_thread <= n_cpu ? cpu[0] : -1;
-    p->thread = xcalloc((size_t)p->n_thread, sizeof *p->thread);
 
     sigset_t all, before; /* signals are for the threads that expect them */
     sigfillset(&all);
@@ -281,6 +316,6 @@ void pool_free(struct pool *p)
     futex_wake(&p->wake, THREAD_MAX);
     for (int i = 1; i < p->n_started; i++)
         pthread_join(p->thread[i].id, NULL);
-    free(p->thread);
+    mem_free(p->thread);
     mem_free(p);
 }

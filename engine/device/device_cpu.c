@@ -21,7 +21,7 @@
 
 enum {
     INLINE_NS = 2000, /* below this, waking and waiting for others costs more than they bring */
-    PIECE_NS = 1000
+    PIECE_NS = 500
 };
 
 struct cpu_device {
