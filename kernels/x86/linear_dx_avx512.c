@@ -54,9 +54,11 @@ static const char *tile_at(const struct dx *d, int64_t p, int64_t column)
 static void turn_f32(const char *tile, int64_t left, char *to)
 {
     __m512i v[16];
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
     transpose16(v);
+#pragma GCC unroll 16
     for (int i = 0; i < 16; i++)
         _mm512_store_si512(to + i * TILE_STEP_BYTES, v[i]);
 }
@@ -65,6 +67,7 @@ static void store_pairs(const __m512i in[8], char *to)
 {
     __m512i out[8];
     transpose_pairs(in, out);
+#pragma GCC unroll 16
     for (int i = 0; i < 8; i++)
         _mm512_store_si512(to + i * TILE_STEP_BYTES, out[i]);
 }
@@ -72,6 +75,7 @@ static void store_pairs(const __m512i in[8], char *to)
 static void turn_bf16(const char *tile, int64_t left, char *to)
 {
     __m512i v[8];
+#pragma GCC unroll 16
     for (int i = 0; i < 8; i++)
         v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
     store_pairs(v, to);
@@ -94,6 +98,7 @@ static void turn_int8(const struct dx *d, const char *tile, int64_t left, const 
                       char *to)
 {
     __m512i v[2][8];
+#pragma GCC unroll 16
     for (int i = 0; i < 8; i++) {
         __m512i w[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
         if (i < left)

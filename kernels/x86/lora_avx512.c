@@ -40,6 +40,7 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
                      int64_t row, int64_t r, int64_t n_rank)
 {
     __m512 sum[DOT_ROWS][DOT_RANKS];
+#pragma GCC unroll 3
     for (int i = 0; i < rows; i++)
         tile_zero(DOT_RANKS, sum[i]);
     for (int64_t i = 0; i < a->k; i += 16) {
@@ -56,6 +57,7 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
                 sum[j][q] = _mm512_fmadd_ps(x[j], w, sum[j][q]);
         }
     }
+#pragma GCC unroll 3
     for (int j = 0; j < rows; j++)
         _mm256_mask_storeu_ps(a->t + (row + j) * a->rank_max + r, (__mmask8)tile_mask(n_rank),
                               sums_of(sum[j]));
@@ -94,6 +96,7 @@ TILE_INLINE void axpy(int rows, const struct k_lora_bwd *a, const struct k_lora_
         for (int j = 0; j < rows; j++)
             sum[j] = _mm512_fmadd_ps(_mm512_set1_ps(dy[j * a->ld_dy + o]), b, sum[j]);
     }
+#pragma GCC unroll 4
     for (int j = 0; j < rows; j++)
         _mm512_mask_storeu_ps(a->dt + (row + j) * a->fwd.rank_max + r, m,
                               _mm512_mul_ps(_mm512_set1_ps(g->scale), sum[j]));

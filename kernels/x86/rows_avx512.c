@@ -32,6 +32,7 @@ TILE_INLINE void pack_block(enum k_type type, const struct k_rows_pack *a,
             _mm512_mask_storeu_epi32(out + s * 4, tile_mask(n), row_steps(type, x + at, a->k - at));
             continue;
         }
+#pragma GCC unroll 16
         for (int r = 0; r < 16; r++)
             v[r] = r < b->h ? row_steps(type, x + r * a->ld_x + at, a->k - at)
                             : _mm512_setzero_si512();

@@ -57,6 +57,7 @@ TILE_INLINE __m512i load_steps(enum k_type from, enum k_type to, const char *at,
 /* v[i] lane o: step i of output o. */
 TILE_INLINE void load_tile(enum k_type from, enum k_type to, const struct source *s, __m512i v[16])
 {
+#pragma GCC unroll 16
     for (int r = 0; r < HALF; r++) {
         const char *at = s->at + r * s->stride;
         if (r >= s->rows || s->left <= 0) {
@@ -110,6 +111,7 @@ TILE_INLINE void load_group(enum k_type from, struct source src, struct group *g
     for (int i = 0; i < K_INT8_GROUP; i += 16) {
         __m512i v[16];
         load_tile(from, K_F32, &src, v);
+#pragma GCC unroll 16
         for (int j = 0; j < 16; j++) {
             __m512 size = _mm512_abs_ps(_mm512_castsi512_ps(v[j]));
             bad |= _mm512_cmp_ps_mask(size, _mm512_set1_ps(__builtin_inff()), _CMP_NLT_UQ);
