@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clients/local/load.h"
+#include "clients/local/profile.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
@@ -25,7 +26,7 @@ struct run_values {
     const char *prompt, *ids, *mode;
     int64_t n, top_k, seed;
     double temperature, top_p, min_p;
-    bool stats, ignore_eos, json;
+    bool stats, ignore_eos, json, profile;
 };
 
 #define AT(field) offsetof(struct run_values, field)
@@ -108,6 +109,10 @@ static const struct opt_row rows[] = {
      .type = OPT_BOOL,
      .help = "print times and rates on stderr",
      .offset = AT(stats)},
+    {.name = "profile",
+     .type = OPT_BOOL,
+     .help = "print the time of each kernel on stderr",
+     .offset = AT(profile)},
     {.name = "json",
      .type = OPT_BOOL,
      .help = "print times and rates as JSON on stderr",
@@ -126,6 +131,7 @@ struct run {
     struct detok *detok;
     struct buf text;
     float *row; /* one row of logits on the host */
+    struct profile profile;
     int64_t n_prompt, begin_ns, loaded_ns, first_ns, end_ns;
 };
 
@@ -253,12 +259,17 @@ static int generate(struct run *r, struct err *e)
                               .seed = (uint64_t)v->seed};
     if (sample_check(&p, e))
         return -1;
+    if (v->profile)
+        profile_watch(&r->profile, r->local.stream);
     for (int64_t pos = 0; pos < r->n_prompt; pos += CHUNK) {
         int64_t n = r->n_prompt - pos < CHUNK ? r->n_prompt - pos : CHUNK;
         if (feed(r, pos, n, pos + n == r->n_prompt, e))
             return -1;
     }
     r->first_ns = clock_ns();
+    if (v->profile)
+        profile_show(&r->profile, "prompt", stderr);
+    profile_clear(&r->profile);
     for (int64_t i = 0; i < v->n; i++) {
         int32_t id = sampler_next(r->sampler, &p, r->row, (uint64_t)i);
         if (is_end(r, id))
@@ -319,6 +330,8 @@ int cmd_run(const struct opt *o)
     r.loaded_ns = clock_ns();
     if (!rc)
         rc = generate(&r, &e) || finish(&r, &e) ? -1 : 0;
+    if (!rc && r.v->profile)
+        profile_show(&r.profile, "new tokens", stderr);
     if (!rc)
         show_stats(&r);
     mem_free(r.row);
