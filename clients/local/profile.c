@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void count(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns)
+void profile_count(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns)
 {
     struct profile_row *r = &((struct profile *)ctx)->row[k];
     r->n_call++;
@@ -19,7 +19,7 @@ static void count(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns)
 void profile_watch(struct profile *p, struct stream *s)
 {
     profile_clear(p);
-    stream_trace(s, count, p);
+    stream_trace(s, profile_count, p);
 }
 
 void profile_clear(struct profile *p)

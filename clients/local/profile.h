@@ -21,6 +21,7 @@ struct profile {
 };
 
 void profile_watch(struct profile *p, struct stream *s); /* from here on; p outlives s */
+stream_trace_fn profile_count; /* what a stream is given to count into one */
 void profile_clear(struct profile *p);
 void profile_show(const struct profile *p, const char *title, FILE *to);
 
