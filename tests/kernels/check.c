@@ -297,7 +297,7 @@ void check_gradient(struct check *c, const char *name, const float *got, const f
         want[i] = difference(loss, ctx, at, i);
         most = fmax(most, fabs(want[i]));
     }
-    check_near_f64(c, name, got, want, n, 0, rel * most + 1e-9);
+    check_near_f64(c, name, got, want, n, 0, rel * fmax(most, 0.2));
 }
 
 void check_bits(struct check *c, const char *name, const void *got, const void *want, size_t bytes)

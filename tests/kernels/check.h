@@ -50,7 +50,7 @@ struct check {
     const struct kernel_table *table; /* that level */
     const struct kernel_table *ref;
     uint64_t rng;
-    uint64_t seed; /* what rng started from: printed with a failure */
+    uint64_t seed; /* of the command line: printed with a failure */
     int64_t n_comparison, n_comparison_all;
     int n_fail, n_row_fail; /* n_fail: of the present row and variant */
     double worst;           /* the largest share of its tolerance that a comparison used */
@@ -121,7 +121,7 @@ void check_near_f64(struct check *c, const char *name, const float *got, const d
 void check_near_scaled(struct check *c, const char *name, const float *got, const double *want,
                        const double *scale, int64_t n, double rel, double abs);
 /* The gradient of a scalar, got[n], against central differences of its f64 definition; rel is
- * relative to the largest element. */
+ * relative to the largest element, or to 0.2 where all are smaller. */
 typedef double check_loss_fn(const void *ctx, const double *x);
 void check_gradient(struct check *c, const char *name, const float *got, const float *x, int64_t n,
                     check_loss_fn *loss, const void *ctx, double rel);

@@ -4,9 +4,11 @@
  * mistaken for a length, a broadcast row that moves, in-place runs that read what they wrote, a
  * conversion that does not round to even or flushes denormals.
  */
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/rng.h"
+#include "kernels/float16.h"
 #include "tests/kernels/check.h"
 
 struct binary_case {
@@ -113,6 +115,31 @@ static void cast_patterns(struct check *c, enum k_type type)
     check_bits(c, "and back", back, h, N * sizeof *h);
 }
 
+/* What bf16 rounding is: the nearer neighbour, and of two equally near ones the even. */
+static bool bf16_is_nearest(float x, k_bf16 h)
+{
+    double at = bf16_to_f32(h), below = bf16_to_f32((k_bf16)(h - 1)), above = bf16_to_f32(h + 1);
+    double off = fabs(x - at), least = fmin(fabs(x - below), fabs(x - above));
+    return off < least || (off == least && h % 2 == 0);
+}
+
+static void cast_nearest(struct check *c)
+{
+    check_begin(c);
+    check_case(c, "nearest bf16");
+    for (int i = 0; i < 3000; i++) {
+        float x = (float)(check_unit(c) * 2 - 1) * (i % 2 ? 1.0f : 1e-39f);
+        k_bf16 h;
+        if (i % 4 == 0) { /* half-way */
+            uint32_t u = (f32_bits(x) & 0xffff0000u) | 0x8000u;
+            x = f32_from_bits(u);
+        }
+        struct k_cast a = {.x = &x, .y = &h, .from = K_F32, .to = K_BF16, .n = 1};
+        check_run(c, &a);
+        check_true(c, (h & 0x7fff) == 0 || bf16_is_nearest(x, h), "%a became %04x", (double)x, h);
+    }
+}
+
 /* Random bits of f32, and the numbers around each half-way point. */
 static void cast_round(struct check *c, enum k_type type, int64_t n)
 {
@@ -142,6 +169,7 @@ void check_cast(struct check *c)
         cast_round(c, K_BF16, sizes[i]);
         cast_round(c, K_F16, sizes[i]);
     }
+    cast_nearest(c);
     cast_patterns(c, K_BF16);
     cast_patterns(c, K_F16);
 }
