@@ -77,7 +77,7 @@ void piece_buf_put_char(struct piece_buf *b, uint32_t c, struct tok_span from)
 
 void piece_buf_copy(struct piece_buf *b, const struct piece *p, uint32_t lo, uint32_t hi)
 {
-    if (piece_buf_reserve(b, hi - lo))
+    if (lo == hi || piece_buf_reserve(b, hi - lo))
         return;
     memcpy(b->p + b->len, p->p + lo, hi - lo);
     if (b->with_spans) {

@@ -45,7 +45,7 @@ struct piece piece_buf_view(const struct piece_buf *b, bool at_start);
 static inline void piece_buf_put(struct piece_buf *b, const void *p, uint32_t n,
                                  struct tok_span from)
 {
-    if ((b->failed || b->cap - b->len < n) && piece_buf_reserve(b, n))
+    if (n == 0 || ((b->failed || b->cap - b->len < n) && piece_buf_reserve(b, n)))
         return;
     memcpy(b->p + b->len, p, n);
     if (b->with_spans)

@@ -30,6 +30,8 @@ CASES = [
     (["doctor", "--config", "/no/such"], 2, None, r"tandem doctor: .*/no/such.*"),
     (["docter"], 2, None, r'tandem: no command "docter"; did you mean "doctor"\?'),
     (["frobnicate"], 2, None, r'tandem: no command "frobnicate"; `tandem help` lists them'),
+    (["tokenize"], 2, None, r"tandem tokenize: .*MODEL.*"),
+    (["tokenize", "/no/such"], 2, None, r"tandem tokenize: /no/such: .*"),
     (["x" * 5000], 2, None, r"tandem: no command .*"),
 ]
 
