@@ -4,6 +4,7 @@
  * loop of tile_avx512.h.
  */
 #include "kernels/x86/block_avx512.h"
+#include "kernels/x86/tile_avx512.h"
 
 enum kind { KIND_F32, KIND_BF16, KIND_INT8 };
 

@@ -1,26 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lora, lora_bwd. The two products of a pass have a long side and a short one, the rank:
- *
- *   x a^T, dy b   sums over the long side: few results per row, straight from the row-major
- * operands t b^T, dt a   sums over the rank: the adapter becomes packed panels, some at a time, in
- * scratch, and each block of rows passes them, so that y and dx are walked along their rows
- *
- * A slice's rows of one group share the panels.
+ * The parts of lora that are not packed products: sums over the long side of an adapter, straight
+ * from the row-major operands, and turning b over.
  */
-#include "kernels/lora_grid.h"
-#include "kernels/variants.h"
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/transpose_avx512.h"
 
-enum {
-    LEFT_BYTES = K_SCRATCH_BYTES / 2,  /* rows of t or dt, packed */
-    RIGHT_BYTES = K_SCRATCH_BYTES / 4, /* panels of the adapter */
-    DOT_RANKS = 8,
-    DOT_ROWS = 3
-};
-
-/* ---- sums over inputs --------------------------------------------------------------------- */
+enum { DOT_RANKS = 8, DOT_ROWS = 3 };
 
 /* The sums of eight vectors, each by the same tree. */
 TILE_INLINE __m256 sums_of(const __m512 v[DOT_RANKS])
@@ -73,7 +59,7 @@ TILE_INLINE void dot_ranks(int rows, const struct k_lora *a, const struct k_lora
         dot(rows, 1, a, g, row, r, 1);
 }
 
-static void inner_forward(const struct k_lora *a, const struct lora_rows *rows)
+void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows)
 {
     int64_t row = rows->row_lo;
     for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
@@ -102,7 +88,7 @@ TILE_INLINE void axpy(int rows, const struct k_lora_bwd *a, const struct k_lora_
                               _mm512_mul_ps(_mm512_set1_ps(g->scale), sum[j]));
 }
 
-static void inner_backward(const struct k_lora_bwd *a, const struct lora_rows *rows)
+void lora_inner_bwd_avx512(const struct k_lora_bwd *a, const struct lora_rows *rows)
 {
     for (int64_t r = 0; r < rows->group->rank; r += 16) {
         int64_t row = rows->row_lo;
@@ -113,141 +99,17 @@ static void inner_backward(const struct k_lora_bwd *a, const struct lora_rows *r
     }
 }
 
-/* ---- sums over the rank ------------------------------------------------------------------- */
-
-/* y[rows, cols] += scale * t[rows, rank] times the adapter's panels. */
-struct outer {
-    const float *t; /* row 0 of the batch */
-    int64_t ld_t, rank;
-    float scale;
-    const float *w; /* [cols, rank], or [rank, cols] when along */
-    bool along;
-    float *y;
-    int64_t ld_y, cols;
-};
-
-/* Rows as packed blocks of LINEAR_MR, the last one lower: [rank][h]. */
-static void pack_t(const struct outer *o, int64_t row_lo, int64_t row_hi, float *to)
+void lora_across_avx512(const float *w, int64_t rows, int64_t rank, float *to)
 {
-    for (int64_t row = row_lo; row < row_hi; row += LINEAR_MR) {
-        int64_t h = linear_min(row_hi - row, LINEAR_MR);
-        for (int64_t r = 0; r < o->rank; r++) {
-            for (int64_t j = 0; j < h; j++)
-                *to++ = o->scale * o->t[(row + j) * o->ld_t + r];
-        }
-    }
-}
-
-/* Outputs [col, col + 16) as half a panel. */
-static void pack_across(const struct outer *o, int64_t col, char *to)
-{
-    for (int64_t r = 0; r < o->rank; r += 16) {
-        __mmask16 m = tile_mask(o->rank - r);
+    for (int64_t r = 0; r < rank; r += 16) {
+        __mmask16 m = tile_mask(rank - r);
         __m512i v[16];
+#pragma GCC unroll 16
         for (int i = 0; i < 16; i++)
-            v[i] = col + i < o->cols ? _mm512_maskz_loadu_epi32(m, o->w + (col + i) * o->rank + r)
-                                     : _mm512_setzero_si512();
+            v[i] =
+                i < rows ? _mm512_maskz_loadu_epi32(m, w + i * rank + r) : _mm512_setzero_si512();
         transpose16(v);
-        for (int i = 0; i < linear_min(o->rank - r, 16); i++)
-            _mm512_store_si512(to + (r + i) * TILE_STEP_BYTES, v[i]);
-    }
-}
-
-static void pack_along(const struct outer *o, int64_t col, char *to)
-{
-    __mmask16 m = tile_mask(o->cols - col);
-    for (int64_t r = 0; r < o->rank; r++)
-        _mm512_store_ps(to + r * TILE_STEP_BYTES,
-                        _mm512_maskz_loadu_ps(m, o->w + r * o->cols + col));
-}
-
-static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, int64_t row,
-                        int64_t h, const float *left, const char *right)
-{
-    for (int64_t col = col_lo; col < col_hi; col += K_NR) {
-        struct block b = {.h = h,
-                          .np = 1,
-                          .rows = (const char *)left,
-                          .panel = right + (col - col_lo) / K_NR * o->rank * TILE_STEP_BYTES,
-                          .steps = o->rank,
-                          .out = {.y = o->y + row * o->ld_y + col,
-                                  .ld_y = o->ld_y,
-                                  .cols = o->cols - col,
-                                  .add = true}};
-        b.ahead.at = b.panel;
-        block_f32_avx512(&b);
-    }
-}
-
-/* Rows [row_lo, row_hi), which fit packed in the left half. */
-static void outer_rows(const struct outer *o, int64_t row_lo, int64_t row_hi, char *scratch)
-{
-    float *left = (float *)(void *)scratch;
-    char *right = scratch + LEFT_BYTES;
-    int64_t cols = RIGHT_BYTES / (o->rank * TILE_STEP_BYTES) * K_NR;
-    pack_t(o, row_lo, row_hi, left);
-    for (int64_t lo = 0; lo < o->cols; lo += cols) {
-        int64_t hi = linear_min(o->cols, lo + cols);
-        for (int64_t col = lo; col < hi; col += 16) {
-            char *to = right + (col - lo) / K_NR * o->rank * TILE_STEP_BYTES + col % K_NR * 4;
-            if (o->along)
-                pack_along(o, col, to);
-            else
-                pack_across(o, col, to);
-        }
-        for (int64_t row = row_lo; row < row_hi; row += LINEAR_MR)
-            pass_panels(o, lo, hi, row, linear_min(row_hi - row, LINEAR_MR),
-                        left + (row - row_lo) * o->rank, right);
-    }
-}
-
-static void outer(const struct outer *o, const struct lora_rows *rows, char *scratch)
-{
-    int64_t step = LEFT_BYTES / (o->rank * 4) / LINEAR_MR * LINEAR_MR;
-    for (int64_t row = rows->row_lo; row < rows->row_hi; row += step)
-        outer_rows(o, row, linear_min(rows->row_hi, row + step), scratch);
-}
-
-void lora_avx512(const void *args, const struct k_slice *s)
-{
-    const struct k_lora *a = args;
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows rows = lora_rows_next(a, &u, s->hi);
-        const struct k_lora_group *g = rows.group;
-        if (!g)
-            return;
-        inner_forward(a, &rows);
-        struct outer o = {.t = a->t,
-                          .ld_t = a->rank_max,
-                          .rank = g->rank,
-                          .scale = g->scale,
-                          .w = g->b,
-                          .y = a->y,
-                          .ld_y = a->ld_y,
-                          .cols = a->n};
-        outer(&o, &rows, s->scratch);
-    }
-}
-
-void lora_bwd_avx512(const void *args, const struct k_slice *s)
-{
-    const struct k_lora_bwd *a = args;
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows rows = lora_rows_next(&a->fwd, &u, s->hi);
-        const struct k_lora_group *g = rows.group;
-        if (!g)
-            return;
-        inner_backward(a, &rows);
-        struct outer o = {.t = a->dt,
-                          .ld_t = a->fwd.rank_max,
-                          .rank = g->rank,
-                          .scale = 1,
-                          .w = g->a,
-                          .along = true,
-                          .y = a->dx,
-                          .ld_y = a->ld_dx,
-                          .cols = a->fwd.k};
-        if (a->dx)
-            outer(&o, &rows, s->scratch);
+        for (int i = 0; i < linear_min(rank - r, 16); i++)
+            _mm512_store_si512(to + (r + i) * K_NR, v[i]);
     }
 }

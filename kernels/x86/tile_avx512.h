@@ -8,8 +8,6 @@
  * once would wait, so one or two rows take several panels. Twelve rows by one panel is 24 sums:
  * 2 loads of weights and 12 broadcasts per 24 products leave the load ports half idle.
  *
- * A step is one input (f32) or a pair (bf16, int8); see kernels/linear.h for the layouts.
- *
  * Thread: any; included by *_avx512.c only.
  */
 #ifndef KERNELS_X86_TILE_AVX512_H
@@ -18,24 +16,11 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kernels/linear.h"
+#include "kernels/x86/block.h"
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
-enum {
-    TILE_SUMS_MAX = 24,
-    TILE_STEP_BYTES = 128, /* of a panel of f32 or bf16 */
-    TILE_INT8_STEP_BYTES = 64,
-    TILE_GROUP_STEPS = K_INT8_GROUP / 2
-};
-
-/* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second
- * level, because what waits for the first would hold up the loop's own misses there. May run past
- * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. */
-struct tile_ahead {
-    const char *at;
-    int64_t pace;
-};
+enum { TILE_SUMS_MAX = 24 };
 
 /* Half a step's share at a time: a pace of two cache lines asks for both. */
 TILE_INLINE void tile_prefetch(const struct tile_ahead *ahead, int64_t step)
@@ -177,14 +162,6 @@ TILE_INLINE void tile_fold(int h, const __m512 *sum, const float *scale, float *
 }
 
 /* ---- results ------------------------------------------------------------------------------ */
-
-/* Where a panel's outputs go: y[row][cols of 32], plus bias, plus what is there. */
-struct tile_out {
-    float *y;
-    int64_t ld_y, cols;
-    const float *bias; /* NULL: none */
-    bool add;
-};
 
 TILE_INLINE __mmask16 tile_mask(int64_t n)
 {

@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Columns of row-major matrices as operands of a product that sums over their rows: what weight
- * gradients are made of. Columns become packed rows (the left operand) or panels (the right one).
- *
- * Thread: any; included by *_avx512.c only.
+ * Columns of row-major matrices as packed rows and as panels, two rows at a time for bf16.
  */
-#ifndef KERNELS_X86_COLUMNS_AVX512_H
-#define KERNELS_X86_COLUMNS_AVX512_H
-
+#include "kernels/x86/block_avx512.h"
 #include "kernels/x86/tile_avx512.h"
-
-/* Some rows of a matrix, its columns from `at` on. */
-struct columns {
-    const float *at;
-    int64_t ld, rows, cols;
-};
 
 TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
 {
@@ -38,13 +27,8 @@ TILE_INLINE __m512i column_step(enum k_type type, const struct columns *x, int64
     return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
 }
 
-TILE_INLINE int64_t columns_steps(enum k_type type, int64_t rows)
-{
-    return type == K_F32 ? rows : linear_ceil_div(rows, 2);
-}
-
 /* Columns as blocks of packed rows. */
-TILE_INLINE void columns_left(enum k_type type, const struct columns *x, char *to)
+TILE_INLINE void left_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
     for (int64_t s = 0; s < steps; s++) {
@@ -58,7 +42,7 @@ TILE_INLINE void columns_left(enum k_type type, const struct columns *x, char *t
 }
 
 /* Columns as panels. */
-TILE_INLINE void columns_right(enum k_type type, const struct columns *x, char *to)
+TILE_INLINE void right_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows);
     for (int64_t s = 0; s < steps; s++) {
@@ -71,4 +55,18 @@ TILE_INLINE void columns_right(enum k_type type, const struct columns *x, char *
     }
 }
 
-#endif
+void columns_left_avx512(enum k_type type, const struct columns *x, char *to)
+{
+    if (type == K_F32)
+        left_of(K_F32, x, to);
+    else
+        left_of(K_BF16, x, to);
+}
+
+void columns_right_avx512(enum k_type type, const struct columns *x, char *to)
+{
+    if (type == K_F32)
+        right_of(K_F32, x, to);
+    else
+        right_of(K_BF16, x, to);
+}

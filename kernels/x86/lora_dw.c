@@ -4,10 +4,7 @@
  * ranks a block, so that a small rank wastes nothing) and the unit's columns of x or dy on the
  * right. db is row-major by outputs: its tile is finished in scratch and added number by number.
  */
-#include "kernels/lora_grid.h"
-#include "kernels/variants.h"
-#include "kernels/x86/block_avx512.h"
-#include "kernels/x86/columns_avx512.h"
+#include "kernels/x86/block.h"
 
 enum {
     LEFT_RANKS = 192, /* packed at a time */
@@ -20,6 +17,7 @@ _Static_assert(LEFT_BYTES + RIGHT_BYTES + TILE_BYTES <= K_SCRATCH_BYTES, "all fi
 
 /* A unit, some of its rows, some of its ranks. */
 struct part {
+    const struct linear_isa *isa;
     const struct k_lora_bwd *a;
     const struct lora_cols *cols;
     int64_t row, rows;
@@ -56,15 +54,15 @@ static void multiply(const struct part *p, const char *left, const char *right, 
             else
                 b.out = (struct tile_out){
                     .y = g->da + rank * k + col, .ld_y = k, .cols = p->cols->hi - col, .add = true};
-            block_f32_avx512(&b);
+            p->isa->f32(&b);
             if (p->cols->is_db)
                 add_db(p, rank, rb.h, col, tile);
         }
     }
 }
 
-static void rows_part(const struct k_lora_bwd *a, const struct lora_cols *c, int64_t row,
-                      int64_t rows, char *scratch)
+static void rows_part(const struct linear_isa *isa, const struct k_lora_bwd *a,
+                      const struct lora_cols *c, int64_t row, int64_t rows, char *scratch)
 {
     const struct k_lora *f = &a->fwd;
     char *right = scratch + LEFT_BYTES;
@@ -73,24 +71,24 @@ static void rows_part(const struct k_lora_bwd *a, const struct lora_cols *c, int
         long_side = (struct columns){.at = a->dy + row * a->ld_dy + c->lo, .ld = a->ld_dy};
     long_side.rows = rows;
     long_side.cols = c->hi - c->lo;
-    columns_right(K_F32, &long_side, right);
+    isa->columns_right(K_F32, &long_side, right);
     for (int64_t r = 0; r < c->group->rank; r += LEFT_RANKS) {
-        struct part p = {a, c, row, rows, r, linear_min(c->group->rank - r, LEFT_RANKS)};
+        struct part p = {isa, a, c, row, rows, r, linear_min(c->group->rank - r, LEFT_RANKS)};
         struct columns ranks = {.at = (c->is_db ? f->t : a->dt) + row * f->rank_max + r,
                                 .ld = f->rank_max,
                                 .rows = rows,
                                 .cols = p.ranks};
-        columns_left(K_F32, &ranks, scratch);
+        isa->columns_left(K_F32, &ranks, scratch);
         multiply(&p, scratch, right, (float *)(void *)(right + RIGHT_BYTES));
     }
 }
 
-void lora_dw_avx512(const void *args, const struct k_slice *s)
+void lora_dw_run(const struct linear_isa *isa, const struct k_lora_bwd *a, const struct k_slice *s)
 {
-    const struct k_lora_bwd *a = args;
     for (int64_t u = s->lo; u < s->hi; u++) {
         struct lora_cols c = lora_dw_unit(&a->fwd, u);
         for (int64_t row = c.group->row_lo; row < c.group->row_hi; row += LINEAR_DW_ROWS)
-            rows_part(a, &c, row, linear_min(c.group->row_hi - row, LINEAR_DW_ROWS), s->scratch);
+            rows_part(isa, a, &c, row, linear_min(c.group->row_hi - row, LINEAR_DW_ROWS),
+                      s->scratch);
     }
 }

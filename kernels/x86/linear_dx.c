@@ -6,9 +6,7 @@
  * 32 x 32 numbers take about 100 cycles to turn over and 32 cycles per row to multiply.
  */
 #include "kernels/linear_grid.h"
-#include "kernels/variants.h"
-#include "kernels/x86/block_avx512.h"
-#include "kernels/x86/transpose_avx512.h"
+#include "kernels/x86/block.h"
 
 enum {
     PIECE_PANELS = 64,                       /* of the weight, turned over at a time */
@@ -17,24 +15,22 @@ enum {
 
 /* The call, in bytes and steps. */
 struct dx {
-    const struct k_linear_dx *a; /* borrowed */
-    int64_t n;                   /* outputs: what is summed over */
-    int64_t per_step;            /* of them, and of inputs */
+    const struct linear_isa *isa; /* borrowed */
+    const struct k_linear_dx *a;  /* borrowed */
+    int64_t n;                    /* outputs: what is summed over */
+    int64_t per_step;             /* of them, and of inputs */
     int64_t panel_bytes, step_bytes;
     int64_t steps_stored; /* of a panel */
-    struct tile_int8_table table;
 };
 
-static struct dx dx_of(const struct k_linear_dx *a)
+static struct dx dx_of(const struct linear_isa *isa, const struct k_linear_dx *a)
 {
     enum k_type type = a->w.type;
-    struct dx d = {.a = a, .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi)};
+    struct dx d = {.isa = isa, .a = a, .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi)};
     d.per_step = type == K_F32 ? 1 : LINEAR_STEP;
     d.steps_stored = linear_ceil_div(a->w.k, d.per_step);
     d.step_bytes = type == K_INT8 ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
     d.panel_bytes = d.steps_stored * d.step_bytes;
-    if (type == K_INT8)
-        d.table = tile_int8_table();
     return d;
 }
 
@@ -50,85 +46,18 @@ static const char *tile_at(const struct dx *d, int64_t p, int64_t column)
            column * tile_steps(d) * d->step_bytes;
 }
 
-/* 16 inputs by 16 outputs. `left`: steps that are there. */
-static void turn_f32(const char *tile, int64_t left, char *to)
-{
-    __m512i v[16];
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
-        v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
-    transpose16(v);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
-        _mm512_store_si512(to + i * TILE_STEP_BYTES, v[i]);
-}
-
-static void store_pairs(const __m512i in[8], char *to)
-{
-    __m512i out[8];
-    transpose_pairs(in, out);
-#pragma GCC unroll 16
-    for (int i = 0; i < 8; i++)
-        _mm512_store_si512(to + i * TILE_STEP_BYTES, out[i]);
-}
-
-static void turn_bf16(const char *tile, int64_t left, char *to)
-{
-    __m512i v[8];
-#pragma GCC unroll 16
-    for (int i = 0; i < 8; i++)
-        v[i] = i < left ? _mm512_load_si512(tile + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
-    store_pairs(v, to);
-}
-
-/* bf16(scale * code) of 16 outputs' pairs. */
-static inline __m512i scaled(__m512i code, __m512 scale)
-{
-    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512 first = _mm512_castsi512_ps(_mm512_slli_epi32(code, 16));
-    __m512 second = _mm512_castsi512_ps(_mm512_and_si512(code, _mm512_set1_epi32((int)0xffff0000)));
-    __m512bh both = _mm512_cvtne2ps_pbh(_mm512_mul_ps(second, scale), _mm512_mul_ps(first, scale));
-    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (__m512i)both);
-}
-
-/* Both halves of the outputs at once. */
-static void turn_int8(const struct dx *d, const char *tile, int64_t left, const float *scale,
-                      char *to)
-{
-    __m512i v[2][8];
-#pragma GCC unroll 16
-    for (int i = 0; i < 8; i++) {
-        __m512i w[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-        if (i < left)
-            tile_int8_step(&d->table, _mm512_load_si512(tile + i * TILE_INT8_STEP_BYTES), w);
-        v[0][i] = scaled(w[0], _mm512_load_ps(scale));
-        v[1][i] = scaled(w[1], _mm512_load_ps(scale + 16));
-    }
-    store_pairs(v[0], to);
-    store_pairs(v[1], to + 8 * TILE_STEP_BYTES);
-}
-
 /* The tile of panel p becomes the steps of 32 outputs at `to`. */
 static void turn_tile(const struct dx *d, int64_t p, int64_t column, char *to)
 {
-    const char *tile = tile_at(d, p, column);
-    int64_t left = d->steps_stored - column * tile_steps(d), step = tile_steps(d) / 2;
-    for (int64_t half = 0; half < 2; half++, left -= step, tile += step * d->step_bytes, to += 64) {
-        if (d->a->w.type == K_F32) {
-            turn_f32(tile, left, to);
-            turn_f32(tile + 64, left, to + 16 * TILE_STEP_BYTES);
-        } else if (d->a->w.type == K_BF16) {
-            turn_bf16(tile, left, to);
-            turn_bf16(tile + 64, left, to + 8 * TILE_STEP_BYTES);
-        } else {
-            int64_t group = column * K_NR / K_INT8_GROUP;
-            const float *scale =
-                d->a->w.scale + ((d->a->panel_lo + p) * linear_groups(d->a->w.k) + group) * K_NR;
-            turn_int8(d, tile, left, scale, to);
-        }
+    struct turn t = {.type = d->a->w.type,
+                     .tile = tile_at(d, p, column),
+                     .left = linear_min(d->steps_stored - column * tile_steps(d), tile_steps(d)),
+                     .to = to};
+    if (t.type == K_INT8) {
+        int64_t group = column * K_NR / K_INT8_GROUP;
+        t.scale = d->a->w.scale + ((d->a->panel_lo + p) * linear_groups(d->a->w.k) + group) * K_NR;
     }
+    d->isa->turn(&t);
 }
 
 /* Panels [lo, hi) of a run of inputs. */
@@ -175,10 +104,7 @@ static void pass_blocks(const struct dx *d, const struct linear_piece *p, const 
                                   .cols = a->w.k - now->column * K_NR,
                                   .add = a->add}};
         ask_ahead(d, next, i, n, &b);
-        if (a->w.type == K_F32)
-            block_f32_avx512(&b);
-        else
-            block_bf16_avx512(&b);
+        block_run(d->isa, a->w.type, &b);
     }
 }
 
@@ -198,27 +124,13 @@ static void dx_piece(const struct dx *d, const struct linear_piece *p, char *scr
     }
 }
 
-static void linear_dx(const struct k_linear_dx *a, const struct k_slice *s)
+void linear_dx_run(const struct linear_isa *isa, const struct k_linear_dx *a,
+                   const struct k_slice *s)
 {
     struct linear_grid g = linear_dx_grid(a);
-    struct dx d = dx_of(a);
+    struct dx d = dx_of(isa, a);
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
         dx_piece(&d, &p, s->scratch);
     }
-}
-
-void linear_dx_f32_avx512(const void *args, const struct k_slice *s)
-{
-    linear_dx(args, s);
-}
-
-void linear_dx_bf16_avx512(const void *args, const struct k_slice *s)
-{
-    linear_dx(args, s);
-}
-
-void linear_dx_int8_avx512(const void *args, const struct k_slice *s)
-{
-    linear_dx(args, s);
 }

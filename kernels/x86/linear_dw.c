@@ -6,9 +6,7 @@
  * their dy.
  */
 #include "kernels/linear_grid.h"
-#include "kernels/variants.h"
-#include "kernels/x86/block_avx512.h"
-#include "kernels/x86/columns_avx512.h"
+#include "kernels/x86/block.h"
 
 enum {
     LEFT_BYTES = LINEAR_DW_ROWS * LINEAR_TILE_N * 4,
@@ -17,8 +15,9 @@ enum {
 
 _Static_assert(LEFT_BYTES + RIGHT_BYTES <= K_SCRATCH_BYTES, "a tile's operands fit in scratch");
 
-static void multiply(enum k_type type, const struct k_linear_dw *a, const struct linear_rect *r,
-                     int64_t steps, const char *left, const char *right)
+static void multiply(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
+                     const struct linear_rect *r, int64_t steps, const char *left,
+                     const char *right)
 {
     int64_t cols = r->n_hi - r->n_lo;
     for (int64_t k = r->k_lo; k < r->k_hi; k += K_NR) {
@@ -36,20 +35,17 @@ static void multiply(enum k_type type, const struct k_linear_dw *a, const struct
                                       .add = true},
                               .ahead = {.at = panel}};
             for (int64_t row = 0; row < rb.h; row++) {
-                _mm_prefetch((const char *)(b.out.y + row * a->ld_dw), _MM_HINT_T0);
-                _mm_prefetch((const char *)(b.out.y + row * a->ld_dw) + 64, _MM_HINT_T0);
+                __builtin_prefetch(b.out.y + row * a->ld_dw, 1);
+                __builtin_prefetch(b.out.y + row * a->ld_dw + 16, 1);
             }
-            if (type == K_F32)
-                block_f32_avx512(&b);
-            else
-                block_bf16_avx512(&b);
+            block_run(isa, type, &b);
         }
     }
 }
 
 /* Units [lo, hi), which share their dy. */
-TILE_INLINE void tiles(enum k_type type, const struct k_linear_dw *a, const struct linear_tiles *t,
-                       int64_t lo, int64_t hi, char *scratch)
+static void tiles(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
+                  const struct linear_tiles *t, int64_t lo, int64_t hi, char *scratch)
 {
     for (int64_t row = 0; row < a->m; row += LINEAR_DW_ROWS) {
         int64_t rows = linear_min(a->m - row, LINEAR_DW_ROWS);
@@ -58,29 +54,20 @@ TILE_INLINE void tiles(enum k_type type, const struct k_linear_dw *a, const stru
             struct columns dy = {a->dy + row * a->ld_dy + r.n_lo, a->ld_dy, rows, r.n_hi - r.n_lo};
             struct columns x = {a->x + row * a->ld_x + r.k_lo, a->ld_x, rows, r.k_hi - r.k_lo};
             if (u == lo)
-                columns_left(type, &dy, scratch);
-            columns_right(type, &x, scratch + LEFT_BYTES);
-            multiply(type, a, &r, columns_steps(type, rows), scratch, scratch + LEFT_BYTES);
+                isa->columns_left(type, &dy, scratch);
+            isa->columns_right(type, &x, scratch + LEFT_BYTES);
+            multiply(isa, type, a, &r, columns_steps(type, rows), scratch, scratch + LEFT_BYTES);
         }
     }
 }
 
-TILE_INLINE void linear_dw(enum k_type type, const struct k_linear_dw *a, const struct k_slice *s)
+void linear_dw_run(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
+                   const struct k_slice *s)
 {
     struct linear_tiles t = linear_dw_tiles(a);
     for (int64_t u = s->lo; u < s->hi;) {
         int64_t end = linear_min(s->hi, (u / t.k_parts + 1) * t.k_parts);
-        tiles(type, a, &t, u, end, s->scratch);
+        tiles(isa, type, a, &t, u, end, s->scratch);
         u = end;
     }
-}
-
-void linear_dw_f32_avx512(const void *args, const struct k_slice *s)
-{
-    linear_dw(K_F32, args, s);
-}
-
-void linear_dw_bf16_avx512(const void *args, const struct k_slice *s)
-{
-    linear_dw(K_BF16, args, s);
 }

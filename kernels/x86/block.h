@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What packed linear algebra on x86 is made of: one block of packed rows against one panel of a
+ * packed weight, and a few ways to bring operands into that form. Each instruction set fills a
+ * struct linear_isa; linear.c, linear_dx.c, linear_dw.c, lora.c and lora_dw.c say once, for all of
+ * them, what is multiplied with what and in which order memory is walked.
+ *
+ * The layouts are those of kernels/linear.h. A step is one input (f32) or a pair (bf16, int8).
+ *
+ * Thread: any; no state.
+ */
+#ifndef KERNELS_X86_BLOCK_H
+#define KERNELS_X86_BLOCK_H
+
+#include "kernels/linear.h"
+#include "kernels/lora_grid.h"
+
+enum {
+    TILE_STEP_BYTES = 128, /* of a panel of f32 or bf16 */
+    TILE_INT8_STEP_BYTES = 64,
+    TILE_GROUP_STEPS = K_INT8_GROUP / 2
+};
+
+/* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second
+ * level, because what waits for the first would hold up the loop's own misses there. May run past
+ * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. */
+struct tile_ahead {
+    const char *at;
+    int64_t pace;
+};
+
+/* Where a panel's outputs go: y[row][cols of 32], plus bias, plus what is there. */
+struct tile_out {
+    float *y;
+    int64_t ld_y, cols;
+    const float *bias; /* NULL: none */
+    bool add;
+};
+
+struct block {
+    int64_t h, np;            /* rows; panels: at most linear_isa.panels[h] */
+    const char *rows, *panel; /* panel: 64-aligned */
+    int64_t stride, steps;    /* bytes between panels; steps of inputs */
+    const float *from;        /* [np][h][32] sums so far, 64-aligned; NULL: zero */
+    float *to;                /* where sums go that are not yet complete; NULL: out */
+    struct tile_out out;      /* of the first panel */
+    struct tile_ahead ahead;  /* looked at when np is 1; set in any case */
+    int64_t ahead_n;          /* 0: one run; else runs, each over an equal part of the steps, */
+    int64_t ahead_stride;     /* this many bytes from one to the next */
+};
+
+/* The same from codes, over all inputs: from and to are not used. A group's sums are taken alone
+ * and join `total` by a fused multiply-add with their scales. Looking codes up costs next to
+ * nothing beside the products of seven rows or more, so each block of rows does it again. */
+struct block_int8 {
+    struct block b;       /* panel: codes */
+    const float *scale;   /* of the first panel, [group][32] */
+    int64_t scale_stride; /* floats from panel to panel */
+    float *total;         /* room for [np][h][32], 64-aligned */
+};
+
+/* A tile of 32 inputs by 32 outputs of a panel, to be turned over: what was an output becomes a
+ * step (or half of one), what was an input an output. */
+struct turn {
+    enum k_type type;
+    const char *tile;   /* its first step */
+    int64_t left;       /* steps that are there; the rest are zeros */
+    const float *scale; /* int8: of the tile's group, [32]; bf16(scale * code) is turned */
+    char *to;           /* f32: [32][32] floats; else [16][32][2] bf16; 64-aligned */
+};
+
+/* Some rows of a matrix, its columns from `at` on: operands of a product that sums over rows. */
+struct columns {
+    const float *at;
+    int64_t ld, rows, cols;
+};
+
+static inline int64_t columns_steps(enum k_type type, int64_t rows)
+{
+    return type == K_F32 ? rows : linear_ceil_div(rows, 2);
+}
+
+struct linear_isa {
+    void (*f32)(const struct block *b);
+    void (*bf16)(const struct block *b);
+    void (*int8)(const struct block_int8 *b);
+    uint8_t
+        panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
+    void (*turn)(const struct turn *t);
+    /* Columns as packed rows of f32 or bf16, as panels. Columns past the last read as zeros. */
+    void (*columns_left)(enum k_type type, const struct columns *x, char *to);
+    void (*columns_right)(enum k_type type, const struct columns *x, char *to);
+    /* t = x a^T and dt = scale (dy b) of some rows of a group */
+    void (*lora_inner)(const struct k_lora *a, const struct lora_rows *rows);
+    void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
+    /* w[rows, rank], rows at most 16, as half a panel: to[r * 32 + row] */
+    void (*lora_across)(const float *w, int64_t rows, int64_t rank, float *to);
+};
+
+extern const struct linear_isa linear_isa_avx2, linear_isa_avx512;
+
+static inline void block_run(const struct linear_isa *isa, enum k_type type, const struct block *b)
+{
+    if (type == K_F32)
+        isa->f32(b);
+    else
+        isa->bf16(b);
+}
+
+/* linear.c and its like: all of a kernel. */
+void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s);
+void linear_dx_run(const struct linear_isa *isa, const struct k_linear_dx *a,
+                   const struct k_slice *s);
+void linear_dw_run(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
+                   const struct k_slice *s);
+void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct k_slice *s);
+void lora_bwd_run(const struct linear_isa *isa, const struct k_lora_bwd *a,
+                  const struct k_slice *s);
+void lora_dw_run(const struct linear_isa *isa, const struct k_lora_bwd *a, const struct k_slice *s);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_f32, linear_bf16, linear_int8. One block of rows (decode): memory is the limit. Up to
+ * three rows take several panels at once to have enough sums under way, and the hardware's
+ * prefetcher keeps up with their plain ascending reads; more rows read one panel more slowly, and a
+ * prefetch at a fixed distance keeps memory busy. Several blocks: a panel passes them while it lies
+ * in the core's cache, and each asks for its share of the next, so that memory and arithmetic
+ * overlap. The rows stream from the cache behind, 48 bytes per 24 cycles.
+ *
+ * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
+ * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
+ */
+#include "kernels/linear_grid.h"
+#include "kernels/x86/block.h"
+
+/* Of one block of rows. Far enough for memory, and still near when a weight is small. */
+enum { AHEAD_BYTES = 32 << 10 };
+
+static struct tile_out out_at(const struct k_linear *a, int64_t panel, int64_t row)
+{
+    int64_t first = (a->panel_lo + panel) * K_NR;
+    return (struct tile_out){.y = a->y + row * a->ld_y + panel * K_NR,
+                             .ld_y = a->ld_y,
+                             .cols = a->w.n - first,
+                             .bias = a->bias ? a->bias + first : NULL,
+                             .add = a->add};
+}
+
+/* What the three types differ in. */
+struct weight {
+    int64_t steps, panel_bytes, step_bytes;
+    int64_t row_bytes;
+    const char *panel; /* of panel_lo */
+};
+
+static struct weight weight_of(const struct k_linear *a)
+{
+    int64_t stored = linear_k_stored(a->w.type, a->w.k);
+    struct weight w = {.steps = a->w.type == K_F32 ? stored : stored / 2};
+    w.row_bytes = w.steps * 4;
+    w.step_bytes = a->w.type == K_INT8 ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
+    w.panel_bytes = w.steps * w.step_bytes;
+    w.panel = (const char *)a->w.data + a->panel_lo * w.panel_bytes;
+    return w;
+}
+
+static const float *scale_at(const struct k_linear *a, int64_t panel)
+{
+    return a->w.scale + (a->panel_lo + panel) * linear_groups(a->w.k) * K_NR;
+}
+
+static void run_block(const struct linear_isa *isa, const struct k_linear *a, const struct block *b,
+                      int64_t panel, float *total)
+{
+    if (a->w.type != K_INT8) {
+        block_run(isa, a->w.type, b);
+    } else {
+        struct block_int8 q = {.b = *b,
+                               .scale = scale_at(a, panel),
+                               .scale_stride = linear_groups(a->w.k) * K_NR,
+                               .total = total};
+        isa->int8(&q);
+    }
+}
+
+/* Units are panels; all rows are one block. */
+static void one_block(const struct linear_isa *isa, const struct k_linear *a,
+                      const struct k_slice *s)
+{
+    struct weight w = weight_of(a);
+    int64_t n = s->hi - s->lo, passes = linear_ceil_div(n, isa->panels[a->m]);
+    for (int64_t i = 0; i < passes; i++) {
+        int64_t panel = s->lo + n * i / passes, end = s->lo + n * (i + 1) / passes;
+        struct block b = {.h = a->m,
+                          .np = end - panel,
+                          .rows = a->rows,
+                          .panel = w.panel + panel * w.panel_bytes,
+                          .stride = w.panel_bytes,
+                          .steps = w.steps,
+                          .out = out_at(a, panel, 0)};
+        b.ahead = (struct tile_ahead){b.panel + AHEAD_BYTES, w.step_bytes};
+        run_block(isa, a, &b, panel, s->scratch);
+    }
+}
+
+/* The next piece of weights comes while this one passes the blocks: each of them brings its share.
+ */
+static struct tile_ahead share_of_next(const char *next, int64_t bytes, int64_t steps, int64_t i,
+                                       int64_t n)
+{
+    if (steps == 0)
+        return (struct tile_ahead){.at = next};
+    return (struct tile_ahead){.at = next + bytes * i / n, .pace = bytes / n / steps};
+}
+
+static struct block block_at(const struct k_linear *a, const struct weight *w,
+                             const struct linear_piece *p, int64_t block)
+{
+    struct rows_block r = rows_block_at(a->m, block);
+    return (struct block){.h = r.h,
+                          .np = 1,
+                          .rows = (const char *)a->rows + r.row * w->row_bytes,
+                          .panel = w->panel + p->panel * w->panel_bytes,
+                          .steps = w->steps,
+                          .out = out_at(a, p->panel, r.row)};
+}
+
+static void blocks(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
+                   const struct linear_piece *p, float *total)
+{
+    int64_t n = p->block_hi - p->block_lo;
+    for (int64_t i = 0; i < n; i++) {
+        struct block b = block_at(a, w, p, p->block_lo + i);
+        b.ahead = share_of_next(b.panel + w->panel_bytes, w->panel_bytes, w->steps, i, n);
+        run_block(isa, a, &b, p->panel, total);
+    }
+}
+
+void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
+{
+    struct linear_grid g = linear_grid(a);
+    struct weight w = weight_of(a);
+    if (g.n_block == 1) {
+        one_block(isa, a, s);
+        return;
+    }
+    for (int64_t u = s->lo; u < s->hi;) {
+        struct linear_piece p = linear_grid_next(&g, &u, s->hi);
+        blocks(isa, a, &w, &p, s->scratch);
+    }
+}
