@@ -65,7 +65,7 @@ CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanit
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
         -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual
 CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -ffile-prefix-map=$(CURDIR)=. -fno-strict-aliasing -ffp-contract=off -fPIE -pthread \
-              $(WARN) $(CFLAGS_$(MODE)) $(call pkg,--cflags $(HAVE)) $(CFLAGS)
+              $(WARN) $(CFLAGS_$(MODE)) $(filter-out -I/usr/include/%-linux-gnu,$(call pkg,--cflags $(HAVE))) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 LIBS := $(call pkg,--libs $(HAVE)) -lm
 MALLOC_release := $(call pkg,--libs jemalloc)
