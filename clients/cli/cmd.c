@@ -87,10 +87,15 @@ int cmd_show(const char *name)
 
 void cmd_list(void)
 {
+    int width = 0;
     for (int i = 0; i < N_CMD; i++) {
-        char head[64];
-        snprintf(head, sizeof head, "tandem %s %s", table[i].is.name, table[i].is.args);
-        printf("  %-24s %s\n", head, table[i].is.about);
+        int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
+        width = len > width ? len : width;
+    }
+    for (int i = 0; i < N_CMD; i++) {
+        const struct opt_cmd *is = &table[i].is;
+        int pad = width - (int)strlen(is->name);
+        printf("  tandem %s %-*s  %s\n", is->name, pad, is->args, is->about);
     }
 }
 
