@@ -4,6 +4,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -50,7 +50,7 @@ static void iterates_in_order_of_insertion(void **state)
 {
     (void)state;
     struct map m;
-    char key[1000][8];
+    char key[1000][16];
     map_init(&m);
     for (int i = 0; i < 1000; i++) {
         snprintf(key[i], sizeof key[i], "%d", i);
