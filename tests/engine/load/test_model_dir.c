@@ -3,6 +3,7 @@
  * engine/load/model_dir, tokenizer_config, pooling: a directory as a whole, with files missing,
  * doubled and wrong; and the real directories among the test data.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,44 @@ static void test_pooling(void **state)
     test_dir_free(dir);
 }
 
+/* Fault: a directory as transformers writes it is refused, or its golden tensors do not fit its
+ * shapes: the logits [prompt, vocabulary], a gradient for each weight. */
+static void test_golden_directories(void **state)
+{
+    (void)state;
+    struct dirent **entry;
+    int n = scandir("tests/golden/models", &entry, NULL, alphasort), n_seen = 0;
+    for (int i = 0; i < n; i++) {
+        char path[512], name[600];
+        struct model_dir d;
+        struct err e = ERR_INIT;
+        snprintf(path, sizeof path, "tests/golden/models/%.200s", entry[i]->d_name);
+        bool is_hidden = entry[i]->d_name[0] == '.';
+        free(entry[i]);
+        if (is_hidden)
+            continue;
+        assert_good(model_dir_init(&d, path, &e), &e);
+        snprintf(name, sizeof name, "%s/golden.safetensors", path);
+        struct weights *golden = weights_open_file(name, &e);
+        assert_non_null(golden);
+        for (size_t k = 0; k < weights_count(d.weights); k++) {
+            const struct st_tensor *t = weights_at(d.weights, k)->t;
+            const struct weight *grad;
+            snprintf(name, sizeof name, "grad.%.500s", t->name);
+            if (!strstr(t->name, "pooler."))
+                assert_good(weights_want(golden, name, t->rank, t->dim, &grad, &e), &e);
+        }
+        const struct weight *logits = weights_get(golden, "logits");
+        if (d.config.family != FAMILY_BERT)
+            assert_true(logits && weight_row_len(logits) == d.config.n_vocab);
+        weights_close(golden);
+        model_dir_release(&d);
+        n_seen++;
+    }
+    free(entry);
+    assert_int_equal(n_seen, 17);
+}
+
 /* Fault: real directories are refused, or their shapes are read otherwise than their tensors say.
  */
 static void test_real_directories(void **state)
@@ -214,9 +253,10 @@ static void test_real_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_least_directory), cmocka_unit_test(test_errors_name_the_directory),
-        cmocka_unit_test(test_special_tokens),  cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_pooling),         cmocka_unit_test(test_real_directories),
+        cmocka_unit_test(test_least_directory),  cmocka_unit_test(test_errors_name_the_directory),
+        cmocka_unit_test(test_special_tokens),   cmocka_unit_test(test_templates),
+        cmocka_unit_test(test_pooling),          cmocka_unit_test(test_golden_directories),
+        cmocka_unit_test(test_real_directories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
