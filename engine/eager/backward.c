@@ -246,6 +246,19 @@ int eager_backward(struct eager *g, struct err *e)
     return 0;
 }
 
+int eager_seed(struct eager *g, struct val v, const float *grad, struct err *e)
+{
+    struct eager_value *val = &g->value.at[v.id];
+    struct op_shape s = grad_shape(val->shape);
+    ASSERT(val->root == v.id && !val->grad);
+    val->grad = new_grad(g, v.id, e);
+    if (!val->grad)
+        return -1;
+    stream_copy(g->stream, val->grad->p, grad, op_shape_bytes(s, (int64_t)rows_of(g, s)),
+                COPY_TO_DEVICE);
+    return 0;
+}
+
 struct op_view eager_grad(const struct eager *g, struct val v)
 {
     return grad_view(g, v.id);

@@ -39,6 +39,10 @@ void eager_begin(struct eager *g, const struct batch *batch, const struct eager_
 struct builder *eager_builder(struct eager *g);
 struct op_view eager_view(const struct eager *g, struct val v);
 int eager_backward(struct eager *g, struct err *e);
+
+/* Puts a gradient from above at a value, [rows, cols] in the host's memory, before eager_backward:
+ * for losses that the caller computes. A model's own loss needs none. */
+int eager_seed(struct eager *g, struct val v, const float *grad, struct err *e);
 void eager_end(struct eager *g);
 
 /* The gradient that arrived at a value, before eager_end: for tests. p is NULL when none did. */

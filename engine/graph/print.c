@@ -60,8 +60,9 @@ static void print_text(const struct graph *g, const struct graph_cost *cost, str
         char in[64], o[32], shape[64], params[192];
         ids_text(n->op.in, n->op.n_in, in, sizeof in);
         ids_text(n->op.out, n->op.n_out, o, sizeof o);
+        size_t len = strlen(o);
         if (n->in_place[0] >= 0)
-            strncat(o, " in place", sizeof o - strlen(o) - 1);
+            snprintf(o + len, sizeof o - len, " in place");
         buf_printf(out, "%5d %-10s %-14s %-12s %-28s %10.3f %10.3f %-9s %s\n", n->layer,
                    op_name(n->op.op), in, o,
                    graph_shape_text(g->value.at[n->op.out[0]].shape, shape, sizeof shape),

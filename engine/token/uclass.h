@@ -19,7 +19,7 @@ enum {
     UC_NUMBER = 2, /* \p{N} */
     UC_SPACE = 4,  /* \p{White_Space} */
     UC_PUNCT = 8,  /* ASCII punctuation (symbols too), \p{P} */
-    UC_WORD = 16, /* \w and the two joiners: a word as Unicode regexes see it */
+    UC_WORD = 16,  /* \w and the two joiners: a word as Unicode regexes see it */
     UC_MARK = 32,  /* \p{M} */
     UC_CR_LF = 64, /* \r, \n; always there */
     UC_ALL = 127,

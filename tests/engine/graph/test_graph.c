@@ -93,6 +93,24 @@ static void passes_find_their_work(void **state)
     model_free(m);
 }
 
+/* Faults: a part that nobody reads and that still runs; one with an effect that is dropped. */
+static void dead_parts_go(void **state)
+{
+    struct config c = whole_panels(FAMILY_LLAMA);
+    struct model *m = model_of(&c, K_BF16);
+    struct err e = ERR_INIT;
+    struct graph g;
+    (void)state;
+    record(&g, m, MODEL_LOGITS, false);
+    g.output.n = 0; /* nobody wants the answer, but the cells are to be filled */
+    assert_good(passes_run(&g, PASS_ALL, PASS_dead, &e), &e);
+    assert_int_equal(count_op(&g, OP_attn), (int)c.n_layer);
+    assert_int_equal(count_op(&g, OP_gather), 0);
+    assert_int_equal(count_op(&g, OP_linear), 4 * (int)c.n_layer - 3); /* last layer: q, k, v */
+    graph_release(&g);
+    model_free(m);
+}
+
 /* Faults: a bias that stays behind, or is joined with the wrong neighbour's. */
 static void biases_are_folded(void **state)
 {
@@ -277,7 +295,8 @@ static void every_format_prints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_find_their_work),        cmocka_unit_test(biases_are_folded),
+        cmocka_unit_test(passes_find_their_work),        cmocka_unit_test(dead_parts_go),
+        cmocka_unit_test(biases_are_folded),
         cmocka_unit_test(broken_graphs_are_refused),     cmocka_unit_test(live_values_are_apart),
         cmocka_unit_test(one_billion_is_near_its_bound), cmocka_unit_test(a_run_allocates_nothing),
         cmocka_unit_test(every_format_prints),

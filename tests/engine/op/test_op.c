@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The backward of every op against central differences of its own forward. Inputs are rows of
+ * trainable tables, so that each gradient can be read where a parameter's is.
+ */
+#include "tests/lib/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+#include "engine/eager/eager.h"
+#include "engine/op/ops.h"
+#include "engine/run/inputs.h"
+
+enum { T = 9, D = 12, N_OUT = 4, N_VOCAB = 70, LEAF_MAX = 6, RANK = 3 };
+
+/* A parameter with its row-major original and its gradient. */
+struct leaf {
+    struct param p;
+    float *x, *grad, *memory; /* owned */
+};
+
+struct rig {
+    struct pool *pool;
+    struct device *device;
+    struct stream *stream;
+    struct eager *eager;
+    struct inputs in;
+    struct k_kv_cache kv;
+    void *cells;
+    float cos[T * D], sin[T * D];
+    struct leaf leaf[LEAF_MAX];
+    int n_leaf;
+    struct k_lora_group *lora;
+    bool has_lora;
+};
+
+/* Builds the op under test over the rig's leaves. */
+typedef struct val build_fn(struct rig *r, struct builder *b);
+
+static struct param *leaf_new(struct rig *r, int64_t n, int64_t k, bool is_vector)
+{
+    struct leaf *l = &r->leaf[r->n_leaf++];
+    struct err e = ERR_INIT;
+    l->x = xcalloc((size_t)(n * k), sizeof(float));
+    l->grad = xcalloc((size_t)(n * k), sizeof(float));
+    l->memory = try_alloc(k_weight_bytes(K_F32, n, k), 1, "leaf", &e);
+    for (int64_t i = 0; i < n * k; i++)
+        l->x[i] = 0.7f * rng_normal(11, (uint64_t)r->n_leaf, (uint64_t)i) + (is_vector ? 1 : 0);
+    l->p = (struct param){
+        .name = "leaf", .lora = -1, .is_vector = is_vector, .n = n, .k = k, .grad = l->grad};
+    k_weight_bind(&l->p.w, K_F32, n, k, l->memory);
+    l->p.vec = l->x;
+    return &l->p;
+}
+
+static void leaf_pack(struct rig *r, struct leaf *l)
+{
+    struct k_weight_pack a = {
+        .src = l->x, .src_type = K_F32, .ld_src = l->p.k, .w = l->p.w, .n_src = l->p.n};
+    if (!l->p.is_vector)
+        kernel_run(device_kernels(r->device), K_weight_pack, &a, NULL);
+}
+
+/* Two sequences of 5 and 4 tokens; token i reads row i of a table; four rows are wanted. */
+static void fill_batch(struct rig *r)
+{
+    struct batch *b = &r->in.host;
+    static const int32_t out[N_OUT] = {1, 4, 6, 8}, start[3] = {0, 5, T};
+    for (int32_t i = 0; i < T; i++) {
+        b->token[i] = i;
+        b->segment[i] = i % 2;
+        b->seq_of[i] = i >= 5;
+        b->pos[i] = i < 5 ? i : i - 5;
+        b->dropout_key[i] = (uint64_t)i;
+    }
+    for (int32_t i = 0; i < N_OUT; i++) {
+        b->out_row[i] = out[i];
+        b->target[i] = i * 17 % N_VOCAB;
+        b->dloss[i] = 0.3f * (float)(i + 1);
+    }
+    memcpy(b->q_start, start, sizeof start);
+    b->kv_len[0] = 5;
+    b->kv_len[1] = 4;
+    b->cell[0] = 0;
+    b->cell[b->cell_stride] = 1;
+    b->n[DIM_TOK] = T;
+    b->n[DIM_SEQ] = 2;
+    b->n[DIM_OUT] = N_OUT;
+    b->n[DIM_GROUP] = 1;
+    b->dropout_seed = 5;
+    b->kv = &r->kv;
+    r->in.dev.kv = &r->kv;
+}
+
+static void rig_init(struct rig *r)
+{
+    struct err e = ERR_INIT;
+    struct inputs_caps caps = {
+        .n = {[DIM_TOK] = T, [DIM_OUT] = N_OUT, [DIM_SEQ] = 2, [DIM_GROUP] = 1},
+        .cell_stride = 1,
+        .n_lora = 1,
+        .trains = true};
+    size_t cell = k_kv_cell_bytes(K_F32, D / 3) * 3 * 2;
+    memset(r, 0, sizeof *r);
+    r->pool = pool_new(1, false, &e);
+    r->device = device_cpu_new(r->pool, NULL, &e);
+    r->stream = stream_new(r->device, &e);
+    r->eager = eager_new(r->stream, &e);
+    assert_good(inputs_init(&r->in, &caps, r->device, &e), &e);
+    r->cells = device_alloc(r->device, 2 * cell, "cells", &e);
+    r->kv = (struct k_kv_cache){.type = K_F32,
+                                .k = r->cells,
+                                .v = (char *)r->cells + cell,
+                                .n_kv_head = 1,
+                                .d_head = D / 3,
+                                .n_cell = 2};
+    for (int i = 0; i < T * D; i++) {
+        r->cos[i] = (float)cos(0.3 * i);
+        r->sin[i] = (float)sin(0.3 * i);
+    }
+    r->lora = r->in.host.lora;
+    fill_batch(r);
+}
+
+static void rig_release(struct rig *r)
+{
+    for (int i = 0; i < r->n_leaf; i++) {
+        free(r->leaf[i].x);
+        free(r->leaf[i].grad);
+        mem_free(r->leaf[i].memory);
+    }
+    eager_free(r->eager);
+    device_mem_free(r->device, r->cells);
+    inputs_release(&r->in);
+    stream_free(r->stream);
+    device_free(r->device);
+    pool_free(r->pool);
+}
+
+/* A loss made of the result: a fixed weight for each of its numbers, or the op's own loss. */
+static double run(struct rig *r, build_fn *build, bool backward)
+{
+    struct err e = ERR_INIT;
+    struct eager_options o = {
+        .wants_grad = backward, .has_lora = r->has_lora, .lora_rank_max = RANK};
+    double loss = 0;
+    for (int i = 0; i < r->n_leaf; i++)
+        leaf_pack(r, &r->leaf[i]);
+    const struct batch *b = inputs_send(&r->in, r->stream);
+    eager_begin(r->eager, b, &o);
+    struct val v = build(r, eager_builder(r->eager));
+    assert_good(eager_builder(r->eager)->failed ? -1 : 0, &eager_builder(r->eager)->err);
+    struct op_view y = eager_view(r->eager, v);
+    int64_t n = b->n[y.shape.rows];
+    if (y.shape.rows == DIM_OUT && y.shape.cols == OP_CE_COLS) {
+        const struct k_ce_state *s = (const struct k_ce_state *)(const void *)y.p;
+        for (int64_t i = 0; i < n; i++)
+            loss -= (double)b->dloss[i] * ((double)s[i].target_logit - (double)k_ce_lse(&s[i]));
+        if (backward)
+            assert_good(eager_backward(r->eager, &e), &e);
+        eager_end(r->eager);
+        return loss;
+    }
+    float *seed = xcalloc((size_t)(n * y.shape.cols), sizeof *seed);
+    for (int64_t i = 0; i < n * y.shape.cols; i++) {
+        seed[i] = rng_normal(3, 1, (uint64_t)i);
+        loss += (double)seed[i] * (double)y.p[i / y.shape.cols * y.ld + i % y.shape.cols];
+    }
+    if (backward) {
+        assert_good(eager_seed(r->eager, v, seed, &e), &e);
+        assert_good(eager_backward(r->eager, &e), &e);
+    }
+    free(seed);
+    eager_end(r->eager);
+    return loss;
+}
+
+static void check(struct rig *r, build_fn *build)
+{
+    const float h = 1e-2f;
+    run(r, build, true);
+    for (int i = 0; i < r->n_leaf; i++) {
+        struct leaf *l = &r->leaf[i];
+        double most = 0;
+        for (int64_t k = 0; k < l->p.n * l->p.k; k++)
+            most = fmax(most, fabs((double)l->grad[k]));
+        for (int64_t k = 0; k < l->p.n * l->p.k; k++) {
+            float x = l->x[k];
+            l->x[k] = x + h;
+            double up = run(r, build, false);
+            l->x[k] = x - h;
+            double down = run(r, build, false);
+            l->x[k] = x;
+            double want = (up - down) / (2 * (double)h);
+            if (fabs((double)l->grad[k] - want) > 3e-3 * most + 3e-3)
+                fail_msg("input %d, element %lld: %.6g, differences give %.6g", i, (long long)k,
+                         (double)l->grad[k], want);
+        }
+    }
+    rig_release(r);
+}
+
+static struct val leaf_rows(struct rig *r, struct builder *b, int i)
+{
+    return op_embed(b, OP_IDS_TOKEN, &r->leaf[i].p);
+}
+
+#define TEST_OF(name, prepare, expr)                                                               \
+    static struct val build_##name(struct rig *r, struct builder *b)                               \
+    {                                                                                              \
+        struct val x = leaf_rows(r, b, 0), y = {.id = -1};                                         \
+        (void)y, (void)x;                                                                          \
+        return expr;                                                                               \
+    }                                                                                              \
+    static void test_op_##name(void **state)                                                       \
+    {                                                                                              \
+        struct rig r;                                                                              \
+        (void)state;                                                                               \
+        rig_init(&r);                                                                              \
+        leaf_new(&r, T, D, false);                                                                 \
+        prepare;                                                                                   \
+        check(&r, build_##name);                                                                   \
+    }
+
+static const struct op_attn_attr attn_attr = {
+    .n_head = 3, .n_kv_head = 1, .d_head = D / 3, .causal = 1, .scale = 0.5f, .window = 3};
+
+/* Each fault: a term of the gradient lost, doubled, or put at the wrong input. */
+TEST_OF(embed, (void)0, op_scale(b, op_add(b, x, op_embed(b, OP_IDS_POS, &r->leaf[0].p)), 1.0f))
+TEST_OF(slice, (void)0, op_mul(b, op_slice(b, x, 0, 5), op_slice(b, x, 7, 5)))
+TEST_OF(gather, (void)0, op_gather(b, op_mul(b, x, x)))
+TEST_OF(round, leaf_new(&r, 10, D, false), op_linear(b, op_mul(b, x, x), &r->leaf[1].p, NULL))
+TEST_OF(linear, (leaf_new(&r, 35, D, false), leaf_new(&r, 35, 1, true)),
+        op_linear(b, x, &r->leaf[1].p, &r->leaf[2].p))
+TEST_OF(bias, leaf_new(&r, D, 1, true), op_bias(b, op_mul(b, x, x), &r->leaf[1].p))
+TEST_OF(add, leaf_new(&r, T, D, false),
+        op_add(b, op_mul(b, x, leaf_rows(r, b, 1)), op_add(b, x, x)))
+TEST_OF(mul, leaf_new(&r, T, D, false), op_mul(b, op_add(b, x, leaf_rows(r, b, 1)), x))
+TEST_OF(scale, (void)0, op_scale(b, op_mul(b, x, x), -1.5f))
+TEST_OF(rmsnorm, leaf_new(&r, D, 1, true), op_add(b, op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f), x))
+TEST_OF(rmsnorm_heads, leaf_new(&r, 4, 1, true), op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f))
+TEST_OF(layernorm, (leaf_new(&r, D, 1, true), leaf_new(&r, D, 1, true)),
+        op_layernorm(b, x, &r->leaf[1].p, &r->leaf[2].p, 1e-5f))
+TEST_OF(rope, (void)0,
+        op_rope(b, x,
+                &(struct op_rope_attr){
+                    .cos = r->cos, .sin = r->sin, .n_head = 2, .d_head = 6, .d_rot = 4}))
+TEST_OF(attn, (leaf_new(&r, T, D / 3, false), leaf_new(&r, T, D / 3, false)),
+        op_attn(b, x, leaf_rows(r, b, 1), leaf_rows(r, b, 2), &attn_attr))
+TEST_OF(swiglu, leaf_new(&r, T, D, false), op_swiglu(b, x, op_add(b, x, leaf_rows(r, b, 1))))
+TEST_OF(gelu, (void)0, op_add(b, op_gelu(b, x, false), op_gelu(b, x, true)))
+TEST_OF(dropout, (void)0, op_dropout(b, op_mul(b, x, x), 0.4f, 2))
+TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p))
+TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
+TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
+
+/* The adapter's two matrices are leaves too: their gradients are the group's. */
+static struct val build_lora(struct rig *r, struct builder *b)
+{
+    *r->lora = (struct k_lora_group){.row_hi = T,
+                                     .rank = RANK,
+                                     .a = r->leaf[2].x,
+                                     .b = r->leaf[3].x,
+                                     .scale = 0.7f,
+                                     .da = r->leaf[2].grad,
+                                     .db = r->leaf[3].grad};
+    return op_linear(b, op_embed(b, OP_IDS_TOKEN, &r->leaf[0].p), &r->leaf[1].p, NULL);
+}
+
+static void test_op_lora(void **state)
+{
+    struct rig r;
+    (void)state;
+    rig_init(&r);
+    leaf_new(&r, T, D, false);
+    leaf_new(&r, 10, D, false)->lora = 0;
+    leaf_new(&r, RANK, D, false);
+    leaf_new(&r, 10, RANK, false);
+    r.has_lora = true;
+    check(&r, build_lora);
+}
+
+/* Faults: a maker that takes what its kernel can't. */
+static void wrong_shapes_are_refused(void **state)
+{
+    struct rig r;
+    (void)state;
+    rig_init(&r);
+    leaf_new(&r, T, D, false);
+    leaf_new(&r, T, D + 1, false);
+    eager_begin(r.eager, inputs_send(&r.in, r.stream), &(struct eager_options){0});
+    struct builder *b = eager_builder(r.eager);
+    struct val x = leaf_rows(&r, b, 0), y = leaf_rows(&r, b, 1);
+    op_add(b, x, y);
+    assert_true(b->failed);
+    assert_non_null(strstr(b->err.msg, "add: input 1 has 13 columns, input 0 has 12"));
+    assert_int_equal(op_scale(b, x, 2).id, -1); /* the first error stays */
+    assert_non_null(strstr(b->err.msg, "add"));
+    eager_end(r.eager);
+    rig_release(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_op_embed),         cmocka_unit_test(test_op_slice),
+        cmocka_unit_test(test_op_gather),        cmocka_unit_test(test_op_round),
+        cmocka_unit_test(test_op_linear),        cmocka_unit_test(test_op_bias),
+        cmocka_unit_test(test_op_add),           cmocka_unit_test(test_op_mul),
+        cmocka_unit_test(test_op_scale),         cmocka_unit_test(test_op_rmsnorm),
+        cmocka_unit_test(test_op_rmsnorm_heads), cmocka_unit_test(test_op_layernorm),
+        cmocka_unit_test(test_op_rope),          cmocka_unit_test(test_op_attn),
+        cmocka_unit_test(test_op_swiglu),        cmocka_unit_test(test_op_gelu),
+        cmocka_unit_test(test_op_dropout),       cmocka_unit_test(test_op_ce),
+        cmocka_unit_test(test_op_mean_pool),     cmocka_unit_test(test_op_l2norm),
+        cmocka_unit_test(test_op_lora),          cmocka_unit_test(wrong_shapes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
