@@ -105,9 +105,10 @@ struct check_out {
 };
 
 /* The call's bits must not depend on how its units are cut. The outputs are as they were before
- * the call (they may be added to); runs whole, then unit by unit backwards, then in random pieces,
- * then on three threads; compares each with the first, bitwise, and leaves that result. Every
- * `out` that is also an input is restored before each run. Scratch is poisoned between runs. */
+ * the call (they may be added to); runs whole, then in random pieces, then (all but the reference)
+ * unit by unit backwards and on three threads; compares each with the first, bitwise, and leaves
+ * that result. Every `out` that is also an input is restored before each run. Scratch is poisoned
+ * between runs. */
 void check_slices(struct check *c, const void *args, const struct check_out *out, int n_out);
 
 /* ---- comparing ---- */
