@@ -142,7 +142,7 @@ static void alone(struct check *c, const struct attn_case *t)
         one.args.q = t->q + at * t->ld_q;
         one.args.y = check_floats(c, n * t->ld_y, CHECK_NAN);
         one.args.lse = check_floats(c, n * t->spec.n_head, CHECK_NAN);
-        check_run(c, &one.args);
+        check_run_row(c, c->id, &one.args);
         check_bits(c, "y alone", one.args.y, t->y + at * t->ld_y,
                    (size_t)(n * t->ld_y) * sizeof(float));
         check_bits(c, "lse alone", one.args.lse, t->lse + at * t->spec.n_head,
@@ -177,7 +177,7 @@ static void chunked(struct check *c, const struct attn_case *t, int64_t step)
             part.args.q = t->q + tok * t->ld_q;
             part.args.y = check_floats(c, (hi - lo) * t->ld_y, CHECK_NAN);
             part.args.lse = NULL;
-            check_run(c, &part.args);
+            check_run_row(c, c->id, &part.args);
             check_bits(c, "y in chunks", part.args.y, t->y + tok * t->ld_y,
                        (size_t)((hi - lo) * t->ld_y) * sizeof(float));
         }

@@ -227,7 +227,7 @@ static void alone(struct check *c, const struct bwd_case *b)
         one.dq = check_floats(c, n * one.ld_dq, CHECK_NAN);
         one.dk = check_floats(c, n * one.ld_dk, CHECK_NAN);
         one.dv = check_floats(c, n * one.ld_dv, CHECK_NAN);
-        check_run(c, &one);
+        check_run_row(c, c->id, &one);
         check_bits(c, "dq alone", one.dq, b->args.dq + at * one.ld_dq,
                    (size_t)(n * one.ld_dq) * sizeof(float));
         check_bits(c, "dk alone", one.dk, b->args.dk + at * one.ld_dk,
