@@ -86,11 +86,12 @@ struct attn_ops {
     void (*grad[2])(const struct attn_grad *g);
     /* sum of x y */
     float (*dot)(const float *x, const float *y, int d);
-    /* Cells to K_CELL left operands of d inputs, and back; `valid` rows are taken, the others are
-     * zeros. A K cell of the rows of a V cell is its transpose, and so on. */
+    /* Cells to K_CELL left operands of d inputs, and back: a K cell of the rows of a V cell is its
+     * transpose. Rows that are not `valid` become zeros in a V cell, where they are inputs; in a
+     * K cell they are columns that nobody looks at. */
     void (*rows_of_k)(enum k_type type, void *rows, const void *cell, int d);
     void (*rows_of_v)(enum k_type type, void *rows, const void *cell, int d);
-    void (*k_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
+    void (*k_of_rows)(enum k_type type, void *cell, const void *rows, int d);
     void (*v_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
 };
 

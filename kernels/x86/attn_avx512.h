@@ -63,8 +63,7 @@ bool attn_copy_values_avx512(enum k_type type, void *dst, const void *src, int d
                              struct k_span slots);
 void attn_rows_of_k_avx512(enum k_type type, void *rows, const void *cell, int d);
 void attn_rows_of_v_avx512(enum k_type type, void *rows, const void *cell, int d);
-void attn_k_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
-                           struct k_span valid);
+void attn_k_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d);
 void attn_v_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
                            struct k_span valid);
 

@@ -208,7 +208,7 @@ static void q_chunk_open(const struct q_tile *t, int64_t key_lo, struct k_span s
         g->ops->rows_of_k(g->type, g->temp, (const char *)c->k + at, g->d);
         g->ops->v_of_rows(g->type, kt, g->temp, g->d, slots);
         g->ops->rows_of_v(g->type, g->temp, (const char *)c->v + at, g->d);
-        g->ops->k_of_rows(g->type, vt, g->temp, g->d, slots);
+        g->ops->k_of_rows(g->type, vt, g->temp, g->d);
         k[j] = (const char *)c->k + at;
         k_as_v[j] = kt;
         v_as_k[j] = vt;
@@ -338,7 +338,7 @@ static void cells_of(const struct grad *g, const float *x, int64_t ld, int64_t t
     for (int i = 0; i < n; i++)
         g->ops->pack_row(g->type, g->temp + (size_t)i * g->row_bytes,
                          row_of(x, ld, tok + i, head, g->d), g->d);
-    g->ops->k_of_rows(g->type, k, g->temp, g->d, (struct k_span){0, n});
+    g->ops->k_of_rows(g->type, k, g->temp, g->d);
     g->ops->v_of_rows(g->type, v, g->temp, g->d, (struct k_span){0, n});
 }
 

@@ -130,29 +130,26 @@ void attn_rows_of_k_avx2(enum k_type type, void *rows, const void *cell, int d)
         rows_of_k(rows, cell, d, false);
 }
 
-INLINE void k_of_rows(float *cell, const float *rows, int d, struct k_span valid, const bool bf16)
+INLINE void k_of_rows(float *cell, const float *rows, int d, const bool bf16)
 {
     for (int i = 0; i < d; i += 8) {
         for (int key = 0; key < K_CELL; key += 8) {
             __m256 r[8];
 #pragma GCC unroll 8
-            for (int j = 0; j < 8; j++) {
-                bool in = key + j >= valid.lo && key + j < valid.hi;
-                r[j] =
-                    in ? _mm256_loadu_ps(rows + (key + j) * ROW_FLOATS + i) : _mm256_setzero_ps();
-            }
+            for (int j = 0; j < 8; j++)
+                r[j] = _mm256_loadu_ps(rows + (key + j) * ROW_FLOATS + i);
             transpose(r);
             columns_store(cell, i, d, key, r, bf16);
         }
     }
 }
 
-void attn_k_of_rows_avx2(enum k_type type, void *cell, const void *rows, int d, struct k_span valid)
+void attn_k_of_rows_avx2(enum k_type type, void *cell, const void *rows, int d)
 {
     if (type == K_BF16)
-        k_of_rows(cell, rows, d, valid, true);
+        k_of_rows(cell, rows, d, true);
     else
-        k_of_rows(cell, rows, d, valid, false);
+        k_of_rows(cell, rows, d, false);
 }
 
 /* Whole vectors are stored, past d if need be: there is room. */

@@ -124,30 +124,16 @@ void attn_rows_of_k_avx512(enum k_type type, void *rows, const void *cell, int d
     }
 }
 
-/* Zeros in the columns of a K cell that are not valid. */
-static void columns_clear(char *cell, int n_line, struct k_span valid)
-{
-    const __mmask32 in = (__mmask32)((1ull << valid.hi) - (1ull << valid.lo));
-    const __m512i zero = _mm512_setzero_si512();
-    for (char *line = cell; line < cell + n_line * K_CELL * 4; line += K_CELL * 4) {
-        _mm512_mask_storeu_epi32(line, (__mmask16)~in, zero);
-        _mm512_mask_storeu_epi32(line + 64, (__mmask16)(~in >> 16), zero);
-    }
-}
-
-void attn_k_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
-                           struct k_span valid)
+void attn_k_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d)
 {
     int n = row_dwords(type, d);
     size_t ld = row_bytes(type);
     for (int i = 0; i < n; i += 16) {
-        int n_j = n - i < 16 ? n - i : 16;
         for (int key = 0; key < K_CELL; key += 16)
             transpose_block((char *)cell + (i * K_CELL + key) * 4, K_CELL * 4,
-                            (const char *)rows + (size_t)key * ld + i * 4, ld, 16, n_j);
+                            (const char *)rows + (size_t)key * ld + i * 4, ld, 16,
+                            n - i < 16 ? n - i : 16);
     }
-    if (valid.lo > 0 || valid.hi < K_CELL)
-        columns_clear(cell, n, valid);
 }
 
 /* 16 bf16 of a row in the low halves of dwords; zeros for a row that is not valid. */
