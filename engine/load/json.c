@@ -60,8 +60,17 @@ struct unique_walk {
     struct err *e;
 };
 
+/* What comes out of a file must not steer the terminal that shows it. */
+static void clean(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?';
+}
+
 static int fail_twice(const struct unique_walk *w, const cJSON *c)
 {
+    clean(c->string);
     return err_set(w->e, ERR_BAD_INPUT, "%s: the key \"%.100s\" stands twice in one object",
                    w->name, c->string);
 }
@@ -286,16 +295,14 @@ static char *path_of(const struct json *v, char *buf, size_t size)
             *--p = '.';
         p = memcpy(p - n, part, n);
     }
-    for (char *c = p; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
     return p;
 }
 
-static int err_at(const struct json *v, struct err *e, enum err_code code, const char *text)
+static int err_at(const struct json *v, struct err *e, enum err_code code, char *text)
 {
-    char buf[256];
-    const char *path = path_of(v, buf, sizeof buf);
+    char buf[256], *path = path_of(v, buf, sizeof buf);
+    clean(path);
+    clean(text);
     return err_set(e, code, "%s: %s%s%s", v->file, path, *path ? ": " : "", text);
 }
 

@@ -111,15 +111,26 @@ static struct st_tensor *keep_tensor(struct st_header *h, const char *name, size
     return kept;
 }
 
+/* Names are shown and logged; nothing real has a control character in them. */
+static int check_name(const struct json *m, size_t len, struct err *e)
+{
+    if (len > ST_MAX_NAME_BYTES)
+        return err_set(e, ERR_TOO_LARGE, "%s: a tensor's name of %zu bytes, more than %d", m->file,
+                       len, ST_MAX_NAME_BYTES);
+    for (const char *p = json_key(m); *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            return json_err(m, e, ERR_BAD_INPUT, "a tensor's name with a control character");
+    return 0;
+}
+
 static int add_tensor(struct st_header *h, const struct json *m, struct err *e)
 {
     const char *name = json_key(m), *dtype;
     size_t n_name = strlen(name);
     int64_t dim[ST_MAX_RANK];
     struct st_tensor t = {.dim = dim};
-    if (n_name > ST_MAX_NAME_BYTES)
-        return err_set(e, ERR_TOO_LARGE, "%s: a tensor's name of %zu bytes, more than %d", m->file,
-                       n_name, ST_MAX_NAME_BYTES);
+    if (check_name(m, n_name, e))
+        return -1;
     if (h->list.len / sizeof(void *) == ST_MAX_TENSOR)
         return err_set(e, ERR_TOO_LARGE, "%s: more than %d tensors", m->file, ST_MAX_TENSOR);
     if (json_want(m, JSON_OBJECT, e) || json_get_str(m, "dtype", &dtype, e))

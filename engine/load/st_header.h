@@ -4,7 +4,7 @@
  * the format's own: each tensor's data_offsets hold exactly its shape's bytes, and all of them
  * together cover the data part without a gap or an overlap. Where the reference implementation
  * takes more than its format promises we are stricter: no key twice, numbers below 2^53, nothing
- * before the brace, no NUL in names; and we add ceilings (ST_MAX_*).
+ * before the brace, no control character in names; and we add ceilings (ST_MAX_*).
  *
  * The text is walked once, member by member (json_stream), so a header of 100 MB costs no tree.
  * Everything the header holds lives in its arena.

@@ -27,6 +27,7 @@ NUMBERS = ["0", "1", "2", "3", "7", "-1", "-0", "1.0", "1e0", "01", "2147483647"
            "18446744073709551616", "1e400", "\"1\"", "null", "true", "[]", "{}"]
 STRICTER = {  # part of our message: why we refuse what the reference takes
     "holds a NUL": "NUL in a name or in metadata",
+    "a control character": "a control character in a name",
     "stands twice": "a key twice in one object",
     "below 2^53": "a number of 2^53 or more",
     "without sign, point or exponent": "such a number in a field that the format does not have",

@@ -28,14 +28,6 @@ static void print_tensors(const struct st_header *h)
     putchar('\n');
 }
 
-static void print_refusal(char *msg)
-{
-    for (char *p = msg; *p; p++)
-        if (*p == '\n')
-            *p = ' ';
-    printf("no: %s\n", msg);
-}
-
 static void judge(const unsigned char *file, size_t n)
 {
     struct st_header h;
@@ -46,7 +38,7 @@ static void judge(const unsigned char *file, size_t n)
     if (n < 8 || len > ST_MAX_HEADER_BYTES || len > n - 8)
         printf("no: length\n");
     else if (st_header_init(&h, (const char *)file + 8, len, n - 8 - len, "f", &e))
-        print_refusal(e.msg);
+        printf("no: %s\n", e.msg);
     else {
         print_tensors(&h);
         st_header_release(&h);

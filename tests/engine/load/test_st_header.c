@@ -95,6 +95,8 @@ static void test_refuses_lies(void **state)
         {"{\"__metadata__\":[]}", 0, "__metadata__: expected an object"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "__metadata__: stands twice"},
         {"{\"a\\u0000b\":" T("F32", "[1]", "[0,4]") "}", 4, "NUL"},
+        {"{\"a\\u001b[2J\":" T("F32", "[1]", "[0,4]") "}", 4,
+         "f: a?[2J: a tensor's name with a control character"},
         {"{\"a\":{\"x\":[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]}}", 0, "nested too deeply"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
