@@ -39,7 +39,7 @@ static int add_meta(struct st_header *h, const struct json *m, struct err *e)
         memcpy(copy + n_key, value, n_value);
         struct st_meta pair = {copy, copy + n_key};
         if (buf_add(&h->meta_buf, &pair, sizeof pair))
-            return buf_check(&h->meta_buf, "__metadata__", e);
+            return buf_check(&h->meta_buf, m->file, e);
     }
     return 0;
 }
