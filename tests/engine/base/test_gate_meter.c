@@ -82,6 +82,18 @@ static void large_share_still_alternates(void **state)
     assert_true(have > 0.25 && have < 0.35);
 }
 
+/* Fault: a job that was quiet for long saves up, and then takes far more than its share. */
+static void share_is_not_saved_up(void **state)
+{
+    (void)state;
+    struct gate_meter m;
+    struct world w = {.step_us = 1000, .gap_us = 50, .op_us = 300, .now_us = 60000000};
+    gate_meter_init(&m, (struct gate_policy){.share = 0.1}, 0);
+    gate_meter_active(&m, 1, 0); /* a minute of serving without an op of training */
+    simulate(&m, &w, 100000);
+    assert_true(w.train_us < 100000 / 10 + GATE_TURN_US + 300);
+}
+
 /* Fault: the target is passed, or what it leaves is not used. */
 static void latency_target_is_filled_and_kept(void **state)
 {
@@ -144,6 +156,7 @@ int main(void)
     const struct CMUnitTest test[] = {
         cmocka_unit_test(share_is_kept),
         cmocka_unit_test(large_share_still_alternates),
+        cmocka_unit_test(share_is_not_saved_up),
         cmocka_unit_test(latency_target_is_filled_and_kept),
         cmocka_unit_test(missed_target_shuts_training_out),
         cmocka_unit_test(idle_server_leaves_all),

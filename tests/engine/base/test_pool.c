@@ -86,16 +86,17 @@ static void jobs_follow_each_other(void **state)
 }
 
 struct count {
-    _Atomic int n;
+    _Atomic int n, n_other;
 };
 
 static void nap(void *ctx, int64_t lo, int64_t hi, int thread)
 {
     struct count *c = ctx;
     (void)lo, (void)hi;
-    if (thread)
-        usleep(20000);
+    usleep(thread ? 20000 : 1000);
     atomic_fetch_add(&c->n, 1);
+    if (thread)
+        atomic_fetch_add(&c->n_other, 1);
 }
 
 /* Fault: the caller that went to sleep is not woken by the last piece. */
@@ -108,6 +109,21 @@ static void caller_sleeps_until_the_last_piece(void **state)
         pool_run(p, nap, &c, 16, 1);
         assert_int_equal(c.n, 16);
     }
+    pool_free(p);
+}
+
+/* Fault: a thread that fell asleep is not woken by the next job, and the caller works alone. */
+static void sleepers_are_woken(void **state)
+{
+    (void)state;
+    struct pool *p = pool_new(2, false, NULL);
+    struct count c = {0};
+    for (int i = 0; i < 5; i++) {
+        usleep(5000); /* far longer than a thread spins */
+        pool_run(p, nap, &c, 16, 1);
+    }
+    assert_int_equal(c.n, 5 * 16);
+    assert_true(c.n_other > 0);
     pool_free(p);
 }
 
@@ -186,6 +202,7 @@ int main(void)
         cmocka_unit_test(each_unit_once),
         cmocka_unit_test(jobs_follow_each_other),
         cmocka_unit_test(caller_sleeps_until_the_last_piece),
+        cmocka_unit_test(sleepers_are_woken),
         cmocka_unit_test(threads_make_way_for_the_caller),
         cmocka_unit_test(idle_costs_nothing),
         cmocka_unit_test(counts),

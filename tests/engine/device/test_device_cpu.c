@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/device/driver.h"
@@ -55,6 +56,7 @@ static void fake_add(const void *args, const struct k_slice *s)
     if ((uintptr_t)s->scratch % 64 || s->hi > a->m || atomic_fetch_add(busy, 1))
         atomic_fetch_add(&seen.n_bad, 1);
     memset((char *)s->scratch + 64, 1, K_SCRATCH_BYTES - 64);
+    usleep(500); /* long enough for the others to come */
     for (int64_t i = s->lo; i < s->hi; i++)
         atomic_fetch_add(&seen.hits[i], 1);
     atomic_fetch_add(&seen.n_call, 1);
