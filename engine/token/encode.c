@@ -75,7 +75,7 @@ static bool is_trusted(const void *ctx, struct tok_span at)
 static const char *join(const struct segments *s, char **owned, struct err *e)
 {
     *owned = NULL;
-    if (s->n == 0)
+    if (s->n == 0 || s->end[s->n - 1] == 0)
         return "";
     if (s->n == 1)
         return s->seg[0].text;

@@ -178,7 +178,7 @@ static bool replace_text(const struct normalize_step *s, const struct piece *in,
     uint32_t n = (uint32_t)strlen(s->text), m = (uint32_t)strlen(s->content), lo = 0;
     bool changed = false;
     while (n && lo < in->len) {
-        const uint8_t *at = memmem(in->p + lo, in->len - lo, s->text, n);
+        const uint8_t *at = piece_find(in->p + lo, in->len - lo, s->text, n);
         if (!at)
             break;
         uint32_t i = (uint32_t)(at - in->p);

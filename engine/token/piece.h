@@ -70,6 +70,20 @@ static inline struct piece piece_sub(const struct piece *p, uint32_t lo, uint32_
     };
 }
 
+/* Where `what` (n > 0 bytes) first stands in text, or NULL. memmem without its preparation: what
+ * is looked for is short and found often. */
+static inline const uint8_t *piece_find(const uint8_t *text, size_t len, const void *what, size_t n)
+{
+    const uint8_t *end = text + len, *first = what;
+    while ((size_t)(end - text) >= n) {
+        text = memchr(text, *first, (size_t)(end - text) - n + 1);
+        if (!text || !memcmp(text, what, n))
+            return text;
+        text++;
+    }
+    return NULL;
+}
+
 /* The bytes of the caller's text that [lo, hi) stands for. */
 static inline struct tok_span piece_span(const struct piece *p, uint32_t lo, uint32_t hi)
 {

@@ -108,7 +108,7 @@ static int cut_by_text(struct cutter *k)
     const struct piece *in = k->in;
     uint32_t n = (uint32_t)strlen(k->step->text), done = 0;
     while (n) {
-        const uint8_t *at = memmem(in->p + done, in->len - done, k->step->text, n);
+        const uint8_t *at = piece_find(in->p + done, in->len - done, k->step->text, n);
         if (!at)
             break;
         uint32_t lo = (uint32_t)(at - in->p);

@@ -31,10 +31,27 @@ struct regex_run {
 
 /* ---- translation ---- */
 
+enum { MAX_NESTING = 100 };
+
 struct cursor {
     const char *p, *end;
     struct buf *out;
+    size_t atom;               /* where in out the last thing begins that can be repeated */
+    size_t group[MAX_NESTING]; /* where the open groups begin */
+    int depth;
 };
+
+/* The {L} of \p{L}. */
+static void put_braces(struct cursor *c)
+{
+    const char *close = c->p < c->end && *c->p == '{' && strchr("pPxk", c->p[-1])
+                            ? memchr(c->p, '}', (size_t)(c->end - c->p))
+                            : NULL;
+    if (!close)
+        return;
+    buf_add(c->out, c->p, (size_t)(close + 1 - c->p));
+    c->p = close + 1;
+}
 
 /* One escape, at the letter behind the backslash. */
 static void put_escape(struct cursor *c, bool in_set)
@@ -57,6 +74,7 @@ static void put_escape(struct cursor *c, bool in_set)
         c->p += 4;
     } else {
         buf_printf(c->out, "\\%c", letter);
+        put_braces(c);
     }
 }
 
@@ -105,21 +123,97 @@ static bool is_ruby_flag(const struct cursor *c)
     return p < c->end && *p == 'm';
 }
 
+/* Puts the last atom, with the interval behind it, into a group of its own. */
+static void wrap_atom(struct cursor *c)
+{
+    static const char open[] = "(?:";
+    size_t n = sizeof open - 1;
+    if (buf_str(c->out, "(?:)"))
+        return;
+    char *at = c->out->data + c->atom;
+    memmove(at + n, at, c->out->len - n - 1 - c->atom);
+    memcpy(at, open, n);
+}
+
+/* {n}, {n,}, {,m}, {n,m} at the cursor: its length, or 0. */
+static size_t interval_len(const struct cursor *c)
+{
+    const char *p = c->p + 1;
+    size_t n = 0;
+    for (; p < c->end && ((*p >= '0' && *p <= '9') || *p == ','); p++)
+        n++;
+    return n && p < c->end && *p == '}' ? n + 2 : 0;
+}
+
+/* Ruby knows no possessive interval: x{1,3}+ is (?:x{1,3})+, and x{3}? is (?:x{3})?. */
+static void put_interval(struct cursor *c, size_t len)
+{
+    bool is_exact = !memchr(c->p, ',', len);
+    if (c->p[1] == ',')
+        buf_printf(c->out, "{0%.*s", (int)len - 1, c->p + 1);
+    else
+        buf_add(c->out, c->p, len);
+    c->p += len;
+    if (c->p < c->end && (*c->p == '+' || (*c->p == '?' && is_exact)))
+        wrap_atom(c);
+}
+
+/* What kind of group: its '?' is no quantifier. */
+static void put_kind(struct cursor *c)
+{
+    size_t n = c->p < c->end && *c->p == '?';
+    if (n) {
+        const char *p = c->p + 1;
+        while (p < c->end && (*p == 'i' || *p == 'x' || *p == '-' || *p == '<'))
+            p++;
+        if (p < c->end && (*p == ':' || *p == '=' || *p == '!' || *p == '>'))
+            n = (size_t)(p + 1 - c->p);
+    }
+    buf_add(c->out, c->p, n);
+    c->p += n;
+}
+
+static int put_open(struct cursor *c, struct err *e)
+{
+    if (c->depth == MAX_NESTING)
+        return err_set(e, ERR_UNSUPPORTED, "a regex with groups deeper than %d", MAX_NESTING);
+    c->group[c->depth++] = c->out->len;
+    buf_char(c->out, *c->p++);
+    if (is_ruby_flag(c))
+        return err_set(e, ERR_UNSUPPORTED, "a regex with the flag (?m)");
+    put_kind(c);
+    return 0;
+}
+
+static int put_next(struct cursor *c, struct err *e)
+{
+    size_t begin = c->out->len, interval = *c->p == '{' ? interval_len(c) : 0;
+    char ch = *c->p;
+    if (interval) {
+        put_interval(c, interval);
+        return 0;
+    }
+    if (ch == '(')
+        return put_open(c, e);
+    if (ch == ')' && c->depth)
+        c->atom = c->group[--c->depth];
+    else if (!strchr("*+?", ch))
+        c->atom = begin;
+    c->p++;
+    if (ch == '\\' && c->p < c->end) {
+        put_escape(c, false);
+        return 0;
+    }
+    buf_char(c->out, ch);
+    return ch == '[' ? put_set(c, e) : 0;
+}
+
 int regex_translate(const char *pattern, size_t len, struct buf *out, struct err *e)
 {
-    struct cursor c = {pattern, pattern + len, out};
-    while (c.p < c.end) {
-        char ch = *c.p++;
-        if (ch == '\\' && c.p < c.end) {
-            put_escape(&c, false);
-            continue;
-        }
-        buf_char(out, ch);
-        if (ch == '[' && put_set(&c, e))
+    struct cursor c = {.p = pattern, .end = pattern + len, .out = out, .atom = out->len};
+    while (c.p < c.end)
+        if (put_next(&c, e))
             return -1;
-        if (ch == '(' && is_ruby_flag(&c))
-            return err_set(e, ERR_UNSUPPORTED, "a regex with the flag (?m)");
-    }
     return buf_check(out, "regex", e);
 }
 

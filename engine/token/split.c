@@ -10,6 +10,7 @@
  *   line ends     \s*[\r\n]+ in the newer ones: white space up to its last line end
  *   white space   \s+(?!\S)|\s+: all but the last character, when something follows
  *
+ * In the fourth, {1,3}+ is no possessive run of up to 3: Ruby's syntax has none, it is ({1,3})+.
  * With `(?i:...)` the long s (U+017F) is an s, as Unicode's case folding says.
  */
 #include "engine/token/split.h"
@@ -48,8 +49,7 @@ static const struct split_rules rules[] = {
      .any_case = true,
      .any_lead = true,
      .line_ends = true,
-     .tail_first = true,
-     .max_number = 3},
+     .tail_first = true},
     {.pattern = "(?i:" ENGLISH ")" QWEN BLANK,
      .any_case = true,
      .any_lead = true,

@@ -101,6 +101,10 @@ static void patterns_are_translated(void **state)
     expect_translation("\\w", "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]");
     expect_translation("[\\w-]", "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}-]");
     expect_translation("\\u4e00[]a]\\[[[:alpha:]]", "\\x{4e00}[]a]\\[[[:alpha:]]");
+    expect_translation("\\p{N}{1,3}+", "(?:\\p{N}{1,3})+");
+    expect_translation("(?<=x{2})(a|b[c]){2}?d{2,}?e{,4}\\x{41}++",
+                       "(?<=x{2})(?:(a|b[c]){2})?d{2,}?e{0,4}\\x{41}++");
+    expect_translation("(?i:a){3}+|{x}+", "(?:(?i:a){3})+|{x}+");
     expect_translation("[a[bc]]", NULL);
     expect_translation("[a-z&&[^b]]", NULL);
     expect_translation("(?m:.)", NULL);

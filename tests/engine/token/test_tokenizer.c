@@ -187,6 +187,7 @@ static void ceilings_are_errors_and_leave_the_list_alone(void **state)
     assert_err(tokenizer_encode(t, "1 2 3 4 5 6", 11, false, false, &l, &e), &e, ERR_TOO_LARGE,
                "more than 4 tokens");
     assert_int_equal(l.n, n);
+    assert_good(tokenizer_encode(t, NULL, 0, false, false, &l, &e), &e); /* no text is a text */
     struct tok_segment huge = {"", (size_t)TOKENIZER_MAX_TEXT + 1, false};
     assert_err(tokenizer_encode_segments(t, &huge, 1, false, &l, &e), &e, ERR_TOO_LARGE, "bytes");
     assert_int_equal(l.n, n);
