@@ -139,7 +139,7 @@ static int sink_string(struct jsink *s, bool can_grow, struct jvalue *out)
     struct jstr *str = jrun_alloc(s->r, 1, sizeof *str);
     if (!str)
         return -1;
-    *str = (struct jstr){.p = s->data,
+    *str = (struct jstr){.p = s->data ? s->data : "",
                          .len = s->len,
                          .n_cp = jutf8_count(s->data, s->len),
                          .span = s->n_span > 1 ? s->span : NULL,

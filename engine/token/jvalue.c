@@ -52,7 +52,7 @@ int jv_str_view(struct arena *a, const char *s, size_t n, struct jvalue *out, st
     struct jstr *str = arena_try(a, 1, sizeof *str, e);
     if (!str)
         return -1;
-    str->p = s;
+    str->p = n ? s : "";
     str->len = n;
     str->n_cp = jutf8_count(s, n);
     *out = (struct jvalue){.type = JT_STR, .s = str};

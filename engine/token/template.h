@@ -13,6 +13,8 @@
  * ERR_BAD_INPUT, among it what the template itself raises (raise_exception), whose text is passed
  * on as it is.
  *
+ * Compiling and rendering recurse, within limits: half a megabyte of stack is enough.
+ *
  * Ownership: a template is counted; an output is the caller's to release. Values stay the caller's
  * and are not changed.
  * Thread: any; any number render from one template at once.

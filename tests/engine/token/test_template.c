@@ -326,6 +326,54 @@ static void test_limits(void **state)
     }
 }
 
+static void *render_deep(void *arg)
+{
+    static const char *const cases[] = {
+        "{% macro m(n) %}{% if 1 %}{% if 1 %}{% for x in [1] %}{% set y %}{% filter upper %}"
+        "{{ [m(m([[m(n + 1)]]))] }}{% endfilter %}{% endset %}{% endfor %}{% endif %}{% endif %}"
+        "{% endmacro %}{{ m(0) }}",
+        "{% macro m(n) %}{{ m(n + 1) | string | string | string | string | string | string | "
+        "string | string | string | string | string | string }}{% endmacro %}{{ m(0) }}",
+        "{% for x in [1] recursive %}{% if 1 %}{% if 1 %}{% if 1 %}{{ loop([1]) }}{% endif %}"
+        "{% endif %}{% endif %}{% endfor %}",
+        "{% set ns = namespace(g=[1]) %}{% for a in range(9999) %}"
+        "{% set ns.g = ns.g | selectattr('x') %}{% endfor %}{{ ns.g | list }}",
+        "{% set ns = namespace(l=[]) %}{% for a in range(99) %}{% set ns.l = [{'a': ns.l}] %}"
+        "{% endfor %}{{ ns.l == [{'a': ns.l}] }}{{ ns.l }}",
+    };
+    const struct template_limits limits = {0};
+    size_t n_bad = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct template *t;
+        struct template_out out;
+        struct err e = ERR_INIT;
+        n_bad += template_compile(cases[i], strlen(cases[i]), &t, &e) != 0 ||
+                 template_render_vars(t, NULL, 0, &limits, 0, &out, &e) == 0 ||
+                 e.code != ERR_TOO_LARGE;
+        template_unref(t);
+    }
+    return n_bad ? arg : NULL;
+}
+
+/* Fault: a recursion that no limit ends before the stack does. */
+static void test_stack_is_bounded(void **state)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    void *bad;
+#ifdef NDEBUG
+    const size_t bytes = (size_t)512 << 10; /* what template.h promises */
+#else
+    const size_t bytes = (size_t)8 << 20; /* frames of checked builds are larger */
+#endif
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attr, render_deep, state), 0);
+    pthread_join(thread, &bad);
+    pthread_attr_destroy(&attr);
+    assert_null(bad);
+}
+
 /* A template may be as deep as this, and no deeper; the parser never recurses further. */
 static void test_depth_of_templates(void **state)
 {
@@ -511,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_turns_of_rewritten_history, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns_by_tag, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+        cmocka_unit_test(test_stack_is_bounded),
         cmocka_unit_test_setup_teardown(test_depth_of_templates, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_texts_are_cheap, setup, teardown),
         cmocka_unit_test_setup_teardown(test_hostile_templates, setup, teardown),
