@@ -32,8 +32,12 @@ ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 
-# ---- what a goal wants is installed first: reading these stamps starts make anew once they are made
-WANT   := $(if $(filter run test check coverage,$(MAKECMDGOALS)),build test)$(if $(filter lint,$(MAKECMDGOALS)),lint)$(if $(filter fuzz,$(MAKECMDGOALS)),build fuzz)
+# ---- what a goal wants, installed first --------------------------------------------------------
+# reading a stamp that is not there yet makes it, and then make starts anew with what is found
+goals   = $(filter $(1),$(MAKECMDGOALS))
+WANT   := $(if $(call goals,run test check coverage),build test) $(call goals,lint) \
+          $(if $(call goals,fuzz),build fuzz)
+WANT   := $(strip $(WANT))
 STAMPS := $(WANT:%=build/deps/%.mk)
 ifneq ($(WANT),)
 include $(STAMPS)
@@ -45,53 +49,63 @@ endif
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
 NVCC := $(firstword $(wildcard $(shell command -v nvcc) /usr/local/cuda/bin/nvcc))
 PKGS := libcjson libutf8proc libpcre2-8 jansson sqlite3 libcurl libmicrohttpd
-pkg   = $(shell PKG_CONFIG_PATH="build/deps/lib/pkgconfig:$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
+OURS := build/deps/lib/pkgconfig
+pkg   = $(shell PKG_CONFIG_PATH="$(OURS):$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
 HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))
 LACK := $(filter-out $(HAVE),$(PKGS))
-FOUND := $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p)))$(if $(LACK), (not here: $(LACK); see make deps))
+FOUND := $(strip $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p))) \
+         $(if $(LACK),(not here: $(LACK); see make deps)))
 # what the program says of itself when a library is older than is safe
-NOTE := $(if $(and $(filter libmicrohttpd,$(HAVE)),$(call pkg,--max-version=1.0.9 libmicrohttpd && echo old)),libmicrohttpd \
-        $(call pkg,--modversion libmicrohttpd) has published faults: 1.0.10 or later is wanted)
+OLD  := $(call pkg,--max-version=1.0.9 libmicrohttpd && echo libmicrohttpd)
+NOTE := $(if $(OLD),$(OLD) $(call pkg,--modversion $(OLD)) has published faults: 1.0.10 is wanted)
 
 # ---- flags -------------------------------------------------------------------------------------
-HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
+HARDEN_release  := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 CFLAGS_release  := -O2 -g -DNDEBUG
 CFLAGS_debug    := -O0 -g3
-CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+                   -fno-omit-frame-pointer
 CFLAGS_tsan     := -O1 -g -fsanitize=thread
 CFLAGS_paranoid := -O1 -g -DTANDEM_PARANOID
 CFLAGS_coverage := -O1 -g --coverage -fprofile-update=atomic
 CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
         -Wformat=2 -Werror=format-security -Wundef -Wwrite-strings -Wcast-qual
-CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -ffile-prefix-map=$(CURDIR)=. -fno-strict-aliasing -ffp-contract=off -fPIE -pthread \
-              $(WARN) $(CFLAGS_$(MODE)) $(filter-out -I/usr/include/%-linux-gnu,$(call pkg,--cflags $(HAVE))) $(CFLAGS)
+CFLAGS_pkg := $(filter-out -I/usr/include/%-linux-gnu,$(call pkg,--cflags $(HAVE)))
+CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -pthread -fPIE -fno-strict-aliasing \
+              -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. \
+              $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS_pkg) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 LIBS := $(call pkg,--libs $(HAVE)) -lm
 MALLOC_release := $(call pkg,--libs jemalloc)
 WERROR := $(if $(CI),-Werror)
 # arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing
-$(B)/api/%.o $(B)/clients/%.o $(B)/engine/%.o $(B)/server/%.o: CFLAGS_own := $(if $(filter release,$(MODE)),$(HARDEN))
+$(foreach d,api clients engine server,$(B)/$(d)/%.o): CFLAGS_own := $(HARDEN_$(MODE))
 # the oracles of the kernel checks share nothing between threads: only what they check is watched
 $(B)/tests/kernels/%.o: CFLAGS_own := $(if $(filter tsan,$(MODE)),-fno-sanitize=thread -O2)
+# what is fuzzed is what reads outside bytes; clang 14 cannot instrument some of the widest kernels
+$(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
 $(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
-$(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
-$(B)/clients/cli/version.o: CFLAGS_own += -DTANDEM_VERSION='"$(VERSION)"' -DTANDEM_MODE='"$(MODE)"' \
-                                         -DTANDEM_LIBS='"$(FOUND)"' -DTANDEM_NOTE='"$(NOTE)"'
+$(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi \
+                               -mavx512bf16 -mfma -mprefer-vector-width=512
+def = -DTANDEM_$(1)='"$($(1))"'
+$(B)/clients/cli/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(call def,$(v)))
 
-FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN) $(LDFLAGS_all) $(LIBS))
+FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) \
+         $(LDFLAGS_all) $(LIBS))
 ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
 ifneq ($(FLAGS),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))
 $(file >$(B)/flags,$(FLAGS))
-$(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND)$(if $(NOTE),; $(NOTE)))
+$(info tandem $(VERSION) $(MODE): $(shell $(CC) --version | head -1), $(ARCH); \
+  $(if $(NVCC),nvcc $(NVCC),no nvcc: building the CPU program); $(FOUND)$(if $(NOTE),; $(NOTE)))
 endif
 endif
 
 # ---- sources -----------------------------------------------------------------------------------
 ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),arm)
-SRC  := $(wildcard kernels/*.c $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c engine/*/*.c \
-          api/*.c server/*.c clients/*.c clients/*/*.c)
+SRC  := $(wildcard kernels/*.c $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c \
+          engine/*/*.c api/*.c server/*.c clients/*.c clients/*/*.c)
 PROG := clients/cli/main.c
 TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
@@ -114,21 +128,21 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
 $(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
 	$(Q)rm -f $@ && ar rcs $@ $^
+define link
+$(call say,LD $@)
+$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(1) -o $@
+endef
 $(B)/tandem: $(call obj,$(PROG)) $(B)/libtandem.a
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(MALLOC_$(MODE)) $(LIBS) -o $@
+	$(call link,$(MALLOC_$(MODE)))
 $(B)/tandem-kernels: $(call obj,$(KCHK)) $(B)/libtandem.a
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -o $@
-$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(B)/tests/fuzz/replay.o) $(B)/libtandem.a
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer) -o $@
+	$(call link)
+FUZZMAIN := $(if $(filter fuzz,$(MODE)),,$(B)/tests/fuzz/replay.o)
+$(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(FUZZMAIN) $(B)/libtandem.a
+	$(call link,$(if $(FUZZMAIN),,-fsanitize=fuzzer))
 $(B)/tests/tools/make_model: $(call obj,$(wildcard tests/tools/model/*.c)) $(B)/libtandem.a
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -o $@
+	$(call link)
 $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
-	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) -lcmocka -o $@
+	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
 test: $(PROGBIN) $(TESTBIN) $(TOOLBIN)
@@ -149,13 +163,15 @@ fuzz:
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
 fuzz-targets: $(call bin,$(FUZZ))
 coverage:
-	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
+	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; \
+	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
 install: $(B)/tandem
 	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage install clean
+.PHONY: all build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage \
+        install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -39,7 +39,7 @@ const char *version_compiler(void)
 
 const char *version_libs(void)
 {
-    return TANDEM_LIBS;
+    return TANDEM_FOUND;
 }
 
 const char *version_note(void)
