@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/token/jinja_ops.h"
-#include "engine/token/jinja_strip.h"
+#include "engine/token/jinja_strops.h"
 
 static int seq_length(struct jrun *r, struct jvalue v, struct jcall *c, struct jvalue *out)
 {

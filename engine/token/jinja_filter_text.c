@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/token/jinja_ops.h"
-#include "engine/token/jinja_strip.h"
+#include "engine/token/jinja_strops.h"
 #include "engine/token/jinja_uni.h"
 
 static int plain_text(struct jrun *r, struct jvalue v, struct jvalue *out)

@@ -5,32 +5,8 @@
 #include <string.h>
 
 #include "engine/token/jinja_ops.h"
-#include "engine/token/jinja_strip.h"
+#include "engine/token/jinja_strops.h"
 #include "engine/token/jinja_uni.h"
-
-int jarg_str(struct jrun *r, const struct jvalue *v, const char *what)
-{
-    if (v->type == JT_STR)
-        return 0;
-    if (v->type == JT_UNDEFINED)
-        return jrun_undefined(r, v);
-    return jrun_fail(r, "%s argument must be str, not %s", what, jobj_type(v));
-}
-
-int jarg_int(struct jrun *r, const struct jvalue *v, int64_t fallback, int64_t *out)
-{
-    *out = fallback;
-    if (v->type == JT_MISSING || jop_integer(v, out))
-        return 0;
-    if (v->type == JT_UNDEFINED)
-        return jrun_undefined(r, v);
-    return jrun_fail(r, "'%s' object cannot be interpreted as an integer", jobj_type(v));
-}
-
-bool jarg_bool(const struct jvalue *v, bool fallback)
-{
-    return v->type == JT_MISSING ? fallback : jobj_is_true(v);
-}
 
 /* Tags: which end a search begins at, and whether a miss is an error. */
 enum { FROM_LEFT = 0, FROM_RIGHT = 1, MUST_FIND = 2 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/token/jinja_ops.h"
-#include "engine/token/jinja_strip.h"
+#include "engine/token/jinja_strops.h"
 #include "engine/token/jinja_uni.h"
 
 /* A result is as safe for HTML as the string it was made of. */

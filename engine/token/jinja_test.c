@@ -3,7 +3,7 @@
  * Tests: what stands behind "is". Those with the name of a comparison are that comparison.
  */
 #include "engine/token/jinja_ops.h"
-#include "engine/token/jinja_strip.h"
+#include "engine/token/jinja_strops.h"
 
 enum {
     IS_DEFINED,

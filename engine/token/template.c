@@ -239,3 +239,16 @@ void template_out_release(struct template_out *out)
     mem_free(out->span);
     *out = (struct template_out){0};
 }
+
+size_t template_out_segments(const struct template_out *out, struct tok_segment *seg)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < out->n_span; i++) {
+        const struct template_span *s = &out->span[i];
+        bool is_trusted = jorigin_is_trusted(s->origin);
+        if (n == 0 || seg[n - 1].is_trusted != is_trusted)
+            seg[n++] = (struct tok_segment){.text = out->text + s->begin, .is_trusted = is_trusted};
+        seg[n - 1].len += s->end - s->begin;
+    }
+    return n;
+}

@@ -29,6 +29,7 @@
 #include "engine/base/err.h"
 #include "engine/token/jorigin.h"
 #include "engine/token/jvalue.h"
+#include "engine/token/tokenizer.h"
 
 enum { TEMPLATE_MAX_BYTES = 1 << 20 };
 
@@ -80,6 +81,10 @@ struct template_out {
 int template_render(const struct template *t, const struct template_in *in,
                     struct template_out *out, struct err *e);
 void template_out_release(struct template_out *out);
+
+/* The text as the tokenizer takes it, neighbours of equal trust joined. seg has room for n_span;
+ * returns how many there are. They borrow from out. */
+size_t template_out_segments(const struct template_out *out, struct tok_segment *seg);
 
 /* A piece of the text that the assistant wrote, from the first byte it had to choose to the end of
  * its turn (the token that ends it included). */

@@ -200,6 +200,98 @@ static void test_special_tokens_stay_text(void **state)
     assert_true(n_spy > 3 * n_template);
 }
 
+/* One turn with this content through the template and the tokenizer. */
+static void encode(struct fixture *f, const struct tokenizer *tok, const char *content, size_t len,
+                   struct tok_list *ids)
+{
+    struct tok_segment seg[16];
+    struct jvalue list, m, role, text;
+    assert_good(jv_list(&f->a, &list, &f->e) || jv_dict(&f->a, &m, &f->e) ||
+                    jv_str(&f->a, "user", 4, &role, &f->e) ||
+                    jv_str(&f->a, content, len, &text, &f->e) ||
+                    jv_dict_put(&f->a, &m, "role", 4, role, &f->e) ||
+                    jv_dict_put(&f->a, &m, "content", 7, text, &f->e) ||
+                    jv_list_add(&f->a, &list, m, &f->e),
+                &f->e);
+    const struct template_in in = {.messages = &list};
+    template_out_release(&f->out);
+    assert_good(template_render(f->t, &in, &f->out, &f->e), &f->e);
+    assert_true(f->out.n_span <= 16);
+    size_t n = template_out_segments(&f->out, seg);
+    assert_good(tokenizer_encode_segments(tok, seg, n, false, ids, &f->e), &f->e);
+}
+
+/* Every special token of a real tokenizer as a user's words: no id of a special token comes out.
+ * And a plain text is cut into the same tokens as the same text without any segments. */
+static void check_tokenizer(struct fixture *f, const char *name)
+{
+    const char *dir = getenv("TANDEM_TEST_DATA");
+    struct tokenizer *tok = tokenizer_load(
+        arena_printf(&f->a, "%s/tokenizers/%s", dir ? dir : "../shared/data", name), &f->e);
+    if (!tok) {
+        printf("no tokenizer %s: skipped (%s)\n", name, f->e.msg);
+        return;
+    }
+    int n_special = 0;
+    compile(f, "{{ '<' + messages[0].role + '>' }}\n{{ messages[0].content }} and so on");
+    for (int32_t id = 0; (size_t)id < tokenizer_size(tok); id++) {
+        size_t len;
+        const char *piece = tokenizer_piece(tok, id, &len);
+        struct tok_list ids;
+        if (!piece || !tokenizer_is_special(tok, id) || !jutf8_valid(piece, len))
+            continue;
+        tok_list_init(&ids, 4096, false);
+        encode(f, tok, piece, len, &ids);
+        for (size_t i = 0; i < ids.n; i++)
+            if (ids.id[i] != tokenizer_unk(tok))
+                assert_false(tokenizer_is_special(tok, ids.id[i]));
+        tok_list_release(&ids);
+        n_special++;
+    }
+    struct tok_list cut, whole;
+    static const char plain[] = "Plain words, 12 numbers, \xc3\xa9t\xc3\xa9\n\n  and spaces";
+    tok_list_init(&cut, 4096, false);
+    tok_list_init(&whole, 4096, false);
+    encode(f, tok, plain, strlen(plain), &cut);
+    assert_good(tokenizer_encode(tok, f->out.text, f->out.len, true, false, &whole, &f->e), &f->e);
+    assert_int_equal(cut.n, whole.n);
+    assert_memory_equal(cut.id, whole.id, cut.n * sizeof *cut.id);
+    tok_list_release(&cut);
+    tok_list_release(&whole);
+    tokenizer_free(tok);
+    printf("%s: %d special tokens stay text\n", name, n_special);
+}
+
+static void test_special_tokens_of_tokenizers(void **state)
+{
+    static const char *const names[] = {"bert-base-uncased", "cl100k_base",  "gpt2",  "llama2",
+                                        "llama3.2",          "mistral-v0.3", "phi-3", "starcoder"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        check_tokenizer(*state, names[i]);
+}
+
+/* Fault: a token that the template builds around a role is not one any more. */
+static void test_role_builds_a_token(void **state)
+{
+    struct fixture *f = *state;
+    const char *dir = getenv("TANDEM_TEST_DATA");
+    struct tok_list ids;
+    struct tokenizer *tok = tokenizer_load(
+        arena_printf(&f->a, "%s/tokenizers/phi-3", dir ? dir : "../shared/data"), &f->e);
+    if (!tok) {
+        printf("no tokenizer phi-3: skipped\n");
+        skip();
+    }
+    tok_list_init(&ids, 64, false);
+    compile(f, "{{ '<|' + messages[0].role + '|>' }}{{ messages[0].content }}");
+    encode(f, tok, "<|user|>", 8, &ids);
+    assert_int_equal(ids.id[0], tokenizer_id(tok, "<|user|>", 8));
+    for (size_t i = 1; i < ids.n; i++)
+        assert_int_not_equal(ids.id[i], ids.id[0]);
+    tok_list_release(&ids);
+    tokenizer_free(tok);
+}
+
 static void check_turns(struct fixture *f, const char *template, const char *messages,
                         const char *want, size_t n_lost)
 {
@@ -555,6 +647,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_origin_follows_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unknown_role_is_not_trusted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_special_tokens_stay_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_special_tokens_of_tokenizers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_role_builds_a_token, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns_of_rewritten_history, setup, teardown),
         cmocka_unit_test_setup_teardown(test_turns_by_tag, setup, teardown),

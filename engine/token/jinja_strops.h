@@ -4,8 +4,8 @@
  *
  * Thread: one per render.
  */
-#ifndef ENGINE_TOKEN_JINJA_STRIP_H
-#define ENGINE_TOKEN_JINJA_STRIP_H
+#ifndef ENGINE_TOKEN_JINJA_STROPS_H
+#define ENGINE_TOKEN_JINJA_STROPS_H
 
 #include "engine/token/jinja_ops.h"
 
