@@ -64,6 +64,20 @@ static struct config whole_panels(enum config_family f)
     return c;
 }
 
+/* Faults: a pass that the command line can't name; one that is in the table and does not run. */
+static void passes_have_names(void **state)
+{
+    static const char *const names[] = {"fold",     "common", "bias", "join",
+                                        "residual", "norm",   "dead", "in_place"};
+    (void)state;
+    assert_int_equal(sizeof names / sizeof *names, PASS_COUNT);
+    for (int i = 0; i < PASS_COUNT; i++) {
+        assert_int_equal(pass_find(names[i]), i);
+        assert_string_equal(pass_name((enum pass_id)i), names[i]);
+    }
+    assert_int_equal(pass_find("record"), -1);
+}
+
 /* Faults: a pass that stops finding what it is for. */
 static void passes_find_their_work(void **state)
 {
@@ -295,10 +309,14 @@ static void every_format_prints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_find_their_work),        cmocka_unit_test(dead_parts_go),
+        cmocka_unit_test(passes_have_names),
+        cmocka_unit_test(passes_find_their_work),
+        cmocka_unit_test(dead_parts_go),
         cmocka_unit_test(biases_are_folded),
-        cmocka_unit_test(broken_graphs_are_refused),     cmocka_unit_test(live_values_are_apart),
-        cmocka_unit_test(one_billion_is_near_its_bound), cmocka_unit_test(a_run_allocates_nothing),
+        cmocka_unit_test(broken_graphs_are_refused),
+        cmocka_unit_test(live_values_are_apart),
+        cmocka_unit_test(one_billion_is_near_its_bound),
+        cmocka_unit_test(a_run_allocates_nothing),
         cmocka_unit_test(every_format_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

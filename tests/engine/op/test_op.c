@@ -301,6 +301,19 @@ static void wrong_shapes_are_refused(void **state)
     assert_int_equal(op_scale(b, x, 2).id, -1); /* the first error stays */
     assert_non_null(strstr(b->err.msg, "add"));
     eager_end(r.eager);
+    eager_begin(r.eager, inputs_send(&r.in, r.stream), &(struct eager_options){0});
+    b = eager_builder(r.eager);
+    x = op_round(b, leaf_rows(&r, b, 0), K_BF16);
+    assert_true(!b->failed && b->shape_of(b, x).blocked);
+    op_round(b, x, K_BF16);
+    assert_non_null(strstr(b->err.msg, "round: the input is rounded already"));
+    eager_end(r.eager);
+    eager_begin(r.eager, inputs_send(&r.in, r.stream), &(struct eager_options){0});
+    b = eager_builder(r.eager);
+    x = leaf_rows(&r, b, 0);
+    op_lora(b, x, leaf_rows(&r, b, 1), &r.leaf[0].p);
+    assert_non_null(strstr(b->err.msg, "lora: leaf: inputs of 12 and 13 columns"));
+    eager_end(r.eager);
     rig_release(&r);
 }
 

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that run a model in the program's own process: run, graph, plan, bench. They answer
+what the engine answers in its own tests, and every broken model directory is one clear line and
+status 2. Catches: a mode or a chunk that changes the text; a fault without the file's name; a
+broken file that is read all the same."""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
+MODELS = pathlib.Path("tests/golden/models")
+MODEL = MODELS / "llama_tied"
+faults = []
+
+
+def run(*words, **kw):
+    return subprocess.run([TANDEM, *map(str, words)], stdin=kw.pop("stdin", subprocess.DEVNULL),
+                          capture_output=True, text=True, check=False, **kw)
+
+
+def check(name, ok, detail=""):
+    if not ok:
+        faults.append(name)
+        print(f"FAIL {name}: {detail}")
+    return ok
+
+
+checks = 0
+
+
+def expect(name, ok, p):
+    global checks
+    checks += 1
+    check(name, ok, f"status {p.returncode}, stdout {p.stdout[-300:]!r}, stderr {p.stderr[-300:]!r}")
+
+
+def greedy_text():
+    golden = json.loads((MODELS / "llama_plain" / "golden.json").read_text())
+    ids, want = golden["prompt"], golden["greedy"]
+    for words in ([], ["--mode", "eager"], ["--threads", "1"], ["--kernels", "ref"]):
+        p = run("run", MODELS / "llama_plain", "--ids", ",".join(map(str, ids)), "-n", len(want),
+                "--ignore-eos", *words)
+        expect(f"run {words}", p.stdout.strip() == ",".join(map(str, want)), p)
+
+
+def text_in_text_out():
+    p = run("run", MODEL, "-p", "The cat sat", "-n", 12, "--stats")
+    expect("run -p", p.returncode == 0 and p.stdout and "loaded in" in p.stderr, p)
+    with tempfile.TemporaryFile("w+") as f:
+        f.write("The cat sat")
+        f.seek(0)
+        q = run("run", MODEL, "-p", "-", "-n", 12, stdin=f)
+    expect("run -p -", q.stdout == p.stdout, q)
+    words = ["run", MODEL, "-p", "A", "-n", 20, "--temperature", "1", "--ignore-eos"]
+    one, two = run(*words, "--seed", 4), run(*words, "--seed", 4, "--mode", "eager")
+    expect("same seed, same text", one.returncode == 0 and one.stdout == two.stdout, two)
+    expect("other seed, other text", run(*words, "--seed", 5).stdout != one.stdout, one)
+    p = run("run", MODEL, "-p", "A", "-n", 4, "--profile")
+    expect("run --profile", "linear_f32" in p.stderr and "new tokens" in p.stderr, p)
+    p = run("run", MODEL, "-p", "A", "-n", 4, "--quantize", "int8", "--json")
+    expect("run --json", json.loads(p.stderr.splitlines()[-1])["new_tokens"] <= 4, p)
+
+
+def graphs():
+    p = run("graph", MODEL)
+    expect("graph", p.returncode == 0 and "join" not in p.stderr and "attn" in p.stdout, p)
+    before, after = run("graph", MODEL, "--after", "record"), run("graph", MODEL)
+    expect("graph --after record", before.stdout.count("\n") > after.stdout.count("\n"), before)
+    doc = json.loads(run("graph", MODEL, "--format", "json").stdout)
+    ok = doc["nodes"] and doc["memory"]["bytes"] >= doc["memory"]["lower_bound"]
+    expect("graph --format json", ok, after)
+    for form, begin in (("dot", "digraph"), ("svg", "<svg")):
+        p = run("graph", MODEL, "--format", form)
+        expect(f"graph --format {form}", p.stdout.startswith(begin), p)
+    p = run("graph", MODEL, "--after", "joyn")
+    expect("graph --after joyn", p.returncode == 2 and "no such pass" in p.stderr, p)
+
+
+def plans():
+    p = run("plan", MODEL, "--json", "--memory", "64M")
+    doc = json.loads(p.stdout)
+    used = doc["weights"] + doc["rotary"] + doc["activations"]
+    ok = doc["kv_tokens"] * doc["kv_per_token"] + used <= 64 << 20
+    expect("plan --json", ok and doc["kv_tokens"] > 0, p)
+    p = run("plan", MODEL, "--memory", "100K")
+    expect("plan too small", p.returncode == 2 and "--quantize int8" in p.stderr, p)
+    p = run("plan", MODELS / "bert_mean")
+    expect("plan of an encoder", p.returncode == 0 and "bert" in p.stdout, p)
+
+
+def benches():
+    p = run("bench", "engine", MODEL, "--prompt", 16, "--new-tokens", 2, "--streams", 3, "--depth",
+            4, "--rounds", 1, "--json")
+    rows = [json.loads(line) for line in p.stdout.splitlines()]
+    expect("bench engine", [r["case"] for r in rows] == ["prompt", "one", "together"], p)
+    p = run("bench", "teapot", MODEL)
+    expect("bench teapot", p.returncode == 2 and "engine is" in p.stderr, p)
+
+
+def refused(name, directory, words, *command):
+    p = run(*(command or ("run", directory, "--ids", "1", "-n", "1")))
+    one_line = p.stderr.count("\n") == 1
+    expect(name, p.returncode == 2 and one_line and all(w in p.stderr for w in words), p)
+
+
+def bad_requests():
+    refused("no prompt", MODEL, ["-p TEXT"], "run", MODEL)
+    refused("too long", MODEL, ["the context holds"], "run", MODEL, "-p", "A", "-n", 10 ** 6)
+    refused("bad id", MODEL, ["vocabulary"], "run", MODEL, "--ids", "999999", "-n", "1")
+    refused("bad ids", MODEL, ["token ids with commas"], "run", MODEL, "--ids", "1,x")
+    refused("encoder", MODEL, ["vectors, not text"], "run", MODELS / "bert_cls", "--ids", "1")
+    refused("no model", MODEL, ["/no/such"], "run", "/no/such", "--ids", "1")
+
+
+def broken_directories(tmp):
+    weights = (MODEL / "model.safetensors").read_bytes()
+    n = struct.unpack("<Q", weights[:8])[0]
+    header = json.loads(weights[8:8 + n])
+    first = next(k for k in header if k.endswith("gate_proj.weight"))
+
+    def case(name, words, change):
+        d = tmp / name.replace(" ", "_")
+        shutil.copytree(MODEL, d)
+        change(d)
+        refused(name, d, words)
+
+    def put(d, data):
+        (d / "model.safetensors").write_bytes(data)
+
+    def put_header(d, h):
+        text = json.dumps(h).encode()
+        put(d, struct.pack("<Q", len(text)) + text + weights[8 + n:])
+
+    def shape_of(name, shape):
+        h = json.loads(json.dumps(header))
+        h[name]["shape"] = shape
+        return h
+
+    step = max(1, len(weights) // 12)
+    for cut in [0, 1, 7, 8, 9, n // 2, 8 + n - 1, 8 + n, *range(8 + n + 1, len(weights), step)]:
+        case(f"cut at {cut}", ["model.safetensors"], lambda d, c=cut: put(d, weights[:c]))
+    case("header too long", ["model.safetensors"], lambda d: put(d, b"\xff" * 8 + weights[8:]))
+    rows, cols = header[first]["shape"]
+    case("turned tensor", [first, "expected", str(cols)],
+         lambda d: put_header(d, shape_of(first, [cols, rows])))
+    case("lying shape", [first], lambda d: put_header(d, shape_of(first, [rows + 1, cols])))
+    case("no weights", ["model.safetensors"], lambda d: (d / "model.safetensors").unlink())
+    case("missing shard", ["model-00002-of-00002"], lambda d: (
+        (d / "model.safetensors").rename(d / "model-00001-of-00002.safetensors"),
+        (d / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {
+            k: f"model-0000{1 + i % 2}-of-00002.safetensors"
+            for i, k in enumerate(k for k in header if k != "__metadata__")}}))))
+    case("tensor of another name", [first],
+         lambda d: put_header(d, {k + ("x" if k == first else ""): v for k, v in header.items()}))
+
+    def config(d, **kw):
+        c = json.loads((d / "config.json").read_text())
+        c.update(kw)
+        (d / "config.json").write_text(json.dumps(c))
+
+    case("unknown activation", ["hidden_act", "relu6"], lambda d: config(d, hidden_act="relu6"))
+    case("unknown architecture", ["architectures"],
+         lambda d: config(d, architectures=["FooForCausalLM"], model_type="foo"))
+    case("no config", ["config.json"], lambda d: (d / "config.json").unlink())
+    case("more layers than there are", ["layers."], lambda d: config(d, num_hidden_layers=40))
+
+
+def main():
+    greedy_text()
+    text_in_text_out()
+    graphs()
+    plans()
+    benches()
+    bad_requests()
+    with tempfile.TemporaryDirectory() as tmp:
+        broken_directories(pathlib.Path(tmp))
+    print(f"{checks - len(faults)} passed, {len(faults)} failed")
+    return 1 if faults else 0
+
+
+sys.exit(main())
