@@ -77,6 +77,34 @@ static const struct level_op *match_op(const struct jparser *p, const struct lev
     return NULL;
 }
 
+/* name=value */
+static int parse_keyword(struct jparser *p, struct jargs *args)
+{
+    if (args->n_kw == JPARSE_MAX_PARAMS)
+        return jparse_fail(p, "more than %d keyword arguments", JPARSE_MAX_PARAMS);
+    if (args->n_kw == args->cap_kw) {
+        size_t cap = args->cap_kw ? args->cap_kw * 2 : 4;
+        struct jarg *kw = arena_try(p->a, cap, sizeof *kw, p->e);
+        if (!kw)
+            return -1;
+        if (args->n_kw)
+            memcpy(kw, args->kw, args->n_kw * sizeof *kw);
+        args->kw = kw;
+        args->cap_kw = cap;
+    }
+    const struct jsym *name = jparse_sym(p, p->tok->p, p->tok->len);
+    if (!name)
+        return -1;
+    for (size_t i = 0; i < args->n_kw; i++)
+        if (args->kw[i].name == name)
+            return jparse_fail(p, "the keyword argument '%.80s' is given twice", name->name);
+    p->tok += 2;
+    struct jarg *kw = &args->kw[args->n_kw++];
+    kw->name = name;
+    kw->value = jparse_expr(p);
+    return kw->value ? 0 : -1;
+}
+
 static int parse_args(struct jparser *p, struct jargs *args)
 {
     bool is_first = true;
@@ -99,20 +127,7 @@ static int parse_args(struct jparser *p, struct jargs *args)
             if (!(args->star2 = jparse_expr(p)))
                 return -1;
         } else if (p->tok->kind == JTOK_NAME && p->tok[1].kind == JTOK_ASSIGN) {
-            if (args->n_kw == args->cap_kw) {
-                size_t cap = args->cap_kw ? args->cap_kw * 2 : 4;
-                struct jarg *kw = arena_try(p->a, cap, sizeof *kw, p->e);
-                if (!kw)
-                    return -1;
-                if (args->n_kw)
-                    memcpy(kw, args->kw, args->n_kw * sizeof *kw);
-                args->kw = kw;
-                args->cap_kw = cap;
-            }
-            struct jarg *kw = &args->kw[args->n_kw++];
-            kw->name = jparse_sym(p, p->tok->p, p->tok->len);
-            p->tok += 2;
-            if (!kw->name || !(kw->value = jparse_expr(p)))
+            if (parse_keyword(p, args))
                 return -1;
         } else {
             if (args->star || args->n_kw)

@@ -266,6 +266,8 @@ static int parse_params(struct jparser *p, struct jmacro *m)
         const struct jtok *t = p->tok;
         if (jparse_expect(p, JTOK_NAME))
             return -1;
+        if (m->n_param == JPARSE_MAX_PARAMS)
+            return jparse_fail(p, "more than %d parameters", JPARSE_MAX_PARAMS);
         if (m->n_param == m->cap_param) {
             size_t cap = m->cap_param ? m->cap_param * 2 : 4;
             struct jparam *at = arena_try(p->a, cap, sizeof *at, p->e);

@@ -12,7 +12,10 @@
 #include "engine/token/jinja_ast.h"
 #include "engine/token/jinja_lex.h"
 
-enum { JPARSE_MAX_DEPTH = 64 };
+enum {
+    JPARSE_MAX_DEPTH = 64,
+    JPARSE_MAX_PARAMS = 255 /* of a macro; keywords of a call */
+};
 
 struct jtree {
     struct jnode *body;

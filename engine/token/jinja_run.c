@@ -106,6 +106,7 @@ int jscope_set(struct jrun *r, const struct jsym *sym, struct jvalue v)
         r->root[sym->id] = v;
         return 0;
     }
+    r->ops += s->n / 16; /* the search */
     for (size_t i = 0; i < s->n; i++)
         if (s->var[i].sym == sym->id) {
             s->var[i].value = v;
@@ -125,11 +126,13 @@ int jscope_set(struct jrun *r, const struct jsym *sym, struct jvalue v)
     return 0;
 }
 
-struct jvalue jscope_get(const struct jrun *r, const struct jsym *sym)
+struct jvalue jscope_get(struct jrun *r, const struct jsym *sym)
 {
-    for (const struct jscope *s = r->scope; s; s = s->parent)
+    for (const struct jscope *s = r->scope; s; s = s->parent) {
+        r->ops += s->n / 16;
         for (size_t i = 0; i < s->n; i++)
             if (s->var[i].sym == sym->id)
                 return s->var[i].value;
+    }
     return r->root[sym->id];
 }

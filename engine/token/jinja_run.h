@@ -77,7 +77,7 @@ char *jrun_printf(struct jrun *r, const char *fmt, ...) __attribute__((format(pr
 struct jscope *jscope_push(struct jrun *r); /* a fresh scope under the current one, made current */
 void jscope_keep(struct jscope *s);         /* s and all it stands in outlive their block */
 int jscope_set(struct jrun *r, const struct jsym *sym, struct jvalue v);
-struct jvalue jscope_get(const struct jrun *r, const struct jsym *sym); /* or JT_MISSING */
+struct jvalue jscope_get(struct jrun *r, const struct jsym *sym); /* or JT_MISSING */
 
 /* The walk. */
 int jeval(struct jrun *r, const struct jnode *n, struct jvalue *out);

@@ -574,6 +574,8 @@ static void test_errors_say_where(void **state)
     check_compile_error(f, "{% include 'x' %}", ERR_UNSUPPORTED, "'include'");
     check_compile_error(f, "{% break %}", ERR_BAD_INPUT, "outside of a loop");
     check_compile_error(f, "{% frob %}", ERR_BAD_INPUT, "unknown tag 'frob'");
+    check_compile_error(f, "{{ f(a=1, a=2) }}", ERR_BAD_INPUT, "given twice");
+    check_compile_error(f, "{% macro m(a, a) %}{% endmacro %}", ERR_BAD_INPUT, "two parameters");
     check_compile_error(f, "\xff", ERR_BAD_INPUT, "UTF-8");
     check_compile_error(f, "{{ 99999999999999999999 }}", ERR_BAD_INPUT, "64 bits");
     compile(f, "\n\n{{ messages[0].frob.x }}");
