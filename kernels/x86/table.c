@@ -7,6 +7,17 @@
 
 kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_linear_f32] = linear_f32_avx2,
+    [K_linear_bf16] = linear_bf16_avx2,
+    [K_linear_int8] = linear_int8_avx2,
+    [K_linear_dx_f32] = linear_dx_f32_avx2,
+    [K_linear_dx_bf16] = linear_dx_bf16_avx2,
+    [K_linear_dx_int8] = linear_dx_int8_avx2,
+    [K_linear_dw_f32] = linear_dw_f32_avx2,
+    [K_linear_dw_bf16] = linear_dw_bf16_avx2,
+    [K_lora] = lora_avx2,
+    [K_lora_bwd] = lora_bwd_avx2,
+    [K_lora_dw] = lora_dw_avx2,
 
     /* rows and elements */
     [K_embed_bwd] = embed_bwd_avx2,

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operands of the gradients on AVX2: tiles of a packed weight turned over, columns as packed rows
+ * and as panels, and the adapters' b turned over.
+ */
+#include "kernels/x86/block_avx2.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+/* v[i] lane j becomes v[j] lane i, of 32 bits each. */
+static inline void transpose8(__m256i v[8])
+{
+    __m256i t[8];
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+        __m256i a = _mm256_unpacklo_epi32(v[i], v[i + 1]);
+        __m256i b = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+        __m256i c = _mm256_unpacklo_epi32(v[i + 2], v[i + 3]);
+        __m256i d = _mm256_unpackhi_epi32(v[i + 2], v[i + 3]);
+        t[i] = _mm256_unpacklo_epi64(a, c);
+        t[i + 1] = _mm256_unpackhi_epi64(a, c);
+        t[i + 2] = _mm256_unpacklo_epi64(b, d);
+        t[i + 3] = _mm256_unpackhi_epi64(b, d);
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        v[j] = _mm256_permute2x128_si256(t[j], t[j + 4], 0x20);
+        v[j + 4] = _mm256_permute2x128_si256(t[j], t[j + 4], 0x31);
+    }
+}
+
+/* Eight steps of eight outputs; `left` steps are there. */
+static inline void load8(const char *tile, int64_t left, __m256i v[8])
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        const __m256i *at = (const __m256i *)(const void *)(tile + i * TILE_STEP_BYTES);
+        v[i] = i < left ? _mm256_loadu_si256(at) : _mm256_setzero_si256();
+    }
+    transpose8(v);
+}
+
+static inline void store8(char *to, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, v);
+}
+
+static void turn_f32(const char *tile, int64_t left, char *to)
+{
+    __m256i v[8];
+    load8(tile, left, v);
+#pragma GCC unroll 8
+    for (int o = 0; o < 8; o++)
+        store8(to + o * TILE_STEP_BYTES, v[o]);
+}
+
+/* Pairs of outputs: their words in turn. */
+static void turn_bf16(const char *tile, int64_t left, char *to)
+{
+    __m256i v[8];
+    load8(tile, left, v);
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) {
+        __m256i lo = _mm256_unpacklo_epi16(v[2 * p], v[2 * p + 1]);
+        __m256i hi = _mm256_unpackhi_epi16(v[2 * p], v[2 * p + 1]);
+        store8(to + p * TILE_STEP_BYTES, _mm256_permute2x128_si256(lo, hi, 0x20));
+        store8(to + p * TILE_STEP_BYTES + 32, _mm256_permute2x128_si256(lo, hi, 0x31));
+    }
+}
+
+/* The tile's codes as bf16(scale * code), in the order of a bf16 panel. */
+static void widen(const struct turn *t, k_bf16 *to)
+{
+    const uint8_t *code = (const uint8_t *)t->tile;
+    for (int64_t i = 0; i < 2 * t->left; i++) {
+        for (int64_t o = 0; o < K_NR; o++) {
+            float v = t->scale[o] * (float)linear_int8_code(code[linear_int8_at(o, i)]);
+            to[linear_bf16_at(o, i)] = bf16_from_f32(v);
+        }
+    }
+}
+
+void turn_avx2(const struct turn *t)
+{
+    k_bf16 wide[K_NR * K_NR] __attribute__((aligned(32)));
+    const char *tile = t->tile;
+    if (t->type == K_INT8) {
+        widen(t, wide);
+        tile = (const char *)wide;
+    }
+    int64_t steps = t->type == K_F32 ? K_NR : K_NR / LINEAR_STEP;
+    for (int64_t s = 0; s < steps; s += 8) {
+        for (int64_t o = 0; o < K_NR; o += 8) {
+            const char *from = tile + s * TILE_STEP_BYTES + o * 4;
+            if (t->type == K_F32)
+                turn_f32(from, t->left - s, t->to + o * TILE_STEP_BYTES + s * 4);
+            else
+                turn_bf16(from, t->left - s, t->to + o / 2 * TILE_STEP_BYTES + s * 8);
+        }
+    }
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+static inline uint32_t pair(const struct columns *x, int64_t step, int64_t col)
+{
+    const float *at = x->at + 2 * step * x->ld + col;
+    uint32_t second = 2 * step + 1 < x->rows ? bf16_from_f32(at[x->ld]) : 0;
+    return bf16_from_f32(at[0]) | second << 16;
+}
+
+static inline uint32_t number(enum k_type type, const struct columns *x, int64_t step, int64_t col)
+{
+    return type == K_F32 ? f32_bits(x->at[step * x->ld + col]) : pair(x, step, col);
+}
+
+void columns_left_avx2(enum k_type type, const struct columns *x, char *to)
+{
+    int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
+    uint32_t *out = (uint32_t *)(void *)to;
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t i = 0; i < blocks; i++) {
+            struct rows_block b = rows_block_at(x->cols, i);
+            for (int64_t c = 0; c < b.h; c++)
+                out[b.row * steps + s * b.h + c] = number(type, x, s, b.row + c);
+        }
+    }
+}
+
+void columns_right_avx2(enum k_type type, const struct columns *x, char *to)
+{
+    int64_t steps = columns_steps(type, x->rows);
+    for (int64_t s = 0; s < steps; s++) {
+        for (int64_t col = 0; col < x->cols; col += K_NR) {
+            uint32_t *out = (uint32_t *)(void *)(to + (col / K_NR * steps + s) * TILE_STEP_BYTES);
+            int64_t n = linear_min(x->cols - col, K_NR);
+            for (int64_t c = 0; c < n; c++)
+                out[c] = number(type, x, s, col + c);
+            memset(out + n, 0, (size_t)(K_NR - n) * sizeof *out);
+        }
+    }
+}
+
+void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to)
+{
+    for (int64_t r = 0; r < rank; r++) {
+        for (int64_t i = 0; i < 16; i++)
+            to[r * K_NR + i] = i < rows ? w[i * rank + r] : 0;
+    }
+}
