@@ -28,7 +28,8 @@ enum {
 
 static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
 
-/* c[n_row, w] = factor * a b, or with take: c = c keep[row] + (a b) take[row]. */
+/* c[n_row, w] = factor * a b; with take: c = c keep[row] + (a b) take[row]; with more: the sums of
+ * a b go on from c instead of zero. */
 struct attn_product {
     const void *rows;         /* n_row rows of n_panel * n_in inputs */
     const void *const *panel; /* n_panel panels [n_in][w] or [n_in / 2][w][2] */
@@ -37,9 +38,7 @@ struct attn_product {
     int ld_c;
     float factor;
     const float *keep, *take; /* [n_row] or NULL */
-    /* Memory to fetch as far as the panel of the same number is read, or NULL. Worth it for few
-     * rows; the variant ignores it for many. */
-    const void *const *ahead;
+    bool more;
 };
 
 /* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */
@@ -67,6 +66,7 @@ struct attn_grad {
 struct attn_ops {
     int mr;
     size_t row_bytes[2]; /* from one left operand to the next, by K_F32 and K_BF16 */
+    size_t in_bytes[2];  /* from one input of a left operand to the next */
 
     /* d numbers to a left operand, rounded as the type says */
     void (*pack_row)(enum k_type type, void *row, const float *x, int d);

@@ -85,6 +85,14 @@ INLINE void accumulate(__m256 (*acc)[2], const float *a, __m256 b0, __m256 b1, c
     }
 }
 
+/* What the sums of row r start from: zero, or with `more` what c holds. */
+INLINE __m256 sum_start(const struct attn_product *p, int r, int col)
+{
+    if (!p->more || r >= p->n_row || col >= p->w)
+        return _mm256_setzero_ps();
+    return load_ps(p->c + (ptrdiff_t)r * p->ld_c, col, p->w);
+}
+
 /* Columns [col, col + 16) of a panel; tail: they may end before. */
 INLINE void product_cols(const struct attn_product *p, int col, const int mr, const bool bf16,
                          const bool tail)
@@ -94,17 +102,13 @@ INLINE void product_cols(const struct attn_product *p, int col, const int mr, co
     const int step = bf16 ? 2 : 1;
     __m256 acc[MR][2];
 #pragma GCC unroll 6
-    for (int r = 0; r < mr; r++)
-        acc[r][0] = acc[r][1] = _mm256_setzero_ps();
+    for (int r = 0; r < mr; r++) {
+        acc[r][0] = sum_start(p, r, col);
+        acc[r][1] = sum_start(p, r, col + 8);
+    }
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = (const float *)p->panel[j] + col;
         for (int i = 0; i < p->n_in; i += step, a += step, b += p->w) {
-            if (p->ahead && mr <= 4 && col == 0) { /* as much as a step reads */
-                const char *next =
-                    (const char *)p->ahead[j] + ((const char *)b - (const char *)p->panel[j]);
-                _mm_prefetch(next, _MM_HINT_T1);
-                _mm_prefetch(next + 64, _MM_HINT_T1);
-            }
             __m256 b0 = tail ? _mm256_maskload_ps(b, m0) : _mm256_loadu_ps(b);
             __m256 b1 = tail ? _mm256_maskload_ps(b + 8, m1) : _mm256_loadu_ps(b + 8);
             if (bf16) {
@@ -315,6 +319,7 @@ static void grad_f32(const struct attn_grad *g)
 static const struct attn_ops ops = {
     .mr = MR,
     .row_bytes = {[K_F32] = ROW_FLOATS * 4, [K_BF16] = ROW_FLOATS * 4},
+    .in_bytes = {[K_F32] = 4, [K_BF16] = 4},
     .pack_row = pack_row,
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},

@@ -35,13 +35,11 @@ INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const 
     }
 }
 
-/* Fetches as much as a step reads, `at` bytes into what is ahead of panel j. */
-INLINE void fetch_ahead(const struct attn_product *p, int j, ptrdiff_t at, const int mr)
+/* What the sums of row r start from: zero, or with `more` what c holds. */
+INLINE __m512 sum_start(const struct attn_product *p, int r, int col)
 {
-    if (mr > 8 || !p->ahead)
-        return;
-    _mm_prefetch((const char *)p->ahead[j] + at, _MM_HINT_T1);
-    _mm_prefetch((const char *)p->ahead[j] + at + 64, _MM_HINT_T1);
+    __mmask16 in = p->more && r < p->n_row ? lanes(p->w, col / 16) : 0;
+    return _mm512_maskz_loadu_ps(in, p->c + (ptrdiff_t)r * p->ld_c + col);
 }
 
 INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
@@ -50,12 +48,13 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
 #pragma GCC unroll 12
-    for (int r = 0; r < mr; r++)
-        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int r = 0; r < mr; r++) {
+        acc[r][0] = sum_start(p, r, 0);
+        acc[r][1] = sum_start(p, r, 16);
+    }
     for (int j = 0; j < p->n_panel; j++) {
         const char *b = p->panel[j];
         for (int i = 0; i < p->n_in; i += 2, a += 4, b += p->w * 4) {
-            fetch_ahead(p, j, b - (const char *)p->panel[j], mr);
             __m512bh b0 = (__m512bh)_mm512_maskz_loadu_epi32(m0, b);
             __m512bh b1 = (__m512bh)_mm512_maskz_loadu_epi32(m1, b + 64);
 #pragma GCC unroll 12
@@ -77,12 +76,13 @@ INLINE void product_f32_rows(const struct attn_product *p, const int mr)
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
 #pragma GCC unroll 12
-    for (int r = 0; r < mr; r++)
-        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    for (int r = 0; r < mr; r++) {
+        acc[r][0] = sum_start(p, r, 0);
+        acc[r][1] = sum_start(p, r, 16);
+    }
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = p->panel[j];
         for (int i = 0; i < p->n_in; i++, a += 4, b += p->w) {
-            fetch_ahead(p, j, (const char *)b - (const char *)p->panel[j], mr);
             __m512 b0 = _mm512_maskz_loadu_ps(m0, b);
             __m512 b1 = _mm512_maskz_loadu_ps(m1, b + 16);
 #pragma GCC unroll 12
@@ -339,6 +339,7 @@ static void grad_f32(const struct attn_grad *g)
 static const struct attn_ops ops = {
     .mr = ATTN_MR,
     .row_bytes = {[K_F32] = ROW_F32, [K_BF16] = ROW_BF16},
+    .in_bytes = {[K_F32] = 4, [K_BF16] = 2},
     .pack_row = pack_row,
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},

@@ -3,7 +3,11 @@
  * Attention, forward: a unit is a tile of query vectors (rows times the heads of a group), which
  * walks the chunks of keys that any of them sees. Within a chunk, blocks of ops->mr vectors: scores
  * of the cells that the block sees, probabilities, product with V, folded into the vectors' sums as
- * it is stored. While K is read V is fetched, and the other way round: decode waits for memory.
+ * it is stored.
+ *
+ * A single row, decode, waits for memory, and memory is fast where it is read in one run. So it
+ * goes over a wave of chunks in three steps, K, probabilities, V, and through V cell after cell.
+ * The arithmetic is the same, to the bit.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -16,11 +20,12 @@
 #include "kernels/x86/attn.h"
 
 enum {
+    WAVE = 4,   /* chunks */
     FETCH = 12, /* vectors between asking for one and reading it */
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
-    TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
-            K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
+    TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + WAVE * ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
+            ATTN_MR * K_HEAD_MAX * 4 + K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
 };
 
 _Static_assert(TAKEN + 64 * 8 <= K_SCRATCH_BYTES, "a tile fits the scratch");
@@ -34,8 +39,9 @@ struct tile {
     char *q;                /* [n_vec] left operands */
     float *o;               /* [n_vec, d] sums of p v */
     float *m, *l;           /* [n_vec] */
-    float *s;               /* [mr, ATTN_LD] */
-    char *p;                /* [mr] left operands */
+    float *s;               /* [WAVE, ATTN_MR, ATTN_LD] */
+    char *p;                /* [WAVE, ATTN_MR] left operands */
+    float *part;            /* [ATTN_MR, d] */
     char *edge;             /* [K_CHUNK_CELLS] V cells */
     struct k_span seen[VEC_MAX];
 };
@@ -44,7 +50,17 @@ struct tile {
 struct chunk {
     int64_t key_lo; /* the chunk's first key */
     const void *k[K_CHUNK_CELLS], *v[K_CHUNK_CELLS];
-    const void *k_next[K_CHUNK_CELLS]; /* of the chunk that follows; any memory, where that ends */
+};
+
+/* Vectors [lo, lo + n) of a tile against the cells [cell_lo, cell_lo + n_cell) of a chunk, which
+ * are those that they see. */
+struct block {
+    const struct chunk *c; /* borrowed */
+    int64_t lo, cell_lo;
+    int n, n_cell;
+    float *s; /* borrowed: [n, ATTN_LD] */
+    char *p;  /* borrowed: [n] left operands */
+    float m[16], l[16];
 };
 
 /* What some and what all of vectors [lo, hi) see: both ends of a row's span ascend with the row. */
@@ -56,22 +72,16 @@ static void seen_bounds(const struct tile *t, int64_t lo, int64_t hi, struct k_s
     *all = (struct k_span){last.lo, first.hi};
 }
 
-/* Finds the chunk's cells; false when a value is not finite that some of the vectors see and others
- * do not. */
-static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some, struct k_span all)
+/* Finds the chunk's cells; *n_edge counts the copies in the tile's `edge`. False when a value is
+ * not finite that some of the vectors see and others do not. */
+static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some, struct k_span all,
+                       int *n_edge)
 {
     const struct k_kv_cache *cache = &t->a->cache;
     struct k_span here = {c->key_lo, c->key_lo + K_ATTN_CHUNK};
     size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
     bool fine = true;
     here = attn_span_and(here, some);
-    for (int64_t j = 0; j < K_CHUNK_CELLS; j++) {
-        int64_t key = c->key_lo + K_ATTN_CHUNK + j * K_CELL;
-        c->k_next[j] = cache->k;
-        if (key < some.hi)
-            c->k_next[j] = (const char *)cache->k +
-                           attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
-    }
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
         int64_t j = (key - c->key_lo) / K_CELL;
         size_t at = attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
@@ -81,7 +91,7 @@ static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some
             continue;
         struct k_span slots = {here.lo > key ? here.lo - key : 0,
                                here.hi < key + K_CELL ? here.hi - key : K_CELL};
-        char *copy = t->edge + (size_t)j * cell_bytes;
+        char *copy = t->edge + (size_t)(*n_edge)++ * cell_bytes;
         if (!t->ops->copy_values(cache->type, copy, c->v[j], cache->d_head, slots))
             fine = false;
         c->v[j] = copy;
@@ -89,95 +99,152 @@ static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some
     return fine;
 }
 
-/* Scores of vectors [lo, lo + n) over n_cell cells from number cell_lo on. */
-static void block_scores(const struct tile *t, const struct chunk *c, int64_t lo, int n,
-                         int64_t cell_lo, int n_cell)
+/* False when the vectors see nothing of the chunk. */
+static bool block_open(const struct tile *t, struct block *b, const struct chunk *c, int wave,
+                       int64_t lo, int n)
+{
+    struct k_span some, all;
+    seen_bounds(t, lo, lo + n, &some, &all);
+    some = attn_span_in(some, c->key_lo, K_ATTN_CHUNK);
+    b->c = c;
+    b->lo = lo;
+    b->n = n;
+    b->cell_lo = some.lo / K_CELL;
+    b->n_cell = (int)((some.hi + K_CELL - 1) / K_CELL - b->cell_lo);
+    b->s = t->s + wave * ATTN_MR * ATTN_LD;
+    b->p = t->p + (size_t)(wave * ATTN_MR) * t->ops->row_bytes[t->a->cache.type];
+    return some.lo < some.hi;
+}
+
+static void block_scores(const struct tile *t, const struct block *b)
 {
     const struct k_attn *a = t->a;
-    struct attn_product p = {.rows = t->q + (size_t)lo * t->ops->row_bytes[a->cache.type],
-                             .n_row = n,
+    struct attn_product p = {.rows = t->q + (size_t)b->lo * t->ops->row_bytes[a->cache.type],
+                             .n_row = b->n,
                              .n_panel = 1,
                              .n_in = a->cache.d_head,
                              .w = K_CELL,
                              .ld_c = ATTN_LD,
                              .factor = a->softcap > 0 ? a->scale : a->scale * attn_log2e};
-    for (int j = 0; j < n_cell; j++) {
-        p.panel = &c->k[cell_lo + j];
-        p.ahead = &c->v[cell_lo + j];
-        p.c = t->s + j * K_CELL;
+    for (int j = 0; j < b->n_cell; j++) {
+        p.panel = &b->c->k[b->cell_lo + j];
+        p.c = b->s + j * K_CELL;
         t->ops->product[a->cache.type](&p);
     }
 }
 
-/* o = o keep + (p v) take, 32 columns at a time. */
-static void block_values(const struct tile *t, const struct chunk *c, int64_t lo, int n,
-                         int64_t cell_lo, int n_cell, const float *keep, const float *take)
+static void block_probs(const struct tile *t, struct block *b)
 {
     const struct k_attn *a = t->a;
-    int d = a->cache.d_head;
-    const void *panel[K_CHUNK_CELLS], *ahead[K_CHUNK_CELLS];
-    struct attn_product p = {.rows = t->p,
-                             .n_row = n,
+    struct k_span seen[ATTN_MR];
+    int n_key = b->n_cell * K_CELL;
+    for (int i = 0; i < b->n; i++)
+        seen[i] = attn_span_in(t->seen[b->lo + i], b->c->key_lo + b->cell_lo * K_CELL, n_key);
+    struct attn_probs p = {.s = b->s,
+                           .rows = b->p,
+                           .seen = seen,
+                           .n_row = b->n,
+                           .n_key = n_key,
+                           .cap = a->softcap * attn_log2e,
+                           .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
+                           .m = b->m,
+                           .l = b->l};
+    t->ops->probs[a->cache.type](&p);
+}
+
+/* Column col of a cell of V begins a panel: its place and width. */
+static const void *v_panel(const struct tile *t, const struct block *b, int j, int col, int *w)
+{
+    int d = t->a->cache.d_head;
+    *w = d - col < K_NR ? d - col : K_NR;
+    return (const char *)b->c->v[b->cell_lo + j] +
+           (size_t)(col * K_CELL) * k_type_bytes(t->a->cache.type);
+}
+
+/* Folds the block into its vectors' sums: o = o keep + (p v) take, 32 columns at a time. */
+static void block_values(const struct tile *t, struct block *b)
+{
+    int d = t->a->cache.d_head;
+    float keep[16], take[16];
+    const void *panel[K_CHUNK_CELLS];
+    struct attn_product p = {.rows = b->p,
+                             .n_row = b->n,
                              .panel = panel,
-                             .n_panel = n_cell,
+                             .n_panel = b->n_cell,
                              .n_in = K_CELL,
                              .ld_c = d,
                              .keep = keep,
-                             .take = take,
-                             .ahead = ahead};
+                             .take = take};
+    t->ops->fold(b->n, t->m + b->lo, t->l + b->lo, b->m, b->l, keep, take);
     for (int col = 0; col < d; col += K_NR) {
-        size_t at = (size_t)(col * K_CELL) * k_type_bytes(a->cache.type);
-        for (int j = 0; j < n_cell; j++) {
-            panel[j] = (const char *)c->v[cell_lo + j] + at;
-            ahead[j] = (const char *)c->k_next[cell_lo + j] + at;
-        }
-        p.w = d - col < K_NR ? d - col : K_NR;
-        p.c = t->o + lo * d + col;
-        t->ops->product[a->cache.type](&p);
+        for (int j = 0; j < b->n_cell; j++)
+            panel[j] = v_panel(t, b, j, col, &p.w);
+        p.c = t->o + b->lo * d + col;
+        t->ops->product[t->a->cache.type](&p);
     }
 }
 
-/* Folds the parts of a chunk into vectors [lo, lo + n). */
-static void block_chunk(const struct tile *t, const struct chunk *c, int64_t lo, int n)
+/* The same, cell after cell as V stands in memory; the sums of p v wait in `part` meanwhile. */
+static void block_values_in_order(const struct tile *t, struct block *b)
 {
-    struct k_span some, all, here = {c->key_lo, c->key_lo + K_ATTN_CHUNK}, seen[ATTN_MR];
-    float m[16], l[16], keep[16], take[16];
-    const struct k_attn *a = t->a;
-    seen_bounds(t, lo, lo + n, &some, &all);
-    some = attn_span_and(some, here);
-    if (some.lo >= some.hi)
-        return;
-    int64_t cell_lo = (some.lo - c->key_lo) / K_CELL, run = c->key_lo + cell_lo * K_CELL;
-    int n_cell = (int)((some.hi - run + K_CELL - 1) / K_CELL);
-    for (int i = 0; i < n; i++)
-        seen[i] = attn_span_in(t->seen[lo + i], run, n_cell * K_CELL);
-    block_scores(t, c, lo, n, cell_lo, n_cell);
-    struct attn_probs p = {.s = t->s,
-                           .rows = t->p,
-                           .seen = seen,
-                           .n_row = n,
-                           .n_key = n_cell * K_CELL,
-                           .cap = a->softcap * attn_log2e,
-                           .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
-                           .m = m,
-                           .l = l};
-    t->ops->probs[a->cache.type](&p);
-    t->ops->fold(n, t->m + lo, t->l + lo, m, l, keep, take);
-    block_values(t, c, lo, n, cell_lo, n_cell, keep, take);
+    enum k_type type = t->a->cache.type;
+    int d = t->a->cache.d_head;
+    float keep[16], take[16];
+    const void *panel;
+    struct attn_product p = {
+        .n_row = b->n, .panel = &panel, .n_panel = 1, .n_in = K_CELL, .ld_c = d, .factor = 1};
+    t->ops->fold(b->n, t->m + b->lo, t->l + b->lo, b->m, b->l, keep, take);
+    for (int j = 0; j < b->n_cell; j++) {
+        p.rows = b->p + (size_t)(j * K_CELL) * t->ops->in_bytes[type];
+        p.more = j > 0;
+        for (int col = 0; col < d; col += K_NR) {
+            panel = v_panel(t, b, j, col, &p.w);
+            p.c = t->part + col;
+            t->ops->product[type](&p);
+        }
+    }
+    for (int i = 0; i < b->n; i++)
+        t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
 }
 
 static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t hi)
 {
     struct k_span some, all;
     struct chunk c = {.key_lo = key_lo};
+    int n_edge = 0;
     seen_bounds(t, lo, hi, &some, &all);
-    if (!chunk_open(t, &c, some, all) && hi - lo > t->n_head) {
+    if (!chunk_open(t, &c, some, all, &n_edge) && hi - lo > t->n_head) {
         for (int64_t i = lo; i < hi; i += t->n_head)
             tile_chunk(t, key_lo, i, i + t->n_head);
         return;
     }
-    for (int64_t i = lo; i < hi; i += t->ops->mr)
-        block_chunk(t, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr));
+    for (int64_t i = lo; i < hi; i += t->ops->mr) {
+        struct block b;
+        if (!block_open(t, &b, &c, 0, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
+            continue;
+        block_scores(t, &b);
+        block_probs(t, &b);
+        block_values(t, &b);
+    }
+}
+
+/* The chunks from key_lo on, up to WAVE of them, for a tile that is one block of one row. */
+static void tile_wave(const struct tile *t, int64_t key_lo)
+{
+    struct chunk c[WAVE];
+    struct block b[WAVE];
+    struct k_span seen = t->seen[0];
+    int n = 0, n_edge = 0;
+    for (; n < WAVE && key_lo < seen.hi; n++, key_lo += K_ATTN_CHUNK) {
+        c[n].key_lo = key_lo;
+        chunk_open(t, &c[n], seen, seen, &n_edge); /* of one row, two at most */
+        block_open(t, &b[n], &c[n], n, 0, (int)t->n_vec);
+        block_scores(t, &b[n]);
+    }
+    for (int i = 0; i < n; i++)
+        block_probs(t, &b[i]);
+    for (int i = 0; i < n; i++)
+        block_values_in_order(t, &b[i]);
 }
 
 static void tile_take(struct tile *t, struct attn_scratch *s)
@@ -188,8 +255,9 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
     t->o = attn_take(s, VEC_MAX * (size_t)c->d_head * sizeof *t->o);
     t->m = attn_take(s, VEC_MAX * sizeof *t->m);
     t->l = attn_take(s, VEC_MAX * sizeof *t->l);
-    t->s = attn_take(s, ATTN_MR * ATTN_LD * sizeof *t->s);
-    t->p = attn_take(s, ATTN_MR * row);
+    t->s = attn_take(s, WAVE * ATTN_MR * ATTN_LD * sizeof *t->s);
+    t->p = attn_take(s, WAVE * ATTN_MR * row);
+    t->part = attn_take(s, ATTN_MR * (size_t)c->d_head * sizeof *t->part);
     t->edge = attn_take(s, K_CHUNK_CELLS * k_kv_cell_bytes(c->type, c->d_head));
 }
 
@@ -246,8 +314,14 @@ static void tile_run(struct tile *t)
 {
     struct k_span some, all;
     seen_bounds(t, 0, t->n_vec, &some, &all);
-    for (int64_t key = some.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < some.hi; key += K_ATTN_CHUNK)
-        tile_chunk(t, key, 0, t->n_vec);
+    bool is_wave = t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
+    int64_t step = is_wave ? WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
+    for (int64_t key = some.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < some.hi; key += step) {
+        if (is_wave)
+            tile_wave(t, key);
+        else
+            tile_chunk(t, key, 0, t->n_vec);
+    }
 }
 
 /* Heads of a tile: a group may be larger than a tile, and a row alone then is several. */
