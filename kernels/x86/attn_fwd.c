@@ -228,17 +228,24 @@ static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t
     }
 }
 
-/* The chunks from key_lo on, up to WAVE of them, for a tile that is one block of one row. */
+static bool is_wave(const struct tile *t)
+{
+    return t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
+}
+
+/* The unit's chunks from key_lo on, up to WAVE of them, for a tile that is one block of one row. */
 static void tile_wave(const struct tile *t, int64_t key_lo)
 {
     struct chunk c[WAVE];
     struct block b[WAVE];
     struct k_span seen = t->seen[0];
+    int64_t key_hi = seen.hi < t->u.key_hi ? seen.hi : t->u.key_hi;
     int n = 0, n_edge = 0;
-    for (; n < WAVE && key_lo < seen.hi; n++, key_lo += K_ATTN_CHUNK) {
+    for (; n < WAVE && key_lo < key_hi; n++, key_lo += K_ATTN_CHUNK) {
         c[n].key_lo = key_lo;
         chunk_open(t, &c[n], seen, seen, &n_edge); /* of one row, two at most */
-        block_open(t, &b[n], &c[n], n, 0, (int)t->n_vec);
+        if (!block_open(t, &b[n], &c[n], n, 0, (int)t->n_vec))
+            return;
         block_scores(t, &b[n]);
     }
     for (int i = 0; i < n; i++)
@@ -314,10 +321,9 @@ static void tile_run(struct tile *t)
 {
     struct k_span some, all;
     seen_bounds(t, 0, t->n_vec, &some, &all);
-    bool is_wave = t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
-    int64_t step = is_wave ? WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
+    int64_t step = is_wave(t) ? WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
     for (int64_t key = some.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < some.hi; key += step) {
-        if (is_wave)
+        if (is_wave(t))
             tile_wave(t, key);
         else
             tile_chunk(t, key, 0, t->n_vec);
@@ -383,7 +389,10 @@ void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, cons
         int64_t head = t.u.head * t.group, end = head + t.group;
         for (int64_t n = heads_at_once(t.group); head < end; head += n) {
             tile_open(&t, head, end - head < n ? end - head : n);
-            tile_chunk(&t, t.u.key_lo, 0, t.n_vec);
+            if (is_wave(&t))
+                tile_wave(&t, t.u.key_lo);
+            else
+                tile_chunk(&t, t.u.key_lo, 0, t.n_vec);
             tile_export(&t, a);
         }
     }
