@@ -84,7 +84,7 @@ def fault_of_full_disk():
 
 def can_emulate():
     """An old CPU is had by emulation, where it is installed and the program is plain x86-64."""
-    mode = os.environ.get("TANDEM_MODE", "release")
+    mode = os.environ.get("TEST_MODE", "release")
     if mode == "release" and os.uname().machine == "x86_64" and shutil.which("qemu-x86_64"):
         return True
     print("skip tandem doctor on an old CPU: no qemu-x86_64 for it here")
