@@ -102,7 +102,7 @@ void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
         u->key_hi = min64(u->key_lo + K_ATTN_CHUNK, kv_len);
         i /= n_chunk;
     }
-    u->row_lo = i * tile_rows(a);
+    u->row_lo = (tile_count(a, it->seq) - 1 - i) * tile_rows(a);
     u->row_hi = min64(u->row_lo + tile_rows(a), n_row);
 }
 

@@ -62,7 +62,8 @@ enum k_attn_cut { K_CUT_ROWS, K_CUT_ROWS_CHUNKS, K_CUT_KEYS };
 
 int64_t attn_unit_count(const struct k_attn *a, enum k_attn_cut cut);
 
-/* Units in order: sequence, head, tile of rows, chunk of keys. */
+/* Units in order: sequence, head, tile of rows from the last to the first (causal, the last costs
+ * most, and what is left for the end of a call should be small), chunk of keys. */
 struct k_attn_iter {
     const struct k_attn *a; /* borrowed */
     enum k_attn_cut cut;
