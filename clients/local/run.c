@@ -232,7 +232,8 @@ static int emit(struct run *r, int32_t id, struct err *e)
     buf_clear(&r->text);
     if (detok_push(r->detok, id, &r->text, e))
         return -1;
-    fwrite(r->text.data, 1, r->text.len, stdout);
+    if (r->text.len) /* characters may come in parts */
+        fwrite(r->text.data, 1, r->text.len, stdout);
     fflush(stdout);
     return 0;
 }
@@ -289,7 +290,8 @@ static int finish(struct run *r, struct err *e)
     buf_clear(&r->text);
     if (r->detok && detok_finish(r->detok, &r->text, e))
         return -1;
-    fwrite(r->text.data ? r->text.data : "", 1, r->text.len, stdout);
+    if (r->text.len)
+        fwrite(r->text.data, 1, r->text.len, stdout);
     putchar('\n');
     return 0;
 }
