@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine as the server sees it: one model with its tokenizer, its chat template, its adapters,
+ * and the thread that runs steps for all who ask.
+ *
+ *     engine_new -> engine_start -> engine_submit ... -> engine_stop -> engine_free
+ *
+ * Thread: engine_new, _start, _stop, _free from one thread; everything else from any.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/err.h"
+#include "engine/serve/answer.h"
+#include "engine/serve/gen.h"
+
+struct engine;
+struct adapter;
+struct template;
+struct tokenizer;
+
+struct engine_options {
+    const char *model; /* directory */
+    const char *name;  /* what clients call it; NULL: the directory's last part */
+    const char *kernels, *quantize, *kv_type; /* as `tandem run` takes them */
+    int64_t threads, ctx;
+    int64_t max_batch_tokens, max_seqs, max_waiting; /* 0: chosen */
+    int64_t kv_bytes;                                /* 0: chosen from the machine's memory */
+    int64_t max_adapters, max_lora_rank;
+    int64_t queue_timeout_us; /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
+    bool is_eager, no_prefix_cache;
+    void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
+    void *progress_ctx;
+};
+
+struct engine *engine_new(const struct engine_options *o, struct err *e); /* loads */
+int engine_start(struct engine *g, struct err *e);
+void engine_stop(struct engine *g); /* what still runs ends with GEN_CANCELLED */
+void engine_free(struct engine *g);
+
+/* What the model is; constant, borrowed. */
+struct engine_info {
+    const char *name, *architecture, *weights; /* "llama", "bf16" */
+    int64_t created;                           /* seconds since 1970 */
+    int64_t ctx, n_vocab, d_model, max_waiting;
+    bool generates, embeds;
+    int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell;
+    int32_t eos[8], n_eos;
+    const char *chat_template;   /* NULL: none */
+    struct sample_params sample; /* generation_config.json's */
+};
+const struct engine_info *engine_info(const struct engine *g);
+const struct tokenizer *engine_tokenizer(const struct engine *g); /* NULL: none */
+struct template *engine_template(const struct engine *g);         /* borrowed; NULL: none */
+struct gate *engine_gate(const struct engine *g);
+
+/* ---- generations --------------------------------------------------------------------------- */
+
+struct gen_req {
+    enum gen_kind kind;
+    const int32_t *prompt; /* borrowed for the call: copied */
+    int64_t n_prompt;
+    const struct gen_params *params; /* borrowed for the call: copied deep; NULL for GEN_EMBED */
+    struct adapter *adapter;         /* borrowed: referenced until the end; NULL: the base */
+    uint64_t salt;
+    int32_t priority;
+};
+
+/* Called by the engine's thread after a step that added to, or ended, any of the answers; must not
+ * block. every_token false: only when an answer ended. */
+struct gen_notify {
+    void (*fn)(void *ctx);
+    void *ctx;
+    bool every_token;
+};
+
+/* All or none. The answers are the caller's to unref; after the last of them ended no notification
+ * comes any more. ERR_BAD_INPUT with the field, ERR_TOO_LARGE, ERR_BUSY. */
+int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct gen_notify notify,
+                  struct answer **answer, struct err *e);
+
+/* ---- adapters ------------------------------------------------------------------------------ */
+
+/* Loads a PEFT directory under a name; a name that is there already gets a new version. */
+int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e);
+int engine_adapter_drop(struct engine *g, const char *name, struct err *e); /* ERR_NOT_FOUND */
+struct adapter *engine_adapter_get(struct engine *g, const char *name);     /* counted; or NULL */
+void adapter_unref(struct adapter *a);
+
+struct engine_adapter_info {
+    char name[256];
+    int64_t created, rank;
+    uint64_t version; /* unique in this process, never 0 */
+};
+size_t engine_adapters(struct engine *g, struct engine_adapter_info *at, size_t cap); /* in all */
+
+/* ---- what goes on -------------------------------------------------------------------------- */
+
+struct engine_stat {
+    int64_t n_running, n_waiting, n_step, n_seq_last; /* sequences; steps; in the last step */
+    int64_t cell_used, cell_kept, cell_all;
+    uint64_t tok_prompt, tok_new, preempted, prefix_asked, prefix_hit;
+    int64_t heartbeat_us; /* clock_us when the engine's thread last went round */
+};
+struct engine_stat engine_stat(struct engine *g);
+
+#endif

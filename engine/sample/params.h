@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How tokens are chosen, as plain data.
+ *
+ * Thread: constant once in use.
+ */
+#ifndef ENGINE_SAMPLE_PARAMS_H
+#define ENGINE_SAMPLE_PARAMS_H
+
+#include <stdint.h>
+
+enum { SAMPLE_BIAS_MAX = 1024 };
+
+struct sample_bias {
+    int32_t id;
+    float add;
+};
+
+struct sample_params {
+    double temperature; /* 0: greedy */
+    double top_p;       /* (0, 1]; 1: no cut */
+    double min_p;       /* [0, 1]; 0: no cut */
+    int64_t top_k;      /* 0: no cut */
+    uint64_t seed;
+    double repetition;              /* 1: none; of prompt and answer */
+    double presence, frequency;     /* 0: none; of the answer */
+    const struct sample_bias *bias; /* borrowed: [n_bias] */
+    int32_t n_bias;
+};
+
+#endif

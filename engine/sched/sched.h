@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tokens of which sequences the next step holds. Knows tokens, cells and budgets, and nothing
+ * of models: what a step computes is the caller's business, so a test can play the model.
+ *
+ * A step has a budget of tokens, of sequences and of wanted rows. Sequences that decode go first,
+ * one token each; what is left is filled with chunks of prompts, by priority and then by age.
+ * When cells run out the youngest of the lowest priority gives its cells back, and later computes
+ * its text again from its tokens (preemption). A prompt's leading cells may stand already, from
+ * another request with the same salt, adapter and tokens (engine/kv).
+ *
+ *     while (sched_next(s, &step)) { run it; for each part with an answer seq_push; sched_ran(s); }
+ *
+ * Thread: engine only.
+ */
+#ifndef ENGINE_SCHED_SCHED_H
+#define ENGINE_SCHED_SCHED_H
+
+#include "engine/base/err.h"
+#include "engine/sched/seq.h"
+
+struct sched;
+
+struct sched_options {
+    int64_t n_cell;  /* K/V cells in all */
+    int64_t cap_tok; /* budgets of a step */
+    int64_t cap_seq;
+    int64_t cap_out;
+    int64_t max_wait; /* sequences that may wait; more are refused with ERR_BUSY */
+    int64_t chunk;    /* the longest part of a prompt beside sequences that decode; 0: cap_tok */
+    bool keeps_prefixes;
+};
+
+/* A sequence's share of a step: its tokens [pos, pos + n_tok), answers wanted for the last n_out.
+ */
+struct sched_part {
+    struct seq *seq; /* borrowed */
+    int64_t pos, n_tok, n_out;
+};
+
+struct sched_step {
+    const struct sched_part *part; /* sorted by adapter; as long as the step */
+    int64_t n_part, n_tok, n_out;
+};
+
+struct sched_stat {
+    int64_t n_running, n_waiting, n_preempted;    /* sequences now */
+    int64_t cell_used, cell_kept, cell_all;       /* in tables; kept: only for their prefix */
+    uint64_t preempted, prefix_asked, prefix_hit; /* since the start: times; tokens; tokens */
+};
+
+struct sched *sched_new(const struct sched_options *o, struct err *e);
+void sched_free(struct sched *s); /* no sequence is in it */
+
+/* The sequence is the scheduler's until it is done or cancelled. ERR_BUSY: the queue is full.
+ * ERR_TOO_LARGE: it could never run alone. Group: all or none. */
+int sched_submit(struct sched *s, struct seq *const *seq, int64_t n, struct err *e);
+
+/* Gives back all that the sequence holds; between steps only. It is the caller's again. */
+void sched_remove(struct sched *s, struct seq *q);
+
+/* The next step; false where there is nothing to run. */
+bool sched_next(struct sched *s, struct sched_step *step);
+
+/* The step ran: its cells stand. Tokens were pushed (seq_push), finished ones marked (seq_finish);
+ * the finished leave, and are the caller's again. */
+void sched_ran(struct sched *s);
+
+/* Cells kept for prefixes of this salt and adapter are forgotten: an adapter went away. */
+void sched_forget(struct sched *s, uint64_t adapter);
+
+struct sched_stat sched_stat(const struct sched *s);
+
+#endif

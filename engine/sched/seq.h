@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One timeline of tokens: a prompt and what was added to it.
+ *
+ * Thread: engine only.
+ */
+#ifndef ENGINE_SCHED_SEQ_H
+#define ENGINE_SCHED_SEQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum seq_state { SEQ_NEW, SEQ_WAITING, SEQ_RUNNING, SEQ_PREEMPTED, SEQ_DONE };
+
+struct seq {
+    /* what the maker says */
+    int32_t *token;    /* owned by the maker: [n_max] */
+    int64_t n_prompt;  /* at least 1 */
+    int64_t n_max;     /* the prompt and all that may be added: cells for it are never refused */
+    int32_t priority;  /* lower goes first */
+    uint64_t salt;     /* of the tenant: prefixes are shared under equal salts only */
+    uint64_t adapter;  /* id of the adapter's version; 0: none */
+    bool wants_prompt; /* answers for the prompt's positions too: takes no prefix */
+    bool is_whole;     /* the prompt must run in one step, and keeps no cells (an encoder) */
+    void *owner;       /* borrowed: the maker's own */
+
+    /* what the scheduler and seq_push keep */
+    enum seq_state state;
+    int64_t n_tok;       /* prompt and added so far */
+    int64_t n_stand;     /* tokens whose keys and values stand */
+    int64_t n_cached;    /* of the prompt, found standing when it first ran */
+    bool is_finished;    /* seq_finish was called */
+    uint64_t age;        /* order of submission */
+    const int32_t *cell; /* borrowed: places of its cells, valid for the step */
+    int64_t n_cell;
+    struct seq_node *node; /* owned by the scheduler */
+};
+
+void seq_push(struct seq *q, int32_t token); /* one more; at most to n_max */
+void seq_finish(struct seq *q);              /* leaves at the end of the step */
+
+#endif
