@@ -6,7 +6,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "tests/lib/test.h"
@@ -32,29 +34,59 @@ const char *const golden_names[] = {"llama_plain",
                                     "bert_mean",
                                     NULL};
 
-void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx)
+static void open_model(struct golden *g, const char *path, const struct model_options *opt)
 {
     struct err e = ERR_INIT;
-    struct model_options o = {.type = (int)type, .kv_type = -1, .ctx = ctx};
-    char path[256];
+    struct model_options o = *opt;
     memset(g, 0, sizeof *g);
     g->pool = pool_new(2, false, &e);
     assert_non_null(g->pool);
     g->device = device_cpu_new(g->pool, NULL, &e);
     assert_non_null(g->device);
     g->stream = stream_new(g->device, &e);
-    snprintf(path, sizeof path, "tests/golden/models/%s", name);
     assert_good(model_dir_init(&g->dir, path, &e), &e);
     o.pool = g->pool;
     g->model = model_load(&g->dir, &o, g->device, &e);
     assert_good(g->model ? 0 : -1, &e);
-    snprintf(path, sizeof path, "tests/golden/models/%s/golden.json", name);
-    g->doc = json_read(path, "golden.json", &json_rules_config, &e);
-    assert_good(g->doc ? 0 : -1, &e);
-    g->root = json_root(g->doc);
-    snprintf(path, sizeof path, "tests/golden/models/%s/golden.safetensors", name);
-    g->tensors = weights_open_file(path, &e);
-    assert_good(g->tensors ? 0 : -1, &e);
+}
+
+static void open_numbers(struct golden *g, const char *dir, const char *json, const char *tensors)
+{
+    struct err e = ERR_INIT;
+    char path[512];
+    if (json) {
+        snprintf(path, sizeof path, "%s/%s", dir, json);
+        g->doc = json_read(path, json, &json_rules_config, &e);
+        assert_good(g->doc ? 0 : -1, &e);
+        g->root = json_root(g->doc);
+    }
+    if (tensors) {
+        snprintf(path, sizeof path, "%s/%s", dir, tensors);
+        g->tensors = weights_open_file(path, &e);
+        assert_good(g->tensors ? 0 : -1, &e);
+    }
+}
+
+void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx)
+{
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/models/%s", name);
+    open_model(g, path, &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
+    open_numbers(g, path, "golden.json", "golden.safetensors");
+}
+
+bool golden_init_real(struct golden *g, const char *name, const char *json, const char *tensors)
+{
+    const char *data = getenv("TANDEM_TEST_DATA");
+    char path[400];
+    snprintf(path, sizeof path, "%s/models/%s", data ? data : "../shared/data", name);
+    if (access(path, R_OK)) {
+        print_message("no model %s under TANDEM_TEST_DATA: skipped\n", name);
+        return false;
+    }
+    open_model(g, path, &(struct model_options){.type = K_F32, .kv_type = -1});
+    open_numbers(g, path, json, tensors);
+    return true;
 }
 
 void golden_init_short(struct golden *g, const char *name, enum k_type type)
@@ -69,7 +101,8 @@ void golden_init_short(struct golden *g, const char *name, enum k_type type)
 
 void golden_release(struct golden *g)
 {
-    weights_close(g->tensors);
+    if (g->tensors)
+        weights_close(g->tensors);
     json_free(g->doc);
     model_free(g->model);
     model_dir_release(&g->dir);
@@ -112,6 +145,20 @@ float *golden_tensor(const struct golden *g, const char *name, int64_t *n)
     assert_non_null(p);
     assert_good(weight_read_f32(w, 0, weight_rows(w), p, &e), &e);
     return p;
+}
+
+float *golden_of_param(const struct golden *g, const char *kind, const struct param *p, int64_t *n)
+{
+    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    char name[256];
+    for (; *prefix; prefix++) {
+        snprintf(name, sizeof name, "%s.%s%s", kind, *prefix, p->name);
+        float *t = golden_tensor(g, name, n);
+        if (t)
+            return t;
+    }
+    fail_msg("no golden of %s.%s", kind, p->name);
+    return NULL;
 }
 
 void golden_near(const char *what, const float *a, const float *b, int64_t n, double rel)

@@ -26,6 +26,9 @@ extern const char *const golden_names[];
 
 /* type: of the matrices; ctx: 0 for the config's. */
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
+/* A model of TANDEM_TEST_DATA with its golden.json and golden tensors, either NULL where it has
+ * none, in f32; false, and says so, where the data is absent. */
+bool golden_init_real(struct golden *g, const char *name, const char *json, const char *tensors);
 /* With the context that the goldens of short texts were made for: theirs have the short form of
  * longrope, which we give to contexts within the first training's. */
 void golden_init_short(struct golden *g, const char *name, enum k_type type);
@@ -37,6 +40,9 @@ double golden_num(const struct json *v, const char *key);
 
 /* A tensor as f32; mem_free() it. NULL: not in the golden. */
 float *golden_tensor(const struct golden *g, const char *name, int64_t *n);
+
+/* The tensor `kind`.NAME of a parameter, saved under any of the family's prefixes; likewise. */
+float *golden_of_param(const struct golden *g, const char *kind, const struct param *p, int64_t *n);
 
 /* |a - b| <= rel * max |b|, over all of them: relative to the tensor's size. */
 void golden_near(const char *what, const float *a, const float *b, int64_t n, double rel);

@@ -105,21 +105,6 @@ static void zero_grads(struct full *f)
         memset(f->grad[i], 0, (size_t)size_of(&f->g.model->param[i]) * sizeof(float));
 }
 
-/* The golden's tensor of a parameter; saved under any of the family's prefixes. */
-static float *tensor_of(struct full *f, const char *kind, const struct param *p, int64_t *n)
-{
-    const char *const *prefix = spec_of(f->g.model->cfg.family)->prefix;
-    char name[NAME_MAX_BYTES];
-    for (; *prefix; prefix++) {
-        snprintf(name, sizeof name, "%s.%s%s", kind, *prefix, p->name);
-        float *t = golden_tensor(&f->g, name, n);
-        if (t)
-            return t;
-    }
-    fail_msg("no golden of %s.%s", kind, p->name);
-    return NULL;
-}
-
 static bool is_transposed(const struct model *m, const struct param *p)
 {
     return m->cfg.family == FAMILY_GPT2 && !p->is_vector && strstr(p->name, "h.") == p->name;
@@ -139,7 +124,7 @@ static void check_grads(struct full *f, const char *name)
         char what[NAME_MAX_BYTES];
         struct err e = ERR_INIT;
         int64_t n;
-        float *want = tensor_of(f, "grad", p, &n);
+        float *want = golden_of_param(&f->g, "grad", p, &n);
         float *got = try_alloc((size_t)n, sizeof *got, "gradient", &e);
         assert_int_equal(n, size_of(p));
         for (int64_t k = 0; k < n; k++)
@@ -278,7 +263,7 @@ static void check_final(struct full *f, const char *name)
         float got[SAMPLE_MAX];
         char what[NAME_MAX_BYTES];
         int64_t n;
-        float *want = tensor_of(f, "final", p, &n);
+        float *want = golden_of_param(&f->g, "final", p, &n);
         assert_true(n <= SAMPLE_MAX);
         for (int64_t k = 0; k < n; k++) {
             int64_t from = k * size_of(p) / n;
