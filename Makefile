@@ -89,7 +89,7 @@ $(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi \
                                -mavx512bf16 -mfma -mprefer-vector-width=512
 def = -DTANDEM_$(1)='"$($(1))"'
-$(B)/clients/cli/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(call def,$(v)))
+$(B)/engine/base/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(call def,$(v)))
 
 FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) \
          $(LDFLAGS_all) $(LIBS))

@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 
 #include "clients/cli/cmd.h"
-#include "clients/cli/version.h"
 #include "engine/base/machine.h"
+#include "engine/base/version.h"
 #include "kernels/kernels.h"
 
 enum { FILES_WANTED = 4096 }; /* a connection is a file, and so is each of a model */

@@ -5,8 +5,8 @@
  *
  * Thread: any.
  */
-#ifndef CLIENTS_CLI_VERSION_H
-#define CLIENTS_CLI_VERSION_H
+#ifndef ENGINE_BASE_VERSION_H
+#define ENGINE_BASE_VERSION_H
 
 const char *version_number(void);   /* "0.1.0" */
 const char *version_mode(void);     /* "release", "asan", ... */
