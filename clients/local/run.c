@@ -257,8 +257,11 @@ static int generate(struct run *r, struct err *e)
                               .top_p = v->top_p,
                               .min_p = v->min_p,
                               .top_k = v->top_k,
-                              .seed = (uint64_t)v->seed};
-    if (sample_check(&p, e))
+                              .seed = (uint64_t)v->seed,
+                              .repetition = 1};
+    struct sample_row row = {.logits = r->row, .params = &p};
+    struct sample_taken taken;
+    if (sample_check(&p, r->local.model->cfg.n_vocab, e))
         return -1;
     if (v->profile)
         profile_watch(&r->profile, r->local.stream);
@@ -272,12 +275,14 @@ static int generate(struct run *r, struct err *e)
         profile_show(&r->profile, "prompt", stderr);
     profile_clear(&r->profile);
     for (int64_t i = 0; i < v->n; i++) {
-        int32_t id = sampler_next(r->sampler, &p, r->row, (uint64_t)i);
-        if (is_end(r, id))
-            break;
-        if (emit(r, id, e))
+        row.place = (uint64_t)i;
+        if (sampler_next(r->sampler, &row, &taken, e))
             return -1;
-        vec_push(&r->ids, id);
+        if (is_end(r, taken.id))
+            break;
+        if (emit(r, taken.id, e))
+            return -1;
+        vec_push(&r->ids, taken.id);
         if (i + 1 < v->n && feed(r, r->n_prompt + i, 1, true, e))
             return -1;
     }

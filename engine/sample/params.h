@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { SAMPLE_BIAS_MAX = 1024 };
+enum { SAMPLE_BIAS_MAX = 1024, SAMPLE_TOP_MAX = 20 };
 
 struct sample_bias {
     int32_t id;
@@ -27,5 +27,11 @@ struct sample_params {
     const struct sample_bias *bias; /* borrowed: [n_bias] */
     int32_t n_bias;
 };
+
+/* Changes nothing and takes the likeliest: what fields that nobody set stand at. */
+#define SAMPLE_PARAMS_INIT                                                                         \
+    {                                                                                              \
+        .top_p = 1, .repetition = 1                                                                \
+    }
 
 #endif

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One row at a time, by the kernels that cut a distribution.
+ * One row at a time. The row is copied only where something edits it, and cut by the kernels that
+ * cut a distribution.
  */
 #include "engine/sample/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/sample/row.h"
+
+/* Below it 1 / temperature leaves f32's range of use: everything but the largest has lost. */
+#define TEMPERATURE_LEAST 1e-6
 
 struct sampler {
     const struct kernel_table *kernels; /* borrowed */
@@ -43,59 +50,127 @@ void sampler_free(struct sampler *s)
     free(s);
 }
 
-int sample_check(const struct sample_params *p, struct err *e)
+/* ---- parameters ---------------------------------------------------------------------------- */
+
+static int check_range(const char *name, double v, double lo, double hi, struct err *e)
 {
-    if (!(p->temperature >= 0 && p->temperature <= 100))
-        return err_set(e, ERR_BAD_INPUT, "temperature: %g is not between 0 and 100",
-                       p->temperature);
-    if (!(p->top_p > 0 && p->top_p <= 1))
-        return err_set(e, ERR_BAD_INPUT, "top_p: %g is not above 0 and at most 1", p->top_p);
-    if (!(p->min_p >= 0 && p->min_p <= 1))
-        return err_set(e, ERR_BAD_INPUT, "min_p: %g is not between 0 and 1", p->min_p);
-    if (p->top_k < 0)
-        return err_set(e, ERR_BAD_INPUT, "top_k: %lld is below 0", (long long)p->top_k);
+    if (v >= lo && v <= hi)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT, "%s: %g is not between %g and %g", name, v, lo, hi);
+}
+
+static int check_bias(const struct sample_params *p, int64_t n_vocab, struct err *e)
+{
+    if (p->n_bias < 0 || p->n_bias > SAMPLE_BIAS_MAX)
+        return err_set(e, ERR_TOO_LARGE, "logit_bias: %d entries, at most %d", p->n_bias,
+                       SAMPLE_BIAS_MAX);
+    for (int32_t i = 0; i < p->n_bias; i++) {
+        if (p->bias[i].id < 0 || p->bias[i].id >= n_vocab)
+            return err_set(e, ERR_BAD_INPUT,
+                           "logit_bias: token %d is not in the vocabulary of %lld", p->bias[i].id,
+                           (long long)n_vocab);
+        if (check_range("logit_bias", (double)p->bias[i].add, -100, 100, e))
+            return -1;
+    }
     return 0;
 }
 
-static int32_t greedy(const float *x, int64_t n)
+int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e)
 {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (x[i] > x[best] || (isnan(x[best]) && !isnan(x[i])))
-            best = i;
-    return (int32_t)best;
+    if (check_range("temperature", p->temperature, 0, 100, e))
+        return -1;
+    if (!(p->top_p > 0 && p->top_p <= 1))
+        return err_set(e, ERR_BAD_INPUT, "top_p: %g is not above 0 and at most 1", p->top_p);
+    if (check_range("min_p", p->min_p, 0, 1, e))
+        return -1;
+    if (p->top_k < 0)
+        return err_set(e, ERR_BAD_INPUT, "top_k: %lld is below 0", (long long)p->top_k);
+    if (!(p->repetition > 0 && p->repetition <= 100))
+        return err_set(e, ERR_BAD_INPUT, "repetition_penalty: %g is not above 0 and at most 100",
+                       p->repetition);
+    if (check_range("presence_penalty", p->presence, -2, 2, e) ||
+        check_range("frequency_penalty", p->frequency, -2, 2, e))
+        return -1;
+    return check_bias(p, n_vocab, e);
 }
 
-/* The first entry at which the running sum passes u; the last that can be drawn where rounding
- * leaves the sum short. */
-static int64_t draw(const float *prob, int64_t n, double u)
+/* Comparing numbers that a client wrote with the neutral one, exactly, is meant. */
+bool sample_wants_seen(const struct sample_params *p)
 {
-    double sum = 0;
-    int64_t last = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!(prob[i] > 0))
-            continue;
-        sum += (double)prob[i];
-        last = i;
-        if (u < sum)
-            break;
-    }
-    return last;
+    return p->repetition < 1 || p->repetition > 1 || p->presence < 0 || p->presence > 0 ||
+           p->frequency < 0 || p->frequency > 0;
 }
+
+/* ---- editing the row ----------------------------------------------------------------------- */
+
+/* An edit cannot make an infinity: those stand for what must not be taken. */
+static float clamped(double x)
+{
+    return (float)fmin(fmax(x, -(double)FLT_MAX), (double)FLT_MAX);
+}
+
+static void penalise(float *row, const struct sample_params *p, const struct seen *seen)
+{
+    int64_t n;
+    const struct seen_token *t = seen_tokens(seen, &n);
+    for (int64_t i = 0; i < n; i++) {
+        double x = (double)row[t[i].id];
+        x = x > 0 ? x / p->repetition : x * p->repetition;
+        x -= p->frequency * t[i].n_answer;
+        x -= t[i].n_answer > 0 ? p->presence : 0;
+        row[t[i].id] = clamped(x);
+    }
+}
+
+static void apply_mask(float *row, int64_t n, const uint64_t *mask)
+{
+    for (int64_t lo = 0; lo < n; lo += 64) {
+        uint64_t out = ~mask[lo / 64];
+        if (n - lo < 64)
+            out &= (UINT64_C(1) << (n - lo)) - 1;
+        for (; out; out &= out - 1)
+            row[lo + __builtin_ctzll(out)] = -INFINITY;
+    }
+}
+
+static bool is_edited(const struct sample_row *r)
+{
+    return (r->seen && sample_wants_seen(r->params)) || r->params->n_bias > 0 || r->mask ||
+           r->n_banned > 0;
+}
+
+static void edit(struct sampler *s, const struct sample_row *r)
+{
+    const struct sample_params *p = r->params;
+    memcpy(s->row, r->logits, (size_t)s->n_vocab * sizeof *s->row);
+    if (r->seen && sample_wants_seen(p))
+        penalise(s->row, p, r->seen);
+    for (int32_t i = 0; i < p->n_bias; i++)
+        s->row[p->bias[i].id] = clamped((double)s->row[p->bias[i].id] + (double)p->bias[i].add);
+    if (r->mask)
+        apply_mask(s->row, s->n_vocab, r->mask);
+    for (int32_t i = 0; i < r->n_banned; i++)
+        if (r->banned[i] >= 0 && r->banned[i] < s->n_vocab)
+            s->row[r->banned[i]] = -INFINITY;
+}
+
+/* ---- drawing ------------------------------------------------------------------------------- */
 
 /* No cut: the whole distribution, in the vocabulary's order. */
-static int32_t draw_of_all(struct sampler *s, double u)
+static int32_t draw_of_all(struct sampler *s, const float *row, double u)
 {
-    struct k_softmax a = {.x = s->row, .y = s->prob, .m = 1, .d = s->n_vocab};
+    struct k_softmax a = {.x = row, .y = s->prob, .m = 1, .d = s->n_vocab};
     kernel_run(s->kernels, K_softmax, &a, s->scratch);
-    return (int32_t)draw(s->prob, s->n_vocab, u);
+    return (int32_t)row_draw(s->prob, s->n_vocab, u);
 }
 
-static int32_t draw_of_cut(struct sampler *s, const struct sample_params *p, double u)
+/* The n_max likeliest that the cuts leave, into s->id and s->prob; returns how many. */
+static int32_t cut(struct sampler *s, const float *row, int64_t k, double p, double p_least,
+                   int64_t n_max)
 {
-    int32_t top_k = p->top_k < s->n_vocab ? (int32_t)p->top_k : 0, n_left = 0;
-    float top_p = (float)p->top_p, min_p = (float)p->min_p;
-    struct k_top_select a = {.logits = s->row,
+    int32_t top_k = k < s->n_vocab ? (int32_t)k : 0, n_left = 0;
+    float top_p = (float)p, min_p = (float)p_least;
+    struct k_top_select a = {.logits = row,
                              .ld = s->n_vocab,
                              .m = 1,
                              .n = s->n_vocab,
@@ -105,21 +180,108 @@ static int32_t draw_of_cut(struct sampler *s, const struct sample_params *p, dou
                              .id = s->id,
                              .prob = s->prob,
                              .n_left = &n_left,
-                             .n_max = s->n_vocab};
+                             .n_max = n_max};
     kernel_run(s->kernels, K_top_select, &a, s->scratch);
-    return s->id[draw(s->prob, n_left, u)];
+    return n_left;
 }
 
-int32_t sampler_next(struct sampler *s, const struct sample_params *p, const float *logits,
-                     uint64_t index)
+/* A temperature of 1 changes nothing that the kernels do not do themselves. */
+static int32_t draw(struct sampler *s, const struct sample_params *p, const float *row, float max,
+                    uint64_t place)
 {
-    double u;
-    if (p->temperature <= 0)
-        return greedy(logits, s->n_vocab);
-    for (int64_t i = 0; i < s->n_vocab; i++)
-        s->row[i] = (float)((double)logits[i] / p->temperature);
-    u = rng_unit(p->seed, 0, index);
+    double u = rng_unit(p->seed, 0, place);
+    if (p->temperature < 1 || p->temperature > 1) {
+        row_scale(row, s->row, s->n_vocab, max, (float)(1 / p->temperature));
+        row = s->row;
+    }
     if (p->top_k == 0 && p->top_p >= 1 && p->min_p <= 0)
-        return draw_of_all(s, u);
-    return draw_of_cut(s, p, u);
+        return draw_of_all(s, row, u);
+    int32_t n = cut(s, row, p->top_k, p->top_p, p->min_p, s->n_vocab);
+    return s->id[row_draw(s->prob, n, u)];
+}
+
+static int take(struct sampler *s, const struct sample_row *r, struct row_best best, int32_t *id,
+                struct err *e)
+{
+    const float *row = r->logits;
+    if (is_edited(r)) {
+        edit(s, r);
+        row = s->row;
+        best = row_best(row, s->n_vocab);
+    }
+    if (best.id < 0)
+        return err_set(e, ERR_BAD_INPUT, "no token may follow: the mask leaves none");
+    *id = r->params->temperature < TEMPERATURE_LEAST ? best.id
+                                                     : draw(s, r->params, row, best.max, r->place);
+    return 0;
+}
+
+/* ---- log-probabilities --------------------------------------------------------------------- */
+
+/* The row's log-sum-exp as op `ce` folds it, chunk by chunk. */
+static float log_sum(struct sampler *s, const float *logits)
+{
+    struct k_ce_state state;
+    int32_t none = -1;
+    float *row = (float *)(uintptr_t)logits; /* ce_fwd only reads it */
+    for (int64_t lo = 0; lo < s->n_vocab; lo += K_CE_CHUNK) {
+        struct k_ce a = {.logits = row + lo,
+                         .ld = s->n_vocab,
+                         .m = 1,
+                         .lo = lo,
+                         .n = s->n_vocab - lo < K_CE_CHUNK ? s->n_vocab - lo : K_CE_CHUNK,
+                         .target = &none,
+                         .state = &state};
+        kernel_run(s->kernels, K_ce_fwd, &a, s->scratch);
+    }
+    return k_ce_lse(&state);
+}
+
+static void score(struct sampler *s, const float *logits, int32_t n_top, struct sample_taken *t)
+{
+    float lse = log_sum(s, logits);
+    t->logprob = logits[t->id] - lse;
+    t->n_top = n_top > 0 ? cut(s, logits, 0, 1, 0, n_top) : 0;
+    for (int32_t i = 0; i < t->n_top; i++)
+        t->top[i] = (struct sample_top){s->id[i], logits[s->id[i]] - lse};
+}
+
+static int find_best(struct sampler *s, const float *logits, struct row_best *best, struct err *e)
+{
+    *best = row_best(logits, s->n_vocab);
+    if (best->is_finite)
+        return 0;
+    return err_set(e, ERR_CORRUPT, "the model's logits are not finite: its weights overflow here");
+}
+
+/* ---- the face ------------------------------------------------------------------------------ */
+
+static int32_t top_count(const struct sampler *s, int32_t n)
+{
+    ASSERT(n >= 0 && n <= SAMPLE_TOP_MAX);
+    return n < s->n_vocab ? n : (int32_t)s->n_vocab;
+}
+
+int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_taken *t,
+                 struct err *e)
+{
+    struct row_best best;
+    *t = (struct sample_taken){.id = -1};
+    if (find_best(s, r->logits, &best, e) || take(s, r, best, &t->id, e))
+        return -1;
+    if (r->wants_logprob || r->n_top > 0)
+        score(s, r->logits, top_count(s, r->n_top), t);
+    return 0;
+}
+
+int sampler_score(struct sampler *s, const float *logits, int32_t id, int32_t n_top,
+                  struct sample_taken *t, struct err *e)
+{
+    struct row_best best;
+    *t = (struct sample_taken){.id = id};
+    ASSERT(id >= 0 && id < s->n_vocab);
+    if (find_best(s, logits, &best, e))
+        return -1;
+    score(s, logits, top_count(s, n_top), t);
+    return 0;
 }

@@ -1,37 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a row of logits to a token. Temperature 0 takes the largest (the lower id of equals). Else
- * the row is divided by the temperature, cut by top-k, top-p and min-p in this order, and one of
- * what is left is drawn. The draw is a pure function of the seed and the place of the token in its
- * text, so a text does not depend on what else runs or on how often it was preempted.
+ * From a row of logits to a token, by one chain in a fixed order:
  *
- * Thread: one at a time; a sampler holds the work space for one row.
+ *     penalties (repetition; frequency and presence), bias, mask and banned ids,
+ *     temperature, top-k, top-p, min-p, one draw
+ *
+ * Temperature 0 takes the largest behind the mask (the lower id of equals). The draw is a pure
+ * function of the seed and the place of the token in its text, so a text does not depend on what
+ * else runs or on how often it was preempted.
+ *
+ * Log-probabilities are of the model's own logits, before the chain, folded by the kernel that
+ * computes the training loss over the same chunks of the vocabulary: they are its bits.
+ *
+ * A model whose weights overflow gives rows with NaN or infinities. Nothing is drawn from such a
+ * row: it is an error, and ends the one text.
+ *
+ * Thread: one at a time; a sampler holds the work space for one row (engine/sample/samplers.h has
+ * one for each thread).
  */
 #ifndef ENGINE_SAMPLE_SAMPLER_H
 #define ENGINE_SAMPLE_SAMPLER_H
 
-#include "kernels/kernels.h"
+#include <stdbool.h>
 
 #include "engine/base/err.h"
-
-struct sample_params {
-    double temperature; /* 0: greedy */
-    double top_p;       /* (0, 1]; 1: no cut */
-    double min_p;       /* [0, 1]; 0: no cut */
-    int64_t top_k;      /* 0: no cut */
-    uint64_t seed;
-};
+#include "engine/sample/params.h"
+#include "engine/sample/seen.h"
+#include "kernels/kernels.h"
 
 struct sampler;
 
 struct sampler *sampler_new(int64_t n_vocab, const struct kernel_table *kernels, struct err *e);
 void sampler_free(struct sampler *s);
 
-/* The parameters are within their bounds; the text names the one that is not. */
-int sample_check(const struct sample_params *p, struct err *e);
+/* The parameters are within their bounds; the text begins with the API's name of the one that is
+ * not. What has not passed must not be sampled with. */
+int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e);
 
-/* The token at place `index` of the new text; logits [n_vocab] in the host's memory. */
-int32_t sampler_next(struct sampler *s, const struct sample_params *p, const float *logits,
-                     uint64_t index);
+bool sample_wants_seen(const struct sample_params *p); /* there are penalties */
+
+/* A row and how its token is to be taken. All pointers are borrowed. */
+struct sample_row {
+    const float *logits; /* [n_vocab] in the host's memory */
+    const struct sample_params *params;
+    uint64_t place;          /* of the token in its new text: each has its own draw */
+    const struct seen *seen; /* what penalties count; NULL: nothing was seen */
+    const uint64_t *mask;    /* bit id % 64 of word id / 64 set: may be taken; NULL: all may */
+    const int32_t *banned;   /* [n_banned] may not be taken: ends, before the least length */
+    int32_t n_banned;
+    bool wants_logprob;
+    int32_t n_top; /* the likeliest wanted; at most SAMPLE_TOP_MAX */
+};
+
+struct sample_top {
+    int32_t id;
+    float logprob;
+};
+
+/* What was taken. */
+struct sample_taken {
+    int32_t id;
+    float logprob;                         /* where wanted, or n_top > 0 */
+    int32_t n_top;                         /* n_top, or all of a small vocabulary */
+    struct sample_top top[SAMPLE_TOP_MAX]; /* descending, ties by lower id */
+};
+
+/* ERR_CORRUPT: the logits are not finite. ERR_BAD_INPUT: the mask leaves nothing. */
+int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_taken *t,
+                 struct err *e);
+
+/* Of a token that is known, as the prompt's are: its log-probability in this row, and the n_top
+ * likeliest. */
+int sampler_score(struct sampler *s, const float *logits, int32_t id, int32_t n_top,
+                  struct sample_taken *t, struct err *e);
 
 #endif

@@ -1,107 +1,505 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampling against its definition, by counting.
+ * The chain against its definition in f64: what may be drawn, how often, and in which order the
+ * links stand.
  */
 #include "tests/lib/test.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "engine/base/rng.h"
 #include "engine/sample/sampler.h"
 
 enum { N = 50, DRAWS = 20000 };
 
 static struct kernel_table table;
 
+static struct sampler *make(int64_t n)
+{
+    struct err e = ERR_INIT;
+    struct sampler *s = sampler_new(n, &table, &e);
+    assert_non_null(s);
+    return s;
+}
+
 static void fill(float *x)
 {
     for (int i = 0; i < N; i++)
-        x[i] = (float)((i * 37) % N) * 0.12f;
+        x[i] = (float)((i * 37) % N) * 0.12f - 2;
 }
 
-/* Faults: a draw that does not follow the probabilities; a temperature applied twice or not. */
-static void draws_follow_the_distribution(void **state)
+static int32_t next(struct sampler *s, const struct sample_row *r)
 {
+    struct sample_taken t;
     struct err e = ERR_INIT;
-    struct sampler *s = sampler_new(N, &table, &e);
-    struct sample_params p = {.temperature = 0.7, .top_p = 1, .seed = 5};
-    float x[N];
+    assert_good(sampler_next(s, r, &t, &e), &e);
+    return t.id;
+}
+
+/* ---- the definition ------------------------------------------------------------------------ */
+
+struct entry {
+    double x, p;
+    int32_t id;
+};
+
+static int by_size(const void *pa, const void *pb)
+{
+    const struct entry *a = pa, *b = pb;
+    if (a->x < b->x || a->x > b->x)
+        return a->x > b->x ? -1 : 1;
+    return a->id - b->id;
+}
+
+/* Of a sorted row: probabilities of the first n, the others 0. */
+static void share(struct entry *t, int n)
+{
     double sum = 0;
-    int count[N] = {0};
-    (void)state;
-    fill(x);
-    for (int i = 0; i < N; i++)
-        sum += exp((double)x[i] / 0.7);
-    for (int i = 0; i < DRAWS; i++)
-        count[sampler_next(s, &p, x, (uint64_t)i)]++;
     for (int i = 0; i < N; i++) {
-        double want = DRAWS * exp((double)x[i] / 0.7) / sum;
-        assert_true(fabs(count[i] - want) < 5 * sqrt(want) + 5);
+        t[i].p = i < n ? exp(t[i].x - t[0].x) : 0;
+        sum += t[i].p;
+    }
+    for (int i = 0; i < n; i++)
+        t[i].p /= sum;
+}
+
+/* prompt and answer: how often each token stands there. */
+static void expect(const struct sample_row *r, const int *prompt, const int *answer, double *prob)
+{
+    const struct sample_params *p = r->params;
+    struct entry t[N];
+    int n = 0;
+    for (int i = 0; i < N; i++) {
+        double x = (double)r->logits[i];
+        if (prompt[i] || answer[i])
+            x = x > 0 ? x / p->repetition : x * p->repetition;
+        x -= p->frequency * answer[i] + (answer[i] ? p->presence : 0);
+        for (int b = 0; b < p->n_bias; b++)
+            x += p->bias[b].id == i ? (double)p->bias[b].add : 0;
+        for (int b = 0; b < r->n_banned; b++)
+            x = r->banned[b] == i ? -INFINITY : x;
+        if (r->mask && !(r->mask[0] >> i & 1))
+            x = -INFINITY;
+        t[i] = (struct entry){.x = x / p->temperature, .id = i};
+    }
+    qsort(t, N, sizeof *t, by_size);
+    while (n < N && t[n].x > -INFINITY)
+        n++;
+    n = p->top_k > 0 && p->top_k < n ? (int)p->top_k : n;
+    share(t, n);
+    double sum = 0;
+    for (int i = 0; i < n; sum += t[i++].p)
+        if (i > 0 && p->top_p < 1 && sum >= p->top_p)
+            n = i;
+    while (n > 1 && t[n - 1].p < p->min_p * t[0].p)
+        n--;
+    share(t, n);
+    for (int i = 0; i < N; i++)
+        prob[t[i].id] = t[i].p;
+}
+
+static void count_draws(const struct sample_row *r, const int *prompt, const int *answer)
+{
+    struct sampler *s = make(N);
+    struct sample_row row = *r;
+    double prob[N];
+    int count[N] = {0};
+    expect(r, prompt, answer, prob);
+    for (int i = 0; i < DRAWS; i++) {
+        row.place = (uint64_t)i;
+        count[next(s, &row)]++;
+    }
+    for (int i = 0; i < N; i++) {
+        double want = DRAWS * prob[i];
+        if (!(prob[i] > 0))
+            assert_int_equal(count[i], 0);
+        else if (fabs(count[i] - want) > 5 * sqrt(want) + 5)
+            fail_msg("token %d: drawn %d times, not about %.1f", i, count[i], want);
     }
     sampler_free(s);
 }
 
-/* Faults: a cut that leaves too much or too little, or takes the wrong end. */
-static void cuts_leave_the_largest(void **state)
+/* Faults: links that are swapped, left out or applied twice; a cut that keeps one too many or too
+ * few, or cuts by a share of the wrong whole; a draw that does not follow the weights. */
+static void draws_follow_the_chain(void **state)
 {
+    static const struct sample_bias bias[] = {{3, 4}, {49, -100}, {20, -0.5f}};
+    static const int32_t banned[] = {9, 44};
+    static const uint64_t mask[] = {0xffff0f0ff0f3fdffu};
+    const struct {
+        struct sample_params p;
+        bool is_masked, is_banned;
+    } at[] = {
+        {{.temperature = 1, .top_p = 1, .repetition = 1}, false, false},
+        {{.temperature = 0.7, .top_p = 1, .repetition = 1}, false, false},
+        {{.temperature = 3, .top_p = 0.8, .repetition = 1}, false, false},
+        {{.temperature = 0.5, .top_p = 0.8, .top_k = 6, .repetition = 1}, false, false},
+        {{.temperature = 2, .top_p = 0.6, .top_k = 12, .min_p = 0.7, .repetition = 1},
+         false,
+         false},
+        {{.temperature = 1, .top_p = 1, .min_p = 0.3, .repetition = 1}, false, false},
+        {{.temperature = 1, .top_p = 1, .top_k = 5, .repetition = 1.7}, false, false},
+        {{.temperature = 1, .top_p = 1, .repetition = 1, .presence = 1.5}, false, false},
+        {{.temperature = 0.8, .top_p = 0.9, .repetition = 0.8, .frequency = -0.7}, false, false},
+        {{.temperature = 1.3, .top_p = 0.7, .repetition = 2, .frequency = 0.3, .presence = -1},
+         true,
+         true},
+        {{.temperature = 1, .top_p = 1, .repetition = 1}, true, false},
+        {{.temperature = 1, .top_p = 1, .top_k = 3, .repetition = 1}, false, true},
+    };
     struct err e = ERR_INIT;
-    struct sampler *s = sampler_new(N, &table, &e);
+    float x[N];
+    int prompt[N] = {0}, answer[N] = {0};
+    (void)state;
+    fill(x);
+    struct seen *seen = seen_new(100, &e);
+    for (int i = 0; i < 30; i++) {
+        int32_t id = (i * i) % N;
+        if (i < 12)
+            seen_prompt(seen, id);
+        else
+            seen_answer(seen, id);
+        (i < 12 ? prompt : answer)[id]++;
+    }
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        struct sample_params p = at[i].p;
+        struct sample_row r = {.logits = x, .params = &p, .seen = seen};
+        r.mask = at[i].is_masked ? mask : NULL;
+        r.banned = banned;
+        r.n_banned = at[i].is_banned ? 2 : 0;
+        p.seed = i;
+        count_draws(&r, prompt, answer);
+        p.bias = bias;
+        p.n_bias = 3;
+        count_draws(&r, prompt, answer);
+    }
+    seen_free(seen);
+}
+
+/* ---- penalties by hand --------------------------------------------------------------------- */
+
+/* What the chain makes of token 0's logit before the temperature: where greedy goes over to a rival
+ * whose logit nothing edits. */
+static double edited(struct sampler *s, struct sample_row r, float logit)
+{
+    float x[N];
+    double lo = -1000, hi = 1000;
+    for (int i = 0; i < N; i++)
+        x[i] = -5000;
+    x[0] = logit;
+    r.logits = x;
+    for (int i = 0; i < 60; i++) {
+        double mid = (lo + hi) / 2;
+        x[1] = (float)mid;
+        *(next(s, &r) == 0 ? &lo : &hi) = mid;
+    }
+    return lo;
+}
+
+/* Faults: a penalty that raises what it should lower; a negative logit that is divided; presence
+ * by count, frequency by presence; the prompt in what only the answer pays for. The values are
+ * those of transformers' RepetitionPenaltyLogitsProcessor and of OpenAI's formula. */
+static void penalties_by_hand(void **state)
+{
+    struct sampler *s = make(N);
+    struct err e = ERR_INIT;
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    struct seen *none = seen_new(4, &e), *prompt = seen_new(4, &e), *both = seen_new(4, &e);
+    struct sample_bias bias = {0, 2.5f};
+    (void)state;
+    seen_prompt(prompt, 0);
+    seen_prompt(both, 0);
+    for (int i = 0; i < 3; i++)
+        seen_answer(both, 0);
+    struct sample_row r = {.params = &p};
+    p.repetition = 2;
+    assert_float_equal(edited(s, r, 3), 3, 1e-4);
+    r.seen = none;
+    assert_float_equal(edited(s, r, 3), 3, 1e-4);
+    r.seen = prompt;
+    assert_float_equal(edited(s, r, 3), 1.5, 1e-4);
+    assert_float_equal(edited(s, r, -3), -6, 1e-4);
+    r.seen = both; /* once, however often it came */
+    assert_float_equal(edited(s, r, 3), 1.5, 1e-4);
+    p.repetition = 1;
+    p.presence = 0.6;
+    assert_float_equal(edited(s, r, 3), 2.4, 1e-4);
+    p.frequency = 0.5;
+    assert_float_equal(edited(s, r, 3), 0.9, 1e-4);
+    assert_float_equal(edited(s, r, -3), -5.1, 1e-4);
+    r.seen = prompt;
+    assert_float_equal(edited(s, r, 3), 3, 1e-4);
+    r.seen = both;
+    p.repetition = 0.5; /* rewards; the order is repetition, then the others, then the bias */
+    p.bias = &bias;
+    p.n_bias = 1;
+    assert_float_equal(edited(s, r, 3), 6 - 2.1 + 2.5, 1e-4);
+    seen_free(none);
+    seen_free(prompt);
+    seen_free(both);
+    sampler_free(s);
+}
+
+/* Fault: an edit that overflows to an infinity, which stands for a token that cannot be. */
+static void an_edit_stays_finite(void **state)
+{
+    struct sampler *s = make(N);
+    struct err e = ERR_INIT;
+    struct sample_params p = {.temperature = 1, .top_p = 1, .repetition = 1e-6};
+    struct seen *seen = seen_new(2, &e);
     float x[N];
     (void)state;
-    fill(x);
-    struct sample_params k = {.temperature = 1, .top_p = 1, .top_k = 3, .seed = 1};
-    struct sample_params one = {.temperature = 1, .top_p = 1e-9, .seed = 1};
-    struct sample_params min = {.temperature = 1, .top_p = 1, .min_p = 0.75, .seed = 1};
-    for (int i = 0; i < 500; i++) {
-        assert_true(x[sampler_next(s, &k, x, (uint64_t)i)] > 46.5f * 0.12f);
-        assert_true(x[sampler_next(s, &one, x, (uint64_t)i)] > 48.5f * 0.12f);
-        assert_true(x[sampler_next(s, &min, x, (uint64_t)i)] > 46.5f * 0.12f);
-    }
+    for (int i = 0; i < N; i++)
+        x[i] = -3e38f;
+    x[7] = 3e38f;
+    seen_prompt(seen, 7);
+    struct sample_row r = {.logits = x, .params = &p, .seen = seen};
+    assert_int_equal(next(s, &r), 7);
+    p.repetition = 100;
+    x[7] = -3e38f;
+    for (int i = 0; i < N; i++)
+        x[i] = i == 7 ? -3e38f : -3.4e38f;
+    r.mask = &(uint64_t){1 << 7};
+    assert_int_equal(next(s, &r), 7);
+    seen_free(seen);
     sampler_free(s);
 }
 
-/* Faults: state that a draw leaves behind; greedy that prefers the later of equals or a NaN. */
+/* ---- masks, ties, edges -------------------------------------------------------------------- */
+
+/* Faults: a bit read from the wrong word or end, bits behind the vocabulary that matter, a masked
+ * token that is taken all the same, no error where nothing is left. */
+static void a_mask_is_kept(void **state)
+{
+    enum { BIG = 3000 };
+    struct sampler *s = make(BIG);
+    float *x = calloc(BIG, sizeof *x);
+    uint64_t mask[(BIG + 63) / 64];
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    struct sample_row r = {.logits = x, .params = &p, .mask = mask};
+    struct sample_taken t;
+    struct err e = ERR_INIT;
+    (void)state;
+    for (int i = 0; i < BIG; i++)
+        x[i] = (float)rng_unit(2, 0, (uint64_t)i) * 4;
+    for (uint64_t trial = 0; trial < 300; trial++) {
+        int32_t only = (int32_t)rng_below(2, 1, trial, BIG), other;
+        memset(mask, 0, sizeof mask);
+        mask[BIG / 64] = ~UINT64_C(0) << BIG % 64; /* behind the vocabulary */
+        mask[only / 64] |= UINT64_C(1) << only % 64;
+        p.temperature = trial % 2 ? 1 : 0;
+        p.top_k = trial % 3;
+        assert_int_equal(next(s, &r), only);
+        other = (only + 64) % BIG;
+        mask[other / 64] |= UINT64_C(1) << other % 64;
+        r.banned = &only;
+        r.n_banned = 1;
+        assert_int_equal(next(s, &r), other);
+        r.n_banned = 0;
+    }
+    memset(mask, 0, sizeof mask);
+    assert_err(sampler_next(s, &r, &t, &e), &e, ERR_BAD_INPUT, "mask");
+    free(x);
+    sampler_free(s);
+}
+
+/* Faults: greedy that prefers the later of equals; a top-k whose tie goes to the higher id; a
+ * temperature so small that the row overflows; a temperature of all but 0 that is not greedy. */
+static void ties_and_small_temperatures(void **state)
+{
+    struct sampler *s = make(N);
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    float x[N];
+    (void)state;
+    for (int i = 0; i < N; i++)
+        x[i] = i == 7 || i == 30 ? 2.0f : 1.0f;
+    struct sample_row r = {.logits = x, .params = &p};
+    assert_int_equal(next(s, &r), 7);
+    static const double small[] = {5e-324, 1e-30, 9e-7};
+    for (int i = 0; i < 3; i++) {
+        p.temperature = small[i];
+        assert_int_equal(next(s, &r), 7);
+    }
+    p.temperature = 1;
+    p.top_k = 1;
+    for (r.place = 0; r.place < 100; r.place++)
+        assert_int_equal(next(s, &r), 7);
+    x[30] = 2.001f;
+    x[4] = -3e38f;
+    p.top_k = 0;
+    p.temperature = 1.1e-6;
+    for (r.place = 0; r.place < 100; r.place++)
+        assert_int_equal(next(s, &r), 30);
+    sampler_free(s);
+}
+
+/* Fault: state that a draw leaves behind for the next row. */
 static void a_draw_is_a_function(void **state)
 {
-    struct err e = ERR_INIT;
-    struct sampler *s = sampler_new(N, &table, &e);
-    struct sample_params p = {.temperature = 1, .top_p = 0.9, .seed = 9}, greedy = {.top_p = 1};
+    struct sampler *s = make(N);
+    struct sample_params p = {.temperature = 1, .top_p = 0.9, .seed = 9, .repetition = 1};
     float x[N];
     int32_t first[20];
     (void)state;
     fill(x);
-    for (int i = 0; i < 20; i++)
-        first[i] = sampler_next(s, &p, x, (uint64_t)i);
-    for (int i = 19; i >= 0; i--)
-        assert_int_equal(sampler_next(s, &p, x, (uint64_t)i), first[i]);
-    for (int i = 0; i < N; i++)
-        x[i] = i == 7 || i == 30 ? 2.0f : i == 0 ? NAN : 1.0f;
-    assert_int_equal(sampler_next(s, &greedy, x, 0), 7);
+    struct sample_row r = {.logits = x, .params = &p};
+    for (r.place = 0; r.place < 20; r.place++)
+        first[r.place] = next(s, &r);
+    for (r.place = 20; r.place-- > 0;) {
+        p.temperature = 2;
+        next(s, &r);
+        p.temperature = 1;
+        assert_int_equal(next(s, &r), first[r.place]);
+    }
+    p.seed = 10;
+    int same = 0;
+    for (r.place = 0; r.place < 20; r.place++)
+        same += next(s, &r) == first[r.place];
+    assert_in_range(same, 0, 15);
     sampler_free(s);
 }
 
-/* Faults: NaN that passes a comparison; bounds off by one. */
-static void bad_parameters_are_named(void **state)
+/* Faults: a NaN that hides in a tail, an infinity that is taken as the likeliest. */
+static void what_is_not_finite_is_an_error(void **state)
 {
+    enum { BIG = 2100 };
+    static const int place[] = {0, 1, 1023, 1024, 2048, 2063, 2064, BIG - 1};
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    struct sampler *s = make(BIG);
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    float *x = calloc(BIG, sizeof *x);
+    struct sample_row r = {.logits = x, .params = &p};
+    struct sample_taken t;
     struct err e = ERR_INIT;
     (void)state;
-    struct sample_params p = {.temperature = NAN, .top_p = 1};
-    assert_err(sample_check(&p, &e), &e, ERR_BAD_INPUT, "temperature");
-    p = (struct sample_params){.temperature = 1, .top_p = 0};
-    assert_err(sample_check(&p, &e), &e, ERR_BAD_INPUT, "top_p");
-    p = (struct sample_params){.temperature = 1, .top_p = 1, .min_p = 1.5};
-    assert_err(sample_check(&p, &e), &e, ERR_BAD_INPUT, "min_p");
-    p = (struct sample_params){.temperature = 1, .top_p = 1, .top_k = -1};
-    assert_err(sample_check(&p, &e), &e, ERR_BAD_INPUT, "top_k");
-    p = (struct sample_params){.temperature = 0, .top_p = 1};
-    assert_good(sample_check(&p, &e), &e);
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
+        for (int k = 0; k < 3; k++) {
+            x[place[i]] = odd[k];
+            assert_err(sampler_next(s, &r, &t, &e), &e, ERR_CORRUPT, "not finite");
+            assert_err(sampler_score(s, x, 3, 1, &t, &e), &e, ERR_CORRUPT, "not finite");
+            x[place[i]] = 0;
+        }
+    }
+    assert_good(sampler_next(s, &r, &t, &e), &e);
+    free(x);
+    sampler_free(s);
+}
+
+/* ---- log-probabilities --------------------------------------------------------------------- */
+
+/* Faults: log-probabilities of the edited row; a likeliest that is not sorted; the taken token's
+ * that is another's; room for more than the vocabulary has. */
+static void logprobs_are_the_models(void **state)
+{
+    struct sampler *s = make(N);
+    struct sample_bias bias = {11, 50};
+    struct sample_params p = {.temperature = 0.2, .top_p = 0.5, .repetition = 1};
+    struct sample_taken t, known;
+    struct err e = ERR_INIT;
+    float x[N];
+    double sum = 0;
+    (void)state;
+    fill(x);
+    x[5] = x[6] = 3.5f;
+    for (int i = 0; i < N; i++)
+        sum += exp((double)x[i]);
+    p.bias = &bias;
+    p.n_bias = 1;
+    struct sample_row r = {.logits = x, .params = &p, .wants_logprob = true, .n_top = 20};
+    assert_good(sampler_next(s, &r, &t, &e), &e);
+    assert_int_equal(t.id, 11);
+    assert_float_equal(t.logprob, (double)x[11] - log(sum), 1e-5);
+    assert_int_equal(t.n_top, 20);
+    for (int i = 0; i < 20; i++) {
+        assert_float_equal(t.top[i].logprob, (double)x[t.top[i].id] - log(sum), 1e-5);
+        if (i > 0 && !(t.top[i].logprob < t.top[i - 1].logprob))
+            assert_true(t.top[i].logprob == t.top[i - 1].logprob && t.top[i].id > t.top[i - 1].id);
+    }
+    assert_good(sampler_score(s, x, 11, 5, &known, &e), &e);
+    assert_memory_equal(&known.logprob, &t.logprob, sizeof t.logprob);
+    assert_memory_equal(known.top, t.top, 5 * sizeof *t.top);
+    sampler_free(s);
+    s = make(3);
+    assert_good(sampler_score(s, x, 1, 20, &known, &e), &e);
+    assert_int_equal(known.n_top, 3);
+    sampler_free(s);
+}
+
+/* ---- parameters ---------------------------------------------------------------------------- */
+
+static void refused(struct sample_params p, const char *words)
+{
+    struct err e = ERR_INIT;
+    assert_err(sample_check(&p, N, &e), &e, e.code == ERR_TOO_LARGE ? ERR_TOO_LARGE : ERR_BAD_INPUT,
+               words);
+}
+
+/* Faults: NaN that passes a comparison; bounds off by one; a bias outside the row. */
+static void bad_parameters_are_named(void **state)
+{
+    static const double odd[] = {-1, 1e308, NAN, INFINITY};
+    static struct sample_bias bias[SAMPLE_BIAS_MAX + 1];
+    struct sample_params p = SAMPLE_PARAMS_INIT, good = p;
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_good(sample_check(&p, N, &e), &e);
+    for (int i = 0; i < 4; i++) {
+        p = good;
+        p.temperature = odd[i];
+        refused(p, "temperature");
+        p = good;
+        p.top_p = odd[i];
+        refused(p, "top_p");
+        p = good;
+        p.min_p = odd[i];
+        refused(p, "min_p");
+        p = good;
+        p.repetition = odd[i];
+        refused(p, "repetition_penalty");
+        p = good;
+        p.presence = 3 * odd[i];
+        refused(p, "presence_penalty");
+        p = good;
+        p.frequency = 3 * odd[i];
+        refused(p, "frequency_penalty");
+        bias[0] = (struct sample_bias){0, 101 * (float)odd[i]};
+        p = good;
+        p.bias = bias;
+        p.n_bias = 1;
+        refused(p, "logit_bias");
+    }
+    p = good;
+    p.top_p = 0;
+    refused(p, "top_p");
+    p = good;
+    p.top_k = -1;
+    refused(p, "top_k");
+    p = good;
+    p.repetition = 0;
+    refused(p, "repetition_penalty");
+    p = good;
+    p.bias = bias;
+    bias[0] = (struct sample_bias){N, 1};
+    p.n_bias = 1;
+    refused(p, "logit_bias");
+    bias[0].id = -1;
+    refused(p, "logit_bias");
+    bias[0].id = N - 1;
+    p.n_bias = SAMPLE_BIAS_MAX;
+    assert_good(sample_check(&p, N, &e), &e);
+    p.n_bias++;
+    refused(p, "logit_bias");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(cuts_leave_the_largest),
-        cmocka_unit_test(a_draw_is_a_function),
+        cmocka_unit_test(draws_follow_the_chain),         cmocka_unit_test(penalties_by_hand),
+        cmocka_unit_test(an_edit_stays_finite),           cmocka_unit_test(a_mask_is_kept),
+        cmocka_unit_test(ties_and_small_temperatures),    cmocka_unit_test(a_draw_is_a_function),
+        cmocka_unit_test(what_is_not_finite_is_an_error), cmocka_unit_test(logprobs_are_the_models),
         cmocka_unit_test(bad_parameters_are_named),
     };
     kernel_table_init(&table, NULL);
