@@ -97,6 +97,12 @@ void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx)
     s->trace_ctx = ctx;
 }
 
+void stream_between(struct stream *s, stream_between_fn *fn, void *ctx)
+{
+    s->between = fn;
+    s->between_ctx = ctx;
+}
+
 struct event *event_new(struct device *d, struct err *e)
 {
     return d->driver->event_new(d, e);

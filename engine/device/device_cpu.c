@@ -21,7 +21,8 @@
 
 enum {
     INLINE_NS = 2000, /* below this, waking and waiting for others costs more than they bring */
-    PIECE_NS = 500
+    PIECE_NS = 500,
+    TURN_NS = 1000000 /* with BYTES_PER_NS for a near cache: up to three times that */
 };
 
 struct cpu_device {
@@ -40,6 +41,7 @@ struct cpu_call {
     kernel_fn *fn;
     const void *args;
     char *scratch;
+    int64_t first; /* unit that the pool's 0 stands for */
 };
 
 static struct cpu_device *cpu_of(const struct stream *s)
@@ -50,21 +52,32 @@ static struct cpu_device *cpu_of(const struct stream *s)
 static void run_piece(void *ctx, int64_t lo, int64_t hi, int thread)
 {
     const struct cpu_call *c = ctx;
-    c->fn(c->args, &(struct k_slice){.lo = lo,
-                                     .hi = hi,
+    c->fn(c->args, &(struct k_slice){.lo = c->first + lo,
+                                     .hi = c->first + hi,
                                      .scratch = c->scratch + (size_t)thread * K_SCRATCH_BYTES});
 }
 
-static void run(struct cpu_device *d, enum kernel_id k, const void *args,
-                const struct k_shape *shape)
+/* Units [lo, hi) of a call whose units take unit_ns each. */
+static void run(struct cpu_device *d, const struct cpu_call *c, int64_t lo, int64_t hi,
+                double unit_ns)
 {
-    struct cpu_call c = {.fn = d->base.kernels.fn[k], .args = args, .scratch = d->scratch};
-    double ns = shape->bytes / BYTES_PER_NS + shape->flops / FLOPS_PER_NS;
-    if (ns < INLINE_NS)
-        run_piece(&c, 0, shape->n_unit, 0);
+    struct cpu_call part = *c;
+    part.first = lo;
+    if ((double)(hi - lo) * unit_ns < INLINE_NS)
+        run_piece(&part, 0, hi - lo, 0);
     else
-        pool_run(d->pool, run_piece, &c, shape->n_unit,
-                 (int64_t)((double)shape->n_unit * PIECE_NS / ns) + 1);
+        pool_run(d->pool, run_piece, &part, hi - lo, (int64_t)(PIECE_NS / unit_ns) + 1);
+}
+
+/* As many units at a time as keep others waiting for TURN_NS. */
+static void run_in_turns(struct stream *s, const struct cpu_call *c, int64_t n_unit, double unit_ns)
+{
+    struct cpu_device *d = cpu_of(s);
+    int64_t most = (int64_t)(TURN_NS * pool_size(d->pool) / unit_ns) + 1;
+    for (int64_t lo = 0; lo < n_unit; lo += most) {
+        run(d, c, lo, lo + most < n_unit ? lo + most : n_unit, unit_ns);
+        s->between(s->between_ctx);
+    }
 }
 
 static void cpu_launch(struct stream *s, enum kernel_id k, const void *args, size_t bytes)
@@ -74,7 +87,14 @@ static void cpu_launch(struct stream *s, enum kernel_id k, const void *args, siz
     if (shape.n_unit <= 0)
         return;
     int64_t begin = s->trace ? clock_ns() : 0;
-    run(cpu_of(s), k, args, &shape);
+    struct cpu_device *d = cpu_of(s);
+    struct cpu_call c = {.fn = d->base.kernels.fn[k], .args = args, .scratch = d->scratch};
+    double unit_ns =
+        (shape.bytes / BYTES_PER_NS + shape.flops / FLOPS_PER_NS) / (double)shape.n_unit;
+    if (s->between)
+        run_in_turns(s, &c, shape.n_unit, unit_ns);
+    else
+        run(d, &c, 0, shape.n_unit, unit_ns);
     if (s->trace)
         s->trace(s->trace_ctx, k, shape, clock_ns() - begin);
 }

@@ -45,6 +45,8 @@ struct stream {
     struct device *device; /* borrowed */
     stream_trace_fn *trace;
     void *trace_ctx; /* borrowed */
+    stream_between_fn *between;
+    void *between_ctx; /* borrowed */
 };
 
 struct event {

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the gradients of a step to new values: the norm of the whole gradient, clipping, AdamW. The
+ * norm's sum has one order, so a step can be replayed.
+ *
+ * Thread: the trainer's.
+ */
+#ifndef ENGINE_TRAIN_OPTIMIZER_H
+#define ENGINE_TRAIN_OPTIMIZER_H
+
+#include "engine/train/options.h"
+#include "engine/train/tensors.h"
+
+struct optimizer {
+    struct stream *stream;    /* borrowed */
+    struct train_tensors *on; /* borrowed */
+    double *part;             /* owned: device memory, the norm's partial sums */
+    double *host;             /* owned: where they are read */
+    int64_t n_part;
+};
+
+int optimizer_init(struct optimizer *o, struct train_tensors *on, struct stream *s, struct err *e);
+void optimizer_release(struct optimizer *o);
+
+/* The norm of all gradients; not finite where one of them is not. */
+int optimizer_norm(struct optimizer *o, double *norm, struct err *e);
+
+/* Step `step` (from 0) with gradients of that norm; then the gradients are zero. */
+void optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step,
+                    double norm);
+
+/* Forgets the gradients. */
+void optimizer_clear(struct optimizer *o);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a model is trained, as plain data.
+ *
+ * Thread: constant once in use.
+ */
+#ifndef ENGINE_TRAIN_OPTIONS_H
+#define ENGINE_TRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
+
+enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
+
+struct train_lora {
+    int64_t rank; /* 0: no adapter, every parameter is trained */
+    double alpha;
+    double dropout;                       /* of the adapter's input */
+    bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
+    const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
+    int32_t n_target;                     /* 0: every product that takes adapters */
+};
+
+struct train_options {
+    struct train_lora lora;
+    double lr;
+    enum train_schedule schedule;
+    int64_t warmup, n_step; /* steps of the schedule */
+    double beta1, beta2, eps;
+    double decay;            /* of matrices */
+    double max_norm;         /* of the whole gradient; 0: not clipped */
+    uint64_t seed;           /* of first weights, dropout and order */
+    int64_t cap_tok;         /* tokens that a micro-batch holds */
+    bool checkpoints_blocks; /* less memory for a second forward; the same bits */
+};
+
+/* What holds where nothing is said: LoRA's customs. */
+void train_options_default(struct train_options *o);
+
+/* The learning rate of step 0, 1, ... */
+double train_lr(const struct train_options *o, int64_t step);
+
+#endif

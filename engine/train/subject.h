@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The subject of a training: which tensors of a model are trained, and how they stand in the
+ * model's function. An adapter's halves are the batch's groups; a full training's f32 originals are
+ * packed into the model's parameters after each step.
+ *
+ * The two differ in four places, and these are all of it: what is listed, first values, how a batch
+ * is bound, what follows an update.
+ *
+ * Thread: the trainer's.
+ */
+#ifndef ENGINE_TRAIN_SUBJECT_H
+#define ENGINE_TRAIN_SUBJECT_H
+
+#include "engine/model/model.h"
+#include "engine/run/packed.h"
+#include "engine/train/options.h"
+#include "engine/train/tensors.h"
+
+struct train_subject {
+    struct model *model;   /* borrowed; a full training's own: it changes */
+    struct stream *stream; /* borrowed */
+    struct train_lora lora;
+    struct train_tensors tensors;
+    int32_t
+        *half_a; /* owned: [n_lora] place of each product's A in the list, B follows; -1: none */
+};
+
+/* Fails where no product has one of the targets' names. */
+int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
+                       const struct train_lora *lora, uint64_t seed, struct err *e);
+void train_subject_release(struct train_subject *s);
+
+/* The memory of it, without making it. */
+int train_subject_bytes(struct model *m, const struct train_lora *lora, size_t *bytes,
+                        struct err *e);
+
+double train_lora_scale(const struct train_lora *l); /* of the adapter's product */
+
+/* Points the micro-batch's adapter groups at the halves; before packed_batch. */
+void train_subject_bind(const struct train_subject *s, struct packed *p);
+
+/* The tensors have new values. */
+void train_subject_changed(struct train_subject *s);
+
+#endif

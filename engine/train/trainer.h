@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of training on one model: rows in, a loss and better weights out. A step is one batch of
+ * rows, cut into micro-batches that memory can hold; the cut changes no loss by a bit, and the
+ * gradients only in the order in which micro-batches are summed.
+ *
+ * The loss is the mean over the trained tokens of the whole step. It is checked before anything
+ * changes: a step whose loss or gradient is not finite, or that has no token to learn from, fails
+ * and leaves weights, moments and the count of steps as they were.
+ *
+ * The stream is the trainer's own: where others are to go first it has a stream_between.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_TRAIN_TRAINER_H
+#define ENGINE_TRAIN_TRAINER_H
+
+#include "engine/train/subject.h"
+
+struct trainer;
+
+/* label[i] is the id that place i is to predict, -1 for none; logprob, where not NULL, gets the
+ * log-probability of each label, 0 where there is none. */
+struct train_row {
+    const int32_t *id, *label; /* borrowed */
+    const float *weight;       /* borrowed; NULL: 1 */
+    float *logprob;            /* borrowed or NULL */
+    int64_t n;
+    uint64_t key; /* tells the row's draws of dropout apart from other rows' */
+};
+
+struct train_result {
+    double loss;      /* mean over the weights */
+    double weight;    /* sum of the weights */
+    double accuracy;  /* of labels that were the likeliest, weighted */
+    double grad_norm; /* before clipping; 0 for trainer_eval */
+    int64_t n_tok, n_label, n_micro;
+};
+
+struct trainer *trainer_new(struct model *m, const struct train_options *o, struct stream *s,
+                            struct err *e);
+void trainer_free(struct trainer *t);
+
+int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
+                 struct train_result *out, struct err *e);
+
+/* The loss alone. */
+int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
+                 struct train_result *out, struct err *e);
+
+int64_t trainer_n_step(const struct trainer *t);          /* steps done */
+void trainer_set_step(struct trainer *t, int64_t n_step); /* of a checkpoint */
+struct train_subject *trainer_subject(struct trainer *t);
+size_t trainer_bytes(const struct trainer *t);
+
+#endif

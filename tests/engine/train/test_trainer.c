@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Training against PEFT and PyTorch on tiny models, and against itself: the cut into micro-batches
+ * and checkpointing may not be seen.
+ */
+#include "tests/lib/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/train/trainer.h"
+#include "tests/lib/golden.h"
+
+enum { ROW_MAX = 256, ROWS = 8, NAME_BYTES = 256 };
+
+/* The golden's rows of tokens. */
+struct rows {
+    int32_t id[ROWS][ROW_MAX], label[ROWS][ROW_MAX];
+    float logprob[ROWS][ROW_MAX];
+    struct train_row row[ROWS];
+    int64_t n;
+};
+
+static struct rows *rows_new(const struct golden *g)
+{
+    struct rows *r = xcalloc(1, sizeof *r);
+    struct err e = ERR_INIT;
+    struct json list, v;
+    assert_good(json_get(&g->root, "rows", JSON_ARRAY, &list, &e), &e);
+    json_each(v, list)
+    {
+        int64_t i = r->n++, n = golden_ids(&v, "ids", r->id[i], ROW_MAX);
+        assert_true(r->n <= ROWS);
+        golden_ids(&v, "labels", r->label[i], ROW_MAX);
+        for (int64_t k = 0; k < n; k++)
+            r->label[i][k] = r->label[i][k] < 0 ? -1 : r->label[i][k];
+        r->row[i] = (struct train_row){.id = r->id[i],
+                                       .label = r->label[i],
+                                       .logprob = r->logprob[i],
+                                       .n = n,
+                                       .key = (uint64_t)i};
+    }
+    return r;
+}
+
+static struct trainer *trainer_for(struct golden *g, const struct train_options *o)
+{
+    struct err e = ERR_INIT;
+    struct trainer *t = trainer_new(g->model, o, g->stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    return t;
+}
+
+/* What the golden's LoRA run was told. */
+static void options_of(const struct json *lora, struct train_options *o)
+{
+    static const char *const names[] = {"q_proj",  "k_proj",    "v_proj", "o_proj", "gate_proj",
+                                        "up_proj", "down_proj", "c_attn", "c_proj", "c_fc"};
+    struct err e = ERR_INIT;
+    struct json list, v;
+    train_options_default(o);
+    *o = (struct train_options){.lora = {.rank = (int64_t)golden_num(lora, "r"),
+                                         .alpha = golden_num(lora, "lora_alpha"),
+                                         .is_rs = json_member(lora, "use_rslora").node != NULL},
+                                .lr = golden_num(lora, "lr"),
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .eps = golden_num(lora, "eps"),
+                                .decay = golden_num(lora, "weight_decay"),
+                                .max_norm = golden_num(lora, "max_grad_norm"),
+                                .cap_tok = 256};
+    assert_good(json_get(lora, "target_modules", JSON_ARRAY, &list, &e), &e);
+    json_each(v, list)
+    {
+        const char *said;
+        assert_good(json_as_str(&v, &said, &e), &e);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strcmp(said, names[i]) == 0)
+                o->lora.target[o->lora.n_target++] = names[i];
+    }
+}
+
+/* The name of a tensor in PEFT's file. */
+static const struct weight *peft_tensor(const struct weights *w, const struct golden *g,
+                                        const char *name)
+{
+    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    for (; *prefix; prefix++) {
+        char full[NAME_BYTES];
+        snprintf(full, sizeof full, "base_model.model.%s%s", *prefix, name);
+        const struct weight *x = weights_get(w, full);
+        if (x)
+            return x;
+    }
+    fail_msg("no %s in the adapter's file", name);
+    return NULL;
+}
+
+static struct weights *open_adapter(const char *name, const char *sub)
+{
+    struct err e = ERR_INIT;
+    char path[NAME_BYTES];
+    snprintf(path, sizeof path, "tests/golden/models/%s/%s/adapter_model.safetensors", name, sub);
+    struct weights *w = weights_open_file(path, &e);
+    assert_good(w ? 0 : -1, &e);
+    return w;
+}
+
+static void load_halves(const struct golden *g, struct trainer *t, const char *name)
+{
+    struct train_tensors *on = &trainer_subject(t)->tensors;
+    struct weights *w = open_adapter(name, "lora");
+    for (size_t i = 0; i < on->list.n; i++) {
+        struct train_tensor *x = &on->list.at[i];
+        struct err e = ERR_INIT;
+        const struct weight *from = peft_tensor(w, g, x->name);
+        assert_int_equal(weight_rows(from) * weight_row_len(from), x->rows * x->cols);
+        assert_good(weight_read_f32(from, 0, weight_rows(from), x->p, &e), &e);
+    }
+    weights_close(w);
+}
+
+static void check_halves(const struct golden *g, struct trainer *t, const char *name)
+{
+    struct train_tensors *on = &trainer_subject(t)->tensors;
+    struct weights *w = open_adapter(name, "lora_final");
+    for (size_t i = 0; i < on->list.n; i++) {
+        struct train_tensor *x = &on->list.at[i];
+        struct err e = ERR_INIT;
+        const struct weight *from = peft_tensor(w, g, x->name);
+        float *want = try_alloc((size_t)(x->rows * x->cols), sizeof *want, "half", &e);
+        assert_good(weight_read_f32(from, 0, weight_rows(from), want, &e), &e);
+        golden_near(x->name, x->p, want, x->rows * x->cols, 1e-3);
+        mem_free(want);
+    }
+    weights_close(w);
+}
+
+/* Faults: the scale (rank or its root), which half is which, names, the mean over a step, clipping,
+ * bias correction, the backward of adapters. */
+static void peft_goldens(void **state)
+{
+    static const char *const names[] = {"llama_plain", "gpt2", "qwen2"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct golden g;
+        struct train_options o;
+        struct err e = ERR_INIT;
+        struct json lora, steps, s;
+        golden_init_short(&g, names[i], K_F32);
+        struct rows *r = rows_new(&g);
+        assert_good(json_get(&g.root, "lora", JSON_OBJECT, &lora, &e), &e);
+        options_of(&lora, &o);
+        struct trainer *t = trainer_for(&g, &o);
+        load_halves(&g, t, names[i]);
+        assert_good(json_get(&lora, "steps", JSON_ARRAY, &steps, &e), &e);
+        json_each(s, steps)
+        {
+            int32_t at[2];
+            struct train_result got;
+            assert_int_equal(golden_ids(&s, "rows", at, 2), 2);
+            struct train_row two[2] = {r->row[at[0]], r->row[at[1]]};
+            assert_good(trainer_step(t, two, 2, &got, &e), &e);
+            double loss = golden_num(&s, "loss"), norm = golden_num(&s, "grad_norm");
+            if (fabs(got.loss - loss) > 1e-4 * loss || fabs(got.grad_norm - norm) > 1e-3 * norm)
+                fail_msg("%s: step %lld: loss %.9g and norm %.9g, the golden has %.9g and %.9g",
+                         names[i], (long long)trainer_n_step(t), got.loss, got.grad_norm, loss,
+                         norm);
+        }
+        assert_int_equal(trainer_n_step(t), 20);
+        check_halves(&g, t, names[i]);
+        trainer_free(t);
+        free(r);
+        golden_release(&g);
+    }
+}
+
+static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .dropout = 0.1},
+                                          .lr = 1e-2,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .eps = 1e-8,
+                                          .decay = 0.01,
+                                          .max_norm = 1,
+                                          .seed = 5,
+                                          .cap_tok = ROWS * ROW_MAX};
+
+/* Three steps over all rows; the losses. */
+static void three_steps(const char *name, enum k_type type, const struct train_options *o,
+                        double loss[3], struct rows **rows)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    golden_init_short(&g, name, type);
+    *rows = rows_new(&g);
+    struct trainer *t = trainer_for(&g, o);
+    for (int i = 0; i < 3; i++) {
+        struct train_result got;
+        assert_good(trainer_step(t, (*rows)->row, (*rows)->n, &got, &e), &e);
+        loss[i] = got.loss;
+    }
+    trainer_free(t);
+    golden_release(&g);
+}
+
+/* Faults: rows that see each other in a micro-batch, a mean taken over micro-batches, dropout that
+ * depends on the place in the batch. */
+static void cut_is_not_seen(void **state)
+{
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        double whole[3], cut[3];
+        struct rows *a, *b;
+        struct train_options o = some;
+        three_steps("llama_plain", types[k], &o, whole, &a);
+        o.cap_tok = 64; /* a row or two at a time */
+        three_steps("llama_plain", types[k], &o, cut, &b);
+        assert_memory_equal(&whole[0], &cut[0], sizeof *whole); /* before the first update */
+        for (int i = 0; i < 3; i++)
+            if (fabs(whole[i] - cut[i]) > 1e-5 * whole[i])
+                fail_msg("type %d, step %d: %.17g in one, %.17g in parts", (int)types[k], i,
+                         whole[i], cut[i]);
+        free(a);
+        free(b);
+    }
+}
+
+/* Faults: a block that is run again with other draws or other cells. */
+static void checkpointing_is_not_seen(void **state)
+{
+    static const int64_t ranks[] = {0, 4};
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        double plain[3], again[3];
+        struct rows *a, *b;
+        struct train_options o = some;
+        o.lora.rank = ranks[k];
+        o.lr = 1e-3;
+        three_steps("qwen2", K_BF16, &o, plain, &a);
+        o.checkpoints_blocks = true;
+        three_steps("qwen2", K_BF16, &o, again, &b);
+        assert_memory_equal(plain, again, sizeof plain);
+        assert_memory_equal(a->logprob, b->logprob, sizeof a->logprob);
+        assert_true(plain[2] < plain[0]);
+        free(a);
+        free(b);
+    }
+}
+
+/* Faults: a step that cannot be taken and yet changes something. */
+static void bad_steps_change_nothing(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct train_result got, again;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct rows *r = rows_new(&g);
+    struct trainer *t = trainer_for(&g, &some);
+    assert_good(trainer_eval(t, r->row, r->n, &got, &e), &e);
+    struct train_row bad = r->row[0];
+    int32_t none[ROW_MAX];
+    for (int i = 0; i < ROW_MAX; i++)
+        none[i] = -1;
+    bad.label = none;
+    assert_err(trainer_step(t, &bad, 1, &again, &e), &e, ERR_BAD_INPUT, "no token to learn from");
+    float huge[ROW_MAX];
+    for (int i = 0; i < ROW_MAX; i++)
+        huge[i] = 1;
+    huge[r->row[0].n - 2] = INFINITY;
+    bad = r->row[0];
+    bad.weight = huge;
+    for (int i = 0; i < ROW_MAX; i++)
+        none[i] = 1;
+    bad.label = none;
+    assert_err(trainer_step(t, &bad, 1, &again, &e), &e, ERR_DIVERGED, "not finite");
+    assert_int_equal(trainer_n_step(t), 0);
+    assert_good(trainer_eval(t, r->row, r->n, &again, &e), &e);
+    assert_memory_equal(&got.loss, &again.loss, sizeof got.loss);
+    struct train_options o = some;
+    o.lora.target[0] = "z_proj";
+    o.lora.n_target = 1;
+    assert_null(trainer_new(g.model, &o, g.stream, &e));
+    assert_non_null(strstr(e.msg, "z_proj"));
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+}
+
+static void count(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* Faults: work that never lets others go first, or that changes because it does. */
+static void others_go_first(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct train_result plain, yielding;
+    int n = 0;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_BF16);
+    struct rows *r = rows_new(&g);
+    struct trainer *t = trainer_for(&g, &some);
+    assert_good(trainer_eval(t, r->row, r->n, &plain, &e), &e);
+    stream_between(g.stream, count, &n);
+    assert_good(trainer_eval(t, r->row, r->n, &yielding, &e), &e);
+    stream_between(g.stream, NULL, NULL);
+    assert_true(n > 20);
+    assert_memory_equal(&plain.loss, &yielding.loss, sizeof plain.loss);
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peft_goldens),
+        cmocka_unit_test(cut_is_not_seen),
+        cmocka_unit_test(checkpointing_is_not_seen),
+        cmocka_unit_test(bad_steps_change_nothing),
+        cmocka_unit_test(others_go_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
