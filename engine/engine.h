@@ -70,16 +70,20 @@ struct gen_req {
     int32_t priority;
 };
 
-/* Called by the engine's thread after a step that added to, or ended, any of the answers; must not
- * block. every_token false: only when an answer ended. */
+/* fn is called by the engine's thread after a step that added to, or ended, any of the answers; it
+ * must not block. A reader that looks without being called may see the last answer end before fn
+ * is called for it; so ctx belongs to the engine too until `done`, which comes once, last, when
+ * all answers have ended. NULL: ctx outlives the engine. When engine_submit fails, neither comes.
+ */
 struct gen_notify {
     void (*fn)(void *ctx);
+    void (*done)(void *ctx);
     void *ctx;
-    bool every_token;
+    bool every_token; /* false: fn only when an answer ended */
 };
 
-/* All or none. The answers are the caller's to unref; after the last of them ended no notification
- * comes any more. ERR_BAD_INPUT with the field, ERR_TOO_LARGE, ERR_BUSY. */
+/* All or none. The answers are the caller's to unref. ERR_BAD_INPUT with the field, ERR_TOO_LARGE,
+ * ERR_BUSY. Notifications may come before this returns. */
 int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct gen_notify notify,
                   struct answer **answer, struct err *e);
 
