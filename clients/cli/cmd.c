@@ -27,26 +27,78 @@ static const struct cmd table[] = {
 #undef CMD
 };
 
-enum { N_CMD = sizeof table / sizeof *table };
+enum { N_CMD = sizeof table / sizeof *table, NAME_BYTES = 32 };
 
-/* NULL, with the command that was likely meant, when there is none so named. */
-static const struct cmd *find(const char *name, struct opt_cmd *is, struct err *e)
+/* What people type for a row: its name with spaces for underscores. */
+static const char *typed(const struct cmd *cmd, char name[NAME_BYTES])
 {
-    struct near near = {.word = name};
+    snprintf(name, NAME_BYTES, "%s", cmd->is.name);
+    for (char *s = name; *s; s++)
+        *s = *s == '_' ? ' ' : *s;
+    return name;
+}
+
+/* How many of the words are the command's name; 0 when they begin otherwise. */
+static int fit(const struct cmd *cmd, int n_word, const char *const *word)
+{
+    const char *at = cmd->is.name;
+    for (int i = 0; i < n_word; i++) {
+        size_t n = strcspn(at, "_");
+        if (strlen(word[i]) != n || memcmp(word[i], at, n) != 0)
+            return 0;
+        if (!at[n])
+            return i + 1;
+        at += n + 1;
+    }
+    return 0;
+}
+
+/* The commands whose first word was right, and the rest not. */
+static bool list_kin(const char *word, struct buf *kin)
+{
+    char name[NAME_BYTES];
     for (int i = 0; i < N_CMD; i++) {
-        if (strcmp(table[i].is.name, name) == 0) {
+        size_t n = strcspn(table[i].is.name, "_");
+        if (table[i].is.name[n] && strlen(word) == n && !memcmp(word, table[i].is.name, n))
+            buf_printf(kin, "%s`tandem %s`", kin->len ? ", " : "", typed(&table[i], name));
+    }
+    return kin->len > 0;
+}
+
+static int no_such(int n_word, const char *const *word, struct err *e)
+{
+    struct near near = {.word = word[0]};
+    struct buf kin;
+    buf_init(&kin, PAGE_MAX_BYTES);
+    for (int i = 0; i < N_CMD; i++)
+        near_try(&near, table[i].is.name);
+    if (list_kin(word[0], &kin))
+        err_set(e, ERR_NOT_FOUND, "no command \"%s%s%.40s\"; there are %s", word[0],
+                n_word > 1 ? " " : "", n_word > 1 ? word[1] : "", kin.data);
+    else if (near.best)
+        err_set(e, ERR_NOT_FOUND, "no command \"%s\"; did you mean \"%s\"?", word[0], near.best);
+    else
+        err_set(e, ERR_NOT_FOUND, "no command \"%.40s\"; `tandem help` lists them", word[0]);
+    buf_release(&kin);
+    return 0;
+}
+
+/* The command that the first words name, and how many they are; 0: none, with what was meant. */
+static int find(int n_word, const char *const *word, const struct cmd **cmd, struct opt_cmd *is,
+                char name[NAME_BYTES], struct err *e)
+{
+    for (int i = 0; i < N_CMD; i++) {
+        int n = fit(&table[i], n_word, word);
+        if (n > 0) {
+            *cmd = &table[i];
             *is = table[i].is;
+            is->name = typed(&table[i], name);
             is->row = table[i].opt->row;
             is->n_row = table[i].opt->n_row;
-            return &table[i];
+            return n;
         }
-        near_try(&near, table[i].is.name);
     }
-    if (near.best)
-        err_set(e, ERR_NOT_FOUND, "no command \"%s\"; did you mean \"%s\"?", name, near.best);
-    else
-        err_set(e, ERR_NOT_FOUND, "no command \"%.40s\"; `tandem help` lists them", name);
-    return NULL;
+    return no_such(n_word, word, e);
 }
 
 static int print_page(const struct opt_cmd *is)
@@ -61,15 +113,17 @@ static int print_page(const struct opt_cmd *is)
 
 int cmd_dispatch(int argc, char **argv)
 {
+    const char *const *word = (const char *const *)argv;
     struct err e = ERR_INIT;
     struct opt_cmd is;
     struct opt o;
-    const struct cmd *cmd = find(argv[0], &is, &e);
-    if (!cmd)
+    const struct cmd *cmd;
+    char name[NAME_BYTES];
+    int status, n = find(argc, word, &cmd, &is, name, &e);
+    if (n == 0)
         return cmd_fail(NULL, &e);
     void *values = xcalloc(1, cmd->opt->bytes + 1);
-    int status;
-    if (opt_init(&o, &is, values, argc - 1, (const char *const *)argv + 1, &e) != 0)
+    if (opt_init(&o, &is, values, argc - n, word + n, &e) != 0)
         status = cmd_fail(&o, &e);
     else
         status = o.wants_help ? print_page(&is) : cmd->run(&o);
@@ -78,15 +132,23 @@ int cmd_dispatch(int argc, char **argv)
     return status;
 }
 
-int cmd_show(const char *name)
+int cmd_show(int n_word, const char *const *word)
 {
     struct err e = ERR_INIT;
+    const struct cmd *cmd;
     struct opt_cmd is;
-    return find(name, &is, &e) ? print_page(&is) : cmd_fail(NULL, &e);
+    char name[NAME_BYTES];
+    int n = find(n_word, word, &cmd, &is, name, &e);
+    if (n == n_word)
+        return print_page(&is);
+    if (n > 0)
+        err_set(&e, ERR_BAD_INPUT, "unexpected argument \"%.40s\" behind \"%s\"", word[n], name);
+    return cmd_fail(NULL, &e);
 }
 
 void cmd_list(void)
 {
+    char name[NAME_BYTES];
     int width = 0;
     for (int i = 0; i < N_CMD; i++) {
         int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
@@ -95,7 +157,7 @@ void cmd_list(void)
     for (int i = 0; i < N_CMD; i++) {
         const struct opt_cmd *is = &table[i].is;
         int pad = width - (int)strlen(is->name);
-        printf("  tandem %s %-*s  %s\n", is->name, pad, is->args, is->about);
+        printf("  tandem %s %-*s  %s\n", typed(&table[i], name), pad, is->args, is->about);
     }
 }
 

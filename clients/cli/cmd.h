@@ -33,14 +33,14 @@ struct cmd_opt {
 #include "clients/cli/cmd.def"
 #undef CMD
 
-/* Reads argv (argv[0] is the command's name), runs the command, returns its status. */
+/* Reads argv, which begins with the command's words, runs the command, returns its status. */
 int cmd_dispatch(int argc, char **argv);
 
 /* Every command in a line, as `tandem help` shows them. */
 void cmd_list(void);
 
-/* The page of one command; 0 or the status of a fault. */
-int cmd_show(const char *name);
+/* The page of the command that the words name; 0 or the status of a fault. */
+int cmd_show(int n_word, const char *const *word);
 
 /* Prints the fault; returns the status for it. o is NULL where no command was found. */
 int cmd_fail(const struct opt *o, const struct err *e);

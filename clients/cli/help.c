@@ -10,8 +10,8 @@ const struct cmd_opt cmd_opt_help = {0};
 
 int cmd_help(const struct opt *o)
 {
-    if (o->n_arg == 1)
-        return cmd_show(o->arg[0]);
+    if (o->n_arg > 0)
+        return cmd_show(o->n_arg, o->arg);
     printf("Tandem serves and fine-tunes language models from one program.\n\n");
     cmd_list();
     printf("\n`tandem COMMAND --help` shows the options of a command.\n");

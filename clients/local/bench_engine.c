@@ -83,8 +83,8 @@ static const struct opt_row rows[] = {
     {.name = "json", .type = OPT_BOOL, .help = "print a line of JSON each", .offset = AT(json)},
 };
 
-const struct cmd_opt cmd_opt_bench = {rows, sizeof rows / sizeof *rows,
-                                      sizeof(struct bench_values)};
+const struct cmd_opt cmd_opt_bench_engine = {rows, sizeof rows / sizeof *rows,
+                                             sizeof(struct bench_values)};
 
 /* One thing that is timed: steps of n_seq sequences, n_tok tokens each. */
 struct load_case {
@@ -211,15 +211,11 @@ static int run_all(struct bench *b, struct err *e)
     return 0;
 }
 
-int cmd_bench(const struct opt *o)
+int cmd_bench_engine(const struct opt *o)
 {
     struct bench b = {.v = o->values};
     struct err e = ERR_INIT;
-    int rc;
-    if (strcmp(o->arg[0], "engine") != 0)
-        rc = err_set(&e, ERR_BAD_INPUT, "%s: no such bench; engine is", o->arg[0]);
-    else
-        rc = local_init(&b.local, o->arg[1], &b.v->model, &e);
+    int rc = local_init(&b.local, o->arg[0], &b.v->model, &e);
     if (!rc)
         rc = make_runner(&b, &e);
     if (!rc)
