@@ -251,7 +251,7 @@ static int find_best(struct sampler *s, const float *logits, struct row_best *be
     *best = row_best(logits, s->n_vocab);
     if (best->is_finite)
         return 0;
-    return err_set(e, ERR_CORRUPT, "the model's logits are not finite: its weights overflow here");
+    return err_set(e, ERR_DIVERGED, "the model's logits are not finite: its weights overflow here");
 }
 
 /* ---- the face ------------------------------------------------------------------------------ */

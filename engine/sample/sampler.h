@@ -65,7 +65,7 @@ struct sample_taken {
     struct sample_top top[SAMPLE_TOP_MAX]; /* descending, ties by lower id */
 };
 
-/* ERR_CORRUPT: the logits are not finite. ERR_BAD_INPUT: the mask leaves nothing. */
+/* ERR_DIVERGED: the logits are not finite. ERR_BAD_INPUT: the mask leaves nothing. */
 int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_taken *t,
                  struct err *e);
 

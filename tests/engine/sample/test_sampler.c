@@ -377,8 +377,8 @@ static void what_is_not_finite_is_an_error(void **state)
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
         for (int k = 0; k < 3; k++) {
             x[place[i]] = odd[k];
-            assert_err(sampler_next(s, &r, &t, &e), &e, ERR_CORRUPT, "not finite");
-            assert_err(sampler_score(s, x, 3, 1, &t, &e), &e, ERR_CORRUPT, "not finite");
+            assert_err(sampler_next(s, &r, &t, &e), &e, ERR_DIVERGED, "not finite");
+            assert_err(sampler_score(s, x, 3, 1, &t, &e), &e, ERR_DIVERGED, "not finite");
             x[place[i]] = 0;
         }
     }

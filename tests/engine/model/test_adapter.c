@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adapters that PEFT made, over models that transformers made: PEFT's loss, the logits of weights
+ * into which the adapter is merged by its definition, and rows of several adapters in one step.
+ */
+#include "tests/lib/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+#include "engine/eager/eager.h"
+#include "engine/graph/passes.h"
+#include "engine/load/st_writer.h"
+#include "engine/model/adapter.h"
+#include "engine/run/runner.h"
+#include "tests/engine/load/st_make.h"
+#include "tests/lib/golden.h"
+
+enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
+
+static const char *const names[] = {"llama_plain", "qwen2", "gpt2"};
+enum { N_NAME = 3 };
+
+static struct adapter *load(const struct model *m, const char *dir)
+{
+    struct err e = ERR_INIT;
+    struct adapter_options o = {
+        .name = "tuned", .version = 7, .rank_max = RANK, .bytes_max = 1 << 30};
+    struct adapter *a = adapter_load(m, dir, &o, &e);
+    assert_good(a ? 0 : -1, &e);
+    return a;
+}
+
+static struct adapter *load_golden(const struct golden *g, const char *name, const char *sub)
+{
+    char dir[PATH_BYTES];
+    snprintf(dir, sizeof dir, "tests/golden/models/%s/%s", name, sub);
+    return load(g->model, dir);
+}
+
+static struct runner *runner_for(struct golden *g, bool is_eager)
+{
+    struct err e = ERR_INIT;
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = TOK_MAX, [DIM_OUT] = TOK_MAX, [DIM_SEQ] = SEQS, [DIM_GROUP] = SEQS},
+        .n_cell = SEQS * TOK_MAX / K_CELL,
+        .is_eager = is_eager,
+        .passes = PASS_ALL,
+        .lora_rank_max = RANK,
+        .head = MODEL_LOGITS};
+    struct runner *r = runner_new(g->model, &o, g->stream, &e);
+    assert_good(r ? 0 : -1, &e);
+    return r;
+}
+
+/* One text of a step: tokens [pos, pos + n). */
+struct part {
+    const struct adapter *adapter;
+    const int32_t *token;
+    int64_t pos, n;
+    int32_t cell; /* its first: each text has its own four */
+};
+
+/* Runs the parts in one step, a group each; the logits of all their tokens to `to`. */
+static void step(struct golden *g, struct runner *r, const struct part *p, int n, float *to)
+{
+    struct batch *b = runner_batch(r);
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int64_t at = 0;
+    b->q_start[0] = 0;
+    for (int s = 0; s < n; s++) {
+        adapter_group(g->model, p[s].adapter, at, at + p[s].n, b, s);
+        for (int64_t i = 0; i < p[s].n; i++, at++) {
+            b->token[at] = p[s].token[p[s].pos + i];
+            b->pos[at] = (int32_t)(p[s].pos + i);
+            b->seq_of[at] = s;
+            b->segment[at] = 0;
+            b->out_row[at] = (int32_t)at;
+        }
+        for (int32_t c = 0; c < TOK_MAX / K_CELL && c < b->cell_stride; c++)
+            b->cell[s * b->cell_stride + c] = p[s].cell + c;
+        b->q_start[s + 1] = (int32_t)at;
+        b->kv_len[s] = (int32_t)(p[s].pos + p[s].n);
+    }
+    b->n[DIM_TOK] = b->n[DIM_OUT] = at;
+    b->n[DIM_SEQ] = b->n[DIM_GROUP] = n;
+    assert_good(runner_step(r, &out, &e), &e);
+    for (int64_t i = 0; i < at; i++)
+        memcpy(to + i * out.shape.cols, out.p + i * out.ld, (size_t)out.shape.cols * sizeof(float));
+}
+
+static float *rows_new(const struct golden *g, int64_t n)
+{
+    return xcalloc((size_t)(n * g->model->cfg.n_vocab), sizeof(float));
+}
+
+/* ---- against others ------------------------------------------------------------------------ */
+
+/* Faults: a scale by the wrong rule (rank, its root), halves that are swapped or transposed, a
+ * product that takes its neighbour's halves. */
+static void the_loss_is_pefts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_NAME; i++) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        struct json lora, steps;
+        golden_init_short(&g, names[i], K_F32);
+        struct adapter *a = load_golden(&g, names[i], "lora");
+        struct packed_options o = {.cap_tok = 256, .cap_row = 8, .cap_group = 1};
+        struct packed *p = packed_new(g.model, &o, g.stream, &e);
+        struct eager *eager = eager_new(g.stream, &e);
+        golden_add_row(&g, p, 0);
+        golden_add_row(&g, p, 1);
+        adapter_group(g.model, a, 0, packed_n_tok(p),
+                      &(struct batch){.lora = packed_lora(p), .lora_stride = 1}, 0);
+        const struct batch *b = packed_batch(p, packed_weight(p), 0);
+        eager_begin(eager, b, &(struct eager_options){.has_lora = true, .lora_rank_max = RANK});
+        struct val v = model_build(g.model, eager_builder(eager), MODEL_LOSS);
+        const struct k_ce_state *s =
+            (const struct k_ce_state *)(const void *)eager_view(eager, v).p;
+        double loss = 0, want;
+        for (int64_t k = 0; k < b->n[DIM_OUT]; k++)
+            loss -= (double)b->dloss[k] * ((double)s[k].target_logit - (double)k_ce_lse(&s[k]));
+        assert_good(json_get(&g.root, "lora", JSON_OBJECT, &lora, &e), &e);
+        assert_good(json_get(&lora, "steps", JSON_ARRAY, &steps, &e), &e);
+        struct json first = json_child(&steps);
+        want = golden_num(&first, "loss");
+        if (fabs(loss - want) > 1e-4 * want)
+            fail_msg("%s: loss %.9g, PEFT has %.9g", names[i], loss, want);
+        eager_end(eager);
+        eager_free(eager);
+        packed_free(p);
+        adapter_unref(a);
+        golden_release(&g);
+    }
+}
+
+/* w += scale * b a, by its definition, over the packed f32 weight. */
+static void merge_one(struct golden *g, const struct param *p, const float *a, const float *b,
+                      int64_t rank, double scale)
+{
+    float *w = xcalloc((size_t)(p->n * p->k), sizeof *w);
+    const struct kernel_table *t = device_kernels(g->device);
+    struct k_weight_unpack from = {.w = p->w, .dst = w, .ld_dst = p->k};
+    struct k_weight_pack to = {
+        .src = w, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
+    kernel_run(t, K_weight_unpack, &from, NULL);
+    for (int64_t o = 0; o < p->n; o++)
+        for (int64_t i = 0; i < p->k; i++) {
+            double sum = 0;
+            for (int64_t r = 0; r < rank; r++)
+                sum += (double)b[o * rank + r] * (double)a[r * p->k + i];
+            w[o * p->k + i] += (float)(scale * sum);
+        }
+    kernel_run(t, K_weight_pack, &to, NULL);
+    free(w);
+}
+
+static float *half_of(const struct weights *w, const struct golden *g, const struct param *p,
+                      const char *half, int64_t *rows)
+{
+    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    struct err e = ERR_INIT;
+    for (; *prefix; prefix++) {
+        char name[PATH_BYTES];
+        snprintf(name, sizeof name, "base_model.model.%s%.*s.%s.weight", *prefix,
+                 (int)(strlen(p->name) - strlen(".weight")), p->name, half);
+        const struct weight *x = weights_get(w, name);
+        if (!x)
+            continue;
+        *rows = weight_rows(x);
+        float *to = xcalloc((size_t)(weight_rows(x) * weight_row_len(x)), sizeof *to);
+        assert_good(weight_read_f32(x, 0, *rows, to, &e), &e);
+        return to;
+    }
+    return NULL;
+}
+
+static void merge(struct golden *g, const char *dir, double alpha, bool is_rs)
+{
+    char path[PATH_BYTES];
+    struct err e = ERR_INIT;
+    int merged = 0;
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
+    struct weights *w = weights_open_file(path, &e);
+    assert_good(w ? 0 : -1, &e);
+    for (int32_t i = 0; i < g->model->n_param; i++) {
+        const struct param *p = &g->model->param[i];
+        int64_t rank = 0, n = 0;
+        float *a = p->is_vector ? NULL : half_of(w, g, p, "lora_A", &rank);
+        float *b = a ? half_of(w, g, p, "lora_B", &n) : NULL;
+        if (a)
+            merge_one(g, p, a, b, rank, alpha / (is_rs ? sqrt((double)rank) : (double)rank));
+        merged += a != NULL;
+        free(a);
+        free(b);
+    }
+    assert_int_equal(2 * merged, weights_count(w));
+    weights_close(w);
+}
+
+/* The adapter's logits of the golden's prompt, then those of the merged weights. */
+static void against_merged(struct golden *g, const char *what, const char *dir, double alpha,
+                           bool is_rs)
+{
+    int32_t token[TOK_MAX];
+    int64_t n = golden_ids(&g->root, "prompt", token, TOK_MAX), size = n * g->model->cfg.n_vocab;
+    float *got = rows_new(g, n), *want = rows_new(g, n);
+    struct runner *r = runner_for(g, false);
+    struct adapter *a = load(g->model, dir);
+    double change = 0, most = 0;
+    step(g, r, &(struct part){NULL, token, 0, n, 0}, 1, want);
+    step(g, r, &(struct part){a, token, 0, n, 0}, 1, got);
+    for (int64_t i = 0; i < size; i++) {
+        change = fmax(change, fabs((double)got[i] - (double)want[i]));
+        most = fmax(most, fabs((double)want[i]));
+    }
+    assert_true(change > 1e-3 * most); /* it does something */
+    merge(g, dir, alpha, is_rs);
+    step(g, r, &(struct part){NULL, token, 0, n, 0}, 1, want);
+    golden_near(what, got, want, size, 1e-4);
+    adapter_unref(a);
+    runner_free(r);
+    free(got);
+    free(want);
+}
+
+/* Faults: any of the above, and any in what is applied to which rows. */
+static void logits_are_those_of_merged_weights(void **state)
+{
+    static const char *const sub[] = {"lora", "lora_final"};
+    (void)state;
+    for (int i = 0; i < 2 * N_NAME; i++) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        struct json lora;
+        char dir[PATH_BYTES];
+        const char *name = names[i / 2];
+        golden_init_short(&g, name, K_F32);
+        assert_good(json_get(&g.root, "lora", JSON_OBJECT, &lora, &e), &e);
+        snprintf(dir, sizeof dir, "tests/golden/models/%s/%s", name, sub[i % 2]);
+        against_merged(&g, dir, dir, golden_num(&lora, "lora_alpha"),
+                       json_member(&lora, "use_rslora").node != NULL);
+        golden_release(&g);
+    }
+}
+
+/* ---- against itself ------------------------------------------------------------------------ */
+
+/* Fault: a pass that moves a product's adapter behind what reads its sum. */
+static void static_is_eager(void **state)
+{
+    static const enum k_type type[] = {K_F32, K_BF16, K_INT8};
+    (void)state;
+    for (int i = 0; i < 3 * N_NAME; i++) {
+        struct golden g;
+        int32_t token[TOK_MAX];
+        golden_init_short(&g, names[i / 3], type[i % 3]);
+        int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX);
+        float *plan = rows_new(&g, n), *eager = rows_new(&g, n);
+        struct adapter *a = load_golden(&g, names[i / 3], "lora");
+        struct runner *rs = runner_for(&g, false), *re = runner_for(&g, true);
+        step(&g, rs, &(struct part){a, token, 0, n, 0}, 1, plan);
+        step(&g, re, &(struct part){a, token, 0, n, 0}, 1, eager);
+        assert_memory_equal(plan, eager, (size_t)(n * g.model->cfg.n_vocab) * sizeof *plan);
+        runner_free(rs);
+        runner_free(re);
+        adapter_unref(a);
+        free(plan);
+        free(eager);
+        golden_release(&g);
+    }
+}
+
+/* Faults: rows that get another group's adapter, a group that leaks into the rows beside it, a sum
+ * whose order depends on the batch. */
+static void rows_of_many_adapters_are_each_alone(void **state)
+{
+    static const enum k_type type[] = {K_F32, K_BF16};
+    (void)state;
+    for (int i = 0; i < 2 * N_NAME; i++) {
+        struct golden g;
+        int32_t token[TOK_MAX];
+        golden_init_short(&g, names[i / 2], type[i % 2]);
+        int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), v = g.model->cfg.n_vocab;
+        struct adapter *a = load_golden(&g, names[i / 2], "lora"),
+                       *b = load_golden(&g, names[i / 2], "lora_final");
+        struct runner *r = runner_for(&g, false);
+        struct part p[SEQS] = {{a, token, 0, n - 1, 0},
+                               {NULL, token, 0, n - 4, 4},
+                               {b, token, 0, n - 1, 8},
+                               {a, token + 2, 0, n - 3, 12}};
+        float *all = rows_new(&g, SEQS * n), *one = rows_new(&g, n), *at = all;
+        step(&g, r, p, SEQS, all);
+        for (int s = 0; s < SEQS; at += p[s++].n * v) {
+            step(&g, r, &p[s], 1, one);
+            assert_memory_equal(at, one, (size_t)(p[s].n * v) * sizeof *one);
+        }
+        for (int s = 0; s < SEQS; s++) { /* and one token further */
+            p[s].pos = p[s].n;
+            p[s].n = 1;
+        }
+        step(&g, r, p, SEQS, all);
+        for (int s = 0; s < SEQS; s++) {
+            step(&g, r, &p[s], 1, one);
+            assert_memory_equal(all + s * v, one, (size_t)v * sizeof *one);
+        }
+        assert_memory_not_equal(all, all + 2 * v, (size_t)v * sizeof *all);
+        runner_free(r);
+        adapter_unref(a);
+        adapter_unref(b);
+        free(all);
+        free(one);
+        golden_release(&g);
+    }
+}
+
+/* ---- adapters made here -------------------------------------------------------------------- */
+
+/* Halves of q and down in every layer, as `type`; small numbers that all types hold exactly. */
+static void write_adapter(const struct model *m, const char *dir, int64_t rank, enum st_dtype type)
+{
+    struct st_writer *w = st_writer_new();
+    struct err e = ERR_INIT;
+    char text[PATH_BYTES];
+    for (int64_t l = 0; l < m->cfg.n_layer; l++) {
+        static const struct {
+            const char *name;
+            enum slot slot;
+        } at[] = {{"self_attn.q_proj", SLOT_Q}, {"mlp.down_proj", SLOT_DOWN}};
+        for (int k = 0; k < 4; k++) {
+            const struct param *p = model_layer(m, l, at[k / 2].slot);
+            int64_t dim[2] = {k % 2 ? p->n : rank, k % 2 ? rank : p->k};
+            snprintf(text, sizeof text, "base_model.model.model.layers.%d.%s.lora_%c.weight",
+                     (int)l, at[k / 2].name, "AB"[k % 2]);
+            assert_good(st_writer_add(w, text, type, 2, dim, &e), &e);
+        }
+    }
+    snprintf(text, sizeof text, "%s/adapter_model.safetensors", dir);
+    assert_good(st_writer_open(w, text, &e), &e);
+    uint64_t i = 0;
+    for (const struct st_tensor *t; (t = st_writer_next(w)); i++) {
+        float x = (float)((int)rng_below(4, 0, i, 9) - 4) / 32;
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        k_bf16 half = (k_bf16)(bits >> 16);
+        if (type == ST_F32)
+            assert_good(st_writer_write(w, &x, sizeof x, &e), &e);
+        else
+            assert_good(st_writer_write(w, &half, sizeof half, &e), &e);
+    }
+    assert_good(st_writer_commit(w, &e), &e);
+    st_writer_free(w);
+    snprintf(text, sizeof text,
+             "{\"peft_type\":\"LORA\",\"r\":%d,\"lora_alpha\":3,"
+             "\"target_modules\":[\"q_proj\",\"down_proj\"]}",
+             (int)rank);
+    put_text(dir, "adapter_config.json", text);
+}
+
+/* Faults: a rank that fills no vector, or more scratch than there is; halves read as another type.
+ */
+static void every_rank(void **state)
+{
+    static const int64_t ranks[] = {1, 2, 7, 16, 33, 64, 200, RANK};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof ranks / sizeof *ranks; i++) {
+        struct golden g;
+        char *dir = test_dir_new();
+        golden_init_short(&g, "llama_plain", K_F32);
+        write_adapter(g.model, dir, ranks[i / 2], i % 2 ? ST_BF16 : ST_F32);
+        against_merged(&g, "made here", dir, 3, false);
+        golden_release(&g);
+        test_dir_free(dir);
+    }
+}
+
+/* Faults: a limit off by one, memory that a refused adapter keeps, a reference lost. */
+static void limits_and_references(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    const char *dir = "tests/golden/models/llama_plain/lora";
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    size_t before = mem_stat().now_bytes;
+    struct adapter *a = load(g.model, dir);
+    assert_int_equal(adapter_rank(a), 4);
+    assert_int_equal(adapter_version(a), 7);
+    assert_string_equal(adapter_name(a), "tuned");
+    assert_true(adapter_created(a) > 1700000000);
+    struct adapter_options o = {
+        .name = "x", .version = 1, .rank_max = 4, .bytes_max = adapter_bytes(a)};
+    struct adapter *b = adapter_load(g.model, dir, &o, &e);
+    assert_good(b ? 0 : -1, &e);
+    assert_ptr_equal(adapter_ref(b), b);
+    adapter_unref(b);
+    assert_int_equal(adapter_rank(b), 4);
+    adapter_unref(b);
+    o.bytes_max--;
+    assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_TOO_LARGE, "bytes");
+    o.bytes_max++;
+    o.rank_max = 3;
+    assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_TOO_LARGE, "rank 4");
+    adapter_unref(a);
+    adapter_unref(NULL);
+    assert_int_equal(mem_stat().now_bytes, before);
+    golden_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_loss_is_pefts), cmocka_unit_test(logits_are_those_of_merged_weights),
+        cmocka_unit_test(static_is_eager),   cmocka_unit_test(rows_of_many_adapters_are_each_alone),
+        cmocka_unit_test(every_rank),        cmocka_unit_test(limits_and_references),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
