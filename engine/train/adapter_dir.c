@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names in the file are PEFT's: base_model.model., the module's path, lora_A or lora_B.
+ */
+#include "engine/train/adapter_dir.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/aside.h"
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/load/st_writer.h"
+
+enum { NAME_BYTES = 512, CONFIG_BYTES_MAX = 1 << 16 };
+
+static const char before[] = "base_model.model.";
+
+static const char *prefix_of(const struct train_subject *s)
+{
+    return spec_of(s->model->cfg.family)->prefix[0];
+}
+
+static int write_tensors(const char *path, const struct train_subject *s, struct err *e)
+{
+    struct st_writer *w = st_writer_new();
+    const struct st_tensor *next;
+    size_t skip = strlen(before) + strlen(prefix_of(s));
+    int rc = -1;
+    if (st_writer_meta(w, "format", "pt", e))
+        goto done;
+    for (size_t i = 0; i < s->tensors.list.n; i++) {
+        const struct train_tensor *x = &s->tensors.list.at[i];
+        char name[NAME_BYTES];
+        snprintf(name, sizeof name, "%s%s%s", before, prefix_of(s), x->name);
+        if (st_writer_add(w, name, ST_F32, 2, (const int64_t[]){x->rows, x->cols}, e))
+            goto done;
+    }
+    if (st_writer_open(w, path, e))
+        goto done;
+    while ((next = st_writer_next(w))) {
+        const struct train_tensor *x = train_tensors_get(&s->tensors, next->name + skip);
+        size_t bytes = next->end - next->begin;
+        float *host = try_alloc(1, bytes, "an adapter's tensor", e);
+        if (!host)
+            goto done;
+        stream_copy(s->stream, host, x->p, bytes, COPY_FROM_DEVICE);
+        int failed = stream_sync(s->stream, e) || st_writer_write(w, host, bytes, e);
+        mem_free(host);
+        if (failed)
+            goto done;
+    }
+    rc = st_writer_commit(w, e);
+done:
+    st_writer_free(w);
+    return rc;
+}
+
+static void put_text(struct buf *b, const char *text)
+{
+    buf_char(b, '"');
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p < 0x20 || *p == '"' || *p == '\\')
+            buf_printf(b, "\\u%04x", *p);
+        else
+            buf_char(b, (char)*p);
+    }
+    buf_char(b, '"');
+}
+
+/* The last parts of the adapted products' names, each once, sorted as PEFT's are not: a set. */
+static void put_targets(struct buf *b, const struct train_subject *s)
+{
+    const char *seen[TRAIN_TARGET_MAX];
+    size_t len[TRAIN_TARGET_MAX], n = 0;
+    for (int32_t i = 0; i < s->model->n_param; i++) {
+        const struct param *p = &s->model->param[i];
+        size_t end = strlen(p->name) - strlen(".weight"), at = end, k = 0;
+        if (p->lora < 0 || s->half_a[p->lora] < 0)
+            continue;
+        while (at > 0 && p->name[at - 1] != '.')
+            at--;
+        while (k < n && (len[k] != end - at || memcmp(seen[k], p->name + at, end - at)))
+            k++;
+        if (k < n || n == TRAIN_TARGET_MAX)
+            continue;
+        seen[n] = p->name + at;
+        len[n++] = end - at;
+        buf_printf(b, "%s\"%.*s\"", n > 1 ? ", " : "", (int)(end - at), p->name + at);
+    }
+}
+
+static int write_config(const char *path, const struct train_subject *s, const char *base,
+                        struct err *e)
+{
+    const struct train_lora *l = &s->lora;
+    bool is_transposed = s->model->cfg.family == FAMILY_GPT2;
+    struct buf b;
+    int rc;
+    buf_init(&b, CONFIG_BYTES_MAX);
+    buf_str(&b, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n"
+                "  \"base_model_name_or_path\": ");
+    if (base)
+        put_text(&b, base);
+    else
+        buf_str(&b, "null");
+    buf_printf(&b, ",\n  \"r\": %" PRId64 ",\n  \"lora_alpha\": %.17g,\n", l->rank, l->alpha);
+    buf_printf(&b, "  \"lora_dropout\": %.17g,\n  \"use_rslora\": %s,\n", l->dropout,
+               l->is_rs ? "true" : "false");
+    buf_printf(&b, "  \"fan_in_fan_out\": %s,\n", is_transposed ? "true" : "false");
+    buf_str(&b, "  \"bias\": \"none\",\n  \"use_dora\": false,\n  \"modules_to_save\": null,\n"
+                "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"inference_mode\": true,\n"
+                "  \"target_modules\": [");
+    put_targets(&b, s);
+    buf_str(&b, "]\n}\n");
+    rc = buf_check(&b, "adapter_config.json", e) ? -1 : aside_put(path, b.data, b.len, e);
+    buf_release(&b);
+    return rc;
+}
+
+int adapter_dir_write(const char *path, const struct train_subject *s, const char *base,
+                      struct err *e)
+{
+    char *dir = fs_temp_dir(path, e), *tensors = NULL, *config = NULL;
+    int rc = -1;
+    if (!dir)
+        return err_wrap(e, "adapter");
+    size_t n = strlen(dir) + sizeof "/adapter_model.safetensors";
+    tensors = xmalloc(n);
+    config = xmalloc(n);
+    snprintf(tensors, n, "%s/adapter_model.safetensors", dir);
+    snprintf(config, n, "%s/adapter_config.json", dir);
+    rc = write_tensors(tensors, s, e) || write_config(config, s, base, e) || fs_sync_dir(dir, e) ||
+                 fs_rename(dir, path, e)
+             ? err_wrap(e, "adapter")
+             : 0;
+    if (rc)
+        fs_remove_tree(dir, NULL);
+    free(tensors);
+    free(config);
+    free(dir);
+    return rc;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing, finding and reading checkpoints.
+ */
+#include "engine/train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/aside.h"
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/load/json.h"
+#include "engine/load/st_writer.h"
+#include "engine/load/weights.h"
+
+enum { NAME_BYTES = 512, PIECE_BYTES = 1 << 20, MANIFEST_BYTES_MAX = 1 << 16, STEP_DIGITS = 9 };
+
+static const char *const arrays[] = {"value.", "moment1.", "moment2."};
+enum { N_ARRAY = 3 };
+
+static char *join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+char *checkpoint_path(const char *parent, int64_t step)
+{
+    char name[32];
+    snprintf(name, sizeof name, "step-%0*" PRId64, STEP_DIGITS, step);
+    return join(parent, name);
+}
+
+/* The flat array that a tensor's name in the file speaks of, and the tensor. */
+static float *place_of(const struct train_tensors *t, const char *name,
+                       const struct train_tensor **x)
+{
+    float *const base[N_ARRAY] = {t->p, t->m, t->v};
+    for (int i = 0; i < N_ARRAY; i++) {
+        size_t n = strlen(arrays[i]);
+        if (strncmp(name, arrays[i], n) == 0 && (*x = train_tensors_get(t, name + n)))
+            return base[i] + (*x)->at;
+    }
+    return NULL;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static int declare(struct st_writer *w, const struct train_tensors *t, struct err *e)
+{
+    for (size_t i = 0; i < t->list.n; i++)
+        for (int k = 0; k < N_ARRAY; k++) {
+            const struct train_tensor *x = &t->list.at[i];
+            const int64_t dim[2] = {x->rows, x->cols};
+            char name[NAME_BYTES];
+            snprintf(name, sizeof name, "%s%s", arrays[k], x->name);
+            if (st_writer_add(w, name, ST_F32, 2, dim, e))
+                return -1;
+        }
+    return 0;
+}
+
+/* One tensor, by way of a piece of the host's memory. */
+static int write_tensor(struct st_writer *w, const float *from, size_t bytes, char *piece,
+                        struct stream *s, struct err *e)
+{
+    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
+        size_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        stream_copy(s, piece, (const char *)from + at, n, COPY_FROM_DEVICE);
+        if (stream_sync(s, e) || st_writer_write(w, piece, n, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int write_state(const char *path, const struct train_tensors *t, struct stream *s,
+                       struct err *e)
+{
+    struct st_writer *w = st_writer_new();
+    char *piece = xmalloc(PIECE_BYTES);
+    const struct st_tensor *next;
+    int rc = -1;
+    if (declare(w, t, e) || st_writer_open(w, path, e))
+        goto done;
+    while ((next = st_writer_next(w))) {
+        const struct train_tensor *x = NULL;
+        const float *from = place_of(t, next->name, &x);
+        if (write_tensor(w, from, next->end - next->begin, piece, s, e))
+            goto done;
+    }
+    rc = st_writer_commit(w, e);
+done:
+    free(piece);
+    st_writer_free(w);
+    return rc;
+}
+
+static int digest_of(const char *path, char text[SHA256_TEXT_BYTES], uint64_t *bytes, struct err *e)
+{
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 sha;
+    char *piece = xmalloc(PIECE_BYTES);
+    FILE *f = fopen(path, "rb");
+    size_t n;
+    int rc = -1;
+    *bytes = 0;
+    if (!f) {
+        err_sys(e, "%s", path);
+        goto done;
+    }
+    sha256_init(&sha);
+    while ((n = fread(piece, 1, PIECE_BYTES, f)) > 0) {
+        sha256_add(&sha, piece, n);
+        *bytes += n;
+    }
+    sha256_end(&sha, digest);
+    sha256_text(digest, text);
+    rc = ferror(f) ? err_sys(e, "%s", path) : 0;
+    fclose(f);
+done:
+    free(piece);
+    return rc;
+}
+
+static int write_manifest(const char *dir, const struct checkpoint *c, struct err *e)
+{
+    char *state = join(dir, "state.safetensors"), *path = join(dir, "manifest.json");
+    char sha[SHA256_TEXT_BYTES];
+    uint64_t bytes;
+    struct buf b;
+    int rc = -1;
+    buf_init(&b, MANIFEST_BYTES_MAX);
+    if (digest_of(state, sha, &bytes, e))
+        goto done;
+    buf_printf(&b, "{\"format\":1,\"step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"row\":%" PRId64,
+               c->step, c->epoch, c->row);
+    buf_printf(&b, ",\"subject\":\"%s\",\"sums\":[", c->subject);
+    for (int i = 0; i < CHECKPOINT_SUMS; i++)
+        buf_printf(&b, "%s\"%a\"", i ? "," : "", c->sum[i]); /* hexadecimal: every bit */
+    buf_printf(&b,
+               "],\"files\":[{\"name\":\"state.safetensors\",\"bytes\":%" PRIu64
+               ",\"sha256\":\"%s\"}]}\n",
+               bytes, sha);
+    rc = buf_check(&b, "the manifest", e) ? -1 : aside_put(path, b.data, b.len, e);
+done:
+    buf_release(&b);
+    free(state);
+    free(path);
+    return rc;
+}
+
+int checkpoint_save(const char *parent, const struct checkpoint *c, const struct train_tensors *t,
+                    struct stream *s, struct err *e)
+{
+    char *path = checkpoint_path(parent, c->step), *dir = NULL, *state = NULL;
+    int rc = -1;
+    if (fs_mkdirs(parent, e) || !(dir = fs_temp_dir(path, e)))
+        goto done;
+    state = join(dir, "state.safetensors");
+    if (write_state(state, t, s, e) || write_manifest(dir, c, e) || fs_sync_dir(dir, e))
+        goto done;
+    /* the same step again, by a training that went on from an older checkpoint */
+    if (fs_remove_tree(path, e) || fs_rename(dir, path, e))
+        goto done;
+    rc = 0;
+done:
+    if (rc && dir)
+        fs_remove_tree(dir, NULL);
+    free(state);
+    free(dir);
+    free(path);
+    return rc ? err_wrap(e, "checkpoint of step %" PRId64, c->step) : 0;
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+struct steps {
+    VEC(int64_t) list;
+};
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? 1 : -(x > y);
+}
+
+static int list_steps(const char *parent, struct steps *out, struct err *e)
+{
+    DIR *d = opendir(parent);
+    struct dirent *entry;
+    if (!d)
+        return errno == ENOENT ? 0 : err_sys(e, "checkpoints");
+    while ((entry = readdir(d))) {
+        const char *digits = entry->d_name + strlen("step-");
+        if (strncmp(entry->d_name, "step-", strlen("step-")) || fs_is_temp(entry->d_name) ||
+            strlen(digits) < STEP_DIGITS || strspn(digits, "0123456789") != strlen(digits))
+            continue;
+        vec_push(&out->list, strtoll(digits, NULL, 10));
+    }
+    closedir(d);
+    if (out->list.n > 1)
+        qsort(out->list.at, out->list.n, sizeof *out->list.at, newest_first);
+    return 0;
+}
+
+int checkpoint_prune(const char *parent, int keep, struct err *e)
+{
+    struct steps steps = {0};
+    int rc = list_steps(parent, &steps, e);
+    for (size_t i = (size_t)keep; !rc && i < steps.list.n; i++) {
+        char *path = checkpoint_path(parent, steps.list.at[i]);
+        rc = fs_remove_tree(path, e);
+        free(path);
+    }
+    vec_release(&steps.list);
+    return rc;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+static int read_sums(const struct json *root, struct checkpoint *c, struct err *e)
+{
+    struct json list, v;
+    int i = 0;
+    if (json_get(root, "sums", JSON_ARRAY, &list, e))
+        return -1;
+    json_each(v, list)
+    {
+        const char *text;
+        if (i >= CHECKPOINT_SUMS || json_as_str(&v, &text, e))
+            return json_err(&list, e, ERR_CORRUPT, "%d sums are expected", CHECKPOINT_SUMS);
+        c->sum[i++] = strtod(text, NULL);
+    }
+    return i == CHECKPOINT_SUMS
+               ? 0
+               : json_err(&list, e, ERR_CORRUPT, "%d sums are expected", CHECKPOINT_SUMS);
+}
+
+static int read_manifest(const struct json *root, struct checkpoint *c, const char **sha,
+                         int64_t *bytes, struct err *e)
+{
+    const char *subject;
+    struct json files, file;
+    int64_t format;
+    if (json_get_int(root, "format", 1, 1, &format, e) ||
+        json_get_int(root, "step", 0, INT64_MAX >> 11, &c->step, e) ||
+        json_get_int(root, "epoch", 0, INT64_MAX >> 11, &c->epoch, e) ||
+        json_get_int(root, "row", 0, INT64_MAX >> 11, &c->row, e) ||
+        json_get_str(root, "subject", &subject, e) || read_sums(root, c, e) ||
+        json_get(root, "files", JSON_ARRAY, &files, e))
+        return -1;
+    file = json_child(&files);
+    if (!file.node || json_get_str(&file, "sha256", sha, e) ||
+        json_get_int(&file, "bytes", 0, INT64_MAX >> 11, bytes, e))
+        return json_err(&files, e, ERR_CORRUPT, "a file is expected");
+    snprintf(c->subject, sizeof c->subject, "%s", subject);
+    return 0;
+}
+
+/* The manifest is good, the file is as it says, and both are of this subject. */
+static int verify(const char *dir, const char *subject, struct checkpoint *c, struct err *e)
+{
+    char *state = join(dir, "state.safetensors"), *path = join(dir, "manifest.json");
+    struct json_doc *doc = json_read(path, "manifest.json", &json_rules_config, e);
+    char sha[SHA256_TEXT_BYTES];
+    const char *want_sha;
+    int64_t want_bytes;
+    uint64_t bytes;
+    int rc = -1;
+    if (!doc)
+        goto done;
+    struct json root = json_root(doc);
+    if (read_manifest(&root, c, &want_sha, &want_bytes, e) || digest_of(state, sha, &bytes, e))
+        goto done;
+    if (strcmp(c->subject, subject))
+        err_set(e, ERR_CORRUPT, "made with other options or other data");
+    else if (bytes != (uint64_t)want_bytes || strcmp(sha, want_sha))
+        err_set(e, ERR_CORRUPT, "state.safetensors is not as it was written");
+    else
+        rc = 0;
+done:
+    json_free(doc);
+    free(state);
+    free(path);
+    return rc;
+}
+
+/* Every tensor is there in its shape before the first is read. */
+static int read_state(const char *dir, struct train_tensors *t, struct stream *s, struct err *e)
+{
+    char *path = join(dir, "state.safetensors");
+    struct weights *w = weights_open_file(path, e);
+    float *host = NULL;
+    int64_t most = 0;
+    int rc = -1;
+    if (!w)
+        goto done;
+    if (weights_count(w) != t->list.n * N_ARRAY) {
+        err_set(e, ERR_CORRUPT, "%zu tensors, %zu are expected", weights_count(w),
+                t->list.n * N_ARRAY);
+        goto done;
+    }
+    for (size_t i = 0; i < weights_count(w); i++) {
+        const struct train_tensor *x = NULL;
+        const struct weight *from = weights_at(w, i), *same;
+        if (!place_of(t, from->t->name, &x)) {
+            err_set(e, ERR_CORRUPT, "tensor %s is not trained here", from->t->name);
+            goto done;
+        }
+        if (weights_want(w, from->t->name, 2, (const int64_t[]){x->rows, x->cols}, &same, e))
+            goto done;
+        most = x->rows * x->cols > most ? x->rows * x->cols : most;
+    }
+    host = try_alloc((size_t)most, sizeof *host, "a checkpoint's tensor", e);
+    if (!host)
+        goto done;
+    for (size_t i = 0; i < weights_count(w); i++) {
+        const struct train_tensor *x = NULL;
+        const struct weight *from = weights_at(w, i);
+        float *to = place_of(t, from->t->name, &x);
+        if (weight_read_f32(from, 0, weight_rows(from), host, e))
+            goto done;
+        stream_copy(s, to, host, (size_t)(x->rows * x->cols) * sizeof *host, COPY_TO_DEVICE);
+        if (stream_sync(s, e))
+            goto done;
+    }
+    rc = 0;
+done:
+    mem_free(host);
+    if (w)
+        weights_close(w);
+    free(path);
+    return rc;
+}
+
+int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tensors *t,
+                    struct stream *s, struct err *e)
+{
+    struct steps steps = {0};
+    char subject[SHA256_TEXT_BYTES];
+    int rc = list_steps(parent, &steps, e);
+    memcpy(subject, c->subject, sizeof subject);
+    if (!rc && steps.list.n == 0)
+        rc = err_set(e, ERR_NOT_FOUND, "no checkpoint");
+    for (size_t i = 0; i < steps.list.n; i++) {
+        char *dir = checkpoint_path(parent, steps.list.at[i]);
+        rc = verify(dir, subject, c, e) || read_state(dir, t, s, e) ? -1 : 0;
+        free(dir);
+        if (!rc)
+            break;
+        err_wrap(e, "checkpoint of step %" PRId64, steps.list.at[i]);
+    }
+    vec_release(&steps.list);
+    return rc;
+}

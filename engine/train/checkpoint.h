@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A training's state on disk: values and moments of all that is trained, and where in the data it
+ * stands. Draws (dropout, order) follow from the seed and the step, and gradients are zero between
+ * steps, so this is all of it: what goes on from a checkpoint goes on bit for bit.
+ *
+ * A checkpoint is a folder, PARENT/step-000000012, with state.safetensors and manifest.json, which
+ * has the size and the SHA-256 of the other. It is written aside, synced, renamed, and its parent
+ * synced: it is there whole or not at all. A damaged one is passed over for the one before.
+ *
+ * Thread: the trainer's.
+ */
+#ifndef ENGINE_TRAIN_CHECKPOINT_H
+#define ENGINE_TRAIN_CHECKPOINT_H
+
+#include "engine/base/sha256.h"
+#include "engine/train/tensors.h"
+
+enum { CHECKPOINT_SUMS = 8 };
+
+struct checkpoint {
+    int64_t step;                    /* steps done */
+    int64_t epoch, row;              /* the cursor: the next row, in the order of its epoch */
+    double sum[CHECKPOINT_SUMS];     /* the maker's partial sums */
+    char subject[SHA256_TEXT_BYTES]; /* digest of what must not have changed: options, data */
+};
+
+int checkpoint_save(const char *parent, const struct checkpoint *c, const struct train_tensors *t,
+                    struct stream *s, struct err *e);
+
+/* The newest that is whole and has c->subject; its values and moments go where t says.
+ * ERR_NOT_FOUND: none is there. */
+int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tensors *t,
+                    struct stream *s, struct err *e);
+
+/* Removes all but the newest `keep`. */
+int checkpoint_prune(const char *parent, int keep, struct err *e);
+
+/* The folder of a step, to be freed. */
+char *checkpoint_path(const char *parent, int64_t step);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows to train on: token ids, and which of them are to be learned. A row is rendered and cut into
+ * tokens by what serves (the chat template, the tokenizer), so what is trained is what will be
+ * asked.
+ *
+ * Of a conversation the assistant's turns are learned, from the first byte it had to choose to the
+ * token that ends its turn; a message's weight 0 leaves it out. Of a prompt with its completion the
+ * completion is, and the end of the text. A token that lies across a border is learned.
+ *
+ * Thread: filling, one at a time; constant after.
+ */
+#ifndef ENGINE_TRAIN_DATASET_H
+#define ENGINE_TRAIN_DATASET_H
+
+#include "engine/base/vec.h"
+#include "engine/token/template.h"
+#include "engine/token/tokenizer.h"
+#include "engine/train/trainer.h"
+
+enum dataset_long { DATASET_CUT, DATASET_REFUSE };
+
+struct dataset_options {
+    const struct tokenizer *tokenizer;  /* borrowed */
+    const struct template *template;    /* borrowed; NULL: conversations cannot be rendered */
+    const struct template_token *token; /* borrowed: the template's bos_token and the like */
+    size_t n_token;
+    int64_t max_tok;          /* of a row: at most the model's context */
+    enum dataset_long longer; /* what happens to longer ones */
+    int64_t now;              /* what templates take for the date */
+    const int32_t *end_id;    /* borrowed: tokens that end a turn when they are drawn */
+    int32_t n_end_id;
+};
+
+struct dataset_row {
+    size_t at;       /* of its first token in id and is_learned */
+    int64_t n;       /* tokens */
+    int64_t n_learn; /* of them to be learned */
+};
+
+struct dataset {
+    struct dataset_options opt;
+    VEC(int32_t) id;
+    VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
+    VEC(struct dataset_row) row;
+    int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn */
+    int64_t n_learn, longest; /* over all rows */
+    uint64_t digest;          /* of all that is in it */
+};
+
+void dataset_init(struct dataset *d, const struct dataset_options *o);
+void dataset_release(struct dataset *d);
+
+/* A conversation: messages as the template takes them; weight[i] of message i, NULL: all 1. What
+ * cannot be used is an error, and nothing is added. */
+int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
+                     const double *weight, size_t n_weight, struct err *e);
+int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,
+                     size_t n_completion, struct err *e);
+
+/* Row i as a trainer takes it; the arrays are filled by the caller's room of at least row.n. */
+struct train_row dataset_get(const struct dataset *d, size_t i, int32_t *label);
+
+#endif

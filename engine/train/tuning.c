@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loop over epochs and batches. All that decides a step stands in its place (epoch, row), the
+ * seed and the trained values, so a checkpoint needs to hold no more.
+ */
+#include "engine/train/tuning.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/order.h"
+
+enum { SUM_TRAINED /* tokens that were in steps */ };
+
+struct tuning {
+    struct tuning_options opt;
+    struct trainer *trainer; /* owned */
+    struct stream *stream;   /* borrowed */
+    int64_t *usable;         /* owned: [n_row] rows with something to learn */
+    int64_t *order;          /* owned: [n_row] of this epoch: places in usable */
+    int64_t n_row;
+    struct train_row *row; /* owned: [rows of the largest batch] */
+    int32_t *label;        /* owned: room for their labels */
+    int64_t epoch, at;     /* the cursor */
+    double n_trained;
+    int64_t saved_us, saved_step;
+    char subject[SHA256_TEXT_BYTES];
+};
+
+static int64_t usable_rows(const struct dataset *d)
+{
+    return (int64_t)d->row.n - d->n_barren;
+}
+
+int64_t tuning_n_step(const struct tuning_options *o)
+{
+    return (usable_rows(o->data) + o->batch - 1) / o->batch * o->n_epoch;
+}
+
+/* What a checkpoint of this training must have been made with. */
+static void subject_of(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
+{
+    const struct train_options *t = &o->train;
+    uint8_t digest[SHA256_BYTES];
+    char all[1024];
+    int n = snprintf(
+        all, sizeof all, "%lld %a %a %d|%a %d %lld %lld %a %a %a %a %a %llu %lld|%lld %lld %llx|",
+        (long long)t->lora.rank, t->lora.alpha, t->lora.dropout, t->lora.is_rs, t->lr,
+        (int)t->schedule, (long long)t->warmup, (long long)t->n_step, t->beta1, t->beta2, t->eps,
+        t->decay, t->max_norm, (unsigned long long)t->seed, (long long)t->cap_tok,
+        (long long)o->n_epoch, (long long)o->batch, (unsigned long long)o->data->digest);
+    for (int32_t i = 0; i < t->lora.n_target && n < (int)sizeof all; i++)
+        n += snprintf(all + n, sizeof all - (size_t)n, "%s,", t->lora.target[i]);
+    sha256_of(all, strnlen(all, sizeof all), digest);
+    sha256_text(digest, text);
+}
+
+static int check(const struct tuning_options *o, struct err *e)
+{
+    if (o->batch < 1 || o->n_epoch < 1)
+        return err_set(e, ERR_BAD_INPUT, "batches of at least one row, at least one epoch");
+    if (o->data->n_learn == 0)
+        return err_set(e, ERR_BAD_INPUT, "no row has a token to learn from");
+    if (o->data->longest > o->train.cap_tok)
+        return err_set(e, ERR_BAD_INPUT,
+                       "a row of %lld tokens, micro-batches of %lld: one must be larger",
+                       (long long)o->data->longest, (long long)o->train.cap_tok);
+    return 0;
+}
+
+static void enter_epoch(struct tuning *t)
+{
+    train_order(t->opt.train.seed, t->epoch, t->n_row, t->order);
+}
+
+/* Goes on from the newest checkpoint, where there is one. */
+static int go_on(struct tuning *t, struct err *e)
+{
+    struct checkpoint c = {0};
+    memcpy(c.subject, t->subject, sizeof c.subject);
+    if (!t->opt.checkpoints)
+        return 0;
+    if (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e))
+        return -1;
+    struct err why = ERR_INIT;
+    if (checkpoint_load(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
+                        &why))
+        return why.code == ERR_NOT_FOUND ? 0 : err_set(e, why.code, "%s", why.msg);
+    trainer_set_step(t->trainer, c.step);
+    train_subject_changed(trainer_subject(t->trainer));
+    t->epoch = c.epoch;
+    t->at = c.row;
+    t->n_trained = c.sum[SUM_TRAINED];
+    t->saved_step = c.step;
+    return stream_sync(t->stream, e);
+}
+
+struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
+                          struct err *e)
+{
+    struct tuning *t = xcalloc(1, sizeof *t);
+    *t = (struct tuning){.opt = *o, .stream = s, .saved_us = clock_us()};
+    size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows);
+    int64_t longest = o->data->longest;
+    if (o->valid && o->valid->longest > longest)
+        longest = o->valid->longest;
+    if (check(o, e))
+        goto fail;
+    t->opt.train.n_step = tuning_n_step(o);
+    subject_of(&t->opt, t->subject);
+    t->trainer = trainer_new(m, &t->opt.train, s, e);
+    t->n_row = usable_rows(o->data);
+    t->order = try_alloc((size_t)t->n_row, sizeof *t->order, "the order of rows", e);
+    t->usable = try_alloc((size_t)t->n_row, sizeof *t->usable, "the order of rows", e);
+    t->row = try_alloc(rows, sizeof *t->row, "a batch", e);
+    t->label = try_alloc(rows * (size_t)longest, sizeof *t->label, "a batch's labels", e);
+    if (!t->trainer || !t->order || !t->usable || !t->row || !t->label || go_on(t, e))
+        goto fail;
+    for (size_t i = 0, n = 0; i < o->data->row.n; i++)
+        if (o->data->row.at[i].n_learn > 0)
+            t->usable[n++] = (int64_t)i;
+    enter_epoch(t);
+    return t;
+fail:
+    tuning_free(t);
+    return NULL;
+}
+
+void tuning_free(struct tuning *t)
+{
+    if (!t)
+        return;
+    trainer_free(t->trainer);
+    mem_free(t->order);
+    mem_free(t->usable);
+    mem_free(t->row);
+    mem_free(t->label);
+    free(t);
+}
+
+static int64_t take_row(struct tuning *t, const struct dataset *d, int64_t i, int64_t n,
+                        int32_t **label)
+{
+    t->row[n] = dataset_get(d, (size_t)i, *label);
+    *label += t->row[n].n;
+    return n + (d->row.at[i].n_learn > 0); /* a row with nothing to learn costs nothing */
+}
+
+static int say(struct tuning *t, struct tuning_event *v, struct err *e)
+{
+    v->step = trainer_n_step(t->trainer);
+    v->n_step = t->opt.train.n_step;
+    v->epoch = t->epoch;
+    v->n_trained = (int64_t)t->n_trained;
+    return t->opt.event ? t->opt.event(t->opt.ctx, v, e) : 0;
+}
+
+static int save(struct tuning *t, struct err *e)
+{
+    struct checkpoint c = {.step = trainer_n_step(t->trainer), .epoch = t->epoch, .row = t->at};
+    struct tuning_event v = {.what = TUNING_CHECKPOINT};
+    if (!t->opt.checkpoints || c.step == t->saved_step)
+        return 0;
+    c.sum[SUM_TRAINED] = t->n_trained;
+    memcpy(c.subject, t->subject, sizeof c.subject);
+    if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
+                        e) ||
+        checkpoint_prune(t->opt.checkpoints, t->opt.keep, e))
+        return -1;
+    t->saved_us = clock_us();
+    t->saved_step = c.step;
+    return say(t, &v, e);
+}
+
+/* Rows [lo, hi) of the validation set, as many at a time as a batch has room for. */
+static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_result *out,
+                    struct err *e)
+{
+    const struct dataset *d = t->opt.valid;
+    double loss = 0, accuracy = 0;
+    *out = (struct train_result){0};
+    for (int64_t i = lo; i < hi;) {
+        struct train_result part;
+        int32_t *label = t->label;
+        int64_t n = 0;
+        for (; i < hi && n < t->opt.batch; i++)
+            n = take_row(t, d, i, n, &label);
+        if (n == 0)
+            continue;
+        if (trainer_eval(t->trainer, t->row, n, &part, e))
+            return err_wrap(e, "validation");
+        loss += part.loss * part.weight;
+        accuracy += part.accuracy * part.weight;
+        out->weight += part.weight;
+        out->n_tok += part.n_tok;
+        out->n_label += part.n_label;
+    }
+    if (out->weight > 0) {
+        out->loss = loss / out->weight;
+        out->accuracy = accuracy / out->weight;
+    }
+    return 0;
+}
+
+/* A few rows beside a step, which ones goes round the set. */
+static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
+{
+    const struct tuning_options *o = &t->opt;
+    int64_t step = trainer_n_step(t->trainer), n = o->valid ? (int64_t)o->valid->row.n : 0, lo;
+    if (n == 0 || o->valid_rows < 1 || o->valid_every < 1 || step % o->valid_every)
+        return 0;
+    lo = step / o->valid_every * o->valid_rows % n;
+    v->has_valid = true;
+    return evaluate(t, lo, lo + o->valid_rows < n ? lo + o->valid_rows : n, &v->valid, e);
+}
+
+static int end_epoch(struct tuning *t, struct err *e)
+{
+    struct tuning_event v = {.what = TUNING_EPOCH};
+    t->epoch++;
+    t->at = 0;
+    if (t->opt.valid && t->opt.valid->row.n) {
+        v.has_valid = true;
+        if (evaluate(t, 0, (int64_t)t->opt.valid->row.n, &v.valid, e))
+            return -1;
+    }
+    if (save(t, e) || say(t, &v, e))
+        return -1;
+    if (t->epoch < t->opt.n_epoch)
+        enter_epoch(t);
+    return 0;
+}
+
+static int one_step(struct tuning *t, struct err *e)
+{
+    struct tuning_event v = {.what = TUNING_STEP};
+    int32_t *label = t->label;
+    int64_t n = 0, hi = t->at + t->opt.batch;
+    for (; t->at < hi && t->at < t->n_row; t->at++)
+        n = take_row(t, t->opt.data, t->usable[t->order[t->at]], n, &label);
+    if (trainer_step(t->trainer, t->row, n, &v.train, e))
+        return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);
+    t->n_trained += (double)v.train.n_tok;
+    return glance(t, &v, e) || say(t, &v, e) ? -1 : 0;
+}
+
+static bool is_checkpoint_due(const struct tuning *t)
+{
+    int64_t since = trainer_n_step(t->trainer) - t->saved_step;
+    return (t->opt.checkpoint_steps > 0 && since >= t->opt.checkpoint_steps) ||
+           (t->opt.checkpoint_us > 0 && clock_us() - t->saved_us >= t->opt.checkpoint_us);
+}
+
+int tuning_run(struct tuning *t, bool *is_done, struct err *e)
+{
+    *is_done = false;
+    while (t->epoch < t->opt.n_epoch) {
+        if (t->opt.is_wanted_end && t->opt.is_wanted_end(t->opt.ctx))
+            return save(t, e);
+        if (one_step(t, e))
+            return -1;
+        if (t->at >= t->n_row ? end_epoch(t, e) : is_checkpoint_due(t) ? save(t, e) : 0)
+            return -1;
+    }
+    *is_done = true;
+    return 0;
+}
+
+struct trainer *tuning_trainer(struct tuning *t)
+{
+    return t->trainer;
+}

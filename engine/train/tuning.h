@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A whole training: epochs over a dataset in batches, evaluation beside it, checkpoints, and going
+ * on from the last of them. Whoever started it hears of each step and can end it between two.
+ *
+ * A tuning that was killed and begun again with the same options and data goes on from its newest
+ * checkpoint, and every step after it has the loss it would have had.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_TRAIN_TUNING_H
+#define ENGINE_TRAIN_TUNING_H
+
+#include "engine/train/dataset.h"
+#include "engine/train/trainer.h"
+
+struct tuning;
+
+enum tuning_what {
+    TUNING_STEP,       /* a step was taken: loss, accuracy, valid_* where evaluated */
+    TUNING_CHECKPOINT, /* one is on disk */
+    TUNING_EPOCH       /* an epoch is over: full_valid_* where there is a validation set */
+};
+
+struct tuning_event {
+    enum tuning_what what;
+    int64_t step, n_step, epoch; /* steps done, steps in all, epochs done */
+    struct train_result train, valid;
+    bool has_valid;
+    int64_t n_trained; /* tokens that were in steps so far */
+};
+
+struct tuning_options {
+    struct train_options train;
+    int64_t n_epoch, batch;      /* rows of a step */
+    const struct dataset *data;  /* borrowed */
+    const struct dataset *valid; /* borrowed; NULL: none */
+    int64_t valid_rows;          /* beside a step; 0: none */
+    int64_t valid_every;         /* steps */
+    const char *checkpoints;     /* borrowed: folder; NULL: none are kept */
+    int64_t checkpoint_steps;    /* besides at the end of each epoch; 0: never */
+    int64_t checkpoint_us;       /* and after so long; 0: never */
+    int keep;                    /* checkpoints */
+    /* Both may be NULL. The second is asked between steps: true ends the tuning after a checkpoint
+     * (a pause; what goes on later goes on bit for bit). */
+    int (*event)(void *ctx, const struct tuning_event *event, struct err *e);
+    bool (*is_wanted_end)(void *ctx);
+    void *ctx;
+};
+
+/* Steps that such a tuning has. */
+int64_t tuning_n_step(const struct tuning_options *o);
+
+struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
+                          struct err *e);
+void tuning_free(struct tuning *t);
+
+/* Until the last step, or until it is ended; *is_done tells which. */
+int tuning_run(struct tuning *t, bool *is_done, struct err *e);
+
+struct trainer *tuning_trainer(struct tuning *t);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole trainings of a tiny model with a tokenizer and a chat template: rows and their masks, the
+ * loop, checkpoints, and going on from them to the same bits.
+ */
+#include "tests/lib/test.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/train/adapter_dir.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/order.h"
+#include "engine/train/tuning.h"
+#include "tests/lib/golden.h"
+
+enum { STEP_MAX = 128, N_ROW = 12 };
+
+static const char model_dir[] = "tests/golden/models/llama_tied";
+
+struct world {
+    struct golden g;
+    struct tokenizer *tok;
+    struct template *template;
+    struct template_token token[2];
+    struct arena arena;
+    char *dir;
+};
+
+static void world_init(struct world *w)
+{
+    struct err e = ERR_INIT;
+    golden_init(&w->g, "llama_tied", K_BF16, 0);
+    w->tok = tokenizer_load(model_dir, &e);
+    assert_good(w->tok ? 0 : -1, &e);
+    const char *text = tokenizer_config_template(&w->g.dir.tokenizer, NULL);
+    assert_good(template_compile(text, strlen(text), &w->template, &e), &e);
+    w->token[0] = (struct template_token){"bos_token", w->g.dir.tokenizer.bos};
+    w->token[1] = (struct template_token){"eos_token", w->g.dir.tokenizer.eos};
+    arena_init(&w->arena, 16 << 20);
+    w->dir = test_dir_new();
+}
+
+static void world_release(struct world *w)
+{
+    test_dir_free(w->dir);
+    arena_release(&w->arena);
+    template_unref(w->template);
+    tokenizer_free(w->tok);
+    golden_release(&w->g);
+}
+
+static void data_init(struct world *w, struct dataset *d, int64_t max_tok, enum dataset_long longer)
+{
+    dataset_init(d, &(struct dataset_options){.tokenizer = w->tok,
+                                              .template = w->template,
+                                              .token = w->token,
+                                              .n_token = 2,
+                                              .max_tok = max_tok,
+                                              .longer = longer,
+                                              .end_id = w->g.dir.generation.eos,
+                                              .n_end_id = w->g.dir.generation.n_eos});
+}
+
+/* {role, content} pairs, NULL at the end. */
+static struct jvalue chat(struct world *w, const char *const *at)
+{
+    struct err e = ERR_INIT;
+    struct jvalue list, dict, text;
+    assert_good(jv_list(&w->arena, &list, &e), &e);
+    for (; *at; at += 2) {
+        assert_good(jv_dict(&w->arena, &dict, &e), &e);
+        assert_good(jv_str(&w->arena, at[0], strlen(at[0]), &text, &e), &e);
+        assert_good(jv_dict_put(&w->arena, &dict, "role", 4, text, &e), &e);
+        assert_good(jv_str(&w->arena, at[1], strlen(at[1]), &text, &e), &e);
+        assert_good(jv_dict_put(&w->arena, &dict, "content", 7, text, &e), &e);
+        assert_good(jv_list_add(&w->arena, &list, dict, &e), &e);
+    }
+    return list;
+}
+
+/* The text of what is learned, and of what is not, in a row. */
+static void split(struct world *w, const struct dataset *d, size_t i, bool learned, struct buf *out)
+{
+    struct err e = ERR_INIT;
+    const struct dataset_row *r = &d->row.at[i];
+    for (int64_t k = 0; k < r->n; k++)
+        if (d->is_learned.at[r->at + (size_t)k] == learned)
+            assert_good(tokenizer_decode(w->tok, &d->id.at[r->at + (size_t)k], 1, false, out, &e),
+                        &e);
+    buf_char(out, '|');
+}
+
+/* Faults: a mask that is off by one, that learns what the user said, that misses the token which
+ * ends a turn, that ignores a weight. */
+static void masks(void **state)
+{
+    static const char *const two[] = {"system",    "Be kind.", "user", "Hi?",
+                                      "assistant", "Hello.",   "user", "More?",
+                                      "assistant", "No.",      NULL};
+    struct world w;
+    struct dataset d;
+    struct buf b;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w);
+    data_init(&w, &d, 1000, DATASET_CUT);
+    buf_init(&b, 1 << 20);
+    struct jvalue messages = chat(&w, two);
+    const double weight[] = {1, 1, 0, 1, 1};
+    assert_good(dataset_add_chat(&d, &messages, NULL, NULL, 0, &e), &e);
+    assert_good(dataset_add_chat(&d, &messages, NULL, weight, 5, &e), &e);
+    assert_good(dataset_add_text(&d, "the cat ", 8, "sat down", 8, &e), &e);
+    split(&w, &d, 0, true, &b);
+    split(&w, &d, 1, true, &b);
+    split(&w, &d, 2, true, &b);
+    assert_non_null(strstr(b.data, "Hello."));
+    assert_string_equal(b.data, "Hello.<|end|>No.<|end|>|No.<|end|>| sat down<|end|>|");
+    assert_int_equal(d.n_barren, 0);
+    const double none[] = {1, 1, 0, 1, 0};
+    assert_good(dataset_add_chat(&d, &messages, NULL, none, 5, &e), &e);
+    assert_int_equal(d.n_barren, 1);
+    buf_release(&b);
+    dataset_release(&d);
+    world_release(&w);
+}
+
+/* Faults: long rows that are dropped silently, or that grow past what was asked. */
+static void long_rows(void **state)
+{
+    static const char *const one[] = {"user", "Say it.", "assistant",
+                                      "one two three four five six seven eight nine ten", NULL};
+    struct world w;
+    struct dataset cut, refuse;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w);
+    struct jvalue messages = chat(&w, one);
+    data_init(&w, &cut, 20, DATASET_CUT);
+    data_init(&w, &refuse, 20, DATASET_REFUSE);
+    assert_good(dataset_add_chat(&cut, &messages, NULL, NULL, 0, &e), &e);
+    assert_int_equal(cut.row.at[0].n, 20);
+    assert_int_equal(cut.n_cut, 1);
+    assert_err(dataset_add_chat(&refuse, &messages, NULL, NULL, 0, &e), &e, ERR_TOO_LARGE,
+               "a row may have 20");
+    assert_int_equal(refuse.row.n, 0);
+    assert_int_equal(refuse.id.n, 0);
+    dataset_release(&cut);
+    dataset_release(&refuse);
+    world_release(&w);
+}
+
+static void orders(void **state)
+{
+    int64_t a[50], b[50];
+    bool seen[50] = {false};
+    (void)state;
+    train_order(7, 3, 50, a);
+    train_order(7, 3, 50, b);
+    assert_memory_equal(a, b, sizeof a);
+    for (int i = 0; i < 50; i++) {
+        assert_false(seen[a[i]]);
+        seen[a[i]] = true;
+    }
+    train_order(7, 4, 50, b);
+    assert_memory_not_equal(a, b, sizeof a);
+}
+
+/* ---- whole trainings ----------------------------------------------------------------------- */
+
+struct story {
+    double loss[STEP_MAX], norm[STEP_MAX];
+    int64_t n, n_checkpoint, n_epoch, end_at; /* end_at: steps after which it is ended; 0: never */
+    int64_t n_trained;
+};
+
+static int hear(void *ctx, const struct tuning_event *v, struct err *e)
+{
+    struct story *s = ctx;
+    (void)e;
+    if (v->what == TUNING_STEP) {
+        assert_true(v->step <= STEP_MAX && v->step >= 1);
+        s->loss[v->step - 1] = v->train.loss;
+        s->norm[v->step - 1] = v->train.grad_norm;
+        s->n = v->step;
+        s->n_trained = v->n_trained;
+    }
+    s->n_checkpoint += v->what == TUNING_CHECKPOINT;
+    s->n_epoch += v->what == TUNING_EPOCH;
+    return 0;
+}
+
+static bool is_enough(void *ctx)
+{
+    const struct story *s = ctx;
+    return s->end_at > 0 && s->n >= s->end_at;
+}
+
+static void fill(struct world *w, struct dataset *d)
+{
+    struct err e = ERR_INIT;
+    data_init(w, d, 60, DATASET_CUT);
+    for (int i = 0; i < N_ROW; i++) {
+        char question[64], answer[64];
+        snprintf(question, sizeof question, "What is number %d?", i);
+        snprintf(answer, sizeof answer, "It is %d and %d.", i * 7 % 10, i * 3 % 10);
+        const char *const row[] = {"user", question, "assistant", answer, NULL};
+        struct jvalue messages = chat(w, row);
+        assert_good(dataset_add_chat(d, &messages, NULL, NULL, 0, &e), &e);
+    }
+}
+
+static struct tuning_options options(struct story *s, const struct dataset *d, const char *dir)
+{
+    return (struct tuning_options){.train = {.lora = {.rank = 4, .alpha = 8, .dropout = 0.1},
+                                             .lr = 5e-3,
+                                             .schedule = TRAIN_COSINE,
+                                             .warmup = 2,
+                                             .beta1 = 0.9,
+                                             .beta2 = 0.999,
+                                             .eps = 1e-8,
+                                             .max_norm = 1,
+                                             .seed = 3,
+                                             .cap_tok = 128},
+                                   .n_epoch = 3,
+                                   .batch = 5,
+                                   .data = d,
+                                   .valid = d,
+                                   .valid_rows = 2,
+                                   .valid_every = 2,
+                                   .checkpoints = dir,
+                                   .checkpoint_steps = 2,
+                                   .keep = 3,
+                                   .event = hear,
+                                   .is_wanted_end = is_enough,
+                                   .ctx = s};
+}
+
+static bool run(struct world *w, const struct tuning_options *o)
+{
+    struct err e = ERR_INIT;
+    bool is_done = false;
+    struct tuning *t = tuning_new(w->g.model, o, w->g.stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_good(tuning_run(t, &is_done, &e), &e);
+    tuning_free(t);
+    return is_done;
+}
+
+/* Faults: a cursor that skips or repeats a row, moments or draws that are not those of the step, a
+ * pause that changes something. */
+static void paused_equals_straight(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story straight = {0}, paused = {0};
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&straight, &d, NULL);
+    assert_true(run(&w, &o));
+    assert_int_equal(straight.n, 9);
+    assert_int_equal(straight.n_epoch, 3);
+    assert_true(straight.loss[8] < straight.loss[0]);
+    o = options(&paused, &d, w.dir);
+    for (int64_t end = 1; end <= 9; end++) { /* a new process after every step */
+        paused.end_at = end;
+        bool is_done = run(&w, &o);
+        assert_int_equal(is_done, end == 9);
+    }
+    assert_memory_equal(straight.loss, paused.loss, sizeof straight.loss);
+    assert_memory_equal(straight.norm, paused.norm, sizeof straight.norm);
+    assert_int_equal(straight.n_trained, paused.n_trained);
+    dataset_release(&d);
+    world_release(&w);
+}
+
+/* Faults: a checkpoint that is there in part; one that a kill damages; going on from what another
+ * training left. */
+static void killed_equals_straight(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story straight = {0}, killed = {0};
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&straight, &d, NULL);
+    assert_true(run(&w, &o));
+    for (int i = 0; i < 12; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct golden g;
+            struct err e = ERR_INIT;
+            bool is_done;
+            golden_init(&g, "llama_tied", K_BF16, 0); /* threads do not come along */
+            o = options(&killed, &d, w.dir);
+            o.checkpoint_steps = 1;
+            struct tuning *t = tuning_new(g.model, &o, g.stream, &e);
+            _exit(t && tuning_run(t, &is_done, &e) == 0 ? 0 : 1);
+        }
+        usleep(1000 + (unsigned)(i * 7919 % 40) * 1000);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+    }
+    struct story last = {0};
+    o = options(&last, &d, w.dir);
+    assert_true(run(&w, &o)); /* whatever stands is gone on from */
+    for (int64_t i = 0; i < last.n; i++)
+        if (last.loss[i] != 0)
+            assert_true(last.loss[i] == straight.loss[i]);
+    dataset_release(&d);
+    world_release(&w);
+}
+
+static char *state_path(const struct world *w, int64_t step)
+{
+    char *dir = checkpoint_path(w->dir, step);
+    size_t n = strlen(dir) + sizeof "/state.safetensors";
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/state.safetensors", dir);
+    free(dir);
+    return path;
+}
+
+/* Faults: damage that is not seen; a good older checkpoint that is not found. */
+static void damaged_is_passed_over(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story s = {0}, again = {0};
+    struct stat st;
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&s, &d, w.dir);
+    s.end_at = 4;
+    assert_false(run(&w, &o));
+    char *path = state_path(&w, 4);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size - 1), 0);
+    o = options(&again, &d, w.dir);
+    assert_true(run(&w, &o));
+    assert_true(again.loss[2] == 0 || again.loss[2] == s.loss[2]); /* from step 2 or 3 */
+    assert_true(again.loss[3] == s.loss[3]);
+    free(path);
+    /* of another training: refused, not trained over */
+    struct err e = ERR_INIT;
+    o.train.lr = 1e-3;
+    assert_null(tuning_new(w.g.model, &o, w.g.stream, &e));
+    assert_non_null(strstr(e.msg, "other options"));
+    dataset_release(&d);
+    world_release(&w);
+}
+
+/* Faults: an adapter's file that is not what was trained. */
+static void adapters_are_written(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story s = {0};
+    struct err e = ERR_INIT;
+    bool is_done;
+    char path[512];
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&s, &d, NULL);
+    struct tuning *t = tuning_new(w.g.model, &o, w.g.stream, &e);
+    assert_good(tuning_run(t, &is_done, &e), &e);
+    const struct train_subject *subject = trainer_subject(tuning_trainer(t));
+    snprintf(path, sizeof path, "%s/tuned", w.dir);
+    assert_good(adapter_dir_write(path, subject, "base \"one\"", &e), &e);
+    snprintf(path, sizeof path, "%s/tuned/adapter_model.safetensors", w.dir);
+    struct weights *file = weights_open_file(path, &e);
+    assert_good(file ? 0 : -1, &e);
+    assert_int_equal(weights_count(file), subject->tensors.list.n);
+    for (size_t i = 0; i < subject->tensors.list.n; i++) {
+        const struct train_tensor *x = &subject->tensors.list.at[i];
+        char name[256];
+        snprintf(name, sizeof name, "base_model.model.model.%s", x->name);
+        const struct weight *wt = weights_get(file, name);
+        float got[4096];
+        assert_non_null(wt);
+        assert_true(x->rows * x->cols <= 4096);
+        assert_good(weight_read_f32(wt, 0, weight_rows(wt), got, &e), &e);
+        assert_memory_equal(got, x->p, (size_t)(x->rows * x->cols) * sizeof *got);
+    }
+    weights_close(file);
+    tuning_free(t);
+    dataset_release(&d);
+    world_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks),
+        cmocka_unit_test(long_rows),
+        cmocka_unit_test(orders),
+        cmocka_unit_test(paused_equals_straight),
+        cmocka_unit_test(killed_equals_straight),
+        cmocka_unit_test(damaged_is_passed_over),
+        cmocka_unit_test(adapters_are_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
