@@ -9,12 +9,17 @@
  * its text again from its tokens (preemption). A prompt's leading cells may stand already, from
  * another request with the same salt, adapter and tokens (engine/kv).
  *
- *     while (sched_next(s, &step)) { run it; for each part with an answer seq_push; sched_ran(s); }
+ *     while (sched_next(s, &step)) {
+ *         run it; for each part with an answer: seq_push or seq_finish;
+ *         sched_ran(s, us);
+ *     }
  *
  * Thread: engine only.
  */
 #ifndef ENGINE_SCHED_SCHED_H
 #define ENGINE_SCHED_SCHED_H
+
+#include <stddef.h>
 
 #include "engine/base/err.h"
 #include "engine/sched/seq.h"
@@ -22,12 +27,15 @@
 struct sched;
 
 struct sched_options {
-    int64_t n_cell;  /* K/V cells in all */
-    int64_t cap_tok; /* budgets of a step */
+    int64_t n_cell;   /* K/V cells in all */
+    int64_t cell_tok; /* tokens in a cell; 0: K_CELL, as the kernels have it */
+    int64_t cap_tok;  /* budgets of a step */
     int64_t cap_seq;
     int64_t cap_out;
-    int64_t max_wait; /* sequences that may wait; more are refused with ERR_BUSY */
-    int64_t chunk;    /* the longest part of a prompt beside sequences that decode; 0: cap_tok */
+    int64_t max_wait; /* sequences that may wait for a place; more are refused with ERR_BUSY */
+    int64_t chunk;    /* the most prompt tokens beside sequences that decode; 0: by their pace */
+    int64_t age_tok;  /* tokens run that make up for one level of priority; 0: 64 full steps */
+    uint64_t (*hash)(const void *p, size_t n); /* of prefixes; NULL: map_hash */
     bool keeps_prefixes;
 };
 
@@ -62,11 +70,16 @@ void sched_remove(struct sched *s, struct seq *q);
 /* The next step; false where there is nothing to run. */
 bool sched_next(struct sched *s, struct sched_step *step);
 
-/* The step ran: its cells stand. Tokens were pushed (seq_push), finished ones marked (seq_finish);
- * the finished leave, and are the caller's again. */
-void sched_ran(struct sched *s);
+/* The step ran: its cells stand. Each part that ends at n_tok had a token pushed (seq_push) or was
+ * marked as finished (seq_finish); the finished leave, and are the caller's again. us: how long the
+ * step took, from which the pace is learnt; 0: not known. */
+void sched_ran(struct sched *s, int64_t us);
 
-/* Cells kept for prefixes of this salt and adapter are forgotten: an adapter went away. */
+/* The step did not run: nothing of it stands, and its sequences stay, to be run again or removed.
+ */
+void sched_failed(struct sched *s);
+
+/* Cells kept for prefixes of this adapter are forgotten: an adapter went away. */
 void sched_forget(struct sched *s, uint64_t adapter);
 
 struct sched_stat sched_stat(const struct sched *s);
