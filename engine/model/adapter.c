@@ -7,7 +7,6 @@
 #include "engine/model/adapter.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,9 @@ struct product {
 struct adapter {
     atomic_size_t n_ref;
     uint64_t version;
-    struct device *device; /* borrowed */
-    void *block;           /* owned: device memory */
+    struct device *device;         /* borrowed */
+    struct adapter_budget *budget; /* borrowed; NULL until its bytes are taken */
+    void *block;                   /* owned: device memory */
     size_t bytes;
     int64_t rank, created;
     int32_t n_lora;
@@ -265,14 +265,25 @@ static int read_all(struct adapter *a, const struct files *f, struct err *e)
     return rc;
 }
 
-static int check_limits(const struct adapter *a, const struct adapter_options *o, struct err *e)
+static int check_rank(const struct adapter *a, const struct adapter_options *o, struct err *e)
 {
-    if (a->rank > o->rank_max)
-        return err_set(e, ERR_TOO_LARGE, "%s: rank %lld: this engine takes up to %lld",
-                       PEFT_CONFIG_NAME, (long long)a->rank, (long long)o->rank_max);
-    if (a->bytes > o->bytes_max)
-        return err_set(e, ERR_TOO_LARGE, "%s: %zu bytes of adapter: there is room for %zu",
-                       PEFT_TENSORS_NAME, a->bytes, o->bytes_max);
+    if (a->rank <= o->rank_max)
+        return 0;
+    return err_set(e, ERR_TOO_LARGE, "%s: rank %lld: this engine takes up to %lld",
+                   PEFT_CONFIG_NAME, (long long)a->rank, (long long)o->rank_max);
+}
+
+/* Takes the adapter's bytes out of the budget; adapter_unref gives them back. */
+static int take_bytes(struct adapter *a, struct adapter_budget *budget, struct err *e)
+{
+    size_t used = atomic_load(&budget->bytes);
+    do {
+        if (used > budget->bytes_max || a->bytes > budget->bytes_max - used)
+            return err_set(e, ERR_TOO_LARGE,
+                           "%s: %zu bytes of adapter: %zu of %zu are taken by others",
+                           PEFT_TENSORS_NAME, a->bytes, used, budget->bytes_max);
+    } while (!atomic_compare_exchange_weak(&budget->bytes, &used, used + a->bytes));
+    a->budget = budget;
     return 0;
 }
 
@@ -288,7 +299,7 @@ static struct adapter *make(const struct model *m, const struct files *f,
     a->created = (int64_t)time(NULL);
     snprintf(a->name, sizeof a->name, "%s", o->name);
     a->bytes = lay_out(a, f);
-    if (check_limits(a, o, e))
+    if (check_rank(a, o, e) || take_bytes(a, o->budget, e))
         goto fail;
     a->block = device_alloc(m->device, a->bytes, "an adapter", e);
     if (!a->block)
@@ -327,6 +338,8 @@ void adapter_unref(struct adapter *a)
     if (before > 1)
         return;
     device_mem_free(a->device, a->block);
+    if (a->budget)
+        atomic_fetch_sub(&a->budget->bytes, a->bytes);
     free(a);
 }
 

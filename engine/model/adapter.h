@@ -13,6 +13,8 @@
 #ifndef ENGINE_MODEL_ADAPTER_H
 #define ENGINE_MODEL_ADAPTER_H
 
+#include <stdatomic.h>
+
 #include "engine/model/model.h"
 #include "engine/op/batch.h"
 
@@ -20,11 +22,17 @@ enum { ADAPTER_NAME_BYTES = 256 };
 
 struct adapter;
 
+/* Device memory that adapters share: those that are alive never hold more than bytes_max. */
+struct adapter_budget {
+    size_t bytes_max;
+    atomic_size_t bytes;
+};
+
 struct adapter_options {
-    const char *name; /* at most ADAPTER_NAME_BYTES - 1; what clients call it */
-    uint64_t version; /* above 0; what tells it apart from all others of the process */
-    int64_t rank_max; /* larger ones are refused: what a step has room for */
-    size_t bytes_max; /* of device memory */
+    const char *name;              /* at most ADAPTER_NAME_BYTES - 1; what clients call it */
+    uint64_t version;              /* above 0; what tells it apart from all others of the process */
+    int64_t rank_max;              /* larger ones are refused: what a step has room for */
+    struct adapter_budget *budget; /* borrowed: outlives the adapter */
 };
 
 /* Reads adapter_config.json and adapter_model.safetensors of a directory. The caller holds one

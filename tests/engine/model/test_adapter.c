@@ -28,8 +28,8 @@ enum { N_NAME = 3 };
 static struct adapter *load(const struct model *m, const char *dir)
 {
     struct err e = ERR_INIT;
-    struct adapter_options o = {
-        .name = "tuned", .version = 7, .rank_max = RANK, .bytes_max = 1 << 30};
+    static struct adapter_budget plenty = {.bytes_max = 1 << 30};
+    struct adapter_options o = {.name = "tuned", .version = 7, .rank_max = RANK, .budget = &plenty};
     struct adapter *a = adapter_load(m, dir, &o, &e);
     assert_good(a ? 0 : -1, &e);
     return a;
@@ -395,19 +395,23 @@ static void limits_and_references(void **state)
     assert_int_equal(adapter_version(a), 7);
     assert_string_equal(adapter_name(a), "tuned");
     assert_true(adapter_created(a) > 1700000000);
-    struct adapter_options o = {
-        .name = "x", .version = 1, .rank_max = 4, .bytes_max = adapter_bytes(a)};
+    struct adapter_budget budget = {.bytes_max = 2 * adapter_bytes(a) - 1};
+    struct adapter_options o = {.name = "x", .version = 1, .rank_max = 4, .budget = &budget};
     struct adapter *b = adapter_load(g.model, dir, &o, &e);
     assert_good(b ? 0 : -1, &e);
+    assert_int_equal(budget.bytes, adapter_bytes(a));
+    assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_TOO_LARGE, "bytes");
+    budget.bytes_max++;
+    struct adapter *c = adapter_load(g.model, dir, &o, &e);
+    assert_good(c ? 0 : -1, &e);
+    adapter_unref(c);
     assert_ptr_equal(adapter_ref(b), b);
     adapter_unref(b);
     assert_int_equal(adapter_rank(b), 4);
     adapter_unref(b);
-    o.bytes_max--;
-    assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_TOO_LARGE, "bytes");
-    o.bytes_max++;
     o.rank_max = 3;
     assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_TOO_LARGE, "rank 4");
+    assert_int_equal(budget.bytes, 0);
     adapter_unref(a);
     adapter_unref(NULL);
     assert_int_equal(mem_stat().now_bytes, before);

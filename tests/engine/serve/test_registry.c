@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names, versions and references of adapters, with readers beside loads.
+ */
+#include "tests/lib/test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/serve/registry.h"
+#include "tests/lib/golden.h"
+
+#define FOLDER "tests/golden/models/llama_plain/"
+
+enum { READERS = 3, SWITCHES = 60 };
+
+static struct registry *registry_for(const struct golden *g, int64_t n_max, size_t bytes_max)
+{
+    return registry_new(g->model, &(struct registry_limits){n_max, 16, bytes_max});
+}
+
+static void load(struct registry *r, const char *name, const char *sub, uint64_t *gone)
+{
+    struct err e = ERR_INIT;
+    char dir[200];
+    snprintf(dir, sizeof dir, "%s%s", FOLDER, sub);
+    assert_good(registry_load(r, name, dir, gone, &e), &e);
+}
+
+/* Faults: a switch that takes the old version from who holds it, a version given twice or 0, a name
+ * that stays behind a drop or goes with a load that failed. */
+static void a_name_means_the_newest(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    uint64_t gone = 9;
+    struct adapter *all[4];
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    size_t before = mem_stat().now_bytes;
+    struct registry *r = registry_for(&g, 2, 1 << 30);
+    assert_null(registry_get(r, "one"));
+    load(r, "one", "lora", &gone);
+    assert_int_equal(gone, 0);
+    struct adapter *first = registry_get(r, "one");
+    uint64_t version = adapter_version(first);
+    assert_true(version > 0);
+    load(r, "one", "lora_final", &gone);
+    assert_int_equal(gone, version);
+    struct adapter *second = registry_get(r, "one");
+    assert_ptr_not_equal(first, second);
+    assert_true(adapter_version(second) > version);
+    assert_int_equal(registry_bytes(r), 2 * adapter_bytes(first));
+    assert_int_equal(adapter_version(first), version); /* still there */
+    adapter_unref(first);
+    assert_int_equal(registry_bytes(r), adapter_bytes(second));
+    assert_err(registry_load(r, "one", FOLDER "nothing", &gone, &e), &e, ERR_NOT_FOUND, "one");
+    first = registry_get(r, "one");
+    assert_ptr_equal(first, second);
+    adapter_unref(first);
+    load(r, "two", "lora", NULL);
+    assert_int_equal(registry_list(r, all, 4), 2);
+    assert_string_equal(adapter_name(all[0]), "one");
+    assert_string_equal(adapter_name(all[1]), "two");
+    adapter_unref(all[0]);
+    adapter_unref(all[1]);
+    assert_int_equal(registry_list(r, NULL, 0), 2);
+    assert_good(registry_drop(r, "one", &gone, &e), &e);
+    assert_int_equal(gone, adapter_version(second));
+    assert_null(registry_get(r, "one"));
+    assert_err(registry_drop(r, "one", &gone, &e), &e, ERR_NOT_FOUND, "one");
+    adapter_unref(second);
+    registry_free(r);
+    assert_int_equal(mem_stat().now_bytes, before);
+    golden_release(&g);
+}
+
+/* Faults: a limit off by one; a limit that hinders a new version; bytes that are not counted. */
+static void limits_hold(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct registry *r = registry_for(&g, 2, 1 << 30);
+    load(r, "a", "lora", NULL);
+    load(r, "b", "lora", NULL);
+    assert_err(registry_load(r, "c", FOLDER "lora", NULL, &e), &e, ERR_TOO_LARGE, "2 adapters");
+    load(r, "b", "lora_final", NULL);
+    assert_good(registry_drop(r, "a", NULL, &e), &e);
+    load(r, "c", "lora", NULL);
+    size_t bytes = registry_bytes(r) / 2;
+    registry_free(r);
+    r = registry_for(&g, 9, 2 * bytes);
+    load(r, "a", "lora", NULL);
+    struct adapter *old = registry_get(r, "a");
+    load(r, "a", "lora", NULL);
+    assert_err(registry_load(r, "a", FOLDER "lora", NULL, &e), &e, ERR_TOO_LARGE, "bytes");
+    adapter_unref(old);
+    load(r, "a", "lora", NULL);
+    registry_free(r);
+    r = registry_new(g.model, &(struct registry_limits){9, 3, 1 << 30});
+    assert_err(registry_load(r, "a", FOLDER "lora", NULL, &e), &e, ERR_TOO_LARGE, "rank 4");
+    registry_free(r);
+    golden_release(&g);
+}
+
+/* Fault: a name that is a path, or breaks a log line. */
+static void names_are_plain(void **state)
+{
+    static const char *const good[] = {"a", "7", "ft:base:org:suffix:Ab-1.2", "org/name_1"};
+    static const char *const bad[] = {"",    ".a",  "/etc", "a/../b",   "a b",
+                                      "a\n", "a\\", "-a",   "\xc3\xa9", "a..b"};
+    char big[ADAPTER_NAME_BYTES + 1];
+    struct err e = ERR_INIT;
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_good(registry_check_name(good[i], &e), &e);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_err(registry_check_name(bad[i], &e), &e, ERR_BAD_INPUT, "name");
+    memset(big, 'a', sizeof big);
+    big[ADAPTER_NAME_BYTES] = 0;
+    assert_err(registry_check_name(big, &e), &e, ERR_BAD_INPUT, "255");
+    big[ADAPTER_NAME_BYTES - 1] = 0;
+    assert_good(registry_check_name(big, &e), &e);
+}
+
+struct reader {
+    struct registry *r;
+    atomic_bool *is_over;
+    atomic_uint_fast64_t n;
+};
+
+static bool all_have_read(struct reader *d)
+{
+    bool all = true;
+    for (int i = 0; i < READERS; i++)
+        all = all && atomic_load(&d[i].n) > 0;
+    return all;
+}
+
+static void *read_on(void *ctx)
+{
+    struct reader *d = ctx;
+    uint64_t last = 0;
+    while (!atomic_load(d->is_over)) {
+        struct adapter *a = registry_get(d->r, "hot"), *all[2];
+        if (a && adapter_version(a) < last)
+            return NULL;
+        last = a ? adapter_version(a) : last;
+        atomic_fetch_add(&d->n, a && adapter_rank(a) == 4);
+        adapter_unref(a);
+        for (size_t n = registry_list(d->r, all, 2); n > 0; n--)
+            adapter_unref(all[n - 1]);
+    }
+    return ctx;
+}
+
+/* Faults: a version freed under a reader, one that comes back after its successor. */
+static void readers_beside_loads(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    atomic_bool is_over = false;
+    struct reader d[READERS];
+    pthread_t t[READERS];
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct registry *r = registry_for(&g, 2, 1 << 30);
+    for (int i = 0; i < READERS; i++) {
+        d[i].r = r;
+        d[i].is_over = &is_over;
+        atomic_init(&d[i].n, 0);
+        assert_int_equal(pthread_create(&t[i], NULL, read_on, &d[i]), 0);
+    }
+    for (int i = 0; i < SWITCHES || !all_have_read(d); i++) {
+        load(r, "hot", i % 2 ? "lora" : "lora_final", NULL);
+        if (i % 7 == 6)
+            assert_good(registry_drop(r, "hot", NULL, &e), &e);
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < READERS; i++) {
+        void *good;
+        pthread_join(t[i], &good);
+        assert_ptr_equal(good, &d[i]);
+    }
+    load(r, "hot", "lora", NULL);
+    struct adapter *a = registry_get(r, "hot");
+    assert_int_equal(registry_bytes(r), adapter_bytes(a));
+    adapter_unref(a);
+    registry_free(r);
+    golden_release(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_means_the_newest),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(names_are_plain),
+        cmocka_unit_test(readers_beside_loads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
