@@ -169,12 +169,20 @@ def broken_directories(tmp):
     case("more layers than there are", ["layers."], lambda d: config(d, num_hidden_layers=40))
 
 
+def bench_train():
+    for words in ([], ["--rank", 0], ["--checkpoint", "--profile"]):
+        p = run("bench", "train", MODEL, "--length", 32, "--rows", 2, "--steps", 2, "--json", *words)
+        got = json.loads(p.stdout) if p.returncode == 0 else {}
+        expect(f"bench train {words}", got.get("tokens_per_s", 0) > 0 and got["gflops"] > 0, p)
+
+
 def main():
     greedy_text()
     text_in_text_out()
     graphs()
     plans()
     bench_engine()
+    bench_train()
     bad_requests()
     with tempfile.TemporaryDirectory() as tmp:
         broken_directories(pathlib.Path(tmp))
