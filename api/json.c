@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking over a text is one pass that knows only what a string is; whether it is JSON at all is
+ * jansson's to say.
+ */
+#include "api/json.h"
+
+#include <sys/random.h>
+
+enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
+
+void api_json_init(void)
+{
+    size_t seed = 0;
+    while (!seed)
+        if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
+            seed = 0; /* interrupted */
+    json_object_seed(seed);
+}
+
+/* ---- before the parser --------------------------------------------------------------------- */
+
+/* The index behind the string that begins at i. */
+static size_t skip_string(const char *p, size_t n, size_t i)
+{
+    for (i++; i < n && p[i] != '"'; i++)
+        if (p[i] == '\\')
+            i++;
+    return i < n ? i + 1 : n;
+}
+
+static bool is_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+static size_t skip_number(const char *p, size_t n, size_t i)
+{
+    while (i < n && is_number(p[i]))
+        i++;
+    return i;
+}
+
+static int too(struct api_error *e, const char *what, int most)
+{
+    return api_fail(e, 400, "invalid_json", NULL, "The body %s: the limit is %d.", what, most);
+}
+
+/* Takes the values that the text may hold from *values. */
+static int look_over(const char *p, size_t n, int *values, struct api_error *e)
+{
+    int depth = 0;
+    for (size_t i = 0; i < n;) {
+        char c = p[i];
+        if (c == '{' || c == '[') {
+            if (++depth > API_JSON_DEPTH_MAX)
+                return too(e, "is nested too deep", API_JSON_DEPTH_MAX);
+        } else if (c == '}' || c == ']') {
+            depth -= depth > 0;
+        }
+        if ((c == ',' || c == '{' || c == '[') && --*values < 0)
+            return too(e, "holds too many values", API_JSON_VALUES_MAX);
+        if (c == '"') {
+            i = skip_string(p, n, i);
+        } else if ((c >= '0' && c <= '9') || c == '-') {
+            size_t end = skip_number(p, n, i);
+            if (end - i > API_JSON_NUMBER_MAX)
+                return too(e, "holds a number with too many characters", API_JSON_NUMBER_MAX);
+            i = end;
+        } else {
+            i++;
+        }
+    }
+    return 0;
+}
+
+/* ---- the parser ---------------------------------------------------------------------------- */
+
+static const char *reason(enum json_error_code code)
+{
+    switch (code) {
+    case json_error_premature_end_of_input:
+        return "it ends too early";
+    case json_error_end_of_input_expected:
+        return "something follows behind its end";
+    case json_error_invalid_utf8:
+        return "its text is not UTF-8";
+    case json_error_null_character:
+    case json_error_null_byte_in_key:
+        return "a key holds a NUL";
+    case json_error_duplicate_key:
+        return "a key stands twice in one object";
+    case json_error_numeric_overflow:
+        return "a number is too large";
+    case json_error_out_of_memory:
+        return "it is too large";
+    default:
+        return "a syntax error";
+    }
+}
+
+static void drop(void *root)
+{
+    json_decref(root);
+}
+
+json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e)
+{
+    json_error_t error;
+    int values = API_JSON_VALUES_MAX;
+    if (look_over(text, n, &values, e))
+        return NULL;
+    json_t *root = json_loadb(text, n, FLAGS, &error);
+    if (!root) {
+        api_fail(e, 400, "invalid_json", NULL,
+                 "The body is not valid JSON: %s (line %d, column %d).",
+                 reason(json_error_code(&error)), error.line, error.column);
+        return NULL;
+    }
+    arena_defer(a, drop, root);
+    if (json_is_object(root))
+        return root;
+    api_fail(e, 400, "invalid_json", NULL, "The body must be a JSON object, and is %s.",
+             api_json_type(root));
+    return NULL;
+}
+
+json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values)
+{
+    struct api_error error;
+    json_t *root = look_over(text, n, values, &error) ? NULL : json_loadb(text, n, FLAGS, NULL);
+    if (root)
+        arena_defer(a, drop, root);
+    return root;
+}
+
+const char *api_json_type(const json_t *v)
+{
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    default:
+        return "null";
+    }
+}

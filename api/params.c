@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk over a body: each member finds its row, and the row says what to do. A name without a
+ * row is kept for the header that tells the client so.
+ */
+#include "api/params.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CHAT        API_CHAT
+#define COMPLETIONS API_COMPLETIONS
+#define EMBEDDINGS  API_EMBEDDINGS
+#define GEN         (API_CHAT | API_COMPLETIONS)
+#define ALL         (API_CHAT | API_COMPLETIONS | API_EMBEDDINGS)
+
+#define TO(field)          .at = offsetof(struct api_request, field)
+#define INT(lo, hi, field) .kind = PARAM_INT, .min = (lo), .max = (hi), TO(field)
+#define NUM(lo, hi, field) .kind = PARAM_NUM, .min = (lo), .max = (hi), TO(field)
+#define NUM_ONLY(v)        .kind = PARAM_NUM, .min = (v), .max = (v), .at = PARAM_NOWHERE
+#define BOOL(field)        .kind = PARAM_BOOL, TO(field)
+#define TEXT(hi, field)    .kind = PARAM_TEXT, .max = (hi), TO(field)
+#define READ(fn)           .kind = PARAM_READ, .read = param_read_##fn
+#define WORD(list, reason) .kind = PARAM_WORD, .words = (list), .why = (reason)
+#define HINT(t)            .kind = PARAM_HINT, .type = (t)
+#define REFUSED(reason)    .kind = PARAM_REFUSED, .why = (reason)
+
+#define PARAM(id, on, ...) {.name = #id, .n_name = sizeof #id - 1, .routes = (on), __VA_ARGS__},
+const struct param_row param_rows[] = {
+#include "api/params.def"
+};
+#undef PARAM
+
+const size_t n_param_rows = sizeof param_rows / sizeof *param_rows;
+
+/* ---- what is wrong ------------------------------------------------------------------------- */
+
+int param_bad(struct api_reader *r, const char *name, const char *fmt, ...)
+{
+    char why[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return api_fail(r->e, 400, "invalid_value", name, "'%s' %s.", name, why);
+}
+
+int param_type(struct api_reader *r, const char *name, const char *wanted, const json_t *v)
+{
+    return api_fail(r->e, 400, "invalid_type", name, "'%s' must be %s, and is %s.", name, wanted,
+                    api_json_type(v));
+}
+
+static int refuse(struct api_reader *r, const struct param_row *row)
+{
+    return api_fail(r->e, 400, "unsupported_parameter", row->name, "'%s' is refused: %s.",
+                    row->name, row->why);
+}
+
+void *param_alloc(struct api_reader *r, const char *name, size_t n, size_t size)
+{
+    struct err e = ERR_INIT;
+    void *p = arena_try(r->arena, n ? n : 1, size, &e);
+    if (!p)
+        api_fail_err(r->e, &e, name);
+    return p;
+}
+
+/* ---- single values ------------------------------------------------------------------------- */
+
+/* Whole numbers may come written as 16.0. */
+static bool as_int(const json_t *v, int64_t *out)
+{
+    if (json_is_integer(v)) {
+        *out = json_integer_value(v);
+        return true;
+    }
+    double d = json_is_real(v) ? json_real_value(v) : NAN;
+    if (!(fabs(d) <= 9007199254740992.0) || d != floor(d))
+        return false;
+    *out = (int64_t)d;
+    return true;
+}
+
+int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
+              int64_t *out)
+{
+    if (!json_is_number(v))
+        return param_type(r, name, "an integer", v);
+    if (!as_int(v, out) || *out < min || *out > max)
+        return param_bad(r, name, "must be an integer from %lld to %lld", (long long)min,
+                         (long long)max);
+    return 0;
+}
+
+int param_num(struct api_reader *r, const char *name, const json_t *v, double min, double max,
+              double *out)
+{
+    if (!json_is_number(v))
+        return param_type(r, name, "a number", v);
+    *out = json_number_value(v);
+    if (*out >= min && *out <= max)
+        return 0;
+    return min == max ? param_bad(r, name, "must be %g", min)
+                      : param_bad(r, name, "must be a number from %g to %g", min, max);
+}
+
+static int read_int(struct api_reader *r, const struct param_row *row, const json_t *v, void *to)
+{
+    int64_t i;
+    if (param_int(r, row->name, v, (int64_t)row->min, (int64_t)row->max, &i))
+        return -1;
+    memcpy(to, &i, sizeof i);
+    return 0;
+}
+
+static int read_num(struct api_reader *r, const struct param_row *row, const json_t *v, void *to)
+{
+    double d;
+    if (param_num(r, row->name, v, row->min, row->max, &d))
+        return -1;
+    if (to)
+        memcpy(to, &d, sizeof d);
+    return 0;
+}
+
+static int read_bool(struct api_reader *r, const struct param_row *row, const json_t *v, void *to)
+{
+    bool b = json_is_true(v);
+    if (!json_is_boolean(v))
+        return param_type(r, row->name, "a boolean", v);
+    memcpy(to, &b, sizeof b);
+    return 0;
+}
+
+static int read_text(struct api_reader *r, const struct param_row *row, const json_t *v, void *to)
+{
+    if (!json_is_string(v))
+        return param_type(r, row->name, "a string", v);
+    const char *s = json_string_value(v);
+    size_t n = json_string_length(v);
+    if (!n || n > row->max || strlen(s) != n)
+        return param_bad(r, row->name, "must have 1 to %d bytes, and no NUL", (int)row->max);
+    memcpy(to, &s, sizeof s);
+    return 0;
+}
+
+static bool has_word(const char *words, const char *word, size_t n)
+{
+    for (const char *p = words; *p;) {
+        size_t len = strcspn(p, "|");
+        if (len == n && !memcmp(p, word, n))
+            return true;
+        p += len + (p[len] == '|');
+    }
+    return false;
+}
+
+static int read_word(struct api_reader *r, const struct param_row *row, const json_t *v)
+{
+    if (json_is_string(v) && has_word(row->words, json_string_value(v), json_string_length(v)))
+        return 0;
+    return api_fail(r->e, 400, "unsupported_parameter", row->name,
+                    "'%s' can only be one of \"%s\" here: %s.", row->name, row->words, row->why);
+}
+
+static int read_hint(struct api_reader *r, const struct param_row *row, const json_t *v)
+{
+    bool is_bool = row->type == JSON_TRUE;
+    if (is_bool ? json_is_boolean(v) : json_typeof(v) == row->type)
+        return 0;
+    return param_type(r, row->name,
+                      is_bool                    ? "a boolean"
+                      : row->type == JSON_STRING ? "a string"
+                                                 : "an object",
+                      v);
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+static int read_row(struct api_reader *r, const struct param_row *row, const json_t *v)
+{
+    void *to = row->at == PARAM_NOWHERE ? NULL : (char *)r->out + row->at;
+    switch (row->kind) {
+    case PARAM_INT:
+        return read_int(r, row, v, to);
+    case PARAM_NUM:
+        return read_num(r, row, v, to);
+    case PARAM_BOOL:
+        return read_bool(r, row, v, to);
+    case PARAM_TEXT:
+        return read_text(r, row, v, to);
+    case PARAM_READ:
+        return row->read(r, row->name, v);
+    case PARAM_WORD:
+        return read_word(r, row, v);
+    case PARAM_HINT:
+        return read_hint(r, row, v);
+    case PARAM_REFUSED:
+        return json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ? 0 : refuse(r, row);
+    }
+    return 0;
+}
+
+static const struct param_row *find(enum api_route route, const char *name, size_t n)
+{
+    for (size_t i = 0; i < n_param_rows; i++) {
+        const struct param_row *row = &param_rows[i];
+        if (row->n_name == n && (row->routes & route) && !memcmp(row->name, name, n))
+            return row;
+    }
+    return NULL;
+}
+
+/* Names go into a header: what could break one is replaced, and long lists are cut. */
+enum { IGNORED_BYTES = 512, IGNORED_NAME = 64 };
+
+static void add_ignored(char *list, const char *name)
+{
+    size_t at = strlen(list), n = strlen(name);
+    n = n < IGNORED_NAME ? n : IGNORED_NAME;
+    if (at + n + 8 > IGNORED_BYTES) {
+        if (at < 4 || strcmp(list + at - 3, "...") != 0)
+            strcpy(list + at, ", ...");
+        return;
+    }
+    if (at)
+        at += (size_t)sprintf(list + at, ", ");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                        (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
+        list[at++] = is_plain ? (char)c : '?';
+    }
+    list[at] = 0;
+}
+
+int params_ignore(struct api_reader *r, const char *name)
+{
+    char *list = r->ignored;
+    if (!list) {
+        list = r->ignored = param_alloc(r, NULL, IGNORED_BYTES, 1);
+        if (!list)
+            return -1;
+        r->out->ignored = list;
+    }
+    add_ignored(list, name);
+    return 0;
+}
+
+int params_read(struct api_reader *r, const json_t *body)
+{
+    const char *name;
+    json_t *v;
+    /* jansson's macro casts away const; nothing is changed */
+    json_object_foreach((json_t *)(uintptr_t)body, name, v)
+    {
+        if (json_is_null(v))
+            continue;
+        const struct param_row *row = find(r->out->route, name, strlen(name));
+        if (row ? read_row(r, row, v) : params_ignore(r, name))
+            return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of params.def, and the walk over a body that they drive. Tests and the published
+ * description of the API walk the same rows.
+ *
+ * Thread: any.
+ */
+#ifndef API_PARAMS_H
+#define API_PARAMS_H
+
+#include "api/json.h"
+#include "api/request.h"
+
+/* One request being read. */
+struct api_reader {
+    struct arena *arena;
+    const struct api_limits *limits; /* borrowed */
+    struct api_request *out;
+    struct api_error *e;
+    int values;   /* that JSON inside of strings may still hold */
+    bool has_max; /* max_completion_tokens was there */
+    bool has_stream_options;
+    char *ignored; /* in the arena; grows into out->ignored */
+};
+
+enum param_kind {
+    PARAM_INT,
+    PARAM_NUM,
+    PARAM_BOOL,
+    PARAM_TEXT,   /* a short string without NUL */
+    PARAM_READ,   /* by a function of its own */
+    PARAM_WORD,   /* one of `words`, each of which is what happens anyway */
+    PARAM_HINT,   /* changes nothing here; of the right type all the same */
+    PARAM_REFUSED /* null, false and [] are harmless; anything else is not supported */
+};
+
+enum { PARAM_NOWHERE = -1 };
+
+struct param_row {
+    const char *name;
+    size_t n_name;
+    unsigned routes;
+    enum param_kind kind;
+    double min, max; /* INT, NUM; max of TEXT: bytes */
+    int at;          /* offset in struct api_request; PARAM_NOWHERE: checked only */
+    int (*read)(struct api_reader *r, const char *name, const json_t *v);
+    const char *words; /* WORD: "a|b" */
+    json_type type;    /* HINT */
+    const char *why;   /* WORD, REFUSED: said when refused */
+};
+
+extern const struct param_row param_rows[];
+extern const size_t n_param_rows;
+
+/* Reads every member of the body by its row; unknown ones go to out->ignored. */
+int params_read(struct api_reader *r, const json_t *body);
+
+int params_ignore(struct api_reader *r, const char *name);
+
+/* A 400: the field, and what is wrong with it. */
+int param_bad(struct api_reader *r, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int param_type(struct api_reader *r, const char *name, const char *wanted, const json_t *v);
+
+/* Single values, for the functions that read lists. */
+int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
+              int64_t *out);
+int param_num(struct api_reader *r, const char *name, const json_t *v, double min, double max,
+              double *out);
+void *param_alloc(struct api_reader *r, const char *name, size_t n, size_t size);
+
+/* What PARAM_READ rows call. */
+#define PARAM_READER(name) int param_read_##name(struct api_reader *, const char *, const json_t *)
+PARAM_READER(messages);
+PARAM_READER(kwargs);
+PARAM_READER(input);
+PARAM_READER(stop);
+PARAM_READER(stop_ids);
+PARAM_READER(logit_bias);
+PARAM_READER(logprobs);
+PARAM_READER(max_tokens);
+PARAM_READER(stream_options);
+PARAM_READER(seed);
+PARAM_READER(request_id);
+PARAM_READER(response_format);
+PARAM_READER(modalities);
+PARAM_READER(metadata);
+PARAM_READER(encoding);
+PARAM_READER(effort);
+PARAM_READER(skip_special);
+#undef PARAM_READER
+
+#endif

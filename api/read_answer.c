@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields about the form of the answer, and those that OpenAI's service has around it.
+ */
+#include <string.h>
+
+#include "api/params.h"
+
+static bool is_word(const json_t *v, const char *word)
+{
+    return json_is_string(v) && strcmp(json_string_value(v), word) == 0 &&
+           json_string_length(v) == strlen(word);
+}
+
+static int option(struct api_reader *r, const char *name, const char *key, const json_t *v,
+                  bool *out)
+{
+    const json_t *x = json_object_get(v, key);
+    if (!x || json_is_null(x))
+        return 0;
+    if (!json_is_boolean(x))
+        return param_bad(r, name, "holds a '%s' that is not a boolean", key);
+    *out = json_is_true(x);
+    return 0;
+}
+
+int param_read_stream_options(struct api_reader *r, const char *name, const json_t *v)
+{
+    bool obscures = false;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    r->has_stream_options = true;
+    if (option(r, name, "include_usage", v, &r->out->sends_usage) ||
+        option(r, name, "continuous_usage_stats", v, &r->out->sends_usage_always) ||
+        option(r, name, "include_obfuscation", v, &obscures))
+        return -1;
+    return obscures ? param_bad(r, name, "asks for include_obfuscation, which is not supported")
+                    : 0;
+}
+
+int param_read_response_format(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    if (is_word(json_object_get(v, "type"), "text"))
+        return 0;
+    return api_fail(r->e, 400, "unsupported_parameter", name,
+                    "'%s' can only be {\"type\":\"text\"}: structured output is not supported yet.",
+                    name);
+}
+
+int param_read_modalities(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (json_is_array(v) && json_array_size(v) == 1 && is_word(json_array_get(v, 0), "text"))
+        return 0;
+    return api_fail(r->e, 400, "unsupported_parameter", name,
+                    "'%s' can only be [\"text\"]: the models here write text alone.", name);
+}
+
+/* Stored answers have them; here they are checked and forgotten. */
+int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    if (json_object_size(v) > 16)
+        return param_bad(r, name, "holds %zu pairs: the limit is 16", json_object_size(v));
+    json_object_foreach((json_t *)(uintptr_t)v, key, value) if (
+        strlen(key) > 64 || !json_is_string(value) ||
+        json_string_length(value) >
+            512) return param_bad(r, name,
+                                  "must map keys of up to 64 bytes to strings of up to 512 bytes");
+    return 0;
+}
+
+int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)
+{
+    r->out->as_base64 = is_word(v, "base64");
+    return r->out->as_base64 || is_word(v, "float")
+               ? 0
+               : param_bad(r, name, "must be \"float\" or \"base64\"");
+}
+
+int param_read_effort(struct api_reader *r, const char *name, const json_t *v)
+{
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_word(v, words[i])) {
+            r->out->reasoning_effort = words[i];
+            return 0;
+        }
+    return param_bad(r, name, "must be one of none, minimal, low, medium, high, xhigh, max");
+}
+
+/* It becomes a part of the answer's id. */
+int param_read_request_id(struct api_reader *r, const char *name, const json_t *v)
+{
+    static const char plain[] = "0123456789-_."
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    if (!json_is_string(v))
+        return param_type(r, name, "a string", v);
+    const char *s = json_string_value(v);
+    size_t n = json_string_length(v);
+    if (!n || n > 64 || strspn(s, plain) != n)
+        return param_bad(r, name, "must be 1 to 64 letters, digits and any of -_.");
+    r->out->request_id = s;
+    return 0;
+}

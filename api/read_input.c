@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What completions and embeddings go on from: a string, several, a list of token ids, or several.
+ * Ids are of the served model's own vocabulary.
+ */
+#include "api/params.h"
+
+static int read_ids(struct api_reader *r, const char *name, const json_t *v, struct api_input *out)
+{
+    size_t n = json_array_size(v);
+    if (!n)
+        return param_bad(r, name, "holds an empty list of token ids");
+    int32_t *id = param_alloc(r, name, n, sizeof *id);
+    for (size_t i = 0; id && i < n; i++) {
+        int64_t x;
+        if (param_int(r, name, json_array_get(v, i), 0, r->limits->n_vocab - 1, &x))
+            return -1;
+        id[i] = (int32_t)x;
+    }
+    *out = (struct api_input){.id = id, .n_id = n};
+    return id ? 0 : -1;
+}
+
+static int read_one(struct api_reader *r, const char *name, const json_t *v, struct api_input *out)
+{
+    if (json_is_array(v))
+        return read_ids(r, name, v, out);
+    if (!json_is_string(v))
+        return param_type(r, name, "a string, token ids, or an array of either", v);
+    *out = (struct api_input){.text = json_string_value(v), .n_text = json_string_length(v)};
+    return 0;
+}
+
+int param_read_input(struct api_reader *r, const char *name, const json_t *v)
+{
+    size_t max = r->out->route == API_COMPLETIONS ? API_PROMPTS_MAX : API_INPUTS_MAX;
+    const json_t *first = json_array_get(v, 0);
+    bool is_list = json_is_array(v) && !json_is_number(first);
+    size_t n = is_list ? json_array_size(v) : 1;
+    if (!n || n > max)
+        return param_bad(r, name, "holds %zu entries: 1 to %zu can be", n, max);
+    struct api_input *in = param_alloc(r, name, n, sizeof *in);
+    for (size_t i = 0; in && i < n; i++) {
+        const json_t *x = is_list ? json_array_get(v, i) : v;
+        if (json_typeof(x) != json_typeof(is_list ? first : v))
+            return param_bad(r, name, "mixes strings and token ids");
+        if (read_one(r, name, x, &in[i]))
+            return -1;
+    }
+    r->out->input = in;
+    r->out->n_input = n;
+    return in ? 0 : -1;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields about sampling that are more than one number: lists, ids, words.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/params.h"
+#include "engine/base/num.h"
+
+/* ---- where to stop ------------------------------------------------------------------------- */
+
+static int add_stop(struct api_reader *r, const char *name, const json_t *v)
+{
+    struct gen_params *g = &r->out->gen;
+    if (!json_is_string(v))
+        return param_type(r, name, "a string or an array of strings", v);
+    size_t n = json_string_length(v);
+    if (!n || n > GEN_STOP_BYTES_MAX)
+        return param_bad(r, name, "holds a string of %zu bytes: 1 to %d can be looked for", n,
+                         GEN_STOP_BYTES_MAX);
+    g->stop[g->n_stop++] = (struct gen_text){.p = json_string_value(v), .n = (uint32_t)n};
+    return 0;
+}
+
+int param_read_stop(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_array(v))
+        return add_stop(r, name, v);
+    if (json_array_size(v) > GEN_STOP_MAX)
+        return param_bad(r, name, "holds %zu strings: the limit is %d", json_array_size(v),
+                         GEN_STOP_MAX);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (add_stop(r, name, json_array_get(v, i)))
+            return -1;
+    return 0;
+}
+
+int param_read_stop_ids(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of token ids", v);
+    size_t n = json_array_size(v);
+    if (n > GEN_STOP_ID_MAX)
+        return param_bad(r, name, "holds %zu ids: the limit is %d", n, GEN_STOP_ID_MAX);
+    int32_t *id = param_alloc(r, name, n, sizeof *id);
+    for (size_t i = 0; id && i < n; i++) {
+        int64_t x;
+        if (param_int(r, name, json_array_get(v, i), 0, r->limits->n_vocab - 1, &x))
+            return -1;
+        id[i] = (int32_t)x;
+    }
+    r->out->gen.stop_id = id;
+    r->out->gen.n_stop_id = (int32_t)n;
+    return id ? 0 : -1;
+}
+
+int param_read_skip_special(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_boolean(v))
+        return param_type(r, name, "a boolean", v);
+    r->out->gen.special_shown = json_is_false(v);
+    return 0;
+}
+
+/* ---- how much ------------------------------------------------------------------------------ */
+
+/* Both names go to one place; the newer one counts where both are given. A chat answers with one
+ * token at least; a completion of none has its use with echo. */
+int param_read_max_tokens(struct api_reader *r, const char *name, const json_t *v)
+{
+    int64_t n, min = r->out->route == API_CHAT;
+    bool is_newer = strcmp(name, "max_completion_tokens") == 0;
+    if (param_int(r, name, v, min, INT32_MAX, &n))
+        return -1;
+    if (is_newer || !r->has_max)
+        r->out->gen.max_new = n;
+    r->has_max |= is_newer;
+    return 0;
+}
+
+/* ---- which tokens -------------------------------------------------------------------------- */
+
+int param_read_seed(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (param_int(r, name, v, INT64_MIN, INT64_MAX, &r->out->seed))
+        return -1;
+    r->out->has_seed = true;
+    return 0;
+}
+
+int param_read_logit_bias(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_object(v))
+        return param_type(r, name, "an object of token ids", v);
+    size_t n = json_object_size(v);
+    if (n > SAMPLE_BIAS_MAX)
+        return param_bad(r, name, "holds %zu ids: the limit is %d", n, SAMPLE_BIAS_MAX);
+    struct sample_bias *bias = param_alloc(r, name, n, sizeof *bias);
+    const char *key;
+    json_t *value;
+    size_t i = 0;
+    if (!bias)
+        return -1;
+    json_object_foreach((json_t *)(uintptr_t)v, key, value)
+    {
+        int64_t id;
+        double add;
+        if (num_int(key, 0, r->limits->n_vocab - 1, &id, NULL))
+            return param_bad(r, name, "has a key that is no token id from 0 to %lld",
+                             (long long)r->limits->n_vocab - 1);
+        if (param_num(r, name, value, -100, 100, &add))
+            return -1;
+        bias[i++] = (struct sample_bias){.id = (int32_t)id, .add = (float)add};
+    }
+    r->out->gen.sample.bias = bias;
+    r->out->gen.sample.n_bias = (int32_t)n;
+    return 0;
+}
+
+/* A flag in a chat, a count in a completion. */
+int param_read_logprobs(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (r->out->route == API_CHAT) {
+        if (!json_is_boolean(v))
+            return param_type(r, name, "a boolean (how many: top_logprobs)", v);
+        r->out->wants_logprobs = json_is_true(v);
+        return 0;
+    }
+    if (param_int(r, name, v, 0, 5, &r->out->top_logprobs))
+        return -1;
+    r->out->wants_logprobs = true;
+    return 0;
+}

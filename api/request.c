@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A body to a request: what is left out, the walk over the rows, and what fields must be to each
+ * other.
+ */
+#include "api/request.h"
+
+#include "api/params.h"
+
+enum { COMPLETION_TOKENS = 16 }; /* of one that does not say */
+
+/* A model that advises greedy choice, or says nothing, has OpenAI's temperature. */
+static struct sample_params sampling(const struct sample_params *advised)
+{
+    struct sample_params s = {.temperature = 1, .top_p = 1, .repetition = 1};
+    if (!advised)
+        return s;
+    s.top_k = advised->top_k;
+    s.min_p = advised->min_p;
+    s.temperature = advised->temperature > 0 ? advised->temperature : s.temperature;
+    s.top_p = advised->top_p > 0 ? advised->top_p : s.top_p;
+    s.repetition = advised->repetition > 0 ? advised->repetition : s.repetition;
+    return s;
+}
+
+static void defaults(struct api_request *q, enum api_route route, const struct api_limits *limits)
+{
+    *q = (struct api_request){.route = route,
+                              .n = 1,
+                              .messages = jv_none(),
+                              .extra = jv_none(),
+                              .adds_special = route != API_CHAT,
+                              .adds_turn = true,
+                              .top_logprobs = -1,
+                              .prompt_logprobs = -1};
+    q->gen.sample = sampling(limits->sample);
+    q->gen.max_new = route == API_COMPLETIONS ? COMPLETION_TOKENS : -1;
+}
+
+static int require(struct api_reader *r, const char *name, bool is_there)
+{
+    return is_there
+               ? 0
+               : api_fail(r->e, 400, "missing_required_parameter", name, "'%s' is required.", name);
+}
+
+static int check_input(struct api_reader *r)
+{
+    const struct api_request *q = r->out;
+    switch (q->route) {
+    case API_CHAT:
+        if (q->goes_on && q->adds_turn)
+            return param_bad(r, "continue_final_message",
+                             "wants 'add_generation_prompt' to be false");
+        return require(r, "messages", q->messages.type == JT_LIST);
+    case API_COMPLETIONS:
+        return require(r, "prompt", q->n_input > 0);
+    case API_EMBEDDINGS:
+        return require(r, "input", q->n_input > 0);
+    }
+    return 0;
+}
+
+static int check_amounts(struct api_reader *r)
+{
+    struct api_request *q = r->out;
+    if (q->best_of && q->best_of < q->n)
+        return param_bad(r, "best_of", "must be at least 'n', which is %lld", (long long)q->n);
+    if (q->best_of > q->n && q->stream)
+        return param_bad(r, "best_of", "cannot be more than 'n' in a stream");
+    if (q->gen.max_new >= 0 && q->gen.min_new > q->gen.max_new)
+        return param_bad(r, "min_tokens", "is more than may be generated, %lld",
+                         (long long)q->gen.max_new);
+    q->best_of = q->best_of ? q->best_of : q->n;
+    return 0;
+}
+
+static int check_answer(struct api_reader *r)
+{
+    struct api_request *q = r->out;
+    if (r->has_stream_options && !q->stream)
+        return param_bad(r, "stream_options", "is for streams alone: set 'stream'");
+    if (q->top_logprobs >= 0 && !q->wants_logprobs)
+        return param_bad(r, "top_logprobs", "wants 'logprobs' to be true");
+    if (q->prompt_logprobs >= 0 && q->stream)
+        return param_bad(r, "prompt_logprobs", "cannot be had in a stream");
+    if (q->dimensions && q->dimensions != r->limits->d_model)
+        return param_bad(r, "dimensions", "can only be %lld, the size of this model's vectors",
+                         (long long)r->limits->d_model);
+    return 0;
+}
+
+/* What the engine has to know follows from what the answer shall hold. */
+static void settle(struct api_request *q)
+{
+    struct gen_params *g = &q->gen;
+    int64_t top = q->wants_logprobs && q->top_logprobs > 0 ? q->top_logprobs : 0;
+    q->top_logprobs = top;
+    g->n_top = (int32_t)(top > q->prompt_logprobs ? top : q->prompt_logprobs);
+    g->wants_prompt = q->prompt_logprobs >= 0 || (q->echo && q->wants_logprobs);
+    g->wants_logprob = q->wants_logprobs || q->best_of > q->n || g->wants_prompt;
+    g->sample.top_k = g->sample.top_k < 0 ? 0 : g->sample.top_k;
+    if (g->sample.top_p <= 0) /* the likeliest token alone */
+        g->sample.top_p = 1e-9;
+    if (g->sample.temperature < 1e-5) /* a division by less means nothing */
+        g->sample.temperature = 0;
+}
+
+int api_request_parse(enum api_route route, const char *body, size_t n,
+                      const struct api_limits *limits, struct arena *a, struct api_request *out,
+                      struct api_error *e)
+{
+    struct api_reader r = {
+        .arena = a, .limits = limits, .out = out, .e = e, .values = API_JSON_VALUES_MAX};
+    const json_t *root = api_json_object(a, body, n, e);
+    defaults(out, route, limits);
+    if (!root || params_read(&r, root) || check_input(&r) || check_amounts(&r) || check_answer(&r))
+        return -1;
+    settle(out);
+    return 0;
+}

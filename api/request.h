@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A request for text or vectors, checked: what /v1/chat/completions, /v1/completions and
+ * /v1/embeddings have in common is one struct, because one loop serves them (server/generate.h).
+ * Which field belongs to which route, and its bounds, is a row of params.def.
+ *
+ * What a request leaves out: temperature 1 and top_p 1 as OpenAI has it, except where the model's
+ * own generation_config.json says how to sample; that comes first, as in vLLM.
+ *
+ * Memory: everything lies in the arena or in the JSON tree that the arena holds.
+ * Thread: constant once parsed.
+ */
+#ifndef API_REQUEST_H
+#define API_REQUEST_H
+
+#include "api/error.h"
+#include "engine/base/arena.h"
+#include "engine/serve/gen.h"
+#include "engine/token/jvalue.h"
+
+enum api_route { API_CHAT = 1, API_COMPLETIONS = 2, API_EMBEDDINGS = 4 };
+
+enum {
+    API_PROMPTS_MAX = 256, /* of one completions request */
+    API_INPUTS_MAX = 2048, /* of one embeddings request */
+    API_N_MAX = 128,
+    API_BEST_OF_MAX = 20
+};
+
+/* A text or a list of ids. */
+struct api_input {
+    const char *text; /* borrowed, not terminated; NULL: ids */
+    size_t n_text;
+    const int32_t *id; /* borrowed */
+    size_t n_id;
+};
+
+struct api_request {
+    enum api_route route;
+    const char *model; /* NULL: not named */
+    struct gen_params gen;
+    int64_t n, best_of; /* best_of at least n */
+    int64_t seed;
+    bool has_seed;
+    int64_t priority;                    /* 0 goes first */
+    const char *cache_salt, *request_id; /* NULL: none */
+    int64_t truncate;  /* keep so many tokens of a prompt's end; 0: all; -1: ctx */
+    bool adds_special; /* BOS and the like around a prompt */
+
+    struct jvalue messages, extra; /* chat: for the template; extra: a dict of scalars */
+    const char *reasoning_effort;  /* NULL: not given */
+    bool adds_turn, goes_on;       /* opens the assistant's turn; goes on with the last message */
+
+    const struct api_input *input; /* completions, embeddings */
+    size_t n_input;
+    bool echo, as_base64;
+
+    bool stream, sends_usage, sends_usage_always;
+    bool sends_ids, names_ids; /* token ids in the answer; ids in the place of tokens' texts */
+    bool wants_logprobs;       /* in the answer; gen.n_top of them */
+    int64_t top_logprobs;      /* -1: not given */
+    int64_t prompt_logprobs;   /* vLLM's: -1: not wanted */
+    int64_t dimensions;        /* 0: the model's */
+
+    const char *ignored; /* names of fields that nobody here knows; NULL: none */
+};
+
+/* What the model allows and advises. */
+struct api_limits {
+    int64_t n_vocab, d_model;
+    const struct sample_params *sample; /* borrowed; NULL: none */
+    bool knows_developer;               /* its template has a role of that name */
+};
+
+int api_request_parse(enum api_route route, const char *body, size_t n,
+                      const struct api_limits *limits, struct arena *a, struct api_request *out,
+                      struct api_error *e);
+
+#endif
