@@ -213,27 +213,27 @@ static const struct param_row *find(enum api_route route, const char *name, size
     return NULL;
 }
 
-/* Names go into a header: what could break one is replaced, and long lists are cut. */
+/* Names go into a header: what could break one is replaced, and a long list is cut. */
 enum { IGNORED_BYTES = 512, IGNORED_NAME = 64 };
 
-static void add_ignored(char *list, const char *name)
+static bool is_plain(unsigned char c)
 {
-    size_t at = strlen(list), n = strlen(name);
-    n = n < IGNORED_NAME ? n : IGNORED_NAME;
-    if (at + n + 8 > IGNORED_BYTES) {
-        if (at < 4 || strcmp(list + at - 3, "...") != 0)
-            strcpy(list + at, ", ...");
-        return;
-    }
-    if (at)
-        at += (size_t)sprintf(list + at, ", ");
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)name[i];
-        bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                        (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
-        list[at++] = is_plain ? (char)c : '?';
-    }
-    list[at] = 0;
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+/* Behind what the list holds; false where it is full. */
+static bool add_ignored(char *list, const char *name, size_t n)
+{
+    size_t at = strlen(list), comma = at ? 2 : 0;
+    if (at + comma + n >= IGNORED_BYTES)
+        return false;
+    memcpy(list + at, ", ", comma);
+    at += comma;
+    for (size_t i = 0; i < n; i++)
+        list[at + i] = is_plain((unsigned char)name[i]) ? name[i] : '?';
+    list[at + n] = 0;
+    return true;
 }
 
 int params_ignore(struct api_reader *r, const char *name)
@@ -245,7 +245,9 @@ int params_ignore(struct api_reader *r, const char *name)
             return -1;
         r->out->ignored = list;
     }
-    add_ignored(list, name);
+    size_t n = strnlen(name, IGNORED_NAME);
+    if (!r->has_all_ignored && !add_ignored(list, name, n))
+        r->has_all_ignored = true;
     return 0;
 }
 

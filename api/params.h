@@ -19,7 +19,7 @@ struct api_reader {
     struct api_error *e;
     int values;   /* that JSON inside of strings may still hold */
     bool has_max; /* max_completion_tokens was there */
-    bool has_stream_options;
+    bool has_stream_options, has_all_ignored;
     char *ignored; /* in the arena; grows into out->ignored */
 };
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors, from what went wrong to the bytes that clients read.
+ */
+#include "api/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int status;
+    const char *type, *code;
+} table[] = {
+    {400, "invalid_request_error", NULL},
+    {401, "authentication_error", "invalid_api_key"},
+    {403, "permission_error", "insufficient_permissions"},
+    {404, "invalid_request_error", "not_found"},
+    {405, "invalid_request_error", "method_not_allowed"},
+    {408, "timeout_error", "request_timeout"},
+    {409, "conflict_error", "conflict"},
+    {413, "invalid_request_error", "request_too_large"},
+    {415, "invalid_request_error", "unsupported_media_type"},
+    {417, "invalid_request_error", "expectation_failed"},
+    {422, "invalid_request_error", NULL},
+    {429, "rate_limit_error", "rate_limit_exceeded"},
+    {431, "invalid_request_error", "headers_too_large"},
+    {501, "invalid_request_error", "unsupported"},
+    {503, "unavailable_error", "unavailable"},
+    {504, "timeout_error", "timeout"},
+};
+
+/* Of a status without a row: who is at fault is in its hundreds. */
+static void fill(struct api_error *e)
+{
+    e->type = e->status < 500 ? "invalid_request_error" : "server_error";
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].status == e->status) {
+            e->type = table[i].type;
+            e->code = e->code ? e->code : table[i].code;
+        }
+}
+
+int api_fail(struct api_error *e, int status, const char *code, const char *param, const char *fmt,
+             ...)
+{
+    va_list ap;
+    *e = (struct api_error){.status = status, .code = code};
+    if (param)
+        snprintf(e->param, sizeof e->param, "%s", param);
+    va_start(ap, fmt);
+    vsnprintf(e->message, sizeof e->message, fmt, ap);
+    va_end(ap);
+    fill(e);
+    return -1;
+}
+
+static int status_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_BAD_INPUT:
+    case ERR_TOO_LARGE:
+    case ERR_UNSUPPORTED:
+    case ERR_EXISTS:
+        return 400;
+    case ERR_NOT_FOUND:
+        return 404;
+    case ERR_BUSY:
+    case ERR_NO_MEMORY:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+int api_fail_err(struct api_error *e, const struct err *from, const char *param)
+{
+    int status = status_of(from->code);
+    if (status == 500) /* the text may name files and devices: the log has it */
+        return api_fail(e, status, err_name(from->code), param,
+                        "the server failed at this request; its log says more");
+    api_fail(e, status, from->code == ERR_TOO_LARGE ? "context_length_exceeded" : NULL, param, "%s",
+             from->msg);
+    if (status == 503)
+        e->retry_after_s = 1;
+    return -1;
+}
+
+/* The length of the UTF-8 character at p, or 0 where there is none. */
+static size_t utf8(const unsigned char *p)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
+    if (n == 4 && (p[0] < 0xf0 || p[0] > 0xf4))
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+/* NULL and "": null. What is not UTF-8, as where a text was cut, is replaced. */
+static void put(struct buf *out, const char *key, const char *s)
+{
+    buf_printf(out, "\"%s\":", key);
+    if (!s || !*s) {
+        buf_str(out, "null");
+        return;
+    }
+    buf_char(out, '"');
+    for (const unsigned char *p = (const unsigned char *)s; *p;) {
+        size_t n = utf8(p);
+        if (*p == '"' || *p == '\\')
+            buf_printf(out, "\\%c", *p);
+        else if (*p < 0x20 || *p == 0x7f)
+            buf_printf(out, "\\u%04x", *p);
+        else if (n)
+            buf_add(out, p, n);
+        else
+            buf_str(out, "\\ufffd");
+        p += n ? n : 1;
+    }
+    buf_char(out, '"');
+}
+
+void api_error_write(const struct api_error *e, struct buf *out)
+{
+    buf_str(out, "{\"error\":{");
+    put(out, "message", *e->message ? e->message : "no reason is known");
+    buf_char(out, ',');
+    put(out, "type", e->type);
+    buf_char(out, ',');
+    put(out, "param", e->param);
+    buf_char(out, ',');
+    put(out, "code", e->code);
+    buf_str(out, "}}");
+}
