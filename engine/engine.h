@@ -20,6 +20,7 @@
 
 struct engine;
 struct adapter;
+struct gate;
 struct template;
 struct tokenizer;
 
@@ -49,7 +50,7 @@ struct engine_info {
     int64_t ctx, n_vocab, d_model, max_waiting, max_adapters;
     bool generates, embeds;
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell;
-    int32_t eos[8], n_eos;
+    int32_t eos[16], n_eos;
     const char *chat_template;   /* NULL: none */
     struct sample_params sample; /* generation_config.json's */
 };

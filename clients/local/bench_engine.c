@@ -96,7 +96,7 @@ struct load_case {
 
 struct bench {
     const struct bench_values *v;
-    struct local local;
+    struct resident local;
     struct runner *runner;
     int64_t cells_each;
 };
@@ -215,12 +215,12 @@ int cmd_bench_engine(const struct opt *o)
 {
     struct bench b = {.v = o->values};
     struct err e = ERR_INIT;
-    int rc = local_init(&b.local, o->arg[0], &b.v->model, &e);
+    int rc = local_load(&b.local, o->arg[0], &b.v->model, false, &e);
     if (!rc)
         rc = make_runner(&b, &e);
     if (!rc)
         rc = run_all(&b, &e);
     runner_free(b.runner);
-    local_release(&b.local);
+    resident_release(&b.local);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -9,7 +9,7 @@
 #define CLIENTS_LOCAL_LOAD_H
 
 #include "clients/cli/cmd.h"
-#include "engine/model/model.h"
+#include "engine/serve/resident.h"
 
 /* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
 struct local_options {
@@ -37,19 +37,12 @@ struct local_options {
         LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",               \
                   "the highest instruction set that kernels may use", kernels)
 
-struct local {
-    struct pool *pool;
-    struct device *device;
-    struct stream *stream;
-    struct model_dir dir;
-    struct model *model;
-};
-
 /* Options of the model as the engine takes them. */
 struct model_options local_model_options(const struct local_options *o);
 
-/* Opens and loads MODEL; on failure, too, local_release. */
-int local_init(struct local *l, const char *path, const struct local_options *o, struct err *e);
-void local_release(struct local *l);
+/* Opens and loads MODEL, with its tokenizer where that is wanted; after a failure, too,
+ * resident_release. */
+int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
+               struct err *e);
 
 #endif

@@ -123,9 +123,8 @@ const struct cmd_opt cmd_opt_run = {rows, sizeof rows / sizeof *rows, sizeof(str
 
 struct run {
     const struct run_values *v;
-    struct local local;
-    struct tokenizer *tok; /* NULL with --ids */
-    VEC(int32_t) ids;      /* the prompt and what follows */
+    struct resident local;
+    VEC(int32_t) ids; /* the prompt and what follows */
     struct runner *runner;
     struct sampler *sampler;
     struct detok *detok;
@@ -160,15 +159,15 @@ static int encode(struct run *r, const struct buf *text, struct err *e)
 {
     struct tok_list list;
     tok_list_init(&list, TEXT_BYTES_MAX, false);
-    int rc =
-        tokenizer_encode(r->tok, text->data ? text->data : "", text->len, true, true, &list, e);
+    int rc = tokenizer_encode(r->local.tokenizer, text->data ? text->data : "", text->len, true,
+                              true, &list, e);
     for (size_t i = 0; i < list.n && !rc; i++)
         vec_push(&r->ids, list.id[i]);
     tok_list_release(&list);
     return rc;
 }
 
-static int read_prompt(struct run *r, const char *dir, struct err *e)
+static int read_prompt(struct run *r, struct err *e)
 {
     struct buf text;
     int rc = -1;
@@ -179,10 +178,12 @@ static int read_prompt(struct run *r, const char *dir, struct err *e)
     buf_init(&text, TEXT_BYTES_MAX);
     if (strcmp(r->v->prompt, "-") == 0 ? read_stdin(&text, e) : buf_str(&text, r->v->prompt))
         goto done;
-    r->tok = tokenizer_load(dir, e);
-    if (!r->tok)
+    if (!r->local.tokenizer) {
+        err_set(e, ERR_NOT_FOUND, "%s: there is no tokenizer.json; give the prompt with --ids",
+                r->local.dir.path);
         goto done;
-    r->detok = detok_new(r->tok, true);
+    }
+    r->detok = detok_new(r->local.tokenizer, true);
     rc = encode(r, &text, e);
 done:
     buf_release(&text);
@@ -225,7 +226,7 @@ static bool is_end(const struct run *r, int32_t id)
 
 static int emit(struct run *r, int32_t id, struct err *e)
 {
-    if (!r->tok) {
+    if (!r->detok) {
         printf("%s%d", r->ids.n > (size_t)r->n_prompt ? "," : "", id);
         return 0;
     }
@@ -328,9 +329,9 @@ int cmd_run(const struct opt *o)
     struct run r = {.v = o->values, .begin_ns = clock_ns()};
     struct err e = ERR_INIT;
     buf_init(&r.text, TEXT_BYTES_MAX);
-    int rc = local_init(&r.local, o->arg[0], &r.v->model, &e);
+    int rc = local_load(&r.local, o->arg[0], &r.v->model, !r.v->ids, &e);
     if (!rc)
-        rc = read_prompt(&r, o->arg[0], &e);
+        rc = read_prompt(&r, &e);
     r.n_prompt = (int64_t)r.ids.n;
     if (!rc)
         rc = make_runner(&r, &e);
@@ -346,8 +347,7 @@ int cmd_run(const struct opt *o)
     runner_free(r.runner);
     detok_free(r.detok);
     vec_release(&r.ids);
-    tokenizer_free(r.tok);
     buf_release(&r.text);
-    local_release(&r.local);
+    resident_release(&r.local);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -3,14 +3,16 @@
  * try_alloc puts a header of one cache line before each block: where the block came from and how
  * large it is, so that mem_free can count it off. From MAP_MIN bytes on, blocks are mapped at a
  * 2 MiB boundary and advised to be huge pages: a pass over a model's weights is then not bound by
- * the walks of the page table, and a zeroed block need not be written to be zero. Under the
- * address sanitizer every block comes from malloc, which guards both its ends.
+ * the walks of the page table, and a zeroed block need not be written to be zero. Lazy blocks are
+ * mapped from lazy_min bytes on, in small pages, which is what they are for. Under the address
+ * sanitizer every block comes from malloc, which guards both its ends.
  *
  * The counters are the process's, like the memory they count.
  */
 #include "engine/base/mem.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +22,9 @@
 enum { HEAD_BYTES = 64, HUGE_BYTES = 2 << 20 };
 
 #ifdef __SANITIZE_ADDRESS__
-static const size_t map_min = SIZE_MAX;
+static const size_t map_min = SIZE_MAX, lazy_min = SIZE_MAX;
 #else
-static const size_t map_min = 4 << 20;
+static const size_t map_min = 4 << 20, lazy_min = 128 << 10;
 #endif
 
 /* What a paranoid build writes where nobody should read: all ones is a NaN in f32, bf16, f16. */
@@ -121,13 +123,27 @@ static void *map_huge(size_t bytes, size_t *map_bytes)
     return raw + before;
 }
 
-static void *block_get(size_t bytes)
+static void *map_lazy(size_t bytes, size_t *map_bytes)
+{
+    size_t page = 4096, need = (bytes + page - 1) & ~(page - 1);
+    void *p = mmap(NULL, need, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    madvise(p, need, MADV_NOHUGEPAGE);
+    *map_bytes = need;
+    return p;
+}
+
+static void *block_get(size_t bytes, bool is_lazy)
 {
     struct head h = {.bytes = bytes};
     void *p = NULL;
     if (bytes > SIZE_MAX / 2) /* rounding up must not wrap */
         return NULL;
-    if (bytes >= map_min) {
+    if (is_lazy && bytes >= lazy_min) {
+        p = map_lazy(HEAD_BYTES + bytes, &h.map_bytes);
+    } else if (bytes >= map_min) {
         p = map_huge(HEAD_BYTES + bytes, &h.map_bytes);
     } else if (!posix_memalign(&p, HEAD_BYTES, HEAD_BYTES + bytes)) {
         memset(p, 0, HEAD_BYTES + bytes);
@@ -138,7 +154,7 @@ static void *block_get(size_t bytes)
     return (char *)p + HEAD_BYTES;
 }
 
-void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
+static void *take(size_t n, size_t size, bool is_lazy, const char *what, struct err *e)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes)) {
@@ -146,7 +162,7 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
                 size);
         return NULL;
     }
-    void *p = paranoid_refuses() ? NULL : block_get(bytes);
+    void *p = paranoid_refuses() ? NULL : block_get(bytes, is_lazy);
     if (!p) {
         err_set(e, ERR_NO_MEMORY, "%s: no memory for %zu bytes", what, bytes);
         return NULL;
@@ -157,6 +173,16 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
         ;
     atomic_fetch_add_explicit(&stat_.n_block, 1, memory_order_relaxed);
     return p;
+}
+
+void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
+{
+    return take(n, size, false, what, e);
+}
+
+void *try_lazy(size_t n, size_t size, const char *what, struct err *e)
+{
+    return take(n, size, true, what, e);
 }
 
 void mem_free(void *p)

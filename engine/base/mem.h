@@ -27,7 +27,10 @@ char *xstrndup(const char *s, size_t n);
  * mem_free. n * size of 0 gives a valid pointer. Large blocks lie on huge pages where the system
  * has them, and cost no memory until they are touched. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
-void mem_free(void *p); /* of try_alloc; NULL is fine */
+/* As try_alloc, for room that is made for the most that may come and is seldom filled: what is
+ * large takes memory page by page, as it is touched. */
+void *try_lazy(size_t n, size_t size, const char *what, struct err *e);
+void mem_free(void *p); /* of either; NULL is fine */
 
 /* realloc that says no in the same words; p is of malloc's family and stays when it fails. */
 void *try_resize(void *p, size_t bytes, const char *what, struct err *e);

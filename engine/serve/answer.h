@@ -48,13 +48,15 @@ struct answer;
 struct answer *answer_ref(struct answer *a);
 void answer_unref(struct answer *a);
 
-/* The reader's side. */
+/* The reader's side. Ask for the state first and for the count then: once it ended, the count is
+ * that of the whole answer. */
 size_t answer_count(const struct answer *a); /* tokens there now; acquire */
 const struct answer_token *answer_token(const struct answer *a, size_t i);
-const struct answer_top *answer_top(const struct answer *a, size_t i); /* [n_top] of token i */
+/* [n_top] of token i; behind the last of a small vocabulary the id is -1. */
+const struct answer_top *answer_top(const struct answer *a, size_t i);
 /* Of the prompt's token i >= 1, once a token of the answer or the end is there; where wanted. */
 float answer_prompt_logprob(const struct answer *a, size_t i);
-const struct answer_top *answer_prompt_top(const struct answer *a, size_t i);
+const struct answer_top *answer_prompt_top(const struct answer *a, size_t i); /* [n_top] */
 const float *answer_vector(const struct answer *a, size_t *n); /* of GEN_EMBED, at the end */
 enum gen_end answer_state(const struct answer *a);             /* acquire */
 const struct answer_end *answer_end(const struct answer *a);   /* once it ended */

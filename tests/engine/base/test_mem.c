@@ -102,6 +102,38 @@ static void paranoid_fails_one(void **state)
 #endif
 }
 
+/* Faults: room for the most that may come that is paid for at once; a freed map with another size
+ * than was mapped; memory that is not zero. */
+static void lazy_room_costs_what_is_touched(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    struct mem_stat before = mem_stat();
+    struct err e = ERR_INIT;
+    char *p[N];
+    for (int i = 0; i < N; i++) {
+        p[i] = try_lazy(64 << 20, 1, "room", &e);
+        assert_non_null(p[i]);
+        assert_int_equal(p[i][0] | p[i][(64 << 20) - 1], 0);
+        p[i][5 << 20] = 1;
+    }
+    size_t n_page = 0, rss = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%zu %zu", &n_page, &rss), 2);
+    fclose(f);
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(rss < (256 << 20) / 4096);
+#endif
+    for (int i = 0; i < N; i++)
+        mem_free(p[i]);
+    char *small = try_lazy(1, 100, "room", &e);
+    assert_non_null(small);
+    mem_free(small);
+    assert_int_equal(mem_stat().now_bytes, before.now_bytes);
+    assert_int_equal(mem_stat().n_block, before.n_block);
+}
+
 int main(void)
 {
     const struct CMUnitTest test[] = {
@@ -110,6 +142,7 @@ int main(void)
         cmocka_unit_test(counters_follow),
         cmocka_unit_test(strings_are_copied),
         cmocka_unit_test(paranoid_fails_one),
+        cmocka_unit_test(lazy_room_costs_what_is_touched),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each field by itself, then what they come to together.
+ */
+#include "engine/serve/check.h"
+
+#include "engine/sample/sampler.h"
+
+static int check_ids(const char *name, const int32_t *id, int64_t n, int64_t n_vocab, struct err *e)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (id[i] < 0 || id[i] >= n_vocab)
+            return err_set(e, ERR_BAD_INPUT, "%s: token %d is not in the vocabulary of %lld", name,
+                           id[i], (long long)n_vocab);
+    return 0;
+}
+
+static int check_kind(const struct check_limits *l, enum gen_kind kind, struct err *e)
+{
+    if (kind == GEN_TEXT && !l->generates)
+        return err_set(e, ERR_UNSUPPORTED, "model: an encoder gives vectors, not text");
+    if (kind == GEN_EMBED && !l->embeds)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model: it continues texts and was not made for embeddings");
+    return 0;
+}
+
+static int check_prompt(const struct check_limits *l, const struct gen_req *r, struct err *e)
+{
+    if (r->n_prompt < 1)
+        return err_set(e, ERR_BAD_INPUT, "prompt: there is no token in it");
+    if (r->n_prompt > l->ctx)
+        return err_set(e, ERR_TOO_LARGE, "prompt: %lld tokens, the context holds %lld",
+                       (long long)r->n_prompt, (long long)l->ctx);
+    return check_ids("prompt", r->prompt, r->n_prompt, l->n_vocab, e);
+}
+
+static int check_range(const char *name, int64_t v, int64_t lo, int64_t hi, struct err *e)
+{
+    if (v >= lo && v <= hi)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT, "%s: %lld is not between %lld and %lld", name, (long long)v,
+                   (long long)lo, (long long)hi);
+}
+
+static int check_stops(const struct check_limits *l, const struct gen_params *p, struct err *e)
+{
+    if (check_range("stop", p->n_stop, 0, GEN_STOP_MAX, e) ||
+        check_range("stop_token_ids", p->n_stop_id, 0, GEN_STOP_ID_MAX, e))
+        return -1;
+    if (p->n_stop > 0 && !l->has_tokenizer)
+        return err_set(e, ERR_UNSUPPORTED, "stop: the model has no tokenizer to find strings with");
+    for (int32_t i = 0; i < p->n_stop; i++)
+        if (p->stop[i].n < 1 || p->stop[i].n > GEN_STOP_BYTES_MAX)
+            return err_set(e, ERR_BAD_INPUT, "stop: a string of %u bytes is not of 1 to %d",
+                           p->stop[i].n, GEN_STOP_BYTES_MAX);
+    return check_ids("stop_token_ids", p->stop_id, p->n_stop_id, l->n_vocab, e);
+}
+
+/* What the context leaves where nothing was said; at least one token then. */
+static int find_max_new(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
+                        struct err *e)
+{
+    int64_t left = l->ctx - r->n_prompt, asked = r->params->max_new;
+    if (asked < -1)
+        return err_set(e, ERR_BAD_INPUT, "max_tokens: %lld is below 0", (long long)asked);
+    if (asked == -1 ? left < 1 : asked > left)
+        return err_set(e, ERR_TOO_LARGE,
+                       "max_tokens: %lld tokens of prompt and %lld to add are more than the "
+                       "context of %lld holds",
+                       (long long)r->n_prompt, (long long)(asked < 0 ? 1 : asked),
+                       (long long)l->ctx);
+    *max_new = asked == -1 ? left : asked;
+    return 0;
+}
+
+static int check_text(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
+                      struct err *e)
+{
+    const struct gen_params *p = r->params;
+    if (find_max_new(l, r, max_new, e) || check_range("min_tokens", p->min_new, 0, *max_new, e) ||
+        check_range("top_logprobs", p->n_top, 0, GEN_TOP_MAX, e) || check_stops(l, p, e))
+        return -1;
+    return sample_check(&p->sample, l->n_vocab, e);
+}
+
+int check_request(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
+                  struct err *e)
+{
+    *max_new = 0;
+    if (check_kind(l, r->kind, e) || check_prompt(l, r, e))
+        return -1;
+    return r->kind == GEN_TEXT ? check_text(l, r, max_new, e) : 0;
+}

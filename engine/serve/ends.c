@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How works begin and end. An answer's end is published at once; its work is freed, and its group
+ * told, when the step is over and the scheduler has let go of it.
+ */
+#include <stdlib.h>
+
+#include "engine/serve/engine_own.h"
+
+void work_list_add(struct work_list *l, struct work *w)
+{
+    w->next = NULL;
+    w->prev = l->last;
+    *(l->last ? &l->last->next : &l->first) = w;
+    l->last = w;
+    l->n++;
+}
+
+void work_list_drop(struct work_list *l, struct work *w)
+{
+    *(w->prev ? &w->prev->next : &l->first) = w->next;
+    *(w->next ? &w->next->prev : &l->last) = w->prev;
+    l->n--;
+}
+
+void work_begin(struct engine *g, struct work *w, int64_t now)
+{
+    struct answer_end *end = answer_end_room(w->answer);
+    w->has_begun = true;
+    end->queued_us = now;
+    end->n_cached = w->seq.n_cached;
+    g->tok_prompt += (uint64_t)w->seq.n_prompt;
+    atomic_fetch_sub_explicit(&g->n_waiting, 1, memory_order_relaxed);
+}
+
+void work_mark(struct engine *g, struct work *w, bool ended)
+{
+    struct group *group = w->group;
+    if (group->is_dirty || !(ended || group->notify.every_token))
+        return;
+    group->is_dirty = true;
+    group->next = g->dirty;
+    g->dirty = group;
+}
+
+void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now)
+{
+    ASSERT(!w->is_over);
+    w->is_over = true;
+    if (!w->has_begun)
+        atomic_fetch_sub_explicit(&g->n_waiting, 1, memory_order_relaxed);
+    answer_end_room(w->answer)->end_us = now;
+    work_list_drop(&g->live, w);
+    work_list_add(&g->over, w);
+    work_mark(g, w, true);
+    answer_close(w->answer, why);
+}
+
+void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t now)
+{
+    answer_end_room(w->answer)->err = *why;
+    work_end(g, w, GEN_FAILED, now);
+}
+
+static void free_over(struct engine *g)
+{
+    for (struct work *w; (w = g->over.first) != NULL;) {
+        work_list_drop(&g->over, w);
+        w->group->n_live--;
+        work_free(w);
+    }
+}
+
+void engine_tell(struct engine *g)
+{
+    free_over(g);
+    for (struct group *group; (group = g->dirty) != NULL;) {
+        g->dirty = group->next;
+        group->is_dirty = false;
+        if (group->notify.fn)
+            group->notify.fn(group->notify.ctx);
+        if (group->n_live > 0)
+            continue;
+        if (group->notify.done)
+            group->notify.done(group->notify.ctx);
+        free(group);
+    }
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Making an engine, its life, and what it says of itself.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/gate.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/graph/passes.h"
+#include "engine/serve/engine_own.h"
+#include "engine/token/template.h"
+
+enum { TEXT_BYTES_MAX = 1 << 20 };
+
+/* Of the time that serving is busy, what training may have where nobody says otherwise. */
+static const struct gate_policy default_policy = {.share = 0.1};
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static int load(struct engine *g, const struct engine_options *o, struct err *e)
+{
+    struct resident_options ro = {.dir = o->model,
+                                  .kernels = o->kernels,
+                                  .quantize = o->quantize,
+                                  .kv_type = o->kv_type,
+                                  .threads = o->threads,
+                                  .ctx = o->ctx,
+                                  .wants_text = true,
+                                  .progress = o->progress,
+                                  .progress_ctx = o->progress_ctx};
+    if (resident_init(&g->res, &ro, e))
+        return -1;
+    if (g->res.template_err.code)
+        log_event(LOG_WARN, "chat template does not compile",
+                  LOG_TEXT("why", g->res.template_err.msg));
+    return 0;
+}
+
+static bool is_encoder(const struct engine *g)
+{
+    return g->res.model->cfg.family == FAMILY_BERT;
+}
+
+static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
+{
+    size_t all_bytes, free_bytes;
+    device_memory(g->res.device, &all_bytes, &free_bytes);
+    if (room_choose(&g->room, g->res.model, o, free_bytes, e))
+        return -1;
+    struct runner_options ro = {.cap = {[DIM_TOK] = g->room.cap_tok,
+                                        [DIM_OUT] = g->room.cap_out,
+                                        [DIM_SEQ] = g->room.cap_seq,
+                                        [DIM_GROUP] = 1},
+                                .n_cell = g->room.n_cell,
+                                .is_eager = o->is_eager,
+                                .passes = PASS_ALL,
+                                .head = is_encoder(g) ? MODEL_EMBED : MODEL_LOGITS};
+    g->runner = runner_new(g->res.model, &ro, g->res.stream, e);
+    return g->runner ? 0 : -1;
+}
+
+static int make_sched(struct engine *g, const struct engine_options *o, struct err *e)
+{
+    const struct room *r = &g->room;
+    struct sched_options so = {.n_cell = r->n_cell,
+                               .cap_tok = r->cap_tok,
+                               .cap_seq = r->cap_seq,
+                               .cap_out = r->cap_out,
+                               .max_wait = r->max_waiting + r->cap_seq,
+                               .chunk = r->chunk,
+                               .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g)};
+    g->sched = sched_new(&so, e);
+    return g->sched ? 0 : -1;
+}
+
+/* What the steps write to. */
+static int make_tables(struct engine *g, struct err *e)
+{
+    const struct model *m = g->res.model;
+    size_t n_out = (size_t)g->room.cap_out;
+    int64_t cols = is_encoder(g) ? m->cfg.d_model : m->cfg.n_vocab;
+    g->seq = xcalloc((size_t)g->room.max_waiting, sizeof *g->seq);
+    g->use = xcalloc(n_out, sizeof *g->use);
+    g->task = try_alloc(n_out, sizeof *g->task, "the rows of a step", e);
+    if (!g->task)
+        return -1;
+    if (!device_reads_host(g->res.device)) {
+        g->host_rows = try_alloc(n_out, (size_t)cols * sizeof *g->host_rows, "logits", e);
+        if (!g->host_rows)
+            return -1;
+    }
+    if (is_encoder(g))
+        return 0;
+    g->samplers = samplers_new(g->res.pool, m->cfg.n_vocab, device_kernels(g->res.device), e);
+    return g->samplers ? 0 : -1;
+}
+
+static struct sample_params advised(const struct generation *a)
+{
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    p.temperature = a->do_sample ? a->temperature : 1;
+    p.repetition = a->repetition_penalty > 0 ? a->repetition_penalty : 1;
+    if (a->do_sample) {
+        p.top_p = a->top_p > 0 ? a->top_p : 1;
+        p.min_p = a->min_p;
+        p.top_k = a->top_k;
+    }
+    return p;
+}
+
+static char *name_of(const struct engine_options *o)
+{
+    size_t n = strlen(o->model);
+    while (n > 1 && o->model[n - 1] == '/')
+        n--;
+    size_t begin = n;
+    while (begin > 0 && o->model[begin - 1] != '/')
+        begin--;
+    return o->name ? xstrdup(o->name) : xstrndup(o->model + begin, n - begin);
+}
+
+static void fill_info(struct engine *g, const struct engine_options *o)
+{
+    static const char *const types[] = {[K_F32] = "f32", [K_BF16] = "bf16", [K_INT8] = "int8"};
+    const struct resident *r = &g->res;
+    struct model_size size;
+    model_dir_size(&r->dir, &size);
+    g->name = name_of(o);
+    g->info = (struct engine_info){
+        .name = g->name,
+        .architecture = config_family_name(r->model->cfg.family),
+        .weights = types[r->model->type],
+        .created = clock_wall_us() / 1000000,
+        .ctx = g->room.ctx,
+        .n_vocab = r->model->cfg.n_vocab,
+        .d_model = r->model->cfg.d_model,
+        .max_waiting = g->room.max_waiting,
+        .generates = !is_encoder(g),
+        .embeds = is_encoder(g),
+        .n_param = (int64_t)size.n_param,
+        .kv_bytes = g->room.n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
+        .weight_bytes = (int64_t)r->model->block_bytes,
+        .cell_tokens = K_CELL,
+        .n_cell = g->room.n_cell,
+        .n_eos = r->dir.generation.n_eos,
+        .chat_template = tokenizer_config_template(&r->dir.tokenizer, NULL),
+        .sample = advised(&r->dir.generation)};
+    memcpy(g->info.eos, r->dir.generation.eos, sizeof g->info.eos);
+}
+
+static void fill_limits(struct engine *g)
+{
+    const struct engine_info *i = &g->info;
+    g->limits = (struct check_limits){.n_vocab = i->n_vocab,
+                                      .ctx = i->ctx,
+                                      .generates = i->generates,
+                                      .embeds = i->embeds,
+                                      .has_tokenizer = g->res.tokenizer != NULL};
+    g->work_model = (struct work_model){.eos = i->eos,
+                                        .n_eos = i->n_eos,
+                                        .d_model = i->d_model,
+                                        .tokenizer = g->res.tokenizer,
+                                        .bell = g->bell};
+}
+
+struct engine *engine_new(const struct engine_options *o, struct err *e)
+{
+    struct engine *g = xcalloc(1, sizeof *g);
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->stat_lock, NULL);
+    pthread_cond_init(&g->wake, NULL);
+    buf_init(&g->text, TEXT_BYTES_MAX);
+    g->gate = gate_new(default_policy);
+    g->bell = answer_bell_new();
+    g->queue_timeout_us = o->queue_timeout_us;
+    atomic_init(&g->is_idle, true);
+    if (load(g, o, e) || make_runner(g, o, e) || make_sched(g, o, e) || make_tables(g, e)) {
+        engine_free(g);
+        return NULL;
+    }
+    fill_info(g, o);
+    fill_limits(g);
+    if (g->info.ctx < g->res.model->ctx)
+        log_event(LOG_WARN, "keys and values are short of the context",
+                  LOG_INT("context", g->res.model->ctx), LOG_INT("tokens", g->info.ctx));
+    return g;
+}
+
+void engine_free(struct engine *g)
+{
+    if (!g)
+        return;
+    engine_stop(g);
+    samplers_free(g->samplers);
+    sched_free(g->sched);
+    runner_free(g->runner);
+    resident_release(&g->res);
+    gate_free(g->gate);
+    answer_bell_unref(g->bell);
+    buf_release(&g->text);
+    mem_free(g->host_rows);
+    mem_free(g->task);
+    free(g->use);
+    free(g->seq);
+    free(g->name);
+    pthread_cond_destroy(&g->wake);
+    pthread_mutex_destroy(&g->stat_lock);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+int engine_start(struct engine *g, struct err *e)
+{
+    sigset_t all, before; /* signals are for the threads that expect them */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&g->thread, NULL, engine_main, g);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc)
+        return err_set(e, ERR_IO, "starting the engine's thread: %s", strerror(rc));
+    pthread_setname_np(g->thread, "engine");
+    g->is_started = true;
+    return 0;
+}
+
+void engine_stop(struct engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->stops = true;
+    pthread_cond_signal(&g->wake);
+    pthread_mutex_unlock(&g->lock);
+    if (g->is_started)
+        pthread_join(g->thread, NULL);
+    else if (g->sched)
+        engine_end_all(g);
+    g->is_started = false;
+}
+
+/* ---- what it is ---------------------------------------------------------------------------- */
+
+const struct engine_info *engine_info(const struct engine *g)
+{
+    return &g->info;
+}
+
+const struct tokenizer *engine_tokenizer(const struct engine *g)
+{
+    return g->res.tokenizer;
+}
+
+struct template *engine_template(const struct engine *g)
+{
+    return g->res.template;
+}
+
+struct gate *engine_gate(const struct engine *g)
+{
+    return g->gate;
+}
+
+/* A thread that sleeps without work is as well as one that goes round. */
+struct engine_stat engine_stat(struct engine *g)
+{
+    pthread_mutex_lock(&g->stat_lock);
+    struct engine_stat s = g->stat;
+    pthread_mutex_unlock(&g->stat_lock);
+    s.n_waiting = atomic_load(&g->n_waiting);
+    s.cell_all = g->room.n_cell;
+    s.heartbeat_us = atomic_load(&g->is_idle) ? clock_us() : atomic_load(&g->heartbeat_us);
+    return s;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files behind engine/engine.h share.
+ *
+ * Requests pass from who submits to the engine's thread through one list under `lock`, whole
+ * groups at a time. From there on a work is in the thread's own list until it is over, and beside
+ * that in the scheduler.
+ *
+ * Thread: as the members say.
+ */
+#ifndef ENGINE_SERVE_ENGINE_OWN_H
+#define ENGINE_SERVE_ENGINE_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/base/buf.h"
+#include "engine/engine.h"
+#include "engine/run/runner.h"
+#include "engine/sample/samplers.h"
+#include "engine/sched/sched.h"
+#include "engine/serve/check.h"
+#include "engine/serve/resident.h"
+#include "engine/serve/room.h"
+#include "engine/serve/work.h"
+
+/* Works in the order of their submission. */
+struct work_list {
+    struct work *first, *last;
+    int64_t n;
+};
+
+/* A row of a step that is sampled or scored: whose, and for which place of its text. */
+struct row_use {
+    struct work *work;
+    int64_t place;
+};
+
+struct engine {
+    /* constant from engine_new on */
+    struct resident res;
+    char *name;
+    struct engine_info info;
+    struct room room;
+    struct check_limits limits;
+    struct work_model work_model;
+    int64_t queue_timeout_us;
+    struct gate *gate;
+    struct answer_bell *bell;
+
+    /* any thread, under lock */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct work_list inbox;
+    bool is_asleep;
+
+    _Atomic bool has_mail, stops;
+    _Atomic int64_t n_waiting; /* submitted and not begun */
+    _Atomic bool is_idle;
+    _Atomic int64_t heartbeat_us;
+
+    pthread_mutex_t stat_lock;
+    struct engine_stat stat;
+
+    /* the thread that starts and stops */
+    pthread_t thread;
+    bool is_started;
+
+    /* engine's thread only */
+    struct runner *runner;
+    struct sched *sched;
+    struct samplers *samplers; /* NULL: an encoder */
+    struct work_list live;
+    bool looks;               /* for cancelled works, in the next round */
+    struct work_list over;    /* ended in this step */
+    struct group *dirty;      /* to be notified */
+    struct seq **seq;         /* owned: [max_waiting] a group on its way to the scheduler */
+    struct sample_task *task; /* owned: [cap_out] */
+    struct row_use *use;      /* owned: [cap_out] */
+    int64_t n_task;
+    float *host_rows; /* owned: where the device's memory cannot be read */
+    struct buf text;  /* of one token */
+    int64_t expire_us;
+    uint64_t tok_prompt, tok_new;
+    int64_t n_step, n_seq_last;
+};
+
+/* ---- loop.c: the thread ---- */
+void *engine_main(void *arg); /* until g->stops */
+void engine_end_all(struct engine *g);
+
+/* ---- ends.c: works that begin and end, and who is told ---- */
+void work_list_add(struct work_list *l, struct work *w);
+void work_list_drop(struct work_list *l, struct work *w);
+void work_begin(struct engine *g, struct work *w, int64_t now);
+void work_mark(struct engine *g, struct work *w, bool ended); /* its group is notified */
+/* The answer ends; the work goes to `over` and no further step sees it. */
+void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now);
+void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t now);
+void engine_tell(struct engine *g); /* frees what is over, notifies */
+
+/* ---- step.c: a step from the scheduler's parts to rows ---- */
+int step_run(struct engine *g, const struct sched_step *step, struct op_view *out, struct err *e);
+
+/* ---- take.c: from rows to answers ---- */
+void take_plan(struct engine *g, const struct sched_step *step, struct op_view out);
+void take_rows(struct engine *g, const struct sched_step *step, int64_t now);
+void take_vectors(struct engine *g, const struct sched_step *step, struct op_view out, int64_t now);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The engine's thread. Each round takes in what was submitted, drops what was cancelled or waited
+ * too long, and runs one step for all; without work the thread sleeps and costs nothing.
+ *
+ * The gate is held from the step's launch until its rows are sampled, since both use the compute
+ * threads; telling the answers is done while training may already run.
+ */
+#include "engine/base/clock.h"
+#include "engine/base/gate.h"
+#include "engine/serve/engine_own.h"
+
+enum { EXPIRE_EVERY_US = 10000 };
+
+/* ---- taking in and dropping ---------------------------------------------------------------- */
+
+/* The works of one group, which stand one behind the other; returns the first of the next. */
+static struct work *take_group(struct engine *g, struct work *w)
+{
+    struct group *group = w->group;
+    struct work *next = w, *first = w;
+    struct err e = ERR_INIT;
+    int64_t n = 0, now;
+    while ((w = next) != NULL && w->group == group) {
+        next = w->next;
+        work_list_add(&g->live, w);
+        g->looks |= answer_is_cancelled(w->answer); /* the bell may have rung for it already */
+        g->seq[n++] = &w->seq;
+    }
+    if (!sched_submit(g->sched, g->seq, n, &e))
+        return next;
+    now = clock_us();
+    for (w = first; n-- > 0; w = first) {
+        first = w->next;
+        work_fail(g, w, &e, now);
+    }
+    return next;
+}
+
+static void take_mail(struct engine *g)
+{
+    if (!atomic_load_explicit(&g->has_mail, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&g->lock);
+    struct work *w = g->inbox.first;
+    g->inbox = (struct work_list){0};
+    atomic_store_explicit(&g->has_mail, false, memory_order_relaxed);
+    pthread_mutex_unlock(&g->lock);
+    while (w)
+        w = take_group(g, w);
+}
+
+static void drop(struct engine *g, struct work *w, int64_t now)
+{
+    sched_remove(g->sched, &w->seq);
+    work_end(g, w, GEN_CANCELLED, now);
+}
+
+static void drop_cancelled(struct engine *g, int64_t now)
+{
+    struct work *next;
+    if (!answer_bell_rang(g->bell) && !g->looks)
+        return;
+    g->looks = false;
+    for (struct work *w = g->live.first; w; w = next) {
+        next = w->next;
+        if (answer_is_cancelled(w->answer))
+            drop(g, w, now);
+    }
+}
+
+static void drop_expired(struct engine *g, int64_t now)
+{
+    struct work *next;
+    struct err e = ERR_INIT;
+    if (g->queue_timeout_us <= 0 || now < g->expire_us)
+        return;
+    g->expire_us = now + EXPIRE_EVERY_US;
+    err_set(&e, ERR_BUSY, "waited %lld ms in the queue without a place: try again later",
+            (long long)(g->queue_timeout_us / 1000));
+    for (struct work *w = g->live.first; w; w = next) {
+        next = w->next;
+        if (w->has_begun || now - w->submit_us < g->queue_timeout_us)
+            continue;
+        sched_remove(g->sched, &w->seq);
+        work_fail(g, w, &e, now);
+    }
+}
+
+void engine_end_all(struct engine *g)
+{
+    take_mail(g);
+    for (struct work *w; (w = g->live.first) != NULL;)
+        drop(g, w, clock_us());
+    engine_tell(g);
+}
+
+/* ---- a step -------------------------------------------------------------------------------- */
+
+static void begin(struct engine *g, const struct sched_step *step)
+{
+    int64_t now = clock_us();
+    for (int64_t i = 0; i < step->n_part; i++) {
+        struct work *w = step->part[i].seq->owner;
+        if (!w->has_begun)
+            work_begin(g, w, now);
+    }
+    g->n_step++;
+    g->n_seq_last = step->n_part;
+}
+
+static int compute(struct engine *g, const struct sched_step *step, struct op_view *out,
+                   struct err *e)
+{
+    gate_take(g->gate, GATE_SERVE);
+    int rc = step_run(g, step, out, e);
+    if (!rc && g->samplers) {
+        take_plan(g, step, *out);
+        samplers_run(g->samplers, g->task, g->n_task);
+    }
+    gate_give(g->gate, GATE_SERVE);
+    return rc;
+}
+
+/* A device failed: who was in the step ends, and the cells that it did not write are not kept. */
+static void fail_step(struct engine *g, const struct sched_step *step, const struct err *e)
+{
+    int64_t now = clock_us();
+    for (int64_t i = 0; i < step->n_part; i++) {
+        struct work *w = step->part[i].seq->owner;
+        sched_remove(g->sched, &w->seq);
+        work_fail(g, w, e, now);
+    }
+}
+
+static void run_step(struct engine *g, const struct sched_step *step)
+{
+    struct op_view out;
+    struct err e = ERR_INIT;
+    begin(g, step);
+    if (compute(g, step, &out, &e)) {
+        fail_step(g, step, &e);
+        return;
+    }
+    int64_t now = clock_us();
+    if (g->samplers)
+        take_rows(g, step, now);
+    else
+        take_vectors(g, step, out, now);
+    sched_ran(g->sched);
+}
+
+/* ---- the round ----------------------------------------------------------------------------- */
+
+static void put_stat(struct engine *g, int64_t now)
+{
+    struct sched_stat s = sched_stat(g->sched);
+    atomic_store_explicit(&g->heartbeat_us, now, memory_order_relaxed);
+    pthread_mutex_lock(&g->stat_lock);
+    g->stat = (struct engine_stat){.n_running = s.n_running,
+                                   .n_step = g->n_step,
+                                   .n_seq_last = g->n_seq_last,
+                                   .cell_used = s.cell_used,
+                                   .cell_kept = s.cell_kept,
+                                   .cell_all = s.cell_all,
+                                   .tok_prompt = g->tok_prompt,
+                                   .tok_new = g->tok_new,
+                                   .preempted = s.preempted,
+                                   .prefix_asked = s.prefix_asked,
+                                   .prefix_hit = s.prefix_hit};
+    pthread_mutex_unlock(&g->stat_lock);
+}
+
+/* Until there is mail; false: the engine stops. */
+static bool sleep_for_mail(struct engine *g)
+{
+    pthread_mutex_lock(&g->lock);
+    if (!g->inbox.first && !g->stops) {
+        gate_active(g->gate, -1);
+        atomic_store_explicit(&g->is_idle, true, memory_order_relaxed);
+        g->is_asleep = true;
+        while (!g->inbox.first && !g->stops)
+            pthread_cond_wait(&g->wake, &g->lock);
+        g->is_asleep = false;
+        atomic_store_explicit(&g->is_idle, false, memory_order_relaxed);
+        gate_active(g->gate, 1);
+    }
+    bool goes_on = !g->stops;
+    pthread_mutex_unlock(&g->lock);
+    return goes_on;
+}
+
+static bool is_stopped(struct engine *g)
+{
+    return atomic_load_explicit(&g->stops, memory_order_relaxed);
+}
+
+void *engine_main(void *arg)
+{
+    struct engine *g = arg;
+    struct sched_step step;
+    bool goes_on = true;
+    gate_active(g->gate, 1);
+    while (goes_on && !is_stopped(g)) {
+        int64_t now = clock_us();
+        put_stat(g, now);
+        take_mail(g);
+        drop_cancelled(g, now);
+        drop_expired(g, now);
+        engine_tell(g);
+        if (sched_next(g->sched, &step)) {
+            run_step(g, &step);
+            engine_tell(g);
+        } else {
+            ASSERT(!g->live.first); /* whoever was let in can run when nobody else does */
+            put_stat(g, now);
+            goes_on = sleep_for_mail(g);
+        }
+    }
+    gate_active(g->gate, -1);
+    engine_end_all(g);
+    put_stat(g, clock_us());
+    return NULL;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A big vocabulary takes a third of a second to compile, as long as a small model takes to load;
+ * so it has a thread of its own while the pool's threads pack weights.
+ */
+#include "engine/serve/resident.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/token/template.h"
+#include "engine/token/tokenizer.h"
+
+struct text_job {
+    struct resident *r;
+    pthread_t thread;
+    bool is_started;
+    int rc;
+    struct err err;
+};
+
+/* A template that does not compile is no reason not to serve: chat alone is refused, and says why.
+ */
+static void compile_template(struct resident *r)
+{
+    const char *text = tokenizer_config_template(&r->dir.tokenizer, NULL);
+    if (text)
+        template_compile(text, strlen(text), &r->template, &r->template_err);
+}
+
+static void *load_text(void *arg)
+{
+    struct text_job *j = arg;
+    struct resident *r = j->r;
+    compile_template(r);
+    if (!r->dir.tokenizer_path)
+        return NULL;
+    r->tokenizer = tokenizer_load(r->dir.path, &j->err);
+    j->rc = r->tokenizer ? 0 : -1;
+    return NULL;
+}
+
+static int start_text(struct text_job *j, struct err *e)
+{
+    int rc = pthread_create(&j->thread, NULL, load_text, j);
+    j->is_started = rc == 0;
+    errno = rc;
+    return rc ? err_sys(e, "starting a thread for the tokenizer") : 0;
+}
+
+static int join_text(struct text_job *j, struct err *e)
+{
+    if (!j->is_started)
+        return 0;
+    pthread_join(j->thread, NULL);
+    if (j->rc)
+        return err_set(e, j->err.code, "%s", j->err.msg);
+    struct generation *g = &j->r->dir.generation;
+    int32_t eos = j->r->tokenizer ? tokenizer_eos(j->r->tokenizer) : -1;
+    if (g->n_eos == 0 && eos >= 0)
+        g->eos[g->n_eos++] = eos;
+    return 0;
+}
+
+int resident_type(const char *name)
+{
+    return !name                       ? -1
+           : strcmp(name, "int8") == 0 ? K_INT8
+           : strcmp(name, "bf16") == 0 ? K_BF16
+           : strcmp(name, "f32") == 0  ? K_F32
+                                       : -1;
+}
+
+static int load_weights(struct resident *r, const struct resident_options *o, struct err *e)
+{
+    struct model_options mo = {.type = resident_type(o->quantize),
+                               .kv_type = resident_type(o->kv_type),
+                               .ctx = o->ctx,
+                               .pool = r->pool,
+                               .progress = o->progress,
+                               .progress_ctx = o->progress_ctx};
+    r->model = model_load(&r->dir, &mo, r->device, e);
+    return r->model ? 0 : -1;
+}
+
+int resident_init(struct resident *r, const struct resident_options *o, struct err *e)
+{
+    struct text_job text = {.r = r, .err = ERR_INIT};
+    bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
+    memset(r, 0, sizeof *r);
+    r->pool = pool_new((int)o->threads, true, e);
+    r->device = r->pool ? device_cpu_new(r->pool, is_auto ? NULL : o->kernels, e) : NULL;
+    r->stream = r->device ? stream_new(r->device, e) : NULL;
+    if (!r->stream || model_dir_init(&r->dir, o->dir, e))
+        return -1;
+    if (o->wants_text && start_text(&text, e))
+        return -1;
+    int rc = load_weights(r, o, e);
+    return join_text(&text, rc ? NULL : e) || rc ? -1 : 0;
+}
+
+void resident_release(struct resident *r)
+{
+    template_unref(r->template);
+    tokenizer_free(r->tokenizer);
+    model_free(r->model);
+    model_dir_release(&r->dir);
+    stream_free(r->stream);
+    device_free(r->device);
+    pool_free(r->pool);
+    memset(r, 0, sizeof *r);
+}

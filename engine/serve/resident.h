@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model as it lies in this process: threads, device, directory, packed weights, and with them its
+ * tokenizer and its chat template, which are read beside the weights. What the server and the
+ * commands that run a model themselves have in common.
+ *
+ * Thread: one makes it; then constant, and any reads.
+ */
+#ifndef ENGINE_SERVE_RESIDENT_H
+#define ENGINE_SERVE_RESIDENT_H
+
+#include "engine/model/model.h"
+
+struct template;
+struct tokenizer;
+
+struct resident_options {
+    const char *dir;
+    const char *kernels, *quantize, *kv_type; /* names as the options take them; NULL: "auto" */
+    int64_t threads, ctx;                     /* 0: chosen */
+    bool wants_text;                          /* tokenizer and template, where there are any */
+    void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
+    void *progress_ctx;
+};
+
+struct resident {
+    struct pool *pool;
+    struct device *device;
+    struct stream *stream;
+    struct model_dir dir;
+    struct model *model;
+    struct tokenizer *tokenizer; /* NULL: none */
+    struct template *template;   /* NULL: none, or one that does not compile */
+    struct err template_err;     /* why it does not */
+};
+
+/* After a failure, too, resident_release. */
+int resident_init(struct resident *r, const struct resident_options *o, struct err *e);
+void resident_release(struct resident *r);
+
+/* "int8", "bf16", "f32"; -1 for everything else, which stands for "chosen". */
+int resident_type(const char *name);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A CPU is at its peak from some tens of rows on: more sequences at once only make each slower. So
+ * few run and many wait. Cells get half of the memory that is free, and not more than all running
+ * sequences could fill; they cost nothing before they are written.
+ */
+#include "engine/serve/room.h"
+
+enum {
+    SEQ_CPU = 64,
+    SEQ_MAX = 4096,
+    TOK_CPU = 512,
+    TOK_MAX = 1 << 20,
+    OUT_LEAST = 16, /* rows of prompts whose log-probabilities are wanted come in such pieces */
+    CHUNK_CPU = 64,
+    WAITING = 1024,
+    WAITING_MAX = 1 << 20
+};
+
+static int64_t clamp(int64_t v, int64_t chosen, int64_t lo, int64_t hi)
+{
+    v = v > 0 ? v : chosen;
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+static int64_t cells_of(int64_t n_tok)
+{
+    return (n_tok + K_CELL - 1) / K_CELL;
+}
+
+/* All texts of a step whole: their last cells may be filled in part. */
+static void choose_encoder(struct room *r, const struct model *m)
+{
+    r->ctx = m->ctx;
+    r->cap_tok = r->cap_tok < m->ctx ? m->ctx : r->cap_tok;
+    r->n_cell = cells_of(r->cap_tok) + r->cap_seq;
+    r->chunk = r->cap_tok;
+}
+
+int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
+                size_t free_bytes, struct err *e)
+{
+    int64_t whole = cells_of(m->ctx), cell = (int64_t)model_kv_token_bytes(m) * K_CELL;
+    *r = (struct room){.cap_seq = clamp(o->max_seqs, SEQ_CPU, 1, SEQ_MAX),
+                       .max_waiting = clamp(o->max_waiting, WAITING, 1, WAITING_MAX)};
+    r->cap_tok = clamp(o->max_batch_tokens, TOK_CPU, r->cap_seq, TOK_MAX);
+    r->cap_out = r->cap_seq < OUT_LEAST ? OUT_LEAST : r->cap_seq;
+    if (m->cfg.family == FAMILY_BERT) {
+        choose_encoder(r, m);
+        return 0;
+    }
+    r->chunk = r->cap_tok < CHUNK_CPU ? r->cap_tok : CHUNK_CPU;
+    int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(free_bytes / 2);
+    int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
+    r->n_cell = bytes / cell < all ? bytes / cell : all;
+    r->ctx = r->n_cell < whole ? r->n_cell * K_CELL : m->ctx;
+    if (r->n_cell < 1)
+        return err_set(e, o->kv_bytes > 0 ? ERR_TOO_LARGE : ERR_NO_MEMORY,
+                       "keys and values of %d tokens take %lld bytes, and there are %lld; "
+                       "--kv-memory says how many there may be",
+                       (int)K_CELL, (long long)cell, (long long)bytes);
+    return 0;
+}

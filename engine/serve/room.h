@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How large an engine's steps and its K/V memory are to be, where the options leave it open.
+ *
+ * Thread: any; pure, but for a look at the machine's memory.
+ */
+#ifndef ENGINE_SERVE_ROOM_H
+#define ENGINE_SERVE_ROOM_H
+
+#include "engine/engine.h"
+#include "engine/model/model.h"
+
+struct room {
+    int64_t cap_tok, cap_seq, cap_out; /* of a step */
+    int64_t chunk;                     /* the longest part of a prompt beside who decodes */
+    int64_t n_cell, max_waiting;
+    int64_t ctx; /* what the model has, and the cells hold */
+};
+
+/* free_bytes: of the memory that cells lie in. ERR_TOO_LARGE, ERR_NO_MEMORY: not even one short
+ * text fits. */
+int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
+                size_t free_bytes, struct err *e);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler's parts become the rows of a batch, in their order.
+ */
+#include <string.h>
+
+#include "engine/serve/engine_own.h"
+
+static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, int64_t at)
+{
+    memcpy(b->token + at, p->seq->token + p->pos, (size_t)p->n_tok * sizeof *b->token);
+    memset(b->segment + at, 0, (size_t)p->n_tok * sizeof *b->segment);
+    for (int64_t i = 0; i < p->n_tok; i++) {
+        b->pos[at + i] = (int32_t)(p->pos + i);
+        b->seq_of[at + i] = s;
+    }
+}
+
+static void put_part(struct batch *b, const struct sched_part *p)
+{
+    int32_t s = (int32_t)b->n[DIM_SEQ]++;
+    int64_t at = b->n[DIM_TOK], end = p->pos + p->n_tok;
+    put_tokens(b, p, s, at);
+    memcpy(b->cell + s * b->cell_stride, p->seq->cell,
+           (size_t)((end + K_CELL - 1) / K_CELL) * sizeof *b->cell);
+    b->kv_len[s] = (int32_t)end;
+    b->n[DIM_TOK] = at + p->n_tok;
+    b->q_start[s + 1] = (int32_t)b->n[DIM_TOK];
+    if (p->seq->is_whole) /* where a vector is taken from one row, it is the first */
+        b->out_row[b->n[DIM_OUT]++] = (int32_t)at;
+    else
+        for (int64_t i = p->n_tok - p->n_out; i < p->n_tok; i++)
+            b->out_row[b->n[DIM_OUT]++] = (int32_t)(at + i);
+}
+
+/* Rows that the host may read. */
+static int fetch_rows(struct engine *g, struct op_view *out, int64_t n, struct err *e)
+{
+    if (g->host_rows) {
+        for (int64_t i = 0; i < n; i++)
+            stream_copy(g->res.stream, g->host_rows + i * out->shape.cols, out->p + i * out->ld,
+                        (size_t)out->shape.cols * sizeof *out->p, COPY_FROM_DEVICE);
+        out->p = g->host_rows;
+        out->ld = out->shape.cols;
+    }
+    return stream_sync(g->res.stream, e);
+}
+
+int step_run(struct engine *g, const struct sched_step *step, struct op_view *out, struct err *e)
+{
+    struct batch *b = runner_batch(g->runner);
+    memset(b->n, 0, sizeof b->n);
+    b->q_start[0] = 0;
+    for (int64_t i = 0; i < step->n_part; i++)
+        put_part(b, &step->part[i]);
+    if (runner_step(g->runner, out, e))
+        return -1;
+    return fetch_rows(g, out, b->n[DIM_OUT], e);
+}

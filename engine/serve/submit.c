@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How requests come in: checked, made whole, and handed over in one piece. A queue that is full is
+ * seen before anything is made, so that an overload costs little.
+ */
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/serve/engine_own.h"
+
+static int check_room(struct engine *g, size_t n, struct err *e)
+{
+    int64_t max = g->room.max_waiting;
+    if (n < 1 || n > (size_t)max)
+        return err_set(e, ERR_TOO_LARGE, "%zu generations at once: at least 1, at most %lld", n,
+                       (long long)max);
+    if (atomic_load(&g->n_waiting) + (int64_t)n > max)
+        return err_set(e, ERR_BUSY, "%lld generations wait already: try again later",
+                       (long long)atomic_load(&g->n_waiting));
+    return 0;
+}
+
+static int make_works(struct engine *g, const struct gen_req *req, size_t n, struct group *group,
+                      struct work_list *list, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        int64_t max_new;
+        struct work *w = NULL;
+        if (!check_request(&g->limits, &req[i], &max_new, e))
+            w = work_new(&g->work_model, &req[i], max_new, group, e);
+        if (!w)
+            return -1;
+        work_list_add(list, w);
+    }
+    return 0;
+}
+
+static int hand_over(struct engine *g, struct work_list *list, struct err *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&g->lock);
+    if (g->stops) {
+        rc = err_set(e, ERR_BUSY, "the engine is stopping");
+    } else if (check_room(g, (size_t)list->n, e)) {
+        rc = -1;
+    } else {
+        atomic_fetch_add(&g->n_waiting, list->n);
+        list->first->prev = g->inbox.last;
+        *(g->inbox.last ? &g->inbox.last->next : &g->inbox.first) = list->first;
+        g->inbox.last = list->last;
+        atomic_store_explicit(&g->has_mail, true, memory_order_release);
+        if (g->is_asleep)
+            pthread_cond_signal(&g->wake);
+    }
+    pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct gen_notify notify,
+                  struct answer **answer, struct err *e)
+{
+    struct work_list list = {0};
+    struct work *next;
+    if (check_room(g, n, e))
+        return -1;
+    struct group *group = xmalloc(sizeof *group);
+    *group = (struct group){.notify = notify, .n_live = (int64_t)n};
+    if (make_works(g, req, n, group, &list, e))
+        goto fail;
+    size_t i = 0;
+    for (struct work *w = list.first; w; w = w->next)
+        answer[i++] = answer_ref(w->answer);
+    if (!hand_over(g, &list, e))
+        return 0;
+    while (i > 0)
+        answer_unref(answer[--i]);
+fail:
+    for (struct work *w = list.first; w; w = next) {
+        next = w->next;
+        work_free(w);
+    }
+    free(group);
+    return -1;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From rows to answers. A row is of a place in a text: where the token behind it is known, it may
+ * be scored (the prompt's log-probabilities); where it is not, it is sampled. All rows of a step
+ * are one job of the pool; what they came to is then told to the answers, one after the other.
+ */
+#include <string.h>
+
+#include "engine/serve/engine_own.h"
+
+static void plan_row(struct engine *g, const struct sched_part *p, int64_t place,
+                     const float *logits)
+{
+    struct work *w = p->seq->owner;
+    bool is_known = place < p->seq->n_tok;
+    if (is_known ? !w->params.wants_prompt || w->n_new > 0 : w->n_new == w->max_new)
+        return;
+    g->use[g->n_task] = (struct row_use){.work = w, .place = place};
+    struct sample_task *t = &g->task[g->n_task++];
+    t->known = is_known ? p->seq->token[place] : -1;
+    t->row = (struct sample_row){.logits = logits,
+                                 .params = &w->params.sample,
+                                 .place = (uint64_t)w->n_new,
+                                 .seen = w->seen,
+                                 .banned = w->end_id,
+                                 .n_banned = w->n_new < w->params.min_new ? w->n_end_id : 0,
+                                 .wants_logprob = w->params.wants_logprob,
+                                 .n_top = w->params.n_top};
+}
+
+void take_plan(struct engine *g, const struct sched_step *step, struct op_view out)
+{
+    int64_t row = 0;
+    g->n_task = 0;
+    for (int64_t i = 0; i < step->n_part; i++) {
+        const struct sched_part *p = &step->part[i];
+        for (int64_t k = p->n_tok - p->n_out; k < p->n_tok; k++, row++)
+            plan_row(g, p, p->pos + k + 1, out.p + row * out.ld);
+    }
+}
+
+/* ---- the text, where stop strings are looked for ------------------------------------------- */
+
+static bool found_stop(struct engine *g, struct work *w)
+{
+    bool counts = w->n_new >= w->params.min_new;
+    return stop_push(w->stop, g->text.data, g->text.len, counts);
+}
+
+/* What a token adds to the text. One that the tokenizer does not know adds nothing. */
+static bool push_text(struct engine *g, struct work *w, int32_t id)
+{
+    buf_clear(&g->text);
+    detok_push(w->detok, id, &g->text, NULL);
+    return found_stop(g, w);
+}
+
+/* What was held back comes when the text ends, and may make a stop string whole. */
+static bool finish_text(struct engine *g, struct work *w)
+{
+    if (!w->stop || stop_index(w->stop) >= 0)
+        return false;
+    buf_clear(&g->text);
+    detok_finish(w->detok, &g->text, NULL);
+    return found_stop(g, w);
+}
+
+static void stop_at_string(struct engine *g, struct work *w, int64_t now)
+{
+    struct answer_end *end = answer_end_room(w->answer);
+    end->stop_index = stop_index(w->stop);
+    end->text_bytes = w->params.stop_is_shown ? stop_end(w->stop) : stop_safe(w->stop);
+    seq_finish(&w->seq);
+    work_end(g, w, GEN_STOPPED, now);
+}
+
+/* ---- one token ----------------------------------------------------------------------------- */
+
+static void finish(struct engine *g, struct work *w, enum gen_end why, int64_t now)
+{
+    if (finish_text(g, w)) {
+        stop_at_string(g, w, now);
+        return;
+    }
+    seq_finish(&w->seq);
+    work_end(g, w, why, now);
+}
+
+static void put_token(struct engine *g, struct work *w, const struct sample_taken *t, int64_t now)
+{
+    struct answer_token at = {
+        .at_us = now, .id = t->id, .logprob = t->logprob, .text_safe = UINT64_MAX};
+    bool stops = false;
+    if (w->n_new++ == 0)
+        answer_end_room(w->answer)->first_us = now;
+    g->tok_new++;
+    seq_push(&w->seq, t->id);
+    if (w->seen)
+        seen_answer(w->seen, t->id);
+    if (w->stop) {
+        stops = push_text(g, w, t->id);
+        at.text_safe = stop_safe(w->stop);
+    }
+    answer_put(w->answer, &at, t->top, t->n_top);
+    work_mark(g, w, false);
+    if (stops)
+        stop_at_string(g, w, now);
+    else if (w->n_new == w->max_new)
+        finish(g, w, GEN_LENGTH, now);
+}
+
+static void take(struct engine *g, struct work *w, const struct sample_taken *t, int64_t now)
+{
+    if (!work_ends_with(w, t->id)) {
+        put_token(g, w, t, now);
+        return;
+    }
+    answer_end_room(w->answer)->stop_id = t->id;
+    finish(g, w, GEN_STOPPED, now);
+}
+
+/* A prompt that nothing may follow is over when all of it stands. */
+static void end_bare(struct engine *g, const struct sched_step *step, int64_t now)
+{
+    for (int64_t i = 0; i < step->n_part; i++) {
+        const struct sched_part *p = &step->part[i];
+        struct work *w = p->seq->owner;
+        if (w->max_new == 0 && !w->is_over && p->pos + p->n_tok == p->seq->n_tok)
+            finish(g, w, GEN_LENGTH, now);
+    }
+}
+
+void take_rows(struct engine *g, const struct sched_step *step, int64_t now)
+{
+    for (int64_t i = 0; i < g->n_task; i++) {
+        const struct sample_task *t = &g->task[i];
+        struct work *w = g->use[i].work;
+        if (w->is_over)
+            continue;
+        if (t->rc) {
+            seq_finish(&w->seq);
+            work_fail(g, w, &t->err, now);
+        } else if (t->known >= 0) {
+            answer_put_prompt(w->answer, g->use[i].place, t->taken.logprob, t->taken.top,
+                              t->taken.n_top);
+        } else {
+            take(g, w, &t->taken, now);
+        }
+    }
+    end_bare(g, step, now);
+}
+
+/* ---- vectors ------------------------------------------------------------------------------- */
+
+void take_vectors(struct engine *g, const struct sched_step *step, struct op_view out, int64_t now)
+{
+    for (int64_t i = 0; i < step->n_part; i++) {
+        struct work *w = step->part[i].seq->owner;
+        memcpy(answer_vector_room(w->answer), out.p + i * out.ld,
+               (size_t)out.shape.cols * sizeof *out.p);
+        answer_end_room(w->answer)->first_us = now;
+        seq_finish(&w->seq);
+        work_end(g, w, GEN_STOPPED, now);
+    }
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One lazy block holds the struct, the ids that end it, the bias and, last, the tokens; the means
+ * that few requests need are made beside it.
+ */
+#include "engine/serve/work.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/mem.h"
+#include "engine/sample/sampler.h"
+
+struct sizes {
+    int64_t n_end_id, n_bias, n_max;
+};
+
+static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r, int64_t max_new)
+{
+    const struct gen_params *p = r->params;
+    struct sizes s = {.n_max = r->n_prompt + max_new};
+    if (p) {
+        s.n_end_id = p->n_stop_id + (p->ignore_eos ? 0 : m->n_eos);
+        s.n_bias = p->sample.n_bias;
+    }
+    return s;
+}
+
+static struct work *make_block(struct sizes s, struct err *e)
+{
+    size_t bytes = sizeof(struct work) + (size_t)s.n_bias * sizeof(struct sample_bias) +
+                   (size_t)(s.n_end_id + s.n_max) * sizeof(int32_t);
+    return try_lazy(bytes, 1, "a request", e);
+}
+
+static void copy_params(struct work *w, const struct work_model *m, const struct gen_params *p,
+                        struct sizes s)
+{
+    struct sample_bias *bias = (struct sample_bias *)(w + 1);
+    w->end_id = (int32_t *)(bias + s.n_bias);
+    w->seq.token = w->end_id + s.n_end_id;
+    if (!p)
+        return;
+    w->params = *p;
+    if (s.n_bias)
+        memcpy(bias, p->sample.bias, (size_t)s.n_bias * sizeof *bias);
+    w->params.sample.bias = bias;
+    for (int32_t i = 0; !p->ignore_eos && i < m->n_eos; i++)
+        w->end_id[w->n_end_id++] = m->eos[i];
+    for (int32_t i = 0; i < p->n_stop_id; i++)
+        w->end_id[w->n_end_id++] = p->stop_id[i];
+    w->params.stop_id = NULL;
+}
+
+static void copy_prompt(struct work *w, const struct gen_req *r, struct sizes s)
+{
+    w->seq.n_prompt = w->seq.n_tok = r->n_prompt;
+    w->seq.n_max = s.n_max;
+    w->seq.priority = r->priority;
+    w->seq.salt = r->salt;
+    w->seq.wants_prompt = w->params.wants_prompt;
+    w->seq.is_whole = r->kind == GEN_EMBED;
+    w->seq.owner = w;
+    memcpy(w->seq.token, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt);
+}
+
+static int make_stop(struct work *w, const struct work_model *m, struct err *e)
+{
+    struct stop_string string[GEN_STOP_MAX];
+    struct gen_params *p = &w->params;
+    if (p->n_stop == 0)
+        return 0;
+    for (int32_t i = 0; i < p->n_stop; i++)
+        string[i] = (struct stop_string){.p = p->stop[i].p, .n = p->stop[i].n};
+    w->stop = stop_new(string, p->n_stop, e);
+    w->detok = w->stop ? detok_new(m->tokenizer, !p->special_shown) : NULL;
+    return w->detok ? 0 : -1;
+}
+
+static int make_seen(struct work *w, struct err *e)
+{
+    if (!sample_wants_seen(&w->params.sample))
+        return 0;
+    w->seen = seen_new(w->seq.n_max, e);
+    for (int64_t i = 0; w->seen && i < w->seq.n_prompt; i++)
+        seen_prompt(w->seen, w->seq.token[i]);
+    return w->seen ? 0 : -1;
+}
+
+static int make_answer(struct work *w, const struct work_model *m, struct err *e)
+{
+    struct answer_room room = {.n_prompt = w->seq.n_prompt,
+                               .max_new = w->max_new,
+                               .n_vector = w->kind == GEN_EMBED ? m->d_model : 0,
+                               .n_top = w->params.n_top,
+                               .wants_prompt = w->params.wants_prompt};
+    w->answer = answer_new(&room, m->bell, e);
+    return w->answer ? 0 : -1;
+}
+
+struct work *work_new(const struct work_model *m, const struct gen_req *r, int64_t max_new,
+                      struct group *g, struct err *e)
+{
+    struct sizes s = sizes_of(m, r, max_new);
+    struct work *w = make_block(s, e);
+    if (!w)
+        return NULL;
+    w->kind = r->kind;
+    w->max_new = max_new;
+    w->group = g;
+    w->submit_us = clock_us();
+    copy_params(w, m, r->params, s);
+    copy_prompt(w, r, s);
+    if (make_answer(w, m, e) || (w->kind == GEN_TEXT && (make_stop(w, m, e) || make_seen(w, e)))) {
+        work_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+void work_free(struct work *w)
+{
+    if (!w)
+        return;
+    seen_free(w->seen);
+    stop_free(w->stop);
+    detok_free(w->detok);
+    answer_unref(w->answer);
+    mem_free(w);
+}
+
+bool work_ends_with(const struct work *w, int32_t id)
+{
+    for (int32_t i = 0; i < w->n_end_id; i++)
+        if (w->end_id[i] == id)
+            return true;
+    return false;
+}

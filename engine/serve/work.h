@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One generation as the engine works on it: the sequence that the scheduler sees, what was asked
+ * for, and the means to see its end. It is made whole by the thread that submits, in memory for the
+ * most that it may become, so that the engine's thread allocates nothing for it.
+ *
+ * Those that were submitted together are a group, which is notified once for all of them.
+ *
+ * Thread: one makes it, then the engine's.
+ */
+#ifndef ENGINE_SERVE_WORK_H
+#define ENGINE_SERVE_WORK_H
+
+#include "engine/engine.h"
+#include "engine/sample/seen.h"
+#include "engine/sample/stop.h"
+#include "engine/sched/seq.h"
+#include "engine/serve/answer_write.h"
+#include "engine/token/tokenizer.h"
+
+struct group {
+    struct gen_notify notify;
+    int64_t n_live;
+    bool is_dirty;      /* to be notified at the end of the step */
+    struct group *next; /* dirty */
+};
+
+struct work {
+    struct seq seq; /* its owner is this */
+    enum gen_kind kind;
+    struct gen_params params; /* what it points to is copied, or not used any more */
+    int64_t max_new, n_new;
+    int32_t *end_id; /* in the block: eos where it counts, and stop ids */
+    int32_t n_end_id;
+    struct seen *seen;       /* owned; NULL: no penalties */
+    struct stop *stop;       /* owned; NULL: no stop strings */
+    struct detok *detok;     /* owned; NULL likewise */
+    struct answer *answer;   /* counted */
+    struct adapter *adapter; /* counted; NULL: the base */
+    struct group *group;     /* borrowed: lives until its last work ended */
+    int64_t submit_us;
+    bool has_begun, is_over;
+    struct work *prev, *next; /* the engine's list, or the queue before it */
+};
+
+/* What making one needs to know of the model. */
+struct work_model {
+    const int32_t *eos; /* [n_eos] */
+    int32_t n_eos;
+    int64_t d_model;
+    const struct tokenizer *tokenizer; /* NULL: none */
+    struct answer_bell *bell;
+};
+
+/* The request was checked, and max_new found. */
+struct work *work_new(const struct work_model *m, const struct gen_req *r, int64_t max_new,
+                      struct group *g, struct err *e);
+void work_free(struct work *w);
+
+bool work_ends_with(const struct work *w, int32_t id);
+
+#endif
