@@ -54,10 +54,11 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
     struct runner_options ro = {.cap = {[DIM_TOK] = g->room.cap_tok,
                                         [DIM_OUT] = g->room.cap_out,
                                         [DIM_SEQ] = g->room.cap_seq,
-                                        [DIM_GROUP] = 1},
+                                        [DIM_GROUP] = g->room.cap_group},
                                 .n_cell = g->room.n_cell,
                                 .is_eager = o->is_eager,
                                 .passes = PASS_ALL,
+                                .lora_rank_max = g->room.lora_rank,
                                 .head = is_encoder(g) ? MODEL_EMBED : MODEL_LOGITS};
     g->runner = runner_new(g->res.model, &ro, g->res.stream, e);
     return g->runner ? 0 : -1;
@@ -78,12 +79,12 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
 }
 
 /* What the steps write to. */
-static int make_tables(struct engine *g, struct err *e)
+static int make_tables(struct engine *g, const struct engine_options *o, struct err *e)
 {
     const struct model *m = g->res.model;
     size_t n_out = (size_t)g->room.cap_out;
     int64_t cols = is_encoder(g) ? m->cfg.d_model : m->cfg.n_vocab;
-    g->seq = xcalloc((size_t)g->room.max_waiting, sizeof *g->seq);
+    g->seq = xcalloc((size_t)(g->room.max_waiting + g->room.cap_seq), sizeof *g->seq);
     g->use = xcalloc(n_out, sizeof *g->use);
     g->task = try_alloc(n_out, sizeof *g->task, "the rows of a step", e);
     if (!g->task)
@@ -95,6 +96,10 @@ static int make_tables(struct engine *g, struct err *e)
     }
     if (is_encoder(g))
         return 0;
+    if (g->room.lora_rank)
+        g->adapters = registry_new(m, &(struct registry_limits){.n_max = o->max_adapters,
+                                                                .rank_max = g->room.lora_rank,
+                                                                .bytes_max = g->room.lora_bytes});
     g->samplers = samplers_new(g->res.pool, m->cfg.n_vocab, device_kernels(g->res.device), e);
     return g->samplers ? 0 : -1;
 }
@@ -178,7 +183,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     g->bell = answer_bell_new();
     g->queue_timeout_us = o->queue_timeout_us;
     atomic_init(&g->is_idle, true);
-    if (load(g, o, e) || make_runner(g, o, e) || make_sched(g, o, e) || make_tables(g, e)) {
+    if (load(g, o, e) || make_runner(g, o, e) || make_sched(g, o, e) || make_tables(g, o, e)) {
         engine_free(g);
         return NULL;
     }
@@ -198,12 +203,14 @@ void engine_free(struct engine *g)
     samplers_free(g->samplers);
     sched_free(g->sched);
     runner_free(g->runner);
+    registry_free(g->adapters);
     resident_release(&g->res);
     gate_free(g->gate);
     answer_bell_unref(g->bell);
     buf_release(&g->text);
     mem_free(g->host_rows);
     mem_free(g->task);
+    vec_release(&g->gone);
     free(g->use);
     free(g->seq);
     free(g->name);

@@ -15,11 +15,13 @@
 #include <stdatomic.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/vec.h"
 #include "engine/engine.h"
 #include "engine/run/runner.h"
 #include "engine/sample/samplers.h"
 #include "engine/sched/sched.h"
 #include "engine/serve/check.h"
+#include "engine/serve/registry.h"
 #include "engine/serve/resident.h"
 #include "engine/serve/room.h"
 #include "engine/serve/work.h"
@@ -47,11 +49,13 @@ struct engine {
     int64_t queue_timeout_us;
     struct gate *gate;
     struct answer_bell *bell;
+    struct registry *adapters; /* NULL: an encoder, or not wanted */
 
     /* any thread, under lock */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     struct work_list inbox;
+    VEC(uint64_t) gone; /* adapters' versions that no name means any more */
     bool is_asleep;
 
     _Atomic bool has_mail, stops;
@@ -74,7 +78,7 @@ struct engine {
     bool looks;               /* for cancelled works, in the next round */
     struct work_list over;    /* ended in this step */
     struct group *dirty;      /* to be notified */
-    struct seq **seq;         /* owned: [max_waiting] a group on its way to the scheduler */
+    struct seq **seq;         /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
     struct sample_task *task; /* owned: [cap_out] */
     struct row_use *use;      /* owned: [cap_out] */
     int64_t n_task;

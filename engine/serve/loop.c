@@ -42,6 +42,8 @@ static void take_mail(struct engine *g)
     if (!atomic_load_explicit(&g->has_mail, memory_order_acquire))
         return;
     pthread_mutex_lock(&g->lock);
+    while (g->gone.n)
+        sched_forget(g->sched, vec_pop(&g->gone));
     struct work *w = g->inbox.first;
     g->inbox = (struct work_list){0};
     atomic_store_explicit(&g->has_mail, false, memory_order_relaxed);
@@ -97,9 +99,8 @@ void engine_end_all(struct engine *g)
 
 /* ---- a step -------------------------------------------------------------------------------- */
 
-static void begin(struct engine *g, const struct sched_step *step)
+static void begin(struct engine *g, const struct sched_step *step, int64_t now)
 {
-    int64_t now = clock_us();
     for (int64_t i = 0; i < step->n_part; i++) {
         struct work *w = step->part[i].seq->owner;
         if (!w->has_begun)
@@ -125,11 +126,13 @@ static int compute(struct engine *g, const struct sched_step *step, struct op_vi
 /* A device failed: who was in the step ends, and the cells that it did not write are not kept. */
 static void fail_step(struct engine *g, const struct sched_step *step, const struct err *e)
 {
-    int64_t now = clock_us();
-    for (int64_t i = 0; i < step->n_part; i++) {
-        struct work *w = step->part[i].seq->owner;
-        sched_remove(g->sched, &w->seq);
-        work_fail(g, w, e, now);
+    int64_t now = clock_us(), n = 0;
+    for (int64_t i = 0; i < step->n_part; i++)
+        g->seq[n++] = step->part[i].seq; /* the step's parts go with it */
+    sched_failed(g->sched);
+    for (int64_t i = 0; i < n; i++) {
+        sched_remove(g->sched, g->seq[i]);
+        work_fail(g, g->seq[i]->owner, e, now);
     }
 }
 
@@ -137,7 +140,8 @@ static void run_step(struct engine *g, const struct sched_step *step)
 {
     struct op_view out;
     struct err e = ERR_INIT;
-    begin(g, step);
+    int64_t from = clock_us();
+    begin(g, step, from);
     if (compute(g, step, &out, &e)) {
         fail_step(g, step, &e);
         return;
@@ -147,7 +151,7 @@ static void run_step(struct engine *g, const struct sched_step *step)
         take_rows(g, step, now);
     else
         take_vectors(g, step, out, now);
-    sched_ran(g->sched);
+    sched_ran(g->sched, now - from);
 }
 
 /* ---- the round ----------------------------------------------------------------------------- */

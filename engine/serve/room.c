@@ -12,7 +12,8 @@ enum {
     TOK_CPU = 512,
     TOK_MAX = 1 << 20,
     OUT_LEAST = 16, /* rows of prompts whose log-probabilities are wanted come in such pieces */
-    CHUNK_CPU = 64,
+    RANK = 64,
+    RANK_MAX = 1024,
     WAITING = 1024,
     WAITING_MAX = 1 << 20
 };
@@ -35,6 +36,18 @@ static void choose_encoder(struct room *r, const struct model *m)
     r->cap_tok = r->cap_tok < m->ctx ? m->ctx : r->cap_tok;
     r->n_cell = cells_of(r->cap_tok) + r->cap_seq;
     r->chunk = r->cap_tok;
+    r->cap_group = 1;
+}
+
+/* Adapters get an eighth of the memory that is free. */
+static void choose_adapters(struct room *r, const struct engine_options *o, size_t free_bytes)
+{
+    r->cap_group = 1;
+    if (o->max_adapters <= 0)
+        return;
+    r->cap_group = r->cap_seq;
+    r->lora_rank = (int32_t)clamp(o->max_lora_rank, RANK, 1, RANK_MAX);
+    r->lora_bytes = free_bytes / 8;
 }
 
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
@@ -49,7 +62,7 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
         choose_encoder(r, m);
         return 0;
     }
-    r->chunk = r->cap_tok < CHUNK_CPU ? r->cap_tok : CHUNK_CPU;
+    choose_adapters(r, o, free_bytes);
     int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(free_bytes / 2);
     int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
     r->n_cell = bytes / cell < all ? bytes / cell : all;

@@ -12,9 +12,12 @@
 
 struct room {
     int64_t cap_tok, cap_seq, cap_out; /* of a step */
-    int64_t chunk;                     /* the longest part of a prompt beside who decodes */
+    int64_t chunk;                     /* the most prompt tokens beside who decodes; 0: by pace */
     int64_t n_cell, max_waiting;
-    int64_t ctx; /* what the model has, and the cells hold */
+    int64_t cap_group; /* runs of rows with one adapter, in a step */
+    int32_t lora_rank; /* the largest of adapters; 0: there are none */
+    size_t lora_bytes; /* of all adapters */
+    int64_t ctx;       /* what the model has, and the cells hold */
 };
 
 /* free_bytes: of the memory that cells lie in. ERR_TOO_LARGE, ERR_NO_MEMORY: not even one short

@@ -33,6 +33,26 @@ static void put_part(struct batch *b, const struct sched_part *p)
             b->out_row[b->n[DIM_OUT]++] = (int32_t)(at + i);
 }
 
+static struct adapter *adapter_of(const struct sched_part *p)
+{
+    const struct work *w = p->seq->owner;
+    return w->adapter;
+}
+
+/* Neighbours with the same adapter are one group; none where no row has one. */
+static void put_groups(struct engine *g, struct batch *b, const struct sched_step *step)
+{
+    bool has_any = false;
+    for (int64_t i = 0; i < step->n_part; i++)
+        has_any |= adapter_of(&step->part[i]) != NULL;
+    for (int64_t i = 0, end; has_any && i < step->n_part; i = end) {
+        const struct adapter *a = adapter_of(&step->part[i]);
+        for (end = i + 1; end < step->n_part && adapter_of(&step->part[end]) == a;)
+            end++;
+        adapter_group(g->res.model, a, b->q_start[i], b->q_start[end], b, b->n[DIM_GROUP]++);
+    }
+}
+
 /* Rows that the host may read. */
 static int fetch_rows(struct engine *g, struct op_view *out, int64_t n, struct err *e)
 {
@@ -53,6 +73,8 @@ int step_run(struct engine *g, const struct sched_step *step, struct op_view *ou
     b->q_start[0] = 0;
     for (int64_t i = 0; i < step->n_part; i++)
         put_part(b, &step->part[i]);
+    if (g->adapters)
+        put_groups(g, b, step);
     if (runner_step(g->runner, out, e))
         return -1;
     return fetch_rows(g, out, b->n[DIM_OUT], e);

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "engine/model/adapter.h"
 #include "engine/sample/sampler.h"
 
 struct sizes {
@@ -111,6 +112,10 @@ struct work *work_new(const struct work_model *m, const struct gen_req *r, int64
     w->submit_us = clock_us();
     copy_params(w, m, r->params, s);
     copy_prompt(w, r, s);
+    if (r->adapter) {
+        w->adapter = adapter_ref(r->adapter);
+        w->seq.adapter = adapter_version(r->adapter);
+    }
     if (make_answer(w, m, e) || (w->kind == GEN_TEXT && (make_stop(w, m, e) || make_seen(w, e)))) {
         work_free(w);
         return NULL;
@@ -126,6 +131,7 @@ void work_free(struct work *w)
     stop_free(w->stop);
     detok_free(w->detok);
     answer_unref(w->answer);
+    adapter_unref(w->adapter);
     mem_free(w);
 }
 

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registry behind the engine's face. Prefixes that were computed with a version that no name
+ * means any more are forgotten by the engine's thread in its next round.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/serve/engine_own.h"
+
+static int check_has(const struct engine *g, struct err *e)
+{
+    if (g->adapters)
+        return 0;
+    return err_set(e, ERR_UNSUPPORTED, "this engine was started without room for adapters");
+}
+
+static void forget(struct engine *g, uint64_t gone)
+{
+    if (!gone)
+        return;
+    pthread_mutex_lock(&g->lock);
+    vec_push(&g->gone, gone);
+    atomic_store_explicit(&g->has_mail, true, memory_order_release);
+    pthread_mutex_unlock(&g->lock);
+}
+
+int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e)
+{
+    uint64_t gone = 0;
+    if (check_has(g, e) || registry_load(g->adapters, name, dir, &gone, e))
+        return -1;
+    forget(g, gone);
+    return 0;
+}
+
+int engine_adapter_drop(struct engine *g, const char *name, struct err *e)
+{
+    uint64_t gone = 0;
+    if (check_has(g, e) || registry_drop(g->adapters, name, &gone, e))
+        return -1;
+    forget(g, gone);
+    return 0;
+}
+
+struct adapter *engine_adapter_get(struct engine *g, const char *name)
+{
+    return g->adapters ? registry_get(g->adapters, name) : NULL;
+}
+
+size_t engine_adapters(struct engine *g, struct engine_adapter_info *at, size_t cap)
+{
+    if (!g->adapters)
+        return 0;
+    struct adapter **list = xcalloc(cap, sizeof(struct adapter *));
+    size_t n = registry_list(g->adapters, list, cap);
+    for (size_t i = 0; i < cap && i < n; i++) {
+        at[i] = (struct engine_adapter_info){.created = adapter_created(list[i]),
+                                             .rank = adapter_rank(list[i]),
+                                             .version = adapter_version(list[i])};
+        snprintf(at[i].name, sizeof at[i].name, "%s", adapter_name(list[i]));
+        adapter_unref(list[i]);
+    }
+    free(list);
+    return n;
+}
