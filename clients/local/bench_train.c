@@ -153,7 +153,7 @@ static void show(const struct bench_train_values *v, const struct model *m, doub
                flops / mid / 1e9, use.ru_maxrss / 1024);
 }
 
-static int run(struct local *l, const struct bench_train_values *v, struct err *e)
+static int run(struct resident *l, const struct bench_train_values *v, struct err *e)
 {
     struct train_options o;
     struct train_result r;
@@ -191,12 +191,12 @@ done:
 
 int cmd_bench_train(const struct opt *o)
 {
-    struct local l = {0};
+    struct resident l = {0};
     struct err e = ERR_INIT;
     const struct bench_train_values *v = o->values;
-    int rc = local_init(&l, o->arg[0], &v->model, &e);
+    int rc = local_load(&l, o->arg[0], &v->model, false, &e);
     if (!rc)
         rc = run(&l, v, &e);
-    local_release(&l);
+    resident_release(&l);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -2,6 +2,7 @@
  *
  * Making an engine, its life, and what it says of itself.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,8 +230,9 @@ int engine_start(struct engine *g, struct err *e)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&g->thread, NULL, engine_main, g);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = rc;
     if (rc)
-        return err_set(e, ERR_IO, "starting the engine's thread: %s", strerror(rc));
+        return err_sys(e, "starting the engine's thread");
     pthread_setname_np(g->thread, "engine");
     g->is_started = true;
     return 0;
