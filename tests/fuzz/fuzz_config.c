@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * config.json, generation_config.json and tokenizer_config.json: the first byte of the input says
- * which. A config that is taken must have shapes that nothing downstream divides by zero with or
- * multiplies past 64 bits.
+ * config.json, generation_config.json, tokenizer_config.json and an adapter's adapter_config.json:
+ * the first byte of the input says which. A config that is taken must have shapes that nothing
+ * downstream divides by zero with or multiplies past 64 bits.
  */
+#include <math.h>
 #include <string.h>
 
 #include "engine/load/config.h"
 #include "engine/load/generation.h"
+#include "engine/load/peft.h"
 #include "engine/load/tokenizer_config.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -51,6 +53,21 @@ static void try_tokenizer_config(const char *text, size_t size)
     tokenizer_config_release(&t);
 }
 
+static void try_peft(const char *text, size_t size)
+{
+    static const char *const module[] = {"model.layers.1.self_attn.q_proj", "c_attn", "", ".1."};
+    struct peft p;
+    struct err e = ERR_INIT;
+    if (peft_parse(&p, text, size, &e))
+        return;
+    for (int i = 0; i < 4; i++) {
+        int64_t rank = peft_rank(&p, module[i]);
+        ASSERT(rank >= 1 && rank <= PEFT_RANK_MAX && isfinite(peft_scale(&p, module[i])));
+        (void)peft_claim(&p, module[i]);
+    }
+    peft_release(&p);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -60,6 +77,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_generation(text, size - 1);
     else if (data[0] == 't')
         try_tokenizer_config(text, size - 1);
+    else if (data[0] == 'p')
+        try_peft(text, size - 1);
     else
         try_config(text, size - 1);
     return 0;
