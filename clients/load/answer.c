@@ -127,7 +127,7 @@ int answer_feed(struct answer *a, const char *p, size_t n)
     return 0;
 }
 
-void answer_end(struct answer *a)
+void answer_done(struct answer *a)
 {
     if (a->is_stream || a->is_bad)
         return;

@@ -41,6 +41,6 @@ void answer_clear(struct answer *a, bool is_stream);
 int answer_feed(struct answer *a, const char *p, size_t n);
 
 /* The body is whole. */
-void answer_end(struct answer *a);
+void answer_done(struct answer *a);
 
 #endif

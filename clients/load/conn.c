@@ -180,7 +180,7 @@ static enum conn_end judge(const struct conn *c)
 
 static enum conn_end whole(struct conn *c)
 {
-    answer_end(&c->answer);
+    answer_done(&c->answer);
     c->is_used = true;
     c->state = CONN_IDLE;
     if (c->reply.closes)

@@ -33,7 +33,7 @@ static struct understood read_all(const char *text, size_t n, size_t piece)
         }
         ASSERT(u.got != REPLY_WANTS || at == end);
     }
-    answer_end(&a);
+    answer_done(&a);
     ASSERT(memchr(a.fault, 0, sizeof a.fault));
     u.status = r.status;
     u.tok_in = a.tok_in;

@@ -134,7 +134,7 @@ static void test_events(void **state)
         answer_clear(&a, true);
         int n_event = answer_feed(&a, text, cut);
         n_event += answer_feed(&a, text + cut, n - cut);
-        answer_end(&a);
+        answer_done(&a);
         assert_int_equal(n_event, 2);
         assert_true(a.is_over && a.is_finished && !a.is_bad && !a.has_error);
         assert_int_equal(a.tok_in, 3);
