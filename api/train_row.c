@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What kind a row is follows from its members; then its members are read.
+ */
+#include "api/train_row.h"
+
+#include <string.h>
+
+#include "api/messages.h"
+
+/* Weights stand on messages, and are no business of templates: they are taken off. */
+static int read_weights(struct api_reader *r, json_t *messages, struct api_train_row *out)
+{
+    size_t n = json_array_size(messages);
+    double *weight = param_alloc(r, "messages", n + 1, sizeof *weight);
+    if (!weight)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        json_t *message = json_array_get(messages, i), *w = json_object_get(message, "weight");
+        weight[i] = 1;
+        if (!w)
+            continue;
+        if (!json_is_integer(w) || json_integer_value(w) < 0 || json_integer_value(w) > 1)
+            return param_bad(r, "messages", "message %zu: 'weight' must be 0 or 1", i);
+        weight[i] = (double)json_integer_value(w);
+        json_object_del(message, "weight");
+    }
+    out->weight = weight;
+    out->n_weight = n;
+    return 0;
+}
+
+static int read_tools(struct api_reader *r, const char *name, const json_t *v,
+                      struct api_train_row *out)
+{
+    struct err e = ERR_INIT;
+    if (!json_is_array(v))
+        return param_type(r, name, "an array", v);
+    out->has_tools = json_array_size(v) > 0;
+    return api_jvalue(r->arena, v, &out->tools, &e) ? api_fail_err(r->e, &e, name) : 0;
+}
+
+/* What older files call functions are the tools of newer ones. */
+static int read_functions(struct api_reader *r, const json_t *v, struct api_train_row *out)
+{
+    json_t *tools = json_array();
+    for (size_t i = 0; i < json_array_size(v); i++)
+        json_array_append_new(
+            tools, json_pack("{s:s,s:O}", "type", "function", "function", json_array_get(v, i)));
+    arena_defer(r->arena, (void (*)(void *))json_decref, tools);
+    return read_tools(r, "functions", json_is_array(v) ? tools : v, out);
+}
+
+static bool has_assistant(const json_t *messages)
+{
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const json_t *role = json_object_get(json_array_get(messages, i), "role");
+        if (json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int read_chat(struct api_reader *r, const json_t *row, struct api_train_row *out)
+{
+    json_t *messages = json_object_get(row, "messages");
+    const json_t *tools = json_object_get(row, "tools");
+    const json_t *functions = json_object_get(row, "functions");
+    out->kind = API_TRAIN_CHAT;
+    if (read_weights(r, messages, out) || api_messages(r, "messages", messages, &out->messages))
+        return -1;
+    if (!has_assistant(messages))
+        return param_bad(r, "messages", "have no message of the assistant: nothing to learn");
+    if (tools && !json_is_null(tools))
+        return read_tools(r, "tools", tools, out);
+    return functions && !json_is_null(functions) ? read_functions(r, functions, out) : 0;
+}
+
+static int read_text(struct api_reader *r, const json_t *row, struct api_train_row *out)
+{
+    const json_t *prompt = json_object_get(row, "prompt");
+    const json_t *completion = json_object_get(row, "completion");
+    out->kind = API_TRAIN_TEXT;
+    if (!json_is_string(prompt))
+        return param_type(r, "prompt", "a string", prompt);
+    if (!json_is_string(completion))
+        return param_type(r, "completion", "a string", completion);
+    out->prompt = json_string_value(prompt);
+    out->n_prompt = json_string_length(prompt);
+    out->completion = json_string_value(completion);
+    out->n_completion = json_string_length(completion);
+    return 0;
+}
+
+int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
+                  struct api_train_row *out, struct api_error *e)
+{
+    struct api_limits limits = {.knows_developer = knows_developer};
+    struct api_request unused = {0};
+    struct api_reader r = {
+        .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
+    const json_t *row = api_json_object(a, line, n, e);
+    *out = (struct api_train_row){0};
+    if (!row)
+        return -1;
+    if (json_object_get(row, "messages"))
+        return read_chat(&r, row, out);
+    if (json_object_get(row, "prompt") && json_object_get(row, "completion"))
+        return read_text(&r, row, out);
+    if (json_object_get(row, "preferred_output") || json_object_get(row, "preferred_completion")) {
+        out->kind = API_TRAIN_PREFERENCE;
+        return 0;
+    }
+    return api_fail(
+        e, 400, "invalid_training_file", NULL,
+        "Unexpected file format, expected either prompt/completion pairs or chat messages.");
+}

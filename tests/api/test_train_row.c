@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lines of training files. Faults: a row that is read as something else, a weight that a template
+ * sees or that is taken for another number, an error without its field, a crash on what is not a
+ * row.
+ */
+#include "api/train_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/test.h"
+
+static struct arena arena;
+
+static int read_line(const char *line, struct api_train_row *row, struct api_error *e)
+{
+    memset(e, 0, sizeof *e);
+    return api_train_row(&arena, line, strlen(line), true, row, e);
+}
+
+static void conversations(void **state)
+{
+    struct api_train_row row;
+    struct api_error e;
+    (void)state;
+    assert_int_equal(read_line("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
+                               "{\"role\":\"assistant\",\"content\":\"a\",\"weight\":0},"
+                               "{\"role\":\"assistant\",\"content\":\"b\",\"weight\":1}],"
+                               "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+                               "\"parallel_tool_calls\":false}",
+                               &row, &e),
+                     0);
+    assert_int_equal(row.kind, API_TRAIN_CHAT);
+    assert_int_equal(row.n_weight, 3);
+    assert_true(row.weight[0] == 1 && row.weight[1] == 0 && row.weight[2] == 1);
+    assert_true(row.has_tools);
+    assert_int_equal(row.messages.l->n, 3);
+    assert_null(jv_dict_get(&row.messages.l->at[1], "weight"));
+    assert_int_equal(read_line("{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}],"
+                               "\"functions\":[{\"name\":\"f\"}]}",
+                               &row, &e),
+                     0);
+    assert_non_null(jv_dict_get(&row.tools.l->at[0], "function"));
+}
+
+static void completions(void **state)
+{
+    struct api_train_row row;
+    struct api_error e;
+    (void)state;
+    assert_int_equal(read_line("{\"prompt\":\"p\\u0000\",\"completion\":\"\"}", &row, &e), 0);
+    assert_int_equal(row.kind, API_TRAIN_TEXT);
+    assert_int_equal(row.n_prompt, 2);
+    assert_int_equal(row.n_completion, 0);
+    assert_int_equal(
+        read_line("{\"input\":{},\"preferred_output\":[],\"non_preferred_output\":[]}", &row, &e),
+        0);
+    assert_int_equal(row.kind, API_TRAIN_PREFERENCE);
+}
+
+static void faults(void **state)
+{
+    static const struct {
+        const char *line, *param, *words;
+    } bad[] = {
+        {"", "", ""},
+        {"[]", "", ""},
+        {"{\"messages\"", "", ""},
+        {"{}", "", "prompt/completion pairs or chat messages"},
+        {"{\"messages\":[]}", "messages", "1 to"},
+        {"{\"messages\":{}}", "messages", "array"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", "messages[0].role", "is missing"},
+        {"{\"messages\":[{\"role\":\"assistant\"}]}", "messages[0].content", "is missing"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "messages", "assistant"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\",\"weight\":0.5}]}", "messages",
+         "0 or 1"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\",\"weight\":true}]}", "messages",
+         "0 or 1"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}],\"tools\":{}}", "tools",
+         "array"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}],\"functions\":1}", "functions",
+         "array"},
+        {"{\"prompt\":1,\"completion\":\"\"}", "prompt", "string"},
+        {"{\"prompt\":\"\",\"completion\":[]}", "completion", "string"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct api_train_row row;
+        struct api_error e;
+        if (read_line(bad[i].line, &row, &e) == 0 || strcmp(e.param, bad[i].param) != 0 ||
+            !strstr(e.message, bad[i].words))
+            fail_msg("%s: param '%s', %s", bad[i].line, e.param, e.message);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    arena_init(&arena, 1 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(conversations, setup, teardown),
+        cmocka_unit_test_setup_teardown(completions, setup, teardown),
+        cmocka_unit_test_setup_teardown(faults, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
