@@ -23,7 +23,8 @@
 
 enum {
     ATTN_LD = K_ATTN_CHUNK + 16, /* floats from a row of scores to the next: 17 cache lines */
-    ATTN_MR = 12                 /* rows of a block at most; ops->mr is the variant's */
+    ATTN_MR = 12,                /* rows of a block at most; ops->mr is the variant's */
+    ATTN_WAVE = 4                /* chunks that a single row takes at a time */
 };
 
 static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
@@ -39,6 +40,18 @@ struct attn_product {
     float factor;
     const float *keep, *take; /* [n_row] or NULL */
     bool more;
+};
+
+/* A row's heads against whole cells. Without take: scores of K cells, c [n_row, ATTN_LD] = factor *
+ * a b, cell after cell. With take: c [n_row, d] = c keep[row] + (a b) take[row], b the V cells one
+ * below the other. */
+struct attn_row {
+    const void *rows;        /* left operands: of q; of p */
+    const void *const *cell; /* [n_cell] */
+    const ptrdiff_t *away;   /* [n_cell] from a cell to the one to ask memory for meanwhile */
+    int n_row, n_cell, d;
+    float *c, factor;
+    const float *keep, *take; /* [n_row] or NULL */
 };
 
 /* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */
@@ -71,6 +84,7 @@ struct attn_ops {
     /* d numbers to a left operand, rounded as the type says */
     void (*pack_row)(enum k_type type, void *row, const float *x, int d);
     void (*product[2])(const struct attn_product *p);
+    void (*row)(enum k_type type, const struct attn_row *p); /* NULL: by products */
     void (*probs[2])(const struct attn_probs *p);
     /* Folds maxima m and sums l of up to 16 rows into big_m, big_l, and says what weights their
      * vectors take. All arrays [16], of which n are looked at and written. */
@@ -123,6 +137,23 @@ static inline void attn_fetch(const float *x, int d)
     for (int i = 0; i < d; i += 16)
         __builtin_prefetch(x + i);
 }
+
+/* Asks memory for the cells of decoding rows, some way ahead of those that are read. */
+struct attn_ahead {
+    struct k_attn_iter it;
+    struct k_attn_unit u;
+    int64_t n_unit;     /* left behind u */
+    struct k_span keys; /* of u */
+    struct k_span wave; /* of keys, from a cell's first on */
+    int64_t key;        /* of the next cell */
+    bool is_v;          /* it is of V */
+};
+
+/* Asks for the first `bytes`. */
+void attn_ahead_init(struct attn_ahead *w, const struct k_attn *a, enum k_attn_cut cut,
+                     const struct k_slice *s, int64_t bytes);
+/* Before n cells are read: how far from each is the one to ask for meanwhile. */
+void attn_ahead_next(struct attn_ahead *w, int n, const void *const *cell, ptrdiff_t *away);
 
 /* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
  * what it takes at most fits. */

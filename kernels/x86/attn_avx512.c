@@ -342,6 +342,7 @@ static const struct attn_ops ops = {
     .in_bytes = {[K_F32] = 4, [K_BF16] = 2},
     .pack_row = pack_row,
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
+    .row = attn_row_avx512,
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
     .fold = fold,
     .fold_vec = fold_vec,

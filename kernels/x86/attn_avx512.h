@@ -58,6 +58,8 @@ INLINE __m512 tanh_ps(__m512 x)
     return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one)));
 }
 
+void attn_row_avx512(enum k_type type, const struct attn_row *p);
+
 /* attn_cells_avx512.c: see struct attn_ops */
 bool attn_copy_values_avx512(enum k_type type, void *dst, const void *src, int d,
                              struct k_span slots);

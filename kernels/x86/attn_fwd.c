@@ -6,8 +6,10 @@
  * it is stored.
  *
  * A single row, decode, waits for memory, and memory is fast where it is read in one run. So it
- * goes over a wave of chunks in three steps, K, probabilities, V, and through V cell after cell.
- * The arithmetic is the same, to the bit.
+ * goes over a wave of chunks in three steps, K, probabilities, V, and through V cell after cell;
+ * and where the variant has ops->row, it asks for the cells of the units to come while it computes
+ * (attn_ahead.c): many short sequences are then read like one. The arithmetic is the same, to the
+ * bit.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -20,8 +22,9 @@
 #include "kernels/x86/attn.h"
 
 enum {
-    WAVE = 4,   /* chunks */
-    FETCH = 12, /* vectors between asking for one and reading it */
+    WAVE = ATTN_WAVE,
+    FETCH = 12,             /* vectors between asking for one and reading it */
+    AHEAD_BYTES = 16 << 10, /* of cells, the same */
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + WAVE * ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
@@ -34,15 +37,16 @@ struct tile {
     const struct attn_ops *ops; /* borrowed */
     const struct k_attn *a;     /* borrowed */
     struct k_attn_unit u;
-    int64_t group, head_lo; /* heads [head_lo, head_lo + group') of the vectors */
-    int64_t n_head, n_vec;  /* heads of a row in this tile; vectors are row-major over them */
-    char *q;                /* [n_vec] left operands */
-    float *o;               /* [n_vec, d] sums of p v */
-    float *m, *l;           /* [n_vec] */
-    float *s;               /* [WAVE, ATTN_MR, ATTN_LD] */
-    char *p;                /* [WAVE, ATTN_MR] left operands */
-    float *part;            /* [ATTN_MR, d] */
-    char *edge;             /* [K_CHUNK_CELLS] V cells */
+    int64_t group, head_lo;   /* heads [head_lo, head_lo + group') of the vectors */
+    int64_t n_head, n_vec;    /* heads of a row in this tile; vectors are row-major over them */
+    char *q;                  /* [n_vec] left operands */
+    float *o;                 /* [n_vec, d] sums of p v */
+    float *m, *l;             /* [n_vec] */
+    float *s;                 /* [WAVE, ATTN_MR, ATTN_LD] */
+    char *p;                  /* [WAVE, ATTN_MR] left operands */
+    float *part;              /* [ATTN_MR, d] */
+    char *edge;               /* [K_CHUNK_CELLS] V cells */
+    struct attn_ahead *ahead; /* borrowed */
     struct k_span seen[VEC_MAX];
 };
 
@@ -72,21 +76,36 @@ static void seen_bounds(const struct tile *t, int64_t lo, int64_t hi, struct k_s
     *all = (struct k_span){last.lo, first.hi};
 }
 
-/* Finds the chunk's cells; *n_edge counts the copies in the tile's `edge`. False when a value is
- * not finite that some of the vectors see and others do not. */
-static bool chunk_open(const struct tile *t, struct chunk *c, struct k_span some, struct k_span all,
-                       int *n_edge)
+/* What of a chunk is seen. */
+static struct k_span chunk_keys(const struct chunk *c, struct k_span seen)
+{
+    return attn_span_and((struct k_span){c->key_lo, c->key_lo + K_ATTN_CHUNK}, seen);
+}
+
+/* Finds the cells of which the vectors see some. */
+static void chunk_find(const struct tile *t, struct chunk *c, struct k_span some)
 {
     const struct k_kv_cache *cache = &t->a->cache;
-    struct k_span here = {c->key_lo, c->key_lo + K_ATTN_CHUNK};
-    size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
-    bool fine = true;
-    here = attn_span_and(here, some);
+    struct k_span here = chunk_keys(c, some);
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
         int64_t j = (key - c->key_lo) / K_CELL;
         size_t at = attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
         c->k[j] = (const char *)cache->k + at;
         c->v[j] = (const char *)cache->v + at;
+    }
+}
+
+/* Copies those V cells that not all see whole; *n_edge counts the copies in the tile's `edge`.
+ * False when a value is not finite that some of the vectors see and others do not. */
+static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span some,
+                        struct k_span all, int *n_edge)
+{
+    const struct k_kv_cache *cache = &t->a->cache;
+    struct k_span here = chunk_keys(c, some);
+    size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
+    bool fine = true;
+    for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
+        int64_t j = (key - c->key_lo) / K_CELL;
         if (key >= all.lo && key + K_CELL <= all.hi)
             continue;
         struct k_span slots = {here.lo > key ? here.lo - key : 0,
@@ -116,6 +135,11 @@ static bool block_open(const struct tile *t, struct block *b, const struct chunk
     return some.lo < some.hi;
 }
 
+static float score_factor(const struct k_attn *a)
+{
+    return a->softcap > 0 ? a->scale : a->scale * attn_log2e;
+}
+
 static void block_scores(const struct tile *t, const struct block *b)
 {
     const struct k_attn *a = t->a;
@@ -125,7 +149,7 @@ static void block_scores(const struct tile *t, const struct block *b)
                              .n_in = a->cache.d_head,
                              .w = K_CELL,
                              .ld_c = ATTN_LD,
-                             .factor = a->softcap > 0 ? a->scale : a->scale * attn_log2e};
+                             .factor = score_factor(a)};
     for (int j = 0; j < b->n_cell; j++) {
         p.panel = &b->c->k[b->cell_lo + j];
         p.c = b->s + j * K_CELL;
@@ -207,13 +231,58 @@ static void block_values_in_order(const struct tile *t, struct block *b)
         t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
 }
 
+static void row_scores(const struct tile *t, const struct block *b)
+{
+    const struct k_attn *a = t->a;
+    ptrdiff_t away[K_CHUNK_CELLS];
+    struct attn_row p = {.rows = t->q,
+                         .cell = b->c->k + b->cell_lo,
+
+                         .away = away,
+                         .n_row = b->n,
+                         .n_cell = b->n_cell,
+                         .d = a->cache.d_head,
+                         .c = b->s,
+                         .factor = score_factor(a)};
+    if (!t->ops->row) {
+        block_scores(t, b);
+        return;
+    }
+    attn_ahead_next(t->ahead, p.n_cell, p.cell, away);
+    t->ops->row(a->cache.type, &p);
+}
+
+static void row_values(const struct tile *t, struct block *b)
+{
+    float keep[16], take[16];
+    ptrdiff_t away[K_CHUNK_CELLS];
+    struct attn_row p = {.rows = b->p,
+                         .cell = b->c->v + b->cell_lo,
+
+                         .away = away,
+                         .n_row = b->n,
+                         .n_cell = b->n_cell,
+                         .d = t->a->cache.d_head,
+                         .c = t->o,
+                         .keep = keep,
+                         .take = take};
+    if (!t->ops->row) {
+        block_values_in_order(t, b);
+        return;
+    }
+    t->ops->fold(b->n, t->m, t->l, b->m, b->l, keep, take);
+    attn_ahead_next(t->ahead, p.n_cell, p.cell, away);
+    t->ops->row(t->a->cache.type, &p);
+}
+
 static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t hi)
 {
     struct k_span some, all;
     struct chunk c = {.key_lo = key_lo};
     int n_edge = 0;
     seen_bounds(t, lo, hi, &some, &all);
-    if (!chunk_open(t, &c, some, all, &n_edge) && hi - lo > t->n_head) {
+    chunk_find(t, &c, some);
+    if (!chunk_edges(t, &c, some, all, &n_edge) && hi - lo > t->n_head) {
         for (int64_t i = lo; i < hi; i += t->n_head)
             tile_chunk(t, key_lo, i, i + t->n_head);
         return;
@@ -243,15 +312,17 @@ static void tile_wave(const struct tile *t, int64_t key_lo)
     int n = 0, n_edge = 0;
     for (; n < WAVE && key_lo < key_hi; n++, key_lo += K_ATTN_CHUNK) {
         c[n].key_lo = key_lo;
-        chunk_open(t, &c[n], seen, seen, &n_edge); /* of one row, two at most */
+        chunk_find(t, &c[n], seen);
         if (!block_open(t, &b[n], &c[n], n, 0, (int)t->n_vec))
             return;
-        block_scores(t, &b[n]);
+        row_scores(t, &b[n]);
     }
     for (int i = 0; i < n; i++)
         block_probs(t, &b[i]);
-    for (int i = 0; i < n; i++)
-        block_values_in_order(t, &b[i]);
+    for (int i = 0; i < n; i++) {
+        chunk_edges(t, &c[i], seen, seen, &n_edge); /* of one row, two at most */
+        row_values(t, &b[i]);
+    }
 }
 
 static void tile_take(struct tile *t, struct attn_scratch *s)
@@ -339,9 +410,11 @@ static int64_t heads_at_once(int64_t group)
 void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s)
 {
     struct attn_scratch scratch = {s->scratch};
-    struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head};
+    struct attn_ahead ahead;
+    struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
+    attn_ahead_init(&ahead, a, K_CUT_ROWS, s, AHEAD_BYTES);
     attn_iter_init(&it, a, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);
@@ -380,9 +453,12 @@ static void tile_export(const struct tile *t, const struct k_attn_part *a)
 void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, const struct k_slice *s)
 {
     struct attn_scratch scratch = {s->scratch};
-    struct tile t = {.ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head};
+    struct attn_ahead ahead;
+    struct tile t = {
+        .ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
+    attn_ahead_init(&ahead, &a->fwd, K_CUT_ROWS_CHUNKS, s, AHEAD_BYTES);
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS_CHUNKS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);

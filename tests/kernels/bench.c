@@ -20,8 +20,15 @@
 enum { N_SAMPLE = 9, MAX_MAP = 64 };
 
 static bench_fn *const families[] = {
-    bench_linear,      bench_linear_grad,      bench_rows,        bench_heads,
-    bench_attn_decode, bench_attn_decode_long, bench_attn_prompt, bench_attn_bwd,
+    bench_linear,
+    bench_linear_grad,
+    bench_rows,
+    bench_heads,
+    bench_attn_decode,
+    bench_attn_decode_short,
+    bench_attn_decode_long,
+    bench_attn_prompt,
+    bench_attn_bwd,
 };
 
 struct bench {

@@ -53,7 +53,8 @@ struct bench_peer {
 typedef void bench_fn(struct bench *b);
 
 bench_fn bench_rows, bench_heads, bench_linear, bench_linear_grad;
-bench_fn bench_attn_decode, bench_attn_decode_long, bench_attn_prompt, bench_attn_bwd;
+bench_fn bench_attn_decode, bench_attn_decode_short, bench_attn_decode_long, bench_attn_prompt,
+    bench_attn_bwd;
 
 /* False when the names on the command line leave this row out, or --rows this number. */
 bool bench_wants(const struct bench *b, enum kernel_id id);

@@ -121,6 +121,16 @@ void bench_attn_decode(struct bench *b)
         forward(b, &heads[3], seqs[s], 1, 4096);
 }
 
+void bench_attn_decode_short(struct bench *b)
+{
+    static const struct heads alike = {6, 6, 48};
+    if (!bench_wants(b, K_attn))
+        return;
+    forward(b, &heads[0], 256, 1, 250);
+    forward(b, &alike, 256, 1, 100);
+    forward(b, &heads[1], 256, 1, 250);
+}
+
 void bench_attn_decode_long(struct bench *b)
 {
     if (!bench_wants(b, K_attn) && !bench_wants(b, K_attn_part))
