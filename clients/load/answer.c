@@ -8,26 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
-void answer_init(struct answer *a)
+void load_answer_init(struct load_answer *a)
 {
-    *a = (struct answer){.tok_in = -1, .tok_out = -1};
-    buf_init(&a->text, ANSWER_BYTES_MAX);
+    *a = (struct load_answer){.tok_in = -1, .tok_out = -1};
+    buf_init(&a->text, LOAD_ANSWER_BYTES_MAX);
 }
 
-void answer_release(struct answer *a)
+void load_answer_release(struct load_answer *a)
 {
     buf_release(&a->text);
 }
 
-void answer_clear(struct answer *a, bool is_stream)
+void load_answer_clear(struct load_answer *a, bool is_stream)
 {
     struct buf text = a->text;
     buf_clear(&text);
-    *a = (struct answer){.is_stream = is_stream, .text = text, .tok_in = -1, .tok_out = -1};
+    *a = (struct load_answer){.is_stream = is_stream, .text = text, .tok_in = -1, .tok_out = -1};
 }
 
 /* Keeps what can be shown on one line of a terminal. */
-static void set_fault(struct answer *a, const char *text)
+static void set_fault(struct load_answer *a, const char *text)
 {
     size_t n = 0;
     for (; text[n] && n + 1 < sizeof a->fault; n++)
@@ -35,7 +35,7 @@ static void set_fault(struct answer *a, const char *text)
     a->fault[n] = 0;
 }
 
-static void read_error(struct answer *a, const json_t *error)
+static void read_error(struct load_answer *a, const json_t *error)
 {
     const json_t *message = json_object_get(error, "message");
     const char *text = json_string_value(json_is_string(error) ? error : message);
@@ -50,7 +50,7 @@ static int64_t count_of(const json_t *usage, const char *name)
 }
 
 /* True when it carried a token. */
-static bool read_choice(struct answer *a, const json_t *choice)
+static bool read_choice(struct load_answer *a, const json_t *choice)
 {
     const json_t *delta = json_object_get(choice, "delta");
     const char *text =
@@ -61,7 +61,7 @@ static bool read_choice(struct answer *a, const json_t *choice)
 }
 
 /* One object: a chunk of a stream or the whole answer. */
-static bool read_object(struct answer *a, const char *p, size_t n)
+static bool read_object(struct load_answer *a, const char *p, size_t n)
 {
     bool has_token = false;
     size_t i;
@@ -80,7 +80,7 @@ static bool read_object(struct answer *a, const char *p, size_t n)
     return has_token;
 }
 
-static bool read_line(struct answer *a, const char *line, size_t n)
+static bool read_line(struct load_answer *a, const char *line, size_t n)
 {
     while (n > 0 && line[n - 1] == '\r')
         n--;
@@ -100,7 +100,7 @@ static bool read_line(struct answer *a, const char *line, size_t n)
 }
 
 /* A line that came whole is read where it lies; only one that is cut is copied. */
-static int feed_lines(struct answer *a, const char *p, size_t n)
+static int feed_lines(struct load_answer *a, const char *p, size_t n)
 {
     int n_event = 0;
     for (const char *end = p + n; p < end && !a->is_bad;) {
@@ -118,7 +118,7 @@ static int feed_lines(struct answer *a, const char *p, size_t n)
     return n_event;
 }
 
-int answer_feed(struct answer *a, const char *p, size_t n)
+int load_answer_feed(struct load_answer *a, const char *p, size_t n)
 {
     if (a->is_stream)
         return feed_lines(a, p, n);
@@ -127,7 +127,7 @@ int answer_feed(struct answer *a, const char *p, size_t n)
     return 0;
 }
 
-void answer_done(struct answer *a)
+void load_answer_done(struct load_answer *a)
 {
     if (a->is_stream || a->is_bad)
         return;

@@ -19,9 +19,9 @@
 
 #include "engine/base/buf.h"
 
-enum { ANSWER_BYTES_MAX = 32 << 20, ANSWER_FAULT_BYTES = 160 };
+enum { LOAD_ANSWER_BYTES_MAX = 32 << 20, LOAD_ANSWER_FAULT_BYTES = 160 };
 
-struct answer {
+struct load_answer {
     bool is_stream;
     struct buf text;         /* of a stream the line that is not whole yet, else the body */
     int64_t n_event;         /* of a stream: events that carried a token */
@@ -30,17 +30,17 @@ struct answer {
     bool is_over;            /* [DONE] came */
     bool is_bad;             /* not what the API says, or over the ceiling */
     bool has_error;          /* an error object came */
-    char fault[ANSWER_FAULT_BYTES];
+    char fault[LOAD_ANSWER_FAULT_BYTES];
 };
 
-void answer_init(struct answer *a);
-void answer_release(struct answer *a);
-void answer_clear(struct answer *a, bool is_stream);
+void load_answer_init(struct load_answer *a);
+void load_answer_release(struct load_answer *a);
+void load_answer_clear(struct load_answer *a, bool is_stream);
 
 /* Bytes of the body; returns how many tokens' events ended in them. */
-int answer_feed(struct answer *a, const char *p, size_t n);
+int load_answer_feed(struct load_answer *a, const char *p, size_t n);
 
 /* The body is whole. */
-void answer_done(struct answer *a);
+void load_answer_done(struct load_answer *a);
 
 #endif

@@ -25,13 +25,13 @@ static const char *const words[] = {
 
 enum { N_WORD = sizeof words / sizeof *words };
 
-static uint64_t draw(const struct ask *a, uint64_t n, int64_t i, uint64_t bound)
+static uint64_t draw(const struct load_ask *a, uint64_t n, int64_t i, uint64_t bound)
 {
     uint64_t stream = i < a->shared_prefix ? SHARED_STREAM : OWN_STREAM + n;
     return rng_below(a->seed, stream, (uint64_t)i, bound);
 }
 
-static void write_ids(const struct ask *a, uint64_t n, struct buf *out)
+static void write_ids(const struct load_ask *a, uint64_t n, struct buf *out)
 {
     char digits[24];
     buf_char(out, '[');
@@ -48,7 +48,7 @@ static void write_ids(const struct ask *a, uint64_t n, struct buf *out)
     buf_char(out, ']');
 }
 
-static void write_words(const struct ask *a, uint64_t n, struct buf *out)
+static void write_words(const struct load_ask *a, uint64_t n, struct buf *out)
 {
     buf_char(out, '"');
     for (int64_t i = 0; i < a->input_tokens; i++) {
@@ -59,7 +59,7 @@ static void write_words(const struct ask *a, uint64_t n, struct buf *out)
     buf_char(out, '"');
 }
 
-static void write_body(const struct ask *a, uint64_t n, struct buf *out)
+static void write_body(const struct load_ask *a, uint64_t n, struct buf *out)
 {
     buf_printf(out, "{\"model\":\"%s\",", a->model);
     if (a->is_chat) {
@@ -84,9 +84,10 @@ static void write_body(const struct ask *a, uint64_t n, struct buf *out)
     buf_char(out, '}');
 }
 
-static void write_head(const struct ask *a, const char *method, const char *path, struct buf *out)
+static void write_head(const struct load_ask *a, const char *method, const char *path,
+                       struct buf *out)
 {
-    const struct url *u = a->url;
+    const struct load_url *u = a->url;
     bool is_v6 = strchr(u->host, ':') != NULL;
     buf_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: tandem-bench\r\n", method,
                u->base, path, is_v6 ? "[" : "", u->host, is_v6 ? "]" : "", u->port);
@@ -94,7 +95,7 @@ static void write_head(const struct ask *a, const char *method, const char *path
         buf_printf(out, "Authorization: Bearer %s\r\n", a->api_key);
 }
 
-void ask_write(const struct ask *a, uint64_t n, struct buf *out)
+void load_ask_write(const struct load_ask *a, uint64_t n, struct buf *out)
 {
     buf_clear(out);
     write_head(a, "POST", a->is_chat ? "/v1/chat/completions" : "/v1/completions", out);
@@ -109,7 +110,7 @@ void ask_write(const struct ask *a, uint64_t n, struct buf *out)
         out->data[number + (size_t)i] = (char)('0' + left % 10);
 }
 
-void ask_write_get(const struct ask *a, const char *path, struct buf *out)
+void load_ask_write_get(const struct load_ask *a, const char *path, struct buf *out)
 {
     buf_clear(out);
     write_head(a, "GET", path, out);

@@ -16,13 +16,13 @@
 #include "clients/load/url.h"
 #include "engine/base/buf.h"
 
-enum { ASK_BYTES_MAX = 64 << 20 };
+enum { LOAD_ASK_BYTES_MAX = 64 << 20 };
 
-struct ask {
-    const struct url *url; /* borrowed */
-    const char *model;     /* borrowed */
-    const char *api_key;   /* borrowed; NULL */
-    const char *body_more; /* borrowed; NULL: members to add, without the braces */
+struct load_ask {
+    const struct load_url *url; /* borrowed */
+    const char *model;          /* borrowed */
+    const char *api_key;        /* borrowed; NULL */
+    const char *body_more;      /* borrowed; NULL: members to add, without the braces */
     bool is_chat, is_stream, ignore_eos;
     bool sends_ids; /* token ids, not words */
     int64_t input_tokens, output_tokens, shared_prefix, vocab;
@@ -31,9 +31,9 @@ struct ask {
 };
 
 /* The whole request, head and body. */
-void ask_write(const struct ask *a, uint64_t n, struct buf *out);
+void load_ask_write(const struct load_ask *a, uint64_t n, struct buf *out);
 
 /* One that only reads: GET. */
-void ask_write_get(const struct ask *a, const char *path, struct buf *out);
+void load_ask_write_get(const struct load_ask *a, const char *path, struct buf *out);
 
 #endif

@@ -182,14 +182,14 @@ const struct cmd_opt cmd_opt_bench_serve = {rows, sizeof rows / sizeof *rows,
 
 struct bench {
     const struct serve_values *v; /* borrowed */
-    struct url url;
-    struct ask ask;
+    struct load_url url;
+    struct load_ask ask;
     char *model; /* owned; NULL when it was named */
     int64_t clients[STAGES_MAX];
     int n_stage;
     uint64_t n; /* requests so far */
     int64_t n_good;
-    struct tally *tally; /* owned: of the stage at hand */
+    struct load_tally *tally; /* owned: of the stage at hand */
 };
 
 /* "1,4,16" */
@@ -203,7 +203,7 @@ static int read_clients(struct bench *b, const char *text, struct err *e)
         snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1), text);
         if (b->n_stage == STAGES_MAX)
             return err_set(e, ERR_TOO_LARGE, "--concurrency: at most %d numbers", STAGES_MAX);
-        if (num_int(one, 1, FLEET_CLIENTS_MAX, &b->clients[b->n_stage], e))
+        if (num_int(one, 1, LOAD_FLEET_CLIENTS_MAX, &b->clients[b->n_stage], e))
             return err_wrap(e, "--concurrency");
         b->n_stage++;
         text += n + (text[n] == ',');
@@ -233,22 +233,22 @@ static int prepare(struct bench *b, struct err *e)
         return err_set(e, ERR_BAD_INPUT, "--shared-prefix: more than --input-tokens");
     if (read_clients(b, v->concurrency, e))
         return -1;
-    if (url_parse(&b->url, v->url, e) || url_resolve(&b->url, e))
+    if (load_url_parse(&b->url, v->url, e) || load_url_resolve(&b->url, e))
         return err_wrap(e, "--url");
-    b->ask = (struct ask){.url = &b->url,
-                          .model = v->model,
-                          .api_key = v->api_key,
-                          .body_more = v->body,
-                          .is_chat = is_chat,
-                          .is_stream = v->stream,
-                          .ignore_eos = v->ignore_eos,
-                          .sends_ids = !is_chat && strcmp(v->prompt, "words") != 0,
-                          .input_tokens = v->input_tokens,
-                          .output_tokens = v->output_tokens,
-                          .shared_prefix = v->shared_prefix,
-                          .vocab = v->vocab,
-                          .temperature = v->temperature,
-                          .seed = (uint64_t)v->seed};
+    b->ask = (struct load_ask){.url = &b->url,
+                               .model = v->model,
+                               .api_key = v->api_key,
+                               .body_more = v->body,
+                               .is_chat = is_chat,
+                               .is_stream = v->stream,
+                               .ignore_eos = v->ignore_eos,
+                               .sends_ids = !is_chat && strcmp(v->prompt, "words") != 0,
+                               .input_tokens = v->input_tokens,
+                               .output_tokens = v->output_tokens,
+                               .shared_prefix = v->shared_prefix,
+                               .vocab = v->vocab,
+                               .temperature = v->temperature,
+                               .seed = (uint64_t)v->seed};
     return 0;
 }
 
@@ -257,66 +257,66 @@ static int probe(struct bench *b, struct err *e)
 {
     int64_t timeout_us = (int64_t)(b->v->timeout * 1e6);
     if (!b->ask.model) {
-        b->model = probe_model(&b->ask, timeout_us, e);
+        b->model = load_probe_model(&b->ask, timeout_us, e);
         if (!b->model || check_text("the model's name", b->model, e))
             return -1;
         b->ask.model = b->model;
     }
-    return probe_prompt(&b->ask, strcmp(b->v->prompt, "auto") == 0, timeout_us, e);
+    return load_probe_prompt(&b->ask, strcmp(b->v->prompt, "auto") == 0, timeout_us, e);
 }
 
-static struct fleet_stage stage_of(const struct bench *b, int64_t clients)
+static struct load_fleet_stage stage_of(const struct bench *b, int64_t clients)
 {
     const struct serve_values *v = b->v;
-    struct fleet_stage s = {.ask = &b->ask,
-                            .first_n = b->n,
-                            .clients = clients,
-                            .requests = v->requests,
-                            .rate = v->rate,
-                            .duration_us = (int64_t)(v->duration * 1e6),
-                            .timeout_us = (int64_t)(v->timeout * 1e6)};
+    struct load_fleet_stage s = {.ask = &b->ask,
+                                 .first_n = b->n,
+                                 .clients = clients,
+                                 .requests = v->requests,
+                                 .rate = v->rate,
+                                 .duration_us = (int64_t)(v->duration * 1e6),
+                                 .timeout_us = (int64_t)(v->timeout * 1e6)};
     if (s.requests == 0 && s.duration_us == 0)
         s.requests = clients * REQUESTS_EACH;
     return s;
 }
 
-static int run(struct bench *b, struct fleet_stage *s, struct err *e)
+static int run(struct bench *b, struct load_fleet_stage *s, struct err *e)
 {
     memset(b->tally, 0, sizeof *b->tally);
     if (!b->v->json && isatty(STDERR_FILENO)) {
-        s->show = report_progress;
+        s->show = load_report_progress;
         s->ctx = s;
     }
-    int rc = fleet_run(s, b->tally, e);
+    int rc = load_fleet_run(s, b->tally, e);
     b->n += (uint64_t)b->tally->n_begun;
     if (s->show)
-        report_progress_end();
+        load_report_progress_end();
     return rc;
 }
 
 static int run_stage(struct bench *b, int64_t clients, struct err *e)
 {
-    struct fleet_stage warm = stage_of(b, clients);
+    struct load_fleet_stage warm = stage_of(b, clients);
     warm.requests = b->v->warmup * (warm.rate > 0 ? 1 : clients);
     warm.duration_us = 0;
     warm.rate = 0;
     if (warm.requests > 0 && run(b, &warm, e))
         return -1;
-    struct fleet_stage s = stage_of(b, clients);
+    struct load_fleet_stage s = stage_of(b, clients);
     int rc = run(b, &s, e);
-    b->n_good += b->tally->n_end[CONN_GOOD];
+    b->n_good += b->tally->n_end[LOAD_CONN_GOOD];
     if (b->v->json)
-        return report_json(&s, b->tally, rc ? NULL : e) || rc ? -1 : 0;
-    report_row(&s, b->tally);
-    report_faults(b->tally);
+        return load_report_json(&s, b->tally, rc ? NULL : e) || rc ? -1 : 0;
+    load_report_row(&s, b->tally);
+    load_report_faults(b->tally);
     return rc;
 }
 
 static int run_all(struct bench *b, struct err *e)
 {
-    struct fleet_stage first = stage_of(b, b->clients[0]);
+    struct load_fleet_stage first = stage_of(b, b->clients[0]);
     if (!b->v->json)
-        report_head(&b->ask, &first);
+        load_report_head(&b->ask, &first);
     for (int i = 0; i < b->n_stage; i++)
         if (run_stage(b, b->clients[i], e))
             return -1;

@@ -23,12 +23,12 @@ enum { SCRATCH_BYTES = 64 << 10, EVENTS = 256, TICK_US = 100000, SHOW_US = 20000
 enum { ARRIVAL_STREAM = 2, REFUSED_AT_ONCE_MAX = 1000, SPARE_FDS = 64 };
 #define TIMER_DATA UINT32_MAX
 
-struct fleet {
-    const struct fleet_stage *s; /* borrowed */
-    struct tally *t;             /* borrowed */
-    struct conn *conn;           /* owned [s->clients] */
-    uint32_t *idle;              /* owned [s->clients], the top of the stack behind the others */
-    int64_t n_idle, n_open;      /* n_open: clients that were ever used */
+struct load_fleet {
+    const struct load_fleet_stage *s; /* borrowed */
+    struct load_tally *t;             /* borrowed */
+    struct load_conn *conn;           /* owned [s->clients] */
+    uint32_t *idle;         /* owned [s->clients], the top of the stack behind the others */
+    int64_t n_idle, n_open; /* n_open: clients that were ever used */
     int epoll, timer;
     char *scratch;   /* owned */
     int64_t next_us; /* when the next request is due, of an open loop */
@@ -62,12 +62,12 @@ static int make_room(int64_t clients, struct err *e)
 
 /* ---- a client ------------------------------------------------------------------------------ */
 
-static int arm(struct fleet *f, uint32_t i)
+static int arm(struct load_fleet *f, uint32_t i)
 {
-    struct conn *c = &f->conn[i];
+    struct load_conn *c = &f->conn[i];
     if (c->fd < 0)
         return 0;
-    uint32_t want = conn_wants_write(c) ? EPOLLOUT : EPOLLIN;
+    uint32_t want = load_conn_wants_write(c) ? EPOLLOUT : EPOLLIN;
     if (c->armed == want)
         return 0;
     struct epoll_event event = {.events = want, .data.u32 = i};
@@ -76,59 +76,59 @@ static int arm(struct fleet *f, uint32_t i)
     return epoll_ctl(f->epoll, how, c->fd, &event);
 }
 
-static void note_end(struct fleet *f, uint32_t i, enum conn_end end)
+static void note_end(struct load_fleet *f, uint32_t i, enum load_conn_end end)
 {
-    struct conn *c = &f->conn[i];
-    f->n_refused = end == CONN_REFUSED ? f->n_refused + 1 : 0;
+    struct load_conn *c = &f->conn[i];
+    f->n_refused = end == LOAD_CONN_REFUSED ? f->n_refused + 1 : 0;
     f->t->n_again += c->n_again;
     c->n_again = 0;
-    tally_note(f->t, c, end, clock_us());
+    load_tally_note(f->t, c, end, clock_us());
     f->idle[f->n_idle++] = i;
 }
 
-static int begin(struct fleet *f, uint32_t i, int64_t begin_us, struct err *e)
+static int begin(struct load_fleet *f, uint32_t i, int64_t begin_us, struct err *e)
 {
-    struct conn *c = &f->conn[i];
-    ask_write(f->s->ask, f->s->first_n + (uint64_t)f->t->n_begun, &c->out);
+    struct load_conn *c = &f->conn[i];
+    load_ask_write(f->s->ask, f->s->first_n + (uint64_t)f->t->n_begun, &c->out);
     if (buf_check(&c->out, "a request", e))
         return -1;
     f->t->n_begun++;
-    enum conn_end end = conn_begin(c, begin_us);
+    enum load_conn_end end = load_conn_begin(c, begin_us);
     if (arm(f, i))
         return err_sys(e, "waiting for a connection");
-    if (end != CONN_RUNS)
+    if (end != LOAD_CONN_RUNS)
         note_end(f, i, end);
     return 0;
 }
 
-static int step(struct fleet *f, uint32_t i, struct err *e)
+static int step(struct load_fleet *f, uint32_t i, struct err *e)
 {
-    struct conn *c = &f->conn[i];
-    bool is_busy = c->state != CONN_IDLE;
-    enum conn_end end = conn_step(c, f->scratch, SCRATCH_BYTES);
+    struct load_conn *c = &f->conn[i];
+    bool is_busy = c->state != LOAD_CONN_IDLE;
+    enum load_conn_end end = load_conn_step(c, f->scratch, SCRATCH_BYTES);
     if (arm(f, i))
         return err_sys(e, "waiting for a connection");
-    if (is_busy && end != CONN_RUNS)
+    if (is_busy && end != LOAD_CONN_RUNS)
         note_end(f, i, end);
     return 0;
 }
 
-static void end_late(struct fleet *f, int64_t now)
+static void end_late(struct load_fleet *f, int64_t now)
 {
     for (int64_t i = 0; i < f->n_open; i++) {
-        struct conn *c = &f->conn[i];
-        if (c->state != CONN_IDLE && now - c->begin_us > f->s->timeout_us) {
-            conn_drop(c);
-            note_end(f, (uint32_t)i, CONN_TIMEOUT);
+        struct load_conn *c = &f->conn[i];
+        if (c->state != LOAD_CONN_IDLE && now - c->begin_us > f->s->timeout_us) {
+            load_conn_drop(c);
+            note_end(f, (uint32_t)i, LOAD_CONN_TIMEOUT);
         }
     }
 }
 
 /* ---- when requests set out ----------------------------------------------------------------- */
 
-static bool is_sent(const struct fleet *f, int64_t now)
+static bool is_sent(const struct load_fleet *f, int64_t now)
 {
-    const struct fleet_stage *s = f->s;
+    const struct load_fleet_stage *s = f->s;
     if (s->requests > 0 && f->t->n_begun >= s->requests)
         return true;
     int64_t at = s->rate > 0 && f->next_us < now ? f->next_us : now;
@@ -136,13 +136,13 @@ static bool is_sent(const struct fleet *f, int64_t now)
 }
 
 /* The time to the next one is exponential: nobody knows of the others. */
-static void draw_next(struct fleet *f)
+static void draw_next(struct load_fleet *f)
 {
     double u = rng_unit(f->s->ask->seed, ARRIVAL_STREAM, f->s->first_n + (uint64_t)f->t->n_begun);
     f->next_us += (int64_t)(-log1p(-u) / f->s->rate * 1e6);
 }
 
-static int set_timer(struct fleet *f, int64_t now)
+static int set_timer(struct load_fleet *f, int64_t now)
 {
     int64_t wait = f->next_us > now ? f->next_us - now : 1;
     struct itimerspec at = {
@@ -151,7 +151,7 @@ static int set_timer(struct fleet *f, int64_t now)
 }
 
 /* Takes a client that has nothing to do, or makes one. */
-static bool take_idle(struct fleet *f, uint32_t *i)
+static bool take_idle(struct load_fleet *f, uint32_t *i)
 {
     if (f->n_idle == 0 && f->n_open == f->s->clients)
         return false;
@@ -160,11 +160,11 @@ static bool take_idle(struct fleet *f, uint32_t *i)
         return true;
     }
     *i = (uint32_t)f->n_open++;
-    conn_init(&f->conn[*i], f->s->ask->url, &f->t->between);
+    load_conn_init(&f->conn[*i], f->s->ask->url, &f->t->between);
     return true;
 }
 
-static int launch(struct fleet *f, struct err *e)
+static int launch(struct load_fleet *f, struct err *e)
 {
     bool is_open = f->s->rate > 0;
     int64_t now = clock_us();
@@ -185,7 +185,7 @@ static int launch(struct fleet *f, struct err *e)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static void tick(struct fleet *f, int64_t now)
+static void tick(struct load_fleet *f, int64_t now)
 {
     if (now - f->tick_us >= TICK_US) {
         end_late(f, now);
@@ -197,7 +197,7 @@ static void tick(struct fleet *f, int64_t now)
     }
 }
 
-static int turn(struct fleet *f, struct err *e)
+static int turn(struct load_fleet *f, struct err *e)
 {
     struct epoll_event event[EVENTS];
     int n = epoll_wait(f->epoll, event, EVENTS, TICK_US / 1000);
@@ -215,7 +215,7 @@ static int turn(struct fleet *f, struct err *e)
     return 0;
 }
 
-static int loop(struct fleet *f, struct err *e)
+static int loop(struct load_fleet *f, struct err *e)
 {
     f->t->begin_us = f->t->end_us = f->next_us = f->tick_us = f->show_us = clock_us();
     for (;;) {
@@ -228,7 +228,7 @@ static int loop(struct fleet *f, struct err *e)
     }
 }
 
-static int open_fleet(struct fleet *f, struct err *e)
+static int open_fleet(struct load_fleet *f, struct err *e)
 {
     struct epoll_event timer = {.events = EPOLLIN, .data.u32 = TIMER_DATA};
     if (make_room(f->s->clients, e))
@@ -243,10 +243,10 @@ static int open_fleet(struct fleet *f, struct err *e)
     return 0;
 }
 
-static void close_fleet(struct fleet *f)
+static void close_fleet(struct load_fleet *f)
 {
     for (int64_t i = 0; i < f->n_open; i++)
-        conn_release(&f->conn[i]);
+        load_conn_release(&f->conn[i]);
     if (f->timer >= 0)
         close(f->timer);
     if (f->epoll >= 0)
@@ -256,9 +256,9 @@ static void close_fleet(struct fleet *f)
     free(f->conn);
 }
 
-int fleet_run(const struct fleet_stage *s, struct tally *t, struct err *e)
+int load_fleet_run(const struct load_fleet_stage *s, struct load_tally *t, struct err *e)
 {
-    struct fleet f = {.s = s, .t = t, .epoll = -1, .timer = -1};
+    struct load_fleet f = {.s = s, .t = t, .epoll = -1, .timer = -1};
     int64_t cpu = cpu_us();
     int rc = open_fleet(&f, e);
     if (!rc)
@@ -268,19 +268,19 @@ int fleet_run(const struct fleet_stage *s, struct tally *t, struct err *e)
     return rc;
 }
 
-enum conn_end fleet_one(struct conn *c, int64_t timeout_us)
+enum load_conn_end load_fleet_one(struct load_conn *c, int64_t timeout_us)
 {
     static const size_t n_scratch = SCRATCH_BYTES;
     char *scratch = xmalloc(n_scratch);
-    enum conn_end end = conn_begin(c, clock_us());
-    while (end == CONN_RUNS) {
+    enum load_conn_end end = load_conn_begin(c, clock_us());
+    while (end == LOAD_CONN_RUNS) {
         int64_t left = timeout_us - (clock_us() - c->begin_us);
-        struct pollfd p = {.fd = c->fd, .events = conn_wants_write(c) ? POLLOUT : POLLIN};
+        struct pollfd p = {.fd = c->fd, .events = load_conn_wants_write(c) ? POLLOUT : POLLIN};
         if (left <= 0) {
-            conn_drop(c);
-            end = CONN_TIMEOUT;
+            load_conn_drop(c);
+            end = LOAD_CONN_TIMEOUT;
         } else if (poll(&p, 1, (int)(left / 1000 < TICK_US ? left / 1000 + 1 : TICK_US)) > 0)
-            end = conn_step(c, scratch, n_scratch);
+            end = load_conn_step(c, scratch, n_scratch);
     }
     free(scratch);
     return end;

@@ -19,23 +19,23 @@
 #include "clients/load/ask.h"
 #include "clients/load/tally.h"
 
-enum { FLEET_CLIENTS_MAX = 1 << 16 };
+enum { LOAD_FLEET_CLIENTS_MAX = 1 << 16 };
 
-struct fleet_stage {
-    const struct ask *ask;                          /* borrowed */
-    uint64_t first_n;                               /* the number of the first request */
-    int64_t clients, requests;                      /* requests 0: until the time is over */
-    double rate;                                    /* a second; 0: a closed loop */
-    int64_t duration_us;                            /* 0: until all were sent */
-    int64_t timeout_us;                             /* of a request */
-    void (*show)(void *ctx, const struct tally *t); /* five times a second; NULL */
+struct load_fleet_stage {
+    const struct load_ask *ask;                          /* borrowed */
+    uint64_t first_n;                                    /* the number of the first request */
+    int64_t clients, requests;                           /* requests 0: until the time is over */
+    double rate;                                         /* a second; 0: a closed loop */
+    int64_t duration_us;                                 /* 0: until all were sent */
+    int64_t timeout_us;                                  /* of a request */
+    void (*show)(void *ctx, const struct load_tally *t); /* five times a second; NULL */
     void *ctx;
 };
 
 /* Fails when the server cannot be reached any more; what was counted until then is in t. */
-int fleet_run(const struct fleet_stage *s, struct tally *t, struct err *e);
+int load_fleet_run(const struct load_fleet_stage *s, struct load_tally *t, struct err *e);
 
 /* One request by itself, c->out: waits for its end. */
-enum conn_end fleet_one(struct conn *c, int64_t timeout_us);
+enum load_conn_end load_fleet_one(struct load_conn *c, int64_t timeout_us);
 
 #endif

@@ -7,26 +7,26 @@
 
 #include <math.h>
 
-static const int64_t LONGEST = INT64_C(1) << HIST_TOP_BITS;
+static const int64_t LONGEST = INT64_C(1) << LOAD_HIST_TOP_BITS;
 
 static int slot_of(int64_t us)
 {
     int top = 63 - __builtin_clzll((uint64_t)us | 1);
-    int shift = top > HIST_SUB_BITS ? top - HIST_SUB_BITS : 0;
-    return (shift << HIST_SUB_BITS) + (int)(us >> shift);
+    int shift = top > LOAD_HIST_SUB_BITS ? top - LOAD_HIST_SUB_BITS : 0;
+    return (shift << LOAD_HIST_SUB_BITS) + (int)(us >> shift);
 }
 
 /* The middle of what falls into the slot. */
 static int64_t time_of(int slot)
 {
-    int shift = (slot >> HIST_SUB_BITS) - 1;
+    int shift = (slot >> LOAD_HIST_SUB_BITS) - 1;
     if (shift <= 0)
         return slot;
-    int64_t upper = slot - (shift << HIST_SUB_BITS);
+    int64_t upper = slot - (shift << LOAD_HIST_SUB_BITS);
     return (upper << shift) + (INT64_C(1) << (shift - 1));
 }
 
-void hist_add(struct hist *h, int64_t us)
+void load_hist_add(struct load_hist *h, int64_t us)
 {
     us = us < 0 ? 0 : us > LONGEST ? LONGEST : us;
     h->min = h->n == 0 || us < h->min ? us : h->min;
@@ -36,7 +36,7 @@ void hist_add(struct hist *h, int64_t us)
     h->slot[slot_of(us)]++;
 }
 
-void hist_merge(struct hist *h, const struct hist *from)
+void load_hist_merge(struct load_hist *h, const struct load_hist *from)
 {
     if (from->n == 0)
         return;
@@ -44,18 +44,18 @@ void hist_merge(struct hist *h, const struct hist *from)
     h->max = from->max > h->max ? from->max : h->max;
     h->n += from->n;
     h->sum += from->sum;
-    for (int i = 0; i < HIST_SLOTS; i++)
+    for (int i = 0; i < LOAD_HIST_SLOTS; i++)
         h->slot[i] += from->slot[i];
 }
 
-int64_t hist_at(const struct hist *h, double share)
+int64_t load_hist_at(const struct load_hist *h, double share)
 {
     /* 0.07 * 20000 is a little more than 1400: no share is meant to a billionth */
     int64_t want = (int64_t)ceil(share * (double)h->n - 1e-6), seen = 0;
     if (want >= h->n)
         return h->max;
     want = want < 1 ? 1 : want;
-    for (int i = 0; i < HIST_SLOTS; i++) {
+    for (int i = 0; i < LOAD_HIST_SLOTS; i++) {
         seen += h->slot[i];
         if (seen >= want) {
             int64_t us = time_of(i);
@@ -65,7 +65,7 @@ int64_t hist_at(const struct hist *h, double share)
     return 0;
 }
 
-double hist_mean(const struct hist *h)
+double load_hist_mean(const struct load_hist *h)
 {
     return h->n ? (double)h->sum / (double)h->n : 0;
 }

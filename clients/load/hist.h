@@ -11,17 +11,18 @@
 
 #include <stdint.h>
 
-enum { HIST_SUB_BITS = 7, HIST_TOP_BITS = 40 };
-enum { HIST_SLOTS = (HIST_TOP_BITS - HIST_SUB_BITS + 2) << HIST_SUB_BITS };
+enum { LOAD_HIST_SUB_BITS = 7, LOAD_HIST_TOP_BITS = 40 };
+enum { LOAD_HIST_SLOTS = (LOAD_HIST_TOP_BITS - LOAD_HIST_SUB_BITS + 2) << LOAD_HIST_SUB_BITS };
 
-struct hist {
+struct load_hist {
     int64_t n, sum, min, max;
-    int64_t slot[HIST_SLOTS];
+    int64_t slot[LOAD_HIST_SLOTS];
 };
 
-void hist_add(struct hist *h, int64_t us); /* below 0 counts as 0 */
-void hist_merge(struct hist *h, const struct hist *from);
-int64_t hist_at(const struct hist *h, double share); /* 0.99: the 99th percentile; 0 of nothing */
-double hist_mean(const struct hist *h);
+void load_hist_add(struct load_hist *h, int64_t us); /* below 0 counts as 0 */
+void load_hist_merge(struct load_hist *h, const struct load_hist *from);
+int64_t load_hist_at(const struct load_hist *h,
+                     double share); /* 0.99: the 99th percentile; 0 of nothing */
+double load_hist_mean(const struct load_hist *h);
 
 #endif

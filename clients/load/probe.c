@@ -11,13 +11,13 @@
 #include "engine/base/mem.h"
 
 /* A number no request of a stage has. */
-static const uint64_t PROBE_N = UINT64_C(1) << 40;
+static const uint64_t LOAD_PROBE_N = UINT64_C(1) << 40;
 
-static int fail(const struct conn *c, enum conn_end end, const char *what, struct err *e)
+static int fail(const struct load_conn *c, enum load_conn_end end, const char *what, struct err *e)
 {
-    if (end == CONN_STATUS)
+    if (end == LOAD_CONN_STATUS)
         return err_set(e, ERR_IO, "%s: status %d: %s", what, c->reply.status, c->answer.fault);
-    return err_set(e, ERR_IO, "%s: %s: %s", what, conn_end_name(end), c->answer.fault);
+    return err_set(e, ERR_IO, "%s: %s: %s", what, load_conn_end_name(end), c->answer.fault);
 }
 
 static char *first_model(const struct buf *body)
@@ -30,34 +30,37 @@ static char *first_model(const struct buf *body)
     return copy;
 }
 
-char *probe_model(const struct ask *a, int64_t timeout_us, struct err *e)
+char *load_probe_model(const struct load_ask *a, int64_t timeout_us, struct err *e)
 {
-    struct conn c;
+    struct load_conn c;
     char *id = NULL;
-    conn_init(&c, a->url, NULL);
-    ask_write_get(a, "/v1/models", &c.out);
-    enum conn_end end = fleet_one(&c, timeout_us);
-    if (end != CONN_GOOD)
+    load_conn_init(&c, a->url, NULL);
+    load_ask_write_get(a, "/v1/models", &c.out);
+    enum load_conn_end end = load_fleet_one(&c, timeout_us);
+    if (end != LOAD_CONN_GOOD)
         fail(&c, end, "GET /v1/models", e);
     else if ((id = first_model(&c.answer.text)) == NULL)
         err_set(e, ERR_NOT_FOUND, "GET /v1/models names no model; give one with --model");
-    conn_release(&c);
+    load_conn_release(&c);
     return id;
 }
 
-static int try_prompt(const struct ask *a, int *status, int64_t timeout_us, struct err *e)
+static int try_prompt(const struct load_ask *a, int *status, int64_t timeout_us, struct err *e)
 {
-    struct conn c;
-    conn_init(&c, a->url, NULL);
-    ask_write(a, PROBE_N, &c.out);
-    enum conn_end end = buf_check(&c.out, "a request", e) ? CONN_RUNS : fleet_one(&c, timeout_us);
+    struct load_conn c;
+    load_conn_init(&c, a->url, NULL);
+    load_ask_write(a, LOAD_PROBE_N, &c.out);
+    enum load_conn_end end =
+        buf_check(&c.out, "a request", e) ? LOAD_CONN_RUNS : load_fleet_one(&c, timeout_us);
     *status = c.reply.status;
-    int rc = end == CONN_GOOD ? 0 : end == CONN_RUNS ? -1 : fail(&c, end, "the first request", e);
-    conn_release(&c);
+    int rc = end == LOAD_CONN_GOOD   ? 0
+             : end == LOAD_CONN_RUNS ? -1
+                                     : fail(&c, end, "the first request", e);
+    load_conn_release(&c);
     return rc;
 }
 
-int probe_prompt(struct ask *a, bool may_send_words, int64_t timeout_us, struct err *e)
+int load_probe_prompt(struct load_ask *a, bool may_send_words, int64_t timeout_us, struct err *e)
 {
     int status;
     struct err why = ERR_INIT;

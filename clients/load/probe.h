@@ -11,9 +11,9 @@
 #include "clients/load/ask.h"
 
 /* The first of GET /v1/models; free() it; NULL with e. */
-char *probe_model(const struct ask *a, int64_t timeout_us, struct err *e);
+char *load_probe_model(const struct load_ask *a, int64_t timeout_us, struct err *e);
 
 /* One request as they will be. Where ids are refused and may_send_words, settles for words. */
-int probe_prompt(struct ask *a, bool may_send_words, int64_t timeout_us, struct err *e);
+int load_probe_prompt(struct load_ask *a, bool may_send_words, int64_t timeout_us, struct err *e);
 
 #endif

@@ -10,26 +10,26 @@
 
 enum { LENGTH_DIGITS_MAX = 18, CHUNK_DIGITS_MAX = 15 };
 
-void reply_init(struct reply *r)
+void load_reply_init(struct load_reply *r)
 {
-    *r = (struct reply){0};
-    buf_init(&r->head, REPLY_HEAD_BYTES_MAX);
+    *r = (struct load_reply){0};
+    buf_init(&r->head, LOAD_REPLY_HEAD_BYTES_MAX);
 }
 
-void reply_release(struct reply *r)
+void load_reply_release(struct load_reply *r)
 {
     buf_release(&r->head);
 }
 
-void reply_clear(struct reply *r)
+void load_reply_clear(struct load_reply *r)
 {
     struct buf head = r->head;
     buf_clear(&head);
-    *r = (struct reply){.head = head};
+    *r = (struct load_reply){.head = head};
 }
 
 /* Adds bytes up to and with `last`; true when it came. */
-static bool gather(struct reply *r, const char **at, const char *end, char last)
+static bool gather(struct load_reply *r, const char **at, const char *end, char last)
 {
     const char *found = memchr(*at, last, (size_t)(end - *at));
     const char *stop = found ? found + 1 : end;
@@ -77,7 +77,7 @@ static bool read_length(const char *value, size_t n, int64_t *length)
     return true;
 }
 
-static bool read_header(struct reply *r, const char *line, size_t n, bool *is_chunked)
+static bool read_header(struct load_reply *r, const char *line, size_t n, bool *is_chunked)
 {
     size_t n_value;
     const char *value;
@@ -92,7 +92,7 @@ static bool read_header(struct reply *r, const char *line, size_t n, bool *is_ch
     return true;
 }
 
-static bool read_status(struct reply *r, const char *line, size_t n)
+static bool read_status(struct load_reply *r, const char *line, size_t n)
 {
     if (n < 12 || memcmp(line, "HTTP/1.", 7) != 0 || line[8] != ' ')
         return false;
@@ -107,23 +107,23 @@ static bool read_status(struct reply *r, const char *line, size_t n)
 }
 
 /* How the body is framed follows from the whole head. */
-static void begin_body(struct reply *r, bool is_chunked)
+static void begin_body(struct load_reply *r, bool is_chunked)
 {
     buf_clear(&r->head);
     if (r->status < 200)
-        r->state = REPLY_HEAD; /* 100 Continue: the answer follows */
+        r->state = LOAD_REPLY_HEAD; /* 100 Continue: the answer follows */
     else if (r->status == 204 || r->status == 304)
-        r->state = REPLY_OVER;
+        r->state = LOAD_REPLY_OVER;
     else if (is_chunked)
-        r->state = REPLY_CHUNK_LINE;
+        r->state = LOAD_REPLY_CHUNK_LINE;
     else if (r->left < 0) {
-        r->state = REPLY_UNTIL_CLOSE;
+        r->state = LOAD_REPLY_UNTIL_CLOSE;
         r->closes = true;
     } else
-        r->state = r->left > 0 ? REPLY_LENGTH : REPLY_OVER;
+        r->state = r->left > 0 ? LOAD_REPLY_LENGTH : LOAD_REPLY_OVER;
 }
 
-static bool read_head(struct reply *r)
+static bool read_head(struct load_reply *r)
 {
     const char *at = r->head.data, *end = at + r->head.len;
     bool is_chunked = false, is_first = true;
@@ -150,40 +150,40 @@ static bool ends_head(const struct buf *head)
            (n >= 2 && memcmp(p + n - 2, "\n\n", 2) == 0);
 }
 
-static enum reply_got step_head(struct reply *r, const char **at, const char *end)
+static enum load_reply_got step_head(struct load_reply *r, const char **at, const char *end)
 {
     while (*at < end) {
         bool is_line = gather(r, at, end, '\n');
         if (r->head.failed)
-            return REPLY_BAD;
+            return LOAD_REPLY_BAD;
         if (is_line && ends_head(&r->head))
-            return read_head(r) ? REPLY_BODY : REPLY_BAD;
+            return read_head(r) ? LOAD_REPLY_BODY : LOAD_REPLY_BAD;
     }
-    return REPLY_WANTS;
+    return LOAD_REPLY_WANTS;
 }
 
 /* ---- the body ------------------------------------------------------------------------------ */
 
-static enum reply_got take_body(struct reply *r, const char **at, const char *end,
-                                const char **body, size_t *n)
+static enum load_reply_got take_body(struct load_reply *r, const char **at, const char *end,
+                                     const char **body, size_t *n)
 {
     size_t here = (size_t)(end - *at);
     *body = *at;
-    *n = r->state == REPLY_UNTIL_CLOSE || (int64_t)here < r->left ? here : (size_t)r->left;
+    *n = r->state == LOAD_REPLY_UNTIL_CLOSE || (int64_t)here < r->left ? here : (size_t)r->left;
     *at += *n;
-    if (r->state != REPLY_UNTIL_CLOSE)
+    if (r->state != LOAD_REPLY_UNTIL_CLOSE)
         r->left -= (int64_t)*n;
-    if (r->state != REPLY_UNTIL_CLOSE && r->left == 0)
-        r->state = r->state == REPLY_CHUNK ? REPLY_CHUNK_END : REPLY_OVER;
-    return REPLY_BODY;
+    if (r->state != LOAD_REPLY_UNTIL_CLOSE && r->left == 0)
+        r->state = r->state == LOAD_REPLY_CHUNK ? LOAD_REPLY_CHUNK_END : LOAD_REPLY_OVER;
+    return LOAD_REPLY_BODY;
 }
 
-static bool read_chunk_line(struct reply *r)
+static bool read_chunk_line(struct load_reply *r)
 {
     const char *line = r->head.data;
     int64_t size = 0;
     size_t n = 0;
-    for (; n < r->head.len && n <= CHUNK_DIGITS_MAX; n++) {
+    for (; n < r->head.len; n++) {
         char c = line[n];
         int digit = c >= '0' && c <= '9'   ? c - '0'
                     : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -191,56 +191,60 @@ static bool read_chunk_line(struct reply *r)
                                            : -1;
         if (digit < 0)
             break;
-        size = size * 16 + digit;
+        if (n < CHUNK_DIGITS_MAX)
+            size = size * 16 + digit;
     }
     if (n == 0 || n > CHUNK_DIGITS_MAX)
         return false;
     r->left = size;
-    r->state = size > 0 ? REPLY_CHUNK : REPLY_TRAILER;
+    r->state = size > 0 ? LOAD_REPLY_CHUNK : LOAD_REPLY_TRAILER;
     return true;
 }
 
 /* A line of the framing: the size of a chunk, what ends a chunk, a trailer. */
-static enum reply_got step_line(struct reply *r, const char **at, const char *end)
+static enum load_reply_got step_line(struct load_reply *r, const char **at, const char *end)
 {
-    if (!gather(r, at, end, '\n'))
-        return r->head.failed || r->head.len > REPLY_CHUNK_LINE_MAX ? REPLY_BAD : REPLY_WANTS;
+    bool is_line = gather(r, at, end, '\n');
+    if (r->head.failed || r->head.len > LOAD_REPLY_CHUNK_LINE_MAX)
+        return LOAD_REPLY_BAD;
+    if (!is_line)
+        return LOAD_REPLY_WANTS;
     bool is_empty = r->head.len <= 2 && (r->head.len == 1 || r->head.data[0] == '\r');
-    bool is_good = !r->head.failed;
-    if (r->state == REPLY_CHUNK_LINE)
-        is_good = is_good && read_chunk_line(r);
-    else if (r->state == REPLY_CHUNK_END) {
-        is_good = is_good && is_empty;
-        r->state = REPLY_CHUNK_LINE;
+    bool is_good = true;
+    if (r->state == LOAD_REPLY_CHUNK_LINE)
+        is_good = read_chunk_line(r);
+    else if (r->state == LOAD_REPLY_CHUNK_END) {
+        is_good = is_empty;
+        r->state = LOAD_REPLY_CHUNK_LINE;
     } else if (is_empty)
-        r->state = REPLY_OVER;
+        r->state = LOAD_REPLY_OVER;
     buf_clear(&r->head);
-    return is_good ? REPLY_BODY : REPLY_BAD;
+    return is_good ? LOAD_REPLY_BODY : LOAD_REPLY_BAD;
 }
 
-enum reply_got reply_next(struct reply *r, const char **at, const char *end, const char **body,
-                          size_t *n)
+enum load_reply_got load_reply_next(struct load_reply *r, const char **at, const char *end,
+                                    const char **body, size_t *n)
 {
     *n = 0;
     for (;;) {
-        enum reply_got got = REPLY_WANTS;
-        if (r->state == REPLY_OVER)
-            return REPLY_DONE;
+        enum load_reply_got got = LOAD_REPLY_WANTS;
+        if (r->state == LOAD_REPLY_OVER)
+            return LOAD_REPLY_DONE;
         if (*at == end)
-            return REPLY_WANTS;
-        if (r->state == REPLY_HEAD)
+            return LOAD_REPLY_WANTS;
+        if (r->state == LOAD_REPLY_HEAD)
             got = step_head(r, at, end);
-        else if (r->state == REPLY_CHUNK || r->state == REPLY_LENGTH ||
-                 r->state == REPLY_UNTIL_CLOSE)
+        else if (r->state == LOAD_REPLY_CHUNK || r->state == LOAD_REPLY_LENGTH ||
+                 r->state == LOAD_REPLY_UNTIL_CLOSE)
             return take_body(r, at, end, body, n);
         else
             got = step_line(r, at, end);
-        if (got != REPLY_BODY)
+        if (got != LOAD_REPLY_BODY)
             return got;
     }
 }
 
-bool reply_may_close(const struct reply *r)
+bool load_reply_may_close(const struct load_reply *r)
 {
-    return r->state == REPLY_OVER || r->state == REPLY_UNTIL_CLOSE;
+    return r->state == LOAD_REPLY_OVER || r->state == LOAD_REPLY_UNTIL_CLOSE;
 }

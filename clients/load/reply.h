@@ -15,21 +15,21 @@
 
 #include "engine/base/buf.h"
 
-enum { REPLY_HEAD_BYTES_MAX = 64 << 10, REPLY_CHUNK_LINE_MAX = 256 };
+enum { LOAD_REPLY_HEAD_BYTES_MAX = 64 << 10, LOAD_REPLY_CHUNK_LINE_MAX = 256 };
 
-enum reply_state {
-    REPLY_HEAD,
-    REPLY_LENGTH,     /* `left` bytes of the body are to come */
-    REPLY_CHUNK_LINE, /* the size of a chunk is to come */
-    REPLY_CHUNK,      /* `left` bytes of a chunk are to come */
-    REPLY_CHUNK_END,  /* the line's end behind them */
-    REPLY_TRAILER,
-    REPLY_UNTIL_CLOSE,
-    REPLY_OVER
+enum load_reply_state {
+    LOAD_REPLY_HEAD,
+    LOAD_REPLY_LENGTH,     /* `left` bytes of the body are to come */
+    LOAD_REPLY_CHUNK_LINE, /* the size of a chunk is to come */
+    LOAD_REPLY_CHUNK,      /* `left` bytes of a chunk are to come */
+    LOAD_REPLY_CHUNK_END,  /* the line's end behind them */
+    LOAD_REPLY_TRAILER,
+    LOAD_REPLY_UNTIL_CLOSE,
+    LOAD_REPLY_OVER
 };
 
-struct reply {
-    enum reply_state state;
+struct load_reply {
+    enum load_reply_state state;
     struct buf head; /* of the head, and then of a chunk's or a trailer's line */
     int64_t left;
     int status;
@@ -37,19 +37,20 @@ struct reply {
     bool closes;          /* the connection ends with it */
 };
 
-enum reply_got { REPLY_WANTS, REPLY_BODY, REPLY_DONE, REPLY_BAD };
+enum load_reply_got { LOAD_REPLY_WANTS, LOAD_REPLY_BODY, LOAD_REPLY_DONE, LOAD_REPLY_BAD };
 
-void reply_init(struct reply *r);
-void reply_release(struct reply *r);
-void reply_clear(struct reply *r); /* before the next answer of the connection */
+void load_reply_init(struct load_reply *r);
+void load_reply_release(struct load_reply *r);
+void load_reply_clear(struct load_reply *r); /* before the next answer of the connection */
 
-/* Moves *at up to `end` at most. REPLY_BODY: [*body, *body + *n) is of the body, and there may be
- * more behind it; REPLY_WANTS: all was read; REPLY_DONE: the answer is whole, *at stands behind it.
+/* Moves *at up to `end` at most. LOAD_REPLY_BODY: [*body, *body + *n) is of the body, and there may
+ * be more behind it; LOAD_REPLY_WANTS: all was read; LOAD_REPLY_DONE: the answer is whole, *at
+ * stands behind it.
  */
-enum reply_got reply_next(struct reply *r, const char **at, const char *end, const char **body,
-                          size_t *n);
+enum load_reply_got load_reply_next(struct load_reply *r, const char **at, const char *end,
+                                    const char **body, size_t *n);
 
 /* The connection was closed: whether the answer is whole nevertheless. */
-bool reply_may_close(const struct reply *r);
+bool load_reply_may_close(const struct load_reply *r);
 
 #endif

@@ -14,7 +14,7 @@
 static const double shares[] = {0.5, 0.9, 0.99};
 enum { N_SHARE = sizeof shares / sizeof *shares };
 
-void report_head(const struct ask *a, const struct fleet_stage *s)
+void load_report_head(const struct load_ask *a, const struct load_fleet_stage *s)
 {
     printf("http://%s:%s%s, model %s, %s%s: %" PRId64 " %s in", a->url->host, a->url->port,
            a->url->base, a->model, a->is_chat ? "chat" : "completions",
@@ -29,32 +29,32 @@ void report_head(const struct ask *a, const struct fleet_stage *s)
 }
 
 /* Three digits that say something. */
-static void print_ms(int width, const struct hist *h, double share)
+static void print_ms(int width, const struct load_hist *h, double share)
 {
-    double ms = (double)hist_at(h, share) / 1e3;
+    double ms = (double)load_hist_at(h, share) / 1e3;
     if (h->n == 0)
         printf(" %*s", width, "-");
     else
         printf(" %*.*f", width, ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
-static void print_hist(int width, const struct hist *h)
+static void print_hist(int width, const struct load_hist *h)
 {
     printf(" ");
     for (int i = 0; i < N_SHARE; i++)
         print_ms(width, h, shares[i]);
 }
 
-void report_row(const struct fleet_stage *s, const struct tally *t)
+void load_report_row(const struct load_fleet_stage *s, const struct load_tally *t)
 {
-    double seconds = tally_seconds(t);
+    double seconds = load_tally_seconds(t);
     if (s->rate > 0)
         printf("%7.6g", s->rate);
     else
         printf("%7" PRId64, s->clients);
-    printf(" %6" PRId64 " %5" PRId64 " %8.1f %7.0f %7.0f ", t->n_end[CONN_GOOD], tally_bad(t),
-           (double)t->n_end[CONN_GOOD] / seconds, (double)t->tok_in / seconds,
-           (double)t->tok_out / seconds);
+    printf(" %6" PRId64 " %5" PRId64 " %8.1f %7.0f %7.0f ", t->n_end[LOAD_CONN_GOOD],
+           load_tally_bad(t), (double)t->n_end[LOAD_CONN_GOOD] / seconds,
+           (double)t->tok_in / seconds, (double)t->tok_out / seconds);
     print_hist(6, &t->first);
     print_hist(5, &t->between);
     print_hist(6, &t->whole);
@@ -62,19 +62,20 @@ void report_row(const struct fleet_stage *s, const struct tally *t)
     fflush(stdout);
 }
 
-void report_faults(const struct tally *t)
+void load_report_faults(const struct load_tally *t)
 {
-    if (tally_bad(t) == 0)
+    if (load_tally_bad(t) == 0)
         return;
     const char *comma = "        bad: ";
-    for (int i = 0; i < TALLY_STATUS_MAX; i++)
+    for (int i = 0; i < LOAD_TALLY_STATUS_MAX; i++)
         if (t->n_status[i] > 0) {
             printf("%s%" PRId64 " x status %d", comma, t->n_status[i], i);
             comma = ", ";
         }
-    for (int i = CONN_STATUS + 1; i < CONN_ENDS; i++)
+    for (int i = LOAD_CONN_STATUS + 1; i < LOAD_CONN_ENDS; i++)
         if (t->n_end[i] > 0) {
-            printf("%s%" PRId64 " x %s", comma, t->n_end[i], conn_end_name((enum conn_end)i));
+            printf("%s%" PRId64 " x %s", comma, t->n_end[i],
+                   load_conn_end_name((enum load_conn_end)i));
             comma = ", ";
         }
     printf("\n        the first: %s\n", t->fault);
@@ -82,34 +83,35 @@ void report_faults(const struct tally *t)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-static json_t *hist_json(const struct hist *h)
+static json_t *load_hist_json(const struct load_hist *h)
 {
     if (h->n == 0)
         return json_null();
     return json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "count", (json_int_t)h->n, "mean",
-                     hist_mean(h) / 1e3, "p50", (double)hist_at(h, 0.5) / 1e3, "p90",
-                     (double)hist_at(h, 0.9) / 1e3, "p99", (double)hist_at(h, 0.99) / 1e3, "min",
-                     (double)h->min / 1e3, "max", (double)h->max / 1e3);
+                     load_hist_mean(h) / 1e3, "p50", (double)load_hist_at(h, 0.5) / 1e3, "p90",
+                     (double)load_hist_at(h, 0.9) / 1e3, "p99", (double)load_hist_at(h, 0.99) / 1e3,
+                     "min", (double)h->min / 1e3, "max", (double)h->max / 1e3);
 }
 
-static json_t *faults_json(const struct tally *t)
+static json_t *faults_json(const struct load_tally *t)
 {
     json_t *o = json_object();
     char name[16];
-    for (int i = 0; i < TALLY_STATUS_MAX; i++)
+    for (int i = 0; i < LOAD_TALLY_STATUS_MAX; i++)
         if (t->n_status[i] > 0) {
             snprintf(name, sizeof name, "%d", i);
             json_object_set_new(o, name, json_integer(t->n_status[i]));
         }
-    for (int i = CONN_STATUS + 1; i < CONN_ENDS; i++)
+    for (int i = LOAD_CONN_STATUS + 1; i < LOAD_CONN_ENDS; i++)
         if (t->n_end[i] > 0)
-            json_object_set_new(o, conn_end_name((enum conn_end)i), json_integer(t->n_end[i]));
+            json_object_set_new(o, load_conn_end_name((enum load_conn_end)i),
+                                json_integer(t->n_end[i]));
     return o;
 }
 
-static json_t *stage_json(const struct fleet_stage *s)
+static json_t *stage_json(const struct load_fleet_stage *s)
 {
-    const struct ask *a = s->ask;
+    const struct load_ask *a = s->ask;
     return json_pack("{s:s, s:s, s:b, s:I, s:f, s:I, s:I, s:I}", "model", a->model, "endpoint",
                      a->is_chat ? "chat" : "completions", "stream", a->is_stream, "clients",
                      (json_int_t)s->clients, "rate", s->rate, "input_tokens",
@@ -117,19 +119,19 @@ static json_t *stage_json(const struct fleet_stage *s)
                      "shared_prefix", (json_int_t)a->shared_prefix);
 }
 
-int report_json(const struct fleet_stage *s, const struct tally *t, struct err *e)
+int load_report_json(const struct load_fleet_stage *s, const struct load_tally *t, struct err *e)
 {
-    double seconds = tally_seconds(t);
+    double seconds = load_tally_seconds(t);
     json_t *o = stage_json(s);
     json_t *got = json_pack(
         "{s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "good",
-        (json_int_t)t->n_end[CONN_GOOD], "bad", (json_int_t)tally_bad(t), "faults", faults_json(t),
-        "first_fault", t->fault, "sent_again", (json_int_t)t->n_again, "seconds", seconds,
-        "requests_per_s", (double)t->n_end[CONN_GOOD] / seconds, "tokens_in_per_s",
+        (json_int_t)t->n_end[LOAD_CONN_GOOD], "bad", (json_int_t)load_tally_bad(t), "faults",
+        faults_json(t), "first_fault", t->fault, "sent_again", (json_int_t)t->n_again, "seconds",
+        seconds, "requests_per_s", (double)t->n_end[LOAD_CONN_GOOD] / seconds, "tokens_in_per_s",
         (double)t->tok_in / seconds, "tokens_out_per_s", (double)t->tok_out / seconds, "tokens_in",
         (json_int_t)t->tok_in, "tokens_out", (json_int_t)t->tok_out, "first_token_ms",
-        hist_json(&t->first), "between_tokens_ms", hist_json(&t->between), "whole_ms",
-        hist_json(&t->whole), "refused_ms", hist_json(&t->refused), "own_cpu_share",
+        load_hist_json(&t->first), "between_tokens_ms", load_hist_json(&t->between), "whole_ms",
+        load_hist_json(&t->whole), "refused_ms", load_hist_json(&t->refused), "own_cpu_share",
         (double)t->cpu_us / 1e6 / seconds);
     char *text = NULL;
     if (got && json_object_update(o, got) == 0)
@@ -145,19 +147,19 @@ int report_json(const struct fleet_stage *s, const struct tally *t, struct err *
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-void report_progress(void *ctx, const struct tally *t)
+void load_report_progress(void *ctx, const struct load_tally *t)
 {
-    const struct fleet_stage *s = ctx;
+    const struct load_fleet_stage *s = ctx;
     double seconds = (double)(clock_us() - t->begin_us) / 1e6;
-    int64_t n_over = t->n_end[CONN_GOOD] + tally_bad(t);
+    int64_t n_over = t->n_end[LOAD_CONN_GOOD] + load_tally_bad(t);
     fprintf(stderr, "\r\033[K%.0f s: %" PRId64, seconds, n_over);
     if (s->requests > 0)
         fprintf(stderr, " of %" PRId64, s->requests);
     fprintf(stderr, " requests, %.0f tokens/s out, %" PRId64 " bad, %" PRId64 " on their way",
-            (double)t->tok_out / seconds, tally_bad(t), t->n_begun - n_over);
+            (double)t->tok_out / seconds, load_tally_bad(t), t->n_begun - n_over);
 }
 
-void report_progress_end(void)
+void load_report_progress_end(void)
 {
     fprintf(stderr, "\r\033[K");
 }

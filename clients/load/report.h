@@ -11,16 +11,16 @@
 #include "clients/load/fleet.h"
 
 /* What was asked for, above the table. */
-void report_head(const struct ask *a, const struct fleet_stage *s);
+void load_report_head(const struct load_ask *a, const struct load_fleet_stage *s);
 
-void report_row(const struct fleet_stage *s, const struct tally *t);
-int report_json(const struct fleet_stage *s, const struct tally *t, struct err *e);
+void load_report_row(const struct load_fleet_stage *s, const struct load_tally *t);
+int load_report_json(const struct load_fleet_stage *s, const struct load_tally *t, struct err *e);
 
 /* Faults in words, below the table. */
-void report_faults(const struct tally *t);
+void load_report_faults(const struct load_tally *t);
 
 /* As a fleet's `show`; ctx is the stage. */
-void report_progress(void *ctx, const struct tally *t);
-void report_progress_end(void);
+void load_report_progress(void *ctx, const struct load_tally *t);
+void load_report_progress_end(void);
 
 #endif

@@ -20,7 +20,7 @@ static int copy(char *to, size_t room, const char *from, size_t n, const char *w
     return 0;
 }
 
-static int parse_port(struct url *u, const char *text, size_t n, struct err *e)
+static int parse_port(struct load_url *u, const char *text, size_t n, struct err *e)
 {
     int64_t port;
     if (copy(u->port, sizeof u->port, text, n, "port", e))
@@ -31,7 +31,7 @@ static int parse_port(struct url *u, const char *text, size_t n, struct err *e)
 }
 
 /* "host", "host:8080", "[::1]:8080" */
-static int parse_host(struct url *u, const char *text, size_t n, struct err *e)
+static int parse_host(struct load_url *u, const char *text, size_t n, struct err *e)
 {
     bool is_v6 = n > 0 && text[0] == '[';
     const char *close = is_v6 ? memchr(text, ']', n) : NULL;
@@ -54,9 +54,9 @@ static int parse_host(struct url *u, const char *text, size_t n, struct err *e)
     return parse_port(u, behind + 1, (size_t)(end - behind - 1), e);
 }
 
-int url_parse(struct url *u, const char *text, struct err *e)
+int load_url_parse(struct load_url *u, const char *text, struct err *e)
 {
-    *u = (struct url){0};
+    *u = (struct load_url){0};
     if (strncmp(text, "https://", 8) == 0)
         return err_set(e, ERR_UNSUPPORTED,
                        "https is not spoken here, for its cost would be measured too: "
@@ -79,7 +79,7 @@ int url_parse(struct url *u, const char *text, struct err *e)
     return copy(u->base, sizeof u->base, base, n_base, "path", e);
 }
 
-int url_resolve(struct url *u, struct err *e)
+int load_url_resolve(struct load_url *u, struct err *e)
 {
     struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG}, *found;
     int rc = getaddrinfo(u->host, u->port, &want, &found);

@@ -13,14 +13,14 @@
 
 #include "engine/base/err.h"
 
-struct url {
+struct load_url {
     char host[256], port[8];
     char base[256]; /* "" or "/proxy"; no slash behind it, no /v1 */
     struct sockaddr_storage addr;
     socklen_t n_addr;
 };
 
-int url_parse(struct url *u, const char *text, struct err *e);
-int url_resolve(struct url *u, struct err *e); /* fills addr */
+int load_url_parse(struct load_url *u, const char *text, struct err *e);
+int load_url_resolve(struct load_url *u, struct err *e); /* fills addr */
 
 #endif

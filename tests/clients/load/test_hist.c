@@ -13,15 +13,15 @@
 static void test_small_exact(void **state)
 {
     (void)state;
-    struct hist h = {0};
-    assert_int_equal(hist_at(&h, 0.5), 0);
+    struct load_hist h = {0};
+    assert_int_equal(load_hist_at(&h, 0.5), 0);
     for (int i = 1; i <= 100; i++)
-        hist_add(&h, i);
-    assert_int_equal(hist_at(&h, 0.5), 50);
-    assert_int_equal(hist_at(&h, 0.99), 99);
-    assert_int_equal(hist_at(&h, 1), 100);
-    assert_int_equal(hist_at(&h, 0), 1);
-    assert_true(hist_mean(&h) > 50.49 && hist_mean(&h) < 50.51);
+        load_hist_add(&h, i);
+    assert_int_equal(load_hist_at(&h, 0.5), 50);
+    assert_int_equal(load_hist_at(&h, 0.99), 99);
+    assert_int_equal(load_hist_at(&h, 1), 100);
+    assert_int_equal(load_hist_at(&h, 0), 1);
+    assert_true(load_hist_mean(&h) > 50.49 && load_hist_mean(&h) < 50.51);
 }
 
 static int by_value(const void *a, const void *b)
@@ -35,31 +35,31 @@ static void test_error_is_bounded(void **state)
 {
     (void)state;
     enum { N = 20000 };
-    static struct hist h, halves[2];
+    static struct load_hist h, halves[2];
     static int64_t sample[N];
     for (int i = 0; i < N; i++) {
         sample[i] = (int64_t)(rng_below(1, 0, (uint64_t)i, UINT64_C(1) << (i % 34)));
-        hist_add(&halves[i % 2], sample[i]);
+        load_hist_add(&halves[i % 2], sample[i]);
     }
-    hist_merge(&h, &halves[0]);
-    hist_merge(&h, &halves[1]);
+    load_hist_merge(&h, &halves[0]);
+    load_hist_merge(&h, &halves[1]);
     qsort(sample, N, sizeof *sample, by_value);
     for (int p = 1; p < 100; p++) {
-        int64_t want = sample[N * p / 100 - 1], got = hist_at(&h, p / 100.0);
+        int64_t want = sample[N * p / 100 - 1], got = load_hist_at(&h, p / 100.0);
         assert_true(llabs(got - want) <= want / 250);
     }
-    assert_int_equal(hist_at(&h, 1), sample[N - 1]);
+    assert_int_equal(load_hist_at(&h, 1), sample[N - 1]);
 }
 
 /* Catches: a time outside the range that writes outside the slots. */
 static void test_ends(void **state)
 {
     (void)state;
-    struct hist h = {0};
-    hist_add(&h, -5);
-    hist_add(&h, INT64_MAX);
-    assert_int_equal(hist_at(&h, 0.5), 0);
-    assert_int_equal(hist_at(&h, 1), INT64_C(1) << HIST_TOP_BITS);
+    struct load_hist h = {0};
+    load_hist_add(&h, -5);
+    load_hist_add(&h, INT64_MAX);
+    assert_int_equal(load_hist_at(&h, 0.5), 0);
+    assert_int_equal(load_hist_at(&h, 1), INT64_C(1) << LOAD_HIST_TOP_BITS);
 }
 
 int main(void)

@@ -23,9 +23,9 @@ static void test_forms(void **state)
         {"http://a.b/c/d", "a.b", "80", "/c/d"},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        struct url u;
+        struct load_url u;
         struct err e = ERR_INIT;
-        assert_good(url_parse(&u, want[i].text, &e), &e);
+        assert_good(load_url_parse(&u, want[i].text, &e), &e);
         assert_string_equal(u.host, want[i].host);
         assert_string_equal(u.port, want[i].port);
         assert_string_equal(u.base, want[i].base);
@@ -56,9 +56,9 @@ static void test_refused(void **state)
         {"http://h?q=1", "path", ERR_BAD_INPUT},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        struct url u;
+        struct load_url u;
         struct err e = ERR_INIT;
-        assert_err(url_parse(&u, want[i].text, &e), &e, want[i].code, want[i].words);
+        assert_err(load_url_parse(&u, want[i].text, &e), &e, want[i].code, want[i].words);
     }
 }
 
@@ -66,10 +66,10 @@ static void test_refused(void **state)
 static void test_resolve(void **state)
 {
     (void)state;
-    struct url u;
+    struct load_url u;
     struct err e = ERR_INIT;
-    assert_good(url_parse(&u, "http://127.0.0.1:80", &e), &e);
-    assert_good(url_resolve(&u, &e), &e);
+    assert_good(load_url_parse(&u, "http://127.0.0.1:80", &e), &e);
+    assert_good(load_url_resolve(&u, &e), &e);
     assert_int_equal(u.addr.ss_family, AF_INET);
 }
 
