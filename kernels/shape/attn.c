@@ -100,10 +100,15 @@ struct k_shape attn_bwd_kv_shape(const void *args)
     return s;
 }
 
+/* A key touches every other line of its K cell, so the cell comes as a whole. */
 struct k_shape kv_write_shape(const void *args)
 {
     const struct k_kv_write *a = args;
     double n = 2.0 * (double)a->batch.n_tok * a->cache.n_kv_head * a->cache.d_head;
+    double cells = (double)a->batch.n_seq + (double)a->batch.n_tok / K_CELL;
+    cells = cells < (double)a->batch.n_tok ? cells : (double)a->batch.n_tok;
     return (struct k_shape){.n_unit = a->batch.n_tok,
-                            .bytes = n * (double)(4 + k_type_bytes(a->cache.type))};
+                            .bytes = n * (double)(4 + k_type_bytes(a->cache.type)) +
+                                     cells * a->cache.n_kv_head *
+                                         (double)k_kv_cell_bytes(a->cache.type, a->cache.d_head)};
 }

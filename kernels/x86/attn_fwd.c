@@ -237,7 +237,6 @@ static void row_scores(const struct tile *t, const struct block *b)
     ptrdiff_t away[K_CHUNK_CELLS];
     struct attn_row p = {.rows = t->q,
                          .cell = b->c->k + b->cell_lo,
-
                          .away = away,
                          .n_row = b->n,
                          .n_cell = b->n_cell,
@@ -258,7 +257,6 @@ static void row_values(const struct tile *t, struct block *b)
     ptrdiff_t away[K_CHUNK_CELLS];
     struct attn_row p = {.rows = b->p,
                          .cell = b->c->v + b->cell_lo,
-
                          .away = away,
                          .n_row = b->n,
                          .n_cell = b->n_cell,

@@ -59,21 +59,52 @@ static void write_f32(float *k_cell, float *v_cell, const float *k, const float 
                (size_t)(d - col < K_NR ? d - col : K_NR) * sizeof *v);
 }
 
+static size_t cell_of(const struct k_kv_write *a, int64_t t, int64_t head)
+{
+    return attn_cell_at(&a->batch, &a->cache, a->batch.seq_of[t], head, a->batch.pos[t]);
+}
+
+/* Asks for the lines of a cell that a key's numbers go to: every line of K has one. */
+static void fetch_cell(const struct k_kv_cache *c, size_t at, int key)
+{
+    const char *k = (const char *)c->k + at, *v = (const char *)c->v + at;
+    size_t each = k_type_bytes(c->type), line = (size_t)attn_k_at(c->type, key, 0) * each;
+    for (; line < k_kv_cell_bytes(c->type, c->d_head); line += K_CELL * 4)
+        __builtin_prefetch(k + line, 1);
+    for (int col = 0; col < c->d_head; col += 16)
+        __builtin_prefetch(v + (size_t)attn_v_at(c->type, c->d_head, key, col) * each, 1);
+}
+
+/* Rows of decoding write to cells that nobody has touched for a whole step: each head's are asked
+ * for while the row before is written. Rows of a prompt follow each other in a cell. */
+static void fetch_next(const struct k_kv_write *a, const struct k_slice *s, int64_t t, int64_t head)
+{
+    const int32_t *seq = a->batch.seq_of, *pos = a->batch.pos;
+    if (t + 1 < s->hi && seq[t + 1] != seq[t])
+        fetch_cell(&a->cache, cell_of(a, t + 1, head), pos[t + 1] % K_CELL);
+}
+
+static void write_head(const struct k_kv_write *a, int64_t t, int64_t head)
+{
+    const struct k_kv_cache *c = &a->cache;
+    size_t at = cell_of(a, t, head);
+    void *k_cell = (char *)c->k + at, *v_cell = (char *)c->v + at;
+    const float *k = a->k + t * a->ld_k + head * c->d_head;
+    const float *v = a->v + t * a->ld_v + head * c->d_head;
+    int key = a->batch.pos[t] % K_CELL;
+    if (c->type == K_BF16)
+        write_bf16(k_cell, v_cell, k, v, c->d_head, key);
+    else
+        write_f32(k_cell, v_cell, k, v, c->d_head, key);
+}
+
 void kv_write_avx2(const void *args, const struct k_slice *s)
 {
     const struct k_kv_write *a = args;
-    const struct k_kv_cache *c = &a->cache;
     for (int64_t t = s->lo; t < s->hi; t++) {
-        int64_t pos = a->batch.pos[t], seq = a->batch.seq_of[t];
-        for (int64_t h = 0; h < c->n_kv_head; h++) {
-            size_t at = attn_cell_at(&a->batch, c, seq, h, pos);
-            void *k_cell = (char *)c->k + at, *v_cell = (char *)c->v + at;
-            const float *k = a->k + t * a->ld_k + h * c->d_head;
-            const float *v = a->v + t * a->ld_v + h * c->d_head;
-            if (c->type == K_BF16)
-                write_bf16(k_cell, v_cell, k, v, c->d_head, (int)(pos % K_CELL));
-            else
-                write_f32(k_cell, v_cell, k, v, c->d_head, (int)(pos % K_CELL));
+        for (int64_t h = 0; h < a->cache.n_kv_head; h++) {
+            fetch_next(a, s, t, h);
+            write_head(a, t, h);
         }
     }
 }
