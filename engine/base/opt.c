@@ -306,6 +306,8 @@ static int apply_file(const struct parse *p, struct err *e)
         const char *path = getenv(opt_env(&cmd->row[i], env));
         if (!path)
             path = cmd->row[i].fallback;
+        if (cmd->row[i].is_arg && p->o->n_arg > 0)
+            path = p->o->arg[0];
         for (size_t g = 0; g < p->n_given; g++)
             if (p->given[g].row == i)
                 path = p->given[g].value;

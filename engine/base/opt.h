@@ -52,6 +52,7 @@ struct opt_row {
     const char *hint;     /* what stands for the value in --help; a choice: "auto|cpu|cuda" */
     const char *help;
     size_t offset; /* of the field in the caller's struct */
+    bool is_arg;   /* of OPT_CONFIG: the first argument is the file, where no flag names one */
 };
 
 /* What one can type behind `tandem`. */

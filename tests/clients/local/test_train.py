@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tandem train`: learns from a file, goes on after a kill with the same numbers, names the line
+that is wrong. Catches: a resumed training that differs from a straight one, a loss that does not
+fall, a config file that is not read, a bad file that trains all the same."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
+MODEL = pathlib.Path("tests/golden/models/llama_tied")
+faults, checks = [], 0
+
+
+def run(*words):
+    return subprocess.run([TANDEM, "train", *map(str, words)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def expect(name, ok, p):
+    global checks
+    checks += 1
+    if not ok:
+        faults.append(name)
+        print(f"FAIL {name}: status {p.returncode}, stderr {p.stderr[-400:]!r}")
+
+
+def write_rows(path, n=24):
+    with open(path, "w", encoding="utf-8") as f:
+        for i in range(n):
+            f.write(json.dumps({"messages": [
+                {"role": "user", "content": f"What is number {i}?"},
+                {"role": "assistant", "content": f"It is {i * 7 % 10}."}]}) + "\n")
+
+
+def config(tmp, out, **kw):
+    path = tmp / f"{out}.conf"
+    with open(path, "w", encoding="utf-8") as f:
+        for key, value in {"model": MODEL, "data": tmp / "rows.jsonl", "out": tmp / out,
+                           "epochs": 6, "batch": 4, "lr": "5e-3", "rank": 4, "lora-dropout": 0.1,
+                           "checkpoint-steps": 2, **kw}.items():
+            f.write(f"{key} = {value}\n")
+    return path
+
+
+def losses(tmp, out):
+    return {line.split(",")[0]: line for line in
+            (tmp / out / "steps.csv").read_text().splitlines()[1:]}
+
+
+def straight_and_killed(tmp):
+    p = run(config(tmp, "straight"))
+    want = losses(tmp, "straight")
+    expect("straight", p.returncode == 0 and len(want) == 36, p)
+    first, last = (float(want[k].split(",")[1]) for k in ("1", "36"))
+    expect("the loss falls", last < 0.7 * first, p)
+    expect("adapter", (tmp / "straight/adapter/adapter_config.json").exists(), p)
+    words = [TANDEM, "train", str(config(tmp, "killed"))]
+    got = {}
+    for i in range(40):
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as q:
+            time.sleep(0.03 + 0.02 * (i % 5))
+            q.send_signal(signal.SIGKILL if i % 3 else signal.SIGINT)
+            q.wait()
+        if (tmp / "killed/steps.csv").exists():
+            got.update(losses(tmp, "killed"))
+    p = run(config(tmp, "killed"))
+    got.update(losses(tmp, "killed"))
+    expect("killed = straight", p.returncode == 0 and got == want, p)
+    a, b = (tmp / d / "adapter/adapter_model.safetensors" for d in ("straight", "killed"))
+    expect("the same adapter", a.read_bytes() == b.read_bytes(), p)
+
+
+def bad_input(tmp):
+    p = run()
+    expect("nothing given", p.returncode == 2 and "--model is needed" in p.stderr, p)
+    p = run(config(tmp, "a", lr="fast"))
+    expect("bad value", p.returncode == 2 and "a.conf:6" in p.stderr, p)
+    p = run(config(tmp, "b"), "--target", "z_proj")
+    expect("unknown target", p.returncode == 2 and "z_proj" in p.stderr, p)
+    (tmp / "bad.jsonl").write_text('{"prompt":"a","completion":"b"}\n\n{"prompt":"a"}\n')
+    p = run(config(tmp, "c"), "--data", tmp / "bad.jsonl")
+    expect("bad line", p.returncode == 2 and "Example 2" in p.stderr, p)
+    (tmp / "none.jsonl").write_text('{"messages":[{"role":"user","content":"x"},'
+                                    '{"role":"assistant","content":"y","weight":0}]}\n')
+    p = run(config(tmp, "d"), "--data", tmp / "none.jsonl")
+    expect("nothing to learn", p.returncode == 2 and "no row has a token" in p.stderr, p)
+    p = run(config(tmp, "straight"), "--lr", "1e-3")
+    expect("other options", p.returncode != 0 and "other options" in p.stderr, p)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        tmp = pathlib.Path(name)
+        write_rows(tmp / "rows.jsonl")
+        straight_and_killed(tmp)
+        bad_input(tmp)
+    print(f"{checks - len(faults)} passed, {len(faults)} failed")
+    return 1 if faults else 0
+
+
+sys.exit(main())
