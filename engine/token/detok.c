@@ -161,21 +161,28 @@ static int byte_token(const uint8_t *p, size_t n)
     return hex(p[3]) << 4 | hex(p[4]);
 }
 
-/* A token in the byte-level alphabet; one with any other character is text as it is. */
-static void put_byte_level(struct detok *d, const uint8_t *p, size_t n, struct buf *out)
+/* The bytes of a token in the byte-level alphabet, in d->spare; false where it has any other
+ * character and is text as it is. */
+static bool spell_bytes(struct detok *d, const uint8_t *p, size_t n)
 {
     uint32_t c;
     buf_clear(&d->spare);
     for (size_t i = 0; i < n;) {
         i += utf8_get(p + i, &c);
         int byte = normalize_char_byte(c);
-        if (byte < 0) {
-            put_bytes(d, p, n, out);
-            return;
-        }
+        if (byte < 0)
+            return false;
         buf_char(&d->spare, (char)byte);
     }
-    put_bytes(d, (const uint8_t *)d->spare.data, d->spare.len, out);
+    return true;
+}
+
+static void put_byte_level(struct detok *d, const uint8_t *p, size_t n, struct buf *out)
+{
+    if (spell_bytes(d, p, n))
+        put_bytes(d, (const uint8_t *)d->spare.data, d->spare.len, out);
+    else
+        put_bytes(d, p, n, out);
 }
 
 static void put_token(struct detok *d, const struct buf *b, struct buf *out)
@@ -318,8 +325,8 @@ static int apply_step(struct detok *d, const struct decode_step *s, bool is_last
     return 0;
 }
 
-static int push_piece(struct detok *d, const char *p, size_t n, bool is_last, struct buf *out,
-                      struct err *e)
+/* The token through its steps, into d->work. */
+static int rewrite(struct detok *d, const char *p, size_t n, bool is_last, struct err *e)
 {
     const struct decode *c = &d->t->decode;
     buf_clear(&d->work);
@@ -328,7 +335,13 @@ static int push_piece(struct detok *d, const char *p, size_t n, bool is_last, st
         if (apply_step(d, &c->step[i], is_last, e))
             return -1;
     d->is_first = false;
-    if (buf_check(&d->work, "token", e))
+    return buf_check(&d->work, "token", e);
+}
+
+static int push_piece(struct detok *d, const char *p, size_t n, bool is_last, struct buf *out,
+                      struct err *e)
+{
+    if (rewrite(d, p, n, is_last, e))
         return -1;
     put_token(d, &d->work, out);
     return buf_check(out, "text", e);
@@ -372,6 +385,28 @@ int detok_finish(struct detok *d, struct buf *out, struct err *e)
         return -1;
     flush_part(d, out);
     detok_reset(d);
+    return buf_check(out, "text", e);
+}
+
+int detok_bytes(struct detok *d, int32_t id, struct buf *out, struct err *e)
+{
+    uint32_t len;
+    const uint8_t *p = id < 0 ? NULL : vocab_text(&d->t->piece, (uint32_t)id, &len);
+    detok_reset(d);
+    d->is_first = false;
+    int rc = p ? rewrite(d, (const char *)p, len, false, e) : 0;
+    detok_reset(d);
+    if (!p || rc)
+        return rc;
+    p = (const uint8_t *)d->work.data;
+    enum decode_bytes bytes = d->t->decode.bytes;
+    int byte = bytes == DECODE_BYTE_FALLBACK ? byte_token(p, d->work.len) : -1;
+    if (byte >= 0)
+        buf_char(out, (char)byte);
+    else if (bytes == DECODE_BYTE_LEVEL && spell_bytes(d, p, d->work.len))
+        buf_add(out, d->spare.data, d->spare.len);
+    else
+        buf_add(out, p, d->work.len);
     return buf_check(out, "text", e);
 }
 

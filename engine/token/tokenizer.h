@@ -96,4 +96,8 @@ void detok_reset(struct detok *d); /* as new */
 int detok_push(struct detok *d, int32_t id, struct buf *out, struct err *e);
 int detok_finish(struct detok *d, struct buf *out, struct err *e);
 
+/* The bytes that one token stands for inside of a text, special or not; they may be a part of a
+ * character. The detok is as new afterwards. */
+int detok_bytes(struct detok *d, int32_t id, struct buf *out, struct err *e);
+
 #endif
