@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A job is cut into pieces, and each thread has a share of neighbouring ones, the same share from
- * job to job, so that rows which one kernel wrote are near the thread that reads them in the next.
- * A thread that is done with its share takes from those of the others.
+ * A job is cut into pieces that are alike to a unit, as many for each thread where there are enough
+ * units, since a thread that has one panel more than the others holds up all of a small product.
+ * Each thread has a share of neighbouring pieces, the same share from job to job, so that rows
+ * which one kernel wrote are near the thread that reads them in the next. A thread that is done
+ * with its share takes from those of the others.
  *
  * `left` counts the pieces of a share that nobody claimed. A claim is one subtraction: who gets a
  * positive number back owns that piece, and the job's other fields cannot change until the piece
@@ -58,7 +60,7 @@ struct pool {
     /* The job, on one cache line; written by the caller while no share has pieces left. */
     alignas(64) pool_fn *fn;
     void *ctx;
-    int64_t n_unit, piece;
+    int64_t n_unit, n_piece;
     _Atomic int caller_cpu;
 
     alignas(64) _Atomic uint32_t undone;
@@ -98,14 +100,20 @@ static bool has_left(const struct pool_thread *t)
     return atomic_load_explicit(&t->left, memory_order_relaxed) > 0;
 }
 
+/* The first unit of a piece. */
+static int64_t piece_at(const struct pool *p, int64_t piece)
+{
+    return p->n_unit / p->n_piece * piece + p->n_unit % p->n_piece * piece / p->n_piece;
+}
+
 /* Claims and runs pieces of a share until none is left. */
 static void work_on(struct pool *p, struct pool_thread *share, int thread)
 {
     uint32_t n_done = 0;
     for (int32_t left; has_left(share) && (left = atomic_fetch_sub(&share->left, 1)) > 0;
          n_done++) {
-        int64_t lo = (share->end - left) * p->piece, hi = lo + p->piece;
-        p->fn(p->ctx, lo, hi < p->n_unit ? hi : p->n_unit, thread);
+        int64_t piece = share->end - left;
+        p->fn(p->ctx, piece_at(p, piece), piece_at(p, piece + 1), thread);
     }
     if (n_done && atomic_fetch_sub(&p->undone, n_done) == n_done && thread &&
         atomic_load(&p->caller_sleeps))
@@ -209,15 +217,26 @@ static void wait_for_done(struct pool *p)
 }
 
 /* Thread t's share: the same part of every job. */
-static void share_out(struct pool *p, int64_t n_piece)
+static void share_out(struct pool *p)
 {
     int64_t begin = 0;
     for (int t = 0; t < p->n_thread; t++) {
-        int64_t end = n_piece * (t + 1) / p->n_thread;
+        int64_t end = p->n_piece * (t + 1) / p->n_thread;
         p->thread[t].end = (int32_t)end;
         atomic_store(&p->thread[t].left, (int32_t)(end - begin));
         begin = end;
     }
+}
+
+/* How many pieces of at least `grain` units. */
+static int64_t piece_count(const struct pool *p, int64_t n_unit, int64_t grain)
+{
+    int64_t most = (int64_t)p->n_thread * PIECES_PER_THREAD, n = n_unit / (grain > 1 ? grain : 1);
+    if (n > most)
+        return most;
+    if (n > p->n_thread)
+        return n / p->n_thread * p->n_thread;
+    return n > 1 ? n : 1;
 }
 
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t grain)
@@ -226,22 +245,18 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t n_unit, int64_t gr
         return;
     bool was_busy = atomic_exchange(&p->busy, true);
     ASSERT(!was_busy); /* neither two callers nor a job inside a job */
-    int64_t n_piece = (int64_t)p->n_thread * PIECES_PER_THREAD;
-    int64_t piece = (n_unit + n_piece - 1) / n_piece;
-    if (grain > 1)
-        piece = (piece + grain - 1) / grain * grain;
-    n_piece = (n_unit + piece - 1) / piece;
+    int64_t n_piece = piece_count(p, n_unit, grain);
     if (n_piece == 1 || p->n_thread == 1) {
         fn(ctx, 0, n_unit, 0);
     } else {
         p->fn = fn;
         p->ctx = ctx;
         p->n_unit = n_unit;
-        p->piece = piece;
+        p->n_piece = n_piece;
         if (p->spare_cpu >= 0)
             atomic_store_explicit(&p->caller_cpu, sched_getcpu(), memory_order_relaxed);
         atomic_store(&p->undone, (uint32_t)n_piece);
-        share_out(p, n_piece);
+        share_out(p);
         wake_sleepers(p);
         work(p, 0);
         wait_for_done(p);
