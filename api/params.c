@@ -12,8 +12,13 @@
 #define CHAT        API_CHAT
 #define COMPLETIONS API_COMPLETIONS
 #define EMBEDDINGS  API_EMBEDDINGS
+#define TOKENIZE    API_TOKENIZE
+#define DETOKENIZE  API_DETOKENIZE
+#define ADAPTER     API_ADAPTER
 #define GEN         (API_CHAT | API_COMPLETIONS)
+#define RENDER      (API_CHAT | API_TOKENIZE | API_TEMPLATE)
 #define ALL         (API_CHAT | API_COMPLETIONS | API_EMBEDDINGS)
+#define NAMED       (ALL | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE)
 
 #define TO(field)          .at = offsetof(struct api_request, field)
 #define INT(lo, hi, field) .kind = PARAM_INT, .min = (lo), .max = (hi), TO(field)

@@ -74,6 +74,9 @@ void *param_alloc(struct api_reader *r, const char *name, size_t n, size_t size)
 PARAM_READER(messages);
 PARAM_READER(kwargs);
 PARAM_READER(input);
+PARAM_READER(text);
+PARAM_READER(ids);
+PARAM_READER(adapter_name);
 PARAM_READER(stop);
 PARAM_READER(stop_ids);
 PARAM_READER(logit_bias);

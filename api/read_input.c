@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What completions and embeddings go on from: a string, several, a list of token ids, or several.
- * Ids are of the served model's own vocabulary.
+ * Ids are of the served model's own vocabulary. And the single text or list of the token routes.
  */
 #include "api/params.h"
 
@@ -50,4 +50,33 @@ int param_read_input(struct api_reader *r, const char *name, const json_t *v)
     r->out->input = in;
     r->out->n_input = n;
     return in ? 0 : -1;
+}
+
+static int one_input(struct api_reader *r, const char *name, struct api_input in)
+{
+    struct api_input *at = param_alloc(r, name, 1, sizeof *at);
+    if (!at)
+        return -1;
+    *at = in;
+    r->out->input = at;
+    r->out->n_input = 1;
+    return 0;
+}
+
+int param_read_text(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_string(v))
+        return param_type(r, name, "a string", v);
+    return one_input(
+        r, name, (struct api_input){.text = json_string_value(v), .n_text = json_string_length(v)});
+}
+
+int param_read_ids(struct api_reader *r, const char *name, const json_t *v)
+{
+    struct api_input in;
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of token ids", v);
+    if (!json_array_size(v))
+        return one_input(r, name, (struct api_input){.n_id = 0});
+    return read_ids(r, name, v, &in) ? -1 : one_input(r, name, in);
 }

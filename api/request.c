@@ -47,16 +47,25 @@ static int require(struct api_reader *r, const char *name, bool is_there)
 static int check_input(struct api_reader *r)
 {
     const struct api_request *q = r->out;
+    bool has_messages = q->messages.type == JT_LIST;
+    if (has_messages && q->goes_on && q->adds_turn)
+        return param_bad(r, "continue_final_message", "wants 'add_generation_prompt' to be false");
     switch (q->route) {
     case API_CHAT:
-        if (q->goes_on && q->adds_turn)
-            return param_bad(r, "continue_final_message",
-                             "wants 'add_generation_prompt' to be false");
-        return require(r, "messages", q->messages.type == JT_LIST);
+    case API_TEMPLATE:
+        return require(r, "messages", has_messages);
     case API_COMPLETIONS:
         return require(r, "prompt", q->n_input > 0);
     case API_EMBEDDINGS:
         return require(r, "input", q->n_input > 0);
+    case API_TOKENIZE:
+        if (has_messages && q->n_input)
+            return param_bad(r, "messages", "cannot be had with 'prompt': give one of them");
+        return has_messages ? 0 : require(r, "prompt", q->n_input > 0);
+    case API_DETOKENIZE:
+        return require(r, "tokens", q->n_input > 0);
+    case API_ADAPTER:
+        return require(r, "name", q->adapter_name);
     }
     return 0;
 }
@@ -114,6 +123,8 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
         .arena = a, .limits = limits, .out = out, .e = e, .values = API_JSON_VALUES_MAX};
     const json_t *root = api_json_object(a, body, n, e);
     defaults(out, route, limits);
+    if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
+        out->adds_special = !json_object_get(root, "messages");
     if (!root || params_read(&r, root) || check_input(&r) || check_amounts(&r) || check_answer(&r))
         return -1;
     settle(out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A request for text or vectors, checked: what /v1/chat/completions, /v1/completions and
- * /v1/embeddings have in common is one struct, because one loop serves them (server/generate.h).
+ * A request, checked: what /v1/chat/completions, /v1/completions and /v1/embeddings have in common
+ * is one struct, because one loop serves them (server/generate.h); the routes around tokens and
+ * adapters take their few fields from it as well.
  * Which field belongs to which route, and its bounds, is a row of params.def.
  *
  * What a request leaves out: temperature 1 and top_p 1 as OpenAI has it, except where the model's
@@ -18,7 +19,15 @@
 #include "engine/serve/gen.h"
 #include "engine/token/jvalue.h"
 
-enum api_route { API_CHAT = 1, API_COMPLETIONS = 2, API_EMBEDDINGS = 4 };
+enum api_route {
+    API_CHAT = 1,
+    API_COMPLETIONS = 2,
+    API_EMBEDDINGS = 4,
+    API_TOKENIZE = 8,
+    API_DETOKENIZE = 16,
+    API_TEMPLATE = 32, /* /apply-template */
+    API_ADAPTER = 64   /* POST /v1/adapters */
+};
 
 enum {
     API_PROMPTS_MAX = 256, /* of one completions request */
@@ -51,7 +60,7 @@ struct api_request {
     const char *reasoning_effort;  /* NULL: not given */
     bool adds_turn, goes_on;       /* opens the assistant's turn; goes on with the last message */
 
-    const struct api_input *input; /* completions, embeddings */
+    const struct api_input *input; /* completions, embeddings; tokenize, detokenize: one */
     size_t n_input;
     bool echo, as_base64;
 
@@ -61,6 +70,9 @@ struct api_request {
     int64_t top_logprobs;      /* -1: not given */
     int64_t prompt_logprobs;   /* vLLM's: -1: not wanted */
     int64_t dimensions;        /* 0: the model's */
+
+    bool wants_strings;              /* tokenize: each token as the vocabulary spells it */
+    const char *adapter_name, *path; /* adapter; path NULL: as the name */
 
     const char *ignored; /* names of fields that nobody here knows; NULL: none */
 };

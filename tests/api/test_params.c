@@ -18,9 +18,15 @@ static const char *const required[] = {
     [API_CHAT] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
     [API_COMPLETIONS] = "\"prompt\":\"x\"",
     [API_EMBEDDINGS] = "\"input\":\"x\"",
+    [API_TOKENIZE] = "\"prompt\":\"x\"",
+    [API_DETOKENIZE] = "\"tokens\":[1]",
+    [API_TEMPLATE] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [API_ADAPTER] = "\"name\":\"x\"",
 };
 static const char *const required_name[] = {
-    [API_CHAT] = "messages", [API_COMPLETIONS] = "prompt", [API_EMBEDDINGS] = "input"};
+    [API_CHAT] = "messages",   [API_COMPLETIONS] = "prompt", [API_EMBEDDINGS] = "input",
+    [API_TOKENIZE] = "prompt", [API_DETOKENIZE] = "tokens",  [API_TEMPLATE] = "messages",
+    [API_ADAPTER] = "name"};
 
 struct outcome {
     int rc;
@@ -99,7 +105,7 @@ static void test_numbers_at_their_bounds(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_EMBEDDINGS; route <<= 1) {
+        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_INT && row->kind != PARAM_NUM))
                 continue;
             check_bounds(row, route);
@@ -118,7 +124,7 @@ static void test_types(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_EMBEDDINGS; route <<= 1) {
+        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
             if (!(row->routes & route))
                 continue;
             struct outcome o = parse_field(route, row->name, "null");
@@ -137,6 +143,57 @@ static void test_types(void **state)
             assert_true(n_good < 4);
         }
     }
+}
+
+/* Fault: a name that leaves the root it is looked up under, or breaks a label or a line. */
+static void test_names_of_adapters(void **state)
+{
+    static const char *const good[] = {"a", "A-1_b.c", "ft:base:org:x:1", "org/name", "b/c"};
+    static const char *const bad[] = {
+        "",     ".",   "..",     "../a",  "a/../b",    "/a",     "a/",     "a//b", ".a",    "a/.b",
+        "a..b", "a b", "a\\\\b", "a\\nb", "a\\u0000b", "\u00e9", "%2e%2e", "-a",   "a\\\"b"};
+    char value[300];
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(value, sizeof value, "\"%s\"", good[i]);
+        assert_int_equal(parse_field(API_ADAPTER, "name", value).rc, 0);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(value, sizeof value, "\"%s\"", bad[i]);
+        struct outcome o = parse_field(API_ADAPTER, "name", value);
+        assert_names(&o, "name", value);
+    }
+    memset(value, 'a', 98);
+    value[0] = value[97] = '"';
+    value[98] = 0;
+    assert_int_equal(parse_field(API_ADAPTER, "name", value).rc, 0);
+    memcpy(value + 97, "a\"", 3);
+    assert_int_equal(parse_field(API_ADAPTER, "name", value).rc, -1);
+}
+
+/* Fault: a prompt and a conversation taken together; a text that begins twice. */
+static void test_tokenize_takes_one(void **state)
+{
+    static const char chat[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]%s}";
+    char body[200];
+    (void)state;
+    snprintf(body, sizeof body, chat, ",\"prompt\":\"y\"");
+    struct outcome o = parse(API_TOKENIZE, body);
+    assert_names(&o, "messages", body);
+    snprintf(body, sizeof body, chat, "");
+    o = parse(API_TOKENIZE, body);
+    assert_int_equal(o.rc, 0);
+    assert_false(o.q.adds_special);
+    snprintf(body, sizeof body, chat, ",\"add_special_tokens\":true");
+    assert_true(parse(API_TOKENIZE, body).q.adds_special);
+    o = parse(API_TOKENIZE, "{\"prompt\":\"x\",\"return_token_strs\":true}");
+    assert_true(o.q.adds_special && o.q.wants_strings);
+    assert_false(parse(API_TOKENIZE, "{\"prompt\":\"x\"}").q.wants_strings);
+    o = parse(API_DETOKENIZE, "{\"tokens\":[]}");
+    assert_int_equal(o.rc, 0);
+    assert_int_equal(o.q.n_input, 1);
+    o = parse(API_DETOKENIZE, "{\"tokens\":[0,99,100]}");
+    assert_names(&o, "tokens", "100");
 }
 
 /* ---- the specification --------------------------------------------------------------------- */
@@ -279,7 +336,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_EMBEDDINGS; route <<= 1) {
+        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_REFUSED && row->kind != PARAM_WORD))
                 continue;
             struct outcome o = parse_field(route, row->name, "{\"secret\":\"xyzzy\"}");
@@ -296,6 +353,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_at_their_bounds),
         cmocka_unit_test(test_types),
+        cmocka_unit_test(test_names_of_adapters),
+        cmocka_unit_test(test_tokenize_takes_one),
         cmocka_unit_test(test_every_field_of_openai_has_a_row),
         cmocka_unit_test(test_vllm_names_have_rows),
         cmocka_unit_test(test_names_stand_once_for_a_route),
