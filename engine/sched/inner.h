@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the scheduler share; for no one else.
+ *
+ * A sequence is in one place: in the queue (ready to run), parked (another computes the cell that
+ * it could begin with), or among the running. Rank is fixed at submission: the tokens run so far,
+ * plus age_tok for each level of priority. So a lower one is passed by later and higher ones only
+ * as long as age_tok for each level between them takes to run, and no order ever has to be made
+ * anew. PRIORITY_MAX bounds the levels, and with them the wait.
+ *
+ * Nothing better ranked ever waits for something worse ranked: cells and seats are taken from the
+ * worst ranked, and parking is behind better ranked ones only. So the best ranked always gets on,
+ * and with it, one after the other, everybody.
+ *
+ * Thread: engine only.
+ */
+#ifndef ENGINE_SCHED_INNER_H
+#define ENGINE_SCHED_INNER_H
+
+#include "engine/kv/table.h"
+#include "engine/sched/pace.h"
+#include "engine/sched/queue.h"
+#include "engine/sched/sched.h"
+
+enum { PRIORITY_MAX = 16 };
+
+enum node_place { NODE_QUEUED, NODE_PARKED, NODE_RUNS };
+
+struct seq_node {
+    struct seq *seq; /* borrowed */
+    struct kv_table table;
+    int64_t rank;
+    int64_t n_answered; /* positions whose answers were given, or are not wanted */
+    int64_t need_room;  /* the room without which it was last refused */
+    int64_t n_ran;      /* steps since it got its seat */
+    enum node_place place;
+    bool is_in_step, was_forced;
+    size_t queue_at;
+    int32_t parked_at; /* the cell */
+    struct seq_node *parked_next, *parked_prev;
+};
+
+/* Of a cell that is being computed. */
+struct cell_mark {
+    struct seq_node *maker, *parked; /* borrowed; the first who is parked for it */
+};
+
+struct sched {
+    struct sched_options opt;
+    struct kv_pool *pool; /* owned */
+    struct queue queue;
+    struct seq_node **run;   /* owned: [n_seat], best rank first */
+    struct sched_part *part; /* owned: [cap_seq], and as much to sort with */
+    struct cell_mark *mark;  /* owned: [n_cell] */
+    int64_t n_seat, n_run, n_part, n_decode;
+    int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
+    int64_t ahead;                  /* cells that a table should have room to grow by */
+    int64_t clock;                  /* tokens run */
+    bool was_whole_first;
+    uint64_t age;
+    struct pace pace;
+    uint64_t preempted, prefix_asked, prefix_hit;
+};
+
+static inline bool node_before(const struct seq_node *a, const struct seq_node *b)
+{
+    return a->rank != b->rank ? a->rank < b->rank : a->seq->age < b->seq->age;
+}
+
+static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
+{
+    return (n_tok + s->opt.cell_tok - 1) / s->opt.cell_tok;
+}
+
+/* ---- seat.c: from the queue to a seat and back ---------------------------------------------- */
+
+enum seat { SEAT_GIVEN, SEAT_PARKED, SEAT_REFUSED };
+
+enum seat sched_seat(struct sched *s, struct seq_node *n); /* the queue's first */
+bool sched_grow(struct sched *s, struct seq_node *n);      /* cells for all its tokens */
+void sched_unseat(struct sched *s, struct seq_node *n);    /* takes its cells; it is in no place */
+void sched_preempt(struct sched *s, struct seq_node *n);
+void sched_enqueue(struct sched *s, struct seq_node *n);
+void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: others may take it */
+void sched_wake(struct sched *s, struct seq_node *n);   /* who is parked for any cell of its */
+void sched_make_way(struct sched *s);                   /* for a higher priority that waits */
+
+#endif

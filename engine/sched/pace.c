@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A row's price goes up at once and comes down slowly; neither figure believes a single step that
+ * took far longer than those before, which is the system's doing and not the batch's.
+ */
+#include "engine/sched/pace.h"
+
+static const double PACE_STRETCH = 1.75;
+
+/* A quiet step of a like number of sequences was measured, and not long ago. */
+static bool is_known(const struct pace *p, int64_t n_decode)
+{
+    int64_t off = p->quiet_seq > n_decode ? p->quiet_seq - n_decode : n_decode - p->quiet_seq;
+    return p->quiet_us > 0 && p->n_mixed < (4 * off > n_decode ? PACE_PROBE / 4 : PACE_PROBE);
+}
+
+int64_t pace_rows(const struct pace *p, int64_t n_decode, int64_t n_prompt)
+{
+    double crowd = n_prompt > n_decode ? (double)n_prompt / (double)n_decode : 1;
+    double rows = (double)(n_decode > PACE_FLOOR ? n_decode : PACE_FLOOR) * crowd;
+    if (p->row_us > 0 && !is_known(p, n_decode))
+        return 0;
+    if (p->row_us > 0 && p->quiet_us > 0) {
+        double most = 1.5 * (double)(p->rows_last > PACE_FLOOR ? p->rows_last : PACE_FLOOR);
+        rows = p->quiet_us * (PACE_STRETCH * crowd - 1) / p->row_us;
+        rows = rows < most * crowd ? rows : most * crowd;
+    }
+    return rows > PACE_ROWS_MIN ? (int64_t)rows : PACE_ROWS_MIN;
+}
+
+static void saw_quiet(struct pace *p, double us, int64_t n_decode)
+{
+    bool is_like = p->quiet_us > 0 && p->quiet_seq == n_decode;
+    if (is_like && us > 1.5 * p->quiet_us)
+        us = 1.5 * p->quiet_us;
+    p->quiet_us = is_like ? 0.75 * p->quiet_us + 0.25 * us : us;
+    p->quiet_seq = n_decode;
+    p->n_mixed = 0;
+}
+
+static void saw_mixed(struct pace *p, double us, int64_t n_decode, int64_t n_row)
+{
+    p->n_mixed++;
+    p->rows_last = n_row;
+    if (p->quiet_us <= 0)
+        return;
+    (void)n_decode;
+    double row = (us - p->quiet_us) / (double)n_row, least = 0.001 * p->quiet_us;
+    row = row > least ? row : least;
+    if (p->row_us <= 0)
+        p->row_us = row;
+    else if (row > p->row_us)
+        p->row_us = row < 2 * p->row_us ? row : 2 * p->row_us;
+    else
+        p->row_us = 0.75 * p->row_us + 0.25 * row;
+}
+
+void pace_saw(struct pace *p, int64_t us, int64_t n_decode, int64_t n_row)
+{
+    if (us <= 0 || !n_decode)
+        return;
+    if (n_row)
+        saw_mixed(p, (double)us, n_decode, n_row);
+    else
+        saw_quiet(p, (double)us, n_decode);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Seats and cells: who gets them, who waits for another's, and who must give them back.
+ */
+#include <string.h>
+
+#include "engine/sched/inner.h"
+
+/* ---- parking ------------------------------------------------------------------------------- */
+
+static void park(struct sched *s, struct seq_node *n, int32_t cell)
+{
+    struct cell_mark *m = &s->mark[cell];
+    queue_del(&s->queue, n);
+    n->place = NODE_PARKED;
+    n->parked_at = cell;
+    n->parked_prev = NULL;
+    n->parked_next = m->parked;
+    if (m->parked)
+        m->parked->parked_prev = n;
+    m->parked = n;
+}
+
+static void unpark(struct sched *s, struct seq_node *n)
+{
+    if (n->parked_prev)
+        n->parked_prev->parked_next = n->parked_next;
+    else
+        s->mark[n->parked_at].parked = n->parked_next;
+    if (n->parked_next)
+        n->parked_next->parked_prev = n->parked_prev;
+}
+
+/* Cells [from, to) of a table are not being computed any more: who waited for one looks again. */
+static void wake(struct sched *s, struct seq_node *n, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
+        struct cell_mark *m = &s->mark[n->table.cell[i]];
+        for (struct seq_node *w; (w = m->parked);) {
+            unpark(s, w);
+            sched_enqueue(s, w);
+        }
+        m->maker = NULL;
+    }
+}
+
+void sched_wake(struct sched *s, struct seq_node *n)
+{
+    wake(s, n, n->table.n_stand, n->table.n_open);
+}
+
+void sched_enqueue(struct sched *s, struct seq_node *n)
+{
+    n->place = NODE_QUEUED;
+    n->need_room = 0;
+    queue_push(&s->queue, n);
+}
+
+/* ---- the running ---------------------------------------------------------------------------- */
+
+static void run_insert(struct sched *s, struct seq_node *n)
+{
+    int64_t i = s->n_run++;
+    for (; i && node_before(n, s->run[i - 1]); i--)
+        s->run[i] = s->run[i - 1];
+    s->run[i] = n;
+    n->place = NODE_RUNS;
+}
+
+static void run_del(struct sched *s, const struct seq_node *n)
+{
+    int64_t i = s->n_run - 1;
+    while (s->run[i] != n)
+        i--;
+    memmove(s->run + i, s->run + i + 1, (size_t)(--s->n_run - i) * sizeof *s->run);
+}
+
+bool sched_grow(struct sched *s, struct seq_node *n)
+{
+    int64_t most = sched_cells(s, n->seq->n_max), want = sched_cells(s, n->seq->n_tok);
+    int64_t ahead = want + s->ahead;
+    return kv_table_grow(&n->table, s->pool, want, ahead < most ? ahead : most);
+}
+
+/* Takes what stands of its text, up to the first position whose answer is wanted. True: another,
+ * better ranked, is computing what follows, and n waits for it. */
+static bool find_prefix(struct sched *s, struct seq_node *n)
+{
+    if (!s->opt.keeps_prefixes || n->seq->is_whole)
+        return false;
+    int32_t cell = kv_table_find(&n->table, s->pool, n->seq->token, n->n_answered);
+    if (cell < 0 || !node_before(s->mark[cell].maker, n))
+        return false;
+    kv_table_clear(&n->table, s->pool);
+    park(s, n, cell);
+    return true;
+}
+
+static void announce(struct sched *s, struct seq_node *n)
+{
+    kv_table_announce(&n->table, s->pool, n->seq->token, n->seq->n_tok);
+    for (int64_t i = n->table.n_stand; i < n->table.n_open; i++)
+        s->mark[n->table.cell[i]].maker = n;
+}
+
+static void leave_queue(struct sched *s, struct seq_node *n)
+{
+    queue_del(&s->queue, n);
+    *(n->seq->state == SEQ_PREEMPTED ? &s->n_preempted : &s->n_waiting) -= 1;
+    n->n_ran = 0;
+}
+
+static void sit(struct sched *s, struct seq_node *n, int64_t n_found)
+{
+    struct seq *q = n->seq;
+    leave_queue(s, n);
+    q->n_stand = n_found * s->opt.cell_tok;
+    if (s->opt.keeps_prefixes) {
+        s->prefix_asked += (uint64_t)n->n_answered;
+        s->prefix_hit += (uint64_t)q->n_stand;
+    }
+    if (q->state == SEQ_WAITING)
+        q->n_cached = q->n_stand;
+    q->state = SEQ_RUNNING;
+    if (q->is_whole)
+        return;
+    run_insert(s, n);
+    announce(s, n);
+}
+
+/* Cells to be left over beside n_run running: one for each to grow by, so that a newcomer is not
+ * turned out again at once. */
+static int64_t spare_beside(int64_t n_run)
+{
+    return n_run ? n_run + 1 : 0;
+}
+
+enum seat sched_seat(struct sched *s, struct seq_node *n)
+{
+    int64_t room = kv_pool_room(s->pool);
+    if (s->n_run && room < n->need_room)
+        return SEAT_REFUSED;
+    if (find_prefix(s, n))
+        return SEAT_PARKED;
+    int64_t n_found = n->table.n, found_kept = room - kv_pool_room(s->pool);
+    int64_t more = sched_cells(s, n->seq->n_tok) - n_found;
+    int64_t need = found_kept + more + spare_beside(s->n_run);
+    if (room < need || !sched_grow(s, n)) {
+        kv_table_clear(&n->table, s->pool);
+        n->need_room = need;
+        return SEAT_REFUSED;
+    }
+    sit(s, n, n_found);
+    return SEAT_GIVEN;
+}
+
+void sched_settle(struct sched *s, struct seq_node *n)
+{
+    int64_t from = n->table.n_stand, open = n->table.n_open;
+    kv_table_stood(&n->table, s->pool, n->seq->token, n->seq->n_stand);
+    wake(s, n, from, n->table.n_stand < open ? n->table.n_stand : open);
+}
+
+void sched_unseat(struct sched *s, struct seq_node *n)
+{
+    switch (n->place) {
+    case NODE_QUEUED:
+        queue_del(&s->queue, n);
+        break;
+    case NODE_PARKED:
+        unpark(s, n);
+        break;
+    case NODE_RUNS:
+        sched_wake(s, n);
+        run_del(s, n);
+        break;
+    }
+    kv_table_clear(&n->table, s->pool);
+}
+
+void sched_preempt(struct sched *s, struct seq_node *n)
+{
+    sched_unseat(s, n);
+    n->seq->n_stand = 0;
+    n->seq->state = SEQ_PREEMPTED;
+    s->n_preempted++;
+    s->preempted++;
+    sched_enqueue(s, n);
+}
+
+/* The worst ranked give way to one that waits, where both its rank and its priority are better:
+ * mere age takes the next seat that falls free, but turns nobody out. */
+void sched_make_way(struct sched *s)
+{
+    const struct seq_node *n = queue_first(&s->queue);
+    int64_t room = kv_pool_room(s->pool), left = s->n_run;
+    if (!n)
+        return;
+    int64_t need = sched_cells(s, n->seq->n_tok);
+    while (left && (left >= s->n_seat || room < need + spare_beside(left))) {
+        const struct seq_node *last = s->run[--left];
+        if (!node_before(n, last) || n->seq->priority >= last->seq->priority)
+            return;
+        room += last->table.n;
+    }
+    while (s->n_run > left)
+        sched_preempt(s, s->run[s->n_run - 1]);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/sched/seq.h"
+
+#include "engine/base/err.h"
+
+void seq_push(struct seq *q, int32_t token)
+{
+    ASSERT(q->n_tok < q->n_max && !q->is_finished);
+    q->token[q->n_tok++] = token;
+}
+
+void seq_finish(struct seq *q)
+{
+    q->is_finished = true;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which tokens a step holds: of those that decode one each, then prompts by rank, those that run
+ * and those that wait alike, as far as the step's budgets go.
+ */
+#include <string.h>
+
+#include "engine/sched/inner.h"
+
+/* What is left of a step. */
+struct budget {
+    int64_t tok, seq, out;
+    int64_t prompt; /* tokens of prompts */
+};
+
+static bool is_decode(const struct seq_node *n)
+{
+    return n->seq->n_tok - n->seq->n_stand == 1;
+}
+
+/* The tokens of n that fit; 0: none. Answers are wanted from n_answered on, so a long prompt whose
+ * every answer is wanted goes in parts of as many as the step has room for. */
+static int64_t fits(const struct seq_node *n, const struct budget *b, int64_t most)
+{
+    int64_t n_tok = n->seq->n_tok - n->seq->n_stand, quiet = n->n_answered - n->seq->n_stand;
+    n_tok = n_tok < most ? n_tok : most;
+    n_tok = n_tok < b->tok ? n_tok : b->tok;
+    n_tok = n_tok < quiet + b->out ? n_tok : quiet + b->out;
+    return b->seq && n_tok > 0 ? n_tok : 0;
+}
+
+static void add_part(struct sched *s, struct budget *b, struct seq_node *n, int64_t n_tok)
+{
+    struct seq *q = n->seq;
+    int64_t n_out = q->n_stand + n_tok - n->n_answered;
+    n_out = n_out > 0 ? n_out : 0;
+    n->is_in_step = true;
+    q->cell = n->table.cell;
+    q->n_cell = n->table.n;
+    s->part[s->n_part++] =
+        (struct sched_part){.seq = q, .pos = q->n_stand, .n_tok = n_tok, .n_out = n_out};
+    b->tok -= n_tok;
+    b->out -= n_out;
+    b->seq--;
+}
+
+/* A prompt that runs whole may be longer than what those that decode leave: then every other step
+ * is its own, and the worst ranked of them pause. */
+static void seat_large_whole(struct sched *s, struct budget *b)
+{
+    struct seq_node *n = queue_first(&s->queue);
+    bool was = s->was_whole_first;
+    s->was_whole_first = false;
+    if (was || !n || !n->seq->is_whole || !s->n_run)
+        return;
+    struct budget rest = {b->tok - s->n_run, b->seq - s->n_run, b->out - s->n_run, 0};
+    if (fits(n, &rest, INT64_MAX) == n->seq->n_tok || sched_seat(s, n) != SEAT_GIVEN)
+        return;
+    s->was_whole_first = true;
+    add_part(s, b, n, n->seq->n_tok);
+}
+
+/* Those that need a cell take it from the worst ranked, who may be themselves. */
+static void add_decodes(struct sched *s, struct budget *b)
+{
+    for (int64_t i = 0; i < s->n_run; i++) {
+        struct seq_node *n = s->run[i];
+        if (!is_decode(n) || !fits(n, b, 1))
+            continue;
+        while (i < s->n_run && !sched_grow(s, n))
+            sched_preempt(s, s->run[s->n_run - 1]);
+        if (i == s->n_run)
+            break;
+        add_part(s, b, n, 1);
+        s->n_decode++;
+    }
+}
+
+/* Tokens of prompts beside those that decode. Prompts that no seat is left for do not press. */
+static int64_t prompt_tokens(const struct sched *s)
+{
+    int64_t n_prompt = s->n_run - s->n_decode + s->n_waiting + s->n_preempted;
+    int64_t n_seat = s->n_seat - s->n_decode;
+    if (!s->n_decode || !n_prompt)
+        return s->opt.cap_tok;
+    n_prompt = n_prompt < n_seat ? n_prompt : n_seat;
+    return s->opt.chunk ? s->opt.chunk : pace_rows(&s->pace, s->n_decode, n_prompt);
+}
+
+static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
+{
+    int64_t n_tok = fits(n, b, n->seq->is_whole ? INT64_MAX : b->prompt);
+    if (!n_tok)
+        return;
+    add_part(s, b, n, n_tok);
+    b->prompt -= n_tok;
+}
+
+/* The queue's first gets a seat and its part, or shows that nobody gets one now. */
+static bool admit(struct sched *s, struct budget *b, struct seq_node *n)
+{
+    bool has_seat = n->seq->is_whole ? fits(n, b, INT64_MAX) == n->seq->n_tok
+                                     : s->n_run < s->n_seat && b->out && b->seq;
+    enum seat seat = has_seat ? sched_seat(s, n) : SEAT_REFUSED;
+    if (seat == SEAT_GIVEN)
+        add_prompt(s, b, n);
+    return seat != SEAT_REFUSED;
+}
+
+static void add_prompts(struct sched *s, struct budget *b)
+{
+    bool may_admit = true;
+    int64_t i = 0;
+    b->prompt = prompt_tokens(s);
+    while (b->tok && b->prompt > 0) {
+        struct seq_node *first = may_admit ? queue_first(&s->queue) : NULL;
+        struct seq_node *n = i < s->n_run ? s->run[i] : NULL;
+        if (n && n->is_in_step) {
+            i++;
+        } else if (first && (!n || node_before(first, n))) {
+            may_admit = admit(s, b, first);
+        } else if (n) {
+            add_prompt(s, b, n);
+            i++;
+        } else {
+            break;
+        }
+    }
+}
+
+/* Sorts the parts by adapter, each adapter's in the order they were given. Merges runs of doubling
+ * length, from one half of the array into the other. */
+static void sort_parts(struct sched *s)
+{
+    struct sched_part *from = s->part, *to = s->part + s->opt.cap_seq;
+    int64_t n = s->n_part;
+    bool is_sorted = true;
+    for (int64_t i = 1; i < n && is_sorted; i++)
+        is_sorted = from[i - 1].seq->adapter <= from[i].seq->adapter;
+    if (is_sorted)
+        return;
+    for (int64_t w = 1; w < n; w *= 2) {
+        for (int64_t lo = 0; lo < n; lo += 2 * w) {
+            int64_t mid = lo + w < n ? lo + w : n, end = mid + w < n ? mid + w : n;
+            for (int64_t a = lo, b = mid, k = lo; k < end; k++)
+                to[k] = b == end || (a < mid && from[a].seq->adapter <= from[b].seq->adapter)
+                            ? from[a++]
+                            : from[b++];
+        }
+        struct sched_part *t = from;
+        from = to;
+        to = t;
+    }
+    if (from != s->part)
+        memcpy(s->part, from, (size_t)n * sizeof *from);
+}
+
+#ifdef TANDEM_PARANOID
+/* Each sequence computes its text twice. */
+static void force_preemption(struct sched *s)
+{
+    enum { AFTER = 3 };
+    for (int64_t i = s->n_run - 1; i >= 0; i--) {
+        struct seq_node *n = s->run[i];
+        if (n->was_forced || n->n_ran < AFTER)
+            continue;
+        n->was_forced = true;
+        sched_preempt(s, n);
+        return;
+    }
+}
+#endif
+
+bool sched_next(struct sched *s, struct sched_step *step)
+{
+    struct budget b = {.tok = s->opt.cap_tok, .seq = s->opt.cap_seq, .out = s->opt.cap_out};
+    ASSERT(!s->n_part);
+#ifdef TANDEM_PARANOID
+    force_preemption(s);
+#endif
+    s->n_decode = 0;
+    sched_make_way(s);
+    seat_large_whole(s, &b);
+    add_decodes(s, &b);
+    add_prompts(s, &b);
+    sort_parts(s);
+    ASSERT(s->n_part || (!s->n_run && !s->n_waiting && !s->n_preempted));
+    *step = (struct sched_step){.part = s->part,
+                                .n_part = s->n_part,
+                                .n_tok = s->opt.cap_tok - b.tok,
+                                .n_out = s->opt.cap_out - b.out};
+    return s->n_part > 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model that is a hash, for tests of the scheduler. What it keeps in a cell's slot for a token
+ * follows from the slot of the token before, the token and its place; the answer to a row follows
+ * from every slot that the sequence's cells name up to there. So a wrong cell, one that was never
+ * written, one that was given to somebody else, and a prefix of another text all give another
+ * answer than the same sequence gives alone.
+ */
+#ifndef TESTS_ENGINE_SCHED_FAKE_H
+#define TESTS_ENGINE_SCHED_FAKE_H
+
+#include "tests/lib/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/map.h"
+#include "engine/base/mem.h"
+#include "engine/base/rng.h"
+#include "engine/sched/inner.h"
+
+enum { FAKE_VOCAB = 3 };
+
+struct fake {
+    struct sched *s;
+    int64_t cell_tok, n_step, n_row;
+    uint64_t *slot;   /* [n_cell, cell_tok] */
+    int64_t *written; /* [n_cell] the step in which each cell was last written */
+    struct seq **written_by;
+};
+
+/* A sequence with what it should say, and what it was told. */
+struct fake_seq {
+    struct seq q;
+    uint64_t seed;
+    int64_t n_want;   /* tokens in all when it ends */
+    int32_t *expect;  /* [n_max] its text alone */
+    int64_t n_answer; /* positions answered so far */
+    bool was_in, is_gone;
+    struct fake_seq *next;
+};
+
+static inline uint64_t fake_mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
+    return x ^ x >> 29;
+}
+
+static inline uint64_t fake_first(const struct seq *q)
+{
+    return fake_mix(fake_mix(7, q->salt), q->adapter);
+}
+
+static inline int32_t fake_token(uint64_t sum, uint64_t seed)
+{
+    return (int32_t)(fake_mix(sum, seed) % FAKE_VOCAB);
+}
+
+/* What the sequence says when it is alone, without cells. */
+static inline void fake_expect(struct fake_seq *f)
+{
+    struct seq *q = &f->q;
+    uint64_t value = fake_first(q), sum = 0;
+    f->expect = xcalloc((size_t)q->n_max + 1, sizeof *f->expect);
+    memcpy(f->expect, q->token, (size_t)q->n_prompt * sizeof *f->expect);
+    for (int64_t i = 0; i + 1 < q->n_max; i++) {
+        value = fake_mix(fake_mix(value, (uint64_t)f->expect[i]), (uint64_t)i);
+        sum = fake_mix(sum, value);
+        if (i + 1 >= q->n_prompt)
+            f->expect[i + 1] = fake_token(sum, f->seed);
+    }
+}
+
+static inline void fake_init(struct fake *f, struct sched *s)
+{
+    int64_t n = s->opt.n_cell;
+    *f = (struct fake){.s = s, .cell_tok = s->opt.cell_tok};
+    f->slot = xcalloc((size_t)(n * f->cell_tok), sizeof *f->slot);
+    f->written = xcalloc((size_t)n, sizeof *f->written);
+    f->written_by = xcalloc((size_t)n, sizeof *f->written_by);
+}
+
+static inline void fake_release(struct fake *f)
+{
+    free(f->slot);
+    free(f->written);
+    free(f->written_by);
+}
+
+static inline uint64_t *fake_slot(struct fake *f, const struct seq *q, int64_t i)
+{
+    int64_t at = i / f->cell_tok;
+    assert_true(at < q->n_cell);
+    assert_in_range(q->cell[at], 0, f->s->opt.n_cell - 1);
+    return &f->slot[q->cell[at] * f->cell_tok + i % f->cell_tok];
+}
+
+static inline void fake_write(struct fake *f, const struct sched_part *p)
+{
+    struct seq *q = p->seq;
+    for (int64_t i = p->pos; i < p->pos + p->n_tok; i++) {
+        int32_t cell = q->cell[i / f->cell_tok];
+        uint64_t before = i ? *fake_slot(f, q, i - 1) : fake_first(q);
+        *fake_slot(f, q, i) = fake_mix(fake_mix(before, (uint64_t)q->token[i]), (uint64_t)i);
+        assert_true(f->written[cell] < f->n_step || f->written_by[cell] == q);
+        f->written[cell] = f->n_step;
+        f->written_by[cell] = q;
+    }
+}
+
+static inline void fake_answer(struct fake *f, const struct sched_part *p)
+{
+    struct fake_seq *fs = p->seq->owner;
+    struct seq *q = p->seq;
+    uint64_t sum = 0;
+    int64_t end = p->pos + p->n_tok, n_tok = q->n_tok;
+    for (int64_t i = 0; i < end; i++) {
+        int32_t cell = q->cell[i / f->cell_tok];
+        assert_true(f->written[cell] < f->n_step || f->written_by[cell] == q);
+        sum = fake_mix(sum, *fake_slot(f, q, i));
+        if (i < end - p->n_out)
+            continue;
+        assert_int_equal(i, fs->n_answer); /* each once, in order */
+        fs->n_answer++;
+        if (i >= q->n_prompt - 1 && i + 1 < q->n_max)
+            assert_int_equal(fake_token(sum, fs->seed), fs->expect[i + 1]);
+    }
+    if (end < n_tok)
+        return;
+    assert_int_equal(p->n_out >= 1, 1);
+    if (q->n_tok < fs->n_want)
+        seq_push(q, fake_token(sum, fs->seed));
+    if (q->n_tok >= fs->n_want || q->is_whole)
+        seq_finish(q);
+}
+
+/* Runs what the step says: all write before any reads. */
+static inline void fake_run(struct fake *f, const struct sched_step *step)
+{
+    f->n_step++;
+    f->n_row += step->n_tok;
+    for (int64_t i = 0; i < step->n_part; i++)
+        fake_write(f, &step->part[i]);
+    for (int64_t i = 0; i < step->n_part; i++)
+        fake_answer(f, &step->part[i]);
+}
+
+/* One step, in us of made-up time; false: nothing to do. */
+static inline bool fake_step(struct fake *f, int64_t us)
+{
+    struct sched_step step;
+    if (!sched_next(f->s, &step))
+        return false;
+    fake_run(f, &step);
+    sched_ran(f->s, us);
+    return true;
+}
+
+/* A sequence of n_prompt tokens of the text `text`, which says n_new more. */
+static inline struct fake_seq *fake_seq_new(uint64_t text, int64_t n_prompt, int64_t n_new)
+{
+    struct fake_seq *f = xcalloc(1, sizeof *f);
+    f->q = (struct seq){.n_prompt = n_prompt, .n_max = n_prompt + n_new, .owner = f};
+    f->q.token = xcalloc((size_t)f->q.n_max + 1, sizeof *f->q.token);
+    f->n_want = f->q.n_max;
+    f->n_answer = n_prompt - 1;
+    for (int64_t i = 0; i < n_prompt; i++)
+        f->q.token[i] = (int32_t)rng_below(1, text, (uint64_t)i, FAKE_VOCAB);
+    return f;
+}
+
+/* After the fields of f->q are as they should be. */
+static inline void fake_seq_ready(struct fake_seq *f)
+{
+    if (f->q.wants_prompt)
+        f->n_answer = 0;
+    fake_expect(f);
+}
+
+static inline void fake_seq_free(struct fake_seq *f)
+{
+    free(f->expect);
+    free(f->q.token);
+    free(f);
+}
+
+static inline void fake_submit(struct fake *f, struct fake_seq *q)
+{
+    struct err e = ERR_INIT;
+    struct seq *one = &q->q;
+    if (!q->expect)
+        fake_seq_ready(q);
+    assert_good(sched_submit(f->s, &one, 1, &e), &e);
+}
+
+static inline void fake_check_text(const struct fake_seq *f)
+{
+    assert_int_equal(f->q.state, SEQ_DONE);
+    assert_int_equal(f->q.n_tok, f->n_want);
+    assert_memory_equal(f->q.token, f->expect, (size_t)f->q.n_tok * sizeof *f->expect);
+}
+
+#endif

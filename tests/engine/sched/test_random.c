@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The scheduler over pools of all small sizes under random load: groups come, go, are cancelled,
+ * turned out, run again; adapters are forgotten, steps fail. Whatever happens, each sequence says
+ * what it says alone, every answer is given once, and in the end nothing is held.
+ */
+#include "tests/engine/sched/fake.h"
+
+#include <stdio.h>
+
+enum { N_SEED = 400, N_ROUND = 300, N_ACTIVE = 40 };
+
+struct world {
+    uint64_t seed, drawn;
+    struct fake fake;
+    struct fake_seq *all;
+    int64_t n_in, n_done, n_cancelled, n_busy, n_large;
+};
+
+static int64_t draw(struct world *w, int64_t below)
+{
+    return (int64_t)rng_below(w->seed, 5, w->drawn++, (uint64_t)below);
+}
+
+static uint64_t hash_of_nothing(const void *p, size_t n)
+{
+    (void)p, (void)n;
+    return 42;
+}
+
+static uint64_t hash_of_a_bit(const void *p, size_t n)
+{
+    return map_hash(p, n) & 1;
+}
+
+static struct sched_options options(struct world *w)
+{
+    uint64_t (*const hash[])(const void *, size_t) = {NULL, hash_of_nothing, hash_of_a_bit};
+    return (struct sched_options){.n_cell = 1 + draw(w, draw(w, 2) ? 40 : 10),
+                                  .cell_tok = 1 + draw(w, 5),
+                                  .cap_tok = 1 + draw(w, 40),
+                                  .cap_seq = 1 + draw(w, 12),
+                                  .cap_out = 1 + draw(w, 12),
+                                  .max_wait = draw(w, 30),
+                                  .chunk = draw(w, 3) ? draw(w, 10) : 0,
+                                  .age_tok = draw(w, 2) ? 1 + draw(w, 300) : 0,
+                                  .hash = hash[draw(w, 3)],
+                                  .keeps_prefixes = draw(w, 5) > 0};
+}
+
+/* Few texts, tenants and adapters, so that the same ones meet again and again. */
+static struct fake_seq *make_seq(struct world *w, const struct fake_seq *like)
+{
+    int64_t most = w->fake.s->opt.n_cell * w->fake.cell_tok;
+    int64_t n_prompt = 1 + draw(w, most < 40 ? most : 40);
+    int64_t n_new = draw(w, most - n_prompt < 30 ? most - n_prompt + 1 : 30);
+    struct fake_seq *f = like ? fake_seq_new(0, like->q.n_prompt, n_new)
+                              : fake_seq_new((uint64_t)draw(w, 3), n_prompt, n_new);
+    struct seq *q = &f->q;
+    if (like)
+        memcpy(q->token, like->q.token, (size_t)q->n_prompt * sizeof *q->token);
+    else if (draw(w, 2))
+        q->token[draw(w, n_prompt)] = (int32_t)draw(w, FAKE_VOCAB);
+    q->salt = like ? like->q.salt : (uint64_t)draw(w, 2);
+    q->adapter = like ? like->q.adapter : (uint64_t)draw(w, 3);
+    q->priority = (int32_t)draw(w, 3) - 1;
+    q->wants_prompt = !draw(w, 6);
+    q->is_whole = !like && !draw(w, 8);
+    f->seed = (uint64_t)draw(w, 2);
+    f->n_want -= q->is_whole ? n_new : draw(w, n_new + 1);
+    fake_seq_ready(f);
+    return f;
+}
+
+static void submit(struct world *w)
+{
+    struct seq *group[4];
+    struct fake_seq *f[4] = {0};
+    int64_t n = 1 + draw(w, 4);
+    struct err e = ERR_INIT;
+    struct sched_stat before = sched_stat(w->fake.s);
+    for (int64_t i = 0; i < n; i++) {
+        f[i] = make_seq(w, i && draw(w, 2) ? f[0] : NULL);
+        group[i] = &f[i]->q;
+    }
+    int rc = sched_submit(w->fake.s, group, n, &e);
+    for (int64_t i = 0; i < n; i++) {
+        if (!rc) {
+            f[i]->next = w->all;
+            w->all = f[i];
+            continue;
+        }
+        assert_null(group[i]->node);
+        fake_seq_free(f[i]);
+    }
+    w->n_in += rc ? 0 : n;
+    w->n_busy += rc && e.code == ERR_BUSY;
+    w->n_large += rc && e.code == ERR_TOO_LARGE;
+    assert_int_equal(sched_stat(w->fake.s).n_waiting, before.n_waiting + (rc ? 0 : n));
+}
+
+static void cancel(struct world *w)
+{
+    int64_t skip = draw(w, N_ACTIVE);
+    for (struct fake_seq *f = w->all; f; f = f->next)
+        if (f->q.state != SEQ_DONE && !skip--) {
+            sched_remove(w->fake.s, &f->q);
+            f->is_gone = true;
+            w->n_cancelled++;
+            return;
+        }
+}
+
+/* What a step may hold. */
+static void check_step(const struct world *w, const struct sched_step *step)
+{
+    const struct sched_options *o = &w->fake.s->opt;
+    int64_t n_tok = 0, n_out = 0, n_decode = 0, n_prompt = 0, n_large = 0;
+    for (int64_t i = 0; i < step->n_part; i++) {
+        const struct sched_part *p = &step->part[i];
+        assert_true(p->n_tok >= 1 && p->n_out >= 0 && p->n_out <= p->n_tok);
+        assert_int_equal(p->pos, p->seq->n_stand);
+        assert_true(p->pos + p->n_tok <= p->seq->n_tok);
+        assert_true(!i || step->part[i - 1].seq->adapter <= p->seq->adapter);
+        if (p->seq->is_whole)
+            assert_int_equal(p->n_tok, p->seq->n_prompt);
+        for (int64_t j = 0; j < i; j++)
+            assert_ptr_not_equal(step->part[j].seq, p->seq);
+        n_tok += p->n_tok;
+        n_out += p->n_out;
+        n_decode += p->seq->n_tok > p->seq->n_prompt && p->seq->n_tok - p->pos == 1;
+        n_prompt += p->seq->is_whole ? 0 : p->seq->n_tok - p->pos == 1 ? 0 : p->n_tok;
+        n_large += p->seq->is_whole;
+    }
+    assert_int_equal(n_tok, step->n_tok);
+    assert_int_equal(n_out, step->n_out);
+    assert_true(n_tok <= o->cap_tok && n_out <= o->cap_out && step->n_part <= o->cap_seq);
+    if (o->chunk && n_decode && !n_large)
+        assert_true(n_prompt <= o->chunk);
+}
+
+static bool round_of(struct world *w)
+{
+    struct sched_step step;
+    if (!sched_next(w->fake.s, &step))
+        return false;
+    check_step(w, &step);
+    if (!draw(w, 30)) {
+        sched_failed(w->fake.s);
+    } else {
+        fake_run(&w->fake, &step);
+        sched_ran(w->fake.s, draw(w, 2) ? draw(w, 1000) : 0);
+    }
+    kv_pool_verify(w->fake.s->pool);
+    return true;
+}
+
+static void play(struct world *w)
+{
+    int64_t often = 1 + draw(w, 8);
+    for (int64_t i = 0; i < N_ROUND; i++) {
+        struct sched_stat st = sched_stat(w->fake.s);
+        if (!draw(w, often) && st.n_running + st.n_waiting + st.n_preempted < N_ACTIVE)
+            submit(w);
+        if (!draw(w, 20))
+            cancel(w);
+        if (!draw(w, 50))
+            sched_forget(w->fake.s, (uint64_t)draw(w, 3));
+        round_of(w);
+    }
+    for (int64_t i = 0; round_of(w); i++)
+        assert_true(i < 200000);
+}
+
+static void world_run(uint64_t seed, uint64_t *preempted, uint64_t *hit, int64_t *busy)
+{
+    struct world w = {.seed = seed};
+    struct err e = ERR_INIT;
+    struct sched_options o = options(&w);
+    struct sched *s = sched_new(&o, &e);
+    assert_non_null(s);
+    fake_init(&w.fake, s);
+    play(&w);
+    for (struct fake_seq *f = w.all, *next; f; f = next) {
+        next = f->next;
+        if (!f->is_gone)
+            fake_check_text(f);
+        fake_seq_free(f);
+    }
+    struct sched_stat st = sched_stat(s);
+    assert_int_equal(st.n_running + st.n_waiting + st.n_preempted, 0);
+    assert_int_equal(st.cell_used, 0);
+    struct kv_stat kv = kv_pool_stat(s->pool);
+    assert_int_equal(kv.taken - kv.given_back, kv.n_kept);
+    *preempted += st.preempted;
+    *hit += st.prefix_hit;
+    *busy += w.n_busy;
+    sched_free(s);
+    fake_release(&w.fake);
+}
+
+/* Fault: any wrong cell, stale cell, wrong prefix, lost or doubled answer, leak, or standstill. */
+static void says_what_it_says_alone(void **state)
+{
+    (void)state;
+    uint64_t preempted = 0, hit = 0;
+    int64_t busy = 0;
+    const char *from = getenv("SCHED_SEED"), *n = getenv("SCHED_SEEDS");
+    uint64_t first = from ? strtoull(from, NULL, 10) : 1;
+    uint64_t count = n ? strtoull(n, NULL, 10) : N_SEED;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (from)
+            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+        world_run(seed, &preempted, &hit, &busy);
+    }
+    print_message("preempted %llu times, %llu tokens found, %lld groups refused\n",
+                  (unsigned long long)preempted, (unsigned long long)hit, (long long)busy);
+    assert_true(from || (preempted > N_SEED && hit > N_SEED && busy > 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(says_what_it_says_alone)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
