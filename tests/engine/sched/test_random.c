@@ -115,7 +115,7 @@ static void cancel(struct world *w)
 static void check_step(const struct world *w, const struct sched_step *step)
 {
     const struct sched_options *o = &w->fake.s->opt;
-    int64_t n_tok = 0, n_out = 0, n_decode = 0, n_prompt = 0, n_large = 0;
+    int64_t n_tok = 0, n_out = 0, n_prompt = 0, n_large = 0;
     for (int64_t i = 0; i < step->n_part; i++) {
         const struct sched_part *p = &step->part[i];
         assert_true(p->n_tok >= 1 && p->n_out >= 0 && p->n_out <= p->n_tok);
@@ -128,14 +128,13 @@ static void check_step(const struct world *w, const struct sched_step *step)
             assert_ptr_not_equal(step->part[j].seq, p->seq);
         n_tok += p->n_tok;
         n_out += p->n_out;
-        n_decode += p->seq->n_tok > p->seq->n_prompt && p->seq->n_tok - p->pos == 1;
         n_prompt += p->seq->is_whole ? 0 : p->seq->n_tok - p->pos == 1 ? 0 : p->n_tok;
         n_large += p->seq->is_whole;
     }
     assert_int_equal(n_tok, step->n_tok);
     assert_int_equal(n_out, step->n_out);
     assert_true(n_tok <= o->cap_tok && n_out <= o->cap_out && step->n_part <= o->cap_seq);
-    if (o->chunk && n_decode && !n_large)
+    if (o->chunk && w->fake.s->n_decode && !n_large)
         assert_true(n_prompt <= o->chunk);
 }
 
