@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the maker of a sequence does to it between sched_next and sched_ran.
+ */
 #include "engine/sched/seq.h"
 
 #include "engine/base/err.h"
