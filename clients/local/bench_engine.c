@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tandem bench engine MODEL`: what the engine does without a server: prompts, one stream, many
- * streams, each after a warm-up, as medians over rounds in which all of them take turns, so that a
- * machine whose speed drifts is fair to each.
+ * streams, many short prompts at once, each after a warm-up, as medians over rounds in which all of
+ * them take turns, so that a machine whose speed drifts is fair to each.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum { ROUNDS_MAX = 101 };
 
 struct bench_values {
     struct local_options model;
-    int64_t prompt, new_tokens, streams, depth, rounds;
+    int64_t prompt, new_tokens, streams, depth, burst, rounds;
     const char *mode;
     bool json, profile;
 };
@@ -62,6 +62,14 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "tokens that stand before those that streams add",
      .offset = AT(depth)},
+    {.name = "burst",
+     .type = OPT_INT,
+     .fallback = "8",
+     .min = 1,
+     .max = 1 << 20,
+     .hint = "N",
+     .help = "tokens of each of the prompts that all streams bring at once",
+     .offset = AT(burst)},
     {.name = "rounds",
      .type = OPT_INT,
      .fallback = "5",
@@ -105,7 +113,8 @@ static int make_runner(struct bench *b, struct err *e)
 {
     const struct bench_values *v = b->v;
     int64_t deep = v->depth + v->new_tokens, longest = v->prompt > deep ? v->prompt : deep;
-    int64_t most = v->prompt > v->streams ? v->prompt : v->streams;
+    longest = v->burst > longest ? v->burst : longest;
+    int64_t burst = v->burst * v->streams, most = v->prompt > burst ? v->prompt : burst;
     b->cells_each = (longest + K_CELL - 1) / K_CELL;
     struct runner_options o = {
         .cap = {[DIM_TOK] = most, [DIM_OUT] = v->streams, [DIM_SEQ] = v->streams, [DIM_GROUP] = 1},
@@ -201,7 +210,8 @@ static int run_all(struct bench *b, struct err *e)
          .n_seq = v->streams,
          .n_tok = 1,
          .n_step = v->new_tokens,
-         .depth = v->depth}};
+         .depth = v->depth},
+        {.name = "burst", .n_seq = v->streams, .n_tok = v->burst, .n_step = 1}};
     for (int64_t round = -1; round < v->rounds; round++)
         for (size_t i = 0; i < sizeof c / sizeof *c; i++)
             if (run_case(b, &c[i], round, e))
