@@ -125,6 +125,7 @@ static int set_value(struct opt *o, size_t i, const char *value, enum opt_source
         break;
     case OPT_TEXT:
     case OPT_CONFIG:
+    case OPT_CONFIG_ARG:
         *(const char **)field = value;
         break;
     }
@@ -282,13 +283,18 @@ static void apply_defaults(struct opt *o)
     }
 }
 
+static bool is_config(const struct opt_row *row)
+{
+    return row->type == OPT_CONFIG || row->type == OPT_CONFIG_ARG;
+}
+
 static int apply_line(void *ctx, const char *name, const char *value, struct err *e)
 {
     struct opt *o = ctx;
     int row = find_row(o->cmd, name, strlen(name));
     if (row < 0)
         return unknown(o->cmd, "", name, strlen(name), e);
-    if (o->cmd->row[row].type == OPT_CONFIG)
+    if (is_config(&o->cmd->row[row]))
         return err_set(e, ERR_BAD_INPUT, "%s: a file cannot name another", name);
     if (set_value(o, (size_t)row, value, OPT_FILE, e))
         return err_wrap(e, "%s", name);
@@ -301,12 +307,12 @@ static int apply_file(const struct parse *p, struct err *e)
     const struct opt_cmd *cmd = p->o->cmd;
     char env[OPT_ENV_BYTES];
     for (size_t i = 0; i < cmd->n_row; i++) {
-        if (cmd->row[i].type != OPT_CONFIG)
+        if (!is_config(&cmd->row[i]))
             continue;
         const char *path = getenv(opt_env(&cmd->row[i], env));
         if (!path)
             path = cmd->row[i].fallback;
-        if (cmd->row[i].is_arg && p->o->n_arg > 0)
+        if (cmd->row[i].type == OPT_CONFIG_ARG && p->o->n_arg > 0)
             path = p->o->arg[0];
         for (size_t g = 0; g < p->n_given; g++)
             if (p->given[g].row == i)

@@ -27,14 +27,15 @@
 #include "engine/base/err.h"
 
 enum opt_type {
-    OPT_BOOL,   /* bool */
-    OPT_INT,    /* int64_t */
-    OPT_DOUBLE, /* double */
-    OPT_SIZE,   /* int64_t bytes: "8G" */
-    OPT_TEXT,   /* const char * */
-    OPT_CHOICE, /* const char *, one of `hint` */
-    OPT_LIST,   /* struct opt_list: may be given again */
-    OPT_CONFIG  /* const char *: the configuration file */
+    OPT_BOOL,      /* bool */
+    OPT_INT,       /* int64_t */
+    OPT_DOUBLE,    /* double */
+    OPT_SIZE,      /* int64_t bytes: "8G" */
+    OPT_TEXT,      /* const char * */
+    OPT_CHOICE,    /* const char *, one of `hint` */
+    OPT_LIST,      /* struct opt_list: may be given again */
+    OPT_CONFIG,    /* const char *: the configuration file */
+    OPT_CONFIG_ARG /* the same; where no flag names it, the first argument does */
 };
 
 struct opt_list {
@@ -52,7 +53,6 @@ struct opt_row {
     const char *hint;     /* what stands for the value in --help; a choice: "auto|cpu|cuda" */
     const char *help;
     size_t offset; /* of the field in the caller's struct */
-    bool is_arg;   /* of OPT_CONFIG: the first argument is the file, where no flag names one */
 };
 
 /* What one can type behind `tandem`. */

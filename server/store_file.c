@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of files. Their bytes lie in the data directory under their ids.
+ */
+#include <string.h>
+
+#include "engine/base/vec.h"
+#include "server/store_own.h"
+
+#define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
+
+static void take(sqlite3_stmt *q, struct arena *a, struct store_file *f)
+{
+    *f = (struct store_file){.id = store_text(q, 0, a),
+                             .owner = store_text(q, 1, a),
+                             .purpose = store_text(q, 2, a),
+                             .name = store_text(q, 3, a),
+                             .sha256 = store_text(q, 4, a),
+                             .bytes = sqlite3_column_int64(q, 5),
+                             .created = sqlite3_column_int64(q, 6),
+                             .expires = sqlite3_column_int64(q, 7)};
+}
+
+int store_file_add(struct store *s, const struct store_file *f, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    return store_end(
+        s,
+        store_run(s,
+                  store_query(s, e,
+                              "INSERT INTO file (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                              "tttttiii", f->id, f->owner, f->purpose, f->name, f->sha256, f->bytes,
+                              f->created, f->expires),
+                  e),
+        e);
+}
+
+static int no_file(struct err *e, const char *id)
+{
+    return err_set(e, ERR_NOT_FOUND, "no such file: %.64s", id);
+}
+
+int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                   struct store_file *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT " COLUMNS " FROM file WHERE owner = ? AND id = ?",
+                                  "tt", owner, id);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        take(q, a, out);
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, id) : -1, e);
+}
+
+int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    int rc = store_run(
+        s, store_query(s, e, "DELETE FROM file WHERE owner = ? AND id = ?", "tt", owner, id), e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = no_file(e, id);
+    return store_end(s, rc, e);
+}
+
+int store_file_list(struct store *s, const char *owner, const char *purpose,
+                    const struct store_page *page, struct arena *a, struct store_file **out,
+                    size_t *n, bool *more, struct err *e)
+{
+    const char *sql =
+        page->ascending
+            ? "SELECT " COLUMNS " FROM file WHERE owner = ?1 AND (?2 IS NULL OR purpose = ?2) AND "
+              "seq > coalesce((SELECT seq FROM file WHERE id = ?3 AND owner = ?1), 0) "
+              "ORDER BY seq LIMIT ?4"
+            : "SELECT " COLUMNS " FROM file WHERE owner = ?1 AND (?2 IS NULL OR purpose = ?2) AND "
+              "seq < coalesce((SELECT seq FROM file WHERE id = ?3 AND owner = ?1), "
+              "9223372036854775807) ORDER BY seq DESC LIMIT ?4";
+    VEC(struct store_file) list = {0};
+    int row = -1;
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, sql, "ttti", owner, purpose, page->after, page->limit + 1);
+    while (q && (row = store_row(s, q, e)) == 1) {
+        vec_push(&list, (struct store_file){0});
+        take(q, a, &list.at[list.n - 1]);
+    }
+    sqlite3_finalize(q);
+    *more = (int64_t)list.n > page->limit;
+    *n = list.n - *more;
+    *out = ARENA_ARRAY(a, struct store_file, *n + 1);
+    if (*n)
+        memcpy(*out, list.at, *n * sizeof **out);
+    vec_release(&list);
+    return store_end(s, row, e);
+}
+
+int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q =
+        store_query(s, e, "SELECT coalesce(sum(bytes), 0) FROM file WHERE owner = ?", "t", owner);
+    int row = q ? store_row(s, q, e) : -1;
+    *bytes = row == 1 ? sqlite3_column_int64(q, 0) : 0;
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : -1, e);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of jobs. What a job was asked for never changes; what becomes of it changes only by
+ * store_job_move, which looks at the state first.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/vec.h"
+#include "server/store_own.h"
+
+#define COLUMNS                                                                                    \
+    "id, owner, model, training_file, validation_file, suffix, hyper, method, metadata, "          \
+    "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
+    "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause"
+
+static const char *const names[] = {
+#define STATE(name, text) text,
+    STORE_JOB_STATES(STATE)
+#undef STATE
+};
+
+const char *job_state_name(enum job_state state)
+{
+    return names[state];
+}
+
+static void take(sqlite3_stmt *q, struct arena *a, struct store_job *j)
+{
+    const char **const text[] = {&j->id,
+                                 &j->owner,
+                                 &j->model,
+                                 &j->training_file,
+                                 &j->validation_file,
+                                 &j->suffix,
+                                 &j->hyper,
+                                 &j->method,
+                                 &j->metadata,
+                                 &j->error_code,
+                                 &j->error_message,
+                                 &j->error_param,
+                                 &j->tuned_model,
+                                 &j->result_files};
+    int c = 0;
+    *j = (struct store_job){.id = NULL};
+    for (; c < (int)(sizeof text / sizeof *text); c++)
+        *text[c] = store_text(q, c, a);
+    j->state = (enum job_state)sqlite3_column_int(q, c++);
+    int64_t *const number[] = {&j->created,        &j->started,          &j->finished, &j->seed,
+                               &j->trained_tokens, &j->estimated_finish, &j->step,     &j->n_step};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        *number[i] = sqlite3_column_int64(q, c++);
+    j->wants_cancel = sqlite3_column_int(q, c++);
+    j->wants_pause = sqlite3_column_int(q, c);
+}
+
+static int no_job(struct err *e, const char *id)
+{
+    return err_set(e, ERR_NOT_FOUND, "no such job: %.64s", id);
+}
+
+/* One row, or ERR_NOT_FOUND; q is finalized. */
+static int one(struct store *s, sqlite3_stmt *q, const char *id, struct arena *a,
+               struct store_job *out, struct err *e)
+{
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        take(q, a, out);
+    sqlite3_finalize(q);
+    return row == 1 ? 0 : row == 0 ? no_job(e, id) : -1;
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+/* 1: the same creation was made before, and is in *found; 0: it was not. */
+static int find_retry(struct store *s, const struct store_job *j, const char *retry,
+                      const char *body, int64_t retry_s, struct arena *a, struct store_job *found,
+                      struct err *e)
+{
+    if (!retry)
+        return 0;
+    sqlite3_stmt *q = store_query(s, e,
+                                  "SELECT " COLUMNS
+                                  ", body FROM job WHERE owner = ? AND retry = ? AND created >= ? "
+                                  "ORDER BY seq DESC LIMIT 1",
+                                  "tti", j->owner, retry, j->created - retry_s);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1) {
+        const char *before = (const char *)sqlite3_column_text(q, sqlite3_column_count(q) - 1);
+        if (!before || strcmp(before, body))
+            row = err_set(e, ERR_EXISTS, "this key was used for another request");
+        else
+            take(q, a, found);
+    }
+    sqlite3_finalize(q);
+    return row;
+}
+
+static int insert(struct store *s, const struct store_job *j, const char *retry, const char *body,
+                  struct err *e)
+{
+    return store_run(
+        s,
+        store_query(s, e,
+                    "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "ttttttttttttttiiiiiiiiiiitt", j->id, j->owner, j->model, j->training_file,
+                    j->validation_file, j->suffix, j->hyper, j->method, j->metadata, j->error_code,
+                    j->error_message, j->error_param, j->tuned_model, j->result_files,
+                    (int64_t)j->state, j->created, j->started, j->finished, j->seed,
+                    j->trained_tokens, j->estimated_finish, j->step, j->n_step,
+                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, retry, retry ? body : NULL),
+        e);
+}
+
+int store_job_add(struct store *s, const struct store_job *j, const char *retry, const char *body,
+                  int64_t retry_s, struct arena *a, struct store_job *found, struct err *e)
+{
+    *found = (struct store_job){.id = NULL};
+    if (store_begin(s, e))
+        return -1;
+    int rc = find_retry(s, j, retry, body, retry_s, a, found, e);
+    if (rc == 0)
+        rc = insert(s, j, retry, body, e);
+    return store_end(s, rc < 0 ? -1 : 0, e);
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                  struct store_job *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT " COLUMNS " FROM job WHERE owner = ? AND id = ?",
+                                  "tt", owner, id);
+    return store_end(s, one(s, q, id, a, out, e), e);
+}
+
+int store_job_list(struct store *s, const char *owner, const struct store_page *page,
+                   struct arena *a, struct store_job **out, size_t *n, bool *more, struct err *e)
+{
+    VEC(struct store_job) list = {0};
+    int row = -1;
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "SELECT " COLUMNS " FROM job WHERE owner = ?1 AND seq < coalesce((SELECT seq FROM job "
+        "WHERE id = ?2 AND owner = ?1), 9223372036854775807) ORDER BY seq DESC LIMIT ?3",
+        "tti", owner, page->after, page->limit + 1);
+    while (q && (row = store_row(s, q, e)) == 1) {
+        vec_push(&list, (struct store_job){.id = NULL});
+        take(q, a, &list.at[list.n - 1]);
+    }
+    sqlite3_finalize(q);
+    *more = (int64_t)list.n > page->limit;
+    *n = list.n - *more;
+    *out = ARENA_ARRAY(a, struct store_job, *n + 1);
+    if (*n)
+        memcpy(*out, list.at, *n * sizeof **out);
+    vec_release(&list);
+    return store_end(s, row, e);
+}
+
+int store_job_next(struct store *s, struct arena *a, struct store_job *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e,
+                                  "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) "
+                                  "ORDER BY state = ? DESC, seq LIMIT 1",
+                                  "iiii", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED,
+                                  (int64_t)JOB_RUNNING, (int64_t)JOB_RUNNING);
+    return store_end(s, one(s, q, "any", a, out, e), e);
+}
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+static int insert_event(struct store *s, const char *job, const struct store_event *v,
+                        struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "INSERT INTO event (id, job, level, type, message, data, created) "
+                                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttti", v->id, job, v->level, v->type, v->message, v->data,
+                                 v->created),
+                     e);
+}
+
+int store_job_move(struct store *s, const struct store_job *j, unsigned from,
+                   const struct store_event *v, struct err *e)
+{
+    int rc;
+    if (store_begin(s, e))
+        return -1;
+    rc = store_run(
+        s,
+        store_query(s, e,
+                    "UPDATE job SET state = ?2, hyper = ?3, error_code = ?4, error_message = ?5, "
+                    "error_param = ?6, tuned_model = ?7, result_files = ?8, started = ?9, "
+                    "finished = ?10, trained_tokens = ?11, estimated_finish = ?12, step = ?13, "
+                    "n_step = ?14, wants_cancel = ?15, wants_pause = ?16 "
+                    "WHERE id = ?1 AND (?17 >> state) & 1",
+                    "tittttttiiiiiiiii", j->id, (int64_t)j->state, j->hyper, j->error_code,
+                    j->error_message, j->error_param, j->tuned_model, j->result_files, j->started,
+                    j->finished, j->trained_tokens, j->estimated_finish, j->step, j->n_step,
+                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, (int64_t)from),
+        e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
+    if (!rc && v)
+        rc = insert_event(s, j->id, v, e);
+    return store_end(s, rc, e);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+int store_event_add(struct store *s, const char *job, const struct store_event *v, struct err *e)
+{
+    return store_begin(s, e) ? -1 : store_end(s, insert_event(s, job, v, e), e);
+}
+
+int store_event_list(struct store *s, const char *job, const struct store_page *page,
+                     struct arena *a, struct store_event **out, size_t *n, bool *more,
+                     struct err *e)
+{
+    const char *sql =
+        page->ascending
+            ? "SELECT id, level, type, message, data, seq, created FROM event WHERE job = ?1 AND "
+              "seq > coalesce((SELECT seq FROM event WHERE id = ?2 AND job = ?1), 0) "
+              "ORDER BY seq LIMIT ?3"
+            : "SELECT id, level, type, message, data, seq, created FROM event WHERE job = ?1 AND "
+              "seq < coalesce((SELECT seq FROM event WHERE id = ?2 AND job = ?1), "
+              "9223372036854775807) ORDER BY seq DESC LIMIT ?3";
+    VEC(struct store_event) list = {0};
+    int row = -1;
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, sql, "tti", job, page->after, page->limit + 1);
+    while (q && (row = store_row(s, q, e)) == 1)
+        vec_push(&list, (struct store_event){.id = store_text(q, 0, a),
+                                             .level = store_text(q, 1, a),
+                                             .type = store_text(q, 2, a),
+                                             .message = store_text(q, 3, a),
+                                             .data = store_text(q, 4, a),
+                                             .seq = sqlite3_column_int64(q, 5),
+                                             .created = sqlite3_column_int64(q, 6)});
+    sqlite3_finalize(q);
+    *more = (int64_t)list.n > page->limit;
+    *n = list.n - *more;
+    *out = ARENA_ARRAY(a, struct store_event, *n + 1);
+    if (*n)
+        memcpy(*out, list.at, *n * sizeof **out);
+    vec_release(&list);
+    return store_end(s, row, e);
+}
