@@ -21,6 +21,13 @@
 
 enum { FAKE_VOCAB = 3 };
 
+/* In paranoid mode each sequence is turned out once: when it runs is not what the rules say. */
+#ifdef TANDEM_PARANOID
+enum { FAKE_IS_FORCED = 1 };
+#else
+enum { FAKE_IS_FORCED = 0 };
+#endif
+
 struct fake {
     struct sched *s;
     int64_t cell_tok, n_step, n_row;
