@@ -38,6 +38,18 @@ struct k_l2norm { /* l2norm_bwd: y is dx */
     float eps;
 };
 
+struct k_best {
+    float max;
+    int32_t id;        /* the lowest of the largest; -1: nothing above -infinity. NaN is never it */
+    int32_t is_finite; /* 1: all of the row */
+};
+
+struct k_argmax {
+    const float *x; /* [m, n] */
+    int64_t ld, m, n;
+    struct k_best *best; /* [m] */
+};
+
 /* Per row: ids and probabilities left, descending, ties by lower id. The softmax over all entries
  * is cut to the top_k largest; of these, renormalised, to the smallest set that reaches top_p; of
  * those to what has at least min_p times the largest probability; then to n_max entries (which is

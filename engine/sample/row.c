@@ -5,72 +5,20 @@
  */
 #include "engine/sample/row.h"
 
-#include <math.h>
+#include <string.h>
 
 enum { LANES = 16, BLOCK = 1024 };
 
-/* What a block comes to: its largest, NaN left out, and 0, or NaN where one is not finite. */
-struct block {
-    float max, zero;
-};
-
-static struct block block_of(const float *x, int64_t n)
-{
-    float max[LANES], zero[LANES];
-    struct block b = {-INFINITY, 0};
-    int64_t i = 0;
-    for (int l = 0; l < LANES; l++) {
-        max[l] = -INFINITY;
-        zero[l] = 0;
-    }
-    for (; i + LANES <= n; i += LANES) {
-        for (int l = 0; l < LANES; l++)
-            max[l] = x[i + l] > max[l] ? x[i + l] : max[l];
-        for (int l = 0; l < LANES; l++)
-            zero[l] += x[i + l] * 0.0f;
-    }
-    for (int l = 0; i < n; i++, l++) {
-        max[l] = x[i] > max[l] ? x[i] : max[l];
-        zero[l] += x[i] * 0.0f;
-    }
-    for (int l = 0; l < LANES; l++) {
-        b.max = max[l] > b.max ? max[l] : b.max;
-        b.zero += zero[l];
-    }
-    return b;
-}
-
-struct row_best row_best(const float *x, int64_t n)
-{
-    struct row_best best = {.max = -INFINITY, .id = -1};
-    float zero = 0;
-    int64_t at = -1;
-    for (int64_t lo = 0; lo < n; lo += BLOCK) {
-        struct block b = block_of(x + lo, n - lo < BLOCK ? n - lo : BLOCK);
-        zero += b.zero;
-        if (b.max > best.max) {
-            best.max = b.max;
-            at = lo;
-        }
-    }
-    best.is_finite = zero == 0;
-    if (at < 0)
-        return best;
-    while (x[at] != best.max)
-        at++;
-    best.id = (int32_t)at;
-    return best;
-}
+typedef float row_lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 void row_scale(const float *x, float *y, int64_t n, float max, float scale)
 {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        float part[LANES]; /* y may be x */
-        for (int l = 0; l < LANES; l++)
-            part[l] = (x[i + l] - max) * scale;
-        for (int l = 0; l < LANES; l++)
-            y[i + l] = part[l];
+        row_lanes v; /* read whole before it is written: y may be x */
+        memcpy(&v, x + i, sizeof v);
+        v = (v - max) * scale;
+        memcpy(y + i, &v, sizeof v);
     }
     for (; i < n; i++)
         y[i] = (x[i] - max) * scale;

@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes over one row of numbers: its largest, its scaling, a draw from its weights.
+ * Passes over a row of numbers, or a part of one: its scaling, a draw from its weights.
  *
  * Thread: any; pure functions.
  */
 #ifndef ENGINE_SAMPLE_ROW_H
 #define ENGINE_SAMPLE_ROW_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-struct row_best {
-    float max;
-    int32_t id;     /* the lowest of the largest; -1: nothing above -infinity */
-    bool is_finite; /* all of the row */
-};
-
-struct row_best row_best(const float *x, int64_t n);
-
-/* y = (x - max) * scale */
+/* y = (x - max) * scale; y may be x */
 void row_scale(const float *x, float *y, int64_t n, float max, float scale);
 
 /* The entry at which the running sum of weights passes u times their sum, u in [0, 1); never one

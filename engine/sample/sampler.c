@@ -22,8 +22,21 @@ struct sampler {
     int64_t n_vocab;
     float *row, *prob; /* owned: [n_vocab] */
     int32_t *id;       /* owned: [n_vocab] */
+    double *weight;    /* owned: [chunks of the vocabulary] */
     void *scratch;     /* owned: K_SCRATCH_BYTES */
 };
+
+/* The vocabulary is summed in the chunks that op `ce` walks. */
+static int64_t chunks(const struct sampler *s)
+{
+    return (s->n_vocab + K_CE_CHUNK - 1) / K_CE_CHUNK;
+}
+
+static int64_t chunk_len(const struct sampler *s, int64_t chunk)
+{
+    int64_t left = s->n_vocab - chunk * K_CE_CHUNK;
+    return left < K_CE_CHUNK ? left : K_CE_CHUNK;
+}
 
 struct sampler *sampler_new(int64_t n_vocab, const struct kernel_table *kernels, struct err *e)
 {
@@ -32,7 +45,8 @@ struct sampler *sampler_new(int64_t n_vocab, const struct kernel_table *kernels,
     s->row = try_alloc((size_t)n_vocab, sizeof *s->row, "a row of logits", e);
     s->prob = s->row ? try_alloc((size_t)n_vocab, sizeof *s->prob, "a row of logits", e) : NULL;
     s->id = s->prob ? try_alloc((size_t)n_vocab, sizeof *s->id, "a row of ids", e) : NULL;
-    s->scratch = s->id ? try_alloc(K_SCRATCH_BYTES, 1, "scratch", e) : NULL;
+    s->weight = s->id ? try_alloc((size_t)chunks(s), sizeof *s->weight, "weights", e) : NULL;
+    s->scratch = s->weight ? try_alloc(K_SCRATCH_BYTES, 1, "scratch", e) : NULL;
     if (s->scratch)
         return s;
     sampler_free(s);
@@ -46,6 +60,7 @@ void sampler_free(struct sampler *s)
     mem_free(s->row);
     mem_free(s->prob);
     mem_free(s->id);
+    mem_free(s->weight);
     mem_free(s->scratch);
     free(s);
 }
@@ -156,14 +171,6 @@ static void edit(struct sampler *s, const struct sample_row *r)
 
 /* ---- drawing ------------------------------------------------------------------------------- */
 
-/* No cut: the whole distribution, in the vocabulary's order. */
-static int32_t draw_of_all(struct sampler *s, const float *row, double u)
-{
-    struct k_softmax a = {.x = row, .y = s->prob, .m = 1, .d = s->n_vocab};
-    kernel_run(s->kernels, K_softmax, &a, s->scratch);
-    return (int32_t)row_draw(s->prob, s->n_vocab, u);
-}
-
 /* The n_max likeliest that the cuts leave, into s->id and s->prob; returns how many. */
 static int32_t cut(struct sampler *s, const float *row, int64_t k, double p, double p_least,
                    int64_t n_max)
@@ -185,34 +192,90 @@ static int32_t cut(struct sampler *s, const float *row, int64_t k, double p, dou
     return n_left;
 }
 
-/* A temperature of 1 changes nothing that the kernels do not do themselves. */
-static int32_t draw(struct sampler *s, const struct sample_params *p, const float *row, float max,
-                    uint64_t place)
+/* n numbers of the row over the temperature, the row's largest at 0, in `to`; where it is 1 the
+ * numbers as they are: only differences count. */
+static const float *scaled(const struct k_best *best, const float *x, int64_t n, double temperature,
+                           float *to)
+{
+    if (!(temperature < 1) && !(temperature > 1))
+        return x;
+    row_scale(x, to, n, best->max, (float)(1 / temperature));
+    return to;
+}
+
+/* Folds n numbers into the state; those at lo = 0 begin it. */
+static void fold(struct sampler *s, const float *x, int64_t lo, int64_t n, struct k_ce_state *state)
+{
+    int32_t none = -1;
+    struct k_ce a = {.logits = (float *)(uintptr_t)x, /* ce_fwd only reads them */
+                     .ld = n,
+                     .m = 1,
+                     .lo = lo,
+                     .n = n,
+                     .target = &none,
+                     .state = state};
+    kernel_run(s->kernels, K_ce_fwd, &a, s->scratch);
+}
+
+/* No cut: first the weight of each chunk of the vocabulary, then a draw within the one that is hit.
+ * So the exponentials of a row are summed where it lies in cache, and never written. */
+static int32_t draw_of_all(struct sampler *s, const struct k_best *best, const float *row,
+                           double temperature, double u)
+{
+    double left = 0, top = temperature < 1 || temperature > 1 ? 0 : (double)best->max;
+    int64_t hit = 0, at = 0; /* hit: a chunk with weight */
+    for (int64_t c = 0; c < chunks(s); c++) {
+        struct k_ce_state state;
+        int64_t n = chunk_len(s, c);
+        fold(s, scaled(best, row + c * K_CE_CHUNK, n, temperature, s->prob), 0, n, &state);
+        s->weight[c] = state.sum > 0 ? (double)state.sum * exp((double)state.max - top) : 0;
+        left += s->weight[c];
+    }
+    for (left *= u; at < chunks(s) && left >= s->weight[at]; at++) {
+        if (s->weight[at] > 0)
+            hit = at;
+        left -= s->weight[at];
+    }
+    hit = at < chunks(s) ? at : hit;
+    int64_t lo = hit * K_CE_CHUNK, n = chunk_len(s, hit);
+    struct k_softmax a = {
+        .x = scaled(best, row + lo, n, temperature, s->prob), .y = s->prob, .m = 1, .d = n};
+    kernel_run(s->kernels, K_softmax, &a, s->scratch);
+    return (int32_t)(lo + row_draw(s->prob, n, left / s->weight[hit]));
+}
+
+static int32_t draw(struct sampler *s, const struct sample_params *p, const float *row,
+                    const struct k_best *best, uint64_t place)
 {
     double u = rng_unit(p->seed, 0, place);
-    if (p->temperature < 1 || p->temperature > 1) {
-        row_scale(row, s->row, s->n_vocab, max, (float)(1 / p->temperature));
-        row = s->row;
-    }
     if (p->top_k == 0 && p->top_p >= 1 && p->min_p <= 0)
-        return draw_of_all(s, row, u);
+        return draw_of_all(s, best, row, p->temperature, u);
+    row = scaled(best, row, s->n_vocab, p->temperature, s->row);
     int32_t n = cut(s, row, p->top_k, p->top_p, p->min_p, s->n_vocab);
     return s->id[row_draw(s->prob, n, u)];
 }
 
-static int take(struct sampler *s, const struct sample_row *r, struct row_best best, int32_t *id,
+static struct k_best best_of(struct sampler *s, const float *row)
+{
+    struct k_best best;
+    struct k_argmax a = {.x = row, .ld = s->n_vocab, .m = 1, .n = s->n_vocab, .best = &best};
+    kernel_run(s->kernels, K_argmax, &a, s->scratch);
+    return best;
+}
+
+static int take(struct sampler *s, const struct sample_row *r, struct k_best best, int32_t *id,
                 struct err *e)
 {
     const float *row = r->logits;
     if (is_edited(r)) {
         edit(s, r);
         row = s->row;
-        best = row_best(row, s->n_vocab);
+        best = best_of(s, row);
     }
     if (best.id < 0)
         return err_set(e, ERR_BAD_INPUT, "no token may follow: the mask leaves none");
     *id = r->params->temperature < TEMPERATURE_LEAST ? best.id
-                                                     : draw(s, r->params, row, best.max, r->place);
+                                                     : draw(s, r->params, row, &best, r->place);
     return 0;
 }
 
@@ -222,18 +285,8 @@ static int take(struct sampler *s, const struct sample_row *r, struct row_best b
 static float log_sum(struct sampler *s, const float *logits)
 {
     struct k_ce_state state;
-    int32_t none = -1;
-    float *row = (float *)(uintptr_t)logits; /* ce_fwd only reads it */
-    for (int64_t lo = 0; lo < s->n_vocab; lo += K_CE_CHUNK) {
-        struct k_ce a = {.logits = row + lo,
-                         .ld = s->n_vocab,
-                         .m = 1,
-                         .lo = lo,
-                         .n = s->n_vocab - lo < K_CE_CHUNK ? s->n_vocab - lo : K_CE_CHUNK,
-                         .target = &none,
-                         .state = &state};
-        kernel_run(s->kernels, K_ce_fwd, &a, s->scratch);
-    }
+    for (int64_t c = 0; c < chunks(s); c++)
+        fold(s, logits + c * K_CE_CHUNK, c * K_CE_CHUNK, chunk_len(s, c), &state);
     return k_ce_lse(&state);
 }
 
@@ -241,14 +294,14 @@ static void score(struct sampler *s, const float *logits, int32_t n_top, struct 
 {
     float lse = log_sum(s, logits);
     t->logprob = logits[t->id] - lse;
-    t->n_top = n_top > 0 ? cut(s, logits, 0, 1, 0, n_top) : 0;
+    t->n_top = n_top > 0 ? cut(s, logits, n_top, 1, 0, n_top) : 0;
     for (int32_t i = 0; i < t->n_top; i++)
         t->top[i] = (struct sample_top){s->id[i], logits[s->id[i]] - lse};
 }
 
-static int find_best(struct sampler *s, const float *logits, struct row_best *best, struct err *e)
+static int find_best(struct sampler *s, const float *logits, struct k_best *best, struct err *e)
 {
-    *best = row_best(logits, s->n_vocab);
+    *best = best_of(s, logits);
     if (best->is_finite)
         return 0;
     return err_set(e, ERR_DIVERGED, "the model's logits are not finite: its weights overflow here");
@@ -265,7 +318,7 @@ static int32_t top_count(const struct sampler *s, int32_t n)
 int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_taken *t,
                  struct err *e)
 {
-    struct row_best best;
+    struct k_best best;
     *t = (struct sample_taken){.id = -1};
     if (find_best(s, r->logits, &best, e) || take(s, r, best, &t->id, e))
         return -1;
@@ -277,7 +330,7 @@ int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_ta
 int sampler_score(struct sampler *s, const float *logits, int32_t id, int32_t n_top,
                   struct sample_taken *t, struct err *e)
 {
-    struct row_best best;
+    struct k_best best;
     *t = (struct sample_taken){.id = id};
     ASSERT(id >= 0 && id < s->n_vocab);
     if (find_best(s, logits, &best, e))

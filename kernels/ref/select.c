@@ -110,6 +110,23 @@ static void row_select(const struct k_top_select *a, int64_t row)
     a->n_left[row] = (int32_t)left;
 }
 
+void argmax_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_argmax *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        struct k_best b = {.max = -INFINITY, .id = -1, .is_finite = 1};
+        for (int64_t j = 0; j < a->n; j++) {
+            float x = a->x[i * a->ld + j];
+            b.is_finite &= isfinite(x) != 0;
+            if (x > b.max) {
+                b.max = x;
+                b.id = (int32_t)j;
+            }
+        }
+        a->best[i] = b;
+    }
+}
+
 void top_select_ref(const void *args, const struct k_slice *s)
 {
     for (int64_t i = s->lo; i < s->hi; i++)

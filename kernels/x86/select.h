@@ -180,6 +180,58 @@ static inline int64_t select_cut(const struct select_row *r, double target, doub
     return i;
 }
 
+/* One more into a heap of the k largest so far, with the least on top. */
+static inline void select_push(float *heap, int64_t *n, int64_t k, float x)
+{
+    int64_t i = 0;
+    if (*n < k) {
+        for (i = (*n)++; i > 0 && heap[(i - 1) / 2] > x; i = (i - 1) / 2)
+            heap[i] = heap[(i - 1) / 2];
+    } else if (x > heap[0]) {
+        for (int64_t c; (c = 2 * i + 1) < k; i = c) {
+            c += c + 1 < k && heap[c + 1] < heap[c];
+            if (heap[c] >= x)
+                break;
+            heap[i] = heap[c];
+        }
+    } else {
+        return;
+    }
+    heap[i] = x;
+}
+
+/* A number that at least k entries reach, and not many more: the k-th largest of the largest of
+ * runs of SELECT_RUN entries. -infinity: there are not so many. */
+static inline float select_floor(struct select_row *r, int64_t k)
+{
+    float *heap = (float *)(void *)r->spare;
+    int64_t n = 0;
+    if (k > r->n / SELECT_RUN || k > SELECT_CAP)
+        return -INFINITY;
+    for (int64_t j = 0; j < r->n; j += SELECT_RUN)
+        select_push(heap, &n, k,
+                    select_max(r->x + j, r->n - j < SELECT_RUN ? r->n - j : SELECT_RUN));
+    return heap[0];
+}
+
+/* What is far below the largest is seldom wanted and always much: it is walked last, so that mostly
+ * it is not even counted. */
+static inline void select_stages(struct select_row *r, float floor)
+{
+    static const float below[] = {8, 24};
+    uint64_t lo = select_key(r->max), hi = SELECT_END;
+    for (int i = 0; i < 3 && !r->is_done && r->left < r->most; i++, lo = hi) {
+        if (floor > -INFINITY)
+            hi = i == 0 ? select_key(floor) + 1 : SELECT_END;
+        else
+            hi = i < 2 ? select_key(r->max - below[i]) : SELECT_END;
+        if (hi > lo) /* else too large to have neighbours, or all was walked */
+            select_walk(r, lo, hi);
+        else
+            hi = lo;
+    }
+}
+
 static inline int64_t select_run(struct select_row *r, int64_t top_k, double top_p, double min_p)
 {
     bool is_cut = top_k > 0 && top_k <= r->most;
@@ -193,7 +245,7 @@ static inline int64_t select_run(struct select_row *r, int64_t top_k, double top
     r->target = is_cut ? INFINITY : top_p * total;
     r->min_p = is_later ? 0 : min_p;
     r->want = is_cut ? top_k : SELECT_FIRST;
-    select_walk(r, select_key(r->max), SELECT_END);
+    select_stages(r, is_cut ? select_floor(r, top_k) : -INFINITY);
     for (int64_t i = 0; is_later && i < r->left; i++)
         total = (i > 0 ? total : 0) + r->prob[i];
     r->left = select_cut(r, top_p < 1 ? top_p * total : INFINITY, min_p, &sum);

@@ -18,7 +18,8 @@ enum {
     SELECT_DIGIT = 11,  /* bits of a pass of the sort */
     SELECT_FIRST = 256, /* entries of the first group, where the cut does not say how many */
     SELECT_FEW = 48,    /* so many are sorted by insertion */
-    SELECT_BATCH = 64   /* entries whose weights are computed at once */
+    SELECT_BATCH = 64,  /* entries whose weights are computed at once */
+    SELECT_RUN = 64     /* entries whose largest stands for them, where top-k wants few */
 };
 
 #define SELECT_END UINT64_C(0xff800000) /* the key of -infinity */

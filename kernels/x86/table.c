@@ -59,6 +59,7 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_mean_pool_bwd] = mean_pool_bwd_avx2,
     [K_l2norm] = l2norm_avx2,
     [K_l2norm_bwd] = l2norm_bwd_avx2,
+    [K_argmax] = argmax_avx2,
     [K_top_select] = top_select_avx2,
 
     /* optimizer */
@@ -110,6 +111,7 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_mean_pool_bwd] = mean_pool_bwd_avx512,
     [K_l2norm] = l2norm_avx512,
     [K_l2norm_bwd] = l2norm_bwd_avx512,
+    [K_argmax] = argmax_avx512,
     [K_top_select] = top_select_avx512,
 
     /* optimizer */

@@ -38,6 +38,20 @@ static void logits_shape(float *x, int64_t n)
         x[i] = 3 * x[i] - 10 + (i % 5000 == 17 ? 14 : 0);
 }
 
+static void argmax_bench(struct bench *b)
+{
+    enum { N = 150000, M = 32 };
+    if (!bench_wants(b, K_argmax))
+        return;
+    struct k_argmax a = {.x = bench_floats(b, (int64_t)N * M),
+                         .ld = N,
+                         .n = N,
+                         .best = bench_alloc(b, M * sizeof(struct k_best))};
+    for (a.m = 1; a.m <= M; a.m += M - 1)
+        bench_run(b, &(struct bench_case){K_argmax, "150k", a.m, &a, LIMIT_F32, 0});
+    bench_release(b);
+}
+
 static void select_bench(struct bench *b)
 {
     static const struct {
@@ -104,6 +118,7 @@ void bench_heads(struct bench *b)
 {
     ce_bench(b, K_ce_fwd);
     ce_bench(b, K_ce_bwd);
+    argmax_bench(b);
     select_bench(b);
     optim_bench(b);
 }

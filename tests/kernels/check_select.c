@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sampler's cut. Faults they can catch: a tie that goes to the higher id, one entry too many or
- * too few at a boundary, a top-p that is a share of the whole instead of what top-k left, a NaN or
- * a masked entry that is chosen, a row of nothing, a group or a bin that overflows when thousands
- * of logits are equal.
+ * The sampler's kernels. Faults they can catch: a tie that goes to the higher id, one entry too
+ * many or too few at a boundary, a top-p that is a share of the whole instead of what top-k left, a
+ * NaN or a masked entry that is chosen, a row of nothing, a group or a bin that overflows when
+ * thousands of logits are equal.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -163,4 +163,56 @@ void check_top_select(struct check *c)
     select_run(c, SHAPE_EQUAL, 140000, 140000, &cuts[0]); /* more equals than a group holds */
     select_run(c, SHAPE_NORMAL, 5000, 64, &cuts[0]);
     select_run(c, SHAPE_NORMAL, 5000, 64, &cuts[2]);
+}
+
+/* One row with what may be odd in it at `odd`, -1: nothing. */
+static void argmax_run(struct check *c, enum shape shape, int64_t n, int64_t odd, float value)
+{
+    int64_t ld = n + 3, m = 3;
+    check_begin(c);
+    check_case(c, "shape %d n %lld odd %lld %g", shape, (long long)n, (long long)odd,
+               (double)value);
+    float *x = check_floats(c, m * ld, CHECK_NAN);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++)
+            x[i * ld + j] = logit(c, shape, j + i, n);
+    if (odd >= 0 && odd < n)
+        x[ld + odd] = value;
+    size_t bytes = (size_t)m * sizeof(struct k_best);
+    struct k_argmax a = {.x = x, .ld = ld, .m = m, .n = n, .best = check_buf(c, bytes, 4)};
+    struct check_out out[] = {{a.best, bytes}};
+    check_slices(c, &a, out, 1);
+    for (int64_t i = 0; i < m && n > 0; i++) {
+        const struct k_best *b = &a.best[i];
+        int32_t id = -1;
+        bool is_finite = true;
+        for (int64_t j = 0; j < n; j++) {
+            float v = x[i * ld + j];
+            is_finite = is_finite && isfinite(v);
+            id = v > (id < 0 ? -INFINITY : x[i * ld + id]) ? (int32_t)j : id;
+        }
+        check_true(c, b->id == id && b->is_finite == is_finite, "row %lld: %d finite %d, not %d %d",
+                   (long long)i, b->id, b->is_finite, id, is_finite);
+        check_true(c, id < 0 ? b->max < 0 && isinf(b->max) : b->max == x[i * ld + id],
+                   "row %lld: the largest is %g", (long long)i, (double)b->max);
+    }
+}
+
+void check_argmax(struct check *c)
+{
+    static const float value[] = {NAN, INFINITY, -INFINITY, 1e38f, -1e38f};
+    int n_size;
+    const int64_t *size = check_sizes(&n_size);
+    for (int i = 0; i < n_size; i++) {
+        for (int shape = 0; shape <= SHAPE_ODD; shape++)
+            argmax_run(c, shape, size[i], -1, 0);
+        for (int k = 0; k < 5; k++) {
+            argmax_run(c, SHAPE_NORMAL, size[i], 0, value[k]);
+            argmax_run(c, SHAPE_STEPS, size[i], size[i] - 1, value[k]);
+            argmax_run(c, SHAPE_EQUAL, size[i], check_below(c, size[i] + 1), value[k]);
+        }
+    }
+    for (int64_t n = 1020; n < 1030; n++)
+        argmax_run(c, SHAPE_PEAKED, n, n - 1, 50);
+    argmax_run(c, SHAPE_PEAKED, 150000, 123456, 50);
 }

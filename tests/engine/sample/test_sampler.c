@@ -178,6 +178,47 @@ static void draws_follow_the_chain(void **state)
     seen_free(seen);
 }
 
+/* Faults: a chunk of the vocabulary that is weighed by its own largest, one without weight that is
+ * hit, a row that is scaled twice. */
+static void draws_reach_every_chunk(void **state)
+{
+    enum { BIG = 3 * K_CE_CHUNK + 100, WORDS = (BIG + 63) / 64, N_AT = 5 };
+    static const int32_t at[N_AT] = {7, K_CE_CHUNK - 1, K_CE_CHUNK, 2 * K_CE_CHUNK + 5, BIG - 1};
+    static const float logit[N_AT] = {80, 81, 79.5f, 80.5f, 82};
+    struct sampler *s = make(BIG);
+    float *x = calloc(BIG, sizeof *x);
+    uint64_t mask[WORDS];
+    (void)state;
+    for (int i = 0; i < N_AT; i++)
+        x[at[i]] = logit[i];
+    memset(mask, 0xff, sizeof mask);
+    for (int i = 2 * K_CE_CHUNK / 64; i < 3 * K_CE_CHUNK / 64; i++)
+        mask[i] = 0; /* a chunk of nothing */
+    for (int trial = 0; trial < 4; trial++) {
+        struct sample_params p = {
+            .temperature = trial % 2 ? 0.6 : 1, .top_p = 1, .repetition = 1, .seed = 3};
+        struct sample_row r = {.logits = x, .params = &p, .mask = trial / 2 ? mask : NULL};
+        int count[N_AT] = {0};
+        double sum = 0;
+        for (r.place = 0; r.place < DRAWS; r.place++) {
+            int32_t id = next(s, &r), i = 0;
+            while (i < N_AT && at[i] != id)
+                i++;
+            assert_true(i < N_AT);
+            count[i]++;
+        }
+        for (int i = 0; i < N_AT; i++)
+            sum += r.mask && i == 3 ? 0 : exp((double)logit[i] / p.temperature);
+        for (int i = 0; i < N_AT; i++) {
+            double want =
+                r.mask && i == 3 ? 0 : DRAWS * exp((double)logit[i] / p.temperature) / sum;
+            assert_true(fabs(count[i] - want) <= 5 * sqrt(want));
+        }
+    }
+    free(x);
+    sampler_free(s);
+}
+
 /* ---- penalties by hand --------------------------------------------------------------------- */
 
 /* What the chain makes of token 0's logit before the temperature: where greedy goes over to a rival
@@ -496,11 +537,11 @@ static void bad_parameters_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_chain),         cmocka_unit_test(penalties_by_hand),
-        cmocka_unit_test(an_edit_stays_finite),           cmocka_unit_test(a_mask_is_kept),
-        cmocka_unit_test(ties_and_small_temperatures),    cmocka_unit_test(a_draw_is_a_function),
-        cmocka_unit_test(what_is_not_finite_is_an_error), cmocka_unit_test(logprobs_are_the_models),
-        cmocka_unit_test(bad_parameters_are_named),
+        cmocka_unit_test(draws_follow_the_chain),  cmocka_unit_test(draws_reach_every_chunk),
+        cmocka_unit_test(penalties_by_hand),       cmocka_unit_test(an_edit_stays_finite),
+        cmocka_unit_test(a_mask_is_kept),          cmocka_unit_test(ties_and_small_temperatures),
+        cmocka_unit_test(a_draw_is_a_function),    cmocka_unit_test(what_is_not_finite_is_an_error),
+        cmocka_unit_test(logprobs_are_the_models), cmocka_unit_test(bad_parameters_are_named),
     };
     kernel_table_init(&table, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
