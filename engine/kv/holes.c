@@ -100,5 +100,6 @@ struct kv_run kv_holes_find(const struct kv_holes *h, int64_t n)
     if (r.n)
         return r;
     r = search(h, h->n_cell, true);
-    return (struct kv_run){r.at + r.n / 2, r.n - r.n / 2};
+    int64_t far = r.n - r.n / 2;
+    return (struct kv_run){r.at + r.n / 2, far < n ? far : n};
 }

@@ -32,8 +32,8 @@ void kv_holes_take(struct kv_holes *h, int64_t cell);
 void kv_holes_give(struct kv_holes *h, int64_t cell);
 void kv_holes_claim(struct kv_holes *h, struct kv_run r, bool is_claimed);
 
-/* The first unclaimed run of n cells, cut to n; else the longest unclaimed one; else the far half
- * of the longest claimed one. Some cell is free. */
+/* The first unclaimed run of n cells; else the longest unclaimed one; else the far half of the
+ * longest claimed one, at most n. Of length 0 where nothing is free. */
 struct kv_run kv_holes_find(const struct kv_holes *h, int64_t n);
 
 #endif

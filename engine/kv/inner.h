@@ -30,6 +30,7 @@ struct kv_list {
 
 struct kv_cell {
     uint64_t hash, adapter;
+    uint64_t kept_at; /* place in the order of all that was ever kept */
     enum kv_state state;
     int32_t n_ref;
     int32_t parent, n_child; /* in the index; -1: begins a text */
@@ -58,7 +59,7 @@ struct kv_pool {
     int32_t tenant_unused;
     struct kv_list kept;
     int64_t n_kept;
-    uint64_t taken, given_back, evicted;
+    uint64_t kept_clock, taken, given_back, evicted;
 };
 
 /* ---- index.c: cells by their text ---------------------------------------------------------- */
@@ -89,7 +90,10 @@ int32_t kv_kept_victim(const struct kv_pool *p, int32_t tenant); /* for a cell o
 
 void kv_cell_take(struct kv_pool *p, int32_t cell, uint64_t salt, uint64_t adapter); /* is free */
 void kv_cell_ref(struct kv_pool *p, int32_t cell);
-void kv_cell_unref(struct kv_pool *p, int32_t cell);  /* not pending */
-void kv_cell_evict(struct kv_pool *p, uint64_t salt); /* for this tenant; some cell is kept */
+void kv_cell_unref(struct kv_pool *p, int32_t cell); /* not pending */
+
+/* For cells of this tenant: evicts the oldest kept cell there is, and old ones around it, to make a
+ * run of n. Some cell is kept. */
+void kv_pool_evict(struct kv_pool *p, uint64_t salt, int64_t n);
 
 #endif

@@ -62,6 +62,7 @@ void kv_kept_push(struct kv_pool *p, int32_t cell)
             l->oldest = cell;
         l->newest = cell;
     }
+    p->cell[cell].kept_at = p->kept_clock++;
     p->n_kept++;
 }
 

@@ -120,13 +120,31 @@ void kv_cell_unref(struct kv_pool *p, int32_t cell)
         give_back(p, cell);
 }
 
-void kv_cell_evict(struct kv_pool *p, uint64_t salt)
+static void evict(struct kv_pool *p, int32_t cell)
 {
-    int32_t cell = kv_kept_victim(p, kv_tenant_get(p, salt));
     kv_kept_drop(p, cell);
     kv_index_del(p, cell);
     give_back(p, cell);
     p->evicted++;
+}
+
+/* Cells evicted one by one come free at places all over the pool, one by one; who gets them would
+ * never have two in a row. So what lies around the oldest goes with it, if it is of the oldest
+ * quarter itself. Going down, a text in a row is met by its last cell first. */
+void kv_pool_evict(struct kv_pool *p, uint64_t salt, int64_t n)
+{
+    int32_t oldest = kv_kept_victim(p, kv_tenant_get(p, salt)), tenant = p->cell[oldest].tenant;
+    uint64_t from = p->cell[p->kept.oldest].kept_at, old = from + (p->kept_clock - from) / 4;
+    int64_t lo = oldest < n ? 0 : oldest - n + 1;
+    int64_t hi = oldest + n < p->opt.n_cell ? oldest + n - 1 : p->opt.n_cell - 1;
+    bool is_any = oldest == p->kept.oldest;
+    evict(p, oldest);
+    for (int64_t c = hi; c >= lo; c--) {
+        const struct kv_cell *x = &p->cell[c];
+        if (x->state == KV_STANDS && !x->n_ref && !x->n_child && x->kept_at <= old &&
+            (is_any || x->tenant == tenant))
+            evict(p, (int32_t)c);
+    }
 }
 
 /* Who holds a cell goes on with it, as with one that was never in the index. A text's cells are all

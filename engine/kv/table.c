@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Growing looks for the cell behind the last one; where that is taken a new run is begun and
- * claimed. When all cells are kept ones, several are evicted at once: those of one text lie in a
- * row, and one at a time they would be handed out from its end.
+ * claimed, and if there is none as long as is wanted, one is made among what is kept.
  */
 #include "engine/kv/table.h"
 
@@ -69,11 +68,12 @@ int32_t kv_table_find(struct kv_table *t, struct kv_pool *p, const int32_t *toke
 /* A new run for the table to grow in, with at least one free cell. */
 static int64_t begin_run(struct kv_table *t, struct kv_pool *p, int64_t want)
 {
-    int64_t room = kv_pool_room(p);
-    want = want < room ? want : room;
-    while (p->holes.n_free < want)
-        kv_cell_evict(p, t->salt);
+    enum { TRIES = 4 };
     struct kv_run r = kv_holes_find(&p->holes, want);
+    for (int i = 0; r.n < want && p->n_kept && i < TRIES; i++) {
+        kv_pool_evict(p, t->salt, want);
+        r = kv_holes_find(&p->holes, want);
+    }
     claim(t, p, r);
     return r.at;
 }
