@@ -21,6 +21,7 @@
 struct engine;
 struct adapter;
 struct gate;
+struct resident;
 struct template;
 struct tokenizer;
 
@@ -58,6 +59,9 @@ const struct engine_info *engine_info(const struct engine *g);
 const struct tokenizer *engine_tokenizer(const struct engine *g); /* NULL: none */
 struct template *engine_template(const struct engine *g);         /* borrowed; NULL: none */
 struct gate *engine_gate(const struct engine *g);
+/* The model as it lies in memory, for who trains on it or measures it; the compute threads are
+ * theirs only while they hold the gate. */
+const struct resident *engine_resident(const struct engine *g);
 
 /* ---- generations --------------------------------------------------------------------------- */
 

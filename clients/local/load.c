@@ -38,6 +38,12 @@ struct model_options local_model_options(const struct local_options *o)
         .type = resident_type(o->quantize), .kv_type = resident_type(o->kv_type), .ctx = o->ctx};
 }
 
+static void hide(const struct bar *b)
+{
+    if (b->is_shown)
+        fputs("\r\033[K", stderr);
+}
+
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
                struct err *e)
 {
@@ -53,7 +59,24 @@ int local_load(struct resident *r, const char *path, const struct local_options 
                                   .progress = shows ? show_progress : NULL,
                                   .progress_ctx = &bar};
     int rc = resident_init(r, &ro, e);
-    if (bar.is_shown)
-        fputs("\r\033[K", stderr);
+    hide(&bar);
     return rc;
+}
+
+struct engine *local_engine(const char *path, const struct local_options *o,
+                            const struct engine_options *with, struct err *e)
+{
+    struct bar bar = {.begin_ns = clock_ns()};
+    struct engine_options eo = *with;
+    eo.model = path;
+    eo.kernels = o->kernels;
+    eo.quantize = o->quantize;
+    eo.kv_type = o->kv_type;
+    eo.threads = o->threads;
+    eo.ctx = o->ctx;
+    eo.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+    eo.progress_ctx = &bar;
+    struct engine *g = engine_new(&eo, e);
+    hide(&bar);
+    return g;
 }

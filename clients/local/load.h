@@ -9,6 +9,7 @@
 #define CLIENTS_LOCAL_LOAD_H
 
 #include "clients/cli/cmd.h"
+#include "engine/engine.h"
 #include "engine/serve/resident.h"
 
 /* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
@@ -44,5 +45,9 @@ struct model_options local_model_options(const struct local_options *o);
  * resident_release. */
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
                struct err *e);
+
+/* An engine on MODEL that has not started; `with` holds what the options do not say. */
+struct engine *local_engine(const char *path, const struct local_options *o,
+                            const struct engine_options *with, struct err *e);
 
 #endif

@@ -284,3 +284,8 @@ struct engine_stat engine_stat(struct engine *g)
     s.heartbeat_us = atomic_load(&g->is_idle) ? clock_us() : atomic_load(&g->heartbeat_us);
     return s;
 }
+
+const struct resident *engine_resident(const struct engine *g)
+{
+    return &g->res;
+}
