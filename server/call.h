@@ -7,10 +7,16 @@
  * To answer later, a handler leaves a step with call_wait. The step runs on an HTTP thread once at
  * once and then after each call_wake, and either returns (not yet), or calls call_reply, or opens a
  * stream with call_stream, adds to it with call_send, and ends it with call_end. When the client is
- * gone `gone` runs instead, once, and no step afterwards. `done` runs last, always, once.
+ * gone, or the request's time is over, `gone` runs instead, once, and no step afterwards. `done`
+ * runs last, always, once.
  *
- * Thread: a call belongs to one HTTP thread at a time; call_wake from any thread while the call has
- * not been done.
+ * Who will call call_wake from another thread holds a reference to the call until it will do so no
+ * more: a client can go at any time, and the engine notices one step later. `done` waits for the
+ * last reference, and runs on the thread that lets go of it; so what a notification looks at (the
+ * arena, the answers) is there as long as notifications come.
+ *
+ * Thread: a call belongs to one HTTP thread at a time; call_wake, call_ref and call_unref from any
+ * thread that holds a reference.
  */
 #ifndef SERVER_CALL_H
 #define SERVER_CALL_H
@@ -68,9 +74,13 @@ struct call_later {
     void *ctx;
 };
 void call_wait(struct call *c, const struct call_later *later);
-void call_wake(struct call *c);
+void call_wake(struct call *c); /* never lost: a step runs after it, if any ever runs again */
+struct call *call_ref(struct call *c);
+void call_unref(struct call *c);
 
-void call_stream(struct call *c, const char *type); /* status 200 and headers go out */
+/* Status 200 and the headers go out. Under text/event-stream a silence of 15 s is broken by a
+ * comment, between two call_send: each holds whole events. */
+void call_stream(struct call *c, const char *type);
 void call_send(struct call *c, const void *p, size_t n);
 bool call_is_full(const struct call *c); /* the client reads slower than we send: hold back */
 void call_end(struct call *c);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/chat/completions.
+ */
+#include "server/generate.h"
+
+void route_chat(struct call *c)
+{
+    generate(c, API_CHAT);
+}

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The generating routes on a real engine, without a socket: a call is played by this program
+ * (everything that server/call.h promises). Faults it can catch: a stream that says other than the
+ * whole answer; text of a user that becomes a special token; a seed, a stop string, an echo or a
+ * log-probability that goes to the wrong choice; answers that live on when a client is gone; a
+ * notification that outlives its call.
+ */
+#include "server/generate.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/error.h"
+#include "engine/token/tokenizer.h"
+#include "server/server.h"
+#include "tests/lib/test.h"
+
+extern char **environ;
+
+/* ---- the transport, played ----------------------------------------------------------------- */
+
+struct call {
+    struct arena arena;
+    struct call_request request;
+    struct call_later later;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool is_woken, is_later, is_over, is_stream, is_full;
+    int n_ref, status;
+    size_t n_send;
+    struct buf body;
+    char headers[1024];
+    int64_t tok_in, tok_out;
+};
+
+static struct engine *engine, *encoder;
+static const struct who who = {.name = "test", .salt = 7};
+
+struct engine *server_engine(const struct server *s)
+{
+    (void)s;
+    return engine;
+}
+
+struct metrics *server_metrics(const struct server *s)
+{
+    (void)s;
+    return NULL;
+}
+
+const struct call_request *call_request(const struct call *c)
+{
+    return &c->request;
+}
+
+struct server *call_server(const struct call *c)
+{
+    (void)c;
+    return NULL;
+}
+
+struct arena *call_arena(struct call *c)
+{
+    return &c->arena;
+}
+
+void call_set_header(struct call *c, const char *name, const char *value)
+{
+    size_t n = strlen(c->headers);
+    snprintf(c->headers + n, sizeof c->headers - n, "%s: %s\n", name, value);
+}
+
+void call_reply(struct call *c, int status, const char *type, struct buf *body)
+{
+    assert_false(c->is_over || c->is_stream);
+    assert_string_equal(type, "application/json");
+    c->is_over = true;
+    c->status = status;
+    buf_add(&c->body, body->data, body->len);
+    buf_release(body);
+}
+
+void call_error(struct call *c, const struct api_error *error)
+{
+    struct buf body;
+    buf_init(&body, 1 << 16);
+    api_error_write(error, &body);
+    call_reply(c, error->status, "application/json", &body);
+}
+
+void call_wait(struct call *c, const struct call_later *later)
+{
+    c->later = *later;
+    c->is_later = c->is_woken = true;
+}
+
+void call_wake(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->is_woken = true;
+    pthread_cond_signal(&c->woken);
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct call *call_ref(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->n_ref++;
+    pthread_mutex_unlock(&c->lock);
+    return c;
+}
+
+void call_unref(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->n_ref--;
+    pthread_cond_signal(&c->woken);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void call_stream(struct call *c, const char *type)
+{
+    assert_string_equal(type, "text/event-stream");
+    assert_false(c->is_stream || c->is_over);
+    c->is_stream = true;
+    c->status = 200;
+}
+
+void call_send(struct call *c, const void *p, size_t n)
+{
+    assert_true(c->is_stream && !c->is_over && n > 0);
+    assert_false(c->is_full);
+    buf_add(&c->body, p, n);
+    c->n_send++;
+}
+
+bool call_is_full(const struct call *c)
+{
+    return c->is_full;
+}
+
+void call_end(struct call *c)
+{
+    assert_true(c->is_stream && !c->is_over);
+    c->is_over = true;
+}
+
+void call_note(struct call *c, const char *model, int64_t in, int64_t out)
+{
+    assert_non_null(model);
+    c->tok_in = in;
+    c->tok_out = out;
+}
+
+/* True when woken; false after so many milliseconds. */
+static bool rest(struct call *c, int ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&c->lock);
+    while (!c->is_woken && pthread_cond_timedwait(&c->woken, &c->lock, &until) == 0)
+        ;
+    bool was = c->is_woken;
+    c->is_woken = false;
+    pthread_mutex_unlock(&c->lock);
+    return was;
+}
+
+/* What the client does. */
+struct client {
+    bool leaves;       /* when something was sent or, with leave_at 0, at once */
+    size_t leave_at;   /* sends */
+    bool reads_slowly; /* takes one send, then nothing until the engine has rested */
+};
+
+static void serve(struct call *c, const struct client *client)
+{
+    while (!c->is_over) {
+        if (!rest(c, 60000))
+            fail_msg("nothing happened for a minute");
+        if (client->leaves && c->n_send >= client->leave_at) {
+            c->later.gone(c->later.ctx);
+            break;
+        }
+        c->later.step(c, c->later.ctx);
+        if (!client->reads_slowly || c->is_over)
+            continue;
+        c->is_full = c->n_send > 0;
+        c->is_full = c->is_full && rest(c, 50);
+        call_wake(c);
+    }
+}
+
+static struct call *post(void (*route)(struct call *), const char *body, struct client client)
+{
+    struct call *c = calloc(1, sizeof *c);
+    arena_init(&c->arena, (size_t)256 << 20);
+    buf_init(&c->body, (size_t)256 << 20);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->woken, NULL);
+    c->request = (struct call_request){
+        .method = "POST", .body = body, .n_body = strlen(body), .who = &who, .id = "id-1"};
+    c->n_ref = 1;
+    route(c);
+    if (!c->is_later)
+        return c;
+    serve(c, &client);
+    for (int i = 0; c->n_ref > 1 && i < 6000; i++)
+        rest(c, 10);
+    assert_int_equal(c->n_ref, 1);
+    c->later.done(c->later.ctx);
+    return c;
+}
+
+static void let_go(struct call *c)
+{
+    arena_release(&c->arena);
+    buf_release(&c->body);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->woken);
+    free(c);
+}
+
+/* ---- reading answers ----------------------------------------------------------------------- */
+
+static char *ask(void (*route)(struct call *), const char *body, int status)
+{
+    struct call *c = post(route, body, (struct client){.leaves = false});
+    if (c->status != status)
+        fail_msg("%s: status %d, %s", body, c->status, c->body.data);
+    char *text = buf_take(&c->body);
+    let_go(c);
+    return text;
+}
+
+static json_t *ask_json(void (*route)(struct call *), const char *body, int status)
+{
+    char *text = ask(route, body, status);
+    json_error_t e;
+    json_t *v = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (!v)
+        fail_msg("%s in %s", e.text, text);
+    free(text);
+    return v;
+}
+
+/* A path as choices.0.text. */
+static json_t *at(const json_t *v, const char *path)
+{
+    char key[64];
+    for (const char *p = path; v && *p;) {
+        size_t n = strcspn(p, ".");
+        memcpy(key, p, n);
+        key[n] = 0;
+        v = json_is_array(v) ? json_array_get(v, strtoul(key, NULL, 10)) : json_object_get(v, key);
+        p += n + (p[n] == '.');
+    }
+    return (json_t *)(uintptr_t)v;
+}
+
+static int64_t int_at(const json_t *v, const char *path)
+{
+    if (!json_is_integer(at(v, path)))
+        fail_msg("no integer at %s", path);
+    return json_integer_value(at(v, path));
+}
+
+static const char *text_at(const json_t *v, const char *path)
+{
+    if (!json_is_string(at(v, path)))
+        fail_msg("no text at %s", path);
+    return json_string_value(at(v, path));
+}
+
+/* The texts of the choices of a stream put together, and what its events have in common. */
+struct streamed {
+    struct buf text[4];
+    const char *finish[4];
+    int n_event, n_usage;
+    bool has_role[4], is_done;
+    int64_t total;
+};
+
+static void take_choice(struct streamed *s, const json_t *c)
+{
+    size_t i = (size_t)int_at(c, "index");
+    const json_t *text = at(c, "text") ? at(c, "text") : at(c, "delta.content");
+    assert_true(i < 4 && !s->finish[i]);
+    if (at(c, "delta")) /* the first event of a choice says whose turn it is, and no other */
+        assert_true(s->has_role[i] == !at(c, "delta.role"));
+    s->has_role[i] = true;
+    if (text)
+        buf_add(&s->text[i], json_string_value(text), json_string_length(text));
+    const char *why = json_string_value(at(c, "finish_reason"));
+    s->finish[i] = !why ? NULL : strcmp(why, "stop") == 0 ? "stop" : "length";
+}
+
+static void take_event(struct streamed *s, const json_t *v)
+{
+    s->n_event++;
+    if (json_is_object(at(v, "usage")) && !json_array_size(at(v, "choices"))) {
+        s->n_usage++;
+        s->total = int_at(v, "usage.total_tokens");
+        return;
+    }
+    assert_int_equal(json_array_size(at(v, "choices")), 1);
+    take_choice(s, at(v, "choices.0"));
+}
+
+static struct streamed read_stream(const char *body)
+{
+    struct streamed s = {.n_event = 0};
+    json_error_t e;
+    for (int i = 0; i < 4; i++)
+        buf_init(&s.text[i], 1 << 20);
+    for (const char *p = body, *end; *p; p = end + 2) {
+        end = strstr(p, "\n\n");
+        assert_non_null(end);
+        assert_memory_equal(p, "data: ", 6);
+        assert_false(s.is_done);
+        if (strncmp(p + 6, "[DONE]", 6) == 0) {
+            s.is_done = true;
+            continue;
+        }
+        json_t *v =
+            json_loadb(p + 6, (size_t)(end - p) - 6, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+        if (!v)
+            fail_msg("%s in %s", e.text, p);
+        take_event(&s, v);
+        json_decref(v);
+    }
+    return s;
+}
+
+static void release_streamed(struct streamed *s)
+{
+    for (int i = 0; i < 4; i++)
+        buf_release(&s->text[i]);
+}
+
+static void assert_idle(void)
+{
+    struct engine_stat s = engine_stat(engine);
+    for (int i = 0; (s.n_running || s.n_waiting || s.cell_used) && i < 1000; i++) {
+        usleep(5000);
+        s = engine_stat(engine);
+    }
+    assert_int_equal(s.n_running + s.n_waiting, 0);
+    assert_int_equal(s.cell_used, 0);
+}
+
+/* ---- whole and streamed -------------------------------------------------------------------- */
+
+#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
+#define CHAT  HELLO ",\"temperature\":0"
+
+/* Whatever way it is sent, the text is the same. */
+static void test_streams_say_what_whole_answers_say(void **state)
+{
+    static const struct {
+        void (*route)(struct call *);
+        const char *body;
+    } cases[] = {
+        {route_chat, CHAT ",\"max_tokens\":40"},
+        {route_chat, HELLO ",\"max_tokens\":40,\"n\":3,\"temperature\":1.5,\"seed\":5"},
+        {route_completions, "\"prompt\":\"abc\",\"temperature\":0,\"max_tokens\":33"},
+        {route_completions,
+         "\"prompt\":[\"abc\",\"x\"],\"n\":2,\"seed\":1,\"temperature\":2,\"max_tokens\":20"},
+        {route_completions, "\"prompt\":[[5,6,7]],\"echo\":true,\"seed\":1,\"max_tokens\":20"},
+        {route_completions,
+         "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\",\" t\"]"},
+        {route_completions, "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\"],"
+                            "\"include_stop_str_in_output\":true"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[512];
+        snprintf(body, sizeof body, "{%s}", cases[i].body);
+        json_t *whole = ask_json(cases[i].route, body, 200);
+        snprintf(body, sizeof body,
+                 "{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", cases[i].body);
+        for (int slow = 0; slow < 2; slow++) {
+            struct call *c = post(cases[i].route, body, (struct client){.reads_slowly = slow});
+            assert_int_equal(c->status, 200);
+            assert_non_null(strstr(c->headers, "cache-control: no-cache"));
+            struct streamed s = read_stream(c->body.data);
+            assert_true(s.is_done && s.n_usage == 1);
+            assert_int_equal(s.total, int_at(whole, "usage.total_tokens"));
+            for (size_t k = 0; k < json_array_size(at(whole, "choices")); k++) {
+                const json_t *choice = json_array_get(at(whole, "choices"), k);
+                const json_t *text =
+                    at(choice, "text") ? at(choice, "text") : at(choice, "message.content");
+                assert_int_equal(s.text[k].len, json_string_length(text));
+                assert_memory_equal(s.text[k].len ? s.text[k].data : "", json_string_value(text),
+                                    s.text[k].len);
+                assert_string_equal(s.finish[k], text_at(choice, "finish_reason"));
+            }
+            release_streamed(&s);
+            let_go(c);
+        }
+        json_decref(whole);
+    }
+    assert_idle();
+}
+
+static void test_a_chat(void **state)
+{
+    (void)state;
+    json_t *v =
+        ask_json(route_chat, "{" CHAT ",\"max_tokens\":5,\"ignore_eos\":true,\"wot\":1}", 200);
+    assert_string_equal(text_at(v, "object"), "chat.completion");
+    assert_string_equal(text_at(v, "id"), "chatcmpl-id-1");
+    assert_string_equal(text_at(v, "model"), engine_info(engine)->name);
+    assert_string_equal(text_at(v, "choices.0.finish_reason"), "length");
+    assert_int_equal(int_at(v, "usage.completion_tokens"), 5);
+    assert_true(int_at(v, "usage.prompt_tokens") > 5);
+    json_decref(v);
+    struct call *c =
+        post(route_chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}", (struct client){.leaves = false});
+    assert_string_equal(c->headers, "x-tandem-ignored: wot\n");
+    assert_true(c->tok_in > 5 && c->tok_out == 1);
+    let_go(c);
+}
+
+/* ---- seeds, choices ------------------------------------------------------------------------ */
+
+static void test_seeds(void **state)
+{
+    static const char body[] = "{\"prompt\":[\"a\",\"a\"],\"n\":2,\"seed\":9,\"temperature\":2,"
+                               "\"max_tokens\":12}";
+    (void)state;
+    json_t *a = ask_json(route_completions, body, 200);
+    json_t *b = ask_json(route_completions, body, 200);
+    json_t *one =
+        ask_json(route_completions,
+                 "{\"prompt\":\"a\",\"seed\":9,\"temperature\":2,\"max_tokens\":12}", 200);
+    assert_true(json_equal(at(a, "choices"), at(b, "choices")));
+    /* the two choices differ; the second prompt, which is the same, has the same two */
+    assert_string_not_equal(text_at(a, "choices.0.text"), text_at(a, "choices.1.text"));
+    assert_string_equal(text_at(a, "choices.0.text"), text_at(a, "choices.2.text"));
+    assert_string_equal(text_at(a, "choices.1.text"), text_at(a, "choices.3.text"));
+    assert_string_equal(text_at(a, "choices.0.text"), text_at(one, "choices.0.text"));
+    assert_int_equal(int_at(a, "choices.3.index"), 3);
+    json_decref(a);
+    json_decref(b);
+    json_decref(one);
+    a = ask_json(route_completions, "{\"prompt\":\"a\",\"n\":2,\"temperature\":2}", 200);
+    assert_string_not_equal(text_at(a, "choices.0.text"), text_at(a, "choices.1.text"));
+    json_decref(a);
+}
+
+static double mean_of(const json_t *choice)
+{
+    const json_t *list = at(choice, "logprobs.token_logprobs");
+    double sum = 0;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        sum += json_number_value(json_array_get(list, i));
+    return sum / (double)json_array_size(list);
+}
+
+static void test_best_of(void **state)
+{
+    (void)state;
+    json_t *all = ask_json(route_completions,
+                           "{\"prompt\":\"a\",\"n\":4,\"seed\":4,\"temperature\":1,\"logprobs\":0,"
+                           "\"ignore_eos\":true,\"max_tokens\":6}",
+                           200);
+    json_t *best = ask_json(route_completions,
+                            "{\"prompt\":\"a\",\"n\":2,\"best_of\":4,\"seed\":4,\"temperature\":1,"
+                            "\"logprobs\":0,\"ignore_eos\":true,\"max_tokens\":6}",
+                            200);
+    assert_int_equal(json_array_size(at(best, "choices")), 2);
+    assert_int_equal(int_at(best, "usage.completion_tokens"), 24);
+    double first = mean_of(at(best, "choices.0")), second = mean_of(at(best, "choices.1"));
+    int n_better = 0;
+    assert_true(first >= second);
+    for (size_t i = 0; i < 4; i++)
+        n_better += mean_of(json_array_get(at(all, "choices"), i)) > second;
+    assert_true(n_better <= 1);
+    json_decref(all);
+    json_decref(best);
+}
+
+/* ---- log-probabilities --------------------------------------------------------------------- */
+
+/* As lm-evaluation-harness asks: the prompt's tokens and one more, the first without. */
+static void test_scores_of_prompts(void **state)
+{
+    (void)state;
+    json_t *v = ask_json(route_completions,
+                         "{\"prompt\":[[85,86,87,88],[89,90]],\"max_tokens\":1,\"logprobs\":1,"
+                         "\"echo\":true,\"temperature\":0,\"seed\":1234,\"ignore_eos\":true}",
+                         200);
+    json_t *alone =
+        ask_json(route_completions,
+                 "{\"prompt\":[89,90],\"max_tokens\":0,\"logprobs\":1,\"echo\":true}", 200);
+    assert_int_equal(json_array_size(at(v, "choices")), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *c = json_array_get(at(v, "choices"), i);
+        size_t n = i ? 3 : 5;
+        assert_int_equal(int_at(c, "index"), i);
+        assert_int_equal(json_array_size(at(c, "logprobs.tokens")), n);
+        assert_int_equal(json_array_size(at(c, "logprobs.token_logprobs")), n);
+        assert_int_equal(json_array_size(at(c, "logprobs.top_logprobs")), n);
+        assert_true(json_is_null(at(c, "logprobs.token_logprobs.0")));
+        assert_true(json_is_null(at(c, "logprobs.top_logprobs.0")));
+        for (size_t k = 1; k < n; k++) {
+            const json_t *top = json_array_get(at(c, "logprobs.top_logprobs"), k);
+            const char *token = json_string_value(json_array_get(at(c, "logprobs.tokens"), k));
+            double p = json_number_value(json_array_get(at(c, "logprobs.token_logprobs"), k));
+            assert_true(p < 0);
+            assert_true(json_number_value(json_object_get(top, token)) == p);
+        }
+        /* the last is the one that was taken, greedily */
+        assert_int_equal(json_object_size(json_array_get(at(c, "logprobs.top_logprobs"), n - 1)),
+                         1);
+    }
+    const json_t *c = at(alone, "choices.0.logprobs.token_logprobs");
+    assert_int_equal(json_array_size(c), 2);
+    assert_true(json_equal(json_array_get(c, 1), at(v, "choices.1.logprobs.token_logprobs.1")));
+    assert_int_equal(int_at(alone, "usage.completion_tokens"), 0);
+    json_decref(v);
+    json_decref(alone);
+}
+
+static void test_logprobs_of_chats(void **state)
+{
+    (void)state;
+    json_t *v = ask_json(route_chat,
+                         "{" CHAT ",\"max_tokens\":4,\"logprobs\":true,\"top_logprobs\":3,"
+                         "\"ignore_eos\":true,\"return_token_ids\":true}",
+                         200);
+    const json_t *list = at(v, "choices.0.logprobs.content");
+    assert_int_equal(json_array_size(list), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *t = json_array_get(list, i);
+        assert_int_equal(json_array_size(at(t, "top_logprobs")), 3);
+        assert_true(json_equal(at(t, "logprob"), at(t, "top_logprobs.0.logprob")));
+        assert_true(json_equal(at(t, "bytes"), at(t, "top_logprobs.0.bytes")));
+    }
+    assert_int_equal(json_array_size(at(v, "choices.0.token_ids")), 4);
+    assert_int_equal(json_array_size(at(v, "choices.0.prompt_token_ids")),
+                     int_at(v, "usage.prompt_tokens"));
+    json_decref(v);
+}
+
+/* ---- the template -------------------------------------------------------------------------- */
+
+static json_t *ids_of(const char *content)
+{
+    char body[512];
+    snprintf(body, sizeof body,
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],\"max_tokens\":1,"
+             "\"return_token_ids\":true}",
+             content);
+    json_t *v = ask_json(route_chat, body, 200);
+    json_t *ids = json_incref(at(v, "choices.0.prompt_token_ids"));
+    json_decref(v);
+    return ids;
+}
+
+/* A message that spells special tokens holds none: as many as a harmless one. */
+static void test_messages_cannot_make_special_tokens(void **state)
+{
+    const struct tokenizer *t = engine_tokenizer(engine);
+    json_t *plain = ids_of("xyz");
+    size_t n_plain = 0, n_special = 0;
+    (void)state;
+    for (int32_t id = 0; id < (int32_t)tokenizer_size(t); id++) {
+        size_t len;
+        const char *piece = tokenizer_piece(t, id, &len);
+        if (!piece || !tokenizer_is_special(t, id))
+            continue;
+        n_special++;
+        json_t *ids = ids_of(piece);
+        size_t n = 0;
+        n_plain = 0;
+        for (size_t i = 0; i < json_array_size(ids); i++)
+            n += tokenizer_is_special(t, (int32_t)json_integer_value(json_array_get(ids, i)));
+        for (size_t i = 0; i < json_array_size(plain); i++)
+            n_plain +=
+                tokenizer_is_special(t, (int32_t)json_integer_value(json_array_get(plain, i)));
+        assert_int_equal(n, n_plain);
+        json_decref(ids);
+    }
+    assert_true(n_special > 0);
+    json_decref(plain);
+}
+
+static void test_continuing_a_message(void **state)
+{
+    (void)state;
+    json_t *v =
+        ask_json(route_chat,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":"
+                 "\"assistant\",\"content\":\"bcd\"}],\"add_generation_prompt\":false,"
+                 "\"continue_final_message\":true,\"max_tokens\":1,\"return_token_ids\":true}",
+                 200);
+    const json_t *ids = at(v, "choices.0.prompt_token_ids");
+    struct buf text;
+    struct err e = ERR_INIT;
+    buf_init(&text, 1 << 16);
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
+        assert_good(tokenizer_decode(engine_tokenizer(engine), &id, 1, false, &text, &e), &e);
+    }
+    assert_true(text.len > 3);
+    assert_string_equal(text.data + text.len - 3, "bcd");
+    buf_release(&text);
+    json_decref(v);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        void (*route)(struct call *);
+        const char *body;
+        int status;
+        const char *param, *code;
+    } cases[] = {
+        {route_chat, "{" CHAT ",\"model\":\"gpt-9\"}", 404, "model", "model_not_found"},
+        {route_chat, "{" CHAT ",\"max_tokens\":100000}", 400, "messages",
+         "context_length_exceeded"},
+        {route_completions, "{\"prompt\":\"x\",\"max_tokens\":100000}", 400, "prompt",
+         "context_length_exceeded"},
+        {route_completions, "{\"prompt\":[999999999]}", 400, "prompt", "invalid_value"},
+        {route_chat, "{" CHAT ",\"chat_template_kwargs\":{\"messages\":1}}", 400,
+         "chat_template_kwargs", NULL},
+        {route_chat, "{" CHAT ",\"chat_template_kwargs\":{\"eos_token\":\"x\"}}", 400,
+         "chat_template_kwargs", NULL},
+        {route_chat, "{" CHAT ",\"reasoning_effort\":\"high\"}", 400, "reasoning_effort", NULL},
+        {route_embeddings, "{\"input\":\"x\"}", 400, "model", "unsupported_model"},
+        {route_chat, "{", 400, NULL, "invalid_json"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *v = ask_json(cases[i].route, cases[i].body, cases[i].status);
+        if (cases[i].param)
+            assert_string_equal(text_at(v, "error.param"), cases[i].param);
+        else
+            assert_true(json_is_null(at(v, "error.param")));
+        if (cases[i].code)
+            assert_string_equal(text_at(v, "error.code"), cases[i].code);
+        assert_non_null(text_at(v, "error.message"));
+        json_decref(v);
+    }
+    struct call *c = post(route_chat,
+                          "{" CHAT ",\"max_tokens\":1,\"chat_template_kwargs\":"
+                          "{\"enable_thinking\":false}}",
+                          (struct client){.leaves = false});
+    assert_int_equal(c->status, 200);
+    assert_string_equal(c->headers, "x-tandem-ignored: chat_template_kwargs.enable_thinking\n");
+    let_go(c);
+}
+
+static void test_truncation_keeps_the_end(void **state)
+{
+    (void)state;
+    json_t *v = ask_json(route_completions,
+                         "{\"prompt\":[5,6,7,8,9],\"truncate_prompt_tokens\":2,\"max_tokens\":1,"
+                         "\"return_token_ids\":true,\"echo\":true}",
+                         200);
+    assert_int_equal(int_at(v, "usage.prompt_tokens"), 2);
+    assert_int_equal(int_at(v, "choices.0.prompt_token_ids.0"), 8);
+    json_decref(v);
+}
+
+/* ---- clients that leave -------------------------------------------------------------------- */
+
+static void test_leaving(void **state)
+{
+    static const char *const bodies[] = {
+        "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3,\"stream\":true}",
+        "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3}"};
+    (void)state;
+    for (size_t i = 0; i < 40; i++) {
+        struct call *c = post(route_chat, bodies[i % 2],
+                              (struct client){.leaves = true, .leave_at = i % 2 ? 0 : i % 5});
+        assert_false(c->is_over);
+        let_go(c);
+    }
+    assert_idle();
+}
+
+/* ---- vectors ------------------------------------------------------------------------------- */
+
+/* The inputs come in order, alone and together, as floats and as base64. */
+static void test_embeddings(void **state)
+{
+    struct engine *generates = engine;
+    (void)state;
+    engine = encoder;
+    json_t *both = ask_json(route_embeddings, "{\"input\":[\"abc\",\"d e\"]}", 200);
+    json_t *one =
+        ask_json(route_embeddings, "{\"input\":\"d e\",\"encoding_format\":\"base64\"}", 200);
+    size_t n = (size_t)engine_info(encoder)->d_model;
+    assert_string_equal(text_at(both, "object"), "list");
+    assert_int_equal(json_array_size(at(both, "data")), 2);
+    assert_int_equal(json_array_size(at(both, "data.1.embedding")), n);
+    assert_int_equal(int_at(both, "data.1.index"), 1);
+    assert_false(json_equal(at(both, "data.0.embedding"), at(both, "data.1.embedding")));
+    assert_true(int_at(both, "usage.prompt_tokens") > int_at(one, "usage.prompt_tokens"));
+    const char *text = text_at(one, "data.0.embedding");
+    assert_int_equal(strlen(text), (n * 4 + 2) / 3 * 4);
+    json_decref(both);
+    json_decref(one);
+    json_decref(ask_json(route_chat, "{" CHAT "}", 400));
+    engine = generates;
+}
+
+/* ---- a model to ask ------------------------------------------------------------------------ */
+
+static char tool[512];
+static char *dir, *encoder_dir;
+
+static struct engine *engine_of(const char *at, const char *preset)
+{
+    const char *const argv[] = {tool,  at,         "--preset", preset, "--ctx",
+                                "512", "--layers", "2",        NULL};
+    const struct engine_options o = {.model = at, .threads = 2, .kv_bytes = 64 << 20};
+    struct err e = ERR_INIT;
+    pid_t pid;
+    int status;
+    assert_int_equal(posix_spawn(&pid, tool, NULL, NULL, (char *const *)(uintptr_t)argv, environ),
+                     0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    struct engine *g = engine_new(&o, &e);
+    assert_good(g ? 0 : -1, &e);
+    assert_good(engine_start(g, &e), &e);
+    return g;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = test_dir_new();
+    encoder_dir = test_dir_new();
+    engine = engine_of(dir, "tiny");
+    encoder = engine_of(encoder_dir, "minilm-22m");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    engine_stop(engine);
+    engine_free(engine);
+    engine_stop(encoder);
+    engine_free(encoder);
+    test_dir_free(dir);
+    test_dir_free(encoder_dir);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_streams_say_what_whole_answers_say),
+        cmocka_unit_test(test_a_chat),
+        cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_best_of),
+        cmocka_unit_test(test_scores_of_prompts),
+        cmocka_unit_test(test_logprobs_of_chats),
+        cmocka_unit_test(test_messages_cannot_make_special_tokens),
+        cmocka_unit_test(test_continuing_a_message),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_truncation_keeps_the_end),
+        cmocka_unit_test(test_leaving),
+        cmocka_unit_test(test_embeddings),
+    };
+    const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+    snprintf(tool, sizeof tool, "%.*s/../tools/make_model", slash ? (int)(slash - argv[0]) : 1,
+             slash ? argv[0] : ".");
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
