@@ -50,13 +50,20 @@ struct block {
 };
 
 /* The same from codes, over all inputs: from and to are not used. A group's sums are taken alone
- * and join `total` by a fused multiply-add with their scales. Looking codes up costs next to
- * nothing beside the products of seven rows or more, so each block of rows does it again. */
+ * and join `total` by a fused multiply-add with their scales. */
 struct block_int8 {
     struct block b;       /* panel: codes */
     const float *scale;   /* of the first panel, [group][32] */
     int64_t scale_stride; /* floats from panel to panel */
     float *total;         /* room for [np][h][32], 64-aligned */
+};
+
+/* The same for one of several blocks of rows, np 1, over whole groups of inputs: from and to are
+ * totals. The first block turns the codes to bf16 as it goes and leaves them to the others. */
+struct block_open {
+    struct block b;     /* its panel: codes of the first block, bf16 of the others */
+    char *opened;       /* of the first block: where bf16 goes; else NULL */
+    const float *scale; /* [group][32] */
 };
 
 /* A tile of 32 inputs by 32 outputs of a panel, to be turned over: what was an output becomes a
@@ -84,6 +91,7 @@ struct linear_isa {
     void (*f32)(const struct block *b);
     void (*bf16)(const struct block *b);
     void (*int8)(const struct block_int8 *b);
+    void (*int8_open)(const struct block_open *b); /* NULL: each looks up the codes for itself */
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
     void (*turn)(const struct turn *t);

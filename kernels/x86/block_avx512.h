@@ -13,6 +13,7 @@
 void block_f32_avx512(const struct block *b);
 void block_bf16_avx512(const struct block *b);
 void block_int8_avx512(const struct block_int8 *b);
+void block_int8_open_avx512(const struct block_open *b);
 
 void turn_avx512(const struct turn *t);
 

@@ -9,6 +9,7 @@ const struct linear_isa linear_isa_avx512 = {
     .f32 = block_f32_avx512,
     .bf16 = block_bf16_avx512,
     .int8 = block_int8_avx512,
+    .int8_open = block_int8_open_avx512,
     .panels = {1, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     .turn = turn_avx512,
     .columns_left = columns_left_avx512,
