@@ -67,6 +67,7 @@ static void free_over(struct engine *g)
     for (struct work *w; (w = g->over.first) != NULL;) {
         work_list_drop(&g->over, w);
         w->group->n_live--;
+        atomic_fetch_sub_explicit(&g->hold_bytes, w->bytes, memory_order_relaxed);
         work_free(w);
     }
 }

@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
 #include "engine/base/log.h"
+#include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "engine/graph/passes.h"
 #include "engine/serve/engine_own.h"
@@ -48,9 +49,10 @@ static bool is_encoder(const struct engine *g)
 
 static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    size_t all_bytes, free_bytes;
+    size_t all_bytes, free_bytes, host_bytes, host_free;
     device_memory(g->res.device, &all_bytes, &free_bytes);
-    if (room_choose(&g->room, g->res.model, o, free_bytes, e))
+    machine_memory(&host_bytes, &host_free);
+    if (room_choose(&g->room, g->res.model, o, free_bytes, host_bytes, e))
         return -1;
     struct runner_options ro = {.cap = {[DIM_TOK] = g->room.cap_tok,
                                         [DIM_OUT] = g->room.cap_out,

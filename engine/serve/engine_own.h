@@ -60,6 +60,7 @@ struct engine {
 
     _Atomic bool has_mail, stops;
     _Atomic int64_t n_waiting; /* submitted and not begun */
+    _Atomic size_t hold_bytes; /* of what has not ended */
     _Atomic bool is_idle;
     _Atomic int64_t heartbeat_us;
 

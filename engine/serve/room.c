@@ -51,10 +51,11 @@ static void choose_adapters(struct room *r, const struct engine_options *o, size
 }
 
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
-                size_t free_bytes, struct err *e)
+                size_t free_bytes, size_t host_bytes, struct err *e)
 {
     int64_t whole = cells_of(m->ctx), cell = (int64_t)model_kv_token_bytes(m) * K_CELL;
     *r = (struct room){.cap_seq = clamp(o->max_seqs, SEQ_CPU, 1, SEQ_MAX),
+                       .hold_bytes = host_bytes / 4,
                        .max_waiting = clamp(o->max_waiting, WAITING, 1, WAITING_MAX)};
     r->cap_tok = clamp(o->max_batch_tokens, TOK_CPU, r->cap_seq, TOK_MAX);
     r->cap_out = r->cap_seq < OUT_LEAST ? OUT_LEAST : r->cap_seq;

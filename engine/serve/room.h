@@ -17,12 +17,13 @@ struct room {
     int64_t cap_group; /* runs of rows with one adapter, in a step */
     int32_t lora_rank; /* the largest of adapters; 0: there are none */
     size_t lora_bytes; /* of all adapters */
+    size_t hold_bytes; /* of all requests and answers that have not ended */
     int64_t ctx;       /* what the model has, and the cells hold */
 };
 
-/* free_bytes: of the memory that cells lie in. ERR_TOO_LARGE, ERR_NO_MEMORY: not even one short
- * text fits. */
+/* free_bytes: of the memory that cells lie in; host_bytes: all that the host has. ERR_TOO_LARGE,
+ * ERR_NO_MEMORY: not even one short text fits. */
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
-                size_t free_bytes, struct err *e);
+                size_t free_bytes, size_t host_bytes, struct err *e);
 
 #endif

@@ -35,15 +35,38 @@ static int make_works(struct engine *g, const struct gen_req *req, size_t n, str
     return 0;
 }
 
+static size_t bytes_of(const struct work_list *list)
+{
+    size_t bytes = 0;
+    for (const struct work *w = list->first; w; w = w->next)
+        bytes += w->bytes;
+    return bytes;
+}
+
+/* What it may come to take is set aside, although most answers end long before their room does. */
+static int check_memory(struct engine *g, size_t bytes, struct err *e)
+{
+    if (bytes > g->room.hold_bytes)
+        return err_set(e, ERR_TOO_LARGE,
+                       "prompt and answer with all that is wanted of them may take %zu MB, at "
+                       "most %zu are for requests",
+                       bytes >> 20, g->room.hold_bytes >> 20);
+    if (atomic_load(&g->hold_bytes) + bytes > g->room.hold_bytes)
+        return err_set(e, ERR_BUSY, "memory is set aside for others' answers: try again later");
+    return 0;
+}
+
 static int hand_over(struct engine *g, struct work_list *list, struct err *e)
 {
+    size_t bytes = bytes_of(list);
     int rc = 0;
     pthread_mutex_lock(&g->lock);
     if (g->stops) {
         rc = err_set(e, ERR_BUSY, "the engine is stopping");
-    } else if (check_room(g, (size_t)list->n, e)) {
+    } else if (check_room(g, (size_t)list->n, e) || check_memory(g, bytes, e)) {
         rc = -1;
     } else {
+        atomic_fetch_add(&g->hold_bytes, bytes);
         atomic_fetch_add(&g->n_waiting, list->n);
         list->first->prev = g->inbox.last;
         *(g->inbox.last ? &g->inbox.last->next : &g->inbox.first) = list->first;

@@ -31,7 +31,10 @@ static struct work *make_block(struct sizes s, struct err *e)
 {
     size_t bytes = sizeof(struct work) + (size_t)s.n_bias * sizeof(struct sample_bias) +
                    (size_t)(s.n_end_id + s.n_max) * sizeof(int32_t);
-    return try_lazy(bytes, 1, "a request", e);
+    struct work *w = try_lazy(bytes, 1, "a request", e);
+    if (w)
+        w->bytes = bytes;
+    return w;
 }
 
 static void copy_params(struct work *w, const struct work_model *m, const struct gen_params *p,
@@ -83,6 +86,7 @@ static int make_seen(struct work *w, struct err *e)
     if (!sample_wants_seen(&w->params.sample))
         return 0;
     w->seen = seen_new(w->seq.n_max, e);
+    w->bytes += seen_bytes(w->seq.n_max);
     for (int64_t i = 0; w->seen && i < w->seq.n_prompt; i++)
         seen_prompt(w->seen, w->seq.token[i]);
     return w->seen ? 0 : -1;
@@ -96,6 +100,7 @@ static int make_answer(struct work *w, const struct work_model *m, struct err *e
                                .n_top = w->params.n_top,
                                .wants_prompt = w->params.wants_prompt};
     w->answer = answer_new(&room, m->bell, e);
+    w->bytes += answer_bytes(&room);
     return w->answer ? 0 : -1;
 }
 

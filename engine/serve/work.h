@@ -39,6 +39,7 @@ struct work {
     struct adapter *adapter; /* counted; NULL: the base */
     struct group *group;     /* borrowed: lives until its last work ended */
     int64_t submit_us;
+    size_t bytes; /* all that it may come to take, its answer included */
     bool has_begun, is_over;
     struct work *prev, *next; /* the engine's list, or the queue before it */
 };
