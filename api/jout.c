@@ -135,6 +135,12 @@ void jout_null(struct jout *j)
     buf_str(j->out, "null");
 }
 
+void jout_raw(struct jout *j, const char *json)
+{
+    comma(j);
+    buf_str(j->out, json);
+}
+
 void jout_put_str(struct jout *j, const char *key, const char *s)
 {
     jout_key(j, key);

@@ -43,6 +43,7 @@ void jout_num(struct jout *j, double x); /* shortest that reads back the same; n
 void jout_float(struct jout *j, float x);
 void jout_bool(struct jout *j, bool b);
 void jout_null(struct jout *j);
+void jout_raw(struct jout *j, const char *json); /* a value that is JSON already */
 
 /* A member in one call. */
 void jout_put_str(struct jout *j, const char *key, const char *s);

@@ -27,7 +27,7 @@ static const char *const migrations[] = {
     "CREATE INDEX file_owner ON file (owner, seq);"
     "CREATE TABLE job (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
     " owner TEXT NOT NULL, model TEXT NOT NULL, training_file TEXT NOT NULL,"
-    " validation_file TEXT, suffix TEXT, hyper TEXT NOT NULL, method TEXT, metadata TEXT,"
+    " validation_file TEXT, suffix TEXT, metadata TEXT, hyper TEXT NOT NULL,"
     " error_code TEXT, error_message TEXT, error_param TEXT, tuned_model TEXT,"
     " result_files TEXT NOT NULL, state INTEGER NOT NULL, created INTEGER NOT NULL,"
     " started INTEGER NOT NULL, finished INTEGER NOT NULL, seed INTEGER NOT NULL,"

@@ -9,19 +9,19 @@
 
 #define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
 
-static void take(sqlite3_stmt *q, struct arena *a, struct store_file *f)
+static void take(sqlite3_stmt *q, struct arena *a, struct file_row *f)
 {
-    *f = (struct store_file){.id = store_text(q, 0, a),
-                             .owner = store_text(q, 1, a),
-                             .purpose = store_text(q, 2, a),
-                             .name = store_text(q, 3, a),
-                             .sha256 = store_text(q, 4, a),
-                             .bytes = sqlite3_column_int64(q, 5),
-                             .created = sqlite3_column_int64(q, 6),
-                             .expires = sqlite3_column_int64(q, 7)};
+    *f = (struct file_row){.id = store_text(q, 0, a),
+                           .owner = store_text(q, 1, a),
+                           .purpose = store_text(q, 2, a),
+                           .name = store_text(q, 3, a),
+                           .sha256 = store_text(q, 4, a),
+                           .bytes = sqlite3_column_int64(q, 5),
+                           .created = sqlite3_column_int64(q, 6),
+                           .expires = sqlite3_column_int64(q, 7)};
 }
 
-int store_file_add(struct store *s, const struct store_file *f, struct err *e)
+int store_file_add(struct store *s, const struct file_row *f, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -42,7 +42,7 @@ static int no_file(struct err *e, const char *id)
 }
 
 int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
-                   struct store_file *out, struct err *e)
+                   struct file_row *out, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -67,7 +67,7 @@ int store_file_drop(struct store *s, const char *owner, const char *id, struct e
 }
 
 int store_file_list(struct store *s, const char *owner, const char *purpose,
-                    const struct store_page *page, struct arena *a, struct store_file **out,
+                    const struct store_page *page, struct arena *a, struct file_row **out,
                     size_t *n, bool *more, struct err *e)
 {
     const char *sql =
@@ -78,19 +78,19 @@ int store_file_list(struct store *s, const char *owner, const char *purpose,
             : "SELECT " COLUMNS " FROM file WHERE owner = ?1 AND (?2 IS NULL OR purpose = ?2) AND "
               "seq < coalesce((SELECT seq FROM file WHERE id = ?3 AND owner = ?1), "
               "9223372036854775807) ORDER BY seq DESC LIMIT ?4";
-    VEC(struct store_file) list = {0};
+    VEC(struct file_row) list = {0};
     int row = -1;
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(s, e, sql, "ttti", owner, purpose, page->after, page->limit + 1);
     while (q && (row = store_row(s, q, e)) == 1) {
-        vec_push(&list, (struct store_file){0});
+        vec_push(&list, (struct file_row){0});
         take(q, a, &list.at[list.n - 1]);
     }
     sqlite3_finalize(q);
     *more = (int64_t)list.n > page->limit;
     *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct store_file, *n + 1);
+    *out = ARENA_ARRAY(a, struct file_row, *n + 1);
     if (*n)
         memcpy(*out, list.at, *n * sizeof **out);
     vec_release(&list);

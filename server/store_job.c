@@ -3,47 +3,28 @@
  * Rows of jobs. What a job was asked for never changes; what becomes of it changes only by
  * store_job_move, which looks at the state first.
  */
-#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/vec.h"
 #include "server/store_own.h"
 
 #define COLUMNS                                                                                    \
-    "id, owner, model, training_file, validation_file, suffix, hyper, method, metadata, "          \
+    "id, owner, model, training_file, validation_file, suffix, metadata, hyper, "                  \
     "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
     "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause"
 
-static const char *const names[] = {
-#define STATE(name, text) text,
-    STORE_JOB_STATES(STATE)
-#undef STATE
-};
+enum { HYPER_BYTES = 256 };
 
-const char *job_state_name(enum job_state state)
+static int take(sqlite3_stmt *q, struct arena *a, struct job *j, struct err *e)
 {
-    return names[state];
-}
-
-static void take(sqlite3_stmt *q, struct arena *a, struct store_job *j)
-{
-    const char **const text[] = {&j->id,
-                                 &j->owner,
-                                 &j->model,
-                                 &j->training_file,
-                                 &j->validation_file,
-                                 &j->suffix,
-                                 &j->hyper,
-                                 &j->method,
-                                 &j->metadata,
-                                 &j->error_code,
-                                 &j->error_message,
-                                 &j->error_param,
-                                 &j->tuned_model,
-                                 &j->result_files};
+    const char *hyper = NULL;
+    const char **const text[] = {
+        &j->id,          &j->owner,       &j->model,       &j->training_file, &j->validation_file,
+        &j->suffix,      &j->metadata,    &hyper,          &j->error_code,    &j->error_message,
+        &j->error_param, &j->tuned_model, &j->result_files};
     int c = 0;
-    *j = (struct store_job){.id = NULL};
+    *j = (struct job){.id = NULL};
     for (; c < (int)(sizeof text / sizeof *text); c++)
         *text[c] = store_text(q, c, a);
     j->state = (enum job_state)sqlite3_column_int(q, c++);
@@ -53,6 +34,17 @@ static void take(sqlite3_stmt *q, struct arena *a, struct store_job *j)
         *number[i] = sqlite3_column_int64(q, c++);
     j->wants_cancel = sqlite3_column_int(q, c++);
     j->wants_pause = sqlite3_column_int(q, c);
+    return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
+}
+
+static const char *hyper_text(const struct job *j, char text[HYPER_BYTES])
+{
+    struct buf b;
+    buf_init(&b, HYPER_BYTES);
+    job_hyper_write(&j->hyper, &b);
+    snprintf(text, HYPER_BYTES, "%s", b.data);
+    buf_release(&b);
+    return text;
 }
 
 static int no_job(struct err *e, const char *id)
@@ -61,22 +53,20 @@ static int no_job(struct err *e, const char *id)
 }
 
 /* One row, or ERR_NOT_FOUND; q is finalized. */
-static int one(struct store *s, sqlite3_stmt *q, const char *id, struct arena *a,
-               struct store_job *out, struct err *e)
+static int one(struct store *s, sqlite3_stmt *q, const char *id, struct arena *a, struct job *out,
+               struct err *e)
 {
     int row = q ? store_row(s, q, e) : -1;
-    if (row == 1)
-        take(q, a, out);
+    int rc = row == 1 ? take(q, a, out, e) : row == 0 ? no_job(e, id) : -1;
     sqlite3_finalize(q);
-    return row == 1 ? 0 : row == 0 ? no_job(e, id) : -1;
+    return rc;
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
 
 /* 1: the same creation was made before, and is in *found; 0: it was not. */
-static int find_retry(struct store *s, const struct store_job *j, const char *retry,
-                      const char *body, int64_t retry_s, struct arena *a, struct store_job *found,
-                      struct err *e)
+static int find_retry(struct store *s, const struct job *j, const char *retry, const char *body,
+                      int64_t retry_s, struct arena *a, struct job *found, struct err *e)
 {
     if (!retry)
         return 0;
@@ -90,23 +80,24 @@ static int find_retry(struct store *s, const struct store_job *j, const char *re
         const char *before = (const char *)sqlite3_column_text(q, sqlite3_column_count(q) - 1);
         if (!before || strcmp(before, body))
             row = err_set(e, ERR_EXISTS, "this key was used for another request");
-        else
-            take(q, a, found);
+        else if (take(q, a, found, e))
+            row = -1;
     }
     sqlite3_finalize(q);
     return row;
 }
 
-static int insert(struct store *s, const struct store_job *j, const char *retry, const char *body,
+static int insert(struct store *s, const struct job *j, const char *retry, const char *body,
                   struct err *e)
 {
+    char hyper[HYPER_BYTES];
     return store_run(
         s,
         store_query(s, e,
-                    "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                    "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
                     "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "ttttttttttttttiiiiiiiiiiitt", j->id, j->owner, j->model, j->training_file,
-                    j->validation_file, j->suffix, j->hyper, j->method, j->metadata, j->error_code,
+                    "tttttttttttttiiiiiiiiiiitt", j->id, j->owner, j->model, j->training_file,
+                    j->validation_file, j->suffix, j->metadata, hyper_text(j, hyper), j->error_code,
                     j->error_message, j->error_param, j->tuned_model, j->result_files,
                     (int64_t)j->state, j->created, j->started, j->finished, j->seed,
                     j->trained_tokens, j->estimated_finish, j->step, j->n_step,
@@ -114,10 +105,10 @@ static int insert(struct store *s, const struct store_job *j, const char *retry,
         e);
 }
 
-int store_job_add(struct store *s, const struct store_job *j, const char *retry, const char *body,
-                  int64_t retry_s, struct arena *a, struct store_job *found, struct err *e)
+int store_job_add(struct store *s, const struct job *j, const char *retry, const char *body,
+                  int64_t retry_s, struct arena *a, struct job *found, struct err *e)
 {
-    *found = (struct store_job){.id = NULL};
+    *found = (struct job){.id = NULL};
     if (store_begin(s, e))
         return -1;
     int rc = find_retry(s, j, retry, body, retry_s, a, found, e);
@@ -129,7 +120,7 @@ int store_job_add(struct store *s, const struct store_job *j, const char *retry,
 /* ---- finding ------------------------------------------------------------------------------- */
 
 int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
-                  struct store_job *out, struct err *e)
+                  struct job *out, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -139,9 +130,9 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 }
 
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
-                   struct arena *a, struct store_job **out, size_t *n, bool *more, struct err *e)
+                   struct arena *a, struct job **out, size_t *n, bool *more, struct err *e)
 {
-    VEC(struct store_job) list = {0};
+    VEC(struct job) list = {0};
     int row = -1;
     if (store_begin(s, e))
         return -1;
@@ -151,20 +142,23 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
         "WHERE id = ?2 AND owner = ?1), 9223372036854775807) ORDER BY seq DESC LIMIT ?3",
         "tti", owner, page->after, page->limit + 1);
     while (q && (row = store_row(s, q, e)) == 1) {
-        vec_push(&list, (struct store_job){.id = NULL});
-        take(q, a, &list.at[list.n - 1]);
+        vec_push(&list, (struct job){.id = NULL});
+        if (take(q, a, &list.at[list.n - 1], e)) {
+            row = -1;
+            break;
+        }
     }
     sqlite3_finalize(q);
     *more = (int64_t)list.n > page->limit;
     *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct store_job, *n + 1);
+    *out = ARENA_ARRAY(a, struct job, *n + 1);
     if (*n)
         memcpy(*out, list.at, *n * sizeof **out);
     vec_release(&list);
     return store_end(s, row, e);
 }
 
-int store_job_next(struct store *s, struct arena *a, struct store_job *out, struct err *e)
+int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
@@ -178,8 +172,7 @@ int store_job_next(struct store *s, struct arena *a, struct store_job *out, stru
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
-static int insert_event(struct store *s, const char *job, const struct store_event *v,
-                        struct err *e)
+static int insert_event(struct store *s, const char *job, const struct job_event *v, struct err *e)
 {
     return store_run(s,
                      store_query(s, e,
@@ -190,9 +183,10 @@ static int insert_event(struct store *s, const char *job, const struct store_eve
                      e);
 }
 
-int store_job_move(struct store *s, const struct store_job *j, unsigned from,
-                   const struct store_event *v, struct err *e)
+int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
+                   struct err *e)
 {
+    char hyper[HYPER_BYTES];
     int rc;
     if (store_begin(s, e))
         return -1;
@@ -204,10 +198,11 @@ int store_job_move(struct store *s, const struct store_job *j, unsigned from,
                     "finished = ?10, trained_tokens = ?11, estimated_finish = ?12, step = ?13, "
                     "n_step = ?14, wants_cancel = ?15, wants_pause = ?16 "
                     "WHERE id = ?1 AND (?17 >> state) & 1",
-                    "tittttttiiiiiiiii", j->id, (int64_t)j->state, j->hyper, j->error_code,
-                    j->error_message, j->error_param, j->tuned_model, j->result_files, j->started,
-                    j->finished, j->trained_tokens, j->estimated_finish, j->step, j->n_step,
-                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, (int64_t)from),
+                    "tittttttiiiiiiiii", j->id, (int64_t)j->state, hyper_text(j, hyper),
+                    j->error_code, j->error_message, j->error_param, j->tuned_model,
+                    j->result_files, j->started, j->finished, j->trained_tokens,
+                    j->estimated_finish, j->step, j->n_step, (int64_t)j->wants_cancel,
+                    (int64_t)j->wants_pause, (int64_t)from),
         e);
     if (!rc && sqlite3_changes(s->db) == 0)
         rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
@@ -218,14 +213,13 @@ int store_job_move(struct store *s, const struct store_job *j, unsigned from,
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-int store_event_add(struct store *s, const char *job, const struct store_event *v, struct err *e)
+int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e)
 {
     return store_begin(s, e) ? -1 : store_end(s, insert_event(s, job, v, e), e);
 }
 
 int store_event_list(struct store *s, const char *job, const struct store_page *page,
-                     struct arena *a, struct store_event **out, size_t *n, bool *more,
-                     struct err *e)
+                     struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e)
 {
     const char *sql =
         page->ascending
@@ -235,23 +229,23 @@ int store_event_list(struct store *s, const char *job, const struct store_page *
             : "SELECT id, level, type, message, data, seq, created FROM event WHERE job = ?1 AND "
               "seq < coalesce((SELECT seq FROM event WHERE id = ?2 AND job = ?1), "
               "9223372036854775807) ORDER BY seq DESC LIMIT ?3";
-    VEC(struct store_event) list = {0};
+    VEC(struct job_event) list = {0};
     int row = -1;
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(s, e, sql, "tti", job, page->after, page->limit + 1);
     while (q && (row = store_row(s, q, e)) == 1)
-        vec_push(&list, (struct store_event){.id = store_text(q, 0, a),
-                                             .level = store_text(q, 1, a),
-                                             .type = store_text(q, 2, a),
-                                             .message = store_text(q, 3, a),
-                                             .data = store_text(q, 4, a),
-                                             .seq = sqlite3_column_int64(q, 5),
-                                             .created = sqlite3_column_int64(q, 6)});
+        vec_push(&list, (struct job_event){.id = store_text(q, 0, a),
+                                           .level = store_text(q, 1, a),
+                                           .type = store_text(q, 2, a),
+                                           .message = store_text(q, 3, a),
+                                           .data = store_text(q, 4, a),
+                                           .seq = sqlite3_column_int64(q, 5),
+                                           .created = sqlite3_column_int64(q, 6)});
     sqlite3_finalize(q);
     *more = (int64_t)list.n > page->limit;
     *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct store_event, *n + 1);
+    *out = ARENA_ARRAY(a, struct job_event, *n + 1);
     if (*n)
         memcpy(*out, list.at, *n * sizeof **out);
     vec_release(&list);

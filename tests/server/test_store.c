@@ -42,29 +42,29 @@ static struct store *open_store(void)
     return s;
 }
 
-static struct store_file file_of(const char *id, const char *owner)
+static struct file_row file_of(const char *id, const char *owner)
 {
-    return (struct store_file){.id = id,
-                               .owner = owner,
-                               .purpose = "fine-tune",
-                               .name = "rows'); DROP TABLE file;--",
-                               .sha256 = "00",
-                               .bytes = 10,
-                               .created = 5};
+    return (struct file_row){.id = id,
+                             .owner = owner,
+                             .purpose = "fine-tune",
+                             .name = "rows'); DROP TABLE file;--",
+                             .sha256 = "00",
+                             .bytes = 10,
+                             .created = 5};
 }
 
-static struct store_job job_of(const char *id, const char *owner)
+static struct job job_of(const char *id, const char *owner)
 {
-    return (struct store_job){.id = id,
-                              .owner = owner,
-                              .model = "m",
-                              .training_file = "file-1",
-                              .hyper = "{}",
-                              .result_files = "[]",
-                              .state = JOB_QUEUED,
-                              .created = 100,
-                              .seed = 2147483647,
-                              .trained_tokens = -1};
+    return (struct job){.id = id,
+                        .owner = owner,
+                        .model = "m",
+                        .training_file = "file-1",
+                        .hyper = {.n_epochs = 3, .lr_multiplier = 0.1},
+                        .result_files = "[]",
+                        .state = JOB_QUEUED,
+                        .created = 100,
+                        .seed = 2147483647,
+                        .trained_tokens = -1};
 }
 
 /* Faults: a name that is read as SQL, an owner who sees another's files, a page that skips. */
@@ -72,7 +72,7 @@ static void files(void **state)
 {
     struct store *s = open_store();
     struct err e = ERR_INIT;
-    struct store_file got, *list;
+    struct file_row got, *list;
     size_t n;
     bool more;
     int64_t bytes;
@@ -80,10 +80,10 @@ static void files(void **state)
     (void)state;
     for (int i = 0; i < 7; i++) {
         snprintf(id, sizeof id, "file-%d", i);
-        struct store_file f = file_of(id, i % 2 ? "odd" : "even");
+        struct file_row f = file_of(id, i % 2 ? "odd" : "even");
         assert_good(store_file_add(s, &f, &e), &e);
     }
-    struct store_file again = file_of("file-1", "odd");
+    struct file_row again = file_of("file-1", "odd");
     assert_err(store_file_add(s, &again, &e), &e, ERR_EXISTS, "file");
     assert_good(store_file_get(s, "odd", "file-3", &arena, &got, &e), &e);
     assert_string_equal(got.name, "rows'); DROP TABLE file;--");
@@ -113,9 +113,9 @@ static void jobs(void **state)
 {
     struct store *s = open_store();
     struct err e = ERR_INIT;
-    struct store_job j = job_of("ftjob-1", "me"), got, found;
-    struct store_event v = {.id = "ev-1", .level = "info", .type = "message", .message = "went"};
-    struct store_event *list;
+    struct job j = job_of("ftjob-1", "me"), got, found;
+    struct job_event v = {.id = "ev-1", .level = "info", .type = "message", .message = "went"};
+    struct job_event *list;
     size_t n;
     bool more;
     (void)state;
@@ -157,7 +157,7 @@ static void repeated_creation(void **state)
 {
     struct store *s = open_store();
     struct err e = ERR_INIT;
-    struct store_job a = job_of("ftjob-a", "me"), b = job_of("ftjob-b", "me"), found;
+    struct job a = job_of("ftjob-a", "me"), b = job_of("ftjob-b", "me"), found;
     (void)state;
     assert_good(store_job_add(s, &a, "key", "body", 600, &arena, &found, &e), &e);
     assert_good(store_job_add(s, &b, "key", "body", 600, &arena, &found, &e), &e);
@@ -167,7 +167,7 @@ static void repeated_creation(void **state)
     b.owner = "you";
     assert_good(store_job_add(s, &b, "key", "other", 600, &arena, &found, &e), &e);
     assert_null(found.id);
-    struct store_job late = job_of("ftjob-c", "me");
+    struct job late = job_of("ftjob-c", "me");
     late.created = 100 + 601;
     assert_good(store_job_add(s, &late, "key", "body", 600, &arena, &found, &e), &e);
     assert_null(found.id);
@@ -223,7 +223,7 @@ static void add_until_killed(int out, int round)
     struct store *s = store_new(dir, &e);
     for (int i = 0; s; i++) {
         char id[32];
-        struct store_event v = {.id = id, .level = "info", .type = "message", .message = "m"};
+        struct job_event v = {.id = id, .level = "info", .type = "message", .message = "m"};
         snprintf(id, sizeof id, "ev-%d-%d", round, i);
         if (store_event_add(s, "ftjob-1", &v, &e) || write(out, id, sizeof id) != sizeof id)
             break;
@@ -233,7 +233,7 @@ static void add_until_killed(int out, int round)
 
 static bool has_event(struct store *s, const char *id)
 {
-    struct store_event *list;
+    struct job_event *list;
     struct store_page page = {.limit = 1 << 20};
     struct err e = ERR_INIT;
     size_t n;
@@ -250,7 +250,7 @@ static void killed_while_writing(void **state)
 {
     struct store *s = open_store();
     struct err e = ERR_INIT;
-    struct store_job j = job_of("ftjob-1", "me"), found;
+    struct job j = job_of("ftjob-1", "me"), found;
     (void)state;
     assert_good(store_job_add(s, &j, NULL, "", 0, &arena, &found, &e), &e);
     store_free(s);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading what a job is to be.
+ */
+#include "api/job.h"
+
+#include <string.h>
+
+#include "api/json.h"
+#include "api/params.h"
+
+enum {
+    ID_BYTES_MAX = 256,
+    SUFFIX_MAX = 64,
+    METADATA_MAX = 16,
+    METADATA_KEY_MAX = 64,
+    METADATA_VALUE_MAX = 512,
+    EPOCHS_MAX = 50,
+    BATCH_MAX = 256,
+    RANK_MAX = 256,
+    SEED_MAX = 2147483647
+};
+
+static const char *const states[] = {
+#define STATE(name, text) text,
+    JOB_STATES(STATE)
+#undef STATE
+};
+
+const char *job_state_name(enum job_state state)
+{
+    return states[state];
+}
+
+typedef int read_fn(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out);
+
+static int read_text(struct api_reader *r, const char *name, const json_t *v, size_t max,
+                     const char **out)
+{
+    if (!json_is_string(v))
+        return param_type(r, name, "a string", v);
+    size_t n = json_string_length(v);
+    if (n == 0 || n > max || strlen(json_string_value(v)) != n)
+        return param_bad(r, name, "must have 1 to %zu bytes, none of them NUL", max);
+    *out = json_string_value(v);
+    return 0;
+}
+
+static int read_model(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    return read_text(r, name, v, ID_BYTES_MAX, &out->job.model);
+}
+
+static int read_training(struct api_reader *r, const char *name, const json_t *v,
+                         struct job_ask *out)
+{
+    return read_text(r, name, v, ID_BYTES_MAX, &out->job.training_file);
+}
+
+static int read_validation(struct api_reader *r, const char *name, const json_t *v,
+                           struct job_ask *out)
+{
+    return read_text(r, name, v, ID_BYTES_MAX, &out->job.validation_file);
+}
+
+/* It becomes a part of a model's name, between colons. */
+static int read_suffix(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    static const char plain[] = "0123456789._-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    if (read_text(r, name, v, SUFFIX_MAX, &out->job.suffix))
+        return -1;
+    return strspn(out->job.suffix, plain) == strlen(out->job.suffix)
+               ? 0
+               : param_bad(r, name, "may have letters, digits and ._- alone");
+}
+
+static int read_seed(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    out->has_seed = true;
+    return param_int(r, name, v, 0, SEED_MAX, &out->job.seed);
+}
+
+/* ---- hyperparameters ----------------------------------------------------------------------- */
+
+static bool is_auto(const json_t *v)
+{
+    return json_is_null(v) || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0);
+}
+
+static int read_number(struct api_reader *r, const char *where, const char *key, const json_t *v,
+                       struct job_hyper *h)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", where, key);
+    if (is_auto(v))
+        return 0;
+    if (strcmp(key, "n_epochs") == 0)
+        return param_int(r, name, v, 1, EPOCHS_MAX, &h->n_epochs);
+    if (strcmp(key, "batch_size") == 0)
+        return param_int(r, name, v, 1, BATCH_MAX, &h->batch_size);
+    if (strcmp(key, "lora_rank") == 0)
+        return param_int(r, name, v, 1, RANK_MAX, &h->lora_rank);
+    if (strcmp(key, "lora_alpha") == 0)
+        return param_num(r, name, v, 1e-3, 1e6, &h->lora_alpha);
+    if (strcmp(key, "learning_rate_multiplier") == 0)
+        return param_num(r, name, v, 1e-9, 1e6, &h->lr_multiplier);
+    return params_ignore(r, name);
+}
+
+static int read_hyper(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    json_object_foreach((json_t *)(uintptr_t)v, key, value)
+    {
+        if (read_number(r, name, key, value, &out->job.hyper))
+            return -1;
+    }
+    return 0;
+}
+
+/* Objects of other methods than the one of `type` are let be: SDKs send them all. */
+static int read_method(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    const char *type = json_string_value(json_object_get(v, "type"));
+    const json_t *mine = json_object_get(json_object_get(v, "supervised"), "hyperparameters");
+    if (!type)
+        return param_bad(r, "method.type", "must be \"supervised\"");
+    if (strcmp(type, "dpo") == 0 || strcmp(type, "reinforcement") == 0)
+        return param_bad(r, "method.type", "\"%s\" is not supported yet: \"supervised\" is", type);
+    if (strcmp(type, "supervised") != 0)
+        return param_bad(r, "method.type", "must be \"supervised\"");
+    return mine && !json_is_null(mine)
+               ? read_hyper(r, "method.supervised.hyperparameters", mine, out)
+               : 0;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+static int read_metadata(struct api_reader *r, const char *name, const json_t *v,
+                         struct job_ask *out)
+{
+    const char *key;
+    json_t *value;
+    struct buf text;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    if (json_object_size(v) > METADATA_MAX)
+        return param_bad(r, name, "may have %d pairs", METADATA_MAX);
+    buf_init(&text, METADATA_MAX * 6 * (METADATA_KEY_MAX + METADATA_VALUE_MAX + 8));
+    struct jout j = jout_on(&text);
+    jout_open(&j, '{');
+    json_object_foreach((json_t *)(uintptr_t)v, key, value)
+    {
+        bool fits = json_is_string(value) && strlen(key) <= METADATA_KEY_MAX &&
+                    json_string_length(value) <= METADATA_VALUE_MAX;
+        if (!fits) {
+            buf_release(&text);
+            return param_bad(r, name, "has keys of up to %d bytes and strings of up to %d",
+                             METADATA_KEY_MAX, METADATA_VALUE_MAX);
+        }
+        jout_key(&j, key);
+        jout_bytes(&j, json_string_value(value), json_string_length(value));
+    }
+    jout_close(&j, '}');
+    out->job.metadata = arena_strndup(r->arena, text.data, text.len);
+    buf_release(&text);
+    return 0;
+}
+
+static int read_integrations(struct api_reader *r, const char *name, const json_t *v,
+                             struct job_ask *out)
+{
+    (void)out;
+    if (!json_is_array(v))
+        return param_type(r, name, "an array", v);
+    return json_array_size(v) == 0 ? 0 : param_bad(r, name, "must be empty: none is supported");
+}
+
+static const struct {
+    const char *name;
+    read_fn *read;
+} fields[] = {{"model", read_model},
+              {"training_file", read_training},
+              {"validation_file", read_validation},
+              {"suffix", read_suffix},
+              {"seed", read_seed},
+              {"hyperparameters", read_hyper},
+              {"method", read_method},
+              {"integrations", read_integrations},
+              {"metadata", read_metadata}};
+
+static int read_field(struct api_reader *r, const char *key, const json_t *v, struct job_ask *out)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(fields[i].name, key) == 0)
+            return json_is_null(v) ? 0 : fields[i].read(r, key, v, out);
+    return params_ignore(r, key);
+}
+
+int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *out,
+                  struct api_error *e)
+{
+    struct api_limits limits = {.n_vocab = 0};
+    struct api_request unused = {.route = API_CHAT};
+    struct api_reader r = {
+        .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
+    const char *key;
+    json_t *value, *root = api_json_object(a, body, n, e);
+    *out = (struct job_ask){.job = {.result_files = "[]", .trained_tokens = -1}};
+    if (!root)
+        return -1;
+    json_object_foreach(root, key, value)
+    {
+        if (read_field(&r, key, value, out))
+            return -1;
+    }
+    out->ignored = unused.ignored;
+    if (!out->job.model)
+        return api_fail(e, 400, "missing_required_parameter", "model", "'model' is needed.");
+    if (!out->job.training_file)
+        return api_fail(e, 400, "missing_required_parameter", "training_file",
+                        "'training_file' is needed: the id of an uploaded file.");
+    return 0;
+}

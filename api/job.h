@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files, fine-tuning jobs and their events, as plain data: what the store keeps, and what clients
+ * send and see of it (OpenAI's objects, every required field always there, null where it has no
+ * value).
+ *
+ * Hyperparameters left to us ("auto", or not said) are 0 here until the rows are known; then the
+ * job has the effective numbers, and shows them.
+ *
+ * Thread: any.
+ */
+#ifndef API_JOB_H
+#define API_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/error.h"
+#include "api/jout.h"
+#include "engine/base/arena.h"
+
+struct file_row {
+    const char *id, *owner, *purpose, *name, *sha256;
+    int64_t bytes, created, expires; /* seconds since 1970; 0: never */
+};
+
+#define JOB_STATES(X)                                                                              \
+    X(VALIDATING, "validating_files")                                                              \
+    X(QUEUED, "queued")                                                                            \
+    X(RUNNING, "running")                                                                          \
+    X(PAUSED, "paused")                                                                            \
+    X(SUCCEEDED, "succeeded")                                                                      \
+    X(FAILED, "failed")                                                                            \
+    X(CANCELLED, "cancelled")
+
+enum job_state {
+#define STATE(name, text) JOB_##name,
+    JOB_STATES(STATE)
+#undef STATE
+        JOB_STATE_COUNT
+};
+const char *job_state_name(enum job_state state);
+
+struct job_hyper {
+    int64_t n_epochs, batch_size; /* 0: ours to choose */
+    double lr_multiplier;         /* 0: ours to choose */
+    int64_t lora_rank;            /* 0: ours to choose */
+    double lora_alpha;
+};
+
+struct job {
+    const char *id, *owner, *model, *training_file, *validation_file, *suffix;
+    const char *metadata; /* JSON of an object; NULL */
+    struct job_hyper hyper;
+    const char *error_code, *error_message, *error_param; /* NULL: no error */
+    const char *tuned_model;                              /* NULL: not yet */
+    const char *result_files;                             /* JSON of an array of ids */
+    enum job_state state;
+    int64_t created, started, finished, seed; /* times: 0: not yet */
+    int64_t trained_tokens;                   /* -1: not known yet */
+    int64_t estimated_finish, step, n_step;
+    bool wants_cancel, wants_pause; /* asked of a running job; the job thread answers */
+};
+
+struct job_event {
+    const char *id, *level, *type, *message;
+    const char *data; /* JSON of an object; NULL */
+    int64_t seq, created;
+};
+
+/* The body of a creation. The result's texts lie in the arena; has_seed false: ours to draw. */
+struct job_ask {
+    struct job job;
+    bool has_seed;
+    const char *ignored; /* names of fields that nobody here knows; NULL: none */
+};
+int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *out,
+                  struct api_error *e);
+
+void job_write(struct jout *j, const struct job *job);
+void job_event_write(struct jout *j, const struct job_event *v);
+void file_row_write(struct jout *j, const struct file_row *f);
+
+/* The numbers as the store keeps them, and back; ERR_CORRUPT: it is something else. */
+void job_hyper_write(const struct job_hyper *h, struct buf *out);
+int job_hyper_read(const char *text, struct job_hyper *h, struct err *e);
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs, events and files as OpenAI's objects.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "api/job.h"
+#include "api/json.h"
+
+static void put_time(struct jout *j, const char *key, int64_t at)
+{
+    if (at)
+        jout_put_int(j, key, at);
+    else
+        jout_put_null(j, key);
+}
+
+static void put_auto(struct jout *j, const char *key, double x)
+{
+    if (x == 0)
+        jout_put_str(j, key, "auto");
+    else
+        jout_put_num(j, key, x);
+}
+
+static void put_hyper(struct jout *j, const struct job_hyper *h)
+{
+    jout_key(j, "hyperparameters");
+    jout_open(j, '{');
+    put_auto(j, "n_epochs", (double)h->n_epochs);
+    put_auto(j, "batch_size", (double)h->batch_size);
+    put_auto(j, "learning_rate_multiplier", h->lr_multiplier);
+    put_auto(j, "lora_rank", (double)h->lora_rank);
+    put_auto(j, "lora_alpha", h->lora_alpha);
+    jout_close(j, '}');
+}
+
+static void put_method(struct jout *j, const struct job_hyper *h)
+{
+    jout_key(j, "method");
+    jout_open(j, '{');
+    jout_put_str(j, "type", "supervised");
+    jout_key(j, "supervised");
+    jout_open(j, '{');
+    put_hyper(j, h);
+    jout_close(j, '}');
+    jout_close(j, '}');
+}
+
+static void put_error(struct jout *j, const struct job *job)
+{
+    if (!job->error_code) {
+        jout_put_null(j, "error");
+        return;
+    }
+    jout_key(j, "error");
+    jout_open(j, '{');
+    jout_put_str(j, "code", job->error_code);
+    jout_put_str(j, "message", job->error_message);
+    jout_put_str(j, "param", job->error_param);
+    jout_close(j, '}');
+}
+
+void job_write(struct jout *j, const struct job *job)
+{
+    jout_open(j, '{');
+    jout_put_str(j, "object", "fine_tuning.job");
+    jout_put_str(j, "id", job->id);
+    jout_put_str(j, "model", job->model);
+    jout_put_int(j, "created_at", job->created);
+    put_time(j, "finished_at", job->finished);
+    jout_put_str(j, "fine_tuned_model", job->tuned_model);
+    jout_put_str(j, "organization_id", "org-tandem");
+    jout_key(j, "result_files");
+    jout_raw(j, job->result_files);
+    jout_put_str(j, "status", job_state_name(job->state));
+    jout_put_str(j, "validation_file", job->validation_file);
+    jout_put_str(j, "training_file", job->training_file);
+    put_hyper(j, &job->hyper);
+    put_method(j, &job->hyper);
+    if (job->trained_tokens >= 0)
+        jout_put_int(j, "trained_tokens", job->trained_tokens);
+    else
+        jout_put_null(j, "trained_tokens");
+    put_error(j, job);
+    jout_put_str(j, "user_provided_suffix", job->suffix);
+    jout_put_int(j, "seed", job->seed);
+    put_time(j, "estimated_finish", job->finished ? 0 : job->estimated_finish);
+    jout_key(j, "integrations");
+    jout_open(j, '[');
+    jout_close(j, ']');
+    jout_key(j, "metadata");
+    jout_raw(j, job->metadata ? job->metadata : "null");
+    jout_close(j, '}');
+}
+
+void job_event_write(struct jout *j, const struct job_event *v)
+{
+    jout_open(j, '{');
+    jout_put_str(j, "object", "fine_tuning.job.event");
+    jout_put_str(j, "id", v->id);
+    jout_put_int(j, "created_at", v->created);
+    jout_put_str(j, "level", v->level);
+    jout_put_str(j, "message", v->message);
+    jout_put_str(j, "type", v->type);
+    jout_key(j, "data");
+    jout_raw(j, v->data ? v->data : "null");
+    jout_close(j, '}');
+}
+
+void file_row_write(struct jout *j, const struct file_row *f)
+{
+    jout_open(j, '{');
+    jout_put_str(j, "object", "file");
+    jout_put_str(j, "id", f->id);
+    jout_put_str(j, "purpose", f->purpose);
+    jout_put_str(j, "filename", f->name);
+    jout_put_int(j, "bytes", f->bytes);
+    jout_put_int(j, "created_at", f->created);
+    put_time(j, "expires_at", f->expires);
+    jout_put_str(j, "status", "processed");
+    jout_put_null(j, "status_details");
+    jout_close(j, '}');
+}
+
+void job_hyper_write(const struct job_hyper *h, struct buf *out)
+{
+    buf_printf(out, "{\"n_epochs\":%" PRId64 ",\"batch_size\":%" PRId64, h->n_epochs,
+               h->batch_size);
+    buf_printf(out, ",\"learning_rate_multiplier\":%.17g,\"lora_rank\":%" PRId64, h->lr_multiplier,
+               h->lora_rank);
+    buf_printf(out, ",\"lora_alpha\":%.17g}", h->lora_alpha);
+}
+
+int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
+{
+    json_t *v = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(v)) {
+        json_decref(v);
+        return err_set(e, ERR_CORRUPT, "hyperparameters that are no object");
+    }
+    *h = (struct job_hyper){.n_epochs = json_integer_value(json_object_get(v, "n_epochs")),
+                            .batch_size = json_integer_value(json_object_get(v, "batch_size")),
+                            .lr_multiplier =
+                                json_number_value(json_object_get(v, "learning_rate_multiplier")),
+                            .lora_rank = json_integer_value(json_object_get(v, "lora_rank")),
+                            .lora_alpha = json_number_value(json_object_get(v, "lora_alpha"))};
+    json_decref(v);
+    return 0;
+}
