@@ -82,7 +82,9 @@ struct k_linear_dw {
 struct k_lora_group {
     int64_t row_lo, row_hi;
     int64_t rank;
-    const float *a, *b; /* [rank, k], [n, rank] row-major; NULL: rows without an adapter */
+    const float *a, *b;    /* [rank, k], [n, rank] row-major; a NULL: rows without an adapter */
+    const float *b_panels; /* b as panels of an f32 weight, for lora alone, which then has less to
+                            * do and does not read b; NULL: none */
     float scale;
     float *da, *db; /* lora_dw: added to; NULL: frozen */
 };

@@ -6,7 +6,7 @@
 
 static int64_t rows_units(const struct k_lora_group *g)
 {
-    return g->a && g->rank > 0 ? linear_ceil_div(g->row_hi - g->row_lo, LINEAR_MR) : 0;
+    return g->a && g->rank > 0 ? linear_ceil_div(g->row_hi - g->row_lo, LORA_ROWS) : 0;
 }
 
 int64_t lora_row_units(const struct k_lora *a)
@@ -25,8 +25,8 @@ struct lora_rows lora_rows_next(const struct k_lora *a, int64_t *u, int64_t hi)
         int64_t units = rows_units(g);
         if (*u < first + units) {
             int64_t end = linear_min(hi, first + units);
-            struct lora_rows r = {.group = g, .row_lo = g->row_lo + (*u - first) * LINEAR_MR};
-            r.row_hi = linear_min(g->row_hi, g->row_lo + (end - first) * LINEAR_MR);
+            struct lora_rows r = {.group = g, .row_lo = g->row_lo + (*u - first) * LORA_ROWS};
+            r.row_hi = linear_min(g->row_hi, g->row_lo + (end - first) * LORA_ROWS);
             *u = end;
             return r;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the adapters of a batch are cut into units. Rows: runs of up to LINEAR_MR rows of one group,
+ * How the adapters of a batch are cut into units. Rows: runs of up to LORA_ROWS rows of one group,
  * group after group; a group without an adapter has none. Weight gradients: runs of LORA_COLS
  * columns of a group's da, then of its db.
  *
@@ -11,7 +11,10 @@
 
 #include "kernels/linear.h"
 
-enum { LORA_COLS = 64 }; /* a multiple of K_NR */
+enum {
+    LORA_ROWS = 4, /* few, so that a small step is shared out evenly; neighbours run as one */
+    LORA_COLS = 64 /* a multiple of K_NR */
+};
 
 /* Rows [row_lo, row_hi) of one group. */
 struct lora_rows {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The halves of all products share one block, as f32. What a file claims is checked in this order:
+ * The halves of all products share one block, as f32; B as the panels that the product wants, since
+ * it is used a thousand times for each load. What a file claims is checked in this order:
  * every tensor is a half of a product that takes adapters, every half has its other one, every
  * product that the config names has both; then shapes, then sizes; then the numbers are read.
  */
@@ -16,6 +17,7 @@
 #include "engine/load/path.h"
 #include "engine/load/peft.h"
 #include "engine/load/weights.h"
+#include "kernels/linear.h"
 
 enum { MODULE_BYTES = 512, ALIGN_FLOATS = 16 };
 
@@ -24,7 +26,8 @@ enum { MODULE_BYTES = 512, ALIGN_FLOATS = 16 };
 
 struct product {
     int64_t rank; /* 0: none here */
-    float *a, *b; /* borrowed from the block */
+    float *a;     /* borrowed from the block: [rank, k] */
+    float *b;     /* borrowed from the block: [n, rank], as panels */
     float scale;
 };
 
@@ -226,27 +229,54 @@ static size_t lay_out(struct adapter *a, const struct files *f)
         p->rank = weight_rows(h->a);
         p->scale = (float)peft_scale(&f->config, h->module);
         p->a = cut(a, &at, p->rank, h->param->k);
-        p->b = cut(a, &at, h->param->n, p->rank);
+        p->b = cut(a, &at, linear_panels(h->param->n) * K_NR, p->rank);
         a->rank = p->rank > a->rank ? p->rank : a->rank;
     }
     return at * sizeof(float);
 }
 
-static int read_half(struct stream *s, const struct weight *w, float *to, struct err *e)
+/* A half as f32, all of it finite; mem_free() it. */
+static float *read_half(const struct weight *w, struct err *e)
 {
     size_t n = (size_t)(weight_rows(w) * weight_row_len(w));
-    float *x = try_alloc(n, sizeof *x, w->t->name, e);
-    int rc = x ? weight_read_f32(w, 0, weight_rows(w), x, e) : -1;
-    float zero = 0; /* NaN once a number is not finite */
-    for (size_t i = 0; i < n && !rc; i++)
-        zero += x[i] * 0.0f;
-    if (!rc && isnan(zero))
-        rc = err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite",
-                     PEFT_TENSORS_NAME, w->t->name);
-    if (!rc) {
-        stream_copy(s, to, x, n * sizeof *x, COPY_TO_DEVICE);
-        rc = stream_sync(s, e);
-    }
+    float *x = try_alloc(n, sizeof *x, w->t->name, e), zero = 0;
+    if (!x || weight_read_f32(w, 0, weight_rows(w), x, e))
+        goto fail;
+    for (size_t i = 0; i < n; i++)
+        zero += x[i] * 0.0f; /* NaN once a number is not finite */
+    if (!isnan(zero))
+        return x;
+    err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite", PEFT_TENSORS_NAME,
+            w->t->name);
+fail:
+    mem_free(x);
+    return NULL;
+}
+
+static int send(struct stream *s, float *to, const float *x, int64_t n, struct err *e)
+{
+    stream_copy(s, to, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
+    return stream_sync(s, e);
+}
+
+static int read_a(struct stream *s, const struct weight *w, float *to, struct err *e)
+{
+    float *x = read_half(w, e);
+    int rc = x ? send(s, to, x, weight_rows(w) * weight_row_len(w), e) : -1;
+    mem_free(x);
+    return rc;
+}
+
+static int read_b(struct stream *s, const struct weight *w, float *to, struct err *e)
+{
+    int64_t n = weight_rows(w), rank = weight_row_len(w), size = linear_panels(n) * K_NR * rank;
+    float *x = read_half(w, e);
+    float *panels = x ? try_alloc((size_t)size, sizeof *panels, w->t->name, e) : NULL;
+    for (int64_t o = 0; o < n && panels; o++)
+        for (int64_t r = 0; r < rank; r++)
+            panels[o / K_NR * K_NR * rank + linear_f32_at(o % K_NR, r)] = x[o * rank + r];
+    int rc = panels ? send(s, to, panels, size, e) : -1;
+    mem_free(panels);
     mem_free(x);
     return rc;
 }
@@ -257,7 +287,7 @@ static int read_all(struct adapter *a, const struct files *f, struct err *e)
     int rc = s ? 0 : -1;
     for (int32_t i = 0; i < a->n_lora && !rc; i++) {
         const struct halves *h = &f->at[i];
-        if (h->a && (read_half(s, h->a, a->at[i].a, e) || read_half(s, h->b, a->at[i].b, e)))
+        if (h->a && (read_a(s, h->a, a->at[i].a, e) || read_b(s, h->b, a->at[i].b, e)))
             rc = -1;
     }
     if (s)
@@ -381,7 +411,7 @@ void adapter_group(const struct model *m, const struct adapter *a, int64_t row_l
             continue;
         g->rank = a->at[i].rank;
         g->a = a->at[i].a;
-        g->b = a->at[i].b;
+        g->b_panels = a->at[i].b;
         g->scale = a->at[i].scale;
     }
 }

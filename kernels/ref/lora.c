@@ -10,6 +10,13 @@
 #include "kernels/lora_grid.h"
 #include "kernels/variants.h"
 
+static float b_at(const struct k_lora_group *g, int64_t o, int64_t r)
+{
+    if (!g->b_panels)
+        return g->b[o * g->rank + r];
+    return g->b_panels[o / K_NR * g->rank * K_NR + linear_f32_at(o % K_NR, r)];
+}
+
 static void forward_row(const struct k_lora *a, const struct k_lora_group *g, int64_t row)
 {
     const float *x = a->x + row * a->ld_x;
@@ -23,7 +30,7 @@ static void forward_row(const struct k_lora *a, const struct k_lora_group *g, in
     for (int64_t o = 0; o < a->n; o++) {
         float sum = 0;
         for (int64_t r = 0; r < g->rank; r++)
-            sum += g->scale * t[r] * g->b[o * g->rank + r];
+            sum += g->scale * t[r] * b_at(g, o, r);
         a->y[row * a->ld_y + o] += sum;
     }
 }

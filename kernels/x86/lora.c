@@ -2,8 +2,8 @@
  *
  * lora, lora_bwd. The two products of a pass have a long side and a short one, the rank. x a^T and
  * dy b sum over the long side: few results per row, straight from the row-major operands. t b^T and
- * dt a sum over the rank: the adapter becomes packed panels, some at a time, in scratch, and each
- * block of rows passes them, so that y and dx are walked along their rows.
+ * dt a sum over the rank: the adapter becomes packed panels, some at a time, in scratch (or is so
+ * already), and each block of rows passes them, so that y and dx are walked along their rows.
  *
  * A slice's rows of one group share the panels.
  */
@@ -22,7 +22,8 @@ struct outer {
     const float *t; /* row 0 of the batch */
     int64_t ld_t, rank;
     float scale;
-    const float *w; /* [cols, rank], or [rank, cols] when along */
+    const float *panels; /* of w; NULL: made here */
+    const float *w;      /* [cols, rank], or [rank, cols] when along */
     bool along;
     float *y;
     int64_t ld_y, cols;
@@ -73,19 +74,26 @@ static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, i
     }
 }
 
+static void pack_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, char *right)
+{
+    for (int64_t col = col_lo; col < col_hi; col += 16) {
+        int64_t at = (col - col_lo) / K_NR * o->rank * TILE_STEP_BYTES;
+        pack_half(o, col, (float *)(void *)(right + at) + col % K_NR);
+    }
+}
+
 /* Rows [row_lo, row_hi), which fit packed in the left half. */
 static void outer_rows(const struct outer *o, int64_t row_lo, int64_t row_hi, char *scratch)
 {
     float *left = (float *)(void *)scratch;
-    char *right = scratch + LEFT_BYTES;
-    int64_t cols = RIGHT_BYTES / (o->rank * TILE_STEP_BYTES) * K_NR;
+    char *scratch_right = scratch + LEFT_BYTES;
+    int64_t cols = o->panels ? o->cols : RIGHT_BYTES / (o->rank * TILE_STEP_BYTES) * K_NR;
     pack_t(o, row_lo, row_hi, left);
     for (int64_t lo = 0; lo < o->cols; lo += cols) {
         int64_t hi = linear_min(o->cols, lo + cols);
-        for (int64_t col = lo; col < hi; col += 16) {
-            float *half = (float *)(void *)(right + (col - lo) / K_NR * o->rank * TILE_STEP_BYTES);
-            pack_half(o, col, half + col % K_NR);
-        }
+        const char *right = o->panels ? (const char *)o->panels : scratch_right;
+        if (!o->panels)
+            pack_panels(o, lo, hi, scratch_right);
         for (int64_t row = row_lo; row < row_hi; row += LINEAR_MR)
             pass_panels(o, lo, hi, row, linear_min(row_hi - row, LINEAR_MR),
                         left + (row - row_lo) * o->rank, right);
@@ -112,6 +120,7 @@ void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct
                           .ld_t = a->rank_max,
                           .rank = g->rank,
                           .scale = g->scale,
+                          .panels = g->b_panels,
                           .w = g->b,
                           .y = a->y,
                           .ld_y = a->ld_y,

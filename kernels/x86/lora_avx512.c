@@ -64,7 +64,9 @@ void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows)
     int64_t row = rows->row_lo;
     for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
         dot_ranks(DOT_ROWS, a, rows->group, row);
-    for (; row < rows->row_hi; row++)
+    if (row + 2 == rows->row_hi)
+        dot_ranks(2, a, rows->group, row);
+    else if (row < rows->row_hi)
         dot_ranks(1, a, rows->group, row);
 }
 
