@@ -32,6 +32,31 @@ struct tuning {
     char subject[SHA256_TEXT_BYTES];
 };
 
+/* ---- the gate ------------------------------------------------------------------------------ */
+
+static void go_on_or_wait(void *gate)
+{
+    gate_go_on(gate);
+}
+
+static void enter(struct tuning *t)
+{
+    if (!t->opt.gate)
+        return;
+    gate_take(t->opt.gate, GATE_TRAIN);
+    stream_between(t->stream, go_on_or_wait, t->opt.gate);
+}
+
+static void leave(struct tuning *t)
+{
+    if (!t->opt.gate)
+        return;
+    stream_between(t->stream, NULL, NULL);
+    gate_give(t->opt.gate, GATE_TRAIN);
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
 static int64_t usable_rows(const struct dataset *d)
 {
     return (int64_t)d->row.n - d->n_barren;
@@ -92,7 +117,9 @@ static int go_on(struct tuning *t, struct err *e)
                         &why))
         return why.code == ERR_NOT_FOUND ? 0 : err_set(e, why.code, "%s", why.msg);
     trainer_set_step(t->trainer, c.step);
+    enter(t);
     train_subject_changed(trainer_subject(t->trainer));
+    leave(t);
     t->epoch = c.epoch;
     t->at = c.row;
     t->n_trained = c.sum[SUM_TRAINED];
@@ -113,7 +140,9 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
         goto fail;
     t->opt.train.n_step = tuning_n_step(o);
     subject_of(&t->opt, t->subject);
+    enter(t);
     t->trainer = trainer_new(m, &t->opt.train, s, e);
+    leave(t);
     t->n_row = usable_rows(o->data);
     t->order = try_alloc((size_t)t->n_row, sizeof *t->order, "the order of rows", e);
     t->usable = try_alloc((size_t)t->n_row, sizeof *t->usable, "the order of rows", e);
@@ -192,7 +221,10 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
             n = take_row(t, d, i, n, &label);
         if (n == 0)
             continue;
-        if (trainer_eval(t->trainer, t->row, n, &part, e))
+        enter(t);
+        int rc = trainer_eval(t->trainer, t->row, n, &part, e);
+        leave(t);
+        if (rc)
             return err_wrap(e, "validation");
         loss += part.loss * part.weight;
         accuracy += part.accuracy * part.weight;
@@ -243,7 +275,10 @@ static int one_step(struct tuning *t, struct err *e)
     int64_t n = 0, hi = t->at + t->opt.batch;
     for (; t->at < hi && t->at < t->n_row; t->at++)
         n = take_row(t, t->opt.data, t->usable[t->order[t->at]], n, &label);
-    if (trainer_step(t->trainer, t->row, n, &v.train, e))
+    enter(t);
+    int rc = trainer_step(t->trainer, t->row, n, &v.train, e);
+    leave(t);
+    if (rc)
         return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);
     t->n_trained += (double)v.train.n_tok;
     return glance(t, &v, e) || say(t, &v, e) ? -1 : 0;

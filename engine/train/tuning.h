@@ -11,6 +11,7 @@
 #ifndef ENGINE_TRAIN_TUNING_H
 #define ENGINE_TRAIN_TUNING_H
 
+#include "engine/base/gate.h"
 #include "engine/train/dataset.h"
 #include "engine/train/trainer.h"
 
@@ -41,6 +42,7 @@ struct tuning_options {
     int64_t checkpoint_steps;    /* besides at the end of each epoch; 0: never */
     int64_t checkpoint_us;       /* and after so long; 0: never */
     int keep;                    /* checkpoints */
+    struct gate *gate;           /* borrowed: shared with a server; NULL: nobody else computes */
     /* Both may be NULL. The second is asked between steps: true ends the tuning after a checkpoint
      * (a pause; what goes on later goes on bit for bit). */
     int (*event)(void *ctx, const struct tuning_event *event, struct err *e);
