@@ -38,13 +38,12 @@ static void saw_quiet(struct pace *p, double us, int64_t n_decode)
     p->n_mixed = 0;
 }
 
-static void saw_mixed(struct pace *p, double us, int64_t n_decode, int64_t n_row)
+static void saw_mixed(struct pace *p, double us, int64_t n_row)
 {
     p->n_mixed++;
     p->rows_last = n_row;
     if (p->quiet_us <= 0)
         return;
-    (void)n_decode;
     double row = (us - p->quiet_us) / (double)n_row, least = 0.001 * p->quiet_us;
     row = row > least ? row : least;
     if (p->row_us <= 0)
@@ -60,7 +59,7 @@ void pace_saw(struct pace *p, int64_t us, int64_t n_decode, int64_t n_row)
     if (us <= 0 || !n_decode)
         return;
     if (n_row)
-        saw_mixed(p, (double)us, n_decode, n_row);
+        saw_mixed(p, (double)us, n_row);
     else
         saw_quiet(p, (double)us, n_decode);
 }
