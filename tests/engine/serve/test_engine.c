@@ -232,6 +232,47 @@ static void a_group_is_one_submission(void **state)
     mix_free(m);
 }
 
+/* Faults: what only real weights and a real tokenizer show: texts that end by themselves, stop
+ * strings in whole words, log-probabilities over a real distribution. */
+static void a_real_model(void **state)
+{
+    (void)state;
+    enum { PROMPT = 6, NEW = 120 };
+    static const int32_t prompt[PROMPT] = {1, 403, 407, 261, 378, 259}; /* Once upon a ti... */
+    const char *data = getenv("TANDEM_TEST_DATA");
+    struct golden g;
+    struct gen_params p = gen_greedy(NEW);
+    struct gen_req req = {.prompt = prompt, .n_prompt = PROMPT, .params = &p};
+    struct reply want, got;
+    char dir[400];
+    if (!golden_init_real(&g, "stories260K", NULL, NULL))
+        return;
+    snprintf(dir, sizeof dir, "%s/models/stories260K", data ? data : "../shared/data");
+    struct engine_options o = {.quantize = "f32", .threads = 2};
+    struct engine *engine = engine_on(dir, &o);
+    p.ignore_eos = false;
+    p.wants_prompt = true;
+    p.n_top = 5;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        p.sample.temperature = seed ? 0.8 : 0;
+        p.sample.seed = seed;
+        reply_alone(&want, &g, &req, 64);
+        reply_ask(&got, engine, &req);
+        reply_same(&got, &want, "stories260K");
+        reply_release(&got);
+        reply_release(&want);
+    }
+    p = gen_greedy(NEW);
+    p.stop[p.n_stop++] = (struct gen_text){"Lily", 4};
+    reply_ask(&got, engine, &req);
+    assert_int_equal(got.why, GEN_STOPPED);
+    assert_int_equal(got.end.stop_index, 0);
+    assert_true(got.end.text_bytes > 10 && got.n > 5 && got.n < NEW);
+    reply_release(&got);
+    engine_free(engine);
+    golden_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +280,7 @@ int main(void)
         cmocka_unit_test(company_changes_nothing_int8),
         cmocka_unit_test(running_out_of_cells_changes_nothing),
         cmocka_unit_test(a_group_is_one_submission),
+        cmocka_unit_test(a_real_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
