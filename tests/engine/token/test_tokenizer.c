@@ -212,6 +212,36 @@ static void expect_stream(const struct tokenizer *t, const char *const *pieces, 
     buf_release(&out);
 }
 
+static void expect_bytes(struct detok *d, const struct tokenizer *t, const char *piece,
+                         const char *want)
+{
+    struct buf out;
+    struct err e = ERR_INIT;
+    buf_init(&out, 1000);
+    assert_good(detok_bytes(d, id(t, piece), &out, &e), &e);
+    assert_string_equal(out.data, want);
+    buf_release(&out);
+}
+
+/* Fault: a token alone loses its space, or half a character is spelled as a replacement. */
+static void tokens_have_bytes_of_their_own(void **state)
+{
+    (void)state;
+    struct tokenizer *t = golden_tokenizer("llama2");
+    struct detok *d = detok_new(t, true);
+    expect_bytes(d, t, "<0xF0>", "\xf0");
+    expect_bytes(d, t, "\xe2\x96\x81the", " the");
+    expect_bytes(d, t, "</s>", "</s>");
+    detok_free(d);
+    tokenizer_free(t);
+    t = golden_tokenizer("gpt2");
+    d = detok_new(t, true);
+    expect_bytes(d, t, "\xc3\xb0", "\xf0");
+    expect_bytes(d, t, "\xc4\xa0the", " the");
+    detok_free(d);
+    tokenizer_free(t);
+}
+
 /* Fault: a stream shows half a character, or loses what it holds back. */
 static void streams_emit_whole_characters(void **state)
 {
@@ -417,6 +447,7 @@ int main(void)
         cmocka_unit_test(broken_bytes_are_read_as_replacements),
         cmocka_unit_test(ceilings_are_errors_and_leave_the_list_alone),
         cmocka_unit_test(streams_emit_whole_characters),
+        cmocka_unit_test(tokens_have_bytes_of_their_own),
         cmocka_unit_test(ids_without_a_token_have_no_text),
         cmocka_unit_test(unsupported_parts_are_named),
         cmocka_unit_test(broken_files_are_refused),
