@@ -20,8 +20,12 @@ void tell_spell(void *ctx, int32_t id, struct buf *out)
 /* Entries of log-probabilities and of ids that telling a choice takes now. */
 static size_t count_room(const struct generation *g, const struct choice *c)
 {
+    const struct api_request *q = g->q;
     size_t n_new = c->n_tok - c->n_told, n_prompt = (size_t)generation_prompt(g, c)->n;
-    return 2 * n_new + (c->is_begun ? 0 : 2 * n_prompt);
+    size_t n = n_new * ((size_t)q->wants_logprobs + (size_t)q->sends_ids);
+    if (!c->is_begun)
+        n += n_prompt * ((size_t)(q->wants_logprobs && q->echo) + (q->prompt_logprobs >= 0));
+    return n;
 }
 
 static int make_room(struct generation *g, size_t n)
@@ -178,8 +182,6 @@ static void open_stream(struct generation *g)
     if (g->is_streaming)
         return;
     g->is_streaming = true;
-    call_set_header(g->call, "cache-control", "no-cache");
-    call_set_header(g->call, "x-accel-buffering", "no");
     call_stream(g->call, "text/event-stream");
 }
 
