@@ -37,6 +37,12 @@ static void end(struct lister *l)
     buf_release(&l->name);
 }
 
+/* Many readers of JSON stop at a NUL in a key. */
+static bool is_text(const struct buf *b)
+{
+    return jutf8_valid(b->data, b->len) && !memchr(b->data, 0, b->len);
+}
+
 static void look(struct lister *l, int32_t id)
 {
     buf_clear(&l->bytes);
@@ -44,7 +50,7 @@ static void look(struct lister *l, int32_t id)
     l->v->bytes(l->v->ctx, id, &l->bytes);
     if (l->v->names_ids) {
         buf_printf(&l->name, "token_id:%" PRId32, id);
-    } else if (!l->bytes.len || jutf8_valid(l->bytes.data, l->bytes.len)) {
+    } else if (!l->bytes.len || is_text(&l->bytes)) {
         buf_add(&l->name, l->bytes.data, l->bytes.len);
     } else {
         buf_str(&l->name, l->prefix);

@@ -4,8 +4,8 @@
  * likeliest rivals, a completion's four parallel lists, and vLLM's list of a prompt.
  *
  * A token's text is its own bytes. Where these are no whole characters (a character may take
- * several tokens) they are spelled \xf0\x9f, behind "bytes:" in a completion, so that different
- * tokens have different names; lists of bytes are always exact.
+ * several tokens), or hold a NUL, they are spelled \xf0\x9f, behind "bytes:" in a completion, so
+ * that different tokens have different names; lists of bytes are always exact.
  *
  * A log-probability is written with the digits that read back as the same float. Minus infinity,
  * which JSON has not, is -9999.

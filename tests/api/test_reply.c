@@ -6,11 +6,10 @@
  */
 #include "api/reply.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
 
 /* Token n is the letter 'a' + n; 5 is half a character, 6 spells as 0 does. */
@@ -47,10 +46,7 @@ static void begin(struct fixture *f, enum api_route route)
 static const json_t *parsed(struct fixture *f, size_t skip)
 {
     json_decref(f->root);
-    json_error_t e;
-    f->root = json_loadb(f->out.data + skip, f->out.len - skip, JSON_REJECT_DUPLICATES, &e);
-    if (!f->root)
-        fail_msg("%s in %s", e.text, f->out.data);
+    f->root = json_of(f->out.data + skip, f->out.len - skip);
     return f->root;
 }
 
@@ -70,29 +66,6 @@ static void end(struct fixture *f)
     buf_release(&f->out);
 }
 
-/* A path as a.0.b through objects and arrays. */
-static const json_t *at(const json_t *v, const char *path)
-{
-    char key[64];
-    for (const char *p = path; v && *p;) {
-        size_t n = strcspn(p, ".");
-        assert_true(n < sizeof key);
-        memcpy(key, p, n);
-        key[n] = 0;
-        v = json_is_array(v) ? json_array_get(v, strtoul(key, NULL, 10)) : json_object_get(v, key);
-        p += n + (p[n] == '.');
-    }
-    return v;
-}
-
-static const char *text_at(const json_t *v, const char *path)
-{
-    const char *s = json_string_value(at(v, path));
-    if (!s)
-        fail_msg("no text at %s", path);
-    return s;
-}
-
 static const struct api_usage usage = {.prompt = 7, .completion = 3, .cached = 4};
 
 static void test_chat(void **state)
@@ -106,22 +79,23 @@ static void test_chat(void **state)
         {.index = 1, .finish = "length", .stop_id = 9}};
     api_reply_write(&f.r, c, 2, &usage, &f.out);
     const json_t *v = parsed(&f, 0);
-    assert_string_equal(text_at(v, "id"), "x-1");
-    assert_string_equal(text_at(v, "object"), "chat.completion");
-    assert_string_equal(text_at(v, "model"), "model \"q\"");
-    assert_int_equal(json_integer_value(at(v, "created")), 1700000000);
-    assert_string_equal(text_at(v, "choices.0.message.role"), "assistant");
-    assert_string_equal(text_at(v, "choices.0.message.content"), said);
-    assert_true(json_is_null(at(v, "choices.0.message.refusal")));
-    assert_true(json_is_null(at(v, "choices.0.logprobs")));
-    assert_string_equal(text_at(v, "choices.0.finish_reason"), "stop");
-    assert_string_equal(text_at(v, "choices.1.message.content"), "");
-    assert_int_equal(json_integer_value(at(v, "choices.1.index")), 1);
-    assert_int_equal(json_integer_value(at(v, "choices.1.stop_reason")), 9);
-    assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens")), 7);
-    assert_int_equal(json_integer_value(at(v, "usage.completion_tokens")), 3);
-    assert_int_equal(json_integer_value(at(v, "usage.total_tokens")), 10);
-    assert_int_equal(json_integer_value(at(v, "usage.prompt_tokens_details.cached_tokens")), 4);
+    assert_string_equal(json_text_at(v, "id"), "x-1");
+    assert_string_equal(json_text_at(v, "object"), "chat.completion");
+    assert_string_equal(json_text_at(v, "model"), "model \"q\"");
+    assert_int_equal(json_integer_value(json_at(v, "created")), 1700000000);
+    assert_string_equal(json_text_at(v, "choices.0.message.role"), "assistant");
+    assert_string_equal(json_text_at(v, "choices.0.message.content"), said);
+    assert_true(json_is_null(json_at(v, "choices.0.message.refusal")));
+    assert_true(json_is_null(json_at(v, "choices.0.logprobs")));
+    assert_string_equal(json_text_at(v, "choices.0.finish_reason"), "stop");
+    assert_string_equal(json_text_at(v, "choices.1.message.content"), "");
+    assert_int_equal(json_integer_value(json_at(v, "choices.1.index")), 1);
+    assert_int_equal(json_integer_value(json_at(v, "choices.1.stop_reason")), 9);
+    assert_int_equal(json_integer_value(json_at(v, "usage.prompt_tokens")), 7);
+    assert_int_equal(json_integer_value(json_at(v, "usage.completion_tokens")), 3);
+    assert_int_equal(json_integer_value(json_at(v, "usage.total_tokens")), 10);
+    assert_int_equal(json_integer_value(json_at(v, "usage.prompt_tokens_details.cached_tokens")),
+                     4);
     end(&f);
 }
 
@@ -133,25 +107,25 @@ static void test_chat_events(void **state)
     struct api_choice c = {.text = "hi", .n_text = 2, .is_first = true, .stop_id = -1};
     api_event_choice(&f.r, &c, API_USAGE_NULL, NULL, &f.out);
     const json_t *v = event(&f);
-    assert_string_equal(text_at(v, "object"), "chat.completion.chunk");
-    assert_string_equal(text_at(v, "choices.0.delta.role"), "assistant");
-    assert_string_equal(text_at(v, "choices.0.delta.content"), "hi");
-    assert_true(json_is_null(at(v, "choices.0.finish_reason")));
-    assert_true(json_is_null(at(v, "usage")));
+    assert_string_equal(json_text_at(v, "object"), "chat.completion.chunk");
+    assert_string_equal(json_text_at(v, "choices.0.delta.role"), "assistant");
+    assert_string_equal(json_text_at(v, "choices.0.delta.content"), "hi");
+    assert_true(json_is_null(json_at(v, "choices.0.finish_reason")));
+    assert_true(json_is_null(json_at(v, "usage")));
 
     buf_clear(&f.out);
     c = (struct api_choice){.finish = "stop", .stop_id = -1};
     api_event_choice(&f.r, &c, API_USAGE_ABSENT, NULL, &f.out);
     v = event(&f);
-    assert_int_equal(json_object_size(at(v, "choices.0.delta")), 0);
-    assert_string_equal(text_at(v, "choices.0.finish_reason"), "stop");
-    assert_null(at(v, "usage"));
+    assert_int_equal(json_object_size(json_at(v, "choices.0.delta")), 0);
+    assert_string_equal(json_text_at(v, "choices.0.finish_reason"), "stop");
+    assert_null(json_at(v, "usage"));
 
     buf_clear(&f.out);
     api_event_usage(&f.r, &usage, &f.out);
     v = event(&f);
-    assert_int_equal(json_array_size(at(v, "choices")), 0);
-    assert_int_equal(json_integer_value(at(v, "usage.total_tokens")), 10);
+    assert_int_equal(json_array_size(json_at(v, "choices")), 0);
+    assert_int_equal(json_integer_value(json_at(v, "usage.total_tokens")), 10);
     buf_clear(&f.out);
     api_event_done(&f.out);
     assert_string_equal(f.out.data, "data: [DONE]\n\n");
@@ -165,16 +139,16 @@ static void test_chat_logprobs(void **state)
     begin(&f, API_CHAT);
     const struct api_choice c = {.stop_id = -1, .logprob = logprobs + 1, .n_logprob = 2};
     api_reply_write(&f.r, &c, 1, &usage, &f.out);
-    const json_t *v = at(parsed(&f, 0), "choices.0.logprobs");
-    assert_string_equal(text_at(v, "content.0.token"), "b");
-    assert_true((float)json_real_value(at(v, "content.0.logprob")) == -0.1f);
-    assert_int_equal(json_integer_value(at(v, "content.0.bytes.0")), 'b');
-    assert_int_equal(json_array_size(at(v, "content.0.top_logprobs")), 2);
-    assert_string_equal(text_at(v, "content.0.top_logprobs.1.token"), "c");
-    assert_string_equal(text_at(v, "content.1.token"), "\\xf0\\x9f");
-    assert_int_equal(json_integer_value(at(v, "content.1.bytes.1")), 0x9f);
-    assert_int_equal(json_integer_value(at(v, "content.1.logprob")), -9999);
-    assert_true(json_is_null(at(v, "refusal")));
+    const json_t *v = json_at(parsed(&f, 0), "choices.0.logprobs");
+    assert_string_equal(json_text_at(v, "content.0.token"), "b");
+    assert_true((float)json_real_value(json_at(v, "content.0.logprob")) == -0.1f);
+    assert_int_equal(json_integer_value(json_at(v, "content.0.bytes.0")), 'b');
+    assert_int_equal(json_array_size(json_at(v, "content.0.top_logprobs")), 2);
+    assert_string_equal(json_text_at(v, "content.0.top_logprobs.1.token"), "c");
+    assert_string_equal(json_text_at(v, "content.1.token"), "\\xf0\\x9f");
+    assert_int_equal(json_integer_value(json_at(v, "content.1.bytes.1")), 0x9f);
+    assert_int_equal(json_integer_value(json_at(v, "content.1.logprob")), -9999);
+    assert_true(json_is_null(json_at(v, "refusal")));
     end(&f);
 }
 
@@ -192,17 +166,18 @@ static void test_completion_logprobs(void **state)
                                  .offset = &offset};
     api_reply_write(&f.r, &c, 1, &usage, &f.out);
     const json_t *v = parsed(&f, 0);
-    assert_string_equal(text_at(v, "object"), "text_completion");
-    assert_string_equal(text_at(v, "choices.0.text"), "abc");
-    v = at(v, "choices.0.logprobs");
-    assert_true(json_is_null(at(v, "token_logprobs.0")) && json_is_null(at(v, "top_logprobs.0")));
-    assert_string_equal(text_at(v, "tokens.1"), "b");
-    assert_int_equal(json_integer_value(at(v, "text_offset.1")), 11);
+    assert_string_equal(json_text_at(v, "object"), "text_completion");
+    assert_string_equal(json_text_at(v, "choices.0.text"), "abc");
+    v = json_at(v, "choices.0.logprobs");
+    assert_true(json_is_null(json_at(v, "token_logprobs.0")) &&
+                json_is_null(json_at(v, "top_logprobs.0")));
+    assert_string_equal(json_text_at(v, "tokens.1"), "b");
+    assert_int_equal(json_integer_value(json_at(v, "text_offset.1")), 11);
     assert_int_equal(offset, 10 + 1 + 1 + strlen("bytes:\\xf0\\x9f"));
     /* the token that was taken is there once, though it is among the likeliest too */
-    assert_int_equal(json_object_size(at(v, "top_logprobs.1")), 2);
-    assert_int_equal(json_object_size(at(v, "top_logprobs.2")), 3);
-    assert_non_null(json_object_get(at(v, "top_logprobs.2"), "bytes:\\xf0\\x9f"));
+    assert_int_equal(json_object_size(json_at(v, "top_logprobs.1")), 2);
+    assert_int_equal(json_object_size(json_at(v, "top_logprobs.2")), 3);
+    assert_non_null(json_object_get(json_at(v, "top_logprobs.2"), "bytes:\\xf0\\x9f"));
     end(&f);
 }
 
@@ -217,7 +192,7 @@ static void test_one_spelling_is_one_key(void **state)
     begin(&f, API_COMPLETIONS);
     const struct api_choice c = {.stop_id = -1, .logprob = &p, .n_logprob = 1, .offset = &offset};
     api_event_choice(&f.r, &c, API_USAGE_ABSENT, NULL, &f.out);
-    const json_t *dict = at(event(&f), "choices.0.logprobs.top_logprobs.0");
+    const json_t *dict = json_at(event(&f), "choices.0.logprobs.top_logprobs.0");
     assert_int_equal(json_object_size(dict), 1);
     assert_true(json_number_value(json_object_get(dict, "a")) == -1);
     end(&f);
@@ -241,13 +216,13 @@ static void test_vllm_members(void **state)
                                  .prompt = logprobs,
                                  .n_prompt = 3};
     api_reply_write(&f.r, &c, 1, &usage, &f.out);
-    const json_t *v = at(parsed(&f, 0), "choices.0");
-    assert_string_equal(text_at(v, "stop_reason"), "END");
-    assert_int_equal(json_integer_value(at(v, "token_ids.1")), 4);
-    assert_int_equal(json_array_size(at(v, "prompt_token_ids")), 1);
-    assert_true(json_is_null(at(v, "prompt_logprobs.0")));
-    assert_int_equal(json_integer_value(at(v, "prompt_logprobs.1.1.rank")), 1);
-    assert_string_equal(text_at(v, "prompt_logprobs.2.5.decoded_token"), "token_id:5");
+    const json_t *v = json_at(parsed(&f, 0), "choices.0");
+    assert_string_equal(json_text_at(v, "stop_reason"), "END");
+    assert_int_equal(json_integer_value(json_at(v, "token_ids.1")), 4);
+    assert_int_equal(json_array_size(json_at(v, "prompt_token_ids")), 1);
+    assert_true(json_is_null(json_at(v, "prompt_logprobs.0")));
+    assert_int_equal(json_integer_value(json_at(v, "prompt_logprobs.1.1.rank")), 1);
+    assert_string_equal(json_text_at(v, "prompt_logprobs.2.5.decoded_token"), "token_id:5");
     end(&f);
 }
 
@@ -264,14 +239,15 @@ static void test_vectors(void **state)
     api_vector_write(&j, 2, x, 2, true);
     api_vectors_end(&j, "m", &usage);
     const json_t *v = parsed(&f, 0);
-    assert_string_equal(text_at(v, "object"), "list");
-    assert_string_equal(text_at(v, "data.0.object"), "embedding");
+    assert_string_equal(json_text_at(v, "object"), "list");
+    assert_string_equal(json_text_at(v, "data.0.object"), "embedding");
     for (size_t i = 0; i < 3; i++)
-        assert_true((float)json_number_value(json_array_get(at(v, "data.0.embedding"), i)) == x[i]);
-    assert_string_equal(text_at(v, "data.1.embedding"), "AACAPw==");
-    assert_string_equal(text_at(v, "data.2.embedding"), "AACAP83MzL0=");
-    assert_int_equal(json_integer_value(at(v, "data.2.index")), 2);
-    assert_int_equal(json_integer_value(at(v, "usage.total_tokens")), 7);
+        assert_true((float)json_number_value(json_array_get(json_at(v, "data.0.embedding"), i)) ==
+                    x[i]);
+    assert_string_equal(json_text_at(v, "data.1.embedding"), "AACAPw==");
+    assert_string_equal(json_text_at(v, "data.2.embedding"), "AACAP83MzL0=");
+    assert_int_equal(json_integer_value(json_at(v, "data.2.index")), 2);
+    assert_int_equal(json_integer_value(json_at(v, "usage.total_tokens")), 7);
     end(&f);
 }
 

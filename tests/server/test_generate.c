@@ -8,7 +8,6 @@
  */
 #include "server/generate.h"
 
-#include <jansson.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -22,6 +21,7 @@
 #include "api/error.h"
 #include "engine/token/tokenizer.h"
 #include "server/server.h"
+#include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
 
 extern char **environ;
@@ -249,40 +249,9 @@ static char *ask(void (*route)(struct call *), const char *body, int status)
 static json_t *ask_json(void (*route)(struct call *), const char *body, int status)
 {
     char *text = ask(route, body, status);
-    json_error_t e;
-    json_t *v = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-    if (!v)
-        fail_msg("%s in %s", e.text, text);
+    json_t *v = json_of(text, strlen(text));
     free(text);
     return v;
-}
-
-/* A path as choices.0.text. */
-static json_t *at(const json_t *v, const char *path)
-{
-    char key[64];
-    for (const char *p = path; v && *p;) {
-        size_t n = strcspn(p, ".");
-        memcpy(key, p, n);
-        key[n] = 0;
-        v = json_is_array(v) ? json_array_get(v, strtoul(key, NULL, 10)) : json_object_get(v, key);
-        p += n + (p[n] == '.');
-    }
-    return (json_t *)(uintptr_t)v;
-}
-
-static int64_t int_at(const json_t *v, const char *path)
-{
-    if (!json_is_integer(at(v, path)))
-        fail_msg("no integer at %s", path);
-    return json_integer_value(at(v, path));
-}
-
-static const char *text_at(const json_t *v, const char *path)
-{
-    if (!json_is_string(at(v, path)))
-        fail_msg("no text at %s", path);
-    return json_string_value(at(v, path));
 }
 
 /* The texts of the choices of a stream put together, and what its events have in common. */
@@ -296,34 +265,33 @@ struct streamed {
 
 static void take_choice(struct streamed *s, const json_t *c)
 {
-    size_t i = (size_t)int_at(c, "index");
-    const json_t *text = at(c, "text") ? at(c, "text") : at(c, "delta.content");
+    size_t i = (size_t)json_int_at(c, "index");
+    const json_t *text = json_at(c, "text") ? json_at(c, "text") : json_at(c, "delta.content");
     assert_true(i < 4 && !s->finish[i]);
-    if (at(c, "delta")) /* the first event of a choice says whose turn it is, and no other */
-        assert_true(s->has_role[i] == !at(c, "delta.role"));
+    if (json_at(c, "delta")) /* the first event of a choice says whose turn it is, and no other */
+        assert_true(s->has_role[i] == !json_at(c, "delta.role"));
     s->has_role[i] = true;
     if (text)
         buf_add(&s->text[i], json_string_value(text), json_string_length(text));
-    const char *why = json_string_value(at(c, "finish_reason"));
+    const char *why = json_string_value(json_at(c, "finish_reason"));
     s->finish[i] = !why ? NULL : strcmp(why, "stop") == 0 ? "stop" : "length";
 }
 
 static void take_event(struct streamed *s, const json_t *v)
 {
     s->n_event++;
-    if (json_is_object(at(v, "usage")) && !json_array_size(at(v, "choices"))) {
+    if (json_is_object(json_at(v, "usage")) && !json_array_size(json_at(v, "choices"))) {
         s->n_usage++;
-        s->total = int_at(v, "usage.total_tokens");
+        s->total = json_int_at(v, "usage.total_tokens");
         return;
     }
-    assert_int_equal(json_array_size(at(v, "choices")), 1);
-    take_choice(s, at(v, "choices.0"));
+    assert_int_equal(json_count_at(v, "choices"), 1);
+    take_choice(s, json_at(v, "choices.0"));
 }
 
 static struct streamed read_stream(const char *body)
 {
     struct streamed s = {.n_event = 0};
-    json_error_t e;
     for (int i = 0; i < 4; i++)
         buf_init(&s.text[i], 1 << 20);
     for (const char *p = body, *end; *p; p = end + 2) {
@@ -335,10 +303,7 @@ static struct streamed read_stream(const char *body)
             s.is_done = true;
             continue;
         }
-        json_t *v =
-            json_loadb(p + 6, (size_t)(end - p) - 6, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
-        if (!v)
-            fail_msg("%s in %s", e.text, p);
+        json_t *v = json_of(p + 6, (size_t)(end - p) - 6);
         take_event(&s, v);
         json_decref(v);
     }
@@ -382,6 +347,9 @@ static void test_streams_say_what_whole_answers_say(void **state)
         {route_completions, "\"prompt\":[[5,6,7]],\"echo\":true,\"seed\":1,\"max_tokens\":20"},
         {route_completions,
          "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\",\" t\"]"},
+        {route_completions, "\"prompt\":[[85,86],[87]],\"echo\":true,\"logprobs\":3,\"seed\":1,"
+                            "\"max_tokens\":30,\"return_token_ids\":true,\"n\":2"},
+        {route_chat, CHAT ",\"max_tokens\":9,\"logprobs\":true,\"top_logprobs\":20"},
         {route_completions, "\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"stop\":[\"e\"],"
                             "\"include_stop_str_in_output\":true"},
     };
@@ -397,15 +365,15 @@ static void test_streams_say_what_whole_answers_say(void **state)
             assert_int_equal(c->status, 200);
             struct streamed s = read_stream(c->body.data);
             assert_true(s.is_done && s.n_usage == 1);
-            assert_int_equal(s.total, int_at(whole, "usage.total_tokens"));
-            for (size_t k = 0; k < json_array_size(at(whole, "choices")); k++) {
-                const json_t *choice = json_array_get(at(whole, "choices"), k);
-                const json_t *text =
-                    at(choice, "text") ? at(choice, "text") : at(choice, "message.content");
+            assert_int_equal(s.total, json_int_at(whole, "usage.total_tokens"));
+            for (size_t k = 0; k < json_count_at(whole, "choices"); k++) {
+                const json_t *choice = json_array_get(json_at(whole, "choices"), k);
+                const json_t *text = json_at(choice, "text") ? json_at(choice, "text")
+                                                             : json_at(choice, "message.content");
                 assert_int_equal(s.text[k].len, json_string_length(text));
                 assert_memory_equal(s.text[k].len ? s.text[k].data : "", json_string_value(text),
                                     s.text[k].len);
-                assert_string_equal(s.finish[k], text_at(choice, "finish_reason"));
+                assert_string_equal(s.finish[k], json_text_at(choice, "finish_reason"));
             }
             release_streamed(&s);
             let_go(c);
@@ -420,12 +388,12 @@ static void test_a_chat(void **state)
     (void)state;
     json_t *v =
         ask_json(route_chat, "{" CHAT ",\"max_tokens\":5,\"ignore_eos\":true,\"wot\":1}", 200);
-    assert_string_equal(text_at(v, "object"), "chat.completion");
-    assert_string_equal(text_at(v, "id"), "chatcmpl-id-1");
-    assert_string_equal(text_at(v, "model"), engine_info(engine)->name);
-    assert_string_equal(text_at(v, "choices.0.finish_reason"), "length");
-    assert_int_equal(int_at(v, "usage.completion_tokens"), 5);
-    assert_true(int_at(v, "usage.prompt_tokens") > 5);
+    assert_string_equal(json_text_at(v, "object"), "chat.completion");
+    assert_string_equal(json_text_at(v, "id"), "chatcmpl-id-1");
+    assert_string_equal(json_text_at(v, "model"), engine_info(engine)->name);
+    assert_string_equal(json_text_at(v, "choices.0.finish_reason"), "length");
+    assert_int_equal(json_int_at(v, "usage.completion_tokens"), 5);
+    assert_true(json_int_at(v, "usage.prompt_tokens") > 5);
     json_decref(v);
     struct call *c =
         post(route_chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}", (struct client){.leaves = false});
@@ -446,24 +414,24 @@ static void test_seeds(void **state)
     json_t *one =
         ask_json(route_completions,
                  "{\"prompt\":\"a\",\"seed\":9,\"temperature\":2,\"max_tokens\":12}", 200);
-    assert_true(json_equal(at(a, "choices"), at(b, "choices")));
+    assert_true(json_equal(json_at(a, "choices"), json_at(b, "choices")));
     /* the two choices differ; the second prompt, which is the same, has the same two */
-    assert_string_not_equal(text_at(a, "choices.0.text"), text_at(a, "choices.1.text"));
-    assert_string_equal(text_at(a, "choices.0.text"), text_at(a, "choices.2.text"));
-    assert_string_equal(text_at(a, "choices.1.text"), text_at(a, "choices.3.text"));
-    assert_string_equal(text_at(a, "choices.0.text"), text_at(one, "choices.0.text"));
-    assert_int_equal(int_at(a, "choices.3.index"), 3);
+    assert_string_not_equal(json_text_at(a, "choices.0.text"), json_text_at(a, "choices.1.text"));
+    assert_string_equal(json_text_at(a, "choices.0.text"), json_text_at(a, "choices.2.text"));
+    assert_string_equal(json_text_at(a, "choices.1.text"), json_text_at(a, "choices.3.text"));
+    assert_string_equal(json_text_at(a, "choices.0.text"), json_text_at(one, "choices.0.text"));
+    assert_int_equal(json_int_at(a, "choices.3.index"), 3);
     json_decref(a);
     json_decref(b);
     json_decref(one);
     a = ask_json(route_completions, "{\"prompt\":\"a\",\"n\":2,\"temperature\":2}", 200);
-    assert_string_not_equal(text_at(a, "choices.0.text"), text_at(a, "choices.1.text"));
+    assert_string_not_equal(json_text_at(a, "choices.0.text"), json_text_at(a, "choices.1.text"));
     json_decref(a);
 }
 
 static double mean_of(const json_t *choice)
 {
-    const json_t *list = at(choice, "logprobs.token_logprobs");
+    const json_t *list = json_at(choice, "logprobs.token_logprobs");
     double sum = 0;
     for (size_t i = 0; i < json_array_size(list); i++)
         sum += json_number_value(json_array_get(list, i));
@@ -481,13 +449,14 @@ static void test_best_of(void **state)
                             "{\"prompt\":\"a\",\"n\":2,\"best_of\":4,\"seed\":4,\"temperature\":1,"
                             "\"logprobs\":0,\"ignore_eos\":true,\"max_tokens\":6}",
                             200);
-    assert_int_equal(json_array_size(at(best, "choices")), 2);
-    assert_int_equal(int_at(best, "usage.completion_tokens"), 24);
-    double first = mean_of(at(best, "choices.0")), second = mean_of(at(best, "choices.1"));
+    assert_int_equal(json_count_at(best, "choices"), 2);
+    assert_int_equal(json_int_at(best, "usage.completion_tokens"), 24);
+    double first = mean_of(json_at(best, "choices.0")),
+           second = mean_of(json_at(best, "choices.1"));
     int n_better = 0;
     assert_true(first >= second);
     for (size_t i = 0; i < 4; i++)
-        n_better += mean_of(json_array_get(at(all, "choices"), i)) > second;
+        n_better += mean_of(json_array_get(json_at(all, "choices"), i)) > second;
     assert_true(n_better <= 1);
     json_decref(all);
     json_decref(best);
@@ -506,33 +475,43 @@ static void test_scores_of_prompts(void **state)
     json_t *alone =
         ask_json(route_completions,
                  "{\"prompt\":[89,90],\"max_tokens\":0,\"logprobs\":1,\"echo\":true}", 200);
-    assert_int_equal(json_array_size(at(v, "choices")), 2);
+    assert_int_equal(json_count_at(v, "choices"), 2);
     for (size_t i = 0; i < 2; i++) {
-        const json_t *c = json_array_get(at(v, "choices"), i);
+        const json_t *c = json_array_get(json_at(v, "choices"), i);
         size_t n = i ? 3 : 5;
-        assert_int_equal(int_at(c, "index"), i);
-        assert_int_equal(json_array_size(at(c, "logprobs.tokens")), n);
-        assert_int_equal(json_array_size(at(c, "logprobs.token_logprobs")), n);
-        assert_int_equal(json_array_size(at(c, "logprobs.top_logprobs")), n);
-        assert_true(json_is_null(at(c, "logprobs.token_logprobs.0")));
-        assert_true(json_is_null(at(c, "logprobs.top_logprobs.0")));
+        assert_int_equal(json_int_at(c, "index"), i);
+        assert_int_equal(json_count_at(c, "logprobs.tokens"), n);
+        assert_int_equal(json_count_at(c, "logprobs.token_logprobs"), n);
+        assert_int_equal(json_count_at(c, "logprobs.top_logprobs"), n);
+        assert_true(json_is_null(json_at(c, "logprobs.token_logprobs.0")));
+        assert_true(json_is_null(json_at(c, "logprobs.top_logprobs.0")));
         for (size_t k = 1; k < n; k++) {
-            const json_t *top = json_array_get(at(c, "logprobs.top_logprobs"), k);
-            const char *token = json_string_value(json_array_get(at(c, "logprobs.tokens"), k));
-            double p = json_number_value(json_array_get(at(c, "logprobs.token_logprobs"), k));
+            const json_t *top = json_array_get(json_at(c, "logprobs.top_logprobs"), k);
+            const char *token = json_string_value(json_array_get(json_at(c, "logprobs.tokens"), k));
+            double p = json_number_value(json_array_get(json_at(c, "logprobs.token_logprobs"), k));
             assert_true(p < 0);
             assert_true(json_number_value(json_object_get(top, token)) == p);
         }
         /* the last is the one that was taken, greedily */
-        assert_int_equal(json_object_size(json_array_get(at(c, "logprobs.top_logprobs"), n - 1)),
-                         1);
+        assert_int_equal(
+            json_object_size(json_array_get(json_at(c, "logprobs.top_logprobs"), n - 1)), 1);
     }
-    const json_t *c = at(alone, "choices.0.logprobs.token_logprobs");
+    const json_t *c = json_at(alone, "choices.0.logprobs.token_logprobs");
     assert_int_equal(json_array_size(c), 2);
-    assert_true(json_equal(json_array_get(c, 1), at(v, "choices.1.logprobs.token_logprobs.1")));
-    assert_int_equal(int_at(alone, "usage.completion_tokens"), 0);
+    assert_true(
+        json_equal(json_array_get(c, 1), json_at(v, "choices.1.logprobs.token_logprobs.1")));
+    assert_int_equal(json_int_at(alone, "usage.completion_tokens"), 0);
     json_decref(v);
     json_decref(alone);
+}
+
+/* Whether the prompt's second token is among the two likeliest. */
+static bool is_likely(const json_t *v)
+{
+    char path[64];
+    snprintf(path, sizeof path, "choices.0.prompt_logprobs.1.%d",
+             (int)json_int_at(v, "choices.0.prompt_token_ids.1"));
+    return json_is_integer(json_at(json_at(v, path), "rank"));
 }
 
 static void test_logprobs_of_chats(void **state)
@@ -540,19 +519,22 @@ static void test_logprobs_of_chats(void **state)
     (void)state;
     json_t *v = ask_json(route_chat,
                          "{" CHAT ",\"max_tokens\":4,\"logprobs\":true,\"top_logprobs\":3,"
-                         "\"ignore_eos\":true,\"return_token_ids\":true}",
+                         "\"ignore_eos\":true,\"return_token_ids\":true,\"prompt_logprobs\":2}",
                          200);
-    const json_t *list = at(v, "choices.0.logprobs.content");
+    const json_t *list = json_at(v, "choices.0.logprobs.content");
     assert_int_equal(json_array_size(list), 4);
     for (size_t i = 0; i < 4; i++) {
         const json_t *t = json_array_get(list, i);
-        assert_int_equal(json_array_size(at(t, "top_logprobs")), 3);
-        assert_true(json_equal(at(t, "logprob"), at(t, "top_logprobs.0.logprob")));
-        assert_true(json_equal(at(t, "bytes"), at(t, "top_logprobs.0.bytes")));
+        assert_int_equal(json_count_at(t, "top_logprobs"), 3);
+        assert_true(json_equal(json_at(t, "logprob"), json_at(t, "top_logprobs.0.logprob")));
+        assert_true(json_equal(json_at(t, "bytes"), json_at(t, "top_logprobs.0.bytes")));
     }
-    assert_int_equal(json_array_size(at(v, "choices.0.token_ids")), 4);
-    assert_int_equal(json_array_size(at(v, "choices.0.prompt_token_ids")),
-                     int_at(v, "usage.prompt_tokens"));
+    assert_int_equal(json_count_at(v, "choices.0.token_ids"), 4);
+    assert_int_equal(json_count_at(v, "choices.0.prompt_logprobs"),
+                     json_int_at(v, "usage.prompt_tokens"));
+    assert_int_equal(json_count_at(v, "choices.0.prompt_logprobs.1"), 2 + !is_likely(v));
+    assert_int_equal(json_count_at(v, "choices.0.prompt_token_ids"),
+                     json_int_at(v, "usage.prompt_tokens"));
     json_decref(v);
 }
 
@@ -566,7 +548,7 @@ static json_t *ids_of(const char *content)
              "\"return_token_ids\":true}",
              content);
     json_t *v = ask_json(route_chat, body, 200);
-    json_t *ids = json_incref(at(v, "choices.0.prompt_token_ids"));
+    json_t *ids = json_incref(json_at(v, "choices.0.prompt_token_ids"));
     json_decref(v);
     return ids;
 }
@@ -608,7 +590,7 @@ static void test_continuing_a_message(void **state)
                  "\"assistant\",\"content\":\"bcd\"}],\"add_generation_prompt\":false,"
                  "\"continue_final_message\":true,\"max_tokens\":1,\"return_token_ids\":true}",
                  200);
-    const json_t *ids = at(v, "choices.0.prompt_token_ids");
+    const json_t *ids = json_at(v, "choices.0.prompt_token_ids");
     struct buf text;
     struct err e = ERR_INIT;
     buf_init(&text, 1 << 16);
@@ -650,12 +632,12 @@ static void test_refusals(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *v = ask_json(cases[i].route, cases[i].body, cases[i].status);
         if (cases[i].param)
-            assert_string_equal(text_at(v, "error.param"), cases[i].param);
+            assert_string_equal(json_text_at(v, "error.param"), cases[i].param);
         else
-            assert_true(json_is_null(at(v, "error.param")));
+            assert_true(json_is_null(json_at(v, "error.param")));
         if (cases[i].code)
-            assert_string_equal(text_at(v, "error.code"), cases[i].code);
-        assert_non_null(text_at(v, "error.message"));
+            assert_string_equal(json_text_at(v, "error.code"), cases[i].code);
+        assert_non_null(json_text_at(v, "error.message"));
         json_decref(v);
     }
     struct call *c = post(route_chat,
@@ -674,8 +656,8 @@ static void test_truncation_keeps_the_end(void **state)
                          "{\"prompt\":[5,6,7,8,9],\"truncate_prompt_tokens\":2,\"max_tokens\":1,"
                          "\"return_token_ids\":true,\"echo\":true}",
                          200);
-    assert_int_equal(int_at(v, "usage.prompt_tokens"), 2);
-    assert_int_equal(int_at(v, "choices.0.prompt_token_ids.0"), 8);
+    assert_int_equal(json_int_at(v, "usage.prompt_tokens"), 2);
+    assert_int_equal(json_int_at(v, "choices.0.prompt_token_ids.0"), 8);
     json_decref(v);
 }
 
@@ -686,13 +668,15 @@ static void test_leaving(void **state)
     static const char *const bodies[] = {
         "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3,\"stream\":true}",
         "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3}"};
+    int n_left = 0;
     (void)state;
     for (size_t i = 0; i < 40; i++) {
         struct call *c = post(route_chat, bodies[i % 2],
                               (struct client){.leaves = true, .leave_at = i % 2 ? 0 : i % 5});
-        assert_false(c->is_over);
+        n_left += !c->is_over; /* on a busy machine all may have come before */
         let_go(c);
     }
+    assert_true(n_left >= 24);
     assert_idle();
 }
 
@@ -708,13 +692,13 @@ static void test_embeddings(void **state)
     json_t *one =
         ask_json(route_embeddings, "{\"input\":\"d e\",\"encoding_format\":\"base64\"}", 200);
     size_t n = (size_t)engine_info(encoder)->d_model;
-    assert_string_equal(text_at(both, "object"), "list");
-    assert_int_equal(json_array_size(at(both, "data")), 2);
-    assert_int_equal(json_array_size(at(both, "data.1.embedding")), n);
-    assert_int_equal(int_at(both, "data.1.index"), 1);
-    assert_false(json_equal(at(both, "data.0.embedding"), at(both, "data.1.embedding")));
-    assert_true(int_at(both, "usage.prompt_tokens") > int_at(one, "usage.prompt_tokens"));
-    const char *text = text_at(one, "data.0.embedding");
+    assert_string_equal(json_text_at(both, "object"), "list");
+    assert_int_equal(json_count_at(both, "data"), 2);
+    assert_int_equal(json_count_at(both, "data.1.embedding"), n);
+    assert_int_equal(json_int_at(both, "data.1.index"), 1);
+    assert_false(json_equal(json_at(both, "data.0.embedding"), json_at(both, "data.1.embedding")));
+    assert_true(json_int_at(both, "usage.prompt_tokens") > json_int_at(one, "usage.prompt_tokens"));
+    const char *text = json_text_at(one, "data.0.embedding");
     assert_int_equal(strlen(text), (n * 4 + 2) / 3 * 4);
     json_decref(both);
     json_decref(one);
