@@ -319,6 +319,7 @@ static void test_vllm_names_have_rows(void **state)
     }
     for (size_t i = 0; i < sizeof chat / sizeof *chat; i++)
         assert_non_null(find(API_CHAT, chat[i]));
+    assert_non_null(find(API_ADAPTER, "path"));
 }
 
 static void test_names_stand_once_for_a_route(void **state)
