@@ -12,6 +12,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/token/tokenizer.h"
 #include "tests/lib/reply.h"
 
 #define LLAMA "tests/golden/models/llama_plain"
@@ -237,19 +238,26 @@ static void a_group_is_one_submission(void **state)
 static void a_real_model(void **state)
 {
     (void)state;
-    enum { PROMPT = 6, NEW = 120 };
-    static const int32_t prompt[PROMPT] = {1, 403, 407, 261, 378, 259}; /* Once upon a ti... */
+    enum { NEW = 120 };
+    static const char text[] = "Once upon a time";
     const char *data = getenv("TANDEM_TEST_DATA");
     struct golden g;
     struct gen_params p = gen_greedy(NEW);
-    struct gen_req req = {.prompt = prompt, .n_prompt = PROMPT, .params = &p};
+    struct gen_req req = {.params = &p};
     struct reply want, got;
+    struct tok_list list;
+    struct err e = ERR_INIT;
     char dir[400];
     if (!golden_init_real(&g, "stories260K", NULL, NULL))
         return;
     snprintf(dir, sizeof dir, "%s/models/stories260K", data ? data : "../shared/data");
     struct engine_options o = {.quantize = "f32", .threads = 2};
     struct engine *engine = engine_on(dir, &o);
+    tok_list_init(&list, 100, false);
+    assert_good(
+        tokenizer_encode(engine_tokenizer(engine), text, strlen(text), true, true, &list, &e), &e);
+    req.prompt = list.id;
+    req.n_prompt = (int64_t)list.n;
     p.ignore_eos = false;
     p.wants_prompt = true;
     p.n_top = 5;
@@ -269,6 +277,7 @@ static void a_real_model(void **state)
     assert_int_equal(got.end.stop_index, 0);
     assert_true(got.end.text_bytes > 10 && got.n > 5 && got.n < NEW);
     reply_release(&got);
+    tok_list_release(&list);
     engine_free(engine);
     golden_release(&g);
 }
