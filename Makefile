@@ -110,6 +110,7 @@ PROG := clients/cli/main.c
 TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 TLIB := $(wildcard tests/lib/*.c)
+FAKE := $(wildcard tests/fake/*.c)
 KCHK := $(wildcard tests/kernels/*.c)
 SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
@@ -128,6 +129,9 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
 $(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
 	$(Q)rm -f $@ && ar rcs $@ $^
+# twins of outside things: a test has one only if it asks for it, before the real one is looked for
+$(B)/libfake.a: $(call obj,$(FAKE))
+	$(Q)rm -f $@ && ar rcs $@ $^
 define link
 $(call say,LD $@)
 $(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(1) -o $@
@@ -141,7 +145,7 @@ $(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(FUZZMAIN) $(B)/libtandem.a
 	$(call link,$(if $(FUZZMAIN),,-fsanitize=fuzzer))
 $(B)/tests/tools/make_model: $(call obj,$(wildcard tests/tools/model/*.c)) $(B)/libtandem.a
 	$(call link)
-$(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
+$(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libfake.a $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------

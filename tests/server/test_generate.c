@@ -1,248 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The generating routes on a real engine, without a socket: a call is played by this program
- * (everything that server/call.h promises). Faults it can catch: a stream that says other than the
- * whole answer; text of a user that becomes a special token; a seed, a stop string, an echo or a
- * log-probability that goes to the wrong choice; answers that live on when a client is gone; a
- * notification that outlives its call.
+ * The generating routes on a real engine, without a socket (tests/fake). Faults it can catch: a
+ * stream that says other than the whole answer; text of a user that becomes a special token; a
+ * seed, a stop string, an echo or a log-probability that goes to the wrong choice; answers that
+ * live on when a client is gone; a notification that outlives its call.
  */
 #include "server/generate.h"
 
-#include <pthread.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "api/error.h"
+#include "api/jout.h"
 #include "engine/token/tokenizer.h"
-#include "server/server.h"
+#include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
 
 extern char **environ;
 
-/* ---- the transport, played ----------------------------------------------------------------- */
-
-struct call {
-    struct arena arena;
-    struct call_request request;
-    struct call_later later;
-    pthread_mutex_t lock;
-    pthread_cond_t woken;
-    bool is_woken, is_later, is_over, is_stream, is_full;
-    int n_ref, status;
-    size_t n_send;
-    struct buf body;
-    char headers[1024];
-    int64_t tok_in, tok_out;
-};
-
 static struct engine *engine, *encoder;
-static const struct who who = {.name = "test", .salt = 7};
-
-struct engine *server_engine(const struct server *s)
-{
-    (void)s;
-    return engine;
-}
-
-struct metrics *server_metrics(const struct server *s)
-{
-    (void)s;
-    return NULL;
-}
-
-const struct call_request *call_request(const struct call *c)
-{
-    return &c->request;
-}
-
-struct server *call_server(const struct call *c)
-{
-    (void)c;
-    return NULL;
-}
-
-struct arena *call_arena(struct call *c)
-{
-    return &c->arena;
-}
-
-void call_set_header(struct call *c, const char *name, const char *value)
-{
-    size_t n = strlen(c->headers);
-    snprintf(c->headers + n, sizeof c->headers - n, "%s: %s\n", name, value);
-}
-
-void call_reply(struct call *c, int status, const char *type, struct buf *body)
-{
-    assert_false(c->is_over || c->is_stream);
-    assert_string_equal(type, "application/json");
-    c->is_over = true;
-    c->status = status;
-    buf_add(&c->body, body->data, body->len);
-    buf_release(body);
-}
-
-void call_error(struct call *c, const struct api_error *error)
-{
-    struct buf body;
-    buf_init(&body, 1 << 16);
-    api_error_write(error, &body);
-    call_reply(c, error->status, "application/json", &body);
-}
-
-void call_wait(struct call *c, const struct call_later *later)
-{
-    c->later = *later;
-    c->is_later = c->is_woken = true;
-}
-
-void call_wake(struct call *c)
-{
-    pthread_mutex_lock(&c->lock);
-    c->is_woken = true;
-    pthread_cond_signal(&c->woken);
-    pthread_mutex_unlock(&c->lock);
-}
-
-struct call *call_ref(struct call *c)
-{
-    pthread_mutex_lock(&c->lock);
-    c->n_ref++;
-    pthread_mutex_unlock(&c->lock);
-    return c;
-}
-
-void call_unref(struct call *c)
-{
-    pthread_mutex_lock(&c->lock);
-    c->n_ref--;
-    pthread_cond_signal(&c->woken);
-    pthread_mutex_unlock(&c->lock);
-}
-
-void call_stream(struct call *c, const char *type)
-{
-    assert_string_equal(type, "text/event-stream");
-    assert_false(c->is_stream || c->is_over);
-    c->is_stream = true;
-    c->status = 200;
-}
-
-void call_send(struct call *c, const void *p, size_t n)
-{
-    assert_true(c->is_stream && !c->is_over && n > 0);
-    assert_false(c->is_full);
-    buf_add(&c->body, p, n);
-    c->n_send++;
-}
-
-bool call_is_full(const struct call *c)
-{
-    return c->is_full;
-}
-
-void call_end(struct call *c)
-{
-    assert_true(c->is_stream && !c->is_over);
-    c->is_over = true;
-}
-
-void call_note(struct call *c, const char *model, int64_t in, int64_t out)
-{
-    assert_non_null(model);
-    c->tok_in = in;
-    c->tok_out = out;
-}
-
-/* True when woken; false after so many milliseconds. */
-static bool rest(struct call *c, int ms)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&c->lock);
-    while (!c->is_woken && pthread_cond_timedwait(&c->woken, &c->lock, &until) == 0)
-        ;
-    bool was = c->is_woken;
-    c->is_woken = false;
-    pthread_mutex_unlock(&c->lock);
-    return was;
-}
-
-/* What the client does. */
-struct client {
-    bool leaves;       /* when something was sent or, with leave_at 0, at once */
-    size_t leave_at;   /* sends */
-    bool reads_slowly; /* takes one send, then nothing until the engine has rested */
-};
-
-static void serve(struct call *c, const struct client *client)
-{
-    while (!c->is_over) {
-        if (!rest(c, 60000))
-            fail_msg("nothing happened for a minute");
-        if (client->leaves && c->n_send >= client->leave_at) {
-            c->later.gone(c->later.ctx);
-            break;
-        }
-        c->later.step(c, c->later.ctx);
-        if (!client->reads_slowly || c->is_over)
-            continue;
-        c->is_full = c->n_send > 0;
-        c->is_full = c->is_full && rest(c, 50);
-        call_wake(c);
-    }
-}
-
-static struct call *post(void (*route)(struct call *), const char *body, struct client client)
-{
-    struct call *c = calloc(1, sizeof *c);
-    arena_init(&c->arena, (size_t)256 << 20);
-    buf_init(&c->body, (size_t)256 << 20);
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->woken, NULL);
-    c->request = (struct call_request){
-        .method = "POST", .body = body, .n_body = strlen(body), .who = &who, .id = "id-1"};
-    c->n_ref = 1;
-    route(c);
-    if (!c->is_later)
-        return c;
-    serve(c, &client);
-    for (int i = 0; c->n_ref > 1 && i < 6000; i++)
-        rest(c, 10);
-    assert_int_equal(c->n_ref, 1);
-    c->later.done(c->later.ctx);
-    return c;
-}
-
-static void let_go(struct call *c)
-{
-    arena_release(&c->arena);
-    buf_release(&c->body);
-    pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->woken);
-    free(c);
-}
 
 /* ---- reading answers ----------------------------------------------------------------------- */
 
 static char *ask(void (*route)(struct call *), const char *body, int status)
 {
-    struct call *c = post(route, body, (struct client){.leaves = false});
+    struct call *c = fake_post(route, body, (struct fake_client){.leaves = false});
     if (c->status != status)
         fail_msg("%s: status %d, %s", body, c->status, c->body.data);
     char *text = buf_take(&c->body);
-    let_go(c);
+    fake_free(c);
     return text;
 }
 
@@ -361,7 +151,8 @@ static void test_streams_say_what_whole_answers_say(void **state)
         snprintf(body, sizeof body,
                  "{%s,\"stream\":true,\"stream_options\":{\"include_usage\":true}}", cases[i].body);
         for (int slow = 0; slow < 2; slow++) {
-            struct call *c = post(cases[i].route, body, (struct client){.reads_slowly = slow});
+            struct call *c =
+                fake_post(cases[i].route, body, (struct fake_client){.reads_slowly = slow});
             assert_int_equal(c->status, 200);
             struct streamed s = read_stream(c->body.data);
             assert_true(s.is_done && s.n_usage == 1);
@@ -376,7 +167,7 @@ static void test_streams_say_what_whole_answers_say(void **state)
                 assert_string_equal(s.finish[k], json_text_at(choice, "finish_reason"));
             }
             release_streamed(&s);
-            let_go(c);
+            fake_free(c);
         }
         json_decref(whole);
     }
@@ -395,11 +186,11 @@ static void test_a_chat(void **state)
     assert_int_equal(json_int_at(v, "usage.completion_tokens"), 5);
     assert_true(json_int_at(v, "usage.prompt_tokens") > 5);
     json_decref(v);
-    struct call *c =
-        post(route_chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}", (struct client){.leaves = false});
+    struct call *c = fake_post(route_chat, "{" CHAT ",\"max_tokens\":1,\"wot\":1}",
+                               (struct fake_client){.leaves = false});
     assert_string_equal(c->headers, "x-tandem-ignored: wot\n");
     assert_true(c->tok_in > 5 && c->tok_out == 1);
-    let_go(c);
+    fake_free(c);
 }
 
 /* ---- seeds, choices ------------------------------------------------------------------------ */
@@ -427,6 +218,32 @@ static void test_seeds(void **state)
     a = ask_json(route_completions, "{\"prompt\":\"a\",\"n\":2,\"temperature\":2}", 200);
     assert_string_not_equal(json_text_at(a, "choices.0.text"), json_text_at(a, "choices.1.text"));
     json_decref(a);
+}
+
+/* Choice 0 draws with the seed as it was sent: what the engine gives for it, whoever asks. */
+static void test_the_seed_is_the_engines(void **state)
+{
+    static const int32_t prompt[] = {97, 98};
+    struct gen_params p = {.sample = SAMPLE_PARAMS_INIT, .max_new = 8, .ignore_eos = true};
+    const struct gen_req r = {.prompt = prompt, .n_prompt = 2, .params = &p, .salt = 99};
+    struct answer *a;
+    struct err e = ERR_INIT;
+    (void)state;
+    p.sample.seed = 1234567;
+    p.sample.temperature = 2;
+    assert_good(engine_submit(engine, &r, 1, (struct gen_notify){.ctx = NULL}, &a, &e), &e);
+    json_t *v = ask_json(route_completions,
+                         "{\"prompt\":[97,98],\"seed\":1234567,\"temperature\":2,\"max_tokens\":8,"
+                         "\"ignore_eos\":true,\"return_token_ids\":true}",
+                         200);
+    while (answer_state(a) == GEN_RUNS)
+        usleep(1000);
+    assert_int_equal(json_count_at(v, "choices.0.token_ids"), answer_count(a));
+    for (size_t i = 0; i < answer_count(a); i++)
+        assert_int_equal(json_integer_value(json_array_get(json_at(v, "choices.0.token_ids"), i)),
+                         answer_token(a, i)->id);
+    answer_unref(a);
+    json_decref(v);
 }
 
 static double mean_of(const json_t *choice)
@@ -460,6 +277,73 @@ static void test_best_of(void **state)
     assert_true(n_better <= 1);
     json_decref(all);
     json_decref(best);
+}
+
+/* ---- stop strings -------------------------------------------------------------------------- */
+
+/* The index of the character behind the one at i. */
+static size_t next_char(const char *p, size_t i)
+{
+    for (i++; (p[i] & 0xc0) == 0x80; i++)
+        ;
+    return i;
+}
+
+static struct buf ask_to_stop(const char *stop, size_t n, bool is_stream)
+{
+    struct buf body, text;
+    buf_init(&body, 1 << 16);
+    buf_str(&body,
+            "{\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,\"ignore_eos\":true,\"stop\":\"");
+    jout_escape(&body, stop, n);
+    buf_str(&body, is_stream ? "\",\"stream\":true}" : "\"}");
+    struct call *c = fake_post(route_completions, body.data, (struct fake_client){.leaves = false});
+    assert_int_equal(c->status, 200);
+    buf_init(&text, 1 << 16);
+    if (is_stream) {
+        struct streamed s = read_stream(c->body.data);
+        buf_add(&text, s.text[0].data, s.text[0].len);
+        assert_string_equal(s.finish[0], "stop");
+        release_streamed(&s);
+    } else {
+        json_t *v = json_of(c->body.data, c->body.len);
+        const json_t *t = json_at(v, "choices.0.text");
+        buf_add(&text, json_string_value(t), json_string_length(t));
+        assert_string_equal(json_text_at(v, "choices.0.stop_reason"), stop);
+        json_decref(v);
+    }
+    fake_free(c);
+    buf_release(&body);
+    return text;
+}
+
+/* Every three characters of an answer as the stop string: nothing of it is ever shown. */
+static void test_stops_across_tokens(void **state)
+{
+    char stop[64];
+    (void)state;
+    json_t *v = ask_json(route_completions,
+                         "{\"prompt\":\"q\",\"seed\":3,\"max_tokens\":60,"
+                         "\"ignore_eos\":true}",
+                         200);
+    const json_t *t = json_at(v, "choices.0.text");
+    const char *p = json_string_value(t);
+    size_t n = json_string_length(t);
+    for (size_t i = 0; i < n; i = next_char(p, i)) {
+        size_t end = i;
+        for (int k = 0; k < 3 && end < n; k++)
+            end = next_char(p, end);
+        memcpy(stop, p + i, end - i);
+        stop[end - i] = 0;
+        const char *first = memmem(p, n, stop, end - i);
+        for (int is_stream = 0; is_stream < 2 && strlen(stop) == end - i; is_stream++) {
+            struct buf text = ask_to_stop(stop, end - i, is_stream);
+            assert_int_equal(text.len, first - p);
+            assert_memory_equal(text.len ? text.data : "", p, text.len);
+            buf_release(&text);
+        }
+    }
+    json_decref(v);
 }
 
 /* ---- log-probabilities --------------------------------------------------------------------- */
@@ -640,13 +524,13 @@ static void test_refusals(void **state)
         assert_non_null(json_text_at(v, "error.message"));
         json_decref(v);
     }
-    struct call *c = post(route_chat,
-                          "{" CHAT ",\"max_tokens\":1,\"chat_template_kwargs\":"
-                          "{\"enable_thinking\":false}}",
-                          (struct client){.leaves = false});
+    struct call *c = fake_post(route_chat,
+                               "{" CHAT ",\"max_tokens\":1,\"chat_template_kwargs\":"
+                               "{\"enable_thinking\":false}}",
+                               (struct fake_client){.leaves = false});
     assert_int_equal(c->status, 200);
     assert_string_equal(c->headers, "x-tandem-ignored: chat_template_kwargs.enable_thinking\n");
-    let_go(c);
+    fake_free(c);
 }
 
 static void test_truncation_keeps_the_end(void **state)
@@ -669,15 +553,19 @@ static void test_leaving(void **state)
         "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3,\"stream\":true}",
         "{" CHAT ",\"max_tokens\":400,\"ignore_eos\":true,\"n\":3}"};
     int n_left = 0;
+    uint64_t was = engine_stat(engine).tok_new;
     (void)state;
     for (size_t i = 0; i < 40; i++) {
-        struct call *c = post(route_chat, bodies[i % 2],
-                              (struct client){.leaves = true, .leave_at = i % 2 ? 0 : i % 5});
+        struct call *c =
+            fake_post(route_chat, bodies[i % 2],
+                      (struct fake_client){.leaves = true, .leave_at = i % 2 ? 0 : i % 5});
         n_left += !c->is_over; /* on a busy machine all may have come before */
-        let_go(c);
+        fake_free(c);
     }
     assert_true(n_left >= 24);
     assert_idle();
+    /* of those that left at once, 20 times 1200 tokens, few were made */
+    assert_true(engine_stat(engine).tok_new - was < 20 * 1200 + 20 * 400);
 }
 
 /* ---- vectors ------------------------------------------------------------------------------- */
@@ -685,9 +573,8 @@ static void test_leaving(void **state)
 /* The inputs come in order, alone and together, as floats and as base64. */
 static void test_embeddings(void **state)
 {
-    struct engine *generates = engine;
     (void)state;
-    engine = encoder;
+    fake_engine(encoder);
     json_t *both = ask_json(route_embeddings, "{\"input\":[\"abc\",\"d e\"]}", 200);
     json_t *one =
         ask_json(route_embeddings, "{\"input\":\"d e\",\"encoding_format\":\"base64\"}", 200);
@@ -703,7 +590,7 @@ static void test_embeddings(void **state)
     json_decref(both);
     json_decref(one);
     json_decref(ask_json(route_chat, "{" CHAT "}", 400));
-    engine = generates;
+    fake_engine(engine);
 }
 
 /* ---- a model to ask ------------------------------------------------------------------------ */
@@ -736,6 +623,7 @@ static int setup(void **state)
     encoder_dir = test_dir_new();
     engine = engine_of(dir, "tiny");
     encoder = engine_of(encoder_dir, "minilm-22m");
+    fake_engine(engine);
     return 0;
 }
 
@@ -757,7 +645,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_streams_say_what_whole_answers_say),
         cmocka_unit_test(test_a_chat),
         cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_the_seed_is_the_engines),
         cmocka_unit_test(test_best_of),
+        cmocka_unit_test(test_stops_across_tokens),
         cmocka_unit_test(test_scores_of_prompts),
         cmocka_unit_test(test_logprobs_of_chats),
         cmocka_unit_test(test_messages_cannot_make_special_tokens),

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The promises of server/call.h, kept without a connection; breaches of the other side's (a second
+ * answer, a send when full, a reference that stays) fail the test.
+ */
+#include "tests/fake/call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/error.h"
+#include "server/server.h"
+#include "tests/lib/test.h"
+
+static struct engine *engine; /* one test runs at a time */
+static const struct who who = {.name = "test", .salt = 7};
+
+void fake_engine(struct engine *g)
+{
+    engine = g;
+}
+
+struct engine *server_engine(const struct server *s)
+{
+    (void)s;
+    return engine;
+}
+
+struct metrics *server_metrics(const struct server *s)
+{
+    (void)s;
+    return NULL;
+}
+
+const struct call_request *call_request(const struct call *c)
+{
+    return &c->request;
+}
+
+struct server *call_server(const struct call *c)
+{
+    (void)c;
+    return NULL;
+}
+
+struct arena *call_arena(struct call *c)
+{
+    return &c->arena;
+}
+
+void call_set_header(struct call *c, const char *name, const char *value)
+{
+    size_t n = strlen(c->headers);
+    snprintf(c->headers + n, sizeof c->headers - n, "%s: %s\n", name, value);
+}
+
+void call_reply(struct call *c, int status, const char *type, struct buf *body)
+{
+    assert_false(c->is_over || c->is_stream);
+    assert_string_equal(type, "application/json");
+    c->is_over = true;
+    c->status = status;
+    buf_add(&c->body, body->data, body->len);
+    buf_release(body);
+}
+
+void call_error(struct call *c, const struct api_error *error)
+{
+    struct buf body;
+    buf_init(&body, 1 << 16);
+    api_error_write(error, &body);
+    call_reply(c, error->status, "application/json", &body);
+}
+
+void call_wait(struct call *c, const struct call_later *later)
+{
+    c->later = *later;
+    c->is_later = c->is_woken = true;
+}
+
+void call_wake(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->is_woken = true;
+    pthread_cond_signal(&c->woken);
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct call *call_ref(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->n_ref++;
+    pthread_mutex_unlock(&c->lock);
+    return c;
+}
+
+void call_unref(struct call *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->n_ref--;
+    pthread_cond_signal(&c->woken);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void call_stream(struct call *c, const char *type)
+{
+    assert_string_equal(type, "text/event-stream");
+    assert_false(c->is_stream || c->is_over);
+    c->is_stream = true;
+    c->status = 200;
+}
+
+void call_send(struct call *c, const void *p, size_t n)
+{
+    assert_true(c->is_stream && !c->is_over && n > 0);
+    assert_false(c->is_full);
+    buf_add(&c->body, p, n);
+    c->n_send++;
+}
+
+bool call_is_full(const struct call *c)
+{
+    return c->is_full;
+}
+
+void call_end(struct call *c)
+{
+    assert_true(c->is_stream && !c->is_over);
+    c->is_over = true;
+}
+
+void call_note(struct call *c, const char *model, int64_t in, int64_t out)
+{
+    assert_non_null(model);
+    c->tok_in = in;
+    c->tok_out = out;
+}
+
+/* True when woken; false after so many milliseconds. */
+static bool rest(struct call *c, int ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&c->lock);
+    while (!c->is_woken && pthread_cond_timedwait(&c->woken, &c->lock, &until) == 0)
+        ;
+    bool was = c->is_woken;
+    c->is_woken = false;
+    pthread_mutex_unlock(&c->lock);
+    return was;
+}
+
+static void serve(struct call *c, const struct fake_client *client)
+{
+    while (!c->is_over) {
+        if (!rest(c, 60000))
+            fail_msg("nothing happened for a minute");
+        if (client->leaves && c->n_send >= client->leave_at) {
+            c->later.gone(c->later.ctx);
+            break;
+        }
+        c->later.step(c, c->later.ctx);
+        if (!client->reads_slowly || c->is_over)
+            continue;
+        c->is_full = c->n_send > 0;
+        c->is_full = c->is_full && rest(c, 50);
+        call_wake(c);
+    }
+}
+
+struct call *fake_post(void (*route)(struct call *c), const char *body, struct fake_client client)
+{
+    struct call *c = calloc(1, sizeof *c);
+    arena_init(&c->arena, (size_t)256 << 20);
+    buf_init(&c->body, (size_t)256 << 20);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->woken, NULL);
+    c->request = (struct call_request){
+        .method = "POST", .body = body, .n_body = strlen(body), .who = &who, .id = "id-1"};
+    c->n_ref = 1;
+    route(c);
+    if (!c->is_later)
+        return c;
+    serve(c, &client);
+    for (int i = 0; c->n_ref > 1 && i < 6000; i++)
+        rest(c, 10);
+    assert_int_equal(c->n_ref, 1);
+    c->later.done(c->later.ctx);
+    return c;
+}
+
+void fake_free(struct call *c)
+{
+    arena_release(&c->arena);
+    buf_release(&c->body);
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->woken);
+    free(c);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A call without HTTP: everything that server/call.h promises, played in memory by the thread of
+ * the test, so that handlers run on a real engine and without a socket.
+ *
+ * Thread: the test's; call_wake, call_ref and call_unref from any.
+ */
+#ifndef TESTS_FAKE_CALL_H
+#define TESTS_FAKE_CALL_H
+
+#include <pthread.h>
+
+#include "engine/engine.h"
+#include "server/call.h"
+
+struct call {
+    struct arena arena;
+    struct call_request request;
+    struct call_later later;
+    pthread_mutex_t lock;
+    pthread_cond_t woken;
+    bool is_woken, is_later, is_over, is_stream, is_full;
+    int n_ref, status;
+    size_t n_send;
+    struct buf body;    /* owned: what the client got */
+    char headers[1024]; /* "name: value\n" each */
+    int64_t tok_in, tok_out;
+};
+
+/* What the client does. */
+struct fake_client {
+    bool leaves;       /* when something was sent or, with leave_at 0, at once */
+    size_t leave_at;   /* sends */
+    bool reads_slowly; /* takes one send, then nothing until the engine has rested */
+};
+
+void fake_engine(struct engine *g); /* what server_engine gives from here on */
+
+/* Until the call is done; the caller's to free. */
+struct call *fake_post(void (*route)(struct call *c), const char *body, struct fake_client client);
+void fake_free(struct call *c);
+
+#endif
