@@ -32,6 +32,11 @@ void device_memory(const struct device *d, size_t *total_bytes, size_t *free_byt
     d->driver->memory(d, total_bytes, free_bytes);
 }
 
+int device_lanes(const struct device *d)
+{
+    return d->n_lane;
+}
+
 bool device_reads_host(const struct device *d)
 {
     return d->driver->reads_host;

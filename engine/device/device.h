@@ -41,6 +41,9 @@ void device_mem_free(struct device *d, void *p); /* NULL is fine */
 void *device_host_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
 void device_host_free(struct device *d, void *p); /* NULL is fine */
 
+/* How many units of a launch run at once: compute threads. */
+int device_lanes(const struct device *d);
+
 /* Whether kernels may read the host's memory, such as a mapped file, without a copy. */
 bool device_reads_host(const struct device *d);
 

@@ -217,6 +217,7 @@ struct device *device_cpu_new(struct pool *pool, const char *kernels, struct err
         return NULL;
     d->base.driver = &cpu_driver;
     d->pool = pool;
+    d->base.n_lane = pool_size(pool);
     struct k_cpu cpu = kernel_cpu();
     memcpy(d->base.name, cpu.name, sizeof cpu.name);
     if (kernel_table_init(&d->base.kernels, kernels)) {

@@ -38,6 +38,7 @@ struct device_driver {
 struct device {
     const struct device_driver *driver; /* constant */
     char name[96];
+    int n_lane;
     struct kernel_table kernels;
 };
 

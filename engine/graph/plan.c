@@ -18,8 +18,7 @@ struct call {
 
 struct patch {
     uint32_t at; /* in plan.args */
-    enum dim dim;
-    int64_t times;
+    struct op_count count;
 };
 
 struct plan {
@@ -51,9 +50,7 @@ static void keep_launch(struct op_sink *s, enum kernel_id k, const void *args, s
     vec_push(&p->call,
              (struct call){.kernel = k, .args_at = (uint32_t)at, .bytes = (uint32_t)bytes});
     for (int i = 0; i < n_count; i++)
-        vec_push(&p->patch, (struct patch){.at = (uint32_t)(at + count[i].offset),
-                                           .dim = count[i].dim,
-                                           .times = count[i].times ? count[i].times : 1});
+        vec_push(&p->patch, (struct patch){(uint32_t)(at + count[i].offset), count[i]});
 }
 
 static struct op_view view_of(const struct plan *p, const struct graph *g,
@@ -130,7 +127,7 @@ void plan_run(struct plan *p, const struct batch *batch, struct stream *s)
         for (int i = 0; i < DIM_COUNT; i++)
             ASSERT(p->n[i] >= 0 && p->n[i] <= p->cap[i]);
         for (size_t i = 0; i < p->patch.n; i++) {
-            int64_t count = p->n[p->patch.at[i].dim] * p->patch.at[i].times;
+            int64_t count = op_count_of(&p->patch.at[i].count, p->n);
             memcpy(p->args.at + p->patch.at[i].at, &count, sizeof count);
         }
     }

@@ -43,10 +43,6 @@ static size_t save(const struct op_node *n, const struct op_shape *in, const int
     return (size_t)cap[DIM_TOK] * (size_t)attr_of(n)->n_head * sizeof(float);
 }
 
-static const struct op_count attn_count[] = {
-    {.offset = offsetof(struct k_attn, batch) + offsetof(struct k_ragged, n_seq), .dim = DIM_SEQ},
-    {.offset = offsetof(struct k_attn, batch) + offsetof(struct k_ragged, n_tok), .dim = DIM_TOK}};
-
 static const struct op_count write_count[] = {
     {.offset = offsetof(struct k_kv_write, batch) + offsetof(struct k_ragged, n_seq),
      .dim = DIM_SEQ},
@@ -78,6 +74,38 @@ static struct k_attn args_of(const struct op_ctx *c)
                            .causal = at->causal};
 }
 
+/* The launch of a kernel whose ragged batch stands `at` in its arguments, in steps of tok_lo to
+ * tok_hi tokens. */
+static void launch_ragged(struct op_ctx *c, enum kernel_id k, void *args, size_t bytes, size_t at,
+                          int64_t tok_lo, int64_t tok_hi)
+{
+    struct k_ragged *r = (struct k_ragged *)(void *)((char *)args + at);
+    struct op_count n[] = {{.offset = (uint16_t)(at + offsetof(struct k_ragged, n_seq)),
+                            .dim = DIM_SEQ,
+                            .tok_lo = tok_lo,
+                            .tok_hi = tok_hi},
+                           {.offset = (uint16_t)(at + offsetof(struct k_ragged, n_tok)),
+                            .dim = DIM_TOK,
+                            .tok_lo = tok_lo,
+                            .tok_hi = tok_hi}};
+    r->n_seq = op_count_of(&n[0], c->batch->n);
+    r->n_tok = op_count_of(&n[1], c->batch->n);
+    op_launch(c, k, args, bytes, n, 2);
+}
+
+/* Attention in one call, or for steps of few tokens chunk by chunk: the same bits. */
+static void attend(struct op_ctx *c, struct k_attn *a)
+{
+    const struct batch_parts *p = &c->batch->part;
+    struct k_attn_part part = {.fwd = *a, .part = p->at, .n_chunk = p->n_chunk};
+    size_t at = offsetof(struct k_attn_part, fwd) + offsetof(struct k_attn, batch);
+    launch_ragged(c, K_attn, a, sizeof *a, offsetof(struct k_attn, batch), p->n_row + 1, 0);
+    if (!p->n_row)
+        return;
+    launch_ragged(c, K_attn_part, &part, sizeof part, at, 0, p->n_row);
+    launch_ragged(c, K_attn_merge, &part, sizeof part, at, 0, p->n_row);
+}
+
 static void forward(struct op_ctx *c)
 {
     struct k_attn a = args_of(c);
@@ -88,7 +116,7 @@ static void forward(struct op_ctx *c)
                            .ld_k = c->in[1].ld,
                            .ld_v = c->in[2].ld};
     op_launch(c, K_kv_write, &w, sizeof w, write_count, 2);
-    op_launch(c, K_attn, &a, sizeof a, attn_count, 2);
+    attend(c, &a);
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)

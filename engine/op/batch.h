@@ -15,6 +15,14 @@
 /* What the rows of a value count. */
 enum dim { DIM_TOK, DIM_OUT, DIM_SEQ, DIM_GROUP, DIM_COUNT };
 
+/* Room in which attention may take the chunks of long sequences apart, for steps of so few tokens
+ * that their heads alone would leave compute threads idle. */
+struct batch_parts {
+    float *at;     /* [n_row, n_head, n_chunk, d_head + 2] */
+    int64_t n_row; /* steps of at most so many tokens; 0: none */
+    int64_t n_chunk;
+};
+
 struct batch {
     int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
 
@@ -34,6 +42,8 @@ struct batch {
     struct k_kv_cache *kv;     /* [n_layer] */
     struct k_lora_group *lora; /* [n_lora, cap[DIM_GROUP]]: the same rows for each product */
     int64_t lora_stride;
+
+    struct batch_parts part;
 
     uint64_t *dropout_key; /* [n_tok] of the example and the place in it; training only */
     uint64_t dropout_seed;

@@ -64,6 +64,13 @@ int op_shape_same(const struct op_node *n, const struct op_shape *in, struct op_
     return 0;
 }
 
+int64_t op_count_of(const struct op_count *c, const int64_t *n)
+{
+    if (n[DIM_TOK] < c->tok_lo || (c->tok_hi && n[DIM_TOK] > c->tok_hi))
+        return 0;
+    return n[c->dim] * (c->times ? c->times : 1);
+}
+
 void op_launch(struct op_ctx *c, enum kernel_id k, const void *args, size_t bytes,
                const struct op_count *count, int n_count)
 {

@@ -56,12 +56,16 @@ struct op_view {
 struct op_sink;
 
 /* A count inside a kernel's arguments that follows the batch: args + offset is an int64_t that
- * holds the batch's rows of dim, times `times` (0 reads as 1). */
+ * holds the batch's rows of dim, times `times` (0 reads as 1). In steps of fewer tokens than tok_lo
+ * or, where tok_hi is not 0, of more than tok_hi it is 0, and the kernel has nothing to do. */
 struct op_count {
     uint16_t offset;
     enum dim dim;
-    int64_t times;
+    int64_t times, tok_lo, tok_hi;
 };
+
+/* What the count is in a batch of n[DIM_COUNT] rows. */
+int64_t op_count_of(const struct op_count *c, const int64_t *n);
 
 /* A node ready to run. */
 struct op_ctx {

@@ -21,9 +21,31 @@ struct runner {
     struct device *device; /* borrowed */
     struct inputs in;
     struct cells cells;
+    float *parts; /* owned; device memory of in.dev.part; NULL: none */
+    size_t parts_bytes;
     struct plan *plan;   /* owned; NULL in eager mode */
     struct eager *eager; /* owned; NULL in static mode */
 };
+
+/* A step of so few tokens that each compute thread cannot have a head of its own takes the chunks
+ * of a long sequence apart. */
+static int make_parts(struct runner *r, struct err *e)
+{
+    const struct config *cfg = &r->model->cfg;
+    int64_t n_row = (device_lanes(r->device) - 1) / cfg->n_kv_head;
+    int64_t n_chunk = (r->in.dev.cell_stride * K_CELL + K_ATTN_CHUNK - 1) / K_ATTN_CHUNK;
+    if (n_row > r->opt.cap[DIM_TOK])
+        n_row = r->opt.cap[DIM_TOK];
+    if (n_row < 1 || n_chunk < 2)
+        return 0;
+    r->parts_bytes = (size_t)(n_row * n_chunk) * (size_t)cfg->n_head * ((size_t)cfg->d_head + 2) *
+                     sizeof *r->parts;
+    r->parts = device_alloc(r->device, r->parts_bytes, "attention of long sequences", e);
+    if (!r->parts)
+        return -1;
+    r->in.dev.part = (struct batch_parts){.at = r->parts, .n_row = n_row, .n_chunk = n_chunk};
+    return 0;
+}
 
 /* An encoder's layers use the cells one after the other; a decoder's keep their own. */
 static int make_memory(struct runner *r, struct err *e)
@@ -33,7 +55,8 @@ static int make_memory(struct runner *r, struct err *e)
                                .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0};
     memcpy(caps.n, r->opt.cap, sizeof caps.n);
     if (inputs_init(&r->in, &caps, r->device, e) ||
-        cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.family == FAMILY_BERT, e))
+        cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.family == FAMILY_BERT, e) ||
+        make_parts(r, e))
         return -1;
     r->in.host.kv = r->in.dev.kv = r->cells.kv;
     return 0;
@@ -84,6 +107,7 @@ void runner_free(struct runner *r)
         return;
     plan_free(r->plan);
     eager_free(r->eager);
+    device_mem_free(r->device, r->parts);
     inputs_release(&r->in);
     cells_release(&r->cells);
     free(r);
@@ -151,5 +175,6 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
 
 size_t runner_bytes(const struct runner *r)
 {
-    return r->cells.bytes + (r->plan ? plan_bytes(r->plan) : eager_bytes(r->eager));
+    return r->cells.bytes + r->parts_bytes +
+           (r->plan ? plan_bytes(r->plan) : eager_bytes(r->eager));
 }
