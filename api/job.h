@@ -69,6 +69,15 @@ struct job_event {
     int64_t seq, created;
 };
 
+/* A model that a job made: the result, or a checkpoint of an epoch. */
+struct job_tuned {
+    const char *id, *name, *owner, *job, *base,
+        *dir;            /* dir: below the data directory's adapters/ */
+    const char *metrics; /* JSON of an object; NULL */
+    int64_t step, created;
+    bool is_checkpoint;
+};
+
 /* The body of a creation. The result's texts lie in the arena; has_seed false: ours to draw. */
 struct job_ask {
     struct job job;
@@ -80,7 +89,22 @@ int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *o
 
 void job_write(struct jout *j, const struct job *job);
 void job_event_write(struct jout *j, const struct job_event *v);
+void job_tuned_write(struct jout *j, const struct job_tuned *t); /* as a checkpoint */
 void file_row_write(struct jout *j, const struct file_row *f);
+
+/* Numbers of a step, or of an epoch's end; below 0 where there is none. */
+struct job_metrics {
+    int64_t step, n_step;
+    double train_loss, train_accuracy;
+    double valid_loss, valid_accuracy;           /* of a few rows */
+    double full_valid_loss, full_valid_accuracy; /* of all */
+};
+void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
+
+/* The first line of a result file, and the line of a metrics event's data; none where it is of
+ * something else. */
+void job_csv_head(struct buf *out);
+void job_csv_line(const char *data, struct buf *out);
 
 /* The numbers as the store keeps them, and back; ERR_CORRUPT: it is something else. */
 void job_hyper_write(const struct job_hyper *h, struct buf *out);

@@ -109,6 +109,20 @@ void job_event_write(struct jout *j, const struct job_event *v)
     jout_close(j, '}');
 }
 
+void job_tuned_write(struct jout *j, const struct job_tuned *t)
+{
+    jout_open(j, '{');
+    jout_put_str(j, "object", "fine_tuning.job.checkpoint");
+    jout_put_str(j, "id", t->id);
+    jout_put_int(j, "created_at", t->created);
+    jout_put_str(j, "fine_tuned_model_checkpoint", t->name);
+    jout_put_str(j, "fine_tuning_job_id", t->job);
+    jout_put_int(j, "step_number", t->step);
+    jout_key(j, "metrics");
+    jout_raw(j, t->metrics ? t->metrics : "{}");
+    jout_close(j, '}');
+}
+
 void file_row_write(struct jout *j, const struct file_row *f)
 {
     jout_open(j, '{');

@@ -73,8 +73,26 @@ int store_job_next(struct store *s, struct arena *a, struct job *out, struct err
 int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
                    struct err *e);
 
+/* Asks a job that runs to end: the job thread will see it. ERR_BUSY: it does not run. */
+int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
+                  struct err *e);
+int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
+
 int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e);
 int store_event_list(struct store *s, const char *job, const struct store_page *page,
                      struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e);
+
+/* Several at once, in one transaction. */
+int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
+                     struct err *e);
+
+/* ---- models that jobs made ----------------------------------------------------------------- */
+
+int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);
+int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e);
+/* Newest first; owner or job NULL: any. */
+int store_tuned_list(struct store *s, const char *owner, const char *job,
+                     const struct store_page *page, struct arena *a, struct job_tuned **out,
+                     size_t *n, bool *more, struct err *e);
 
 #endif

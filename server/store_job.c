@@ -196,13 +196,13 @@ int store_job_move(struct store *s, const struct job *j, unsigned from, const st
                     "UPDATE job SET state = ?2, hyper = ?3, error_code = ?4, error_message = ?5, "
                     "error_param = ?6, tuned_model = ?7, result_files = ?8, started = ?9, "
                     "finished = ?10, trained_tokens = ?11, estimated_finish = ?12, step = ?13, "
-                    "n_step = ?14, wants_cancel = ?15, wants_pause = ?16 "
-                    "WHERE id = ?1 AND (?17 >> state) & 1",
-                    "tittttttiiiiiiiii", j->id, (int64_t)j->state, hyper_text(j, hyper),
+                    "n_step = ?14, wants_cancel = wants_cancel AND ?2 = ?16, "
+                    "wants_pause = wants_pause AND ?2 = ?16 "
+                    "WHERE id = ?1 AND (?15 >> state) & 1",
+                    "tittttttiiiiiiii", j->id, (int64_t)j->state, hyper_text(j, hyper),
                     j->error_code, j->error_message, j->error_param, j->tuned_model,
                     j->result_files, j->started, j->finished, j->trained_tokens,
-                    j->estimated_finish, j->step, j->n_step, (int64_t)j->wants_cancel,
-                    (int64_t)j->wants_pause, (int64_t)from),
+                    j->estimated_finish, j->step, j->n_step, (int64_t)from, (int64_t)JOB_RUNNING),
         e);
     if (!rc && sqlite3_changes(s->db) == 0)
         rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
@@ -211,11 +211,53 @@ int store_job_move(struct store *s, const struct job *j, unsigned from, const st
     return store_end(s, rc, e);
 }
 
+int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
+                  struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    int rc = store_run(s,
+                       store_query(s, e,
+                                   "UPDATE job SET wants_cancel = wants_cancel OR ?3, "
+                                   "wants_pause = wants_pause OR ?4 "
+                                   "WHERE owner = ?1 AND id = ?2 AND state = ?5",
+                                   "ttiii", owner, id, (int64_t)cancel, (int64_t)pause,
+                                   (int64_t)JOB_RUNNING),
+                       e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = err_set(e, ERR_BUSY, "job %.64s does not run", id);
+    return store_end(s, rc, e);
+}
+
+int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q =
+        store_query(s, e, "SELECT wants_cancel, wants_pause FROM job WHERE id = ?", "t", id);
+    int row = q ? store_row(s, q, e) : -1;
+    *cancel = row == 1 && sqlite3_column_int(q, 0);
+    *pause = row == 1 && sqlite3_column_int(q, 1);
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : row == 0 ? no_job(e, id) : -1, e);
+}
+
 /* ---- events -------------------------------------------------------------------------------- */
 
 int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e)
 {
-    return store_begin(s, e) ? -1 : store_end(s, insert_event(s, job, v, e), e);
+    return store_events_add(s, job, v, 1, e);
+}
+
+int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
+                     struct err *e)
+{
+    int rc = 0;
+    if (store_begin(s, e))
+        return -1;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = insert_event(s, job, &v[i], e);
+    return store_end(s, rc, e);
 }
 
 int store_event_list(struct store *s, const char *job, const struct store_page *page,

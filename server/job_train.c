@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The second stage of a job: training. Each step's event and the job's progress are one
+ * transaction; steps that the store has already heard of, before a kill, are computed again and
+ * not told again.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/engine.h"
+#include "server/jobs_own.h"
+
+enum {
+    TEXT_BYTES = 256,
+    DATA_BYTES = 1024,
+    KEEP = 3,
+    VALID_ROWS = 8,
+    VALID_EVERY = 10,
+    CHECKPOINT_US = 5 * 60 * 1000000,
+    MICRO_BATCH = 2048
+};
+
+static const double base_lr = 2e-4; /* what a multiplier of 1 means */
+
+static struct job_metrics metrics_of(const struct tuning_event *v)
+{
+    bool is_step = v->what == TUNING_STEP;
+    struct job_metrics m = {.step = v->step,
+                            .n_step = v->n_step,
+                            .train_loss = is_step ? v->train.loss : -1,
+                            .train_accuracy = is_step ? v->train.accuracy : -1,
+                            .valid_loss = -1,
+                            .valid_accuracy = -1,
+                            .full_valid_loss = -1,
+                            .full_valid_accuracy = -1};
+    if (v->has_valid && is_step) {
+        m.valid_loss = v->valid.loss;
+        m.valid_accuracy = v->valid.accuracy;
+    } else if (v->has_valid) {
+        m.full_valid_loss = v->valid.loss;
+        m.full_valid_accuracy = v->valid.accuracy;
+    }
+    return m;
+}
+
+/* "Step 3/300: training loss=0.22, validation loss=0.27". */
+static void step_text(const struct job_metrics *m, char text[TEXT_BYTES])
+{
+    int n = snprintf(text, TEXT_BYTES, "Step %" PRId64 "/%" PRId64 ": training loss=%.2f", m->step,
+                     m->n_step, m->train_loss);
+    if (m->valid_loss >= 0)
+        snprintf(text + n, (size_t)(TEXT_BYTES - n), ", validation loss=%.2f", m->valid_loss);
+}
+
+static void progress(struct job_run *r, const struct tuning_event *v)
+{
+    double s = (double)(clock_us() - r->begin_us) / 1e6;
+    int64_t done = v->step - r->begin_step;
+    double left = done > 0 ? s / (double)done * (double)(v->n_step - v->step) : 0;
+    r->job.step = v->step;
+    r->job.trained_tokens = v->n_trained;
+    r->job.estimated_finish = (int64_t)time(NULL) + (int64_t)left;
+}
+
+static int tell(struct job_run *r, const char *message, const char *data, struct err *e)
+{
+    char id[STORE_ID_BYTES];
+    struct job_event ev = {.id = id,
+                           .level = "info",
+                           .type = "metrics",
+                           .message = message,
+                           .data = data,
+                           .created = (int64_t)time(NULL)};
+    store_id("ftevent-", id);
+    return store_job_move(r->jobs->opt.store, &r->job, 1u << JOB_RUNNING, &ev, e);
+}
+
+static int on_step(struct job_run *r, const struct tuning_event *v, const char *data,
+                   const struct job_metrics *m, struct err *e)
+{
+    char text[TEXT_BYTES];
+    if (v->step <= r->job.step)
+        return 0;
+    progress(r, v);
+    step_text(m, text);
+    return tell(r, text, data, e);
+}
+
+/* A checkpoint of an epoch is served; those in between are the training's own. */
+static int on_epoch(struct job_run *r, const struct tuning_event *v, const char *data,
+                    struct err *e)
+{
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "Checkpoint created at step %" PRId64, v->step);
+    if (job_publish(r, v->step, data, e) || job_drop_checkpoints(r, KEEP, e))
+        return -1;
+    return job_say(r, "message", text, v->has_valid ? data : NULL, e);
+}
+
+static int hear(void *ctx, const struct tuning_event *v, struct err *e)
+{
+    struct job_run *r = ctx;
+    struct job_metrics m = metrics_of(v);
+    struct buf data;
+    int rc = 0;
+    buf_init(&data, DATA_BYTES);
+    job_metrics_write(&m, &data);
+    if (v->what == TUNING_STEP)
+        rc = on_step(r, v, data.data, &m, e);
+    else if (v->what == TUNING_EPOCH && v->step < v->n_step)
+        rc = on_epoch(r, v, data.data, e);
+    buf_release(&data);
+    return rc;
+}
+
+static bool is_wanted_end(void *ctx)
+{
+    struct job_run *r = ctx;
+    bool cancel = false, pause = false;
+    if (atomic_load(&r->jobs->stops))
+        return true;
+    return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
+}
+
+static void fill(struct job_run *r, struct tuning_options *o)
+{
+    const struct job_hyper *h = &r->job.hyper;
+    train_options_default(&o->train);
+    o->train.lora.rank = h->lora_rank;
+    o->train.lora.alpha = h->lora_alpha;
+    o->train.lr = base_lr * h->lr_multiplier;
+    o->train.seed = (uint64_t)r->job.seed;
+    o->train.cap_tok = r->data.longest > MICRO_BATCH ? r->data.longest : MICRO_BATCH;
+    o->n_epoch = h->n_epochs;
+    o->batch = h->batch_size;
+    o->data = &r->data;
+    if (r->job.validation_file) {
+        o->valid = &r->valid;
+        o->valid_rows = VALID_ROWS;
+        o->valid_every = VALID_EVERY;
+        if (r->valid.longest > o->train.cap_tok)
+            o->train.cap_tok = r->valid.longest;
+    }
+    o->checkpoint_us = CHECKPOINT_US;
+    o->keep = KEEP;
+    o->gate = engine_gate(r->jobs->opt.engine);
+    o->event = hear;
+    o->is_wanted_end = is_wanted_end;
+    o->ctx = r;
+}
+
+static int begin(struct job_run *r, struct err *e)
+{
+    r->begin_us = clock_us();
+    r->begin_step = trainer_n_step(tuning_trainer(r->tuning));
+    if (r->job.state == JOB_RUNNING)
+        return 0;
+    if (!r->job.started)
+        r->job.started = (int64_t)time(NULL);
+    return job_move(r, JOB_RUNNING, 1u << JOB_QUEUED, "info", "Fine-tuning job started", e);
+}
+
+static int finish(struct job_run *r, struct err *e)
+{
+    char text[TEXT_BYTES];
+    if (job_write_result(r, e) || job_publish(r, -1, NULL, e))
+        return -1;
+    snprintf(text, sizeof text, "New fine-tuned model created: %.200s", r->job.tuned_model);
+    if (job_say(r, "message", text, NULL, e))
+        return -1;
+    r->job.finished = (int64_t)time(NULL);
+    return job_move(r, JOB_SUCCEEDED, 1u << JOB_RUNNING, "info",
+                    "The job has successfully completed", e);
+}
+
+/* The training ended before its end: who wanted that? */
+static int stand_still(struct job_run *r, struct err *e)
+{
+    bool cancel, pause;
+    if (store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, e))
+        return -1;
+    if (cancel) {
+        r->job.finished = (int64_t)time(NULL);
+        return job_move(r, JOB_CANCELLED, 1u << JOB_RUNNING, "info", "Fine-tuning job cancelled",
+                        e);
+    }
+    if (pause)
+        return job_move(r, JOB_PAUSED, 1u << JOB_RUNNING, "info", "Fine-tuning job paused", e);
+    return 0; /* the server stops: the job goes on when it is back */
+}
+
+int job_train(struct job_run *r, struct err *e)
+{
+    const struct resident *on = engine_resident(r->jobs->opt.engine);
+    struct tuning_options o = {.n_epoch = 0};
+    bool is_done;
+    int rc = job_read_files(r, e);
+    if (rc)
+        return rc < 0 ? -1 : 0;
+    fill(r, &o);
+    char *checkpoints = jobs_path(r->jobs->opt.dir, "checkpoints", r->job.id);
+    o.checkpoints = checkpoints;
+    r->job.n_step = tuning_n_step(&o);
+    r->stream = stream_new(on->device, e);
+    r->tuning = r->stream ? tuning_new(on->model, &o, r->stream, e) : NULL;
+    rc = !r->tuning || begin(r, e) || tuning_run(r->tuning, &is_done, e) ? -1
+         : is_done                                                       ? finish(r, e)
+                                                                         : stand_still(r, e);
+    free(checkpoints);
+    if (rc && e->code == ERR_DIVERGED) /* the truth, and not a fault of the server */
+        return job_fail(r, "training_diverged", NULL, e->msg, e);
+    return rc;
+}

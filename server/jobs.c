@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread: looks for a job, brings it on by one stage, looks again.
+ */
+#include "server/jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fs.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/engine.h"
+#include "server/jobs_own.h"
+
+enum { JOB_BYTES_MAX = 64 << 20, TUNED_PAGE = 1000 };
+
+char *jobs_path(const char *dir, const char *folder, const char *name)
+{
+    size_t n = strlen(dir) + strlen(folder) + strlen(name) + 3;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s/%s", dir, folder, name);
+    return path;
+}
+
+/* ---- models that were made before ---------------------------------------------------------- */
+
+int jobs_publish_all(struct jobs *j, struct err *e)
+{
+    struct store_page page = {.limit = TUNED_PAGE};
+    struct arena a;
+    struct job_tuned *list;
+    size_t n = 0;
+    bool more = true;
+    int rc = 0;
+    arena_init(&a, 0);
+    while (!rc && more) {
+        rc = store_tuned_list(j->opt.store, NULL, NULL, &page, &a, &list, &n, &more, e);
+        for (size_t i = 0; !rc && i < n; i++) {
+            struct err why = ERR_INIT;
+            char *path = jobs_path(j->opt.dir, "adapters", list[i].dir);
+            if (engine_adapter_load(j->opt.engine, list[i].name, path, &why))
+                log_event(LOG_ERROR, "a tuned model cannot be served",
+                          LOG_TEXT("model", list[i].name), LOG_TEXT("why", why.msg));
+            free(path);
+        }
+        if (n)
+            page.after = list[n - 1].id;
+    }
+    arena_release(&a);
+    return rc;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+static void sleep_for_mail(struct jobs *j)
+{
+    pthread_mutex_lock(&j->lock);
+    while (!j->has_mail && !atomic_load(&j->stops))
+        pthread_cond_wait(&j->wake, &j->lock);
+    j->has_mail = false;
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void run_release(struct job_run *r)
+{
+    tuning_free(r->tuning);
+    if (r->stream)
+        stream_free(r->stream);
+    dataset_release(&r->data);
+    dataset_release(&r->valid);
+}
+
+/* One stage of one job; false: none is there, or the store cannot say. */
+static bool bring_on(struct jobs *j, struct arena *a)
+{
+    struct job_run r = {.jobs = j, .arena = a};
+    struct err e = ERR_INIT;
+    if (store_job_next(j->opt.store, a, &r.job, &e)) {
+        if (e.code != ERR_NOT_FOUND)
+            log_event(LOG_ERROR, "jobs cannot be read", LOG_TEXT("why", e.msg));
+        return false;
+    }
+    int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
+    if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
+        log_event(LOG_ERROR, "job failed", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
+        struct err again = ERR_INIT;
+        if (job_fail(&r, "server_error", NULL, e.msg, &again))
+            log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r.job.id),
+                      LOG_TEXT("why", again.msg));
+    }
+    run_release(&r);
+    return true;
+}
+
+static void *jobs_main(void *arg)
+{
+    struct jobs *j = arg;
+    struct arena a;
+    arena_init(&a, JOB_BYTES_MAX);
+    while (!atomic_load(&j->stops)) {
+        if (!bring_on(j, &a))
+            sleep_for_mail(j);
+        arena_reset(&a);
+    }
+    arena_release(&a);
+    return NULL;
+}
+
+void jobs_wake(struct jobs *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->has_mail = true;
+    pthread_cond_signal(&j->wake);
+    pthread_mutex_unlock(&j->lock);
+}
+
+struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
+{
+    static const char *const folders[] = {"files", "checkpoints", "adapters"};
+    struct jobs *j = xcalloc(1, sizeof *j);
+    j->opt = *o;
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_cond_init(&j->wake, NULL);
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char *path = jobs_path(o->dir, folders[i], "");
+        int rc = fs_mkdirs(path, e) || fs_sweep(path, e);
+        free(path);
+        if (rc)
+            goto fail;
+    }
+    if (jobs_publish_all(j, e))
+        goto fail;
+    if (pthread_create(&j->thread, NULL, jobs_main, j)) {
+        err_set(e, ERR_NO_MEMORY, "the job thread cannot be started");
+        goto fail;
+    }
+    j->has_thread = true;
+    return j;
+fail:
+    jobs_free(j);
+    return NULL;
+}
+
+void jobs_free(struct jobs *j)
+{
+    if (!j)
+        return;
+    atomic_store(&j->stops, true);
+    jobs_wake(j);
+    if (j->has_thread)
+        pthread_join(j->thread, NULL);
+    pthread_cond_destroy(&j->wake);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The job thread: takes fine-tuning jobs from the store, one at a time, and trains them on the
+ * weights that are being served, while they are served. The store's row is the truth: a job that a
+ * killed server was running goes on from its newest checkpoint when the next server starts.
+ *
+ * Below the data directory:
+ *   files/ID                what clients uploaded, and result files
+ *   checkpoints/JOB/        the training's state, and steps.csv
+ *   adapters/JOB-step-N/    checkpoints of epochs, as PEFT directories; adapters/JOB/ the result
+ *
+ * Publishing is the row of store.tuned and a switch in the engine's registry: requests in flight
+ * end on the version they began with.
+ *
+ * Thread: any.
+ */
+#ifndef SERVER_JOBS_H
+#define SERVER_JOBS_H
+
+#include <stdint.h>
+
+#include "engine/base/err.h"
+
+struct engine;
+struct jobs;
+struct store;
+
+struct jobs_options {
+    struct engine *engine; /* borrowed */
+    struct store *store;   /* borrowed */
+    const char *dir;       /* borrowed: the data directory */
+    int64_t min_examples;  /* fewer fail the job */
+};
+
+/* Publishes what was tuned before, and starts the thread. */
+struct jobs *jobs_new(const struct jobs_options *o, struct err *e);
+void jobs_free(struct jobs *j); /* a running job stops behind a checkpoint, and goes on next time */
+
+void jobs_wake(struct jobs *j); /* a job was added, or asked to end */
+
+/* DIR/files/ID and the like; to be freed. */
+char *jobs_path(const char *dir, const char *folder, const char *name);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the job thread share.
+ *
+ * Thread: the job thread, but for what the lock says.
+ */
+#ifndef SERVER_JOBS_OWN_H
+#define SERVER_JOBS_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api/job.h"
+#include "engine/serve/resident.h"
+#include "engine/train/tuning.h"
+#include "server/jobs.h"
+#include "server/store.h"
+
+struct jobs {
+    struct jobs_options opt;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* of has_mail and the condition */
+    pthread_cond_t wake;
+    bool has_mail;
+    atomic_bool stops;
+};
+
+/* One job while the thread has it. */
+struct job_run {
+    struct jobs *jobs;   /* borrowed */
+    struct job job;      /* its texts lie in the arena */
+    struct arena *arena; /* borrowed */
+    struct dataset data, valid;
+    struct stream *stream;        /* owned */
+    struct tuning *tuning;        /* owned */
+    int64_t begin_us, begin_step; /* when this process began, behind which step */
+    int64_t look_us;              /* when the row was last looked at */
+};
+
+/* Fails the job with what is wrong; 0 where that was written. */
+int job_fail(struct job_run *r, const char *code, const char *param, const char *message,
+             struct err *e);
+
+/* An event with the job's changed fields, in one transaction, from one of these states. */
+int job_move(struct job_run *r, enum job_state to, unsigned from, const char *level,
+             const char *message, struct err *e);
+int job_say(struct job_run *r, const char *type, const char *message, const char *data,
+            struct err *e);
+
+/* The steps of a job's life; each returns 0 where the job now stands in the store as it should. */
+int job_validate(struct job_run *r, struct err *e);
+int job_train(struct job_run *r, struct err *e);
+
+/* Reads a job's files into r->data and r->valid; 1: they cannot be used, and the job has failed. */
+int job_read_files(struct job_run *r, struct err *e);
+
+/* Puts what is trained now into the registry under a name; step -1: the result. */
+int job_publish(struct job_run *r, int64_t step, const char *metrics, struct err *e);
+
+/* The last `keep` of a job's checkpoints stay; the others are not served any more. */
+int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e);
+
+/* The CSV of all steps becomes a file of the job's owner. */
+int job_write_result(struct job_run *r, struct err *e);
+
+/* Publishes all that the store knows. */
+int jobs_publish_all(struct jobs *j, struct err *e);
+
+#endif
