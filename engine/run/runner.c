@@ -32,7 +32,7 @@ struct runner {
 static int make_parts(struct runner *r, struct err *e)
 {
     const struct config *cfg = &r->model->cfg;
-    int64_t n_row = (device_lanes(r->device) - 1) / cfg->n_kv_head;
+    int64_t n_row = (2 * device_lanes(r->device) - 1) / cfg->n_kv_head;
     int64_t n_chunk = (r->in.dev.cell_stride * K_CELL + K_ATTN_CHUNK - 1) / K_ATTN_CHUNK;
     if (n_row > r->opt.cap[DIM_TOK])
         n_row = r->opt.cap[DIM_TOK];
