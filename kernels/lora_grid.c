@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks the groups of a batch to find a unit. Groups are few: tens, one per adapter in use.
+ * Walks the groups of a batch to find a unit. A walk goes once through the groups, however many
+ * rows they have: a step may hold as many adapters as sequences.
  */
 #include "kernels/lora_grid.h"
 
@@ -17,23 +18,21 @@ int64_t lora_row_units(const struct k_lora *a)
     return units;
 }
 
-struct lora_rows lora_rows_next(const struct k_lora *a, int64_t *u, int64_t hi)
+bool lora_rows_next(const struct k_lora *a, struct lora_walk *w, struct lora_rows *rows)
 {
-    int64_t first = 0; /* unit of group i */
-    for (int64_t i = 0; i < a->n_group; i++) {
-        const struct k_lora_group *g = &a->group[i];
-        int64_t units = rows_units(g);
-        if (*u < first + units) {
-            int64_t end = linear_min(hi, first + units);
-            struct lora_rows r = {.group = g, .row_lo = g->row_lo + (*u - first) * LORA_ROWS};
-            r.row_hi = linear_min(g->row_hi, g->row_lo + (end - first) * LORA_ROWS);
-            *u = end;
-            return r;
+    for (; w->unit < w->hi && w->group < a->n_group; w->group++) {
+        const struct k_lora_group *g = &a->group[w->group];
+        int64_t units = rows_units(g), at = w->unit - w->first;
+        if (at < units) {
+            int64_t end = linear_min(w->hi - w->first, units);
+            *rows = (struct lora_rows){g, g->row_lo + at * LORA_ROWS,
+                                       linear_min(g->row_hi, g->row_lo + end * LORA_ROWS)};
+            w->unit = w->first + end;
+            return true;
         }
-        first += units;
+        w->first += units;
     }
-    *u = hi;
-    return (struct lora_rows){.group = NULL};
+    return false;
 }
 
 static int64_t da_units(const struct k_lora *a, const struct k_lora_group *g)

@@ -18,14 +18,20 @@ enum {
 
 /* Rows [row_lo, row_hi) of one group. */
 struct lora_rows {
-    const struct k_lora_group *group; /* borrowed; NULL: no units are left */
+    const struct k_lora_group *group; /* borrowed */
     int64_t row_lo, row_hi;
+};
+
+/* A slice's way through the groups: {.unit = lo, .hi = hi}. */
+struct lora_walk {
+    int64_t unit, hi;
+    int64_t group, first; /* where it is, and that group's first unit */
 };
 
 int64_t lora_row_units(const struct k_lora *a);
 
-/* What units from *u on have in one group, ending at hi at the latest; moves *u behind it. */
-struct lora_rows lora_rows_next(const struct k_lora *a, int64_t *u, int64_t hi);
+/* What the walk's next units have in one group; false: none is left. */
+bool lora_rows_next(const struct k_lora *a, struct lora_walk *w, struct lora_rows *rows);
 
 /* Columns [lo, hi) of da [rank, k], or of db [n, rank]: there they are rows. */
 struct lora_cols {

@@ -38,8 +38,8 @@ static void forward_row(const struct k_lora *a, const struct k_lora_group *g, in
 void lora_ref(const void *args, const struct k_slice *s)
 {
     const struct k_lora *a = args;
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows r = lora_rows_next(a, &u, s->hi);
+    struct lora_walk w = {.unit = s->lo, .hi = s->hi};
+    for (struct lora_rows r; lora_rows_next(a, &w, &r);) {
         for (int64_t row = r.row_lo; row < r.row_hi; row++)
             forward_row(a, r.group, row);
     }
@@ -66,8 +66,8 @@ static void backward_row(const struct k_lora_bwd *a, const struct k_lora_group *
 void lora_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_lora_bwd *a = args;
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows r = lora_rows_next(&a->fwd, &u, s->hi);
+    struct lora_walk w = {.unit = s->lo, .hi = s->hi};
+    for (struct lora_rows r; lora_rows_next(&a->fwd, &w, &r);) {
         for (int64_t row = r.row_lo; row < r.row_hi; row++)
             backward_row(a, r.group, row);
     }

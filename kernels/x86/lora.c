@@ -109,11 +109,9 @@ static void outer(const struct outer *o, const struct lora_rows *rows, char *scr
 
 void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct k_slice *s)
 {
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows rows = lora_rows_next(a, &u, s->hi);
+    struct lora_walk w = {.unit = s->lo, .hi = s->hi};
+    for (struct lora_rows rows; lora_rows_next(a, &w, &rows);) {
         const struct k_lora_group *g = rows.group;
-        if (!g)
-            return;
         isa->lora_inner(a, &rows);
         struct outer o = {.isa = isa,
                           .t = a->t,
@@ -131,11 +129,9 @@ void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct
 
 void lora_bwd_run(const struct linear_isa *isa, const struct k_lora_bwd *a, const struct k_slice *s)
 {
-    for (int64_t u = s->lo; u < s->hi;) {
-        struct lora_rows rows = lora_rows_next(&a->fwd, &u, s->hi);
+    struct lora_walk w = {.unit = s->lo, .hi = s->hi};
+    for (struct lora_rows rows; lora_rows_next(&a->fwd, &w, &rows);) {
         const struct k_lora_group *g = rows.group;
-        if (!g)
-            return;
         isa->lora_inner_bwd(a, &rows);
         struct outer o = {.isa = isa,
                           .t = a->dt,
