@@ -27,8 +27,9 @@ struct runner {
     struct eager *eager; /* owned; NULL in static mode */
 };
 
-/* A step of so few tokens that each compute thread cannot have a head of its own takes the chunks
- * of a long sequence apart. */
+/* A step of so few tokens that there are not two heads for each compute thread takes the chunks of
+ * a long sequence apart: three heads on two threads would leave one idle for a third of the time.
+ */
 static int make_parts(struct runner *r, struct err *e)
 {
     const struct config *cfg = &r->model->cfg;
