@@ -7,9 +7,12 @@
 
 #include <string.h>
 
-void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special)
+void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
+                 bool goes_on)
 {
     *c = (struct choice){.answer = a, .detok = t ? detok_new(t, !shows_special) : NULL};
+    if (t && goes_on)
+        detok_inside(c->detok);
     buf_init(&c->text, CHOICE_TEXT_MAX);
 }
 

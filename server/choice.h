@@ -28,8 +28,9 @@ struct choice {
     bool is_begun, is_over; /* something was told; all was */
 };
 
-/* The answer's reference is moved in. */
-void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special);
+/* The answer's reference is moved in. goes_on: as text_goes_on in gen.h. */
+void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
+                 bool goes_on);
 int choice_echo(struct choice *c, const char *text, size_t n, struct err *e); /* before any pull */
 void choice_release(struct choice *c);
 

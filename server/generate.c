@@ -51,6 +51,7 @@ static int submit(struct generation *g, struct answer **answer, struct err *e)
         const struct prompt *p = &g->prompt[i / (size_t)q->best_of];
         params[i] = q->gen;
         params[i].sample.seed = seed_of(q, base, i);
+        params[i].text_goes_on = p->text_goes_on;
         req[i] = (struct gen_req){.kind = GEN_TEXT,
                                   .prompt = p->id,
                                   .n_prompt = p->n,
@@ -232,8 +233,11 @@ static void take_answers(struct generation *g, struct answer **answer, struct er
 {
     const struct tokenizer *t = engine_tokenizer(g->at.engine);
     int rc = 0;
-    for (size_t i = 0; i < g->n_choice; i++)
-        choice_init(&g->choice[i], answer[i], t, g->q->gen.special_shown);
+    for (size_t i = 0; i < g->n_choice; i++) {
+        struct choice *c = &g->choice[i];
+        choice_init(c, answer[i], t, g->q->gen.special_shown,
+                    generation_prompt(g, c)->text_goes_on);
+    }
     for (size_t i = 0; i < g->n_choice && g->q->echo && !rc; i++)
         rc = echo(g, &g->choice[i], e);
 }

@@ -205,6 +205,15 @@ static int too_long(const struct engine *g, const struct api_request *q, int64_t
                     ctx, more, (long long)n, field(q), new);
 }
 
+/* Behind nothing but BOS a text begins. */
+static bool has_text(const struct tokenizer *t, const struct prompt *p)
+{
+    int64_t i = 0;
+    while (t && i < p->n && tokenizer_is_special(t, p->id[i]))
+        i++;
+    return i < p->n;
+}
+
 /* Keeps the end where the request wants that, and holds the length against the context. */
 static int finish(struct engine *g, const struct api_request *q, struct prompt *p,
                   struct api_error *e)
@@ -222,6 +231,7 @@ static int finish(struct engine *g, const struct api_request *q, struct prompt *
         return api_fail(e, 400, "invalid_value", field(q),
                         "'%s' comes to no token at all, and this model begins with none.",
                         field(q));
+    p->text_goes_on = q->route == API_COMPLETIONS && has_text(engine_tokenizer(g), p);
     return p->n > ctx - new ? too_long(g, q, p->n, false, e) : 0;
 }
 

@@ -21,6 +21,8 @@ struct prompt {
     int64_t n;
     const char *text; /* as it was sent; NULL: ids, or cut */
     size_t n_text;
+    bool
+        text_goes_on; /* an answer's text goes on from this one's: it is no chat's, and not empty */
 };
 
 /* What the request may contain, as the engine's model has it. */

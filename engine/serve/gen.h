@@ -32,6 +32,7 @@ struct gen_params {
     bool ignore_eos;
     bool stop_is_shown; /* the text of the stop string stays in the answer */
     bool special_shown; /* special tokens stay in the text */
+    bool text_goes_on;  /* the text goes on from the prompt's: a space at its beginning stays */
     bool wants_logprob; /* of each token that was taken */
     int32_t n_top;      /* and of so many likeliest */
     bool wants_prompt;  /* the same for the prompt's tokens */

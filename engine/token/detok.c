@@ -53,6 +53,12 @@ void detok_reset(struct detok *d)
     d->is_left_done = d->has_held = false;
 }
 
+void detok_inside(struct detok *d)
+{
+    d->is_first = false;
+    d->is_left_done = true;
+}
+
 /* ---- the text as a whole ---- */
 
 static void put_strip_chars(struct detok *d, struct buf *out)

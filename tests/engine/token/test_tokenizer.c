@@ -212,6 +212,27 @@ static void expect_stream(const struct tokenizer *t, const char *const *pieces, 
     buf_release(&out);
 }
 
+/* Fault: the first word behind a prompt loses the space before it. */
+static void a_text_that_goes_on_keeps_its_space(void **state)
+{
+    struct buf out;
+    struct err e = ERR_INIT;
+    (void)state;
+    struct tokenizer *t = golden_tokenizer("llama2");
+    for (int inside = 0; inside < 2; inside++) {
+        struct detok *d = detok_new(t, true);
+        buf_init(&out, 1000);
+        if (inside)
+            detok_inside(d);
+        assert_good(detok_push(d, id(t, "\xe2\x96\x81the"), &out, &e), &e);
+        assert_good(detok_push(d, id(t, "\xe2\x96\x81the"), &out, &e), &e);
+        assert_string_equal(out.data, inside ? " the the" : "the the");
+        detok_free(d);
+        buf_release(&out);
+    }
+    tokenizer_free(t);
+}
+
 static void expect_bytes(struct detok *d, const struct tokenizer *t, const char *piece,
                          const char *want)
 {
@@ -447,6 +468,7 @@ int main(void)
         cmocka_unit_test(broken_bytes_are_read_as_replacements),
         cmocka_unit_test(ceilings_are_errors_and_leave_the_list_alone),
         cmocka_unit_test(streams_emit_whole_characters),
+        cmocka_unit_test(a_text_that_goes_on_keeps_its_space),
         cmocka_unit_test(tokens_have_bytes_of_their_own),
         cmocka_unit_test(ids_without_a_token_have_no_text),
         cmocka_unit_test(unsupported_parts_are_named),
