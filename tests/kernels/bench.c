@@ -22,6 +22,7 @@ enum { N_SAMPLE = 9, MAX_MAP = 64 };
 static bench_fn *const families[] = {
     bench_linear,
     bench_linear_grad,
+    bench_lora,
     bench_rows,
     bench_heads,
     bench_attn_decode,
