@@ -151,6 +151,34 @@ static void cancels_are_prompt(void **state)
     engine_free(g);
 }
 
+/* Faults: a cancel that comes while its request is on its way in, and is forgotten. */
+static void cancels_on_the_way_in(void **state)
+{
+    (void)state;
+    enum { TRIES = 3000 };
+    struct engine *g = start(4, LONG_CTX);
+    int32_t token = 3;
+    struct gen_params p = gen_greedy(-1);
+    struct gen_req req = {.prompt = &token, .n_prompt = 1, .params = &p};
+    struct answer *other = NULL; /* keeps the rounds going */
+    for (uint64_t i = 0; i < TRIES; i++) {
+        if (!other || answer_state(other) != GEN_RUNS) {
+            answer_unref(other);
+            other = submit(g, &req);
+        }
+        struct answer *a = submit(g, &req);
+        int64_t until = clock_ns() + (int64_t)rng_below(9, 0, i, 60000);
+        while (clock_ns() < until)
+            ;
+        answer_cancel(a);
+        assert_int_equal(answer_wait(a), GEN_CANCELLED);
+        answer_unref(a);
+    }
+    engine_stop(g);
+    answer_unref(other);
+    engine_free(g);
+}
+
 /* ---- the queue ----------------------------------------------------------------------------- */
 
 /* Faults: a queue without an end; a group let in in part; a place that is not given back. */
@@ -446,11 +474,11 @@ static int nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cancels_hurt_nobody),     cmocka_unit_test(cancels_are_prompt),
-        cmocka_unit_test(the_queue_has_an_end),    cmocka_unit_test(waiting_has_an_end),
-        cmocka_unit_test(stopping_ends_all),       cmocka_unit_test(never_started),
-        cmocka_unit_test(a_row_of_nan_ends_alone), cmocka_unit_test(eight_threads),
-        cmocka_unit_test(idling_costs_nothing),
+        cmocka_unit_test(cancels_hurt_nobody),   cmocka_unit_test(cancels_are_prompt),
+        cmocka_unit_test(cancels_on_the_way_in), cmocka_unit_test(the_queue_has_an_end),
+        cmocka_unit_test(waiting_has_an_end),    cmocka_unit_test(stopping_ends_all),
+        cmocka_unit_test(never_started),         cmocka_unit_test(a_row_of_nan_ends_alone),
+        cmocka_unit_test(eight_threads),         cmocka_unit_test(idling_costs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }

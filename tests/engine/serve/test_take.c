@@ -19,7 +19,7 @@
 
 #define LLAMA "tests/golden/models/llama_plain"
 
-enum { N_VOCAB = 203, N_NEW = 50, TEXT_MAX = 8 * N_NEW };
+enum { N_VOCAB = 203, N_NEW = 50, TEXT_MAX = 8 * N_NEW, HALF = 202 /* half a character */ };
 
 /* What a token spells: one to three of a few letters, so that pieces of text come back. */
 static int piece(int32_t id, char at[4])
@@ -49,11 +49,12 @@ static char *model_with_text(void)
     struct err e = ERR_INIT;
     buf_init(&b, 1 << 20);
     buf_str(&b, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
-    for (int32_t id = 0; id < N_VOCAB; id++) {
+    for (int32_t id = 0; id < HALF; id++) {
         int n = piece(id, at);
         buf_printf(&b, "%s\"%.*s\":%d", id ? "," : "", n, at, id);
     }
-    buf_str(&b, "},\"merges\":[]},\"decoder\":{\"type\":\"Fuse\"}}");
+    buf_printf(&b, ",\"<0xE4>\":%d},\"merges\":[]},\"decoder\":{\"type\":\"Sequence\",", HALF);
+    buf_str(&b, "\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}}");
     assert_good(buf_check(&b, "tokenizer.json", &e), &e);
     snprintf(path, sizeof path, "%s/tokenizer.json", dir);
     assert_good(aside_put(path, b.data, b.len, &e), &e);
@@ -85,6 +86,7 @@ struct world {
     char *dir;
     struct engine *engine;
     int32_t prompt[7];
+    struct sample_bias bias; /* against half characters */
     struct gen_params params;
     struct gen_req req;
     struct reply plain; /* greedy, without any end */
@@ -102,6 +104,9 @@ static int world_init(void **state)
     w->params = gen_greedy(N_NEW);
     w->params.sample.temperature = 3; /* a text that does not go round in circles */
     w->params.sample.seed = 5;
+    w->bias = (struct sample_bias){HALF, -100};
+    w->params.sample.bias = &w->bias;
+    w->params.sample.n_bias = 1;
     w->req = (struct gen_req){.prompt = w->prompt, .n_prompt = 7, .params = &w->params};
     reply_ask(&w->plain, w->engine, &w->req);
     assert_int_equal(w->plain.n, N_NEW);
@@ -217,6 +222,27 @@ static void a_string_that_never_comes(void **state)
     p.n_stop = 1;
     p.stop[0] = (struct gen_text){"zzz", 3};
     check_stop(w, &p);
+}
+
+/* Faults: text that is held back until the end, and in which no stop string is looked for. */
+static void a_string_at_the_very_end(void **state)
+{
+    const struct world *w = *state;
+    struct gen_params p = world_params(w);
+    struct sample_bias bias = {HALF, 100};
+    struct gen_req req = w->req;
+    struct reply r;
+    p.sample.bias = &bias;
+    p.max_new = 1;
+    p.n_stop = 1;
+    p.stop[0] = (struct gen_text){"\xef\xbf\xbd", 3}; /* what half a character becomes */
+    p.sample.temperature = 0;
+    req.params = &p;
+    reply_ask(&r, w->engine, &req);
+    assert_int_equal(r.n, 1);
+    assert_int_equal(r.why, GEN_STOPPED);
+    assert_int_equal(r.end.stop_index, 0);
+    reply_release(&r);
 }
 
 /* ---- ids and lengths ----------------------------------------------------------------------- */
@@ -340,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stop_strings),
         cmocka_unit_test(a_string_that_never_comes),
+        cmocka_unit_test(a_string_at_the_very_end),
         cmocka_unit_test(stop_ids),
         cmocka_unit_test(least_length),
         cmocka_unit_test(eos),
