@@ -16,7 +16,9 @@
 #include "engine/graph/passes.h"
 #include "engine/load/st_writer.h"
 #include "engine/model/adapter.h"
+#include "engine/run/packed.h"
 #include "engine/run/runner.h"
+#include "engine/sample/sampler.h"
 #include "tests/engine/load/st_make.h"
 #include "tests/lib/golden.h"
 
@@ -321,6 +323,89 @@ static void rows_of_many_adapters_are_each_alone(void **state)
     }
 }
 
+/* The groups of a training that holds the halves as they are in the file. */
+static void bind_halves(const struct golden *g, const char *dir, double scale, struct packed *p,
+                        float **half)
+{
+    char path[PATH_BYTES];
+    struct err e = ERR_INIT;
+    snprintf(path, sizeof path, "%s/adapter_model.safetensors", dir);
+    struct weights *w = weights_open_file(path, &e);
+    assert_good(w ? 0 : -1, &e);
+    for (int32_t i = 0; i < g->model->n_param; i++) {
+        const struct param *q = &g->model->param[i];
+        int64_t rank = 0, n = 0;
+        if (q->lora < 0)
+            continue;
+        float *a = half_of(w, g, q, "lora_A", &rank), *b = half_of(w, g, q, "lora_B", &n);
+        packed_lora(p)[q->lora] =
+            (struct k_lora_group){.rank = rank, .a = a, .b = b, .scale = (float)scale};
+        half[2 * q->lora] = a;
+        half[2 * q->lora + 1] = b;
+    }
+    weights_close(w);
+}
+
+static void trained(struct golden *g, const char *dir, double scale, const int32_t *token,
+                    int64_t n, float *logprob)
+{
+    struct err e = ERR_INIT;
+    struct packed_options o = {.cap_tok = TOK_MAX, .cap_row = 1, .cap_group = 1};
+    struct packed *p = packed_new(g->model, &o, g->stream, &e);
+    struct eager *eager = eager_new(g->stream, &e);
+    float **half = xcalloc(2 * (size_t)g->model->n_lora, sizeof *half);
+    int32_t label[TOK_MAX];
+    for (int64_t i = 0; i < n; i++)
+        label[i] = token[(i + 1) % n];
+    assert_good(packed_add(p, token, label, NULL, n, 1, &e), &e);
+    bind_halves(g, dir, scale, p, half);
+    eager_begin(
+        eager, packed_batch(p, (double)n, 0),
+        &(struct eager_options){.wants_grad = true, .has_lora = true, .lora_rank_max = RANK});
+    struct val v = model_build(g->model, eager_builder(eager), MODEL_LOSS);
+    const struct k_ce_state *s = (const struct k_ce_state *)(const void *)eager_view(eager, v).p;
+    for (int64_t i = 0; i < n; i++)
+        logprob[i] = s[i].target_logit - k_ce_lse(&s[i]);
+    eager_end(eager);
+    eager_free(eager);
+    packed_free(p);
+    for (int32_t i = 0; i < 2 * g->model->n_lora; i++)
+        free(half[i]);
+    free(half);
+}
+
+/* Faults: a load that changes a bit of a half or of the scale, a served product in another order
+ * than the trained one. */
+static void a_served_logprob_is_the_trained_one(void **state)
+{
+    static const enum k_type type[] = {K_F32, K_BF16, K_INT8};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        int32_t token[TOK_MAX];
+        float want[TOK_MAX];
+        golden_init_short(&g, "llama_plain", type[i]);
+        int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), v = g.model->cfg.n_vocab;
+        float *row = rows_new(&g, n);
+        struct adapter *a = load_golden(&g, "llama_plain", "lora");
+        struct runner *r = runner_for(&g, false);
+        struct sampler *s = sampler_new(v, device_kernels(g.device), &e);
+        trained(&g, "tests/golden/models/llama_plain/lora", 2, token, n, want);
+        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, row);
+        for (int64_t k = 0; k < n; k++) {
+            struct sample_taken t;
+            assert_good(sampler_score(s, row + k * v, token[(k + 1) % n], 0, &t, &e), &e);
+            assert_memory_equal(&t.logprob, &want[k], sizeof t.logprob);
+        }
+        sampler_free(s);
+        runner_free(r);
+        adapter_unref(a);
+        free(row);
+        golden_release(&g);
+    }
+}
+
 /* ---- adapters made here -------------------------------------------------------------------- */
 
 /* Halves of q and down in every layer, as `type`; small numbers that all types hold exactly. */
@@ -421,9 +506,13 @@ static void limits_and_references(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loss_is_pefts), cmocka_unit_test(logits_are_those_of_merged_weights),
-        cmocka_unit_test(static_is_eager),   cmocka_unit_test(rows_of_many_adapters_are_each_alone),
-        cmocka_unit_test(every_rank),        cmocka_unit_test(limits_and_references),
+        cmocka_unit_test(the_loss_is_pefts),
+        cmocka_unit_test(logits_are_those_of_merged_weights),
+        cmocka_unit_test(static_is_eager),
+        cmocka_unit_test(rows_of_many_adapters_are_each_alone),
+        cmocka_unit_test(a_served_logprob_is_the_trained_one),
+        cmocka_unit_test(every_rank),
+        cmocka_unit_test(limits_and_references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
