@@ -120,15 +120,14 @@ static struct sample_params advised(const struct generation *a)
     return p;
 }
 
+/* The directory's own name, also where it was called "." or "models/x/". */
 static char *name_of(const struct engine_options *o)
 {
-    size_t n = strlen(o->model);
-    while (n > 1 && o->model[n - 1] == '/')
-        n--;
-    size_t begin = n;
-    while (begin > 0 && o->model[begin - 1] != '/')
-        begin--;
-    return o->name ? xstrdup(o->name) : xstrndup(o->model + begin, n - begin);
+    char *real = o->name ? NULL : realpath(o->model, NULL);
+    const char *path = real ? real : o->model, *slash = strrchr(path, '/');
+    char *name = xstrdup(o->name ? o->name : slash && slash[1] ? slash + 1 : path);
+    free(real);
+    return name;
 }
 
 static void fill_info(struct engine *g, const struct engine_options *o)
