@@ -7,22 +7,22 @@
 
 static const double PACE_STRETCH = 1.75;
 
-/* A quiet step of a like number of sequences was measured, and not long ago. */
-static bool is_known(const struct pace *p, int64_t n_decode)
+/* What a step without prompts takes, by the last that was measured and the price of a row. */
+static double quiet_us(const struct pace *p, int64_t n_decode)
 {
-    int64_t off = p->quiet_seq > n_decode ? p->quiet_seq - n_decode : n_decode - p->quiet_seq;
-    return p->quiet_us > 0 && p->n_mixed < (4 * off > n_decode ? PACE_PROBE / 4 : PACE_PROBE);
+    double us = p->quiet_us + p->row_us * (double)(n_decode - p->quiet_seq);
+    return us > 0.5 * p->quiet_us ? us : 0.5 * p->quiet_us;
 }
 
 int64_t pace_rows(const struct pace *p, int64_t n_decode, int64_t n_prompt)
 {
     double crowd = n_prompt > n_decode ? (double)n_prompt / (double)n_decode : 1;
     double rows = (double)(n_decode > PACE_FLOOR ? n_decode : PACE_FLOOR) * crowd;
-    if (p->row_us > 0 && !is_known(p, n_decode))
+    if (p->is_timed && p->n_mixed >= PACE_PROBE && n_prompt <= n_decode)
         return 0;
-    if (p->row_us > 0 && p->quiet_us > 0) {
+    if (p->row_us > 0) {
         double most = 1.5 * (double)(p->rows_last > PACE_FLOOR ? p->rows_last : PACE_FLOOR);
-        rows = p->quiet_us * (PACE_STRETCH * crowd - 1) / p->row_us;
+        rows = quiet_us(p, n_decode) * (PACE_STRETCH * crowd - 1) / p->row_us;
         rows = rows < most * crowd ? rows : most * crowd;
     }
     return rows > PACE_ROWS_MIN ? (int64_t)rows : PACE_ROWS_MIN;
@@ -38,28 +38,31 @@ static void saw_quiet(struct pace *p, double us, int64_t n_decode)
     p->n_mixed = 0;
 }
 
-static void saw_mixed(struct pace *p, double us, int64_t n_row)
+/* Few rows tell little of what a row costs, and nothing of how many were allowed. */
+static void saw_mixed(struct pace *p, double us, int64_t n_decode, int64_t n_row)
 {
+    double weight = n_row < PACE_FLOOR ? (double)n_row / PACE_FLOOR : 1;
     p->n_mixed++;
-    p->rows_last = n_row;
+    p->rows_last = n_row > p->rows_last ? n_row : (7 * p->rows_last + n_row) / 8;
     if (p->quiet_us <= 0)
         return;
-    double row = (us - p->quiet_us) / (double)n_row, least = 0.001 * p->quiet_us;
+    double row = (us - quiet_us(p, n_decode)) / (double)n_row, least = 0.001 * p->quiet_us;
     row = row > least ? row : least;
-    if (p->row_us <= 0)
+    if (p->row_us <= 0) {
         p->row_us = row;
-    else if (row > p->row_us)
-        p->row_us = row < 2 * p->row_us ? row : 2 * p->row_us;
-    else
-        p->row_us = 0.75 * p->row_us + 0.25 * row;
+        return;
+    }
+    row = row < 2 * p->row_us ? row : 2 * p->row_us;
+    p->row_us += (row > p->row_us ? 1 : 0.25) * weight * (row - p->row_us);
 }
 
 void pace_saw(struct pace *p, int64_t us, int64_t n_decode, int64_t n_row)
 {
     if (us <= 0 || !n_decode)
         return;
+    p->is_timed = true;
     if (n_row)
-        saw_mixed(p, (double)us, n_row);
+        saw_mixed(p, (double)us, n_decode, n_row);
     else
         saw_quiet(p, (double)us, n_decode);
 }

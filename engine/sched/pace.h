@@ -19,13 +19,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PACE_PROBE = 32, PACE_FLOOR = 16, PACE_ROWS_MIN = 4 };
+enum { PACE_PROBE = 64, PACE_FLOOR = 16, PACE_ROWS_MIN = 4 };
 
 struct pace {
     double quiet_us, row_us; /* 0: not known */
     int64_t quiet_seq;       /* sequences in the quiet steps that were measured */
     int64_t rows_last;       /* of prompts, beside others */
     int64_t n_mixed;         /* steps since a quiet one */
+    bool is_timed;           /* steps tell their time */
 };
 
 /* For n_decode >= 1 sequences beside n_prompt prompts that run or wait; 0: this step is a probe. */

@@ -129,6 +129,21 @@ static void evicts_the_oldest_from_its_end(void **state)
     kv_pool_free(p);
 }
 
+/* Fault: a young text evicted because it lies beside the oldest. */
+static void spares_young_neighbours(void **state)
+{
+    (void)state;
+    struct kv_pool *p = pool(40, map_hash);
+    for (uint64_t i = 0; i < 4; i++)
+        visit(p, 1, text(i), 10);
+    visit(p, 1, text(1), 10); /* in the middle, and the newest now */
+    struct kv_table t = begin(p, 1, text(5), 12);
+    assert_int_equal(found(p, 1, text(0), 10), 0);
+    assert_int_equal(found(p, 1, text(1), 10), 10);
+    end(&t, p);
+    kv_pool_free(p);
+}
+
 /* Fault: one tenant's flood of texts that pushes out what the others left. */
 static void a_flood_pays_for_itself(void **state)
 {
@@ -245,7 +260,7 @@ static void grows_or_does_nothing(void **state)
  * of those that live grows cell by cell. */
 static double mean_runs(bool keeps)
 {
-    enum { N_LIVE = 20, N_CELL = 1500, N_ROUND = 6000 };
+    enum { N_LIVE = 64, N_CELL = 4000, N_ROUND = 60000 };
     struct kv_pool *p = pool(N_CELL, map_hash);
     struct kv_table t[N_LIVE] = {0};
     int32_t token[20 * CELL];
@@ -305,6 +320,7 @@ int main(void)
         cmocka_unit_test(finds_a_text_again),
         cmocka_unit_test(equal_cells_of_different_texts_differ),
         cmocka_unit_test(evicts_the_oldest_from_its_end),
+        cmocka_unit_test(spares_young_neighbours),
         cmocka_unit_test(a_flood_pays_for_itself),
         cmocka_unit_test(announced_cells_are_not_found),
         cmocka_unit_test(two_who_computed_the_same_share),

@@ -114,6 +114,24 @@ static void begins_with_a_row_for_each(void **state)
     assert_int_equal(pace_rows(&p, 1, 1), PACE_FLOOR);
 }
 
+/* Fault: one odd step that changes what is believed of all. */
+static void one_odd_step_is_not_believed(void **state)
+{
+    (void)state;
+    struct pace p = {0};
+    for (int i = 0; i < 10; i++) {
+        pace_saw(&p, 1000, 8, 0);
+        pace_saw(&p, 1700, 8, 16);
+    }
+    int64_t rows = pace_rows(&p, 8, 1);
+    struct pace q = p;
+    pace_saw(&q, 100000, 8, 0);
+    assert_true(q.quiet_us < 1.2 * p.quiet_us);
+    q = p;
+    pace_saw(&q, 100000, 8, 16);
+    assert_true(pace_rows(&q, 8, 1) >= rows / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +139,7 @@ int main(void)
         cmocka_unit_test(free_rows_are_found),
         cmocka_unit_test(a_crowd_weighs_more),
         cmocka_unit_test(begins_with_a_row_for_each),
+        cmocka_unit_test(one_odd_step_is_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

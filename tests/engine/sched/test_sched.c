@@ -213,23 +213,63 @@ static void choices_compute_their_prompt_once(void **state)
     end(&f);
 }
 
+/* A maker whose first step failed, and two who wait for its cells. */
+static struct fake parked_behind(struct fake_seq **q)
+{
+    struct fake f = begin(PLAIN);
+    for (int i = 0; i < 3; i++)
+        q[i] = put(&f, 1, 30, 2, 0);
+    step_of(&f);
+    sched_failed(f.s);
+    assert_int_equal(q[0]->q.state, SEQ_RUNNING);
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(q[i]->q.node->place, NODE_PARKED);
+    return f;
+}
+
 /* Fault: a sequence that waits for ever for one that left. */
 static void who_waits_goes_on_when_the_maker_leaves(void **state)
 {
     (void)state;
-    struct sched_options o = PLAIN;
-    o.cap_tok = 8;
-    struct fake f = begin(o);
-    struct fake_seq *a = put(&f, 1, 40, 2, 0), *b = put(&f, 1, 40, 2, 0), *c = put(&f, 1, 40, 2, 0);
-    fake_step(&f, 0);
-    assert_int_equal(a->q.n_stand, 8);
-    assert_int_equal(b->q.state, SEQ_WAITING);
-    sched_remove(f.s, &b->q); /* from its parking place */
-    sched_remove(f.s, &a->q);
+    struct fake_seq *q[3];
+    struct fake f = parked_behind(q);
+    sched_remove(f.s, &q[1]->q); /* from its parking place */
+    sched_remove(f.s, &q[0]->q);
     drain(&f);
-    assert_int_equal(c->q.n_cached, 8); /* what a had done stays */
-    finish(c);
-    fake_seq_free(a), fake_seq_free(b);
+    finish(q[2]);
+    fake_seq_free(q[0]), fake_seq_free(q[1]);
+    end(&f);
+}
+
+/* Fault: one that waits for cells that will not be found any more. */
+static void who_waits_goes_on_when_the_adapter_is_forgotten(void **state)
+{
+    (void)state;
+    struct fake_seq *q[3];
+    struct fake f = parked_behind(q);
+    sched_forget(f.s, 0);
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(q[i]->q.node->place, NODE_QUEUED);
+    drain(&f);
+    for (int i = 0; i < 3; i++)
+        finish(q[i]);
+    end(&f);
+}
+
+/* Fault: a high priority that waits for what a low one computes when it is its turn. */
+static void nobody_waits_for_a_worse_ranked_maker(void **state)
+{
+    (void)state;
+    struct fake f = begin(PLAIN);
+    struct fake_seq *low = put(&f, 1, 100, 2, 1);
+    fake_step(&f, 0);
+    struct fake_seq *high = put(&f, 1, 100, 2, 0);
+    struct sched_step step = step_of(&f);
+    if (!FAKE_IS_FORCED)
+        assert_int_equal(rows_in(&step, high), 32);
+    run(&f, &step);
+    drain(&f);
+    finish(low), finish(high);
     end(&f);
 }
 
@@ -299,6 +339,7 @@ static void the_youngest_of_the_lowest_gives_way(void **state)
         assert_true(fake_step(&f, 0));
     if (!FAKE_IS_FORCED) {
         assert_int_equal(c->q.state, SEQ_PREEMPTED);
+        assert_int_equal(c->q.n_stand, 0);
         while (sched_stat(f.s).n_preempted < 2 && b->q.state == SEQ_RUNNING)
             assert_true(fake_step(&f, 0));
         assert_int_equal(a->q.state, SEQ_PREEMPTED);
@@ -327,6 +368,44 @@ static void a_higher_priority_turns_lower_ones_out(void **state)
     assert_int_equal(b->q.state, SEQ_PREEMPTED);
     drain(&f);
     finish(a), finish(b), finish(c), finish(d);
+    end(&f);
+}
+
+/* Fault: an older sequence that turns out a younger one rather than take the next seat. */
+static void age_turns_nobody_out(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    o.cap_seq = 2;
+    struct fake f = begin(o);
+    struct fake_seq *a = put(&f, 1, 8, 20, 0), *b = put(&f, 1, 8, 20, 0), *c = put(&f, 2, 8, 20, 0);
+    fake_step(&f, 0); /* b waited for a's cells, so c got the second seat */
+    assert_int_equal(c->q.state, SEQ_RUNNING);
+    assert_ptr_equal(queue_first(&f.s->queue), b->q.node);
+    fake_step(&f, 0);
+    assert_int_equal(c->q.state, SEQ_RUNNING);
+    assert_int_equal(b->q.state, SEQ_WAITING);
+    drain(&f);
+    finish(a), finish(b), finish(c);
+    end(&f);
+}
+
+/* Fault: newcomers that get their last cells, and are turned out again at the next step. */
+static void newcomers_leave_room_to_grow(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    o.n_cell = 16;
+    o.keeps_prefixes = false;
+    struct fake f = begin(o);
+    struct fake_seq *q[40];
+    for (int i = 0; i < 40; i++)
+        q[i] = put(&f, (uint64_t)i, 11, 13, 0); /* three cells, and six in the end */
+    drain(&f);
+    print_message("turned out: %ld of 40\n", (long)sched_stat(f.s).preempted);
+    assert_true(sched_stat(f.s).preempted <= (FAKE_IS_FORCED ? 80 : 20));
+    for (int i = 0; i < 40; i++)
+        finish(q[i]);
     end(&f);
 }
 
@@ -401,10 +480,14 @@ int main(void)
         cmocka_unit_test(groups_come_whole_or_not_at_all),
         cmocka_unit_test(choices_compute_their_prompt_once),
         cmocka_unit_test(who_waits_goes_on_when_the_maker_leaves),
+        cmocka_unit_test(who_waits_goes_on_when_the_adapter_is_forgotten),
+        cmocka_unit_test(nobody_waits_for_a_worse_ranked_maker),
         cmocka_unit_test(prompts_with_answers_go_in_parts),
         cmocka_unit_test(whole_prompts_run_in_one_step),
         cmocka_unit_test(the_youngest_of_the_lowest_gives_way),
         cmocka_unit_test(a_higher_priority_turns_lower_ones_out),
+        cmocka_unit_test(age_turns_nobody_out),
+        cmocka_unit_test(newcomers_leave_room_to_grow),
         cmocka_unit_test(prefixes_belong_to_tenant_and_adapter),
         cmocka_unit_test(parts_are_sorted_by_adapter),
     };
