@@ -26,5 +26,6 @@ struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);
 bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
+const char *server_adapter_root(const struct server *s); /* --adapter-root; NULL: none */
 
 #endif

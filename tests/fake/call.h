@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "server/call.h"
+#include "server/metrics.h"
 
 struct call {
     struct arena arena;
@@ -23,6 +24,7 @@ struct call {
     int n_ref, status;
     size_t n_send;
     struct buf body;    /* owned: what the client got */
+    char type[64];      /* of the body */
     char headers[1024]; /* "name: value\n" each */
     int64_t tok_in, tok_out;
 };
@@ -34,10 +36,14 @@ struct fake_client {
     bool reads_slowly; /* takes one send, then nothing until the engine has rested */
 };
 
-void fake_engine(struct engine *g); /* what server_engine gives from here on */
+/* What server_engine, server_metrics and server_adapter_root give from here on. */
+void fake_engine(struct engine *g);
+void fake_metrics(struct metrics *m);
+void fake_adapter_root(const char *path);
 
 /* Until the call is done; the caller's to free. */
 struct call *fake_post(void (*route)(struct call *c), const char *body, struct fake_client client);
+struct call *fake_get(void (*route)(struct call *c), const char *param);
 void fake_free(struct call *c);
 
 #endif

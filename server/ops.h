@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The routes around the generating ones: models and adapters, tokens, and what tells of the
+ * process. Each answers at once.
+ *
+ * Thread: the HTTP thread that has the call.
+ */
+#ifndef SERVER_OPS_H
+#define SERVER_OPS_H
+
+#include <stdint.h>
+
+#include "api/error.h"
+#include "api/jout.h"
+#include "server/call.h"
+
+struct engine;
+
+void route_models(struct call *c);
+void route_model(struct call *c);
+void route_adapter_load(struct call *c);
+void route_adapter_drop(struct call *c);
+void route_tokenize(struct call *c);
+void route_detokenize(struct call *c);
+void route_apply_template(struct call *c);
+void route_tokenizer_info(struct call *c);
+void route_metrics(struct call *c);
+void route_version(struct call *c);
+void route_openapi(struct call *c);
+
+/* ---- what they share ----------------------------------------------------------------------- */
+
+/* The engine; NULL while it loads, and the call was answered. */
+struct engine *ops_engine(struct call *c);
+
+/* 200 with the JSON in body, or the error that the buffer is too small for it. Moves the bytes. */
+void ops_reply(struct call *c, struct buf *body);
+
+#endif
