@@ -93,8 +93,9 @@ int bench_served_together(const struct bench_served *s, double *per_s, struct er
     for (int64_t i = 0; i < n; i++)
         rc |= end_of(&a, answer[i], e) ? 0 : -1;
     rc |= n < s->streams ? -1 : 0;
-    if (!rc)
-        *per_s = rate_of(answer, n);
+    if (!rc && !((*per_s = rate_of(answer, n)) > 0))
+        rc = err_set(e, ERR_BAD_INPUT,
+                     "the first stream ended before the last began: give more --new-tokens");
     for (int64_t i = 0; i < n; i++)
         answer_unref(answer[i]);
     free(answer);

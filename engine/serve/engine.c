@@ -93,7 +93,8 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     if (!g->task)
         return -1;
     if (!device_reads_host(g->res.device)) {
-        g->host_rows = try_alloc(n_out, (size_t)cols * sizeof *g->host_rows, "logits", e);
+        size_t bytes = n_out * (size_t)cols * sizeof *g->host_rows;
+        g->host_rows = device_host_alloc(g->res.device, bytes, "the rows of a step", e);
         if (!g->host_rows)
             return -1;
     }
@@ -206,11 +207,12 @@ void engine_free(struct engine *g)
     sched_free(g->sched);
     runner_free(g->runner);
     registry_free(g->adapters);
+    if (g->res.device)
+        device_host_free(g->res.device, g->host_rows);
     resident_release(&g->res);
     gate_free(g->gate);
     answer_bell_unref(g->bell);
     buf_release(&g->text);
-    mem_free(g->host_rows);
     mem_free(g->task);
     vec_release(&g->gone);
     free(g->use);

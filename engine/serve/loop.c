@@ -8,6 +8,7 @@
  */
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
+#include "engine/base/log.h"
 #include "engine/serve/engine_own.h"
 
 enum { EXPIRE_EVERY_US = 10000 };
@@ -129,6 +130,7 @@ static void fail_step(struct engine *g, const struct sched_step *step, const str
     int64_t now = clock_us(), n = 0;
     for (int64_t i = 0; i < step->n_part; i++)
         g->seq[n++] = step->part[i].seq; /* the step's parts go with it */
+    log_event(LOG_ERROR, "a step failed", LOG_INT("sequences", n), LOG_TEXT("why", e->msg));
     sched_failed(g->sched);
     for (int64_t i = 0; i < n; i++) {
         sched_remove(g->sched, g->seq[i]);

@@ -53,13 +53,20 @@ static void put_groups(struct engine *g, struct batch *b, const struct sched_ste
     }
 }
 
+static void copy_rows(struct engine *g, const struct op_view *out, int64_t n)
+{
+    size_t row = (size_t)out->shape.cols * sizeof *out->p;
+    bool is_dense = out->ld == out->shape.cols;
+    for (int64_t i = 0; i < (is_dense ? 1 : n); i++)
+        stream_copy(g->res.stream, g->host_rows + i * out->shape.cols, out->p + i * out->ld,
+                    is_dense ? (size_t)n * row : row, COPY_FROM_DEVICE);
+}
+
 /* Rows that the host may read. */
 static int fetch_rows(struct engine *g, struct op_view *out, int64_t n, struct err *e)
 {
     if (g->host_rows) {
-        for (int64_t i = 0; i < n; i++)
-            stream_copy(g->res.stream, g->host_rows + i * out->shape.cols, out->p + i * out->ld,
-                        (size_t)out->shape.cols * sizeof *out->p, COPY_FROM_DEVICE);
+        copy_rows(g, out, n);
         out->p = g->host_rows;
         out->ld = out->shape.cols;
     }
