@@ -8,19 +8,20 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
+#include <stdbool.h>
+
 #include "engine/base/err.h"
-#include "engine/base/opt.h"
 
 struct engine;
 struct metrics;
 struct server;
 struct server_options; /* server/options.h: one row each */
 
-extern const struct opt_row server_rows[];
-extern const size_t n_server_rows, server_options_bytes;
+/* First of all: SIGTERM and SIGINT are kept for server_run from here on. A descriptor, or -1. */
+int server_signals(struct err *e);
 
-/* Serves until a signal ends it; 0 when everything in flight ended well. */
-int server_run(const struct server_options *o, const char *model, struct err *e);
+/* Serves until a signal ends it. */
+int server_run(const struct server_options *o, const char *model, int signals, struct err *e);
 
 struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a request to a call. The library calls http_access once when the head is there, for each
+ * piece of the body, once when it is whole, and again whenever the connection was resumed before
+ * there is a response.
+ *
+ * A request that is refused by its head alone is answered before its body is read; the library
+ * closes the connection then, and neither buffers the body nor says 100 Continue.
+ */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/error.h"
+#include "engine/base/clock.h"
+#include "engine/base/num.h"
+#include "server/http_own.h"
+
+enum {
+    BODY_GRACE_US = 30 * 1000 * 1000,
+    BODY_RATE = 64 << 10, /* bytes a second, at least, after that */
+    BODY_WASTE = 1 << 20, /* read past the ceiling, so that the client sees the answer */
+    ID_BYTES_MAX = 128
+};
+
+enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url,
+                            const char *method, const char *version, const char *data, size_t *n,
+                            void **ctx);
+
+static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const char *key, size_t n,
+                                   const char *value, size_t n_value)
+{
+    struct http_head *h = cls;
+    (void)kind;
+    (void)n_value;
+    if (!value)
+        value = "";
+    switch (n) {
+    case 4:
+        if (strcasecmp(key, "host") == 0) {
+            h->host = value;
+            h->n_host++;
+        }
+        break;
+    case 6:
+        if (strcasecmp(key, "origin") == 0)
+            h->origin = value;
+        else if (strcasecmp(key, "expect") == 0)
+            h->expect = value;
+        break;
+    case 12:
+        if (strcasecmp(key, "content-type") == 0) {
+            h->type = value;
+            h->n_type++;
+        } else if (strcasecmp(key, "x-request-id") == 0) {
+            h->id = value;
+        }
+        break;
+    case 13:
+        if (strcasecmp(key, "authorization") == 0) {
+            h->authorization = value;
+            h->n_authorization++;
+        }
+        break;
+    case 14:
+        if (strcasecmp(key, "content-length") == 0) {
+            h->length_text = value;
+            h->n_length++;
+        }
+        break;
+    case 17:
+        if (strcasecmp(key, "transfer-encoding") == 0) {
+            h->coding = value;
+            h->n_coding++;
+        }
+        break;
+    default:
+        break;
+    }
+    return MHD_YES;
+}
+
+/* What a client calls a request is for its eyes and the log: letters, digits and a few signs. */
+static const char *good_id(struct call *c, const char *id)
+{
+    size_t n = id ? strlen(id) : 0;
+    if (n > 0 && n <= ID_BYTES_MAX &&
+        strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=") == n)
+        return id;
+    struct http *h = c->http;
+    uint64_t k = atomic_fetch_add(&h->n_id, 1);
+    return arena_printf(&c->arena, "req-%016" PRIx64 "%08" PRIx64, h->id_salt, k);
+}
+
+static const struct who nobody = {.name = "anonymous"};
+
+/* Everything that can be said of the head alone. */
+static int examine(struct call *c, struct http_head *head, const char *url, const char *method,
+                   const char *version, struct api_error *e)
+{
+    struct http *h = c->http;
+    char *path = arena_strdup(&c->arena, url ? url : "/");
+    *head = (struct http_head){.method = method, .path = path, .length = -1};
+    head->is_old = strcmp(version, "HTTP/1.0") == 0;
+    MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, head);
+    c->req = (struct call_request){.method = method,
+                                   .path = path,
+                                   .body = "",
+                                   .who = &nobody,
+                                   .id = good_id(c, head->id),
+                                   .begin_us = c->req.begin_us};
+    if (http_check_head(head, e)) {
+        c->closes = true;
+        return -1;
+    }
+    if (route_decode(path))
+        return api_fail(e, 400, "bad_path", NULL, "the path holds a broken escape");
+    struct route_match match = route_find(h->o.route, h->o.n_route, method, path);
+    c->route = match.route;
+    if (match.param)
+        c->req.param = arena_strndup(&c->arena, match.param, match.n_param);
+    if (h->o.admit && h->o.admit(h->o.ctx, c, head, &match, e))
+        return -1;
+    if (c->answer != CALL_NONE)
+        return 0;
+    if (!match.route && *match.allow) {
+        call_set_header(c, "Allow", match.allow);
+        return api_fail(e, 405, NULL, NULL, "%.16s is not for this path; %s is", method,
+                        match.allow);
+    }
+    if (!match.route)
+        return api_fail(e, 404, NULL, NULL, "nothing is served at this path; see /openapi.json");
+    return http_check_body(head, match.route, e);
+}
+
+static enum MHD_Result respond(struct call *c)
+{
+    return http_respond(c) ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const char *url,
+                             const char *method, const char *version, void **ctx)
+{
+    struct conn *n = MHD_get_connection_info(m, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    struct api_error e;
+    struct http_head head;
+    if (!n)
+        return MHD_NO;
+    struct call *c = call_new(h, n, m);
+    *ctx = c;
+    atomic_fetch_add(&h->n_call, 1);
+    if (!conn_enter(n, CONN_BODY, c->req.begin_us + BODY_GRACE_US))
+        return MHD_NO;
+    if (h->o.request_timeout_us)
+        c->due_us = c->req.begin_us + h->o.request_timeout_us;
+    if (examine(c, &head, url, method, version, &e))
+        call_error(c, &e);
+    bool has_body = head.length > 0 || head.n_coding;
+    c->closes |= has_body && c->answer != CALL_NONE;
+    if (c->closes) /* before the body: it is not read, and the library closes */
+        return respond(c);
+    if (c->answer != CALL_NONE) /* when asked again, so that the connection goes on */
+        return MHD_YES;
+    buf_init(&c->body, c->route->max_body);
+    return MHD_YES;
+}
+
+/* What the body takes is counted over all requests. */
+static int charge(struct call *c)
+{
+    struct http *h = c->http;
+    size_t more = c->body.cap - c->n_charged;
+    if (more == 0)
+        return 0;
+    c->n_charged += more;
+    return atomic_fetch_add(&h->body_bytes, (int64_t)more) + (int64_t)more > h->o.body_bytes ? -1
+                                                                                             : 0;
+}
+
+/* A piece of the body cannot be answered, only taken: what goes wrong shows when it is whole, or,
+ * where too much more comes, by a closed connection. */
+static enum MHD_Result take(struct call *c, const char *data, size_t n)
+{
+    struct api_error e;
+    c->n_sent += n; /* until there is an answer, what was read */
+    if (!conn_enter(c->conn, CONN_BODY,
+                    c->req.begin_us + BODY_GRACE_US + (int64_t)(c->n_sent / BODY_RATE) * 1000000))
+        return MHD_NO;
+    if (c->answer != CALL_NONE)
+        return c->n_sent < c->route->max_body + BODY_WASTE ? MHD_YES : MHD_NO;
+    if (!buf_add(&c->body, data, n) && !charge(c))
+        return MHD_YES;
+    if (c->body.failed && !c->body.no_memory) {
+        api_fail(&e, 413, NULL, NULL, "the body has more than the %zu bytes that this path takes",
+                 c->route->max_body);
+    } else {
+        api_fail(&e, 503, NULL, NULL, "the server has no memory for this body now");
+        e.retry_after_s = 1;
+    }
+    call_error(c, &e);
+    c->closes = true;
+    return MHD_YES;
+}
+
+static enum MHD_Result go_on(struct call *c)
+{
+    switch (c->answer == CALL_NONE ? call_turn(c) : CALL_SPEAKS) {
+    case CALL_LEFT:
+        return MHD_NO;
+    case CALL_SPEAKS:
+        if (c->answer != CALL_NONE)
+            return respond(c);
+        return MHD_NO;
+    case CALL_QUIET:
+        break;
+    }
+    return http_suspend(c) ? MHD_YES : MHD_NO;
+}
+
+/* The body is whole: the handler has it from here on. */
+static enum MHD_Result whole(struct call *c)
+{
+    if (c->answer != CALL_NONE)
+        return respond(c);
+    c->req.body = c->body.data ? c->body.data : "";
+    c->req.n_body = c->body.len;
+    conn_call(c->conn, c);
+    call_begin(c);
+    return go_on(c);
+}
+
+enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url,
+                            const char *method, const char *version, const char *data, size_t *n,
+                            void **ctx)
+{
+    struct call *c = *ctx;
+    if (!c)
+        return begin(cls, m, url, method, version, ctx);
+    if (*n) {
+        enum MHD_Result r = take(c, data, *n);
+        *n = 0;
+        return r;
+    }
+    return c->waits ? go_on(c) : whole(c);
+}
+
+void http_end(struct call *c, bool is_whole)
+{
+    struct http *h = c->http;
+    int64_t now = clock_us();
+    if (c->waits && !is_whole && !c->is_left) {
+        c->is_left = true;
+        if (c->later.gone)
+            c->later.gone(c->later.ctx);
+    }
+    conn_call(c->conn, NULL);
+    if (h->o.ended) {
+        char peer[64];
+        http_peer(c, peer, sizeof peer);
+        struct http_record r = {.request = &c->req,
+                                .route = c->route,
+                                .model = c->model,
+                                .peer = peer,
+                                .status = c->status,
+                                .is_cut = !is_whole,
+                                .took_us = now - c->req.begin_us,
+                                .tok_in = c->tok_in,
+                                .tok_out = c->tok_out,
+                                .n_in = c->req.n_body,
+                                .n_out = c->answer == CALL_NONE ? 0 : c->n_sent};
+        h->o.ended(h->o.ctx, &r);
+    }
+    limit_give(&c->grant, c->tok_in + c->tok_out, now);
+    if (c->n_charged)
+        atomic_fetch_sub(&h->body_bytes, (int64_t)c->n_charged);
+    atomic_fetch_sub(&h->n_call, 1);
+    call_unref(c);
+}
+
+void http_resume(struct call *c)
+{
+    MHD_resume_connection(c->mhd);
+}
+
+const char *http_header(const struct call *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *http_query(const struct call *c, const char *name)
+{
+    const char *raw = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name);
+    if (!raw)
+        return NULL;
+    struct arena *a = &((struct call *)(uintptr_t)c)->arena;
+    char *text = arena_strdup(a, raw);
+    return route_decode(text) ? NULL : text;
+}
+
+void http_peer(const struct call *c, char *text, size_t n)
+{
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    char at[INET6_ADDRSTRLEN] = "";
+    int port = 0;
+    const struct sockaddr *sa = i ? i->client_addr : NULL;
+    if (sa && sa->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, sa, sizeof in);
+        inet_ntop(AF_INET, &in.sin_addr, at, sizeof at);
+        port = ntohs(in.sin_port);
+    } else if (sa && sa->sa_family == AF_INET6) {
+        struct sockaddr_in6 in;
+        memcpy(&in, sa, sizeof in);
+        inet_ntop(AF_INET6, &in.sin6_addr, at, sizeof at);
+        port = ntohs(in.sin6_port);
+    }
+    if (*at)
+        snprintf(text, n, "%s:%d", at, port);
+    else
+        snprintf(text, n, "local");
+}

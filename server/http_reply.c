@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a call's answer to a response, and the rhythm of streams: the library asks for bytes when
+ * the last ones were taken; what is there is given, else the handler's step runs, else the
+ * connection sleeps until a wake.
+ */
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/mem.h"
+#include "server/http_own.h"
+
+enum {
+    BLOCK_BYTES = 8 << 10,
+    SEND_RATE = 64 << 10, /* bytes a second, at least, that a client must read */
+    STREAM_KEEP = 256 << 10
+};
+
+static const int64_t ping_us = 15 * 1000 * 1000;
+
+bool http_suspend(struct call *c)
+{
+    struct conn *n = c->conn;
+    atomic_store(&n->ping_us, c->is_events ? c->spoke_us + ping_us : 0);
+    if (!conn_enter(n, CONN_WAIT, c->due_us))
+        return false;
+    conn_arm(n);
+    MHD_suspend_connection(c->mhd);
+    if (!call_sleep(c))
+        MHD_resume_connection(c->mhd);
+    return true;
+}
+
+/* Gives what is there; 0 for nothing. */
+static size_t give(struct call *c, char *to, size_t max)
+{
+    size_t n = c->out.len - c->out_at;
+    if (n > max)
+        n = max;
+    if (n == 0)
+        return 0;
+    memcpy(to, c->out.data + c->out_at, n);
+    c->out_at += n;
+    c->n_sent += n;
+    if (c->out_at == c->out.len) {
+        c->out_at = 0;
+        if (c->out.cap > STREAM_KEEP) {
+            size_t most = c->out.max_bytes;
+            buf_release(&c->out);
+            buf_init(&c->out, most);
+        } else {
+            buf_clear(&c->out);
+        }
+    }
+    c->spoke_us = clock_us();
+    return conn_enter(c->conn, CONN_SEND, c->spoke_us + c->http->o.stall_us) ? n : 0;
+}
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct call *c = cls;
+    (void)pos;
+    for (;;) {
+        size_t n = give(c, to, max);
+        if (n)
+            return (ssize_t)n;
+        if (c->is_ended)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        switch (c->waits ? call_turn(c) : CALL_LEFT) {
+        case CALL_LEFT:
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        case CALL_SPEAKS:
+            continue;
+        case CALL_QUIET:
+            break;
+        }
+        call_ping(c);
+        if (c->out_at < c->out.len)
+            continue;
+        return http_suspend(c) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+}
+
+static struct MHD_Response *response_of(struct call *c)
+{
+    struct MHD_Response *r;
+    if (c->answer == CALL_STREAM)
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream, c,
+                                                 NULL);
+    size_t n = c->out.len;
+    char *p = buf_take(&c->out);
+    if (!p && n == 0)
+        return MHD_create_response_empty(MHD_RF_NONE);
+    r = MHD_create_response_from_buffer_with_free_callback(n, p, free);
+    if (!r)
+        free(p);
+    c->n_sent = n;
+    return r;
+}
+
+static void add_headers(const struct call *c, struct MHD_Response *r)
+{
+    for (const struct call_pair *h = c->header; h; h = h->next)
+        MHD_add_response_header(r, h->name, h->value);
+    if (c->type)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, c->type);
+    MHD_add_response_header(r, "x-request-id", c->req.id);
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    if (c->closes)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+bool http_respond(struct call *c)
+{
+    struct http *h = c->http;
+    int64_t size = (int64_t)c->out.len;
+    int64_t due = clock_us() + h->o.stall_us + size / SEND_RATE * 1000000;
+    c->n_sent = 0;
+    if (!conn_enter(c->conn, CONN_SEND, due))
+        return false;
+    struct MHD_Response *r = response_of(c);
+    if (!r)
+        return false;
+    add_headers(c, r);
+    enum MHD_Result ok = MHD_queue_response(c->mhd, (unsigned)c->status, r);
+    MHD_destroy_response(r);
+    return ok == MHD_YES;
+}

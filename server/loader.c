@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading the engine beside a server that answers already.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/engine.h"
+#include "server/server_own.h"
+
+struct loader {
+    struct server *server; /* borrowed */
+    struct engine_options o;
+    struct arena arena;   /* its texts */
+    const char **adapter; /* [n_adapter]: NAME=DIR */
+    size_t n_adapter;
+    int fd;          /* owned */
+    int64_t said_us; /* when progress was last told */
+    pthread_t thread;
+    int rc;
+    struct err err;
+};
+
+static const char *keep(struct loader *l, const char *text)
+{
+    return text ? arena_strdup(&l->arena, text) : NULL;
+}
+
+static void tell(void *ctx, uint64_t done, uint64_t all)
+{
+    struct loader *l = ctx;
+    int64_t now = clock_us();
+    if (now - l->said_us < 2 * 1000 * 1000)
+        return;
+    l->said_us = now;
+    log_event(LOG_INFO, "loading", LOG_INT("mb", (int64_t)(done >> 20)),
+              LOG_INT("of", (int64_t)(all >> 20)));
+}
+
+static int load_adapters(struct loader *l, struct engine *g)
+{
+    for (size_t i = 0; i < l->n_adapter; i++) {
+        const char *at = strchr(l->adapter[i], '=');
+        if (!at || at == l->adapter[i])
+            return err_set(&l->err, ERR_BAD_INPUT, "--adapter %s: wants NAME=DIR", l->adapter[i]);
+        const char *name = arena_strndup(&l->arena, l->adapter[i], (size_t)(at - l->adapter[i]));
+        if (engine_adapter_load(g, name, at + 1, &l->err))
+            return err_wrap(&l->err, "--adapter %s", name);
+    }
+    return 0;
+}
+
+static void *run(void *arg)
+{
+    struct loader *l = arg;
+    uint64_t one = 1;
+    struct engine *g = engine_new(&l->o, &l->err);
+    l->rc = g ? load_adapters(l, g) : -1;
+    if (!l->rc)
+        l->rc = engine_start(g, &l->err);
+    if (l->rc)
+        engine_free(g);
+    else
+        atomic_store(&l->server->engine, g);
+    (void)!write(l->fd, &one, sizeof one);
+    return NULL;
+}
+
+static void fill(struct loader *l, const struct server_options *o, const char *model)
+{
+    l->o = (struct engine_options){.model = keep(l, model),
+                                   .name = keep(l, o->name),
+                                   .kernels = keep(l, o->kernels),
+                                   .quantize = keep(l, o->quantize),
+                                   .kv_type = keep(l, o->kv_type),
+                                   .threads = o->threads,
+                                   .ctx = o->ctx,
+                                   .max_batch_tokens = o->max_batch_tokens,
+                                   .max_seqs = o->max_seqs,
+                                   .max_waiting = o->max_waiting,
+                                   .kv_bytes = o->kv_memory,
+                                   .max_adapters = o->max_adapters,
+                                   .max_lora_rank = o->max_lora_rank,
+                                   .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
+                                   .is_eager = strcmp(o->mode, "eager") == 0,
+                                   .no_prefix_cache = !o->prefix_cache,
+                                   .progress = tell,
+                                   .progress_ctx = l};
+    l->n_adapter = o->adapter.n;
+    l->adapter = ARENA_ARRAY(&l->arena, const char *, o->adapter.n);
+    for (size_t i = 0; i < o->adapter.n; i++)
+        l->adapter[i] = keep(l, o->adapter.at[i]);
+}
+
+static void loader_free(struct loader *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    arena_release(&l->arena);
+    free(l);
+}
+
+struct loader *loader_new(struct server *s, const struct server_options *o, const char *model,
+                          struct err *e)
+{
+    struct loader *l = xcalloc(1, sizeof *l);
+    l->server = s;
+    arena_init(&l->arena, 1 << 20);
+    l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->said_us = clock_us();
+    fill(l, o, model);
+    errno = l->fd < 0 ? errno : pthread_create(&l->thread, NULL, run, l);
+    if (errno == 0)
+        return l;
+    err_sys(e, "starting to load");
+    loader_free(l);
+    return NULL;
+}
+
+int loader_fd(const struct loader *l)
+{
+    return l->fd;
+}
+
+int loader_join(struct loader *l, struct err *e)
+{
+    pthread_join(l->thread, NULL);
+    int rc = l->rc;
+    if (rc)
+        *e = l->err;
+    loader_free(l);
+    return rc;
+}

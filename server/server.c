@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The process's life. Signals are blocked first of all and read from a descriptor by the main
+ * thread alone, so that no moment exists at which one does harm. The sockets listen before the
+ * model is loaded: who asks meanwhile is told to come back.
+ *
+ * SIGTERM: readiness fails at once, requests are taken for --drain-delay more, then refused, and
+ * what is in work may take until --shutdown-timeout; all counted from the signal. SIGINT is that
+ * without the delay: a person waits. A second signal of either kind ends what is in work.
+ */
+#include "server/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/engine.h"
+#include "server/listen.h"
+#include "server/metrics.h"
+#include "server/server_own.h"
+
+enum { GRACE_US = 2 * 1000 * 1000, TICK_MS = 20, RETRY_S = 2 };
+
+struct engine *server_engine(const struct server *s)
+{
+    return atomic_load(&s->engine);
+}
+
+struct metrics *server_metrics(const struct server *s)
+{
+    return s->metrics;
+}
+
+bool server_is_ready(const struct server *s)
+{
+    return atomic_load(&s->state) == SERVER_READY;
+}
+
+bool server_is_draining(const struct server *s)
+{
+    return atomic_load(&s->state) >= SERVER_LEAVING;
+}
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+int server_signals(struct err *e)
+{
+    sigset_t set;
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    int fd = rc ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? err_sys(e, "taking signals") : fd;
+}
+
+/* The next signal, waited for until `until_us` (0: for ever) or until fd is readable; 0: none. */
+static int next_signal(int signals, int fd, int64_t until_us)
+{
+    struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    int64_t now = clock_us();
+    int ms = !until_us ? -1 : until_us <= now ? 0 : (int)((until_us - now + 999) / 1000);
+    if (poll(p, 2, ms) <= 0 || !(p[0].revents & POLLIN))
+        return 0;
+    struct signalfd_siginfo info;
+    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+/* ---- beginning ----------------------------------------------------------------------------- */
+
+static void raise_files(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static int make_auth(struct server *s, const struct server_options *o, struct err *e)
+{
+    struct limit_rule rule = {
+        .requests_min = o->key_rpm, .tokens_min = o->key_tpm, .at_once = o->key_at_once};
+    s->auth = auth_new(rule);
+    if (o->api_key && *o->api_key &&
+        auth_add(s->auth, "default", SCOPE_INFERENCE | SCOPE_TRAINING | SCOPE_ADMIN, o->api_key,
+                 NULL, e))
+        return err_wrap(e, "--api-key");
+    return o->api_key_file ? auth_read(s->auth, o->api_key_file, e) : 0;
+}
+
+static int make_http(struct server *s, const struct server_options *o, struct err *e)
+{
+    int64_t most = o->max_connections, ip = o->max_connections_ip;
+    struct http_options h = {.route = routes,
+                             .n_route = n_routes,
+                             .n_thread = (unsigned)o->http_threads,
+                             .max_conn = (unsigned)most,
+                             .max_conn_ip = (unsigned)(ip ? ip : most - most / 4),
+                             .request_timeout_us = (int64_t)(o->request_timeout * 1e6),
+                             .body_bytes = o->body_memory,
+                             .server = s,
+                             .admit = server_admit,
+                             .ended = server_ended,
+                             .connection = server_connection,
+                             .ctx = s};
+    s->shape = xcalloc(n_routes, sizeof *s->shape);
+    for (size_t i = 0; i < n_routes; i++)
+        s->shape[i] = routes[i].path;
+    s->metrics = metrics_new(s->shape, n_routes);
+    s->logs_requests = o->access_log;
+    s->http = http_new(&h, e);
+    return s->http ? 0 : -1;
+}
+
+static void make_front(struct server *s, const struct server_options *o, const struct listen_at *at)
+{
+    bool any = at->is_wild && !auth_is_open(s->auth);
+    for (size_t i = 0; i < o->allowed_host.n; i++)
+        any |= strcmp(o->allowed_host.at[i], "*") == 0;
+    s->front = (struct front){.auth = s->auth,
+                              .host = at->is_wild ? "" : o->host,
+                              .allowed_host = o->allowed_host,
+                              .cors_origin = o->cors_origin,
+                              .any_host = any,
+                              .any_address = at->is_wild,
+                              .max_now = o->max_requests,
+                              .retry_s = RETRY_S};
+}
+
+static int open_door(struct server *s, const struct server_options *o, struct err *e)
+{
+    struct listen_at at;
+    int fd = listen_tcp(o->host, (int)o->port, &at, e);
+    if (fd < 0)
+        return -1;
+    if (!at.is_loopback && auth_is_open(s->auth) && !o->insecure) {
+        close(fd);
+        return err_set(e, ERR_BAD_INPUT,
+                       "--host %s is open to other machines, and there are no keys; give "
+                       "--api-key-file, or --insecure if everybody may ask everything",
+                       o->host);
+    }
+    make_front(s, o, &at);
+    if (http_listen(s->http, fd, e))
+        return -1;
+    log_event(LOG_INFO, "listening", LOG_TEXT("address", at.address), LOG_INT("port", at.port));
+    if (!o->unix_socket)
+        return 0;
+    fd = listen_unix(o->unix_socket, e);
+    if (fd < 0 || http_listen(s->http, fd, e))
+        return -1;
+    log_event(LOG_INFO, "listening", LOG_TEXT("path", o->unix_socket));
+    return 0;
+}
+
+/* ---- ending -------------------------------------------------------------------------------- */
+
+/* Until nothing is in work, time is over, or a signal comes; true for the first. */
+static bool settle(struct server *s, int signals, int64_t until_us, bool hears)
+{
+    while (http_busy(s->http)) {
+        int64_t now = clock_us();
+        if (now >= until_us)
+            return false;
+        if (next_signal(hears ? signals : -1, -1, now + TICK_MS * 1000))
+            return false;
+    }
+    return true;
+}
+
+static void drain(struct server *s, const struct server_options *o, int signals, int signo)
+{
+    int64_t begin = clock_us(), end = begin + (int64_t)(o->shutdown_timeout * 1e6);
+    int64_t delay = signo == SIGINT ? 0 : (int64_t)(o->drain_delay * 1e6);
+    atomic_store(&s->state, SERVER_LEAVING);
+    log_event(LOG_INFO, "draining", LOG_INT("in_work", (int64_t)http_busy(s->http)));
+    bool is_fast = delay && next_signal(signals, -1, begin + delay);
+    atomic_store(&s->state, SERVER_REFUSING);
+    if (!is_fast && settle(s, signals, end, true))
+        return;
+    log_event(LOG_WARN, "cutting short", LOG_INT("in_work", (int64_t)http_busy(s->http)));
+    engine_stop(server_engine(s)); /* what runs is answered: cancelled */
+    settle(s, signals, clock_us() + GRACE_US, false);
+}
+
+static void server_free(struct server *s)
+{
+    struct engine *g = server_engine(s);
+    if (g)
+        engine_stop(g);
+    http_free(s->http);
+    engine_free(g);
+    metrics_free(s->metrics);
+    auth_free(s->auth);
+    free(s->shape);
+    free(s);
+}
+
+/* A signal while the model loads: nothing is in work that could be lost. A small model is waited
+ * for; a large one is left to the end of the process, with all that it may still look at. */
+static int leave_loading(struct server *s, struct loader *l, const struct server_options *o)
+{
+    struct pollfd p = {.fd = loader_fd(l), .events = POLLIN};
+    struct err e = ERR_INIT;
+    atomic_store(&s->state, SERVER_REFUSING);
+    log_event(LOG_INFO, "leaving before the model is loaded");
+    if (poll(&p, 1, GRACE_US / 1000) == 1) {
+        loader_join(l, &e);
+        server_free(s);
+    } else {
+        http_free(s->http);
+    }
+    if (o->unix_socket)
+        unlink(o->unix_socket);
+    return 0;
+}
+
+static int serve(struct server *s, const struct server_options *o, const char *model, int signals,
+                 struct err *e)
+{
+    struct loader *l = loader_new(s, o, model, e);
+    if (!l) {
+        server_free(s);
+        return -1;
+    }
+    if (next_signal(signals, loader_fd(l), 0))
+        return leave_loading(s, l, o);
+    int rc = loader_join(l, e);
+    if (!rc) {
+        const struct engine_info *info = engine_info(server_engine(s));
+        atomic_store(&s->state, SERVER_READY);
+        log_event(LOG_INFO, "ready", LOG_TEXT("model", info->name), LOG_INT("ctx", info->ctx));
+        int signo = 0;
+        while (!signo)
+            signo = next_signal(signals, -1, 0);
+        drain(s, o, signals, signo);
+    }
+    server_free(s);
+    if (o->unix_socket)
+        unlink(o->unix_socket);
+    log_event(LOG_INFO, "ended");
+    return rc;
+}
+
+int server_run(const struct server_options *o, const char *model, int signals, struct err *e)
+{
+    enum log_level level = LOG_INFO;
+    struct server *s = xcalloc(1, sizeof *s);
+    log_level_parse(o->log_level, &level);
+    log_configure(level, strcmp(o->log_format, "json") == 0 ? LOG_AS_JSON : LOG_AS_TEXT, NULL,
+                  NULL);
+    raise_files();
+    if (make_auth(s, o, e) || make_http(s, o, e) || open_door(s, o, e)) {
+        server_free(s);
+        return -1;
+    }
+    return serve(s, o, model, signals, e);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The server from inside.
+ *
+ *     LOADING -> READY -> LEAVING -> REFUSING -> done
+ *
+ * LEAVING: a signal came; readiness says so, requests are still taken, since those who send them
+ * hear of it late. REFUSING: new requests get 503, those in flight go on.
+ *
+ * Thread: main makes and frees it; the loader's thread publishes the engine; state is atomic.
+ */
+#ifndef SERVER_SERVER_OWN_H
+#define SERVER_SERVER_OWN_H
+
+#include <stdatomic.h>
+
+#include "server/front.h"
+#include "server/http.h"
+#include "server/options.h"
+#include "server/server.h"
+
+enum server_state { SERVER_LOADING, SERVER_READY, SERVER_LEAVING, SERVER_REFUSING };
+
+struct server {
+    _Atomic int state;             /* enum server_state */
+    struct engine *_Atomic engine; /* owned; NULL while it loads */
+    struct metrics *metrics;       /* owned */
+    struct auth *auth;             /* owned */
+    struct front front;
+    struct http *http;  /* owned */
+    const char **shape; /* owned: the routes' paths, for the metrics */
+    bool logs_requests;
+};
+
+/* The hooks of the transport; ctx is the server. */
+int server_admit(void *ctx, struct call *c, const struct http_head *head,
+                 const struct route_match *match, struct api_error *e);
+void server_ended(void *ctx, const struct http_record *r);
+void server_connection(void *ctx, int change);
+
+/* loader.c: makes the engine on a thread of its own, since that takes long and signals do not wait.
+ * It owns copies of what it reads, and whoever will not wait for it may leave it behind. */
+struct loader;
+struct loader *loader_new(struct server *s, const struct server_options *o, const char *model,
+                          struct err *e);
+int loader_fd(const struct loader *l);            /* readable once it is done */
+int loader_join(struct loader *l, struct err *e); /* frees it; -1: what failed */
+
+#endif
