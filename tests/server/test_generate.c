@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/jout.h"
+#include "api/params.h"
 #include "engine/token/tokenizer.h"
 #include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
@@ -533,6 +534,32 @@ static void test_refusals(void **state)
     fake_free(c);
 }
 
+/* Every number at its bounds and next to them goes through the engine: an answer or a 400. */
+static void test_every_bound_runs(void **state)
+{
+    char body[256];
+    size_t n_good = 0;
+    (void)state;
+    for (size_t i = 0; i < n_param_rows; i++) {
+        const struct param_row *row = &param_rows[i];
+        const double values[] = {row->min, row->max, row->min + 1, 0, 1e-320};
+        if (!(row->routes & API_COMPLETIONS) || (row->kind != PARAM_INT && row->kind != PARAM_NUM))
+            continue;
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            snprintf(body, sizeof body, "{\"prompt\":\"ab\",\"max_tokens\":2,\"%s\":%.17g}",
+                     row->name, values[k]);
+            struct call *c =
+                fake_post(route_completions, body, (struct fake_client){.leaves = false});
+            if (c->status != 200 && c->status != 400)
+                fail_msg("%s: %s", body, c->body.data);
+            n_good += c->status == 200;
+            fake_free(c);
+        }
+    }
+    assert_true(n_good > 20);
+    assert_idle();
+}
+
 static void test_truncation_keeps_the_end(void **state)
 {
     (void)state;
@@ -653,6 +680,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_messages_cannot_make_special_tokens),
         cmocka_unit_test(test_continuing_a_message),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_every_bound_runs),
         cmocka_unit_test(test_truncation_keeps_the_end),
         cmocka_unit_test(test_leaving),
         cmocka_unit_test(test_embeddings),
