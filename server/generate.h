@@ -21,11 +21,6 @@
 
 void generate(struct call *c, enum api_route route);
 
-/* The handlers. */
-void route_chat(struct call *c);
-void route_completions(struct call *c);
-void route_embeddings(struct call *c);
-
 /* ---- what the routes of the engine share --------------------------------------------------- */
 
 /* A request that was read: engine, body and model are good. False: it was answered. */

@@ -3,6 +3,7 @@
  * POST /v1/chat/completions.
  */
 #include "server/generate.h"
+#include "server/route.h"
 
 void route_chat(struct call *c)
 {

@@ -3,6 +3,7 @@
  * POST /v1/completions.
  */
 #include "server/generate.h"
+#include "server/route.h"
 
 void route_completions(struct call *c)
 {

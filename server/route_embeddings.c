@@ -10,6 +10,7 @@
 #include "server/generate.h"
 #include "server/metrics.h"
 #include "server/prompt.h"
+#include "server/route.h"
 #include "server/server.h"
 
 enum { BODY_BYTES_MAX = 512 << 20 };

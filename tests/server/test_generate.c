@@ -17,6 +17,7 @@
 #include "api/jout.h"
 #include "api/params.h"
 #include "engine/token/tokenizer.h"
+#include "server/route.h"
 #include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
