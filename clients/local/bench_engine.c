@@ -177,9 +177,13 @@ static int run_asked(struct bench *b, struct load_case *c, int64_t round, struct
                                     : bench_served_requests(&s, c->n_seq * c->n_step, &per_s, e);
     if (c->kind == LOAD_REQUESTS)
         per_s *= (double)c->n_tok;
-    if (round >= 0)
-        c->s[round] = per_s > 0 ? n_tok / per_s : 0;
-    return rc;
+    if (rc || round < 0)
+        return rc;
+    if (!(per_s > 0))
+        return err_set(e, ERR_BAD_INPUT,
+                       "the first stream ended before the last began: give more --new-tokens");
+    c->s[round] = n_tok / per_s;
+    return 0;
 }
 
 static int run_case(struct bench *b, struct load_case *c, int64_t round, struct err *e)

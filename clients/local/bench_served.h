@@ -17,7 +17,7 @@ struct bench_served {
 };
 
 /* Tokens a second while all streams decode: from the last one's first token to the first one's
- * last. */
+ * last; 0: they never did. */
 int bench_served_together(const struct bench_served *s, double *per_s, struct err *e);
 
 /* Requests of one token each, `streams` of them in flight: requests a second. */
