@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A row's price goes up at once and comes down slowly; neither figure believes a single step that
- * took far longer than those before, which is the system's doing and not the batch's.
+ * A row's price goes up sooner than it comes down. Neither figure believes a single step that took
+ * far longer than those before, which is the system's doing and not the batch's: of two mixed steps
+ * the cheaper counts, and a quiet one counts for half as much again as the last at most.
  */
 #include "engine/sched/pace.h"
 
-static const double PACE_STRETCH = 1.75;
+static const double PACE_STRETCH = 1.7;
 
 /* What a step without prompts takes, by the last that was measured and the price of a row. */
 static double quiet_us(const struct pace *p, int64_t n_decode)
@@ -21,7 +22,7 @@ int64_t pace_rows(const struct pace *p, int64_t n_decode, int64_t n_prompt)
     if (p->is_timed && p->n_mixed >= PACE_PROBE && n_prompt <= n_decode)
         return 0;
     if (p->row_us > 0) {
-        double most = 1.5 * (double)(p->rows_last > PACE_FLOOR ? p->rows_last : PACE_FLOOR);
+        double most = 1.25 * (double)(p->rows_last > PACE_FLOOR ? p->rows_last : PACE_FLOOR);
         rows = quiet_us(p, n_decode) * (PACE_STRETCH * crowd - 1) / p->row_us;
         rows = rows < most * crowd ? rows : most * crowd;
     }
@@ -41,19 +42,19 @@ static void saw_quiet(struct pace *p, double us, int64_t n_decode)
 /* Few rows tell little of what a row costs, and nothing of how many were allowed. */
 static void saw_mixed(struct pace *p, double us, int64_t n_decode, int64_t n_row)
 {
-    double weight = n_row < PACE_FLOOR ? (double)n_row / PACE_FLOOR : 1;
+    double weight = n_row < PACE_ROWS_MIN ? (double)n_row / PACE_ROWS_MIN : 1;
     p->n_mixed++;
     p->rows_last = n_row > p->rows_last ? n_row : (7 * p->rows_last + n_row) / 8;
     if (p->quiet_us <= 0)
         return;
-    double row = (us - quiet_us(p, n_decode)) / (double)n_row, least = 0.001 * p->quiet_us;
+    double now = (us - quiet_us(p, n_decode)) / (double)n_row, least = 0.001 * p->quiet_us;
+    double row = now < p->row_before || p->row_before <= 0 ? now : p->row_before;
+    p->row_before = now;
     row = row > least ? row : least;
-    if (p->row_us <= 0) {
+    if (p->row_us > 0)
+        p->row_us += (row > p->row_us ? 1 : 0.25) * weight * (row - p->row_us);
+    else
         p->row_us = row;
-        return;
-    }
-    row = row < 2 * p->row_us ? row : 2 * p->row_us;
-    p->row_us += (row > p->row_us ? 1 : 0.25) * weight * (row - p->row_us);
 }
 
 void pace_saw(struct pace *p, int64_t us, int64_t n_decode, int64_t n_row)

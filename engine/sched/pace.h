@@ -23,6 +23,7 @@ enum { PACE_PROBE = 64, PACE_FLOOR = 16, PACE_ROWS_MIN = 4 };
 
 struct pace {
     double quiet_us, row_us; /* 0: not known */
+    double row_before;       /* what a row cost in the last mixed step */
     int64_t quiet_seq;       /* sequences in the quiet steps that were measured */
     int64_t rows_last;       /* of prompts, beside others */
     int64_t n_mixed;         /* steps since a quiet one */

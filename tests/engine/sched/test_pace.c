@@ -12,6 +12,7 @@
 /* A step reads the weights, or computes its rows, whichever is longer, and attends. */
 struct machine {
     double weights_us, row_us, depth_us; /* depth: for each token that a row sees */
+    double chunk_us;                     /* for any row of a prompt at all, at 8192 deep */
     double noise;                        /* a share of the time */
     double odd;                          /* how often the system takes five times as long */
 };
@@ -22,6 +23,7 @@ static double step_us(const struct machine *m, int64_t n_decode, int64_t n_row, 
     double rows = m->row_us * (double)(n_decode + n_row);
     double us = rows > m->weights_us ? rows : m->weights_us;
     us += m->depth_us * (500 * (double)n_decode + (double)(depth * n_row));
+    us += n_row ? m->chunk_us * (double)depth / 8192 : 0;
     us *= 1 + m->noise * rng_unit(1, 1, n);
     return rng_unit(1, 2, n) < m->odd ? 5 * us : us;
 }
@@ -42,7 +44,7 @@ static struct ride take(const struct machine *m, int64_t n_decode, int64_t n_pro
 {
     enum { N_MAX = 3000, BEFORE = 20 };
     static double us[N_MAX];
-    struct machine calm = {m->weights_us, m->row_us, m->depth_us, 0, 0};
+    struct machine calm = {m->weights_us, m->row_us, m->depth_us, 0, 0, 0};
     double all = 0, quiet = step_us(&calm, n_decode, 0, 0, 0);
     struct pace p = {0};
     struct ride r = {0};
@@ -70,10 +72,11 @@ static void a_long_prompt_leaves_half(void **state)
 {
     (void)state;
     const struct machine m[] = {
-        {10000, 1000, 0, 0.1, 0},       /* products alone */
-        {10000, 1000, 0.25, 0.1, 0},    /* attention three times as dear at the end */
-        {1000, 10, 0.01, 0.1, 0},       /* a GPU: rows are nearly free */
-        {10000, 1000, 0.25, 0.1, 0.005} /* a busy system */
+        {10000, 1000, 0, 0, 0.1, 0},        /* products alone */
+        {10000, 1000, 0.25, 0, 0.1, 0},     /* attention three times as dear at the end */
+        {10000, 1000, 0.1, 5000, 0.1, 0},   /* and the cells' reading for the first row alone */
+        {1000, 10, 0.01, 0, 0.1, 0},        /* a GPU: rows are nearly free */
+        {10000, 1000, 0.25, 0, 0.1, 0.005}, /* a busy system */
     };
     for (size_t i = 0; i < sizeof m / sizeof *m; i++) {
         struct ride r = take(&m[i], 16, 8192, 1);
@@ -82,11 +85,21 @@ static void a_long_prompt_leaves_half(void **state)
     }
 }
 
+/* Fault: odd steps that make rows seem dear, so that the prompt crawls. */
+static void a_busy_system_does_not_starve_prompts(void **state)
+{
+    (void)state;
+    struct machine m = {10000, 1000, 0.1, 5000, 0.1, 0.03};
+    struct ride calm = take(&(struct machine){10000, 1000, 0.1, 5000, 0.1, 0}, 16, 8192, 1);
+    struct ride busy = take(&m, 16, 8192, 1);
+    assert_true(busy.n_step < calm.n_step * 5 / 4);
+}
+
 /* Fault: rows that cost nothing left unused, or so many taken at once that the step doubles. */
 static void free_rows_are_found(void **state)
 {
     (void)state;
-    struct machine m = {10000, 100, 0, 0.02, 0};
+    struct machine m = {10000, 100, 0, 0, 0.02, 0};
     struct ride r = take(&m, 1, 20000, 1);
     assert_true(r.p99 < 2);
     assert_true(r.rows_most > 120);
@@ -96,7 +109,7 @@ static void free_rows_are_found(void **state)
 static void a_crowd_weighs_more(void **state)
 {
     (void)state;
-    struct machine m = {10000, 1000, 0, 0, 0};
+    struct machine m = {10000, 1000, 0, 0, 0, 0};
     struct ride one = take(&m, 4, 2000, 1), many = take(&m, 4, 2000, 16);
     assert_true(many.n_step * 3 < one.n_step);
 }
@@ -136,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_prompt_leaves_half),
+        cmocka_unit_test(a_busy_system_does_not_starve_prompts),
         cmocka_unit_test(free_rows_are_found),
         cmocka_unit_test(a_crowd_weighs_more),
         cmocka_unit_test(begins_with_a_row_for_each),
