@@ -27,6 +27,8 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "run a compiled plan, or op by op", mode),
     ROW(NULL, "adapter", OPT_LIST, NULL, 0, 0, "NAME=DIR",
         "a LoRA adapter to load at the start; may be given again", adapter),
+    ROW(NULL, "adapter-root", OPT_TEXT, NULL, 0, 0, "DIR",
+        "clients with the scope admin may load adapters that lie under it", adapter_root),
     ROW(NULL, "max-adapters", OPT_INT, "0", 0, 4096, "N", "adapters at once; 0: chosen",
         max_adapters),
     ROW(NULL, "max-lora-rank", OPT_INT, "0", 0, 4096, "N", "largest rank taken; 0: chosen",

@@ -17,6 +17,7 @@ struct server_options {
     bool prefix_cache;
     int64_t kv_memory, max_batch_tokens, max_seqs, max_waiting;
     struct opt_list adapter;
+    const char *adapter_root;
     int64_t max_adapters, max_lora_rank;
     /* the door */
     const char *host, *unix_socket;
@@ -32,7 +33,7 @@ struct server_options {
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 39 };
+enum { N_SERVER_ROWS = 40 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

@@ -49,6 +49,11 @@ bool server_is_draining(const struct server *s)
     return atomic_load(&s->state) >= SERVER_LEAVING;
 }
 
+const char *server_adapter_root(const struct server *s)
+{
+    return s->adapter_root;
+}
+
 /* ---- signals ------------------------------------------------------------------------------- */
 
 int server_signals(struct err *e)
@@ -119,6 +124,7 @@ static int make_http(struct server *s, const struct server_options *o, struct er
         s->shape[i] = routes[i].path;
     s->metrics = metrics_new(s->shape, n_routes);
     s->logs_requests = o->access_log;
+    s->adapter_root = o->adapter_root && *o->adapter_root ? o->adapter_root : NULL;
     s->http = http_new(&h, e);
     return s->http ? 0 : -1;
 }

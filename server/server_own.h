@@ -27,8 +27,9 @@ struct server {
     struct metrics *metrics;       /* owned */
     struct auth *auth;             /* owned */
     struct front front;
-    struct http *http;  /* owned */
-    const char **shape; /* owned: the routes' paths, for the metrics */
+    struct http *http;        /* owned */
+    const char **shape;       /* owned: the routes' paths, for the metrics */
+    const char *adapter_root; /* borrowed from the options; NULL: none */
     bool logs_requests;
 };
 

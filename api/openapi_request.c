@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of params.def as JSON Schema. Fields that are refused are left out. Every field may be null,
+ * which is as if it were not there; that is said of the required ones only.
+ */
+#include "api/openapi_request.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "api/params.h"
+#include "api/schema.h"
+
+static const struct {
+    const char *name;
+    unsigned route;
+    const char *about, *required;
+} request[] = {
+    {"ChatRequest", API_CHAT, "A conversation to be answered", "messages"},
+    {"CompletionRequest", API_COMPLETIONS, "A text to go on with", "prompt"},
+    {"EmbeddingRequest", API_EMBEDDINGS, "Texts to be turned into vectors", "input"},
+    {"TokenizeRequest", API_TOKENIZE, "A prompt or messages to be turned into token ids", NULL},
+    {"DetokenizeRequest", API_DETOKENIZE, "Token ids to be turned into text", "tokens"},
+    {"TemplateRequest", API_TEMPLATE, "A conversation to be rendered", "messages"},
+    {"AdapterRequest", API_ADAPTER, "An adapter of the server's folder of adapters", "name"},
+};
+
+/* What PARAM_READ's functions take. */
+static const struct {
+    const char *field;
+    unsigned routes;
+    const char *type;
+} read_type[] = {
+    {"messages", ~0u, "[]object"},
+    {"prompt", API_COMPLETIONS, "string|[]string|[]integer|[][]integer"},
+    {"prompt", API_TOKENIZE, "string"},
+    {"input", ~0u, "string|[]string|[]integer|[][]integer"},
+    {"tokens", ~0u, "[]integer"},
+    {"name", API_ADAPTER, "string"},
+    {"max_tokens", ~0u, "integer"},
+    {"max_completion_tokens", ~0u, "integer"},
+    {"stop", ~0u, "string|[]string"},
+    {"stop_token_ids", ~0u, "[]integer"},
+    {"logit_bias", ~0u, "{}number"},
+    {"seed", ~0u, "integer"},
+    {"logprobs", API_CHAT, "boolean"},
+    {"logprobs", API_COMPLETIONS, "integer"},
+    {"stream_options", ~0u, "object"},
+    {"encoding_format", ~0u, "'float'|'base64'"},
+    {"response_format", ~0u, "object"},
+    {"modalities", ~0u, "[]string"},
+    {"reasoning_effort", ~0u, "string"},
+    {"metadata", ~0u, "{}string"},
+    {"skip_special_tokens", ~0u, "boolean"},
+    {"chat_template_kwargs", ~0u, "object"},
+    {"request_id", ~0u, "string"},
+};
+
+const char *openapi_read_type(const char *field, unsigned routes)
+{
+    for (size_t i = 0; i < sizeof read_type / sizeof *read_type; i++)
+        if (strcmp(read_type[i].field, field) == 0 && (read_type[i].routes & routes))
+            return read_type[i].type;
+    return NULL;
+}
+
+static void bound(struct jout *j, const char *key, double x)
+{
+    if (x == floor(x) && fabs(x) < 9e15)
+        jout_put_int(j, key, (int64_t)x);
+    else
+        jout_put_num(j, key, x);
+}
+
+static void words(struct jout *j, const char *list)
+{
+    schema_type(j, "string", "");
+    jout_key(j, "enum");
+    jout_open(j, '[');
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, "|");
+        jout_bytes(j, p, n);
+        p += n + (p[n] == '|');
+    }
+    jout_close(j, ']');
+}
+
+static void property(struct jout *j, const struct param_row *row, unsigned route)
+{
+    const char *type;
+    switch (row->kind) {
+    case PARAM_INT:
+    case PARAM_NUM:
+        schema_type(j, row->kind == PARAM_INT ? "integer" : "number", "");
+        bound(j, "minimum", row->min);
+        bound(j, "maximum", row->max);
+        return;
+    case PARAM_BOOL:
+        schema_type(j, "boolean", "");
+        return;
+    case PARAM_TEXT:
+        schema_type(j, "string", "");
+        jout_put_int(j, "minLength", 1);
+        bound(j, "maxLength", row->max);
+        return;
+    case PARAM_READ:
+        type = openapi_read_type(row->name, route);
+        ASSERT(type);
+        schema_type(j, type, "");
+        return;
+    case PARAM_WORD:
+        words(j, row->words);
+        return;
+    case PARAM_HINT:
+        type = row->type == JSON_TRUE ? "boolean" : row->type == JSON_STRING ? "string" : "object";
+        schema_type(j, type, "Changes nothing here");
+        return;
+    case PARAM_REFUSED:
+        return;
+    }
+}
+
+static void schema(struct jout *j, size_t i)
+{
+    jout_key(j, request[i].name);
+    jout_open(j, '{');
+    schema_type(j, "object", request[i].about);
+    jout_key(j, "properties");
+    jout_open(j, '{');
+    for (size_t k = 0; k < n_param_rows; k++) {
+        if (!(param_rows[k].routes & request[i].route) || param_rows[k].kind == PARAM_REFUSED)
+            continue;
+        jout_key(j, param_rows[k].name);
+        jout_open(j, '{');
+        property(j, &param_rows[k], request[i].route);
+        jout_close(j, '}');
+    }
+    jout_close(j, '}');
+    if (request[i].required) {
+        jout_key(j, "required");
+        jout_open(j, '[');
+        jout_str(j, request[i].required);
+        jout_close(j, ']');
+    }
+    jout_close(j, '}');
+}
+
+void openapi_requests(struct jout *j)
+{
+    for (size_t i = 0; i < sizeof request / sizeof *request; i++)
+        schema(j, i);
+}

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `tandem serve` for tests to talk to, and models for it to serve. Standard library only.
+
+    with scratch() as tmp, Tandem(make_model(tmp / "m"), "--ctx", "512") as s:
+        s.post("/v1/completions", {...})
+
+TANDEM_BIN and TANDEM_BUILD are set by the runner; by hand the release build is taken."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import traceback
+
+BIN = os.environ.get("TANDEM_BIN", "build/release/tandem")
+BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
+MODE = os.environ.get("TEST_MODE", "release")
+SLOW = {"asan": 4, "tsan": 10, "paranoid": 4, "coverage": 3, "debug": 4}.get(MODE, 1)
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder that is gone afterwards."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="tandem-test-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def make_model(path, *options):
+    """Random weights, a tokenizer that takes any text, a chat template."""
+    subprocess.run([BUILD / "tests/tools/make_model", path, *map(str, options)], check=True,
+                   stdout=subprocess.DEVNULL)
+    return path
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Reply:
+    """An answer, read whole."""
+
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        """The error's members, which must be there."""
+        error = self.json["error"]
+        assert set(error) >= {"message", "type", "param", "code"}, error
+        return error
+
+    def __repr__(self):
+        return f"{self.status} {self.body[:300]!r}"
+
+
+class Tandem:
+    """A running server; ended with it must be that it ends well."""
+
+    def __init__(self, model, *options, env=None, ready_s=60, waits=True):
+        self.port = free_port()
+        self.log = tempfile.TemporaryFile("w+b")
+        words = [BIN, "serve", model, "--port", self.port, "--drain-delay", 0, *options]
+        self.process = subprocess.Popen(
+            list(map(str, words)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env={**os.environ, **(env or {})})
+        self.pid = self.process.pid
+        if waits:
+            self.wait_ready(ready_s * SLOW)
+
+    def wait_ready(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended: {self.output()}")
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.get("/readyz").status == 200:
+                    return
+            time.sleep(0.02)
+        self.process.kill()
+        raise AssertionError(f"the server was not ready after {seconds} s: {self.output()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        status = self.stop()
+        if kind is None and status != 0:
+            raise AssertionError(f"the server ended with {status}: {self.output()}")
+
+    def stop(self, how=signal.SIGTERM, seconds=60):
+        """The status it ended with."""
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(seconds * SLOW)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"SIGTERM did not end it: {self.output()}") from None
+        return self.process.returncode
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read().decode("utf-8", "replace")[-4000:]
+
+    # ---- asking it
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, method, path, body=None, timeout=120, **headers):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout * SLOW)
+        try:
+            if body is not None and not isinstance(body, bytes):
+                body = json.dumps(body).encode()
+            if body is not None:
+                headers = {"Content-Type": "application/json", **headers}
+            c.request(method, path, body, headers)
+            r = c.getresponse()
+            return Reply(r.status, r.headers, r.read())
+        finally:
+            c.close()
+
+    def get(self, path, **more):
+        return self.ask("GET", path, **more)
+
+    def post(self, path, body, **more):
+        return self.ask("POST", path, body, **more)
+
+    # ---- what it holds
+
+    def metrics(self):
+        """name -> the sum over its labels, of everything that is no bucket."""
+        sums = {}
+        for line in self.get("/metrics").body.decode().splitlines():
+            m = re.fullmatch(r"([a-zA-Z_:][\w:]*)(?:\{.*\})? (\S+)", line)
+            if m and not m[1].endswith("_bucket"):
+                sums[m[1]] = sums.get(m[1], 0) + float(m[2])
+        return sums
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self):
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def rss(self):
+        """Resident bytes."""
+        with open(f"/proc/{self.pid}/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def wait_idle(self, seconds=30):
+        """Until no sequence runs or waits and no connection but the asker's is open."""
+        end = time.monotonic() + seconds * SLOW
+        while True:
+            m = self.metrics()
+            busy = m["tandem_requests_running"] + m["tandem_requests_waiting"]
+            if busy == 0 and m["tandem_http_connections"] <= 1:
+                return m
+            if time.monotonic() > end:
+                raise AssertionError(f"still {busy:.0f} sequences and "
+                                     f"{m['tandem_http_connections']:.0f} connections")
+            time.sleep(0.05)
+
+
+class Cases:
+    """Counts, in the way that the runner reads."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, name, case):
+        """One case: it is good when it returns, whatever that is."""
+        try:
+            note = case()
+            self.passed += 1
+            print(f"ok   {name}" + (f": {note}" if isinstance(note, str) else ""), flush=True)
+        except Exception as fault:  # an assertion, or a library's own words
+            self.failed += 1
+            ours = [f for f in traceback.extract_tb(fault.__traceback__)
+                    if "site-packages" not in f.filename and f.filename != __file__]
+            where = " < ".join(f"{f.name}:{f.lineno}" for f in reversed(ours))
+            print(f"FAIL {name}: {type(fault).__name__} at {where}: {fault}", flush=True)
+
+    def skip(self, name, why):
+        self.skipped += 1
+        print(f"skip {name}: {why}", flush=True)
+
+    def end(self):
+        print(f"{self.passed} passed, {self.failed} failed"
+              + (f", {self.skipped} skipped" if self.skipped else ""))
+        return 1 if self.failed else 0
