@@ -111,6 +111,7 @@ TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 TLIB := $(wildcard tests/lib/*.c)
 FAKE := $(wildcard tests/fake/*.c)
+FAKED := $(shell grep -l '"tests/fake/' $(wildcard tests/*/test_*.c tests/*/*/test_*.c) 2>/dev/null)
 KCHK := $(wildcard tests/kernels/*.c)
 SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
@@ -129,12 +130,14 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
 $(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
 	$(Q)rm -f $@ && ar rcs $@ $^
-# twins of outside things: a test has one only if it asks for it, before the real one is looked for
+# twins of outside things: a test has them only if it asks, and then before the real ones
+$(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
 	$(Q)rm -f $@ && ar rcs $@ $^
 define link
 $(call say,LD $@)
-$(Q)$(CC) $(CFLAGS_all) $(filter %.o %.a,$^) $(LDFLAGS_all) $(LIBS) $(1) -o $@
+$(Q)$(CC) $(CFLAGS_all) $(filter %.o,$^) $(filter %/libfake.a,$^) \
+  $(filter-out %/libfake.a,$(filter %.a,$^)) $(LDFLAGS_all) $(LIBS) $(1) -o $@
 endef
 $(B)/tandem: $(call obj,$(PROG)) $(B)/libtandem.a
 	$(call link,$(MALLOC_$(MODE)))
@@ -145,7 +148,7 @@ $(B)/tests/fuzz/%: $(B)/tests/fuzz/%.o $(FUZZMAIN) $(B)/libtandem.a
 	$(call link,$(if $(FUZZMAIN),,-fsanitize=fuzzer))
 $(B)/tests/tools/make_model: $(call obj,$(wildcard tests/tools/model/*.c)) $(B)/libtandem.a
 	$(call link)
-$(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libfake.a $(B)/libtandem.a
+$(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
