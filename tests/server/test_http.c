@@ -228,6 +228,16 @@ static int ask(const char *request)
     return status;
 }
 
+/* So many calls are in work. */
+static void until_busy(size_t want)
+{
+    int64_t end = clock_us() + 20 * 1000 * 1000;
+    const struct timespec pause = {.tv_nsec = 1000 * 1000};
+    while (http_busy(world.http) != want && clock_us() < end)
+        nanosleep(&pause, NULL);
+    assert_int_equal(http_busy(world.http), want);
+}
+
 static void until(_Atomic int *n, int want)
 {
     int64_t end = clock_us() + 20 * 1000 * 1000;
@@ -245,9 +255,9 @@ static int setup(void **state)
                              .n_route = sizeof table / sizeof *table,
                              .n_thread = 2,
                              .max_conn = 64,
-                             .head_us = 600 * 1000,
-                             .idle_us = 600 * 1000,
-                             .stall_us = 600 * 1000,
+                             .head_us = 3000 * 1000,
+                             .idle_us = 3000 * 1000,
+                             .stall_us = 3000 * 1000,
                              .request_timeout_us = 5 * 1000 * 1000,
                              .ended = ended};
     (void)state;
@@ -360,7 +370,7 @@ static void test_smuggling(void **state)
         int fd = dial();
         put(fd, request);
         char *text = take_all(fd);
-        if (status_of(text) / 100 != 4 || strstr(text, " 200 OK"))
+        if (status_of(text) < 400 || strstr(text, " 200 OK"))
             fail_msg("%s: %s", field[i], text);
         free(text);
     }
@@ -451,19 +461,17 @@ static void test_gone(void **state)
 {
     enum { N = 20 };
     int fd[N];
-    const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
     (void)state;
     for (int i = 0; i < N; i++) {
         fd[i] = dial();
         put(fd[i], HEAD("GET /wait") "\r\n");
     }
-    nanosleep(&pause, NULL);
-    assert_int_equal(http_busy(world.http), N);
+    until_busy(N);
     for (int i = 0; i < N; i++)
         close(fd[i]);
     until(&world.n_done, N);
     assert_int_equal(atomic_load(&world.n_gone), N);
-    assert_int_equal(http_busy(world.http), 0);
+    until_busy(0);
 }
 
 /* A client that goes in the middle of racing wakes. */
@@ -476,11 +484,7 @@ static void test_gone_in_race(void **state)
         put(fd, i % 2 ? HEAD("GET /race") "\r\n" : HEAD("GET /stream") "\r\n");
         close(fd);
     }
-    int64_t end = clock_us() + 20 * 1000 * 1000;
-    const struct timespec pause = {.tv_nsec = 1000 * 1000};
-    while (http_busy(world.http) && clock_us() < end)
-        nanosleep(&pause, NULL);
-    assert_int_equal(http_busy(world.http), 0);
+    until_busy(0);
     until(&world.n_done, atomic_load(&world.n_begun));
 }
 
@@ -500,7 +504,7 @@ static void test_slow_head(void **state)
     (void)state;
     int slow = dial(), idle = dial();
     put(slow, "GET /plain HTTP/1.1\r\n");
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 40; i++) {
         put(slow, "X");
         nanosleep(&pause, NULL);
     }
@@ -525,13 +529,12 @@ static void test_slow_reader(void **state)
 static void test_stop(void **state)
 {
     int fd[20];
-    const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
     (void)state;
     for (int i = 0; i < 20; i++) {
         fd[i] = dial();
         put(fd[i], i % 2 ? HEAD("GET /wait") "\r\n" : HEAD("GET /flood") "\r\n");
     }
-    nanosleep(&pause, NULL);
+    until_busy(20);
     http_free(world.http);
     world.http = NULL;
     assert_int_equal(atomic_load(&world.n_done), 20);
