@@ -6,6 +6,7 @@
  * adapters, an error that tells where files lie, figures that are not what happened.
  */
 #include "server/ops.h"
+#include "server/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
