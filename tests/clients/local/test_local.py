@@ -98,7 +98,8 @@ def bench_engine():
     p = run("bench", "engine", MODEL, "--prompt", 16, "--new-tokens", 2, "--streams", 3, "--depth",
             4, "--rounds", 1, "--json")
     rows = [json.loads(line) for line in p.stdout.splitlines()]
-    expect("bench engine", [r["case"] for r in rows] == ["prompt", "one", "together", "burst"], p)
+    expect("bench engine", [r["case"] for r in rows] == ["prompt", "one", "together",
+                                                  "burst", "served", "requests"], p)
 
 
 def refused(name, directory, words, *command):
