@@ -16,20 +16,6 @@
 
 struct engine;
 
-void route_models(struct call *c);
-void route_model(struct call *c);
-void route_adapter_load(struct call *c);
-void route_adapter_drop(struct call *c);
-void route_tokenize(struct call *c);
-void route_detokenize(struct call *c);
-void route_apply_template(struct call *c);
-void route_tokenizer_info(struct call *c);
-void route_metrics(struct call *c);
-void route_version(struct call *c);
-void route_openapi(struct call *c);
-
-/* ---- what they share ----------------------------------------------------------------------- */
-
 /* The engine; NULL while it loads, and the call was answered. */
 struct engine *ops_engine(struct call *c);
 

@@ -15,6 +15,7 @@
 #include "server/adapter_dir.h"
 #include "server/ops.h"
 #include "server/prompt.h"
+#include "server/route.h"
 #include "server/server.h"
 
 enum { BODY_BYTES_MAX = 4096 };

@@ -8,6 +8,7 @@
 #include "engine/base/arena.h"
 #include "engine/engine.h"
 #include "server/ops.h"
+#include "server/route.h"
 
 enum { BODY_BYTES_MAX = 4 << 20, ADAPTERS_MORE = 16 };
 

@@ -5,6 +5,7 @@
 #include "engine/base/version.h"
 #include "server/metrics.h"
 #include "server/ops.h"
+#include "server/route.h"
 #include "server/server.h"
 
 enum { METRICS_BYTES_MAX = 16 << 20, VERSION_BYTES_MAX = 4096 };

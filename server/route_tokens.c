@@ -10,6 +10,7 @@
 #include "server/generate.h"
 #include "server/ops.h"
 #include "server/prompt.h"
+#include "server/route.h"
 
 enum { BODY_BYTES_MAX = 256 << 20, INFO_BYTES_MAX = 8 << 20, TOKENS_MORE = 64 };
 

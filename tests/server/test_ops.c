@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "server/generate.h"
 #include "server/metrics.h"
+#include "server/route.h"
 #include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
