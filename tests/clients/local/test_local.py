@@ -99,7 +99,7 @@ def bench_engine():
             4, "--rounds", 1, "--json")
     rows = [json.loads(line) for line in p.stdout.splitlines()]
     expect("bench engine", [r["case"] for r in rows] == ["prompt", "one", "together",
-                                                  "burst", "served", "requests"], p)
+                                                  "served", "burst", "requests"], p)
 
 
 def refused(name, directory, words, *command):
