@@ -174,6 +174,20 @@ static json_t *load(const char *name, const char *path, int status)
     return post(route_adapter_load, body, status);
 }
 
+/* Where a gateway looks for who has an adapter. */
+static void lora_is_told(void)
+{
+    struct metrics *m = metrics_new(NULL, 0);
+    fake_metrics(m);
+    struct call *c = fake_get(route_metrics, NULL);
+    assert_non_null(strstr(c->body.data,
+                           "vllm:lora_requests_info{max_lora=\"4\",running_lora_adapters="
+                           "\"lora\",waiting_lora_adapters=\"\"} "));
+    fake_free(c);
+    fake_metrics(NULL);
+    metrics_free(m);
+}
+
 static void adapters_come_and_go(void **state)
 {
     (void)state;
@@ -203,6 +217,7 @@ static void adapters_come_and_go(void **state)
     json_decref(get(route_model, "a", 404));
     json_decref(
         post(route_completions, "{\"model\":\"a\",\"prompt\":[1,2],\"max_tokens\":1}", 404));
+    lora_is_told();
     json_decref(get(route_adapter_drop, "lora", 200));
     json_decref(load(engine_info(bare)->name, "lora", 400));
     fake_engine(engine);
