@@ -65,7 +65,8 @@ static bool read_object(struct load_answer *a, const char *p, size_t n)
 {
     bool has_token = false;
     size_t i;
-    json_t *choice, *root = json_loadb(p, n, 0, NULL), *error = json_object_get(root, "error");
+    json_t *choice, *root = json_loadb(p, n, JSON_ALLOW_NUL, NULL),
+                    *error = json_object_get(root, "error");
     a->is_bad = a->is_bad || !json_is_object(root);
     if (error && !json_is_null(error))
         read_error(a, error);

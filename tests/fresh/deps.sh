@@ -29,6 +29,7 @@ build module:jemalloc          libjemalloc-dev
 test  module:cmocka            libcmocka-dev
 test  program:python3          python3
 test  program:curl             curl
+test  python:ensurepip         python3-venv
 lint  program:python3          python3
 lint  program:git              git
 lint  program:clang-format-14  clang-format-14
@@ -51,6 +52,7 @@ is_here() {
     header:*) [ -e "/usr/include/${1#*:}" ] ;;
     program:*) command -v "${1#*:}" >/dev/null ;;
     module:*) pkg-config --exists "${1#*:}" 2>/dev/null ;;
+    python:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
     fuzzer:*) [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a" 2>/dev/null)" ] ||
         [ -e "$(clang -print-file-name=libclang_rt.fuzzer.a 2>/dev/null)" ] ;;
     esac

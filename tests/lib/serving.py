@@ -166,7 +166,7 @@ class Tandem:
         with open(f"/proc/{self.pid}/statm", encoding="ascii") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def wait_idle(self, seconds=30):
+    def wait_idle(self, seconds=60):
         """Until no sequence runs or waits and no connection but the asker's is open."""
         end = time.monotonic() + seconds * SLOW
         while True:

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SIGTERM among live streams. Catches: a stream cut without a word, a process that does not end or
+ends badly, a request that is taken after the end began and never answered."""
+import signal
+import sys
+import time
+
+from attack import SLOW, Cases, Raw, Tandem, events, make_model, request, scratch, size
+
+STREAMS = size(40, 200)
+
+
+def open_streams(server, n, max_tokens):
+    streams = []
+    for i in range(n):
+        c = Raw(server, timeout=90)
+        c.send(request("/v1/completions", {"prompt": f"stream {i}", "stream": True,
+                                           "max_tokens": max_tokens, "ignore_eos": True}))
+        streams.append(c)
+    for c in streams:
+        status, _ = c.head()
+        assert status == 200, status
+        assert c.until(b"data:"), "a stream without an event"
+    return streams
+
+
+def how_it_ended(c):
+    """What the last event was, when the framing is whole."""
+    while c.more():
+        if c.got.endswith(b"0\r\n\r\n"):
+            break
+    assert c.got.endswith(b"0\r\n\r\n"), f"cut: {c.got[-80:]!r}"
+    last = events(c.got)[-1]
+    assert last == b"[DONE]" or b'"error"' in events(c.got)[-1] + events(c.got)[-2], last
+    return "error" if any(b'"error"' in x for x in events(c.got)[-2:]) else "done"
+
+
+def drain(model, max_tokens, *options):
+    server = Tandem(model, *options)
+    try:
+        streams = open_streams(server, STREAMS, max_tokens)
+        idle = Raw(server)  # a kept connection on which nothing happens
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        ends = [how_it_ended(c) for c in streams]
+        status = server.stop()
+        idle.close()
+        assert status == 0, f"status {status}: {server.output()}"
+        for c in streams:
+            c.close()
+        return {x: ends.count(x) for x in set(ends)}, time.monotonic() - began
+    finally:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+
+
+def in_time(model):
+    ends, seconds = drain(model, 200)
+    assert ends == {"done": STREAMS}, ends
+    return f"{STREAMS} streams, {seconds:.1f} s"
+
+
+def too_long(model):
+    ends, seconds = drain(model, 100000, "--ctx", 131072, "--shutdown-timeout", 1)
+    assert sum(ends.values()) == STREAMS and ends.get("error", 0) > 0, ends
+    return f"{ends}, {seconds:.1f} s"
+
+
+def at_once(model):
+    """A signal at any moment of the start ends it well, too; before main it is the system's."""
+    step = 0.01 * SLOW
+    for i in range(size(8, 200)):
+        server = Tandem(model, waits=False)
+        time.sleep(i * step)
+        status = server.stop()
+        assert status == 0 or (status == -signal.SIGTERM and i * step < 0.03 * SLOW), \
+            f"status {status} after {i * step:.2f} s: {server.output()}"
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 131072)
+        cases.run("streams that end in time end whole", lambda: in_time(model))
+        cases.run("streams that do not are told", lambda: too_long(model))
+        cases.run("a signal while it starts", lambda: at_once(model))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

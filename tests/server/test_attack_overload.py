@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ten times what the server can do. Catches: a queue without end, an admitted request that is
+dropped, a refusal that takes long or is no 429 or 503, memory that grows with those who wait."""
+import sys
+
+from attack import IS_FULL, Cases, Holdings, Tandem, bench, make_model, scratch, size
+
+SECONDS = size(2, 60)
+SHAPE = ["--input-tokens", 32, "--output-tokens", 300, "--no-stream"]
+
+
+def overload(server, state):
+    able = bench(server, *SHAPE, "-c", 64, "--duration", size(1, 5))[0]["requests_per_s"]
+    bench(server, *SHAPE, "--rate", 10 * able, "--duration", 1, "-c", 2500, "--warmup", 0)
+    held = Holdings(server)  # with what connections cost once
+    r = state["r"] = bench(server, *SHAPE, "--rate", 10 * able, "--duration", SECONDS, "-c", 2500,
+                           "--warmup", 0)[0]
+    strange = {k: v for k, v in r["faults"].items() if k not in ("429", "503")}
+    assert not strange, f"{strange}: {r['first_fault']}"
+    assert r["good"] > 0 and r["bad"] > 0, r
+    return (f"{able:.0f}/s able, {10 * able:.0f}/s asked for {SECONDS} s: {r['good']} answered, "
+            f"{r['bad']} refused; {held.check()}")
+
+
+def quickly(state):
+    ms = state["r"]["refused_ms"]
+    text = f"refused after p50 {ms['p50']:.1f}, p99 {ms['p99']:.1f}, at most {ms['max']:.1f} ms"
+    assert not IS_FULL or ms["p99"] < 50, text
+    return text
+
+
+def told_when(server):
+    """A refusal says when to come back."""
+    seen = []
+    for _ in range(200):
+        r = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1, "n": 1})
+        if r.status != 200:
+            seen.append(r)
+    for r in seen:
+        assert r.status in (429, 503) and int(r.headers["Retry-After"]) <= 120 and r.error
+
+
+def main():
+    cases, state = Cases(), {}
+    with scratch() as tmp:
+        model = make_model(tmp / "tiny", "--ctx", 512)
+        with Tandem(model, "--max-waiting", 64) as server:
+            cases.run("admitted requests end, the others are refused",
+                      lambda: overload(server, state))
+            cases.run("refusals are quick", lambda: quickly(state))
+            cases.run("and afterwards all is well", lambda: told_when(server))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
