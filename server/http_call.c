@@ -258,7 +258,8 @@ void http_end(struct call *c, bool is_whole)
             c->later.gone(c->later.ctx);
     }
     conn_call(c->conn, NULL);
-    if (h->o.ended) {
+    /* a connection that fails before its head is whole made no request */
+    if (c->req.method && h->o.ended) {
         char peer[64];
         http_peer(c, peer, sizeof peer);
         struct http_record r = {.request = &c->req,
