@@ -2,108 +2,35 @@
  *
  * Mean and variance norm.
  */
-#include "engine/op/ops.h"
-
-#include <string.h>
-
-struct norm_attr {
-    const struct param *weight, *bias;
-    float eps;
-};
-
-static const struct norm_attr *attr_of(const struct op_node *n)
-{
-    return (const struct norm_attr *)(const void *)n->attr;
-}
+#include "engine/op/norm.h"
 
 struct val op_layernorm(struct builder *b, struct val x, const struct param *weight,
                         const struct param *bias, float eps)
 {
-    struct op_node n = {.op = OP_layernorm, .n_in = 1, .in = {x.id}};
-    memcpy(n.attr, &(struct norm_attr){.weight = weight, .bias = bias, .eps = eps},
-           sizeof(struct norm_attr));
-    return builder_add(b, &n);
-}
-
-/* With a second input, x + residual is normalised and comes out as the second output. The weight
- * may be shorter than the row: then each run of its length is normalised by itself (heads). */
-static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
-                 struct err *e)
-{
-    if (op_shape_same(n, in, out, e))
-        return -1;
-    if (in[0].cols % attr_of(n)->weight->n)
-        return err_set(e, ERR_BAD_INPUT, "%lld columns and a weight of %lld", (long long)in[0].cols,
-                       (long long)attr_of(n)->weight->n);
-    out[1] = in[0];
-    return 0;
+    return norm_add(b, OP_layernorm, x,
+                    &(struct norm_attr){.weight = weight, .bias = bias, .eps = eps});
 }
 
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    return (size_t)cap[in[0].rows] * (size_t)(in[0].cols / attr_of(n)->weight->n) * 2 *
-           sizeof(float);
+    return norm_save(n, in, cap, 2); /* the mean and the deviation */
 }
 
 static void forward(struct op_ctx *c)
 {
-    const struct norm_attr *at = attr_of(c->node);
-    bool fused = c->node->n_in == 2;
-    struct k_norm a = {.x = c->in[0].p,
-                       .residual = fused ? c->in[1].p : NULL,
-                       .weight = at->weight->vec,
-                       .bias = at->bias ? at->bias->vec : NULL,
-                       .y = c->out[0].p,
-                       .sum = fused ? c->out[1].p : NULL,
-                       .stat = c->save,
-                       .ld_x = c->in[0].ld,
-                       .ld_y = c->out[0].ld,
-                       .ld_residual = fused ? c->in[1].ld : 0,
-                       .ld_sum = fused ? c->out[1].ld : 0,
-                       .m = op_rows(c, c->in[0].shape.rows),
-                       .d = at->weight->n,
-                       .n_head = c->in[0].shape.cols / at->weight->n,
-                       .eps = at->eps};
-    OP_LAUNCH_M(c, K_layernorm, a, c->in[0].shape.rows);
+    norm_forward(c, K_layernorm);
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
-    const struct norm_attr *at = attr_of(c->node);
-    struct k_norm_bwd a = {.x = c->in[0].p,
-                           .weight = at->weight->vec,
-                           .dy = g->dout[0].p,
-                           .stat = c->save,
-                           .dx = g->din[0].p,
-                           .dweight = at->weight->grad,
-                           .dbias = at->bias ? at->bias->grad : NULL,
-                           .ld_x = c->in[0].ld,
-                           .ld_dy = g->dout[0].ld,
-                           .ld_dx = g->din[0].ld,
-                           .m = op_rows(c, c->in[0].shape.rows),
-                           .d = at->weight->n,
-                           .n_head = c->in[0].shape.cols / at->weight->n,
-                           .add = g->din_add[0]};
-    if (a.dx)
-        OP_LAUNCH_M(c, K_layernorm_bwd, a, c->in[0].shape.rows);
-    if (a.dweight || a.dbias)
-        OP_LAUNCH_M(c, K_layernorm_dw, a, c->in[0].shape.rows);
+    norm_backward(c, g, K_layernorm_bwd, K_layernorm_dw);
 }
 
-static const struct param *param(const struct op_node *n, int i)
-{
-    return i == 0 ? attr_of(n)->weight : i == 1 ? attr_of(n)->bias : NULL;
-}
-
-static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
-    {.out = SPLIT_END}};
-
-const struct op_def op_layernorm_def = {.shape = shape,
+const struct op_def op_layernorm_def = {.shape = norm_shape,
                                         .save = save,
                                         .forward = forward,
                                         .backward = backward,
-                                        .param = param,
+                                        .param = norm_param,
                                         .need_in = 1,
                                         .may_overwrite = {0, 1},
-                                        .shard = shard};
+                                        .shard = norm_shard};

@@ -2,104 +2,33 @@
  *
  * Root-mean-square norm, of whole rows or (Qwen3's q and k) of each head.
  */
-#include "engine/op/ops.h"
-
-#include <string.h>
-
-struct norm_attr {
-    const struct param *weight;
-    float eps;
-};
-
-static const struct norm_attr *attr_of(const struct op_node *n)
-{
-    return (const struct norm_attr *)(const void *)n->attr;
-}
+#include "engine/op/norm.h"
 
 struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps)
 {
-    struct op_node n = {.op = OP_rmsnorm, .n_in = 1, .in = {x.id}};
-    memcpy(n.attr, &(struct norm_attr){.weight = weight, .eps = eps}, sizeof(struct norm_attr));
-    return builder_add(b, &n);
-}
-
-/* With a second input, x + residual is normalised and comes out as the second output. The weight
- * may be shorter than the row: then each run of its length is normalised by itself (heads). */
-static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
-                 struct err *e)
-{
-    if (op_shape_same(n, in, out, e))
-        return -1;
-    if (in[0].cols % attr_of(n)->weight->n)
-        return err_set(e, ERR_BAD_INPUT, "%lld columns and a weight of %lld", (long long)in[0].cols,
-                       (long long)attr_of(n)->weight->n);
-    out[1] = in[0];
-    return 0;
+    return norm_add(b, OP_rmsnorm, x, &(struct norm_attr){.weight = weight, .eps = eps});
 }
 
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    return (size_t)cap[in[0].rows] * (size_t)(in[0].cols / attr_of(n)->weight->n) * 1 *
-           sizeof(float);
+    return norm_save(n, in, cap, 1); /* the root */
 }
 
 static void forward(struct op_ctx *c)
 {
-    const struct norm_attr *at = attr_of(c->node);
-    bool fused = c->node->n_in == 2;
-    struct k_norm a = {.x = c->in[0].p,
-                       .residual = fused ? c->in[1].p : NULL,
-                       .weight = at->weight->vec,
-                       .y = c->out[0].p,
-                       .sum = fused ? c->out[1].p : NULL,
-                       .stat = c->save,
-                       .ld_x = c->in[0].ld,
-                       .ld_y = c->out[0].ld,
-                       .ld_residual = fused ? c->in[1].ld : 0,
-                       .ld_sum = fused ? c->out[1].ld : 0,
-                       .m = op_rows(c, c->in[0].shape.rows),
-                       .d = at->weight->n,
-                       .n_head = c->in[0].shape.cols / at->weight->n,
-                       .eps = at->eps};
-    OP_LAUNCH_M(c, K_rmsnorm, a, c->in[0].shape.rows);
+    norm_forward(c, K_rmsnorm);
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
-    const struct norm_attr *at = attr_of(c->node);
-    struct k_norm_bwd a = {.x = c->in[0].p,
-                           .weight = at->weight->vec,
-                           .dy = g->dout[0].p,
-                           .stat = c->save,
-                           .dx = g->din[0].p,
-                           .dweight = at->weight->grad,
-                           .ld_x = c->in[0].ld,
-                           .ld_dy = g->dout[0].ld,
-                           .ld_dx = g->din[0].ld,
-                           .m = op_rows(c, c->in[0].shape.rows),
-                           .d = at->weight->n,
-                           .n_head = c->in[0].shape.cols / at->weight->n,
-                           .add = g->din_add[0]};
-    if (a.dx)
-        OP_LAUNCH_M(c, K_rmsnorm_bwd, a, c->in[0].shape.rows);
-    if (a.dweight)
-        OP_LAUNCH_M(c, K_rmsnorm_dw, a, c->in[0].shape.rows);
+    norm_backward(c, g, K_rmsnorm_bwd, K_rmsnorm_dw);
 }
 
-static const struct param *param(const struct op_node *n, int i)
-{
-    return i == 0 ? attr_of(n)->weight : NULL;
-}
-
-static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
-    {.out = SPLIT_END}};
-
-const struct op_def op_rmsnorm_def = {.shape = shape,
+const struct op_def op_rmsnorm_def = {.shape = norm_shape,
                                       .save = save,
                                       .forward = forward,
                                       .backward = backward,
-                                      .param = param,
+                                      .param = norm_param,
                                       .need_in = 1,
                                       .may_overwrite = {0, 1},
-                                      .shard = shard};
+                                      .shard = norm_shard};

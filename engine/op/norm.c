@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shapes and launches of the norms.
+ */
+#include "engine/op/norm.h"
+
+#include <string.h>
+
+static const struct norm_attr *attr_of(const struct op_node *n)
+{
+    return (const struct norm_attr *)(const void *)n->attr;
+}
+
+struct val norm_add(struct builder *b, enum op_id op, struct val x, const struct norm_attr *attr)
+{
+    struct op_node n = {.op = op, .n_in = 1, .in = {x.id}};
+    memcpy(n.attr, attr, sizeof *attr);
+    return builder_add(b, &n);
+}
+
+int norm_shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
+               struct err *e)
+{
+    if (op_shape_same(n, in, out, e))
+        return -1;
+    if (in[0].cols % attr_of(n)->weight->n)
+        return err_set(e, ERR_BAD_INPUT, "%lld columns and a weight of %lld", (long long)in[0].cols,
+                       (long long)attr_of(n)->weight->n);
+    out[1] = in[0];
+    return 0;
+}
+
+size_t norm_save(const struct op_node *n, const struct op_shape *in, const int64_t *cap,
+                 size_t n_stat)
+{
+    return (size_t)cap[in[0].rows] * (size_t)(in[0].cols / attr_of(n)->weight->n) * n_stat *
+           sizeof(float);
+}
+
+void norm_forward(struct op_ctx *c, enum kernel_id k)
+{
+    const struct norm_attr *at = attr_of(c->node);
+    bool fused = c->node->n_in == 2;
+    struct k_norm a = {.x = c->in[0].p,
+                       .residual = fused ? c->in[1].p : NULL,
+                       .weight = at->weight->vec,
+                       .bias = at->bias ? at->bias->vec : NULL,
+                       .y = c->out[0].p,
+                       .sum = fused ? c->out[1].p : NULL,
+                       .stat = c->save,
+                       .ld_x = c->in[0].ld,
+                       .ld_y = c->out[0].ld,
+                       .ld_residual = fused ? c->in[1].ld : 0,
+                       .ld_sum = fused ? c->out[1].ld : 0,
+                       .m = op_rows(c, c->in[0].shape.rows),
+                       .d = at->weight->n,
+                       .n_head = c->in[0].shape.cols / at->weight->n,
+                       .eps = at->eps};
+    OP_LAUNCH_M(c, k, a, c->in[0].shape.rows);
+}
+
+void norm_backward(struct op_ctx *c, const struct op_grad *g, enum kernel_id dx,
+                   enum kernel_id dweight)
+{
+    const struct norm_attr *at = attr_of(c->node);
+    struct k_norm_bwd a = {.x = c->in[0].p,
+                           .weight = at->weight->vec,
+                           .dy = g->dout[0].p,
+                           .stat = c->save,
+                           .dx = g->din[0].p,
+                           .dweight = at->weight->grad,
+                           .dbias = at->bias ? at->bias->grad : NULL,
+                           .ld_x = c->in[0].ld,
+                           .ld_dy = g->dout[0].ld,
+                           .ld_dx = g->din[0].ld,
+                           .m = op_rows(c, c->in[0].shape.rows),
+                           .d = at->weight->n,
+                           .n_head = c->in[0].shape.cols / at->weight->n,
+                           .add = g->din_add[0]};
+    if (a.dx)
+        OP_LAUNCH_M(c, dx, a, c->in[0].shape.rows);
+    if (a.dweight || a.dbias)
+        OP_LAUNCH_M(c, dweight, a, c->in[0].shape.rows);
+}
+
+const struct param *norm_param(const struct op_node *n, int i)
+{
+    return i == 0 ? attr_of(n)->weight : i == 1 ? attr_of(n)->bias : NULL;
+}
+
+const struct op_shard norm_shard[] = {
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.out = SPLIT_END}};
