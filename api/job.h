@@ -92,6 +92,8 @@ void job_event_write(struct jout *j, const struct job_event *v);
 void job_tuned_write(struct jout *j, const struct job_tuned *t); /* as a checkpoint */
 void file_row_write(struct jout *j, const struct file_row *f);
 
+bool job_has_metadata(const struct job *job, const char *key, const char *value);
+
 /* Numbers of a step, or of an epoch's end; below 0 where there is none. */
 struct job_metrics {
     int64_t step, n_step;

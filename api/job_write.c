@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "api/job.h"
 #include "api/json.h"
@@ -162,4 +163,13 @@ int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
                             .lora_alpha = json_number_value(json_object_get(v, "lora_alpha"))};
     json_decref(v);
     return 0;
+}
+
+bool job_has_metadata(const struct job *job, const char *key, const char *value)
+{
+    json_t *m = job->metadata ? json_loads(job->metadata, 0, NULL) : NULL;
+    const char *has = json_string_value(json_object_get(m, key));
+    bool is_same = has && strcmp(has, value) == 0;
+    json_decref(m);
+    return is_same;
 }

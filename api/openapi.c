@@ -70,7 +70,7 @@ static void request(struct jout *j, const struct openapi_route *r, const char *s
     jout_put_bool(j, "required", true);
     jout_key(j, "content");
     jout_open(j, '{');
-    media(j, "application/json", schema);
+    media(j, r->type ? r->type : "application/json", schema);
     jout_close(j, '}');
     jout_put_int(j, "x-max-bytes", (int64_t)r->max_body);
     jout_close(j, '}');

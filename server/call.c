@@ -50,6 +50,8 @@ void call_unref(struct call *c)
         return;
     if (c->waits && c->later.done)
         c->later.done(c->later.ctx);
+    if (c->intake)
+        c->route->intake->free(c->intake);
     buf_release(&c->body);
     buf_release(&c->out);
     arena_release(&c->arena);
@@ -79,6 +81,17 @@ const char *call_header(const struct call *c, const char *name)
 const char *call_query(const struct call *c, const char *name)
 {
     return http_query(c, name);
+}
+
+void *call_intake(const struct call *c)
+{
+    return c->intake;
+}
+
+void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                     void *ctx)
+{
+    http_each_query(c, fn, ctx);
 }
 
 void call_note(struct call *c, const char *model, int64_t tok_in, int64_t tok_out)

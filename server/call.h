@@ -56,6 +56,11 @@ struct server *call_server(const struct call *c);
 struct arena *call_arena(struct call *c);                        /* ends with the call */
 const char *call_header(const struct call *c, const char *name); /* NULL */
 const char *call_query(const struct call *c, const char *name);  /* decoded; NULL */
+void *call_intake(const struct call *c); /* what the route's intake began with; NULL: it has none */
+
+/* Every name and value of the query, decoded; a broken one is left out. */
+void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                     void *ctx);
 
 /* A header for the answer, before it begins. The value is copied; control bytes are refused. */
 void call_set_header(struct call *c, const char *name, const char *value);

@@ -45,6 +45,7 @@ struct call {
     const struct route *route; /* NULL: no row fits */
     struct arena arena;
     struct buf body, out;
+    void *intake;             /* owned: of the route's intake; NULL */
     struct call_pair *header; /* of the answer, newest first */
     struct call_later later;
     struct grant grant;

@@ -142,6 +142,15 @@ static enum MHD_Result respond(struct call *c)
     return http_respond(c) ? MHD_YES : MHD_NO;
 }
 
+static int open_intake(struct call *c, const struct http_head *head, struct api_error *e)
+{
+    const struct route *r = c->route;
+    if (c->answer != CALL_NONE || !r->intake)
+        return 0;
+    c->intake = r->intake->begin(c, head->length, e);
+    return c->intake ? 0 : -1;
+}
+
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const char *url,
                              const char *method, const char *version, void **ctx)
 {
@@ -157,7 +166,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
         return MHD_NO;
     if (h->o.request_timeout_us)
         c->due_us = c->req.begin_us + h->o.request_timeout_us;
-    if (examine(c, &head, url, method, version, &e))
+    if (examine(c, &head, url, method, version, &e) || open_intake(c, &head, &e))
         call_error(c, &e);
     bool has_body = head.length > 0 || head.n_coding;
     c->closes |= has_body && c->answer != CALL_NONE;
@@ -181,6 +190,21 @@ static int charge(struct call *c)
                                                                                              : 0;
 }
 
+/* As take, for a body that is not collected. */
+static enum MHD_Result push(struct call *c, const char *data, size_t n)
+{
+    struct api_error e;
+    bool is_over = c->n_sent > c->route->max_body;
+    if (is_over)
+        api_fail(&e, 413, NULL, NULL, "the body has more than the %zu bytes that this path takes",
+                 c->route->max_body);
+    if (is_over || c->route->intake->push(c->intake, data, n, &e)) {
+        call_error(c, &e);
+        c->closes = true;
+    }
+    return MHD_YES;
+}
+
 /* A piece of the body cannot be answered, only taken: what goes wrong shows when it is whole, or,
  * where too much more comes, by a closed connection. */
 static enum MHD_Result take(struct call *c, const char *data, size_t n)
@@ -192,6 +216,8 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
         return MHD_NO;
     if (c->answer != CALL_NONE)
         return c->n_sent < c->route->max_body + BODY_WASTE ? MHD_YES : MHD_NO;
+    if (c->intake)
+        return push(c, data, n);
     if (!buf_add(&c->body, data, n) && !charge(c))
         return MHD_YES;
     if (c->body.failed && !c->body.no_memory) {
@@ -300,6 +326,30 @@ const char *http_query(const struct call *c, const char *name)
     struct arena *a = &((struct call *)(uintptr_t)c)->arena;
     char *text = arena_strdup(a, raw);
     return route_decode(text) ? NULL : text;
+}
+
+struct each {
+    struct call *call;
+    void (*fn)(void *ctx, const char *name, const char *value);
+    void *ctx;
+};
+
+static enum MHD_Result each(void *cls, enum MHD_ValueKind kind, const char *key, const char *value)
+{
+    const struct each *x = cls;
+    struct arena *a = &x->call->arena;
+    char *name = arena_strdup(a, key), *text = arena_strdup(a, value ? value : "");
+    (void)kind;
+    if (!route_decode(name) && !route_decode(text))
+        x->fn(x->ctx, name, text);
+    return MHD_YES;
+}
+
+void http_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                     void *ctx)
+{
+    struct each x = {c, fn, ctx};
+    MHD_get_connection_values(c->mhd, MHD_GET_ARGUMENT_KIND, each, &x);
 }
 
 void http_peer(const struct call *c, char *text, size_t n)

@@ -52,11 +52,10 @@ int http_check_head(struct http_head *h, struct api_error *e)
 }
 
 /* "application/json", with or without parameters. */
-static bool is_json(const char *type)
+static bool is_of(const char *type, const char *want)
 {
-    static const char json[] = "application/json";
-    size_t n = sizeof json - 1;
-    return strncasecmp(type, json, n) == 0 && (!type[n] || strchr("; \t", type[n]));
+    size_t n = strlen(want);
+    return strncasecmp(type, want, n) == 0 && (!type[n] || strchr("; \t", type[n]));
 }
 
 int http_check_body(const struct http_head *h, const struct route *r, struct api_error *e)
@@ -72,7 +71,8 @@ int http_check_body(const struct http_head *h, const struct route *r, struct api
     }
     if (h->n_coding && r->max_body == 0)
         return api_fail(e, 413, NULL, NULL, "this path takes no body");
-    if (!h->type || !is_json(h->type))
-        return api_fail(e, 415, NULL, NULL, "the body must be sent as application/json");
+    const char *want = r->intake ? r->intake->type : "application/json";
+    if (!h->type || !is_of(h->type, want))
+        return api_fail(e, 415, NULL, NULL, "the body must be sent as %s", want);
     return 0;
 }

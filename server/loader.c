@@ -15,6 +15,8 @@
 #include "engine/engine.h"
 #include "server/server_own.h"
 
+enum { TUNED_ROOM = 64 };
+
 struct loader {
     struct server *server; /* borrowed */
     struct engine_options o;
@@ -73,6 +75,12 @@ static void *run(void *arg)
     return NULL;
 }
 
+/* Jobs publish what they make as adapters: where there may be jobs, there is room. */
+static int64_t tuned_room(const struct server_options *o)
+{
+    return o->max_adapters == 0 && o->data_dir ? TUNED_ROOM : o->max_adapters;
+}
+
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
     l->o = (struct engine_options){.model = keep(l, model),
@@ -86,7 +94,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_seqs = o->max_seqs,
                                    .max_waiting = o->max_waiting,
                                    .kv_bytes = o->kv_memory,
-                                   .max_adapters = o->max_adapters,
+                                   .max_adapters = tuned_room(o),
                                    .max_lora_rank = o->max_lora_rank,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
                                    .is_eager = strcmp(o->mode, "eager") == 0,

@@ -10,8 +10,11 @@
 
 const struct route routes[] = {
 #define ROUTE(name, method, path, scope, max_body)                                                 \
-    {#name, method, path, scope, max_body, route_##name},
+    {#name, method, path, scope, max_body, route_##name, NULL},
+#define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
+    {#name, method, path, scope, max_body, route_##name, &into},
 #include "server/routes.def"
+#undef ROUTE_INTO
 #undef ROUTE
 };
 

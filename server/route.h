@@ -4,7 +4,11 @@
  * The table is server/routes.def; tests bring tables of their own.
  *
  * A path is matched after it was decoded, so a parameter may hold slashes and colons however they
- * were sent. The first row that fits answers.
+ * were sent. The first row that fits answers, so a longer path stands before the one whose
+ * parameter would take it whole.
+ *
+ * A row with an intake has its body pushed piece by piece while it comes, and keeps what it likes
+ * of it; other bodies are collected, and the function sees them whole.
  *
  * Thread: any; everything is constant.
  */
@@ -16,11 +20,24 @@
 
 #include "server/call.h"
 
+struct api_error;
+
+/* Takes the body of a call while it comes, on the call's HTTP thread. Each error is the answer. */
+struct intake {
+    const char *type; /* the media type that bodies must have */
+    /* Before the body. What it returns is call_intake's to everybody, and freed with the call;
+     * NULL: refused. length: what the client says; -1: nothing. */
+    void *(*begin)(struct call *c, int64_t length, struct api_error *e);
+    int (*push)(void *ctx, const char *p, size_t n, struct api_error *e);
+    void (*free)(void *ctx); /* whether or not the function ran; on the thread that ends the call */
+};
+
 struct route {
     const char *name, *method, *path; /* path: at most one {parameter} */
     unsigned scope;
     size_t max_body; /* 0: no body is read */
     void (*fn)(struct call *c);
+    const struct intake *intake; /* NULL: the body is collected */
 };
 
 extern const struct route routes[];
@@ -41,7 +58,11 @@ struct route_match route_find(const struct route *table, size_t n, const char *m
 int route_decode(char *path);
 
 #define ROUTE(name, method, path, scope, max_body) void route_##name(struct call *c);
+#define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
+    ROUTE(name, method, path, scope, max_body)                                                     \
+    extern const struct intake into;
 #include "server/routes.def"
+#undef ROUTE_INTO
 #undef ROUTE
 
 #endif

@@ -33,7 +33,8 @@ void route_openapi(struct call *c)
                                        .path = routes[i].path,
                                        .is_open = routes[i].scope == SCOPE_OPEN,
                                        .scope = scope_name(routes[i].scope),
-                                       .max_body = routes[i].max_body};
+                                       .max_body = routes[i].max_body,
+                                       .type = routes[i].intake ? routes[i].intake->type : NULL};
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);
     openapi_write(at, n_routes, version_number(), &body);

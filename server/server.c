@@ -49,6 +49,11 @@ bool server_is_draining(const struct server *s)
     return atomic_load(&s->state) >= SERVER_LEAVING;
 }
 
+struct desk *server_desk(const struct server *s)
+{
+    return s->desk;
+}
+
 const char *server_adapter_root(const struct server *s)
 {
     return s->adapter_root;
@@ -129,6 +134,18 @@ static int make_http(struct server *s, const struct server_options *o, struct er
     return s->http ? 0 : -1;
 }
 
+static int make_desk(struct server *s, const struct server_options *o, struct err *e)
+{
+    struct desk_options d = {.dir = o->data_dir,
+                             .file_bytes_max = o->file_bytes_max,
+                             .quota = o->files_quota,
+                             .min_examples = o->min_examples};
+    if (!d.dir || !*d.dir)
+        return 0;
+    s->desk = desk_new(&d, e);
+    return s->desk ? 0 : -1;
+}
+
 static void make_front(struct server *s, const struct server_options *o, const struct listen_at *at)
 {
     bool any = at->is_wild && !auth_is_open(s->auth);
@@ -203,9 +220,11 @@ static void drain(struct server *s, const struct server_options *o, int signals,
 static void server_free(struct server *s)
 {
     struct engine *g = server_engine(s);
+    desk_stop(s->desk); /* a job that runs needs the engine to come to a checkpoint */
     if (g)
         engine_stop(g);
     http_free(s->http);
+    desk_free(s->desk);
     engine_free(g);
     metrics_free(s->metrics);
     auth_free(s->auth);
@@ -243,6 +262,8 @@ static int serve(struct server *s, const struct server_options *o, const char *m
     if (next_signal(signals, loader_fd(l), 0))
         return leave_loading(s, l, o);
     int rc = loader_join(l, e);
+    if (!rc && s->desk)
+        rc = desk_open(s->desk, server_engine(s), e);
     if (!rc) {
         const struct engine_info *info = engine_info(server_engine(s));
         atomic_store(&s->state, SERVER_READY);
@@ -267,7 +288,7 @@ int server_run(const struct server_options *o, const char *model, int signals, s
     log_configure(level, strcmp(o->log_format, "json") == 0 ? LOG_AS_JSON : LOG_AS_TEXT, NULL,
                   NULL);
     raise_files();
-    if (make_auth(s, o, e) || make_http(s, o, e) || open_door(s, o, e)) {
+    if (make_auth(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 
+struct desk;
 struct engine;
 struct metrics;
 struct server;
@@ -27,6 +28,7 @@ struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);
 bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
+struct desk *server_desk(const struct server *s);        /* --data-dir; NULL: none */
 const char *server_adapter_root(const struct server *s); /* --adapter-root; NULL: none */
 
 #endif

@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 
+#include "server/desk.h"
 #include "server/front.h"
 #include "server/http.h"
 #include "server/options.h"
@@ -29,6 +30,7 @@ struct server {
     struct front front;
     struct http *http;        /* owned */
     const char **shape;       /* owned: the routes' paths, for the metrics */
+    struct desk *desk;        /* owned; NULL: no --data-dir */
     const char *adapter_root; /* borrowed from the options; NULL: none */
     bool logs_requests;
 };

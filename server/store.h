@@ -47,6 +47,9 @@ int store_file_add(struct store *s, const struct file_row *f, struct err *e);
 int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
                    struct file_row *out, struct err *e); /* ERR_NOT_FOUND */
 int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e);
+/* One whose time is over, of any owner; ERR_NOT_FOUND: none. */
+int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,
+                       struct err *e);
 /* out: in the arena, *n of them; *more: there are more behind them. purpose NULL: all. */
 int store_file_list(struct store *s, const char *owner, const char *purpose,
                     const struct store_page *page, struct arena *a, struct file_row **out,
@@ -56,10 +59,12 @@ int store_file_bytes(struct store *s, const char *owner, int64_t *bytes,
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 
-/* retry: a key under which the same creation, sent again within `retry_s`, finds the first job
+/* With its first event, v (or NULL). retry: a key under which the same creation, sent again within
+ * `retry_s`, finds the first job
  * (*found), NULL: none; body tells a repetition from a conflict (ERR_EXISTS). */
-int store_job_add(struct store *s, const struct job *j, const char *retry, const char *body,
-                  int64_t retry_s, struct arena *a, struct job *found, struct err *e);
+int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
+                  const char *retry, const char *body, int64_t retry_s, struct arena *a,
+                  struct job *found, struct err *e);
 int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
                   struct job *out, struct err *e);
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,

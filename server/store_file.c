@@ -55,6 +55,20 @@ int store_file_get(struct store *s, const char *owner, const char *id, struct ar
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, id) : -1, e);
 }
 
+int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,
+                       struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT " COLUMNS " FROM file WHERE expires > 0 AND expires <= ? LIMIT 1", "i", now);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        take(q, a, out);
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, "expired") : -1, e);
+}
+
 int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e)
 {
     if (store_begin(s, e))

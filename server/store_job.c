@@ -105,15 +105,30 @@ static int insert(struct store *s, const struct job *j, const char *retry, const
         e);
 }
 
-int store_job_add(struct store *s, const struct job *j, const char *retry, const char *body,
-                  int64_t retry_s, struct arena *a, struct job *found, struct err *e)
+static int insert_event(struct store *s, const char *job, const struct job_event *v, struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "INSERT INTO event (id, job, level, type, message, data, created) "
+                                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttti", v->id, job, v->level, v->type, v->message, v->data,
+                                 v->created),
+                     e);
+}
+
+int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
+                  const char *retry, const char *body, int64_t retry_s, struct arena *a,
+                  struct job *found, struct err *e)
 {
     *found = (struct job){.id = NULL};
     if (store_begin(s, e))
         return -1;
     int rc = find_retry(s, j, retry, body, retry_s, a, found, e);
-    if (rc == 0)
+    bool is_new = rc == 0;
+    if (is_new)
         rc = insert(s, j, retry, body, e);
+    if (is_new && rc == 0 && v)
+        rc = insert_event(s, j->id, v, e);
     return store_end(s, rc < 0 ? -1 : 0, e);
 }
 
@@ -171,17 +186,6 @@ int store_job_next(struct store *s, struct arena *a, struct job *out, struct err
 }
 
 /* ---- changing ------------------------------------------------------------------------------ */
-
-static int insert_event(struct store *s, const char *job, const struct job_event *v, struct err *e)
-{
-    return store_run(s,
-                     store_query(s, e,
-                                 "INSERT INTO event (id, job, level, type, message, data, created) "
-                                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                                 "tttttti", v->id, job, v->level, v->type, v->message, v->data,
-                                 v->created),
-                     e);
-}
 
 int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
                    struct err *e)

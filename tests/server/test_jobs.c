@@ -131,7 +131,7 @@ static void put_job(struct world *w, const char *id, const char *file, int64_t e
                            .created = (int64_t)time(NULL),
                            .seed = 42,
                            .trained_tokens = -1};
-    assert_good(store_job_add(w->store, &j, NULL, "", 0, &w->arena, &found, &e), &e);
+    assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
     jobs_wake(w->jobs);
 }
 

@@ -119,7 +119,7 @@ static void jobs(void **state)
     size_t n;
     bool more;
     (void)state;
-    assert_good(store_job_add(s, &j, NULL, "", 0, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &j, NULL, NULL, "", 0, &arena, &found, &e), &e);
     assert_null(found.id);
     j.state = JOB_RUNNING;
     j.step = 3;
@@ -159,17 +159,17 @@ static void repeated_creation(void **state)
     struct err e = ERR_INIT;
     struct job a = job_of("ftjob-a", "me"), b = job_of("ftjob-b", "me"), found;
     (void)state;
-    assert_good(store_job_add(s, &a, "key", "body", 600, &arena, &found, &e), &e);
-    assert_good(store_job_add(s, &b, "key", "body", 600, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &a, NULL, "key", "body", 600, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &b, NULL, "key", "body", 600, &arena, &found, &e), &e);
     assert_string_equal(found.id, "ftjob-a");
-    assert_err(store_job_add(s, &b, "key", "other", 600, &arena, &found, &e), &e, ERR_EXISTS,
+    assert_err(store_job_add(s, &b, NULL, "key", "other", 600, &arena, &found, &e), &e, ERR_EXISTS,
                "another request");
     b.owner = "you";
-    assert_good(store_job_add(s, &b, "key", "other", 600, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &b, NULL, "key", "other", 600, &arena, &found, &e), &e);
     assert_null(found.id);
     struct job late = job_of("ftjob-c", "me");
     late.created = 100 + 601;
-    assert_good(store_job_add(s, &late, "key", "body", 600, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &late, NULL, "key", "body", 600, &arena, &found, &e), &e);
     assert_null(found.id);
     store_free(s);
 }
@@ -252,7 +252,7 @@ static void killed_while_writing(void **state)
     struct err e = ERR_INIT;
     struct job j = job_of("ftjob-1", "me"), found;
     (void)state;
-    assert_good(store_job_add(s, &j, NULL, "", 0, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &j, NULL, NULL, "", 0, &arena, &found, &e), &e);
     store_free(s);
     for (int round = 0; round < 20; round++) {
         char id[32], last[32] = "";

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread and the data directory. Errands wait in one list; those that asked to be run again
+ * have a time before which they are not looked at.
+ */
+#include "server/desk.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/fs.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "server/desk_own.h"
+#include "server/jobs.h"
+
+enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256 << 10 };
+
+/* ---- what has a time ----------------------------------------------------------------------- */
+
+/* Files whose time is over. */
+static void keep_house(struct desk *d)
+{
+    struct arena a;
+    struct file_row f;
+    struct err e = ERR_INIT;
+    arena_init(&a, 1 << 20);
+    while (!store_file_expired(d->store, (int64_t)time(NULL), &a, &f, &e)) {
+        char *path = desk_file_path(d, f.id);
+        int rc = store_file_drop(d->store, f.owner, f.id, &e) || fs_remove(path, &e);
+        free(path);
+        if (rc)
+            break;
+        log_event(LOG_INFO, "file expired", LOG_TEXT("file", f.id));
+    }
+    if (e.code && e.code != ERR_NOT_FOUND)
+        log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
+    arena_release(&a);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+/* The first errand whose time has come; else NULL and when to look again. Under the lock. */
+static struct errand *take(struct desk *d, int64_t now, int64_t *until_us)
+{
+    for (struct errand **at = &d->first; *at; at = &(*at)->next) {
+        struct errand *t = *at;
+        if (t->due_us <= now) {
+            *at = t->next;
+            if (d->last == &t->next)
+                d->last = at;
+            t->next = NULL;
+            return t;
+        }
+        if (t->due_us < *until_us)
+            *until_us = t->due_us;
+    }
+    return NULL;
+}
+
+static void put(struct desk *d, struct errand *t)
+{
+    t->next = NULL;
+    *d->last = t;
+    d->last = &t->next;
+}
+
+/* Runs it, without the lock, and brings to the other side what came of it. */
+static void run(struct desk *d, struct errand *t)
+{
+    struct api_error e = {0};
+    bool is_full = t->ready.len > FULL_BYTES;
+    pthread_mutex_unlock(&d->lock);
+    enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
+    t->n_run++;
+    pthread_mutex_lock(&d->lock);
+    if (t->is_stream && t->out.len) {
+        buf_add(&t->ready, t->out.data, t->out.len);
+        buf_clear(&t->out);
+    }
+    t->end = end;
+    t->error = e;
+    if (end == ERRAND_AGAIN && !t->is_gone && !d->stops) {
+        t->due_us = clock_us() + AGAIN_US;
+        put(d, t);
+        if (t->ready.len)
+            call_wake(t->call);
+        return;
+    }
+    pthread_mutex_unlock(&d->lock);
+    call_wake(t->call);
+    call_unref(t->call); /* t may be gone */
+    pthread_mutex_lock(&d->lock);
+}
+
+static void sleep_until(struct desk *d, int64_t until_us)
+{
+    struct timespec at = {.tv_sec = (time_t)(until_us / 1000000),
+                          .tv_nsec = (long)(until_us % 1000000) * 1000};
+    pthread_cond_timedwait(&d->wake, &d->lock, &at);
+}
+
+static void *desk_main(void *arg)
+{
+    struct desk *d = arg;
+    int64_t house_us = clock_us();
+    pthread_mutex_lock(&d->lock);
+    while (!d->stops) {
+        int64_t now = clock_us(), until_us = house_us;
+        struct errand *t = take(d, now, &until_us);
+        if (t) {
+            run(d, t);
+        } else if (house_us <= now) {
+            pthread_mutex_unlock(&d->lock);
+            keep_house(d);
+            house_us = clock_us() + KEEP_HOUSE_US;
+            pthread_mutex_lock(&d->lock);
+        } else {
+            sleep_until(d, until_us);
+        }
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+void desk_put(struct desk *d, struct errand *t)
+{
+    pthread_mutex_lock(&d->lock);
+    put(d, t);
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- the data directory -------------------------------------------------------------------- */
+
+struct desk *desk_new(const struct desk_options *o, struct err *e)
+{
+    struct desk *d = xcalloc(1, sizeof *d);
+    pthread_condattr_t monotonic;
+    d->opt = *o;
+    d->last = &d->first;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&d->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    d->store = fs_mkdirs(o->dir, e) ? NULL : store_new(o->dir, e);
+    if (d->store)
+        return d;
+    err_wrap(e, "--data-dir");
+    desk_free(d);
+    return NULL;
+}
+
+int desk_open(struct desk *d, struct engine *g, struct err *e)
+{
+    struct jobs_options o = {
+        .engine = g, .store = d->store, .dir = d->opt.dir, .min_examples = d->opt.min_examples};
+    d->engine = g;
+    d->jobs = jobs_new(&o, e);
+    if (!d->jobs)
+        return -1;
+    if (pthread_create(&d->thread, NULL, desk_main, d))
+        return err_set(e, ERR_NO_MEMORY, "the desk's thread cannot be started");
+    d->has_thread = true;
+    atomic_store(&d->is_open, true);
+    return 0;
+}
+
+void desk_stop(struct desk *d)
+{
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    d->stops = true;
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
+    if (d->has_thread)
+        pthread_join(d->thread, NULL);
+    d->has_thread = false;
+    jobs_free(d->jobs);
+    d->jobs = NULL;
+}
+
+void desk_free(struct desk *d)
+{
+    if (!d)
+        return;
+    desk_stop(d);
+    for (struct errand *t = d->first, *next; t; t = next) {
+        next = t->next;
+        call_unref(t->call);
+    }
+    store_free(d->store);
+    pthread_cond_destroy(&d->wake);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+bool desk_is_open(const struct desk *d)
+{
+    return atomic_load(&d->is_open);
+}
+
+const struct desk_options *desk_options(const struct desk *d)
+{
+    return &d->opt;
+}
+
+struct store *desk_store(struct desk *d)
+{
+    return d->store;
+}
+
+struct engine *desk_engine(struct desk *d)
+{
+    return d->engine;
+}
+
+void desk_wake_jobs(struct desk *d)
+{
+    jobs_wake(d->jobs);
+}
+
+char *desk_file_path(const struct desk *d, const char *id)
+{
+    return jobs_path(d->opt.dir, "files", id);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the desk share.
+ *
+ * Thread: as desk.h says; the list and `stops` under the lock.
+ */
+#ifndef SERVER_DESK_OWN_H
+#define SERVER_DESK_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/desk.h"
+
+struct desk {
+    struct desk_options opt;
+    struct store *store;   /* owned */
+    struct jobs *jobs;     /* owned; NULL: not yet */
+    struct engine *engine; /* borrowed */
+    pthread_t thread;
+    bool has_thread, stops;
+    atomic_bool is_open;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct errand *first, **last; /* each holds a reference to its call */
+};
+
+bool desk_is_open(const struct desk *d);
+void desk_put(struct desk *d, struct errand *t); /* with a reference to its call */
+
+#endif
