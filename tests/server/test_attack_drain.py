@@ -63,7 +63,8 @@ def in_time(model):
 
 
 def too_long(model):
-    ends, seconds = drain(model, 100000, "--ctx", 131072, "--shutdown-timeout", 1)
+    ends, seconds = drain(model, 100000, "--ctx", 131072, "--shutdown-timeout", 1, "--max-seqs",
+                          STREAMS)
     assert sum(ends.values()) == STREAMS and ends.get("error", 0) > 0, ends
     return f"{ends}, {seconds:.1f} s"
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ten times what the server can do. Catches: a queue without end, an admitted request that is
 dropped, a refusal that takes long or is no 429 or 503, memory that grows with those who wait."""
+import os
 import sys
 
 from attack import IS_FULL, Cases, Holdings, Tandem, bench, make_model, scratch, size
 
 SECONDS = size(2, 60)
-SHAPE = ["--input-tokens", 32, "--output-tokens", 300, "--no-stream"]
+SHAPE = ["--input-tokens", 32, "--output-tokens", 200, "--no-stream"]
 
 
 def overload(server, state):
@@ -44,7 +45,7 @@ def told_when(server):
 def main():
     cases, state = Cases(), {}
     with scratch() as tmp:
-        model = make_model(tmp / "tiny", "--ctx", 512)
+        model = os.environ.get("TEST_ATTACK_MODEL") or make_model(tmp / "tiny", "--ctx", 512)
         with Tandem(model, "--max-waiting", 64) as server:
             cases.run("admitted requests end, the others are refused",
                       lambda: overload(server, state))
