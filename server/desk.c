@@ -13,34 +13,11 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
-#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "server/desk_own.h"
 #include "server/jobs.h"
 
 enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256 << 10 };
-
-/* ---- what has a time ----------------------------------------------------------------------- */
-
-/* Files whose time is over. */
-static void keep_house(struct desk *d)
-{
-    struct arena a;
-    struct file_row f;
-    struct err e = ERR_INIT;
-    arena_init(&a, 1 << 20);
-    while (!store_file_expired(d->store, (int64_t)time(NULL), &a, &f, &e)) {
-        char *path = desk_file_path(d, f.id);
-        int rc = store_file_drop(d->store, f.owner, f.id, &e) || fs_remove(path, &e);
-        free(path);
-        if (rc)
-            break;
-        log_event(LOG_INFO, "file expired", LOG_TEXT("file", f.id));
-    }
-    if (e.code && e.code != ERR_NOT_FOUND)
-        log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
-    arena_release(&a);
-}
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
@@ -116,7 +93,7 @@ static void *desk_main(void *arg)
             run(d, t);
         } else if (house_us <= now) {
             pthread_mutex_unlock(&d->lock);
-            keep_house(d);
+            desk_keep_house(d);
             house_us = clock_us() + KEEP_HOUSE_US;
             pthread_mutex_lock(&d->lock);
         } else {
@@ -149,7 +126,7 @@ struct desk *desk_new(const struct desk_options *o, struct err *e)
     pthread_cond_init(&d->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     d->store = fs_mkdirs(o->dir, e) ? NULL : store_new(o->dir, e);
-    if (d->store)
+    if (d->store && !desk_sweep(d, e))
         return d;
     err_wrap(e, "--data-dir");
     desk_free(d);

@@ -25,6 +25,10 @@ struct desk {
     struct errand *first, **last; /* each holds a reference to its call */
 };
 
+/* desk_house.c */
+void desk_keep_house(struct desk *d);          /* the desk's thread, now and then */
+int desk_sweep(struct desk *d, struct err *e); /* before anybody writes files */
+
 bool desk_is_open(const struct desk *d);
 void desk_put(struct desk *d, struct errand *t); /* with a reference to its call */
 

@@ -91,19 +91,17 @@ static int check_file(struct errand *t, const char *id, const char *param, struc
     return 0;
 }
 
-/* Under which name the same creation is known again. The digest of a first try is kept too, for the
- * retry that may follow, but found by none: two creations alike are two jobs. */
-static const char *retry_name(struct errand *t, int64_t *within_s)
+/* Under which name the same creation is known again, and the body's digest, in text. The digest of
+ * a first try is a name too, for the retry that may follow, but nothing is looked for under it: two
+ * creations alike are two jobs. */
+static const char *retry_name(struct errand *t, char text[SHA256_TEXT_BYTES], int64_t *within_s)
 {
     uint8_t digest[SHA256_BYTES];
-    char text[SHA256_TEXT_BYTES];
-    if (t->retry_key) {
-        *within_s = KEY_S;
-        return arena_printf(&t->arena, "key:%s", t->retry_key);
-    }
-    *within_s = t->is_retry ? RETRY_S : -1;
     sha256_of(t->ask->body, t->ask->n_body, digest);
-    return arena_printf(&t->arena, "body:%s", sha256_text(digest, text));
+    sha256_text(digest, text);
+    *within_s = t->retry_key ? KEY_S : t->is_retry ? RETRY_S : -1;
+    return t->retry_key ? arena_printf(&t->arena, "key:%s", t->retry_key)
+                        : arena_printf(&t->arena, "body:%s", text);
 }
 
 static int64_t draw_seed(void)
@@ -120,12 +118,12 @@ static enum errand_end add(struct errand *t, struct job *job, struct api_error *
     struct err why = ERR_INIT;
     struct job found;
     struct job_event v;
-    char event[STORE_ID_BYTES], text[128];
+    char event[STORE_ID_BYTES], text[128], digest[SHA256_TEXT_BYTES];
     int64_t within_s;
-    const char *retry = retry_name(t, &within_s);
+    const char *retry = retry_name(t, digest, &within_s);
     snprintf(text, sizeof text, "Created fine-tuning job: %s", job->id);
     make_event(&v, event, text);
-    if (store_job_add(s, job, &v, retry, t->ask->body, within_s, &t->arena, &found, &why)) {
+    if (store_job_add(s, job, &v, retry, digest, within_s, &t->arena, &found, &why)) {
         if (why.code != ERR_EXISTS)
             return errand_fail(&why, e);
         api_fail(e, 400, "idempotency_key_reused", "Idempotency-Key",
@@ -205,6 +203,11 @@ static enum errand_end conflict(const struct job *job, const char *what, struct 
     return ERRAND_FAILED;
 }
 
+static bool may_wait(const struct errand *t)
+{
+    return t->n_run < WAIT_RUNS && !server_is_draining(call_server(t->call));
+}
+
 /* A job that nobody works on; when its state changed meanwhile, all is looked at again. */
 static enum errand_end move(struct errand *t, struct job *job, enum job_state to,
                             const char *message, struct api_error *e)
@@ -221,7 +224,7 @@ static enum errand_end move(struct errand *t, struct job *job, enum job_state to
         desk_wake_jobs(t->desk);
         return tell_job(t, job);
     }
-    return why.code == ERR_BUSY && t->n_run < WAIT_RUNS ? ERRAND_AGAIN : errand_fail(&why, e);
+    return why.code == ERR_BUSY && may_wait(t) ? ERRAND_AGAIN : errand_fail(&why, e);
 }
 
 /* The wish is written once; then the row is looked at until it is so. */
@@ -234,8 +237,7 @@ static enum errand_end wish(struct errand *t, const struct job *job, bool cancel
         store_job_ask(desk_store(t->desk), job->owner, job->id, cancel, !cancel, &why))
         return why.code == ERR_BUSY ? ERRAND_AGAIN : errand_fail(&why, e);
     desk_wake_jobs(t->desk);
-    return t->n_run < WAIT_RUNS && !server_is_draining(call_server(t->call)) ? ERRAND_AGAIN
-                                                                             : tell_job(t, job);
+    return may_wait(t) ? ERRAND_AGAIN : tell_job(t, job);
 }
 
 static enum errand_end work_cancel(struct errand *t, struct api_error *e)
@@ -273,7 +275,7 @@ static enum errand_end work_pause(struct errand *t, struct api_error *e)
     case JOB_QUEUED:
         return move(t, &job, JOB_PAUSED, "Fine-tuning job paused", e);
     case JOB_VALIDATING:
-        return t->n_run < WAIT_RUNS ? ERRAND_AGAIN : conflict(&job, "paused yet", e);
+        return may_wait(t) ? ERRAND_AGAIN : conflict(&job, "paused yet", e);
     default:
         return conflict(&job, "paused", e);
     }

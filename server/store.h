@@ -47,6 +47,7 @@ int store_file_add(struct store *s, const struct file_row *f, struct err *e);
 int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
                    struct file_row *out, struct err *e); /* ERR_NOT_FOUND */
 int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e);
+int store_file_has(struct store *s, const char *id, bool *has, struct err *e); /* of any owner */
 /* One whose time is over, of any owner; ERR_NOT_FOUND: none. */
 int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,
                        struct err *e);

@@ -10,11 +10,16 @@ called succeeded, because its server was killed; a run that paused and does not 
 not; a model that cannot be asked for while it is trained, or still can when it is deleted.
 
 Standard library only."""
+import contextlib
+import http.client
 import json
 import pathlib
+import random
 import signal
 import socket
+import sqlite3
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
@@ -489,6 +494,44 @@ def lives_on(tmp, cases, file, straight):
         cases.run("killed in the middle", goes_on)
 
 
+def killed_anywhere(tmp, cases):
+    """Killed while files and jobs are made: what was acknowledged is there, and nothing else is."""
+    files, jobs = {}, set()
+
+    def work(s, seconds):
+        c, end = Client(s), time.monotonic() + seconds
+        timer = threading.Timer(seconds, s.process.kill)
+        timer.start()
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            while time.monotonic() < end + 5:
+                data = rows(random.randrange(9, 12))
+                r = c.send(data)
+                files[r.json["id"]] = data
+                r = c.make(r.json["id"], hyperparameters={"n_epochs": 1})
+                jobs.add(r.json["id"])
+        timer.join()
+        s.process.wait()
+        s.process.returncode = 0
+
+    def lives():
+        for i in range(4):
+            with serve(tmp) as s:
+                work(s, 0.05 + 0.1 * i)
+        (tmp / "data/files/file-of-nobody").write_bytes(b"written, not entered")
+        with serve(tmp) as s:
+            c = Client(s)
+            for file, data in files.items():
+                assert c.get(f"/v1/files/{file}/content").body == data
+            seen = [c.wait(job)["status"] for job in jobs]
+            assert "succeeded" in seen or len(seen) < 4, seen
+            entered = {f["id"] for f in c.get("/v1/files").json["data"]}
+            assert entered == {p.name for p in (tmp / "data/files").iterdir()}
+        with contextlib.closing(sqlite3.connect(tmp / "data/store.db")) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return f"{len(files)} files, {len(jobs)} jobs"
+    cases.run("killed anywhere", lives)
+
+
 def off(cases):
     with Tandem(MODEL, "--no-access-log") as s:
         def refused():
@@ -506,6 +549,7 @@ def main():
         off(cases)
         file, straight = first_life(tmp, cases)
         lives_on(tmp, cases, file, straight)
+        killed_anywhere(tmp, cases)
     return cases.end()
 
 
