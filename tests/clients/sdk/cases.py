@@ -12,6 +12,7 @@ import time
 import openai
 from openai import AsyncOpenAI, OpenAI
 from serving import Cases, Tandem, make_model, scratch
+from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
 LONG = {"extra_body": {"ignore_eos": True}}
@@ -381,6 +382,10 @@ def main():
             sdk = Embeddings(server, "vectors")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run("embeddings: " + name[5:], getattr(sdk, name))
+        with Tandem(MODEL, *OPTIONS, "--api-key-file", keys, "--data-dir", tmp / "data") as server:
+            sdk = Tuning(server, "root-key")
+            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
+                cases.run("tuning: " + name[5:], getattr(sdk, name))
     return cases.end()
 
 
