@@ -72,6 +72,21 @@ static void run_release(struct job_run *r)
     dataset_release(&r->valid);
 }
 
+/* The job's end, as its owner may see it: what the log says of the server is not for clients. */
+static void fail(struct job_run *r, const struct err *e)
+{
+    struct api_error said;
+    struct err why = ERR_INIT;
+    api_fail_err(&said, e, NULL);
+    if (said.status >= 500)
+        snprintf(said.message, sizeof said.message,
+                 "The server failed at this job%s; its log says more.",
+                 e->code == ERR_NO_SPACE ? ": its disk is full" : "");
+    if (job_fail(r, said.code ? said.code : "server_error", NULL, said.message, &why))
+        log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r->job.id),
+                  LOG_TEXT("why", why.msg));
+}
+
 /* One stage of one job; false: none is there, or the store cannot say. */
 static bool bring_on(struct jobs *j, struct arena *a)
 {
@@ -85,10 +100,7 @@ static bool bring_on(struct jobs *j, struct arena *a)
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
     if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
         log_event(LOG_ERROR, "job failed", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
-        struct err again = ERR_INIT;
-        if (job_fail(&r, "server_error", NULL, e.msg, &again))
-            log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r.job.id),
-                      LOG_TEXT("why", again.msg));
+        fail(&r, &e);
     }
     run_release(&r);
     return true;
