@@ -14,11 +14,11 @@
 #include "tests/lib/test.h"
 
 static const struct openapi_route table[] = {
-    {"chat", "POST", "/v1/chat/completions", false, "inference", 100},
-    {"model", "GET", "/v1/models/{id}", false, "inference", 0},
-    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0},
-    {"health", "GET", "/health", true, "", 0},
-    {"not_written_down", "GET", "/secret", true, "", 0},
+    {"chat", "POST", "/v1/chat/completions", false, "inference", 100, NULL},
+    {"model", "GET", "/v1/models/{id}", false, "inference", 0, NULL},
+    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0, NULL},
+    {"health", "GET", "/health", true, "", 0, NULL},
+    {"not_written_down", "GET", "/secret", true, "", 0, NULL},
 };
 
 static json_t *document(void)
