@@ -58,12 +58,14 @@ struct call {
     size_t out_at;     /* of out, what the transport has */
     size_t n_charged;  /* of the body, in the transport's sum */
     uint64_t n_sent;   /* bytes of answers' bodies */
+    uint64_t n_waste;  /* of the body, read after the answer */
     int64_t due_us;    /* of the whole request; 0: none */
     int64_t spoke_us;  /* when the stream last had something */
     bool waits;        /* later is set */
     bool is_left;      /* gone ran: no step any more */
     bool is_ended;     /* the stream's end stands behind out */
     bool is_events;    /* the stream may hold comments */
+    bool is_told;      /* the answer went out before the body was whole */
     bool closes;       /* the connection ends with the answer */
     const char *model; /* call_note's, in the arena */
     int64_t tok_in, tok_out;

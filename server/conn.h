@@ -15,6 +15,9 @@
  * like a closed socket until one writes to it, and clients that go are common, while clients that
  * half-close are not.
  *
+ * Within a request, its end means that the rest will never come, and the connection closes as soon
+ * as the bytes before the end were read.
+ *
  * Thread: the watch has one of its own; conn_open, conn_enter, conn_call, conn_close are called by
  * the HTTP thread that has the connection.
  */
@@ -73,6 +76,5 @@ void conn_begin(struct conn *n); /* the first line of a request was read */
 /* false: the connection is doomed. due_us is absolute; 0: none. */
 bool conn_enter(struct conn *n, enum conn_phase phase, int64_t due_us);
 void conn_call(struct conn *n, struct call *c); /* NULL: none any more */
-void conn_arm(struct conn *n);                  /* see the client go from now on */
 
 #endif

@@ -23,7 +23,7 @@
 enum {
     BODY_GRACE_US = 30 * 1000 * 1000,
     BODY_RATE = 64 << 10, /* bytes a second, at least, after that */
-    BODY_WASTE = 1 << 20, /* read past the ceiling, so that the client sees the answer */
+    BODY_WASTE = 8 << 20, /* read after a refusal, so that the client sees the answer */
     ID_BYTES_MAX = 128
 };
 
@@ -190,32 +190,44 @@ static int charge(struct call *c)
                                                                                              : 0;
 }
 
-/* As take, for a body that is not collected. */
+/* A refusal that does not wait for the rest of the body. */
+static enum MHD_Result refuse_now(struct call *c)
+{
+    return http_answer_early(c) ? MHD_YES : MHD_NO;
+}
+
+/* As take, for a body that is not collected. What is wrong with its text is said when it is whole,
+ * as most clients ask only then. */
 static enum MHD_Result push(struct call *c, const char *data, size_t n)
 {
     struct api_error e;
     bool is_over = c->n_sent > c->route->max_body;
+    if (!is_over && c->answer != CALL_NONE)
+        return MHD_YES;
     if (is_over)
         api_fail(&e, 413, NULL, NULL, "the body has more than the %zu bytes that this path takes",
                  c->route->max_body);
     if (is_over || c->route->intake->push(c->intake, data, n, &e)) {
-        call_error(c, &e);
+        if (c->answer == CALL_NONE)
+            call_error(c, &e);
         c->closes = true;
     }
-    return MHD_YES;
+    return is_over ? refuse_now(c) : MHD_YES;
 }
 
-/* A piece of the body cannot be answered, only taken: what goes wrong shows when it is whole, or,
- * where too much more comes, by a closed connection. */
+/* A body that cannot be taken is answered at once, and read on only to a bound: in bytes here, in
+ * time by the watch. */
 static enum MHD_Result take(struct call *c, const char *data, size_t n)
 {
     struct api_error e;
+    if (c->is_told) {
+        c->n_waste += n;
+        return c->n_waste < BODY_WASTE ? MHD_YES : MHD_NO;
+    }
     c->n_sent += n; /* until there is an answer, what was read */
     if (!conn_enter(c->conn, CONN_BODY,
                     c->req.begin_us + BODY_GRACE_US + (int64_t)(c->n_sent / BODY_RATE) * 1000000))
         return MHD_NO;
-    if (c->answer != CALL_NONE)
-        return c->n_sent < c->route->max_body + BODY_WASTE ? MHD_YES : MHD_NO;
     if (c->intake)
         return push(c, data, n);
     if (!buf_add(&c->body, data, n) && !charge(c))
@@ -228,8 +240,7 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
         e.retry_after_s = 1;
     }
     call_error(c, &e);
-    c->closes = true;
-    return MHD_YES;
+    return refuse_now(c);
 }
 
 static enum MHD_Result go_on(struct call *c)
@@ -250,6 +261,8 @@ static enum MHD_Result go_on(struct call *c)
 /* The body is whole: the handler has it from here on. */
 static enum MHD_Result whole(struct call *c)
 {
+    if (c->is_told)
+        return MHD_NO;
     if (c->answer != CALL_NONE)
         return respond(c);
     c->req.body = c->body.data ? c->body.data : "";
@@ -278,6 +291,7 @@ void http_end(struct call *c, bool is_whole)
 {
     struct http *h = c->http;
     int64_t now = clock_us();
+    is_whole |= c->is_told;
     if (c->waits && !is_whole && !c->is_left) {
         c->is_left = true;
         if (c->later.gone)

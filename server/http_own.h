@@ -36,7 +36,8 @@ void http_peer(const struct call *c, char *text, size_t n);
 
 /* http_reply.c: from an answer to a response. false: close the connection. */
 bool http_respond(struct call *c);
-bool http_suspend(struct call *c); /* until the next wake; false: doomed */
+bool http_answer_early(struct call *c); /* within the body; false: as above */
+bool http_suspend(struct call *c);      /* until the next wake; false: doomed */
 
 /* http_check.c: what is wrong with a head as HTTP; and with what its body is said to be. */
 int http_check_head(struct http_head *head, struct api_error *e);

@@ -7,6 +7,7 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
@@ -15,7 +16,9 @@
 enum {
     BLOCK_BYTES = 8 << 10,
     SEND_RATE = 64 << 10, /* bytes a second, at least, that a client must read */
-    STREAM_KEEP = 256 << 10
+    STREAM_KEEP = 256 << 10,
+    EARLY_BYTES = 64 << 10,
+    LINGER_US = 2 * 1000 * 1000
 };
 
 static const int64_t ping_us = 15 * 1000 * 1000;
@@ -26,7 +29,6 @@ bool http_suspend(struct call *c)
     atomic_store(&n->ping_us, c->is_events ? c->spoke_us + ping_us : 0);
     if (!conn_enter(n, CONN_WAIT, c->due_us))
         return false;
-    conn_arm(n);
     MHD_suspend_connection(c->mhd);
     if (!call_sleep(c))
         MHD_resume_connection(c->mhd);
@@ -110,6 +112,30 @@ static void add_headers(const struct call *c, struct MHD_Response *r)
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     if (c->closes)
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+}
+
+/* Past its head a request cannot be answered through the library before its body is whole, so this
+ * writes to the bare socket, which the library leaves alone meanwhile, and ends our side. What the
+ * client still sends is then read and dropped for a while: closing at once would reset the
+ * connection, and the client might never see the answer. */
+bool http_answer_early(struct call *c)
+{
+    struct buf b;
+    buf_init(&b, EARLY_BYTES);
+    buf_printf(&b, "HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: %zu\r\n", c->status,
+               MHD_get_reason_phrase_for((unsigned)c->status), c->out.len);
+    buf_printf(&b, "Content-Type: %s\r\nx-request-id: %s\r\n", c->type, c->req.id);
+    buf_str(&b, "X-Content-Type-Options: nosniff\r\n");
+    for (const struct call_pair *h = c->header; h; h = h->next)
+        buf_printf(&b, "%s: %s\r\n", h->name, h->value);
+    buf_str(&b, "\r\n");
+    buf_add(&b, c->out.data, c->out.len);
+    c->is_told = !b.failed && conn_enter(c->conn, CONN_SEND, clock_us() + LINGER_US) &&
+                 send(c->conn->fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)b.len &&
+                 shutdown(c->conn->fd, SHUT_WR) == 0;
+    c->n_sent = c->out.len;
+    buf_release(&b);
+    return c->is_told;
 }
 
 bool http_respond(struct call *c)

@@ -3,6 +3,12 @@
  * The watch: a thread that waits for clients to go and, four times a second, looks for phases that
  * last too long.
  *
+ * A client that ends its side within a request is found by the end's event, but closed by its HTTP
+ * thread: only that knows what of the bytes before the end still lies in its buffer. The library
+ * misses an end that came together with bytes, since its own events are edges; so the watch makes
+ * a new edge, by shutting down for reading what the client has shut down already, at the event and
+ * at each look until the library has seen it.
+ *
  * Whoever sends a request too slowly is told so on the bare socket, which nobody else writes to in
  * these phases, and cut off. Where a handler has the request the call is woken instead, and ends as
  * its HTTP thread sees fit.
@@ -66,12 +72,21 @@ static void doom(struct conn *n, int phase)
     shutdown(n->fd, SHUT_RDWR);
 }
 
+/* The library is to read the end of what the client sent; bytes before it are not lost. */
+static void show_end(struct conn *n, int phase)
+{
+    if (phase == CONN_IDLE || phase == CONN_HEAD || phase == CONN_BODY)
+        shutdown(n->fd, SHUT_RD);
+}
+
 static void look_at(struct conn *n, int64_t now)
 {
     int phase = atomic_load(&n->phase);
     int64_t due = atomic_load(&n->due_us), ping = atomic_load(&n->ping_us);
     if (phase == CONN_CLOSED || phase == CONN_DOOMED)
         return;
+    if (atomic_load(&n->is_gone))
+        show_end(n, phase);
     if (due && now >= due) {
         if (phase != CONN_WAIT) {
             doom(n, phase);
@@ -94,8 +109,11 @@ static void on_events(struct watch *w, const struct epoll_event *ev, int n)
         if (place >= w->n_conn)
             continue;
         struct conn *c = &w->conn[place];
-        if (name_of(c) == ev[i].data.u64 && atomic_load(&c->phase) != CONN_CLOSED)
-            rouse(c, true);
+        int phase = atomic_load(&c->phase);
+        if (name_of(c) != ev[i].data.u64 || phase == CONN_CLOSED)
+            continue;
+        rouse(c, true);
+        show_end(c, phase);
     }
 }
 
@@ -200,6 +218,13 @@ size_t watch_count(struct watch *w)
     return atomic_load(&w->n_open);
 }
 
+/* See the client go from now on. Without it deadlines alone find that. */
+static void arm(struct conn *n)
+{
+    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = name_of(n)};
+    n->is_armed = epoll_ctl(n->watch->epoll, EPOLL_CTL_ADD, n->fd, &ev) == 0;
+}
+
 struct conn *conn_open(struct watch *w, void *mhd, int fd)
 {
     pthread_mutex_lock(&w->lock);
@@ -209,12 +234,12 @@ struct conn *conn_open(struct watch *w, void *mhd, int fd)
         n->mhd = mhd;
         n->fd = fd;
         n->generation++;
-        n->is_armed = false;
         atomic_store(&n->is_gone, atomic_load(&w->is_cut));
         atomic_store(&n->ping_us, 0);
         atomic_store(&n->due_us, clock_us() + w->times.head_us);
         atomic_store(&n->phase, CONN_HEAD);
         atomic_fetch_add(&w->n_open, 1);
+        arm(n);
     }
     pthread_mutex_unlock(&w->lock);
     return n;
@@ -261,12 +286,4 @@ void conn_call(struct conn *n, struct call *c)
     atomic_store(&n->ping_us, 0);
     if (!c)
         conn_enter(n, CONN_IDLE, clock_us() + n->watch->times.idle_us);
-}
-
-void conn_arm(struct conn *n)
-{
-    if (n->is_armed)
-        return;
-    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = name_of(n)};
-    n->is_armed = epoll_ctl(n->watch->epoll, EPOLL_CTL_ADD, n->fd, &ev) == 0;
 }

@@ -23,6 +23,7 @@
 struct world {
     struct http *http;
     int port;
+    _Atomic int n_open, n_opened; /* connections */
     _Atomic int n_gone, n_begun, n_done, n_step, n_ended;
 };
 
@@ -174,6 +175,14 @@ static void ended(void *ctx, const struct http_record *r)
     atomic_fetch_add(&world.n_ended, 1);
 }
 
+static void connection(void *ctx, int change)
+{
+    (void)ctx;
+    atomic_fetch_add(&world.n_open, change);
+    if (change > 0)
+        atomic_fetch_add(&world.n_opened, 1);
+}
+
 /* ---- a client -------------------------------------------------------------------------------- */
 
 static int dial(void)
@@ -259,7 +268,8 @@ static int setup(void **state)
                              .idle_us = 3000 * 1000,
                              .stall_us = 3000 * 1000,
                              .request_timeout_us = 5 * 1000 * 1000,
-                             .ended = ended};
+                             .ended = ended,
+                             .connection = connection};
     (void)state;
     memset(&world, 0, sizeof world);
     world.http = http_new(&o, &e);
@@ -427,6 +437,52 @@ static void test_too_long(void **state)
     free(text);
 }
 
+/* A body whose end never comes: the 413 must not wait for it. */
+static void test_too_long_at_once(void **state)
+{
+    char block[4096 + 16];
+    (void)state;
+    int fd = dial();
+    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
+    for (int i = 0; i < 257; i++)
+        (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
+    int64_t begin = clock_us();
+    char *text = take_all(fd);
+    assert_int_equal(status_of(text), 413);
+    assert_non_null(strstr(text, "{\"error\":"));
+    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    assert_true(clock_us() - begin < 1000 * 1000);
+    free(text);
+    until_busy(0);
+}
+
+/* A client that does not stop sending after its 413, or sends far too much before it reads: the
+ * answer is lost by a reset, or the server reads for ever. */
+static void test_far_too_long(void **state)
+{
+    char block[4096 + 16];
+    (void)state;
+    int fd = dial();
+    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
+    for (int i = 0; i < 1024; i++)
+        if (send(fd, block, (size_t)n, MSG_NOSIGNAL) != n)
+            break;
+    char *text = take_all(fd);
+    assert_int_equal(status_of(text), 413);
+    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    free(text);
+    fd = dial();
+    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int i = 0;
+    while (i < 1 << 14 && send(fd, block, (size_t)n, MSG_NOSIGNAL) == n)
+        i++;
+    assert_true(i < 1 << 14);
+    close(fd);
+    until_busy(0);
+}
+
 /* Heads that never fit. */
 static void test_huge_head(void **state)
 {
@@ -472,6 +528,64 @@ static void test_gone(void **state)
     until(&world.n_done, N);
     assert_int_equal(atomic_load(&world.n_gone), N);
     until_busy(0);
+}
+
+/* Everything is closed on the server's side, well before any deadline. */
+static void until_closed(void)
+{
+    int64_t end = clock_us() + 1500 * 1000;
+    const struct timespec pause = {.tv_nsec = 1000 * 1000};
+    while (atomic_load(&world.n_open) && clock_us() < end)
+        nanosleep(&pause, NULL);
+    assert_int_equal(atomic_load(&world.n_open), 0);
+}
+
+/* A client that ends its side within a request, and is held until the deadline: the end came with
+ * the last bytes, or after the server had read them; the client closes, or waits for an answer. */
+static void test_end_within(void **state)
+{
+    static const char *const part[] = {"",
+                                       "GET /pl",
+                                       HEAD("GET /plain"),
+                                       HEAD("POST /echo") JSON "Content-Length: 9\r\n\r\n",
+                                       HEAD("POST /echo") JSON "Content-Length: 9\r\n\r\n{}",
+                                       HEAD("POST /echo") JSON
+                                       "Transfer-Encoding: chunked\r\n\r\n9\r\n{}"};
+    enum { N = sizeof part / sizeof *part };
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        int fd[N];
+        int before = atomic_load(&world.n_opened);
+        for (int i = 0; i < N; i++) {
+            fd[i] = dial();
+            put(fd[i], part[i]);
+            if (way & 1)
+                nanosleep(&pause, NULL);
+            shutdown(fd[i], SHUT_WR);
+            if (way & 2)
+                close(fd[i]);
+        }
+        until(&world.n_opened, before + N);
+        until_closed();
+        for (int i = 0; i < N && !(way & 2); i++)
+            close(fd[i]);
+    }
+}
+
+/* A whole request and the end of the client's side together: the answer is not lost. */
+static void test_end_behind(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        int fd = dial();
+        put(fd, HEAD("POST /echo") JSON "Content-Length: 2\r\n\r\n{}" HEAD("GET /plain") "\r\n");
+        shutdown(fd, SHUT_WR);
+        char *text = take_all(fd);
+        assert_int_equal(count(text, " 200 OK"), 2);
+        free(text);
+    }
+    until_closed();
 }
 
 /* A client that goes in the middle of racing wakes. */
@@ -547,11 +661,15 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_answers), CASE(test_keep_alive), CASE(test_smuggling),
-        CASE(test_chunks),  CASE(test_too_long),   CASE(test_huge_head),
-        CASE(test_race),    CASE(test_gone),       CASE(test_gone_in_race),
-        CASE(test_late),    CASE(test_slow_head),  CASE(test_slow_reader),
-        CASE(test_stop),
+        CASE(test_answers),      CASE(test_keep_alive),
+        CASE(test_smuggling),    CASE(test_chunks),
+        CASE(test_too_long),     CASE(test_huge_head),
+        CASE(test_race),         CASE(test_gone),
+        CASE(test_gone_in_race), CASE(test_late),
+        CASE(test_slow_head),    CASE(test_slow_reader),
+        CASE(test_stop),         CASE(test_too_long_at_once),
+        CASE(test_far_too_long), CASE(test_end_within),
+        CASE(test_end_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
