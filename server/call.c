@@ -19,9 +19,7 @@
 enum {
     ARENA_BYTES = 256 << 20, /* what a handler's parse may take */
     OUT_BYTES = 64 << 20,    /* a reply, or what of a stream was not taken yet */
-    FULL_BYTES = 256 << 10,  /* of a stream: hold back from here on */
-    KEEP_BYTES = 1 << 20,    /* a stream's buffer larger than this is not kept */
-    PING_US = 15 * 1000 * 1000
+    FULL_BYTES = 256 << 10   /* of a stream: hold back from here on */
 };
 
 struct call *call_new(struct http *h, struct conn *n, void *mhd)
@@ -283,7 +281,7 @@ void call_begin(struct call *c)
 void call_ping(struct call *c)
 {
     int64_t now = clock_us();
-    if (c->is_events && now - c->spoke_us >= PING_US) {
+    if (c->is_events && now - c->spoke_us >= c->http->o.ping_us) {
         buf_str(&c->out, ": ping\n\n");
         c->spoke_us = now;
     }

@@ -25,7 +25,9 @@ enum {
     STRICT = 1,            /* as strict as the RFCs let a server be */
     HEAD_US = 10 * 1000 * 1000,
     IDLE_US = 75 * 1000 * 1000,
-    STALL_US = 30 * 1000 * 1000
+    STALL_US = 30 * 1000 * 1000,
+    BODY_US = 30 * 1000 * 1000,
+    PING_US = 15 * 1000 * 1000
 };
 
 enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url,
@@ -97,6 +99,8 @@ struct http *http_new(const struct http_options *o, struct err *e)
     h->o.head_us = o->head_us ? o->head_us : HEAD_US;
     h->o.idle_us = o->idle_us ? o->idle_us : IDLE_US;
     h->o.stall_us = o->stall_us ? o->stall_us : STALL_US;
+    h->o.body_us = o->body_us ? o->body_us : BODY_US;
+    h->o.ping_us = o->ping_us ? o->ping_us : PING_US;
     h->o.body_bytes = o->body_bytes ? o->body_bytes : 512 << 20;
     struct watch_times times = {.idle_us = h->o.idle_us, .head_us = h->o.head_us};
     h->watch = watch_new((size_t)o->max_conn * HTTP_DAEMONS, times, e);

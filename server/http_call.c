@@ -21,7 +21,6 @@
 #include "server/http_own.h"
 
 enum {
-    BODY_GRACE_US = 30 * 1000 * 1000,
     BODY_RATE = 64 << 10, /* bytes a second, at least, after that */
     BODY_WASTE = 8 << 20, /* read after a refusal, so that the client sees the answer */
     ID_BYTES_MAX = 128
@@ -162,7 +161,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
     struct call *c = call_new(h, n, m);
     *ctx = c;
     atomic_fetch_add(&h->n_call, 1);
-    if (!conn_enter(n, CONN_BODY, c->req.begin_us + BODY_GRACE_US))
+    if (!conn_enter(n, CONN_BODY, c->req.begin_us + c->http->o.body_us))
         return MHD_NO;
     if (h->o.request_timeout_us)
         c->due_us = c->req.begin_us + h->o.request_timeout_us;
@@ -226,7 +225,8 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
     }
     c->n_sent += n; /* until there is an answer, what was read */
     if (!conn_enter(c->conn, CONN_BODY,
-                    c->req.begin_us + BODY_GRACE_US + (int64_t)(c->n_sent / BODY_RATE) * 1000000))
+                    c->req.begin_us + c->http->o.body_us +
+                        (int64_t)(c->n_sent / BODY_RATE) * 1000000))
         return MHD_NO;
     if (c->intake)
         return push(c, data, n);

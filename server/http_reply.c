@@ -21,12 +21,10 @@ enum {
     LINGER_US = 2 * 1000 * 1000
 };
 
-static const int64_t ping_us = 15 * 1000 * 1000;
-
 bool http_suspend(struct call *c)
 {
     struct conn *n = c->conn;
-    atomic_store(&n->ping_us, c->is_events ? c->spoke_us + ping_us : 0);
+    atomic_store(&n->ping_us, c->is_events ? c->spoke_us + c->http->o.ping_us : 0);
     if (!conn_enter(n, CONN_WAIT, c->due_us))
         return false;
     MHD_suspend_connection(c->mhd);
