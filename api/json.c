@@ -58,7 +58,11 @@ static int look_over(const char *p, size_t n, int *values, struct api_error *e)
         } else if (c == '}' || c == ']') {
             depth -= depth > 0;
         }
-        if ((c == ',' || c == '{' || c == '[') && --*values < 0)
+        if (c == ',' || c == '{' || c == '[')
+            --*values;
+        else if (c == ':') /* a member of an object costs its key and its place in a table */
+            *values -= API_JSON_MEMBER_COSTS;
+        if (*values < 0)
             return too(e, "holds too many values", API_JSON_VALUES_MAX);
         if (c == '"') {
             i = skip_string(p, n, i);

@@ -21,6 +21,7 @@
 enum {
     API_JSON_DEPTH_MAX = 64,
     API_JSON_VALUES_MAX = 2 << 20, /* of one body: a tree takes some 40 bytes for each */
+    API_JSON_MEMBER_COSTS = 15,    /* values that a member of an object counts besides its own */
     API_JSON_NUMBER_MAX = 400      /* characters of one number; 1e308 written out has 309 */
 };
 

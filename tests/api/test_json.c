@@ -98,6 +98,21 @@ static void test_many_values(void **state)
     free(text);
 }
 
+/* Faults: a table of a million keys, which holds a thread and its memory for long. */
+static void test_many_members(void **state)
+{
+    struct buf text;
+    (void)state;
+    buf_init(&text, 16 << 20);
+    buf_char(&text, '{');
+    for (int i = 0; i < API_JSON_VALUES_MAX / 16 + 8; i++)
+        buf_printf(&text, "%s\"%d\":1", i ? "," : "", i);
+    buf_char(&text, '}');
+    assert_false(reads(text.data, text.len));
+    assert_non_null(strstr(error.message, "values"));
+    buf_release(&text);
+}
+
 static void test_text(void **state)
 {
     (void)state;
@@ -137,13 +152,10 @@ static void test_errors_keep_what_was_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_brackets_in_strings_are_text),
-        cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_form),
-        cmocka_unit_test(test_errors_keep_what_was_sent),
+        cmocka_unit_test(test_depth),        cmocka_unit_test(test_brackets_in_strings_are_text),
+        cmocka_unit_test(test_long_numbers), cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_many_members), cmocka_unit_test(test_text),
+        cmocka_unit_test(test_form),         cmocka_unit_test(test_errors_keep_what_was_sent),
     };
     api_json_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
