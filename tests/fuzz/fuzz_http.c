@@ -191,7 +191,7 @@ static void start(void)
                              .head_us = SHORT_US,
                              .idle_us = SHORT_US,
                              .body_us = SHORT_US,
-                             .stall_us = WAIT_US,
+                             .stall_us = SHORT_US,
                              .body_bytes = 1 << 20,
                              .admit = admit,
                              .ended = ended};
