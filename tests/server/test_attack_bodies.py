@@ -54,7 +54,7 @@ def texts(server):
 
 def ids(server):
     """Token ids out of the vocabulary; texts that do not fit the context."""
-    for bad in ([10 ** 9], [-1], [2 ** 31], [2 ** 53], [2 ** 63 - 1], [1.5], ["1"], [None], [[1], "a"],
+    for bad in ([10 ** 9], [-1], [2 ** 31], [2 ** 53], [2 ** 63 - 1], [1.5], [5, "1"], [None], [[1], "a"],
                 [[]], [], [True], 5, {}):
         r = server.post("/v1/completions", {"prompt": bad, "max_tokens": 1})
         assert r.status == 400 and (r.error["param"] or "").startswith("prompt"), (bad, r)
