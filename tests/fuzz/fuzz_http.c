@@ -341,6 +341,10 @@ static const char *read_response(const char *p, const char *end, struct response
     if (!p || r->is_head || r->status < 200 || r->status == 204)
         return p;
     ASSERT(!(r->is_chunked && r->length >= 0));
+    const char *next;
+    if (has_prefix(p, end, "HTTP/1.",
+                   &next)) /* to a HEAD that was refused before any hook saw it */
+        return p;
     if (r->is_chunked)
         return skip_chunks(p, end);
     return r->length >= 0 && r->length <= end - p ? p + r->length : NULL;

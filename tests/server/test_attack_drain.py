@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGTERM among live streams. Catches: a stream cut without a word, a process that does not end or
 ends badly, a request that is taken after the end began and never answered."""
+import os
 import signal
 import sys
 import time
@@ -72,6 +73,7 @@ def too_long(model):
 def at_once(model):
     """A signal at any moment of the start ends it well, too; before main it is the system's."""
     step = 0.01 * SLOW
+    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"  # a thread that still loads is left behind
     for i in range(size(8, 200)):
         server = Tandem(model, waits=False)
         time.sleep(i * step)

@@ -148,6 +148,7 @@ static void jobs(void **state)
     page = (struct store_page){.limit = 9, .after = "ev-4", .ascending = true};
     assert_good(store_event_list(s, "ftjob-1", &page, &arena, &list, &n, &more, &e), &e);
     assert_true(n == 1 && !more);
+    v.id = "ev-none";
     assert_err(store_event_add(s, "ftjob-none", &v, &e), &e, ERR_EXISTS, "FOREIGN KEY");
     store_free(s);
 }
