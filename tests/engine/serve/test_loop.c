@@ -227,7 +227,7 @@ static void waiting_has_an_end(void **state)
 {
     (void)state;
     struct engine_options o = {
-        .quantize = "f32", .threads = 1, .ctx = LONG_CTX, .max_seqs = 1, .queue_timeout_us = 3000};
+        .quantize = "f32", .threads = 1, .ctx = LONG_CTX, .max_seqs = 1, .queue_timeout_us = 20000};
     struct engine *g = engine_on(LLAMA, &o);
     int32_t token = 3;
     struct gen_params p = gen_greedy(-1);
@@ -235,7 +235,7 @@ static void waiting_has_an_end(void **state)
     struct answer *first = submit(g, &req), *late = submit(g, &req);
     assert_int_equal(answer_wait(late), GEN_FAILED);
     assert_int_equal(answer_end(late)->err.code, ERR_BUSY);
-    assert_non_null(strstr(answer_end(late)->err.msg, "3 ms"));
+    assert_non_null(strstr(answer_end(late)->err.msg, "20 ms"));
     assert_int_equal(answer_wait(first), GEN_LENGTH);
     answer_unref(first);
     answer_unref(late);
