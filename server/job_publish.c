@@ -113,11 +113,15 @@ static int put_file(struct job_run *r, const struct buf *csv, struct err *e)
                          .sha256 = sha,
                          .bytes = (int64_t)csv->len,
                          .created = (int64_t)time(NULL)};
-    store_id("file-", id);
+    /* named after the job: a kill between here and the job's end makes the same file again */
+    const char *tail = strchr(r->job.id, '-');
+    snprintf(id, sizeof id, "file-%s", tail ? tail + 1 : r->job.id);
     sha256_of(csv->data, csv->len, digest);
     sha256_text(digest, sha);
     char *path = jobs_path(o->dir, "files", id);
-    int rc = aside_put(path, csv->data, csv->len, e) || store_file_add(o->store, &f, e);
+    int rc = aside_put(path, csv->data, csv->len, e);
+    if (!rc && store_file_add(o->store, &f, e))
+        rc = e->code == ERR_EXISTS ? 0 : -1;
     free(path);
     r->job.result_files = arena_printf(r->arena, "[\"%s\"]", id);
     return rc ? -1 : 0;

@@ -12,6 +12,10 @@
 #include "engine/eager/eager.h"
 #include "engine/train/optimizer.h"
 
+/* Every row of a micro-batch has a cell of its own that may be filled in part. Rows shorter than
+ * this fill the room for rows before the room for tokens. */
+enum { ROW_LEAST = 16 };
+
 struct trainer {
     struct model *model; /* borrowed */
     struct train_options opt;
@@ -28,7 +32,7 @@ static struct packed *packed_for(struct trainer *t, struct err *e)
 {
     int64_t cap = t->opt.cap_tok;
     struct packed_options o = {.cap_tok = cap,
-                               .cap_row = cap,
+                               .cap_row = cap / ROW_LEAST + 1,
                                .cap_group = t->opt.lora.rank > 0,
                                .shares_cells = t->opt.checkpoints_blocks};
     return packed_new(t->model, &o, t->stream, e);

@@ -119,6 +119,7 @@ static void refused_everywhere(bool is_eager)
 #else
     (void)is_eager;
     (void)in_a_process;
+    print_message("allocations are refused in paranoid builds alone: skipped\n");
     skip();
 #endif
 }
