@@ -251,6 +251,39 @@ static void checkpointing_is_not_seen(void **state)
     }
 }
 
+/* Two steps at a learning rate of zero, over an adapter that says something. */
+static void two_still_steps(double dropout, double loss[2])
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct train_options o = some;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct rows *r = rows_new(&g);
+    o.lora.dropout = dropout;
+    o.lr = o.decay = 0;
+    struct trainer *t = trainer_for(&g, &o);
+    load_halves(&g, t, "llama_plain");
+    for (int i = 0; i < 2; i++) {
+        struct train_result got;
+        assert_good(trainer_step(t, r->row, r->n, &got, &e), &e);
+        loss[i] = got.loss;
+    }
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+}
+
+/* Faults: the same draws of dropout in every step; draws where none are wanted. */
+static void draws_are_a_steps_own(void **state)
+{
+    double loss[2];
+    (void)state;
+    two_still_steps(0, loss);
+    assert_memory_equal(&loss[0], &loss[1], sizeof *loss);
+    two_still_steps(0.3, loss);
+    assert_memory_not_equal(&loss[0], &loss[1], sizeof *loss);
+}
+
 /* Faults: a step that cannot be taken and yet changes something. */
 static void bad_steps_change_nothing(void **state)
 {
@@ -324,6 +357,7 @@ int main(void)
         cmocka_unit_test(peft_goldens),
         cmocka_unit_test(cut_is_not_seen),
         cmocka_unit_test(checkpointing_is_not_seen),
+        cmocka_unit_test(draws_are_a_steps_own),
         cmocka_unit_test(bad_steps_change_nothing),
         cmocka_unit_test(others_go_first),
     };
