@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How works begin and end. An answer's end is published at once; its work is freed, and its group
- * told, when the step is over and the scheduler has let go of it.
+ * How works begin and end. An end is published, the work freed and its group told when the step is
+ * over, the scheduler has let go of it, and the engine's figures count it.
  */
 #include <stdlib.h>
 
@@ -47,13 +47,13 @@ void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now)
 {
     ASSERT(!w->is_over);
     w->is_over = true;
+    w->end = why;
     if (!w->has_begun)
         atomic_fetch_sub_explicit(&g->n_waiting, 1, memory_order_relaxed);
     answer_end_room(w->answer)->end_us = now;
     work_list_drop(&g->live, w);
     work_list_add(&g->over, w);
     work_mark(g, w, true);
-    answer_close(w->answer, why);
 }
 
 void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t now)
@@ -62,11 +62,12 @@ void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t 
     work_end(g, w, GEN_FAILED, now);
 }
 
-static void free_over(struct engine *g)
+static void close_over(struct engine *g)
 {
     for (struct work *w; (w = g->over.first) != NULL;) {
         work_list_drop(&g->over, w);
         w->group->n_live--;
+        answer_close(w->answer, w->end);
         atomic_fetch_sub_explicit(&g->hold_bytes, w->bytes, memory_order_relaxed);
         work_free(w);
     }
@@ -74,7 +75,7 @@ static void free_over(struct engine *g)
 
 void engine_tell(struct engine *g)
 {
-    free_over(g);
+    close_over(g);
     for (struct group *group; (group = g->dirty) != NULL;) {
         g->dirty = group->next;
         group->is_dirty = false;

@@ -90,14 +90,6 @@ static void drop_expired(struct engine *g, int64_t now)
     }
 }
 
-void engine_end_all(struct engine *g)
-{
-    take_mail(g);
-    for (struct work *w; (w = g->live.first) != NULL;)
-        drop(g, w, clock_us());
-    engine_tell(g);
-}
-
 /* ---- a step -------------------------------------------------------------------------------- */
 
 static void begin(struct engine *g, const struct sched_step *step, int64_t now)
@@ -177,6 +169,21 @@ static void put_stat(struct engine *g, int64_t now)
     pthread_mutex_unlock(&g->stat_lock);
 }
 
+/* Who reads the figures after an answer's end finds it counted. */
+static void tell(struct engine *g)
+{
+    put_stat(g, clock_us());
+    engine_tell(g);
+}
+
+void engine_end_all(struct engine *g)
+{
+    take_mail(g);
+    for (struct work *w; (w = g->live.first) != NULL;)
+        drop(g, w, clock_us());
+    tell(g);
+}
+
 /* Until there is mail; false: the engine stops. */
 static bool sleep_for_mail(struct engine *g)
 {
@@ -209,22 +216,19 @@ void *engine_main(void *arg)
     gate_active(g->gate, 1);
     while (goes_on && !is_stopped(g)) {
         int64_t now = clock_us();
-        put_stat(g, now);
         take_mail(g);
         drop_cancelled(g, now);
         drop_expired(g, now);
-        engine_tell(g);
+        tell(g);
         if (sched_next(g->sched, &step)) {
             run_step(g, &step);
-            engine_tell(g);
+            tell(g);
         } else {
             ASSERT(!g->live.first); /* whoever was let in can run when nobody else does */
-            put_stat(g, now);
             goes_on = sleep_for_mail(g);
         }
     }
     gate_active(g->gate, -1);
     engine_end_all(g);
-    put_stat(g, clock_us());
     return NULL;
 }

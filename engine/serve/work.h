@@ -41,6 +41,7 @@ struct work {
     int64_t submit_us;
     size_t bytes; /* all that it may come to take, its answer included */
     bool has_begun, is_over;
+    enum gen_end end;         /* once it is over */
     struct work *prev, *next; /* the engine's list, or the queue before it */
 };
 
