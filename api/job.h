@@ -100,6 +100,9 @@ struct job_metrics {
     double train_loss, train_accuracy;
     double valid_loss, valid_accuracy;           /* of a few rows */
     double full_valid_loss, full_valid_accuracy; /* of all */
+    int64_t trained_tokens;                      /* in all steps so far; 0: not of a step */
+    double tok_per_s;                            /* since the job last began to run */
+    int64_t estimated_finish;                    /* seconds since 1970 */
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 

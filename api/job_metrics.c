@@ -24,6 +24,11 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out)
     put(out, "valid_mean_token_accuracy", m->valid_accuracy);
     put(out, "full_valid_loss", m->full_valid_loss);
     put(out, "full_valid_mean_token_accuracy", m->full_valid_accuracy);
+    if (m->trained_tokens > 0)
+        buf_printf(out,
+                   ",\"trained_tokens\":%" PRId64 ",\"tokens_per_second\":%.1f,"
+                   "\"estimated_finish\":%" PRId64,
+                   m->trained_tokens, m->tok_per_s, m->estimated_finish);
     buf_char(out, '}');
 }
 

@@ -55,7 +55,8 @@ static void step_text(const struct job_metrics *m, char text[TEXT_BYTES])
         snprintf(text + n, (size_t)(TEXT_BYTES - n), ", validation loss=%.2f", m->valid_loss);
 }
 
-static void progress(struct job_run *r, const struct tuning_event *v)
+/* How far the job is, in its row and in what is told of the step. */
+static void progress(struct job_run *r, const struct tuning_event *v, struct job_metrics *m)
 {
     double s = (double)(clock_us() - r->begin_us) / 1e6;
     int64_t done = v->step - r->begin_step;
@@ -63,6 +64,9 @@ static void progress(struct job_run *r, const struct tuning_event *v)
     r->job.step = v->step;
     r->job.trained_tokens = v->n_trained;
     r->job.estimated_finish = (int64_t)time(NULL) + (int64_t)left;
+    m->trained_tokens = v->n_trained;
+    m->tok_per_s = s > 0 ? (double)r->ran_tok / s : 0;
+    m->estimated_finish = r->job.estimated_finish;
 }
 
 static int tell(struct job_run *r, const char *message, const char *data, struct err *e)
@@ -78,42 +82,48 @@ static int tell(struct job_run *r, const char *message, const char *data, struct
     return store_job_move(r->jobs->opt.store, &r->job, 1u << JOB_RUNNING, &ev, e);
 }
 
-static int on_step(struct job_run *r, const struct tuning_event *v, const char *data,
-                   const struct job_metrics *m, struct err *e)
+static int on_step(struct job_run *r, const struct tuning_event *v, struct job_metrics *m,
+                   struct err *e)
 {
     char text[TEXT_BYTES];
+    struct buf data;
+    r->ran_tok += v->train.n_tok;
     if (v->step <= r->job.step)
         return 0;
-    progress(r, v);
+    progress(r, v, m);
     step_text(m, text);
-    return tell(r, text, data, e);
+    buf_init(&data, DATA_BYTES);
+    job_metrics_write(m, &data);
+    int rc = tell(r, text, data.data, e);
+    buf_release(&data);
+    return rc;
 }
 
 /* A checkpoint of an epoch is served; those in between are the training's own. */
-static int on_epoch(struct job_run *r, const struct tuning_event *v, const char *data,
+static int on_epoch(struct job_run *r, const struct tuning_event *v, const struct job_metrics *m,
                     struct err *e)
 {
     char text[TEXT_BYTES];
+    struct buf data;
+    buf_init(&data, DATA_BYTES);
+    job_metrics_write(m, &data);
     snprintf(text, sizeof text, "Checkpoint created at step %" PRId64, v->step);
-    if (job_publish(r, v->step, data, e) || job_drop_checkpoints(r, KEEP, e))
-        return -1;
-    return job_say(r, "message", text, v->has_valid ? data : NULL, e);
+    int rc = job_publish(r, v->step, data.data, e) || job_drop_checkpoints(r, KEEP, e) ||
+                     job_say(r, "message", text, v->has_valid ? data.data : NULL, e)
+                 ? -1
+                 : 0;
+    buf_release(&data);
+    return rc;
 }
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
 {
-    struct job_run *r = ctx;
     struct job_metrics m = metrics_of(v);
-    struct buf data;
-    int rc = 0;
-    buf_init(&data, DATA_BYTES);
-    job_metrics_write(&m, &data);
     if (v->what == TUNING_STEP)
-        rc = on_step(r, v, data.data, &m, e);
-    else if (v->what == TUNING_EPOCH && v->step < v->n_step)
-        rc = on_epoch(r, v, data.data, e);
-    buf_release(&data);
-    return rc;
+        return on_step(ctx, v, &m, e);
+    if (v->what == TUNING_EPOCH && v->step < v->n_step)
+        return on_epoch(ctx, v, &m, e);
+    return 0;
 }
 
 static bool is_wanted_end(void *ctx)

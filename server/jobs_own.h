@@ -35,6 +35,7 @@ struct job_run {
     struct stream *stream;        /* owned */
     struct tuning *tuning;        /* owned */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
+    int64_t ran_tok;              /* tokens of the steps since */
     int64_t look_us;              /* when the row was last looked at */
 };
 

@@ -274,6 +274,9 @@ def events_page(c, job):
     assert {e["level"] for e in events} <= {"info", "warn", "error"}
     assert {e["type"] for e in events} == {"message", "metrics"}
     assert all("step" in e["data"] for e in events if e["type"] == "metrics")
+    steps = [e["data"] for e in events if e["message"].startswith("Step")][::-1]
+    assert all(a["trained_tokens"] < b["trained_tokens"] for a, b in zip(steps, steps[1:])), steps
+    assert all(s["tokens_per_second"] > 0 and s["estimated_finish"] > 0 for s in steps), steps
     texts = [e["message"] for e in events][::-1]
     assert texts[0] == f"Created fine-tuning job: {job}", texts
     assert texts[-1] == "The job has successfully completed", texts
