@@ -113,6 +113,7 @@ struct engine_stat {
     int64_t n_running, n_waiting, n_step, n_seq_last; /* sequences; steps; in the last step */
     int64_t cell_used, cell_kept, cell_all;
     uint64_t tok_prompt, tok_new, preempted, prefix_asked, prefix_hit;
+    int64_t step_us; /* all that steps took, as the scheduler learnt it: no wait for the gate */
     int64_t heartbeat_us; /* clock_us when the engine's thread last went round */
 };
 struct engine_stat engine_stat(struct engine *g);

@@ -87,7 +87,7 @@ struct engine {
     struct buf text;  /* of one token */
     int64_t expire_us;
     uint64_t tok_prompt, tok_new;
-    int64_t n_step, n_seq_last;
+    int64_t n_step, n_seq_last, step_us;
 };
 
 /* ---- loop.c: the thread ---- */

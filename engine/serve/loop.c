@@ -4,7 +4,8 @@
  * too long, and runs one step for all; without work the thread sleeps and costs nothing.
  *
  * The gate is held from the step's launch until its rows are sampled, since both use the compute
- * threads; telling the answers is done while training may already run.
+ * threads; telling the answers is done while training may already run. A step's time is that of the
+ * hold: what it waited for training is the gate's affair and teaches the scheduler nothing.
  */
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
@@ -104,14 +105,16 @@ static void begin(struct engine *g, const struct sched_step *step, int64_t now)
 }
 
 static int compute(struct engine *g, const struct sched_step *step, struct op_view *out,
-                   struct err *e)
+                   int64_t *took_us, struct err *e)
 {
     gate_take(g->gate, GATE_SERVE);
+    int64_t from = clock_us();
     int rc = step_run(g, step, out, e);
     if (!rc && g->samplers) {
         take_plan(g, step, *out);
         samplers_run(g->samplers, g->task, g->n_task);
     }
+    *took_us = clock_us() - from;
     gate_give(g->gate, GATE_SERVE);
     return rc;
 }
@@ -134,9 +137,9 @@ static void run_step(struct engine *g, const struct sched_step *step)
 {
     struct op_view out;
     struct err e = ERR_INIT;
-    int64_t from = clock_us();
-    begin(g, step, from);
-    if (compute(g, step, &out, &e)) {
+    int64_t took_us;
+    begin(g, step, clock_us());
+    if (compute(g, step, &out, &took_us, &e)) {
         fail_step(g, step, &e);
         return;
     }
@@ -145,7 +148,8 @@ static void run_step(struct engine *g, const struct sched_step *step)
         take_rows(g, step, now);
     else
         take_vectors(g, step, out, now);
-    sched_ran(g->sched, now - from);
+    g->step_us += took_us;
+    sched_ran(g->sched, took_us);
 }
 
 /* ---- the round ----------------------------------------------------------------------------- */
@@ -157,6 +161,7 @@ static void put_stat(struct engine *g, int64_t now)
     pthread_mutex_lock(&g->stat_lock);
     g->stat = (struct engine_stat){.n_running = s.n_running,
                                    .n_step = g->n_step,
+                                   .step_us = g->step_us,
                                    .n_seq_last = g->n_seq_last,
                                    .cell_used = s.cell_used,
                                    .cell_kept = s.cell_kept,

@@ -16,6 +16,7 @@
 #include "engine/base/aside.h"
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
+#include "engine/base/gate.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "tests/lib/reply.h"
@@ -316,6 +317,31 @@ static void never_started(void **state)
     answer_unref(a);
 }
 
+/* ---- training beside it -------------------------------------------------------------------- */
+
+/* Fault: a step's time holds its wait for training, and the scheduler learns that from it. */
+static void a_wait_is_no_step(void **state)
+{
+    (void)state;
+    struct engine *g = start(4, 128);
+    struct gate *gate = engine_gate(g);
+    int32_t token = 3;
+    struct gen_params p = gen_greedy(5);
+    struct gen_req req = {.prompt = &token, .n_prompt = 1, .params = &p};
+    struct reply r;
+    gate_take(gate, GATE_TRAIN);
+    struct answer *a = submit(g, &req);
+    while (engine_stat(g).n_waiting)
+        usleep(100);
+    usleep(5000); /* its first step has begun, and waits */
+    gate_give(gate, GATE_TRAIN);
+    reply_wait(&r, a, &req);
+    assert_true(engine_stat(g).step_us > 0);
+    assert_true(engine_stat(g).step_us <= gate_stat(gate).of[GATE_SERVE].held_us);
+    reply_release(&r);
+    engine_free(g);
+}
+
 /* ---- rows that are not finite -------------------------------------------------------------- */
 
 /* The golden's directory with NaN in the embedding of one token. */
@@ -474,11 +500,12 @@ static int nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cancels_hurt_nobody),   cmocka_unit_test(cancels_are_prompt),
-        cmocka_unit_test(cancels_on_the_way_in), cmocka_unit_test(the_queue_has_an_end),
-        cmocka_unit_test(waiting_has_an_end),    cmocka_unit_test(stopping_ends_all),
-        cmocka_unit_test(never_started),         cmocka_unit_test(a_row_of_nan_ends_alone),
-        cmocka_unit_test(eight_threads),         cmocka_unit_test(idling_costs_nothing),
+        cmocka_unit_test(cancels_hurt_nobody),     cmocka_unit_test(cancels_are_prompt),
+        cmocka_unit_test(cancels_on_the_way_in),   cmocka_unit_test(the_queue_has_an_end),
+        cmocka_unit_test(waiting_has_an_end),      cmocka_unit_test(stopping_ends_all),
+        cmocka_unit_test(never_started),           cmocka_unit_test(a_wait_is_no_step),
+        cmocka_unit_test(a_row_of_nan_ends_alone), cmocka_unit_test(eight_threads),
+        cmocka_unit_test(idling_costs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }
