@@ -223,20 +223,31 @@ static void the_queue_has_an_end(void **state)
     engine_free(g);
 }
 
-/* Faults: a wait without end; one that has begun and is called late. */
+/* Faults: a wait without end; one that has begun and is called late. The first one stands in its
+ * first step, for want of the gate, until the other has waited too long. */
 static void waiting_has_an_end(void **state)
 {
     (void)state;
-    struct engine_options o = {
-        .quantize = "f32", .threads = 1, .ctx = LONG_CTX, .max_seqs = 1, .queue_timeout_us = 20000};
+    enum { TIMEOUT_US = 300000 };
+    struct engine_options o = {.quantize = "f32",
+                               .threads = 1,
+                               .ctx = LONG_CTX,
+                               .max_seqs = 1,
+                               .queue_timeout_us = TIMEOUT_US};
     struct engine *g = engine_on(LLAMA, &o);
     int32_t token = 3;
     struct gen_params p = gen_greedy(-1);
     struct gen_req req = {.prompt = &token, .n_prompt = 1, .params = &p};
-    struct answer *first = submit(g, &req), *late = submit(g, &req);
+    gate_take(engine_gate(g), GATE_TRAIN);
+    struct answer *first = submit(g, &req);
+    while (engine_stat(g).n_waiting)
+        usleep(100);
+    struct answer *late = submit(g, &req);
+    usleep(TIMEOUT_US + 1000);
+    gate_give(engine_gate(g), GATE_TRAIN);
     assert_int_equal(answer_wait(late), GEN_FAILED);
     assert_int_equal(answer_end(late)->err.code, ERR_BUSY);
-    assert_non_null(strstr(answer_end(late)->err.msg, "20 ms"));
+    assert_non_null(strstr(answer_end(late)->err.msg, "300 ms"));
     assert_int_equal(answer_wait(first), GEN_LENGTH);
     answer_unref(first);
     answer_unref(late);
