@@ -52,6 +52,14 @@ int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, stru
                      : 0;
 }
 
+enum errand_end page_fail(const struct err *why, struct api_error *e)
+{
+    if (why->code != ERR_BAD_INPUT)
+        return errand_fail(why, e);
+    api_fail(e, 400, "invalid_value", "after", "%.400s", why->msg);
+    return ERRAND_FAILED;
+}
+
 void page_open(struct jout *j)
 {
     jout_open(j, '{');

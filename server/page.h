@@ -14,6 +14,9 @@
 /* Into t's page and filters; -1 with a 400. */
 int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, struct api_error *e);
 
+/* errand_fail for a list: an `after` that the list never had is the asker's fault. */
+enum errand_end page_fail(const struct err *why, struct api_error *e);
+
 void page_open(struct jout *j);
 /* ids: of the first and the last thing; NULL: an empty page, or names_ends is false. */
 void page_close(struct jout *j, bool names_ends, const char *first, const char *last, bool more);

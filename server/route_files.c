@@ -89,7 +89,7 @@ static enum errand_end work_list(struct errand *t, struct api_error *e)
     bool more;
     if (store_file_list(desk_store(t->desk), t->ask->who->name, t->purpose, &t->page, &t->arena, &f,
                         &n, &more, &why))
-        return errand_fail(&why, e);
+        return page_fail(&why, e);
     struct jout j = jout_on(&t->out);
     page_open(&j);
     for (size_t i = 0; i < n; i++)

@@ -46,7 +46,7 @@ static enum errand_end work_jobs(struct errand *t, struct api_error *e)
         size_t n;
         if (store_job_list(desk_store(t->desk), t->ask->who->name, &page, &t->arena, &job, &n,
                            &more, &why))
-            return errand_fail(&why, e);
+            return page_fail(&why, e);
         for (size_t i = 0; i < n && !has_more; i++) {
             if (!fits(t, &job[i]))
                 continue;
@@ -96,7 +96,7 @@ static enum errand_end work_events(struct errand *t, struct api_error *e)
     if (find(t, &job, e))
         return ERRAND_FAILED;
     if (store_event_list(desk_store(t->desk), job.id, &t->page, &t->arena, &v, &n, &more, &why))
-        return errand_fail(&why, e);
+        return page_fail(&why, e);
     struct jout j = jout_on(&t->out);
     page_open(&j);
     for (size_t i = 0; i < n; i++)
@@ -117,7 +117,7 @@ static enum errand_end follow(struct errand *t, struct arena *a, struct api_erro
     bool more;
     if (store_job_get(s, t->ask->who->name, t->ask->param, a, &job, &why) ||
         store_event_list(s, job.id, &page, a, &v, &n, &more, &why))
-        return errand_fail(&why, e);
+        return page_fail(&why, e);
     for (size_t i = 0; i < n; i++) {
         struct jout j = jout_on(&t->out);
         buf_str(&t->out, "data: ");
@@ -175,7 +175,7 @@ static enum errand_end work_checkpoints(struct errand *t, struct api_error *e)
         return ERRAND_FAILED;
     if (store_tuned_list(desk_store(t->desk), job.owner, job.id, &t->page, &t->arena, &list, &n,
                          &more, &why))
-        return errand_fail(&why, e);
+        return page_fail(&why, e);
     struct jout j = jout_on(&t->out);
     page_open(&j);
     for (size_t i = 0; i < n; i++)

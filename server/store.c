@@ -46,6 +46,9 @@ static const char *const migrations[] = {
     " base TEXT NOT NULL, dir TEXT NOT NULL, step INTEGER NOT NULL, metrics TEXT,"
     " is_checkpoint INTEGER NOT NULL, created INTEGER NOT NULL);"
     "CREATE INDEX tuned_job ON tuned (job, seq);",
+    "CREATE TABLE gone (seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL,"
+    " owner TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL);"
+    "CREATE INDEX gone_id ON gone (id);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

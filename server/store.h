@@ -34,7 +34,8 @@ enum { STORE_ID_BYTES = 40 };
 /* "file-" and the like before 24 random letters and digits. */
 void store_id(const char *prefix, char id[STORE_ID_BYTES]);
 
-/* A page of a list: behind the thing `after` (NULL: from the begin), at most limit of them. */
+/* A page of a list: behind the thing `after` (NULL: from the begin), at most limit of them. A list
+ * that never had such a thing is ERR_BAD_INPUT; one that was deleted since keeps its place. */
 struct store_page {
     const char *after; /* borrowed */
     int64_t limit;

@@ -2,15 +2,14 @@
  *
  * Rows of files. Their bytes lie in the data directory under their ids.
  */
-#include <string.h>
-
-#include "engine/base/vec.h"
 #include "server/store_own.h"
 
 #define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
 
-static void take(sqlite3_stmt *q, struct arena *a, struct file_row *f)
+static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
+    struct file_row *f = out;
+    (void)e;
     *f = (struct file_row){.id = store_text(q, 0, a),
                            .owner = store_text(q, 1, a),
                            .purpose = store_text(q, 2, a),
@@ -19,6 +18,7 @@ static void take(sqlite3_stmt *q, struct arena *a, struct file_row *f)
                            .bytes = sqlite3_column_int64(q, 5),
                            .created = sqlite3_column_int64(q, 6),
                            .expires = sqlite3_column_int64(q, 7)};
+    return 0;
 }
 
 int store_file_add(struct store *s, const struct file_row *f, struct err *e)
@@ -50,7 +50,7 @@ int store_file_get(struct store *s, const char *owner, const char *id, struct ar
                                   "tt", owner, id);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1)
-        take(q, a, out);
+        take(q, a, out, e);
     sqlite3_finalize(q);
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, id) : -1, e);
 }
@@ -75,51 +75,29 @@ int store_file_expired(struct store *s, int64_t now, struct arena *a, struct fil
         s, e, "SELECT " COLUMNS " FROM file WHERE expires > 0 AND expires <= ? LIMIT 1", "i", now);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1)
-        take(q, a, out);
+        take(q, a, out, e);
     sqlite3_finalize(q);
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, "expired") : -1, e);
 }
 
 int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e)
 {
-    if (store_begin(s, e))
-        return -1;
-    int rc = store_run(
-        s, store_query(s, e, "DELETE FROM file WHERE owner = ? AND id = ?", "tt", owner, id), e);
-    if (!rc && sqlite3_changes(s->db) == 0)
-        rc = no_file(e, id);
-    return store_end(s, rc, e);
+    int rc = store_drop(s, "file", "id", owner, id, e);
+    return rc && e->code == ERR_NOT_FOUND ? no_file(e, id) : rc;
 }
 
 int store_file_list(struct store *s, const char *owner, const char *purpose,
                     const struct store_page *page, struct arena *a, struct file_row **out,
                     size_t *n, bool *more, struct err *e)
 {
-    const char *sql =
-        page->ascending
-            ? "SELECT " COLUMNS " FROM file WHERE owner = ?1 AND (?2 IS NULL OR purpose = ?2) AND "
-              "seq > coalesce((SELECT seq FROM file WHERE id = ?3 AND owner = ?1), 0) "
-              "ORDER BY seq LIMIT ?4"
-            : "SELECT " COLUMNS " FROM file WHERE owner = ?1 AND (?2 IS NULL OR purpose = ?2) AND "
-              "seq < coalesce((SELECT seq FROM file WHERE id = ?3 AND owner = ?1), "
-              "9223372036854775807) ORDER BY seq DESC LIMIT ?4";
-    VEC(struct file_row) list = {0};
-    int row = -1;
-    if (store_begin(s, e))
-        return -1;
-    sqlite3_stmt *q = store_query(s, e, sql, "ttti", owner, purpose, page->after, page->limit + 1);
-    while (q && (row = store_row(s, q, e)) == 1) {
-        vec_push(&list, (struct file_row){0});
-        take(q, a, &list.at[list.n - 1]);
-    }
-    sqlite3_finalize(q);
-    *more = (int64_t)list.n > page->limit;
-    *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct file_row, *n + 1);
-    if (*n)
-        memcpy(*out, list.at, *n * sizeof **out);
-    vec_release(&list);
-    return store_end(s, row, e);
+    const struct store_list l = {.table = "file",
+                                 .columns = COLUMNS,
+                                 .where = "owner = ?1 AND (?2 IS NULL OR purpose = ?2)",
+                                 .of = {owner, purpose},
+                                 .size = sizeof **out,
+                                 .take = take};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
 }
 
 int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)

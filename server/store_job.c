@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/vec.h"
+#include "engine/base/buf.h"
 #include "server/store_own.h"
 
 #define COLUMNS                                                                                    \
@@ -16,8 +16,9 @@
 
 enum { HYPER_BYTES = 256 };
 
-static int take(sqlite3_stmt *q, struct arena *a, struct job *j, struct err *e)
+static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
+    struct job *j = out;
     const char *hyper = NULL;
     const char **const text[] = {
         &j->id,          &j->owner,       &j->model,       &j->training_file, &j->validation_file,
@@ -147,30 +148,14 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e)
 {
-    VEC(struct job) list = {0};
-    int row = -1;
-    if (store_begin(s, e))
-        return -1;
-    sqlite3_stmt *q = store_query(
-        s, e,
-        "SELECT " COLUMNS " FROM job WHERE owner = ?1 AND seq < coalesce((SELECT seq FROM job "
-        "WHERE id = ?2 AND owner = ?1), 9223372036854775807) ORDER BY seq DESC LIMIT ?3",
-        "tti", owner, page->after, page->limit + 1);
-    while (q && (row = store_row(s, q, e)) == 1) {
-        vec_push(&list, (struct job){.id = NULL});
-        if (take(q, a, &list.at[list.n - 1], e)) {
-            row = -1;
-            break;
-        }
-    }
-    sqlite3_finalize(q);
-    *more = (int64_t)list.n > page->limit;
-    *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct job, *n + 1);
-    if (*n)
-        memcpy(*out, list.at, *n * sizeof **out);
-    vec_release(&list);
-    return store_end(s, row, e);
+    const struct store_list l = {.table = "job",
+                                 .columns = COLUMNS,
+                                 .where = "owner = ?1",
+                                 .of = {owner},
+                                 .size = sizeof **out,
+                                 .take = take};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
 }
 
 int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e)
@@ -264,36 +249,29 @@ int store_events_add(struct store *s, const char *job, const struct job_event *v
     return store_end(s, rc, e);
 }
 
+static int take_event(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
+{
+    struct job_event *v = out;
+    (void)e;
+    *v = (struct job_event){.id = store_text(q, 0, a),
+                            .level = store_text(q, 1, a),
+                            .type = store_text(q, 2, a),
+                            .message = store_text(q, 3, a),
+                            .data = store_text(q, 4, a),
+                            .seq = sqlite3_column_int64(q, 5),
+                            .created = sqlite3_column_int64(q, 6)};
+    return 0;
+}
+
 int store_event_list(struct store *s, const char *job, const struct store_page *page,
                      struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e)
 {
-    const char *sql =
-        page->ascending
-            ? "SELECT id, level, type, message, data, seq, created FROM event WHERE job = ?1 AND "
-              "seq > coalesce((SELECT seq FROM event WHERE id = ?2 AND job = ?1), 0) "
-              "ORDER BY seq LIMIT ?3"
-            : "SELECT id, level, type, message, data, seq, created FROM event WHERE job = ?1 AND "
-              "seq < coalesce((SELECT seq FROM event WHERE id = ?2 AND job = ?1), "
-              "9223372036854775807) ORDER BY seq DESC LIMIT ?3";
-    VEC(struct job_event) list = {0};
-    int row = -1;
-    if (store_begin(s, e))
-        return -1;
-    sqlite3_stmt *q = store_query(s, e, sql, "tti", job, page->after, page->limit + 1);
-    while (q && (row = store_row(s, q, e)) == 1)
-        vec_push(&list, (struct job_event){.id = store_text(q, 0, a),
-                                           .level = store_text(q, 1, a),
-                                           .type = store_text(q, 2, a),
-                                           .message = store_text(q, 3, a),
-                                           .data = store_text(q, 4, a),
-                                           .seq = sqlite3_column_int64(q, 5),
-                                           .created = sqlite3_column_int64(q, 6)});
-    sqlite3_finalize(q);
-    *more = (int64_t)list.n > page->limit;
-    *n = list.n - *more;
-    *out = ARENA_ARRAY(a, struct job_event, *n + 1);
-    if (*n)
-        memcpy(*out, list.at, *n * sizeof **out);
-    vec_release(&list);
-    return store_end(s, row, e);
+    const struct store_list l = {.table = "event",
+                                 .columns = "id, level, type, message, data, seq, created",
+                                 .where = "job = ?1",
+                                 .of = {job},
+                                 .size = sizeof **out,
+                                 .take = take_event};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
 }

@@ -38,4 +38,23 @@ const char *store_text(sqlite3_stmt *q, int column, struct arena *a);
 
 int store_fault(struct store *s, struct err *e, const char *what);
 
+/* What a list is made of; one place, so that all of them page alike. */
+struct store_list {
+    const char *table, *columns;
+    const char *where; /* of ?1 and ?2 */
+    const char *of[2]; /* borrowed: their values; NULL is null */
+    size_t size;       /* of a thing */
+    int (*take)(sqlite3_stmt *q, struct arena *a, void *out, struct err *e);
+};
+
+/* A page of it, as a transaction: *n things in the arena; NULL with ERR_BAD_INPUT where the list
+ * never had a thing `page->after`. One that was deleted since still has its place. */
+void *store_list(struct store *s, const struct store_list *l, const struct store_page *page,
+                 struct arena *a, size_t *n, bool *more, struct err *e);
+
+/* Deletes the owner's row of a table whose `key` has this value, as a transaction, and keeps its
+ * place for pages that go on behind it. ERR_NOT_FOUND, without words. */
+int store_drop(struct store *s, const char *table, const char *key, const char *owner,
+               const char *value, struct err *e);
+
 #endif

@@ -108,6 +108,46 @@ static void files(void **state)
     store_free(s);
 }
 
+/* Faults: an unknown `after` that begins again, so that a client reads a list for ever; a thing
+ * that is deleted between two pages and takes its place with it; a place of another's, or of
+ * another list. */
+static void places(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct file_row *list;
+    struct job_tuned *models;
+    size_t n;
+    bool more;
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char id[STORE_ID_BYTES];
+        snprintf(id, sizeof id, "file-%d", i);
+        struct file_row f = file_of(id, i < 5 ? "me" : "you");
+        assert_good(store_file_add(s, &f, &e), &e);
+    }
+    assert_good(store_file_drop(s, "me", "file-2", &e), &e);
+    struct store_page page = {.limit = 2, .after = "file-2"};
+    assert_good(store_file_list(s, "me", NULL, &page, &arena, &list, &n, &more, &e), &e);
+    assert_true(n == 2 && !more);
+    assert_string_equal(list[0].id, "file-1");
+    page.ascending = true;
+    assert_good(store_file_list(s, "me", NULL, &page, &arena, &list, &n, &more, &e), &e);
+    assert_string_equal(list[0].id, "file-3");
+    static const char *const strange[] = {"file-5", "file-9", ""};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        page.after = strange[i];
+        assert_err(store_file_list(s, "me", NULL, &page, &arena, &list, &n, &more, &e), &e,
+                   ERR_BAD_INPUT, "never had");
+    }
+    page.after = "file-2";
+    assert_err(store_file_list(s, "you", NULL, &page, &arena, &list, &n, &more, &e), &e,
+               ERR_BAD_INPUT, "never had");
+    assert_err(store_tuned_list(s, "me", NULL, &page, &arena, &models, &n, &more, &e), &e,
+               ERR_BAD_INPUT, "never had");
+    store_free(s);
+}
+
 /* Faults: a state that jumps, an event without its change or a change without its event. */
 static void jobs(void **state)
 {
@@ -217,6 +257,28 @@ static void strange_databases(void **state)
     assert_int_equal(e.code, ERR_CORRUPT);
 }
 
+/* Faults: a database of an older form that is changed without a copy, or loses rows by it. */
+static void older_form(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct file_row f = file_of("file-1", "me"), got;
+    char path[512];
+    sqlite3 *db;
+    (void)state;
+    assert_good(store_file_add(s, &f, &e), &e);
+    store_free(s);
+    run_sql("DROP TABLE gone; PRAGMA user_version = 1");
+    s = open_store();
+    assert_good(store_file_get(s, "me", "file-1", &arena, &got, &e), &e);
+    assert_good(store_file_drop(s, "me", "file-1", &e), &e);
+    store_free(s);
+    snprintf(path, sizeof path, "%s/store.db.1", dir);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "SELECT seq FROM gone", NULL, NULL, NULL), SQLITE_ERROR);
+    sqlite3_close(db);
+}
+
 /* Adds events and says so on a pipe, until it is killed. */
 static void add_until_killed(int out, int round)
 {
@@ -280,10 +342,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files, setup, teardown),
+        cmocka_unit_test_setup_teardown(places, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(repeated_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(two_servers, setup, teardown),
         cmocka_unit_test_setup_teardown(strange_databases, setup, teardown),
+        cmocka_unit_test_setup_teardown(older_form, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_while_writing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

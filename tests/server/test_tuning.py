@@ -210,6 +210,14 @@ def file_lists_page(c):
     assert [f["id"] for f in c.get("/v1/files?order=asc").json["data"]] == seen[::-1]
     assert c.get("/v1/files?purpose=batch").json["data"] == []
     assert c.get("/v1/files?limit=0").error["param"] == "limit"
+    r = c.get("/v1/files?after=file-never")
+    assert r.status == 400 and r.error["param"] == "after", r
+    for page in range(2):  # what a client has just been told, it deletes, and goes on behind it
+        r = c.get(f"/v1/files?limit=2{after if page else ''}").json
+        assert [f["id"] for f in r["data"]] == made[::-1][2 * page:2 * page + 2], (page, r)
+        after = f"&after={r['last_id']}"
+        for f in r["data"]:
+            assert c.ask("DELETE", f"/v1/files/{f['id']}").status == 200
 
 
 # ---- jobs
@@ -271,6 +279,10 @@ def events_page(c, job):
         seen += r["data"]
         after = f"&after={seen[-1]['id']}"
     assert seen == events and r["has_more"] is False
+    for path in (f"{JOBS}?after=none", f"{JOBS}/{job}/events?after=none",
+                 f"{JOBS}/{job}/events?stream=true&after=none", f"{JOBS}/{job}/checkpoints?after={job}"):
+        r = c.get(path)
+        assert r.status == 400 and r.error["param"] == "after", (path, r)
     assert {e["level"] for e in events} <= {"info", "warn", "error"}
     assert {e["type"] for e in events} == {"message", "metrics"}
     assert all("step" in e["data"] for e in events if e["type"] == "metrics")
