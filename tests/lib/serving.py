@@ -13,7 +13,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -42,12 +41,6 @@ def make_model(path, *options):
     return path
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Reply:
     """An answer, read whole."""
 
@@ -73,9 +66,9 @@ class Tandem:
     """A running server; ended with it must be that it ends well."""
 
     def __init__(self, model, *options, env=None, ready_s=60, waits=True):
-        self.port = free_port()
         self.log = tempfile.TemporaryFile("w+b")
-        words = [BIN, "serve", model, "--port", self.port, "--drain-delay", 0, *options]
+        words = [BIN, "serve", model, "--port", 0, "--drain-delay", 0, *options]
+        self.bound = None
         self.process = subprocess.Popen(
             list(map(str, words)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             env={**os.environ, **(env or {})})
@@ -122,6 +115,17 @@ class Tandem:
     # ---- asking it
 
     @property
+    def port(self):
+        """The log says it, once the server listens."""
+        if not self.bound:
+            self.log.seek(0)
+            said = re.search(rb'listening\b.*\bport"?[=:](\d+)', self.log.read())
+            if not said:
+                raise ConnectionRefusedError("it does not listen yet")
+            self.bound = int(said[1])
+        return self.bound
+
+    @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
@@ -146,10 +150,10 @@ class Tandem:
 
     # ---- what it holds
 
-    def metrics(self):
+    def metrics(self, **headers):
         """name -> the sum over its labels, of everything that is no bucket."""
         sums = {}
-        for line in self.get("/metrics").body.decode().splitlines():
+        for line in self.get("/metrics", **headers).body.decode().splitlines():
             m = re.fullmatch(r"([a-zA-Z_:][\w:]*)(?:\{.*\})? (\S+)", line)
             if m and not m[1].endswith("_bucket"):
                 sums[m[1]] = sums.get(m[1], 0) + float(m[2])
@@ -166,11 +170,11 @@ class Tandem:
         with open(f"/proc/{self.pid}/statm", encoding="ascii") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def wait_idle(self, seconds=60):
+    def wait_idle(self, seconds=60, **headers):
         """Until no sequence runs or waits and no connection but the asker's is open."""
         end = time.monotonic() + seconds * SLOW
         while True:
-            m = self.metrics()
+            m = self.metrics(**headers)
             busy = m["tandem_requests_running"] + m["tandem_requests_waiting"]
             if busy == 0 and m["tandem_http_connections"] <= 1:
                 return m

@@ -38,16 +38,24 @@ class Server:
     """Started by a shell that first lessens what it may have."""
 
     def __init__(self, lessen, log):
+        for _ in range(10):
+            if self.begins(lessen, log):
+                return
+        raise SystemExit(f"the server does not begin: {self.p.returncode}")
+
+    def begins(self, lessen, log):
+        """False: somebody took the port before the server did."""
         self.port = free_port()
         line = f'{lessen}; exec "$0" serve "$1" --port {self.port} --drain-delay 0 --threads 1'
         self.p = subprocess.Popen(["sh", "-c", line, BIN, MODEL], stderr=log)
-        for _ in range(600):
+        while self.p.poll() is None:
             try:
                 if self.ask("GET", "/readyz")[0] == 200:
-                    break
+                    return True
             except OSError:
                 pass
             time.sleep(0.05)
+        return False
 
     def ask(self, method, path, body=None):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
