@@ -2,9 +2,11 @@
  *
  * `tandem bench engine MODEL`: what the engine does without a server. First its steps alone:
  * prompts, one stream, many streams, many short prompts at once. Then the same through
- * engine_submit, so that what the engine adds to its steps shows: many streams ("served"), and
- * requests for one token each ("requests"). Each after a warm-up, as medians over rounds in which
- * all of them take turns, so that a machine whose speed drifts is fair to each.
+ * engine_submit, so that what the engine adds to its steps shows: many streams ("served"), requests
+ * for one token each ("requests"), and clients that ask again and again, as `tandem bench serve`
+ * lets them ("clients"), so that what a server adds to the engine shows. Each after a warm-up, as
+ * medians over rounds in which all of them take turns, so that a machine whose speed drifts is fair
+ * to each.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,12 +21,12 @@
 #include "engine/graph/passes.h"
 #include "engine/run/runner.h"
 
-enum { ROUNDS_MAX = 101, REQUESTS_EACH = 8 };
+enum { ROUNDS_MAX = 101, REQUESTS_EACH = 8, CLIENT_REQUESTS_EACH = 2 };
 
 struct bench_values {
     struct local_options model;
-    int64_t prompt, new_tokens, streams, depth, burst, rounds;
-    const char *mode;
+    int64_t prompt, new_tokens, streams, depth, burst, input, output, rounds;
+    const char *mode, *only;
     bool json, profile;
 };
 
@@ -73,6 +75,22 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "tokens of each of the prompts that all streams bring at once",
      .offset = AT(burst)},
+    {.name = "input-tokens",
+     .type = OPT_INT,
+     .fallback = "128",
+     .min = 1,
+     .max = 1 << 20,
+     .hint = "N",
+     .help = "tokens of the prompts of clients, who are as many as streams",
+     .offset = AT(input)},
+    {.name = "output-tokens",
+     .type = OPT_INT,
+     .fallback = "16",
+     .min = 1,
+     .max = 1 << 20,
+     .hint = "N",
+     .help = "tokens that each of their two requests brings",
+     .offset = AT(output)},
     {.name = "rounds",
      .type = OPT_INT,
      .fallback = "5",
@@ -81,6 +99,12 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "rounds behind the warm-up",
      .offset = AT(rounds)},
+    {.name = "case",
+     .type = OPT_CHOICE,
+     .fallback = "all",
+     .hint = "all|prompt|one|together|served|burst|requests|clients",
+     .help = "measure only this",
+     .offset = AT(only)},
     {.name = "mode",
      .type = OPT_CHOICE,
      .fallback = "static",
@@ -97,14 +121,15 @@ static const struct opt_row rows[] = {
 const struct cmd_opt cmd_opt_bench_engine = {rows, sizeof rows / sizeof *rows,
                                              sizeof(struct bench_values)};
 
-enum load_kind { LOAD_STEPS, LOAD_SERVED, LOAD_REQUESTS };
+enum load_kind { LOAD_STEPS, LOAD_SERVED, LOAD_CLIENTS };
 
-/* One thing that is timed: steps of n_seq sequences, n_tok tokens each; or the same, asked for. */
+/* One thing that is timed: steps of n_seq sequences, n_tok tokens each; the same, asked for; or
+ * n_step requests of each client, n_tok tokens in and n_new out. */
 struct load_case {
     const char *name;
     enum load_kind kind;
-    int64_t n_seq, n_tok, n_step, depth;
-    double s[ROUNDS_MAX];
+    int64_t n_seq, n_tok, n_step, depth, n_new;
+    double s[ROUNDS_MAX], first_ms[ROUNDS_MAX];
     struct profile profile;
 };
 
@@ -164,32 +189,49 @@ static int step(struct bench *b, int64_t n_seq, int64_t n_tok, int64_t pos, stru
     return stream_sync(b->local->stream, e);
 }
 
-/* Streams find the beginnings of the round before; requests are new ones each time. */
-static int run_asked(struct bench *b, struct load_case *c, int64_t round, struct err *e)
+static int run_served(struct bench *b, struct load_case *c, int64_t round, struct err *e)
 {
     struct bench_served s = {.engine = b->engine,
                              .streams = c->n_seq,
-                             .prompt = c->kind == LOAD_SERVED ? c->depth : c->n_tok,
+                             .prompt = c->depth,
                              .new_tokens = c->n_step,
-                             .round = c->kind == LOAD_SERVED ? 1 : (uint64_t)round + 3};
-    double per_s = 0, n_tok = (double)(c->n_seq * c->n_tok * c->n_step);
-    int rc = c->kind == LOAD_SERVED ? bench_served_together(&s, &per_s, e)
-                                    : bench_served_requests(&s, c->n_seq * c->n_step, &per_s, e);
-    if (c->kind == LOAD_REQUESTS)
-        per_s *= (double)c->n_tok;
-    if (rc || round < 0)
-        return rc;
+                             .round = 1}; /* beginnings of the round before are found */
+    double per_s = 0;
+    if (bench_served_together(&s, &per_s, e))
+        return -1;
+    if (round < 0)
+        return 0;
     if (!(per_s > 0))
         return err_set(e, ERR_BAD_INPUT,
                        "the first stream ended before the last began: give more --new-tokens");
-    c->s[round] = n_tok / per_s;
+    c->s[round] = (double)(c->n_seq * c->n_tok * c->n_step) / per_s;
+    return 0;
+}
+
+static int run_clients(struct bench *b, struct load_case *c, int64_t round, struct err *e)
+{
+    struct bench_served s = {.engine = b->engine,
+                             .streams = c->n_seq,
+                             .prompt = c->n_tok,
+                             .new_tokens = c->n_new,
+                             .round = (uint64_t)round + 3}; /* texts that are new each time */
+    struct bench_clients got;
+    int64_t n = c->n_seq * c->n_step;
+    if (bench_served_clients(&s, n, &got, e))
+        return -1;
+    if (round >= 0) {
+        c->s[round] = (double)n / got.per_s;
+        c->first_ms[round] = got.first_ms;
+    }
     return 0;
 }
 
 static int run_case(struct bench *b, struct load_case *c, int64_t round, struct err *e)
 {
-    if (c->kind != LOAD_STEPS)
-        return run_asked(b, c, round, e);
+    if (c->kind == LOAD_SERVED)
+        return run_served(b, c, round, e);
+    if (c->kind == LOAD_CLIENTS)
+        return run_clients(b, c, round, e);
     if (b->v->profile && round == 0)
         profile_clear(&c->profile);
     if (b->v->profile)
@@ -210,23 +252,40 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Tokens that count: those that clients get, where they get more than one; all others. */
+static double tokens_of(const struct load_case *c)
+{
+    return (double)(c->n_seq * c->n_step * (c->n_new > 1 ? c->n_new : c->n_tok));
+}
+
+static void show_json(const struct load_case *c, double mid, double gbps, double first_ms)
+{
+    printf("{\"case\":\"%s\",\"streams\":%" PRId64
+           ",\"tokens\":%.0f,\"s\":%.5f,\"best_s\":%.5f,\"tokens_per_s\":%.2f",
+           c->name, c->n_seq, tokens_of(c), mid, c->s[0], tokens_of(c) / mid);
+    if (c->kind == LOAD_CLIENTS)
+        printf(",\"first_ms\":%.2f}\n", first_ms);
+    else
+        printf(",\"weight_gbps\":%.2f}\n", gbps);
+}
+
 static void show(const struct bench *b, struct load_case *c)
 {
     int64_t n = b->v->rounds;
-    double tokens = (double)(c->n_seq * c->n_tok * c->n_step);
     qsort(c->s, (size_t)n, sizeof *c->s, by_value);
-    double mid = c->s[n / 2];
-    if (b->v->json)
-        printf("{\"case\":\"%s\",\"streams\":%" PRId64
-               ",\"tokens\":%.0f,\"s\":%.5f,\"best_s\":%.5f,"
-               "\"tokens_per_s\":%.2f,\"weight_gbps\":%.2f}\n",
-               c->name, c->n_seq, tokens, mid, c->s[0], tokens / mid,
-               (double)b->local->model->block_bytes * (double)c->n_step / mid / 1e9);
-    else
-        printf("%-10s %4" PRId64
-               " streams  %9.1f tokens/s  (best round %.1f)  weights at %.1f GB/s\n",
-               c->name, c->n_seq, tokens / mid, tokens / c->s[0],
-               (double)b->local->model->block_bytes * (double)c->n_step / mid / 1e9);
+    qsort(c->first_ms, (size_t)n, sizeof *c->first_ms, by_value);
+    double tokens = tokens_of(c), mid = c->s[n / 2], first_ms = c->first_ms[n / 2];
+    double gbps = (double)b->local->model->block_bytes * (double)c->n_step / mid / 1e9;
+    if (b->v->json) {
+        show_json(c, mid, gbps, first_ms);
+    } else {
+        printf("%-10s %4" PRId64 " streams  %9.1f tokens/s  (best round %.1f)", c->name, c->n_seq,
+               tokens / mid, tokens / c->s[0]);
+        if (c->kind == LOAD_CLIENTS)
+            printf("  first token after %.1f ms\n", first_ms);
+        else
+            printf("  weights at %.1f GB/s\n", gbps);
+    }
     if (b->v->profile && c->kind == LOAD_STEPS)
         profile_show(&c->profile, c->name, stderr);
 }
@@ -250,16 +309,25 @@ static int run_all(struct bench *b, struct err *e)
          .depth = v->depth / K_CELL * K_CELL + 1}, /* all but one token found standing */
         {.name = "burst", .n_seq = v->streams, .n_tok = v->burst, .n_step = 1},
         {.name = "requests",
-         .kind = LOAD_REQUESTS,
+         .kind = LOAD_CLIENTS,
          .n_seq = v->streams,
          .n_tok = v->burst,
-         .n_step = REQUESTS_EACH}};
+         .n_step = REQUESTS_EACH,
+         .n_new = 1},
+        {.name = "clients",
+         .kind = LOAD_CLIENTS,
+         .n_seq = v->streams,
+         .n_tok = v->input,
+         .n_step = CLIENT_REQUESTS_EACH,
+         .n_new = v->output}};
+    bool all = strcmp(v->only, "all") == 0;
     for (int64_t round = -1; round < v->rounds; round++)
         for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-            if (run_case(b, &c[i], round, e))
+            if ((all || strcmp(v->only, c[i].name) == 0) && run_case(b, &c[i], round, e))
                 return -1;
     for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-        show(b, &c[i]);
+        if (all || strcmp(v->only, c[i].name) == 0)
+            show(b, &c[i]);
     return 0;
 }
 

@@ -123,23 +123,91 @@ int bench_served_together(const struct bench_served *s, double *per_s, struct er
     return rc;
 }
 
-int bench_served_requests(const struct bench_served *s, int64_t n, double *per_s, struct err *e)
+/* ---- clients in a closed loop --------------------------------------------------------------- */
+
+struct client {
+    struct answer *answer; /* owned; NULL: it asks no more */
+    int64_t asked_us;
+};
+
+struct clients {
+    struct asking ask;
+    struct client *at; /* owned: [streams] */
+    int64_t *first_us; /* owned: [n], of those that ended */
+    int64_t n, n_ended;
+};
+
+static int client_ask(struct clients *c, struct client *at, struct err *e)
 {
-    struct asking a;
-    struct answer **ring = xcalloc((size_t)s->streams, sizeof(struct answer *));
-    int rc = 0;
-    asking_init(&a, s, 1);
-    int64_t begin = clock_ns();
-    for (int64_t i = 0; i < n + s->streams; i++) {
-        struct answer **at = &ring[i % s->streams];
-        if (*at && !end_of(&a, *at, e))
-            rc = -1;
-        answer_unref(*at);
-        *at = !rc && i < n ? ask(&a, e) : NULL;
-        rc |= !rc && i < n && !*at ? -1 : 0;
+    at->answer = NULL;
+    if (c->ask.n_asked == c->n)
+        return 0;
+    at->asked_us = clock_us();
+    at->answer = ask(&c->ask, e);
+    return at->answer ? 0 : -1;
+}
+
+/* The answer ended. */
+static int client_take(struct clients *c, struct client *at, struct err *e)
+{
+    struct answer *a = at->answer;
+    size_t count = end_of(&c->ask, a, e);
+    if (count)
+        c->first_us[c->n_ended++] = answer_token(a, 0)->at_us - at->asked_us;
+    answer_unref(a);
+    return count ? client_ask(c, at, e) : (at->answer = NULL, -1);
+}
+
+/* Who ended asks again. */
+static int look_round(struct clients *c, struct err *e)
+{
+    for (int64_t i = 0; i < c->ask.s->streams; i++) {
+        struct client *at = &c->at[i];
+        if (at->answer && answer_state(at->answer) != GEN_RUNS && client_take(c, at, e))
+            return -1;
     }
-    *per_s = (double)n * 1e9 / (double)(clock_ns() - begin);
-    free(ring);
-    asking_release(&a);
+    return 0;
+}
+
+static int run_clients(struct clients *c, struct err *e)
+{
+    for (int64_t i = 0; i < c->ask.s->streams; i++)
+        if (client_ask(c, &c->at[i], e))
+            return -1;
+    while (c->n_ended < c->n) {
+        sem_wait(&c->ask.ended);
+        if (look_round(c, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+int bench_served_clients(const struct bench_served *s, int64_t n, struct bench_clients *out,
+                         struct err *e)
+{
+    struct clients c = {.n = n,
+                        .at = xcalloc((size_t)s->streams, sizeof *c.at),
+                        .first_us = xcalloc((size_t)n, sizeof *c.first_us)};
+    asking_init(&c.ask, s, s->new_tokens);
+    int64_t begin = clock_ns();
+    int rc = run_clients(&c, e);
+    out->per_s = (double)n * 1e9 / (double)(clock_ns() - begin);
+    qsort(c.first_us, (size_t)c.n_ended, sizeof *c.first_us, by_size);
+    out->first_ms = c.n_ended ? (double)c.first_us[c.n_ended / 2] / 1e3 : 0;
+    for (int64_t i = 0; i < s->streams; i++) { /* those of a loop that broke off run on */
+        struct err quiet = ERR_INIT;
+        if (c.at[i].answer)
+            end_of(&c.ask, c.at[i].answer, &quiet);
+        answer_unref(c.at[i].answer);
+    }
+    free(c.at);
+    free(c.first_us);
+    asking_release(&c.ask);
     return rc;
 }

@@ -20,7 +20,13 @@ struct bench_served {
  * last; 0: they never did. */
 int bench_served_together(const struct bench_served *s, double *per_s, struct err *e);
 
-/* Requests of one token each, `streams` of them in flight: requests a second. */
-int bench_served_requests(const struct bench_served *s, int64_t n, double *per_s, struct err *e);
+/* What `streams` clients get that each ask again when their answer ended, n requests in all: the
+ * load that `tandem bench serve` puts on a server, without the server. */
+struct bench_clients {
+    double per_s;    /* requests */
+    double first_ms; /* from asking to the first token, the median */
+};
+int bench_served_clients(const struct bench_served *s, int64_t n, struct bench_clients *out,
+                         struct err *e);
 
 #endif

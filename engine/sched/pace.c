@@ -6,6 +6,8 @@
  */
 #include "engine/sched/pace.h"
 
+#include <math.h>
+
 static const double PACE_STRETCH = 1.7;
 
 /* What a step without prompts takes, by the last that was measured and the price of a row. */
@@ -15,11 +17,18 @@ static double quiet_us(const struct pace *p, int64_t n_decode)
     return us > 0.5 * p->quiet_us ? us : 0.5 * p->quiet_us;
 }
 
+/* How many times further than beside one prompt a step may stretch. */
+static double crowd_of(int64_t n_decode, int64_t n_prompt)
+{
+    double crowd = (double)n_prompt / sqrt((double)n_decode);
+    return crowd > 1 ? crowd : 1;
+}
+
 int64_t pace_rows(const struct pace *p, int64_t n_decode, int64_t n_prompt)
 {
-    double crowd = n_prompt > n_decode ? (double)n_prompt / (double)n_decode : 1;
+    double crowd = crowd_of(n_decode, n_prompt);
     double rows = (double)(n_decode > PACE_FLOOR ? n_decode : PACE_FLOOR) * crowd;
-    if (p->is_timed && p->n_mixed >= PACE_PROBE && n_prompt <= n_decode)
+    if (p->is_timed && p->n_mixed >= PACE_PROBE && crowd <= 1)
         return 0;
     if (p->row_us > 0) {
         double most = 1.25 * (double)(p->rows_last > PACE_FLOOR ? p->rows_last : PACE_FLOOR);

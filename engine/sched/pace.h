@@ -5,8 +5,13 @@
  *
  * Two figures are learnt from the steps themselves: what a quiet step takes, and what a row of a
  * prompt adds. Neither needs a word about the model or the machine, and the second follows a long
- * prompt's growing attention as it goes. One step in PACE_PROBE is kept quiet to measure it. Where
- * more prompts wait than sequences decode, the many weigh more than the few, and steps may stretch.
+ * prompt's growing attention as it goes. One step in PACE_PROBE is kept quiet to measure it.
+ *
+ * Prompts that come many at once press: steps may stretch as many times further as there are
+ * prompts for the root of those that decode. So one among sixteen streams stays within their
+ * bounds, and for eight a step takes twice as long, most of it theirs. By the number of prompts
+ * itself the last of a burst would begin a fifth sooner, and the streams' slowest steps take thrice
+ * as long.
  *
  * Until something is known, a decoding sequence bears one row, and PACE_FLOOR are always borne: so
  * many a machine carries for little more than the price of reading the weights.

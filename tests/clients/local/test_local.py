@@ -96,10 +96,15 @@ def plans():
 
 def bench_engine():
     p = run("bench", "engine", MODEL, "--prompt", 16, "--new-tokens", 2, "--streams", 3, "--depth",
-            4, "--rounds", 1, "--json")
+            4, "--input-tokens", 8, "--output-tokens", 5, "--rounds", 1, "--json")
     rows = [json.loads(line) for line in p.stdout.splitlines()]
     expect("bench engine", [r["case"] for r in rows] == ["prompt", "one", "together",
-                                                  "served", "burst", "requests"], p)
+                                                  "served", "burst", "requests", "clients"], p)
+    last = rows[-1]
+    expect("bench engine, clients", last["tokens"] == 3 * 2 * 5 and last["first_ms"] > 0, p)
+    p = run("bench", "engine", MODEL, "--case", "burst", "--rounds", 1, "--streams", 2, "--json",
+            "--prompt", 16, "--new-tokens", 2, "--depth", 4)
+    expect("bench engine --case", json.loads(p.stdout)["case"] == "burst", p)
 
 
 def refused(name, directory, words, *command):

@@ -112,6 +112,9 @@ static void a_crowd_weighs_more(void **state)
     struct machine m = {10000, 1000, 0, 0, 0, 0};
     struct ride one = take(&m, 4, 2000, 1), many = take(&m, 4, 2000, 16);
     assert_true(many.n_step * 3 < one.n_step);
+    struct ride two = take(&m, 16, 2000, 2), few = take(&m, 16, 2000, 8);
+    assert_true(two.p99 < 2); /* nor two among sixteen */
+    assert_true(few.n_step * 2 < two.n_step && few.p99 < 4);
 }
 
 /* Fault: a division by nothing, or no rows at all, before anything is known. */
@@ -121,7 +124,7 @@ static void begins_with_a_row_for_each(void **state)
     struct pace p = {0};
     assert_int_equal(pace_rows(&p, 1, 1), PACE_FLOOR);
     assert_int_equal(pace_rows(&p, 40, 1), 40);
-    assert_int_equal(pace_rows(&p, 4, 8), 2 * PACE_FLOOR);
+    assert_int_equal(pace_rows(&p, 4, 8), 4 * PACE_FLOOR);
     pace_saw(&p, 0, 4, 16); /* no time was told */
     pace_saw(&p, 100, 0, 16);
     assert_int_equal(pace_rows(&p, 1, 1), PACE_FLOOR);
