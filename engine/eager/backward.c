@@ -27,9 +27,9 @@ static struct op_view root_view(const struct eager *g, int32_t root, struct eage
 }
 
 /* The gradient of v inside its root's. Slices of slices do not occur: the offset is the view's. */
-static struct op_view grad_view(const struct eager *g, int32_t v)
+static struct op_view grad_view(const struct eager *g, int32_t value)
 {
-    int32_t root = g->value.at[v].root;
+    int32_t v = g->value.at[value].grad_of, root = g->value.at[v].root;
     struct op_view w = root_view(g, root, g->value.at[root].grad);
     if (v != root && w.p)
         w = op_get(g->node.at[g->value.at[v].def].op.op)
@@ -88,7 +88,7 @@ static int own_grad(struct eager *g, int32_t root, struct err *e)
 static int share_grad(struct eager *g, int32_t v, int32_t from, struct op_view dout, struct err *e)
 {
     struct eager_value *val = &g->value.at[v];
-    if (!val->needs_grad)
+    if (!val->needs_grad || val->grad_of == g->value.at[from].grad_of)
         return 0;
     if (val->root == v && !val->grad && dout.ld == dout.shape.cols) {
         val->grad = eager_buf_ref(g->value.at[from].grad);
@@ -110,7 +110,7 @@ static int aim(struct eager *g, const struct op_node *n, int j, struct op_grad *
                struct target *t, struct err *e)
 {
     const struct op_def *def = op_get(n->op);
-    int32_t v = n->in[j], root = g->value.at[v].root;
+    int32_t v = g->value.at[n->in[j]].grad_of, root = g->value.at[v].root;
     *t = (struct target){.v = -1};
     gr->din[j] = (struct op_view){.shape = grad_shape(g->value.at[v].shape)};
     if (!g->value.at[v].needs_grad || ((def->grad_same | def->no_grad) & (1u << j)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The buffers of eager steps: best fit from a sorted list of free ones.
+ * The buffers of eager steps: best fit over the free room, neighbours joined when given back.
  */
 #include "engine/eager/cache.h"
 
@@ -8,16 +8,7 @@
 
 #include "engine/base/mem.h"
 
-enum { SMALLEST_BYTES = 256, STEPS_PER_DOUBLING = 8 };
-
-static size_t rounded(size_t bytes)
-{
-    size_t power = SMALLEST_BYTES, step;
-    while (power < bytes / 2)
-        power *= 2;
-    step = power / STEPS_PER_DOUBLING;
-    return bytes < SMALLEST_BYTES ? SMALLEST_BYTES : (bytes + step - 1) / step * step;
-}
+enum { ALIGN_BYTES = 64, SLAB_LEAST_BYTES = 64 << 10, SLAB_MOST_BYTES = 32 << 20 };
 
 void eager_cache_init(struct eager_cache *c, struct device *d)
 {
@@ -26,33 +17,90 @@ void eager_cache_init(struct eager_cache *c, struct device *d)
 
 void eager_cache_release(struct eager_cache *c)
 {
-    while (c->free) {
-        struct eager_buf *b = c->free;
-        c->free = b->next;
-        device_mem_free(c->device, b->p);
-        free(b);
+    for (size_t i = 0; i < c->slab.n; i++) {
+        struct eager_buf *b = c->slab.at[i].first, *next;
+        for (; b; b = next) {
+            next = b->next;
+            free(b);
+        }
+        device_mem_free(c->device, c->slab.at[i].block);
     }
+    vec_release(&c->slab);
+}
+
+static void list_add(struct eager_cache *c, struct eager_buf *b)
+{
+    b->free_prev = NULL;
+    b->free_next = c->free;
+    if (c->free)
+        c->free->free_prev = b;
+    c->free = b;
+}
+
+static void list_remove(struct eager_cache *c, struct eager_buf *b)
+{
+    if (b->free_next)
+        b->free_next->free_prev = b->free_prev;
+    if (b->free_prev)
+        b->free_prev->free_next = b->free_next;
+    else
+        c->free = b->free_next;
+}
+
+static struct eager_buf *find(const struct eager_cache *c, size_t want)
+{
+    struct eager_buf *best = NULL;
+    for (struct eager_buf *b = c->free; b; b = b->free_next)
+        if (b->bytes >= want && (!best || b->bytes < best->bytes))
+            best = b;
+    return best;
+}
+
+/* Slabs grow with what is held, so that a small model's are small and a large one's are few. */
+static struct eager_buf *new_slab(struct eager_cache *c, size_t want, struct err *e)
+{
+    size_t bytes = c->held_bytes < SLAB_LEAST_BYTES  ? SLAB_LEAST_BYTES
+                   : c->held_bytes > SLAB_MOST_BYTES ? SLAB_MOST_BYTES
+                                                     : c->held_bytes;
+    struct eager_slab s;
+    bytes = bytes < want ? want : bytes;
+    s.block = device_alloc(c->device, bytes, "the values of a training step", e);
+    if (!s.block)
+        return NULL;
+    s.first = xcalloc(1, sizeof *s.first);
+    *s.first = (struct eager_buf){.p = s.block, .bytes = bytes};
+    vec_push(&c->slab, s);
+    list_add(c, s.first);
+    c->held_bytes += bytes;
+    return s.first;
+}
+
+/* What b has more than it needs becomes a free neighbour. */
+static void cut(struct eager_cache *c, struct eager_buf *b, size_t want)
+{
+    if (b->bytes == want)
+        return;
+    struct eager_buf *rest = xcalloc(1, sizeof *rest);
+    *rest = (struct eager_buf){
+        .p = (char *)b->p + want, .bytes = b->bytes - want, .prev = b, .next = b->next};
+    if (rest->next)
+        rest->next->prev = rest;
+    b->next = rest;
+    b->bytes = want;
+    list_add(c, rest);
 }
 
 struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err *e)
 {
-    size_t want = rounded(bytes);
-    struct eager_buf **at = &c->free, *b;
-    while (*at && (*at)->bytes < want)
-        at = &(*at)->next;
-    b = *at;
-    if (b && b->bytes <= want + want / STEPS_PER_DOUBLING) {
-        *at = b->next;
-    } else {
-        void *p = device_alloc(c->device, want, "a value of a training step", e);
-        if (!p)
-            return NULL;
-        b = xcalloc(1, sizeof *b);
-        *b = (struct eager_buf){.p = p, .bytes = want};
-        c->held_bytes += want;
-    }
+    size_t want = bytes ? (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES : ALIGN_BYTES;
+    struct eager_buf *b = find(c, want);
+    if (!b)
+        b = new_slab(c, want, e);
+    if (!b)
+        return NULL;
+    list_remove(c, b);
+    cut(c, b, want);
     b->n_ref = 1;
-    b->next = NULL;
     c->used_bytes += b->bytes;
     if (c->used_bytes > c->peak_bytes)
         c->peak_bytes = c->used_bytes;
@@ -65,14 +113,29 @@ struct eager_buf *eager_buf_ref(struct eager_buf *b)
     return b;
 }
 
+/* b takes in the room of the one behind it, where both are free. */
+static void join(struct eager_cache *c, struct eager_buf *b)
+{
+    struct eager_buf *gone = b->next;
+    if (!gone || gone->n_ref > 0 || b->n_ref > 0)
+        return;
+    list_remove(c, gone);
+    b->bytes += gone->bytes;
+    b->next = gone->next;
+    if (b->next)
+        b->next->prev = b;
+    free(gone);
+}
+
 void eager_buf_unref(struct eager_cache *c, struct eager_buf *b)
 {
-    struct eager_buf **at = &c->free;
+    struct eager_buf *before;
     if (!b || --b->n_ref > 0)
         return;
     c->used_bytes -= b->bytes;
-    while (*at && (*at)->bytes < b->bytes)
-        at = &(*at)->next;
-    b->next = *at;
-    *at = b;
+    before = b->prev;
+    list_add(c, b);
+    join(c, b);
+    if (before)
+        join(c, before);
 }

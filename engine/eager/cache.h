@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device memory for an eager step: counted buffers, kept for reuse when their last user drops them.
- * Sizes are rounded up to an eighth of their power of two, so that steps of nearly equal length
- * reuse each other's buffers.
+ * Device memory for eager steps: counted buffers, cut from a few large slabs. A buffer's neighbours
+ * in its slab are known, so what is given back joins the free room beside it, and steps of other
+ * lengths find room as well. Slabs are large, so that the system backs them with large pages; they
+ * stay until the end.
+ *
+ * The smallest free room that fits is taken, of equal ones the one that was given back last: what a
+ * step is given depends on its own calls and on what stood before alone.
  *
  * Thread: one at a time.
  */
 #ifndef ENGINE_EAGER_CACHE_H
 #define ENGINE_EAGER_CACHE_H
 
+#include "engine/base/vec.h"
 #include "engine/device/device.h"
 
 struct eager_buf {
-    void *p; /* owned by the cache */
+    void *p; /* in a slab */
     size_t bytes;
-    int n_ref;
-    struct eager_buf *next; /* while free */
+    int n_ref;                     /* 0: free */
+    struct eager_buf *prev, *next; /* neighbours in the slab, ascending; owned by the cache */
+    struct eager_buf *free_prev, *free_next; /* while free */
+};
+
+struct eager_slab {
+    void *block;             /* owned */
+    struct eager_buf *first; /* owned, as all that follow it */
 };
 
 struct eager_cache {
-    struct device *device;  /* borrowed */
-    struct eager_buf *free; /* owned, ascending by size */
+    struct device *device; /* borrowed */
+    VEC(struct eager_slab) slab;
+    struct eager_buf *free; /* borrowed: the last one given back is the first */
     size_t held_bytes, used_bytes, peak_bytes;
 };
 

@@ -44,14 +44,42 @@ void eager_drop_value(struct eager *g, int32_t v)
     val->view.p = NULL;
 }
 
-static int give_memory(struct eager *g, struct eager_value *v, struct err *e)
+/* The memory of an input that nobody reads behind this node, for output o. */
+static struct eager_buf *taken(struct eager *g, const struct op_node *n, int o)
 {
+    const struct eager_value *to = &g->value.at[n->out[o]];
+    for (int j = 0; j < n->n_in; j++) {
+        struct eager_value *v = &g->value.at[n->in[j]];
+        struct eager_buf *b = v->buf;
+        if (!(n->takes & op_get(n->op)->may_overwrite[o] & (1u << j)) || !b || b->n_ref != 1 ||
+            v->root != n->in[j] || v->is_kept || v->shape.rows != to->shape.rows ||
+            v->shape.cols != to->shape.cols)
+            continue;
+        v->buf = NULL;
+        return b;
+    }
+    return NULL;
+}
+
+static int give_memory(struct eager *g, const struct op_node *n, int o, struct err *e)
+{
+    struct eager_value *v = &g->value.at[n->out[o]];
     size_t bytes = op_shape_bytes(v->shape, g->batch->n[v->shape.rows]);
-    v->buf = eager_buf_new(&g->cache, bytes, e);
+    v->buf = taken(g, n, o);
+    if (!v->buf)
+        v->buf = eager_buf_new(&g->cache, bytes, e);
     if (!v->buf)
         return -1;
     v->view = (struct op_view){.shape = v->shape, .p = v->buf->p, .ld = v->shape.cols};
     return 0;
+}
+
+/* Inputs whose memory was taken can't be read again. */
+static void forget_taken(struct eager *g, const struct op_node *n)
+{
+    for (int j = 0; j < n->n_in; j++)
+        if ((n->takes & (1u << j)) && !g->value.at[n->in[j]].buf)
+            g->value.at[n->in[j]].view.p = NULL;
 }
 
 static void see_through(struct eager *g, const struct op_node *n)
@@ -77,7 +105,7 @@ int eager_run_node(struct eager *g, size_t i, struct err *e)
     for (int j = 0; j < n->op.n_in; j++)
         in[j] = g->value.at[n->op.in[j]].shape;
     for (int o = 0; o < n->op.n_out; o++)
-        if (give_memory(g, &g->value.at[n->op.out[o]], e))
+        if (give_memory(g, &n->op, o, e))
             return -1;
     if (n->on_tape && def->save && !n->save) {
         n->save = eager_buf_new(&g->cache, def->save(&n->op, in, g->batch->n), e);
@@ -92,6 +120,7 @@ int eager_run_node(struct eager *g, size_t i, struct err *e)
         c.work = work->p;
     }
     def->forward(&c);
+    forget_taken(g, &n->op);
     rc = 0;
 done:
     eager_buf_unref(&g->cache, work);
@@ -125,10 +154,38 @@ static void keep_for_backward(struct eager *g, const struct op_node *n)
             g->value.at[n->out[o]].is_kept = true;
 }
 
+/* What else than its shape makes a rounding what it is: nothing. So a second one of the same value
+ * is the first; -1: there is none in this block. */
+static int32_t rounded_before(const struct eager *g, const struct op_node *op,
+                              const struct op_shape *out)
+{
+    size_t lo = g->block.n ? g->block.at[g->block.n - 1].node_lo : 0;
+    for (size_t i = g->node.n; op->op == OP_round && i-- > lo;) {
+        const struct op_node *n = &g->node.at[i].op;
+        if (n->op == OP_round && n->in[0] == op->in[0] &&
+            g->value.at[n->out[0]].shape.type == out[0].type)
+            return n->out[0];
+    }
+    return -1;
+}
+
+/* A gradient that passes through an op which does nothing with it. */
+static int32_t grad_of(const struct eager *g, const struct op_node *n, int32_t out)
+{
+    const struct op_def *def = op_get(n->op);
+    bool passes = def->grad_same == 1 && n->n_in == 1 && !def->backward;
+    return passes ? g->value.at[n->in[0]].grad_of : out;
+}
+
 static int add(struct builder *b, struct op_node *op, const struct op_shape *out)
 {
     struct eager *g = (struct eager *)(void *)b;
     bool on_tape = needs_backward(g, op);
+    int32_t before = rounded_before(g, op, out);
+    if (before >= 0) {
+        op->out[0] = before;
+        return 0;
+    }
     for (int j = 0; j < op->n_in; j++)
         if (!g->value.at[op->in[j]].view.p)
             return err_set(&b->err, ERR_BAD_INPUT, "input %d was given back at a block's mark", j);
@@ -137,6 +194,7 @@ static int add(struct builder *b, struct op_node *op, const struct op_shape *out
         vec_push(&g->value, (struct eager_value){.shape = out[o],
                                                  .def = (int32_t)g->node.n,
                                                  .root = op->out[o],
+                                                 .grad_of = grad_of(g, op, op->out[o]),
                                                  .needs_grad = on_tape});
     }
     vec_push(&g->node, (struct eager_node){.op = *op, .on_tape = on_tape});

@@ -15,6 +15,7 @@ struct eager_value {
     struct op_shape shape;
     int32_t def;            /* node */
     int32_t root;           /* the value whose memory it lies in: itself, or a slice's origin */
+    int32_t grad_of;        /* the value whose gradient is its own: itself, or a rounding's input */
     struct op_view view;    /* p NULL once given back */
     struct eager_buf *buf;  /* counted, at a root */
     struct eager_buf *grad; /* counted, at a root; NULL: nothing arrived yet */

@@ -20,7 +20,7 @@ static const struct lora_attr *attr_of(const struct op_node *n)
 
 struct val op_lora(struct builder *b, struct val y, struct val x, const struct param *w)
 {
-    struct op_node n = {.op = OP_lora, .n_in = 2, .in = {y.id, x.id}};
+    struct op_node n = {.op = OP_lora, .n_in = 2, .in = {y.id, x.id}, .takes = 1};
     memcpy(n.attr, &(struct lora_attr){.w = w, .rank_max = b->lora_rank_max},
            sizeof(struct lora_attr));
     return builder_add(b, &n);

@@ -43,6 +43,7 @@ struct op_node {
     int8_t n_in, n_out;
     int32_t in[OP_IN_MAX]; /* value ids */
     int32_t out[OP_OUT_MAX];
+    uint8_t takes; /* inputs that nobody else reads: eager may hand their memory on. Bit i */
     _Alignas(8) unsigned char attr[OP_ATTR_BYTES]; /* the op's own struct, padding zero */
 };
 
