@@ -83,22 +83,37 @@ static int no_such(int n_word, const char *const *word, struct err *e)
     return 0;
 }
 
-/* The command that the first words name, and how many they are; 0: none, with what was meant. */
+/* `jobs` takes no words, but there are `jobs get` and others: what follows was to be one of them.
+ */
+static bool is_wrong_kin(const struct cmd *cmd, int n, int n_word, const char *const *word)
+{
+    struct buf kin;
+    buf_init(&kin, PAGE_MAX_BYTES);
+    bool is = n < n_word && word[n][0] != '-' && cmd->is.max_arg == 0 && list_kin(word[0], &kin);
+    buf_release(&kin);
+    return is;
+}
+
+/* The command that most of the first words name, and how many they are; 0: none, with what was
+ * meant. */
 static int find(int n_word, const char *const *word, const struct cmd **cmd, struct opt_cmd *is,
                 char name[NAME_BYTES], struct err *e)
 {
+    int most = 0;
     for (int i = 0; i < N_CMD; i++) {
         int n = fit(&table[i], n_word, word);
-        if (n > 0) {
-            *cmd = &table[i];
-            *is = table[i].is;
-            is->name = typed(&table[i], name);
-            is->row = table[i].opt->row;
-            is->n_row = table[i].opt->n_row;
-            return n;
-        }
+        if (n <= most)
+            continue;
+        most = n;
+        *cmd = &table[i];
     }
-    return no_such(n_word, word, e);
+    if (most == 0 || is_wrong_kin(*cmd, most, n_word, word))
+        return no_such(n_word, word, e);
+    *is = (*cmd)->is;
+    is->name = typed(*cmd, name);
+    is->row = (*cmd)->opt->row;
+    is->n_row = (*cmd)->opt->n_row;
+    return most;
 }
 
 static int print_page(const struct opt_cmd *is)

@@ -259,7 +259,8 @@ static int take_words(struct parse *p, struct err *e)
         return err_set(e, ERR_BAD_INPUT, "unexpected argument \"%.40s\"; see tandem %s --help",
                        o->arg[o->cmd->max_arg], o->cmd->name);
     if (o->n_arg < o->cmd->min_arg)
-        return err_set(e, ERR_BAD_INPUT, "tandem %s needs %s", o->cmd->name, o->cmd->args);
+        return err_set(e, ERR_BAD_INPUT, "%s is missing; see tandem %s --help", o->cmd->args,
+                       o->cmd->name);
     return 0;
 }
 

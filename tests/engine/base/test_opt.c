@@ -206,7 +206,8 @@ static void missing_things(void **state)
     run.name = "run";
     run.args = "MODEL";
     run.min_arg = 1;
-    assert_err(opt_init(&o, &run, &v, 0, NULL, &e), &e, ERR_BAD_INPUT, "tandem run needs MODEL");
+    assert_err(opt_init(&o, &run, &v, 0, NULL, &e), &e, ERR_BAD_INPUT,
+               "MODEL is missing; see tandem run --help");
     opt_release(&o);
     assert_err(PARSE(&o, &v, &e, "--config", "/nonexistent"), &e, ERR_NOT_FOUND, "/nonexistent");
     opt_release(&o);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside of a peer, for the files that make it up.
+ */
+#ifndef CLIENTS_HTTP_PEER_OWN_H
+#define CLIENTS_HTTP_PEER_OWN_H
+
+#include <curl/curl.h>
+
+#include "clients/http/peer.h"
+
+enum peer_sink { PEER_BODY, PEER_FILE, PEER_EVENTS };
+
+struct peer {
+    peer_tick_fn *tick; /* NULL: none */
+    void *tick_ctx;
+    char *base;   /* owned: "http://host:8080" */
+    char *socket; /* owned; NULL: none */
+    char *key;    /* owned; NULL: none */
+    char *shown;  /* owned: the address as it was given */
+    bool is_near; /* on this machine: no proxy is asked */
+    bool has_curl;
+    CURLM *multi;               /* owned */
+    CURL *easy;                 /* owned */
+    struct curl_slist *headers; /* owned, of the request under way */
+
+    enum peer_sink sink;
+    struct buf body, fault; /* a good answer, and a bad one's */
+    struct sse sse;
+    sse_fn *event;
+    void *event_ctx;
+    FILE *file; /* what is sent (owned) or where to write (borrowed) */
+    const struct peer_file *upload;
+    int64_t upload_bytes;
+    struct err why; /* a fault of our own side, inside a callback */
+    int status;
+    bool gave_up;
+    char text[CURL_ERROR_SIZE];
+};
+
+/* The words for an answer whose status is bad, and for no answer. Return -1. */
+int peer_refused(const struct peer *p, struct err *e);
+int peer_unreached(const struct peer *p, int curl_code, int os_errno, struct err *e);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tandem tune FILE`: the file goes up, a job is made of it, and with --follow it is watched until
+ * it ends. A FILE that is none here, but looks like the id of one that the server has, is that.
+ *
+ * stdout gets one line: the job's id, or with --follow the name of the model that came of it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clients/remote/follow.h"
+#include "clients/remote/interrupt.h"
+#include "clients/remote/upload.h"
+#include "engine/base/mem.h"
+
+struct tune_values {
+    struct remote_options remote;
+    const char *model, *validation, *suffix, *method;
+    int64_t seed, epochs, batch, rank;
+    double lr_multiplier, alpha;
+    struct opt_list hyper, metadata;
+    bool follow;
+};
+
+#define AT(field) offsetof(struct tune_values, field)
+#define ROW(section_, name_, letter_, type_, min_, max_, hint_, help_, field_)                     \
+    {                                                                                              \
+        .section = (section_), .name = (name_), .letter = (letter_), .type = (type_),              \
+        .min = (min_), .max = (max_), .hint = (hint_), .help = (help_), .offset = AT(field_)       \
+    }
+
+static const struct opt_row rows[] = {
+    ROW("Job", "model", 'm', OPT_TEXT, 0, 0, "NAME",
+        "the base; default: the one that the server has", model),
+    ROW(NULL, "follow", 'f', OPT_BOOL, 0, 0, NULL,
+        "watch the job until it ends; the status is 0 when it succeeded, 1 when it did not",
+        follow),
+    ROW(NULL, "validation", 0, OPT_TEXT, 0, 0, "FILE", "rows to measure on, not to learn",
+        validation),
+    ROW(NULL, "suffix", 0, OPT_TEXT, 0, 0, "NAME", "becomes a part of the new model's name",
+        suffix),
+    ROW(NULL, "seed", 0, OPT_INT, 0, 2147483647, "S",
+        "the same seed makes the same model; default: the server draws one", seed),
+    ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME", "default: supervised", method),
+    ROW(NULL, "metadata", 0, OPT_LIST, 0, 0, "KEY=VALUE", "is kept with the job", metadata),
+    ROW("Training", "epochs", 0, OPT_INT, 1, 1e9, "N", "times that every row is seen", epochs),
+    ROW(NULL, "batch", 0, OPT_INT, 1, 1e9, "N", "rows of a step", batch),
+    ROW(NULL, "lr-multiplier", 0, OPT_DOUBLE, 1e-9, 1e9, "X", "times the base's learning rate",
+        lr_multiplier),
+    ROW(NULL, "rank", 0, OPT_INT, 1, 1e6, "R", "rank of the adapter", rank),
+    ROW(NULL, "alpha", 0, OPT_DOUBLE, 1e-9, 1e9, "A", "its scale is alpha / rank", alpha),
+    ROW(NULL, "hyper", 0, OPT_LIST, 0, 0, "NAME=VALUE",
+        "any other of the API's hyperparameters, by the API's name", hyper),
+    REMOTE_ROWS};
+
+const struct cmd_opt cmd_opt_tune = {rows, sizeof rows / sizeof *rows, sizeof(struct tune_values)};
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static bool is_file_id(const char *path)
+{
+    return !strncmp(path, "file-", 5) && access(path, F_OK) != 0;
+}
+
+struct given {
+    char *id;    /* owned; NULL: there is none */
+    bool is_new; /* it was sent for this job */
+};
+
+static int give_file(struct peer *p, const struct tune_values *v, const char *path, struct given *g,
+                     struct err *e)
+{
+    json_t *file;
+    char room[REMOTE_TEXT_BYTES];
+    if (!path)
+        return 0;
+    g->is_new = !is_file_id(path);
+    if (!g->is_new) {
+        g->id = xstrdup(path);
+        return 0;
+    }
+    if (upload_file(p, path, "fine-tune", &file, e))
+        return -1;
+    const char *id = g->id = xstrdup(remote_text(file, "id", room));
+    if (v->remote.json)
+        remote_print_json(file);
+    else
+        fprintf(stderr, "%s: %" JSON_INTEGER_FORMAT " bytes, kept as %s\n", path,
+                json_integer_value(json_object_get(file, "bytes")), id);
+    json_decref(file);
+    return 0;
+}
+
+/* There is no job that needs it. */
+static void take_back(struct peer *p, struct given *g)
+{
+    struct err e = ERR_INIT;
+    if (g->id && g->is_new && remote_ask(p, "DELETE", "/v1/files/%s", g->id, NULL, &e))
+        fprintf(stderr, "%s stays with the server: %s\n", g->id, e.msg);
+}
+
+/* ---- the base ------------------------------------------------------------------------------ */
+
+struct bases {
+    struct buf names;
+    int n;
+};
+
+static int add_base(void *ctx, const json_t *model, struct err *e)
+{
+    struct bases *b = ctx;
+    (void)e;
+    if (json_is_string(json_object_get(model, "parent")))
+        return 0;
+    const char *id = json_string_value(json_object_get(model, "id"));
+    buf_printf(&b->names, "%s%s", b->n++ ? ", " : "", id ? id : "");
+    return 0;
+}
+
+/* The name, once it is known that the server has it: before files are sent in vain. */
+static char *find_base(struct peer *p, const char *wanted, struct err *e)
+{
+    if (wanted)
+        return remote_ask(p, "GET", "/v1/models/%s", wanted, NULL, e) ? NULL : xstrdup(wanted);
+    struct bases b = {.n = 0};
+    char *name = NULL;
+    buf_init(&b.names, 64 << 10);
+    if (remote_each(p, "/v1/models", "", 0, add_base, &b, e) == 0) {
+        if (b.n == 1)
+            name = buf_take(&b.names);
+        else
+            err_set(e, ERR_BAD_INPUT, "--model is needed: the server has %s",
+                    b.n ? b.names.data : "none");
+    }
+    buf_release(&b.names);
+    return name;
+}
+
+/* ---- the job ------------------------------------------------------------------------------- */
+
+/* What follows the '=' of NAME=VALUE, and NAME, which the caller frees. */
+static const char *split(const char *flag, const char *text, char **name, struct err *e)
+{
+    const char *equals = strchr(text, '=');
+    *name = NULL;
+    if (!equals || equals == text) {
+        err_set(e, ERR_BAD_INPUT, "%s %.80s: it is written NAME=VALUE", flag, text);
+        return NULL;
+    }
+    *name = xstrndup(text, (size_t)(equals - text));
+    return equals + 1;
+}
+
+/* A number, true, a list: what JSON reads; any other text is a text. */
+static json_t *value_of(const char *text)
+{
+    json_t *v = json_loads(text, JSON_DECODE_ANY, NULL);
+    return v ? v : json_string(text);
+}
+
+static int put_list(json_t *to, const char *flag, const struct opt_list *list, bool is_text,
+                    struct err *e)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        char *name;
+        const char *value = split(flag, list->at[i], &name, e);
+        if (!value)
+            return -1;
+        json_object_set_new(to, name, is_text ? json_string(value) : value_of(value));
+        free(name);
+    }
+    return 0;
+}
+
+static json_t *hyper_of(const struct tune_values *v, struct err *e)
+{
+    json_t *h = json_object();
+    if (v->epochs)
+        json_object_set_new(h, "n_epochs", json_integer(v->epochs));
+    if (v->batch)
+        json_object_set_new(h, "batch_size", json_integer(v->batch));
+    if (v->lr_multiplier > 0)
+        json_object_set_new(h, "learning_rate_multiplier", json_real(v->lr_multiplier));
+    if (v->rank)
+        json_object_set_new(h, "lora_rank", json_integer(v->rank));
+    if (v->alpha > 0)
+        json_object_set_new(h, "lora_alpha", json_real(v->alpha));
+    if (put_list(h, "--hyper", &v->hyper, false, e) == 0)
+        return h;
+    json_decref(h);
+    return NULL;
+}
+
+static void put_text(json_t *to, const char *name, const char *text)
+{
+    if (text)
+        json_object_set_new(to, name, json_string(text));
+}
+
+/* The body of the creation; NULL with e set. */
+static json_t *job_of(const struct tune_values *v, bool has_seed, const char *model,
+                      const char *file, const char *validation, struct err *e)
+{
+    const char *method = v->method ? v->method : "supervised";
+    json_t *job = json_object(), *metadata = json_object(), *hyper = hyper_of(v, e);
+    put_text(job, "model", model);
+    put_text(job, "training_file", file);
+    put_text(job, "validation_file", validation);
+    put_text(job, "suffix", v->suffix);
+    if (has_seed)
+        json_object_set_new(job, "seed", json_integer(v->seed));
+    if (v->method || json_object_size(hyper))
+        json_object_set_new(
+            job, "method",
+            json_pack("{s:s,s:{s:O}}", "type", method, method, "hyperparameters", hyper));
+    bool good = hyper && put_list(metadata, "--metadata", &v->metadata, true, e) == 0;
+    if (good && json_object_size(metadata))
+        json_object_set(job, "metadata", metadata);
+    json_decref(hyper);
+    json_decref(metadata);
+    if (good)
+        return job;
+    json_decref(job);
+    return NULL;
+}
+
+static bool is_given(const struct opt *o, const char *name)
+{
+    for (size_t i = 0; i < o->cmd->n_row; i++)
+        if (!strcmp(o->cmd->row[i].name, name))
+            return o->source[i] != OPT_DEFAULT;
+    return false;
+}
+
+/* Ctrl-C waits until the id of what was made is known. */
+static int make(struct peer *p, const struct tune_values *v, const json_t *ask, json_t **job,
+                struct err *e)
+{
+    char room[REMOTE_TEXT_BYTES], other[REMOTE_TEXT_BYTES];
+    interrupt_watch();
+    if (peer_ask(p, "POST", "/v1/fine_tuning/jobs", ask, job, e))
+        return -1;
+    const char *id = remote_text(*job, "id", room);
+    if (v->remote.json)
+        remote_print_json(*job);
+    else if (v->follow)
+        fprintf(stderr, "%s on %s\n", id, remote_text(*job, "model", other));
+    else
+        puts(id);
+    fflush(stdout);
+    return 0;
+}
+
+static int tune(struct peer *p, const struct opt *o, int *status, struct err *e)
+{
+    const struct tune_values *v = o->values;
+    struct given file = {0}, validation = {0};
+    json_t *ask = NULL, *job = NULL;
+    char room[REMOTE_TEXT_BYTES];
+    /* what can be wrong without the files is found before they are sent */
+    json_t *trial = job_of(v, false, "", "", NULL, e);
+    char *model = trial ? find_base(p, v->model, e) : NULL;
+    int rc = -1;
+    if (model && !give_file(p, v, o->arg[0], &file, e) &&
+        !give_file(p, v, v->validation, &validation, e))
+        ask = job_of(v, is_given(o, "seed"), model, file.id, validation.id, e);
+    if (ask)
+        rc = make(p, v, ask, &job, e);
+    if (rc) {
+        take_back(p, &file);
+        take_back(p, &validation);
+    }
+    *status = CMD_GOOD;
+    if (!rc && v->follow)
+        rc = follow_job(p, &v->remote, remote_text(job, "id", room), status, e);
+    json_decref(trial);
+    json_decref(ask);
+    json_decref(job);
+    free(model);
+    free(file.id);
+    free(validation.id);
+    return rc;
+}
+
+int cmd_tune(const struct opt *o)
+{
+    const struct tune_values *v = o->values;
+    struct err e = ERR_INIT;
+    int status = CMD_FAILED;
+    struct peer *p = remote_peer(&v->remote, &e);
+    int rc = p ? tune(p, o, &status, &e) : -1;
+    peer_free(p);
+    return rc ? cmd_fail(o, &e) : status;
+}

@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files, jobs, models and `tandem tune`, as one types them before a real server: jobs jobs_get
+jobs_cancel jobs_pause jobs_resume jobs_events jobs_checkpoints files files_upload files_get
+files_content files_delete models models_get models_delete tune.
+
+Faults they can catch: an id that cannot be taken from stdout; a file that changes on its way, or is
+held in memory whole; a status that does not tell how a job ended; Ctrl-C that ends a job, or leaves
+one that nobody knows of; a follower that gives up because the server was restarted; a bar that is
+wider than its terminal, or leaves its rest behind; escapes where no terminal or no colour is wanted;
+a key that is not sent; a fault that says nothing, or says what a terminal would obey.
+
+Standard library only."""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from shell import Shell, Terminal, drawn, impostor, reply  # noqa: E402
+from serving import MODE, Cases, Tandem, scratch  # noqa: E402
+
+MODEL = "tests/golden/models/llama_tied"
+LARGE = 48 << 20
+KEY = "long-enough-key-of-a-test"
+
+
+def rows(n):
+    return "".join(json.dumps({"prompt": "a b " * (1 + i % 5), "completion": "b a"}) + "\n"
+                   for i in range(n))
+
+
+class World:
+    """A server, what it is asked with, and files to ask of."""
+
+    def __init__(self, tmp):
+        self.tmp, self.socket = tmp, tmp / "socket"
+        self.rows, self.long, self.few = tmp / "rows.jsonl", tmp / "long.jsonl", tmp / "few.jsonl"
+        self.rows.write_text(rows(12))
+        self.long.write_text(rows(100))
+        self.few.write_text(rows(3))
+        self.sh = Shell(f"unix:{self.socket}", TANDEM_API_KEY=KEY)
+
+    def serve(self):
+        return Tandem(MODEL, "--name", "tiny", "--data-dir", self.tmp / "data", "--kv-memory", "8M",
+                      "--unix-socket", self.socket, "--no-access-log",
+                      env={"TANDEM_API_KEY": KEY})
+
+    def slow_job(self):
+        """One that would take long, unless somebody ends it."""
+        return self.sh.good("tune", self.long, "--epochs", 50, "--batch", 1).out.strip()
+
+
+def rest(p):
+    """What it still writes, when some of its stderr was read by lines; it has ended then."""
+    err = p.stderr.read()
+    out = p.stdout.read()
+    p.wait()
+    p.stderr.close()
+    p.stdout.close()
+    return out, err
+
+
+# ---- files
+
+
+def files(w):
+    sent = w.sh.good("files", "upload", w.rows, "--purpose", "user_data")
+    file, = sent.out.split()
+    assert file.startswith("file-") and sent.err == "", sent
+    assert [file, "user_data", str(w.rows.stat().st_size)] in [r[:3] for r in
+                                                               w.sh.good("files").rows]
+    assert ["filename", "rows.jsonl"] in w.sh.good("files", "get", file).rows
+    assert json.loads(w.sh.good("files", "get", file, "--json").out)["id"] == file
+    assert w.sh.good("files", "content", file).out == w.rows.read_text()
+    to = w.tmp / "copy"
+    w.sh.good("files", "content", file, "-o", to)
+    assert to.read_text() == w.rows.read_text()
+    w.sh.bad(1, "copy: File exists", "files", "content", file, "-o", to)
+    assert ["deleted", "yes"] in w.sh.good("files", "delete", file).rows
+    w.sh.bad(2, "no such file", "files", "get", file)
+    w.sh.bad(2, "no such file", "files", "content", file, "-o", w.tmp / "none")
+    assert not (w.tmp / "none").exists()
+
+
+def large_file(w):
+    """It is sent from the disk: the client stays small."""
+    path = w.tmp / "large"
+    with open(path, "wb") as f:
+        f.truncate(LARGE)
+    p = w.sh.popen("files", "upload", path, "--json", "--purpose", "user_data")
+    out = p.stdout.read()
+    _, status, usage = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    p.stderr.close()
+    file = json.loads(out)
+    assert p.returncode == 0 and file["bytes"] == LARGE, (p.returncode, out)
+    w.sh.good("files", "delete", file["id"])
+    if MODE == "release":
+        assert usage.ru_maxrss * 1024 < LARGE, usage
+    return f"{usage.ru_maxrss >> 10} MiB resident"
+
+
+def lists(w):
+    ids = [w.sh.good("files", "upload", w.few).out.strip() for _ in range(3)][::-1]
+    assert [r[0] for r in w.sh.good("files", "-n", 3).rows] == ids
+    assert [json.loads(x)["id"] for x in w.sh.good("files", "-n", 2, "--json").out.splitlines()
+            ] == ids[:2]
+    assert len(w.sh.good("files", "--limit", 0).rows) >= 3
+    for file in ids:
+        w.sh.good("files", "delete", file)
+
+
+# ---- jobs
+
+
+def tune_makes_a_job(w):
+    job, = w.sh.good("tune", w.rows, "--epochs", 1, "--suffix", "mine", "--metadata", "who=me",
+                     "--hyper", "lora_rank=2", "--seed", 0, "--model", "tiny").out.split()
+    followed = w.sh.good("jobs", "events", job, "--follow")
+    model = followed.out.strip()
+    assert re.fullmatch(r"ft:tiny:\w+:mine:\w+", model), followed
+    seen = json.loads(w.sh.good("jobs", "get", job, "--json").out)
+    assert seen["metadata"] == {"who": "me"} and seen["seed"] == 0, seen
+    assert (seen["hyperparameters"]["lora_rank"], seen["hyperparameters"]["n_epochs"]) == (2, 1)
+    assert ["status", "succeeded"] in w.sh.good("jobs", "get", job).rows
+    assert [job, "succeeded", "tiny"] == w.sh.good("jobs", "-n", 1).rows[0][:3]
+    events = w.sh.good("jobs", "events", job).out.splitlines()
+    assert "Created" in events[0] and "successfully" in events[-1], events
+    assert model in [r[2] for r in w.sh.good("jobs", "checkpoints", job).rows]
+    assert [model, "tiny"] in [r[:2] for r in w.sh.good("models").rows]
+    assert ["id", model] in w.sh.good("models", "get", model).rows
+    assert ["deleted", "yes"] in w.sh.good("models", "delete", model).rows
+    w.sh.bad(2, "No model", "models", "delete", model)
+
+
+def tune_follows(w):
+    csv = []
+    for _ in range(2):
+        said = w.sh.good("tune", w.rows, "--follow", "--seed", 5, "--epochs", 2, "--batch", 4,
+                         "--validation", w.few)
+        assert re.fullmatch(r"ft:tiny:\S+\n", said.out), said
+        steps = re.findall(r"^Step (\d)/6: training loss=\S+ .*\d+ tokens/s, \d+:\d\d left$",
+                           said.err, re.M)
+        assert steps == list("123456") and "\033" not in said.err, said
+        job = json.loads(w.sh.good("jobs", "-n", 1, "--json").out)
+        csv.append(w.sh.good("files", "content", job["result_files"][0]).out)
+    assert csv[0] == csv[1] and csv[0].count("\n") == 7, csv
+    again = w.sh.good("tune", job["training_file"], "--epochs", 1, "--follow", "--json")
+    seen = [json.loads(line) for line in again.out.splitlines()]
+    assert again.err == "" and seen[0]["status"] != "succeeded", again
+    assert {x["object"] for x in seen[1:-1]} == {"fine_tuning.job.event"}, again
+    assert seen[-1]["status"] == "succeeded" and seen[-1]["fine_tuned_model"], again
+
+
+def tune_that_fails(w):
+    said = w.sh("tune", w.few, "--follow")
+    assert said.status == 1 and said.out == "", said
+    assert re.search(r"^tandem: ftjob-\w+ failed: .*3 example\(s\)", said.err, re.M), said
+
+
+def tune_that_is_refused(w):
+    """What was sent for a job that there is not is taken back."""
+    before = w.sh.good("files").out
+    for pattern, *more in ((r"n_epochs", "--epochs", 51), ("No model", "--model", "large"),
+                           (r"--hyper rank: .*NAME=VALUE", "--hyper", "rank"),
+                           ("validation.none: No such", "--validation", w.tmp / "validation.none"),
+                           ("suffix", "--suffix", "x" * 65)):
+        w.sh.bad(2, pattern, "tune", w.rows, *more)
+    assert w.sh.good("files").out == before
+    w.sh.bad(2, "No such file", "tune", w.tmp / "none")
+    w.sh.bad(2, "is a directory", "tune", w.tmp)
+    (w.tmp / "empty").write_text("")
+    w.sh.bad(2, "empty", "tune", w.tmp / "empty")
+
+
+def job_states(w):
+    job = w.slow_job()
+    assert ["status", "paused"] in w.sh.good("jobs", "pause", job).rows
+    assert ["status", "queued"] in w.sh.good("jobs", "resume", job).rows
+    p = w.sh.popen("jobs", "events", job, "-f")
+    while "Step" not in p.stderr.readline():
+        pass
+    assert ["status", "cancelled"] in w.sh.good("jobs", "cancel", job).rows
+    out, err = rest(p)
+    assert p.returncode == 1 and out == "" and f"{job} is cancelled" in err, (out, err)
+    w.sh.bad(2, "", "jobs", "cancel", job)
+    w.sh.bad(2, "no such job", "jobs", "get", "../../etc")
+
+
+def interrupted(w):
+    p = w.sh.popen("tune", w.long, "--epochs", 50, "--batch", 1, "--follow")
+    while "Step" not in p.stderr.readline():
+        pass
+    p.send_signal(signal.SIGINT)
+    _, err = rest(p)
+    m = re.search(r"(ftjob-\w+) goes on. .* tandem jobs events \1 --follow\n.*cancel \1\n", err)
+    assert p.returncode == 130 and m, err
+    assert ["status", "running"] in w.sh.good("jobs", "get", m[1]).rows
+    w.sh.good("jobs", "cancel", m[1])
+
+
+def restarted(w, server):
+    """The follower outlives the server."""
+    p = w.sh.popen("tune", w.long, "--epochs", 2, "--batch", 1, "--follow")
+    seen = ""
+    while "Step 3/" not in seen:
+        seen += p.stderr.readline()
+    assert server.stop() == 0
+    with w.serve():
+        out, err = rest(p)
+        assert p.returncode == 0 and out.startswith("ft:tiny:"), (out, err)
+    steps = [int(s) for s in re.findall(r"^Step (\d+)/200", seen + err, re.M)]
+    assert steps == list(range(1, 201)), steps
+
+
+# ---- terminals
+
+
+def bar(w, columns, **env):
+    sh = Shell(w.sh.env["TANDEM_URL"], TANDEM_API_KEY=KEY, **env)
+    with Terminal(sh, "tune", w.rows, "--follow", "--epochs", 2, "--batch", 2,
+                  columns=columns) as t:
+        status = t.end()
+        shown = drawn(t.screen)
+        assert status == 0, t.screen
+        bars = [s for s in shown if re.search(r"step \d+/", s)]
+        assert bars and all(len(s) < columns for s in bars), bars
+        assert re.search(r"step 12/12", bars[-1]), bars
+        assert re.fullmatch(r"ft:tiny:\S+", shown[-2]), shown  # nothing is left before or behind
+        return t.screen, bars
+
+
+def bars(w):
+    screen, shown = bar(w, 100)
+    assert all(re.search(r"\[#*\.*\]  step \d+/12  loss \d+\.\d{4}  \d+ tokens/s  \d+:\d\d left", s)
+               for s in shown), shown
+    assert "\033[1m" not in screen.replace("\033[K", "")
+    _, shown = bar(w, 40)
+    assert all("loss" in s for s in shown), shown
+    _, shown = bar(w, 20)
+    assert all(s.startswith("step ") for s in shown), shown
+
+
+def bar_interrupted(w):
+    with Terminal(w.sh, "tune", w.long, "--follow", "--epochs", 50, "--batch", 1) as t:
+        t.until(r"step \d+/5000")
+        t.type("\x03")
+        assert t.end() == 130, t.screen
+        job = re.search(r"cancel (ftjob-\w+)", t.screen)[1]
+    assert ["status", "running"] in w.sh.good("jobs", "get", job).rows
+    w.sh.good("jobs", "cancel", job)
+
+
+def tables(w):
+    w.sh.good("files", "upload", w.few)
+    for columns in (20, 60, 200):
+        with Terminal(w.sh, "files", columns=columns) as t:
+            assert t.end() == 0 and "\033[1m" in t.screen, t.screen
+            lines = [s for s in drawn(t.screen) if s]
+            assert lines[0].startswith("FILE") and all(len(s) <= columns for s in lines), lines
+    sh = Shell(w.sh.env["TANDEM_URL"], TANDEM_API_KEY=KEY, NO_COLOR="1")
+    with Terminal(sh, "files") as t:
+        assert t.end() == 0 and "\033" not in t.screen, t.screen
+    with Terminal(w.sh, "tune", w.rows, "--follow", "--epochs", 1, term="dumb") as t:
+        assert t.end() == 0 and "\033" not in t.screen and "\nStep 1/" in t.screen, t.screen
+
+
+# ---- faults
+
+
+def keys(w):
+    Shell(w.sh.env["TANDEM_URL"]).bad(2, "--api-key or TANDEM_API_KEY", "jobs")
+    Shell(w.sh.env["TANDEM_URL"]).good("jobs", "--api-key", KEY)
+    w.sh.bad(2, "key has a space", "jobs", "--api-key", "two words")
+
+
+def addresses(w):
+    sh = Shell()
+    sh.bad(1, r"no server at http://127\.0\.0\.1:1 .*refused.*tandem serve", "jobs", "--url",
+           "http://127.0.0.1:1")
+    sh.bad(1, "no server at unix:/no/such", "models", "--url", "unix:/no/such")
+    sh.bad(2, "http://, https:// or unix:", "files", "--url", "ftp://x")
+    sh.bad(2, "no host", "files", "--url", "http://:80")
+    sh.bad(2, "no path", "files", "--url", "unix:")
+
+
+def impostors(_):
+    for answer, status, pattern in (
+            (reply(200, "<html>", "text/html"), 1, "answers, but not as this API"),
+            (reply(200, "[1]"), 1, "answers, but not as this API"),
+            (reply(502, "bad gateway"), 1, "status 502"),
+            (reply(418, '{"error": "a teapot"}'), 2, "a teapot"),
+            (reply(404, '{"error": {"message": "red \\u001b[31m\\u0007 text", "param": "name"}}'), 2,
+             r"name: red  \[31m  text"),
+            (reply(503, '{"error": {"message": "come back later"}}'), 1, "come back later"),
+            (reply(200, '{"data": []}')[:-3], 1, "closed the connection before"),
+            (b"", 1, "closed the connection before"),
+            (b"SSH-2.0-x\r\n", 1, "http://")):
+        with impostor(answer) as url:
+            Shell(url).bad(status, pattern, "jobs")
+    with impostor(reply(200, 'data: {"no": "event"}\n\n', "text/event-stream")) as url:
+        Shell(url).bad(1, "an event that is none", "jobs", "events", "x", "--follow")
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        w = World(tmp)
+        cases.run("addresses", lambda: addresses(w))
+        cases.run("impostors", lambda: impostors(w))
+        with w.serve() as server:
+            for case in (files, large_file, lists, tune_makes_a_job, tune_follows, tune_that_fails,
+                         tune_that_is_refused, job_states, interrupted, bars, bar_interrupted,
+                         tables, keys):
+                cases.run(case.__name__.replace("_", " "), lambda c=case: c(w))
+            cases.run("restarted", lambda: restarted(w, server))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
