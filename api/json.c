@@ -5,6 +5,7 @@
  */
 #include "api/json.h"
 
+#include <stdio.h>
 #include <sys/random.h>
 
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
@@ -41,20 +42,20 @@ static size_t skip_number(const char *p, size_t n, size_t i)
     return i;
 }
 
-static int too(struct api_error *e, const char *what, int most)
+static int too(struct api_error *e, const char *subject, const char *what, int most)
 {
-    return api_fail(e, 400, "invalid_json", NULL, "The body %s: the limit is %d.", what, most);
+    return api_fail(e, 400, "invalid_json", NULL, "%s %s: the limit is %d.", subject, what, most);
 }
 
 /* Takes the values that the text may hold from *values. */
-static int look_over(const char *p, size_t n, int *values, struct api_error *e)
+static int look_over(const char *p, size_t n, const char *subject, int *values, struct api_error *e)
 {
     int depth = 0;
     for (size_t i = 0; i < n;) {
         char c = p[i];
         if (c == '{' || c == '[') {
             if (++depth > API_JSON_DEPTH_MAX)
-                return too(e, "is nested too deep", API_JSON_DEPTH_MAX);
+                return too(e, subject, "is nested too deep", API_JSON_DEPTH_MAX);
         } else if (c == '}' || c == ']') {
             depth -= depth > 0;
         }
@@ -63,13 +64,14 @@ static int look_over(const char *p, size_t n, int *values, struct api_error *e)
         else if (c == ':') /* a member of an object costs its key and its place in a table */
             *values -= API_JSON_MEMBER_COSTS;
         if (*values < 0)
-            return too(e, "holds too many values", API_JSON_VALUES_MAX);
+            return too(e, subject, "holds too many values", API_JSON_VALUES_MAX);
         if (c == '"') {
             i = skip_string(p, n, i);
         } else if ((c >= '0' && c <= '9') || c == '-') {
             size_t end = skip_number(p, n, i);
             if (end - i > API_JSON_NUMBER_MAX)
-                return too(e, "holds a number with too many characters", API_JSON_NUMBER_MAX);
+                return too(e, subject, "holds a number with too many characters",
+                           API_JSON_NUMBER_MAX);
             i = end;
         } else {
             i++;
@@ -108,31 +110,44 @@ static void drop(void *root)
     json_decref(root);
 }
 
-json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e)
+static json_t *read_object(struct arena *a, const char *text, size_t n, const char *subject,
+                           bool has_lines, struct api_error *e)
 {
     json_error_t error;
     int values = API_JSON_VALUES_MAX;
-    if (look_over(text, n, &values, e))
+    char line[32] = "";
+    if (look_over(text, n, subject, &values, e))
         return NULL;
     json_t *root = json_loadb(text, n, FLAGS, &error);
     if (!root) {
-        api_fail(e, 400, "invalid_json", NULL,
-                 "The body is not valid JSON: %s (line %d, column %d).",
-                 reason(json_error_code(&error)), error.line, error.column);
+        if (has_lines)
+            snprintf(line, sizeof line, "line %d, ", error.line);
+        api_fail(e, 400, "invalid_json", NULL, "%s is not valid JSON: %s (%scolumn %d).", subject,
+                 reason(json_error_code(&error)), line, error.column);
         return NULL;
     }
     arena_defer(a, drop, root);
     if (json_is_object(root))
         return root;
-    api_fail(e, 400, "invalid_json", NULL, "The body must be a JSON object, and is %s.",
+    api_fail(e, 400, "invalid_json", NULL, "%s must be a JSON object, and is %s.", subject,
              api_json_type(root));
     return NULL;
+}
+
+json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e)
+{
+    return read_object(a, text, n, "The body", true, e);
+}
+
+json_t *api_json_line(struct arena *a, const char *text, size_t n, struct api_error *e)
+{
+    return read_object(a, text, n, "The row", false, e);
 }
 
 json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values)
 {
     struct api_error error;
-    json_t *root = look_over(text, n, values, &error) ? NULL : json_loadb(text, n, FLAGS, NULL);
+    json_t *root = look_over(text, n, "", values, &error) ? NULL : json_loadb(text, n, FLAGS, NULL);
     if (root)
         arena_defer(a, drop, root);
     return root;

@@ -31,6 +31,9 @@ void api_json_init(void);
 /* The object that a body must be; NULL with a 400. */
 json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e);
 
+/* The same of one line of a file: an error speaks of a row and its column. */
+json_t *api_json_line(struct arena *a, const char *text, size_t n, struct api_error *e);
+
 /* JSON inside a string of a body, where there is any: NULL without an error otherwise. What it may
  * hold is taken from *values, which the caller starts at API_JSON_VALUES_MAX for a whole body. */
 json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values);

@@ -99,7 +99,7 @@ int api_train_row(struct arena *a, const char *line, size_t n, bool knows_develo
     struct api_request unused = {0};
     struct api_reader r = {
         .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
-    const json_t *row = api_json_object(a, line, n, e);
+    const json_t *row = api_json_line(a, line, n, e);
     *out = (struct api_train_row){0};
     if (!row)
         return -1;

@@ -14,24 +14,6 @@
 
 enum { TEXT_BYTES = 256, ROWS_PER_STEP = 32, BATCH_AUTO_MAX = 16, RANK_AUTO = 16 };
 
-static void data_init(struct job_run *r, struct dataset *d)
-{
-    const struct resident *on = engine_resident(r->jobs->opt.engine);
-    const struct tokenizer_config *c = &on->dir.tokenizer;
-    struct template_token *token = ARENA_ARRAY(r->arena, struct template_token, 2);
-    token[0] = (struct template_token){"bos_token", c->bos ? c->bos : ""};
-    token[1] = (struct template_token){"eos_token", c->eos ? c->eos : ""};
-    dataset_init(d, &(struct dataset_options){.tokenizer = on->tokenizer,
-                                              .template = on->template,
-                                              .token = token,
-                                              .n_token = 2,
-                                              .max_tok = on->model->ctx,
-                                              .longer = DATASET_CUT,
-                                              .now = r->job.created,
-                                              .end_id = on->dir.generation.eos,
-                                              .n_end_id = on->dir.generation.n_eos});
-}
-
 /* Reads one file; 1: it cannot be used, and the job has failed. */
 static int read_file(struct job_run *r, const char *id, const char *param, struct dataset *d,
                      struct train_file *f, struct err *e)
@@ -39,7 +21,9 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
     struct api_error why = {0};
     struct file_row row;
     char text[TEXT_BYTES];
-    data_init(r, d);
+    struct dataset_options o =
+        train_file_options(engine_resident(r->jobs->opt.engine), r->job.created);
+    dataset_init(d, &o);
     if (store_file_get(r->jobs->opt.store, r->job.owner, id, r->arena, &row, e)) {
         if (e->code != ERR_NOT_FOUND)
             return -1;

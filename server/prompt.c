@@ -6,7 +6,6 @@
 #include "server/prompt.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/token/tokenizer.h"
@@ -19,11 +18,11 @@ static const char *field(const struct api_request *q)
 struct api_limits prompt_limits(const struct engine *g)
 {
     const struct engine_info *info = engine_info(g);
-    const char *t = info->chat_template;
+    const struct template *t = engine_template(g);
     return (struct api_limits){.n_vocab = info->n_vocab,
                                .d_model = info->d_model,
                                .sample = &info->sample,
-                               .knows_developer = t && strstr(t, "developer")};
+                               .knows_developer = t && template_mentions(t, "developer")};
 }
 
 /* ---- the template -------------------------------------------------------------------------- */
@@ -91,32 +90,6 @@ static int add_effort(const struct template *t, const struct api_request *q, str
                : 0;
 }
 
-static size_t special_tokens(const struct tokenizer *t, struct template_token *at)
-{
-    const struct {
-        const char *name;
-        int32_t id;
-    } all[] = {{"bos_token", tokenizer_bos(t)},
-               {"eos_token", tokenizer_eos(t)},
-               {"unk_token", tokenizer_unk(t)},
-               {"pad_token", tokenizer_pad(t)}};
-    size_t n = 0, len;
-    for (size_t i = 0; i < 4; i++) {
-        const char *text = tokenizer_piece(t, all[i].id, &len);
-        if (text)
-            at[n++] = (struct template_token){.name = all[i].name, .text = text};
-    }
-    return n;
-}
-
-static int64_t local_now(void)
-{
-    time_t now = (time_t)(clock_wall_us() / 1000000);
-    struct tm tm;
-    localtime_r(&now, &tm);
-    return (int64_t)now + tm.tm_gmtoff;
-}
-
 /* Ends the text behind the last byte that the last message wrote, so that the answer goes on with
  * it. */
 static void cut_behind_last(struct template_out *out, size_t n_message)
@@ -140,7 +113,7 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
 {
     const struct template *t = engine_template(g);
     const struct tokenizer *tok = engine_tokenizer(g);
-    struct template_token token[4];
+    struct template_token token[TEMPLATE_TOKENS];
     struct jvalue extra;
     if (!t || !tok)
         return err_set(e, ERR_UNSUPPORTED,
@@ -152,9 +125,9 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
         .messages = &q->messages,
         .extra = &extra,
         .token = token,
-        .n_token = special_tokens(tok, token),
+        .n_token = template_tokens(tok, token),
         .add_generation_prompt = q->adds_turn,
-        .now = local_now(),
+        .now = clock_local_s(clock_wall_us() / 1000000),
         .limits = {.out_bytes = out_bytes, .memory_bytes = 4 * out_bytes + ((size_t)16 << 20)}};
     if (template_render(t, &in, out, e))
         return -1;

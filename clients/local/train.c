@@ -101,7 +101,6 @@ static void stop(int signal_number)
 struct train {
     const struct train_values *v;
     struct resident on; /* the model */
-    struct template_token token[2];
     struct dataset data, valid;
     struct tuning *tuning;
     FILE *csv;
@@ -119,13 +118,10 @@ static char *path_in(const struct train *t, const char *name)
 
 static int find_text(struct train *t, struct err *e)
 {
-    const struct tokenizer_config *c = &t->on.dir.tokenizer;
     if (!t->on.tokenizer)
         return err_set(e, ERR_BAD_INPUT, "%s: no tokenizer.json", t->v->dir);
     if (t->on.template_err.code)
         return err_set(e, ERR_BAD_INPUT, "%s", t->on.template_err.msg);
-    t->token[0] = (struct template_token){"bos_token", c->bos ? c->bos : ""};
-    t->token[1] = (struct template_token){"eos_token", c->eos ? c->eos : ""};
     return 0;
 }
 
@@ -138,11 +134,9 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
     dataset_init(d, &(struct dataset_options){
                         .tokenizer = t->on.tokenizer,
                         .template = t->on.template,
-                        .token = t->token,
-                        .n_token = 2,
                         .max_tok = most < t->v->micro ? most : t->v->micro,
                         .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
-                        .now = time(NULL),
+                        .now = clock_local_s(time(NULL)),
                         .end_id = t->on.dir.generation.eos,
                         .n_end_id = t->on.dir.generation.n_eos});
     if (train_file_read(path, d, &f, &why))

@@ -29,6 +29,14 @@ int64_t clock_wall_us(void)
     return read_ns(CLOCK_REALTIME) / 1000;
 }
 
+int64_t clock_local_s(int64_t utc_s)
+{
+    time_t t = (time_t)utc_s;
+    struct tm tm;
+    localtime_r(&t, &tm);
+    return utc_s + tm.tm_gmtoff;
+}
+
 char *clock_text(int64_t wall_us, char text[CLOCK_TEXT_BYTES])
 {
     int64_t sec = wall_us / 1000000, us = wall_us % 1000000;

@@ -14,6 +14,10 @@ int64_t clock_ns(void);      /* monotonic */
 int64_t clock_us(void);      /* monotonic */
 int64_t clock_wall_us(void); /* since 1970 */
 
+/* What a clock on the wall of this process's time zone shows, as seconds since 1970, when it is
+ * utc_s seconds after 1970. */
+int64_t clock_local_s(int64_t utc_s);
+
 /* "2026-01-31T23:59:59.123Z" of a wall time; returns text. */
 enum { CLOCK_TEXT_BYTES = 32 };
 char *clock_text(int64_t wall_us, char text[CLOCK_TEXT_BYTES]);

@@ -23,7 +23,8 @@ static const size_t DEFAULT_MEMORY = (size_t)256 << 20;
 struct template
 {
     atomic_uint n_ref;
-    struct arena a; /* the source and the tree */
+    struct arena a;  /* the source and the tree */
+    const char *src; /* terminated */
     struct jtree tree;
 };
 
@@ -55,8 +56,8 @@ int template_compile(const char *text, size_t len, struct template **out, struct
     struct template *t = xcalloc(1, sizeof *t);
     atomic_init(&t->n_ref, 1);
     arena_init(&t->a, COMPILE_BYTES);
-    const char *src = normal_copy(&t->a, text, &len, e);
-    if (!src || jinja_parse(&t->a, src, len, &t->tree, e)) {
+    t->src = normal_copy(&t->a, text, &len, e);
+    if (!t->src || jinja_parse(&t->a, t->src, len, &t->tree, e)) {
         template_unref(t);
         return -1;
     }
@@ -84,6 +85,29 @@ bool template_uses(const struct template *t, const char *name)
         if (strcmp(t->tree.sym[i]->name, name) == 0)
             return true;
     return false;
+}
+
+bool template_mentions(const struct template *t, const char *word)
+{
+    return strstr(t->src, word) != NULL;
+}
+
+size_t template_tokens(const struct tokenizer *t, struct template_token at[TEMPLATE_TOKENS])
+{
+    const struct {
+        const char *name;
+        int32_t id;
+    } all[TEMPLATE_TOKENS] = {{"bos_token", tokenizer_bos(t)},
+                              {"eos_token", tokenizer_eos(t)},
+                              {"unk_token", tokenizer_unk(t)},
+                              {"pad_token", tokenizer_pad(t)}};
+    size_t n = 0, len;
+    for (size_t i = 0; i < TEMPLATE_TOKENS; i++) {
+        const char *text = tokenizer_piece(t, all[i].id, &len);
+        if (text)
+            at[n++] = (struct template_token){.name = all[i].name, .text = text};
+    }
+    return n;
 }
 
 bool template_has_generation(const struct template *t)

@@ -44,6 +44,7 @@ void template_unref(struct template *t); /* NULL is fine */
  * the variables that a client may pass are those that its template uses. */
 bool template_uses(const struct template *t, const char *name);
 bool template_has_generation(const struct template *t);
+bool template_mentions(const struct template *t, const char *word); /* anywhere in its text */
 
 struct template_limits {
     uint64_t ops;        /* 0: 5 million */
@@ -54,6 +55,11 @@ struct template_limits {
 struct template_token {
     const char *name, *text; /* borrowed; as "bos_token", "<s>" */
 };
+
+/* What templates know of a tokenizer's special tokens: bos_token and the like, those it has. They
+ * borrow from it. */
+enum { TEMPLATE_TOKENS = 4 };
+size_t template_tokens(const struct tokenizer *t, struct template_token at[TEMPLATE_TOKENS]);
 
 struct template_in {
     const struct jvalue *messages; /* a list of dicts */

@@ -79,7 +79,10 @@ static int add_row(struct dataset *d, const struct tok_list *l, const struct pie
     if (all > d->opt.max_tok && d->opt.longer == DATASET_REFUSE)
         return err_set(e, ERR_TOO_LARGE, "%lld tokens: a row may have %lld", (long long)all,
                        (long long)d->opt.max_tok);
-    d->n_cut += all > d->opt.max_tok;
+    if (all > d->opt.max_tok) {
+        d->n_cut++;
+        d->n_tok_cut += all - d->opt.max_tok;
+    }
     put_tokens(d, &r, l, n < d->opt.max_tok ? n : d->opt.max_tok, piece, n_piece);
     if (end >= 0 && r.n < d->opt.max_tok)
         put(d, &r, end, r.n > 0);
@@ -106,13 +109,21 @@ static int add_rendered(struct dataset *d, const struct template_out *out,
     return rc;
 }
 
+static int check_tokenizer(const struct dataset *d, struct err *e)
+{
+    return d->opt.tokenizer ? 0 : err_set(e, ERR_UNSUPPORTED, "the model has no tokenizer");
+}
+
 int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
                      const double *weight, size_t n_weight, struct err *e)
 {
+    struct template_token token[TEMPLATE_TOKENS];
+    if (check_tokenizer(d, e))
+        return -1;
     struct template_in in = {.messages = messages,
                              .tools = tools,
-                             .token = d->opt.token,
-                             .n_token = d->opt.n_token,
+                             .token = token,
+                             .n_token = template_tokens(d->opt.tokenizer, token),
                              .now = d->opt.now,
                              .limits = {.out_bytes = TEXT_BYTES_MAX}};
     struct template_out out = {0};
@@ -144,6 +155,8 @@ int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, con
                                        {.text = completion, .len = n_completion}};
     const struct piece piece = {.lo = n_prompt, .hi = n_prompt + n_completion};
     struct tok_list list;
+    if (check_tokenizer(d, e))
+        return -1;
     tok_list_init(&list, TOK_MAX, true);
     int rc = tokenizer_encode_segments(d->opt.tokenizer, seg, 2, true, &list, e);
     if (!rc)

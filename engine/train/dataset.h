@@ -21,14 +21,12 @@
 enum dataset_long { DATASET_CUT, DATASET_REFUSE };
 
 struct dataset_options {
-    const struct tokenizer *tokenizer;  /* borrowed */
-    const struct template *template;    /* borrowed; NULL: conversations cannot be rendered */
-    const struct template_token *token; /* borrowed: the template's bos_token and the like */
-    size_t n_token;
-    int64_t max_tok;          /* of a row: at most the model's context */
-    enum dataset_long longer; /* what happens to longer ones */
-    int64_t now;              /* what templates take for the date */
-    const int32_t *end_id;    /* borrowed: tokens that end a turn when they are drawn */
+    const struct tokenizer *tokenizer; /* borrowed; NULL: nothing can be added */
+    const struct template *template;   /* borrowed; NULL: conversations cannot be rendered */
+    int64_t max_tok;                   /* of a row: at most the model's context */
+    enum dataset_long longer;          /* what happens to longer ones */
+    int64_t now;                       /* what templates take for the date: local seconds */
+    const int32_t *end_id;             /* borrowed: tokens that end a turn when they are drawn */
     int32_t n_end_id;
 };
 
@@ -44,6 +42,7 @@ struct dataset {
     VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
     VEC(struct dataset_row) row;
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn */
+    int64_t n_tok_cut;        /* tokens that were cut off */
     int64_t n_learn, longest; /* over all rows */
     uint64_t digest;          /* of all that is in it */
 };

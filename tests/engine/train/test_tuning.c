@@ -30,7 +30,6 @@ struct world {
     struct golden g;
     struct tokenizer *tok;
     struct template *template;
-    struct template_token token[2];
     struct arena arena;
     char *dir;
 };
@@ -43,8 +42,6 @@ static void world_init(struct world *w)
     assert_good(w->tok ? 0 : -1, &e);
     const char *text = tokenizer_config_template(&w->g.dir.tokenizer, NULL);
     assert_good(template_compile(text, strlen(text), &w->template, &e), &e);
-    w->token[0] = (struct template_token){"bos_token", w->g.dir.tokenizer.bos};
-    w->token[1] = (struct template_token){"eos_token", w->g.dir.tokenizer.eos};
     arena_init(&w->arena, 16 << 20);
     w->dir = test_dir_new();
 }
@@ -62,8 +59,6 @@ static void data_init(struct world *w, struct dataset *d, int64_t max_tok, enum 
 {
     dataset_init(d, &(struct dataset_options){.tokenizer = w->tok,
                                               .template = w->template,
-                                              .token = w->token,
-                                              .n_token = 2,
                                               .max_tok = max_tok,
                                               .longer = longer,
                                               .end_id = w->g.dir.generation.eos,
