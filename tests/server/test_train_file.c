@@ -33,7 +33,7 @@ static int setup(void **state)
     struct err e = ERR_INIT;
     w->dir = test_dir_new();
     w->path = malloc(strlen(w->dir) + 16);
-    sprintf(w->path, "%s/rows.jsonl", w->dir);
+    snprintf(w->path, strlen(w->dir) + 16, "%s/rows.jsonl", w->dir);
     w->tok = tokenizer_load(model_dir, &e);
     assert_good(w->tok ? 0 : -1, &e);
     *state = w;
