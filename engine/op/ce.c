@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Head and cross-entropy in one. The vocabulary is walked in chunks of K_CE_CHUNK: the logits of a
- * chunk are computed, folded into each row's running state, and forgotten; backward computes them
- * again. A row's log-probability is target_logit - k_ce_lse(state), and serving folds its logits by
- * the same kernel over the same chunks, so both report the same bits.
+ * Head and cross-entropy in one. The loss is the sum over rows of -dloss * log-probability: the
+ * batch's dloss carries mask, weight and normaliser, so there is no gradient from above, and a
+ * row's gradient is known as soon as its logits are. So the rows are walked in runs of which the
+ * logits take CE_BYTES: each run's logits are computed once, folded into the rows' states and, on a
+ * tape, turned into their gradients and taken on to the head's and the input's. Nothing is computed
+ * twice, and the logits of a long row of text never exist whole.
  *
- * The loss is sum over rows of -dloss * log-probability: the batch's dloss carries mask, weight and
- * normaliser, so there is no gradient from above.
+ * What backward does is to hand the input's gradient on. The head's own stands after the forward,
+ * so a node of this op must not run twice on one tape: it stands behind a model's last block, which
+ * checkpointing does not drop.
+ *
+ * A row's log-probability is target_logit - k_ce_lse(state), and serving folds its logits by the
+ * same kernel over the same chunks of the vocabulary (K_CE_CHUNK), so both report the same bits.
+ * The input's rounding is op round's, a run at a time.
+ *
+ * Rejected: walking the vocabulary for all rows at once, which has to compute the logits again when
+ * the rows' sums are known: a tenth of a step where the vocabulary is large for the model.
  */
 #include <string.h>
 
 #include "engine/op/ops.h"
+
+enum { CE_BYTES = 24 << 20, CE_ROWS_LEAST = 48 };
 
 struct ce_attr {
     const struct param *head;
@@ -23,7 +35,7 @@ static const struct param *head_of(const struct op_node *n)
 
 struct val op_ce(struct builder *b, struct val x, const struct param *head)
 {
-    struct op_node n = {.op = OP_ce, .n_in = 2, .in = {op_round(b, x, head->w.type).id, x.id}};
+    struct op_node n = {.op = OP_ce, .n_in = 1, .in = {x.id}};
     memcpy(n.attr, &(struct ce_attr){.head = head}, sizeof(struct ce_attr));
     return builder_add(b, &n);
 }
@@ -32,115 +44,173 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
                  struct err *e)
 {
     const struct param *head = head_of(n);
-    if (!in[0].blocked || in[0].rows != DIM_OUT || in[0].cols != head->k)
+    if (in[0].blocked || in[0].rows != DIM_OUT || in[0].cols != head->k)
         return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the head takes %lld", head->name,
                        (long long)in[0].cols, (long long)head->k);
     out[0] = (struct op_shape){.rows = DIM_OUT, .cols = OP_CE_COLS};
     return 0;
 }
 
+/* Rows of a run, of n_row. */
+static int64_t run_rows(const struct param *head, int64_t n_row)
+{
+    int64_t fit = CE_BYTES / ((int64_t)sizeof(float) * head->n);
+    fit = fit < CE_ROWS_LEAST ? CE_ROWS_LEAST : fit;
+    return fit < n_row ? fit : n_row;
+}
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* A run's logits, behind them its rows, rounded: first the input's, then the gradient's. */
+static size_t logits_bytes(const struct param *head, int64_t rows)
+{
+    return aligned((size_t)rows * (size_t)head->n * sizeof(float));
+}
+
 static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    int64_t cols = head_of(n)->n < K_CE_CHUNK ? head_of(n)->n : K_CE_CHUNK;
-    return (size_t)cap[in[0].rows] * (size_t)cols * sizeof(float);
+    const struct param *head = head_of(n);
+    int64_t rows = run_rows(head, cap[in[0].rows]), most = head->n > head->k ? head->n : head->k;
+    return logits_bytes(head, rows) + k_rows_bytes(head->w.type, rows, most);
 }
 
-static size_t logits_bytes(size_t work)
+/* The gradient of the input. */
+static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    return (work + 63) / 64 * 64;
+    (void)n;
+    return op_shape_bytes(in[0], cap[in[0].rows]);
 }
 
-/* Behind the logits: their gradient, rounded and blocked. */
-static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+/* Rows [lo, lo + m). */
+struct run {
+    const struct param *head;
+    int64_t lo, m;
+    float *logits; /* [m, head->n] */
+    void *rows;
+};
+
+/* Runs are no count of the batch's: this op is for steps that run at once. */
+static void launch(struct op_ctx *c, enum kernel_id k, const void *args, size_t bytes)
 {
-    int64_t cols = head_of(n)->n < K_CE_CHUNK ? head_of(n)->n : K_CE_CHUNK;
-    return logits_bytes(work(n, in, cap)) + k_rows_bytes(head_of(n)->w.type, cap[in[0].rows], cols);
+    op_launch(c, k, args, bytes, NULL, 0);
 }
 
-/* The logits of entries [lo, lo + n) into the work space. */
-static struct k_ce chunk(struct op_ctx *c, int64_t lo)
+static enum kernel_id by_type(const struct param *head, enum kernel_id f32, enum kernel_id bf16,
+                              enum kernel_id int8)
 {
-    const struct param *head = head_of(c->node);
-    int64_t n = head->n - lo < K_CE_CHUNK ? head->n - lo : K_CE_CHUNK;
-    struct k_linear a = {.rows = c->in[0].p,
-                         .w = head->w,
-                         .y = c->work,
-                         .ld_y = n,
-                         .m = op_rows(c, DIM_OUT),
-                         .panel_lo = lo / K_NR,
-                         .panel_hi = (lo + n + K_NR - 1) / K_NR};
-    enum kernel_id k = head->w.type == K_F32    ? K_linear_f32
-                       : head->w.type == K_BF16 ? K_linear_bf16
-                                                : K_linear_int8;
-    OP_LAUNCH_M(c, k, a, DIM_OUT);
-    return (struct k_ce){.logits = c->work,
-                         .ld = n,
-                         .m = a.m,
+    return head->w.type == K_F32 ? f32 : head->w.type == K_BF16 ? bf16 : int8;
+}
+
+static const float *input_at(const struct op_ctx *c, const struct run *r)
+{
+    return c->in[0].p + r->lo * c->in[0].ld;
+}
+
+static void fill_logits(struct op_ctx *c, const struct run *r)
+{
+    struct k_rows_pack x = {.x = input_at(c, r),
+                            .ld_x = c->in[0].ld,
+                            .m = r->m,
+                            .k = r->head->k,
+                            .type = r->head->w.type,
+                            .rows = r->rows};
+    struct k_linear a = {.rows = r->rows,
+                         .w = r->head->w,
+                         .y = r->logits,
+                         .ld_y = r->head->n,
+                         .m = r->m,
+                         .panel_hi = (r->head->n + K_NR - 1) / K_NR};
+    launch(c, K_rows_pack, &x, sizeof x);
+    launch(c, by_type(r->head, K_linear_f32, K_linear_bf16, K_linear_int8), &a, sizeof a);
+}
+
+/* Kernel k over the run's logits, chunk by chunk; chunk 0 starts the state. */
+static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
+{
+    for (int64_t lo = 0; lo < r->head->n; lo += K_CE_CHUNK) {
+        struct k_ce a = {.logits = r->logits + lo,
+                         .ld = r->head->n,
+                         .m = r->m,
                          .lo = lo,
-                         .n = n,
-                         .target = c->batch->target,
-                         .state = (struct k_ce_state *)(void *)c->out[0].p,
-                         .dloss = c->batch->dloss};
+                         .n = r->head->n - lo < K_CE_CHUNK ? r->head->n - lo : K_CE_CHUNK,
+                         .target = c->batch->target + r->lo,
+                         .state = (struct k_ce_state *)(void *)c->out[0].p + r->lo,
+                         .dloss = c->batch->dloss + r->lo};
+        launch(c, k, &a, sizeof a);
+    }
+}
+
+static void weight_gradient(struct op_ctx *c, const struct run *r)
+{
+    struct k_linear_dw a = {.dy = r->logits,
+                            .x = input_at(c, r),
+                            .ld_dy = r->head->n,
+                            .ld_x = c->in[0].ld,
+                            .m = r->m,
+                            .n = r->head->n,
+                            .k = r->head->k,
+                            .dw = r->head->grad,
+                            .ld_dw = r->head->k};
+    launch(c, r->head->w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, &a, sizeof a);
+}
+
+static void input_gradient(struct op_ctx *c, const struct run *r)
+{
+    struct k_rows_pack dy = {.x = r->logits,
+                             .ld_x = r->head->n,
+                             .m = r->m,
+                             .k = r->head->n,
+                             .type = r->head->w.type,
+                             .rows = r->rows};
+    struct k_linear_dx a = {.rows = r->rows,
+                            .m = r->m,
+                            .w = r->head->w,
+                            .panel_hi = (r->head->n + K_NR - 1) / K_NR,
+                            .dx = (float *)c->save + r->lo * r->head->k,
+                            .ld_dx = r->head->k};
+    launch(c, K_rows_pack, &dy, sizeof dy);
+    launch(c, by_type(r->head, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), &a, sizeof a);
 }
 
 static void forward(struct op_ctx *c)
 {
-    for (int64_t lo = 0; lo < head_of(c->node)->n; lo += K_CE_CHUNK) {
-        struct k_ce a = chunk(c, lo); /* chunk 0 starts the state */
-        OP_LAUNCH_M(c, K_ce_fwd, a, DIM_OUT);
+    const struct param *head = head_of(c->node);
+    int64_t m = op_rows(c, DIM_OUT), step = run_rows(head, m);
+    struct run r = {.head = head, .logits = c->work};
+    r.rows = (char *)c->work + logits_bytes(head, step);
+    for (; r.lo < m; r.lo += step) {
+        r.m = m - r.lo < step ? m - r.lo : step;
+        fill_logits(c, &r);
+        over_chunks(c, &r, K_ce_fwd);
+        if (!c->save)
+            continue;
+        over_chunks(c, &r, K_ce_bwd);
+        if (head->grad)
+            weight_gradient(c, &r);
+        input_gradient(c, &r);
     }
-}
-
-static void back_weight(struct op_ctx *c, const struct k_ce *a)
-{
-    const struct param *head = head_of(c->node);
-    struct k_linear_dw dw = {.dy = a->logits,
-                             .x = c->in[1].p,
-                             .ld_dy = a->ld,
-                             .ld_x = c->in[1].ld,
-                             .m = a->m,
-                             .n = a->n,
-                             .k = head->k,
-                             .dw = head->grad + a->lo * head->k,
-                             .ld_dw = head->k};
-    OP_LAUNCH_M(c, head->w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, dw, DIM_OUT);
-}
-
-static void back_input(struct op_ctx *c, const struct k_ce *a, struct op_view din, bool add)
-{
-    const struct param *head = head_of(c->node);
-    size_t behind = logits_bytes((size_t)a->m * (size_t)a->ld * sizeof(float));
-    struct k_rows_pack dy = {.x = a->logits,
-                             .ld_x = a->ld,
-                             .m = a->m,
-                             .k = a->n,
-                             .type = head->w.type,
-                             .rows = (char *)c->work + behind};
-    OP_LAUNCH_M(c, K_rows_pack, dy, DIM_OUT);
-    struct k_linear_dx dx = {.rows = dy.rows,
-                             .m = a->m,
-                             .w = head->w,
-                             .panel_lo = a->lo / K_NR,
-                             .panel_hi = (a->lo + a->n + K_NR - 1) / K_NR,
-                             .dx = din.p,
-                             .ld_dx = din.ld,
-                             .add = add};
-    enum kernel_id k = head->w.type == K_F32    ? K_linear_dx_f32
-                       : head->w.type == K_BF16 ? K_linear_dx_bf16
-                                                : K_linear_dx_int8;
-    OP_LAUNCH_M(c, k, dx, DIM_OUT);
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
-    for (int64_t lo = 0; lo < head_of(c->node)->n; lo += K_CE_CHUNK) {
-        struct k_ce a = chunk(c, lo);
-        OP_LAUNCH_M(c, K_ce_bwd, a, DIM_OUT);
-        if (head_of(c->node)->grad)
-            back_weight(c, &a);
-        if (g->din[0].p)
-            back_input(c, &a, g->din[0], lo > 0 || g->din_add[0]);
-    }
+    struct k_binary a = {.a = c->save,
+                         .b = g->din[0].p,
+                         .y = g->din[0].p,
+                         .ld_a = g->din[0].shape.cols,
+                         .ld_b = g->din[0].ld,
+                         .ld_y = g->din[0].ld,
+                         .m = op_rows(c, DIM_OUT),
+                         .d = g->din[0].shape.cols};
+    if (!g->din[0].p)
+        return;
+    if (g->din_add[0])
+        OP_LAUNCH_M(c, K_add, a, DIM_OUT);
+    else
+        op_copy(c, (struct op_view){.shape = g->din[0].shape, .p = c->save, .ld = a.ld_a},
+                g->din[0]);
 }
 
 static const struct param *param(const struct op_node *n, int i)
@@ -149,18 +219,13 @@ static const struct param *param(const struct op_node *n, int i)
 }
 
 static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
-    {.out = SPLIT_END}};
+    {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE}, {.out = SPLIT_END}};
 
-/* Input 1 is the unrounded rows, for the head's gradient. */
 const struct op_def op_ce_def = {.shape = shape,
                                  .work = work,
-                                 .work_back = work_back,
+                                 .save = save,
                                  .forward = forward,
                                  .backward = backward,
                                  .param = param,
                                  .is_loss = true,
-                                 .need_in = 3,
-                                 .no_grad = 2,
-                                 .need_out = 1,
                                  .shard = shard};
