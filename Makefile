@@ -104,8 +104,13 @@ endif
 
 # ---- sources -----------------------------------------------------------------------------------
 ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),arm)
-SRC  := $(wildcard kernels/*.c $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c \
-          engine/*/*.c api/*.c server/*.c clients/*.c clients/*/*.c)
+# plugs: shared objects of their own, opened where they are wanted, built where their library is
+MPI  := $(firstword $(foreach p,ompi-c mpich,$(if $(call pkg,--modversion $(p)),$(p))))
+PLUG := engine/comm/mpi.c
+PLUGBIN := $(if $(MPI),$(B)/libtandem_mpi.so)
+SRC  := $(filter-out $(PLUG),$(wildcard kernels/*.c \
+          $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c engine/*/*.c api/*.c \
+          server/*.c clients/*.c clients/*/*.c))
 PROG := clients/cli/main.c
 TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
@@ -120,8 +125,8 @@ TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
 TOOLBIN := $(B)/tests/tools/make_model $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
-all: $(PROGBIN)
-	$(Q)for p in $(notdir $^); do ln -sfn $(MODE)/$$p build/$$p; done
+all: $(PROGBIN) $(PLUGBIN)
+	$(Q)for p in $(notdir $(PROGBIN)); do ln -sfn $(MODE)/$$p build/$$p; done
 build/tandem build/tandem-kernels: all
 
 $(B)/%.o: %.c $(B)/flags
@@ -130,6 +135,10 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
 $(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
 	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
+	$(call say,LD $@)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -I. -O2 -g -fPIC -shared $(WARN) $(WERROR) \
+	  $(patsubst -I%,-isystem%,$(call pkg,--cflags $(MPI))) $< $(call pkg,--libs $(MPI)) -o $@
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
@@ -152,9 +161,9 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(PROGBIN) $(TESTBIN) $(TOOLBIN)
+test: $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") $(TESTBIN) $(SCRIPTS)
-t/%: $(B)/tests/% $(PROGBIN) $(TOOLBIN)
+t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 run: all
 	$(Q)build/tandem doctor
@@ -172,8 +181,10 @@ fuzz-targets: $(call bin,$(FUZZ))
 coverage:
 	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; \
 	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
-install: $(B)/tandem
+install: $(B)/tandem $(PLUGBIN)
 	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
+	$(Q)for p in $(PLUGBIN); do \
+	  install -D -m 755 $$p $(DESTDIR)$(PREFIX)/lib/tandem/$${p##*/}; done
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
 

@@ -3,7 +3,7 @@
 #
 # Installs what is missing to build, test or check this tree, and only that.
 #
-#     tests/fresh/deps.sh [build] [test] [lint] [fuzz]         default: build test
+#     tests/fresh/deps.sh [build] [test] [lint] [fuzz] [mpi]   default: build test
 #     DEPS=check tests/fresh/deps.sh ...                       only prints what is missing
 #
 # A thing is there when its probe says so (a program, a pkg-config module, a header), whoever put it
@@ -35,6 +35,8 @@ lint  program:git              git
 lint  program:clang-format-14  clang-format-14
 fuzz  program:clang            clang
 fuzz  fuzzer:                  libclang-rt-dev
+mpi   program:mpirun           openmpi-bin
+mpi   module:ompi-c            libopenmpi-dev
 END
 }
 

@@ -182,6 +182,12 @@ def bench_train():
         expect(f"bench train {words}", got.get("tokens_per_s", 0) > 0 and got["gflops"] > 0, p)
 
 
+def bench_comm():
+    p = run("bench", "comm", "--ranks", 3, "--bytes", 4096, "--json")
+    got = [json.loads(line) for line in p.stdout.splitlines()] if p.returncode == 0 else []
+    expect("bench comm", len(got) == 5 and all(g["us"] > 0 and g["ranks"] == 3 for g in got), p)
+
+
 def main():
     greedy_text()
     text_in_text_out()
@@ -189,6 +195,7 @@ def main():
     plans()
     bench_engine()
     bench_train()
+    bench_comm()
     bad_requests()
     with tempfile.TemporaryDirectory() as tmp:
         broken_directories(pathlib.Path(tmp))

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a plug brings that carries bytes between processes. A plug is a shared object of its own,
+ * libtandem_<name>.so beside the program or in ../lib/tandem, so that one program serves machines
+ * with and without the library behind it. It exports one symbol, `tandem_comm_plug`.
+ *
+ * A plug only moves bytes, and never waits: everything is started in a place [0, COMM_FLIGHT), and
+ * asked for with `test`. Sums, order, deadlines and words are engine/comm/wired.c's, alike for all.
+ * It uses nothing of the program: this header has only plain types.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_COMM_PLUG_H
+#define ENGINE_COMM_PLUG_H
+
+#include <stddef.h>
+
+enum { COMM_PLUG_ABI = 1, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
+
+struct wire; /* a plug's end of a group */
+
+struct comm_plug {
+    int abi;
+    const char *name;
+
+    /* The group of all processes that were started together; NULL: text says why. */
+    struct wire *(*open)(char *text, size_t size);
+    void (*close)(struct wire *w, int is_broken); /* a broken one is left as it is */
+    int (*rank)(const struct wire *w);
+    int (*size)(const struct wire *w);
+    struct wire *(*split)(struct wire *w, int colour); /* -1: in none; NULL */
+
+    /* 0, or what the library answers. */
+    int (*gather)(struct wire *w, int place, const void *in, void *out, size_t bytes);
+    int (*exchange)(struct wire *w, int place, const void *in, void *out, size_t bytes); /* each */
+    int (*broadcast)(struct wire *w, int place, void *x, size_t bytes, int from);
+    int (*send)(struct wire *w, int place, const void *in, size_t bytes, int to);
+    int (*receive)(struct wire *w, int place, void *out, size_t bytes, int from);
+    int (*test)(struct wire *w, int place); /* 1 done, 0 not yet, -1 failed */
+};
+
+#define COMM_PLUG_SYMBOL "tandem_comm_plug"
+
+#endif

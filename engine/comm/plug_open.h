@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding and opening a plug.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_COMM_PLUG_OPEN_H
+#define ENGINE_COMM_PLUG_OPEN_H
+
+#include "engine/base/err.h"
+#include "engine/comm/plug.h"
+
+/* libtandem_<name>.so, which stays open; NULL: none, or one that this program does not fit. */
+const struct comm_plug *comm_plug_open(const char *name, struct err *e);
+
+#endif

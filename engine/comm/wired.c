@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks that are processes, over a plug. The plug moves bytes; sums are taken here, in the order of
+ * the ranks, so that no library's own order shows.
+ *
+ * A collective is done in pieces, so that its room has a bound. A short all-reduce gathers all
+ * vectors and sums them; a long one exchanges parts, sums its own, and gathers the sums. The first
+ * piece is under way from comm_start on, the others follow in comm_finish.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/mem.h"
+#include "engine/comm/driver.h"
+#include "engine/comm/plug_open.h"
+
+/* SUM: floats that are summed in one piece; up to SHORT of them by gathering all. */
+enum { BYTES_PIECE = 1 << 22, SUM_PIECE = 1 << 20, SUM_SHORT = 4096 };
+enum { SPIN_NS = 200000, NAP_NS = 50000, LOOK_NS = 100000000 };
+
+struct wired {
+    struct comm base;             /* first */
+    const struct comm_plug *plug; /* constant, for the process's life */
+    struct wire *wire;            /* owned */
+    char *room[COMM_FLIGHT];      /* owned: what pieces need beside the caller's memory */
+    size_t room_bytes[COMM_FLIGHT];
+};
+
+static const struct comm_driver mpi_driver;
+
+static struct wired *wired_of(const struct comm *c)
+{
+    return (struct wired *)(uintptr_t)c;
+}
+
+struct piece {
+    struct wired *w;
+    const struct comm_job *job;
+    uint64_t number;
+    int place;
+    size_t lo, n; /* of what the job counts */
+};
+
+/* Time in which this process stood still itself is not held against the others: a look counts for
+ * LOOK_NS at most. */
+static int wait_for(const struct piece *p, struct err *e)
+{
+    struct comm *c = &p->w->base;
+    int64_t waited = 0, last = clock_ns();
+    for (int done; (done = p->w->plug->test(p->w->wire, p->place)) != 1;) {
+        int64_t now = clock_ns(), past = now - last;
+        waited += past < LOOK_NS ? past : LOOK_NS;
+        last = now;
+        if (done < 0)
+            return comm_fault(c, p->job, p->number, e, "the network failed");
+        if (waited > c->deadline_ns)
+            return comm_fault(c, p->job, p->number, e, "not all ranks came within %.1f s",
+                              (double)c->deadline_ns / 1e9);
+        if (waited < SPIN_NS)
+            sched_yield();
+        else
+            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    return 0;
+}
+
+static char *room_of(const struct piece *p, size_t bytes, struct err *e)
+{
+    struct wired *w = p->w;
+    if (bytes <= w->room_bytes[p->place] && w->room[p->place])
+        return w->room[p->place];
+    char *more = try_resize(w->room[p->place], bytes + 1, "a collective", e);
+    if (!more)
+        return NULL;
+    w->room[p->place] = more;
+    w->room_bytes[p->place] = bytes;
+    return more;
+}
+
+static int begun(const struct piece *p, int rc, struct err *e)
+{
+    return rc ? comm_fault(&p->w->base, p->job, p->number, e, "the network refuses (%d)", rc) : 0;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* The room of a sum: [size, part] to give, [size, part] that came; a gather of all uses the second
+ * half. */
+static size_t part_of(const struct piece *p)
+{
+    size_t size = (size_t)p->w->base.size;
+    return p->n <= SUM_SHORT ? p->n : (p->n + size - 1) / size;
+}
+
+static int start_sum(const struct piece *p, struct err *e)
+{
+    struct wired *w = p->w;
+    size_t size = (size_t)w->base.size, part = part_of(p);
+    const float *in = (const float *)p->job->in + p->lo;
+    float *give = (float *)(void *)room_of(p, 2 * size * part * sizeof(float), e);
+    if (!give)
+        return -1;
+    float *came = give + size * part;
+    if (p->n <= SUM_SHORT)
+        return begun(p, w->plug->gather(w->wire, p->place, in, came, part * sizeof *came), e);
+    memcpy(give, in, p->n * sizeof *give);
+    memset(give + p->n, 0, (size * part - p->n) * sizeof *give);
+    return begun(p, w->plug->exchange(w->wire, p->place, give, came, part * sizeof *came), e);
+}
+
+static void sum_rows(const float *x, size_t stride, int n_x, float *y, size_t n)
+{
+    const float *row[COMM_RANK_MAX];
+    for (int r = 0; r < n_x; r++)
+        row[r] = x + (size_t)r * stride;
+    comm_sum(y, row, n_x, n);
+}
+
+static int end_sum(const struct piece *p, struct err *e)
+{
+    struct wired *w = p->w;
+    size_t size = (size_t)w->base.size, part = part_of(p);
+    float *give = (float *)(void *)w->room[p->place], *came = give + size * part;
+    float *out = (float *)p->job->out + p->lo;
+    if (p->n <= SUM_SHORT) {
+        sum_rows(came, part, w->base.size, out, p->n);
+        return 0;
+    }
+    sum_rows(came, part, w->base.size, give, part);
+    if (begun(p, w->plug->gather(w->wire, p->place, give, came, part * sizeof *came), e) ||
+        wait_for(p, e))
+        return -1;
+    memcpy(out, came, p->n * sizeof *out);
+    return 0;
+}
+
+/* The parts of all ranks, each `n` floats from lo on, to whom they are for. */
+static int start_scatter(const struct piece *p, struct err *e)
+{
+    struct wired *w = p->w;
+    size_t size = (size_t)w->base.size;
+    float *give = (float *)(void *)room_of(p, 2 * size * p->n * sizeof(float), e);
+    if (!give)
+        return -1;
+    for (size_t r = 0; r < size; r++)
+        memcpy(give + r * p->n, (const float *)p->job->in + r * p->job->n + p->lo,
+               p->n * sizeof *give);
+    return begun(
+        p, w->plug->exchange(w->wire, p->place, give, give + size * p->n, p->n * sizeof *give), e);
+}
+
+static void end_scatter(const struct piece *p)
+{
+    size_t size = (size_t)p->w->base.size;
+    const float *came = (const float *)(const void *)p->w->room[p->place] + size * p->n;
+    sum_rows(came, p->n, p->w->base.size, (float *)p->job->out + p->lo, p->n);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static int start_gather(const struct piece *p, struct err *e)
+{
+    struct wired *w = p->w;
+    char *came = room_of(p, (size_t)w->base.size * p->n, e);
+    const char *in = p->job->in;
+    if (!came)
+        return -1;
+    return begun(p, w->plug->gather(w->wire, p->place, in ? in + p->lo : "", came, p->n), e);
+}
+
+static void end_gather(const struct piece *p)
+{
+    for (int r = 0; r < p->w->base.size && p->n; r++)
+        memcpy((char *)p->job->out + (size_t)r * p->job->n + p->lo,
+               p->w->room[p->place] + (size_t)r * p->n, p->n);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int start_piece(const struct piece *p, struct err *e)
+{
+    const struct comm_plug *g = p->w->plug;
+    const struct comm_job *j = p->job;
+    switch (j->kind) {
+    case COMM_ALL_REDUCE:
+        return start_sum(p, e);
+    case COMM_REDUCE_SCATTER:
+        return start_scatter(p, e);
+    case COMM_ALL_GATHER:
+    case COMM_BARRIER:
+        return start_gather(p, e);
+    case COMM_BROADCAST:
+        return begun(p, g->broadcast(p->w->wire, p->place, (char *)j->out + p->lo, p->n, j->peer),
+                     e);
+    case COMM_SEND:
+        return begun(p, g->send(p->w->wire, p->place, (const char *)j->in + p->lo, p->n, j->peer),
+                     e);
+    default:
+        return begun(p, g->receive(p->w->wire, p->place, (char *)j->out + p->lo, p->n, j->peer), e);
+    }
+}
+
+static int end_piece(const struct piece *p, struct err *e)
+{
+    if (wait_for(p, e))
+        return -1;
+    switch (p->job->kind) {
+    case COMM_ALL_REDUCE:
+        return end_sum(p, e);
+    case COMM_REDUCE_SCATTER:
+        end_scatter(p);
+        return 0;
+    case COMM_ALL_GATHER:
+        end_gather(p);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static size_t piece_max(const struct comm_job *j)
+{
+    return j->kind == COMM_ALL_REDUCE       ? SUM_PIECE
+           : j->kind == COMM_REDUCE_SCATTER ? SUM_PIECE / 4
+                                            : BYTES_PIECE;
+}
+
+static struct piece first_piece(struct comm *c, const struct comm_job *j, uint64_t at)
+{
+    return (struct piece){.w = wired_of(c),
+                          .job = j,
+                          .number = at,
+                          .place = (int)(at % COMM_FLIGHT),
+                          .n = j->n < piece_max(j) ? j->n : piece_max(j)};
+}
+
+static int start(struct comm *c, const struct comm_job *j, uint64_t at, struct err *e)
+{
+    struct piece p = first_piece(c, j, at);
+    bool to_one = j->kind == COMM_SEND || j->kind == COMM_RECEIVE;
+    if (to_one && j->peer == c->rank)
+        return comm_fault(c, j, at, e, "a rank has nothing to send itself");
+    return start_piece(&p, e);
+}
+
+static int finish(struct comm *c, const struct comm_job *j, uint64_t at, struct err *e)
+{
+    struct piece p = first_piece(c, j, at);
+    for (;;) {
+        if (end_piece(&p, e))
+            return -1;
+        p.lo += p.n;
+        if (p.lo >= j->n)
+            return 0;
+        p.n = j->n - p.lo < piece_max(j) ? j->n - p.lo : piece_max(j);
+        if (start_piece(&p, e))
+            return -1;
+    }
+}
+
+static struct comm *wired_new(const struct comm_plug *g, struct wire *wire,
+                              const struct comm_options *o)
+{
+    struct wired *w = xcalloc(1, sizeof *w);
+    comm_init(&w->base, &mpi_driver, g->rank(wire), g->size(wire), o);
+    w->plug = g;
+    w->wire = wire;
+    return &w->base;
+}
+
+static struct comm *split(struct comm *c, const int *member, int n, int own, struct err *e)
+{
+    struct wired *w = wired_of(c);
+    struct comm_options o = {.deadline_ms = c->deadline_ns / 1000000};
+    struct wire *wire = w->plug->split(w->wire, n ? member[0] : -1);
+    (void)own;
+    if (n && !wire)
+        err_set(e, ERR_DEVICE, "rank %d of %d: the network makes no group", c->rank, c->size);
+    return wire ? wired_new(w->plug, wire, &o) : NULL;
+}
+
+static void wired_free(struct comm *c)
+{
+    struct wired *w = wired_of(c);
+    bool is_busy = c->is_broken || c->n_start != c->n_finish;
+    w->plug->close(w->wire, is_busy);
+    for (int i = 0; i < COMM_FLIGHT && !is_busy; i++) /* else the library may still write there */
+        free(w->room[i]);
+    free(w);
+}
+
+static const struct comm_driver mpi_driver = {
+    .name = "mpi", .start = start, .finish = finish, .split = split, .free = wired_free};
+
+struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e)
+{
+    char text[256] = "";
+    const struct comm_plug *g = comm_plug_open(name, e);
+    struct wire *wire = g ? g->open(text, sizeof text) : NULL;
+    if (g && !wire)
+        err_set(e, ERR_UNSUPPORTED, "%s: %s", name, text);
+    if (!wire)
+        return NULL;
+    if (g->size(wire) > COMM_RANK_MAX) {
+        err_set(e, ERR_TOO_LARGE, "%d ranks: at most %d there may be", g->size(wire),
+                COMM_RANK_MAX);
+        return NULL;
+    }
+    return wired_new(g, wire, o);
+}

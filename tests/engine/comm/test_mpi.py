@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives between processes, over MPI: the suite with 2 and 4 of them, with two network
+namespaces as two hosts where this machine lets us make them, and what the others say and do when
+one is killed, ends, or stands still at some round: one moment of each; TEST_ATTACK=full: fifty.
+Says so, and passes nothing, where there is no MPI.
+
+Catches: sums in another order than threads have them; a process that waits for one that is gone;
+an end without a word."""
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
+RANK = BUILD / "tests/tools/comm_rank"
+HANG_S = 120
+FULL = os.environ.get("TEST_ATTACK") == "full"
+# what an MPI leaves lying at its end is not ours
+os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+passed, failed, skipped = 0, 0, 0
+
+
+def check(name, ok, detail=""):
+    global passed, failed
+    passed, failed = passed + bool(ok), failed + (not ok)
+    if not ok:
+        print(f"FAIL {name}: {detail}")
+
+
+def mpirun(*words, n, more=(), **kw):
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return subprocess.run(["mpirun", *root, "--oversubscribe", *more, "-np", str(n), RANK,
+                           *map(str, words)], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=HANG_S, **kw)
+
+
+def suite():
+    for n in (2, 4):
+        p = mpirun("suite", n=n)
+        check(f"suite of {n}", p.returncode == 0 and f"{n} ranks: good" in p.stdout,
+              p.stdout[-500:] + p.stderr[-500:])
+
+
+def falls():
+    """Who stands still is found by the deadline; who is gone, by mpirun or by the deadline."""
+    words = re.compile(r"^rank \d of 3: all-reduce \d+: not all ranks came within 1\.5 s$", re.M)
+    rng = random.Random(3)
+    for how in ("kill", "exit", "stall"):
+        for i in range(50 if FULL else 1):
+            who, at = rng.randrange(3), rng.randrange(60)
+            begin = time.monotonic()
+            p = mpirun(how, who, at, 1500, n=3)
+            name = f"{how} rank {who} at {at}"
+            check(name, p.returncode != 0 and (how != "stall" or words.search(p.stdout)),
+                  f"{p.returncode} {p.stdout[-300:]} {p.stderr[-300:]}")
+            if FULL:
+                check(f"{name}: over within 10 s", time.monotonic() - begin < 10)
+
+
+def ns(*words, check=True):
+    return subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
+
+
+def two_hosts():
+    """mpirun starts its second daemon through a script that enters the other namespace."""
+    global skipped
+    a, b, tag = "tandem-a", "tandem-b", str(os.getpid() % 10000)
+    a, b, v, w = a + tag, b + tag, "tda" + tag, "tdb" + tag
+    try:
+        for name in (a, b):
+            ns("netns", "add", name)
+        ns("link", "add", v, "netns", a, "type", "veth", "peer", "name", w, "netns", b)
+        for name, dev, host in ((a, v, 1), (b, w, 2)):
+            ns("-n", name, "addr", "add", f"10.251.7.{host}/24", "dev", dev)
+            ns("-n", name, "link", "set", dev, "up")
+            ns("-n", name, "link", "set", "lo", "up")
+        with tempfile.TemporaryDirectory() as tmp:
+            agent = pathlib.Path(tmp) / "agent"
+            agent.write_text(f'#!/bin/sh\nshift\nexec ip netns exec {b} sh -c "$*"\n')
+            agent.chmod(0o755)
+            p = subprocess.run(
+                ["ip", "netns", "exec", a, "mpirun", "--allow-run-as-root", "--mca",
+                 "plm_rsh_agent", str(agent), "--mca", "btl", "tcp,self", "--mca",
+                 "btl_tcp_if_include", "10.251.7.0/24", "--mca", "oob_tcp_if_include",
+                 "10.251.7.0/24", "--host", "10.251.7.1:1,10.251.7.2:1", "--oversubscribe", "-np",
+                 "2", RANK.resolve(), "suite"], capture_output=True, text=True, check=False,
+                stdin=subprocess.DEVNULL, timeout=HANG_S)
+        check("two namespaces", p.returncode == 0 and "2 ranks: good" in p.stdout,
+              p.stdout[-500:] + p.stderr[-500:])
+    except (OSError, subprocess.CalledProcessError) as e:
+        print(f"skipped: two network namespaces cannot be made here "
+              f"({getattr(e, 'stderr', '') or e})".strip())
+        skipped += 1
+    finally:
+        for name in (a, b):
+            if shutil.which("ip"):
+                ns("netns", "del", name, check=False)
+
+
+def main():
+    global skipped
+    if not shutil.which("mpirun") or not list(BUILD.glob("libtandem_mpi.so")):
+        print("skipped: no MPI here (make deps SETS=mpi installs one)")
+        skipped = 1
+    else:
+        suite()
+        falls()
+        two_hosts()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
