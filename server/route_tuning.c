@@ -19,6 +19,7 @@
 #include "server/page.h"
 #include "server/route.h"
 #include "server/server.h"
+#include "server/tuning.h"
 
 enum {
     WAIT_RUNS = 300, /* times the desk's pause: half a minute */
@@ -32,15 +33,6 @@ static enum errand_end tell_job(struct errand *t, const struct job *job)
     struct jout j = jout_on(&t->out);
     job_write(&j, job);
     return ERRAND_DONE;
-}
-
-static int find(struct errand *t, struct job *job, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    if (!store_job_get(desk_store(t->desk), t->ask->who->name, t->ask->param, &t->arena, job, &why))
-        return 0;
-    errand_fail(&why, e);
-    return -1;
 }
 
 static void make_event(struct job_event *v, char id[STORE_ID_BYTES], const char *message)
@@ -71,24 +63,6 @@ static int check_model(struct errand *t, const char *name, struct api_error *e)
                             engine_info(g)->name);
     return api_fail(e, 404, "model_not_found", "model",
                     "No model of this name is served here; GET /v1/models lists them.");
-}
-
-static int check_file(struct errand *t, const char *id, const char *param, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    struct file_row f;
-    if (!id)
-        return 0;
-    if (store_file_get(desk_store(t->desk), t->ask->who->name, id, &t->arena, &f, &why)) {
-        if (why.code != ERR_NOT_FOUND)
-            return api_fail_err(e, &why, param);
-        return api_fail(e, 400, "file_not_found", param, "There is no file with this id.");
-    }
-    if (strcmp(f.purpose, "fine-tune") != 0)
-        return api_fail(e, 400, "invalid_file_purpose", param,
-                        "The file was uploaded with the purpose '%.32s'; 'fine-tune' is needed.",
-                        f.purpose);
-    return 0;
 }
 
 /* Under which name the same creation is known again, and the body's digest, in text. The digest of
@@ -142,8 +116,8 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     char id[STORE_ID_BYTES];
     if (job_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
         check_model(t, ask.job.model, e) ||
-        check_file(t, ask.job.training_file, "training_file", e) ||
-        check_file(t, ask.job.validation_file, "validation_file", e))
+        tuning_file(t, ask.job.training_file, "training_file", e) ||
+        (ask.job.validation_file && tuning_file(t, ask.job.validation_file, "validation_file", e)))
         return ERRAND_FAILED;
     store_id("ftjob-", id);
     t->ignored = ask.ignored;
@@ -179,7 +153,7 @@ void route_job_add(struct call *c)
 static enum errand_end work_get(struct errand *t, struct api_error *e)
 {
     struct job job;
-    return find(t, &job, e) ? ERRAND_FAILED : tell_job(t, &job);
+    return tuning_job(t, &job, e) ? ERRAND_FAILED : tell_job(t, &job);
 }
 
 void route_job(struct call *c)
@@ -243,7 +217,7 @@ static enum errand_end wish(struct errand *t, const struct job *job, bool cancel
 static enum errand_end work_cancel(struct errand *t, struct api_error *e)
 {
     struct job job;
-    if (find(t, &job, e))
+    if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     if (job.state == JOB_CANCELLED && t->n_run > 0)
         return tell_job(t, &job);
@@ -265,7 +239,7 @@ void route_job_cancel(struct call *c)
 static enum errand_end work_pause(struct errand *t, struct api_error *e)
 {
     struct job job;
-    if (find(t, &job, e))
+    if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     switch (job.state) {
     case JOB_PAUSED:
@@ -291,7 +265,7 @@ void route_job_pause(struct call *c)
 static enum errand_end work_resume(struct errand *t, struct api_error *e)
 {
     struct job job;
-    if (find(t, &job, e))
+    if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     if (job.state != JOB_PAUSED)
         return conflict(&job, "resumed", e);

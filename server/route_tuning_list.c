@@ -17,6 +17,7 @@
 #include "server/page.h"
 #include "server/route.h"
 #include "server/server.h"
+#include "server/tuning.h"
 
 enum { LIMIT_MAX = 1000, JOBS = 20, EVENTS = 20, CHECKPOINTS = 10, LOOK = 200 };
 
@@ -75,15 +76,6 @@ void route_jobs(struct call *c)
         errand_send(t, work_jobs);
 }
 
-static int find(struct errand *t, struct job *job, struct api_error *e)
-{
-    struct err why = ERR_INIT;
-    if (!store_job_get(desk_store(t->desk), t->ask->who->name, t->ask->param, &t->arena, job, &why))
-        return 0;
-    errand_fail(&why, e);
-    return -1;
-}
-
 /* ---- events -------------------------------------------------------------------------------- */
 
 static enum errand_end work_events(struct errand *t, struct api_error *e)
@@ -93,7 +85,7 @@ static enum errand_end work_events(struct errand *t, struct api_error *e)
     struct job job;
     size_t n;
     bool more;
-    if (find(t, &job, e))
+    if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     if (store_event_list(desk_store(t->desk), job.id, &t->page, &t->arena, &v, &n, &more, &why))
         return page_fail(&why, e);
@@ -171,7 +163,7 @@ static enum errand_end work_checkpoints(struct errand *t, struct api_error *e)
     struct job job;
     size_t n;
     bool more;
-    if (find(t, &job, e))
+    if (tuning_job(t, &job, e))
         return ERRAND_FAILED;
     if (store_tuned_list(desk_store(t->desk), job.owner, job.id, &t->page, &t->arena, &list, &n,
                          &more, &why))

@@ -118,6 +118,8 @@ static int next_example(struct lines *l, struct api_error *e)
 static int at_example(const struct train_file *f, struct api_error *e)
 {
     char what[sizeof e->message], line[40] = "";
+    if (f->n_example == 0)
+        return -1;
     snprintf(what, sizeof what, "%s", e->message);
     if (f->n_line != f->n_example)
         snprintf(line, sizeof line, " (line %lld)", (long long)f->n_line);
@@ -131,15 +133,16 @@ static int at_example(const struct train_file *f, struct api_error *e)
 
 static int check_length(const struct lines *l, struct api_error *e)
 {
-    return l->line.failed
-               ? api_fail(e, 400, NULL, NULL, "it has more than the %zu bytes that a line may have",
-                          l->line.max_bytes)
-               : 0;
+    if (!l->line.failed)
+        return 0;
+    api_fail(e, 400, NULL, NULL, "it has more than the %zu bytes that a line may have here",
+             l->line.max_bytes);
+    return at_example(l->f, e);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-int train_file_add(struct dataset *d, const char *line, size_t n, struct arena *a,
+static int add_row(struct dataset *d, const char *line, size_t n, struct arena *a,
                    struct train_file *f, struct api_error *e)
 {
     const struct template *t = d->opt.template;
@@ -163,6 +166,12 @@ int train_file_add(struct dataset *d, const char *line, size_t n, struct arena *
     return rc ? api_fail_err(e, &why, row.kind == API_TRAIN_CHAT ? "messages" : "prompt") : 0;
 }
 
+int train_file_add(struct dataset *d, const char *line, size_t n, struct arena *a,
+                   struct train_file *f, struct api_error *e)
+{
+    return add_row(d, line, n, a, f, e) ? at_example(f, e) : 0;
+}
+
 int train_file_read(const char *path, struct dataset *d, struct train_file *f, struct api_error *e)
 {
     struct arena arena;
@@ -170,8 +179,8 @@ int train_file_read(const char *path, struct dataset *d, struct train_file *f, s
     int rc = lines_init(&l, path, TRAIN_FILE_LINE_MAX, f, e);
     arena_init(&arena, ROW_BYTES_MAX);
     while (!rc && (rc = next_example(&l, e)) == 1) {
-        rc = check_length(&l, e) || train_file_add(d, l.line.data, l.line.len, &arena, f, e);
-        rc = rc ? at_example(f, e) : 0;
+        rc = check_length(&l, e) || train_file_add(d, l.line.data, l.line.len, &arena, f, e) ? -1
+                                                                                             : 0;
         arena_reset(&arena);
     }
     arena_release(&arena);
@@ -180,18 +189,17 @@ int train_file_read(const char *path, struct dataset *d, struct train_file *f, s
 }
 
 int train_file_line(const char *path, int64_t example, size_t max, struct buf *out,
-                    struct api_error *e)
+                    struct train_file *f, struct api_error *e)
 {
-    struct train_file f;
     struct lines l;
-    int rc = lines_init(&l, path, max, &f, e);
-    while (!rc && (rc = next_example(&l, e)) == 1 && f.n_example < example)
+    int rc = lines_init(&l, path, max, f, e);
+    while (!rc && (rc = next_example(&l, e)) == 1 && f->n_example < example)
         rc = 0;
     if (rc == 0)
         rc = api_fail(e, 400, "invalid_value", "example", "The file has %lld examples.",
-                      (long long)f.n_example);
+                      (long long)f->n_example);
     else if (rc == 1)
-        rc = check_length(&l, e) ? at_example(&f, e) : 0;
+        rc = check_length(&l, e);
     if (!rc)
         buf_add(out, l.line.data, l.line.len);
     lines_release(&l);

@@ -29,11 +29,13 @@ struct dataset_options train_file_options(const struct resident *on, int64_t cre
 /* Stops at the first line that cannot be used. code: invalid_training_file, invalid_file_format. */
 int train_file_read(const char *path, struct dataset *d, struct train_file *f, struct api_error *e);
 
-/* The line of one example, without its end. At most `max` bytes of a line are looked at. */
+/* The line of one example, without its end; f: as it was read so far. One of more than `max` bytes
+ * is refused. */
 int train_file_line(const char *path, int64_t example, size_t max, struct buf *out,
-                    struct api_error *e);
+                    struct train_file *f, struct api_error *e);
 
-/* One line; the arena is for what is read of it. The message of an error names the field. */
+/* One line; the arena is for what is read of it. An error names the field, and the example where f
+ * is of a file. */
 int train_file_add(struct dataset *d, const char *line, size_t n, struct arena *a,
                    struct train_file *f, struct api_error *e);
 

@@ -291,13 +291,13 @@ static void one_line(void **state)
     use_template(w, PLAIN);
     assert_int_equal(read_text(w, ROW "\n\n" CHAT "\r\n" ROW), 0);
     buf_init(&b, 1 << 20);
-    assert_int_equal(train_file_line(w->path, 2, 4096, &b, &w->e), 0);
+    assert_int_equal(train_file_line(w->path, 2, 4096, &b, &w->f, &w->e), 0);
     assert_string_equal(b.data, CHAT);
-    assert_int_equal(train_file_line(w->path, 2, 20, &b, &w->e), -1);
+    assert_int_equal(train_file_line(w->path, 2, 20, &b, &w->f, &w->e), -1);
     assert_non_null(strstr(w->e.message, "Example 2 (line 3): it has more than the 20 bytes"));
-    assert_int_equal(train_file_line(w->path, 4, 4096, &b, &w->e), -1);
+    assert_int_equal(train_file_line(w->path, 4, 4096, &b, &w->f, &w->e), -1);
     assert_string_equal(w->e.param, "example");
-    assert_int_equal(train_file_line("/nowhere", 1, 4096, &b, &w->e), -1);
+    assert_int_equal(train_file_line("/nowhere", 1, 4096, &b, &w->f, &w->e), -1);
     assert_int_equal(w->e.status, 404);
     buf_release(&b);
 }
