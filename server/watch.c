@@ -112,6 +112,8 @@ static void on_events(struct watch *w, const struct epoll_event *ev, int n)
         int phase = atomic_load(&c->phase);
         if (name_of(c) != ev[i].data.u64 || phase == CONN_CLOSED)
             continue;
+        if (atomic_load(&c->is_gone))
+            continue; /* an edge that was made here */
         rouse(c, true);
         show_end(c, phase);
     }
