@@ -2,7 +2,7 @@
  *
  * What packed linear algebra on x86 is made of: one block of packed rows against one panel of a
  * packed weight, and a few ways to bring operands into that form. Each instruction set fills a
- * struct linear_isa; linear.c, linear_dx.c, linear_dw.c, lora.c and lora_dw.c say once, for all of
+ * struct linear_isa; linear.c, linear_dx.c, linear_dw.c and lora.c say once, for all of
  * them, what is multiplied with what and in which order memory is walked.
  *
  * The layouts are those of kernels/linear.h. A step is one input (f32) or a pair (bf16, int8).
@@ -124,6 +124,5 @@ void linear_dw_run(const struct linear_isa *isa, enum k_type type, const struct 
 void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct k_slice *s);
 void lora_bwd_run(const struct linear_isa *isa, const struct k_lora_bwd *a,
                   const struct k_slice *s);
-void lora_dw_run(const struct linear_isa *isa, const struct k_lora_bwd *a, const struct k_slice *s);
 
 #endif

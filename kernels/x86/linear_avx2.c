@@ -67,8 +67,3 @@ void lora_bwd_avx2(const void *args, const struct k_slice *s)
 {
     lora_bwd_run(&linear_isa_avx2, args, s);
 }
-
-void lora_dw_avx2(const void *args, const struct k_slice *s)
-{
-    lora_dw_run(&linear_isa_avx2, args, s);
-}

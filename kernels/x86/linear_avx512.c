@@ -68,8 +68,3 @@ void lora_bwd_avx512(const void *args, const struct k_slice *s)
 {
     lora_bwd_run(&linear_isa_avx512, args, s);
 }
-
-void lora_dw_avx512(const void *args, const struct k_slice *s)
-{
-    lora_dw_run(&linear_isa_avx512, args, s);
-}

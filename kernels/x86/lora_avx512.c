@@ -6,7 +6,7 @@
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/transpose_avx512.h"
 
-enum { DOT_RANKS = 8, DOT_ROWS = 3 };
+enum { DOT_RANKS = 8, DOT_ROWS = 3, AXPY_ROWS = 12 };
 
 /* The sums of eight vectors, each by the same tree. */
 TILE_INLINE __m256 sums_of(const __m512 v[DOT_RANKS])
@@ -74,17 +74,17 @@ void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows)
 TILE_INLINE void axpy(int rows, const struct k_lora_bwd *a, const struct k_lora_group *g,
                       int64_t row, int64_t r)
 {
-    __m512 sum[4];
+    __m512 sum[AXPY_ROWS];
     __mmask16 m = tile_mask(g->rank - r);
     const float *dy = a->dy + row * a->ld_dy;
     tile_zero(rows, sum);
     for (int64_t o = 0; o < a->fwd.n; o++) {
         __m512 b = _mm512_maskz_loadu_ps(m, g->b + o * g->rank + r);
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int j = 0; j < rows; j++)
             sum[j] = _mm512_fmadd_ps(_mm512_set1_ps(dy[j * a->ld_dy + o]), b, sum[j]);
     }
-#pragma GCC unroll 4
+#pragma GCC unroll 12
     for (int j = 0; j < rows; j++)
         _mm512_mask_storeu_ps(a->dt + (row + j) * a->fwd.rank_max + r, m,
                               _mm512_mul_ps(_mm512_set1_ps(g->scale), sum[j]));
@@ -94,6 +94,8 @@ void lora_inner_bwd_avx512(const struct k_lora_bwd *a, const struct lora_rows *r
 {
     for (int64_t r = 0; r < rows->group->rank; r += 16) {
         int64_t row = rows->row_lo;
+        for (; row + AXPY_ROWS <= rows->row_hi; row += AXPY_ROWS)
+            axpy(AXPY_ROWS, a, rows->group, row, r);
         for (; row + 4 <= rows->row_hi; row += 4)
             axpy(4, a, rows->group, row, r);
         for (; row < rows->row_hi; row++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Adapters on a product, as a step of serving has them: all rows with one, and each row with its
- * own, of which B comes as panels.
+ * own, of which B comes as panels. And as training has them: many rows with one, and its gradients.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static const struct size sizes[] = {{576, 576, 16},  {1536, 576, 16}, {4864, 896
                                     {896, 4864, 16}, {4096, 4096, 8}, {4096, 4096, 64}};
 static const int64_t row_counts[] = {1, 4, 16, 64, 512};
 
-enum { ROWS_OWN_MAX = 64 };
+enum { ROWS_OWN_MAX = 64, ROWS_TRAINED = 512 };
 
 static void one_shape(struct bench *b, const struct size *s, int64_t m, bool is_own)
 {
@@ -50,16 +50,59 @@ static void one_shape(struct bench *b, const struct size *s, int64_t m, bool is_
     bench_release(b);
 }
 
+/* Training: the adapter as it is, row-major. */
+static void gradients(struct bench *b, const struct size *s, int64_t m)
+{
+    char shape[40];
+    snprintf(shape, sizeof shape, "%lldx%lld r%lld", (long long)s->n, (long long)s->k,
+             (long long)s->rank);
+    struct k_lora_group g = {.row_hi = m,
+                             .rank = s->rank,
+                             .a = bench_floats(b, s->rank * s->k),
+                             .b = bench_floats(b, s->n * s->rank),
+                             .scale = 1e-3f,
+                             .da = bench_floats(b, s->rank * s->k),
+                             .db = bench_floats(b, s->n * s->rank)};
+    struct k_lora_bwd a = {.fwd = {.x = bench_floats(b, m * s->k),
+                                   .ld_x = s->k,
+                                   .m = m,
+                                   .k = s->k,
+                                   .n = s->n,
+                                   .group = &g,
+                                   .n_group = 1,
+                                   .t = bench_floats(b, m * s->rank),
+                                   .rank_max = s->rank},
+                           .dy = bench_floats(b, m * s->n),
+                           .ld_dy = s->n,
+                           .dt = bench_floats(b, m * s->rank),
+                           .dx = bench_floats(b, m * s->k),
+                           .ld_dx = s->k};
+    for (int i = 0; i < 2; i++) {
+        enum kernel_id id = i ? K_lora_dw : K_lora_bwd;
+        if (bench_wants(b, id))
+            bench_run(b, &(struct bench_case){id, shape, m, &a, LIMIT_F32, 0});
+    }
+    bench_release(b);
+}
+
+static void products(struct bench *b, const struct size *s)
+{
+    for (size_t r = 0; r < sizeof row_counts / sizeof *row_counts; r++) {
+        int64_t m = row_counts[r];
+        if (!bench_wants_rows(b, m))
+            continue;
+        one_shape(b, s, m, false);
+        if (m > 1 && m <= ROWS_OWN_MAX)
+            one_shape(b, s, m, true);
+    }
+}
+
 void bench_lora(struct bench *b)
 {
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && bench_wants(b, K_lora); i++) {
-        for (size_t r = 0; r < sizeof row_counts / sizeof *row_counts; r++) {
-            int64_t m = row_counts[r];
-            if (!bench_wants_rows(b, m))
-                continue;
-            one_shape(b, &sizes[i], m, false);
-            if (m > 1 && m <= ROWS_OWN_MAX)
-                one_shape(b, &sizes[i], m, true);
-        }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (bench_wants(b, K_lora))
+            products(b, &sizes[i]);
+        if (bench_wants_rows(b, ROWS_TRAINED))
+            gradients(b, &sizes[i], ROWS_TRAINED);
     }
 }
