@@ -15,9 +15,6 @@ enum {
     METADATA_MAX = 16,
     METADATA_KEY_MAX = 64,
     METADATA_VALUE_MAX = 512,
-    EPOCHS_MAX = 50,
-    BATCH_MAX = 256,
-    RANK_MAX = 256,
     SEED_MAX = 2147483647
 };
 
@@ -82,43 +79,9 @@ static int read_seed(struct api_reader *r, const char *name, const json_t *v, st
 
 /* ---- hyperparameters ----------------------------------------------------------------------- */
 
-static bool is_auto(const json_t *v)
-{
-    return json_is_null(v) || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0);
-}
-
-static int read_number(struct api_reader *r, const char *where, const char *key, const json_t *v,
-                       struct job_hyper *h)
-{
-    char name[96];
-    snprintf(name, sizeof name, "%s.%s", where, key);
-    if (is_auto(v))
-        return 0;
-    if (strcmp(key, "n_epochs") == 0)
-        return param_int(r, name, v, 1, EPOCHS_MAX, &h->n_epochs);
-    if (strcmp(key, "batch_size") == 0)
-        return param_int(r, name, v, 1, BATCH_MAX, &h->batch_size);
-    if (strcmp(key, "lora_rank") == 0)
-        return param_int(r, name, v, 1, RANK_MAX, &h->lora_rank);
-    if (strcmp(key, "lora_alpha") == 0)
-        return param_num(r, name, v, 1e-3, 1e6, &h->lora_alpha);
-    if (strcmp(key, "learning_rate_multiplier") == 0)
-        return param_num(r, name, v, 1e-9, 1e6, &h->lr_multiplier);
-    return params_ignore(r, name);
-}
-
 static int read_hyper(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
 {
-    const char *key;
-    json_t *value;
-    if (!json_is_object(v))
-        return param_type(r, name, "an object", v);
-    json_object_foreach((json_t *)(uintptr_t)v, key, value)
-    {
-        if (read_number(r, name, key, value, &out->job.hyper))
-            return -1;
-    }
-    return 0;
+    return hyper_read(r, name, v, &out->job.hyper);
 }
 
 /* Objects of other methods than the one of `type` are let be: SDKs send them all. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "api/error.h"
+#include "api/hyper.h"
 #include "api/jout.h"
 #include "engine/base/arena.h"
 
@@ -41,13 +42,6 @@ enum job_state {
         JOB_STATE_COUNT
 };
 const char *job_state_name(enum job_state state);
-
-struct job_hyper {
-    int64_t n_epochs, batch_size; /* 0: ours to choose */
-    double lr_multiplier;         /* 0: ours to choose */
-    int64_t lora_rank;            /* 0: ours to choose */
-    double lora_alpha;
-};
 
 struct job {
     const char *id, *owner, *model, *training_file, *validation_file, *suffix;
@@ -110,9 +104,5 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an even
  * something else. */
 void job_csv_head(struct buf *out);
 void job_csv_line(const char *data, struct buf *out);
-
-/* The numbers as the store keeps them, and back; ERR_CORRUPT: it is something else. */
-void job_hyper_write(const struct job_hyper *h, struct buf *out);
-int job_hyper_read(const char *text, struct job_hyper *h, struct err *e);
 
 #endif

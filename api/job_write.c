@@ -17,23 +17,11 @@ static void put_time(struct jout *j, const char *key, int64_t at)
         jout_put_null(j, key);
 }
 
-static void put_auto(struct jout *j, const char *key, double x)
-{
-    if (x == 0)
-        jout_put_str(j, key, "auto");
-    else
-        jout_put_num(j, key, x);
-}
-
 static void put_hyper(struct jout *j, const struct job_hyper *h)
 {
     jout_key(j, "hyperparameters");
     jout_open(j, '{');
-    put_auto(j, "n_epochs", (double)h->n_epochs);
-    put_auto(j, "batch_size", (double)h->batch_size);
-    put_auto(j, "learning_rate_multiplier", h->lr_multiplier);
-    put_auto(j, "lora_rank", (double)h->lora_rank);
-    put_auto(j, "lora_alpha", h->lora_alpha);
+    hyper_write(j, h);
     jout_close(j, '}');
 }
 
@@ -137,32 +125,6 @@ void file_row_write(struct jout *j, const struct file_row *f)
     jout_put_str(j, "status", "processed");
     jout_put_null(j, "status_details");
     jout_close(j, '}');
-}
-
-void job_hyper_write(const struct job_hyper *h, struct buf *out)
-{
-    buf_printf(out, "{\"n_epochs\":%" PRId64 ",\"batch_size\":%" PRId64, h->n_epochs,
-               h->batch_size);
-    buf_printf(out, ",\"learning_rate_multiplier\":%.17g,\"lora_rank\":%" PRId64, h->lr_multiplier,
-               h->lora_rank);
-    buf_printf(out, ",\"lora_alpha\":%.17g}", h->lora_alpha);
-}
-
-int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
-{
-    json_t *v = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(v)) {
-        json_decref(v);
-        return err_set(e, ERR_CORRUPT, "hyperparameters that are no object");
-    }
-    *h = (struct job_hyper){.n_epochs = json_integer_value(json_object_get(v, "n_epochs")),
-                            .batch_size = json_integer_value(json_object_get(v, "batch_size")),
-                            .lr_multiplier =
-                                json_number_value(json_object_get(v, "learning_rate_multiplier")),
-                            .lora_rank = json_integer_value(json_object_get(v, "lora_rank")),
-                            .lora_alpha = json_number_value(json_object_get(v, "lora_alpha"))};
-    json_decref(v);
-    return 0;
 }
 
 bool job_has_metadata(const struct job *job, const char *key, const char *value)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/hyper.h"
 #include "api/openapi_request.h"
 #include "api/schema.h"
 
@@ -212,6 +213,7 @@ static void components(struct jout *j)
     jout_key(j, "schemas");
     jout_open(j, '{');
     openapi_requests(j);
+    hyper_describe(j);
     schema_write(j);
     jout_close(j, '}');
     jout_close(j, '}');

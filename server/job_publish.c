@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From what was trained to a model that answers: a PEFT directory, a row, a switch in the
- * registry, in this order, so that a kill between two of them leaves nothing that is half there.
+ * From what was trained to a model that answers: a PEFT directory, a switch in the registry, and
+ * one transaction for all that is said of it, in this order. What a kill leaves before the
+ * transaction is written over by the next attempt; behind it all is done.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,14 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/aside.h"
 #include "engine/base/fs.h"
-#include "engine/base/sha256.h"
 #include "engine/engine.h"
 #include "engine/train/adapter_dir.h"
+#include "server/adapter_dir.h"
 #include "server/jobs_own.h"
 
-enum { NAME_BYTES = 256, CSV_BYTES_MAX = 64 << 20, PAGE = 1000, TAIL = 8 };
+enum { NAME_BYTES = 256, PAGE = 1000, TAIL = 8 };
 
 static void name_of(const struct job_run *r, int64_t step, char name[NAME_BYTES])
 {
@@ -28,31 +28,121 @@ static void name_of(const struct job_run *r, int64_t step, char name[NAME_BYTES]
         snprintf(name + at, (size_t)(NAME_BYTES - at), ":ckpt-step-%" PRId64, step);
 }
 
-int job_publish(struct job_run *r, int64_t step, const char *metrics, struct err *e)
+/* The published model's row; its texts lie in the arena. step -1: the result. */
+static void describe(const struct job_run *r, int64_t step, const char *metrics,
+                     struct job_tuned *t)
 {
-    const struct jobs_options *o = &r->jobs->opt;
-    char name[NAME_BYTES], dir[STORE_ID_BYTES + 32], id[STORE_ID_BYTES];
-    struct job_tuned t = {.id = id,
-                          .name = name,
-                          .owner = r->job.owner,
-                          .job = r->job.id,
-                          .base = r->job.model,
-                          .dir = dir,
-                          .metrics = metrics,
-                          .step = step < 0 ? r->job.step : step,
-                          .created = (int64_t)time(NULL),
-                          .is_checkpoint = step >= 0};
+    char name[NAME_BYTES], id[STORE_ID_BYTES];
+    struct arena *a = r->arena;
     name_of(r, step, name);
     store_id(step >= 0 ? "ftckpt_" : "ftmodel_", id);
-    snprintf(dir, sizeof dir, step < 0 ? "%s" : "%s-step-%" PRId64, r->job.id, step);
-    char *path = jobs_path(o->dir, "adapters", dir);
-    int rc = fs_remove_tree(path, e) ||
-             adapter_dir_write(path, trainer_subject(tuning_trainer(r->tuning)), r->job.model, e) ||
-             store_tuned_add(o->store, &t, e) || engine_adapter_load(o->engine, name, path, e);
+    *t = (struct job_tuned){.id = arena_strdup(a, id),
+                            .name = arena_strdup(a, name),
+                            .owner = r->job.owner,
+                            .job = r->job.id,
+                            .base = r->job.model,
+                            .dir = step < 0 ? r->job.id
+                                            : arena_printf(a, "%s-step-%" PRId64, r->job.id, step),
+                            .metrics = metrics,
+                            .step = step < 0 ? r->job.step : step,
+                            .created = (int64_t)time(NULL),
+                            .is_checkpoint = step >= 0};
+}
+
+/* Its files, then its name in the registry. One for which there is no room there is kept, and said:
+ * what was trained is not lost for it. */
+static int put_model(struct job_run *r, const struct job_tuned *t, struct job_event *said,
+                     struct err *e)
+{
+    const struct jobs_options *o = &r->jobs->opt;
+    char *path = jobs_path(o->dir, "adapters", t->dir);
+    const struct train_subject *s = trainer_subject(tuning_trainer(r->tuning));
+    struct err why = ERR_INIT;
+    int rc = fs_remove_tree(path, e) || adapter_dir_write(path, s, r->job.model, e);
+    if (!rc && engine_adapter_load(o->engine, t->name, path, &why)) {
+        adapter_dir_hide(path, &why);
+        said->level = "warn";
+        said->message = arena_printf(r->arena,
+                                     "%s; it is kept, but not served now: %.300s. It will be when "
+                                     "the server starts with room for it",
+                                     said->message, why.msg);
+    }
     free(path);
-    if (!rc && step < 0)
-        r->job.tuned_model = arena_strdup(r->arena, name);
     return rc ? -1 : 0;
+}
+
+/* The change that makes it so; where that fails the name is not served. */
+static int enter(struct job_run *r, const struct store_change *c, struct err *e)
+{
+    struct err unknown = ERR_INIT;
+    if (!store_job_change(r->jobs->opt.store, c, e))
+        return 0;
+    engine_adapter_drop(r->jobs->opt.engine, c->tuned->name, &unknown);
+    return -1;
+}
+
+/* Told again by a training that was killed behind the entry and before its own checkpoint. */
+static int is_entered(struct job_run *r, const char *name, bool *is_there, struct err *e)
+{
+    struct store_page page = {.limit = PAGE};
+    struct job_tuned *list;
+    size_t n;
+    bool more;
+    *is_there = false;
+    if (store_tuned_list(r->jobs->opt.store, r->job.owner, r->job.id, &page, r->arena, &list, &n,
+                         &more, e))
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        *is_there = *is_there || strcmp(list[i].name, name) == 0;
+    return 0;
+}
+
+int job_publish_checkpoint(struct job_run *r, int64_t step, const char *metrics, bool shows,
+                           struct err *e)
+{
+    struct job_tuned t;
+    struct job_event v;
+    bool is_there;
+    describe(r, step, metrics, &t);
+    if (is_entered(r, t.name, &is_there, e) || is_there)
+        return is_there ? 0 : -1;
+    job_event_init(r, &v, "message",
+                   arena_printf(r->arena, "Checkpoint created at step %" PRId64, step));
+    v.data = shows ? metrics : NULL;
+    struct store_change c = {
+        .job = &r->job, .from = 1u << JOB_RUNNING, .event = &v, .n_event = 1, .tuned = &t};
+    return put_model(r, &t, &v, e) || enter(r, &c, e) ? -1 : 0;
+}
+
+int job_publish_result(struct job_run *r, struct err *e)
+{
+    struct job_tuned t;
+    struct job_event v[2];
+    struct file_row file[JOB_RESULT_FILES];
+    if (job_write_results(r, file, e))
+        return -1;
+    describe(r, -1, NULL, &t);
+    r->job.result_files = arena_printf(r->arena, "[\"%s\",\"%s\"]", file[0].id, file[1].id);
+    r->job.tuned_model = t.name;
+    r->job.finished = (int64_t)time(NULL);
+    r->job.state = JOB_SUCCEEDED;
+    job_event_init(r, &v[0], "message",
+                   arena_printf(r->arena, "New fine-tuned model created: %s", t.name));
+    job_event_init(r, &v[1], "message", "The job has successfully completed");
+    struct store_change c = {.job = &r->job,
+                             .from = 1u << JOB_RUNNING,
+                             .event = v,
+                             .n_event = 2,
+                             .file = file,
+                             .n_file = JOB_RESULT_FILES,
+                             .tuned = &t};
+    if (!put_model(r, &t, &v[0], e) && !enter(r, &c, e))
+        return 0;
+    r->job.result_files = "[]"; /* so that the row of a failure is true */
+    r->job.tuned_model = NULL;
+    r->job.finished = 0;
+    r->job.state = JOB_RUNNING;
+    return -1;
 }
 
 int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e)
@@ -79,59 +169,4 @@ int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e)
             return -1;
     }
     return 0;
-}
-
-/* ---- the result file ----------------------------------------------------------------------- */
-
-static int collect(struct job_run *r, struct buf *csv, struct err *e)
-{
-    struct store_page page = {.limit = PAGE, .ascending = true};
-    struct job_event *list;
-    size_t n;
-    bool more = true;
-    job_csv_head(csv);
-    while (more) {
-        if (store_event_list(r->jobs->opt.store, r->job.id, &page, r->arena, &list, &n, &more, e))
-            return -1;
-        for (size_t i = 0; i < n; i++)
-            job_csv_line(list[i].data, csv);
-        if (n)
-            page.after = list[n - 1].id;
-    }
-    return buf_check(csv, "the result file", e);
-}
-
-static int put_file(struct job_run *r, const struct buf *csv, struct err *e)
-{
-    const struct jobs_options *o = &r->jobs->opt;
-    char id[STORE_ID_BYTES], sha[SHA256_TEXT_BYTES];
-    uint8_t digest[SHA256_BYTES];
-    struct file_row f = {.id = id,
-                         .owner = r->job.owner,
-                         .purpose = "fine-tune-results",
-                         .name = "step_metrics.csv",
-                         .sha256 = sha,
-                         .bytes = (int64_t)csv->len,
-                         .created = (int64_t)time(NULL)};
-    /* named after the job: a kill between here and the job's end makes the same file again */
-    const char *tail = strchr(r->job.id, '-');
-    snprintf(id, sizeof id, "file-%s", tail ? tail + 1 : r->job.id);
-    sha256_of(csv->data, csv->len, digest);
-    sha256_text(digest, sha);
-    char *path = jobs_path(o->dir, "files", id);
-    int rc = aside_put(path, csv->data, csv->len, e);
-    if (!rc && store_file_add(o->store, &f, e))
-        rc = e->code == ERR_EXISTS ? 0 : -1;
-    free(path);
-    r->job.result_files = arena_printf(r->arena, "[\"%s\"]", id);
-    return rc ? -1 : 0;
-}
-
-int job_write_result(struct job_run *r, struct err *e)
-{
-    struct buf csv;
-    buf_init(&csv, CSV_BYTES_MAX);
-    int rc = collect(r, &csv, e) || put_file(r, &csv, e);
-    buf_release(&csv);
-    return rc ? -1 : 0;
 }

@@ -34,6 +34,17 @@ int job_fail(struct job_run *r, const char *code, const char *param, const char 
                     "error", text, e);
 }
 
+void job_event_init(struct job_run *r, struct job_event *v, const char *type, const char *message)
+{
+    char id[STORE_ID_BYTES];
+    store_id("ftevent-", id);
+    *v = (struct job_event){.id = arena_strdup(r->arena, id),
+                            .level = "info",
+                            .type = type,
+                            .message = message,
+                            .created = (int64_t)time(NULL)};
+}
+
 int job_say(struct job_run *r, const char *type, const char *message, const char *data,
             struct err *e)
 {

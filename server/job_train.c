@@ -16,6 +16,7 @@
 enum {
     TEXT_BYTES = 256,
     DATA_BYTES = 1024,
+    CHECKPOINT_ARENA_BYTES = 16 << 20,
     KEEP = 3,
     VALID_ROWS = 8,
     VALID_EVERY = 10,
@@ -99,21 +100,32 @@ static int on_step(struct job_run *r, const struct tuning_event *v, struct job_m
     return rc;
 }
 
-/* A checkpoint of an epoch is served; those in between are the training's own. */
-static int on_epoch(struct job_run *r, const struct tuning_event *v, const struct job_metrics *m,
-                    struct err *e)
+/* A checkpoint answers; what is made for it on the way is not kept until the job's end. */
+static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
+                         const struct job_metrics *m, struct err *e)
 {
-    char text[TEXT_BYTES];
+    struct arena here, *const whole = r->arena;
     struct buf data;
+    arena_init(&here, CHECKPOINT_ARENA_BYTES);
     buf_init(&data, DATA_BYTES);
     job_metrics_write(m, &data);
-    snprintf(text, sizeof text, "Checkpoint created at step %" PRId64, v->step);
-    int rc = job_publish(r, v->step, data.data, e) || job_drop_checkpoints(r, KEEP, e) ||
-                     job_say(r, "message", text, v->has_valid ? data.data : NULL, e)
+    r->arena = &here;
+    int rc = job_publish_checkpoint(r, v->step, data.data, v->has_valid, e) ||
+                     job_drop_checkpoints(r, KEEP, e)
                  ? -1
                  : 0;
+    r->arena = whole;
     buf_release(&data);
+    arena_release(&here);
     return rc;
+}
+
+/* Those that only a kill needs are the training's own; the last one of all is the result. */
+static bool is_published(const struct job_run *r, const struct tuning_event *v)
+{
+    const struct job_hyper *h = &r->job.hyper;
+    bool is_asked = h->checkpoint_steps > 0 || h->checkpoint_minutes > 0;
+    return v->step < v->n_step && (v->what == TUNING_EPOCH || (v->what == TUNING_SAVE && is_asked));
 }
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
@@ -121,9 +133,7 @@ static int hear(void *ctx, const struct tuning_event *v, struct err *e)
     struct job_metrics m = metrics_of(v);
     if (v->what == TUNING_STEP)
         return on_step(ctx, v, &m, e);
-    if (v->what == TUNING_EPOCH && v->step < v->n_step)
-        return on_epoch(ctx, v, &m, e);
-    return 0;
+    return is_published(ctx, v) ? on_checkpoint(ctx, v, &m, e) : 0;
 }
 
 static bool is_wanted_end(void *ctx)
@@ -135,15 +145,32 @@ static bool is_wanted_end(void *ctx)
     return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
 }
 
+static void fill_train(struct job_run *r, struct train_options *o)
+{
+    static const enum train_schedule schedule[] = {TRAIN_LINEAR, TRAIN_CONSTANT, TRAIN_LINEAR,
+                                                   TRAIN_COSINE};
+    const struct job_hyper *h = &r->job.hyper;
+    train_options_default(o);
+    o->lora = (struct train_lora){.rank = h->lora_rank,
+                                  .alpha = h->lora_alpha,
+                                  .dropout = h->lora_dropout,
+                                  .is_rs = h->use_rslora};
+    train_lora_split(&o->lora, h->target_modules, r->arena);
+    o->lr = base_lr * h->lr_multiplier;
+    o->schedule = schedule[h->schedule];
+    o->warmup = h->warmup_steps;
+    o->decay = h->weight_decay;
+    o->max_norm = h->max_grad_norm;
+    o->seed = (uint64_t)r->job.seed;
+    o->cap_tok = r->data.longest > MICRO_BATCH ? r->data.longest : MICRO_BATCH;
+    if (r->valid.longest > o->cap_tok)
+        o->cap_tok = r->valid.longest;
+}
+
 static void fill(struct job_run *r, struct tuning_options *o)
 {
     const struct job_hyper *h = &r->job.hyper;
-    train_options_default(&o->train);
-    o->train.lora.rank = h->lora_rank;
-    o->train.lora.alpha = h->lora_alpha;
-    o->train.lr = base_lr * h->lr_multiplier;
-    o->train.seed = (uint64_t)r->job.seed;
-    o->train.cap_tok = r->data.longest > MICRO_BATCH ? r->data.longest : MICRO_BATCH;
+    fill_train(r, &o->train);
     o->n_epoch = h->n_epochs;
     o->batch = h->batch_size;
     o->data = &r->data;
@@ -151,11 +178,12 @@ static void fill(struct job_run *r, struct tuning_options *o)
         o->valid = &r->valid;
         o->valid_rows = VALID_ROWS;
         o->valid_every = VALID_EVERY;
-        if (r->valid.longest > o->train.cap_tok)
-            o->train.cap_tok = r->valid.longest;
     }
-    o->checkpoint_us = CHECKPOINT_US;
+    o->checkpoint_steps = h->checkpoint_steps;
+    o->checkpoint_us =
+        h->checkpoint_minutes > 0 ? (int64_t)(h->checkpoint_minutes * 60e6) : CHECKPOINT_US;
     o->keep = KEEP;
+    o->logs_logprobs = h->row_logprobs;
     o->gate = engine_gate(r->jobs->opt.engine);
     o->event = hear;
     o->is_wanted_end = is_wanted_end;
@@ -171,19 +199,6 @@ static int begin(struct job_run *r, struct err *e)
     if (!r->job.started)
         r->job.started = (int64_t)time(NULL);
     return job_move(r, JOB_RUNNING, 1u << JOB_QUEUED, "info", "Fine-tuning job started", e);
-}
-
-static int finish(struct job_run *r, struct err *e)
-{
-    char text[TEXT_BYTES];
-    if (job_write_result(r, e) || job_publish(r, -1, NULL, e))
-        return -1;
-    snprintf(text, sizeof text, "New fine-tuned model created: %.200s", r->job.tuned_model);
-    if (job_say(r, "message", text, NULL, e))
-        return -1;
-    r->job.finished = (int64_t)time(NULL);
-    return job_move(r, JOB_SUCCEEDED, 1u << JOB_RUNNING, "info",
-                    "The job has successfully completed", e);
 }
 
 /* The training ended before its end: who wanted that? */
@@ -202,24 +217,33 @@ static int stand_still(struct job_run *r, struct err *e)
     return 0; /* the server stops: the job goes on when it is back */
 }
 
-int job_train(struct job_run *r, struct err *e)
+static int train(struct job_run *r, const struct tuning_options *o, struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
-    struct tuning_options o = {.n_epoch = 0};
     bool is_done;
+    r->stream = stream_new(on->device, e);
+    r->tuning = r->stream ? tuning_new(on->model, o, r->stream, e) : NULL;
+    if (!r->tuning || begin(r, e) || tuning_run(r->tuning, &is_done, e))
+        return -1;
+    return is_done ? job_publish_result(r, e) : stand_still(r, e);
+}
+
+int job_train(struct job_run *r, struct err *e)
+{
+    struct tuning_options o = {.n_epoch = 0};
     int rc = job_read_files(r, e);
     if (rc)
         return rc < 0 ? -1 : 0;
+    job_choose(r);
     fill(r, &o);
     char *checkpoints = jobs_path(r->jobs->opt.dir, "checkpoints", r->job.id);
+    char *rows = job_row_log_path(r);
     o.checkpoints = checkpoints;
+    o.row_log = rows;
     r->job.n_step = tuning_n_step(&o);
-    r->stream = stream_new(on->device, e);
-    r->tuning = r->stream ? tuning_new(on->model, &o, r->stream, e) : NULL;
-    rc = !r->tuning || begin(r, e) || tuning_run(r->tuning, &is_done, e) ? -1
-         : is_done                                                       ? finish(r, e)
-                                                                         : stand_still(r, e);
+    rc = train(r, &o, e);
     free(checkpoints);
+    free(rows);
     if (rc && e->code == ERR_DIVERGED) /* the truth, and not a fault of the server */
         return job_fail(r, "training_diverged", NULL, e->msg, e);
     return rc;

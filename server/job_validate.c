@@ -8,11 +8,22 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/buf.h"
+#include "engine/base/vec.h"
 #include "engine/engine.h"
 #include "server/jobs_own.h"
 #include "server/train_file.h"
 
-enum { TEXT_BYTES = 256, ROWS_PER_STEP = 32, BATCH_AUTO_MAX = 16, RANK_AUTO = 16 };
+enum {
+    TEXT_BYTES = 256,
+    ROWS_PER_STEP = 32,
+    BATCH_AUTO_MAX = 16,
+    RANK_AUTO = 16,
+    ODD_KINDS = 3,
+    ODD_TEXT = 10,   /* examples that a message names */
+    ODD_DATA = 1000, /* and its data */
+    ODD_BYTES = 64 << 10
+};
 
 /* Reads one file; 1: it cannot be used, and the job has failed. */
 static int read_file(struct job_run *r, const char *id, const char *param, struct dataset *d,
@@ -23,6 +34,10 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
     char text[TEXT_BYTES];
     struct dataset_options o =
         train_file_options(engine_resident(r->jobs->opt.engine), r->job.created);
+    const struct job_hyper *h = &r->job.hyper;
+    if (h->max_length > 0 && h->max_length < o.max_tok)
+        o.max_tok = h->max_length;
+    o.longer = h->long_rows == HYPER_REFUSE ? DATASET_REFUSE : DATASET_CUT;
     dataset_init(d, &o);
     if (store_file_get(r->jobs->opt.store, r->job.owner, id, r->arena, &row, e)) {
         if (e->code != ERR_NOT_FOUND)
@@ -75,32 +90,85 @@ int job_read_files(struct job_run *r, struct err *e)
 }
 
 /* What was left to us: enough steps for a small file, batches for a large one. */
-static void choose(struct job_hyper *h, int64_t n_row)
+void job_choose(struct job_run *r)
 {
-    int64_t batch = n_row / ROWS_PER_STEP;
+    struct job_hyper *h = &r->job.hyper;
+    int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
+    int64_t n_row = (int64_t)r->data.row.n - r->data.n_barren, batch = n_row / ROWS_PER_STEP;
     if (h->n_epochs == 0)
         h->n_epochs = n_row < 100 ? 10 : 3;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->lr_multiplier == 0)
         h->lr_multiplier = 1;
+    if (h->training_type == 0)
+        h->training_type = HYPER_LORA;
     if (h->lora_rank == 0)
-        h->lora_rank = RANK_AUTO;
+        h->lora_rank = most < RANK_AUTO ? most : RANK_AUTO;
     if (h->lora_alpha == 0)
         h->lora_alpha = 2 * (double)h->lora_rank;
+    if (h->schedule == 0)
+        h->schedule = HYPER_LINEAR;
+    if (h->max_grad_norm == 0)
+        h->max_grad_norm = 1;
+    if (h->long_rows == 0)
+        h->long_rows = HYPER_CUT;
+    h->max_length = r->data.opt.max_tok;
 }
 
-static int say_counts(struct job_run *r, struct err *e)
+/* ---- what is told of the rows -------------------------------------------------------------- */
+
+/* One kind of example that deserves a word: how many, and which. */
+struct odd {
+    const char *what, *reason; /* "have nothing to learn", "nothing_to_learn" */
+    VEC(int64_t) example;
+};
+
+static void odd_tell(struct job_run *r, const struct odd *o, struct job_event *v)
 {
-    char text[TEXT_BYTES];
-    const struct dataset *d = &r->data;
-    if (d->n_cut == 0 && d->n_barren == 0)
-        return 0;
-    snprintf(text, sizeof text,
-             "Of %zu examples %" PRId64 " were cut at %" PRId64 " tokens, %" PRId64
-             " have nothing to learn",
-             d->row.n, d->n_cut, d->opt.max_tok, d->n_barren);
-    return job_say(r, "message", text, NULL, e);
+    struct buf text, data;
+    buf_init(&text, ODD_BYTES);
+    buf_init(&data, ODD_BYTES);
+    buf_printf(&text, "%zu example(s) %s:", o->example.n, o->what);
+    buf_printf(&data, "{\"reason\":\"%s\",\"count\":%zu,\"examples\":[", o->reason, o->example.n);
+    for (size_t i = 0; i < o->example.n && i < ODD_DATA; i++) {
+        if (i < ODD_TEXT)
+            buf_printf(&text, "%s %" PRId64, i ? "," : "", o->example.at[i]);
+        buf_printf(&data, "%s%" PRId64, i ? "," : "", o->example.at[i]);
+    }
+    buf_str(&text, o->example.n > ODD_TEXT ? " and others" : "");
+    buf_str(&data, "]}");
+    job_event_init(r, v, "message", arena_strdup(r->arena, text.data));
+    v->data = arena_strdup(r->arena, data.data);
+    v->level = "warn";
+    buf_release(&text);
+    buf_release(&data);
+}
+
+/* Fills v with what there is to tell of a file's rows; how many events. */
+static size_t tell_rows(struct job_run *r, const struct dataset *d, struct job_event v[ODD_KINDS])
+{
+    const char *cut = arena_printf(r->arena, "were cut at %" PRId64 " tokens", d->opt.max_tok);
+    const char *out =
+        arena_printf(r->arena, "are left out: more than %" PRId64 " tokens", d->opt.max_tok);
+    struct odd odd[ODD_KINDS] = {{cut, "cut", {0}},
+                                 {out, "left_out", {0}},
+                                 {"have nothing to learn", "nothing_to_learn", {0}}};
+    size_t n = 0;
+    for (size_t i = 0; i < d->row.n; i++) {
+        if (d->row.at[i].is_cut)
+            vec_push(&odd[0].example, d->row.at[i].example);
+        if (d->row.at[i].n_learn == 0)
+            vec_push(&odd[2].example, d->row.at[i].example);
+    }
+    for (size_t i = 0; i < d->left_out.n; i++)
+        vec_push(&odd[1].example, d->left_out.at[i]);
+    for (int k = 0; k < ODD_KINDS; k++) {
+        if (odd[k].example.n)
+            odd_tell(r, &odd[k], &v[n++]);
+        vec_release(&odd[k].example);
+    }
+    return n;
 }
 
 int job_validate(struct job_run *r, struct err *e)
@@ -114,9 +182,14 @@ int job_validate(struct job_run *r, struct err *e)
     int rc = job_read_files(r, e);
     if (rc)
         return rc < 0 ? -1 : 0;
-    choose(&r->job.hyper, (int64_t)r->data.row.n - r->data.n_barren);
-    if (say_counts(r, e))
-        return -1;
-    return job_move(r, JOB_QUEUED, 1u << JOB_VALIDATING, "info",
-                    "Files validated, moving job to queued state", e);
+    job_choose(r);
+    struct job_event v[ODD_KINDS + 1];
+    size_t n = tell_rows(r, &r->data, v);
+    job_event_init(r, &v[n++], "message", "Files validated, moving job to queued state");
+    r->job.state = JOB_QUEUED;
+    return store_job_change(
+        r->jobs->opt.store,
+        &(struct store_change){
+            .job = &r->job, .from = 1u << JOB_VALIDATING, .event = v, .n_event = n},
+        e);
 }

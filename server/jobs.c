@@ -112,8 +112,10 @@ static void *jobs_main(void *arg)
     struct arena a;
     arena_init(&a, JOB_BYTES_MAX);
     while (!atomic_load(&j->stops)) {
-        if (!bring_on(j, &a))
+        if (!bring_on(j, &a)) {
+            jobs_sweep(j);
             sleep_for_mail(j);
+        }
         arena_reset(&a);
     }
     arena_release(&a);

@@ -49,6 +49,9 @@ int job_move(struct job_run *r, enum job_state to, unsigned from, const char *le
 int job_say(struct job_run *r, const char *type, const char *message, const char *data,
             struct err *e);
 
+/* An event of level info; its id lies in the arena, message and type are borrowed. */
+void job_event_init(struct job_run *r, struct job_event *v, const char *type, const char *message);
+
 /* The steps of a job's life; each returns 0 where the job now stands in the store as it should. */
 int job_validate(struct job_run *r, struct err *e);
 int job_train(struct job_run *r, struct err *e);
@@ -56,14 +59,26 @@ int job_train(struct job_run *r, struct err *e);
 /* Reads a job's files into r->data and r->valid; 1: they cannot be used, and the job has failed. */
 int job_read_files(struct job_run *r, struct err *e);
 
-/* Puts what is trained now into the registry under a name; step -1: the result. */
-int job_publish(struct job_run *r, int64_t step, const char *metrics, struct err *e);
+/* Hyperparameters that were left to us, once the rows are known; those that are said stay. */
+void job_choose(struct job_run *r);
+
+/* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
+ * killed may publish twice, or the result with the job's end. shows: the event has the metrics. */
+int job_publish_checkpoint(struct job_run *r, int64_t step, const char *metrics, bool shows,
+                           struct err *e);
+int job_publish_result(struct job_run *r, struct err *e);
 
 /* The last `keep` of a job's checkpoints stay; the others are not served any more. */
 int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e);
 
-/* The CSV of all steps becomes a file of the job's owner. */
-int job_write_result(struct job_run *r, struct err *e);
+/* The files of a job's owner: numbers of all steps, losses of all rows. They are on the disk, and
+ * their rows still to be entered. */
+enum { JOB_RESULT_FILES = 2 };
+int job_write_results(struct job_run *r, struct file_row file[JOB_RESULT_FILES], struct err *e);
+char *job_row_log_path(const struct job_run *r); /* of the training; to be freed */
+
+/* Removes the training state of jobs that have ended. */
+void jobs_sweep(struct jobs *j);
 
 /* Publishes all that the store knows. */
 int jobs_publish_all(struct jobs *j, struct err *e);

@@ -16,10 +16,14 @@
 #include "api/job.h"
 #include "engine/base/sha256.h"
 #include "engine/engine.h"
+#include "engine/serve/resident.h"
+#include "engine/train/subject.h"
 #include "server/page.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/tuning.h"
+
+#define HYPER_PATH "method.supervised.hyperparameters."
 
 enum {
     WAIT_RUNS = 300, /* times the desk's pause: half a minute */
@@ -63,6 +67,26 @@ static int check_model(struct errand *t, const char *name, struct api_error *e)
                             engine_info(g)->name);
     return api_fail(e, 404, "model_not_found", "model",
                     "No model of this name is served here; GET /v1/models lists them.");
+}
+
+/* What the model that is served has to say to the hyperparameters. */
+static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_error *e)
+{
+    struct engine *g = desk_engine(t->desk);
+    struct train_lora l;
+    struct err why = ERR_INIT;
+    int64_t most = engine_info(g)->max_lora_rank;
+    if (h->training_type == HYPER_FULL)
+        return api_fail(e, 400, "unsupported_value", HYPER_PATH "training_type",
+                        "'training_type' must be \"lora\" here.");
+    if (h->lora_rank > most)
+        return api_fail(e, 400, "invalid_value", HYPER_PATH "lora_rank",
+                        "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
+                        (long long)most);
+    train_lora_split(&l, h->target_modules, &t->arena);
+    if (train_lora_check(&l, engine_resident(g)->model, &why))
+        return api_fail(e, 400, "invalid_value", HYPER_PATH "target_modules", "%s.", why.msg);
+    return 0;
 }
 
 /* Under which name the same creation is known again, and the body's digest, in text. The digest of
@@ -115,7 +139,7 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     struct job_ask ask;
     char id[STORE_ID_BYTES];
     if (job_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
-        check_model(t, ask.job.model, e) ||
+        check_model(t, ask.job.model, e) || check_hyper(t, &ask.job.hyper, e) ||
         tuning_file(t, ask.job.training_file, "training_file", e) ||
         (ask.job.validation_file && tuning_file(t, ask.job.validation_file, "validation_file", e)))
         return ERRAND_FAILED;

@@ -75,8 +75,21 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
 /* The oldest queued job, or one that a server was running when it died; ERR_NOT_FOUND: none. */
 int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e);
 
-/* Writes the job's changing fields if its state still is one of `from` (bits 1 << state), and the
- * event (or NULL) with them, in one transaction. ERR_BUSY: the state is another. */
+/* What becomes of a job, all of it or nothing: its changing fields if its state still is one of
+ * `from` (bits 1 << state), and with them events, files that it made (those that are there already
+ * stay) and a model. ERR_BUSY: the state is another. */
+struct store_change {
+    const struct job *job;
+    unsigned from;
+    const struct job_event *event;
+    size_t n_event;
+    const struct file_row *file;
+    size_t n_file;
+    const struct job_tuned *tuned; /* NULL: none */
+};
+int store_job_change(struct store *s, const struct store_change *c, struct err *e);
+
+/* The same with one event, or NULL. */
 int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
                    struct err *e);
 
@@ -84,6 +97,9 @@ int store_job_move(struct store *s, const struct job *j, unsigned from, const st
 int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
                   struct err *e);
 int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
+
+/* It has ended, or there is none of this id. */
+int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);
 
 int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e);
 int store_event_list(struct store *s, const char *job, const struct store_page *page,

@@ -2,6 +2,8 @@
  *
  * Rows of files. Their bytes lie in the data directory under their ids.
  */
+#include <stdio.h>
+
 #include "server/store_own.h"
 
 #define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
@@ -21,19 +23,19 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
     return 0;
 }
 
+int store_put_file(struct store *s, const char *verb, const struct file_row *f, struct err *e)
+{
+    char sql[256];
+    snprintf(sql, sizeof sql, "%s INTO file (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", verb);
+    return store_run(s,
+                     store_query(s, e, sql, "tttttiii", f->id, f->owner, f->purpose, f->name,
+                                 f->sha256, f->bytes, f->created, f->expires),
+                     e);
+}
+
 int store_file_add(struct store *s, const struct file_row *f, struct err *e)
 {
-    if (store_begin(s, e))
-        return -1;
-    return store_end(
-        s,
-        store_run(s,
-                  store_query(s, e,
-                              "INSERT INTO file (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                              "tttttiii", f->id, f->owner, f->purpose, f->name, f->sha256, f->bytes,
-                              f->created, f->expires),
-                  e),
-        e);
+    return store_begin(s, e) ? -1 : store_end(s, store_put_file(s, "INSERT", f, e), e);
 }
 
 static int no_file(struct err *e, const char *id)

@@ -14,8 +14,6 @@
     "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
     "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause"
 
-enum { HYPER_BYTES = 256 };
-
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
     struct job *j = out;
@@ -38,12 +36,12 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
     return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
 }
 
-static const char *hyper_text(const struct job *j, char text[HYPER_BYTES])
+static const char *hyper_text(const struct job *j, char text[HYPER_TEXT_BYTES])
 {
     struct buf b;
-    buf_init(&b, HYPER_BYTES);
+    buf_init(&b, HYPER_TEXT_BYTES);
     job_hyper_write(&j->hyper, &b);
-    snprintf(text, HYPER_BYTES, "%s", b.data);
+    snprintf(text, HYPER_TEXT_BYTES, "%s", b.data);
     buf_release(&b);
     return text;
 }
@@ -91,7 +89,7 @@ static int find_retry(struct store *s, const struct job *j, const char *retry, c
 static int insert(struct store *s, const struct job *j, const char *retry, const char *body,
                   struct err *e)
 {
-    char hyper[HYPER_BYTES];
+    char hyper[HYPER_TEXT_BYTES];
     return store_run(
         s,
         store_query(s, e,
@@ -172,14 +170,10 @@ int store_job_next(struct store *s, struct arena *a, struct job *out, struct err
 
 /* ---- changing ------------------------------------------------------------------------------ */
 
-int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
-                   struct err *e)
+static int update(struct store *s, const struct job *j, unsigned from, struct err *e)
 {
-    char hyper[HYPER_BYTES];
-    int rc;
-    if (store_begin(s, e))
-        return -1;
-    rc = store_run(
+    char hyper[HYPER_TEXT_BYTES];
+    int rc = store_run(
         s,
         store_query(s, e,
                     "UPDATE job SET state = ?2, hyper = ?3, error_code = ?4, error_message = ?5, "
@@ -195,9 +189,28 @@ int store_job_move(struct store *s, const struct job *j, unsigned from, const st
         e);
     if (!rc && sqlite3_changes(s->db) == 0)
         rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
-    if (!rc && v)
-        rc = insert_event(s, j->id, v, e);
+    return rc;
+}
+
+int store_job_change(struct store *s, const struct store_change *c, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    int rc = update(s, c->job, c->from, e);
+    for (size_t i = 0; !rc && i < c->n_file; i++)
+        rc = store_put_file(s, "INSERT OR IGNORE", &c->file[i], e);
+    if (!rc && c->tuned)
+        rc = store_put_tuned(s, c->tuned, e);
+    for (size_t i = 0; !rc && i < c->n_event; i++)
+        rc = insert_event(s, c->job->id, &c->event[i], e);
     return store_end(s, rc, e);
+}
+
+int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
+                   struct err *e)
+{
+    return store_job_change(
+        s, &(struct store_change){.job = j, .from = from, .event = v, .n_event = v != NULL}, e);
 }
 
 int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
@@ -229,6 +242,18 @@ int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, 
     *pause = row == 1 && sqlite3_column_int(q, 1);
     sqlite3_finalize(q);
     return store_end(s, row == 1 ? 0 : row == 0 ? no_job(e, id) : -1, e);
+}
+
+int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT state FROM job WHERE id = ?", "t", id);
+    int row = q ? store_row(s, q, e) : -1;
+    int state = row == 1 ? sqlite3_column_int(q, 0) : JOB_FAILED;
+    *is_over = state == JOB_SUCCEEDED || state == JOB_FAILED || state == JOB_CANCELLED;
+    sqlite3_finalize(q);
+    return store_end(s, row < 0 ? -1 : 0, e);
 }
 
 /* ---- events -------------------------------------------------------------------------------- */

@@ -38,6 +38,10 @@ const char *store_text(sqlite3_stmt *q, int column, struct arena *a);
 
 int store_fault(struct store *s, struct err *e, const char *what);
 
+/* Rows of a transaction that is open. */
+int store_put_file(struct store *s, const char *verb, const struct file_row *f, struct err *e);
+int store_put_tuned(struct store *s, const struct job_tuned *t, struct err *e);
+
 /* What a list is made of; one place, so that all of them page alike. */
 struct store_list {
     const char *table, *columns;

@@ -23,20 +23,20 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
     return 0;
 }
 
+int store_put_tuned(struct store *s, const struct job_tuned *t, struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "INSERT OR REPLACE INTO tuned (" COLUMNS
+                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttttiii", t->id, t->name, t->owner, t->job, t->base, t->dir,
+                                 t->metrics, t->step, (int64_t)t->is_checkpoint, t->created),
+                     e);
+}
+
 int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e)
 {
-    if (store_begin(s, e))
-        return -1;
-    return store_end(
-        s,
-        store_run(s,
-                  store_query(s, e,
-                              "INSERT OR REPLACE INTO tuned (" COLUMNS
-                              ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                              "tttttttiii", t->id, t->name, t->owner, t->job, t->base, t->dir,
-                              t->metrics, t->step, (int64_t)t->is_checkpoint, t->created),
-                  e),
-        e);
+    return store_begin(s, e) ? -1 : store_end(s, store_put_tuned(s, t, e), e);
 }
 
 int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e)

@@ -163,6 +163,10 @@ static int add_row(struct dataset *d, const char *line, size_t n, struct arena *
         f->n_text++;
         rc = dataset_add_text(d, row.prompt, row.n_prompt, row.completion, row.n_completion, &why);
     }
+    if (rc && why.code == ERR_TOO_LARGE && d->opt.longer == DATASET_REFUSE) {
+        vec_push(&d->left_out, f->n_example);
+        return 0;
+    }
     return rc ? api_fail_err(e, &why, row.kind == API_TRAIN_CHAT ? "messages" : "prompt") : 0;
 }
 
@@ -179,6 +183,7 @@ int train_file_read(const char *path, struct dataset *d, struct train_file *f, s
     int rc = lines_init(&l, path, TRAIN_FILE_LINE_MAX, f, e);
     arena_init(&arena, ROW_BYTES_MAX);
     while (!rc && (rc = next_example(&l, e)) == 1) {
+        d->example = f->n_example;
         rc = check_length(&l, e) || train_file_add(d, l.line.data, l.line.len, &arena, f, e) ? -1
                                                                                              : 0;
         arena_reset(&arena);

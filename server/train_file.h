@@ -26,7 +26,8 @@ struct train_file {
 /* Rows as the model that is served takes them, for a job that was created then (UTC). */
 struct dataset_options train_file_options(const struct resident *on, int64_t created_s);
 
-/* Stops at the first line that cannot be used. code: invalid_training_file, invalid_file_format. */
+/* Stops at the first line that cannot be used; rows that are too long for a dataset which refuses
+ * them are left out, and listed there. code: invalid_training_file, invalid_file_format. */
 int train_file_read(const char *path, struct dataset *d, struct train_file *f, struct api_error *e);
 
 /* The line of one example, without its end; f: as it was read so far. One of more than `max` bytes

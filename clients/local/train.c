@@ -72,7 +72,7 @@ static const struct opt_row rows[] = {
         seed),
     ROW("Rows", "length", OPT_INT, "0", 0, 1 << 24, "N",
         "most tokens of a row; 0: the model's context", length),
-    ROW(NULL, "longer", OPT_CHOICE, "cut", 0, 0, "cut|refuse", "what happens to longer rows",
+    ROW(NULL, "longer", OPT_CHOICE, "cut", 0, 0, "cut|refuse", "longer rows are cut, or left out",
         longer),
     ROW(NULL, "micro-batch", OPT_INT, "2048", 1, 1 << 24, "N",
         "tokens computed at once, at least the longest row's", micro),
@@ -145,6 +145,9 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
             d->id.n, d->n_learn);
     if (d->n_cut)
         fprintf(stderr, "; %" PRId64 " cut at %" PRId64 " tokens", d->n_cut, d->opt.max_tok);
+    if (d->left_out.n)
+        fprintf(stderr, "; %zu left out, more than %" PRId64 " tokens", d->left_out.n,
+                d->opt.max_tok);
     if (d->n_barren)
         fprintf(stderr, "; %" PRId64 " with nothing to learn", d->n_barren);
     fputc('\n', stderr);

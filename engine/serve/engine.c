@@ -148,6 +148,7 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .d_model = r->model->cfg.d_model,
         .max_waiting = g->room.max_waiting,
         .max_adapters = o->max_adapters,
+        .max_lora_rank = g->room.lora_rank,
         .generates = !is_encoder(g),
         .embeds = is_encoder(g),
         .n_param = (int64_t)size.n_param,

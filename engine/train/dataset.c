@@ -27,6 +27,7 @@ void dataset_release(struct dataset *d)
     vec_release(&d->id);
     vec_release(&d->is_learned);
     vec_release(&d->row);
+    vec_release(&d->left_out);
 }
 
 static void digest_row(struct dataset *d, const struct dataset_row *r)
@@ -73,13 +74,14 @@ static void put_tokens(struct dataset *d, struct dataset_row *r, const struct to
 static int add_row(struct dataset *d, const struct tok_list *l, const struct piece *piece,
                    size_t n_piece, int32_t end, struct err *e)
 {
-    struct dataset_row r = {.at = d->id.n};
+    struct dataset_row r = {.at = d->id.n, .example = d->example};
     bool has_end = end >= 0 && l->n > 0 && l->id[l->n - 1] == end;
     int64_t n = (int64_t)l->n - has_end, all = n + (end >= 0);
     if (all > d->opt.max_tok && d->opt.longer == DATASET_REFUSE)
         return err_set(e, ERR_TOO_LARGE, "%lld tokens: a row may have %lld", (long long)all,
                        (long long)d->opt.max_tok);
-    if (all > d->opt.max_tok) {
+    r.is_cut = all > d->opt.max_tok;
+    if (r.is_cut) {
         d->n_cut++;
         d->n_tok_cut += all - d->opt.max_tok;
     }

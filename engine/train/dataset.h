@@ -18,6 +18,7 @@
 #include "engine/token/tokenizer.h"
 #include "engine/train/trainer.h"
 
+/* What happens to a row that is too long: it is cut, or an error and not added. */
 enum dataset_long { DATASET_CUT, DATASET_REFUSE };
 
 struct dataset_options {
@@ -34,6 +35,8 @@ struct dataset_row {
     size_t at;       /* of its first token in id and is_learned */
     int64_t n;       /* tokens */
     int64_t n_learn; /* of them to be learned */
+    int64_t example; /* its place in the file, from 1; 0: it came from none */
+    bool is_cut;
 };
 
 struct dataset {
@@ -41,6 +44,8 @@ struct dataset {
     VEC(int32_t) id;
     VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
     VEC(struct dataset_row) row;
+    VEC(int64_t) left_out;    /* examples that were too long */
+    int64_t example;          /* the caller's: of the rows that are added next */
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn */
     int64_t n_tok_cut;        /* tokens that were cut off */
     int64_t n_learn, longest; /* over all rows */

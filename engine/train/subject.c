@@ -45,24 +45,34 @@ static void add_halves(struct train_subject *s, const struct param *p)
     train_tensors_add(&s->tensors, name, p->n, s->lora.rank, true, NULL);
 }
 
-static int check_targets(const struct train_subject *s, struct err *e)
+int train_lora_check(const struct train_lora *l, const struct model *m, struct err *e)
 {
-    for (int32_t t = 0; t < s->lora.n_target; t++) {
-        struct train_lora one = {.target = {s->lora.target[t]}, .n_target = 1};
+    for (int32_t t = 0; t < l->n_target; t++) {
+        struct train_lora one = {.target = {l->target[t]}, .n_target = 1};
         bool is_there = false;
-        for (int32_t i = 0; i < s->model->n_param; i++)
-            is_there = is_there || is_target(&one, &s->model->param[i]);
+        for (int32_t i = 0; i < m->n_param; i++)
+            is_there = is_there || is_target(&one, &m->param[i]);
         if (!is_there)
             return err_set(e, ERR_BAD_INPUT, "target %s: no product of the model has this name",
-                           s->lora.target[t]);
+                           l->target[t]);
     }
     return 0;
+}
+
+void train_lora_split(struct train_lora *l, const char *names, struct arena *a)
+{
+    l->n_target = 0;
+    for (const char *p = names; *p && l->n_target < TRAIN_TARGET_MAX;) {
+        size_t n = strcspn(p, ",");
+        l->target[l->n_target++] = arena_strndup(a, p, n);
+        p += n + (p[n] == ',');
+    }
 }
 
 static int list(struct train_subject *s, struct err *e)
 {
     const struct model *m = s->model;
-    if (check_targets(s, e))
+    if (train_lora_check(&s->lora, m, e))
         return -1;
     for (int32_t i = 0; i < m->n_param; i++) {
         struct param *p = &m->param[i];

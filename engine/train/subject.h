@@ -12,6 +12,7 @@
 #ifndef ENGINE_TRAIN_SUBJECT_H
 #define ENGINE_TRAIN_SUBJECT_H
 
+#include "engine/base/arena.h"
 #include "engine/model/model.h"
 #include "engine/run/packed.h"
 #include "engine/train/options.h"
@@ -30,6 +31,12 @@ struct train_subject {
 int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
                        const struct train_lora *lora, uint64_t seed, struct err *e);
 void train_subject_release(struct train_subject *s);
+
+/* Whether a model has products of the targets' names; ERR_BAD_INPUT with the one it lacks. */
+int train_lora_check(const struct train_lora *l, const struct model *m, struct err *e);
+
+/* "q_proj,v_proj" as targets; their texts lie in the arena. */
+void train_lora_split(struct train_lora *l, const char *names, struct arena *a);
 
 /* The memory of it, without making it. */
 int train_subject_bytes(struct model *m, const struct train_lora *lora, size_t *bytes,

@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/order.h"
+#include "engine/train/row_log.h"
 
 enum { SUM_TRAINED /* tokens that were in steps */ };
 
@@ -25,7 +26,10 @@ struct tuning {
     int64_t *order;          /* owned: [n_row] of this epoch: places in usable */
     int64_t n_row;
     struct train_row *row; /* owned: [rows of the largest batch] */
+    int64_t *example;      /* owned: where they come from */
     int32_t *label;        /* owned: room for their labels */
+    float *logprob;        /* owned: as many */
+    struct row_log *log;   /* owned; NULL: none */
     int64_t epoch, at;     /* the cursor */
     double n_trained;
     int64_t saved_us, saved_step;
@@ -147,8 +151,13 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
     t->order = try_alloc((size_t)t->n_row, sizeof *t->order, "the order of rows", e);
     t->usable = try_alloc((size_t)t->n_row, sizeof *t->usable, "the order of rows", e);
     t->row = try_alloc(rows, sizeof *t->row, "a batch", e);
+    t->example = try_alloc(rows, sizeof *t->example, "a batch", e);
     t->label = try_alloc(rows * (size_t)longest, sizeof *t->label, "a batch's labels", e);
-    if (!t->trainer || !t->order || !t->usable || !t->row || !t->label || go_on(t, e))
+    t->logprob = try_alloc(rows * (size_t)longest, sizeof *t->logprob, "a batch's losses", e);
+    if (!t->trainer || !t->order || !t->usable || !t->row || !t->example || !t->label ||
+        !t->logprob || go_on(t, e))
+        goto fail;
+    if (o->row_log && !(t->log = row_log_new(o->row_log, t->saved_step, o->logs_logprobs, e)))
         goto fail;
     for (size_t i = 0, n = 0; i < o->data->row.n; i++)
         if (o->data->row.at[i].n_learn > 0)
@@ -168,7 +177,10 @@ void tuning_free(struct tuning *t)
     mem_free(t->order);
     mem_free(t->usable);
     mem_free(t->row);
+    mem_free(t->example);
     mem_free(t->label);
+    mem_free(t->logprob);
+    row_log_free(t->log);
     free(t);
 }
 
@@ -176,6 +188,8 @@ static int64_t take_row(struct tuning *t, const struct dataset *d, int64_t i, in
                         int32_t **label)
 {
     t->row[n] = dataset_get(d, (size_t)i, *label);
+    t->row[n].logprob = t->logprob + (*label - t->label);
+    t->example[n] = d->row.at[i].example ? d->row.at[i].example : i + 1;
     *label += t->row[n].n;
     return n + (d->row.at[i].n_learn > 0); /* a row with nothing to learn costs nothing */
 }
@@ -195,6 +209,8 @@ static int save(struct tuning *t, struct err *e)
     struct tuning_event v = {.what = TUNING_CHECKPOINT};
     if (!t->opt.checkpoints || c.step == t->saved_step)
         return 0;
+    if (t->log && row_log_sync(t->log, e))
+        return -1;
     c.sum[SUM_TRAINED] = t->n_trained;
     memcpy(c.subject, t->subject, sizeof c.subject);
     if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
@@ -261,7 +277,7 @@ static int end_epoch(struct tuning *t, struct err *e)
         if (evaluate(t, 0, (int64_t)t->opt.valid->row.n, &v.valid, e))
             return -1;
     }
-    if (save(t, e) || say(t, &v, e))
+    if (say(t, &v, e) || save(t, e))
         return -1;
     if (t->epoch < t->opt.n_epoch)
         enter_epoch(t);
@@ -281,6 +297,8 @@ static int one_step(struct tuning *t, struct err *e)
     if (rc)
         return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);
     t->n_trained += (double)v.train.n_tok;
+    for (int64_t i = 0; t->log && i < n; i++)
+        row_log_add(t->log, trainer_n_step(t->trainer), t->epoch + 1, t->example[i], &t->row[i]);
     return glance(t, &v, e) || say(t, &v, e) ? -1 : 0;
 }
 
@@ -291,6 +309,13 @@ static bool is_checkpoint_due(const struct tuning *t)
            (t->opt.checkpoint_us > 0 && clock_us() - t->saved_us >= t->opt.checkpoint_us);
 }
 
+/* One that is asked for; the end of the training has its own. */
+static int save_between(struct tuning *t, struct err *e)
+{
+    struct tuning_event v = {.what = TUNING_SAVE};
+    return say(t, &v, e) || save(t, e) ? -1 : 0;
+}
+
 int tuning_run(struct tuning *t, bool *is_done, struct err *e)
 {
     *is_done = false;
@@ -299,7 +324,7 @@ int tuning_run(struct tuning *t, bool *is_done, struct err *e)
             return save(t, e);
         if (one_step(t, e))
             return -1;
-        if (t->at >= t->n_row ? end_epoch(t, e) : is_checkpoint_due(t) ? save(t, e) : 0)
+        if (t->at >= t->n_row ? end_epoch(t, e) : is_checkpoint_due(t) ? save_between(t, e) : 0)
             return -1;
     }
     *is_done = true;

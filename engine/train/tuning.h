@@ -17,10 +17,13 @@
 
 struct tuning;
 
+/* The end of an epoch, and what is to be saved, are told before the checkpoint that stands behind
+ * them: after a kill they are told again rather than never. */
 enum tuning_what {
-    TUNING_STEP,       /* a step was taken: loss, accuracy, valid_* where evaluated */
-    TUNING_CHECKPOINT, /* one is on disk */
-    TUNING_EPOCH       /* an epoch is over: full_valid_* where there is a validation set */
+    TUNING_STEP,      /* a step was taken: loss, accuracy, valid_* where evaluated */
+    TUNING_EPOCH,     /* an epoch is over: `valid` of the whole set where there is one */
+    TUNING_SAVE,      /* between two epochs a checkpoint is about to be written */
+    TUNING_CHECKPOINT /* one is on disk */
 };
 
 struct tuning_event {
@@ -42,6 +45,8 @@ struct tuning_options {
     int64_t checkpoint_steps;    /* besides at the end of each epoch; 0: never */
     int64_t checkpoint_us;       /* and after so long; 0: never */
     int keep;                    /* checkpoints */
+    const char *row_log;         /* borrowed: file of each row's losses; NULL: none */
+    bool logs_logprobs;          /* with those of each token */
     struct gate *gate;           /* borrowed: shared with a server; NULL: nobody else computes */
     /* Both may be NULL. The second is asked between steps: true ends the tuning after a checkpoint
      * (a pause; what goes on later goes on bit for bit). */

@@ -59,6 +59,26 @@ static void bad(void **state)
         {"\"hyperparameters\":{\"batch_size\":257}", "hyperparameters.batch_size"},
         {"\"hyperparameters\":{\"learning_rate_multiplier\":0}",
          "hyperparameters.learning_rate_multiplier"},
+        {"\"hyperparameters\":{\"training_type\":\"dora\"}", "hyperparameters.training_type"},
+        {"\"hyperparameters\":{\"lora_rank\":257}", "hyperparameters.lora_rank"},
+        {"\"hyperparameters\":{\"lora_alpha\":0}", "hyperparameters.lora_alpha"},
+        {"\"hyperparameters\":{\"lora_dropout\":1}", "hyperparameters.lora_dropout"},
+        {"\"hyperparameters\":{\"use_rslora\":1}", "hyperparameters.use_rslora"},
+        {"\"hyperparameters\":{\"target_modules\":[]}", "hyperparameters.target_modules"},
+        {"\"hyperparameters\":{\"target_modules\":[\"a,b\"]}", "hyperparameters.target_modules"},
+        {"\"hyperparameters\":{\"target_modules\":7}", "hyperparameters.target_modules"},
+        {"\"hyperparameters\":{\"schedule\":\"step\"}", "hyperparameters.schedule"},
+        {"\"hyperparameters\":{\"schedule\":2}", "hyperparameters.schedule"},
+        {"\"hyperparameters\":{\"warmup_steps\":-1}", "hyperparameters.warmup_steps"},
+        {"\"hyperparameters\":{\"weight_decay\":11}", "hyperparameters.weight_decay"},
+        {"\"hyperparameters\":{\"max_grad_norm\":0}", "hyperparameters.max_grad_norm"},
+        {"\"hyperparameters\":{\"max_length\":7}", "hyperparameters.max_length"},
+        {"\"hyperparameters\":{\"long_rows\":\"keep\"}", "hyperparameters.long_rows"},
+        {"\"hyperparameters\":{\"checkpoint_steps\":-1}", "hyperparameters.checkpoint_steps"},
+        {"\"hyperparameters\":{\"checkpoint_minutes\":-1}", "hyperparameters.checkpoint_minutes"},
+        {"\"hyperparameters\":{\"activation_checkpointing\":true}",
+         "hyperparameters.activation_checkpointing"},
+        {"\"hyperparameters\":{\"row_logprobs\":\"yes\"}", "hyperparameters.row_logprobs"},
         {"\"hyperparameters\":[]", "hyperparameters"},
         {"\"method\":{\"type\":\"supervised\",\"supervised\":{\"hyperparameters\":"
          "{\"n_epochs\":1.5}}}",
@@ -92,6 +112,50 @@ static void bad(void **state)
                  i);
     snprintf(many + strlen(many), sizeof many - strlen(many), "}}");
     assert_true(parse(many, &ask, &e) && strcmp(e.param, "metadata") == 0);
+}
+
+/* Faults: a word, a name or a list that is read as another, or shown as another. */
+static void kinds_of_training(void **state)
+{
+    static const char all[] =
+        "{" LEAST ",\"hyperparameters\":{\"training_type\":\"full\",\"lora_rank\":8,"
+        "\"lora_dropout\":0.5,\"use_rslora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
+        "\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
+        "\"max_length\":64,\"long_rows\":\"refuse\",\"checkpoint_steps\":5,"
+        "\"checkpoint_minutes\":0.5,\"activation_checkpointing\":\"off\",\"row_logprobs\":true}}";
+    struct job_ask ask;
+    struct api_error e;
+    struct buf b;
+    (void)state;
+    assert_int_equal(parse(all, &ask, &e), 0);
+    const struct job_hyper *h = &ask.job.hyper;
+    assert_true(h->training_type == HYPER_FULL && h->schedule == HYPER_COSINE);
+    assert_true(h->long_rows == HYPER_REFUSE && h->activation_checkpointing == HYPER_OFF);
+    assert_string_equal(h->target_modules, "q_proj,up_proj");
+    buf_init(&b, HYPER_TEXT_BYTES);
+    struct jout j = jout_on(&b);
+    jout_open(&j, '{');
+    hyper_write(&j, h);
+    jout_close(&j, '}');
+    json_t *said = json_loads(all, 0, NULL), *shown = json_loads(b.data, 0, NULL), *v;
+    const char *key;
+    json_object_foreach(json_object_get(said, "hyperparameters"), key, v)
+    {
+        json_t *got = json_object_get(shown, key);
+        if (json_is_number(v) ? json_number_value(v) != json_number_value(got)
+                              : !json_equal(v, got))
+            fail_msg("%s is shown as something else", key);
+    }
+    assert_string_equal(json_string_value(json_object_get(shown, "n_epochs")), "auto");
+    json_decref(said);
+    json_decref(shown);
+    buf_release(&b);
+    assert_int_equal(parse("{" LEAST ",\"hyperparameters\":{\"target_modules\":\"all-linear\","
+                           "\"schedule\":\"auto\",\"rank\":4}}",
+                           &ask, &e),
+                     0);
+    assert_true(!*h->target_modules && h->schedule == 0);
+    assert_non_null(strstr(ask.ignored, "hyperparameters.rank"));
 }
 
 static void shown(void **state)
@@ -131,15 +195,24 @@ static void shown(void **state)
 
 static void numbers_come_back(void **state)
 {
-    struct job_hyper h = {3, 7, 1.0 / 3, 16, 0.1}, got;
+    struct job_hyper got, h = {.n_epochs = 3,
+                               .batch_size = 7,
+                               .lr_multiplier = 1.0 / 3,
+                               .lora_rank = 16,
+                               .lora_alpha = 0.1,
+                               .schedule = HYPER_COSINE,
+                               .use_rslora = true,
+                               .target_modules = "q_proj,v_proj"};
     struct err e = ERR_INIT;
     struct buf b;
     (void)state;
-    buf_init(&b, 1000);
+    buf_init(&b, HYPER_TEXT_BYTES);
     job_hyper_write(&h, &b);
     assert_good(job_hyper_read(b.data, &got, &e), &e);
     assert_true(got.lr_multiplier == h.lr_multiplier && got.lora_alpha == h.lora_alpha);
     assert_true(got.n_epochs == 3 && got.batch_size == 7 && got.lora_rank == 16);
+    assert_true(got.schedule == HYPER_COSINE && got.use_rslora && !got.row_logprobs);
+    assert_string_equal(got.target_modules, h.target_modules);
     assert_err(job_hyper_read("[", &got, &e), &e, ERR_CORRUPT, "no object");
     buf_release(&b);
 }
@@ -163,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(good, setup, teardown),
         cmocka_unit_test_setup_teardown(bad, setup, teardown),
+        cmocka_unit_test_setup_teardown(kinds_of_training, setup, teardown),
         cmocka_unit_test_setup_teardown(shown, setup, teardown),
         cmocka_unit_test_setup_teardown(numbers_come_back, setup, teardown),
     };

@@ -5,6 +5,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,18 +179,46 @@ static bool has_event(struct world *w, const char *id, const char *words)
     return false;
 }
 
-static char *result_of(struct world *w, const char *id)
+/* The job's file of steps, or of rows. */
+static char *result_of(struct world *w, const char *id, bool rows)
 {
     struct buf b;
     struct err e = ERR_INIT;
     struct job j = get(w, id);
-    char file[STORE_ID_BYTES] = "";
-    assert_int_equal(sscanf(j.result_files, "[\"%39[^\"]\"]", file), 1);
-    char *path = jobs_path(w->dir, "files", file);
+    char file[2][STORE_ID_BYTES] = {"", ""};
+    assert_int_equal(sscanf(j.result_files, "[\"%39[^\"]\",\"%39[^\"]\"]", file[0], file[1]), 2);
+    char *path = jobs_path(w->dir, "files", file[rows]);
     buf_init(&b, 1 << 20);
     assert_good(fs_read(path, &b, &e), &e);
     free(path);
     return buf_take(&b);
+}
+
+/* Each example stands once in each epoch, and the mean of a step's rows is its loss (batches of one
+ * row here). */
+static void check_rows(struct world *w, const char *id, int64_t n_row, int64_t n_epoch)
+{
+    char *rows = result_of(w, id, true), *steps = result_of(w, id, false);
+    const char *r = strchr(rows, '\n') + 1, *s = strchr(steps, '\n') + 1;
+    int64_t seen[4][12] = {{0}};
+    assert_int_equal(strncmp(rows, "step,epoch,example,tokens,trained_tokens,loss\n", 46), 0);
+    for (int64_t i = 0; i < n_row * n_epoch;
+         i++, r = strchr(r, '\n') + 1, s = strchr(s, '\n') + 1) {
+        long long step, epoch, example, n, n_learn;
+        double loss, step_loss;
+        assert_int_equal(
+            sscanf(r, "%lld,%lld,%lld,%lld,%lld,%lf", &step, &epoch, &example, &n, &n_learn, &loss),
+            6);
+        assert_int_equal(sscanf(s, "%*d,%lf", &step_loss), 1);
+        assert_int_equal(step, i + 1);
+        assert_int_equal(epoch, i / n_row + 1);
+        assert_true(example >= 1 && example <= n_row && n > n_learn && n_learn > 0);
+        assert_int_equal(seen[epoch - 1][example - 1]++, 0);
+        assert_true(loss - step_loss < 1e-5 && step_loss - loss < 1e-5);
+    }
+    assert_int_equal(*r, 0);
+    free(rows);
+    free(steps);
 }
 
 /* Faults: a stage that is left out, an event that is missing, an end without its parts. */
@@ -216,7 +245,7 @@ static void whole_life(void **state)
     struct adapter *a = engine_adapter_get(w->engine, j.tuned_model);
     assert_non_null(a);
     adapter_unref(a);
-    char *csv = result_of(w, "ftjob-whole");
+    char *csv = result_of(w, "ftjob-whole", false);
     int lines = 0;
     for (char *p = csv; *p; p++)
         lines += *p == '\n';
@@ -224,10 +253,14 @@ static void whole_life(void **state)
     /* the same seed: the same file, byte for byte */
     put_job(w, "ftjob-again", "file-1", 4);
     wait_for(w, "ftjob-again", ENDS, 0);
-    char *again = result_of(w, "ftjob-again");
-    assert_string_equal(csv, again);
+    for (int rows = 0; rows < 2; rows++) {
+        char *first = result_of(w, "ftjob-whole", rows), *again = result_of(w, "ftjob-again", rows);
+        assert_string_equal(first, again);
+        free(first);
+        free(again);
+    }
     free(csv);
-    free(again);
+    check_rows(w, "ftjob-whole", 12, 4);
 }
 
 /* Faults: a bad file that trains, or fails without its reason. */
@@ -264,6 +297,82 @@ static void bad_files(void **state)
     }
 }
 
+/* The event that has these words; its data as JSON. */
+static json_t *data_of(struct world *w, const char *id, const char *words)
+{
+    size_t n;
+    struct job_event *list = events(w, id, &n);
+    for (size_t i = 0; i < n; i++)
+        if (strstr(list[i].message, words))
+            return json_loads(list[i].data, 0, NULL);
+    fail_msg("no event %s", words);
+    return NULL;
+}
+
+static void check_examples(struct world *w, const char *id, const char *words, int64_t a, int64_t b)
+{
+    json_t *data = data_of(w, id, words), *list = json_object_get(data, "examples");
+    assert_int_equal(json_integer_value(json_object_get(data, "count")), 2);
+    assert_int_equal(json_integer_value(json_array_get(list, 0)), a);
+    assert_int_equal(json_integer_value(json_array_get(list, 1)), b);
+    json_decref(data);
+}
+
+/* Faults: a row that is dropped, cut or useless, and nobody says so, or says another; one that is
+ * trained all the same. */
+static void odd_rows(struct world *w, const char *id, int64_t long_rows)
+{
+    struct err e = ERR_INIT;
+    struct job found, j = {.id = id,
+                           .owner = "me",
+                           .model = "tiny",
+                           .training_file = "file-odd",
+                           .result_files = "[]",
+                           .hyper = {.n_epochs = 1,
+                                     .max_length = 20,
+                                     .long_rows = long_rows,
+                                     .schedule = HYPER_COSINE,
+                                     .weight_decay = 0.1,
+                                     .lora_dropout = 0.1,
+                                     .use_rslora = true,
+                                     .checkpoint_steps = 3,
+                                     .row_logprobs = true,
+                                     .target_modules = "q_proj,down_proj"},
+                           .created = (int64_t)time(NULL),
+                           .trained_tokens = -1};
+    assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
+    jobs_wake(w->jobs);
+    j = wait_for(w, id, ENDS, 0);
+    assert_int_equal(j.state, JOB_SUCCEEDED);
+    check_examples(w, id, "nothing to learn", 2, 9);
+    check_examples(w, id, long_rows == HYPER_CUT ? "were cut at 20" : "are left out", 4, 7);
+    assert_int_equal(j.n_step, long_rows == HYPER_CUT ? 10 : 8);
+    if (!has_event(w, id, "Checkpoint created at step 3"))
+        fail_msg("no checkpoint between epochs");
+    char *rows = result_of(w, id, true);
+    bool has_cut = strstr(rows, ",7,20,") != NULL;
+    assert_true(has_cut == (long_rows == HYPER_CUT));
+    assert_non_null(strstr(rows, "loss,logprobs\n"));
+    free(rows);
+}
+
+static void odd_rows_are_named(void **state)
+{
+    struct world *w = *state;
+    struct buf b;
+    buf_init(&b, 1 << 16);
+    for (int i = 1; i <= 12; i++)
+        buf_printf(&b,
+                   "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":"
+                   "\"assistant\",\"content\":\"%s\",\"weight\":%d}]}\n",
+                   i == 4 || i == 7 ? "one two three four five six seven eight nine ten" : "y",
+                   i != 2 && i != 9);
+    put_file(w, "file-odd", b.data);
+    buf_release(&b);
+    odd_rows(w, "ftjob-cut", HYPER_CUT);
+    odd_rows(w, "ftjob-refuse", HYPER_REFUSE);
+}
+
 /* Faults: a server that stops and forgets; a job that goes on with other numbers; a pause that
  * never ends; a cancel that is not heard. */
 static void stopped_and_gone_on(void **state)
@@ -280,10 +389,17 @@ static void stopped_and_gone_on(void **state)
         jobs_begin(w);
     }
     assert_int_equal(wait_for(w, "ftjob-broken", ENDS, 0).state, JOB_SUCCEEDED);
-    char *a = result_of(w, "ftjob-straight"), *b = result_of(w, "ftjob-broken");
-    assert_string_equal(a, b);
-    free(a);
-    free(b);
+    for (int rows = 0; rows < 2; rows++) {
+        char *a = result_of(w, "ftjob-straight", rows), *b = result_of(w, "ftjob-broken", rows);
+        assert_string_equal(a, b);
+        free(a);
+        free(b);
+    }
+    char *left = jobs_path(w->dir, "checkpoints", "ftjob-straight");
+    for (int i = 0; i < WAIT_MS && access(left, F_OK) == 0; i++)
+        usleep(1000);
+    assert_int_equal(access(left, F_OK), -1); /* an ended job's training state is gone */
+    free(left);
     put_job(w, "ftjob-paused", "file-1", 40);
     wait_for(w, "ftjob-paused", ENDS, 2);
     assert_good(store_job_ask(w->store, "me", "ftjob-paused", false, true, &e), &e);
@@ -323,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_life, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(odd_rows_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
     };

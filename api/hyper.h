@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hyperparameters of a fine-tuning job: a row each in hyper.def. Reading what clients send, showing
+ * what is in effect, keeping it in the store, and the published description walk these rows.
+ *
+ * Thread: any.
+ */
+#ifndef API_HYPER_H
+#define API_HYPER_H
+
+#include "api/jout.h"
+#include "engine/base/err.h"
+
+struct api_reader;
+struct json_t; /* jansson's */
+
+enum { HYPER_NAMES_BYTES = 256, HYPER_NAMES_MAX = 16, HYPER_TEXT_BYTES = 2048 };
+
+struct job_hyper {
+    int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps;
+    double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
+    int64_t training_type, schedule, long_rows, activation_checkpointing; /* place of the word */
+    bool use_rslora, row_logprobs;
+    char target_modules[HYPER_NAMES_BYTES]; /* commas between; empty: all */
+};
+
+/* Places of words. */
+enum { HYPER_LORA = 1, HYPER_FULL };
+enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
+enum { HYPER_CUT = 1, HYPER_REFUSE };
+enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
+
+/* An object of hyperparameters, whose name is `where`; unknown members are noted as ignored. */
+int hyper_read(struct api_reader *r, const char *where, const struct json_t *v,
+               struct job_hyper *h);
+
+/* As members of an object that is open: what is in effect, "auto" where that is not known yet. */
+void hyper_write(struct jout *j, const struct job_hyper *h);
+
+/* The description of such an object, as a member "Hyperparameters" of schemas. */
+void hyper_describe(struct jout *j);
+
+/* The numbers as the store keeps them, every bit, and back; ERR_CORRUPT: it is something else. */
+void job_hyper_write(const struct job_hyper *h, struct buf *out);
+int job_hyper_read(const char *text, struct job_hyper *h, struct err *e);
+
+#endif
