@@ -15,7 +15,6 @@
 
 #include "clients/http/peer_own.h"
 #include "engine/base/mem.h"
-#include "engine/base/version.h"
 
 enum {
     TICK_MS = 250,
