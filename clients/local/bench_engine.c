@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tandem bench engine MODEL`: what the engine does without a server. First its steps alone:
- * prompts, one stream, many streams, many short prompts at once. Then the same through
+ * prompts, one stream, many streams, many short prompts at once; and, where they are asked for,
+ * the many streams with adapters ("adapted"). Then the same through
  * engine_submit, so that what the engine adds to its steps shows: many streams ("served"), requests
  * for one token each ("requests"), and clients that ask again and again, as `tandem bench serve`
  * lets them ("clients"), so that what a server adds to the engine shows. Each after a warm-up, as
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients/local/bench_adapters.h"
 #include "clients/local/bench_served.h"
 #include "clients/local/load.h"
 #include "clients/local/profile.h"
@@ -25,7 +27,7 @@ enum { ROUNDS_MAX = 101, REQUESTS_EACH = 8, CLIENT_REQUESTS_EACH = 2 };
 
 struct bench_values {
     struct local_options model;
-    int64_t prompt, new_tokens, streams, depth, burst, input, output, rounds;
+    int64_t prompt, new_tokens, streams, depth, burst, input, output, rounds, adapters, rank;
     const char *mode, *only;
     bool json, profile;
 };
@@ -91,6 +93,22 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "tokens that each of their two requests brings",
      .offset = AT(output)},
+    {.name = "adapters",
+     .type = OPT_INT,
+     .fallback = "0",
+     .min = 0,
+     .max = 1024,
+     .hint = "N",
+     .help = "the streams together once more, sharing so many LoRA adapters",
+     .offset = AT(adapters)},
+    {.name = "rank",
+     .type = OPT_INT,
+     .fallback = "16",
+     .min = 1,
+     .max = 1024,
+     .hint = "N",
+     .help = "of the adapters",
+     .offset = AT(rank)},
     {.name = "rounds",
      .type = OPT_INT,
      .fallback = "5",
@@ -103,7 +121,7 @@ static const struct opt_row rows[] = {
      .type = OPT_CHOICE,
      .fallback = "all",
      .hint = "all|prompt|one|together|served|burst|requests|clients",
-     .help = "measure only this",
+     .help = "measure only this (together: and adapted)",
      .offset = AT(only)},
     {.name = "mode",
      .type = OPT_CHOICE,
@@ -121,7 +139,7 @@ static const struct opt_row rows[] = {
 const struct cmd_opt cmd_opt_bench_engine = {rows, sizeof rows / sizeof *rows,
                                              sizeof(struct bench_values)};
 
-enum load_kind { LOAD_STEPS, LOAD_SERVED, LOAD_CLIENTS };
+enum load_kind { LOAD_STEPS, LOAD_ADAPTED, LOAD_SERVED, LOAD_CLIENTS };
 
 /* One thing that is timed: steps of n_seq sequences, n_tok tokens each; the same, asked for; or
  * n_step requests of each client, n_tok tokens in and n_new out. */
@@ -137,7 +155,8 @@ struct bench {
     const struct bench_values *v;
     struct engine *engine;
     const struct resident *local; /* the engine's */
-    struct runner *runner;
+    struct runner *runner, *adapted;
+    struct bench_adapters adapters;
     int64_t cells_each;
 };
 
@@ -158,13 +177,21 @@ static int make_runner(struct bench *b, struct err *e)
         return err_set(e, ERR_TOO_LARGE, "%lld tokens: the context holds %lld", (long long)longest,
                        (long long)b->local->model->ctx);
     b->runner = runner_new(b->local->model, &o, b->local->stream, e);
-    return b->runner ? 0 : -1;
+    if (!b->runner || !v->adapters)
+        return b->runner ? 0 : -1;
+    o.cap[DIM_GROUP] = v->streams;
+    o.lora_rank_max = (int32_t)v->rank;
+    b->adapted = runner_new(b->local->model, &o, b->local->stream, e);
+    return b->adapted ? bench_adapters_init(&b->adapters, b->local->model, v->adapters, v->rank,
+                                            b->local->stream, e)
+                      : -1;
 }
 
 /* n_tok tokens of each of n_seq sequences from `pos` on, the last row of each wanted. */
-static int step(struct bench *b, int64_t n_seq, int64_t n_tok, int64_t pos, struct err *e)
+static int step(struct bench *b, struct runner *r, int64_t n_seq, int64_t n_tok, int64_t pos,
+                struct err *e)
 {
-    struct batch *in = runner_batch(b->runner);
+    struct batch *in = runner_batch(r);
     struct op_view out;
     int32_t at = 0;
     in->q_start[0] = 0;
@@ -184,7 +211,9 @@ static int step(struct bench *b, int64_t n_seq, int64_t n_tok, int64_t pos, stru
     in->n[DIM_TOK] = at;
     in->n[DIM_SEQ] = in->n[DIM_OUT] = n_seq;
     in->n[DIM_GROUP] = 0;
-    if (runner_step(b->runner, &out, e))
+    if (r == b->adapted)
+        bench_adapters_groups(&b->adapters, in);
+    if (runner_step(r, &out, e))
         return -1;
     return stream_sync(b->local->stream, e);
 }
@@ -236,9 +265,10 @@ static int run_case(struct bench *b, struct load_case *c, int64_t round, struct 
         profile_clear(&c->profile);
     if (b->v->profile)
         stream_trace(b->local->stream, profile_count, &c->profile);
+    struct runner *r = c->kind == LOAD_ADAPTED ? b->adapted : b->runner;
     int64_t begin = clock_ns();
     for (int64_t i = 0; i < c->n_step; i++)
-        if (step(b, c->n_seq, c->n_tok, c->depth + i * c->n_tok, e))
+        if (step(b, r, c->n_seq, c->n_tok, c->depth + i * c->n_tok, e))
             return -1;
     if (round >= 0)
         c->s[round] = (double)(clock_ns() - begin) / 1e9;
@@ -286,8 +316,16 @@ static void show(const struct bench *b, struct load_case *c)
         else
             printf("  weights at %.1f GB/s\n", gbps);
     }
-    if (b->v->profile && c->kind == LOAD_STEPS)
+    if (b->v->profile && c->kind <= LOAD_ADAPTED)
         profile_show(&c->profile, c->name, stderr);
+}
+
+static bool is_wanted(const struct bench *b, const struct load_case *c)
+{
+    if (c->kind == LOAD_ADAPTED && !b->adapted)
+        return false;
+    return strcmp(b->v->only, "all") == 0 || strcmp(b->v->only, c->name) == 0 ||
+           (c->kind == LOAD_ADAPTED && strcmp(b->v->only, "together") == 0);
 }
 
 static int run_all(struct bench *b, struct err *e)
@@ -297,6 +335,12 @@ static int run_all(struct bench *b, struct err *e)
         {.name = "prompt", .n_seq = 1, .n_tok = v->prompt, .n_step = 1},
         {.name = "one", .n_seq = 1, .n_tok = 1, .n_step = v->new_tokens, .depth = v->depth},
         {.name = "together",
+         .n_seq = v->streams,
+         .n_tok = 1,
+         .n_step = v->new_tokens,
+         .depth = v->depth},
+        {.name = "adapted",
+         .kind = LOAD_ADAPTED,
          .n_seq = v->streams,
          .n_tok = 1,
          .n_step = v->new_tokens,
@@ -320,13 +364,12 @@ static int run_all(struct bench *b, struct err *e)
          .n_tok = v->input,
          .n_step = CLIENT_REQUESTS_EACH,
          .n_new = v->output}};
-    bool all = strcmp(v->only, "all") == 0;
     for (int64_t round = -1; round < v->rounds; round++)
         for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-            if ((all || strcmp(v->only, c[i].name) == 0) && run_case(b, &c[i], round, e))
+            if (is_wanted(b, &c[i]) && run_case(b, &c[i], round, e))
                 return -1;
     for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-        if (all || strcmp(v->only, c[i].name) == 0)
+        if (is_wanted(b, &c[i]))
             show(b, &c[i]);
     return 0;
 }
@@ -354,6 +397,8 @@ int cmd_bench_engine(const struct opt *o)
         rc = make_runner(&b, &e);
     if (!rc)
         rc = run_all(&b, &e);
+    bench_adapters_release(&b.adapters);
+    runner_free(b.adapted);
     runner_free(b.runner);
     engine_free(b.engine);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
