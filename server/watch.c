@@ -220,10 +220,11 @@ size_t watch_count(struct watch *w)
     return atomic_load(&w->n_open);
 }
 
-/* See the client go from now on. Without it deadlines alone find that. */
+/* See the client go from now on, once: what show_end does wakes whoever waits for events of the
+ * socket, this thread too. Without it deadlines alone find that. */
 static void arm(struct conn *n)
 {
-    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = name_of(n)};
+    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = name_of(n)};
     n->is_armed = epoll_ctl(n->watch->epoll, EPOLL_CTL_ADD, n->fd, &ev) == 0;
 }
 

@@ -11,6 +11,12 @@
 
 #include "clients/cli/cmd.h"
 
+/* Read by the allocator, where it is jemalloc, before main. What was freed goes back to the system
+ * after ten seconds, also when nobody allocates any more: a server that a crowd has left is as
+ * small as before. One thread does it; without one a thread that sleeps keeps what it freed. */
+extern const char *const malloc_conf;
+const char *const malloc_conf = "background_thread:true,max_background_threads:1";
+
 /* --help and --version are what people try first. */
 static char *name_of(char *word)
 {

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from attack import (Cases, Holdings, Known, Raw, Tandem, make_model, request, scratch,
-                    size, together)
+from attack import (Cases, Holdings, Known, Raw, Tandem, fill_cells, make_model, request,
+                    scratch, size, together)
 
 N, CLIENTS = size(150, 10000), size(8, 24)
 PHASES = ("head", "body", "queue", "prompt", "tokens", "end")
@@ -49,7 +49,8 @@ def leave(server, rng, counts):
             time.sleep(rng.random() * 0.02)
         elif phase == "tokens":
             for _ in range(rng.randint(1, 6)):
-                c.more()
+                if b"[DONE]" not in c.got:  # behind it nothing comes, and the connection stays
+                    c.more()
         elif phase == "end":
             read_to_the_end(c)
     except OSError:
@@ -83,6 +84,7 @@ def main():
     with scratch() as tmp:
         model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 2048)
         with Tandem(model) as server:
+            fill_cells(server)
             known = Known(server, 40)
             storm(server, known, max(N // 20, 20), {})  # what is allocated once, is
             held = Holdings(server)

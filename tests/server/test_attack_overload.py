@@ -5,7 +5,7 @@ dropped, a refusal that takes long or is no 429 or 503, memory that grows with t
 import os
 import sys
 
-from attack import IS_FULL, Cases, Holdings, Tandem, bench, make_model, scratch, size
+from attack import IS_FULL, Cases, Holdings, Tandem, bench, fill_cells, make_model, scratch, size
 
 SECONDS = size(2, 60)
 SHAPE = ["--input-tokens", 32, "--output-tokens", 200, "--no-stream"]
@@ -14,6 +14,7 @@ SHAPE = ["--input-tokens", 32, "--output-tokens", 200, "--no-stream"]
 def overload(server, state):
     able = bench(server, *SHAPE, "-c", 64, "--duration", size(1, 5))[0]["requests_per_s"]
     bench(server, *SHAPE, "--rate", 10 * able, "--duration", 1, "-c", 2500, "--warmup", 0)
+    fill_cells(server)
     held = Holdings(server)  # with what connections cost once
     r = state["r"] = bench(server, *SHAPE, "--rate", 10 * able, "--duration", SECONDS, "-c", 2500,
                            "--warmup", 0)[0]

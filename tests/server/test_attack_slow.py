@@ -8,9 +8,10 @@ import selectors
 import sys
 import threading
 import time
+from pathlib import Path
 
-from attack import (IS_FULL, Cases, Holdings, Known, Raw, Tandem, bench, make_model, request,
-                    scratch, size)
+from attack import (IS_FULL, Cases, Holdings, Known, Raw, Tandem, bench, fill_cells, make_model,
+                    request, scratch, size)
 
 CLIENTS = size(80, 1000)
 KINDS = ("head", "body", "reader", "silent")
@@ -94,12 +95,22 @@ def deadlines(slow):
         time.sleep(0.5)
 
 
+def gives_back(server):
+    """Whoever freed memory may sleep from then on: a thread of the allocator's own returns it."""
+    with open(f"/proc/{server.pid}/maps", encoding="utf-8") as f:
+        if "jemalloc" not in f.read():
+            return "another allocator"
+    names = [p.read_text().strip() for p in Path(f"/proc/{server.pid}/task").glob("*/comm")]
+    assert any("jemalloc" in x for x in names), names
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
         model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 2048)
         with Tandem(model) as server:
             known = Known(server, 10)
+            fill_cells(server)
             bench(server, *SHAPE, "-n", 200)
             quiet = bench(server, *SHAPE, "--duration", size(1, 10))[0]
             held = Holdings(server)
@@ -114,6 +125,7 @@ def main():
             finally:
                 slow.end()
             cases.run("what they held is back", held.check)
+            cases.run("what is free is given back", lambda: gives_back(server))
     return cases.end()
 
 
