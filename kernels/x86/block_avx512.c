@@ -25,6 +25,8 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
         tile_load(h * np * 2, sum, b->from);
     else
         tile_zero(h * np * 2, sum);
+    if (np == 1 && !b->to)
+        tile_own(h, &b->out);
     int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
     struct tile_ahead ahead = b->ahead;
     for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride) {

@@ -34,10 +34,6 @@ static void multiply(const struct linear_isa *isa, enum k_type type, const struc
                                       .cols = r->k_hi - k,
                                       .add = true},
                               .ahead = {.at = panel}};
-            for (int64_t row = 0; row < rb.h; row++) {
-                __builtin_prefetch(b.out.y + row * a->ld_dw, 1);
-                __builtin_prefetch(b.out.y + row * a->ld_dw + 16, 1);
-            }
             block_run(isa, type, &b);
         }
     }
