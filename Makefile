@@ -116,13 +116,14 @@ TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
 TLIB := $(wildcard tests/lib/*.c)
 FAKE := $(wildcard tests/fake/*.c)
+SHIM := $(wildcard tests/fake/preload/*.c)
 FAKED := $(shell grep -l '"tests/fake/' $(wildcard tests/*/test_*.c tests/*/*/test_*.c) 2>/dev/null)
 KCHK := $(wildcard tests/kernels/*.c)
 SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
-TOOLBIN := $(B)/tests/tools/make_model $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
+TOOLBIN := $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SHIM)) $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
 all: $(PROGBIN) $(PLUGBIN)
@@ -143,6 +144,11 @@ $(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
 	$(Q)rm -f $@ && ar rcs $@ $^
+# loaded before the C library into a program that is tested as it is
+$(B)/tests/fake/preload/%.so: tests/fake/preload/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -I. -O2 -fPIC -shared $(WARN) $(WERROR) $< -o $@
 define link
 $(call say,LD $@)
 $(Q)$(CC) $(CFLAGS_all) $(filter %.o,$^) $(filter %/libfake.a,$^) \

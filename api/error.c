@@ -28,6 +28,7 @@ static const struct {
     {501, "invalid_request_error", "unsupported"},
     {503, "unavailable_error", "unavailable"},
     {504, "timeout_error", "timeout"},
+    {507, "server_error", "no_space"},
 };
 
 /* Of a status without a row: who is at fault is in its hundreds. */
@@ -68,6 +69,8 @@ static int status_of(enum err_code code)
     case ERR_BUSY:
     case ERR_NO_MEMORY:
         return 503;
+    case ERR_NO_SPACE:
+        return 507;
     default:
         return 500;
     }
@@ -79,6 +82,12 @@ int api_fail_err(struct api_error *e, const struct err *from, const char *param)
     if (status == 500) /* the text may name files and devices: the log has it */
         return api_fail(e, status, err_name(from->code), param,
                         "the server failed at this request; its log says more");
+    if (status == 507) {
+        api_fail(e, status, NULL, param,
+                 "The server's disk is full, and what was asked for was not done.");
+        e->no_retry = true;
+        return -1;
+    }
     api_fail(e, status, from->code == ERR_TOO_LARGE ? "context_length_exceeded" : NULL, param, "%s",
              from->msg);
     if (status == 503)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/fs.h"
 #include "engine/base/log.h"
@@ -14,7 +15,7 @@
 #include "engine/engine.h"
 #include "server/jobs_own.h"
 
-enum { JOB_BYTES_MAX = 64 << 20, TUNED_PAGE = 1000 };
+enum { JOB_BYTES_MAX = 64 << 20, TUNED_PAGE = 1000, REST_S = 1 };
 
 char *jobs_path(const char *dir, const char *folder, const char *name)
 {
@@ -73,18 +74,61 @@ static void run_release(struct job_run *r)
 }
 
 /* The job's end, as its owner may see it: what the log says of the server is not for clients. */
-static void fail(struct job_run *r, const struct err *e)
+static int fail(struct job_run *r, const struct err *e, struct err *why)
 {
     struct api_error said;
-    struct err why = ERR_INIT;
     api_fail_err(&said, e, NULL);
     if (said.status >= 500)
         snprintf(said.message, sizeof said.message,
-                 "The server failed at this job%s; its log says more.",
-                 e->code == ERR_NO_SPACE ? ": its disk is full" : "");
-    if (job_fail(r, said.code ? said.code : "server_error", NULL, said.message, &why))
-        log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r->job.id),
-                  LOG_TEXT("why", why.msg));
+                 "The server failed at this job; its log says more.");
+    return job_fail(r, said.code ? said.code : "server_error", NULL, said.message, why);
+}
+
+/* A full disk ends no job: it halts where the store has it, until its owner lets it go on. */
+static int hold(struct job_run *r, struct err *e)
+{
+    if (r->job.state != JOB_QUEUED && r->job.state != JOB_RUNNING)
+        return -1; /* before its files were looked at: they are looked at again */
+    return job_move(r, JOB_PAUSED, 1u << JOB_QUEUED | 1u << JOB_RUNNING, "error",
+                    "Fine-tuning job paused: the server's disk is full. Resume it when there is "
+                    "room; it goes on from its last checkpoint",
+                    e);
+}
+
+/* The job as it is on the disk decides: what the run did since was not stored. */
+static int store_end_of(struct job_run *r, const struct err *e, struct err *why)
+{
+    struct job now;
+    if (store_job_get(r->jobs->opt.store, r->job.owner, r->job.id, r->arena, &now, why))
+        return -1;
+    r->job = now;
+    return e->code == ERR_NO_SPACE ? hold(r, why) : fail(r, e, why);
+}
+
+static void rest(struct jobs *j)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += REST_S;
+    pthread_mutex_lock(&j->lock);
+    if (!atomic_load(&j->stops))
+        pthread_cond_timedwait(&j->wake, &j->lock, &until);
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* What cannot be stored now is tried again, without the run. */
+static void give_up(struct job_run *r, const struct err *e)
+{
+    for (bool is_kept = true; is_kept && !atomic_load(&r->jobs->stops);) {
+        struct err why = ERR_INIT;
+        if (!store_end_of(r, e, &why) || why.code == ERR_BUSY)
+            return;
+        is_kept = why.code != ERR_NONE;
+        if (is_kept)
+            log_event(LOG_ERROR, "a job's end cannot be stored", LOG_TEXT("job", r->job.id),
+                      LOG_TEXT("why", why.msg));
+        rest(r->jobs);
+    }
 }
 
 /* One stage of one job; false: none is there, or the store cannot say. */
@@ -93,16 +137,18 @@ static bool bring_on(struct jobs *j, struct arena *a)
     struct job_run r = {.jobs = j, .arena = a};
     struct err e = ERR_INIT;
     if (store_job_next(j->opt.store, a, &r.job, &e)) {
-        if (e.code != ERR_NOT_FOUND)
-            log_event(LOG_ERROR, "jobs cannot be read", LOG_TEXT("why", e.msg));
-        return false;
+        if (e.code == ERR_NOT_FOUND)
+            return false;
+        log_event(LOG_ERROR, "jobs cannot be read", LOG_TEXT("why", e.msg));
+        rest(j);
+        return true;
     }
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
-    if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
-        log_event(LOG_ERROR, "job failed", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
-        fail(&r, &e);
-    }
     run_release(&r);
+    if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
+        log_event(LOG_ERROR, "job stopped", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
+        give_up(&r, &e);
+    }
     return true;
 }
 

@@ -61,10 +61,9 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     f.owner = t->ask->who->name;
     if (check_quota(t, &f, e))
         return ERRAND_FAILED;
-    if (upload_commit(u, &why))
-        return errand_fail(&why, e);
-    if (!store_file_add(desk_store(t->desk), &f, &why))
+    if (!upload_commit(u, &why) && !store_file_add(desk_store(t->desk), &f, &why))
         return tell_file(t, &f);
+    /* under its name it may lie all the same, when only the folder could not be synced */
     struct err unheard = ERR_INIT;
     char *path = desk_file_path(t->desk, f.id);
     fs_remove(path, &unheard);

@@ -70,6 +70,7 @@ int server_signals(struct err *e)
     sigaddset(&set, SIGINT);
     int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* a file that may not grow is an error like a full disk */
     int fd = rc ? -1 : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? err_sys(e, "taking signals") : fd;
 }

@@ -7,6 +7,7 @@
  */
 #include "server/store.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,10 +62,17 @@ static char *path_of(const char *dir, const char *name)
     return path;
 }
 
+/* A full disk that a sync comes to know of is an I/O error to SQLite. */
+static bool is_disk_full(struct store *s, int code)
+{
+    int no = code == SQLITE_IOERR ? sqlite3_system_errno(s->db) : 0;
+    return code == SQLITE_FULL || no == ENOSPC || no == EDQUOT || no == EFBIG;
+}
+
 int store_fault(struct store *s, struct err *e, const char *what)
 {
     int code = sqlite3_errcode(s->db) & 0xff;
-    enum err_code as = code == SQLITE_FULL                               ? ERR_NO_SPACE
+    enum err_code as = is_disk_full(s, code)                             ? ERR_NO_SPACE
                        : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? ERR_CORRUPT
                        : code == SQLITE_NOMEM                            ? ERR_NO_MEMORY
                        : code == SQLITE_CONSTRAINT                       ? ERR_EXISTS

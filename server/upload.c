@@ -23,11 +23,7 @@ static const char *const names[UPLOAD_FIELDS] = {"purpose", "expires_after[ancho
 static int disk_fault(const struct err *why, struct api_error *e)
 {
     log_event(LOG_ERROR, "an upload cannot be kept", LOG_TEXT("why", why->msg));
-    api_fail(e, 507, "no_space", NULL,
-             "The server cannot keep this file: its disk is full or at "
-             "fault.");
-    e->no_retry = true;
-    return -1;
+    return api_fail_err(e, why, NULL);
 }
 
 /* ---- parts --------------------------------------------------------------------------------- */

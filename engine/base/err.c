@@ -80,6 +80,7 @@ static enum err_code code_of(int no)
         return ERR_EXISTS;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG: /* ulimit -f */
         return ERR_NO_SPACE;
     case ENOMEM:
         return ERR_NO_MEMORY;

@@ -151,6 +151,14 @@ def files_are_kept(c, data):
     assert not (data / "files" / f["id"]).exists()
 
 
+def nothing_is_left(data, before):
+    """What was refused is cleared away behind its answer."""
+    end = time.monotonic() + 5 * SLOW
+    while sorted(p.name for p in (data / "files").iterdir()) != before:
+        assert time.monotonic() < end, "a refused upload's bytes are still there"
+        time.sleep(0.02)
+
+
 def files_are_refused(c, data):
     before = sorted(p.name for p in (data / "files").iterdir())
     for fields, file, status, param in (
@@ -169,7 +177,7 @@ def files_are_refused(c, data):
     body, headers = form({"purpose": "fine-tune"}, b"whole")
     assert c.ask("POST", "/v1/files", body[:-10], **headers).status == 400
     assert c.ask("POST", "/v1/files", {"purpose": "fine-tune"}).status == 415
-    assert sorted(p.name for p in (data / "files").iterdir()) == before
+    nothing_is_left(data, before)
 
 
 def files_expire(c):
@@ -186,10 +194,7 @@ def aborted_upload_leaves_nothing(c, data):
         s.sendall(f"POST /v1/files HTTP/1.1\r\nHost: localhost\r\n{head}"
                   f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:50000])
         time.sleep(0.1)
-    end = time.monotonic() + 5 * SLOW
-    while sorted(p.name for p in (data / "files").iterdir()) != before:
-        assert time.monotonic() < end, "the aborted upload's bytes are still there"
-        time.sleep(0.02)
+    nothing_is_left(data, before)
 
 
 def file_lists_page(c):

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A disk that is full at each write in turn: of an upload, a creation, a deletion, and a job from its
+first event to the model that it publishes. tests/fake/preload/full_disk.c, loaded before the C
+library, lets the k-th write below the data directory fail, and those behind it (or it alone).
+
+Faults they can catch: something acknowledged that is not on the disk; something refused that stays;
+an error that does not say what it is; a server that ends, or does not go on when there is room
+again; a job that is lost, called succeeded or failed, repeats a step or leaves one out, and a result
+that is not that of a job that had room.
+
+TEST_FAULTS=full tries each write; otherwise a job is tried at some. Standard library only."""
+import contextlib
+import mmap
+import os
+import pathlib
+import sqlite3
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serving import BUILD, SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
+
+SHIM = BUILD.resolve() / "tests/fake/preload/full_disk.so"
+NEVER = 2**62
+FULL = os.environ.get("TEST_FAULTS") == "full"
+HYPER = {"n_epochs": 4, "batch_size": 6, "learning_rate_multiplier": 20}
+
+
+class Disk:
+    """The numbers that the server's writes go by."""
+
+    def __init__(self, tmp):
+        self.dir, ctl = tmp / "data", tmp / "ctl"
+        ctl.write_bytes(struct.pack("3q", 0, NEVER, NEVER))
+        with open(ctl, "r+b") as f:
+            self.map = mmap.mmap(f.fileno(), 24)
+        self.env = {"LD_PRELOAD": str(SHIM), "FULL_DISK_DIR": str(self.dir),
+                    "FULL_DISK_CTL": str(ctl),
+                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+
+    def seen(self):
+        return struct.unpack("q", self.map[:8])[0]
+
+    def fill(self, k=0, n=NEVER):
+        """From the k-th write from now on, n of them fail."""
+        at = self.seen() + k
+        self.map[8:24] = struct.pack("2q", NEVER, at + n)
+        self.map[8:16] = struct.pack("q", at)
+
+    def free(self):
+        self.map[8:16] = struct.pack("q", NEVER)
+
+    def serve(self):
+        return Tandem(MODEL, "--name", "tiny", "--data-dir", self.dir, "--no-access-log",
+                      "--kv-memory", "8M", "--max-lora-rank", "16", env=self.env)
+
+
+class World:
+    def __init__(self, server, disk):
+        self.c, self.disk = Client(server, {}), disk
+
+    def files(self):
+        """What is listed is what lies there."""
+        listed = {f["id"]: f for f in self.c.get("/v1/files").json["data"]}
+        lie = {p.name for p in (self.disk.dir / "files").iterdir()}
+        assert set(listed) == lie, (set(listed) ^ lie)
+        return listed
+
+    def settled(self):
+        """The same, when what was refused has been cleared away behind its answer."""
+        end = time.monotonic() + 10 * SLOW
+        while True:
+            try:
+                return self.files()
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def sweep(self, act, check, more=0):
+        """act() with the disk full from its k-th write on, for each k: how many it has. What it
+        leaves to others is tried at `more` writes behind it."""
+        for k in range(200):
+            before = self.disk.seen()
+            self.disk.fill(k)
+            r = act()
+            used = self.disk.seen() - before
+            alive = self.c.say("tiny")
+            self.disk.free()
+            assert alive.status == 200, alive
+            if r.status != 200:
+                assert r.status == 507 and r.error["code"] == "no_space", (k, r)
+                assert "disk is full" in r.error["message"], r
+                assert r.headers["x-should-retry"] == "false", r.headers
+            check(r)
+            more -= r.status == 200
+            if used <= k or more < 0:
+                assert r.status == 200, (k, used, r)
+                return f"{k} writes"
+        raise AssertionError("it does not end")
+
+
+def uploads(w):
+    data = rows(12)
+    before = set(w.settled())
+
+    def check(r):
+        new = set(w.settled()) - before
+        assert new == ({r.json["id"]} if r.status == 200 else set()), (r, new)
+        for f in new:
+            assert w.c.get(f"/v1/files/{f}/content").body == data
+            assert w.c.ask("DELETE", f"/v1/files/{f}").status == 200
+    return w.sweep(lambda: w.c.send(data), check)
+
+
+def creations(w):
+    few = w.c.file(rows(2))
+    before = {j["id"] for j in w.c.get(JOBS).json["data"]}
+
+    def check(r):
+        nonlocal before
+        now = {j["id"] for j in w.c.get(f"{JOBS}?limit=1000").json["data"]}
+        assert now - before == ({r.json["id"]} if r.status == 200 else set()), r
+        before = now
+        if r.status == 200:  # nobody could write down that its file is bad; now it is
+            j = w.c.wait(r.json["id"])
+            assert j["error"]["code"] == "invalid_n_examples", j
+            texts = [e["message"] for e in w.c.get(f"{JOBS}/{j['id']}/events").json["data"]]
+            assert texts[-1].startswith("Created") and texts[0].startswith("The job failed"), texts
+    return w.sweep(lambda: w.c.make(few), check, more=3)
+
+
+def deletions(w):
+    def act():
+        nonlocal file
+        if not file:
+            w.disk.free()
+            file = w.c.file(b"x")
+            w.disk.fill(len(tried))
+        tried.append(file)
+        return w.c.ask("DELETE", f"/v1/files/{file}")
+
+    def check(r):
+        nonlocal file
+        assert (file in w.settled()) is (r.status != 200), r
+        file = None if r.status == 200 else file
+    file, tried = None, []
+    file = w.c.file(b"x")
+    return w.sweep(act, check)
+
+
+def shape(c, job):
+    """What of a job must not depend on the disk. Checkpoints and messages come once."""
+    j = c.look(job)
+    events = c.get(f"{JOBS}/{job}/events?limit=1000").json["data"][::-1]
+    steps = [(e["data"]["step"], e["data"]["train_loss"]) for e in events if e["type"] == "metrics"]
+    points = [p["step_number"] for p in c.get(f"{JOBS}/{job}/checkpoints").json["data"]]
+    made = [e["message"].split(":")[0] for e in events if "created" in e["message"].lower()]
+    said = c.say(j["fine_tuned_model"]).json["choices"]
+    return {"curve": c.get(f"/v1/files/{j['result_files'][0]}/content").body, "steps": steps,
+            "checkpoints": points, "made": made, "tokens": j["trained_tokens"], "said": said}
+
+
+def one_job(w, file, k, n):
+    """A job that finds the disk full at its k-th write; whether it did."""
+    before = w.disk.seen()
+    w.disk.fill(k, n)
+    r = w.c.make(file, hyperparameters=HYPER, seed=5)
+    if r.status != 200:
+        w.disk.free()
+        return None, True
+    job, end = r.json["id"], time.monotonic() + 60 * SLOW
+    while w.disk.seen() - before <= k and w.c.look(job)["status"] != "succeeded":
+        assert time.monotonic() < end, w.c.look(job)
+        time.sleep(0.005)
+    hit = w.disk.seen() - before > k
+    j = w.c.look(job)
+    assert j["status"] not in ("failed", "cancelled"), j
+    assert w.c.say("tiny").status == 200
+    time.sleep(0.05 if n > 1 else 0)
+    w.disk.free()
+    j = w.c.wait(job, ("paused", "succeeded"))
+    if j["status"] == "paused":
+        event = w.c.get(f"{JOBS}/{job}/events?limit=1").json["data"][0]
+        assert event["level"] == "error" and "disk is full" in event["message"], event
+        assert j["error"] is None and j["fine_tuned_model"] is None, j
+        assert w.c.ask("POST", f"{JOBS}/{job}/resume").status == 200
+    w.c.done(job)
+    return job, hit
+
+
+def jobs(w):
+    file = w.c.file(rows(12))
+    before = w.disk.seen()
+    straight = shape(w.c, w.c.done(w.c.job(file, hyperparameters=HYPER, seed=5))["id"])
+    all_writes = w.disk.seen() - before
+    hits, k = 0, 0
+    tries = range(0, all_writes + 8) if FULL else range(1, all_writes, max(1, all_writes // 10))
+    for i, k in enumerate(tries):
+        for n in ((NEVER, 1) if FULL else ((NEVER, 1)[i % 2],)):
+            job, hit = one_job(w, file, k, n)
+            hits += hit
+            if job:
+                now = shape(w.c, job)
+                assert now == straight, (k, n, {x: (now[x], straight[x]) for x in now
+                                                if now[x] != straight[x]})
+                name = w.c.look(job)["fine_tuned_model"]
+                for model in (name, *(f"{name}:ckpt-step-{s}" for s in straight["checkpoints"])):
+                    w.c.ask("DELETE", f"/v1/models/{model}")
+    w.settled()
+    return f"{hits} of {all_writes} writes"
+
+
+def start(disk):
+    """A server that cannot open its store says why, and opens it when there is room."""
+    disk.fill()
+    with contextlib.suppress(AssertionError):
+        with disk.serve() as s:
+            s.stop()
+        disk.free()
+        return "it starts"
+    disk.free()
+    s = None
+    try:
+        disk.fill()
+        s = disk.serve()
+    except AssertionError as why:
+        assert "No space left" in str(why) or "disk" in str(why), why
+    finally:
+        disk.free()
+        if s:
+            s.stop()
+    with disk.serve() as s:
+        assert s.get("/readyz").status == 200
+    return "it says why"
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        disk = Disk(tmp)
+        with disk.serve() as s:
+            w = World(s, disk)
+            cases.run("uploads", lambda: uploads(w))
+            cases.run("creations", lambda: creations(w))
+            cases.run("deletions", lambda: deletions(w))
+            cases.run("jobs", lambda: jobs(w))
+        with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        cases.run("the start", lambda: start(disk))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
