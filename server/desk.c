@@ -135,8 +135,11 @@ struct desk *desk_new(const struct desk_options *o, struct err *e)
 
 int desk_open(struct desk *d, struct engine *g, struct err *e)
 {
-    struct jobs_options o = {
-        .engine = g, .store = d->store, .dir = d->opt.dir, .min_examples = d->opt.min_examples};
+    struct jobs_options o = {.engine = g,
+                             .store = d->store,
+                             .dir = d->opt.dir,
+                             .min_examples = d->opt.min_examples,
+                             .train_memory = d->opt.train_memory};
     d->engine = g;
     d->jobs = jobs_new(&o, e);
     if (!d->jobs)

@@ -145,6 +145,15 @@ static bool is_wanted_end(void *ctx)
     return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
 }
 
+/* Tokens that are computed at once: a batch where it is small, and the longest row in any case. */
+static int64_t micro_batch(const struct job_run *r)
+{
+    int64_t longest = r->data.longest > r->valid.longest ? r->data.longest : r->valid.longest;
+    int64_t batch = longest * r->job.hyper.batch_size;
+    int64_t most = batch < MICRO_BATCH ? batch : MICRO_BATCH;
+    return most > longest ? most : longest;
+}
+
 static void fill_train(struct job_run *r, struct train_options *o)
 {
     static const enum train_schedule schedule[] = {TRAIN_LINEAR, TRAIN_CONSTANT, TRAIN_LINEAR,
@@ -162,9 +171,7 @@ static void fill_train(struct job_run *r, struct train_options *o)
     o->decay = h->weight_decay;
     o->max_norm = h->max_grad_norm;
     o->seed = (uint64_t)r->job.seed;
-    o->cap_tok = r->data.longest > MICRO_BATCH ? r->data.longest : MICRO_BATCH;
-    if (r->valid.longest > o->cap_tok)
-        o->cap_tok = r->valid.longest;
+    o->cap_tok = micro_batch(r);
 }
 
 static void fill(struct job_run *r, struct tuning_options *o)
@@ -190,15 +197,23 @@ static void fill(struct job_run *r, struct tuning_options *o)
     o->ctx = r;
 }
 
-static int begin(struct job_run *r, struct err *e)
+/* memory: what the plan says. */
+static int begin(struct job_run *r, struct job_event *memory, struct err *e)
 {
+    struct job_event v[2];
     r->begin_us = clock_us();
     r->begin_step = trainer_n_step(tuning_trainer(r->tuning));
     if (r->job.state == JOB_RUNNING)
         return 0;
     if (!r->job.started)
         r->job.started = (int64_t)time(NULL);
-    return job_move(r, JOB_RUNNING, 1u << JOB_QUEUED, "info", "Fine-tuning job started", e);
+    job_event_init(r, &v[0], "message", "Fine-tuning job started");
+    v[1] = *memory;
+    r->job.state = JOB_RUNNING;
+    return store_job_change(
+        r->jobs->opt.store,
+        &(struct store_change){.job = &r->job, .from = 1u << JOB_QUEUED, .event = v, .n_event = 2},
+        e);
 }
 
 /* The training ended before its end: who wanted that? */
@@ -217,13 +232,17 @@ static int stand_still(struct job_run *r, struct err *e)
     return 0; /* the server stops: the job goes on when it is back */
 }
 
-static int train(struct job_run *r, const struct tuning_options *o, struct err *e)
+static int train(struct job_run *r, struct tuning_options *o, struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
+    struct job_event memory;
     bool is_done;
+    int rc = job_plan(r, on->model, o, &memory, e);
+    if (rc)
+        return rc < 0 ? -1 : 0;
     r->stream = stream_new(on->device, e);
     r->tuning = r->stream ? tuning_new(on->model, o, r->stream, e) : NULL;
-    if (!r->tuning || begin(r, e) || tuning_run(r->tuning, &is_done, e))
+    if (!r->tuning || begin(r, &memory, e) || tuning_run(r->tuning, &is_done, e))
         return -1;
     return is_done ? job_publish_result(r, e) : stand_still(r, e);
 }

@@ -30,6 +30,7 @@ struct jobs_options {
     struct store *store;   /* borrowed */
     const char *dir;       /* borrowed: the data directory */
     int64_t min_examples;  /* fewer fail the job */
+    int64_t train_memory;  /* that a job may take; 0: what is free beside keys and values */
 };
 
 /* Publishes what was tuned before, and starts the thread. */

@@ -12,7 +12,7 @@
 
 #include "api/job.h"
 #include "engine/serve/resident.h"
-#include "engine/train/tuning.h"
+#include "engine/train/plan.h"
 #include "server/jobs.h"
 #include "server/store.h"
 
@@ -61,6 +61,11 @@ int job_read_files(struct job_run *r, struct err *e);
 
 /* Hyperparameters that were left to us, once the rows are known; those that are said stay. */
 void job_choose(struct job_run *r);
+
+/* What the training takes of the memory, for an event; chooses whether blocks are run again. 1: it
+ * does not fit, and the job has failed. */
+int job_plan(struct job_run *r, const struct model *m, struct tuning_options *o,
+             struct job_event *said, struct err *e);
 
 /* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
  * killed may publish twice, or the result with the job's end. shows: the event has the metrics. */

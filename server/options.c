@@ -41,6 +41,8 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "of all files of one key; 0: no limit", files_quota),
     ROW(NULL, "min-examples", OPT_INT, "10", 1, 1e9, "N",
         "a training file with fewer fails its job", min_examples),
+    ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
+        "memory that a job may take; 0: what is free beside keys and values", train_memory),
     ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N", "compute threads; 0: one for each core",
         threads),
     ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",

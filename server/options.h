@@ -21,7 +21,7 @@ struct server_options {
     int64_t max_adapters, max_lora_rank;
     /* tuning */
     const char *data_dir;
-    int64_t file_bytes_max, files_quota, min_examples;
+    int64_t file_bytes_max, files_quota, min_examples, train_memory;
     /* the door */
     const char *host, *unix_socket;
     int64_t port, http_threads, max_connections, max_connections_ip, max_requests, body_memory;
@@ -36,7 +36,7 @@ struct server_options {
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 44 };
+enum { N_SERVER_ROWS = 45 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

@@ -140,7 +140,8 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     struct desk_options d = {.dir = o->data_dir,
                              .file_bytes_max = o->file_bytes_max,
                              .quota = o->files_quota,
-                             .min_examples = o->min_examples};
+                             .min_examples = o->min_examples,
+                             .train_memory = o->train_memory};
     if (!d.dir || !*d.dir)
         return 0;
     s->desk = desk_new(&d, e);

@@ -20,7 +20,7 @@
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/train/adapter_dir.h"
-#include "engine/train/tuning.h"
+#include "engine/train/plan.h"
 #include "server/train_file.h"
 
 enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
@@ -28,11 +28,11 @@ enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
 struct train_values {
     struct local_options model;
     const char *dir, *data, *valid, *out;
-    int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep;
+    int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep, memory;
     double alpha, dropout, lr, decay, clip;
     struct opt_list target;
-    const char *schedule, *longer;
-    bool rslora, recompute;
+    const char *schedule, *longer, *recompute;
+    bool rslora;
 };
 
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
@@ -76,8 +76,11 @@ static const struct opt_row rows[] = {
         longer),
     ROW(NULL, "micro-batch", OPT_INT, "2048", 1, 1 << 24, "N",
         "tokens computed at once, at least the longest row's", micro),
-    ROW(NULL, "recompute", OPT_BOOL, NULL, 0, 0, NULL,
-        "less memory for a second forward; the same bits", recompute),
+    ROW(NULL, "recompute", OPT_CHOICE, "auto", 0, 0, "auto|on|off",
+        "less memory for a second forward, to the same bits; auto: where memory is short",
+        recompute),
+    ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
+        "memory that the training may take; 0: what is free", memory),
     ROW("Checkpoints", "checkpoint-steps", OPT_INT, "0", 0, 1 << 30, "N",
         "steps between them, besides at the end of each epoch", checkpoint_steps),
     ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
@@ -224,7 +227,6 @@ static int fill(const struct train *t, struct tuning_options *o, struct err *e)
     o->train.max_norm = v->clip;
     o->train.seed = (uint64_t)v->seed;
     o->train.cap_tok = v->micro;
-    o->train.checkpoints_blocks = v->recompute;
     o->n_epoch = v->epochs;
     o->batch = v->batch;
     o->data = &t->data;
@@ -236,13 +238,32 @@ static int fill(const struct train *t, struct tuning_options *o, struct err *e)
     return 0;
 }
 
+/* What it takes is said before it takes it. */
+static int plan(const struct train *t, struct tuning_options *o, struct err *e)
+{
+    const char *how = t->v->recompute;
+    char text[TRAIN_PLAN_TEXT_BYTES];
+    struct train_plan p;
+    size_t total, left;
+    device_memory(t->on.device, &total, &left);
+    if (train_plan(t->on.model, o,
+                   strcmp(how, "on") == 0    ? RECOMPUTE_ON
+                   : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
+                                             : RECOMPUTE_AUTO,
+                   false, t->v->memory ? (size_t)t->v->memory : left, &p, e))
+        return -1;
+    o->train.checkpoints_blocks = p.recomputes;
+    fprintf(stderr, "%s\n", train_plan_text(&p, text));
+    return 0;
+}
+
 /* The whole training; *is_done: to its end. */
 static int run(struct train *t, bool *is_done, struct err *e)
 {
     char *checkpoints = path_in(t, "checkpoints"), *csv = path_in(t, "steps.csv");
     struct tuning_options o = {.checkpoints = checkpoints, .ctx = t};
     int rc = -1;
-    if (fill(t, &o, e) || fs_mkdirs(checkpoints, e))
+    if (fill(t, &o, e) || plan(t, &o, e) || fs_mkdirs(checkpoints, e))
         goto done;
     t->tuning = tuning_new(t->on.model, &o, t->on.stream, e);
     if (!t->tuning)

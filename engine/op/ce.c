@@ -77,6 +77,11 @@ static size_t work(const struct op_node *n, const struct op_shape *in, const int
     return logits_bytes(head, rows) + k_rows_bytes(head->w.type, rows, most);
 }
 
+size_t op_ce_work_bytes(const struct param *head, int64_t n_row)
+{
+    return logits_bytes(head, run_rows(head, n_row));
+}
+
 /* The gradient of the input. */
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {

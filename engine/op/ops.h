@@ -50,6 +50,7 @@ struct val op_linear(struct builder *b, struct val x, const struct param *w,
 
 /* Head and loss: one struct k_ce_state per row of DIM_OUT, as K_CE_STATE_COLS floats. */
 struct val op_ce(struct builder *b, struct val x, const struct param *head);
+size_t op_ce_work_bytes(const struct param *head, int64_t n_row); /* beside its values */
 
 enum { OP_CE_COLS = (int)(sizeof(struct k_ce_state) / sizeof(float)) };
 

@@ -26,6 +26,7 @@ struct world {
     struct engine *engine;
     struct store *store;
     struct jobs *jobs;
+    int64_t train_memory;
     struct arena arena;
 };
 
@@ -34,10 +35,12 @@ static void jobs_begin(struct world *w)
     struct err e = ERR_INIT;
     w->store = store_new(w->dir, &e);
     assert_good(w->store ? 0 : -1, &e);
-    w->jobs = jobs_new(
-        &(struct jobs_options){
-            .engine = w->engine, .store = w->store, .dir = w->dir, .min_examples = 10},
-        &e);
+    w->jobs = jobs_new(&(struct jobs_options){.engine = w->engine,
+                                              .store = w->store,
+                                              .dir = w->dir,
+                                              .min_examples = 10,
+                                              .train_memory = w->train_memory},
+                       &e);
     assert_good(w->jobs ? 0 : -1, &e);
 }
 
@@ -415,6 +418,41 @@ static void stopped_and_gone_on(void **state)
                "does not run");
 }
 
+/* Faults: a job that is begun and does not fit; a choice that is not shown; a plan without figures.
+ */
+static void memory_is_planned(void **state)
+{
+    struct world *w = *state;
+    put_rows(w, "file-1", 12);
+    put_job(w, "ftjob-any", "file-1", 1);
+    struct job j = wait_for(w, "ftjob-any", ENDS, 0);
+    assert_int_equal(j.hyper.activation_checkpointing, HYPER_OFF);
+    json_t *data = data_of(w, "ftjob-any", "Memory: "), *m = json_object_get(data, "memory");
+    int64_t again = json_integer_value(json_object_get(m, "total_with_checkpointing"));
+    assert_true(again > 0 && again < json_integer_value(json_object_get(m, "total")));
+    json_decref(data);
+    jobs_end(w);
+    w->train_memory = again;
+    jobs_begin(w);
+    put_job(w, "ftjob-less", "file-1", 1);
+    j = wait_for(w, "ftjob-less", ENDS, 0);
+    assert_int_equal(j.state, JOB_SUCCEEDED);
+    assert_int_equal(j.hyper.activation_checkpointing, HYPER_ON);
+    char *a = result_of(w, "ftjob-any", true), *b = result_of(w, "ftjob-less", true);
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+    jobs_end(w);
+    w->train_memory = again - 1;
+    jobs_begin(w);
+    put_job(w, "ftjob-none", "file-1", 1);
+    j = wait_for(w, "ftjob-none", ENDS, 0);
+    assert_int_equal(j.state, JOB_FAILED);
+    assert_string_equal(j.error_code, "not_enough_memory");
+    assert_non_null(strstr(j.error_message, " MB"));
+    assert_false(has_event(w, "ftjob-none", "started"));
+}
+
 /* Faults: a tuned model that is gone after a restart. */
 static void tuned_models_come_back(void **state)
 {
@@ -441,6 +479,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(odd_rows_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
     };
     api_json_init();

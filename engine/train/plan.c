@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A training on paper. The model there has the shape of the one that will be trained and no
+ * weights; its rows are as long as the longest, and as much of them is learned as of the row of
+ * which most is.
+ */
+#include "engine/train/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/device/device_dry.h"
+#include "engine/op/ops.h"
+
+struct paper {
+    struct device *device;   /* owned */
+    struct stream *stream;   /* owned */
+    struct model *model;     /* owned */
+    struct trainer *trainer; /* owned */
+    struct train_row *row;   /* owned */
+    int32_t *id;             /* owned: [longest], all 0: ids of every row */
+    int32_t *label;          /* owned: [longest] */
+};
+
+static void paper_release(struct paper *p)
+{
+    trainer_free(p->trainer);
+    model_free(p->model);
+    stream_free(p->stream);
+    if (p->device)
+        device_free(p->device);
+    free(p->row);
+    mem_free(p->id);
+    mem_free(p->label);
+}
+
+static int64_t longest_of(const struct tuning_options *o)
+{
+    int64_t n = o->data->longest;
+    return o->valid && o->valid->longest > n ? o->valid->longest : n;
+}
+
+/* Labels of a row of n tokens, where as much is learned as anywhere. */
+static int64_t labels_of(const struct dataset *d, int64_t n)
+{
+    double most = 0;
+    for (size_t i = 0; i < d->row.n; i++) {
+        double share = (double)d->row.at[i].n_learn / (double)d->row.at[i].n;
+        most = share > most ? share : most;
+    }
+    int64_t labels = (int64_t)(most * (double)n) + 1;
+    return labels < n ? labels : n - 1;
+}
+
+static int paper_init(struct paper *p, const struct model *like, const struct train_options *o,
+                      struct err *e)
+{
+    struct model_options mo = {.type = (int)like->type,
+                               .kv_type = (int)like->kv_type,
+                               .ctx = o->cap_tok < like->ctx ? o->cap_tok : like->ctx};
+    *p = (struct paper){.device = device_dry_new(like->device)};
+    p->stream = stream_new(p->device, e);
+    p->model = p->stream ? model_new(&like->cfg, &mo, p->device, e) : NULL;
+    return p->model ? 0 : -1;
+}
+
+/* Rows of at most `longest` tokens, n_tok in all. */
+static int fill_rows(struct paper *p, int64_t n_tok, int64_t longest, int64_t n_label,
+                     int64_t *n_row, struct err *e)
+{
+    *n_row = (n_tok + longest - 1) / longest;
+    p->row = xcalloc((size_t)*n_row, sizeof *p->row);
+    p->id = try_alloc((size_t)longest, sizeof *p->id, "a row on paper", e);
+    p->label = try_alloc((size_t)longest, sizeof *p->label, "a row on paper", e);
+    if (!p->id || !p->label)
+        return -1;
+    for (int64_t i = 0; i < longest; i++)
+        p->label[i] = i < n_label ? 0 : -1;
+    for (int64_t r = 0, at = 0; r < *n_row; r++, at += longest)
+        p->row[r] = (struct train_row){.id = p->id,
+                                       .label = p->label,
+                                       .n = n_tok - at < longest ? n_tok - at : longest,
+                                       .key = (uint64_t)r};
+    return 0;
+}
+
+/* The bytes that a trainer with these options holds at most. */
+static int measure(const struct model *m, const struct tuning_options *o, bool recomputes,
+                   struct train_plan *out, size_t *total, struct err *e)
+{
+    struct train_options t = o->train;
+    struct train_result unused;
+    struct err end = ERR_INIT;
+    struct paper p;
+    int64_t longest = longest_of(o), n_row;
+    int rc = -1;
+    t.checkpoints_blocks = recomputes;
+    if (paper_init(&p, m, &t, e) ||
+        fill_rows(&p, out->n_tok, longest, labels_of(o->data, longest), &n_row, e))
+        goto done;
+    size_t before = device_dry_bytes(p.device);
+    p.trainer = trainer_new(p.model, &t, p.stream, e);
+    if (!p.trainer)
+        goto done;
+    const struct train_tensors *on = &trainer_subject(p.trainer)->tensors;
+    size_t made = device_dry_bytes(p.device) - before;
+    /* nothing is computed on paper, so the step's loss is no number; by then all has been held */
+    if (trainer_step(p.trainer, p.row, n_row, &unused, &end) && end.code != ERR_DIVERGED) {
+        err_set(e, end.code, "%s", end.msg);
+        goto done;
+    }
+    *total = device_dry_peak(p.device) - before;
+    out->values = out->gradients = on->bytes / 4;
+    out->moments = on->bytes / 2;
+    out->inputs = made - on->bytes;
+    out->activations = *total - made;
+    out->logits = op_ce_work_bytes(model_head_of(p.model), n_row * labels_of(o->data, longest));
+    rc = 0;
+done:
+    paper_release(&p);
+    return rc;
+}
+
+static size_t host_bytes(const struct tuning_options *o)
+{
+    size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows), n = 0;
+    n += rows * (size_t)longest_of(o) * (sizeof(int32_t) + sizeof(float));
+    n += (size_t)o->train.cap_tok * (sizeof(struct k_ce_state) + sizeof(float));
+    n += o->data->row.n * 2 * sizeof(int64_t);
+    return n;
+}
+
+static double mb(size_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
+static int refuse(const struct train_plan *p, struct err *e)
+{
+    return err_set(e, ERR_TOO_LARGE,
+                   "the training takes %.1f MB of memory (%.1f MB where blocks are %srun again), "
+                   "and there are %.1f MB: shorter rows, a smaller batch or rank, or an adapter "
+                   "instead of a full training take less",
+                   mb(p->total), mb(p->recomputes ? p->total_plain : p->total_recomputed),
+                   p->recomputes ? "not " : "", mb(p->limit));
+}
+
+int train_plan(const struct model *m, const struct tuning_options *o, enum train_recompute how,
+               bool copies, size_t limit, struct train_plan *out, struct err *e)
+{
+    int64_t most = longest_of(o) * o->batch;
+    struct train_plan again;
+    size_t plain, recomputed;
+    *out = (struct train_plan){.limit = limit,
+                               .weights = copies ? m->block_bytes : 0,
+                               .host = host_bytes(o),
+                               .n_tok = most < o->train.cap_tok ? most : o->train.cap_tok};
+    again = *out;
+    if (measure(m, o, false, out, &plain, e) || measure(m, o, true, &again, &recomputed, e))
+        return -1;
+    size_t fixed = out->weights + out->host;
+    out->total_plain = again.total_plain = fixed + plain;
+    out->total_recomputed = again.total_recomputed = fixed + recomputed;
+    bool recomputes = how == RECOMPUTE_ON || (how == RECOMPUTE_AUTO && limit > 0 &&
+                                              out->total_plain > limit && recomputed < plain);
+    if (recomputes)
+        *out = again;
+    out->recomputes = recomputes;
+    out->total = recomputes ? out->total_recomputed : out->total_plain;
+    return limit > 0 && out->total > limit ? refuse(out, e) : 0;
+}
+
+const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEXT_BYTES])
+{
+    int n = snprintf(text, TRAIN_PLAN_TEXT_BYTES, "Memory: %.1f MB", mb(p->total));
+    if (p->limit)
+        n += snprintf(text + n, (size_t)(TRAIN_PLAN_TEXT_BYTES - n), " of %.1f MB", mb(p->limit));
+    if (p->weights)
+        n += snprintf(text + n, (size_t)(TRAIN_PLAN_TEXT_BYTES - n), "; a copy of the weights %.1f",
+                      mb(p->weights));
+    snprintf(text + n, (size_t)(TRAIN_PLAN_TEXT_BYTES - n),
+             "; trained values %.1f, gradients %.1f, moments %.1f, inputs and K/V %.1f, "
+             "activations %.1f (logits %.1f)%s",
+             mb(p->values), mb(p->gradients), mb(p->moments), mb(p->inputs), mb(p->activations),
+             mb(p->logits), p->recomputes ? "; blocks are run again" : "");
+    return text;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of a training before it starts. A step of the largest micro-batch is run on a device
+ * on paper (engine/device/device_dry.h), by the trainer itself, and what it holds at most is
+ * counted; so the plan follows whatever trainer and eager do. Weights that are shared with serving
+ * stand in the model that is there already, and are not counted.
+ *
+ * What is planned is what can be in use at most. A training takes less where rows are shorter than
+ * the longest, and pages that are never touched cost nothing; it takes up to a twentieth and 16 MB
+ * more of the process's memory for what is not a device's: rows, lists, the allocator's gaps.
+ *
+ * Thread: any; the model is read.
+ */
+#ifndef ENGINE_TRAIN_PLAN_H
+#define ENGINE_TRAIN_PLAN_H
+
+#include "engine/train/tuning.h"
+
+enum train_recompute { RECOMPUTE_AUTO, RECOMPUTE_ON, RECOMPUTE_OFF };
+
+struct train_plan {
+    size_t weights;                       /* of a copy that is made for this training; 0: shared */
+    size_t values, gradients;             /* of what is trained */
+    size_t moments;                       /* AdamW's two */
+    size_t inputs;                        /* a micro-batch's arrays and K/V cells */
+    size_t activations;                   /* values and gradients of a micro-batch; of these: */
+    size_t logits;                        /* of the run of rows that the head has at once */
+    size_t host;                          /* rows, labels, losses */
+    size_t total, limit;                  /* 0: no limit */
+    size_t total_plain, total_recomputed; /* without and with running blocks again */
+    int64_t n_tok;                        /* of the largest micro-batch */
+    bool recomputes;
+};
+
+/* Chooses how blocks are kept and fills in what it takes; o->train.checkpoints_blocks is not read.
+ * copies: the training is of a copy of the model (a full one beside serving). ERR_TOO_LARGE with
+ * the numbers: it does not fit. */
+int train_plan(const struct model *m, const struct tuning_options *o, enum train_recompute how,
+               bool copies, size_t limit, struct train_plan *out, struct err *e);
+
+/* One line for people. */
+enum { TRAIN_PLAN_TEXT_BYTES = 512 };
+const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a job takes of the memory, before it takes it. Keys and values may yet come to fill all of
+ * theirs, so what is free now is not all a job's.
+ */
+#include <stdio.h>
+
+#include "engine/engine.h"
+#include "server/jobs_own.h"
+
+enum { LEAST_SHARE = 4, DATA_BYTES = 1024 };
+
+static size_t limit_of(const struct job_run *r)
+{
+    const struct jobs_options *o = &r->jobs->opt;
+    size_t total, left, kept = (size_t)engine_info(o->engine)->kv_bytes;
+    if (o->train_memory > 0)
+        return (size_t)o->train_memory;
+    device_memory(engine_resident(o->engine)->device, &total, &left);
+    return left > kept && left - kept > left / LEAST_SHARE ? left - kept : left / LEAST_SHARE;
+}
+
+static const char *data_of(const struct job_run *r, const struct train_plan *p)
+{
+    char text[DATA_BYTES];
+    snprintf(text, sizeof text,
+             "{\"memory\":{\"total\":%zu,\"limit\":%zu,\"weights\":%zu,\"values\":%zu,"
+             "\"gradients\":%zu,\"moments\":%zu,\"inputs\":%zu,\"activations\":%zu,"
+             "\"logits\":%zu,\"rows\":%zu,\"total_without_checkpointing\":%zu,"
+             "\"total_with_checkpointing\":%zu},\"activation_checkpointing\":%s}",
+             p->total, p->limit, p->weights, p->values, p->gradients, p->moments, p->inputs,
+             p->activations, p->logits, p->host, p->total_plain, p->total_recomputed,
+             p->recomputes ? "true" : "false");
+    return arena_strdup(r->arena, text);
+}
+
+int job_plan(struct job_run *r, const struct model *m, struct tuning_options *o,
+             struct job_event *said, struct err *e)
+{
+    static const enum train_recompute how[] = {RECOMPUTE_AUTO, RECOMPUTE_AUTO, RECOMPUTE_ON,
+                                               RECOMPUTE_OFF};
+    struct job_hyper *h = &r->job.hyper;
+    char text[TRAIN_PLAN_TEXT_BYTES];
+    struct train_plan p;
+    struct err why = ERR_INIT;
+    bool copies = h->training_type == HYPER_FULL;
+    if (train_plan(m, o, how[h->activation_checkpointing], copies, limit_of(r), &p, &why)) {
+        if (why.code != ERR_TOO_LARGE)
+            return err_set(e, why.code, "%s", why.msg);
+        return job_fail(r, "not_enough_memory", NULL, arena_strdup(r->arena, why.msg), e) ? -1 : 1;
+    }
+    o->train.checkpoints_blocks = p.recomputes;
+    h->activation_checkpointing = p.recomputes ? HYPER_ON : HYPER_OFF;
+    job_event_init(r, said, "message", arena_strdup(r->arena, train_plan_text(&p, text)));
+    said->data = data_of(r, &p);
+    return 0;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The planned memory of trainings against what they really hold: by the device's count, and by the
+ * process's pages. Faults: a part that is forgotten or counted twice, a plan for other options than
+ * those that are run, a choice that does not fit, a refusal without its numbers.
+ */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "engine/base/mem.h"
+#include "engine/train/plan.h"
+#include "tests/lib/golden.h"
+
+enum { N_ROW = 4, LENGTH = 256 };
+
+struct world {
+    struct golden g;
+    struct model *m;
+    struct dataset d;
+};
+
+/* A model of some megabytes, all zeros: what it computes does not matter here. */
+static void world_init(struct world *w, int type, int64_t width)
+{
+    struct err e = ERR_INIT;
+    golden_init(&w->g, "llama_tied", K_F32, 0);
+    struct config c = w->g.model->cfg;
+    c.d_model = width;
+    c.d_ff = 2 * width;
+    c.n_head = c.n_kv_head = 4;
+    c.d_head = (int32_t)width / 4;
+    c.n_vocab = 512;
+    c.n_layer = 3;
+    c.max_pos = LENGTH;
+    w->m = model_new(&c, &(struct model_options){.type = type, .kv_type = -1}, w->g.device, &e);
+    assert_good(w->m ? 0 : -1, &e);
+    dataset_init(&w->d, &(struct dataset_options){.max_tok = LENGTH});
+    for (int64_t i = 0; i < N_ROW; i++) {
+        struct dataset_row r = {.at = w->d.id.n, .n = LENGTH, .n_learn = LENGTH - 1};
+        for (int64_t k = 0; k < LENGTH; k++) {
+            vec_push(&w->d.id, (int32_t)(i + k));
+            vec_push(&w->d.is_learned, k > 0);
+        }
+        vec_push(&w->d.row, r);
+        w->d.n_learn += r.n_learn;
+    }
+    w->d.longest = LENGTH;
+}
+
+static void world_release(struct world *w)
+{
+    dataset_release(&w->d);
+    model_free(w->m);
+    golden_release(&w->g);
+}
+
+static struct tuning_options options(const struct world *w, int64_t rank)
+{
+    struct tuning_options o = {.n_epoch = 1, .batch = 2, .data = &w->d};
+    train_options_default(&o.train);
+    o.train.lora.rank = rank;
+    o.train.cap_tok = 2 * LENGTH;
+    return o;
+}
+
+/* Two steps for real; what the trainer holds then. */
+static size_t really(struct world *w, const struct tuning_options *o)
+{
+    struct err e = ERR_INIT;
+    bool is_done;
+    struct tuning *t = tuning_new(w->m, o, w->g.stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_good(tuning_run(t, &is_done, &e), &e);
+    size_t bytes = trainer_bytes(tuning_trainer(t));
+    tuning_free(t);
+    return bytes;
+}
+
+static void planned_is_held(void **state)
+{
+    static const struct {
+        int type;
+        int64_t rank;
+        enum train_recompute how;
+    } row[] = {{K_F32, 8, RECOMPUTE_OFF}, {K_BF16, 8, RECOMPUTE_ON}, {K_INT8, 8, RECOMPUTE_OFF},
+               {K_F32, 0, RECOMPUTE_OFF}, {K_BF16, 0, RECOMPUTE_ON}, {K_BF16, 0, RECOMPUTE_OFF}};
+    (void)state;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct world w;
+        struct train_plan p;
+        struct err e = ERR_INIT;
+        world_init(&w, row[i].type, 64);
+        struct tuning_options o = options(&w, row[i].rank);
+        assert_good(train_plan(w.m, &o, row[i].how, false, 0, &p, &e), &e);
+        assert_int_equal(p.recomputes, row[i].how == RECOMPUTE_ON);
+        o.train.checkpoints_blocks = p.recomputes;
+        size_t planned = p.total - p.host, held = really(&w, &o);
+        if (held > planned || (double)held < 0.98 * (double)planned)
+            fail_msg("row %zu: %zu bytes planned, %zu held", i, planned, held);
+        assert_int_equal(p.values + p.gradients + p.moments + p.inputs + p.activations, planned);
+        assert_true(p.logits > 0 && p.logits <= p.activations);
+        assert_true(p.total_recomputed < p.total_plain);
+        world_release(&w);
+    }
+}
+
+static void a_copy_is_counted(void **state)
+{
+    struct world w;
+    struct train_plan shared, copied;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, K_BF16, 64);
+    struct tuning_options o = options(&w, 0);
+    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, 0, &shared, &e), &e);
+    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, true, 0, &copied, &e), &e);
+    assert_int_equal(copied.total - shared.total, w.m->block_bytes);
+    world_release(&w);
+}
+
+static void memory_chooses(void **state)
+{
+    struct world w;
+    struct train_plan p;
+    struct err e = ERR_INIT;
+    char text[TRAIN_PLAN_TEXT_BYTES], mb[32];
+    (void)state;
+    world_init(&w, K_BF16, 64);
+    struct tuning_options o = options(&w, 8);
+    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, 0, &p, &e), &e);
+    assert_false(p.recomputes);
+    size_t plain = p.total_plain, again = p.total_recomputed;
+    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, plain, &p, &e), &e);
+    assert_false(p.recomputes);
+    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, plain - 1, &p, &e), &e);
+    assert_true(p.recomputes && p.total == again);
+    assert_non_null(strstr(train_plan_text(&p, text), "run again"));
+    assert_err(train_plan(w.m, &o, RECOMPUTE_OFF, false, plain - 1, &p, &e), &e, ERR_TOO_LARGE,
+               "the training takes");
+    assert_err(train_plan(w.m, &o, RECOMPUTE_AUTO, false, again - 1, &p, &e), &e, ERR_TOO_LARGE,
+               "MB");
+    snprintf(mb, sizeof mb, "%.1f MB", (double)again / 1e6);
+    assert_non_null(strstr(e.msg, mb));
+    world_release(&w);
+}
+
+/* The pages of a training in which every value is written. */
+static void pages_are_planned(void **state)
+{
+    struct world w;
+    struct train_plan p;
+    struct err e = ERR_INIT;
+    struct rusage use;
+    long page = 0;
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    print_message("skipped: a sanitizer's own pages are among the process's\n");
+    skip();
+#endif
+    world_init(&w, K_BF16, 256);
+    struct tuning_options o = options(&w, 0);
+    assert_good(train_plan(w.m, &o, RECOMPUTE_OFF, false, 0, &p, &e), &e);
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%*d %ld", &page) != 1)
+        skip();
+    fclose(f);
+    double before = (double)page * 4096;
+    really(&w, &o);
+    getrusage(RUSAGE_SELF, &use);
+    double grown = (double)use.ru_maxrss * 1024 - before, planned = (double)p.total;
+    if (grown > 1.05 * planned + (16 << 20) || grown < 0.8 * planned)
+        fail_msg("%.1f MB planned, the process grew by %.1f MB", planned / 1e6, grown / 1e6);
+    print_message("%.1f MB planned, the process grew by %.1f MB\n", planned / 1e6, grown / 1e6);
+    world_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            pages_are_planned), /* first: the process has no other pages to use again */
+        cmocka_unit_test(planned_is_held),
+        cmocka_unit_test(a_copy_is_counted),
+        cmocka_unit_test(memory_chooses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
