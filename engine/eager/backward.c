@@ -134,6 +134,18 @@ static int aim(struct eager *g, const struct op_node *n, int j, struct op_grad *
     return t->part ? 0 : -1;
 }
 
+/* What node i's backward reads and was cheap enough not to be kept. */
+static int make_again(struct eager *g, const struct op_node *n, struct err *e)
+{
+    const struct op_def *def = op_get(n->op);
+    for (int j = 0; j < n->n_in; j++) {
+        const struct eager_value *v = &g->value.at[n->in[j]];
+        if ((def->need_in & (1u << j)) && !v->view.p && eager_run_node(g, (size_t)v->def, e))
+            return -1;
+    }
+    return 0;
+}
+
 static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct err *e)
 {
     const struct op_node *n = &g->node.at[i].op;
@@ -141,6 +153,8 @@ static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct er
     struct op_shape in[OP_IN_MAX];
     struct eager_buf *work = NULL;
     struct op_ctx c;
+    if (make_again(g, n, e))
+        return -1;
     eager_fill_ctx(g, i, &c);
     for (int j = 0; j < n->n_in; j++)
         in[j] = g->value.at[n->in[j]].shape;

@@ -203,6 +203,15 @@ static int add(struct builder *b, struct op_node *op, const struct op_shape *out
     return eager_run_node(g, g->node.n - 1, &b->err);
 }
 
+/* What the backward reads is kept, unless it is made again then: with checkpointing all of a block,
+ * else what is cheap. */
+static bool stays(const struct eager *g, const struct eager_node *n, int32_t v)
+{
+    bool is_kept = g->value.at[g->value.at[v].root].is_kept && g->opt.wants_grad;
+    bool is_cheap = n->on_tape && op_get(n->op.op)->is_cheap;
+    return is_kept && !is_cheap && !(g->opt.checkpoint && g->block.n);
+}
+
 /* Gives back what was made since the last mark and is not wanted any more. */
 static void enter_block(struct builder *b, int layer)
 {
@@ -214,8 +223,7 @@ static void enter_block(struct builder *b, int layer)
         const struct op_node *n = &g->node.at[i].op;
         for (int o = 0; o < n->n_out; o++) {
             int32_t v = n->out[o];
-            bool is_kept = g->value.at[g->value.at[v].root].is_kept && g->opt.wants_grad;
-            if (v != last && (!is_kept || (g->opt.checkpoint && g->block.n)))
+            if (v != last && !stays(g, &g->node.at[i], v))
                 eager_drop_value(g, v);
         }
         if (g->opt.checkpoint && g->block.n) {

@@ -58,4 +58,5 @@ const struct op_def op_gelu_def = {.shape = op_shape_same,
                                    .need_in = 1,
                                    .only_overwrites = true,
                                    .may_overwrite = {1},
+                                   .is_cheap = true,
                                    .shard = shard};

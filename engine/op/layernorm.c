@@ -33,4 +33,5 @@ const struct op_def op_layernorm_def = {.shape = norm_shape,
                                         .param = norm_param,
                                         .need_in = 1,
                                         .may_overwrite = {0, 1},
+                                        .is_cheap = true,
                                         .shard = norm_shard};

@@ -50,4 +50,5 @@ const struct op_def op_swiglu_def = {.shape = op_shape_same,
                                      .need_in = 3,
                                      .only_overwrites = true,
                                      .may_overwrite = {3},
+                                     .is_cheap = true,
                                      .shard = shard};
