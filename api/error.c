@@ -79,6 +79,11 @@ static int status_of(enum err_code code)
 int api_fail_err(struct api_error *e, const struct err *from, const char *param)
 {
     int status = status_of(from->code);
+    if (from->code == ERR_DIVERGED) { /* what the numbers do; and they do it again */
+        api_fail(e, status, err_name(from->code), param, "%s", from->msg);
+        e->no_retry = true;
+        return -1;
+    }
     if (status == 500) /* the text may name files and devices: the log has it */
         return api_fail(e, status, err_name(from->code), param,
                         "the server failed at this request; its log says more");

@@ -16,6 +16,8 @@
  * this fill the room for rows before the room for tokens. */
 enum { ROW_LEAST = 16 };
 
+static const double LOSS_LEAST = 1e-3; /* one below may have a gradient of nothing */
+
 struct trainer {
     struct model *model; /* borrowed */
     struct train_options opt;
@@ -168,6 +170,13 @@ int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
     return run_rows(t, row, n, false, out, e);
 }
 
+/* Values whose squares overflow leave a norm as zeros, so that everything behind it is finite, the
+ * same for all tokens, and never changes again. (Dropout may really leave a step nothing.) */
+static bool has_collapsed(const struct trainer *t, const struct train_result *r)
+{
+    return r->grad_norm == 0 && r->loss > LOSS_LEAST && t->opt.lora.dropout == 0;
+}
+
 int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
@@ -175,6 +184,12 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
         goto fail;
     if (!isfinite(out->grad_norm)) {
         err_set(e, ERR_DIVERGED, "the gradient is not finite");
+        goto fail;
+    }
+    if (has_collapsed(t, out)) {
+        err_set(e, ERR_DIVERGED,
+                "the gradient is zero at a loss of %.3g: values within the model have overflowed",
+                out->loss);
         goto fail;
     }
     optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm);
