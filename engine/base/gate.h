@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The gate: who holds it may use the compute threads. Serving takes it for a step. Training takes
- * it for a turn of a few ops, and asks between two of them whether the turn may go on:
+ * it for pieces of work, and asks between two of them whether it may go on:
  *
  *     gate_take(g, GATE_TRAIN);
- *     for each op { run it; gate_go_on(g); }
+ *     for each piece { run it; gate_go_on(g); }
  *     gate_give(g, GATE_TRAIN);
  *
- * While a server waits, a turn goes on only as long as the policy (engine/base/gate_meter.h) lets
- * it, and no new one begins before that server's step: so serving waits for at most one turn, and
- * past the policy's bound for at most one op. After a step, training that is allowed a turn goes
- * before the next server, so that several busy servers do not shut it out. Within a class the gate
- * is first come, first served.
+ * While a server waits, training goes on only as long as the policy (engine/base/gate_meter.h) lets
+ * it, and does not begin again before that server's step: so a server waits for one turn at most,
+ * and past the policy's bound for the piece at hand. Behind a step, training that is allowed a turn
+ * goes before the next server, so that several busy servers do not shut it out. Within a class the
+ * gate is first come, first served.
  *
  * Thread: any. A thread that holds the gate must not take it again.
  */
@@ -22,13 +22,15 @@
 
 #include "engine/base/gate_meter.h"
 
-enum gate_class { GATE_SERVE, GATE_TRAIN, GATE_CLASS_COUNT };
-
 struct gate_stat {
     struct {
         uint64_t n_take;
-        int64_t held_us, wait_us, wait_max_us;
-    } of[GATE_CLASS_COUNT]; /* finished holds */
+        int64_t held_us, wait_us, wait_max_us; /* held: with the present hold */
+    } of[GATE_CLASS_COUNT];
+    uint64_t n_yield;     /* times that training had to give the gate between two pieces */
+    int64_t piece_max_us; /* training's longest piece */
+    int64_t idle_us, idle_used_us, wanted_us, wanted_used_us; /* as the meter's */
+    struct gate_policy policy;
 };
 
 struct gate;
@@ -38,7 +40,10 @@ void gate_free(struct gate *g); /* nobody holds it or waits */
 
 void gate_take(struct gate *g, enum gate_class class);
 void gate_give(struct gate *g, enum gate_class class);
-void gate_go_on(struct gate *g); /* training, between two ops: keeps the gate, or gives and takes */
+
+/* Training, behind a piece: keeps the gate, or gives and takes it. Returns how many microseconds
+ * the next piece may take. */
+int64_t gate_go_on(struct gate *g);
 
 /* A server begins (+1) or ends (-1) having work; between, the policy bounds training. */
 void gate_active(struct gate *g, int change);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The share is an integral: every call first settles what has passed since the one before.
+ * Every figure is an integral: each call first settles what has passed since the one before. The
+ * settled time belongs to one state, since each change of state is a call.
  */
 #include "engine/base/gate_meter.h"
 
@@ -14,16 +15,31 @@ static double at_least(double a, double b)
     return a > b ? a : b;
 }
 
-static void settle(struct gate_meter *m, int64_t now_us)
+static bool has_target(const struct gate_meter *m)
 {
-    double passed = (double)(now_us - m->now_us);
-    m->now_us = now_us;
-    if (!m->n_active)
-        return;
-    m->credit_us += passed * m->policy.share;
-    if (m->is_training)
-        m->credit_us -= passed;
-    m->credit_us = at_most(m->credit_us, GATE_TURN_US);
+    return m->policy.latency_us > 0;
+}
+
+/* Of wanted time, what training gets whatever a step takes. */
+static double share_of(const struct gate_meter *m)
+{
+    double share = at_most(m->policy.share, GATE_SHARE_MAX);
+    return has_target(m) ? at_most(share, GATE_FLOOR) : share;
+}
+
+/* What a turn behind every step may take to come to the share. */
+static double share_turn(const struct gate_meter *m)
+{
+    double share = share_of(m), turn = m->mean_us * share / (1 - share);
+    return share > 0 ? at_most(at_least(turn, GATE_TURN_MIN_US), GATE_TURN_MAX_US) : 0;
+}
+
+/* What the target leaves. Each server's next step waits for the others'; without a step there is
+ * nothing to go by yet. */
+static double target_turn(const struct gate_meter *m)
+{
+    int n = m->n_active ? m->n_active : 1;
+    return has_target(m) && m->give_us ? (double)m->policy.latency_us / n - m->long_us : 0;
 }
 
 void gate_meter_init(struct gate_meter *m, struct gate_policy policy, int64_t now_us)
@@ -31,74 +47,92 @@ void gate_meter_init(struct gate_meter *m, struct gate_policy policy, int64_t no
     *m = (struct gate_meter){.policy = policy, .now_us = now_us};
 }
 
+void gate_meter_settle(struct gate_meter *m, int64_t now_us)
+{
+    int64_t passed = now_us - m->now_us;
+    bool is_training = m->is_held && m->holder == GATE_TRAIN;
+    bool is_serving = m->is_held && m->holder == GATE_SERVE;
+    m->now_us = now_us;
+    if (!m->n_want) {
+        m->idle_us += passed;
+        m->idle_used_us += is_training ? passed : 0;
+        return;
+    }
+    m->wanted_us += passed;
+    m->wanted_used_us += is_training ? passed : 0;
+    m->wait_us += is_serving ? 0 : passed;
+    m->credit_us += (double)passed * share_of(m);
+    if (is_training && (double)m->wait_us > target_turn(m))
+        m->credit_us -= (double)passed;
+    m->credit_us = at_most(m->credit_us, 2 * share_turn(m));
+}
+
 void gate_meter_active(struct gate_meter *m, int change, int64_t now_us)
 {
-    settle(m, now_us);
+    gate_meter_settle(m, now_us);
     m->n_active += change;
     if (!m->n_active)
         m->give_us = 0;
 }
 
-void gate_meter_served(struct gate_meter *m, int64_t ask_us, int64_t take_us, int64_t now_us)
+void gate_meter_want(struct gate_meter *m, int64_t now_us)
 {
-    settle(m, now_us);
-    int64_t begin_us = m->give_us ? m->give_us : take_us;
-    int64_t wait_us = take_us - (ask_us > begin_us ? ask_us : begin_us);
-    double step = (double)(now_us - begin_us - wait_us);
-    m->step_us = at_least(step, m->step_us + (step - m->step_us) / 8);
+    gate_meter_settle(m, now_us);
+    m->n_want++;
+}
+
+void gate_meter_begin(struct gate_meter *m, enum gate_class class, int64_t now_us)
+{
+    gate_meter_settle(m, now_us);
+    m->is_held = true;
+    m->holder = class;
+    m->begin_us = now_us;
+}
+
+static void saw_step(struct gate_meter *m, int64_t now_us)
+{
+    double step = (double)(now_us - m->begin_us);
+    double cycle = m->give_us ? (double)(now_us - m->give_us - m->wait_us) : step;
+    m->mean_us += (step - m->mean_us) / (m->mean_us > 0 ? 8 : 1);
+    m->long_us = at_least(cycle, m->long_us + (cycle - m->long_us) / 32);
     m->give_us = now_us;
-}
-
-/* How long a turn may last while serving waits. */
-static double allowance(const struct gate_meter *m)
-{
-    if (!m->policy.latency_us)
-        return m->credit_us;
-    int n = m->n_active ? m->n_active : 1; /* each server's next step waits for all the others */
-    return (double)m->policy.latency_us / n - m->step_us;
-}
-
-bool gate_meter_may_begin(struct gate_meter *m, int64_t now_us, int64_t *ask_us)
-{
-    settle(m, now_us);
-    *ask_us = -1;
-    if (!m->n_active)
-        return true;
-    if (m->policy.latency_us) /* without a step there is nothing to go by yet */
-        return m->give_us && allowance(m) >= at_least(m->op_us, 1);
-    if (m->credit_us > 0)
-        return true;
-    if (m->policy.share > 0)
-        *ask_us = (int64_t)(-m->credit_us / m->policy.share) + 1;
-    return false;
-}
-
-void gate_meter_begin(struct gate_meter *m, int64_t now_us)
-{
-    settle(m, now_us);
-    m->is_training = true;
-    m->turn_us = m->mark_us = now_us;
-}
-
-void gate_meter_op(struct gate_meter *m, int64_t now_us)
-{
-    settle(m, now_us);
-    m->op_us = at_least((double)(now_us - m->mark_us), m->op_us * 0.98);
-    m->mark_us = now_us;
-}
-
-bool gate_meter_may_go_on(const struct gate_meter *m, bool is_waited_for)
-{
-    if (!m->n_active)
-        return true;
-    double turn = (double)(m->now_us - m->turn_us);
-    if (m->policy.latency_us)
-        return !is_waited_for || turn + m->op_us <= allowance(m);
-    return m->credit_us > 0 && (!is_waited_for || turn < GATE_TURN_US);
+    m->wait_us = 0;
 }
 
 void gate_meter_end(struct gate_meter *m, int64_t now_us)
 {
-    settle(m, now_us);
-    m->is_training = false;
+    gate_meter_settle(m, now_us);
+    m->is_held = false;
+    if (m->holder == GATE_TRAIN)
+        return;
+    m->n_want--;
+    saw_step(m, now_us);
+}
+
+bool gate_meter_may_begin(const struct gate_meter *m)
+{
+    double turn = share_turn(m);
+    if (!m->n_active && !m->n_want)
+        return true;
+    return target_turn(m) >= GATE_PIECE_MIN_US ||
+           (turn > 0 && m->credit_us >= at_least(turn / 2, GATE_TURN_MIN_US));
+}
+
+/* What is left of the present turn, were it to be waited for from now on. */
+static double left(const struct gate_meter *m)
+{
+    double by_share = at_most(share_turn(m) - (double)m->wait_us, m->credit_us);
+    return at_least(by_share, target_turn(m) - (double)m->wait_us);
+}
+
+bool gate_meter_may_go_on(const struct gate_meter *m)
+{
+    return (!m->n_active && !m->n_want) || left(m) >= GATE_PIECE_MIN_US;
+}
+
+int64_t gate_meter_piece_us(const struct gate_meter *m)
+{
+    if (!m->n_active && !m->n_want)
+        return GATE_PIECE_US;
+    return (int64_t)at_least(at_most(left(m), GATE_PIECE_US), GATE_PIECE_MIN_US);
 }

@@ -3,13 +3,20 @@
  * What the gate's policy knows and decides, as arithmetic on times that it is told: no lock, no
  * clock, so that it can be tested in made-up time.
  *
- * While no server is active, training may take all. While one is, either
- * - a share: training earns `share` of the time that passes, and spends what it holds the gate;
- *   what it has not spent is kept up to one turn (GATE_TURN_US), so that a quiet job cannot save
- *   up for a long stall; what it overspends it waits for. A turn that serving waits for ends with
- *   the first op past GATE_TURN_US even where the share would allow more; or
- * - a latency target: a turn of training lasts at most what a serving step leaves of latency_us,
- *   and does not begin, or go on, when the longest recent op would not fit.
+ * Time in which no server has the gate or asks for it is idle, and training's for nothing. Of the
+ * rest, the wanted time, training gets
+ * - a share: it earns `share` of wanted time and pays for wanted time in which it holds the gate.
+ *   Between two steps it may let a server wait for a turn, so long that turns behind every step
+ *   come to the share: a stream's tokens all come later by the same part, instead of a few by
+ *   much. Where that is too short to be worth a change of hands, turns of GATE_TURN_MIN_US come
+ *   behind some of the steps. What is earned and not spent is kept for two turns, so that a quiet
+ *   job cannot save up; or
+ * - with a latency target, what the longest recent step leaves of it, and where it leaves nothing
+ *   the share, but no more than GATE_FLOOR of it: so that a job ends some day.
+ *
+ * Training is given its time in pieces, behind each of which it asks again. While a server is
+ * active, between two steps too, a piece is no longer than the turn; without one it is as long as
+ * a request that comes may wait.
  *
  * Thread: one at a time (the gate's lock).
  */
@@ -19,39 +26,55 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum gate_class { GATE_SERVE, GATE_TRAIN, GATE_CLASS_COUNT };
+
 struct gate_policy {
-    double share;       /* 0 to 1: the part of busy time that training may take */
-    int64_t latency_us; /* above 0: the target between two serving steps, instead of the share */
+    double share;       /* 0 to GATE_SHARE_MAX: the part of wanted time that training may take */
+    int64_t latency_us; /* above 0: the target between two steps, instead of the share */
 };
 
-enum { GATE_TURN_US = 4000 };
+#define GATE_SHARE_MAX 0.9
+#define GATE_FLOOR     0.01
+
+enum {
+    GATE_PIECE_US = 1000,    /* the longest piece */
+    GATE_PIECE_MIN_US = 100, /* shorter ones cost more than they bring */
+    GATE_TURN_MIN_US = 250,
+    GATE_TURN_MAX_US = 100000
+};
 
 struct gate_meter {
     struct gate_policy policy;
     int64_t now_us;
-    int n_active;     /* servers with work */
-    bool is_training; /* training holds the gate */
+    int n_active, n_want; /* servers with work; of these, those that have the gate or ask for it */
+    bool is_held;
+    enum gate_class holder;
 
-    double credit_us;         /* share: what training may spend; below 0: owes */
-    double step_us;           /* latency: from a serving step's end to the next's, without waits */
-    double op_us;             /* longest recent op of training */
-    int64_t turn_us, mark_us; /* begin of the turn, and of the op in it */
-    int64_t give_us;          /* when serving last gave the gate back; 0: not since it is active */
+    double credit_us; /* what training has earned and not spent */
+    double mean_us;   /* a step, of late */
+    double long_us;   /* from one step's end to the next's, without waits: the longest of late */
+    int64_t wait_us;  /* what servers have waited since the last step began */
+    int64_t begin_us; /* of the present hold */
+    int64_t give_us;  /* when serving last gave the gate back; 0: not since it is active */
+
+    int64_t idle_us, idle_used_us, wanted_us, wanted_used_us; /* used: by training */
 };
 
 void gate_meter_init(struct gate_meter *m, struct gate_policy policy, int64_t now_us);
+void gate_meter_settle(struct gate_meter *m, int64_t now_us); /* brings all figures up to now */
+
 void gate_meter_active(struct gate_meter *m, int change, int64_t now_us);
+void gate_meter_want(struct gate_meter *m, int64_t now_us); /* a server asks */
+void gate_meter_begin(struct gate_meter *m, enum gate_class class, int64_t now_us);
+void gate_meter_end(struct gate_meter *m, int64_t now_us); /* of the present hold */
 
-/* Serving asked for the gate at ask_us, had it at take_us, and gave it back now. */
-void gate_meter_served(struct gate_meter *m, int64_t ask_us, int64_t take_us, int64_t now_us);
+/* Whether training may begin, while nobody holds the gate. No stays no until a server gives the
+ * gate back, or is not active any more. */
+bool gate_meter_may_begin(const struct gate_meter *m);
 
-/* Whether training may begin a turn, and when not, after how many microseconds it should ask
- * again; -1: after the next serving step. */
-bool gate_meter_may_begin(struct gate_meter *m, int64_t now_us, int64_t *ask_us);
+/* Whether training may keep the gate for another piece. */
+bool gate_meter_may_go_on(const struct gate_meter *m);
 
-void gate_meter_begin(struct gate_meter *m, int64_t now_us);
-void gate_meter_op(struct gate_meter *m, int64_t now_us); /* an op of the turn ended */
-bool gate_meter_may_go_on(const struct gate_meter *m, bool is_waited_for); /* after an op */
-void gate_meter_end(struct gate_meter *m, int64_t now_us);
+int64_t gate_meter_piece_us(const struct gate_meter *m); /* how long the next piece may be */
 
 #endif

@@ -6,6 +6,8 @@
 
 #include "engine/device/driver.h"
 
+enum { FIRST_PIECE_NS = 1000000 }; /* until the one between two launches has been asked */
+
 void device_free(struct device *d)
 {
     if (d)
@@ -106,6 +108,7 @@ void stream_between(struct stream *s, stream_between_fn *fn, void *ctx)
 {
     s->between = fn;
     s->between_ctx = ctx;
+    s->piece_ns = FIRST_PIECE_NS;
 }
 
 struct event *event_new(struct device *d, struct err *e)

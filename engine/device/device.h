@@ -64,9 +64,10 @@ int stream_sync(struct stream *s, struct err *e); /* all done so far; the first 
 typedef void stream_trace_fn(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns);
 void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
 
-/* Calls fn behind every launch; a launch that would take longer than a millisecond or two is given
- * out in several, which changes no bit. For work that lets others go first. NULL: no more. */
-typedef void stream_between_fn(void *ctx);
+/* Calls fn behind every launch, which says how many nanoseconds the next may take; a launch that
+ * would take longer is given out in several, which changes no bit. For work that lets others go
+ * first. NULL: no more. */
+typedef int64_t stream_between_fn(void *ctx);
 void stream_between(struct stream *s, stream_between_fn *fn, void *ctx);
 
 /* A mark in the order of a stream. Another stream's later work can wait for it, or the host. */

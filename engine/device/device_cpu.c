@@ -23,14 +23,19 @@ enum {
      * has just written, and be waited for. Two threads ran the calls of a model of 260,000
      * parameters at two thirds of the speed of one when this was a third. */
     INLINE_NS = 6000,
-    PIECE_NS = 1000,
-    TURN_NS = 1000000
+    GRAIN_NS = 1000,
+    TELLING_NS = 50000 /* a piece that was to take so long says how well the rates fit its kernel */
 };
 
 struct cpu_device {
     struct device base;
     struct pool *pool; /* borrowed */
     char *scratch;     /* owned; [pool_size, K_SCRATCH_BYTES] */
+};
+
+struct cpu_stream {
+    struct stream base;
+    double slow[KERNEL_COUNT]; /* how much longer than by the rates; 0: not known */
 };
 
 struct cpu_event {
@@ -68,17 +73,29 @@ static void run(struct cpu_device *d, const struct cpu_call *c, int64_t lo, int6
     if ((double)(hi - lo) * unit_ns < INLINE_NS)
         run_piece(&part, 0, hi - lo, 0);
     else
-        pool_run(d->pool, run_piece, &part, hi - lo, (int64_t)(PIECE_NS / unit_ns) + 1);
+        pool_run(d->pool, run_piece, &part, hi - lo, (int64_t)(GRAIN_NS / unit_ns) + 1);
 }
 
-/* As many units at a time as keep others waiting for TURN_NS. */
-static void run_in_turns(struct stream *s, const struct cpu_call *c, int64_t n_unit, double unit_ns)
+static void saw_piece(double *slow, double by_rates_ns, int64_t took_ns)
 {
-    struct cpu_device *d = cpu_of(s);
-    int64_t most = (int64_t)(TURN_NS * pool_size(d->pool) / unit_ns) + 1;
-    for (int64_t lo = 0; lo < n_unit; lo += most) {
-        run(d, c, lo, lo + most < n_unit ? lo + most : n_unit, unit_ns);
-        s->between(s->between_ctx);
+    double now = (double)took_ns / by_rates_ns;
+    if (by_rates_ns >= TELLING_NS)
+        *slow += (now - *slow) * (*slow > 0 ? 0.2 : 1);
+}
+
+/* As many units at a time as the one who is between them wants to wait for. */
+static void run_in_pieces(struct cpu_stream *s, enum kernel_id k, const struct cpu_call *c,
+                          int64_t n_unit, double unit_ns)
+{
+    struct cpu_device *d = cpu_of(&s->base);
+    double each_ns = unit_ns / pool_size(d->pool), *slow = &s->slow[k];
+    for (int64_t lo = 0, hi; lo < n_unit; lo = hi) {
+        double n = (double)s->base.piece_ns / (each_ns * (*slow > 0 ? *slow : 1));
+        hi = n < (double)(n_unit - lo) ? lo + (int64_t)n + (n < 1) : n_unit;
+        int64_t begin = clock_ns();
+        run(d, c, lo, hi, unit_ns);
+        saw_piece(slow, (double)(hi - lo) * each_ns, clock_ns() - begin);
+        s->base.piece_ns = s->base.between(s->base.between_ctx);
     }
 }
 
@@ -94,7 +111,7 @@ static void cpu_launch(struct stream *s, enum kernel_id k, const void *args, siz
     double unit_ns =
         (shape.bytes / BYTES_PER_NS + shape.flops / FLOPS_PER_NS) / (double)shape.n_unit;
     if (s->between)
-        run_in_turns(s, &c, shape.n_unit, unit_ns);
+        run_in_pieces((struct cpu_stream *)s, k, &c, shape.n_unit, unit_ns);
     else
         run(d, &c, 0, shape.n_unit, unit_ns);
     if (s->trace)
@@ -134,10 +151,11 @@ static void cpu_memory(const struct device *d, size_t *total_bytes, size_t *free
 
 static struct stream *cpu_stream_new(struct device *d, struct err *e)
 {
-    struct stream *s = try_alloc(1, sizeof *s, "stream", e);
-    if (s)
-        s->device = d;
-    return s;
+    struct cpu_stream *s = try_alloc(1, sizeof *s, "stream", e);
+    if (!s)
+        return NULL;
+    s->base.device = d;
+    return &s->base;
 }
 
 static void cpu_stream_free(struct stream *s)

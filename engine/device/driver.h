@@ -48,6 +48,7 @@ struct stream {
     void *trace_ctx; /* borrowed */
     stream_between_fn *between;
     void *between_ctx; /* borrowed */
+    int64_t piece_ns;  /* what the next launch may take, where there is a between */
 };
 
 struct event {

@@ -38,9 +38,9 @@ struct tuning {
 
 /* ---- the gate ------------------------------------------------------------------------------ */
 
-static void go_on_or_wait(void *gate)
+static int64_t go_on_or_wait(void *gate)
 {
-    gate_go_on(gate);
+    return gate_go_on(gate) * 1000;
 }
 
 static void enter(struct tuning *t)
