@@ -21,6 +21,7 @@
 struct engine;
 struct adapter;
 struct gate;
+struct gate_policy;
 struct resident;
 struct template;
 struct tokenizer;
@@ -33,7 +34,8 @@ struct engine_options {
     int64_t max_batch_tokens, max_seqs, max_waiting; /* 0: chosen */
     int64_t kv_bytes;                                /* 0: chosen from the machine's memory */
     int64_t max_adapters, max_lora_rank;
-    int64_t queue_timeout_us; /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
+    const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
+    int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
     bool is_eager, no_prefix_cache;
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;

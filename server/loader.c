@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/gate_meter.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
@@ -20,6 +21,7 @@ enum { TUNED_ROOM = 64 };
 struct loader {
     struct server *server; /* borrowed */
     struct engine_options o;
+    struct gate_policy policy;
     struct arena arena;   /* its texts */
     const char **adapter; /* [n_adapter]: NAME=DIR */
     size_t n_adapter;
@@ -83,6 +85,8 @@ static int64_t tuned_room(const struct server_options *o)
 
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
+    l->policy = (struct gate_policy){.share = o->train_share,
+                                     .latency_us = (int64_t)(o->target_itl * 1000)};
     l->o = (struct engine_options){.model = keep(l, model),
                                    .name = keep(l, o->name),
                                    .kernels = keep(l, o->kernels),
@@ -96,6 +100,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .kv_bytes = o->kv_memory,
                                    .max_adapters = tuned_room(o),
                                    .max_lora_rank = o->max_lora_rank,
+                                   .policy = &l->policy,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,

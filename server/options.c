@@ -4,6 +4,8 @@
  */
 #include "server/options.h"
 
+#include "engine/base/gate_meter.h"
+
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
     {                                                                                              \
         .section = (section_), .name = (name_), .type = (type_), .fallback = (fallback_),          \
@@ -43,6 +45,13 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "a training file with fewer fails its job", min_examples),
     ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
         "memory that a job may take; 0: what is free beside keys and values", train_memory),
+    ROW(NULL, "train-share", OPT_DOUBLE, "0.05", 0, GATE_SHARE_MAX, "P",
+        "part of the time in which requests want the machine that jobs get beside what is idle; "
+        "0: jobs stand still while requests are answered",
+        train_share),
+    ROW(NULL, "target-itl", OPT_DOUBLE, "0", 0, 60000, "MS",
+        "instead: jobs get what keeps the time between two tokens under this; 0: no target",
+        target_itl),
     ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N", "compute threads; 0: one for each core",
         threads),
     ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",

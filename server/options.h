@@ -22,6 +22,7 @@ struct server_options {
     /* tuning */
     const char *data_dir;
     int64_t file_bytes_max, files_quota, min_examples, train_memory;
+    double train_share, target_itl; /* target in milliseconds */
     /* the door */
     const char *host, *unix_socket;
     int64_t port, http_threads, max_connections, max_connections_ip, max_requests, body_memory;
@@ -36,7 +37,7 @@ struct server_options {
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 45 };
+enum { N_SERVER_ROWS = 47 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

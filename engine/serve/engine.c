@@ -18,8 +18,8 @@
 
 enum { TEXT_BYTES_MAX = 1 << 20 };
 
-/* Of the time that serving is busy, what training may have where nobody says otherwise. */
-static const struct gate_policy default_policy = {.share = 0.1};
+/* What training may have where nobody says otherwise. */
+static const struct gate_policy default_policy = {.share = 0.05};
 
 /* ---- making -------------------------------------------------------------------------------- */
 
@@ -184,7 +184,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     pthread_mutex_init(&g->stat_lock, NULL);
     pthread_cond_init(&g->wake, NULL);
     buf_init(&g->text, TEXT_BYTES_MAX);
-    g->gate = gate_new(default_policy);
+    g->gate = gate_new(o->policy ? *o->policy : default_policy);
     g->bell = answer_bell_new();
     g->queue_timeout_us = o->queue_timeout_us;
     atomic_init(&g->is_idle, true);
