@@ -137,6 +137,7 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
 {
     struct jobs_options o = {.engine = g,
                              .store = d->store,
+                             .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
                              .min_examples = d->opt.min_examples,
                              .train_memory = d->opt.train_memory};

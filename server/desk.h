@@ -28,11 +28,13 @@
 struct desk;
 struct engine;
 struct jobs;
+struct metrics;
 
 struct desk_options {
     const char *dir;                    /* borrowed: --data-dir */
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
     int64_t min_examples, train_memory; /* as jobs_options */
+    struct metrics *metrics;            /* as jobs_options */
 };
 
 struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */

@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/engine.h"
 #include "server/jobs_own.h"
+#include "server/metrics.h"
 
 enum {
     TEXT_BYTES = 256,
@@ -89,6 +90,10 @@ static int on_step(struct job_run *r, const struct tuning_event *v, struct job_m
     char text[TEXT_BYTES];
     struct buf data;
     r->ran_tok += v->train.n_tok;
+    if (r->jobs->opt.metrics) {
+        metrics_add(r->jobs->opt.metrics, METRIC_train_steps, 0, 1);
+        metrics_add(r->jobs->opt.metrics, METRIC_train_tokens, 0, v->train.n_tok);
+    }
     if (v->step <= r->job.step)
         return 0;
     progress(r, v, m);

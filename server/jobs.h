@@ -23,14 +23,16 @@
 
 struct engine;
 struct jobs;
+struct metrics;
 struct store;
 
 struct jobs_options {
-    struct engine *engine; /* borrowed */
-    struct store *store;   /* borrowed */
-    const char *dir;       /* borrowed: the data directory */
-    int64_t min_examples;  /* fewer fail the job */
-    int64_t train_memory;  /* that a job may take; 0: what is free beside keys and values */
+    struct engine *engine;   /* borrowed */
+    struct store *store;     /* borrowed */
+    struct metrics *metrics; /* borrowed: counts steps; NULL: nobody does */
+    const char *dir;         /* borrowed: the data directory */
+    int64_t min_examples;    /* fewer fail the job */
+    int64_t train_memory;    /* that a job may take; 0: what is free beside keys and values */
 };
 
 /* Publishes what was tuned before, and starts the thread. */

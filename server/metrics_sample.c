@@ -49,6 +49,14 @@ static void gate(struct metrics *m, struct gate *g)
         metrics_set(m, METRIC_gate_waited, c, s.of[c].wait_us);
         metrics_set(m, METRIC_gate_wait_max, c, s.of[c].wait_max_us);
     }
+    metrics_set(m, METRIC_gate_idle, 0, s.idle_us);
+    metrics_set(m, METRIC_gate_idle_used, 0, s.idle_used_us);
+    metrics_set(m, METRIC_gate_wanted, 0, s.wanted_us);
+    metrics_set(m, METRIC_gate_wanted_used, 0, s.wanted_used_us);
+    metrics_set(m, METRIC_gate_yields, 0, (int64_t)s.n_yield);
+    metrics_set(m, METRIC_train_piece_max, 0, s.piece_max_us);
+    metrics_set(m, METRIC_train_share, 0, (int64_t)(s.policy.share * 1e6 + 0.5));
+    metrics_set(m, METRIC_train_target, 0, s.policy.latency_us);
 }
 
 /* The text in the arena; NULL where it grew too long. */

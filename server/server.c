@@ -141,7 +141,8 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .file_bytes_max = o->file_bytes_max,
                              .quota = o->files_quota,
                              .min_examples = o->min_examples,
-                             .train_memory = o->train_memory};
+                             .train_memory = o->train_memory,
+                             .metrics = s->metrics};
     if (!d.dir || !*d.dir)
         return 0;
     s->desk = desk_new(&d, e);

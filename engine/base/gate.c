@@ -173,6 +173,8 @@ struct gate_stat gate_stat(struct gate *g)
     struct gate_stat stat = g->stat;
     if (g->meter.is_held)
         stat.of[g->meter.holder].held_us += now - g->take_us;
+    for (int i = 0; i < GATE_CLASS_COUNT; i++)
+        stat.of[i].n_wait = (int64_t)(g->line[i].next - g->line[i].now);
     stat.idle_us = g->meter.idle_us;
     stat.idle_used_us = g->meter.idle_used_us;
     stat.wanted_us = g->meter.wanted_us;

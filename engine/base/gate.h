@@ -26,6 +26,7 @@ struct gate_stat {
     struct {
         uint64_t n_take;
         int64_t held_us, wait_us, wait_max_us; /* held: with the present hold */
+        int64_t n_wait;                        /* now */
     } of[GATE_CLASS_COUNT];
     uint64_t n_yield;     /* times that training had to give the gate between two pieces */
     int64_t piece_max_us; /* training's longest piece */
