@@ -342,7 +342,7 @@ static int take_json(struct peer *p, json_t **answer, struct err *e)
     json_error_t why;
     if (!answer)
         return 0;
-    *answer = json_loadb(p->body.data ? p->body.data : "", p->body.len, 0, &why);
+    *answer = json_loadb(p->body.data ? p->body.data : "", p->body.len, JSON_ALLOW_NUL, &why);
     if (*answer && json_is_object(*answer))
         return 0;
     json_decref(*answer);

@@ -149,7 +149,7 @@ static int hear(void *ctx, const char *data, size_t n, struct err *e)
         f->is_over = true;
         return 0;
     }
-    json_t *event = json_loadb(data, n, 0, NULL);
+    json_t *event = json_loadb(data, n, JSON_ALLOW_NUL, NULL);
     const char *id = json_string_value(json_object_get(event, "id"));
     if (!id) {
         json_decref(event);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "clients/remote/term.h"
+#include "engine/base/mem.h"
 
 enum { PAGE = 100, PATH_BYTES_MAX = 16 << 10, SHOWN_BYTES_MAX = 1 << 20, NAME_WIDTH = 18 };
 
@@ -19,6 +20,14 @@ _Static_assert(sizeof remote_rows / sizeof *remote_rows == N_REMOTE_ROWS, "as ma
 struct peer *remote_peer(const struct remote_options *o, struct err *e)
 {
     return peer_new(o->url, o->api_key, e);
+}
+
+bool remote_is_given(const struct opt *o, const char *name)
+{
+    for (size_t i = 0; i < o->cmd->n_row; i++)
+        if (!strcmp(o->cmd->row[i].name, name))
+            return o->source[i] != OPT_DEFAULT;
+    return false;
 }
 
 int remote_ask(struct peer *p, const char *method, const char *path, const char *name,
@@ -82,6 +91,40 @@ int remote_each(struct peer *p, const char *path, const char *query, int64_t lim
     }
     json_decref(page);
     return rc;
+}
+
+struct bases {
+    struct buf names;
+    int n;
+};
+
+static int add_base(void *ctx, const json_t *model, struct err *e)
+{
+    struct bases *b = ctx;
+    (void)e;
+    if (json_is_string(json_object_get(model, "parent")))
+        return 0;
+    const char *id = json_string_value(json_object_get(model, "id"));
+    buf_printf(&b->names, "%s%s", b->n++ ? ", " : "", id ? id : "");
+    return 0;
+}
+
+char *remote_base(struct peer *p, const char *wanted, struct err *e)
+{
+    struct bases b = {.n = 0};
+    char *name = NULL;
+    if (wanted)
+        return remote_ask(p, "GET", "/v1/models/%s", wanted, NULL, e) ? NULL : xstrdup(wanted);
+    buf_init(&b.names, PATH_BYTES_MAX);
+    if (remote_each(p, "/v1/models", "", 0, add_base, &b, e) == 0) {
+        if (b.n == 1)
+            name = buf_take(&b.names);
+        else
+            err_set(e, ERR_BAD_INPUT, "--model is needed: the server has %s",
+                    b.n ? b.names.data : "none");
+    }
+    buf_release(&b.names);
+    return name;
 }
 
 /* ---- showing ------------------------------------------------------------------------------- */

@@ -48,6 +48,9 @@ enum { N_REMOTE_ROWS = 3 };
 
 struct peer *remote_peer(const struct remote_options *o, struct err *e);
 
+/* Whether the option was set anywhere: 0 may be one of its values. */
+bool remote_is_given(const struct opt *o, const char *name);
+
 /* METHOD of PATH, in which the one %s stands for the name, escaped. */
 int remote_ask(struct peer *p, const char *method, const char *path, const char *name,
                json_t **answer, struct err *e);
@@ -57,6 +60,10 @@ int remote_ask(struct peer *p, const char *method, const char *path, const char 
 typedef int remote_each_fn(void *ctx, const json_t *object, struct err *e);
 int remote_each(struct peer *p, const char *path, const char *query, int64_t limit,
                 remote_each_fn *fn, void *ctx, struct err *e);
+
+/* The name of a base that the server has: `wanted`, or where that is NULL its only one; free() it.
+ */
+char *remote_base(struct peer *p, const char *wanted, struct err *e);
 
 /* One object: as JSON in a line, or a line for each member that is not null. */
 void remote_print_json(const json_t *object);

@@ -35,10 +35,10 @@ int term_width(const struct term *t);
 /* What begins a style; "" where there are no colours. */
 const char *term_style(const struct term *t, enum term_style style);
 
-/* Columns that a text takes, by its characters. */
+/* Columns that a text takes; of the character at its begin, whose bytes are *n. A text that is cut
+ * to some columns keeps so many bytes. */
 int term_columns(const char *text);
-
-/* The bytes that the first `columns` of a text have. */
+int term_character(const char *text, size_t *n);
 size_t term_cut(const char *text, int columns);
 
 /* The text without what a terminal would obey. Newlines and tabs become spaces in term_put, and are

@@ -100,43 +100,6 @@ static void take_back(struct peer *p, struct given *g)
         fprintf(stderr, "%s stays with the server: %s\n", g->id, e.msg);
 }
 
-/* ---- the base ------------------------------------------------------------------------------ */
-
-struct bases {
-    struct buf names;
-    int n;
-};
-
-static int add_base(void *ctx, const json_t *model, struct err *e)
-{
-    struct bases *b = ctx;
-    (void)e;
-    if (json_is_string(json_object_get(model, "parent")))
-        return 0;
-    const char *id = json_string_value(json_object_get(model, "id"));
-    buf_printf(&b->names, "%s%s", b->n++ ? ", " : "", id ? id : "");
-    return 0;
-}
-
-/* The name, once it is known that the server has it: before files are sent in vain. */
-static char *find_base(struct peer *p, const char *wanted, struct err *e)
-{
-    if (wanted)
-        return remote_ask(p, "GET", "/v1/models/%s", wanted, NULL, e) ? NULL : xstrdup(wanted);
-    struct bases b = {.n = 0};
-    char *name = NULL;
-    buf_init(&b.names, 64 << 10);
-    if (remote_each(p, "/v1/models", "", 0, add_base, &b, e) == 0) {
-        if (b.n == 1)
-            name = buf_take(&b.names);
-        else
-            err_set(e, ERR_BAD_INPUT, "--model is needed: the server has %s",
-                    b.n ? b.names.data : "none");
-    }
-    buf_release(&b.names);
-    return name;
-}
-
 /* ---- the job ------------------------------------------------------------------------------- */
 
 /* What follows the '=' of NAME=VALUE, and NAME, which the caller frees. */
@@ -225,14 +188,6 @@ static json_t *job_of(const struct tune_values *v, bool has_seed, const char *mo
     return NULL;
 }
 
-static bool is_given(const struct opt *o, const char *name)
-{
-    for (size_t i = 0; i < o->cmd->n_row; i++)
-        if (!strcmp(o->cmd->row[i].name, name))
-            return o->source[i] != OPT_DEFAULT;
-    return false;
-}
-
 /* Ctrl-C waits until the id of what was made is known. */
 static int make(struct peer *p, const struct tune_values *v, const json_t *ask, json_t **job,
                 struct err *e)
@@ -260,11 +215,11 @@ static int tune(struct peer *p, const struct opt *o, int *status, struct err *e)
     char room[REMOTE_TEXT_BYTES];
     /* what can be wrong without the files is found before they are sent */
     json_t *trial = job_of(v, false, "", "", NULL, e);
-    char *model = trial ? find_base(p, v->model, e) : NULL;
+    char *model = trial ? remote_base(p, v->model, e) : NULL;
     int rc = -1;
     if (model && !give_file(p, v, o->arg[0], &file, e) &&
         !give_file(p, v, v->validation, &validation, e))
-        ask = job_of(v, is_given(o, "seed"), model, file.id, validation.id, e);
+        ask = job_of(v, remote_is_given(o, "seed"), model, file.id, validation.id, e);
     if (ask)
         rc = make(p, v, ask, &job, e);
     if (rc) {

@@ -50,6 +50,8 @@ static void test_cut(void **state)
                      4);
     assert_int_equal(term_cut("ab", 5), 2);
     assert_int_equal(term_cut("ab", 0), 0);
+    assert_int_equal(term_columns("\xe6\xbc\xa2\xe5\xad\x97 e\xcc\x81\xff"), 7);
+    assert_int_equal(term_cut("\xe6\xbc\xa2\xe5\xad\x97", 3), 3);
 }
 
 static const char *const names[] = {"ID", "TEXT"};

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tandem chat` and `tandem ps` before a real server, by lines and on a terminal.
+
+Faults they can catch: an answer that is not the API's; a talk that forgets what was said, or keeps what
+failed; Ctrl-C that ends the talk instead of the answer; a terminal left as it was during typing; a model
+that is switched to by a name that is none; figures of ps that are another's; a screen of ps that is
+wider than its terminal.
+
+Standard library only."""
+import http.server
+import json
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from shell import HANG, Shell, Terminal, drawn, impostor, reply  # noqa: E402
+from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+
+GREEDY = ("--temperature", 0, "--max-tokens", 8)
+PROMPT = r"\x1b\[K(\x1b\[1m)?> (\x1b\[0m)?\r"
+
+
+def asked(server, *messages, model="tiny", n=8):
+    """What the API answers to the same; messages of user and assistant in turn."""
+    roles = ("user", "assistant")
+    r = server.post("/v1/chat/completions", {
+        "model": model, "temperature": 0, "max_tokens": n,
+        "messages": [{"role": roles[i % 2], "content": m} for i, m in enumerate(messages)]})
+    assert r.status == 200, r
+    return r.json["choices"][0]["message"]["content"]
+
+
+def printable(text):
+    """As the program shows it."""
+    return "".join(c for c in text if c in "\n\t" or (ord(c) >= 32 and not 127 <= ord(c) < 160))
+
+
+# ---- by lines
+
+
+def one_answer(server, sh):
+    want = asked(server, "hello")
+    said = sh.good("chat", "hello", *GREEDY)
+    assert said.out == printable(want).rstrip("\n") + "\n" and said.err == "", (want, said)
+    whole = json.loads(sh.good("chat", "hello", "--json", *GREEDY).out)
+    assert whole["choices"][0]["message"]["content"] == want, whole
+    same = [sh.good("chat", "hello", "--seed", 3, "-n", 8, "-t", 1.5).out for _ in range(2)]
+    assert same[0] == same[1], same
+
+
+def by_lines(server, sh):
+    first = asked(server, "one")
+    second = asked(server, "one", first, "two")
+    said = sh.good("chat", "--json", *GREEDY, text="one\n\ntwo\n")
+    answers = [json.loads(line)["choices"][0]["message"]["content"]
+               for line in said.out.splitlines()]
+    assert answers == [first, second], (first, second, said)
+    sh.bad(2, "", "chat", "hello", "--model", "nobody")
+    sh.bad(2, "-t: 3", "chat", "hello", "-t", 3)
+
+
+def broken_answers(_, sh):
+    del sh
+    models = reply(200, '{"object": "list", "data": [{"id": "m"}]}')
+    with impostor(models) as url:  # the same for every request: no stream of events
+        said = Shell(url)("chat", "hello")
+        assert said.out == "", said
+    event = 'data: {"choices": [{"delta": {"content": "so far\\u001b[31m"}}]}\n\n'
+    error = 'data: {"error": {"message": "out of luck"}}\n\n'
+    with impostor(reply(200, event + error, "text/event-stream")) as url:
+        said = Shell(url).bad(1, "broke off: out of luck", "chat", "hello", "--model", "m")
+        assert said.out in ("so far[31m\n", ""), said
+
+
+# ---- on a terminal
+
+
+def talk(server, sh):
+    first = asked(server, "one")
+    second = asked(server, "one", first, "/two")
+    with Terminal(sh, "chat", *GREEDY, columns=200) as t:
+        t.until("tiny answers.*\n")
+        t.until(PROMPT)
+        t.type("onX\x7fe\r")
+        seen = t.until(PROMPT)
+        last = printable(first).splitlines()
+        assert not last or last[-1] in seen.replace("\r", ""), (first, seen)
+        t.type("//two\r")
+        seen = t.until(PROMPT)
+        last = printable(second).splitlines()
+        assert not last or last[-1] in seen.replace("\r", ""), (second, seen)
+        t.type("\x1b[A")
+        t.until(r"> (\x1b\[0m)?//two")
+        t.type("\x15/model nobody\r")
+        t.until("no model has \"nobody\"")
+        t.type("/model\r")
+        t.until(r"\* tiny")
+        t.type("/model in\r/clear\r/system be brief\r/help\r/what\r")
+        t.until("no command /what")
+        t.until(PROMPT)
+        t.type("dropped\x03")
+        t.until(PROMPT)
+        t.type("\x04")
+        assert t.end() == 0, t.screen
+
+
+class Endless(http.server.BaseHTTPRequestHandler):
+    """A server whose answers begin and do not end until the client goes."""
+
+    def do_GET(self):
+        self.wfile.write(reply(200, '{"id": "m"}'))
+        self.close_connection = True
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+                         b'data: {"choices": [{"delta": {"content": "begun"}}]}\n\n')
+        self.server.left.append(self.rfile.read(1))
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+def stopped(_, sh):
+    """Ctrl-C ends the answer and its connection, and the talk goes on."""
+    del sh
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless) as endless:
+        endless.left = []
+        threading.Thread(target=endless.serve_forever, daemon=True).start()
+        sh = Shell(f"http://127.0.0.1:{endless.server_port}")
+        with Terminal(sh, "chat", "--model", "m") as t:
+            for n in (1, 2):
+                t.until(PROMPT)
+                t.type("go on and on\r")
+                t.until("begun")
+                t.type("\x03")
+                t.until(r"\(stopped\)")
+                end = time.monotonic() + HANG
+                while endless.left != [b""] * n:
+                    assert time.monotonic() < end, endless.left
+                    time.sleep(0.01)
+            t.until(PROMPT)
+            t.type("/quit\r")
+            assert t.end() == 0, t.screen
+        p = sh.popen("chat", "hello", "--model", "m")
+        assert p.stdout.read(5) == "begun"
+        p.send_signal(signal.SIGINT)
+        assert p.stdout.read() == "\n" and p.wait() == 130
+        p.stdout.close()
+        p.stderr.close()
+        endless.shutdown()
+
+
+# ---- ps
+
+
+def ps_once(server, sh):
+    names = [r[0] for r in sh.good("ps", "--interval", 0.1).rows]
+    assert names == ["server", "model", "streams", "tokens/s", "K/V", "compute", "memory"], names
+    seen = json.loads(sh.good("ps", "--json", "--interval", 0.1).out)
+    assert seen["ready"] is True and seen["model"] == "tiny" and seen["jobs"] == [], seen
+    stop = threading.Event()
+
+    def load():
+        while not stop.is_set():
+            server.post("/v1/completions", {"model": "tiny", "prompt": "a b", "max_tokens": 64,
+                                            "ignore_eos": True, "temperature": 0})
+    t = threading.Thread(target=load)
+    t.start()
+    try:
+        for _ in range(100):
+            seen = json.loads(sh.good("ps", "--json", "--interval", 0.2).out)
+            if seen["generated_tokens_per_second"] > 0 and seen["share_serving"] > 0:
+                break
+        assert seen["generated_tokens_per_second"] > 0 and 0 < seen["share_serving"] <= 1.5, seen
+    finally:
+        stop.set()
+        t.join()
+
+
+def ps_shows_a_job(server, sh, tmp):
+    rows = tmp / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": "a", "completion": "b"}) + "\n"
+                            for _ in range(200)))
+    job = sh.good("tune", rows, "--epochs", 50, "--batch", 1).out.strip()
+    sh.good("jobs", "pause", job)
+    assert job in sh.good("ps", "--interval", 0.1).rows[-1][1]
+    sh.good("jobs", "cancel", job)
+    assert sh.good("ps", "--interval", 0.1).rows[-1][0] != "job"
+    del server
+
+
+def ps_live(server, sh):
+    for columns in (30, 120):
+        with Terminal(sh, "ps", "--interval", 0.1, columns=columns) as t:
+            for _ in range(3):
+                t.until(r"\nmemory .*\r\n")
+                assert all(len(s) < columns for s in drawn(t.screen)), t.screen
+            t.type("\x03")
+            assert t.end() == 0, t.screen
+    with Terminal(sh, "ps", "--once", "--interval", 0.1) as t:
+        assert t.end() == 0 and "\033[J" not in t.screen, t.screen
+    with impostor(reply(200, "up 1\n", "text/plain")) as url:
+        Shell(url).bad(1, "not a tandem server's", "ps")
+    del server
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model = make_model(tmp / "model")
+        with Tandem(model, "--name", "tiny", "--data-dir", tmp / "data", "--kv-memory", "16M",
+                    "--threads", 1, "--no-access-log") as server:
+            sh = Shell(server.url)
+            for case in (one_answer, by_lines, broken_answers, talk, stopped, ps_once, ps_live):
+                cases.run(case.__name__.replace("_", " "), lambda c=case: c(server, sh))
+            cases.run("ps shows a job", lambda: ps_shows_a_job(server, sh, tmp))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
