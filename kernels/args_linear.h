@@ -82,9 +82,12 @@ struct k_linear_dw {
 struct k_lora_group {
     int64_t row_lo, row_hi;
     int64_t rank;
-    const float *a, *b;    /* [rank, k], [n, rank] row-major; a NULL: rows without an adapter */
+    const float *a, *b; /* [rank, k], [n, rank] row-major; no a at all: rows without an adapter */
     const float *b_panels; /* b as panels of an f32 weight, for lora alone, which then has less to
                             * do and does not read b; NULL: none */
+    /* a and b_panels as bf16 in their places, for lora alone, which then reads half as much and
+     * neither of those; widened, so with their bits. NULL: none */
+    const k_bf16 *a_bf16, *b_panels_bf16;
     float scale;
     float *da, *db; /* lora_dw: added to; NULL: frozen */
 };

@@ -7,7 +7,7 @@
 
 static int64_t rows_units(const struct k_lora_group *g)
 {
-    return g->a && g->rank > 0 ? linear_ceil_div(g->row_hi - g->row_lo, LORA_ROWS) : 0;
+    return lora_has(g) && g->rank > 0 ? linear_ceil_div(g->row_hi - g->row_lo, LORA_ROWS) : 0;
 }
 
 int64_t lora_row_units(const struct k_lora *a)

@@ -28,6 +28,11 @@ struct lora_walk {
     int64_t group, first; /* where it is, and that group's first unit */
 };
 
+static inline bool lora_has(const struct k_lora_group *g)
+{
+    return g->a || g->a_bf16;
+}
+
 int64_t lora_row_units(const struct k_lora *a);
 
 /* What the walk's next units have in one group; false: none is left. */

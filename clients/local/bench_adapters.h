@@ -13,13 +13,14 @@
 
 struct bench_adapters {
     const struct model *model; /* borrowed */
-    float *block;              /* owned: device memory of all */
-    size_t each;               /* numbers of one */
+    char *block;               /* owned: device memory of all */
+    size_t each;               /* bytes of one */
     int64_t n, rank;
+    bool is_bf16; /* f32 else */
 };
 
-int bench_adapters_init(struct bench_adapters *a, const struct model *m, int64_t n, int64_t rank,
-                        struct stream *s, struct err *e);
+/* Of a whose model, n, rank and is_bf16 are set. */
+int bench_adapters_init(struct bench_adapters *a, struct stream *s, struct err *e);
 void bench_adapters_release(struct bench_adapters *a); /* after a failure, too */
 
 /* The batch's sequences share the adapters out, neighbours having the same. */

@@ -28,7 +28,7 @@ enum { ROUNDS_MAX = 101, REQUESTS_EACH = 8, CLIENT_REQUESTS_EACH = 2 };
 struct bench_values {
     struct local_options model;
     int64_t prompt, new_tokens, streams, depth, burst, input, output, rounds, adapters, rank;
-    const char *mode, *only;
+    const char *mode, *only, *adapter_type;
     bool json, profile;
 };
 
@@ -109,6 +109,12 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "of the adapters",
      .offset = AT(rank)},
+    {.name = "adapter-type",
+     .type = OPT_CHOICE,
+     .fallback = "f32",
+     .hint = "f32|bf16",
+     .help = "how their files hold their numbers",
+     .offset = AT(adapter_type)},
     {.name = "rounds",
      .type = OPT_INT,
      .fallback = "5",
@@ -182,9 +188,11 @@ static int make_runner(struct bench *b, struct err *e)
     o.cap[DIM_GROUP] = v->streams;
     o.lora_rank_max = (int32_t)v->rank;
     b->adapted = runner_new(b->local->model, &o, b->local->stream, e);
-    return b->adapted ? bench_adapters_init(&b->adapters, b->local->model, v->adapters, v->rank,
-                                            b->local->stream, e)
-                      : -1;
+    b->adapters = (struct bench_adapters){.model = b->local->model,
+                                          .n = v->adapters,
+                                          .rank = v->rank,
+                                          .is_bf16 = strcmp(v->adapter_type, "bf16") == 0};
+    return b->adapted ? bench_adapters_init(&b->adapters, b->local->stream, e) : -1;
 }
 
 /* n_tok tokens of each of n_seq sequences from `pos` on, the last row of each wanted. */

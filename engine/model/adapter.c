@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The halves of all products share one block, as f32; B as the panels that the product wants, since
- * it is used a thousand times for each load. What a file claims is checked in this order:
- * every tensor is a half of a product that takes adapters, every half has its other one, every
- * product that the config names has both; then shapes, then sizes; then the numbers are read.
+ * The halves of all products share one block; B as the panels that the product wants, since it is
+ * used a thousand times for each load. A product whose halves the file holds as bf16 stays bf16,
+ * which changes no bit and halves what a step reads of it; all others are f32. What a file claims
+ * is checked in this order: every tensor is a half of a product that takes adapters, every half has
+ * its other one, every product that the config names has both; then shapes, then sizes; then the
+ * numbers are read.
  */
 #include "engine/model/adapter.h"
 
@@ -17,17 +19,19 @@
 #include "engine/load/path.h"
 #include "engine/load/peft.h"
 #include "engine/load/weights.h"
+#include "kernels/float16.h"
 #include "kernels/linear.h"
 
-enum { MODULE_BYTES = 512, ALIGN_FLOATS = 16 };
+enum { MODULE_BYTES = 512, ALIGN_BYTES = 64 };
 
 #define HALF_A ".lora_A.weight"
 #define HALF_B ".lora_B.weight"
 
 struct product {
     int64_t rank; /* 0: none here */
-    float *a;     /* borrowed from the block: [rank, k] */
-    float *b;     /* borrowed from the block: [n, rank], as panels */
+    bool is_bf16; /* f32 else */
+    void *a;      /* borrowed from the block: [rank, k] */
+    void *b;      /* borrowed from the block: [n, rank], as panels */
     float scale;
 };
 
@@ -210,12 +214,17 @@ static void files_release(struct files *f)
 /* ---- into memory --------------------------------------------------------------------------- */
 
 /* Cuts the block, or only measures where there is none. */
-static float *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols)
+static void *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols, size_t each)
 {
-    float *p = a->block ? (float *)a->block + *at : NULL;
-    size_t n = (size_t)(rows * cols); /* of a file that holds as many */
-    *at += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    char *p = a->block ? (char *)a->block + *at : NULL;
+    size_t bytes = (size_t)(rows * cols) * each; /* of a file that holds as many */
+    *at += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     return p;
+}
+
+static bool is_bf16(const struct halves *h)
+{
+    return weight_k_type(h->a) == K_BF16 && weight_k_type(h->b) == K_BF16;
 }
 
 static size_t lay_out(struct adapter *a, const struct files *f)
@@ -227,12 +236,14 @@ static size_t lay_out(struct adapter *a, const struct files *f)
         if (!h->a)
             continue;
         p->rank = weight_rows(h->a);
+        p->is_bf16 = is_bf16(h);
+        size_t each = p->is_bf16 ? sizeof(k_bf16) : sizeof(float);
         p->scale = (float)peft_scale(&f->config, h->module);
-        p->a = cut(a, &at, p->rank, h->param->k);
-        p->b = cut(a, &at, linear_panels(h->param->n) * K_NR, p->rank);
+        p->a = cut(a, &at, p->rank, h->param->k, each);
+        p->b = cut(a, &at, linear_panels(h->param->n) * K_NR, p->rank, each);
         a->rank = p->rank > a->rank ? p->rank : a->rank;
     }
-    return at * sizeof(float);
+    return at;
 }
 
 /* A half as f32, all of it finite; mem_free() it. */
@@ -253,21 +264,36 @@ fail:
     return NULL;
 }
 
-static int send(struct stream *s, float *to, const float *x, int64_t n, struct err *e)
+static int send_bf16(struct stream *s, void *to, const float *x, int64_t n, struct err *e)
 {
+    k_bf16 *narrow = try_alloc((size_t)n, sizeof *narrow, "an adapter", e);
+    if (!narrow)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        narrow[i] = bf16_from_f32(x[i]);
+    stream_copy(s, to, narrow, (size_t)n * sizeof *narrow, COPY_TO_DEVICE);
+    int rc = stream_sync(s, e);
+    mem_free(narrow);
+    return rc;
+}
+
+static int send(struct stream *s, bool is_bf16, void *to, const float *x, int64_t n, struct err *e)
+{
+    if (is_bf16)
+        return send_bf16(s, to, x, n, e);
     stream_copy(s, to, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
     return stream_sync(s, e);
 }
 
-static int read_a(struct stream *s, const struct weight *w, float *to, struct err *e)
+static int read_a(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
 {
     float *x = read_half(w, e);
-    int rc = x ? send(s, to, x, weight_rows(w) * weight_row_len(w), e) : -1;
+    int rc = x ? send(s, p->is_bf16, p->a, x, weight_rows(w) * weight_row_len(w), e) : -1;
     mem_free(x);
     return rc;
 }
 
-static int read_b(struct stream *s, const struct weight *w, float *to, struct err *e)
+static int read_b(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
 {
     int64_t n = weight_rows(w), rank = weight_row_len(w), size = linear_panels(n) * K_NR * rank;
     float *x = read_half(w, e);
@@ -275,7 +301,7 @@ static int read_b(struct stream *s, const struct weight *w, float *to, struct er
     for (int64_t o = 0; o < n && panels; o++)
         for (int64_t r = 0; r < rank; r++)
             panels[o / K_NR * K_NR * rank + linear_f32_at(o % K_NR, r)] = x[o * rank + r];
-    int rc = panels ? send(s, to, panels, size, e) : -1;
+    int rc = panels ? send(s, p->is_bf16, p->b, panels, size, e) : -1;
     mem_free(panels);
     mem_free(x);
     return rc;
@@ -287,7 +313,7 @@ static int read_all(struct adapter *a, const struct files *f, struct err *e)
     int rc = s ? 0 : -1;
     for (int32_t i = 0; i < a->n_lora && !rc; i++) {
         const struct halves *h = &f->at[i];
-        if (h->a && (read_a(s, h->a, a->at[i].a, e) || read_b(s, h->b, a->at[i].b, e)))
+        if (h->a && (read_a(s, h->a, &a->at[i], e) || read_b(s, h->b, &a->at[i], e)))
             rc = -1;
     }
     if (s)
@@ -400,6 +426,19 @@ size_t adapter_bytes(const struct adapter *a)
     return a->bytes;
 }
 
+static void bind(const struct product *p, struct k_lora_group *g)
+{
+    g->rank = p->rank;
+    g->scale = p->scale;
+    if (p->is_bf16) {
+        g->a_bf16 = p->a;
+        g->b_panels_bf16 = p->b;
+    } else {
+        g->a = p->a;
+        g->b_panels = p->b;
+    }
+}
+
 void adapter_group(const struct model *m, const struct adapter *a, int64_t row_lo, int64_t row_hi,
                    struct batch *b, int64_t group)
 {
@@ -407,11 +446,7 @@ void adapter_group(const struct model *m, const struct adapter *a, int64_t row_l
     for (int32_t i = 0; i < m->n_lora; i++) {
         struct k_lora_group *g = &b->lora[i * b->lora_stride + group];
         *g = (struct k_lora_group){.row_lo = row_lo, .row_hi = row_hi};
-        if (!a || a->at[i].rank == 0)
-            continue;
-        g->rank = a->at[i].rank;
-        g->a = a->at[i].a;
-        g->b_panels = a->at[i].b;
-        g->scale = a->at[i].scale;
+        if (a && a->at[i].rank > 0)
+            bind(&a->at[i], g);
     }
 }

@@ -10,11 +10,17 @@
 #include "kernels/lora_grid.h"
 #include "kernels/variants.h"
 
+static float a_at(const struct k_lora_group *g, int64_t at)
+{
+    return g->a_bf16 ? bf16_to_f32(g->a_bf16[at]) : g->a[at];
+}
+
 static float b_at(const struct k_lora_group *g, int64_t o, int64_t r)
 {
-    if (!g->b_panels)
-        return g->b[o * g->rank + r];
-    return g->b_panels[o / K_NR * g->rank * K_NR + linear_f32_at(o % K_NR, r)];
+    int64_t at = o / K_NR * g->rank * K_NR + linear_f32_at(o % K_NR, r);
+    if (g->b_panels_bf16)
+        return bf16_to_f32(g->b_panels_bf16[at]);
+    return g->b_panels ? g->b_panels[at] : g->b[o * g->rank + r];
 }
 
 static void forward_row(const struct k_lora *a, const struct k_lora_group *g, int64_t row)
@@ -24,7 +30,7 @@ static void forward_row(const struct k_lora *a, const struct k_lora_group *g, in
     for (int64_t r = 0; r < g->rank; r++) {
         float sum = 0;
         for (int64_t i = 0; i < a->k; i++)
-            sum += x[i] * g->a[r * a->k + i];
+            sum += x[i] * a_at(g, r * a->k + i);
         t[r] = sum;
     }
     for (int64_t o = 0; o < a->n; o++) {

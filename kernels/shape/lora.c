@@ -12,10 +12,11 @@ struct k_shape lora_shape(const void *args)
     double k = (double)a->k, n = (double)a->n;
     for (int64_t i = 0; i < a->n_group; i++) {
         const struct k_lora_group *g = &a->group[i];
-        if (!g->a)
+        if (!lora_has(g))
             continue;
         double rows = (double)(g->row_hi - g->row_lo), rank = (double)g->rank;
-        s.bytes += (rows * (k + rank + 2 * n) + rank * (k + n)) * sizeof(float);
+        double each = g->a_bf16 ? sizeof(k_bf16) : sizeof(float);
+        s.bytes += rows * (k + rank + 2 * n) * sizeof(float) + rank * (k + n) * each;
         s.flops += 2 * rows * rank * (k + n);
     }
     return s;
@@ -28,7 +29,7 @@ struct k_shape lora_bwd_shape(const void *args)
     double k = a->dx ? (double)a->fwd.k : 0, n = (double)a->fwd.n;
     for (int64_t i = 0; i < a->fwd.n_group; i++) {
         const struct k_lora_group *g = &a->fwd.group[i];
-        if (!g->a)
+        if (!lora_has(g))
             continue;
         double rows = (double)(g->row_hi - g->row_lo), rank = (double)g->rank;
         s.bytes += (rows * (n + rank + 2 * k) + rank * (k + n)) * sizeof(float);
@@ -45,7 +46,7 @@ struct k_shape lora_dw_shape(const void *args)
         const struct k_lora_group *g = &a->fwd.group[i];
         double rows = (double)(g->row_hi - g->row_lo), rank = (double)g->rank;
         double cols = (g->da ? (double)a->fwd.k : 0) + (g->db ? (double)a->fwd.n : 0);
-        if (!g->a)
+        if (!lora_has(g))
             continue;
         s.bytes += (rows * (cols + 2 * rank) + 2 * rank * cols) * sizeof(float);
         s.flops += 2 * rows * rank * cols;

@@ -103,6 +103,8 @@ struct linear_isa {
     void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
     /* w[rows, rank], rows at most 16, as half a panel: to[r * 32 + row] */
     void (*lora_across)(const float *w, int64_t rows, int64_t rank, float *to);
+    /* n numbers, a multiple of K_NR */
+    void (*lora_widen)(const k_bf16 *x, int64_t n, float *to);
 };
 
 extern const struct linear_isa linear_isa_avx2, linear_isa_avx512;

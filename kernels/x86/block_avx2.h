@@ -22,5 +22,6 @@ void columns_right_avx2(enum k_type type, const struct columns *x, char *to);
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows);
 void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to);
+void lora_widen_avx2(const k_bf16 *x, int64_t n, float *to);
 
 #endif

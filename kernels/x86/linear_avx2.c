@@ -16,6 +16,7 @@ const struct linear_isa linear_isa_avx2 = {
     .lora_inner = lora_inner_avx2,
     .lora_inner_bwd = lora_inner_bwd_avx2,
     .lora_across = lora_across_avx2,
+    .lora_widen = lora_widen_avx2,
 };
 
 void linear_f32_avx2(const void *args, const struct k_slice *s)

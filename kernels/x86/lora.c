@@ -3,7 +3,8 @@
  * lora, lora_bwd. The two products of a pass have a long side and a short one, the rank. x a^T and
  * dy b sum over the long side: few results per row, straight from the row-major operands. t b^T and
  * dt a sum over the rank: the adapter becomes packed panels, some at a time, in scratch (or is so
- * already), and each block of rows passes them, so that y and dx are walked along their rows.
+ * already, of f32 or of bf16, which is widened on its way), and each block of rows passes them, so
+ * that y and dx are walked along their rows.
  *
  * A slice's rows of one group share the panels.
  */
@@ -22,8 +23,9 @@ struct outer {
     const float *t; /* row 0 of the batch */
     int64_t ld_t, rank;
     float scale;
-    const float *panels; /* of w; NULL: made here */
-    const float *w;      /* [cols, rank], or [rank, cols] when along */
+    const float *panels;       /* of w; NULL: made here */
+    const k_bf16 *panels_bf16; /* of w; NULL: none */
+    const float *w;            /* [cols, rank], or [rank, cols] when along */
     bool along;
     float *y;
     int64_t ld_y, cols;
@@ -59,11 +61,14 @@ static void pack_half(const struct outer *o, int64_t col, float *to)
 static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, int64_t row,
                         int64_t h, const float *left, const char *right)
 {
-    for (int64_t col = col_lo; col < col_hi; col += K_NR) {
+    int64_t stride = o->rank * TILE_STEP_BYTES, step = o->isa->panels[h] * K_NR;
+    for (int64_t col = col_lo, end; col < col_hi; col = end) {
+        end = linear_min(col_hi, col + step);
         struct block b = {.h = h,
-                          .np = 1,
+                          .np = linear_ceil_div(end - col, K_NR),
                           .rows = (const char *)left,
-                          .panel = right + (col - col_lo) / K_NR * o->rank * TILE_STEP_BYTES,
+                          .panel = right + (col - col_lo) / K_NR * stride,
+                          .stride = stride,
                           .steps = o->rank,
                           .out = {.y = o->y + row * o->ld_y + col,
                                   .ld_y = o->ld_y,
@@ -76,6 +81,12 @@ static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, i
 
 static void pack_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, char *right)
 {
+    if (o->panels_bf16) {
+        o->isa->lora_widen(o->panels_bf16 + col_lo * o->rank,
+                           linear_ceil_div(col_hi - col_lo, K_NR) * K_NR * o->rank,
+                           (float *)(void *)right);
+        return;
+    }
     for (int64_t col = col_lo; col < col_hi; col += 16) {
         int64_t at = (col - col_lo) / K_NR * o->rank * TILE_STEP_BYTES;
         pack_half(o, col, (float *)(void *)(right + at) + col % K_NR);
@@ -119,6 +130,7 @@ void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct
                           .rank = g->rank,
                           .scale = g->scale,
                           .panels = g->b_panels,
+                          .panels_bf16 = g->b_panels_bf16,
                           .w = g->b,
                           .y = a->y,
                           .ld_y = a->ld_y,

@@ -6,6 +6,7 @@
 #include "kernels/x86/block_avx2.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
@@ -24,9 +25,26 @@ TILE_INLINE float sum_of(__m256 v)
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
 
+TILE_INLINE __m256 widened(__m128i x)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+
+/* a[at..] of as many as there are, up to eight. */
+TILE_INLINE __m256 a_at(bool is_bf16, const struct k_lora_group *g, int64_t at, int64_t left)
+{
+    k_bf16 tail[8] = {0};
+    const k_bf16 *x = g->a_bf16 + at;
+    if (!is_bf16)
+        return _mm256_maskload_ps(g->a + at, mask(left));
+    if (left < 8)
+        x = memcpy(tail, x, (size_t)left * sizeof *x);
+    return widened(_mm_loadu_si128((const __m128i *)(const void *)x));
+}
+
 /* t[row.., r..] of `rows` rows and `ranks` ranks. */
-TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k_lora_group *g,
-                     int64_t row, int64_t r)
+TILE_INLINE void dot(bool is_bf16, int rows, int ranks, const struct k_lora *a,
+                     const struct k_lora_group *g, int64_t row, int64_t r)
 {
     __m256 sum[DOT_ROWS * DOT_RANKS];
 #pragma GCC unroll 8
@@ -40,7 +58,7 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
             x[j] = _mm256_maskload_ps(a->x + (row + j) * a->ld_x + i, m);
 #pragma GCC unroll 4
         for (int q = 0; q < ranks; q++) {
-            __m256 w = _mm256_maskload_ps(g->a + (r + q) * a->k + i, m);
+            __m256 w = a_at(is_bf16, g, (r + q) * a->k + i, a->k - i);
 #pragma GCC unroll 2
             for (int j = 0; j < rows; j++)
                 sum[j * ranks + q] = _mm256_fmadd_ps(x[j], w, sum[j * ranks + q]);
@@ -51,23 +69,31 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
         a->t[(row + i / ranks) * a->rank_max + r + i % ranks] = sum_of(sum[i]);
 }
 
-TILE_INLINE void dot_ranks(int rows, const struct k_lora *a, const struct k_lora_group *g,
-                           int64_t row)
+TILE_INLINE void dot_ranks(bool is_bf16, int rows, const struct k_lora *a,
+                           const struct k_lora_group *g, int64_t row)
 {
     int64_t r = 0;
     for (; r + DOT_RANKS <= g->rank; r += DOT_RANKS)
-        dot(rows, DOT_RANKS, a, g, row, r);
+        dot(is_bf16, rows, DOT_RANKS, a, g, row, r);
     for (; r < g->rank; r++)
-        dot(rows, 1, a, g, row, r);
+        dot(is_bf16, rows, 1, a, g, row, r);
+}
+
+TILE_INLINE void inner(bool is_bf16, const struct k_lora *a, const struct lora_rows *rows)
+{
+    int64_t row = rows->row_lo;
+    for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
+        dot_ranks(is_bf16, DOT_ROWS, a, rows->group, row);
+    for (; row < rows->row_hi; row++)
+        dot_ranks(is_bf16, 1, a, rows->group, row);
 }
 
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows)
 {
-    int64_t row = rows->row_lo;
-    for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
-        dot_ranks(DOT_ROWS, a, rows->group, row);
-    for (; row < rows->row_hi; row++)
-        dot_ranks(1, a, rows->group, row);
+    if (rows->group->a_bf16)
+        inner(true, a, rows);
+    else
+        inner(false, a, rows);
 }
 
 /* dt of `rows` rows, sixteen ranks from r on: a chain over the outputs each. */
@@ -108,4 +134,10 @@ void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *row
         for (; row < rows->row_hi; row++)
             axpy(1, a, rows->group, row, r);
     }
+}
+
+void lora_widen_avx2(const k_bf16 *x, int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; i += 8)
+        _mm256_storeu_ps(to + i, widened(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
 }

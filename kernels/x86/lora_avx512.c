@@ -21,9 +21,21 @@ TILE_INLINE __m256 sums_of(const __m512 v[DOT_RANKS])
                          _mm256_permute2f128_ps(lo, hi, 0x31));
 }
 
+TILE_INLINE __m512 widened(__m256i x)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+/* a[at..] of as many as m says. */
+TILE_INLINE __m512 a_at(bool is_bf16, const struct k_lora_group *g, int64_t at, __mmask16 m)
+{
+    return is_bf16 ? widened(_mm256_maskz_loadu_epi16(m, g->a_bf16 + at))
+                   : _mm512_maskz_loadu_ps(m, g->a + at);
+}
+
 /* t[row, r..r + ranks) of `rows` rows, ranks at most DOT_RANKS. */
-TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k_lora_group *g,
-                     int64_t row, int64_t r, int64_t n_rank)
+TILE_INLINE void dot(bool is_bf16, int rows, int ranks, const struct k_lora *a,
+                     const struct k_lora_group *g, int64_t row, int64_t r, int64_t n_rank)
 {
     __m512 sum[DOT_ROWS][DOT_RANKS];
 #pragma GCC unroll 3
@@ -37,7 +49,7 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
             x[j] = _mm512_maskz_loadu_ps(m, a->x + (row + j) * a->ld_x + i);
 #pragma GCC unroll 8
         for (int q = 0; q < ranks; q++) {
-            __m512 w = _mm512_maskz_loadu_ps(m, g->a + (r + q) * a->k + i);
+            __m512 w = a_at(is_bf16, g, (r + q) * a->k + i, m);
 #pragma GCC unroll 3
             for (int j = 0; j < rows; j++)
                 sum[j][q] = _mm512_fmadd_ps(x[j], w, sum[j][q]);
@@ -49,25 +61,33 @@ TILE_INLINE void dot(int rows, int ranks, const struct k_lora *a, const struct k
                               sums_of(sum[j]));
 }
 
-TILE_INLINE void dot_ranks(int rows, const struct k_lora *a, const struct k_lora_group *g,
-                           int64_t row)
+TILE_INLINE void dot_ranks(bool is_bf16, int rows, const struct k_lora *a,
+                           const struct k_lora_group *g, int64_t row)
 {
     int64_t r = 0;
     for (; r + DOT_RANKS <= g->rank; r += DOT_RANKS)
-        dot(rows, DOT_RANKS, a, g, row, r, DOT_RANKS);
+        dot(is_bf16, rows, DOT_RANKS, a, g, row, r, DOT_RANKS);
     for (; r < g->rank; r++)
-        dot(rows, 1, a, g, row, r, 1);
+        dot(is_bf16, rows, 1, a, g, row, r, 1);
+}
+
+TILE_INLINE void inner(bool is_bf16, const struct k_lora *a, const struct lora_rows *rows)
+{
+    int64_t row = rows->row_lo;
+    for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
+        dot_ranks(is_bf16, DOT_ROWS, a, rows->group, row);
+    if (row + 2 == rows->row_hi)
+        dot_ranks(is_bf16, 2, a, rows->group, row);
+    else if (row < rows->row_hi)
+        dot_ranks(is_bf16, 1, a, rows->group, row);
 }
 
 void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows)
 {
-    int64_t row = rows->row_lo;
-    for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
-        dot_ranks(DOT_ROWS, a, rows->group, row);
-    if (row + 2 == rows->row_hi)
-        dot_ranks(2, a, rows->group, row);
-    else if (row < rows->row_hi)
-        dot_ranks(1, a, rows->group, row);
+    if (rows->group->a_bf16)
+        inner(true, a, rows);
+    else
+        inner(false, a, rows);
 }
 
 /* dt of `rows` rows, 16 ranks from r on: a chain over the outputs each. */
@@ -116,4 +136,11 @@ void lora_across_avx512(const float *w, int64_t rows, int64_t rank, float *to)
         for (int i = 0; i < linear_min(rank - r, 16); i++)
             _mm512_store_si512(to + (r + i) * K_NR, v[i]);
     }
+}
+
+void lora_widen_avx512(const k_bf16 *x, int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; i += 16)
+        _mm512_storeu_ps(to + i,
+                         widened(_mm256_loadu_si256((const __m256i *)(const void *)(x + i))));
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Adapters on a product, as a step of serving has them: all rows with one, and each row with its
- * own, of which B comes as panels. And as training has them: many rows with one, and its gradients.
+ * own, of which B comes as panels; as f32 and as bf16. And as training has them: many rows with
+ * one, and its gradients.
  */
 #include <stdio.h>
 
+#include "kernels/float16.h"
 #include "kernels/linear.h"
 #include "tests/kernels/bench.h"
 
@@ -18,12 +20,20 @@ static const int64_t row_counts[] = {1, 4, 16, 64, 512};
 
 enum { ROWS_OWN_MAX = 64, ROWS_TRAINED = 512 };
 
-static void one_shape(struct bench *b, const struct size *s, int64_t m, bool is_own)
+static const k_bf16 *bf16_of(struct bench *b, const float *x, int64_t n)
+{
+    k_bf16 *to = bench_alloc(b, (size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = bf16_from_f32(x[i]);
+    return to;
+}
+
+static void one_shape(struct bench *b, const struct size *s, int64_t m, bool is_own, bool is_bf16)
 {
     int64_t n_group = is_own ? m : 1;
     char shape[40];
-    snprintf(shape, sizeof shape, "%lldx%lld r%lld %s", (long long)s->n, (long long)s->k,
-             (long long)s->rank, is_own ? "own" : "one");
+    snprintf(shape, sizeof shape, "%lldx%lld r%lld %s%s", (long long)s->n, (long long)s->k,
+             (long long)s->rank, is_own ? "own" : "one", is_bf16 ? " bf16" : "");
     int64_t size_a = s->rank * s->k, size_b = linear_panels(s->n) * K_NR * s->rank;
     const float *half_a = bench_floats(b, n_group * size_a);
     const float *half_b = bench_floats(b, n_group * size_b);
@@ -35,6 +45,12 @@ static void one_shape(struct bench *b, const struct size *s, int64_t m, bool is_
                                      .a = half_a + i * size_a,
                                      .b_panels = half_b + i * size_b,
                                      .scale = 1e-3f};
+    const k_bf16 *narrow_a = is_bf16 ? bf16_of(b, half_a, n_group * size_a) : NULL;
+    const k_bf16 *narrow_b = is_bf16 ? bf16_of(b, half_b, n_group * size_b) : NULL;
+    for (int64_t i = 0; i < n_group && is_bf16; i++) {
+        g[i].a_bf16 = narrow_a + i * size_a;
+        g[i].b_panels_bf16 = narrow_b + i * size_b;
+    }
     struct k_lora a = {.x = bench_floats(b, m * s->k),
                        .ld_x = s->k,
                        .m = m,
@@ -91,9 +107,11 @@ static void products(struct bench *b, const struct size *s)
         int64_t m = row_counts[r];
         if (!bench_wants_rows(b, m))
             continue;
-        one_shape(b, s, m, false);
-        if (m > 1 && m <= ROWS_OWN_MAX)
-            one_shape(b, s, m, true);
+        for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+            one_shape(b, s, m, false, is_bf16);
+            if (m > 1 && m <= ROWS_OWN_MAX)
+                one_shape(b, s, m, true, is_bf16);
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/float16.h"
 #include "kernels/linear.h"
 
 enum { MAX_GROUP = 8 };
@@ -174,6 +175,54 @@ static void forward_panels(struct check *c, const struct lora_case *l)
     check_bits(c, "y", with.y, f.y, (size_t)(f.m * f.ld_y) * 4);
 }
 
+/* As bf16, numbers that bf16 holds. */
+static k_bf16 *narrowed(struct check *c, const float *x, int64_t n)
+{
+    k_bf16 *to = check_buf(c, (size_t)n * sizeof *to, 2);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = bf16_from_f32(x[i]);
+    return to;
+}
+
+static void group_narrow(struct check *c, struct k_lora_group *g, const struct k_lora *f)
+{
+    int64_t n = linear_panels(f->n) * K_NR * g->rank;
+    float *panels = check_floats(c, n, CHECK_ZERO);
+    for (int64_t i = 0; i < f->n * g->rank; i++)
+        panels[i / g->rank / K_NR * K_NR * g->rank +
+               linear_f32_at(i / g->rank % K_NR, i % g->rank)] = g->b[i];
+    g->a_bf16 = narrowed(c, g->a, g->rank * f->k);
+    g->b_panels_bf16 = narrowed(c, panels, n);
+    g->a = g->b = NULL;
+}
+
+/* The same bits where an adapter whose numbers bf16 holds comes as bf16, for some of the groups. */
+static void forward_bf16(struct check *c, const struct lora_case *l)
+{
+    struct batch b;
+    check_begin(c);
+    case_name(c, l);
+    batch_make(c, &b, l);
+    struct k_lora f = b.a.fwd, with = f;
+    with.y = dup_floats(c, f.y, f.m * f.ld_y);
+    for (int i = 0; i < l->n_group; i++) {
+        struct k_lora_group *g = &b.group[i];
+        float *a = dup_floats(c, g->a, g->rank * l->k), *w = dup_floats(c, g->b, l->n * g->rank);
+        for (int64_t k = 0; k < g->rank * l->k; k++)
+            a[k] = bf16_to_f32(bf16_from_f32(a[k]));
+        for (int64_t k = 0; k < l->n * g->rank; k++)
+            w[k] = bf16_to_f32(bf16_from_f32(w[k]));
+        g->a = g->rank ? a : NULL;
+        g->b = w;
+    }
+    check_run(c, &f);
+    for (int i = 0; i < l->n_group; i++)
+        if (b.group[i].rank && i % 3 != 1)
+            group_narrow(c, &b.group[i], &f);
+    check_run(c, &with);
+    check_bits(c, "y", with.y, f.y, (size_t)(f.m * f.ld_y) * 4);
+}
+
 /* A row alone, or among others of its adapter, from any of them on. */
 static void forward_invariance(struct check *c, int64_t rank)
 {
@@ -219,6 +268,7 @@ void check_lora(struct check *c)
     for (int i = 0; i < N_MIXED; i++) {
         forward_run(c, &mixed[i]);
         forward_panels(c, &mixed[i]);
+        forward_bf16(c, &mixed[i]);
     }
     for (int i = 0; i < 4; i++)
         forward_invariance(c, ranks[i]);

@@ -105,6 +105,11 @@ def bench_engine():
     p = run("bench", "engine", MODEL, "--case", "burst", "--rounds", 1, "--streams", 2, "--json",
             "--prompt", 16, "--new-tokens", 2, "--depth", 4)
     expect("bench engine --case", json.loads(p.stdout)["case"] == "burst", p)
+    p = run("bench", "engine", MODEL, "--case", "together", "--rounds", 1, "--streams", 3, "--json",
+            "--prompt", 16, "--new-tokens", 2, "--depth", 4, "--adapters", 2, "--rank", 3,
+            "--adapter-type", "bf16")
+    rows = [json.loads(line)["case"] for line in p.stdout.splitlines()]
+    expect("bench engine --adapters", rows == ["together", "adapted"], p)
 
 
 def refused(name, directory, words, *command):

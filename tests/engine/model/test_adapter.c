@@ -466,6 +466,40 @@ static void every_rank(void **state)
     }
 }
 
+/* Faults: numbers kept as bf16 that lead to other bits than the same as f32, in one row or many, or
+ * that take as much memory. */
+static void bf16_is_f32_in_half_the_memory(void **state)
+{
+    static const int64_t ranks[] = {3, 16};
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof ranks / sizeof *ranks; i++) {
+        struct golden g;
+        int32_t token[TOK_MAX];
+        golden_init_short(&g, "llama_plain", i % 2 ? K_BF16 : K_F32);
+        int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), rank = ranks[i / 2];
+        float *wide = rows_new(&g, n), *narrow = rows_new(&g, n);
+        struct runner *r = runner_for(&g, false);
+        char *dir = test_dir_new();
+        write_adapter(g.model, dir, rank, ST_F32);
+        struct adapter *a = load(g.model, dir);
+        write_adapter(g.model, dir, rank, ST_BF16);
+        struct adapter *b = load(g.model, dir);
+        for (int64_t rows = 1; rows <= n; rows += n - 1) {
+            step(&g, r, &(struct part){a, token, 0, rows, 0}, 1, wide);
+            step(&g, r, &(struct part){b, token, 0, rows, 0}, 1, narrow);
+            assert_memory_equal(narrow, wide, (size_t)(rows * g.model->cfg.n_vocab) * sizeof *wide);
+        }
+        assert_true(adapter_bytes(b) < adapter_bytes(a) * 3 / 4);
+        adapter_unref(a);
+        adapter_unref(b);
+        runner_free(r);
+        test_dir_free(dir);
+        free(wide);
+        free(narrow);
+        golden_release(&g);
+    }
+}
+
 /* Faults: a limit off by one, memory that a refused adapter keeps, a reference lost. */
 static void limits_and_references(void **state)
 {
@@ -512,6 +546,7 @@ int main(void)
         cmocka_unit_test(rows_of_many_adapters_are_each_alone),
         cmocka_unit_test(a_served_logprob_is_the_trained_one),
         cmocka_unit_test(every_rank),
+        cmocka_unit_test(bf16_is_f32_in_half_the_memory),
         cmocka_unit_test(limits_and_references),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
