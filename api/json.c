@@ -6,6 +6,7 @@
 #include "api/json.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/random.h>
 
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
@@ -110,20 +111,61 @@ static void drop(void *root)
     json_decref(root);
 }
 
+/* The member of the outermost object that stands last before `end`, where its name is a plain word:
+ * a number that does not fit is its client's field like any other. */
+static const char *member_at(const char *p, size_t end, char *name, size_t cap)
+{
+    int depth = 0;
+    size_t from = 0, n = 0;
+    for (size_t i = 0; i < end;) {
+        if (p[i] == '"') {
+            size_t next = skip_string(p, end, i), at = next;
+            while (at < end && strchr(" \t\r\n", p[at]))
+                at++;
+            bool is_key = depth == 1 && at < end && p[at] == ':';
+            from = is_key ? i + 1 : from;
+            n = is_key ? next - i - 2 : n;
+            i = next;
+            continue;
+        }
+        depth += (p[i] == '{' || p[i] == '[') - (p[i] == '}' || p[i] == ']');
+        i++;
+    }
+    static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    if (n == 0 || n >= cap || strspn(p + from, word) != n)
+        return NULL;
+    memcpy(name, p + from, n);
+    name[n] = 0;
+    return name;
+}
+
+static int refuse(struct api_error *e, const char *text, size_t n_text, const char *subject,
+                  bool has_lines, const json_error_t *error)
+{
+    size_t at = error->position > 0 ? (size_t)error->position : 0;
+    char line[32] = "", name[sizeof e->param];
+    enum json_error_code code = json_error_code(error);
+    if (has_lines)
+        snprintf(line, sizeof line, "line %d, ", error->line);
+    if (has_lines && code == json_error_numeric_overflow &&
+        member_at(text, at < n_text ? at : n_text, name, sizeof name))
+        return api_fail(e, 400, "invalid_value", name,
+                        "'%s' holds a number that is too large (%scolumn %d).", name, line,
+                        error->column);
+    return api_fail(e, 400, "invalid_json", NULL, "%s is not valid JSON: %s (%scolumn %d).",
+                    subject, reason(code), line, error->column);
+}
+
 static json_t *read_object(struct arena *a, const char *text, size_t n, const char *subject,
                            bool has_lines, struct api_error *e)
 {
     json_error_t error;
     int values = API_JSON_VALUES_MAX;
-    char line[32] = "";
     if (look_over(text, n, subject, &values, e))
         return NULL;
     json_t *root = json_loadb(text, n, FLAGS, &error);
     if (!root) {
-        if (has_lines)
-            snprintf(line, sizeof line, "line %d, ", error.line);
-        api_fail(e, 400, "invalid_json", NULL, "%s is not valid JSON: %s (%scolumn %d).", subject,
-                 reason(json_error_code(&error)), line, error.column);
+        refuse(e, text, n, subject, has_lines, &error);
         return NULL;
     }
     arena_defer(a, drop, root);

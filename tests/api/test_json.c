@@ -85,6 +85,27 @@ static void test_long_numbers(void **state)
     assert_true(reads_text("{\"a\":-9223372036854775808}"));
 }
 
+/* Faults: a number past what is read that names no field, or another's. */
+static void test_large_numbers_have_a_field(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":1,\"max_tokens\":9223372036854775808,\"b\":2}", "{\"max_tokens\" : -1e400}",
+        "{\"max_tokens\":{\"b\":[1,{\"c\":\"}\",\"d\":1e400}]},\"e\":1}",
+        "{\"a\":\"\\\"x\\\":\",\"b\":{\"c\":1},\"max_tokens\":[[18446744073709551616"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_false(reads_text(texts[i]));
+        assert_string_equal(error.param, "max_tokens");
+        assert_string_equal(error.code, "invalid_value");
+    }
+    assert_false(reads_text("{\"a b\":1e400}")); /* no name that may be repeated */
+    assert_string_equal(error.param, "");
+    assert_false(reads_text("[9223372036854775808]"));
+    assert_string_equal(error.param, "");
+    assert_false(reads_text("9223372036854775808"));
+    assert_string_equal(error.param, "");
+}
+
 static void test_many_values(void **state)
 {
     size_t n = 5 + 2 * (size_t)(API_JSON_VALUES_MAX + 8);
@@ -152,10 +173,15 @@ static void test_errors_keep_what_was_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_depth),        cmocka_unit_test(test_brackets_in_strings_are_text),
-        cmocka_unit_test(test_long_numbers), cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_many_members), cmocka_unit_test(test_text),
-        cmocka_unit_test(test_form),         cmocka_unit_test(test_errors_keep_what_was_sent),
+        cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_brackets_in_strings_are_text),
+        cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_large_numbers_have_a_field),
+        cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_many_members),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_form),
+        cmocka_unit_test(test_errors_keep_what_was_sent),
     };
     api_json_init();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ NOT_NUMBERS = ("1", True, [], {})
 
 
 def values(cap):
-    return (-1, 0, 1, cap, cap + 1, 2 ** 31, 2 ** 53, 1e308, 0.5, None, *NOT_NUMBERS)
+    return (-1, 0, 1, cap, cap + 1, 2 ** 31, 2 ** 53, 2 ** 63, 10 ** 30, 1e308, 0.5, None, *NOT_NUMBERS)
 
 
 def try_one(server, path, base, field, value):
