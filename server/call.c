@@ -167,6 +167,11 @@ void call_stream(struct call *c, const char *type)
     call_set_header(c, "X-Accel-Buffering", "no");
 }
 
+bool call_is_streaming(const struct call *c)
+{
+    return c->answer == CALL_STREAM;
+}
+
 void call_send(struct call *c, const void *p, size_t n)
 {
     if (c->answer == CALL_STREAM && !c->is_ended)
@@ -190,6 +195,7 @@ void call_wait(struct call *c, const struct call_later *later)
     ASSERT(!c->waits);
     c->later = *later;
     c->waits = true;
+    c->spoke_us = clock_us();
 }
 
 void call_wake(struct call *c)
@@ -278,11 +284,19 @@ void call_begin(struct call *c)
     call_error(c, &e);
 }
 
+bool call_pings(const struct call *c)
+{
+    bool is_due = c->answer == CALL_NONE && c->waits && c->later.streams;
+    return c->http->o.ping_us > 0 && (c->is_events || is_due);
+}
+
+/* A proxy cuts what is silent, and many wait a minute only for an answer's first byte. */
 void call_ping(struct call *c)
 {
     int64_t now = clock_us();
-    if (c->is_events && now - c->spoke_us >= c->http->o.ping_us) {
-        buf_str(&c->out, ": ping\n\n");
-        c->spoke_us = now;
-    }
+    if (!call_pings(c) || now - c->spoke_us < c->http->o.ping_us)
+        return;
+    call_stream(c, "text/event-stream");
+    buf_str(&c->out, ": ping\n\n");
+    c->spoke_us = now;
 }

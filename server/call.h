@@ -77,15 +77,17 @@ struct call_later {
     void (*gone)(void *ctx);
     void (*done)(void *ctx);
     void *ctx;
+    bool streams; /* an event stream is to come: a long silence may open it */
 };
 void call_wait(struct call *c, const struct call_later *later);
 void call_wake(struct call *c); /* never lost: a step runs after it, if any ever runs again */
 struct call *call_ref(struct call *c);
 void call_unref(struct call *c);
 
-/* Status 200 and the headers go out. Under text/event-stream a silence of 15 s is broken by a
- * comment, between two call_send: each holds whole events. */
+/* Status 200 and the headers go out. Under text/event-stream a long silence is broken by a comment,
+ * between two call_send: each holds whole events. Once opened, a second time is nothing. */
 void call_stream(struct call *c, const char *type);
+bool call_is_streaming(const struct call *c); /* too late for another status */
 void call_send(struct call *c, const void *p, size_t n);
 bool call_is_full(const struct call *c); /* the client reads slower than we send: hold back */
 void call_end(struct call *c);

@@ -60,7 +60,7 @@ struct call {
     uint64_t n_sent;   /* bytes of answers' bodies */
     uint64_t n_waste;  /* of the body, read after the answer */
     int64_t due_us;    /* of the whole request; 0: none */
-    int64_t spoke_us;  /* when the stream last had something */
+    int64_t spoke_us;  /* when the stream last had something, or its waiting began */
     bool waits;        /* later is set */
     bool is_left;      /* gone ran: no step any more */
     bool is_ended;     /* the stream's end stands behind out */
@@ -76,6 +76,7 @@ enum call_turn call_turn(struct call *c); /* the handler, or its step, until it 
 void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */
 void call_late(struct call *c);           /* its time is over */
-void call_ping(struct call *c);           /* silence is to be broken, if it is due */
+bool call_pings(const struct call *c);    /* its silence may be broken */
+void call_ping(struct call *c);           /* does so if it is due */
 
 #endif

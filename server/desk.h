@@ -85,7 +85,7 @@ struct errand {
     struct buf ready;
     struct api_error error;
     enum errand_end end;
-    bool is_gone, has_begun;
+    bool is_gone;
     int64_t due_us;
     struct errand *next;
 };

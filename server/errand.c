@@ -81,13 +81,11 @@ static void send_error(struct call *c, const struct api_error *e)
 
 static void step_stream(struct call *c, struct errand *t)
 {
-    if (!t->has_begun && t->end == ERRAND_FAILED) {
+    if (!call_is_streaming(c) && t->end == ERRAND_FAILED) {
         call_error(c, &t->error);
         return;
     }
-    if (!t->has_begun)
-        call_stream(c, t->type);
-    t->has_begun = true;
+    call_stream(c, t->type);
     if (t->ready.len)
         call_send(c, t->ready.data, t->ready.len);
     buf_clear(&t->ready);
@@ -102,9 +100,7 @@ static void step_stream(struct call *c, struct errand *t)
 static void step_file(struct call *c, struct errand *t)
 {
     char block[READ_BYTES];
-    if (!t->has_begun)
-        call_stream(c, t->type);
-    t->has_begun = true;
+    call_stream(c, t->type);
     ssize_t n = read(t->fd, block, sizeof block);
     if (n > 0)
         call_send(c, block, (size_t)n);
@@ -158,7 +154,9 @@ static void done(void *ctx)
 void errand_send(struct errand *t, enum errand_end (*work)(struct errand *, struct api_error *))
 {
     t->work = work;
-    call_wait(t->call, &(struct call_later){.step = step, .gone = gone, .done = done, .ctx = t});
+    call_wait(t->call,
+              &(struct call_later){
+                  .step = step, .gone = gone, .done = done, .ctx = t, .streams = t->is_stream});
     call_ref(t->call);
     desk_put(t->desk, t);
 }

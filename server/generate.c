@@ -103,7 +103,7 @@ void generation_fail(struct generation *g, const struct api_error *e)
 {
     cancel(g);
     generation_note(g);
-    if (!g->is_streaming) {
+    if (!call_is_streaming(g->call)) {
         call_error(g->call, e);
         return;
     }
@@ -278,6 +278,7 @@ void generate(struct call *c, enum api_route route)
     if (g->q->ignored)
         call_set_header(c, "x-tandem-ignored", g->q->ignored);
     take_answers(g, answer, &g->begin_err);
-    const struct call_later later = {.step = step, .gone = gone, .done = done, .ctx = g};
+    const struct call_later later = {
+        .step = step, .gone = gone, .done = done, .ctx = g, .streams = g->q->stream};
     call_wait(c, &later);
 }

@@ -29,7 +29,7 @@ struct generation {
     size_t room_bytes;
     int64_t submit_us;
     struct err begin_err; /* the first step fails with it */
-    bool is_streaming, is_over;
+    bool is_over;
 };
 
 const struct prompt *generation_prompt(const struct generation *g, const struct choice *c);

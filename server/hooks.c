@@ -4,9 +4,26 @@
  * line of the log for each request, whose texts the log escapes; never what a prompt or an answer
  * says.
  */
+#include "api/error.h"
 #include "engine/base/log.h"
+#include "engine/engine.h"
 #include "server/metrics.h"
 #include "server/server_own.h"
+
+/* Where the engine's queue is full, a request for it is refused before its body is parsed and made
+ * into tokens, which under overload is most of what a refusal costs. The engine looks again. */
+static int check_queue(const struct server *s, const struct route *r, struct api_error *e)
+{
+    struct engine *g = atomic_load(&s->engine);
+    if (r->fn != route_chat && r->fn != route_completions && r->fn != route_embeddings)
+        return 0;
+    int64_t n = engine_stat(g).n_waiting;
+    if (n < engine_info(g)->max_waiting)
+        return 0;
+    api_fail(e, 503, NULL, NULL, "%lld generations wait already: try again later", (long long)n);
+    e->retry_after_s = s->front.retry_s;
+    return -1;
+}
 
 int server_admit(void *ctx, struct call *c, const struct http_head *head,
                  const struct route_match *match, struct api_error *e)
@@ -17,7 +34,9 @@ int server_admit(void *ctx, struct call *c, const struct http_head *head,
         will = FRONT_REFUSING;
     else if (!atomic_load(&s->engine))
         will = FRONT_LOADING;
-    return front_admit(&s->front, will, http_busy(s->http), c, head, match, e);
+    if (front_admit(&s->front, will, http_busy(s->http), c, head, match, e))
+        return -1;
+    return match->route && will == FRONT_GOOD ? check_queue(s, match->route, e) : 0;
 }
 
 static void log_request(const struct http_record *r)

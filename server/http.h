@@ -47,7 +47,7 @@ struct http_options {
     int64_t request_timeout_us;               /* 0: none */
     int64_t head_us, idle_us, stall_us;       /* 0: 10 s, 75 s, 30 s */
     int64_t body_us;                          /* beside what its length allows; 0: 30 s */
-    int64_t ping_us;                          /* a stream's silence; 0: 15 s */
+    int64_t ping_us;                          /* a stream's silence; 0: 15 s; -1: for ever */
     int64_t body_bytes;                       /* of all requests' bodies at once; 0: 512 MiB */
     struct server *server;                    /* borrowed: what call_server says */
     /* 0: on to the handler; -1: the error is the answer. It may answer the call itself. NULL: all

@@ -4,8 +4,9 @@
  * piece of the body, once when it is whole, and again whenever the connection was resumed before
  * there is a response.
  *
- * A request that is refused by its head alone is answered before its body is read; the library
- * closes the connection then, and neither buffers the body nor says 100 Continue.
+ * A request that is refused by its head alone has its body read and dropped where that is short,
+ * and keeps its connection, of which clients have a pool. Else, and where the client waits for 100
+ * Continue, it is answered before its body is read; the library closes the connection then.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -23,6 +24,7 @@
 enum {
     BODY_RATE = 64 << 10, /* bytes a second, at least, after that */
     BODY_WASTE = 8 << 20, /* read after a refusal, so that the client sees the answer */
+    BODY_DROP = 64 << 10, /* read before a refusal, so that the connection stays */
     ID_BYTES_MAX = 128
 };
 
@@ -150,6 +152,11 @@ static int open_intake(struct call *c, const struct http_head *head, struct api_
     return c->intake ? 0 : -1;
 }
 
+static bool has_body(const struct http_head *head)
+{
+    return head->length > 0 || head->n_coding;
+}
+
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const char *url,
                              const char *method, const char *version, void **ctx)
 {
@@ -167,11 +174,11 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
         c->due_us = c->req.begin_us + h->o.request_timeout_us;
     if (examine(c, &head, url, method, version, &e) || open_intake(c, &head, &e))
         call_error(c, &e);
-    bool has_body = head.length > 0 || head.n_coding;
-    c->closes |= has_body && c->answer != CALL_NONE;
+    if (c->answer != CALL_NONE && (head.length > BODY_DROP || (has_body(&head) && head.expect)))
+        c->closes = true;
     if (c->closes) /* before the body: it is not read, and the library closes */
         return respond(c);
-    if (c->answer != CALL_NONE) /* when asked again, so that the connection goes on */
+    if (c->answer != CALL_NONE) /* behind the body, so that the connection goes on */
         return MHD_YES;
     buf_init(&c->body, c->route->max_body);
     return MHD_YES;
@@ -193,6 +200,15 @@ static int charge(struct call *c)
 static enum MHD_Result refuse_now(struct call *c)
 {
     return http_answer_early(c) ? MHD_YES : MHD_NO;
+}
+
+/* Of a request that was refused already. In pieces it may be longer than it seemed. */
+static enum MHD_Result drop(struct call *c)
+{
+    if (c->n_sent <= BODY_DROP)
+        return MHD_YES;
+    c->closes = true;
+    return refuse_now(c);
 }
 
 /* As take, for a body that is not collected. What is wrong with its text is said when it is whole,
@@ -230,6 +246,8 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
         return MHD_NO;
     if (c->intake)
         return push(c, data, n);
+    if (c->answer != CALL_NONE)
+        return drop(c);
     if (!buf_add(&c->body, data, n) && !charge(c))
         return MHD_YES;
     if (c->body.failed && !c->body.no_memory) {
@@ -253,6 +271,9 @@ static enum MHD_Result go_on(struct call *c)
             return respond(c);
         return MHD_NO;
     case CALL_QUIET:
+        call_ping(c);
+        if (c->answer != CALL_NONE)
+            return respond(c);
         break;
     }
     return http_suspend(c) ? MHD_YES : MHD_NO;

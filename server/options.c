@@ -105,6 +105,10 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "for a whole request; 0: none", request_timeout),
     ROW(NULL, "queue-timeout", OPT_DOUBLE, "0", 0, DAY_S, "S",
         "a request that waited longer for its turn gets 503; 0: never", queue_timeout),
+    ROW(NULL, "stream-ping", OPT_DOUBLE, "15", 0, 3600, "S",
+        "a stream that is silent so long, also before its first token, is sent a comment, so that "
+        "no proxy cuts it; 0: never",
+        stream_ping),
     ROW(NULL, "drain-delay", OPT_DOUBLE, "5", 0, 3600, "S",
         "after SIGTERM requests are still taken so long", drain_delay),
     ROW(NULL, "shutdown-timeout", OPT_DOUBLE, "25", 0, 3600, "S",

@@ -113,12 +113,14 @@ static int make_auth(struct server *s, const struct server_options *o, struct er
 static int make_http(struct server *s, const struct server_options *o, struct err *e)
 {
     int64_t most = o->max_connections, ip = o->max_connections_ip;
+    int64_t ping = (int64_t)(o->stream_ping * 1e6);
     struct http_options h = {.route = routes,
                              .n_route = n_routes,
                              .n_thread = (unsigned)o->http_threads,
                              .max_conn = (unsigned)most,
                              .max_conn_ip = (unsigned)(ip ? ip : most - most / 4),
                              .request_timeout_us = (int64_t)(o->request_timeout * 1e6),
+                             .ping_us = ping > 0 ? ping : -1,
                              .body_bytes = o->body_memory,
                              .server = s,
                              .admit = server_admit,

@@ -177,14 +177,6 @@ void tell_whole(struct generation *g)
 
 /* ---- a stream ------------------------------------------------------------------------------ */
 
-static void open_stream(struct generation *g)
-{
-    if (g->is_streaming)
-        return;
-    g->is_streaming = true;
-    call_stream(g->call, "text/event-stream");
-}
-
 static bool has_news(const struct generation *g, const struct choice *c)
 {
     bool tells_tokens = g->q->wants_logprobs || g->q->sends_ids;
@@ -229,12 +221,12 @@ void tell_events(struct generation *g)
 {
     size_t n_over = 0;
     struct err e = ERR_INIT;
-    if (g->is_streaming && call_is_full(g->call))
+    if (call_is_streaming(g->call) && call_is_full(g->call))
         return;
     for (size_t i = 0; i < g->n_choice; i++) {
         struct choice *c = &g->choice[i];
         if (has_news(g, c)) {
-            open_stream(g);
+            call_stream(g->call, "text/event-stream");
             if (tell(g, c) || buf_check(&g->out, "the answer", &e)) {
                 err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer");
                 generation_fail_err(g, &e);

@@ -132,9 +132,14 @@ void call_unref(struct call *c)
 void call_stream(struct call *c, const char *type)
 {
     assert_string_equal(type, "text/event-stream");
-    assert_false(c->is_stream || c->is_over);
+    assert_false(c->is_over);
     c->is_stream = true;
     c->status = 200;
+}
+
+bool call_is_streaming(const struct call *c)
+{
+    return c->is_stream;
 }
 
 void call_send(struct call *c, const void *p, size_t n)

@@ -71,7 +71,7 @@ static void never(struct call *c, void *ctx)
 
 static void on_wait(struct call *c)
 {
-    call_wait(c, &(struct call_later){never, gone, done, NULL});
+    call_wait(c, &(struct call_later){.step = never, .gone = gone, .done = done});
 }
 
 /* Another thread wakes it without a pause; the step counts to N and ends. */
@@ -130,7 +130,8 @@ static void race(struct call *c, bool streams)
     atomic_fetch_add(&world.n_begun, 1);
     r->streams = streams;
     r->call = call_ref(c);
-    call_wait(c, &(struct call_later){race_step, gone, race_done, r});
+    call_wait(c,
+              &(struct call_later){.step = race_step, .gone = gone, .done = race_done, .ctx = r});
     assert_int_equal(pthread_create(&r->thread, NULL, wake, r), 0);
 }
 
@@ -156,7 +157,7 @@ static void flood_step(struct call *c, void *ctx)
 
 static void on_flood(struct call *c)
 {
-    call_wait(c, &(struct call_later){flood_step, gone, done, NULL});
+    call_wait(c, &(struct call_later){.step = flood_step, .gone = gone, .done = done});
 }
 
 static const struct route table[] = {

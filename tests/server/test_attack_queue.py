@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A queue that stands: one sequence runs, others wait. Catches: a stream that is silent while it
+waits, until a proxy cuts it; a stream whose wait broke its status or its events; a refusal that
+parses what it refuses."""
+import sys
+import time
+
+from attack import SLOW, Cases, Raw, Tandem, events, make_model, request, scratch
+
+LONG = {"prompt": "wait", "max_tokens": 16000, "ignore_eos": True, "stream": True}
+
+
+def stand(server, n):
+    """So many connections, each with a long stream; the first runs."""
+    all_ = []
+    for i in range(n):
+        c = Raw(server)
+        c.send(request("/v1/completions", LONG))
+        all_.append(c)
+        want = {"tandem_requests_running": 1, "tandem_requests_waiting": i}
+        end = time.monotonic() + 30 * SLOW
+        while any(server.metrics()[k] != v for k, v in want.items()):
+            assert time.monotonic() < end, server.metrics()
+            time.sleep(0.002)
+    return all_
+
+
+def leave(server, streams):
+    for c in streams:
+        c.close()
+
+
+def pings(server):
+    """Comments come while a stream waits, and then its whole answer, as if it had not waited."""
+    streams = stand(server, 3)
+    with Raw(server) as c:
+        c.send(request("/v1/completions", {**LONG, "max_tokens": 4}))
+        status, headers = c.head()
+        assert status == 200 and headers["content-type"] == "text/event-stream", headers
+        assert c.until(b": ping\n\n"), c.got
+        assert b"data:" not in c.got, c.got
+        leave(server, streams)
+        assert c.until(b"[DONE]"), c.got
+        assert len(events(c.got)) >= 2 and b'"error"' not in c.got, c.got
+
+
+def fails_as_an_event(server):
+    """What fails behind a comment is the last event of a stream that has begun."""
+    streams = stand(server, 3)
+    with Raw(server) as c:
+        c.send(request("/v1/completions", LONG))
+        assert c.until(b": ping\n\n"), c.got
+        while c.more() and not c.got.endswith(b"0\r\n\r\n"):
+            pass
+        assert b'"error"' in events(c.got)[-1] and b"[DONE]" not in c.got, c.got
+    leave(server, streams)
+
+
+def refuses_unread(server):
+    """What is no JSON is 503, as all that is sent to a full queue, and keeps its connection."""
+    for _ in range(20):  # until one try was over before the first stream was
+        streams = stand(server, 3)
+        with Raw(server) as c:
+            c.send(request("/v1/completions", b"{") + request("/v1/completions", b"{"))
+            status, headers = c.head()
+            c.until_bytes(int(headers["content-length"]))
+            c.got = c.got[int(headers["content-length"]):]
+            again, _ = c.head()
+        still = server.metrics()["tandem_requests_waiting"]
+        leave(server, streams)
+        server.wait_idle()
+        if still == 2:
+            assert (status, again) == (503, 503) and int(headers["retry-after"]) <= 120, status
+            return
+    raise AssertionError("the streams were always faster")
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 16384)
+        one = ("--max-seqs", 1, "--kv-memory", "64M")
+        with Tandem(model, *one, "--stream-ping", 0.05) as server:
+            cases.run("a waiting stream is not silent", lambda: pings(server))
+        with Tandem(model, *one, "--stream-ping", 0.05, "--request-timeout", 2 * SLOW) as server:
+            cases.run("and fails as one", lambda: fails_as_an_event(server))
+        with Tandem(model, *one, "--max-waiting", 2) as server:
+            cases.run("a full queue refuses unread", lambda: refuses_unread(server))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
