@@ -189,7 +189,7 @@ static void connection(void *ctx, int change)
 static int dial(void)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)world.port)};
-    struct timeval tv = {.tv_sec = 20};
+    struct timeval tv = {.tv_sec = 60};
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof in), 0);
