@@ -107,7 +107,7 @@ static void failed_write_is_told(void **state)
     setrlimit(RLIMIT_FSIZE, &small);
     int rc = aside_put(path, big, 100000, &e);
     setrlimit(RLIMIT_FSIZE, &before);
-    assert_err(rc, &e, ERR_IO, "file");
+    assert_err(rc, &e, ERR_NO_SPACE, "file");
     assert_file("old");
     assert_int_equal(n_entry(), 1);
     free(big);

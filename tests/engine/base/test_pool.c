@@ -176,24 +176,28 @@ static void where(void *ctx, int64_t lo, int64_t hi, int thread)
     atomic_fetch_add(&at->n_beside, sched_getcpu() == at->caller);
 }
 
-/* Fault: a pinned thread and the caller share a CPU while another is free for it. */
+/* Fault: a pinned thread and the caller share a CPU while another is free for it: in half of these
+ * jobs. A thread that has not yet left one job when the next is there keeps its CPU for that. */
 static void threads_make_way_for_the_caller(void **state)
 {
     (void)state;
-    int cpu[2], n_worker = 0;
+    enum { JOBS = 12 };
+    int cpu[2], n_worker = 0, n_shared = 0;
     cpu_set_t before, one;
     if (machine_cpu_list(cpu, 2) < 2 || sched_getaffinity(0, sizeof before, &before))
         skip();
     struct pool *p = pool_new(2, true, NULL);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < JOBS; i++) {
         struct places at = {.caller = cpu[i % 2]};
         CPU_ZERO(&one);
         CPU_SET(at.caller, &one);
         assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
         pool_run(p, where, &at, 16, 1);
         n_worker += at.n_worker;
-        assert_int_equal(at.n_beside, 0);
+        n_shared += at.n_beside > 0;
+        usleep(2000);
     }
+    assert_true(n_shared <= JOBS / 4);
     assert_true(n_worker > 0);
     sched_setaffinity(0, sizeof before, &before);
     pool_free(p);
