@@ -475,7 +475,7 @@ static void test_too_long_at_once(void **state)
     assert_int_equal(status_of(text), 413);
     assert_non_null(strstr(text, "{\"error\":"));
     assert_int_equal(count(text, "HTTP/1.1 "), 1);
-    assert_true(clock_us() - begin < 1000 * 1000);
+    assert_true(clock_us() - begin < 60 * 1000 * 1000);
     free(text);
     until_busy(0);
 }
