@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Time is taken from the answers' own marks, which the engine sets once a step; so that this side
- * needs no cycles while the engine is measured, it sleeps until an answer ends.
+ * needs no cycles while the engine is measured, it sleeps until an answer ends. What the engine
+ * calls stays until it has called for the last time, which may be after the last answer was seen to
+ * end.
  */
 #include "clients/local/bench_served.h"
 
@@ -19,13 +21,29 @@ struct asking {
     const struct bench_served *s;
     int32_t *prompt; /* owned */
     struct gen_params params;
-    sem_t ended;
-    int64_t n_asked;
+    sem_t ended, done; /* posted for answers that ended; for submissions that are over */
+    int64_t n_asked, n_submitted;
 };
 
 static void on_end(void *ctx)
 {
-    sem_post(ctx);
+    struct asking *a = ctx;
+    sem_post(&a->ended);
+}
+
+static void on_done(void *ctx)
+{
+    struct asking *a = ctx;
+    sem_post(&a->done);
+}
+
+static int submit(struct asking *a, const struct gen_req *r, size_t n, struct answer **answer,
+                  struct err *e)
+{
+    struct gen_notify notify = {.fn = on_end, .done = on_done, .ctx = a};
+    int rc = engine_submit(a->s->engine, r, n, notify, answer, e);
+    a->n_submitted += rc == 0;
+    return rc;
 }
 
 static void asking_init(struct asking *a, const struct bench_served *s, int64_t max_new)
@@ -34,10 +52,14 @@ static void asking_init(struct asking *a, const struct bench_served *s, int64_t 
     a->params =
         (struct gen_params){.sample = SAMPLE_PARAMS_INIT, .max_new = max_new, .ignore_eos = true};
     sem_init(&a->ended, 0, 0);
+    sem_init(&a->done, 0, 0);
 }
 
 static void asking_release(struct asking *a)
 {
+    while (a->n_submitted > 0) /* all their answers have ended */
+        a->n_submitted -= sem_wait(&a->done) == 0;
+    sem_destroy(&a->done);
     sem_destroy(&a->ended);
     free(a->prompt);
 }
@@ -55,9 +77,8 @@ static struct gen_req next_request(struct asking *a)
 static struct answer *ask(struct asking *a, struct err *e)
 {
     struct gen_req r = next_request(a);
-    struct gen_notify notify = {.fn = on_end, .ctx = &a->ended};
     struct answer *answer;
-    return engine_submit(a->s->engine, &r, 1, notify, &answer, e) ? NULL : answer;
+    return submit(a, &r, 1, &answer, e) ? NULL : answer;
 }
 
 /* Waits for the end; the answer's tokens, 0 where it failed. */
@@ -94,12 +115,11 @@ static int ask_all(struct asking *a, struct answer **answer, struct err *e)
     size_t n = (size_t)a->s->streams, len = (size_t)a->s->prompt;
     struct gen_req *r = xcalloc(n, sizeof *r);
     int32_t *prompt = xcalloc(n * len, sizeof *prompt);
-    struct gen_notify notify = {.fn = on_end, .ctx = &a->ended};
     for (size_t i = 0; i < n; i++) {
         r[i] = next_request(a);
         r[i].prompt = memcpy(prompt + i * len, a->prompt, len * sizeof *prompt);
     }
-    int rc = engine_submit(a->s->engine, r, n, notify, answer, e);
+    int rc = submit(a, r, n, answer, e);
     free(prompt);
     free(r);
     return rc;
