@@ -2,10 +2,9 @@
  *
  * The halves of all products share one block; B as the panels that the product wants, since it is
  * used a thousand times for each load. A product whose halves the file holds as bf16 stays bf16,
- * which changes no bit and halves what a step reads of it; all others are f32. What a file claims
- * is checked in this order: every tensor is a half of a product that takes adapters, every half has
- * its other one, every product that the config names has both; then shapes, then sizes; then the
- * numbers are read.
+ * which changes no bit and halves what a step reads of it; all others are f32. What the files
+ * claim was checked when they were opened (adapter_files.h); then come sizes; then the numbers are
+ * read.
  */
 #include "engine/model/adapter.h"
 
@@ -16,16 +15,11 @@
 #include <time.h>
 
 #include "engine/base/mem.h"
-#include "engine/load/path.h"
-#include "engine/load/peft.h"
-#include "engine/load/weights.h"
+#include "engine/model/adapter_files.h"
 #include "kernels/float16.h"
 #include "kernels/linear.h"
 
-enum { MODULE_BYTES = 512, ALIGN_BYTES = 64 };
-
-#define HALF_A ".lora_A.weight"
-#define HALF_B ".lora_B.weight"
+enum { ALIGN_BYTES = 64 };
 
 struct product {
     int64_t rank; /* 0: none here */
@@ -48,169 +42,6 @@ struct adapter {
     struct product at[]; /* [n_lora] */
 };
 
-/* ---- what the files hold ------------------------------------------------------------------- */
-
-/* A product's two tensors; NULL: not there. */
-struct halves {
-    const struct param *param;
-    const struct weight *a, *b; /* borrowed from the file */
-    char module[MODULE_BYTES];  /* with the prefix that the file has; "": not there */
-};
-
-struct files {
-    const struct model *m; /* borrowed */
-    struct peft config;
-    struct weights *tensors; /* owned */
-    struct halves *at;       /* owned: [n_lora] */
-};
-
-static const struct param *find_product(const struct model *m, const char *module)
-{
-    size_t n = strlen(module);
-    for (int32_t i = 0; i < m->n_param; i++) {
-        const struct param *p = &m->param[i];
-        if (strncmp(p->name, module, n) == 0 && strcmp(p->name + n, ".weight") == 0)
-            return p;
-    }
-    return NULL;
-}
-
-/* Under each of the family's prefixes. */
-static const struct param *find_module(const struct model *m, const char *module)
-{
-    const char *const *prefix = spec_of(m->cfg.family)->prefix;
-    const struct param *p = NULL;
-    for (; *prefix && !p; prefix++) {
-        size_t n = strlen(*prefix);
-        if (strncmp(module, *prefix, n) == 0)
-            p = find_product(m, module + n);
-    }
-    return p;
-}
-
-/* "base_model.model.MODULE.lora_A.weight" */
-static int split_name(const struct weight *w, char *module, bool *is_a, struct err *e)
-{
-    const char *name = w->t->name;
-    size_t n = strlen(name), head = strlen(PEFT_PREFIX), tail = strlen(HALF_A);
-    if (n <= head + tail || n - head - tail >= MODULE_BYTES ||
-        strncmp(name, PEFT_PREFIX, head) != 0)
-        n = 0;
-    *is_a = n && strcmp(name + n - tail, HALF_A) == 0;
-    if (!n || (!*is_a && strcmp(name + n - tail, HALF_B) != 0))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: %.200s: expected " PEFT_PREFIX "MODULE" HALF_A " or " HALF_B,
-                       PEFT_TENSORS_NAME, name);
-    memcpy(module, name + head, n - head - tail);
-    module[n - head - tail] = 0;
-    return 0;
-}
-
-static int add_half(struct files *f, const struct weight *w, struct err *e)
-{
-    char module[MODULE_BYTES];
-    bool is_a;
-    if (split_name(w, module, &is_a, e))
-        return -1;
-    const struct param *p = find_module(f->m, module);
-    if (!p)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the base model has no product %.200s",
-                       PEFT_TENSORS_NAME, w->t->name, module);
-    if (p->lora < 0)
-        return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: %s takes no adapter here",
-                       PEFT_TENSORS_NAME, w->t->name, p->name);
-    if (peft_claim(&f->config, module) == PEFT_HAS_NOT)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %s does not name this module",
-                       PEFT_TENSORS_NAME, w->t->name, PEFT_CONFIG_NAME);
-    struct halves *h = &f->at[p->lora];
-    const struct weight **half = is_a ? &h->a : &h->b;
-    if (*half)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the same product as %.200s",
-                       PEFT_TENSORS_NAME, w->t->name, (*half)->t->name);
-    *half = w;
-    memcpy(h->module, module, sizeof module);
-    return 0;
-}
-
-/* Both halves or none, and both where the config says so. */
-static int check_pair(const struct files *f, const struct halves *h, struct err *e)
-{
-    char module[MODULE_BYTES];
-    const char *prefix = spec_of(f->m->cfg.family)->prefix[0];
-    size_t n = strlen(h->param->name) - strlen(".weight");
-    if (h->a && h->b)
-        return 0;
-    if (h->a || h->b)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there, its other half %s%.200s%s is not",
-                       PEFT_TENSORS_NAME, (h->a ? h->a : h->b)->t->name, PEFT_PREFIX, h->module,
-                       h->a ? HALF_B : HALF_A);
-    snprintf(module, sizeof module, "%s%.*s", prefix, (int)n, h->param->name);
-    if (peft_claim(&f->config, module) == PEFT_HAS)
-        return err_set(e, ERR_BAD_INPUT, "%s: %s names %s, of which no tensor is there",
-                       PEFT_TENSORS_NAME, PEFT_CONFIG_NAME, module);
-    return 0;
-}
-
-static int check_shape(const struct files *f, struct halves *h, struct err *e)
-{
-    int64_t rank = peft_rank(&f->config, h->module);
-    const int64_t a[2] = {rank, h->param->k}, b[2] = {h->param->n, rank};
-    return weights_want(f->tensors, h->a->t->name, 2, a, &h->a, e) ||
-                   weights_want(f->tensors, h->b->t->name, 2, b, &h->b, e)
-               ? -1
-               : 0;
-}
-
-static int open_tensors(struct files *f, const char *dir, struct err *e)
-{
-    char *path = path_join(dir, PEFT_TENSORS_NAME);
-    f->tensors = weights_open_file(path, e);
-    free(path);
-    if (f->tensors)
-        return 0;
-    if (!path_exists(dir, PEFT_TENSORS_NAME) && path_exists(dir, "adapter_model.bin"))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s is not there (adapter_model.bin can run code and is not read: save the "
-                       "adapter with safe_serialization)",
-                       PEFT_TENSORS_NAME);
-    return -1;
-}
-
-static int pair_up(struct files *f, struct err *e)
-{
-    size_t n = weights_count(f->tensors), most = 2 * (size_t)f->m->n_lora;
-    if (n == 0 || n > most)
-        return err_set(e, ERR_BAD_INPUT, "%s: %zu tensors: the base model takes 2 to %zu",
-                       PEFT_TENSORS_NAME, n, most);
-    for (size_t i = 0; i < n; i++)
-        if (add_half(f, weights_at(f->tensors, i), e))
-            return -1;
-    for (int32_t i = 0; i < f->m->n_lora; i++)
-        if (check_pair(f, &f->at[i], e))
-            return -1;
-    for (int32_t i = 0; i < f->m->n_lora; i++)
-        if (f->at[i].a && check_shape(f, &f->at[i], e))
-            return -1;
-    return 0;
-}
-
-static int files_init(struct files *f, const struct model *m, const char *dir, struct err *e)
-{
-    *f = (struct files){.m = m};
-    f->at = xcalloc((size_t)m->n_lora + 1, sizeof *f->at);
-    for (int32_t i = 0; i < m->n_param; i++)
-        if (m->param[i].lora >= 0)
-            f->at[m->param[i].lora].param = &m->param[i];
-    return peft_read(&f->config, dir, e) || open_tensors(f, dir, e) || pair_up(f, e) ? -1 : 0;
-}
-
-static void files_release(struct files *f)
-{
-    peft_release(&f->config);
-    weights_close(f->tensors);
-    free(f->at);
-}
-
 /* ---- into memory --------------------------------------------------------------------------- */
 
 /* Cuts the block, or only measures where there is none. */
@@ -222,46 +53,28 @@ static void *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols
     return p;
 }
 
-static bool is_bf16(const struct halves *h)
+static bool is_bf16(const struct adapter_halves *h)
 {
     return weight_k_type(h->a) == K_BF16 && weight_k_type(h->b) == K_BF16;
 }
 
-static size_t lay_out(struct adapter *a, const struct files *f)
+static size_t lay_out(struct adapter *a, const struct adapter_files *f)
 {
     size_t at = 0;
     for (int32_t i = 0; i < a->n_lora; i++) {
-        const struct halves *h = &f->at[i];
+        const struct adapter_halves *h = &f->at[i];
         struct product *p = &a->at[i];
         if (!h->a)
             continue;
         p->rank = weight_rows(h->a);
         p->is_bf16 = is_bf16(h);
         size_t each = p->is_bf16 ? sizeof(k_bf16) : sizeof(float);
-        p->scale = (float)peft_scale(&f->config, h->module);
+        p->scale = (float)adapter_files_scale(f, h);
         p->a = cut(a, &at, p->rank, h->param->k, each);
         p->b = cut(a, &at, linear_panels(h->param->n) * K_NR, p->rank, each);
         a->rank = p->rank > a->rank ? p->rank : a->rank;
     }
     return at;
-}
-
-/* A half as f32, all of it finite; mem_free() it. */
-static float *read_half(const struct weight *w, struct err *e)
-{
-    size_t n = (size_t)(weight_rows(w) * weight_row_len(w));
-    float *x = try_alloc(n, sizeof *x, w->t->name, e), zero = 0;
-    if (!x || weight_read_f32(w, 0, weight_rows(w), x, e))
-        goto fail;
-    for (size_t i = 0; i < n; i++)
-        zero += x[i] * 0.0f; /* NaN once a number is not finite */
-    if (!isnan(zero))
-        return x;
-    err_set(e, ERR_BAD_INPUT, "%s: %.200s: holds numbers that are not finite", PEFT_TENSORS_NAME,
-            w->t->name);
-fail:
-    mem_free(x);
-    return NULL;
 }
 
 static int send_bf16(struct stream *s, void *to, const float *x, int64_t n, struct err *e)
@@ -287,7 +100,7 @@ static int send(struct stream *s, bool is_bf16, void *to, const float *x, int64_
 
 static int read_a(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
 {
-    float *x = read_half(w, e);
+    float *x = adapter_half_read(w, e);
     int rc = x ? send(s, p->is_bf16, p->a, x, weight_rows(w) * weight_row_len(w), e) : -1;
     mem_free(x);
     return rc;
@@ -296,7 +109,7 @@ static int read_a(struct stream *s, const struct weight *w, const struct product
 static int read_b(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
 {
     int64_t n = weight_rows(w), rank = weight_row_len(w), size = linear_panels(n) * K_NR * rank;
-    float *x = read_half(w, e);
+    float *x = adapter_half_read(w, e);
     float *panels = x ? try_alloc((size_t)size, sizeof *panels, w->t->name, e) : NULL;
     for (int64_t o = 0; o < n && panels; o++)
         for (int64_t r = 0; r < rank; r++)
@@ -307,12 +120,12 @@ static int read_b(struct stream *s, const struct weight *w, const struct product
     return rc;
 }
 
-static int read_all(struct adapter *a, const struct files *f, struct err *e)
+static int read_all(struct adapter *a, const struct adapter_files *f, struct err *e)
 {
     struct stream *s = stream_new(a->device, e);
     int rc = s ? 0 : -1;
     for (int32_t i = 0; i < a->n_lora && !rc; i++) {
-        const struct halves *h = &f->at[i];
+        const struct adapter_halves *h = &f->at[i];
         if (h->a && (read_a(s, h->a, &a->at[i], e) || read_b(s, h->b, &a->at[i], e)))
             rc = -1;
     }
@@ -343,7 +156,7 @@ static int take_bytes(struct adapter *a, struct adapter_budget *budget, struct e
     return 0;
 }
 
-static struct adapter *make(const struct model *m, const struct files *f,
+static struct adapter *make(const struct model *m, const struct adapter_files *f,
                             const struct adapter_options *o, struct err *e)
 {
     struct adapter *a = xcalloc(1, sizeof *a + (size_t)m->n_lora * sizeof *a->at);
@@ -372,9 +185,9 @@ fail:
 struct adapter *adapter_load(const struct model *m, const char *dir,
                              const struct adapter_options *o, struct err *e)
 {
-    struct files f;
-    struct adapter *a = files_init(&f, m, dir, e) ? NULL : make(m, &f, o, e);
-    files_release(&f);
+    struct adapter_files f;
+    struct adapter *a = adapter_files_init(&f, m, dir, e) ? NULL : make(m, &f, o, e);
+    adapter_files_release(&f);
     return a;
 }
 

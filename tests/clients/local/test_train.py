@@ -76,6 +76,24 @@ def straight_and_killed(tmp):
     expect("the same adapter", a.read_bytes() == b.read_bytes(), p)
 
 
+def tandem(*words):
+    return subprocess.run([TANDEM, *map(str, words)], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def merged(tmp):
+    """A trained adapter in the weights: another model, which runs by itself."""
+    p = tandem("merge", MODEL, tmp / "straight/adapter", tmp / "merged")
+    expect("merge", p.returncode == 0 and (tmp / "merged/config.json").exists(), p)
+    words = "-p", "What is number 3?", "-n", "8", "--temperature", "0"
+    base, p = tandem("run", MODEL, *words), tandem("run", tmp / "merged", *words)
+    expect("merged runs", p.returncode == 0 and p.stdout != base.stdout, p)
+    p = tandem("merge", MODEL, tmp / "straight/adapter", tmp / "merged")
+    expect("merge over another", p.returncode != 0 and "is there already" in p.stderr, p)
+    p = tandem("merge", MODEL, tmp, tmp / "merged2")
+    expect("merge of nothing", p.returncode != 0 and "adapter_config.json" in p.stderr, p)
+
+
 def bad_input(tmp):
     p = run()
     expect("nothing given", p.returncode == 2 and "--model is needed" in p.stderr, p)
@@ -99,6 +117,7 @@ def main():
         tmp = pathlib.Path(name)
         write_rows(tmp / "rows.jsonl")
         straight_and_killed(tmp)
+        merged(tmp)
         bad_input(tmp)
     print(f"{checks - len(faults)} passed, {len(faults)} failed")
     return 1 if faults else 0

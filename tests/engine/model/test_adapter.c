@@ -16,6 +16,7 @@
 #include "engine/graph/passes.h"
 #include "engine/load/st_writer.h"
 #include "engine/model/adapter.h"
+#include "engine/model/export.h"
 #include "engine/run/packed.h"
 #include "engine/run/runner.h"
 #include "engine/sample/sampler.h"
@@ -250,6 +251,46 @@ static void logits_are_those_of_merged_weights(void **state)
         against_merged(&g, dir, dir, golden_num(&lora, "lora_alpha"),
                        json_member(&lora, "use_rslora").node != NULL);
         golden_release(&g);
+    }
+}
+
+/* Faults: what a merged model's files hold is not what the adapter does. */
+static void merged_files_have_the_adapters_logits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_NAME; i++) {
+        struct golden g;
+        struct model_dir dir;
+        struct err e = ERR_INIT;
+        int32_t token[TOK_MAX];
+        char adapter[PATH_BYTES], to[PATH_BYTES], *root = test_dir_new();
+        golden_init_short(&g, names[i], K_F32);
+        struct model_options mo = {.type = K_F32, .kv_type = K_F32, .ctx = g.model->ctx};
+        int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX);
+        float *want = rows_new(&g, n), *got = rows_new(&g, n);
+        snprintf(adapter, sizeof adapter, "tests/golden/models/%s/lora_final", names[i]);
+        snprintf(to, sizeof to, "%s/merged", root);
+        assert_good(model_export_merged(&g.dir, g.model, adapter, to, &e), &e);
+        struct runner *r = runner_for(&g, false);
+        struct adapter *a = load(g.model, adapter);
+        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, want);
+        adapter_unref(a);
+        runner_free(r);
+        assert_good(model_dir_init(&dir, to, &e), &e);
+        struct model *base = g.model, *merged = model_load(&dir, &mo, g.device, &e);
+        assert_good(merged ? 0 : -1, &e);
+        g.model = merged;
+        r = runner_for(&g, false);
+        step(&g, r, &(struct part){NULL, token, 0, n, 0}, 1, got);
+        golden_near(names[i], got, want, n * g.model->cfg.n_vocab, 1e-4);
+        runner_free(r);
+        g.model = base;
+        model_free(merged);
+        model_dir_release(&dir);
+        free(want);
+        free(got);
+        golden_release(&g);
+        test_dir_free(root);
     }
 }
 
@@ -542,6 +583,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_is_pefts),
         cmocka_unit_test(logits_are_those_of_merged_weights),
+        cmocka_unit_test(merged_files_have_the_adapters_logits),
         cmocka_unit_test(static_is_eager),
         cmocka_unit_test(rows_of_many_adapters_are_each_alone),
         cmocka_unit_test(a_served_logprob_is_the_trained_one),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tandem merge MODEL ADAPTER OUT`: a model with an adapter in its weights, as a directory that
+ * this program and others load. One tensor's rows are in memory at a time.
+ */
+#include <stdio.h>
+
+#include "clients/local/load.h"
+#include "engine/model/export.h"
+
+struct merge_values {
+    const char *config;
+};
+
+static const struct opt_row rows[] = {
+    {.section = "Merge",
+     .name = "config",
+     .type = OPT_CONFIG,
+     .hint = "FILE",
+     .help = "read options from this file",
+     .offset = offsetof(struct merge_values, config)},
+};
+
+const struct cmd_opt cmd_opt_merge = {rows, sizeof rows / sizeof *rows,
+                                      sizeof(struct merge_values)};
+
+int cmd_merge(const struct opt *o)
+{
+    struct model_dir dir;
+    struct model *m = NULL;
+    struct err e = ERR_INIT;
+    struct model_options mo = {.kv_type = -1};
+    int rc = model_dir_init(&dir, o->arg[0], &e) || model_stored_type(&dir, &mo.type, &e) ? -1 : 0;
+    if (!rc) {
+        m = model_new(&dir.config, &mo, NULL, &e);
+        rc = m ? model_export_merged(&dir, m, o->arg[1], o->arg[2], &e) : -1;
+    }
+    if (!rc)
+        fprintf(stderr, "the merged model is in %s\n", o->arg[2]);
+    model_free(m);
+    model_dir_release(&dir);
+    return rc ? cmd_fail(o, &e) : CMD_GOOD;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file after the other, in each a tensor after the other, some rows of it in memory.
+ */
+#include "engine/model/export.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/aside.h"
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/load/path.h"
+#include "engine/load/st_writer.h"
+#include "engine/load/weights.h"
+#include "kernels/float16.h"
+
+enum { PIECE_FLOATS = 1 << 20, COPY_BYTES = 1 << 20, SMALL_BYTES_MAX = 256 << 20 };
+
+struct export
+{
+    const struct model_dir *from;       /* borrowed */
+    const struct model *m;              /* borrowed */
+    const struct export_change *change; /* borrowed */
+    bool *is_transposed;                /* owned: [n_param] */
+    float *x;                           /* owned: rows at hand */
+    int64_t cap;                        /* floats */
+};
+
+/* ---- which parameter a tensor is ----------------------------------------------------------- */
+
+static void find_transposed(struct export *x)
+{
+    const struct spec *s = spec_of(x->m->cfg.family);
+    for (int i = 0; i < s->n_row; i++) {
+        const struct spec_row *r = &s->row[i];
+        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : x->m->cfg.n_layer;
+        for (int64_t k = 0; k < n && spec_row_is_used(&x->m->cfg, r); k++) {
+            const struct param *p =
+                r->slot < SLOT_GLOBAL_COUNT ? x->m->slot[r->slot] : model_layer(x->m, k, r->slot);
+            x->is_transposed[p->index] = r->is_transposed;
+        }
+    }
+}
+
+/* A head that stands in the files beside the embedding which it is tied to follows that. */
+static const struct param *param_of(const struct export *x, const char *name)
+{
+    const char *const *prefix = spec_of(x->m->cfg.family)->prefix;
+    if (x->m->cfg.is_tied && strcmp(name, "lm_head.weight") == 0)
+        return x->m->slot[SLOT_TOKEN_EMBED];
+    for (; *prefix; prefix++) {
+        size_t n = strlen(*prefix);
+        const struct param *p = strncmp(name, *prefix, n) ? NULL : model_find(x->m, name + n);
+        if (p)
+            return p;
+    }
+    return NULL;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------- */
+
+/* f32 to the file's type, in place: the narrow ones never overtake what is still to be read. */
+static const void *narrow(float *x, int64_t n, enum k_type type)
+{
+    uint16_t *half = (uint16_t *)(void *)x;
+    if (type == K_F32)
+        return x;
+    for (int64_t i = 0; i < n; i++) {
+        float v;
+        memcpy(&v, &x[i], sizeof v);
+        uint16_t h = type == K_BF16 ? bf16_from_f32(v) : f16_from_f32(v);
+        memcpy(&half[i], &h, sizeof h);
+    }
+    return half;
+}
+
+static int reserve(struct export *x, int64_t floats, struct err *e)
+{
+    if (floats <= x->cap)
+        return 0;
+    mem_free(x->x);
+    x->x = try_alloc((size_t)floats, sizeof *x->x, "rows of a tensor", e);
+    x->cap = x->x ? floats : 0;
+    return x->x ? 0 : -1;
+}
+
+/* n_row rows of a tensor, changed where p is not NULL. */
+static int write_rows(struct export *x, struct st_writer *out, const struct weight *w,
+                      const struct param *p, int64_t row, int64_t n_row, struct err *e)
+{
+    int64_t n = n_row * weight_row_len(w);
+    size_t bytes = (size_t)n_row * weight_row_bytes(w);
+    if (!p)
+        return weight_read(w, row, n_row, x->x, e) || st_writer_write(out, x->x, bytes, e);
+    if (weight_read_f32(w, row, n_row, x->x, e) ||
+        x->change->fill(x->change->ctx, p, x->is_transposed[p->index], row, n_row, x->x, e))
+        return -1;
+    return st_writer_write(out, narrow(x->x, n, weight_k_type(w)), bytes, e);
+}
+
+static int write_tensor(struct export *x, struct st_writer *out, const struct weight *w,
+                        struct err *e)
+{
+    const struct param *p = param_of(x, w->t->name);
+    int64_t rows = weight_rows(w), floats = (int64_t)(weight_row_bytes(w) / sizeof(float)) + 1;
+    enum k_type type;
+    if (floats < weight_row_len(w))
+        floats = weight_row_len(w);
+    int64_t step = PIECE_FLOATS / floats + 1;
+    if (p && (!st_dtype_k_type(w->t->dtype, &type) || !x->change->has(x->change->ctx, p)))
+        p = NULL;
+    if (reserve(x, (step < rows ? step : rows) * floats, e))
+        return -1;
+    for (int64_t row = 0; row < rows; row += step)
+        if (write_rows(x, out, w, p, row, row + step < rows ? step : rows - row, e))
+            return err_wrap(e, "%s", w->t->name);
+    return 0;
+}
+
+/* The file that holds tensors [lo, hi) of the source. */
+static int write_file(struct export *x, const char *dir, size_t lo, size_t hi, struct err *e)
+{
+    const struct weights *w = x->from->weights;
+    struct st_writer *out = st_writer_new();
+    const struct st_tensor *next;
+    char *path = path_join(dir, st_file_name(weights_at(w, lo)->file));
+    int rc = st_writer_meta(out, "format", "pt", e);
+    for (size_t i = lo; i < hi && !rc; i++) {
+        const struct st_tensor *t = weights_at(w, i)->t;
+        rc = st_writer_add(out, t->name, t->dtype, t->rank, t->dim, e);
+    }
+    if (!rc)
+        rc = st_writer_open(out, path, e);
+    while (!rc && (next = st_writer_next(out)))
+        rc = write_tensor(x, out, weights_get(w, next->name), e);
+    if (!rc)
+        rc = st_writer_commit(out, e);
+    st_writer_free(out);
+    free(path);
+    return rc ? -1 : 0;
+}
+
+static int write_files(struct export *x, const char *dir, struct err *e)
+{
+    const struct weights *w = x->from->weights;
+    size_t n = weights_count(w), lo = 0;
+    for (size_t i = 1; i <= n; i++) {
+        if (i < n && weights_at(w, i)->file == weights_at(w, lo)->file)
+            continue;
+        if (write_file(x, dir, lo, i, e))
+            return -1;
+        lo = i;
+    }
+    return 0;
+}
+
+/* ---- the other files ----------------------------------------------------------------------- */
+
+static bool has_end(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
+/* What belongs to a model beside its weights: configs, the index of shards, the tokenizer. */
+static bool is_small_part(const char *name)
+{
+    static const char *const ends[] = {".json", ".txt", ".model", ".jinja"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (name[0] != '.' && has_end(name, ends[i]))
+            return true;
+    return false;
+}
+
+static int copy_bytes(FILE *in, struct aside *out, const char *name, struct err *e)
+{
+    char *piece = xmalloc(COPY_BYTES);
+    int64_t all = 0;
+    size_t n;
+    int rc = 0;
+    while (!rc && (n = fread(piece, 1, COPY_BYTES, in)) > 0) {
+        all += (int64_t)n;
+        rc = all > SMALL_BYTES_MAX
+                 ? err_set(e, ERR_TOO_LARGE, "%s: more than %d bytes", name, SMALL_BYTES_MAX)
+                 : aside_write(out, piece, n, e);
+    }
+    if (!rc && ferror(in))
+        rc = err_sys(e, "%s", name);
+    free(piece);
+    return rc ? rc : aside_commit(out, e);
+}
+
+static int copy_file(const char *from, const char *to, const char *name, struct err *e)
+{
+    char *src = path_join(from, name), *dst = path_join(to, name);
+    struct stat st;
+    struct aside out;
+    int rc = 0;
+    if (stat(src, &st) == 0 && S_ISREG(st.st_mode)) {
+        FILE *in = fopen(src, "rb");
+        rc = in ? aside_init(&out, dst, e) : err_sys(e, "%s", src);
+        if (!rc) {
+            rc = copy_bytes(in, &out, name, e);
+            aside_release(&out);
+        }
+        if (in)
+            fclose(in);
+    }
+    free(src);
+    free(dst);
+    return rc;
+}
+
+static int copy_small_files(const char *from, const char *to, struct err *e)
+{
+    DIR *d = opendir(from);
+    struct dirent *entry;
+    int rc = d ? 0 : err_sys(e, "%s", from);
+    while (!rc && d && (entry = readdir(d)))
+        if (is_small_part(entry->d_name))
+            rc = copy_file(from, to, entry->d_name, e);
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* Said before gigabytes are written for nothing. */
+static int check_free(const char *to, struct err *e)
+{
+    DIR *d = opendir(to);
+    struct dirent *entry;
+    bool is_taken = !d && errno != ENOENT;
+    while (d && (entry = readdir(d)))
+        is_taken = is_taken || (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."));
+    if (d)
+        closedir(d);
+    return is_taken ? err_set(e, ERR_EXISTS, "%s: is there already", to) : 0;
+}
+
+int model_export(const struct model_dir *from, const struct model *m, const char *to,
+                 const struct export_change *change, struct err *e)
+{
+    struct export x = {.from = from, .m = m, .change = change};
+    char *dir = check_free(to, e) ? NULL : fs_temp_dir(to, e);
+    if (!dir)
+        return -1;
+    x.is_transposed = xcalloc((size_t)m->n_param + 1, sizeof *x.is_transposed);
+    find_transposed(&x);
+    int rc = write_files(&x, dir, e) || copy_small_files(from->path, dir, e) ||
+                     fs_sync_dir(dir, e) || fs_rename(dir, to, e)
+                 ? err_wrap(e, "%s", to)
+                 : 0;
+    if (rc)
+        fs_remove_tree(dir, NULL);
+    mem_free(x.x);
+    free(x.is_transposed);
+    free(dir);
+    return rc;
+}

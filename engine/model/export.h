@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model directory written anew: the same files, tensors, types and shards as the one that it
+ * comes from, with other numbers in some of its parameters. What has the numbers changes them row
+ * by row, as f32, in the order of the file; they are rounded once, to the nearest, to the type that
+ * the file has. Tensors that nobody changes are copied byte for byte, as are the config, the
+ * tokenizer and the other small files.
+ *
+ * The folder is written aside and takes its name whole and synced.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_MODEL_EXPORT_H
+#define ENGINE_MODEL_EXPORT_H
+
+#include "engine/model/model.h"
+
+struct export_change {
+    bool (*has)(void *ctx, const struct param *p);
+    /* x: rows [row, row + n_row) of the parameter as they are in the file, to be changed in place;
+     * where is_transposed rows are inputs, [k, n], else outputs, [n, k]. */
+    int (*fill)(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,
+                float *x, struct err *e);
+    void *ctx; /* borrowed */
+};
+
+/* m has the shape of `from`; its weights are not read. `to` must not be there, or be empty. */
+int model_export(const struct model_dir *from, const struct model *m, const char *to,
+                 const struct export_change *change, struct err *e);
+
+/* The weights with an adapter of theirs in them: W + scale * B A, in f32. */
+int model_export_merged(const struct model_dir *from, const struct model *m, const char *adapter,
+                        const char *to, struct err *e);
+
+#endif
