@@ -189,6 +189,10 @@ coverage:
 	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
 install: $(B)/tandem $(PLUGBIN)
 	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
+	$(Q)s=$(DESTDIR)$(PREFIX)/share; b=bash-completion/completions; z=zsh/site-functions; \
+	  f=fish/vendor_completions.d; mkdir -p $$s/man/man1 $$s/$$b $$s/$$z $$s/$$f && \
+	  $< man >$$s/man/man1/tandem.1 && $< completion bash >$$s/$$b/tandem && \
+	  $< completion zsh >$$s/$$z/_tandem && $< completion fish >$$s/$$f/tandem.fish
 	$(Q)for p in $(PLUGBIN); do \
 	  install -D -m 755 $$p $(DESTDIR)$(PREFIX)/lib/tandem/$${p##*/}; done
 clean:

@@ -27,7 +27,7 @@ static const struct cmd table[] = {
 #undef CMD
 };
 
-enum { N_CMD = sizeof table / sizeof *table, NAME_BYTES = 32 };
+enum { N_CMD = sizeof table / sizeof *table, NAME_BYTES = CMD_NAME_BYTES };
 
 /* What people type for a row: its name with spaces for underscores. */
 static const char *typed(const struct cmd *cmd, char name[NAME_BYTES])
@@ -109,10 +109,7 @@ static int find(int n_word, const char *const *word, const struct cmd **cmd, str
     }
     if (most == 0 || is_wrong_kin(*cmd, most, n_word, word))
         return no_such(n_word, word, e);
-    *is = (*cmd)->is;
-    is->name = typed(*cmd, name);
-    is->row = (*cmd)->opt->row;
-    is->n_row = (*cmd)->opt->n_row;
+    *is = cmd_get((size_t)(*cmd - table), name);
     return most;
 }
 
@@ -124,6 +121,20 @@ static int print_page(const struct opt_cmd *is)
     fputs(page.data, stdout);
     buf_release(&page);
     return CMD_GOOD;
+}
+
+size_t cmd_count(void)
+{
+    return N_CMD;
+}
+
+struct opt_cmd cmd_get(size_t i, char name[CMD_NAME_BYTES])
+{
+    struct opt_cmd is = table[i].is;
+    is.name = typed(&table[i], name);
+    is.row = table[i].opt->row;
+    is.n_row = table[i].opt->n_row;
+    return is;
 }
 
 int cmd_dispatch(int argc, char **argv)

@@ -36,6 +36,11 @@ struct cmd_opt {
 /* Reads argv, which begins with the command's words, runs the command, returns its status. */
 int cmd_dispatch(int argc, char **argv);
 
+/* The commands one by one, in the order of the table: what people type for it, in `name`. */
+enum { CMD_NAME_BYTES = 32 };
+size_t cmd_count(void);
+struct opt_cmd cmd_get(size_t i, char name[CMD_NAME_BYTES]);
+
 /* Every command in a line, as `tandem help` shows them. */
 void cmd_list(void);
 

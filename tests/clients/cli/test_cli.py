@@ -29,7 +29,7 @@ CASES = [
     (["version", "now"], 2, None, r'tandem version: .*"now".*'),
     (["doctor", "--config", "/no/such"], 2, None, r"tandem doctor: .*/no/such.*"),
     (["docter"], 2, None, r'tandem: no command "docter"; did you mean "doctor"\?'),
-    (["bench"], 2, None, r'tandem: no command "bench"; there are `tandem bench engine`, .*'),
+    (["bench"], 2, None, r'tandem: no command "bench"; there are `tandem bench \w+`, .*'),
     (["bench", "teapot"], 2, None, r'tandem: no command "bench teapot"; there are .*'),
     (["help", "bench", "engine"], 0, r"Usage: tandem bench engine .*MODEL", None),
     (["help", "doctor", "now"], 2, None, r'tandem: unexpected argument "now" behind "doctor"'),
