@@ -66,10 +66,11 @@ struct job_event {
 /* A model that a job made: the result, or a checkpoint of an epoch. */
 struct job_tuned {
     const char *id, *name, *owner, *job, *base,
-        *dir;            /* dir: below the data directory's adapters/ */
+        *dir;            /* dir: below the data directory's adapters/, or models/ */
     const char *metrics; /* JSON of an object; NULL */
     int64_t step, created;
     bool is_checkpoint;
+    bool is_full; /* a whole model, which a server of its own serves */
 };
 
 /* The body of a creation. The result's texts lie in the arena; has_seed false: ours to draw. */

@@ -10,6 +10,13 @@
 
 enum { LEAST_SHARE = 4, DATA_BYTES = 1024 };
 
+int job_copy_type(const struct resident *on)
+{
+    int type = (int)on->model->type;
+    struct err e = ERR_INIT;
+    return type == K_INT8 && model_stored_type(&on->dir, &type, &e) ? K_BF16 : type;
+}
+
 static size_t limit_of(const struct job_run *r)
 {
     const struct jobs_options *o = &r->jobs->opt;
@@ -34,23 +41,42 @@ static const char *data_of(const struct job_run *r, const struct train_plan *p)
     return arena_strdup(r->arena, text);
 }
 
-int job_plan(struct job_run *r, const struct model *m, struct tuning_options *o,
-             struct job_event *said, struct err *e)
+/* The model that is trained, or for a full training one of its copy's shape, without weights. */
+static struct model *shape_of(const struct resident *on, int type, struct err *e)
+{
+    struct model_options mo = {
+        .type = type, .kv_type = (int)on->model->kv_type, .ctx = on->model->ctx};
+    return model_new(&on->model->cfg, &mo, NULL, e);
+}
+
+static int plan(struct job_run *r, const struct tuning_options *o, struct train_plan *p,
+                struct err *e)
 {
     static const enum train_recompute how[] = {RECOMPUTE_AUTO, RECOMPUTE_AUTO, RECOMPUTE_ON,
                                                RECOMPUTE_OFF};
-    struct job_hyper *h = &r->job.hyper;
+    const struct resident *on = engine_resident(r->jobs->opt.engine);
+    const struct job_hyper *h = &r->job.hyper;
+    bool copies = h->training_type == HYPER_FULL;
+    struct model *m = shape_of(on, copies ? job_copy_type(on) : (int)on->model->type, e);
+    int rc = m ? train_plan(m, on->device, o, how[h->activation_checkpointing], copies, limit_of(r),
+                            p, e)
+               : -1;
+    model_free(m);
+    return rc;
+}
+
+int job_plan(struct job_run *r, struct tuning_options *o, struct job_event *said, struct err *e)
+{
     char text[TRAIN_PLAN_TEXT_BYTES];
     struct train_plan p;
     struct err why = ERR_INIT;
-    bool copies = h->training_type == HYPER_FULL;
-    if (train_plan(m, o, how[h->activation_checkpointing], copies, limit_of(r), &p, &why)) {
+    if (plan(r, o, &p, &why)) {
         if (why.code != ERR_TOO_LARGE)
             return err_set(e, why.code, "%s", why.msg);
         return job_fail(r, "not_enough_memory", NULL, arena_strdup(r->arena, why.msg), e) ? -1 : 1;
     }
     o->train.checkpoints_blocks = p.recomputes;
-    h->activation_checkpointing = p.recomputes ? HYPER_ON : HYPER_OFF;
+    r->job.hyper.activation_checkpointing = p.recomputes ? HYPER_ON : HYPER_OFF;
     job_event_init(r, said, "message", arena_strdup(r->arena, train_plan_text(&p, text)));
     said->data = data_of(r, &p);
     return 0;

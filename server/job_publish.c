@@ -13,6 +13,7 @@
 #include "engine/base/fs.h"
 #include "engine/engine.h"
 #include "engine/train/adapter_dir.h"
+#include "engine/train/full_dir.h"
 #include "server/adapter_dir.h"
 #include "server/jobs_own.h"
 
@@ -46,27 +47,51 @@ static void describe(const struct job_run *r, int64_t step, const char *metrics,
                             .metrics = metrics,
                             .step = step < 0 ? r->job.step : step,
                             .created = (int64_t)time(NULL),
-                            .is_checkpoint = step >= 0};
+                            .is_checkpoint = step >= 0,
+                            .is_full = r->job.hyper.training_type == HYPER_FULL};
+}
+
+/* What has to be said besides of a model that does not answer here. */
+static void say_more(struct job_run *r, struct job_event *v, const char *level, const char *more)
+{
+    v->level = level;
+    v->message = arena_printf(r->arena, "%s; %s", v->message, more);
+}
+
+static void serve(struct job_run *r, const struct job_tuned *t, char *path, struct job_event *v)
+{
+    struct err why = ERR_INIT;
+    if (!engine_adapter_load(r->jobs->opt.engine, t->name, path, &why))
+        return;
+    adapter_dir_hide(path, &why);
+    say_more(r, v, "warn",
+             arena_printf(r->arena,
+                          "it is kept, but not served now: %.300s. It will be when the server "
+                          "starts with room for it",
+                          why.msg));
 }
 
 /* Its files, then its name in the registry. One for which there is no room there is kept, and said:
- * what was trained is not lost for it. */
-static int put_model(struct job_run *r, const struct job_tuned *t, struct job_event *said,
+ * what was trained is not lost for it. A whole model is for a server of its own. */
+static int put_model(struct job_run *r, const struct job_tuned *t, struct job_event *v,
                      struct err *e)
 {
-    const struct jobs_options *o = &r->jobs->opt;
-    char *path = jobs_path(o->dir, "adapters", t->dir);
+    const struct resident *on = engine_resident(r->jobs->opt.engine);
     const struct train_subject *s = trainer_subject(tuning_trainer(r->tuning));
-    struct err why = ERR_INIT;
-    int rc = fs_remove_tree(path, e) || adapter_dir_write(path, s, r->job.model, e);
-    if (!rc && engine_adapter_load(o->engine, t->name, path, &why)) {
-        adapter_dir_hide(path, &why);
-        said->level = "warn";
-        said->message = arena_printf(r->arena,
-                                     "%s; it is kept, but not served now: %.300s. It will be when "
-                                     "the server starts with room for it",
-                                     said->message, why.msg);
-    }
+    char *path = jobs_tuned_path(r->jobs->opt.dir, t);
+    int rc = fs_remove_tree(path, e);
+    if (!rc)
+        rc = t->is_full ? full_dir_write(path, s, &on->dir, e)
+                        : adapter_dir_write(path, s, r->job.model, e);
+    if (!rc && t->is_full)
+        say_more(r, v, "info",
+                 arena_printf(r->arena,
+                              "it is a whole model, and this server answers with '%.100s' alone: "
+                              "its files are in models/%s of the data directory, for `tandem "
+                              "serve`",
+                              r->job.model, t->dir));
+    else if (!rc)
+        serve(r, t, path, v);
     free(path);
     return rc ? -1 : 0;
 }
@@ -157,7 +182,7 @@ int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e)
     for (size_t i = 0; i < n; i++) {
         if (!list[i].is_checkpoint || seen++ < keep)
             continue;
-        char *path = jobs_path(o->dir, "adapters", list[i].dir);
+        char *path = jobs_tuned_path(o->dir, &list[i]);
         struct err unknown = ERR_INIT; /* one that could not be served is not in the registry */
         int rc = store_tuned_drop(o->store, list[i].owner, list[i].name, e);
         if (!rc) {

@@ -25,7 +25,7 @@ enum {
     MICRO_BATCH = 2048
 };
 
-static const double base_lr = 2e-4; /* what a multiplier of 1 means */
+static const double base_lr = 2e-4, base_lr_full = 2e-5; /* what a multiplier of 1 means */
 
 static struct job_metrics metrics_of(const struct tuning_event *v)
 {
@@ -125,12 +125,14 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
     return rc;
 }
 
-/* Those that only a kill needs are the training's own; the last one of all is the result. */
+/* Those that only a kill needs are the training's own, as are whole models; the last is the result.
+ */
 static bool is_published(const struct job_run *r, const struct tuning_event *v)
 {
     const struct job_hyper *h = &r->job.hyper;
     bool is_asked = h->checkpoint_steps > 0 || h->checkpoint_minutes > 0;
-    return v->step < v->n_step && (v->what == TUNING_EPOCH || (v->what == TUNING_SAVE && is_asked));
+    return h->training_type == HYPER_LORA && v->step < v->n_step &&
+           (v->what == TUNING_EPOCH || (v->what == TUNING_SAVE && is_asked));
 }
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
@@ -159,18 +161,26 @@ static int64_t micro_batch(const struct job_run *r)
     return most > longest ? most : longest;
 }
 
+/* What is trained, and at what rate. */
+static void fill_subject(struct job_run *r, struct train_options *o)
+{
+    const struct job_hyper *h = &r->job.hyper;
+    bool is_full = h->training_type == HYPER_FULL;
+    o->lr = (is_full ? base_lr_full : base_lr) * h->lr_multiplier;
+    o->lora = (struct train_lora){.rank = is_full ? 0 : h->lora_rank,
+                                  .alpha = h->lora_alpha,
+                                  .dropout = h->lora_dropout,
+                                  .is_rs = h->use_rslora};
+    train_lora_split(&o->lora, h->target_modules, r->arena);
+}
+
 static void fill_train(struct job_run *r, struct train_options *o)
 {
     static const enum train_schedule schedule[] = {TRAIN_LINEAR, TRAIN_CONSTANT, TRAIN_LINEAR,
                                                    TRAIN_COSINE};
     const struct job_hyper *h = &r->job.hyper;
     train_options_default(o);
-    o->lora = (struct train_lora){.rank = h->lora_rank,
-                                  .alpha = h->lora_alpha,
-                                  .dropout = h->lora_dropout,
-                                  .is_rs = h->use_rslora};
-    train_lora_split(&o->lora, h->target_modules, r->arena);
-    o->lr = base_lr * h->lr_multiplier;
+    fill_subject(r, o);
     o->schedule = schedule[h->schedule];
     o->warmup = h->warmup_steps;
     o->decay = h->weight_decay;
@@ -237,16 +247,28 @@ static int stand_still(struct job_run *r, struct err *e)
     return 0; /* the server stops: the job goes on when it is back */
 }
 
+/* The weights that are served, or for a full training a copy of them, which is its own. */
+static struct model *subject_of(struct job_run *r, const struct resident *on, struct err *e)
+{
+    struct model_options mo = {
+        .type = job_copy_type(on), .kv_type = (int)on->model->kv_type, .ctx = on->model->ctx};
+    if (r->job.hyper.training_type != HYPER_FULL)
+        return on->model;
+    r->copy = model_load(&on->dir, &mo, on->device, e);
+    return r->copy;
+}
+
 static int train(struct job_run *r, struct tuning_options *o, struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
     struct job_event memory;
     bool is_done;
-    int rc = job_plan(r, on->model, o, &memory, e);
+    int rc = job_plan(r, o, &memory, e);
     if (rc)
         return rc < 0 ? -1 : 0;
-    r->stream = stream_new(on->device, e);
-    r->tuning = r->stream ? tuning_new(on->model, o, r->stream, e) : NULL;
+    struct model *m = subject_of(r, on, e);
+    r->stream = m ? stream_new(on->device, e) : NULL;
+    r->tuning = r->stream ? tuning_new(m, o, r->stream, e) : NULL;
     if (!r->tuning || begin(r, &memory, e) || tuning_run(r->tuning, &is_done, e))
         return -1;
     return is_done ? job_publish_result(r, e) : stand_still(r, e);

@@ -103,9 +103,9 @@ void job_choose(struct job_run *r)
         h->lr_multiplier = 1;
     if (h->training_type == 0)
         h->training_type = HYPER_LORA;
-    if (h->lora_rank == 0)
+    if (h->lora_rank == 0 && h->training_type == HYPER_LORA)
         h->lora_rank = most < RANK_AUTO ? most : RANK_AUTO;
-    if (h->lora_alpha == 0)
+    if (h->lora_alpha == 0 && h->training_type == HYPER_LORA)
         h->lora_alpha = 2 * (double)h->lora_rank;
     if (h->schedule == 0)
         h->schedule = HYPER_LINEAR;

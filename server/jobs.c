@@ -25,6 +25,11 @@ char *jobs_path(const char *dir, const char *folder, const char *name)
     return path;
 }
 
+char *jobs_tuned_path(const char *dir, const struct job_tuned *t)
+{
+    return jobs_path(dir, t->is_full ? "models" : "adapters", t->dir);
+}
+
 /* ---- models that were made before ---------------------------------------------------------- */
 
 int jobs_publish_all(struct jobs *j, struct err *e)
@@ -40,7 +45,9 @@ int jobs_publish_all(struct jobs *j, struct err *e)
         rc = store_tuned_list(j->opt.store, NULL, NULL, &page, &a, &list, &n, &more, e);
         for (size_t i = 0; !rc && i < n; i++) {
             struct err why = ERR_INIT;
-            char *path = jobs_path(j->opt.dir, "adapters", list[i].dir);
+            if (list[i].is_full)
+                continue;
+            char *path = jobs_tuned_path(j->opt.dir, &list[i]);
             if (engine_adapter_load(j->opt.engine, list[i].name, path, &why))
                 log_event(LOG_ERROR, "a tuned model cannot be served",
                           LOG_TEXT("model", list[i].name), LOG_TEXT("why", why.msg));
@@ -67,6 +74,7 @@ static void sleep_for_mail(struct jobs *j)
 static void run_release(struct job_run *r)
 {
     tuning_free(r->tuning);
+    model_free(r->copy);
     if (r->stream)
         stream_free(r->stream);
     dataset_release(&r->data);
@@ -178,7 +186,7 @@ void jobs_wake(struct jobs *j)
 
 struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
 {
-    static const char *const folders[] = {"files", "checkpoints", "adapters"};
+    static const char *const folders[] = {"files", "checkpoints", "adapters", "models"};
     struct jobs *j = xcalloc(1, sizeof *j);
     j->opt = *o;
     pthread_mutex_init(&j->lock, NULL);

@@ -7,7 +7,8 @@
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files
  *   checkpoints/JOB/        the training's state, and steps.csv
- *   adapters/JOB-step-N/    checkpoints of epochs, as PEFT directories; adapters/JOB/ the result
+ *   adapters/JOB-step-N/    checkpoints, as PEFT directories; adapters/JOB/ the result
+ *   models/JOB/             the result of a full training, as a model directory
  *
  * Publishing is the row of store.tuned and a switch in the engine's registry: requests in flight
  * end on the version they began with.
@@ -22,6 +23,7 @@
 #include "engine/base/err.h"
 
 struct engine;
+struct job_tuned;
 struct jobs;
 struct metrics;
 struct store;
@@ -40,6 +42,9 @@ struct jobs *jobs_new(const struct jobs_options *o, struct err *e);
 void jobs_free(struct jobs *j); /* a running job stops behind a checkpoint, and goes on next time */
 
 void jobs_wake(struct jobs *j); /* a job was added, or asked to end */
+
+/* Where a model that was made lies; to be freed. */
+char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
 
 /* DIR/files/ID and the like; to be freed. */
 char *jobs_path(const char *dir, const char *folder, const char *name);

@@ -33,6 +33,7 @@ struct job_run {
     struct arena *arena; /* borrowed */
     struct dataset data, valid;
     struct stream *stream;        /* owned */
+    struct model *copy;           /* owned: that a full training trains; NULL: none */
     struct tuning *tuning;        /* owned */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
     int64_t ran_tok;              /* tokens of the steps since */
@@ -64,8 +65,10 @@ void job_choose(struct job_run *r);
 
 /* What the training takes of the memory, for an event; chooses whether blocks are run again. 1: it
  * does not fit, and the job has failed. */
-int job_plan(struct job_run *r, const struct model *m, struct tuning_options *o,
-             struct job_event *said, struct err *e);
+int job_plan(struct job_run *r, struct tuning_options *o, struct job_event *said, struct err *e);
+
+/* The type of the weights of a copy that is trained: of eight bits they cannot be. */
+int job_copy_type(const struct resident *on);
 
 /* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
  * killed may publish twice, or the result with the job's end. shows: the event has the metrics. */

@@ -76,9 +76,12 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
     struct train_lora l;
     struct err why = ERR_INIT;
     int64_t most = engine_info(g)->max_lora_rank;
-    if (h->training_type == HYPER_FULL)
-        return api_fail(e, 400, "unsupported_value", HYPER_PATH "training_type",
-                        "'training_type' must be \"lora\" here.");
+    if (h->training_type == HYPER_FULL &&
+        (h->lora_rank || h->lora_alpha != 0 || h->lora_dropout != 0 || h->use_rslora ||
+         *h->target_modules))
+        return api_fail(e, 400, "invalid_value", HYPER_PATH "training_type",
+                        "A full training has no adapter: lora_*, use_rslora and target_modules "
+                        "are for the type 'lora'.");
     if (h->lora_rank > most)
         return api_fail(e, 400, "invalid_value", HYPER_PATH "lora_rank",
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",

@@ -221,7 +221,7 @@ static enum errand_end work_model_drop(struct errand *t, struct api_error *e)
     if (store_tuned_drop(desk_store(t->desk), tuned.owner, tuned.name, &why))
         return errand_fail(&why, e);
     engine_adapter_drop(desk_engine(t->desk), tuned.name, &unheard); /* may not have been loaded */
-    char *path = jobs_path(desk_options(t->desk)->dir, "adapters", tuned.dir);
+    char *path = jobs_tuned_path(desk_options(t->desk)->dir, &tuned);
     int rc = fs_remove_tree(path, &why);
     free(path);
     if (rc)

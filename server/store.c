@@ -50,6 +50,7 @@ static const char *const migrations[] = {
     "CREATE TABLE gone (seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL,"
     " owner TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL);"
     "CREATE INDEX gone_id ON gone (id);",
+    "ALTER TABLE tuned ADD COLUMN is_full INTEGER NOT NULL DEFAULT 0;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -4,7 +4,7 @@
  */
 #include "server/store_own.h"
 
-#define COLUMNS "id, name, owner, job, base, dir, metrics, step, is_checkpoint, created"
+#define COLUMNS "id, name, owner, job, base, dir, metrics, step, is_checkpoint, created, is_full"
 
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
@@ -19,7 +19,8 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
                             .metrics = store_text(q, 6, a),
                             .step = sqlite3_column_int64(q, 7),
                             .is_checkpoint = sqlite3_column_int(q, 8),
-                            .created = sqlite3_column_int64(q, 9)};
+                            .created = sqlite3_column_int64(q, 9),
+                            .is_full = sqlite3_column_int(q, 10)};
     return 0;
 }
 
@@ -28,9 +29,10 @@ int store_put_tuned(struct store *s, const struct job_tuned *t, struct err *e)
     return store_run(s,
                      store_query(s, e,
                                  "INSERT OR REPLACE INTO tuned (" COLUMNS
-                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                 "tttttttiii", t->id, t->name, t->owner, t->job, t->base, t->dir,
-                                 t->metrics, t->step, (int64_t)t->is_checkpoint, t->created),
+                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttttiiii", t->id, t->name, t->owner, t->job, t->base, t->dir,
+                                 t->metrics, t->step, (int64_t)t->is_checkpoint, t->created,
+                                 (int64_t)t->is_full),
                      e);
 }
 

@@ -2,7 +2,7 @@
  *
  * `tandem train CONFIG`: what a fine-tuning job does, without a server. Every option may stand in
  * the file. Into the output folder go checkpoints/, from which the same command goes on where it
- * was stopped, steps.csv, and at the end adapter/, a PEFT directory.
+ * was stopped, steps.csv, and at the end adapter/, a PEFT directory, or model/, a whole one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +20,7 @@
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/train/adapter_dir.h"
+#include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
 #include "server/train_file.h"
 
@@ -53,7 +54,8 @@ static const struct opt_row rows[] = {
      .hint = "FILE",
      .help = "a file with these options, one a line",
      .offset = offsetof(struct train_values, model.config)},
-    ROW("Adapter", "rank", OPT_INT, "16", 1, TRAIN_RANK_MAX, "R", "rank of the adapter", rank),
+    ROW("Adapter", "rank", OPT_INT, "16", 0, TRAIN_RANK_MAX, "R",
+        "rank of the adapter; 0: none, every parameter is trained", rank),
     ROW(NULL, "alpha", OPT_DOUBLE, "32", 1e-6, 1e6, "A", "its scale is alpha / rank", alpha),
     ROW(NULL, "rslora", OPT_BOOL, NULL, 0, 0, NULL, "its scale is alpha / sqrt(rank)", rslora),
     ROW(NULL, "lora-dropout", OPT_DOUBLE, "0", 0, 0.95, "P", "share of its inputs left out",
@@ -246,7 +248,7 @@ static int plan(const struct train *t, struct tuning_options *o, struct err *e)
     struct train_plan p;
     size_t total, left;
     device_memory(t->on.device, &total, &left);
-    if (train_plan(t->on.model, o,
+    if (train_plan(t->on.model, t->on.device, o,
                    strcmp(how, "on") == 0    ? RECOMPUTE_ON
                    : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
                                              : RECOMPUTE_AUTO,
@@ -288,14 +290,17 @@ done:
     return rc;
 }
 
-static int put_adapter(struct train *t, struct err *e)
+static int put_result(struct train *t, struct err *e)
 {
-    char *path = path_in(t, "adapter");
+    bool is_full = t->v->rank == 0;
+    char *path = path_in(t, is_full ? "model" : "adapter");
+    const struct train_subject *s = trainer_subject(tuning_trainer(t->tuning));
     int rc = fs_remove_tree(path, e);
     if (!rc)
-        rc = adapter_dir_write(path, trainer_subject(tuning_trainer(t->tuning)), t->v->dir, e);
+        rc = is_full ? full_dir_write(path, s, &t->on.dir, e)
+                     : adapter_dir_write(path, s, t->v->dir, e);
     if (!rc)
-        fprintf(stderr, "the adapter is in %s\n", path);
+        fprintf(stderr, "the %s is in %s\n", is_full ? "model" : "adapter", path);
     free(path);
     return rc;
 }
@@ -318,7 +323,7 @@ static int train(struct train *t, struct err *e)
     if (run(t, &is_done, e))
         return -1;
     if (is_done)
-        return put_adapter(t, e);
+        return put_result(t, e);
     fprintf(stderr, "stopped behind step %" PRId64 "; the same command goes on from there\n",
             trainer_n_step(tuning_trainer(t->tuning)));
     return 0;

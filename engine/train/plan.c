@@ -53,13 +53,13 @@ static int64_t labels_of(const struct dataset *d, int64_t n)
     return labels < n ? labels : n - 1;
 }
 
-static int paper_init(struct paper *p, const struct model *like, const struct train_options *o,
-                      struct err *e)
+static int paper_init(struct paper *p, const struct model *like, const struct device *d,
+                      const struct train_options *o, struct err *e)
 {
     struct model_options mo = {.type = (int)like->type,
                                .kv_type = (int)like->kv_type,
                                .ctx = o->cap_tok < like->ctx ? o->cap_tok : like->ctx};
-    *p = (struct paper){.device = device_dry_new(like->device)};
+    *p = (struct paper){.device = device_dry_new(d)};
     p->stream = stream_new(p->device, e);
     p->model = p->stream ? model_new(&like->cfg, &mo, p->device, e) : NULL;
     return p->model ? 0 : -1;
@@ -86,8 +86,8 @@ static int fill_rows(struct paper *p, int64_t n_tok, int64_t longest, int64_t n_
 }
 
 /* The bytes that a trainer with these options holds at most. */
-static int measure(const struct model *m, const struct tuning_options *o, bool recomputes,
-                   struct train_plan *out, size_t *total, struct err *e)
+static int measure(const struct model *m, const struct device *d, const struct tuning_options *o,
+                   bool recomputes, struct train_plan *out, size_t *total, struct err *e)
 {
     struct train_options t = o->train;
     struct train_result unused;
@@ -96,7 +96,7 @@ static int measure(const struct model *m, const struct tuning_options *o, bool r
     int64_t longest = longest_of(o), n_row;
     int rc = -1;
     t.checkpoints_blocks = recomputes;
-    if (paper_init(&p, m, &t, e) ||
+    if (paper_init(&p, m, d, &t, e) ||
         fill_rows(&p, out->n_tok, longest, labels_of(o->data, longest), &n_row, e))
         goto done;
     size_t before = device_dry_bytes(p.device);
@@ -146,8 +146,9 @@ static int refuse(const struct train_plan *p, struct err *e)
                    p->recomputes ? "not " : "", mb(p->limit));
 }
 
-int train_plan(const struct model *m, const struct tuning_options *o, enum train_recompute how,
-               bool copies, size_t limit, struct train_plan *out, struct err *e)
+int train_plan(const struct model *m, const struct device *d, const struct tuning_options *o,
+               enum train_recompute how, bool copies, size_t limit, struct train_plan *out,
+               struct err *e)
 {
     int64_t most = longest_of(o) * o->batch;
     struct train_plan again;
@@ -157,7 +158,7 @@ int train_plan(const struct model *m, const struct tuning_options *o, enum train
                                .host = host_bytes(o),
                                .n_tok = most < o->train.cap_tok ? most : o->train.cap_tok};
     again = *out;
-    if (measure(m, o, false, out, &plain, e) || measure(m, o, true, &again, &recomputed, e))
+    if (measure(m, d, o, false, out, &plain, e) || measure(m, d, o, true, &again, &recomputed, e))
         return -1;
     size_t fixed = out->weights + out->host;
     out->total_plain = again.total_plain = fixed + plain;

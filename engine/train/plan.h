@@ -33,10 +33,12 @@ struct train_plan {
 };
 
 /* Chooses how blocks are kept and fills in what it takes; o->train.checkpoints_blocks is not read.
- * copies: the training is of a copy of the model (a full one beside serving). ERR_TOO_LARGE with
- * the numbers: it does not fit. */
-int train_plan(const struct model *m, const struct tuning_options *o, enum train_recompute how,
-               bool copies, size_t limit, struct train_plan *out, struct err *e);
+ * The model may be one without weights, d is where it would be trained. copies: the training is of
+ * a copy of the model (a full one beside serving). ERR_TOO_LARGE with the numbers: it does not fit.
+ */
+int train_plan(const struct model *m, const struct device *d, const struct tuning_options *o,
+               enum train_recompute how, bool copies, size_t limit, struct train_plan *out,
+               struct err *e);
 
 /* One line for people. */
 enum { TRAIN_PLAN_TEXT_BYTES = 512 };

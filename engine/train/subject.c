@@ -134,6 +134,10 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     s->half_a = xcalloc((size_t)m->n_lora + 1, sizeof *s->half_a);
     for (int32_t i = 0; i < m->n_lora; i++)
         s->half_a[i] = -1;
+    if (lora->rank == 0 && m->type == K_INT8)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "weights of eight bits are not trained themselves: take bf16 or f32, or an "
+                       "adapter");
     if (lora->rank < 0 || lora->rank > TRAIN_RANK_MAX)
         return err_set(e, ERR_BAD_INPUT, "rank %lld: 1 to %d", (long long)lora->rank,
                        TRAIN_RANK_MAX);

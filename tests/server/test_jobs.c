@@ -16,6 +16,7 @@
 #include "engine/base/aside.h"
 #include "engine/base/fs.h"
 #include "engine/engine.h"
+#include "engine/serve/resident.h"
 #include "server/jobs.h"
 #include "server/store.h"
 
@@ -418,6 +419,56 @@ static void stopped_and_gone_on(void **state)
                "does not run");
 }
 
+static void put_full(struct world *w, const char *id, const char *file)
+{
+    struct err e = ERR_INIT;
+    struct job found, j = {.id = id,
+                           .owner = "me",
+                           .model = "tiny",
+                           .training_file = file,
+                           .result_files = "[]",
+                           .hyper = {.n_epochs = 2, .training_type = HYPER_FULL},
+                           .created = (int64_t)time(NULL),
+                           .trained_tokens = -1};
+    assert_good(store_job_add(w->store, &j, NULL, NULL, "", 0, &w->arena, &found, &e), &e);
+    jobs_wake(w->jobs);
+}
+
+/* Faults: a full training that changes the weights that are served, or whose result is an adapter,
+ * is not there, or is said to answer; one that a stopped server loses. */
+static void full_training(void **state)
+{
+    struct world *w = *state;
+    struct err e = ERR_INIT;
+    const struct model *m = engine_resident(w->engine)->model;
+    void *before = malloc(m->block_bytes);
+    memcpy(before, m->block, m->block_bytes);
+    put_rows(w, "file-1", 12);
+    put_full(w, "ftjob-full", "file-1");
+    wait_for(w, "ftjob-full", ENDS, 5);
+    jobs_end(w);
+    jobs_begin(w);
+    struct job j = wait_for(w, "ftjob-full", ENDS, 0);
+    assert_int_equal(j.state, JOB_SUCCEEDED);
+    assert_memory_equal(before, m->block, m->block_bytes);
+    free(before);
+    assert_true(has_event(w, "ftjob-full", "models/ftjob-full of the data directory"));
+    assert_false(has_event(w, "ftjob-full", "Checkpoint created"));
+    assert_null(engine_adapter_get(w->engine, j.tuned_model));
+    char *path = jobs_path(w->dir, "models", "ftjob-full");
+    struct model_dir dir;
+    assert_good(model_dir_init(&dir, path, &e), &e);
+    assert_non_null(dir.tokenizer_path);
+    free(path);
+    model_dir_release(&dir);
+    put_full(w, "ftjob-full2", "file-1"); /* straight: the same losses */
+    wait_for(w, "ftjob-full2", ENDS, 0);
+    char *a = result_of(w, "ftjob-full", true), *b = result_of(w, "ftjob-full2", true);
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+}
+
 /* Faults: a job that is begun and does not fit; a choice that is not shown; a plan without figures.
  */
 static void memory_is_planned(void **state)
@@ -479,6 +530,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_files, setup, teardown),
         cmocka_unit_test_setup_teardown(odd_rows_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_training, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
     };

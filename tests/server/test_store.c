@@ -268,7 +268,7 @@ static void older_form(void **state)
     (void)state;
     assert_good(store_file_add(s, &f, &e), &e);
     store_free(s);
-    run_sql("DROP TABLE gone; PRAGMA user_version = 1");
+    run_sql("ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; PRAGMA user_version = 1");
     s = open_store();
     assert_good(store_file_get(s, "me", "file-1", &arena, &got, &e), &e);
     assert_good(store_file_drop(s, "me", "file-1", &e), &e);

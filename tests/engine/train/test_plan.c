@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/rng.h"
 #include "engine/train/plan.h"
 #include "tests/lib/golden.h"
 
@@ -23,7 +24,26 @@ struct world {
     struct dataset d;
 };
 
-/* A model of some megabytes, all zeros: what it computes does not matter here. */
+/* Numbers that a model could have. */
+static void fill(struct world *w)
+{
+    struct err e = ERR_INIT;
+    for (int32_t i = 0; i < w->m->n_param; i++) {
+        const struct param *p = &w->m->param[i];
+        float *x = try_alloc((size_t)(p->n * p->k), sizeof *x, "weights", &e);
+        struct k_weight_pack a = {
+            .src = x, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
+        for (int64_t j = 0; j < p->n * p->k; j++)
+            x[j] = p->is_vector ? 1 : (float)(0.1 * (rng_unit(1, (uint64_t)i, (uint64_t)j) - 0.5));
+        if (p->is_vector)
+            memcpy(p->vec, x, (size_t)p->n * sizeof *x);
+        else
+            stream_launch(w->g.stream, K_weight_pack, &a, sizeof a);
+        mem_free(x);
+    }
+}
+
+/* A model of some megabytes; what it computes does not matter here. */
 static void world_init(struct world *w, int type, int64_t width)
 {
     struct err e = ERR_INIT;
@@ -38,6 +58,7 @@ static void world_init(struct world *w, int type, int64_t width)
     c.max_pos = LENGTH;
     w->m = model_new(&c, &(struct model_options){.type = type, .kv_type = -1}, w->g.device, &e);
     assert_good(w->m ? 0 : -1, &e);
+    fill(w);
     dataset_init(&w->d, &(struct dataset_options){.max_tok = LENGTH});
     for (int64_t i = 0; i < N_ROW; i++) {
         struct dataset_row r = {.at = w->d.id.n, .n = LENGTH, .n_learn = LENGTH - 1};
@@ -95,7 +116,7 @@ static void planned_is_held(void **state)
         struct err e = ERR_INIT;
         world_init(&w, row[i].type, 64);
         struct tuning_options o = options(&w, row[i].rank);
-        assert_good(train_plan(w.m, &o, row[i].how, false, 0, &p, &e), &e);
+        assert_good(train_plan(w.m, w.g.device, &o, row[i].how, false, 0, &p, &e), &e);
         assert_int_equal(p.recomputes, row[i].how == RECOMPUTE_ON);
         o.train.checkpoints_blocks = p.recomputes;
         size_t planned = p.total - p.host, held = really(&w, &o);
@@ -116,8 +137,8 @@ static void a_copy_is_counted(void **state)
     (void)state;
     world_init(&w, K_BF16, 64);
     struct tuning_options o = options(&w, 0);
-    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, 0, &shared, &e), &e);
-    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, true, 0, &copied, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &shared, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, true, 0, &copied, &e), &e);
     assert_int_equal(copied.total - shared.total, w.m->block_bytes);
     world_release(&w);
 }
@@ -131,18 +152,18 @@ static void memory_chooses(void **state)
     (void)state;
     world_init(&w, K_BF16, 64);
     struct tuning_options o = options(&w, 8);
-    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, 0, &p, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &p, &e), &e);
     assert_false(p.recomputes);
     size_t plain = p.total_plain, again = p.total_recomputed;
-    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, plain, &p, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, plain, &p, &e), &e);
     assert_false(p.recomputes);
-    assert_good(train_plan(w.m, &o, RECOMPUTE_AUTO, false, plain - 1, &p, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, plain - 1, &p, &e), &e);
     assert_true(p.recomputes && p.total == again);
     assert_non_null(strstr(train_plan_text(&p, text), "run again"));
-    assert_err(train_plan(w.m, &o, RECOMPUTE_OFF, false, plain - 1, &p, &e), &e, ERR_TOO_LARGE,
-               "the training takes");
-    assert_err(train_plan(w.m, &o, RECOMPUTE_AUTO, false, again - 1, &p, &e), &e, ERR_TOO_LARGE,
-               "MB");
+    assert_err(train_plan(w.m, w.g.device, &o, RECOMPUTE_OFF, false, plain - 1, &p, &e), &e,
+               ERR_TOO_LARGE, "the training takes");
+    assert_err(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, again - 1, &p, &e), &e,
+               ERR_TOO_LARGE, "MB");
     snprintf(mb, sizeof mb, "%.1f MB", (double)again / 1e6);
     assert_non_null(strstr(e.msg, mb));
     world_release(&w);
@@ -163,7 +184,7 @@ static void pages_are_planned(void **state)
 #endif
     world_init(&w, K_BF16, 256);
     struct tuning_options o = options(&w, 0);
-    assert_good(train_plan(w.m, &o, RECOMPUTE_OFF, false, 0, &p, &e), &e);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_OFF, false, 0, &p, &e), &e);
     FILE *f = fopen("/proc/self/statm", "r");
     if (!f || fscanf(f, "%*d %ld", &page) != 1)
         skip();
