@@ -133,6 +133,10 @@ static int examine(struct call *c, struct http_head *head, const char *url, cons
         return api_fail(e, 405, NULL, NULL, "%.16s is not for this path; %s is", method,
                         match.allow);
     }
+    const char *absent = match.route ? NULL : route_absent(path);
+    if (absent)
+        return api_fail(e, 404, "not_supported", NULL,
+                        "%s are not supported by this server; see /openapi.json", absent);
     if (!match.route)
         return api_fail(e, 404, NULL, NULL, "nothing is served at this path; see /openapi.json");
     return http_check_body(head, match.route, e);

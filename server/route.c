@@ -78,6 +78,35 @@ struct route_match route_find(const struct route *table, size_t n, const char *m
     return m;
 }
 
+const char *route_absent(const char *path)
+{
+    static const struct {
+        const char *path, *what;
+    } absent[] = {
+        {"/v1/batches", "Batches"},
+        {"/v1/uploads", "Uploads in parts"},
+        {"/v1/fine_tuning/alpha/graders", "Graders"},
+        {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
+        {"/v1/responses", "Responses"},
+        {"/v1/conversations", "Conversations"},
+        {"/v1/assistants", "Assistants"},
+        {"/v1/threads", "Threads"},
+        {"/v1/vector_stores", "Vector stores"},
+        {"/v1/evals", "Evaluations"},
+        {"/v1/moderations", "Moderations"},
+        {"/v1/images", "Images"},
+        {"/v1/audio", "Sounds"},
+        {"/v1/videos", "Videos"},
+        {"/v1/realtime", "Realtime sessions"},
+    };
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        size_t n = strlen(absent[i].path);
+        if (strncmp(path, absent[i].path, n) == 0 && (path[n] == '/' || !path[n]))
+            return absent[i].what;
+    }
+    return NULL;
+}
+
 static int hex(char c)
 {
     if (c >= '0' && c <= '9')

@@ -54,6 +54,10 @@ struct route_match {
 struct route_match route_find(const struct route *table, size_t n, const char *method,
                               const char *path);
 
+/* What clients of OpenAI's API may look for at this path and this server does not have, as
+ * "Batches"; NULL: nothing that it knows of. */
+const char *route_absent(const char *path);
+
 /* Decodes %xx in place; -1 when one is broken, or makes a byte below 0x20 or 0x7f. */
 int route_decode(char *path);
 

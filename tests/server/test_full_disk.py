@@ -72,7 +72,7 @@ class World:
 
     def settled(self):
         """The same, when what was refused has been cleared away behind its answer."""
-        end = time.monotonic() + 10 * SLOW
+        end = time.monotonic() + 60 * SLOW
         while True:
             try:
                 return self.files()
@@ -173,7 +173,7 @@ def one_job(w, file, k, n):
     if r.status != 200:
         w.disk.free()
         return None, True
-    job, end = r.json["id"], time.monotonic() + 60 * SLOW
+    job, end = r.json["id"], time.monotonic() + 120 * SLOW
     while w.disk.seen() - before <= k and w.c.look(job)["status"] != "succeeded":
         assert time.monotonic() < end, w.c.look(job)
         time.sleep(0.005)

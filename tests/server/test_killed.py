@@ -189,7 +189,7 @@ class World:
         """All is let come to its end."""
         with serve(self.tmp) as s:
             self.check(s)
-            end = time.monotonic() + 60 * SLOW
+            end = time.monotonic() + 120 * SLOW
             while any(j not in self.done for j in self.jobs):
                 assert time.monotonic() < end, [self.c.look(j) for j in self.jobs
                                                 if j not in self.done]

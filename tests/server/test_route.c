@@ -115,11 +115,23 @@ static void test_rows(void **state)
     assert_int_equal(found, sizeof known / sizeof *known);
 }
 
+/* A thing of OpenAI's that is refused without its name, and a path that only begins alike. */
+static void absent(void **state)
+{
+    (void)state;
+    assert_string_equal(route_absent("/v1/batches"), "Batches");
+    assert_string_equal(route_absent("/v1/uploads/x/parts"), "Uploads in parts");
+    assert_null(route_absent("/v1/batcheses"));
+    assert_null(route_absent("/v1/batch"));
+    for (size_t i = 0; i < n_routes; i++)
+        assert_null(route_absent(routes[i].path));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finds), cmocka_unit_test(test_allow), cmocka_unit_test(test_decode),
-        cmocka_unit_test(test_open),  cmocka_unit_test(test_rows),
+        cmocka_unit_test(absent),      cmocka_unit_test(test_finds), cmocka_unit_test(test_allow),
+        cmocka_unit_test(test_decode), cmocka_unit_test(test_open),  cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,6 +61,78 @@ class Tuning:
         assert self.client.completions.create(model=name, prompt="a", max_tokens=2).model == name
         assert self.client.models.delete(name).deleted
 
+    def refused(self, kind, param, code, call, **more):
+        """The SDK's error of this class, which is not sent again."""
+        try:
+            call(**more)
+        except kind as e:
+            assert set(e.body) == {"message", "type", "param", "code"} and e.body["message"], e.body
+            assert (param or "") in (e.body["param"] or ""), (more, e.body)
+            assert code is None or e.body["code"] == code, (more, e.body)
+        else:
+            raise AssertionError(f"taken: {more}")
+
+    def case_bounds(self):
+        """Catches: a value out of its bounds that is taken, or told under another name."""
+        file = self.file().id
+
+        def create(hyper=None, **more):
+            if hyper:
+                more["method"] = {"type": "supervised", "supervised": {"hyperparameters": hyper}}
+            return self.jobs.create(**{"model": "tiny", "training_file": file, **more})
+        for hyper in ({"n_epochs": 0}, {"n_epochs": 51}, {"n_epochs": "abc"}, {"batch_size": 0},
+                      {"batch_size": 257}, {"learning_rate_multiplier": 0}):
+            self.refused(openai.BadRequestError, next(iter(hyper)), None, create, hyper=hyper)
+        for more in ({"suffix": ""}, {"suffix": "x" * 65}, {"seed": -1}, {"seed": 2**31},
+                     {"metadata": {str(i): "" for i in range(17)}}, {"metadata": {"k" * 65: ""}},
+                     {"metadata": {"k": "v" * 513}}, {"training_file": "file-none"},
+                     {"validation_file": "file-none"}):
+            self.refused(openai.BadRequestError, next(iter(more)), None, create, **more)
+        for beta in (0, 2.1, 0.1):
+            self.refused(openai.BadRequestError, "method", None, create, method={
+                "type": "dpo", "dpo": {"hyperparameters": {"beta": beta}}})
+        self.refused(openai.NotFoundError, "model", "model_not_found", create, model="gpt-none")
+
+    def case_errors(self):
+        """Catches: something that is not there and is found, or that the SDK asks for again; a
+        part of OpenAI's API that is refused without its name."""
+        c, jobs, missing = self.client, self.jobs, openai.NotFoundError
+        for call, more in ((c.files.retrieve, {"file_id": "file-none"}),
+                           (c.files.content, {"file_id": "file-none"}),
+                           (c.files.delete, {"file_id": "file-none"}),
+                           (jobs.retrieve, {"fine_tuning_job_id": "ftjob-none"}),
+                           (jobs.cancel, {"fine_tuning_job_id": "ftjob-none"}),
+                           (jobs.list_events, {"fine_tuning_job_id": "ftjob-none"}),
+                           (jobs.checkpoints.list, {"fine_tuning_job_id": "ftjob-none"}),
+                           (c.models.delete, {"model": "ft:none"})):
+            self.refused(missing, None, None, call, **more)
+        for call, more in (
+                (c.batches.create, {"input_file_id": "file-1", "endpoint": "/v1/chat/completions",
+                                    "completion_window": "24h"}),
+                (c.uploads.create, {"filename": "x", "purpose": "fine-tune", "bytes": 1,
+                                    "mime_type": "text/jsonl"}),
+                (c.fine_tuning.alpha.graders.validate, {"grader": {
+                    "type": "string_check", "name": "x", "input": "a", "reference": "b",
+                    "operation": "eq"}})):
+            self.refused(missing, None, "not_supported", call, **more)
+        wrong = c.with_options(api_key="wrong-key")
+        self.refused(openai.AuthenticationError, None, "invalid_api_key", wrong.fine_tuning.jobs.list)
+        self.refused(openai.BadRequestError, "after", None, jobs.list, after="ftjob-none")
+
+    def case_seeds(self):
+        """Catches: a seed that does not decide the losses."""
+        file, curves = self.file().id, []
+        for seed in (42, 42, 43):
+            job = self.jobs.create(model="tiny", training_file=file, seed=seed,
+                                   hyperparameters={"n_epochs": 2, "batch_size": 5})
+            assert job.seed == seed
+            with self.client.fine_tuning.with_streaming_response.jobs.list_events(
+                    job.id, extra_query={"stream": "true"}) as r:
+                list(r.iter_lines())
+            result = self.jobs.retrieve(job.id).result_files[0]
+            curves.append(self.client.files.content(result).content)
+        assert curves[0] == curves[1] != curves[2]
+
     def case_states(self):
         """Catches: a conflict that the SDK would send again and again."""
         job = self.jobs.create(model="tiny", training_file=self.file(ROWS * 9).id,
