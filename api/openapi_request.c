@@ -25,45 +25,6 @@ static const struct {
     {"AdapterRequest", API_ADAPTER, "An adapter of the server's folder of adapters", "name"},
 };
 
-/* What PARAM_READ's functions take. */
-static const struct {
-    const char *field;
-    unsigned routes;
-    const char *type;
-} read_type[] = {
-    {"messages", ~0u, "[]object"},
-    {"prompt", API_COMPLETIONS, "string|[]string|[]integer|[][]integer"},
-    {"prompt", API_TOKENIZE, "string"},
-    {"input", ~0u, "string|[]string|[]integer|[][]integer"},
-    {"tokens", ~0u, "[]integer"},
-    {"name", API_ADAPTER, "string"},
-    {"max_tokens", ~0u, "integer"},
-    {"max_completion_tokens", ~0u, "integer"},
-    {"stop", ~0u, "string|[]string"},
-    {"stop_token_ids", ~0u, "[]integer"},
-    {"logit_bias", ~0u, "{}number"},
-    {"seed", ~0u, "integer"},
-    {"logprobs", API_CHAT, "boolean"},
-    {"logprobs", API_COMPLETIONS, "integer"},
-    {"stream_options", ~0u, "object"},
-    {"encoding_format", ~0u, "'float'|'base64'"},
-    {"response_format", ~0u, "object"},
-    {"modalities", ~0u, "[]string"},
-    {"reasoning_effort", ~0u, "string"},
-    {"metadata", ~0u, "{}string"},
-    {"skip_special_tokens", ~0u, "boolean"},
-    {"chat_template_kwargs", ~0u, "object"},
-    {"request_id", ~0u, "string"},
-};
-
-const char *openapi_read_type(const char *field, unsigned routes)
-{
-    for (size_t i = 0; i < sizeof read_type / sizeof *read_type; i++)
-        if (strcmp(read_type[i].field, field) == 0 && (read_type[i].routes & routes))
-            return read_type[i].type;
-    return NULL;
-}
-
 static void bound(struct jout *j, const char *key, double x)
 {
     if (x == floor(x) && fabs(x) < 9e15)
@@ -85,7 +46,7 @@ static void words(struct jout *j, const char *list)
     jout_close(j, ']');
 }
 
-static void property(struct jout *j, const struct param_row *row, unsigned route)
+static void property(struct jout *j, const struct param_row *row)
 {
     const char *type;
     switch (row->kind) {
@@ -104,9 +65,7 @@ static void property(struct jout *j, const struct param_row *row, unsigned route
         bound(j, "maxLength", row->max);
         return;
     case PARAM_READ:
-        type = openapi_read_type(row->name, route);
-        ASSERT(type);
-        schema_type(j, type, "");
+        schema_type(j, row->words, "");
         return;
     case PARAM_WORD:
         words(j, row->words);
@@ -132,7 +91,7 @@ static void schema(struct jout *j, size_t i)
             continue;
         jout_key(j, param_rows[k].name);
         jout_open(j, '{');
-        property(j, &param_rows[k], request[i].route);
+        property(j, &param_rows[k]);
         jout_close(j, '}');
     }
     jout_close(j, '}');

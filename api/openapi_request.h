@@ -12,8 +12,4 @@
 
 void openapi_requests(struct jout *j); /* as members of an object */
 
-/* The type of a field that a function of its own reads, as api/schema.h has it; NULL: none is
- * written down. */
-const char *openapi_read_type(const char *field, unsigned routes);
-
 #endif

@@ -26,7 +26,7 @@
 #define NUM_ONLY(v)        .kind = PARAM_NUM, .min = (v), .max = (v), .at = PARAM_NOWHERE
 #define BOOL(field)        .kind = PARAM_BOOL, TO(field)
 #define TEXT(hi, field)    .kind = PARAM_TEXT, .max = (hi), TO(field)
-#define READ(fn)           .kind = PARAM_READ, .read = param_read_##fn
+#define READ(fn, shape)    .kind = PARAM_READ, .read = param_read_##fn, .words = (shape)
 #define WORD(list, reason) .kind = PARAM_WORD, .words = (list), .why = (reason)
 #define HINT(t)            .kind = PARAM_HINT, .type = (t)
 #define REFUSED(reason)    .kind = PARAM_REFUSED, .why = (reason)

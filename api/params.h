@@ -44,7 +44,7 @@ struct param_row {
     double min, max; /* INT, NUM; max of TEXT: bytes */
     int at;          /* offset in struct api_request; PARAM_NOWHERE: checked only */
     int (*read)(struct api_reader *r, const char *name, const json_t *v);
-    const char *words; /* WORD: "a|b" */
+    const char *words; /* WORD: "a|b"; READ: its type, as api/schema.h has types */
     json_type type;    /* HINT */
     const char *why;   /* WORD, REFUSED: said when refused */
 };

@@ -10,14 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
-
-static struct arena arena;
 
 static int parse(const char *body, struct job_ask *ask, struct api_error *e)
 {
     memset(e, 0, sizeof *e);
-    return job_ask_parse(body, strlen(body), &arena, ask, e);
+    return job_ask_parse(body, strlen(body), &own_arena, ask, e);
 }
 
 #define LEAST "\"model\":\"m\",\"training_file\":\"file-1\""
@@ -217,28 +216,14 @@ static void numbers_come_back(void **state)
     buf_release(&b);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(good, setup, teardown),
-        cmocka_unit_test_setup_teardown(bad, setup, teardown),
-        cmocka_unit_test_setup_teardown(kinds_of_training, setup, teardown),
-        cmocka_unit_test_setup_teardown(shown, setup, teardown),
-        cmocka_unit_test_setup_teardown(numbers_come_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(good, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(bad, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(kinds_of_training, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(shown, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(numbers_come_back, own_arena_new, own_arena_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

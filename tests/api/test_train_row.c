@@ -9,14 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
-
-static struct arena arena;
 
 static int read_line(const char *line, struct api_train_row *row, struct api_error *e)
 {
     memset(e, 0, sizeof *e);
-    return api_train_row(&arena, line, strlen(line), true, row, e);
+    return api_train_row(&own_arena, line, strlen(line), true, row, e);
 }
 
 static void conversations(void **state)
@@ -94,26 +93,12 @@ static void faults(void **state)
     }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    arena_init(&arena, 1 << 20);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(conversations, setup, teardown),
-        cmocka_unit_test_setup_teardown(completions, setup, teardown),
-        cmocka_unit_test_setup_teardown(faults, setup, teardown),
+        cmocka_unit_test_setup_teardown(conversations, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

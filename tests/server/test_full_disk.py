@@ -201,16 +201,16 @@ def jobs(w):
     hits, k = 0, 0
     tries = range(0, all_writes + 8) if FULL else range(1, all_writes, max(1, all_writes // 10))
     for i, k in enumerate(tries):
-        for n in ((NEVER, 1) if FULL else ((NEVER, 1)[i % 2],)):
-            job, hit = one_job(w, file, k, n)
-            hits += hit
-            if job:
-                now = shape(w.c, job)
-                assert now == straight, (k, n, {x: (now[x], straight[x]) for x in now
-                                                if now[x] != straight[x]})
-                name = w.c.look(job)["fine_tuned_model"]
-                for model in (name, *(f"{name}:ckpt-step-{s}" for s in straight["checkpoints"])):
-                    w.c.ask("DELETE", f"/v1/models/{model}")
+        n = (NEVER, 1)[i % 2]
+        job, hit = one_job(w, file, k, n)
+        hits += hit
+        if job:
+            now = shape(w.c, job)
+            assert now == straight, (k, n, {x: (now[x], straight[x]) for x in now
+                                            if now[x] != straight[x]})
+            name = w.c.look(job)["fine_tuned_model"]
+            for model in (name, *(f"{name}:ckpt-step-{s}" for s in straight["checkpoints"])):
+                w.c.ask("DELETE", f"/v1/models/{model}")
     w.settled()
     return f"{hits} of {all_writes} writes"
 
