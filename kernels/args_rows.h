@@ -10,16 +10,18 @@
 #include "kernels/types.h"
 
 struct k_embed {
-    const int32_t *token; /* [m], each in [0, table.n) */
+    const int32_t *token; /* [m] */
     struct k_weight table;
     float *y; /* [m, table.k] */
     int64_t ld_y, m;
+    int64_t lo; /* the table has tokens [lo, lo + table.n); of another one the row is zeros */
 };
 
 struct k_embed_bwd { /* unit: a run of columns, so that equal tokens add in row order */
     const int32_t *token;
     const float *dy;
     int64_t ld_dy, m, n, k;
+    int64_t lo;    /* tokens [lo, lo + n) count */
     float *dtable; /* [n, k], added to */
 };
 

@@ -9,13 +9,14 @@
 #include "clients/local/load.h"
 #include "engine/graph/passes.h"
 #include "engine/graph/print.h"
+#include "engine/run/ranks.h"
 
 enum { OUTPUT_BYTES_MAX = 256 << 20 };
 
 struct graph_values {
     struct local_options model;
     const char *after, *format, *head;
-    int64_t tokens, rows;
+    int64_t tokens, rows, tp;
     bool lora;
 };
 
@@ -57,6 +58,14 @@ static const struct opt_row rows[] = {
      .hint = "N",
      .help = "rows of that step whose answer is wanted",
      .offset = AT(rows)},
+    {.name = "tp",
+     .type = OPT_INT,
+     .fallback = "1",
+     .min = 1,
+     .max = COMM_RANK_MAX,
+     .hint = "N",
+     .help = "of the first of N ranks that share the model",
+     .offset = AT(tp)},
     {.name = "lora",
      .type = OPT_BOOL,
      .help = "with the ops that apply adapters",
@@ -78,6 +87,7 @@ static enum model_head head_of(const char *name)
 static int record(const struct model *m, const struct graph_values *v, struct graph *g,
                   struct err *e)
 {
+    struct graph_ranks ranks;
     struct graph_recorder rec;
     int last = PASS_COUNT - 1;
     unsigned mask = PASS_ALL;
@@ -86,10 +96,11 @@ static int record(const struct model *m, const struct graph_values *v, struct gr
     } else if (v->after) {
         last = pass_find(v->after);
         if (last < 0)
-            return err_set(e, ERR_BAD_INPUT,
-                           "--after %s: no such pass; record, fold, common, bias, join, residual, "
-                           "norm, dead, in_place are",
-                           v->after);
+            return err_set(
+                e, ERR_BAD_INPUT,
+                "--after %s: no such pass; record, shard, fold, common, bias, join, residual, "
+                "norm, dead, in_place are",
+                v->after);
     }
     graph_recorder_init(&rec, g);
     rec.b.has_lora = v->lora;
@@ -97,7 +108,11 @@ static int record(const struct model *m, const struct graph_values *v, struct gr
     graph_mark_output(g, model_build(m, &rec.b, head_of(v->head)));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
-    return passes_run(g, mask, (enum pass_id)last, e);
+    if (ranks_of_model(m, &ranks))
+        g->ranks = &ranks;
+    int rc = passes_run(g, mask, (enum pass_id)last, e);
+    g->ranks = NULL;
+    return rc;
 }
 
 static int show(const struct model *m, const struct graph_values *v, struct err *e)
@@ -124,13 +139,20 @@ int cmd_graph(const struct opt *o)
     struct model_options mo = local_model_options(&v->model);
     struct model_dir dir;
     struct model *m = NULL;
+    struct model_share share = {0};
+    struct op_ranks at = {.size = (int32_t)v->tp};
     struct err e = ERR_INIT;
     int rc = model_dir_init(&dir, o->arg[0], &e);
+    if (!rc && v->tp > 1) {
+        rc = ranks_share(&share, &dir.config, &mo, &at, &e);
+        mo.share = &share;
+    }
     if (!rc) {
         m = model_new(&dir.config, &mo, NULL, &e);
         rc = m ? show(m, v, &e) : -1;
     }
     model_free(m);
+    ranks_share_release(&share);
     model_dir_release(&dir);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -47,6 +47,7 @@ struct comm_job {
     const void *in;
     void *out;
     size_t n;
+    bool is_patient; /* waits as long as it takes, but for who is gone: for work that may come */
 };
 
 struct comm;

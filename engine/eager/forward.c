@@ -7,6 +7,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/eager/tape.h"
+#include "engine/op/collective.h"
 
 static struct eager *of_sink(struct op_sink *s)
 {
@@ -18,6 +19,12 @@ static void run_launch(struct op_sink *s, enum kernel_id k, const void *args, si
 {
     (void)count, (void)n_count; /* the arguments hold this step's counts already */
     stream_launch(of_sink(s)->stream, k, args, bytes);
+}
+
+static void run_collective(struct op_sink *s, const struct op_collective *a, enum dim dim)
+{
+    (void)dim;
+    op_collective_run(a, of_sink(s)->stream);
 }
 
 static struct op_shape shape_of(const struct builder *b, struct val v)
@@ -239,7 +246,7 @@ struct eager *eager_new(struct stream *s, struct err *e)
     struct eager *g = xcalloc(1, sizeof *g);
     (void)e;
     g->stream = s;
-    g->sink.launch = run_launch;
+    g->sink = (struct op_sink){.launch = run_launch, .collective = run_collective};
     eager_cache_init(&g->cache, stream_device(s));
     return g;
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/graph/print.h"
+#include "engine/op/collective.h"
 #include "engine/op/ops.h"
 
 struct count_sink {
@@ -24,6 +25,12 @@ static void count_launch(struct op_sink *s, enum kernel_id k, const void *args, 
     c->bytes += shape.bytes;
     c->flops += shape.flops;
     c->n_launch++;
+}
+
+static void count_collective(struct op_sink *s, const struct op_collective *a, enum dim dim)
+{
+    (void)dim;
+    ((struct count_sink *)(void *)s)->cost->moved += op_collective_bytes(a);
 }
 
 /* One prompt from position 0 on, in cells 0, 1, ... */
@@ -79,7 +86,7 @@ static struct op_view no_memory(struct op_shape s)
 struct graph_cost *graph_costs(const struct graph *g, int64_t n_tok, int64_t n_out)
 {
     struct graph_cost *cost = xcalloc(g->node.n + 1, sizeof *cost);
-    struct count_sink sink = {.s = {.launch = count_launch}};
+    struct count_sink sink = {.s = {.launch = count_launch, .collective = count_collective}};
     struct prompt p;
     prompt_init(&p, g, n_tok, n_out);
     for (size_t i = 0; i < g->node.n; i++) {

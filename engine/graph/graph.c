@@ -5,6 +5,7 @@
  */
 #include "engine/graph/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/mem.h"
@@ -74,6 +75,26 @@ void graph_recorder_init(struct graph_recorder *r, struct graph *g)
 {
     *r = (struct graph_recorder){
         .b = {.add = record, .shape_of = shape_of, .block = enter_block}, .g = g, .layer = -1};
+}
+
+int graph_replay(const struct graph *g, struct builder *b, struct val *out, struct err *e)
+{
+    int32_t *id = xcalloc(g->value.n + 1, sizeof *id);
+    int layer = -1;
+    for (size_t i = 0; i < g->node.n && !b->failed; i++) {
+        struct op_node n = g->node.at[i].op;
+        if (g->node.at[i].layer != layer)
+            builder_block(b, layer = g->node.at[i].layer);
+        for (int j = 0; j < n.n_in; j++)
+            n.in[j] = id[n.in[j]];
+        builder_add(b, &n);
+        for (int o = 0; o < n.n_out; o++)
+            id[g->node.at[i].op.out[o]] = n.out[o];
+    }
+    if (g->output.n)
+        *out = (struct val){.id = id[g->output.at[0]]};
+    free(id);
+    return b->failed ? err_set(e, b->err.code, "%s", b->err.msg) : 0;
 }
 
 struct graph_place *graph_places(const struct graph *g)

@@ -15,6 +15,7 @@
 
 #include "engine/base/vec.h"
 #include "engine/op/builder.h"
+#include "engine/op/collective.h"
 
 struct graph_node {
     struct op_node op;
@@ -28,10 +29,18 @@ struct graph_value {
     int32_t def; /* node */
 };
 
+/* How the ranks share what a graph computes: one of them, and its parts. */
+struct graph_ranks {
+    struct op_ranks at;
+    const struct param *part;        /* borrowed: this rank's, by index */
+    const struct param_share *share; /* borrowed: by index */
+};
+
 struct graph {
     VEC(struct graph_node) node;
     VEC(struct graph_value) value;
     VEC(int32_t) output;
+    const struct graph_ranks *ranks; /* borrowed; NULL: nobody shares it */
 };
 
 void graph_init(struct graph *g);
@@ -51,6 +60,9 @@ struct graph_recorder {
     struct graph *g;  /* borrowed */
     int layer;
 };
+
+/* Hands the builder every node of g as it is; *out becomes the first output. */
+int graph_replay(const struct graph *g, struct builder *b, struct val *out, struct err *e);
 
 void graph_recorder_init(struct graph_recorder *r, struct graph *g);
 void graph_mark_output(struct graph *g, struct val v);

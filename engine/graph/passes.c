@@ -54,6 +54,7 @@ int passes_run(struct graph *g, unsigned mask, enum pass_id last, struct err *e)
         if (!(mask & (1u << i)))
             continue;
         graph_init(&out);
+        out.ranks = g->ranks;
         if (passes[i].fn(g, &out, e) || (verifies_each() && graph_verify(&out, e))) {
             graph_release(&out);
             return err_wrap(e, "pass %s", passes[i].name);

@@ -10,9 +10,11 @@
 
 #include "engine/base/mem.h"
 #include "engine/graph/memory.h"
+#include "engine/op/collective.h"
 
+/* A kernel's launch, or a collective. */
 struct call {
-    enum kernel_id kernel;
+    enum kernel_id kernel;   /* KERNEL_COUNT: a collective */
     uint32_t args_at, bytes; /* in plan.args */
 };
 
@@ -39,18 +41,31 @@ struct sink {
 
 enum { ARGS_ALIGN = 16 };
 
-static void keep_launch(struct op_sink *s, enum kernel_id k, const void *args, size_t bytes,
-                        const struct op_count *count, int n_count)
+static size_t keep_args(struct plan *p, enum kernel_id k, const void *args, size_t bytes)
 {
-    struct plan *p = ((struct sink *)(void *)s)->p;
     size_t at = (p->args.n + ARGS_ALIGN - 1) / ARGS_ALIGN * ARGS_ALIGN;
     vec_reserve(&p->args, at + bytes);
     memcpy(p->args.at + at, args, bytes);
     p->args.n = at + bytes;
     vec_push(&p->call,
              (struct call){.kernel = k, .args_at = (uint32_t)at, .bytes = (uint32_t)bytes});
+    return at;
+}
+
+static void keep_launch(struct op_sink *s, enum kernel_id k, const void *args, size_t bytes,
+                        const struct op_count *count, int n_count)
+{
+    struct plan *p = ((struct sink *)(void *)s)->p;
+    size_t at = keep_args(p, k, args, bytes);
     for (int i = 0; i < n_count; i++)
         vec_push(&p->patch, (struct patch){(uint32_t)(at + count[i].offset), count[i]});
+}
+
+static void keep_collective(struct op_sink *s, const struct op_collective *a, enum dim dim)
+{
+    struct plan *p = ((struct sink *)(void *)s)->p;
+    size_t at = keep_args(p, KERNEL_COUNT, a, sizeof *a) + offsetof(struct op_collective, m);
+    vec_push(&p->patch, (struct patch){(uint32_t)at, {.dim = dim}});
 }
 
 static struct op_view view_of(const struct plan *p, const struct graph *g,
@@ -65,7 +80,7 @@ static struct op_view view_of(const struct plan *p, const struct graph *g,
 static void compile(struct plan *p, const struct graph *g, const struct graph_memory *m,
                     const struct batch *batch)
 {
-    struct sink sink = {.s = {.launch = keep_launch}, .p = p};
+    struct sink sink = {.s = {.launch = keep_launch, .collective = keep_collective}, .p = p};
     struct graph_place *place = graph_places(g);
     for (size_t i = 0; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
@@ -133,7 +148,11 @@ void plan_run(struct plan *p, const struct batch *batch, struct stream *s)
     }
     for (size_t i = 0; i < p->call.n; i++) {
         const struct call *c = &p->call.at[i];
-        stream_launch(s, c->kernel, p->args.at + c->args_at, c->bytes);
+        const void *args = p->args.at + c->args_at;
+        if (c->kernel == KERNEL_COUNT)
+            op_collective_run(args, s);
+        else
+            stream_launch(s, c->kernel, args, c->bytes);
     }
 }
 

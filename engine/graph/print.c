@@ -50,9 +50,21 @@ static const char *params_text(const struct op_node *n, char *text, size_t size)
     return text;
 }
 
+/* The last column: what a node reads of the model, or moves between ranks. */
+static const char *note_text(const struct op_node *n, const struct graph_cost *c, char *text,
+                             size_t size)
+{
+    if (c->moved > 0) {
+        snprintf(text, size, "moves %.3f KB", c->moved / 1e3);
+        return text;
+    }
+    return params_text(n, text, size);
+}
+
 static void print_text(const struct graph *g, const struct graph_cost *cost, struct buf *out)
 {
-    double bytes = 0, flops = 0;
+    double bytes = 0, flops = 0, moved = 0;
+    int n_moving = 0;
     buf_printf(out, "%5s %-10s %-14s %-12s %-28s %10s %10s %-9s %s\n", "layer", "op", "inputs",
                "output", "shape", "MB", "MFLOP", "made by", "parameters");
     for (size_t i = 0; i < g->node.n; i++) {
@@ -67,12 +79,16 @@ static void print_text(const struct graph *g, const struct graph_cost *cost, str
                    op_name(n->op.op), in, o,
                    graph_shape_text(g->value.at[n->op.out[0]].shape, shape, sizeof shape),
                    cost[i].bytes / 1e6, cost[i].flops / 1e6, n->pass,
-                   params_text(&n->op, params, sizeof params));
+                   note_text(&n->op, &cost[i], params, sizeof params));
         bytes += cost[i].bytes;
         flops += cost[i].flops;
+        moved += cost[i].moved;
+        n_moving += cost[i].moved > 0;
     }
     buf_printf(out, "%zu nodes, %.1f MB read and written, %.3f GFLOP\n", g->node.n, bytes / 1e6,
                flops / 1e9);
+    if (n_moving)
+        buf_printf(out, "%d collectives, %.3f MB sent by each rank\n", n_moving, moved / 1e6);
 }
 
 static void print_memory(const struct graph *g, int64_t n_tok, int64_t n_out, struct buf *out,
@@ -116,9 +132,10 @@ static void print_json(const struct graph *g, const struct graph_cost *cost, int
         print_ids(n->op.out, n->op.n_out, out);
         buf_printf(out,
                    "],\"rows\":\"%s\",\"cols\":%lld,\"blocked\":%s,\"bytes\":%.0f,\"flops\":%.0f,"
+                   "\"moved\":%.0f,"
                    "\"launches\":%d,\"in_place\":%s,\"pass\":\"%s\",\"parameters\":\"%s\"}",
                    dim_names[s.rows], (long long)s.cols, s.blocked ? "true" : "false",
-                   cost[i].bytes, cost[i].flops, cost[i].n_launch,
+                   cost[i].bytes, cost[i].flops, cost[i].moved, cost[i].n_launch,
                    n->in_place[0] >= 0 ? "true" : "false", n->pass,
                    params_text(&n->op, params, sizeof params));
     }

@@ -18,6 +18,7 @@ int graph_format_find(const char *name); /* -1: no such format */
 
 struct graph_cost {
     double bytes, flops; /* parameters, inputs and outputs; each once */
+    double moved;        /* bytes that each rank sends the others, at least */
     int n_launch;
 };
 

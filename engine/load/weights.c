@@ -275,6 +275,16 @@ int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, s
     return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
 }
 
+int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                   struct err *e)
+{
+    int64_t len = weight_row_len(w);
+    size_t size = len ? weight_row_bytes(w) / (size_t)len : 0;
+    ASSERT(row >= 0 && row < weight_rows(w) && col >= 0 && n >= 0 &&
+           n <= (weight_rows(w) - row) * len - col);
+    return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
+}
+
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e)
 {
     enum k_type type = weight_k_type(w);

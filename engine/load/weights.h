@@ -47,6 +47,10 @@ size_t weight_row_bytes(const struct weight *w);
 int64_t weight_row_len(const struct weight *w); /* elements */
 int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, struct err *e);
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e);
+
+/* n elements from column `col` of row `row` on. */
+int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                   struct err *e);
 enum k_type weight_k_type(const struct weight *w); /* of a weight that weights_want gave */
 
 #endif

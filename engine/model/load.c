@@ -12,6 +12,7 @@
 #include "engine/base/mem.h"
 #include "engine/load/weights.h"
 #include "engine/model/model.h"
+#include "engine/model/part.h"
 #include "kernels/linear.h"
 
 enum { PIECE_BYTES = 1 << 20, NAME_BYTES = 512 };
@@ -85,12 +86,12 @@ static int64_t piece_panels(const struct load *l, const struct param *p)
 
 static void cut_pieces(struct load *l)
 {
+    const struct param *stored = model_stored(l->m);
     int64_t n = 0;
     for (int pass = 0; pass < 2; pass++) {
         n = 0;
         for (int32_t i = 0; i < l->m->n_param; i++) {
-            const struct param *p = &l->m->param[i];
-            int64_t step = piece_panels(l, p), all = linear_panels(p->n);
+            int64_t step = piece_panels(l, &stored[i]), all = linear_panels(stored[i].n);
             for (int64_t lo = 0; lo < all; lo += step, n++)
                 if (pass)
                     l->piece[n] = (struct piece){i, lo, lo + step < all ? lo + step : all};
@@ -101,34 +102,111 @@ static void cut_pieces(struct load *l)
     l->n_piece = n;
 }
 
+/* What of a tensor is here: all of it, or a rank's part. */
+static struct part part_here(const struct load *l, int32_t i)
+{
+    static const struct param_share all = {.cut = PARAM_WHOLE};
+    return part_of(&l->m->param[i], l->m->share ? &l->m->share[i] : &all, &l->m->ranks);
+}
+
+/* A block of a tensor in the files: runs of rows by runs of columns, of which one is a single one.
+ */
+struct block {
+    struct part_run row[PART_RUN_MAX], col[PART_RUN_MAX];
+    int n_row, n_col;
+};
+
+/* Outputs [lo, hi) of the part, as they lie in the file. */
+static struct block block_of(const struct part *p, bool transposed, int64_t lo, int64_t hi)
+{
+    struct block b = {.n_row = 1, .n_col = 1};
+    if (transposed) {
+        b.row[0] = p->input;
+        b.n_col = part_cut(p, lo, hi, b.col);
+    } else {
+        b.n_row = part_cut(p, lo, hi, b.row);
+        b.col[0] = p->input;
+    }
+    return b;
+}
+
+static int64_t sum_runs(const struct part_run *run, int n)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += run[i].n;
+    return sum;
+}
+
+/* Reads a block, dense, row by row where rows are not wanted whole. */
+static int read_block(const struct weight *w, const struct block *b, char *dst, struct err *e)
+{
+    int64_t len = weight_row_len(w);
+    size_t size = weight_row_bytes(w) / (size_t)len;
+    for (int i = 0; i < b->n_row; i++) {
+        if (b->n_col == 1 && b->col[0].n == len) {
+            if (weight_read(w, b->row[i].lo, b->row[i].n, dst, e))
+                return -1;
+            dst += (size_t)(b->row[i].n * len) * size;
+            continue;
+        }
+        for (int64_t r = b->row[i].lo; r < b->row[i].lo + b->row[i].n; r++)
+            for (int c = 0; c < b->n_col; c++) {
+                if (weight_read_at(w, r, b->col[c].lo, b->col[c].n, dst, e))
+                    return -1;
+                dst += (size_t)b->col[c].n * size;
+            }
+    }
+    return 0;
+}
+
+static void report(struct load *l, int64_t bytes)
+{
+    int64_t done = atomic_fetch_add(&l->done_bytes, bytes) + bytes;
+    if (l->opt->progress)
+        l->opt->progress(l->opt->progress_ctx, (uint64_t)done,
+                         weights_bytes(l->w) / (uint64_t)l->m->ranks.size);
+}
+
 static int pack_matrix(struct load *l, const struct piece *c, struct err *e)
 {
-    const struct param *p = &l->m->param[c->param];
+    const struct param *p = &model_stored(l->m)[c->param];
     const struct weight *w = l->from[c->param];
     bool transposed = l->transposed[c->param];
-    int64_t lo = transposed ? 0 : c->panel_lo * K_NR;
-    int64_t hi = transposed ? p->k : c->panel_hi * K_NR < p->n ? c->panel_hi * K_NR : p->n;
-    void *src = try_alloc((size_t)(hi - lo), weight_row_bytes(w), "a piece of a tensor", e);
+    struct part part = part_here(l, c->param);
+    int64_t hi = c->panel_hi * K_NR < p->n ? c->panel_hi * K_NR : p->n;
+    struct block b = block_of(&part, transposed, c->panel_lo * K_NR, hi);
+    int64_t rows = sum_runs(b.row, b.n_row), cols = sum_runs(b.col, b.n_col);
+    size_t size = weight_row_bytes(w) / (size_t)weight_row_len(w);
+    void *src = try_alloc((size_t)(rows * cols), size, "a piece of a tensor", e);
     struct k_weight_pack a = {.src = src,
                               .src_type = weight_k_type(w),
-                              .ld_src = transposed ? p->n : p->k,
+                              .ld_src = cols,
                               .transposed = transposed,
                               .w = p->w,
                               .panel_lo = c->panel_lo,
-                              .n_src = transposed ? p->n : hi - lo};
-    int rc = src ? weight_read(w, lo, hi - lo, src, e) : -1;
+                              .n_src = transposed ? cols : rows};
+    int rc = src ? read_block(w, &b, src, e) : -1;
     if (!rc)
         kernel_run(device_kernels(l->m->device), K_weight_pack, &a, NULL);
     mem_free(src);
+    report(l, rows * cols * (int64_t)size);
     return rc;
 }
 
-static void report(struct load *l, const struct weight *w, int64_t rows)
+static int read_vector(struct load *l, const struct piece *c, struct err *e)
 {
-    int64_t bytes = rows * (int64_t)weight_row_bytes(w);
-    int64_t done = atomic_fetch_add(&l->done_bytes, bytes) + bytes;
-    if (l->opt->progress)
-        l->opt->progress(l->opt->progress_ctx, (uint64_t)done, weights_bytes(l->w));
+    const struct param *p = &model_stored(l->m)[c->param];
+    struct part part = part_here(l, c->param);
+    float *to = p->vec;
+    for (int i = 0; i < part.n_output && !part.is_zero; i++) {
+        const struct part_run *run = &part.output[i];
+        if (weight_read_f32(l->from[c->param], run->lo, run->n, to, e))
+            return -1;
+        to += run->n;
+    }
+    report(l, p->n * (int64_t)weight_row_bytes(l->from[c->param]));
+    return 0;
 }
 
 static void run_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
@@ -137,24 +215,19 @@ static void run_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
     (void)thread;
     for (int64_t i = lo; i < hi && !atomic_load(&l->failed); i++) {
         const struct piece *c = &l->piece[i];
-        const struct param *p = &l->m->param[c->param];
-        const struct weight *w = l->from[c->param];
         struct err e = ERR_INIT;
-        int rc = p->is_vector ? weight_read_f32(w, 0, p->n, p->vec, &e) : pack_matrix(l, c, &e);
-        if (rc) {
+        if (l->m->param[c->param].is_vector ? read_vector(l, c, &e) : pack_matrix(l, c, &e)) {
             fail(l, &e);
             return;
         }
-        report(l, w,
-               p->is_vector || l->transposed[c->param] ? weight_rows(w)
-                                                       : (c->panel_hi - c->panel_lo) * K_NR);
     }
 }
 
 static int run_all(struct load *l, struct err *e)
 {
     l->err = e;
-    weights_prefetch(l->w);
+    if (!l->m->part)
+        weights_prefetch(l->w);
     if (l->opt->pool)
         pool_run(l->opt->pool, run_pieces, l, l->n_piece, 1);
     else

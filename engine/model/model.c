@@ -13,6 +13,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/model/blocks.h"
+#include "engine/model/part.h"
 #include "engine/model/rope_table.h"
 #include "kernels/linear.h"
 
@@ -67,6 +68,10 @@ static void fill_param(struct model *m, const struct spec_row *r, int64_t layer,
                         .is_vector = spec_row_is_vector(r),
                         .n = spec_dim_of(&m->cfg, r->n),
                         .k = spec_dim_of(&m->cfg, r->k)};
+    if (r->n == DIM_OF_QKV) {
+        p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q);
+        p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV);
+    }
     if (layer < 0)
         m->slot[r->slot] = p;
     else
@@ -104,14 +109,14 @@ static size_t aligned(size_t at)
     return (at + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Params [i, i + n) back to back from `at` on: vectors, or panels and then scales. A model without
- * memory has addresses that nobody reads: they say who is whose neighbour. */
-static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
+/* Params [i, i + n) of `list` back to back from `at` on: vectors, or panels and then scales. A list
+ * without memory has addresses that nobody reads: they say who is whose neighbour. */
+static size_t place_run(struct model *m, struct param *list, char *block, int32_t i, int32_t n,
+                        size_t at)
 {
-    char *block = m->block ? m->block : (char *)(uintptr_t)ALIGN_BYTES;
     at = aligned(at);
     for (int32_t k = i; k < i + n; k++) {
-        struct param *p = &m->param[k];
+        struct param *p = &list[k];
         if (!p->is_vector)
             p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k};
         if (p->is_vector)
@@ -121,7 +126,7 @@ static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
         at += p->is_vector ? (size_t)p->n * sizeof(float) : panel_bytes(m, p);
     }
     for (int32_t k = i; k < i + n; k++) {
-        struct param *p = &m->param[k];
+        struct param *p = &list[k];
         if (p->is_vector || m->type != K_INT8)
             continue;
         p->w.scale = (float *)(void *)(block + at);
@@ -131,8 +136,9 @@ static size_t place_run(struct model *m, int32_t i, int32_t n, size_t at)
 }
 
 /* The rows of one group, which stand next to each other, are one run. */
-static size_t place_all(struct model *m)
+static size_t place_all(struct model *m, struct param *list, void *memory)
 {
+    char *block = memory ? memory : (char *)(uintptr_t)ALIGN_BYTES;
     struct walk w = walk_begin(&m->cfg);
     int64_t layer, run_layer = -2;
     const struct spec_row *r, *run = NULL;
@@ -141,13 +147,26 @@ static size_t place_all(struct model *m)
     for (; (r = walk_next(&w, &layer)); i++) {
         bool joins = run && layer == run_layer && r->group && r->group == run->group;
         if (!joins && i > 0) {
-            at = place_run(m, lo, i - lo, at);
+            at = place_run(m, list, block, lo, i - lo, at);
             lo = i;
         }
         run = r;
         run_layer = layer;
     }
-    return place_run(m, lo, i - lo, at);
+    return place_run(m, list, block, lo, i - lo, at);
+}
+
+static void list_parts(struct model *m, const struct model_share *s)
+{
+    m->ranks = s->at;
+    m->share = s->param;
+    m->n_kv_head = s->n_kv_head;
+    m->part = xcalloc((size_t)m->n_param + 1, sizeof *m->part);
+    for (int32_t i = 0; i < m->n_param; i++) {
+        struct part part = part_of(&m->param[i], &s->param[i], &s->at);
+        m->part[i] = m->param[i];
+        part_describe(&m->part[i], &part);
+    }
 }
 
 static enum k_type pick_type(int wanted, enum k_type otherwise)
@@ -166,14 +185,19 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
     if (c->family != FAMILY_GPT2 && c->family != FAMILY_BERT)
         m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
+    m->n_kv_head = c->n_kv_head;
+    m->ranks.size = 1;
     list_params(m);
-    m->block_bytes = place_all(m);
+    place_all(m, m->param, NULL);
+    if (o->share)
+        list_parts(m, o->share);
+    m->block_bytes = place_all(m, model_stored(m), NULL);
     if (!d)
         return m;
     m->block = device_alloc(d, m->block_bytes, "the model's parameters", e);
     if (!m->block)
         goto fail;
-    place_all(m);
+    place_all(m, model_stored(m), m->block);
     if (rope_table_make(m, e))
         goto fail;
     return m;
@@ -191,10 +215,16 @@ void model_free(struct model *m)
         device_mem_free(m->device, m->rope_sin);
         device_mem_free(m->device, m->block);
     }
+    free(m->part);
     free(m->param);
     free(m->names);
     free(m->layer);
     free(m);
+}
+
+struct param *model_stored(const struct model *m)
+{
+    return m->part ? m->part : m->param;
 }
 
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s)
@@ -217,7 +247,7 @@ const struct param *model_head_of(const struct model *m)
 
 size_t model_kv_token_bytes(const struct model *m)
 {
-    size_t cell = k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->cfg.n_kv_head;
+    size_t cell = k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
     return 2 * cell * (size_t)m->cfg.n_layer / K_CELL;
 }
 

@@ -13,6 +13,7 @@
 #include "engine/load/model_dir.h"
 #include "engine/model/spec.h"
 #include "engine/op/builder.h"
+#include "engine/op/collective.h"
 
 struct model {
     struct config cfg;
@@ -28,13 +29,28 @@ struct model {
     size_t block_bytes;
     char *names; /* owned: the parameters' names */
     enum k_type type, kv_type;
+    int32_t n_kv_head; /* heads whose keys and values are kept here */
+
+    /* Where ranks share the model `param` says what all have together and has no memory; `part` is
+     * what is here. */
+    struct op_ranks ranks;
+    struct param *part;              /* owned: by index; NULL: one rank */
+    const struct param_share *share; /* borrowed: by index */
+};
+
+/* How ranks share a model: of one of them (engine/run/ranks.h). */
+struct model_share {
+    struct op_ranks at;
+    struct param_share *param; /* owned: by index */
+    int32_t n_kv_head;         /* whose keys and values this rank keeps */
 };
 
 struct model_options {
-    int type;          /* enum k_type of the matrices, or -1: as stored (f16 becomes bf16) */
-    int kv_type;       /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights */
-    int64_t ctx;       /* 0: the config's */
-    struct pool *pool; /* borrowed: packs in parallel; NULL: this thread */
+    int type;    /* enum k_type of the matrices, or -1: as stored (f16 becomes bf16) */
+    int kv_type; /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights */
+    int64_t ctx; /* 0: the config's */
+    const struct model_share *share; /* borrowed for the model's life; NULL: one rank */
+    struct pool *pool;               /* borrowed: packs in parallel; NULL: this thread */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };
@@ -52,6 +68,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
                         struct err *e);
 void model_free(struct model *m);
 
+struct param *model_stored(const struct model *m); /* by index, with memory: parts, or all */
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s);
 struct param *model_find(const struct model *m, const char *name);
 const struct param *model_head_of(const struct model *m); /* the embedding where they are tied */

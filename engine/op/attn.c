@@ -134,6 +134,20 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     op_launch(c, K_attn_bwd_kv, &a, sizeof a, back_count, 2);
 }
 
+static int64_t pieces(const struct op_node *n, const struct op_shape *in)
+{
+    (void)in;
+    return attr_of(n)->n_kv_head;
+}
+
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct op_attn_attr a = *attr_of(n);
+    a.n_head = (int32_t)(l->in[0].cols / a.d_head);
+    a.n_kv_head = (int32_t)(l->in[1].cols / a.d_head);
+    memcpy(n->attr, &a, sizeof a);
+}
+
 static const struct op_shard shard[] = {
     {.in = {SPLIT_WHOLE, SPLIT_WHOLE, SPLIT_WHOLE}, .out = SPLIT_WHOLE},
     {.in = {SPLIT_COLS, SPLIT_COLS, SPLIT_COLS}, .out = SPLIT_COLS},
@@ -147,4 +161,6 @@ const struct op_def op_attn_def = {.shape = shape,
                                    .need_out = 1,
                                    .only_overwrites = true,
                                    .has_effect = true,
+                                   .pieces = pieces,
+                                   .localise = localise,
                                    .shard = shard};

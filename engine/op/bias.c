@@ -61,9 +61,17 @@ static const struct param *param(const struct op_node *n, int i)
     return i == 0 ? bias_of(n) : NULL;
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct bias_attr a = {.bias = op_part(l, bias_of(n))};
+    memcpy(n->attr, &a, sizeof a);
+}
+
+/* To a sum that is still in parts the first rank adds it, and the others add nothing. */
 static const struct op_shard shard[] = {
     {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
     {.in = {SPLIT_COLS}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
+    {.in = {SPLIT_PARTIAL}, .weight = SPLIT_PARTIAL, .out = SPLIT_PARTIAL},
     {.out = SPLIT_END}};
 
 const struct op_def op_bias_def = {.shape = shape,
@@ -72,4 +80,5 @@ const struct op_def op_bias_def = {.shape = shape,
                                    .param = param,
                                    .grad_same = 1,
                                    .may_overwrite = {1},
+                                   .localise = localise,
                                    .shard = shard};

@@ -51,7 +51,8 @@ static void forward(struct op_ctx *c)
                         .table = attr_of(c->node)->table->w,
                         .y = c->out[0].p,
                         .ld_y = c->out[0].ld,
-                        .m = op_rows(c, DIM_TOK)};
+                        .m = op_rows(c, DIM_TOK),
+                        .lo = attr_of(c->node)->table->lo};
     OP_LAUNCH_M(c, K_embed, a, DIM_TOK);
 }
 
@@ -64,6 +65,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                             .m = op_rows(c, DIM_TOK),
                             .n = p->n,
                             .k = p->k,
+                            .lo = p->lo,
                             .dtable = p->grad};
     if (p->grad)
         OP_LAUNCH_M(c, K_embed_bwd, a, DIM_TOK);
@@ -74,11 +76,21 @@ static const struct param *param(const struct op_node *n, int i)
     return i == 0 ? attr_of(n)->table : NULL;
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct embed_attr a = *attr_of(n);
+    a.table = op_part(l, a.table);
+    memcpy(n->attr, &a, sizeof a);
+}
+
 /* A table split over the vocabulary leaves each rank a partial sum: zeros but for its own ids. */
 static const struct op_shard shard[] = {{.weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
                                         {.weight = SPLIT_COLS, .out = SPLIT_PARTIAL},
-                                        {.weight = SPLIT_PARTIAL, .out = SPLIT_COLS},
                                         {.out = SPLIT_END}};
 
-const struct op_def op_embed_def = {
-    .shape = shape, .forward = forward, .backward = backward, .param = param, .shard = shard};
+const struct op_def op_embed_def = {.shape = shape,
+                                    .forward = forward,
+                                    .backward = backward,
+                                    .param = param,
+                                    .localise = localise,
+                                    .shard = shard};

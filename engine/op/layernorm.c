@@ -34,4 +34,6 @@ const struct op_def op_layernorm_def = {.shape = norm_shape,
                                         .need_in = 1,
                                         .may_overwrite = {0, 1},
                                         .is_cheap = true,
+                                        .pieces = norm_pieces,
+                                        .localise = norm_localise,
                                         .shard = norm_shard};

@@ -153,6 +153,14 @@ static const struct param *param(const struct op_node *n, int i)
     return i == 0 ? op_linear_attr_get(n)->w : i == 1 ? op_linear_attr_get(n)->bias : NULL;
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct op_linear_attr *a = op_linear_attr(n);
+    a->w = op_part(l, a->w);
+    a->bias = op_part(l, a->bias);
+    a->n = a->w->n;
+}
+
 static const struct op_shard shard[] = {
     {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
     {.in = {SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
@@ -167,4 +175,5 @@ const struct op_def op_linear_def = {.shape = shape,
                                      .need_in = 2,
                                      .no_grad = 2,
                                      .may_overwrite = {2},
+                                     .localise = localise,
                                      .shard = shard};

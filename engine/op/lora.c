@@ -89,6 +89,13 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     op_launch(c, K_lora_dw, &a, sizeof a, count, 2);
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct lora_attr a = *attr_of(n);
+    a.w = op_part(l, a.w);
+    memcpy(n->attr, &a, sizeof a);
+}
+
 static const struct op_shard shard[] = {
     {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
     {.in = {SPLIT_COLS, SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
@@ -112,4 +119,5 @@ const struct op_def op_lora_def = {.shape = shape,
                                    .need_in = 2,
                                    .grad_same = 1,
                                    .may_overwrite = {1},
+                                   .localise = localise,
                                    .shard = shard};

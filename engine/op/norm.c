@@ -88,6 +88,21 @@ const struct param *norm_param(const struct op_node *n, int i)
     return i == 0 ? attr_of(n)->weight : i == 1 ? attr_of(n)->bias : NULL;
 }
 
+int64_t norm_pieces(const struct op_node *n, const struct op_shape *in)
+{
+    return in[0].cols / attr_of(n)->weight->n;
+}
+
+void norm_localise(struct op_node *n, const struct op_local *l)
+{
+    struct norm_attr a = *attr_of(n);
+    a.weight = op_part(l, a.weight);
+    a.bias = op_part(l, a.bias);
+    memcpy(n->attr, &a, sizeof a);
+}
+
+/* Heads that are normalised one by one can be split. */
 const struct op_shard norm_shard[] = {
     {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_COLS, SPLIT_COLS}, .weight = SPLIT_WHOLE, .out = SPLIT_COLS},
     {.out = SPLIT_END}};

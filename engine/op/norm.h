@@ -28,6 +28,9 @@ void norm_backward(struct op_ctx *c, const struct op_grad *g, enum kernel_id dx,
                    enum kernel_id dweight);
 const struct param *norm_param(const struct op_node *n, int i);
 
+int64_t norm_pieces(const struct op_node *n, const struct op_shape *in);
+void norm_localise(struct op_node *n, const struct op_local *l);
+
 extern const struct op_shard norm_shard[];
 
 #endif

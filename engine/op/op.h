@@ -87,9 +87,13 @@ struct op_grad {
 };
 
 /* Where launches go: a plan records them, eager and backward run them. */
+struct op_collective;
+
 struct op_sink {
     void (*launch)(struct op_sink *s, enum kernel_id k, const void *args, size_t bytes,
                    const struct op_count *count, int n_count);
+    /* engine/op/collective.h; its m follows the batch's rows of dim. NULL: one rank. */
+    void (*collective)(struct op_sink *s, const struct op_collective *a, enum dim dim);
 };
 
 /* How an output may be split when its inputs are: the sharding pass picks one row per node. */
@@ -100,6 +104,19 @@ struct op_shard {
     enum op_split weight;        /* SPLIT_COLS: its outputs; SPLIT_PARTIAL: its inputs */
     enum op_split out;
 };
+
+/* What a node is made of where ranks share the model. */
+struct op_local {
+    const struct param *part;      /* borrowed: this rank's parts, by index */
+    struct op_shape in[OP_IN_MAX]; /* the inputs as this rank has them */
+    int64_t lo, cols;              /* a slice's columns of its input as this rank has it */
+};
+
+/* This rank's part of a parameter. */
+static inline const struct param *op_part(const struct op_local *l, const struct param *p)
+{
+    return p ? &l->part[p->index] : NULL;
+}
 
 struct op_def {
     int (*shape)(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
@@ -121,6 +138,9 @@ struct op_def {
     bool is_cheap; /* needs all of its inputs for backward anyway, and costs little: a tape may run
                     * its forward again instead of keeping what it made */
     struct op_view (*view)(const struct op_node *n, struct op_view in); /* out[0] lies in in[0] */
+    /* The pieces that columns can be split between; NULL: between any two. */
+    int64_t (*pieces)(const struct op_node *n, const struct op_shape *in);
+    void (*localise)(struct op_node *n, const struct op_local *l); /* NULL: nothing to change */
     const struct op_shard *shard; /* rows up to one whose out is SPLIT_END */
 };
 

@@ -22,6 +22,9 @@ struct op_attn_attr {
     float scale, softcap;
 };
 
+struct op_reduce_attr;
+struct op_collect_attr;
+
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
 struct val op_gather(struct builder *b, struct val x);
@@ -39,6 +42,8 @@ struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
 struct val op_gelu(struct builder *b, struct val x, bool tanh);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);
+struct val op_reduce(struct builder *b, struct val x, const struct op_reduce_attr *attr);
+struct val op_collect(struct builder *b, struct val x, const struct op_collect_attr *attr);
 struct val op_mean_pool(struct builder *b, struct val x);
 struct val op_l2norm(struct builder *b, struct val x, float eps);
 

@@ -16,15 +16,32 @@
 
 #include "kernels/kernels.h"
 
+/* How ranks share a parameter: all of it, a run of its outputs, a run of its inputs; or the first
+ * rank has it and the others have zeros, where their results are summed. */
+enum param_cut { PARAM_WHOLE, PARAM_OUTPUTS, PARAM_INPUTS, PARAM_FIRST };
+
+struct param_share {
+    enum param_cut cut;
+    int64_t pieces; /* of its outputs or inputs, none of which is cut */
+};
+
+/* Rank r of `size` has [param_bound(r), param_bound(r + 1)) of n things in so many pieces. */
+static inline int64_t param_bound(int64_t n, int64_t pieces, int rank, int size)
+{
+    return n * (pieces * rank / size) / pieces;
+}
+
 struct param {
     const char *name; /* borrowed: the tensor's name in the files */
     int32_t index;    /* place in the model's list */
     int32_t lora;     /* place among the products that take adapters; -1: none */
     bool is_vector;
-    int64_t n, k;      /* outputs, inputs; a vector has k = 1 */
-    struct k_weight w; /* matrix */
-    float *vec;        /* vector: [n], borrowed from the model's storage */
-    float *grad;       /* row-major [n, k], borrowed from the trainer; NULL: frozen */
+    int64_t n, k;       /* outputs, inputs; a vector has k = 1 */
+    int64_t section[3]; /* runs of outputs of which each is cut alike; 0: there is only one */
+    int64_t lo;         /* a rank's part: the first of its outputs among all */
+    struct k_weight w;  /* matrix */
+    float *vec;         /* vector: [n], borrowed from the model's storage */
+    float *grad;        /* row-major [n, k], borrowed from the trainer; NULL: frozen */
 };
 
 /* True when q lies right behind p, so that the two can be read as one. */

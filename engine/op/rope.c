@@ -58,6 +58,19 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     turn(c, g->dout[0], g->din[0], true);
 }
 
+static int64_t pieces(const struct op_node *n, const struct op_shape *in)
+{
+    (void)in;
+    return attr_of(n)->n_head;
+}
+
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct op_rope_attr a = *attr_of(n);
+    a.n_head = (int32_t)(l->in[0].cols / a.d_head);
+    memcpy(n->attr, &a, sizeof a);
+}
+
 static const struct op_shard shard[] = {{.in = {SPLIT_WHOLE}, .out = SPLIT_WHOLE},
                                         {.in = {SPLIT_COLS}, .out = SPLIT_COLS},
                                         {.out = SPLIT_END}};
@@ -67,4 +80,6 @@ const struct op_def op_rope_def = {.shape = shape,
                                    .backward = backward,
                                    .only_overwrites = true,
                                    .may_overwrite = {1},
+                                   .pieces = pieces,
+                                   .localise = localise,
                                    .shard = shard};

@@ -56,8 +56,16 @@ static struct op_view view(const struct op_node *n, struct op_view in)
     return v;
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    op_slice_set(n, l->lo, l->cols);
+}
+
+/* Of a value whose sections are split one by one, a section is split like it. */
 static const struct op_shard shard[] = {{.in = {SPLIT_WHOLE}, .out = SPLIT_WHOLE},
+                                        {.in = {SPLIT_COLS}, .out = SPLIT_COLS},
                                         {.in = {SPLIT_PARTIAL}, .out = SPLIT_PARTIAL},
                                         {.out = SPLIT_END}};
 
-const struct op_def op_slice_def = {.shape = shape, .view = view, .shard = shard};
+const struct op_def op_slice_def = {
+    .shape = shape, .view = view, .localise = localise, .shard = shard};

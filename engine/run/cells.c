@@ -13,7 +13,7 @@ int cells_init(struct cells *c, const struct model *m, int64_t n_cell, bool is_s
 {
     const struct config *cfg = &m->cfg;
     size_t head = k_kv_cell_bytes(m->kv_type, cfg->d_head);
-    size_t half = head * (size_t)cfg->n_kv_head * (size_t)n_cell;
+    size_t half = head * (size_t)m->n_kv_head * (size_t)n_cell;
     int64_t n_run = is_shared ? 1 : cfg->n_layer;
     *c = (struct cells){.device = m->device, .bytes = 2 * half * (size_t)n_run};
     c->block = device_alloc(c->device, c->bytes, "the K/V cells", e);
@@ -25,7 +25,7 @@ int cells_init(struct cells *c, const struct model *m, int64_t n_cell, bool is_s
         c->kv[l] = (struct k_kv_cache){.type = m->kv_type,
                                        .k = at,
                                        .v = at + half,
-                                       .n_kv_head = cfg->n_kv_head,
+                                       .n_kv_head = m->n_kv_head,
                                        .d_head = cfg->d_head,
                                        .n_cell = n_cell};
     }

@@ -13,9 +13,14 @@
 #include "engine/graph/plan.h"
 #include "engine/run/cells.h"
 #include "engine/run/inputs.h"
+#include "engine/run/lead.h"
+#include "engine/run/ranks.h"
 
 struct runner {
     const struct model *model; /* borrowed */
+    struct graph_ranks ranks;
+    struct graph shared; /* in eager mode, where ranks share the model: what is run op by op */
+    struct lead lead;
     struct runner_options opt;
     struct stream *stream; /* borrowed */
     struct device *device; /* borrowed */
@@ -60,26 +65,38 @@ static int make_memory(struct runner *r, struct err *e)
         make_parts(r, e))
         return -1;
     r->in.host.kv = r->in.dev.kv = r->cells.kv;
-    return 0;
+    return lead_init(&r->lead, &r->in.host, &r->opt, r->model, e);
+}
+
+/* What the model computes, as this rank's graph where several share it. */
+static int make_graph(struct runner *r, struct graph *g, unsigned passes, struct err *e)
+{
+    struct graph_recorder rec;
+    graph_recorder_init(&rec, g);
+    rec.b.has_lora = r->opt.lora_rank_max > 0;
+    rec.b.lora_rank_max = r->opt.lora_rank_max;
+    graph_mark_output(g, model_build(r->model, &rec.b, r->opt.head));
+    if (rec.b.failed)
+        return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
+    if (ranks_of_model(r->model, &r->ranks))
+        g->ranks = &r->ranks;
+    return passes_run(g, passes | 1u << PASS_shard, PASS_COUNT - 1, e);
 }
 
 static int make_plan(struct runner *r, struct err *e)
 {
     struct graph g;
-    struct graph_recorder rec;
-    int rc = -1;
     graph_init(&g);
-    graph_recorder_init(&rec, &g);
-    rec.b.has_lora = r->opt.lora_rank_max > 0;
-    rec.b.lora_rank_max = r->opt.lora_rank_max;
-    graph_mark_output(&g, model_build(r->model, &rec.b, r->opt.head));
-    if (rec.b.failed)
-        err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
-    else if (!passes_run(&g, r->opt.passes, PASS_COUNT - 1, e))
+    if (!make_graph(r, &g, r->opt.passes, e))
         r->plan = plan_new(&g, &r->in.dev, r->opt.cap, r->device, e);
-    rc = r->plan ? 0 : -1;
     graph_release(&g);
-    return rc;
+    return r->plan ? 0 : -1;
+}
+
+static int make_eager(struct runner *r, struct err *e)
+{
+    r->eager = eager_new(r->stream, e);
+    return r->eager && !(r->model->part && make_graph(r, &r->shared, 0, e)) ? 0 : -1;
 }
 
 struct runner *runner_new(const struct model *m, const struct runner_options *o, struct stream *s,
@@ -87,15 +104,11 @@ struct runner *runner_new(const struct model *m, const struct runner_options *o,
 {
     struct runner *r = xcalloc(1, sizeof *r);
     *r = (struct runner){.model = m, .opt = *o, .stream = s, .device = stream_device(s)};
+    graph_init(&r->shared);
     if (make_memory(r, e))
         goto fail;
-    if (o->is_eager) {
-        r->eager = eager_new(s, e);
-        if (!r->eager)
-            goto fail;
-    } else if (make_plan(r, e)) {
+    if (o->is_eager ? make_eager(r, e) : make_plan(r, e))
         goto fail;
-    }
     return r;
 fail:
     runner_free(r);
@@ -106,6 +119,8 @@ void runner_free(struct runner *r)
 {
     if (!r)
         return;
+    lead_release(&r->lead);
+    graph_release(&r->shared);
     plan_free(r->plan);
     eager_free(r->eager);
     device_mem_free(r->device, r->parts);
@@ -126,7 +141,13 @@ static int step_eager(struct runner *r, struct op_view *out, struct err *e)
     struct builder *b = eager_builder(r->eager);
     eager_end(r->eager); /* of the step before, whose result is not wanted any more */
     eager_begin(r->eager, &r->in.dev, &o);
-    struct val v = model_build(r->model, b, r->opt.head);
+    struct val v = {.id = -1};
+    if (r->model->part) {
+        if (graph_replay(&r->shared, b, &v, e))
+            return -1;
+    } else {
+        v = model_build(r->model, b, r->opt.head);
+    }
     if (b->failed)
         return err_set(e, b->err.code, "%s", b->err.msg);
     *out = eager_view(r->eager, v);
@@ -135,12 +156,14 @@ static int step_eager(struct runner *r, struct op_view *out, struct err *e)
 
 int runner_step(struct runner *r, struct op_view *out, struct err *e)
 {
+    if (lead_step(&r->lead, e))
+        return -1;
     inputs_send(&r->in, r->stream);
     if (r->eager)
-        return step_eager(r, out, e);
+        return step_eager(r, out, e) ? -1 : lead_check(&r->lead, e);
     plan_run(r->plan, &r->in.dev, r->stream);
     *out = plan_output(r->plan, 0);
-    return 0;
+    return lead_check(&r->lead, e);
 }
 
 int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, int64_t n_out,

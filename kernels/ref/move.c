@@ -32,7 +32,12 @@ void embed_ref(const void *args, const struct k_slice *s)
     const struct k_embed *a = args;
     const struct k_weight *w = &a->table;
     for (int64_t i = s->lo; i < s->hi; i++) {
-        int64_t p = a->token[i] / K_NR, o = a->token[i] % K_NR;
+        int64_t at = a->token[i] - a->lo, p = at / K_NR, o = at % K_NR;
+        if (at < 0 || at >= w->n) {
+            for (int64_t j = 0; j < w->k; j++)
+                a->y[i * a->ld_y + j] = 0;
+            continue;
+        }
         const unsigned char *panel =
             (const unsigned char *)w->data + (size_t)p * linear_panel_bytes(w->type, w->k);
         for (int64_t j = 0; j < w->k; j++)
@@ -45,8 +50,9 @@ void embed_bwd_ref(const void *args, const struct k_slice *s)
     const struct k_embed_bwd *a = args;
     int64_t hi = rows_min(s->hi * ROWS_COLS, a->k);
     for (int64_t i = 0; i < a->m; i++) {
-        float *to = a->dtable + a->token[i] * a->k;
-        for (int64_t j = s->lo * ROWS_COLS; j < hi; j++)
+        int64_t at = a->token[i] - a->lo;
+        float *to = a->dtable + at * a->k;
+        for (int64_t j = s->lo * ROWS_COLS; j < hi && at >= 0 && at < a->n; j++)
             to[j] += a->dy[i * a->ld_dy + j];
     }
 }

@@ -21,8 +21,11 @@ static inline void row_add(float *y, const float *x, int64_t lo, int64_t hi)
 static inline void embed_bwd_runs(const struct k_embed_bwd *a, int64_t lo, int64_t hi)
 {
     int64_t end = rows_min(hi * ROWS_COLS, a->k);
-    for (int64_t i = 0; i < a->m; i++)
-        row_add(a->dtable + a->token[i] * a->k, a->dy + i * a->ld_dy, lo * ROWS_COLS, end);
+    for (int64_t i = 0; i < a->m; i++) {
+        int64_t at = a->token[i] - a->lo;
+        if (at >= 0 && at < a->n)
+            row_add(a->dtable + at * a->k, a->dy + i * a->ld_dy, lo * ROWS_COLS, end);
+    }
 }
 
 static inline void scatter_add_runs(const struct k_gather *a, int64_t lo, int64_t hi)

@@ -50,6 +50,12 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
         double rel = type == K_F32 ? 0 : type == K_BF16 ? 0x1p-8 : 0;
         check_near(c, "as packed", y + i * ld, row, k, rel, type == K_INT8 ? 0.015 : 0);
     }
+    a.lo = n / 2; /* a part of a table: zeros for the tokens before it */
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld) * sizeof *y}}, 1);
+    memset(src, 0, (size_t)(n * k) * sizeof *src);
+    for (int64_t i = 0; i < m; i++)
+        check_bits(c, "of a part", y + i * ld, token[i] < a.lo ? src : all + (token[i] - a.lo) * k,
+                   (size_t)k * sizeof *y);
 }
 
 void check_embed(struct check *c)
@@ -71,9 +77,9 @@ static void embed_bwd_run(struct check *c, int64_t m, int64_t k, enum check_kind
     check_begin(c);
     check_case(c, "%s m %lld k %lld", check_kind_name(kind), (long long)m, (long long)k);
     float *dy = check_floats(c, m * ld, kind), *dt = check_floats(c, n * k, kind);
-    int32_t *token = indexes_new(c, m, n);
+    int32_t *token = indexes_new(c, m, n + 4); /* two before the table and two behind it */
     struct k_embed_bwd a = {
-        .token = token, .dy = dy, .ld_dy = ld, .m = m, .n = n, .k = k, .dtable = dt};
+        .token = token, .dy = dy, .ld_dy = ld, .m = m, .n = n, .k = k, .lo = 2, .dtable = dt};
     struct k_embed_bwd ref = a;
     ref.dtable = check_dup(c, dt, bytes, 4);
     check_slices(c, &a, (struct check_out[]){{dt, bytes}}, 1);

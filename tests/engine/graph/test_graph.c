@@ -67,8 +67,8 @@ static struct config whole_panels(enum config_family f)
 /* Faults: a pass that the command line can't name; one that is in the table and does not run. */
 static void passes_have_names(void **state)
 {
-    static const char *const names[] = {"fold",     "common", "bias", "join",
-                                        "residual", "norm",   "dead", "in_place"};
+    static const char *const names[] = {"shard",    "fold", "common", "bias",    "join",
+                                        "residual", "norm", "dead",   "in_place"};
     (void)state;
     assert_int_equal(sizeof names / sizeof *names, PASS_COUNT);
     for (int i = 0; i < PASS_COUNT; i++) {

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank's own things, and the threads of those that have none of their own process.
+ */
+#include "engine/run/crew.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/run/lead.h"
+#include "engine/run/ranks.h"
+
+struct member {
+    const struct crew_options *opt; /* borrowed from the crew, or from crew_follow's caller */
+    struct comm *comm;              /* owned */
+    struct model_share share;
+    pthread_t thread;
+    bool is_started;
+};
+
+struct crew {
+    struct crew_options opt;
+    int n;                           /* members in this process, rank 0 included */
+    struct member at[COMM_RANK_MAX]; /* at[0]: rank 0, whose things are its caller's */
+};
+
+static int all_have_loaded(struct comm *c, struct err *e)
+{
+    return comm_run(c, &(struct comm_job){.kind = COMM_BARRIER, .is_patient = true}, e);
+}
+
+static int choose(struct member *m, struct err *e)
+{
+    struct op_ranks at = {.comm = m->comm, .rank = comm_rank(m->comm), .size = comm_size(m->comm)};
+    return ranks_share(&m->share, &m->opt->dir->config, &m->opt->model, &at, e);
+}
+
+static int load_and_follow(struct member *m, struct err *e)
+{
+    struct model_options mo = m->opt->model;
+    struct pool *pool = pool_new(m->opt->n_thread, false, e);
+    struct device *d = pool ? device_cpu_new(pool, m->opt->kernels, e) : NULL;
+    struct stream *s = d ? stream_new(d, e) : NULL;
+    struct model *model = NULL;
+    mo.share = &m->share;
+    mo.pool = pool;
+    mo.progress = NULL;
+    if (s)
+        model = model_load(m->opt->dir, &mo, d, e);
+    int rc = !model || all_have_loaded(m->comm, e) || follow(model, s, e) ? -1 : 0;
+    if (rc)
+        comm_abort(m->comm, e->msg);
+    model_free(model);
+    if (s)
+        stream_free(s);
+    if (d)
+        device_free(d);
+    pool_free(pool);
+    return rc;
+}
+
+static void *run_member(void *arg)
+{
+    struct member *m = arg;
+    struct err e = ERR_INIT;
+    load_and_follow(m, &e); /* what failed is told through the group */
+    return NULL;
+}
+
+/* The type that rank 0 would find in the files is everybody's. */
+static int settle_type(struct crew_options *o, struct err *e)
+{
+    return o->model.type < 0 ? model_stored_type(o->dir, &o->model.type, e) : 0;
+}
+
+static int start_members(struct crew *c, struct err *e)
+{
+    struct comm *end[COMM_RANK_MAX];
+    int n = c->opt.comm ? 1 : c->opt.n_rank;
+    if (c->opt.comm)
+        end[0] = c->opt.comm;
+    else if (comm_local_new(n, NULL, end, e))
+        return -1;
+    for (c->n = 0; c->n < n; c->n++)
+        c->at[c->n] = (struct member){.opt = &c->opt, .comm = end[c->n]};
+    for (int r = 0; r < n; r++)
+        if (choose(&c->at[r], e))
+            return -1;
+    for (int r = 1; r < n; r++) {
+        errno = pthread_create(&c->at[r].thread, NULL, run_member, &c->at[r]);
+        if (errno)
+            return err_sys(e, "starting a thread for rank %d", r);
+        c->at[r].is_started = true;
+    }
+    return 0;
+}
+
+struct crew *crew_new(const struct crew_options *o, struct err *e)
+{
+    struct crew *c = xcalloc(1, sizeof *c);
+    c->opt = *o;
+    if (!settle_type(&c->opt, e) && !start_members(c, e))
+        return c;
+    crew_free(c, NULL);
+    return NULL;
+}
+
+const struct model_share *crew_share(const struct crew *c)
+{
+    return &c->at[0].share;
+}
+
+int crew_ready(struct crew *c, struct err *e)
+{
+    return all_have_loaded(c->at[0].comm, e);
+}
+
+void crew_free(struct crew *c, const struct model *m)
+{
+    if (!c)
+        return;
+    if (m)
+        lead_dismiss(m);
+    else if (c->n)
+        comm_abort(c->at[0].comm, "the model was not loaded");
+    for (int r = 0; r < c->n; r++) {
+        if (c->at[r].is_started)
+            pthread_join(c->at[r].thread, NULL);
+        comm_free(c->at[r].comm);
+        ranks_share_release(&c->at[r].share);
+    }
+    free(c);
+}
+
+int crew_follow(const struct crew_options *o, struct err *e)
+{
+    struct crew_options opt = *o;
+    struct member m = {.opt = &opt, .comm = o->comm};
+    int rc = settle_type(&opt, e) || choose(&m, e) || load_and_follow(&m, e) ? -1 : 0;
+    comm_free(m.comm);
+    ranks_share_release(&m.share);
+    return rc;
+}

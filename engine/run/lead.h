@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where several ranks share a model, rank 0 leads: whoever uses its runners sees one runner, and
+ * the others make, step and free theirs as they are told. Rank 0 sends an order before each step:
+ * the counts and what is in the batch's arrays. A follower waits for orders as long as it takes,
+ * but ends when the leader is gone.
+ *
+ * Thread: that of the runner; follow() keeps its thread until the leader lets go.
+ */
+#ifndef ENGINE_RUN_LEAD_H
+#define ENGINE_RUN_LEAD_H
+
+#include "engine/run/runner.h"
+
+/* The leader's side, in its runner. Does nothing where nobody shares the model. */
+struct lead {
+    struct comm *comm;   /* borrowed; NULL: one rank */
+    struct batch *batch; /* borrowed */
+    char *room;          /* owned: a batch as it is sent */
+    size_t room_bytes;
+    bool leads; /* rank 0, whose followers have a runner */
+};
+
+/* At rank 0: tells the others to make a runner of these options. */
+int lead_init(struct lead *l, struct batch *b, const struct runner_options *o,
+              const struct model *m, struct err *e);
+void lead_release(struct lead *l);
+int lead_step(struct lead *l, struct err *e); /* sends the batch that is about to run */
+int lead_check(const struct lead *l, struct err *e);
+
+/* Lets the followers of a model's group return. */
+void lead_dismiss(const struct model *m);
+
+/* A follower's life: 0 when it was dismissed. */
+int follow(const struct model *m, struct stream *s, struct err *e);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The choice is made on the graph that serves, with the ops that apply adapters: what suits these
+ * suits a graph without them.
+ */
+#include "engine/run/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/graph/shard.h"
+#include "engine/op/ops.h"
+
+/* Keys and values are kept for as many heads as attention has here. */
+static int32_t kv_heads(const struct shard *s, const struct graph *g, const struct op_ranks *at,
+                        int32_t all)
+{
+    for (size_t i = 0; i < g->node.n; i++) {
+        const struct op_node *n = &g->node.at[i].op;
+        if (n->op != OP_attn || s->rule[i]->out != SPLIT_COLS)
+            continue;
+        int64_t pieces = s->pieces[n->in[1]];
+        return (int32_t)(param_bound(all, pieces, at->rank + 1, at->size) -
+                         param_bound(all, pieces, at->rank, at->size));
+    }
+    return all;
+}
+
+static int choose(struct model_share *out, const struct model *m, struct err *e)
+{
+    struct graph g;
+    struct graph_recorder rec;
+    struct shard s = {0};
+    int rc = -1;
+    graph_init(&g);
+    graph_recorder_init(&rec, &g);
+    rec.b.has_lora = true;
+    rec.b.lora_rank_max = 1;
+    graph_mark_output(
+        &g, model_build(m, &rec.b, m->cfg.family == FAMILY_BERT ? MODEL_EMBED : MODEL_LOGITS));
+    if (rec.b.failed)
+        err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
+    else
+        rc = shard_init(&s, &g, out->at.size, NULL, e);
+    for (int32_t i = 0; i < s.n_param && !rc; i++)
+        out->param[i] = s.share[i];
+    if (!rc)
+        out->n_kv_head = kv_heads(&s, &g, &out->at, m->cfg.n_kv_head);
+    shard_release(&s);
+    graph_release(&g);
+    return rc;
+}
+
+int ranks_share(struct model_share *s, const struct config *c, const struct model_options *o,
+                const struct op_ranks *at, struct err *e)
+{
+    struct model_options mo = *o;
+    mo.share = NULL;
+    *s = (struct model_share){.at = *at, .n_kv_head = c->n_kv_head};
+    struct model *m = model_new(c, &mo, NULL, e);
+    if (!m)
+        return -1;
+    s->param = xcalloc((size_t)m->n_param + 1, sizeof *s->param);
+    int rc = at->size > 1 ? choose(s, m, e) : 0;
+    model_free(m);
+    return rc;
+}
+
+void ranks_share_release(struct model_share *s)
+{
+    free(s->param);
+    *s = (struct model_share){0};
+}
+
+bool ranks_of_model(const struct model *m, struct graph_ranks *out)
+{
+    *out = (struct graph_ranks){.at = m->ranks, .part = m->part, .share = m->share};
+    return m->part != NULL;
+}
