@@ -6,9 +6,13 @@
 #include "clients/local/load.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/machine.h"
+#include "engine/comm/comm.h"
+#include "engine/run/crew.h"
 
 enum { BAR = 30, BAR_AFTER_NS = 300000000 };
 
@@ -44,6 +48,34 @@ static void hide(const struct bar *b)
         fputs("\r\033[K", stderr);
 }
 
+int local_group(struct comm **c, struct err *e)
+{
+    *c = NULL;
+    if (!comm_is_launched())
+        return 0;
+    *c = comm_wired_new("mpi", NULL, e);
+    return *c ? 0 : -1;
+}
+
+int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e)
+{
+    bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
+    int64_t n_thread = o->threads ? o->threads : machine_cores() / comm_size(c);
+    struct model_dir dir;
+    struct crew_options co = {.dir = &dir,
+                              .model = local_model_options(o),
+                              .kernels = is_auto ? NULL : o->kernels,
+                              .n_thread = n_thread > 0 ? (int)n_thread : 1,
+                              .comm = c};
+    int rc = model_dir_init(&dir, path, e);
+    if (rc)
+        comm_free(c);
+    else
+        rc = crew_follow(&co, e);
+    model_dir_release(&dir);
+    return rc;
+}
+
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
                struct err *e)
 {
@@ -55,6 +87,8 @@ int local_load(struct resident *r, const char *path, const struct local_options 
                                   .kv_type = o->kv_type,
                                   .threads = o->threads,
                                   .ctx = o->ctx,
+                                  .tp = o->group ? comm_size(o->group) : (int)o->tp,
+                                  .comm = o->group,
                                   .wants_text = wants_text,
                                   .progress = shows ? show_progress : NULL,
                                   .progress_ctx = &bar};

@@ -16,6 +16,8 @@
 struct local_options {
     int64_t threads, ctx;
     const char *kernels, *quantize, *kv_type, *config;
+    int64_t tp;         /* ranks that share the model; only where a command has a row for it */
+    struct comm *group; /* moved in by local_load: of processes that share it; NULL: none */
 };
 
 #define LOCAL_ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)             \
@@ -45,6 +47,12 @@ struct model_options local_model_options(const struct local_options *o);
  * resident_release. */
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
                struct err *e);
+
+/* Where this process is one of several that mpirun started: its end of their group, else NULL. */
+int local_group(struct comm **c, struct err *e);
+
+/* The life of one that is not rank 0, whose end is freed: follows until rank 0 is done. */
+int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e);
 
 /* An engine on MODEL that has not started; `with` holds what the options do not say. */
 struct engine *local_engine(const char *path, const struct local_options *o,

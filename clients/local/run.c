@@ -14,6 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
+#include "engine/comm/comm.h"
 #include "engine/graph/passes.h"
 #include "engine/run/runner.h"
 #include "engine/sample/sampler.h"
@@ -105,6 +106,14 @@ static const struct opt_row rows[] = {
      .hint = "static|eager",
      .help = "run a compiled plan, or op by op; the bits are the same",
      .offset = AT(mode)},
+    {.name = "tp",
+     .type = OPT_INT,
+     .fallback = "1",
+     .min = 1,
+     .max = COMM_RANK_MAX,
+     .hint = "N",
+     .help = "ranks that share the model, as threads; under mpirun each process is one",
+     .offset = AT(model.tp)},
     {.name = "stats",
      .type = OPT_BOOL,
      .help = "print times and rates on stderr",
@@ -324,12 +333,15 @@ static void show_stats(const struct run *r)
                 rate);
 }
 
-int cmd_run(const struct opt *o)
+/* As the only rank, or as rank 0 of `group`. */
+static int run_here(const struct opt *o, struct comm *group)
 {
     struct run r = {.v = o->values, .begin_ns = clock_ns()};
+    struct local_options model = r.v->model;
     struct err e = ERR_INIT;
     buf_init(&r.text, TEXT_BYTES_MAX);
-    int rc = local_load(&r.local, o->arg[0], &r.v->model, !r.v->ids, &e);
+    model.group = group;
+    int rc = local_load(&r.local, o->arg[0], &model, !r.v->ids, &e);
     if (!rc)
         rc = read_prompt(&r, &e);
     r.n_prompt = (int64_t)r.ids.n;
@@ -350,4 +362,16 @@ int cmd_run(const struct opt *o)
     buf_release(&r.text);
     resident_release(&r.local);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
+}
+
+int cmd_run(const struct opt *o)
+{
+    const struct run_values *v = o->values;
+    struct comm *group;
+    struct err e = ERR_INIT;
+    if (local_group(&group, &e))
+        return cmd_fail(o, &e);
+    if (!group || comm_rank(group) == 0)
+        return run_here(o, group);
+    return local_follow(o->arg[0], &v->model, group, &e) ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -219,8 +219,13 @@ int comm_split(struct comm *c, int colour, struct comm **out, struct err *e)
 
 void comm_abort(struct comm *c, const char *why)
 {
-    if (c->driver->abort)
+    struct err e = ERR_INIT;
+    if (c->driver->abort) {
         c->driver->abort(c, why);
+        return;
+    }
+    err_set(&e, ERR_DEVICE, "rank %d gave up: %s", c->rank, why);
+    broke(c, &e); /* the others see that the process ends */
 }
 
 struct comm_stat comm_stat(const struct comm *c)

@@ -93,7 +93,8 @@ int comm_barrier(struct comm *c, struct err *e);
  * collective of all. */
 int comm_split(struct comm *c, int colour, struct comm **out, struct err *e);
 
-/* Breaks the group: all that wait, and all that come, fail with "rank R gave up: WHY". */
+/* Breaks the group: all that wait, and all that come, fail with "rank R gave up: WHY". Processes
+ * are not told so: this one is to end, and its launcher ends the others. */
 void comm_abort(struct comm *c, const char *why);
 
 /* 0, or what broke the group. */

@@ -152,7 +152,7 @@ static int copy_all(const struct graph *in, struct graph *out, struct err *e)
 int graph_pass_shard(const struct graph *in, struct graph *out, struct err *e)
 {
     struct sharding x = {.in = in, .out = out};
-    if (!in->ranks || in->ranks->at.size == 1)
+    if (!in->ranks)
         return copy_all(in, out, e);
     x.have = xcalloc(in->value.n + 1, sizeof *x.have);
     int rc = shard_init(&x.s, in, in->ranks->at.size, in->ranks->share, e);

@@ -125,6 +125,10 @@ void crew_free(struct crew *c, const struct model *m)
         lead_dismiss(m);
     else if (c->n)
         comm_abort(c->at[0].comm, "the model was not loaded");
+    if (!c->n && c->opt.comm) {
+        comm_abort(c->opt.comm, "the model was not loaded");
+        comm_free(c->opt.comm);
+    }
     for (int r = 0; r < c->n; r++) {
         if (c->at[r].is_started)
             pthread_join(c->at[r].thread, NULL);

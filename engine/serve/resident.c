@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/base/machine.h"
+#include "engine/run/crew.h"
 #include "engine/token/template.h"
 #include "engine/token/tokenizer.h"
 
@@ -80,19 +82,54 @@ static int load_weights(struct resident *r, const struct resident_options *o, st
                                .pool = r->pool,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
+    if (r->crew)
+        mo.share = crew_share(r->crew);
     r->model = model_load(&r->dir, &mo, r->device, e);
-    return r->model ? 0 : -1;
+    return !r->model || (r->crew && crew_ready(r->crew, e)) ? -1 : 0;
+}
+
+/* Compute threads of each of n ranks on this machine. */
+static int threads_of(int64_t wanted, int n)
+{
+    int64_t all = wanted ? wanted : machine_cores();
+    return all / n > 0 ? (int)(all / n) : 1;
+}
+
+static int start_crew(struct resident *r, const struct resident_options *o, const char *kernels,
+                      struct err *e)
+{
+    struct crew_options co = {.dir = &r->dir,
+                              .model = {.type = resident_type(o->quantize),
+                                        .kv_type = resident_type(o->kv_type),
+                                        .ctx = o->ctx},
+                              .kernels = kernels,
+                              .n_rank = o->tp,
+                              .n_thread = pool_size(r->pool),
+                              .comm = o->comm};
+    if (o->tp < 2 && !o->comm)
+        return 0;
+    r->crew = crew_new(&co, e);
+    return r->crew ? 0 : -1;
 }
 
 int resident_init(struct resident *r, const struct resident_options *o, struct err *e)
 {
     struct text_job text = {.r = r, .err = ERR_INIT};
     bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
+    bool is_shared = o->tp > 1 || o->comm;
+    int n_thread = is_shared ? threads_of(o->threads, o->tp) : (int)o->threads;
     memset(r, 0, sizeof *r);
-    r->pool = pool_new((int)o->threads, true, e);
+    r->pool = pool_new(n_thread, !is_shared, e);
     r->device = r->pool ? device_cpu_new(r->pool, is_auto ? NULL : o->kernels, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
-    if (!r->stream || model_dir_init(&r->dir, o->dir, e))
+    if (!r->stream || model_dir_init(&r->dir, o->dir, e)) {
+        if (o->comm) {
+            comm_abort(o->comm, e->msg);
+            comm_free(o->comm);
+        }
+        return -1;
+    }
+    if (start_crew(r, o, is_auto ? NULL : o->kernels, e))
         return -1;
     if (o->wants_text && start_text(&text, e))
         return -1;
@@ -102,6 +139,7 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
 
 void resident_release(struct resident *r)
 {
+    crew_free(r->crew, r->model);
     template_unref(r->template);
     tokenizer_free(r->tokenizer);
     model_free(r->model);

@@ -11,6 +11,7 @@
 
 #include "engine/model/model.h"
 
+struct crew;
 struct template;
 struct tokenizer;
 
@@ -18,12 +19,15 @@ struct resident_options {
     const char *dir;
     const char *kernels, *quantize, *kv_type; /* names as the options take them; NULL: "auto" */
     int64_t threads, ctx;                     /* 0: chosen */
-    bool wants_text;                          /* tokenizer and template, where there are any */
+    int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm; /* owned from here on: rank 0's end among processes that share it; NULL */
+    bool wants_text;   /* tokenizer and template, where there are any */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };
 
 struct resident {
+    struct crew *crew; /* the ranks that share the model; NULL: one */
     struct pool *pool;
     struct device *device;
     struct stream *stream;

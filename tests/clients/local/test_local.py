@@ -43,7 +43,8 @@ def expect(name, ok, p):
 def greedy_text():
     golden = json.loads((MODELS / "llama_plain" / "golden.json").read_text())
     ids, want = golden["prompt"], golden["greedy"]
-    for words in ([], ["--mode", "eager"], ["--threads", "1"], ["--kernels", "ref"]):
+    for words in ([], ["--mode", "eager"], ["--threads", "1"], ["--kernels", "ref"], ["--tp", "2"],
+                  ["--tp", "3", "--mode", "eager"]):
         p = run("run", MODELS / "llama_plain", "--ids", ",".join(map(str, ids)), "-n", len(want),
                 "--ignore-eos", *words)
         expect(f"run {words}", p.stdout.strip() == ",".join(map(str, want)), p)
@@ -80,6 +81,12 @@ def graphs():
         expect(f"graph --format {form}", p.stdout.startswith(begin), p)
     p = run("graph", MODEL, "--after", "joyn")
     expect("graph --after joyn", p.returncode == 2 and "no such pass" in p.stderr, p)
+
+
+def shared_graph():
+    p = run("graph", MODELS / "llama_mha_bias", "--tp", 4)
+    reduces = [line.split()[0] for line in p.stdout.splitlines() if " reduce " in line]
+    expect("graph --tp", reduces == ["-1", "0", "0", "1", "1"] and "sent by each rank" in p.stdout, p)
 
 
 def plans():
@@ -197,6 +204,7 @@ def main():
     greedy_text()
     text_in_text_out()
     graphs()
+    shared_graph()
     plans()
     bench_engine()
     bench_train()

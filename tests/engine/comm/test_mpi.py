@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collectives between processes, over MPI: the suite with 2 and 4 of them, with two network
 namespaces as two hosts where this machine lets us make them, and what the others say and do when
-one is killed, ends, or stands still at some round: one moment of each; TEST_ATTACK=full: fifty.
+one is killed, ends, or stands still at some round; a model that two of them share. One moment of each;
+TEST_ATTACK=full: fifty.
 Says so, and passes nothing, where there is no MPI.
 
 Catches: sums in another order than threads have them; a process that waits for one that is gone;
 an end without a word."""
+import json
 import os
 import pathlib
 import random
@@ -63,6 +65,20 @@ def falls():
                 check(f"{name}: over within 10 s", time.monotonic() - begin < 10)
 
 
+def shared_model():
+    """Two processes that share a model write what one does."""
+    model = pathlib.Path("tests/golden/models/qwen2")
+    golden = json.loads((model / "golden.json").read_text())
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    p = subprocess.run(
+        ["mpirun", *root, "--oversubscribe", "-np", "2", BUILD / "tandem", "run", model,
+         "--quantize", "f32", "--ignore-eos", "--ids", ",".join(map(str, golden["prompt"])), "-n",
+         str(len(golden["greedy"]))], capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, timeout=HANG_S)
+    check("run over two processes",
+          p.stdout.strip() == ",".join(map(str, golden["greedy"])), p.stdout + p.stderr[-500:])
+
+
 def ns(*words, check=True):
     return subprocess.run(["ip", *words], check=check, capture_output=True, text=True)
 
@@ -111,6 +127,7 @@ def main():
     else:
         suite()
         falls()
+        shared_model()
         two_hosts()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
