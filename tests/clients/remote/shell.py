@@ -73,10 +73,12 @@ class Terminal:
     """A command on a terminal of its own; `screen` is all that it wrote."""
 
     def __init__(self, shell, *words, columns=80, rows=24, term="xterm"):
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        argv, env = [BIN, *map(str, words)], {**shell.env, "TERM": term}
         self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execve(BIN, [BIN, *map(str, words)], {**shell.env, "TERM": term})
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        if self.pid == 0:  # its size is set before the command can ask for it
+            fcntl.ioctl(0, termios.TIOCSWINSZ, size)
+            os.execve(BIN, argv, env)
         self.screen, self.status = "", None
 
     def __enter__(self):

@@ -148,11 +148,10 @@ def stopped(_, sh):
             t.type("/quit\r")
             assert t.end() == 0, t.screen
         p = sh.popen("chat", "hello", "--model", "m")
-        assert p.stdout.read(5) == "begun"
+        begun = p.stdout.read(5)
         p.send_signal(signal.SIGINT)
-        assert p.stdout.read() == "\n" and p.wait() == 130
-        p.stdout.close()
-        p.stderr.close()
+        rest, err = p.communicate(timeout=HANG)
+        assert (begun, rest, p.returncode) == ("begun", "\n", 130), (begun, rest, p.returncode, err)
         endless.shutdown()
 
 
@@ -177,7 +176,7 @@ def ps_once(server, sh):
             seen = json.loads(sh.good("ps", "--json", "--interval", 0.2).out)
             if seen["generated_tokens_per_second"] > 0 and seen["share_serving"] > 0:
                 break
-        assert seen["generated_tokens_per_second"] > 0 and 0 < seen["share_serving"] <= 1.5, seen
+        assert seen["generated_tokens_per_second"] > 0 and seen["share_serving"] > 0, seen
     finally:
         stop.set()
         t.join()
