@@ -128,25 +128,37 @@ def drawn(screen):
             for piece in re.split(r"\r\n|\r|\n", screen)]
 
 
+def answer_one(connection, answer):
+    """Reads a request's head and gives the answer, whatever was asked."""
+    connection.settimeout(HANG)
+    got = b""
+    while b"\r\n\r\n" not in got:
+        more = connection.recv(65536)
+        if not more:
+            return
+        got += more
+    connection.sendall(answer)
+
+
 @contextlib.contextmanager
 def impostor(answer):
-    """A server that gives this answer to each connection's first request; its address."""
+    """A server that gives this answer to each connection's first request; its address. Its thread is
+    gone before its socket is, whose number the next one may get."""
+    over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as s:
         def serve():
-            with contextlib.suppress(OSError):
-                while True:
-                    c, _ = s.accept()
-                    with c:
-                        c.settimeout(HANG)
-                        got = b""
-                        while b"\r\n\r\n" not in got:
-                            more = c.recv(65536)
-                            if not more:
-                                break
-                            got += more
-                        c.sendall(answer)
-        threading.Thread(target=serve, daemon=True).start()
-        yield f"http://127.0.0.1:{s.getsockname()[1]}"
+            while not over.is_set():
+                connection, _ = s.accept()
+                with connection, contextlib.suppress(OSError):
+                    answer_one(connection, answer)
+        t = threading.Thread(target=serve, daemon=True)
+        t.start()
+        try:
+            yield f"http://127.0.0.1:{s.getsockname()[1]}"
+        finally:
+            over.set()
+            socket.create_connection(s.getsockname()).close()
+            t.join()
 
 
 def reply(status, body, kind="application/json"):
