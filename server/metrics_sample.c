@@ -51,8 +51,8 @@ static void gate(struct metrics *m, struct gate *g)
     }
     metrics_set(m, METRIC_gate_idle, 0, s.idle_us);
     metrics_set(m, METRIC_gate_idle_used, 0, s.idle_used_us);
-    metrics_set(m, METRIC_gate_wanted, 0, s.wanted_us);
-    metrics_set(m, METRIC_gate_wanted_used, 0, s.wanted_used_us);
+    metrics_set(m, METRIC_gate_busy, 0, s.busy_us);
+    metrics_set(m, METRIC_gate_busy_used, 0, s.busy_used_us);
     metrics_set(m, METRIC_gate_yields, 0, (int64_t)s.n_yield);
     metrics_set(m, METRIC_train_piece_max, 0, s.piece_max_us);
     metrics_set(m, METRIC_train_share, 0, (int64_t)(s.policy.share * 1e6 + 0.5));

@@ -45,9 +45,9 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "a training file with fewer fails its job", min_examples),
     ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
         "memory that a job may take; 0: what is free beside keys and values", train_memory),
-    ROW(NULL, "train-share", OPT_DOUBLE, "0.05", 0, GATE_SHARE_MAX, "P",
-        "part of the time in which requests want the machine that jobs get beside what is idle; "
-        "0: jobs stand still while requests are answered",
+    ROW(NULL, "train-share", OPT_DOUBLE, "0.03", 0, GATE_SHARE_MAX, "P",
+        "part of the machine that jobs get while requests are in work; what is idle they get anyway; "
+        "0: they stand still meanwhile",
         train_share),
     ROW(NULL, "target-itl", OPT_DOUBLE, "0", 0, 60000, "MS",
         "instead: jobs get what keeps the time between two tokens under this; 0: no target",

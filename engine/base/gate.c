@@ -177,8 +177,8 @@ struct gate_stat gate_stat(struct gate *g)
         stat.of[i].n_wait = (int64_t)(g->line[i].next - g->line[i].now);
     stat.idle_us = g->meter.idle_us;
     stat.idle_used_us = g->meter.idle_used_us;
-    stat.wanted_us = g->meter.wanted_us;
-    stat.wanted_used_us = g->meter.wanted_used_us;
+    stat.busy_us = g->meter.busy_us;
+    stat.busy_used_us = g->meter.busy_used_us;
     stat.policy = g->meter.policy;
     pthread_mutex_unlock(&g->lock);
     return stat;

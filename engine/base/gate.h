@@ -30,7 +30,7 @@ struct gate_stat {
     } of[GATE_CLASS_COUNT];
     uint64_t n_yield;     /* times that training had to give the gate between two pieces */
     int64_t piece_max_us; /* training's longest piece */
-    int64_t idle_us, idle_used_us, wanted_us, wanted_used_us; /* as the meter's */
+    int64_t idle_us, idle_used_us, busy_us, busy_used_us; /* as the meter's */
     struct gate_policy policy;
 };
 

@@ -20,7 +20,12 @@ static bool has_target(const struct gate_meter *m)
     return m->policy.latency_us > 0;
 }
 
-/* Of wanted time, what training gets whatever a step takes. */
+static bool is_idle(const struct gate_meter *m)
+{
+    return !m->n_active && !m->n_want;
+}
+
+/* Of busy time, what training gets whatever a step takes. */
 static double share_of(const struct gate_meter *m)
 {
     double share = at_most(m->policy.share, GATE_SHARE_MAX);
@@ -53,14 +58,14 @@ void gate_meter_settle(struct gate_meter *m, int64_t now_us)
     bool is_training = m->is_held && m->holder == GATE_TRAIN;
     bool is_serving = m->is_held && m->holder == GATE_SERVE;
     m->now_us = now_us;
-    if (!m->n_want) {
+    if (is_idle(m)) {
         m->idle_us += passed;
         m->idle_used_us += is_training ? passed : 0;
         return;
     }
-    m->wanted_us += passed;
-    m->wanted_used_us += is_training ? passed : 0;
-    m->wait_us += is_serving ? 0 : passed;
+    m->busy_us += passed;
+    m->busy_used_us += is_training ? passed : 0;
+    m->wait_us += m->n_want && !is_serving ? passed : 0;
     m->credit_us += (double)passed * share_of(m);
     if (is_training && (double)m->wait_us > target_turn(m))
         m->credit_us -= (double)passed;
@@ -112,13 +117,13 @@ void gate_meter_end(struct gate_meter *m, int64_t now_us)
 bool gate_meter_may_begin(const struct gate_meter *m)
 {
     double turn = share_turn(m);
-    if (!m->n_active && !m->n_want)
+    if (is_idle(m))
         return true;
-    return target_turn(m) >= GATE_PIECE_MIN_US ||
-           (turn > 0 && m->credit_us >= at_least(turn / 2, GATE_TURN_MIN_US));
+    return m->n_want && (target_turn(m) >= GATE_PIECE_MIN_US ||
+                         (turn > 0 && m->credit_us >= at_least(turn / 2, GATE_TURN_MIN_US)));
 }
 
-/* What is left of the present turn, were it to be waited for from now on. */
+/* What is left of the present turn. */
 static double left(const struct gate_meter *m)
 {
     double by_share = at_most(share_turn(m) - (double)m->wait_us, m->credit_us);
@@ -127,12 +132,12 @@ static double left(const struct gate_meter *m)
 
 bool gate_meter_may_go_on(const struct gate_meter *m)
 {
-    return (!m->n_active && !m->n_want) || left(m) >= GATE_PIECE_MIN_US;
+    return is_idle(m) || left(m) >= GATE_PIECE_MIN_US;
 }
 
 int64_t gate_meter_piece_us(const struct gate_meter *m)
 {
-    if (!m->n_active && !m->n_want)
+    if (is_idle(m))
         return GATE_PIECE_US;
     return (int64_t)at_least(at_most(left(m), GATE_PIECE_US), GATE_PIECE_MIN_US);
 }

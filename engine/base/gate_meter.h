@@ -3,20 +3,23 @@
  * What the gate's policy knows and decides, as arithmetic on times that it is told: no lock, no
  * clock, so that it can be tested in made-up time.
  *
- * Time in which no server has the gate or asks for it is idle, and training's for nothing. Of the
- * rest, the wanted time, training gets
- * - a share: it earns `share` of wanted time and pays for wanted time in which it holds the gate.
- *   Between two steps it may let a server wait for a turn, so long that turns behind every step
- *   come to the share: a stream's tokens all come later by the same part, instead of a few by
+ * Time in which no server has work is idle, and training's for nothing. Of the rest, the busy time,
+ * training gets
+ * - a share: it earns `share` of busy time and pays for busy time in which it holds the gate. When
+ *   a server asks for its next step it may be let wait for a turn, so long that turns before every
+ *   step come to the share: a stream's tokens all come later by the same part, instead of a few by
  *   much. Where that is too short to be worth a change of hands, turns of GATE_TURN_MIN_US come
- *   behind some of the steps. What is earned and not spent is kept for two turns, so that a quiet
+ *   before some of the steps. What is earned and not spent is kept for two turns, so that a quiet
  *   job cannot save up; or
  * - with a latency target, what the longest recent step leaves of it, and where it leaves nothing
  *   the share, but no more than GATE_FLOOR of it: so that a job ends some day.
  *
- * Training is given its time in pieces, behind each of which it asks again. While a server is
- * active, between two steps too, a piece is no longer than the turn; without one it is as long as
- * a request that comes may wait.
+ * Between two steps, while a server tells its answers and makes up the next step, training does
+ * not begin: the server needs a core for that, and training would take it. A turn that begins when
+ * the server asks keeps nobody from work but by the gate.
+ *
+ * Training is given its time in pieces, behind each of which it asks again. A piece is no longer
+ * than what is left of the turn; without a server it is as long as a request that comes may wait.
  *
  * Thread: one at a time (the gate's lock).
  */
@@ -29,7 +32,7 @@
 enum gate_class { GATE_SERVE, GATE_TRAIN, GATE_CLASS_COUNT };
 
 struct gate_policy {
-    double share;       /* 0 to GATE_SHARE_MAX: the part of wanted time that training may take */
+    double share;       /* 0 to GATE_SHARE_MAX: the part of busy time that training may take */
     int64_t latency_us; /* above 0: the target between two steps, instead of the share */
 };
 
@@ -37,9 +40,9 @@ struct gate_policy {
 #define GATE_FLOOR     0.01
 
 enum {
-    GATE_PIECE_US = 1000,    /* the longest piece */
-    GATE_PIECE_MIN_US = 100, /* shorter ones cost more than they bring */
-    GATE_TURN_MIN_US = 250,
+    GATE_PIECE_US = 1000,   /* the longest piece */
+    GATE_PIECE_MIN_US = 60, /* shorter ones cost more than they bring */
+    GATE_TURN_MIN_US = 100,
     GATE_TURN_MAX_US = 100000
 };
 
@@ -57,7 +60,7 @@ struct gate_meter {
     int64_t begin_us; /* of the present hold */
     int64_t give_us;  /* when serving last gave the gate back; 0: not since it is active */
 
-    int64_t idle_us, idle_used_us, wanted_us, wanted_used_us; /* used: by training */
+    int64_t idle_us, idle_used_us, busy_us, busy_used_us; /* used: by training */
 };
 
 void gate_meter_init(struct gate_meter *m, struct gate_policy policy, int64_t now_us);

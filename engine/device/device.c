@@ -111,6 +111,12 @@ void stream_between(struct stream *s, stream_between_fn *fn, void *ctx)
     s->piece_ns = FIRST_PIECE_NS;
 }
 
+void stream_rest(struct stream *s)
+{
+    if (s->between)
+        s->piece_ns = s->between(s->between_ctx);
+}
+
 struct event *event_new(struct device *d, struct err *e)
 {
     return d->driver->event_new(d, e);

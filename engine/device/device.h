@@ -69,6 +69,7 @@ void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
  * first. NULL: no more. */
 typedef int64_t stream_between_fn(void *ctx);
 void stream_between(struct stream *s, stream_between_fn *fn, void *ctx);
+void stream_rest(struct stream *s); /* calls it, if it is set: in long work of the host's own */
 
 /* A mark in the order of a stream. Another stream's later work can wait for it, or the host. */
 struct event;

@@ -19,7 +19,7 @@
 enum { TEXT_BYTES_MAX = 1 << 20 };
 
 /* What training may have where nobody says otherwise. */
-static const struct gate_policy default_policy = {.share = 0.05};
+static const struct gate_policy default_policy = {.share = 0.03};
 
 /* ---- making -------------------------------------------------------------------------------- */
 

@@ -96,6 +96,7 @@ static int first_half_a(struct train_subject *s, const struct train_tensor *t, u
     for (int64_t i = 0; i < n; i++)
         x[i] = (float)((2 * rng_unit(seed, RNG_FIRST + (uint64_t)t->at, (uint64_t)i) - 1) * most);
     stream_copy(s->stream, t->p, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
+    stream_rest(s->stream);
     int rc = stream_sync(s->stream, e);
     mem_free(x);
     return rc;

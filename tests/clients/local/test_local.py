@@ -194,6 +194,16 @@ def bench_train():
         expect(f"bench train {words}", got.get("tokens_per_s", 0) > 0 and got["gflops"] > 0, p)
 
 
+def bench_beside():
+    p = run("bench", "beside", MODEL, "--ctx", 64, "--streams", 2, "--prompt", 4, "--new-tokens", 8,
+            "--length", 16, "--rank", 2, "--seconds", 0.4, "--turn", 60, "--think", 5, "--json")
+    got = json.loads(p.stdout) if p.returncode == 0 else {}
+    expect("bench beside", got.get("steps", 0) > 0 and min(got["gaps"]) >= 0
+           and 0 <= got["busy_taken"] <= 1 and 0 <= got["idle_used"] <= 1, p)
+    p = run("bench", "beside", MODEL, "--train-share", 2)
+    expect("bench beside, refused", p.returncode == 2 and "--train-share" in p.stderr, p)
+
+
 def bench_comm():
     p = run("bench", "comm", "--ranks", 3, "--bytes", 4096, "--json")
     got = [json.loads(line) for line in p.stdout.splitlines()] if p.returncode == 0 else []
@@ -208,6 +218,7 @@ def main():
     plans()
     bench_engine()
     bench_train()
+    bench_beside()
     bench_comm()
     bad_requests()
     with tempfile.TemporaryDirectory() as tmp:
