@@ -153,7 +153,7 @@ static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct er
     struct op_shape in[OP_IN_MAX];
     struct eager_buf *work = NULL;
     struct op_ctx c;
-    if (make_again(g, n, e))
+    if (make_again(g, n, e) || eager_begin_grads(g, n, e))
         return -1;
     eager_fill_ctx(g, i, &c);
     for (int j = 0; j < n->n_in; j++)

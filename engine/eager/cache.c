@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The buffers of eager steps: best fit over the free room, neighbours joined when given back.
+ * The buffers of eager steps: the first free room that is large enough, neighbours joined when
+ * given back.
  */
 #include "engine/eager/cache.h"
 
@@ -8,7 +9,7 @@
 
 #include "engine/base/mem.h"
 
-enum { ALIGN_BYTES = 64, SLAB_LEAST_BYTES = 64 << 10, SLAB_MOST_BYTES = 32 << 20 };
+enum { ALIGN_BYTES = 64, SLAB_LEAST_BYTES = 64 << 10, SLAB_MOST_BYTES = 64 << 20 };
 
 void eager_cache_init(struct eager_cache *c, struct device *d)
 {
@@ -47,28 +48,48 @@ static void list_remove(struct eager_cache *c, struct eager_buf *b)
         c->free = b->free_next;
 }
 
+/* A buffer that would fill a slab has one of its own, which no small one may take a part of: a
+ * head's gradient finds its room again in the next step. Not more than half of it is wasted. */
+static bool fits(const struct eager_buf *b, size_t want)
+{
+    bool is_large = want > SLAB_MOST_BYTES;
+    return b->is_whole == is_large && b->bytes >= want && (!is_large || b->bytes / 2 < want);
+}
+
+/* Slabs in the order in which they were made, then addresses. */
+static bool is_before(const struct eager_buf *a, const struct eager_buf *b)
+{
+    return a->slab != b->slab ? a->slab < b->slab : (char *)a->p < (char *)b->p;
+}
+
 static struct eager_buf *find(const struct eager_cache *c, size_t want)
 {
     struct eager_buf *best = NULL;
     for (struct eager_buf *b = c->free; b; b = b->free_next)
-        if (b->bytes >= want && (!best || b->bytes < best->bytes))
+        if (fits(b, want) && (!best || is_before(b, best)))
             best = b;
     return best;
 }
 
 /* Slabs grow with what is held, so that a small model's are small and a large one's are few. */
+static size_t slab_bytes(const struct eager_cache *c, size_t want)
+{
+    size_t bytes = c->held_bytes;
+    bytes = bytes < SLAB_LEAST_BYTES ? SLAB_LEAST_BYTES : bytes;
+    bytes = bytes > SLAB_MOST_BYTES ? SLAB_MOST_BYTES : bytes;
+    return bytes < want || want > SLAB_MOST_BYTES ? want : bytes;
+}
+
 static struct eager_buf *new_slab(struct eager_cache *c, size_t want, struct err *e)
 {
-    size_t bytes = c->held_bytes < SLAB_LEAST_BYTES  ? SLAB_LEAST_BYTES
-                   : c->held_bytes > SLAB_MOST_BYTES ? SLAB_MOST_BYTES
-                                                     : c->held_bytes;
+    size_t bytes = slab_bytes(c, want);
     struct eager_slab s;
-    bytes = bytes < want ? want : bytes;
     s.block = device_alloc(c->device, bytes, "the values of a training step", e);
     if (!s.block)
         return NULL;
     s.first = xcalloc(1, sizeof *s.first);
-    *s.first = (struct eager_buf){.p = s.block, .bytes = bytes};
+    *s.first = (struct eager_buf){
+        .p = s.block, .bytes = bytes, .slab = (int)c->slab.n, .is_whole = want > SLAB_MOST_BYTES};
     vec_push(&c->slab, s);
     list_add(c, s.first);
     c->held_bytes += bytes;
@@ -78,11 +99,14 @@ static struct eager_buf *new_slab(struct eager_cache *c, size_t want, struct err
 /* What b has more than it needs becomes a free neighbour. */
 static void cut(struct eager_cache *c, struct eager_buf *b, size_t want)
 {
-    if (b->bytes == want)
+    if (b->bytes == want || b->is_whole)
         return;
     struct eager_buf *rest = xcalloc(1, sizeof *rest);
-    *rest = (struct eager_buf){
-        .p = (char *)b->p + want, .bytes = b->bytes - want, .prev = b, .next = b->next};
+    *rest = (struct eager_buf){.p = (char *)b->p + want,
+                               .bytes = b->bytes - want,
+                               .prev = b,
+                               .next = b->next,
+                               .slab = b->slab};
     if (rest->next)
         rest->next->prev = rest;
     b->next = rest;

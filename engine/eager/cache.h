@@ -5,8 +5,9 @@
  * lengths find room as well. Slabs are large, so that the system backs them with large pages; they
  * stay until the end.
  *
- * The smallest free room that fits is taken, of equal ones the one that was given back last: what a
- * step is given depends on its own calls and on what stood before alone.
+ * The first free room that is large enough is taken, which keeps what lasts together: a step's
+ * gradients fill up behind the values that go. What a step is given depends on its own calls and on
+ * what stood before alone.
  *
  * Thread: one at a time.
  */
@@ -20,6 +21,8 @@ struct eager_buf {
     void *p; /* in a slab */
     size_t bytes;
     int n_ref;                     /* 0: free */
+    int slab;                      /* which */
+    bool is_whole;                 /* a large one: it is its slab, and is not cut */
     struct eager_buf *prev, *next; /* neighbours in the slab, ascending; owned by the cache */
     struct eager_buf *free_prev, *free_next; /* while free */
 };
@@ -32,7 +35,7 @@ struct eager_slab {
 struct eager_cache {
     struct device *device; /* borrowed */
     VEC(struct eager_slab) slab;
-    struct eager_buf *free; /* borrowed: the last one given back is the first */
+    struct eager_buf *free; /* borrowed: in no order */
     size_t held_bytes, used_bytes, peak_bytes;
 };
 

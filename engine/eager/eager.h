@@ -34,6 +34,11 @@ struct eager_options {
 struct eager *eager_new(struct stream *s, struct err *e); /* borrows the stream */
 void eager_free(struct eager *g);
 
+/* Gives a late gradient its memory, zeros, where it has none; the tape does so for what it comes
+ * to. eager_grad_end takes it back. */
+int eager_grad_begin(struct eager *g, const struct param *p, struct err *e);
+void eager_grad_end(struct eager *g, const struct param *p);
+
 /* batch: borrowed until eager_end. */
 void eager_begin(struct eager *g, const struct batch *batch, const struct eager_options *o);
 struct builder *eager_builder(struct eager *g);

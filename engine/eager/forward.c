@@ -97,6 +97,39 @@ static void see_through(struct eager *g, const struct op_node *n)
     to->buf = eager_buf_ref(from->buf);
 }
 
+int eager_grad_begin(struct eager *g, const struct param *p, struct err *e)
+{
+    if (!p->late || p->grad)
+        return 0;
+    struct eager_buf *b = eager_buf_new(&g->cache, (size_t)(p->n * p->k) * sizeof(float), e);
+    if (!b)
+        return -1;
+    struct k_copy zero = {.y = b->p, .m = p->n, .d = p->k, .ld_y = p->k};
+    stream_launch(g->stream, K_copy, &zero, sizeof zero);
+    p->late->memory = b;
+    p->late->of->grad = b->p;
+    return 0;
+}
+
+void eager_grad_end(struct eager *g, const struct param *p)
+{
+    if (!p->late || !p->late->memory)
+        return;
+    eager_buf_unref(&g->cache, p->late->memory);
+    p->late->memory = NULL;
+    p->late->of->grad = NULL;
+}
+
+int eager_begin_grads(struct eager *g, const struct op_node *n, struct err *e)
+{
+    const struct op_def *def = op_get(n->op);
+    const struct param *p;
+    for (int i = 0; def->param && (p = def->param(n, i)); i++)
+        if (eager_grad_begin(g, p, e))
+            return -1;
+    return 0;
+}
+
 int eager_run_node(struct eager *g, size_t i, struct err *e)
 {
     struct eager_node *n = &g->node.at[i];
@@ -119,6 +152,8 @@ int eager_run_node(struct eager *g, size_t i, struct err *e)
         if (!n->save)
             return -1;
     }
+    if (n->on_tape && def->is_loss && eager_begin_grads(g, &n->op, e))
+        return -1;
     eager_fill_ctx(g, i, &c);
     if (def->work) {
         work = eager_buf_new(&g->cache, def->work(&n->op, in, g->batch->n), e);
@@ -145,7 +180,7 @@ static bool needs_backward(const struct eager *g, const struct op_node *n)
         if (g->value.at[n->in[j]].needs_grad)
             return true;
     for (int i = 0; def->param && (p = def->param(n, i)); i++)
-        if (p->grad)
+        if (param_is_trained(p))
             return true;
     return def->trains;
 }

@@ -49,6 +49,9 @@ struct eager {
 /* Runs a node that stands on the list: at first, and again for a checkpointed block. */
 int eager_run_node(struct eager *g, size_t i, struct err *e);
 
+/* Memory for the gradients of what the node's op trains. */
+int eager_begin_grads(struct eager *g, const struct op_node *n, struct err *e);
+
 /* Gives a value's memory back. */
 void eager_drop_value(struct eager *g, int32_t v);
 

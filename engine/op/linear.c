@@ -28,7 +28,7 @@ static struct val product(struct builder *b, struct val rows, struct val x, cons
 {
     struct op_node n = {.op = OP_linear, .n_in = 1, .in = {rows.id}};
     struct op_linear_attr a = {.w = w, .n = w->n};
-    if (b->wants_grad && w->grad) {
+    if (b->wants_grad && param_is_trained(w)) {
         n.in[n.n_in++] = x.id;
         a.second = OP_LINEAR_UNROUNDED;
     }

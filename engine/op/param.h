@@ -31,18 +31,32 @@ static inline int64_t param_bound(int64_t n, int64_t pieces, int rank, int size)
     return n * (pieces * rank / size) / pieces;
 }
 
+struct param;
+
+/* A gradient that has memory only while it has numbers: the tape gives it when the first arrive. */
+struct param_late {
+    struct param *of; /* borrowed */
+    void *memory;     /* the tape's handle; NULL: of->grad is NULL as well */
+};
+
 struct param {
     const char *name; /* borrowed: the tensor's name in the files */
     int32_t index;    /* place in the model's list */
     int32_t lora;     /* place among the products that take adapters; -1: none */
     bool is_vector;
-    int64_t n, k;       /* outputs, inputs; a vector has k = 1 */
-    int64_t section[3]; /* runs of outputs of which each is cut alike; 0: there is only one */
-    int64_t lo;         /* a rank's part: the first of its outputs among all */
-    struct k_weight w;  /* matrix */
-    float *vec;         /* vector: [n], borrowed from the model's storage */
-    float *grad;        /* row-major [n, k], borrowed from the trainer; NULL: frozen */
+    int64_t n, k;            /* outputs, inputs; a vector has k = 1 */
+    int64_t section[3];      /* runs of outputs of which each is cut alike; 0: there is only one */
+    int64_t lo;              /* a rank's part: the first of its outputs among all */
+    struct k_weight w;       /* matrix */
+    float *vec;              /* vector: [n], borrowed from the model's storage */
+    float *grad;             /* row-major [n, k], borrowed; NULL: frozen, or late */
+    struct param_late *late; /* borrowed from the trainer; NULL: grad is there from the start */
 };
+
+static inline bool param_is_trained(const struct param *p)
+{
+    return p->grad || p->late;
+}
 
 /* True when q lies right behind p, so that the two can be read as one. */
 bool param_follows(const struct param *p, const struct param *q);

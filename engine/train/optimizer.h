@@ -22,14 +22,14 @@ struct optimizer {
 int optimizer_init(struct optimizer *o, struct train_tensors *on, struct stream *s, struct err *e);
 void optimizer_release(struct optimizer *o);
 
-/* The norm of all gradients; not finite where one of them is not. */
+/* The norm of all gradients, of which the late ones are there; not finite where one is not. */
 int optimizer_norm(struct optimizer *o, double *norm, struct err *e);
 
-/* Step `step` (from 0) with gradients of that norm; then the gradients are zero. */
+/* Step `step` (from 0) with gradients of that norm; then those that are not late are zero. */
 void optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step,
                     double norm);
 
-/* Forgets the gradients. */
+/* Forgets the gradients that are not late. */
 void optimizer_clear(struct optimizer *o);
 
 #endif

@@ -111,10 +111,10 @@ static int measure(const struct model *m, const struct device *d, const struct t
         goto done;
     }
     *total = device_dry_peak(p.device) - before;
-    out->values = out->gradients = on->bytes / 4;
-    out->moments = on->bytes / 2;
+    out->values = out->gradients = (size_t)on->n_elem * sizeof(float);
+    out->moments = 2 * out->values;
     out->inputs = made - on->bytes;
-    out->activations = *total - made;
+    out->activations = *total - made - (size_t)on->n_late * sizeof(float);
     out->logits = op_ce_work_bytes(model_head_of(p.model), n_row * labels_of(o->data, longest));
     rc = 0;
 done:

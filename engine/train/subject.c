@@ -102,7 +102,7 @@ static int first_half_a(struct train_subject *s, const struct train_tensor *t, u
     return rc;
 }
 
-static void first_original(struct train_subject *s, const struct train_tensor *t)
+static void first_original(struct train_subject *s, struct train_tensor *t)
 {
     struct param *p = t->param;
     if (p->is_vector) {
@@ -112,6 +112,7 @@ static void first_original(struct train_subject *s, const struct train_tensor *t
         stream_launch(s->stream, K_weight_unpack, &a, sizeof a);
     }
     p->grad = t->g;
+    p->late = t->g ? NULL : &t->late;
 }
 
 static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
@@ -155,9 +156,13 @@ int train_subject_init(struct train_subject *s, struct model *m, struct stream *
 
 void train_subject_release(struct train_subject *s)
 {
-    for (size_t i = 0; i < s->tensors.list.n; i++)
-        if (s->tensors.list.at[i].param)
-            s->tensors.list.at[i].param->grad = NULL;
+    for (size_t i = 0; i < s->tensors.list.n; i++) {
+        struct param *p = s->tensors.list.at[i].param;
+        if (p) {
+            p->grad = NULL;
+            p->late = NULL;
+        }
+    }
     train_tensors_release(&s->tensors);
     free(s->half_a);
     s->half_a = NULL;

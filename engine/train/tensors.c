@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four flat arrays and a list of names.
+ * Flat arrays and a list of names. Of a model the matrices decay and have late gradients, the
+ * vectors do neither.
  */
 #include "engine/train/tensors.h"
 
@@ -56,23 +57,39 @@ size_t train_tensors_bytes(const struct train_tensors *t)
     return n * 4 * sizeof(float);
 }
 
+static bool is_late(const struct train_tensor *x)
+{
+    return x->param && !x->param->is_vector;
+}
+
+static void bind(struct train_tensors *t, struct train_tensor *x)
+{
+    x->p = t->p + x->at;
+    x->g = is_late(x) ? NULL : t->g + x->at - t->n_late;
+    x->late = (struct param_late){.of = x->param};
+}
+
 int train_tensors_alloc(struct train_tensors *t, struct err *e)
 {
     t->n_decay = place(t, true, 0);
     t->n_elem = place(t, false, t->n_decay);
-    t->bytes = train_tensors_bytes(t);
+    t->n_late = t->list.n && is_late(&t->list.at[0]) ? t->n_decay : 0;
+    t->bytes = (size_t)(4 * t->n_elem - t->n_late) * sizeof(float);
     t->block = device_alloc(t->device, t->bytes, "what is trained", e);
     if (!t->block)
         return -1;
     t->p = t->block;
-    t->g = t->p + t->n_elem;
-    t->m = t->g + t->n_elem;
+    t->m = t->p + t->n_elem;
     t->v = t->m + t->n_elem;
-    for (size_t i = 0; i < t->list.n; i++) {
-        t->list.at[i].p = t->p + t->list.at[i].at;
-        t->list.at[i].g = t->g + t->list.at[i].at;
-    }
+    t->g = t->v + t->n_elem;
+    for (size_t i = 0; i < t->list.n; i++)
+        bind(t, &t->list.at[i]);
     return 0;
+}
+
+float *train_tensor_grad(const struct train_tensor *x)
+{
+    return x->g ? x->g : x->param->grad;
 }
 
 struct train_tensor *train_tensors_get(const struct train_tensors *t, const char *name)

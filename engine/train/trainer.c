@@ -177,10 +177,28 @@ static bool has_collapsed(const struct trainer *t, const struct train_result *r)
     return r->grad_norm == 0 && r->loss > LOSS_LEAST && t->opt.lora.dropout == 0;
 }
 
+static int late_gradients_begin(struct trainer *t, struct err *e)
+{
+    const struct train_tensors *on = &t->subject.tensors;
+    for (size_t i = 0; i < on->list.n; i++)
+        if (on->list.at[i].param && eager_grad_begin(t->eager, on->list.at[i].param, e))
+            return -1;
+    return 0;
+}
+
+static void late_gradients_end(struct trainer *t)
+{
+    const struct train_tensors *on = &t->subject.tensors;
+    for (size_t i = 0; i < on->list.n; i++)
+        if (on->list.at[i].param)
+            eager_grad_end(t->eager, on->list.at[i].param);
+}
+
 int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
-    if (run_rows(t, row, n, true, out, e) || optimizer_norm(&t->optimizer, &out->grad_norm, e))
+    if (run_rows(t, row, n, true, out, e) || late_gradients_begin(t, e) ||
+        optimizer_norm(&t->optimizer, &out->grad_norm, e))
         goto fail;
     if (!isfinite(out->grad_norm)) {
         err_set(e, ERR_DIVERGED, "the gradient is not finite");
@@ -193,11 +211,13 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
         goto fail;
     }
     optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm);
+    late_gradients_end(t);
     train_subject_changed(&t->subject);
     t->n_step++;
     return stream_sync(t->stream, e);
 fail:
     optimizer_clear(&t->optimizer);
+    late_gradients_end(t);
     return -1;
 }
 
