@@ -34,6 +34,8 @@ struct sched_options {
     int64_t cap_out;
     int64_t max_wait; /* sequences that may wait for a place; more are refused with ERR_BUSY */
     int64_t chunk;    /* the most prompt tokens beside sequences that decode; 0: by their pace */
+    int64_t enough;   /* prompt tokens beyond which no further prompt is begun in a step: it would
+                       * gain nothing and keep those before it waiting; 0: no such number */
     int64_t age_tok;  /* tokens run that make up for one level of priority; 0: 64 full steps */
     uint64_t (*hash)(const void *p, size_t n); /* of prefixes; NULL: map_hash */
     bool keeps_prefixes;

@@ -111,8 +111,9 @@ static void add_prompts(struct sched *s, struct budget *b)
 {
     bool may_admit = true;
     int64_t i = 0;
+    int64_t had = b->tok;
     b->prompt = prompt_tokens(s);
-    while (b->tok && b->prompt > 0) {
+    while (b->tok && b->prompt > 0 && !(s->opt.enough && had - b->tok >= s->opt.enough)) {
         struct seq_node *first = may_admit ? queue_first(&s->queue) : NULL;
         struct seq_node *n = i < s->n_run ? s->run[i] : NULL;
         if (n && n->is_in_step) {

@@ -76,6 +76,7 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
                                .cap_out = r->cap_out,
                                .max_wait = r->max_waiting + r->cap_seq,
                                .chunk = r->chunk,
+                               .enough = r->enough,
                                .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g)};
     g->sched = sched_new(&so, e);
     return g->sched ? 0 : -1;

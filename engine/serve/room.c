@@ -10,6 +10,7 @@ enum {
     SEQ_CPU = 64,
     SEQ_MAX = 4096,
     TOK_CPU = 512,
+    ENOUGH_CPU = 128, /* rows of a product that is within a few percent of its best */
     TOK_MAX = 1 << 20,
     OUT_LEAST = 16, /* rows of prompts whose log-probabilities are wanted come in such pieces */
     RANK = 64,
@@ -64,6 +65,7 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
         return 0;
     }
     choose_adapters(r, o, free_bytes);
+    r->enough = ENOUGH_CPU;
     int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(free_bytes / 2);
     int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
     r->n_cell = bytes / cell < all ? bytes / cell : all;

@@ -13,6 +13,7 @@
 struct room {
     int64_t cap_tok, cap_seq, cap_out; /* of a step */
     int64_t chunk;                     /* the most prompt tokens beside who decodes; 0: by pace */
+    int64_t enough; /* of prompt tokens, to begin no further prompt in a step; 0: no such number */
     int64_t n_cell, max_waiting;
     int64_t cap_group; /* runs of rows with one adapter, in a step */
     int32_t lora_rank; /* the largest of adapters; 0: there are none */

@@ -43,6 +43,7 @@ static struct sched_options options(struct world *w)
                                   .cap_out = 1 + draw(w, 12),
                                   .max_wait = draw(w, 30),
                                   .chunk = draw(w, 3) ? draw(w, 10) : 0,
+                                  .enough = draw(w, 3) ? 0 : 1 + draw(w, 20),
                                   .age_tok = draw(w, 2) ? 1 + draw(w, 300) : 0,
                                   .hash = hash[draw(w, 3)],
                                   .keeps_prefixes = draw(w, 5) > 0};

@@ -101,6 +101,31 @@ static void decodes_go_first(void **state)
     end(&f);
 }
 
+/* Fault: prompts that came first wait for the last of those that came with them; a prompt that is
+ * cut short by the rule; a step that stays small under short ones. */
+static void begins_no_more_than_enough(void **state)
+{
+    (void)state;
+    struct sched_options o = PLAIN;
+    o.enough = 10;
+    struct fake f = begin(o);
+    static const int64_t len[] = {3, 4, 5, 20, 2};
+    static const int64_t step_of_prompt[] = {0, 0, 0, 1, 2};
+    struct fake_seq *q[5];
+    for (int i = 0; i < 5; i++)
+        q[i] = put(&f, (uint64_t)i + 1, len[i], 1, 0);
+    for (int k = 0; k < 3 && !FAKE_IS_FORCED; k++) {
+        struct sched_step step = step_of(&f);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(rows_in(&step, q[i]), step_of_prompt[i] == k ? len[i] : 0);
+        run(&f, &step);
+    }
+    drain(&f);
+    for (int i = 0; i < 5; i++)
+        finish(q[i]);
+    end(&f);
+}
+
 /* Fault: prompts in another order than priority, then age. */
 static void ranks_by_priority_then_age(void **state)
 {
@@ -475,6 +500,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decodes_go_first),
+        cmocka_unit_test(begins_no_more_than_enough),
         cmocka_unit_test(ranks_by_priority_then_age),
         cmocka_unit_test(age_makes_up_for_priority),
         cmocka_unit_test(groups_come_whole_or_not_at_all),
