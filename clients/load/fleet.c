@@ -93,6 +93,8 @@ static int begin(struct load_fleet *f, uint32_t i, int64_t begin_us, struct err 
     if (buf_check(&c->out, "a request", e))
         return -1;
     f->t->n_begun++;
+    if (f->s->rate > 0)
+        load_hist_add(&f->t->late, clock_us() - begin_us);
     enum load_conn_end end = load_conn_begin(c, begin_us);
     if (arm(f, i))
         return err_sys(e, "waiting for a connection");

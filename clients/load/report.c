@@ -124,14 +124,15 @@ int load_report_json(const struct load_fleet_stage *s, const struct load_tally *
     double seconds = load_tally_seconds(t);
     json_t *o = stage_json(s);
     json_t *got = json_pack(
-        "{s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:o, s:o, s:f}", "good",
-        (json_int_t)t->n_end[LOAD_CONN_GOOD], "bad", (json_int_t)load_tally_bad(t), "faults",
-        faults_json(t), "first_fault", t->fault, "sent_again", (json_int_t)t->n_again, "seconds",
-        seconds, "requests_per_s", (double)t->n_end[LOAD_CONN_GOOD] / seconds, "tokens_in_per_s",
-        (double)t->tok_in / seconds, "tokens_out_per_s", (double)t->tok_out / seconds, "tokens_in",
-        (json_int_t)t->tok_in, "tokens_out", (json_int_t)t->tok_out, "first_token_ms",
-        load_hist_json(&t->first), "between_tokens_ms", load_hist_json(&t->between), "whole_ms",
-        load_hist_json(&t->whole), "refused_ms", load_hist_json(&t->refused), "own_cpu_share",
+        "{s:I, s:I, s:o, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:f}",
+        "good", (json_int_t)t->n_end[LOAD_CONN_GOOD], "bad", (json_int_t)load_tally_bad(t),
+        "faults", faults_json(t), "first_fault", t->fault, "sent_again", (json_int_t)t->n_again,
+        "seconds", seconds, "requests_per_s", (double)t->n_end[LOAD_CONN_GOOD] / seconds,
+        "tokens_in_per_s", (double)t->tok_in / seconds, "tokens_out_per_s",
+        (double)t->tok_out / seconds, "tokens_in", (json_int_t)t->tok_in, "tokens_out",
+        (json_int_t)t->tok_out, "first_token_ms", load_hist_json(&t->first), "between_tokens_ms",
+        load_hist_json(&t->between), "whole_ms", load_hist_json(&t->whole), "refused_ms",
+        load_hist_json(&t->refused), "own_late_ms", load_hist_json(&t->late), "own_cpu_share",
         (double)t->cpu_us / 1e6 / seconds);
     char *text = NULL;
     if (got && json_object_update(o, got) == 0)

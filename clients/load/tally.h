@@ -21,6 +21,7 @@ struct load_tally {
     int64_t cpu_us;                           /* of this process meanwhile */
     struct load_hist first, between, whole;   /* of good requests; between: of all */
     struct load_hist refused;                 /* of requests that had a status other than 200 */
+    struct load_hist late;                    /* how long after its time each set out, at a rate */
     char fault[LOAD_ANSWER_FAULT_BYTES + 32]; /* the first one */
 };
 

@@ -207,6 +207,7 @@ def streams(server):
     expect("whole", r[0]["whole_ms"]["min"] >= least, p)
     expect("clients ask at once", server.busiest == 4, p)
     expect("connections are kept", server.connections == 2 + 1 + 4, p)
+    expect("who goes by answers is never late", r[0]["own_late_ms"] is None, p)
     expect("its own time is told", 0 <= r[0]["own_cpu_share"] < 1, p)
     prompts = [json.dumps(b["prompt"]) for _, _, b in server.seen]
     expect("no prompt twice", len(set(prompts)) == len(prompts) == 17, p)
