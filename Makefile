@@ -76,7 +76,8 @@ CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -pthread -fPIE -fno-strict-ali
               -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. \
               $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS_pkg) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
-LIBS := $(call pkg,--libs $(HAVE)) -lm
+# what the HTTP library answers by itself is made by server/http_reply.c
+LIBS := $(call pkg,--libs $(HAVE)) -lm -Wl,--wrap=MHD_create_response_from_buffer_static
 MALLOC_release := $(call pkg,--libs jemalloc)
 WERROR := $(if $(CI),-Werror)
 # arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing

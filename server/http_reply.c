@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "api/error.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "server/http_own.h"
@@ -161,3 +162,65 @@ bool http_respond(struct call *c)
     MHD_destroy_response(r);
     return ok == MHD_YES;
 }
+
+/* ---- what the library answers by itself ------------------------------------------------------ */
+
+/* What it cannot read as a request it answers with a page of HTML, and closes. It offers no way to
+ * say otherwise, so the linker (--wrap) leads its calls of this one function here; those of a
+ * shared library it cannot lead, and they keep their pages. */
+#if MHD_VERSION >= 0x00097701
+struct MHD_Response *__real_MHD_create_response_from_buffer_static(size_t n, const void *page);
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t n, const void *page);
+
+/* The words of the page's body, without its marks and quotes. */
+static void words_of(const char *page, size_t n, struct buf *text)
+{
+    const char *body = memmem(page, n, "<body>", 6), *end = page + n;
+    for (const char *p = body ? body : page; p < end; p++) {
+        if (*p == '<')
+            p = memchr(p, '>', (size_t)(end - p));
+        else if (end - p > 6 && memcmp(p, "&quot;", 6) == 0)
+            p += 5;
+        else
+            buf_char(text, *p);
+        if (!p)
+            break;
+    }
+    if (text->len == 0)
+        buf_str(text, "the request could not be read");
+    buf_char(text, 0);
+}
+
+static void read_page(const char *page, size_t n, struct api_error *e)
+{
+    struct buf text;
+    buf_init(&text, EARLY_BYTES);
+    words_of(page, n, &text);
+    const char *words = text.failed ? "the request could not be read" : text.data;
+    if (memmem(page, n, "too big", 7))
+        api_fail(e, 400, "request_too_large", NULL, "%s", words);
+    else if (memmem(page, n, "Internal server error", 21))
+        api_fail(e, 500, NULL, NULL, "%s", words);
+    else
+        api_fail(e, 400, "bad_request", NULL, "%s", words);
+    buf_release(&text);
+}
+
+struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t n, const void *page)
+{
+    struct api_error e;
+    struct buf body;
+    struct MHD_Response *r = NULL;
+    buf_init(&body, EARLY_BYTES);
+    read_page(page, n, &e);
+    api_error_write(&e, &body);
+    if (!body.failed)
+        r = MHD_create_response_from_buffer(body.len, body.data, MHD_RESPMEM_MUST_COPY);
+    buf_release(&body);
+    if (!r)
+        return __real_MHD_create_response_from_buffer_static(n, page);
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    return r;
+}
+#endif

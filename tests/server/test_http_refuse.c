@@ -155,6 +155,57 @@ static void test_who_asks_first_is_told_at_once(void **state)
     free(text);
 }
 
+static bool is_linked_statically(void)
+{
+    char line[4096];
+    bool is_shared = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f))
+        is_shared |= strstr(line, "libmicrohttpd.so") != NULL;
+    if (f)
+        fclose(f);
+    return !is_shared;
+}
+
+/* An answer that the library makes by itself, and that no client of this API can read: a page of
+ * HTML. */
+static void test_what_is_no_request_has_an_error_object(void **state)
+{
+    static const struct {
+        const char *request;
+        size_t n_more;
+        const char *last, *status, *code;
+    } c[] = {
+        {"GET /plain HTTP/1.1\r\nHost: localhost\r\nBroken\r\n\r\n", 0, "", "HTTP/1.1 400 ",
+         "bad_request"},
+        {"GET /plain HTTP/9.9\r\nHost: localhost\r\n\r\n", 0, "", "HTTP/1.1 505 ", "bad_request"},
+        {"GET /plain\tHTTP/1.1 x\r\nHost: localhost\r\n\r\n", 0, "", "HTTP/1.1 400 ",
+         "bad_request"},
+        {"GET /plain HTTP/1.1\r\nHost: localhost\r\nX: ", 40000, "\r\n\r\n", "HTTP/1.1 431 ",
+         "request_too_large"},
+        {"GET /", 40000, " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 414 ",
+         "request_too_large"},
+        {"GET /plain HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 0, "", "HTTP/1.1 400 ",
+         "bad_request"},
+        {"GET /plain HTTP/1.1\r\n\r\n", 0, "", "HTTP/1.1 400 ", "bad_request"},
+        {HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\nno size\r\n", 0, "",
+         "HTTP/1.1 400 ", "bad_request"},
+    };
+    (void)state;
+    if (!is_linked_statically())
+        skip();
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        char code[64], *text = ask(c[i].request, c[i].n_more, c[i].last);
+        snprintf(code, sizeof code, "\"param\":null,\"code\":\"%s\"}}", c[i].code);
+        if (strncmp(text, c[i].status, strlen(c[i].status)) != 0 ||
+            !strstr(text, "Connection: close") || !strstr(text, "Content-Type: application/json") ||
+            !strstr(text, "{\"error\":{\"message\":\"") || !strstr(text, "\"type\":\"invalid") ||
+            !strstr(text, code) || strchr(text, '<'))
+            fail_msg("%.60s: %s", c[i].request, text);
+        free(text);
+    }
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -163,6 +214,7 @@ int main(void)
         CASE(test_short_bodies_are_dropped),
         CASE(test_long_bodies_are_not_read),
         CASE(test_who_asks_first_is_told_at_once),
+        CASE(test_what_is_no_request_has_an_error_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
