@@ -81,6 +81,8 @@ int lead_init(struct lead *l, struct batch *b, const struct runner_options *o,
     *l = (struct lead){.batch = b};
     if (!m->part)
         return 0;
+    if (o->lora_rank_max > 0)
+        return err_set(e, ERR_UNSUPPORTED, "a model that ranks share takes no adapters");
     l->comm = m->ranks.comm;
     if (m->ranks.rank > 0)
         return 0;
