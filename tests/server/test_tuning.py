@@ -96,7 +96,7 @@ class Client:
         assert r.status == 200, r
         return r.json
 
-    def wait(self, job, wanted=ENDS, seconds=120):
+    def wait(self, job, wanted=ENDS, seconds=240):
         end = time.monotonic() + seconds * SLOW
         while time.monotonic() < end:
             j = self.look(job)

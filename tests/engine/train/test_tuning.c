@@ -16,6 +16,7 @@
 
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
+#include "engine/base/rng.h"
 #include "engine/train/adapter_dir.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/full_dir.h"
@@ -176,12 +177,15 @@ struct story {
     double loss[STEP_MAX], norm[STEP_MAX];
     int64_t n, n_checkpoint, n_epoch, end_at; /* end_at: steps after which it is ended; 0: never */
     int64_t n_trained;
+    int64_t n_event, kill_at; /* the event at which the process ends itself; 0: none */
 };
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
 {
     struct story *s = ctx;
     (void)e;
+    if (++s->n_event == s->kill_at)
+        kill(getpid(), SIGKILL);
     if (v->what == TUNING_STEP) {
         assert_true(v->step <= STEP_MAX && v->step >= 1);
         s->loss[v->step - 1] = v->train.loss;
@@ -279,41 +283,79 @@ static void paused_equals_straight(void **state)
     world_release(&w);
 }
 
-/* Faults: a checkpoint that is there in part; one that a kill damages; going on from what another
- * training left. */
+/* The training in a process of its own, which is killed: by itself at an event, or from without at
+ * some time, whichever of its work that meets. */
+static void killed_run(struct world *w, const struct dataset *d, int64_t i)
+{
+    int64_t at = 1 + (int64_t)rng_below(11, 0, (uint64_t)i, 25);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        struct story s = {.kill_at = i % 2 ? 0 : at};
+        bool is_done;
+        golden_init(&g, "llama_tied", K_BF16, 0); /* threads do not come along */
+        struct tuning_options o = options(&s, d, w->dir);
+        o.checkpoint_steps = 1 + i % 3;
+        struct tuning *t = tuning_new(g.model, &o, g.stream, &e);
+        _exit(t && tuning_run(t, &is_done, &e) == 0 ? 0 : 1);
+    }
+    if (i % 2) {
+        usleep((unsigned)rng_below(12, 0, (uint64_t)i, 50000));
+        kill(child, SIGKILL);
+    }
+    waitpid(child, NULL, 0);
+}
+
+/* Goes on to the end; all that is trained, and the losses of the steps that were taken. */
+static void go_on_to_end(struct world *w, const struct dataset *d, const char *dir, struct story *s,
+                         struct buf *values)
+{
+    struct err e = ERR_INIT;
+    bool is_done = false;
+    struct tuning_options o = options(s, d, dir);
+    struct tuning *t = tuning_new(w->g.model, &o, w->g.stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_good(tuning_run(t, &is_done, &e), &e);
+    assert_true(is_done);
+    const struct train_tensors *on = &trainer_subject(tuning_trainer(t))->tensors;
+    buf_clear(values);
+    buf_add(values, on->block, on->bytes);
+    tuning_free(t);
+}
+
+/* Faults: a checkpoint that is there in part, or without a moment, or with another step's draws;
+ * one that a kill damages. TEST_FAULTS=full tries fifty points. */
 static void killed_equals_straight(void **state)
 {
+    const char *how = getenv("TEST_FAULTS");
+    int64_t n = how && strcmp(how, "full") == 0 ? 50 : 6;
     struct world w;
     struct dataset d;
-    struct story straight = {0}, killed = {0};
+    struct story straight = {0};
+    struct buf want, got;
     (void)state;
     world_init(&w);
     fill(&w, &d);
-    struct tuning_options o = options(&straight, &d, NULL);
-    assert_true(run(&w, &o));
-    for (int i = 0; i < 12; i++) {
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            struct golden g;
-            struct err e = ERR_INIT;
-            bool is_done;
-            golden_init(&g, "llama_tied", K_BF16, 0); /* threads do not come along */
-            o = options(&killed, &d, w.dir);
-            o.checkpoint_steps = 1;
-            struct tuning *t = tuning_new(g.model, &o, g.stream, &e);
-            _exit(t && tuning_run(t, &is_done, &e) == 0 ? 0 : 1);
-        }
-        usleep(1000 + (unsigned)(i * 7919 % 40) * 1000);
-        kill(child, SIGKILL);
-        waitpid(child, NULL, 0);
+    buf_init(&want, 64 << 20);
+    buf_init(&got, 64 << 20);
+    go_on_to_end(&w, &d, NULL, &straight, &want);
+    for (int64_t i = 0; i < n; i++) {
+        struct story last = {0};
+        struct err e = ERR_INIT;
+        killed_run(&w, &d, i);
+        go_on_to_end(&w, &d, w.dir, &last, &got);
+        for (int64_t k = 0; k < STEP_MAX; k++)
+            if (last.loss[k] != 0)
+                assert_true(last.loss[k] == straight.loss[k]);
+        assert_int_equal(got.len, want.len);
+        assert_memory_equal(got.data, want.data, want.len);
+        assert_good(fs_remove_tree(w.dir, &e), &e);
     }
-    struct story last = {0};
-    o = options(&last, &d, w.dir);
-    assert_true(run(&w, &o)); /* whatever stands is gone on from */
-    for (int64_t i = 0; i < last.n; i++)
-        if (last.loss[i] != 0)
-            assert_true(last.loss[i] == straight.loss[i]);
+    assert_good(fs_mkdirs(w.dir, NULL), NULL);
+    buf_release(&want);
+    buf_release(&got);
     dataset_release(&d);
     world_release(&w);
 }
