@@ -34,6 +34,12 @@ static const struct metric_measure tokens = {
               200000, 500000, 1000000},
 };
 
+/* As the engine counts them. */
+static const struct metric_measure sequences = {
+    .n_bound = 13,
+    .bound = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096},
+};
+
 const struct metric_row metric_row[METRIC_COUNT] = {
 #define METRIC(id, kind, measure, labels, name, alias, help)                                       \
     {METRIC_##kind, METRIC_LABEL_##labels, &measure, name, alias, help},
@@ -121,6 +127,15 @@ void metrics_add(struct metrics *m, enum metric id, size_t at, int64_t n)
 void metrics_set(struct metrics *m, enum metric id, size_t at, int64_t value)
 {
     atomic_store_explicit(cell(m, id, at), value, memory_order_relaxed);
+}
+
+void metrics_set_histogram(struct metrics *m, enum metric id, const int64_t *n, int64_t sum)
+{
+    size_t n_bound = metric_row[id].measure->n_bound;
+    _Atomic int64_t *c = cell(m, id, 0);
+    for (size_t i = 0; i <= n_bound; i++)
+        atomic_store_explicit(&c[i], n[i], memory_order_relaxed);
+    atomic_store_explicit(&c[n_bound + 1], sum, memory_order_relaxed);
 }
 
 static size_t bound_of(const struct metric_measure *u, int64_t value)

@@ -53,6 +53,8 @@ void metrics_answer(struct metrics *m, const struct answer *a, const struct metr
 /* The cells themselves: `at` is the place among the row's labels, 0 for a row without. */
 void metrics_add(struct metrics *m, enum metric id, size_t at, int64_t n);
 void metrics_set(struct metrics *m, enum metric id, size_t at, int64_t value);
+/* A histogram that somebody else counts: n for each bound and for what is above all. */
+void metrics_set_histogram(struct metrics *m, enum metric id, const int64_t *n, int64_t sum);
 void metrics_observe(struct metrics *m, enum metric id, size_t at, int64_t value);
 int64_t metrics_get(const struct metrics *m, enum metric id, size_t at); /* of a histogram: count */
 

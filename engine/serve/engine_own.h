@@ -88,6 +88,7 @@ struct engine {
     int64_t expire_us;
     uint64_t tok_prompt, tok_new;
     int64_t n_step, n_seq_last, step_us;
+    int64_t n_of_size[ENGINE_SIZES], n_seq_all; /* as engine_stat says */
 };
 
 /* ---- loop.c: the thread ---- */

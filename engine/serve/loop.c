@@ -7,6 +7,8 @@
  * threads; telling the answers is done while training may already run. A step's time is that of the
  * hold: what it waited for training is the gate's affair and teaches the scheduler nothing.
  */
+#include <string.h>
+
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
 #include "engine/base/log.h"
@@ -93,6 +95,17 @@ static void drop_expired(struct engine *g, int64_t now)
 
 /* ---- a step -------------------------------------------------------------------------------- */
 
+static void count_step(struct engine *g, int64_t n_seq)
+{
+    int size = 0;
+    while (size + 1 < ENGINE_SIZES && n_seq > INT64_C(1) << size)
+        size++;
+    g->n_step++;
+    g->n_seq_last = n_seq;
+    g->n_seq_all += n_seq;
+    g->n_of_size[size]++;
+}
+
 static void begin(struct engine *g, const struct sched_step *step, int64_t now)
 {
     for (int64_t i = 0; i < step->n_part; i++) {
@@ -100,8 +113,7 @@ static void begin(struct engine *g, const struct sched_step *step, int64_t now)
         if (!w->has_begun)
             work_begin(g, w, now);
     }
-    g->n_step++;
-    g->n_seq_last = step->n_part;
+    count_step(g, step->n_part);
 }
 
 static int compute(struct engine *g, const struct sched_step *step, struct op_view *out,
@@ -163,6 +175,7 @@ static void put_stat(struct engine *g, int64_t now)
                                    .n_step = g->n_step,
                                    .step_us = g->step_us,
                                    .n_seq_last = g->n_seq_last,
+                                   .n_seq_all = g->n_seq_all,
                                    .cell_used = s.cell_used,
                                    .cell_kept = s.cell_kept,
                                    .cell_all = s.cell_all,
@@ -171,6 +184,7 @@ static void put_stat(struct engine *g, int64_t now)
                                    .preempted = s.preempted,
                                    .prefix_asked = s.prefix_asked,
                                    .prefix_hit = s.prefix_hit};
+    memcpy(g->stat.n_of_size, g->n_of_size, sizeof g->n_of_size);
     pthread_mutex_unlock(&g->stat_lock);
 }
 

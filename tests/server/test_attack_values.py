@@ -65,6 +65,9 @@ def steps(server, before):
     assert r.status == 200, r
     now = server.metrics()["tandem_steps_total"]
     assert now > before, (before, now)
+    m = server.metrics()
+    assert m["tandem_step_size_sequences_count"] == m["tandem_steps_total"], m
+    assert m["tandem_step_size_sequences_sum"] > m["tandem_steps_total"], m  # n was above 1
     return f"{now - before:.0f} steps"
 
 
