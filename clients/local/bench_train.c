@@ -4,8 +4,9 @@
  * that is needed for them, and the memory they take. A peak measured elsewhere makes shares of it.
  *
  * Needed is: of each product the forward and the gradient of its input, of a trained matrix its own
- * gradient besides, and the six products of causal attention over the half of the square that is
- * not masked. What is computed again for lack of memory does not count.
+ * gradient besides, of an adapter forward and both gradients, and the six products of causal
+ * attention over the half of the square that is not masked. What is computed again for lack of
+ * memory does not count.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,14 +85,18 @@ static double needed(const struct model *m, const struct bench_train_values *v)
 {
     const struct config *c = &m->cfg;
     const struct param *head = model_head_of(m);
-    double products = (double)head->n * (double)head->k, trained;
-    for (int32_t i = 0; i < m->n_param; i++)
-        if (m->param[i].lora >= 0)
-            products += (double)m->param[i].n * (double)m->param[i].k;
+    double products = (double)head->n * (double)head->k, trained, adapters = 0;
+    for (int32_t i = 0; i < m->n_param; i++) {
+        const struct param *p = &m->param[i];
+        if (p->lora < 0)
+            continue;
+        products += (double)p->n * (double)p->k;
+        adapters += (double)v->rank * (double)(p->n + p->k);
+    }
     trained = v->rank ? 0 : products;
     double attention =
         6.0 * (double)v->length * (double)(c->n_head * c->d_head) * (double)c->n_layer;
-    return 2 * (2 * products + trained) + attention;
+    return 2 * (2 * products + trained + 3 * adapters) + attention;
 }
 
 struct text {
