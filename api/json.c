@@ -132,11 +132,11 @@ static const char *member_at(const char *p, size_t end, char *name, size_t cap)
         i++;
     }
     static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-    if (n == 0 || n >= cap || strspn(p + from, word) != n)
+    if (n == 0 || n >= cap)
         return NULL;
     memcpy(name, p + from, n);
     name[n] = 0;
-    return name;
+    return strspn(name, word) == n ? name : NULL;
 }
 
 static int refuse(struct api_error *e, const char *text, size_t n_text, const char *subject,

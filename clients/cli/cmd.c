@@ -89,7 +89,8 @@ static bool is_wrong_kin(const struct cmd *cmd, int n, int n_word, const char *c
 {
     struct buf kin;
     buf_init(&kin, PAGE_MAX_BYTES);
-    bool is = n < n_word && word[n][0] != '-' && cmd->is.max_arg == 0 && list_kin(word[0], &kin);
+    bool is = n == 1 && n < n_word && word[n][0] != '-' && cmd->is.max_arg == 0 &&
+              list_kin(word[0], &kin);
     buf_release(&kin);
     return is;
 }

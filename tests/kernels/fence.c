@@ -86,6 +86,7 @@ float *check_floats(struct check *c, int64_t n, enum check_kind kind)
 void *check_dup(struct check *c, const void *p, size_t bytes, size_t align)
 {
     void *q = check_buf(c, bytes, align);
-    memcpy(q, p, bytes);
+    if (bytes)
+        memcpy(q, p, bytes);
     return q;
 }
