@@ -218,7 +218,7 @@ static int match(void *ctx, const json_t *model, struct err *e)
 static int switch_model(struct chat *c, const char *word, struct err *e)
 {
     struct search s = {.word = word, .now = c->model, .lists = !*word};
-    int rc = remote_each(c->peer, "/v1/models", "", 0, match, &s, e);
+    int rc = remote_each(c->peer, "/v1/models", 0, match, &s, e);
     char **found = s.exact ? &s.exact : s.n_part == 1 ? &s.part : NULL;
     if (!rc && !s.lists && !found)
         rc = err_set(e, ERR_NOT_FOUND, "%s \"%.80s\" in their names; /model lists all",

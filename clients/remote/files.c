@@ -2,63 +2,29 @@
  *
  * `tandem files` and what can be done with one: upload, get, content, delete.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "clients/remote/list.h"
 #include "clients/remote/upload.h"
 
-struct files_values {
-    struct remote_options remote;
-    int64_t limit;
-};
+#define FILES "/v1/files"
 
-static const struct opt_row files_rows[] = {{.section = "Files",
-                                             .name = "limit",
-                                             .letter = 'n',
-                                             .type = OPT_INT,
-                                             .fallback = "20",
-                                             .min = 0,
-                                             .max = 1e9,
-                                             .hint = "N",
-                                             .help = "the newest so many; 0: all",
-                                             .offset = offsetof(struct files_values, limit)},
-                                            REMOTE_ROWS};
+static const struct opt_row files_rows[] = {LIST_ROWS("Files")};
 
 const struct cmd_opt cmd_opt_files = {files_rows, sizeof files_rows / sizeof *files_rows,
-                                      sizeof(struct files_values)};
+                                      sizeof(struct list_values)};
 
 int cmd_files(const struct opt *o)
 {
     static const char *const member[] = {"id", "purpose", "bytes", "created_at", "filename"};
     static const char *const name[] = {"FILE", "PURPOSE", "BYTES", "CREATED", "NAME"};
-    const struct files_values *v = o->values;
-    const struct list_options list = {.path = "/v1/files",
-                                      .query = "",
-                                      .limit = v->limit,
-                                      .member = member,
-                                      .name = name,
-                                      .n = sizeof name / sizeof *name,
-                                      .empty = "no files; `tandem files upload FILE` adds one"};
-    struct err e = ERR_INIT;
-    struct peer *p = remote_peer(&v->remote, &e);
-    int rc = p ? list_print(p, &v->remote, &list, &e) : -1;
-    peer_free(p);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
-}
-
-static int ask_one(const struct opt *o, const char *method)
-{
-    const struct remote_options *r = o->values;
-    struct err e = ERR_INIT;
-    json_t *file = NULL;
-    struct peer *p = remote_peer(r, &e);
-    int rc = p ? remote_ask(p, method, "/v1/files/%s", o->arg[0], &file, &e) : -1;
-    if (!rc)
-        remote_print(r, file);
-    json_decref(file);
-    peer_free(p);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
+    const struct list_values *v = o->values;
+    const struct list_shape list = {.path = FILES,
+                                    .member = member,
+                                    .name = name,
+                                    .n = sizeof name / sizeof *name,
+                                    .empty = "no files; `tandem files upload FILE` adds one"};
+    return list_show(o, &list, v->limit);
 }
 
 const struct cmd_opt cmd_opt_files_get = REMOTE_ONLY;
@@ -66,12 +32,12 @@ const struct cmd_opt cmd_opt_files_delete = REMOTE_ONLY;
 
 int cmd_files_get(const struct opt *o)
 {
-    return ask_one(o, "GET");
+    return remote_show(o, "GET", FILES "/%s");
 }
 
 int cmd_files_delete(const struct opt *o)
 {
-    return ask_one(o, "DELETE");
+    return remote_show(o, "DELETE", FILES "/%s");
 }
 
 /* ---- in ------------------------------------------------------------------------------------ */
@@ -132,13 +98,9 @@ const struct cmd_opt cmd_opt_files_content = {
 
 static int write_content(struct peer *p, const char *id, FILE *out, struct err *e)
 {
-    char *escaped = peer_escape(id);
-    struct buf path;
-    buf_init(&path, 1 << 20);
-    buf_printf(&path, "/v1/files/%s/content", escaped);
-    int rc = buf_check(&path, "the id", e) ? -1 : peer_download(p, path.data, out, e);
-    buf_release(&path);
-    free(escaped);
+    char *path = remote_path(FILES "/%s/content", id, e);
+    int rc = path ? peer_download(p, path, out, e) : -1;
+    free(path);
     return rc;
 }
 

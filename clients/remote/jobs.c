@@ -2,65 +2,31 @@
  *
  * `tandem jobs` and what can be done to one: get, cancel, pause, resume, events.
  */
+#include <stdlib.h>
+
 #include "clients/remote/follow.h"
 #include "clients/remote/list.h"
 #include "clients/remote/term.h"
 
 #define JOBS "/v1/fine_tuning/jobs"
 
-struct jobs_values {
-    struct remote_options remote;
-    int64_t limit;
-};
-
-static const struct opt_row jobs_rows[] = {{.section = "Jobs",
-                                            .name = "limit",
-                                            .letter = 'n',
-                                            .type = OPT_INT,
-                                            .fallback = "20",
-                                            .min = 0,
-                                            .max = 1e9,
-                                            .hint = "N",
-                                            .help = "the newest so many; 0: all",
-                                            .offset = offsetof(struct jobs_values, limit)},
-                                           REMOTE_ROWS};
+static const struct opt_row jobs_rows[] = {LIST_ROWS("Jobs")};
 
 const struct cmd_opt cmd_opt_jobs = {jobs_rows, sizeof jobs_rows / sizeof *jobs_rows,
-                                     sizeof(struct jobs_values)};
+                                     sizeof(struct list_values)};
 
 int cmd_jobs(const struct opt *o)
 {
     static const char *const member[] = {"id",         "status",         "model",
                                          "created_at", "trained_tokens", "fine_tuned_model"};
     static const char *const name[] = {"JOB", "STATUS", "BASE", "CREATED", "TOKENS", "RESULT"};
-    const struct jobs_values *v = o->values;
-    const struct list_options list = {.path = JOBS,
-                                      .query = "",
-                                      .limit = v->limit,
-                                      .member = member,
-                                      .name = name,
-                                      .n = sizeof name / sizeof *name,
-                                      .empty = "no jobs; `tandem tune FILE` makes one"};
-    struct err e = ERR_INIT;
-    struct peer *p = remote_peer(&v->remote, &e);
-    int rc = p ? list_print(p, &v->remote, &list, &e) : -1;
-    peer_free(p);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
-}
-
-/* METHOD of one job, whose id is the first word; what is answered is shown. */
-static int ask_one(const struct opt *o, const char *method, const char *path)
-{
-    const struct remote_options *r = o->values;
-    struct err e = ERR_INIT;
-    json_t *job = NULL;
-    struct peer *p = remote_peer(r, &e);
-    int rc = p ? remote_ask(p, method, path, o->arg[0], &job, &e) : -1;
-    if (!rc)
-        remote_print(r, job);
-    json_decref(job);
-    peer_free(p);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
+    const struct list_values *v = o->values;
+    const struct list_shape list = {.path = JOBS,
+                                    .member = member,
+                                    .name = name,
+                                    .n = sizeof name / sizeof *name,
+                                    .empty = "no jobs; `tandem tune FILE` makes one"};
+    return list_show(o, &list, v->limit);
 }
 
 const struct cmd_opt cmd_opt_jobs_get = REMOTE_ONLY;
@@ -70,22 +36,22 @@ const struct cmd_opt cmd_opt_jobs_resume = REMOTE_ONLY;
 
 int cmd_jobs_get(const struct opt *o)
 {
-    return ask_one(o, "GET", JOBS "/%s");
+    return remote_show(o, "GET", JOBS "/%s");
 }
 
 int cmd_jobs_cancel(const struct opt *o)
 {
-    return ask_one(o, "POST", JOBS "/%s/cancel");
+    return remote_show(o, "POST", JOBS "/%s/cancel");
 }
 
 int cmd_jobs_pause(const struct opt *o)
 {
-    return ask_one(o, "POST", JOBS "/%s/pause");
+    return remote_show(o, "POST", JOBS "/%s/pause");
 }
 
 int cmd_jobs_resume(const struct opt *o)
 {
-    return ask_one(o, "POST", JOBS "/%s/resume");
+    return remote_show(o, "POST", JOBS "/%s/resume");
 }
 
 /* ---- checkpoints --------------------------------------------------------------------------- */
@@ -97,24 +63,16 @@ int cmd_jobs_checkpoints(const struct opt *o)
     static const char *const member[] = {"step_number", "created_at",
                                          "fine_tuned_model_checkpoint"};
     static const char *const name[] = {"STEP", "CREATED", "MODEL"};
-    const struct remote_options *r = o->values;
-    struct list_options list = {.query = "",
-                                .member = member,
-                                .name = name,
-                                .n = sizeof name / sizeof *name,
-                                .empty = "no checkpoints yet"};
     struct err e = ERR_INIT;
-    struct buf path;
-    char *id = peer_escape(o->arg[0]);
-    buf_init(&path, 1 << 20);
-    buf_printf(&path, JOBS "/%s/checkpoints", id);
-    list.path = path.data;
-    struct peer *p = buf_check(&path, "the id", &e) ? NULL : remote_peer(r, &e);
-    int rc = p ? list_print(p, r, &list, &e) : -1;
-    peer_free(p);
-    buf_release(&path);
-    free(id);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
+    char *path = remote_path(JOBS "/%s/checkpoints", o->arg[0], &e);
+    const struct list_shape list = {.path = path,
+                                    .member = member,
+                                    .name = name,
+                                    .n = sizeof name / sizeof *name,
+                                    .empty = "no checkpoints yet"};
+    int status = path ? list_show(o, &list, 0) : cmd_fail(o, &e);
+    free(path);
+    return status;
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -149,13 +107,10 @@ static int print_events(struct peer *p, const struct remote_options *o, const ch
                         struct err *e)
 {
     json_t *events = json_array();
-    char *escaped = peer_escape(id), room[REMOTE_TEXT_BYTES];
+    char *path = remote_path(JOBS "/%s/events", id, e), room[REMOTE_TEXT_BYTES];
     const json_t *v;
     size_t i;
-    struct buf path;
-    buf_init(&path, 1 << 20);
-    buf_printf(&path, JOBS "/%s/events", escaped);
-    int rc = buf_check(&path, "the id", e) ? -1 : remote_each(p, path.data, "", 0, keep, events, e);
+    int rc = path ? remote_each(p, path, 0, keep, events, e) : -1;
     json_array_foreach(events, i, v)
     {
         if (rc)
@@ -168,8 +123,7 @@ static int print_events(struct peer *p, const struct remote_options *o, const ch
         term_put(stdout, remote_text(v, "message", room));
         putchar('\n');
     }
-    buf_release(&path);
-    free(escaped);
+    free(path);
     json_decref(events);
     return rc;
 }

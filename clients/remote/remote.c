@@ -30,8 +30,7 @@ bool remote_is_given(const struct opt *o, const char *name)
     return false;
 }
 
-int remote_ask(struct peer *p, const char *method, const char *path, const char *name,
-               json_t **answer, struct err *e)
+char *remote_path(const char *path, const char *name, struct err *e)
 {
     const char *gap = strstr(path, "%s");
     char *escaped = peer_escape(name);
@@ -41,24 +40,30 @@ int remote_ask(struct peer *p, const char *method, const char *path, const char 
     buf_str(&b, escaped);
     buf_str(&b, gap + 2);
     int rc = *name == 0 ? err_set(e, ERR_BAD_INPUT, "an empty name") : buf_check(&b, "the name", e);
-    if (!rc)
-        rc = peer_ask(p, method, b.data, NULL, answer, e);
+    char *whole = rc ? NULL : buf_take(&b);
     buf_release(&b);
     free(escaped);
+    return whole;
+}
+
+int remote_ask(struct peer *p, const char *method, const char *path, const char *name,
+               json_t **answer, struct err *e)
+{
+    char *whole = remote_path(path, name, e);
+    int rc = whole ? peer_ask(p, method, whole, NULL, answer, e) : -1;
+    free(whole);
     return rc;
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */
 
-static int page_of(struct peer *p, const char *path, const char *query, int64_t n,
-                   const char *after, json_t **page, struct err *e)
+static int page_of(struct peer *p, const char *path, int64_t n, const char *after, json_t **page,
+                   struct err *e)
 {
     char *escaped = after ? peer_escape(after) : NULL;
     struct buf b;
     buf_init(&b, PATH_BYTES_MAX);
     buf_printf(&b, "%s?limit=%" PRId64, path, n);
-    if (*query)
-        buf_printf(&b, "&%s", query);
     if (escaped)
         buf_printf(&b, "&after=%s", escaped);
     int rc = buf_check(&b, "the query", e);
@@ -69,24 +74,23 @@ static int page_of(struct peer *p, const char *path, const char *query, int64_t 
     return rc;
 }
 
-int remote_each(struct peer *p, const char *path, const char *query, int64_t limit,
-                remote_each_fn *fn, void *ctx, struct err *e)
+int remote_each(struct peer *p, const char *path, int64_t limit, remote_each_fn *fn, void *ctx,
+                struct err *e)
 {
     json_t *page = NULL;
+    const char *last = NULL;
     int rc = 0;
     for (int64_t left = limit ? limit : INT64_MAX; !rc && left > 0;) {
-        const json_t *last = json_array_get(json_object_get(page, "data"),
-                                            json_array_size(json_object_get(page, "data")) - 1);
         json_t *next = NULL;
-        rc = page_of(p, path, query, left < PAGE ? left : PAGE,
-                     json_string_value(json_object_get(last, "id")), &next, e);
+        rc = page_of(p, path, left < PAGE ? left : PAGE, last, &next, e);
         json_decref(page);
         page = next;
         const json_t *data = json_object_get(page, "data"), *object;
-        size_t i;
+        size_t i, n = json_array_size(data);
         json_array_foreach(data, i, object) if (!rc) rc = fn(ctx, object, e);
-        left -= (int64_t)json_array_size(data);
-        if (!json_is_true(json_object_get(page, "has_more")) || json_array_size(data) == 0)
+        left -= (int64_t)n;
+        last = n ? json_string_value(json_object_get(json_array_get(data, n - 1), "id")) : NULL;
+        if (!last || !json_is_true(json_object_get(page, "has_more")))
             break;
     }
     json_decref(page);
@@ -116,7 +120,7 @@ char *remote_base(struct peer *p, const char *wanted, struct err *e)
     if (wanted)
         return remote_ask(p, "GET", "/v1/models/%s", wanted, NULL, e) ? NULL : xstrdup(wanted);
     buf_init(&b.names, PATH_BYTES_MAX);
-    if (remote_each(p, "/v1/models", "", 0, add_base, &b, e) == 0) {
+    if (remote_each(p, "/v1/models", 0, add_base, &b, e) == 0) {
         if (b.n == 1)
             name = buf_take(&b.names);
         else
@@ -217,4 +221,18 @@ void remote_print(const struct remote_options *o, const json_t *object)
         putchar('\n');
         buf_release(&b);
     }
+}
+
+int remote_show(const struct opt *o, const char *method, const char *path)
+{
+    const struct remote_options *r = o->values;
+    struct err e = ERR_INIT;
+    json_t *object = NULL;
+    struct peer *p = remote_peer(r, &e);
+    int rc = p ? remote_ask(p, method, path, o->arg[0], &object, &e) : -1;
+    if (!rc)
+        remote_print(r, object);
+    json_decref(object);
+    peer_free(p);
+    return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

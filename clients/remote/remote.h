@@ -51,15 +51,18 @@ struct peer *remote_peer(const struct remote_options *o, struct err *e);
 /* Whether the option was set anywhere: 0 may be one of its values. */
 bool remote_is_given(const struct opt *o, const char *name);
 
-/* METHOD of PATH, in which the one %s stands for the name, escaped. */
+/* PATH with the name, escaped, for its one %s; free() it. */
+char *remote_path(const char *path, const char *name, struct err *e);
+
+/* METHOD of such a path. */
 int remote_ask(struct peer *p, const char *method, const char *path, const char *name,
                json_t **answer, struct err *e);
 
 /* Every object of a list, page by page, until `limit` of them (0: all): to fn, whose result that is
- * not 0 ends it. `query`: "purpose=batch" or "". */
+ * not 0 ends it. */
 typedef int remote_each_fn(void *ctx, const json_t *object, struct err *e);
-int remote_each(struct peer *p, const char *path, const char *query, int64_t limit,
-                remote_each_fn *fn, void *ctx, struct err *e);
+int remote_each(struct peer *p, const char *path, int64_t limit, remote_each_fn *fn, void *ctx,
+                struct err *e);
 
 /* The name of a base that the server has: `wanted`, or where that is NULL its only one; free() it.
  */
@@ -68,6 +71,10 @@ char *remote_base(struct peer *p, const char *wanted, struct err *e);
 /* One object: as JSON in a line, or a line for each member that is not null. */
 void remote_print_json(const json_t *object);
 void remote_print(const struct remote_options *o, const json_t *object);
+
+/* A whole command of REMOTE_ONLY: METHOD of the object that its first word names, and what is
+ * answered is shown. Returns the status. */
+int remote_show(const struct opt *o, const char *method, const char *path);
 
 /* A member as a text: a number as it is, null and what is not there as "-". Times (names that end
  * with _at or are estimated_finish) are dates. Borrowed, or written into `room`. */

@@ -129,15 +129,16 @@ def drawn(screen):
 
 
 def answer_one(connection, answer):
-    """Reads a request's head and gives the answer, whatever was asked."""
+    """Reads a request whole (a socket that is closed over unread bytes takes back what it answered),
+    and gives the answer, whatever was asked."""
     connection.settimeout(HANG)
-    got = b""
-    while b"\r\n\r\n" not in got:
-        more = connection.recv(65536)
-        if not more:
-            return
-        got += more
-    connection.sendall(answer)
+    with connection.makefile("rb") as asked:
+        n = 0
+        while (line := asked.readline().lower()) not in (b"\r\n", b""):
+            if line.startswith(b"content-length:"):
+                n = int(line.split(b":")[1])
+        if line and len(asked.read(n)) == n:
+            connection.sendall(answer)
 
 
 @contextlib.contextmanager
