@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adapters that PEFT made, over models that transformers made: PEFT's loss, the logits of weights
- * into which the adapter is merged by its definition, and rows of several adapters in one step.
+ * Adapters over models that transformers made: PEFT's, with PEFT's loss and the logits of weights
+ * into which the adapter is merged by its definition; ours, with the logits that PEFT has of them;
+ * and rows of several adapters in one step.
  */
 #include "tests/lib/test.h"
 
@@ -140,6 +141,47 @@ static void the_loss_is_pefts(void **state)
         eager_free(eager);
         packed_free(p);
         adapter_unref(a);
+        golden_release(&g);
+    }
+}
+
+/* Adapters that were trained here, and the logits that PEFT computes once it has loaded them.
+ * Faults: as above, and a directory that means one thing to PEFT and another to us. */
+static void logits_are_pefts_of_what_we_trained(void **state)
+{
+    static const struct {
+        const char *name, *model;
+    } ours[] = {{"llama_lora", "llama_plain"},
+                {"qwen2_rslora", "qwen2"},
+                {"gpt2_rslora", "gpt2"},
+                {"gpt2_lora_dropout", "gpt2"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        struct golden g;
+        struct err e = ERR_INIT;
+        int32_t token[TOK_MAX];
+        char dir[PATH_BYTES], path[PATH_BYTES];
+        golden_init_short(&g, ours[i].model, K_F32);
+        snprintf(dir, sizeof dir, "tests/golden/adapters/%s", ours[i].name);
+        snprintf(path, sizeof path, "tests/golden/adapters/%s/logits.safetensors", ours[i].name);
+        struct weights *w = weights_open_file(path, &e);
+        assert_good(w ? 0 : -1, &e);
+        const struct weight *logits = weights_get(w, "logits");
+        assert_non_null(logits);
+        int64_t n = weight_rows(logits), size = n * g.model->cfg.n_vocab;
+        assert_int_equal(weight_row_len(logits), g.model->cfg.n_vocab);
+        assert_true(n > 0 && n <= golden_ids(&g.root, "prompt", token, TOK_MAX));
+        float *want = rows_new(&g, n), *got = rows_new(&g, n);
+        assert_good(weight_read_f32(logits, 0, n, want, &e), &e);
+        struct runner *r = runner_for(&g, false);
+        struct adapter *a = load(g.model, dir);
+        step(&g, r, &(struct part){a, token, 0, n, 0}, 1, got);
+        golden_near(dir, got, want, size, 1e-4);
+        adapter_unref(a);
+        runner_free(r);
+        weights_close(w);
+        free(want);
+        free(got);
         golden_release(&g);
     }
 }
@@ -582,6 +624,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_loss_is_pefts),
+        cmocka_unit_test(logits_are_pefts_of_what_we_trained),
         cmocka_unit_test(logits_are_those_of_merged_weights),
         cmocka_unit_test(merged_files_have_the_adapters_logits),
         cmocka_unit_test(static_is_eager),

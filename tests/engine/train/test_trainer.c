@@ -12,39 +12,9 @@
 
 #include "engine/base/mem.h"
 #include "engine/train/trainer.h"
-#include "tests/lib/golden.h"
+#include "tests/lib/golden_rows.h"
 
-enum { ROW_MAX = 256, ROWS = 8, NAME_BYTES = 256 };
-
-/* The golden's rows of tokens. */
-struct rows {
-    int32_t id[ROWS][ROW_MAX], label[ROWS][ROW_MAX];
-    float logprob[ROWS][ROW_MAX];
-    struct train_row row[ROWS];
-    int64_t n;
-};
-
-static struct rows *rows_new(const struct golden *g)
-{
-    struct rows *r = xcalloc(1, sizeof *r);
-    struct err e = ERR_INIT;
-    struct json list, v;
-    assert_good(json_get(&g->root, "rows", JSON_ARRAY, &list, &e), &e);
-    json_each(v, list)
-    {
-        int64_t i = r->n++, n = golden_ids(&v, "ids", r->id[i], ROW_MAX);
-        assert_true(r->n <= ROWS);
-        golden_ids(&v, "labels", r->label[i], ROW_MAX);
-        for (int64_t k = 0; k < n; k++)
-            r->label[i][k] = r->label[i][k] < 0 ? -1 : r->label[i][k];
-        r->row[i] = (struct train_row){.id = r->id[i],
-                                       .label = r->label[i],
-                                       .logprob = r->logprob[i],
-                                       .n = n,
-                                       .key = (uint64_t)i};
-    }
-    return r;
-}
+enum { NAME_BYTES = 256 };
 
 static struct trainer *trainer_for(struct golden *g, const struct train_options *o)
 {
@@ -151,7 +121,7 @@ static void peft_goldens(void **state)
         struct err e = ERR_INIT;
         struct json lora, steps, s;
         golden_init_short(&g, names[i], K_F32);
-        struct rows *r = rows_new(&g);
+        struct golden_rows *r = golden_rows_new(&g);
         assert_good(json_get(&g.root, "lora", JSON_OBJECT, &lora, &e), &e);
         options_of(&lora, &o);
         struct trainer *t = trainer_for(&g, &o);
@@ -186,16 +156,16 @@ static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .dropo
                                           .decay = 0.01,
                                           .max_norm = 1,
                                           .seed = 5,
-                                          .cap_tok = ROWS * ROW_MAX};
+                                          .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
 
 /* Three steps over all rows; the losses. */
 static void three_steps(const char *name, enum k_type type, const struct train_options *o,
-                        double loss[3], struct rows **rows)
+                        double loss[3], struct golden_rows **rows)
 {
     struct golden g;
     struct err e = ERR_INIT;
     golden_init_short(&g, name, type);
-    *rows = rows_new(&g);
+    *rows = golden_rows_new(&g);
     struct trainer *t = trainer_for(&g, o);
     for (int i = 0; i < 3; i++) {
         struct train_result got;
@@ -214,7 +184,7 @@ static void cut_is_not_seen(void **state)
     (void)state;
     for (size_t k = 0; k < 3; k++) {
         double whole[3], cut[3];
-        struct rows *a, *b;
+        struct golden_rows *a, *b;
         struct train_options o = some;
         three_steps("llama_plain", types[k], &o, whole, &a);
         o.cap_tok = 64; /* a row or two at a time */
@@ -236,7 +206,7 @@ static void checkpointing_is_not_seen(void **state)
     (void)state;
     for (size_t k = 0; k < 2; k++) {
         double plain[3], again[3];
-        struct rows *a, *b;
+        struct golden_rows *a, *b;
         struct train_options o = some;
         o.lora.rank = ranks[k];
         o.lr = 1e-3;
@@ -258,7 +228,7 @@ static void two_still_steps(double dropout, double loss[2])
     struct err e = ERR_INIT;
     struct train_options o = some;
     golden_init_short(&g, "llama_plain", K_F32);
-    struct rows *r = rows_new(&g);
+    struct golden_rows *r = golden_rows_new(&g);
     o.lora.dropout = dropout;
     o.lr = o.decay = 0;
     struct trainer *t = trainer_for(&g, &o);
@@ -292,22 +262,22 @@ static void bad_steps_change_nothing(void **state)
     struct train_result got, again;
     (void)state;
     golden_init_short(&g, "llama_plain", K_F32);
-    struct rows *r = rows_new(&g);
+    struct golden_rows *r = golden_rows_new(&g);
     struct trainer *t = trainer_for(&g, &some);
     assert_good(trainer_eval(t, r->row, r->n, &got, &e), &e);
     struct train_row bad = r->row[0];
-    int32_t none[ROW_MAX];
-    for (int i = 0; i < ROW_MAX; i++)
+    int32_t none[GOLDEN_ROW_MAX];
+    for (int i = 0; i < GOLDEN_ROW_MAX; i++)
         none[i] = -1;
     bad.label = none;
     assert_err(trainer_step(t, &bad, 1, &again, &e), &e, ERR_BAD_INPUT, "no token to learn from");
-    float huge[ROW_MAX];
-    for (int i = 0; i < ROW_MAX; i++)
+    float huge[GOLDEN_ROW_MAX];
+    for (int i = 0; i < GOLDEN_ROW_MAX; i++)
         huge[i] = 1;
     huge[r->row[0].n - 2] = INFINITY;
     bad = r->row[0];
     bad.weight = huge;
-    for (int i = 0; i < ROW_MAX; i++)
+    for (int i = 0; i < GOLDEN_ROW_MAX; i++)
         none[i] = 1;
     bad.label = none;
     assert_err(trainer_step(t, &bad, 1, &again, &e), &e, ERR_DIVERGED, "not finite");
@@ -339,7 +309,7 @@ static void others_go_first(void **state)
     int n = 0;
     (void)state;
     golden_init_short(&g, "llama_plain", K_BF16);
-    struct rows *r = rows_new(&g);
+    struct golden_rows *r = golden_rows_new(&g);
     stream_between(g.stream, count, &n);
     struct trainer *t = trainer_for(&g, &some);
     assert_true(n > 0); /* each first adapter is drawn on the host */

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Adapters that are trained here from nothing but options and a seed, and the directories that they
+ * are written to. Those in tests/golden/adapters/ were written by this program, and PEFT loaded
+ * them: it is shown there, once, that PEFT understands them, and here that they are still written
+ * so.
+ *
+ *     test_adapter_dir             compares
+ *     test_adapter_dir FOLDER      writes FOLDER/NAME/ of each instead (make_adapters.py does this)
+ */
+#include "tests/lib/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/train/adapter_dir.h"
+#include "tests/lib/golden_rows.h"
+
+enum { PATH_BYTES = 512, CONFIG_BYTES = 1 << 16, STEPS = 12 };
+
+static const char golden_dir[] = "tests/golden/adapters";
+
+/* Both rules for the scale; targets that leave products out, that have one name in two places
+ * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2); dropout, which
+ * is of the training alone. */
+static const struct {
+    const char *name, *model;
+    struct train_lora lora;
+} cases[] = {
+    {"llama_lora",
+     "llama_plain",
+     {.rank = 3, .alpha = 6, .target = {"q_proj", "o_proj", "down_proj"}, .n_target = 3}},
+    {"qwen2_rslora",
+     "qwen2",
+     {.rank = 5, .alpha = 7, .is_rs = true, .target = {"k_proj", "gate_proj"}, .n_target = 2}},
+    {"gpt2_rslora",
+     "gpt2",
+     {.rank = 2, .alpha = 3.5, .is_rs = true, .target = {"c_attn", "c_proj"}, .n_target = 2}},
+    {"gpt2_lora_dropout", "gpt2", {.rank = 2, .alpha = 4, .dropout = 0.1}},
+};
+enum { N_CASE = sizeof cases / sizeof *cases };
+
+/* Trains case i and writes it to dir/NAME. */
+static int train_and_write(size_t i, const char *dir, struct err *e)
+{
+    struct golden g;
+    struct train_options o;
+    struct train_result got;
+    char path[PATH_BYTES], base[PATH_BYTES];
+    golden_init(&g, cases[i].model, K_F32, 0);
+    struct golden_rows *r = golden_rows_new(&g);
+    train_options_default(&o);
+    o.lora = cases[i].lora;
+    o.lr = 1e-2;
+    o.eps = 1e-6;
+    o.warmup = 2;
+    o.n_step = STEPS;
+    o.seed = 7 + i;
+    struct trainer *t = trainer_new(g.model, &o, g.stream, e);
+    int rc = t ? 0 : -1;
+    for (int s = 0; s < STEPS && !rc; s++) {
+        struct train_row two[2] = {r->row[s % r->n], r->row[(s + 1) % r->n]};
+        rc = trainer_step(t, two, 2, &got, e);
+    }
+    snprintf(path, sizeof path, "%s/%s", dir, cases[i].name);
+    snprintf(base, sizeof base, "tests/golden/models/%s", cases[i].model);
+    rc = rc || adapter_dir_write(path, trainer_subject(t), base, e) ? -1 : 0;
+    trainer_free(t);
+    free(r);
+    golden_release(&g);
+    return rc;
+}
+
+static void same_config(const char *fresh, const char *golden)
+{
+    struct err e = ERR_INIT;
+    struct buf a, b;
+    buf_init(&a, CONFIG_BYTES);
+    buf_init(&b, CONFIG_BYTES);
+    assert_good(fs_read(fresh, &a, &e), &e);
+    assert_good(fs_read(golden, &b, &e), &e);
+    assert_int_equal(a.len, b.len);
+    assert_memory_equal(a.data, b.data, a.len);
+    buf_release(&a);
+    buf_release(&b);
+}
+
+static float *read_all(const struct weight *w)
+{
+    struct err e = ERR_INIT;
+    float *x = try_alloc((size_t)(weight_rows(w) * weight_row_len(w)), sizeof *x, "tensor", &e);
+    assert_non_null(x);
+    assert_good(weight_read_f32(w, 0, weight_rows(w), x, &e), &e);
+    return x;
+}
+
+static void near_tensors(const char *fresh, const char *golden)
+{
+    struct err e = ERR_INIT;
+    struct weights *a = weights_open_file(fresh, &e), *b = weights_open_file(golden, &e);
+    assert_good(a && b ? 0 : -1, &e);
+    assert_int_equal(weights_count(a), weights_count(b));
+    for (size_t i = 0; i < weights_count(b); i++) {
+        const struct weight *want = weights_at(b, i), *got = weights_get(a, want->t->name);
+        if (!got)
+            fail_msg("%s has no %s", fresh, want->t->name);
+        assert_int_equal(weight_rows(got), weight_rows(want));
+        assert_int_equal(weight_row_len(got), weight_row_len(want));
+        float *x = read_all(got), *y = read_all(want);
+        golden_near(want->t->name, x, y, weight_rows(want) * weight_row_len(want), 1e-3);
+        mem_free(x);
+        mem_free(y);
+    }
+    weights_close(a);
+    weights_close(b);
+}
+
+/* Faults: first values, draws, a schedule or an update that change what a seed gives; a name, a
+ * shape or an option in the files that is no longer the one that PEFT was seen to read. */
+static void a_seed_gives_what_peft_has_read(void **state)
+{
+    char *dir = test_dir_new();
+    (void)state;
+    for (size_t i = 0; i < N_CASE; i++) {
+        struct err e = ERR_INIT;
+        char fresh[PATH_BYTES], golden[PATH_BYTES];
+        assert_good(train_and_write(i, dir, &e), &e);
+        snprintf(fresh, sizeof fresh, "%s/%s/adapter_config.json", dir, cases[i].name);
+        snprintf(golden, sizeof golden, "%s/%s/adapter_config.json", golden_dir, cases[i].name);
+        same_config(fresh, golden);
+        snprintf(fresh, sizeof fresh, "%s/%s/adapter_model.safetensors", dir, cases[i].name);
+        snprintf(golden, sizeof golden, "%s/%s/adapter_model.safetensors", golden_dir,
+                 cases[i].name);
+        near_tensors(fresh, golden);
+    }
+    test_dir_free(dir);
+}
+
+static int write_all(const char *dir)
+{
+    for (size_t i = 0; i < N_CASE; i++) {
+        struct err e = ERR_INIT;
+        if (train_and_write(i, dir, &e)) {
+            fprintf(stderr, "%s: %s\n", cases[i].name, e.msg);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_seed_gives_what_peft_has_read),
+    };
+    return argc > 1 ? write_all(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+}
