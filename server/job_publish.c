@@ -180,18 +180,11 @@ int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e)
     if (store_tuned_list(o->store, r->job.owner, r->job.id, &page, r->arena, &list, &n, &more, e))
         return -1;
     for (size_t i = 0; i < n; i++) {
-        if (!list[i].is_checkpoint || seen++ < keep)
+        struct err why = ERR_INIT;
+        if (!list[i].is_checkpoint || seen++ < keep || !jobs_tuned_drop(o, &list[i], &why))
             continue;
-        char *path = jobs_tuned_path(o->dir, &list[i]);
-        struct err unknown = ERR_INIT; /* one that could not be served is not in the registry */
-        int rc = store_tuned_drop(o->store, list[i].owner, list[i].name, e);
-        if (!rc) {
-            engine_adapter_drop(o->engine, list[i].name, &unknown);
-            rc = fs_remove_tree(path, e);
-        }
-        free(path);
-        if (rc)
-            return -1;
+        if (why.code != ERR_NOT_FOUND) /* else its owner was faster */
+            return err_set(e, why.code, "%s", why.msg);
     }
     return 0;
 }

@@ -50,7 +50,6 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
     free(path);
     if (!rc)
         return 0;
-    snprintf(text, sizeof text, "%.250s", why.message);
     return job_fail(r, why.code ? why.code : "invalid_training_file", param,
                     arena_strdup(r->arena, why.message), e)
                ? -1

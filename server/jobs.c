@@ -32,6 +32,18 @@ char *jobs_tuned_path(const char *dir, const struct job_tuned *t)
 
 /* ---- models that were made before ---------------------------------------------------------- */
 
+int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e)
+{
+    struct err unknown = ERR_INIT; /* one that could not be served is not in the registry */
+    if (store_tuned_drop(o->store, t->owner, t->name, e))
+        return -1;
+    engine_adapter_drop(o->engine, t->name, &unknown);
+    char *path = jobs_tuned_path(o->dir, t);
+    int rc = fs_remove_tree(path, e);
+    free(path);
+    return rc;
+}
+
 int jobs_publish_all(struct jobs *j, struct err *e)
 {
     struct store_page page = {.limit = TUNED_PAGE};

@@ -6,7 +6,7 @@
  *
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files
- *   checkpoints/JOB/        the training's state, and steps.csv
+ *   checkpoints/JOB/        the training's state, and rows.csv
  *   adapters/JOB-step-N/    checkpoints, as PEFT directories; adapters/JOB/ the result
  *   models/JOB/             the result of a full training, as a model directory
  *
@@ -45,6 +45,10 @@ void jobs_wake(struct jobs *j); /* a job was added, or asked to end */
 
 /* Where a model that was made lies; to be freed. */
 char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
+
+/* Deletes one: the row first, so that what is deleted is not published again when a server starts.
+ * ERR_NOT_FOUND: somebody else did. */
+int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
 
 /* DIR/files/ID and the like; to be freed. */
 char *jobs_path(const char *dir, const char *folder, const char *name);

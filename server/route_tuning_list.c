@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "api/job.h"
-#include "engine/base/fs.h"
 #include "engine/base/vec.h"
 #include "engine/engine.h"
 #include "server/jobs.h"
@@ -211,20 +210,16 @@ static int find_tuned(struct errand *t, struct job_tuned *out, struct api_error 
                     "No model of this name was tuned here with this key.");
 }
 
-/* The row first: what is deleted is not published again when the server starts. */
 static enum errand_end work_model_drop(struct errand *t, struct api_error *e)
 {
-    struct err why = ERR_INIT, unheard = ERR_INIT;
+    struct jobs_options o = {.engine = desk_engine(t->desk),
+                             .store = desk_store(t->desk),
+                             .dir = desk_options(t->desk)->dir};
+    struct err why = ERR_INIT;
     struct job_tuned tuned = {.id = NULL};
     if (find_tuned(t, &tuned, e))
         return ERRAND_FAILED;
-    if (store_tuned_drop(desk_store(t->desk), tuned.owner, tuned.name, &why))
-        return errand_fail(&why, e);
-    engine_adapter_drop(desk_engine(t->desk), tuned.name, &unheard); /* may not have been loaded */
-    char *path = jobs_tuned_path(desk_options(t->desk)->dir, &tuned);
-    int rc = fs_remove_tree(path, &why);
-    free(path);
-    if (rc)
+    if (jobs_tuned_drop(&o, &tuned, &why))
         return errand_fail(&why, e);
     struct jout j = jout_on(&t->out);
     jout_open(&j, '{');

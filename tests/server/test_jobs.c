@@ -6,6 +6,7 @@
 #include "tests/lib/test.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "engine/base/fs.h"
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
-#include "server/jobs.h"
+#include "server/jobs_own.h"
 #include "server/store.h"
 
 enum { EVENTS_MAX = 4096, WAIT_MS = 60000 };
@@ -504,6 +505,48 @@ static void memory_is_planned(void **state)
     assert_false(has_event(w, "ftjob-none", "started"));
 }
 
+static void *drop_all(void *arg)
+{
+    struct world *w = arg;
+    struct jobs j = {.opt = {.engine = w->engine, .store = w->store, .dir = w->dir}};
+    struct arena a;
+    struct job_run r = {.jobs = &j, .job = {.id = "ftjob-twice", .owner = "me"}, .arena = &a};
+    struct err e = ERR_INIT;
+    arena_init(&a, 0);
+    int rc = job_drop_checkpoints(&r, 0, &e);
+    arena_release(&a);
+    return rc ? arg : NULL;
+}
+
+/* Faults: a job that fails since somebody deleted an old checkpoint that it was about to. */
+static void checkpoints_are_deleted_twice(void **state)
+{
+    enum { N = 100 };
+    struct world *w = *state;
+    struct err e = ERR_INIT;
+    char name[32];
+    struct job_tuned t = {.id = name,
+                          .name = name,
+                          .owner = "me",
+                          .job = "ftjob-twice",
+                          .base = "tiny",
+                          .dir = name,
+                          .is_checkpoint = true};
+    pthread_t other;
+    put_job(w, "ftjob-twice", "file-none", 1);
+    wait_for(w, "ftjob-twice", ENDS, 0);
+    for (t.step = 0; t.step < N; t.step++) {
+        snprintf(name, sizeof name, "ftckpt_%d", (int)t.step);
+        assert_good(store_tuned_add(w->store, &t, &e), &e);
+    }
+    assert_int_equal(pthread_create(&other, NULL, drop_all, w), 0);
+    assert_null(drop_all(w));
+    void *failed;
+    assert_int_equal(pthread_join(other, &failed), 0);
+    assert_null(failed);
+    assert_err(store_tuned_drop(w->store, "me", name, &e), &e, ERR_NOT_FOUND, "no such model");
+}
+
 /* Faults: a tuned model that is gone after a restart. */
 static void tuned_models_come_back(void **state)
 {
@@ -532,6 +575,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(stopped_and_gone_on, setup, teardown),
         cmocka_unit_test_setup_teardown(full_training, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_is_planned, setup, teardown),
+        cmocka_unit_test_setup_teardown(checkpoints_are_deleted_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(tuned_models_come_back, setup, teardown),
     };
     api_json_init();
