@@ -183,6 +183,12 @@ int peer_status(const struct peer *p)
     return p->status;
 }
 
+const char *peer_header(const struct peer *p, const char *name)
+{
+    struct curl_header *h;
+    return curl_easy_header(p->easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value : NULL;
+}
+
 bool peer_gave_up(const struct peer *p)
 {
     return p->gave_up;

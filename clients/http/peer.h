@@ -40,6 +40,9 @@ void peer_set_tick(struct peer *p, peer_tick_fn *tick, void *ctx);
 /* The status of the last answer; 0 where none came. */
 int peer_status(const struct peer *p);
 
+/* A header of the last answer, until the next request; NULL: it had none. */
+const char *peer_header(const struct peer *p, const char *name);
+
 /* Whether the last request ended because tick said so; then its result is a failure. */
 bool peer_gave_up(const struct peer *p);
 

@@ -8,21 +8,7 @@
 #include "clients/local/load.h"
 #include "engine/model/export.h"
 
-struct merge_values {
-    const char *config;
-};
-
-static const struct opt_row rows[] = {
-    {.section = "Merge",
-     .name = "config",
-     .type = OPT_CONFIG,
-     .hint = "FILE",
-     .help = "read options from this file",
-     .offset = offsetof(struct merge_values, config)},
-};
-
-const struct cmd_opt cmd_opt_merge = {rows, sizeof rows / sizeof *rows,
-                                      sizeof(struct merge_values)};
+const struct cmd_opt cmd_opt_merge = {0};
 
 int cmd_merge(const struct opt *o)
 {

@@ -11,6 +11,7 @@
 
 #include "clients/remote/follow.h"
 #include "clients/remote/interrupt.h"
+#include "clients/remote/term.h"
 #include "clients/remote/upload.h"
 #include "engine/base/mem.h"
 
@@ -188,6 +189,17 @@ static json_t *job_of(const struct tune_values *v, bool has_seed, const char *mo
     return NULL;
 }
 
+/* A server passes over what it does not know: a --hyper that was mistyped must not go unsaid. */
+static void say_ignored(const struct peer *p)
+{
+    const char *names = peer_header(p, "x-tandem-ignored");
+    if (!names)
+        return;
+    fputs("the server does not know, and ignores: ", stderr);
+    term_put(stderr, names);
+    fputc('\n', stderr);
+}
+
 /* Ctrl-C waits until the id of what was made is known. */
 static int make(struct peer *p, const struct tune_values *v, const json_t *ask, json_t **job,
                 struct err *e)
@@ -196,6 +208,7 @@ static int make(struct peer *p, const struct tune_values *v, const json_t *ask, 
     interrupt_watch();
     if (peer_ask(p, "POST", "/v1/fine_tuning/jobs", ask, job, e))
         return -1;
+    say_ignored(p);
     const char *id = remote_text(*job, "id", room);
     if (v->remote.json)
         remote_print_json(*job);

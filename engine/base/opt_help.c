@@ -78,5 +78,6 @@ void opt_help(const struct opt_cmd *cmd, struct buf *out)
         }
         put_row(&cmd->row[i], out);
     }
-    buf_str(out, "\nA flag overrides its variable, which overrides the configuration file.\n");
+    if (cmd->n_row)
+        buf_str(out, "\nA flag overrides its variable, which overrides the configuration file.\n");
 }

@@ -8,7 +8,7 @@ Faults they can catch: an id that cannot be taken from stdout; a file that chang
 held in memory whole; a status that does not tell how a job ended; Ctrl-C that ends a job, or leaves
 one that nobody knows of; a follower that gives up because the server was restarted; a bar that is
 wider than its terminal, or leaves its rest behind; escapes where no terminal or no colour is wanted;
-a key that is not sent; a fault that says nothing, or says what a terminal would obey.
+a hyperparameter that is mistyped and ignored in silence; a list without end; a key that is not sent; a fault that says nothing, or says what a terminal would obey.
 
 Standard library only."""
 import json
@@ -117,8 +117,10 @@ def lists(w):
 
 
 def tune_makes_a_job(w):
-    job, = w.sh.good("tune", w.rows, "--epochs", 1, "--suffix", "mine", "--metadata", "who=me",
-                     "--hyper", "lora_rank=2", "--seed", 0, "--model", "tiny").out.split()
+    said = w.sh.good("tune", w.rows, "--epochs", 1, "--suffix", "mine", "--metadata", "who=me",
+                     "--hyper", "lora_rank=2", "--hyper", "lora_rnak=2", "--seed", 0, "--model", "tiny")
+    assert re.search(r"ignores: .*\.lora_rnak$", said.err, re.M), said
+    job, = said.out.split()
     followed = w.sh.good("jobs", "events", job, "--follow")
     model = followed.out.strip()
     assert re.fullmatch(r"ft:tiny:\w+:mine:\w+", model), followed
@@ -301,6 +303,8 @@ def impostors(_):
             (b"SSH-2.0-x\r\n", 1, "http://")):
         with impostor(answer) as url:
             Shell(url).bad(status, pattern, "jobs")
+    with impostor(reply(200, '{"data": [{}], "has_more": true}')) as url:  # more, but behind what?
+        assert len(Shell(url).good("jobs", "-n", 0).rows) == 1
     with impostor(reply(200, 'data: {"no": "event"}\n\n', "text/event-stream")) as url:
         Shell(url).bad(1, "an event that is none", "jobs", "events", "x", "--follow")
 
