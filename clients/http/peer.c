@@ -309,10 +309,8 @@ static int run(struct peer *p, struct err *e)
     p->status = (int)status;
     if (p->gave_up)
         return err_set(e, ERR_IO, "given up");
-    if (p->why.code != ERR_NONE) {
-        *e = p->why;
-        return -1;
-    }
+    if (p->why.code != ERR_NONE)
+        return peer_broken(p, e);
     /* an upload may be refused before it was taken: the refusal is what counts */
     if (status >= GOOD_END)
         return peer_refused(p, e);

@@ -48,6 +48,15 @@ static void tame(char *text)
             *s = ' ';
 }
 
+int peer_broken(const struct peer *p, struct err *e)
+{
+    if (e) {
+        *e = p->why;
+        tame(e->msg);
+    }
+    return -1;
+}
+
 int peer_refused(const struct peer *p, struct err *e)
 {
     const char *param;

@@ -32,13 +32,15 @@ struct peer {
     FILE *file; /* what is sent (owned) or where to write (borrowed) */
     const struct peer_file *upload;
     int64_t upload_bytes;
-    struct err why; /* a fault of our own side, inside a callback */
+    struct err why; /* what a callback found wrong with what came */
     int status;
     bool gave_up;
     char text[CURL_ERROR_SIZE];
 };
 
-/* The words for an answer whose status is bad, and for no answer. Return -1. */
+/* The words for an answer whose bytes could not be taken, for one whose status is bad, and for no
+ * answer. Return -1. */
+int peer_broken(const struct peer *p, struct err *e);
 int peer_refused(const struct peer *p, struct err *e);
 int peer_unreached(const struct peer *p, int curl_code, int os_errno, struct err *e);
 

@@ -70,9 +70,9 @@ def broken_answers(_, sh):
         said = Shell(url)("chat", "hello")
         assert said.out == "", said
     event = 'data: {"choices": [{"delta": {"content": "so far\\u001b[31m"}}]}\n\n'
-    error = 'data: {"error": {"message": "out of luck"}}\n\n'
+    error = 'data: {"error": {"message": "out\\u001b[31m of luck"}}\n\n'
     with impostor(reply(200, event + error, "text/event-stream")) as url:
-        said = Shell(url).bad(1, "broke off: out of luck", "chat", "hello", "--model", "m")
+        said = Shell(url).bad(1, r"broke off: out \[31m of luck", "chat", "hello", "--model", "m")
         assert said.out in ("so far[31m\n", ""), said
 
 
