@@ -4,6 +4,7 @@
  */
 #include "engine/train/row_log.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 struct row_log {
     FILE *file; /* owned */
     bool has_logprobs;
+    int error; /* errno of the first line that could not be written; 0: none */
 };
 
 static const char head[] = "step,epoch,example,tokens,trained_tokens,loss";
@@ -87,11 +89,16 @@ void row_log_add(struct row_log *l, int64_t step, int64_t epoch, int64_t example
         }
     }
     fputc('\n', l->file);
+    if (ferror(l->file) && !l->error)
+        l->error = errno;
 }
 
 int row_log_sync(struct row_log *l, struct err *e)
 {
-    if (fflush(l->file) || ferror(l->file) || fsync(fileno(l->file)))
-        return err_sys(e, "the file of rows");
-    return 0;
+    int rc = fflush(l->file) || fsync(fileno(l->file)) ? -1 : 0;
+    if (l->error) { /* what could not be written then is not in the buffer any more */
+        errno = l->error;
+        rc = -1;
+    }
+    return rc ? err_sys(e, "the file of rows") : 0;
 }
