@@ -190,7 +190,10 @@ void cmd_list(void)
 
 int cmd_fail(const struct opt *o, const struct err *e)
 {
-    fprintf(stderr, "tandem%s%s: %s\n", o ? " " : "", o ? o->cmd->name : "", e->msg);
+    fprintf(stderr, "tandem%s%s: ", o ? " " : "", o ? o->cmd->name : "");
+    for (const char *s = e->msg; *s; s++) /* it may quote what a terminal would obey */
+        fputc((unsigned char)*s < ' ' || *s == 127 ? ' ' : *s, stderr);
+    fputc('\n', stderr);
     switch (e->code) {
     case ERR_BAD_INPUT:
     case ERR_NOT_FOUND:
