@@ -17,7 +17,7 @@ CASES = [
     (["help"], 0, r"tandem doctor +\S.*tandem version", None),
     (["--help"], 0, r"tandem doctor", None),
     (["help", "doctor"], 0, r"tandem doctor", None),
-    (["plan", "/no\x1b[31m\nwhere"], 2, None, r"tandem plan: /no \[31m where: .*"),
+    (["plan", "/no\x7fwhere"], 2, None, r"tandem plan: /no where: .*"),
     (["help", "docter"], 2, None, r'tandem: no command "docter"; did you mean "doctor"\?'),
     (["version"], 0, r"tandem \d+\.\d+\.\d+ \(\w+\)\nbuilt with .*cjson \d", None),
     (["--version"], 0, r"tandem \d", None),
