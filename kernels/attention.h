@@ -8,7 +8,7 @@
  *     f32   K [d][32 keys]        V per 32 of d: [32 keys][w]           w = 32, or what is left of
  * d which are panels of packed weights: q k^T is a product with d inputs and 32 outputs, p v one
  * with 32 inputs and d outputs, and neither transposes anything. Adding a key is a column of K and
- * a row of V. d is even, from 2 to K_HEAD_MAX.
+ * a row of V. d is from 2 to K_HEAD_MAX, and even in bf16.
  *
  * The sum of a row. Keys are taken in chunks of K_ATTN_CHUNK by their position in the sequence. The
  * part of a chunk is m = max of the scores, l = sum exp(score - m), o = sum exp(score - m) v: it is

@@ -174,6 +174,13 @@ static enum k_type pick_type(int wanted, enum k_type otherwise)
     return wanted < 0 ? otherwise : (enum k_type)wanted;
 }
 
+/* Cells of bf16 hold pairs of a key's numbers: odd heads have f32, whatever was wanted. */
+static enum k_type pick_kv_type(const struct model *m, int wanted)
+{
+    bool is_narrow = m->type != K_F32;
+    return m->cfg.d_head % 2 ? K_F32 : pick_type(wanted, is_narrow ? K_BF16 : K_F32);
+}
+
 struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
                         struct err *e)
 {
@@ -181,7 +188,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->cfg = *c;
     m->device = d;
     m->type = pick_type(o->type, K_BF16);
-    m->kv_type = pick_type(o->kv_type, m->type == K_F32 ? K_F32 : K_BF16);
+    m->kv_type = pick_kv_type(m, o->kv_type);
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
     if (c->family != FAMILY_GPT2 && c->family != FAMILY_BERT)
         m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;

@@ -47,7 +47,7 @@ struct model_share {
 
 struct model_options {
     int type;    /* enum k_type of the matrices, or -1: as stored (f16 becomes bf16) */
-    int kv_type; /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights */
+    int kv_type; /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights; odd heads: always f32 */
     int64_t ctx; /* 0: the config's */
     const struct model_share *share; /* borrowed for the model's life; NULL: one rank */
     struct pool *pool;               /* borrowed: packs in parallel; NULL: this thread */

@@ -74,7 +74,8 @@ INLINE void transpose(__m256 r[8])
     }
 }
 
-/* Inputs i .. i + 7 (those below d, which is even) of keys key .. key + 7; zeros for the others. */
+/* Inputs i .. i + 7 (those below d) of keys key .. key + 7; zeros for the others. Pairs are of an
+ * even d, and a column past an odd one is the next cell's. */
 INLINE void columns_load(const float *cell, int i, int d, int key, __m256 r[8], const bool bf16)
 {
 #pragma GCC unroll 4
@@ -88,7 +89,8 @@ INLINE void columns_load(const float *cell, int i, int d, int key, __m256 r[8], 
             r[c + 1] = odd_ps(pairs);
         } else {
             r[c] = _mm256_loadu_ps(cell + (i + c) * K_CELL + key);
-            r[c + 1] = _mm256_loadu_ps(cell + (i + c + 1) * K_CELL + key);
+            if (i + c + 1 < d)
+                r[c + 1] = _mm256_loadu_ps(cell + (i + c + 1) * K_CELL + key);
         }
     }
 }
@@ -103,7 +105,8 @@ INLINE void columns_store(float *cell, int i, int d, int key, const __m256 r[8],
             _mm256_storeu_ps(cell + (i + c) / 2 * K_CELL + key, pair_ps(r[c], r[c + 1]));
         } else {
             _mm256_storeu_ps(cell + (i + c) * K_CELL + key, r[c]);
-            _mm256_storeu_ps(cell + (i + c + 1) * K_CELL + key, r[c + 1]);
+            if (i + c + 1 < d)
+                _mm256_storeu_ps(cell + (i + c + 1) * K_CELL + key, r[c + 1]);
         }
     }
 }

@@ -68,9 +68,16 @@ static const struct attn_spec specs[] = {
      .n_seq = 2,
      .n_row = {300, 7},
      .kv_len = {300, 7}},
+    {.d = 15, .n_head = 3, .n_kv_head = 3, .n_seq = 2, .n_row = {40, 3}, .kv_len = {40, 70}},
 };
 
 enum { N_SPEC = sizeof specs / sizeof *specs };
+
+/* Cells of bf16 hold pairs of a key's numbers: there are none of odd heads. */
+static int last_type(const struct attn_spec *s)
+{
+    return s->d % 2 ? K_F32 : K_BF16;
+}
 
 static struct attn_spec spec_of(int i, enum k_type type, enum check_kind kind)
 {
@@ -219,7 +226,7 @@ static void attn_same(struct check *c, const struct attn_spec *spec, bool spoil)
 void check_attn(struct check *c)
 {
     for (int i = 0; i < N_SPEC; i++) {
-        for (int type = K_F32; type <= K_BF16; type++) {
+        for (int type = K_F32; type <= last_type(&specs[i]); type++) {
             struct attn_spec s = spec_of(i, (enum k_type)type, CHECK_RANDOM);
             attn_one(c, &s);
             attn_same(c, &s, false);
@@ -260,7 +267,7 @@ static void parts_one(struct check *c, const struct attn_spec *spec)
 void check_attn_part(struct check *c)
 {
     for (int i = 0; i < N_SPEC; i++) {
-        for (int type = K_F32; type <= K_BF16; type++) {
+        for (int type = K_F32; type <= last_type(&specs[i]); type++) {
             struct attn_spec s = spec_of(i, (enum k_type)type, CHECK_RANDOM);
             parts_one(c, &s);
         }
@@ -296,7 +303,7 @@ static void kv_write_one(struct check *c, const struct attn_spec *spec)
 void check_kv_write(struct check *c)
 {
     for (int i = 0; i < N_SPEC; i++) {
-        for (int type = K_F32; type <= K_BF16; type++) {
+        for (int type = K_F32; type <= last_type(&specs[i]); type++) {
             for (int kind = 0; kind < (i ? 1 : CHECK_KINDS); kind++) {
                 struct attn_spec s = spec_of(i, (enum k_type)type, (enum check_kind)kind);
                 kv_write_one(c, &s);
