@@ -11,6 +11,7 @@
 
 #include "engine/load/json.h"
 #include "engine/load/path.h"
+#include "kernels/attention.h"
 
 #define MAX_VOCAB (1 << 24)
 #define MAX_WIDTH (1 << 20)
@@ -212,13 +213,20 @@ int config_eos_opt(const struct json *v, int32_t *eos, int32_t *n_eos, struct er
     return 0;
 }
 
+_Static_assert(K_HEAD_MAX <= 2 * CONFIG_ROPE_FACTOR_MAX, "room for the factors of a head");
+
 /* The width must split among the heads where the head's own is not told. */
 static int split_width(struct config *c, const struct json *root, const char *key, struct err *e)
 {
     if (c->d_model % c->n_head)
         return json_err(root, e, ERR_BAD_INPUT, "%s: %lld cannot be divided among %d heads", key,
                         (long long)c->d_model, c->n_head);
-    c->d_head = (int32_t)(c->d_model / c->n_head);
+    int64_t d = c->d_model / c->n_head;
+    if (d < 2 || d > K_HEAD_MAX)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "%s: heads of %lld numbers are not supported; 2 to %d are", key,
+                        (long long)d, K_HEAD_MAX);
+    c->d_head = (int32_t)d;
     return 0;
 }
 
@@ -233,7 +241,7 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
     if (c->n_head % c->n_kv_head)
         return json_err(&kv, e, ERR_BAD_INPUT, "%d heads cannot share %d", c->n_head, c->n_kv_head);
     if (!json_absent(&dim))
-        return get_count(root, "head_dim", MAX_WIDTH, &c->d_head, e);
+        return get_count(root, "head_dim", K_HEAD_MAX, &c->d_head, e);
     c->d_head = 128; /* Qwen3's class says so */
     return c->family == FAMILY_QWEN3 ? 0 : split_width(c, root, "hidden_size", e);
 }

@@ -150,11 +150,10 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
     struct json v = {.up = root, .file = root->file};
     struct config_rope *r = &c->rope;
     *r = (struct config_rope){.theta = 10000, .partial = 1};
-    if (c->d_head % 2 || c->d_head > 2 * CONFIG_ROPE_FACTOR_MAX)
+    if (c->d_head % 2)
         return json_err(root, e, ERR_UNSUPPORTED,
-                        "head_dim: %d is not supported with rotary positions; even numbers up to "
-                        "%d are",
-                        c->d_head, 2 * CONFIG_ROPE_FACTOR_MAX);
+                        "head_dim: %d is not supported with rotary positions; even numbers are",
+                        c->d_head);
     if (positive(root, "rope_theta", false, &r->theta, e) ||
         json_opt_num(root, "partial_rotary_factor", &r->partial, e) ||
         json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||

@@ -136,11 +136,14 @@ static void on_plain(struct call *c)
     say(c, what, strlen(what));
 }
 
+/* Behind a sign, since what looks like a head is taken for one where an answer's body begins. */
 static void on_echo(struct call *c)
 {
     const struct call_request *r = call_request(c);
+    char text[1 + 4096] = ">";
     ASSERT(r->n_body <= 4096 && r->body[r->n_body] == 0);
-    say(c, r->body, r->n_body);
+    memcpy(text + 1, r->body, r->n_body);
+    say(c, text, 1 + r->n_body);
 }
 
 static const struct route table[] = {

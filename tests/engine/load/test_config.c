@@ -209,6 +209,13 @@ static void test_refuses_what_it_cannot_compute(void **state)
          "high_freq_factor must be above low_freq_factor"},
         {"{" LLAMA ",\"rope_theta\":-1}", "rope_theta: expected a number above 0, found -1"},
         {"{" LLAMA ",\"head_dim\":7}", "head_dim: 7 is not supported with rotary positions"},
+        {"{" LLAMA ",\"head_dim\":512}", "head_dim: expected a number from 1 to 256, found 512"},
+        {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":300,\"n_layer\":1,\"n_head\":1,"
+         "\"n_positions\":9}",
+         "n_embd: heads of 300 numbers are not supported; 2 to 256 are"},
+        {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":3,\"n_layer\":1,\"n_head\":3,"
+         "\"n_positions\":9}",
+         "n_embd: heads of 1 numbers are not supported"},
         {"{" LLAMA ",\"num_key_value_heads\":4}", "num_key_value_heads: 6 heads cannot share 4"},
         {"{" LLAMA ",\"num_key_value_heads\":0}", "expected a number from 1 to 6, found 0"},
         {"{" LLAMA ",\"rms_norm_eps\":2}", "rms_norm_eps: expected a number from 0 to 1"},
