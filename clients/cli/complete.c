@@ -36,6 +36,38 @@ const char *complete_second(const char *name)
     return space ? space + 1 : NULL;
 }
 
+bool complete_each(struct complete_word *w, const char *first)
+{
+    char last[CMD_NAME_BYTES];
+    snprintf(last, sizeof last, "%s", w->text && !first ? w->text : "");
+    while (w->next < cmd_count()) {
+        struct opt_cmd cmd = cmd_get(w->next++, w->name);
+        size_t n = strcspn(w->name, " ");
+        const char *second = complete_second(w->name);
+        w->text = first ? second : w->name;
+        w->about = cmd.about;
+        if (first && second && strlen(first) == n && !memcmp(first, w->name, n))
+            return true;
+        w->name[n] = 0;
+        if (!first && strcmp(last, w->name) != 0)
+            return true;
+    }
+    return false;
+}
+
+void complete_pairs(struct buf *out)
+{
+    char name[CMD_NAME_BYTES];
+    bool is_first = true;
+    for (size_t i = 0; i < cmd_count(); i++) {
+        struct opt_cmd cmd = cmd_get(i, name);
+        if (!complete_second(cmd.name))
+            continue;
+        buf_printf(out, "%s'%s'", is_first ? "" : "|", cmd.name);
+        is_first = false;
+    }
+}
+
 void complete_words(const struct opt_row *row, struct buf *out)
 {
     for (const char *s = row->hint; *s; s++)

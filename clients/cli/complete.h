@@ -28,6 +28,18 @@ bool complete_takes_file(const struct opt_cmd *cmd);
 /* "get" of "jobs get"; NULL where the name is one word. */
 const char *complete_second(const char *name);
 
+/* Goes through the first words of all commands, or through the second ones behind `first`; each
+ * once. Begins as {0}; false at the end. */
+struct complete_word {
+    const char *text, *about; /* about: of the first command that has it */
+    size_t next;
+    char name[CMD_NAME_BYTES];
+};
+bool complete_each(struct complete_word *w, const char *first);
+
+/* 'jobs get'|'jobs cancel'|...: the commands of two words, as a shell's pattern. */
+void complete_pairs(struct buf *out);
+
 /* The words of a choice, between spaces. */
 void complete_words(const struct opt_row *row, struct buf *out);
 

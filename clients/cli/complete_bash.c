@@ -62,53 +62,27 @@ static void put_flags(struct buf *out)
     buf_str(out, "    esac\n");
 }
 
-/* The first words, or the second ones behind `first`; each once. */
+/* The first words, or the second ones behind `first`. */
 static void put_names(const char *first, struct buf *out)
 {
-    char name[CMD_NAME_BYTES], last[CMD_NAME_BYTES] = "";
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        const char *second = complete_second(cmd.name);
-        size_t n = strcspn(cmd.name, " ");
-        bool fits = first ? second && strlen(first) == n && !memcmp(first, cmd.name, n)
-                          : strlen(last) != n || memcmp(last, cmd.name, n) != 0;
-        if (fits && first)
-            buf_printf(out, " %s", second);
-        else if (fits)
-            buf_printf(out, " %.*s", (int)n, cmd.name);
-        snprintf(last, sizeof last, "%.*s", (int)n, cmd.name);
-    }
+    struct complete_word w = {0};
+    while (complete_each(&w, first))
+        buf_printf(out, " %s", w.text);
 }
 
 static void put_seconds(struct buf *out)
 {
-    char name[CMD_NAME_BYTES], first[CMD_NAME_BYTES], last[CMD_NAME_BYTES] = "";
+    struct complete_word w = {0};
     buf_str(out, "    local words=\n    case \"$cmd\" in\n");
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        snprintf(first, sizeof first, "%.*s", (int)strcspn(cmd.name, " "), cmd.name);
-        if (!complete_second(cmd.name) || !strcmp(first, last))
+    while (complete_each(&w, NULL)) {
+        struct complete_word second = {0};
+        if (!complete_each(&second, w.text))
             continue;
-        buf_printf(out, "    '%s') words='", first);
-        put_names(first, out);
+        buf_printf(out, "    '%s') words='", w.text);
+        put_names(w.text, out);
         buf_str(out, "' ;;\n");
-        snprintf(last, sizeof last, "%s", first);
     }
     buf_str(out, "    esac\n");
-}
-
-/* The two words that are one command. */
-static void put_pairs(struct buf *out)
-{
-    char name[CMD_NAME_BYTES];
-    bool is_first = true;
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        if (!complete_second(cmd.name))
-            continue;
-        buf_printf(out, "%s'%s'", is_first ? "" : "|", cmd.name);
-        is_first = false;
-    }
 }
 
 void complete_bash(struct buf *out)
@@ -127,7 +101,7 @@ void complete_bash(struct buf *out)
                  "    if [ \"$COMP_CWORD\" -gt 2 ]; then\n"
                  "        case \"$cmd ${COMP_WORDS[2]}\" in\n"
                  "        ");
-    put_pairs(out);
+    complete_pairs(out);
     buf_str(out, ") cmd=\"$cmd ${COMP_WORDS[2]}\" ;;\n"
                  "        esac\n"
                  "    fi\n");

@@ -18,17 +18,6 @@ static bool is_first_of(const char *name)
     return false;
 }
 
-static void put_seconds_of(const char *name, struct buf *out)
-{
-    char other[CMD_NAME_BYTES];
-    size_t n = strlen(name);
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, other);
-        if (complete_second(cmd.name) && strcspn(cmd.name, " ") == n && !memcmp(cmd.name, name, n))
-            buf_printf(out, " %s", complete_second(cmd.name));
-    }
-}
-
 /* "the command was typed, and no other that begins as it does". */
 static void put_condition(const struct opt_cmd *cmd, struct buf *out)
 {
@@ -39,7 +28,8 @@ static void put_condition(const struct opt_cmd *cmd, struct buf *out)
         buf_printf(out, "; and __fish_seen_subcommand_from %s", second);
     } else if (is_first_of(cmd->name)) {
         buf_str(out, "; and not __fish_seen_subcommand_from");
-        put_seconds_of(cmd->name, out);
+        for (struct complete_word w = {0}; complete_each(&w, cmd->name);)
+            buf_printf(out, " %s", w.text);
     }
     buf_char(out, '\'');
 }

@@ -51,48 +51,36 @@ static void put_command(const struct opt_cmd *cmd, struct buf *out)
     buf_str(out, "\n        ;;\n");
 }
 
-/* 'serve:Serve a model', once for each first word, or for the second words behind `first`. */
+/* 'serve:Serve a model', for each first word, or for the second words behind `first`. */
 static void put_names(const char *first, struct buf *out)
 {
-    char name[CMD_NAME_BYTES], last[CMD_NAME_BYTES] = "";
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        const char *second = complete_second(cmd.name);
-        size_t n = strcspn(cmd.name, " ");
-        bool is_same = strlen(last) == n && !memcmp(last, cmd.name, n);
-        bool fits = first ? second && strlen(first) == n && !memcmp(first, cmd.name, n) : !is_same;
+    struct complete_word w = {0};
+    while (complete_each(&w, first)) {
         struct buf item;
         buf_init(&item, 1 << 16);
-        buf_printf(&item, "%.*s:%s", first ? (int)(second ? strlen(second) : 0) : (int)n,
-                   first ? (second ? second : "") : cmd.name, cmd.about);
-        if (fits) {
-            buf_char(out, ' ');
-            complete_quote(item.data ? item.data : "", "", out);
-        }
+        buf_printf(&item, "%s:%s", w.text, w.about);
+        buf_char(out, ' ');
+        complete_quote(item.data ? item.data : "", "", out);
         buf_release(&item);
-        snprintf(last, sizeof last, "%.*s", (int)n, cmd.name);
     }
 }
 
 static void put_seconds(struct buf *out)
 {
-    char name[CMD_NAME_BYTES], first[CMD_NAME_BYTES], last[CMD_NAME_BYTES] = "";
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        snprintf(first, sizeof first, "%.*s", (int)strcspn(cmd.name, " "), cmd.name);
-        if (!complete_second(cmd.name) || !strcmp(first, last))
+    struct complete_word w = {0};
+    while (complete_each(&w, NULL)) {
+        struct complete_word second = {0};
+        if (!complete_each(&second, w.text))
             continue;
-        buf_printf(out, "        %s) more=(", first);
-        put_names(first, out);
+        buf_printf(out, "        %s) more=(", w.text);
+        put_names(w.text, out);
         buf_str(out, " ) ;;\n");
-        snprintf(last, sizeof last, "%s", first);
     }
 }
 
 void complete_zsh(struct buf *out)
 {
     char name[CMD_NAME_BYTES];
-    bool is_first = true;
     buf_str(out,
             "#compdef tandem\n"
             "# zsh: as a file _tandem in a folder of $fpath, or source <(tandem completion zsh)\n"
@@ -115,12 +103,7 @@ void complete_zsh(struct buf *out)
                  "    shift words; (( CURRENT-- ))\n"
                  "    case \"$cmd $words[2]\" in\n"
                  "    ");
-    for (size_t i = 0; i < cmd_count(); i++) {
-        struct opt_cmd cmd = cmd_get(i, name);
-        if (complete_second(cmd.name))
-            buf_printf(out, "%s'%s'", is_first ? "" : "|", cmd.name);
-        is_first = is_first && !complete_second(cmd.name);
-    }
+    complete_pairs(out);
     buf_str(out, ")\n"
                  "        if (( CURRENT > 2 )); then\n"
                  "            cmd=\"$cmd $words[2]\"; shift words; (( CURRENT-- ))\n"
