@@ -157,7 +157,7 @@ static const struct {
               {"integrations", read_integrations},
               {"metadata", read_metadata}};
 
-static int read_field(struct api_reader *r, const char *key, const json_t *v, struct job_ask *out)
+static int read_field(struct api_reader *r, const char *key, const json_t *v, void *out)
 {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (strcmp(fields[i].name, key) == 0)
@@ -168,21 +168,9 @@ static int read_field(struct api_reader *r, const char *key, const json_t *v, st
 int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *out,
                   struct api_error *e)
 {
-    struct api_limits limits = {.n_vocab = 0};
-    struct api_request unused = {.route = API_CHAT};
-    struct api_reader r = {
-        .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
-    const char *key;
-    json_t *value, *root = api_json_object(a, body, n, e);
     *out = (struct job_ask){.job = {.result_files = "[]", .trained_tokens = -1}};
-    if (!root)
+    if (params_each(body, n, a, read_field, out, &out->ignored, e))
         return -1;
-    json_object_foreach(root, key, value)
-    {
-        if (read_field(&r, key, value, out))
-            return -1;
-    }
-    out->ignored = unused.ignored;
     if (!out->job.model)
         return api_fail(e, 400, "missing_required_parameter", "model", "'model' is needed.");
     if (!out->job.training_file)

@@ -271,3 +271,23 @@ int params_read(struct api_reader *r, const json_t *body)
     }
     return 0;
 }
+
+int params_each(const char *body, size_t n, struct arena *a, params_fn *fn, void *out,
+                const char **ignored, struct api_error *e)
+{
+    struct api_limits limits = {.n_vocab = 0};
+    struct api_request unused = {.route = API_CHAT};
+    struct api_reader r = {
+        .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
+    const char *name;
+    json_t *v, *root = api_json_object(a, body, n, e);
+    if (!root)
+        return -1;
+    json_object_foreach(root, name, v)
+    {
+        if (fn(&r, name, v, out))
+            return -1;
+    }
+    *ignored = unused.ignored;
+    return 0;
+}

@@ -55,6 +55,12 @@ extern const size_t n_param_rows;
 /* Reads every member of the body by its row; unknown ones go to out->ignored. */
 int params_read(struct api_reader *r, const json_t *body);
 
+/* A body that has no rows: each member goes to fn, with a reader for the functions below. *ignored
+ * is what params_ignore was told. */
+typedef int params_fn(struct api_reader *r, const char *name, const json_t *v, void *out);
+int params_each(const char *body, size_t n, struct arena *a, params_fn *fn, void *out,
+                const char **ignored, struct api_error *e);
+
 int params_ignore(struct api_reader *r, const char *name);
 
 /* A 400: the field, and what is wrong with it. */

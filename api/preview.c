@@ -43,9 +43,11 @@ static int read_file(struct api_reader *r, const char *name, const json_t *v,
     return 0;
 }
 
-static int read_field(struct api_reader *r, const char *key, const json_t *v,
-                      struct preview_ask *out)
+static int read_field(struct api_reader *r, const char *key, const json_t *v, void *to)
 {
+    struct preview_ask *out = to;
+    if (json_is_null(v))
+        return 0;
     if (strcmp(key, "row") == 0)
         return read_row(r, key, v, out);
     if (strcmp(key, "training_file") == 0)
@@ -58,21 +60,9 @@ static int read_field(struct api_reader *r, const char *key, const json_t *v,
 int preview_ask_parse(const char *body, size_t n, struct arena *a, struct preview_ask *out,
                       struct api_error *e)
 {
-    struct api_limits limits = {.n_vocab = 0};
-    struct api_request unused = {.route = API_CHAT};
-    struct api_reader r = {
-        .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
-    const char *key;
-    json_t *value, *root = api_json_object(a, body, n, e);
     *out = (struct preview_ask){.example = 1};
-    if (!root)
+    if (params_each(body, n, a, read_field, out, &out->ignored, e))
         return -1;
-    json_object_foreach(root, key, value)
-    {
-        if (!json_is_null(value) && read_field(&r, key, value, out))
-            return -1;
-    }
-    out->ignored = unused.ignored;
     if (!out->row == !out->training_file)
         return api_fail(e, 400, out->row ? "invalid_value" : "missing_required_parameter", "row",
                         "Give 'row', a line of a training file, or 'training_file', the id of a "
