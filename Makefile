@@ -124,7 +124,8 @@ SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
-TOOLBIN := $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SHIM)) $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
+TOOLBIN := $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SHIM)) \
+           $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
 all: $(PROGBIN) $(PLUGBIN)

@@ -139,6 +139,17 @@ int store_run(struct store *s, sqlite3_stmt *q, struct err *e)
     return rc < 0 ? -1 : 0;
 }
 
+int store_has(struct store *s, const char *sql, const char *of, bool *has, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, sql, "t", of);
+    int row = q ? store_row(s, q, e) : -1;
+    *has = row == 1;
+    sqlite3_finalize(q);
+    return store_end(s, row < 0 ? -1 : 0, e);
+}
+
 const char *store_text(sqlite3_stmt *q, int column, struct arena *a)
 {
     const char *text = (const char *)sqlite3_column_text(q, column);

@@ -98,7 +98,7 @@ int store_job_ask(struct store *s, const char *owner, const char *id, bool cance
                   struct err *e);
 int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
 
-/* It has ended, or there is none of this id. */
+/* It has ended; one that is not known has not. */
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);
 
 int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e);
@@ -113,6 +113,7 @@ int store_events_add(struct store *s, const char *job, const struct job_event *v
 
 int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);
 int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e);
+int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e); /* of any owner */
 /* Newest first; owner or job NULL: any. */
 int store_tuned_list(struct store *s, const char *owner, const char *job,
                      const struct store_page *page, struct arena *a, struct job_tuned **out,

@@ -59,13 +59,7 @@ int store_file_get(struct store *s, const char *owner, const char *id, struct ar
 
 int store_file_has(struct store *s, const char *id, bool *has, struct err *e)
 {
-    if (store_begin(s, e))
-        return -1;
-    sqlite3_stmt *q = store_query(s, e, "SELECT 1 FROM file WHERE id = ?", "t", id);
-    int row = q ? store_row(s, q, e) : -1;
-    *has = row == 1;
-    sqlite3_finalize(q);
-    return store_end(s, row < 0 ? -1 : 0, e);
+    return store_has(s, "SELECT 1 FROM file WHERE id = ?", id, has, e);
 }
 
 int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,

@@ -250,7 +250,7 @@ int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err
         return -1;
     sqlite3_stmt *q = store_query(s, e, "SELECT state FROM job WHERE id = ?", "t", id);
     int row = q ? store_row(s, q, e) : -1;
-    int state = row == 1 ? sqlite3_column_int(q, 0) : JOB_FAILED;
+    int state = row == 1 ? sqlite3_column_int(q, 0) : JOB_QUEUED;
     *is_over = state == JOB_SUCCEEDED || state == JOB_FAILED || state == JOB_CANCELLED;
     sqlite3_finalize(q);
     return store_end(s, row < 0 ? -1 : 0, e);

@@ -33,6 +33,9 @@ int store_run(struct store *s, sqlite3_stmt *q, struct err *e);
 /* 1: a row is there; 0: no more; -1: a fault. */
 int store_row(struct store *s, sqlite3_stmt *q, struct err *e);
 
+/* Whether a statement of one text gives a row, as a transaction. */
+int store_has(struct store *s, const char *sql, const char *of, bool *has, struct err *e);
+
 /* A column as text in the arena; NULL for null. */
 const char *store_text(sqlite3_stmt *q, int column, struct arena *a);
 

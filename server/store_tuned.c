@@ -48,6 +48,11 @@ int store_tuned_drop(struct store *s, const char *owner, const char *name, struc
                                           : rc;
 }
 
+int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e)
+{
+    return store_has(s, "SELECT 1 FROM tuned WHERE dir = ?", dir, has, e);
+}
+
 int store_tuned_list(struct store *s, const char *owner, const char *job,
                      const struct store_page *page, struct arena *a, struct job_tuned **out,
                      size_t *n, bool *more, struct err *e)

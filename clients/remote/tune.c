@@ -87,7 +87,7 @@ static int give_file(struct peer *p, const struct tune_values *v, const char *pa
     if (v->remote.json)
         remote_print_json(file);
     else
-        fprintf(stderr, "%s: %" JSON_INTEGER_FORMAT " bytes, kept as %s\n", path,
+        fprintf(stderr, "%s: %" JSON_INTEGER_FORMAT " bytes, sent as %s\n", path,
                 json_integer_value(json_object_get(file, "bytes")), id);
     json_decref(file);
     return 0;
@@ -97,8 +97,12 @@ static int give_file(struct peer *p, const struct tune_values *v, const char *pa
 static void take_back(struct peer *p, struct given *g)
 {
     struct err e = ERR_INIT;
-    if (g->id && g->is_new && remote_ask(p, "DELETE", "/v1/files/%s", g->id, NULL, &e))
+    if (!g->id || !g->is_new)
+        return;
+    if (remote_ask(p, "DELETE", "/v1/files/%s", g->id, NULL, &e))
         fprintf(stderr, "%s stays with the server: %s\n", g->id, e.msg);
+    else
+        fprintf(stderr, "%s is deleted: there is no job for it\n", g->id);
 }
 
 /* ---- the job ------------------------------------------------------------------------------- */

@@ -248,6 +248,13 @@ static int take_word(struct parse *p, bool *only_args, struct err *e)
     return 0;
 }
 
+static const char *words_after(const char *words, int n)
+{
+    while (n-- > 0 && strchr(words, ' '))
+        words = strchr(words, ' ') + 1;
+    return words;
+}
+
 static int take_words(struct parse *p, struct err *e)
 {
     bool only_args = false;
@@ -259,8 +266,8 @@ static int take_words(struct parse *p, struct err *e)
         return err_set(e, ERR_BAD_INPUT, "unexpected argument \"%.40s\"; see tandem %s --help",
                        o->arg[o->cmd->max_arg], o->cmd->name);
     if (o->n_arg < o->cmd->min_arg)
-        return err_set(e, ERR_BAD_INPUT, "%s is missing; see tandem %s --help", o->cmd->args,
-                       o->cmd->name);
+        return err_set(e, ERR_BAD_INPUT, "%s is missing; see tandem %s --help",
+                       words_after(o->cmd->args, o->n_arg), o->cmd->name);
     return 0;
 }
 

@@ -378,6 +378,21 @@ static void odd_rows_are_named(void **state)
     odd_rows(w, "ftjob-refuse", HYPER_REFUSE);
 }
 
+static bool is_there(struct world *w, const char *folder, const char *name)
+{
+    char *path = jobs_path(w->dir, folder, name);
+    bool is = access(path, F_OK) == 0;
+    free(path);
+    return is;
+}
+
+static bool goes(struct world *w, const char *folder, const char *name)
+{
+    for (int i = 0; i < WAIT_MS && is_there(w, folder, name); i++)
+        usleep(1000);
+    return !is_there(w, folder, name);
+}
+
 /* Faults: a server that stops and forgets; a job that goes on with other numbers; a pause that
  * never ends; a cancel that is not heard. */
 static void stopped_and_gone_on(void **state)
@@ -400,11 +415,7 @@ static void stopped_and_gone_on(void **state)
         free(a);
         free(b);
     }
-    char *left = jobs_path(w->dir, "checkpoints", "ftjob-straight");
-    for (int i = 0; i < WAIT_MS && access(left, F_OK) == 0; i++)
-        usleep(1000);
-    assert_int_equal(access(left, F_OK), -1); /* an ended job's training state is gone */
-    free(left);
+    assert_true(goes(w, "checkpoints", "ftjob-straight")); /* an ended job's training state */
     put_job(w, "ftjob-paused", "file-1", 40);
     wait_for(w, "ftjob-paused", ENDS, 2);
     assert_good(store_job_ask(w->store, "me", "ftjob-paused", false, true, &e), &e);
@@ -547,7 +558,16 @@ static void checkpoints_are_deleted_twice(void **state)
     assert_err(store_tuned_drop(w->store, "me", name, &e), &e, ERR_NOT_FOUND, "no such model");
 }
 
-/* Faults: a tuned model that is gone after a restart. */
+static void leave(struct world *w, const char *folder, const char *name)
+{
+    struct err e = ERR_INIT;
+    char *path = jobs_path(w->dir, folder, name);
+    assert_good(fs_mkdirs(path, &e), &e);
+    free(path);
+}
+
+/* Faults: a tuned model that is gone after a restart; one that stays in its folder for ever since a
+ * server was killed between its row and its files; a folder that goes and was somebody else's. */
 static void tuned_models_come_back(void **state)
 {
     struct world *w = *state;
@@ -560,7 +580,16 @@ static void tuned_models_come_back(void **state)
     engine_end(w);
     engine_begin(w);
     assert_null(engine_adapter_get(w->engine, name));
+    leave(w, "adapters", "ftjob-back-step-9");
+    leave(w, "models", "ftjob-back-step-2");
+    leave(w, "adapters", "ftjob-of-another-store");
+    leave(w, "adapters", "mine");
     jobs_begin(w);
+    assert_true(goes(w, "adapters", "ftjob-back-step-9"));
+    assert_true(goes(w, "models", "ftjob-back-step-2"));
+    assert_true(is_there(w, "adapters", "ftjob-back"));
+    assert_true(is_there(w, "adapters", "ftjob-of-another-store"));
+    assert_true(is_there(w, "adapters", "mine"));
     struct adapter *a = engine_adapter_get(w->engine, name);
     assert_non_null(a);
     adapter_unref(a);

@@ -35,6 +35,7 @@ CASES = [
     (["help", "bench", "engine"], 0, r"Usage: tandem bench engine .*MODEL", None),
     (["help", "doctor", "now"], 2, None, r'tandem: unexpected argument "now" behind "doctor"'),
     (["jobs", "got"], 2, None, r'tandem: no command "jobs got"; there are `tandem jobs cancel`, .*'),
+    (["merge", "a"], 2, None, r"tandem merge: ADAPTER OUT is missing; .*"),
     (["jobs", "get"], 2, None, r"tandem jobs get: ID is missing; .*"),
     (["help", "jobs"], 0, r"Usage: tandem jobs \[OPTION", None),
     (["help", "jobs", "get"], 0, r"Usage: tandem jobs get ID", None),
