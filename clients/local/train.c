@@ -3,6 +3,9 @@
  * `tandem train CONFIG`: what a fine-tuning job does, without a server. Every option may stand in
  * the file. Into the output folder go checkpoints/, from which the same command goes on where it
  * was stopped, steps.csv, and at the end adapter/, a PEFT directory, or model/, a whole one.
+ *
+ * `init = random` is pre-training: the model's directory needs no weights, every parameter is
+ * trained, and begins as OUT/first has it, which is written anew each time from the same seed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +22,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
+#include "engine/model/first.h"
 #include "engine/train/adapter_dir.h"
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
@@ -28,7 +32,7 @@ enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
 
 struct train_values {
     struct local_options model;
-    const char *dir, *data, *valid, *out;
+    const char *dir, *init, *data, *valid, *out;
     int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep, memory;
     double alpha, dropout, lr, decay, clip;
     struct opt_list target;
@@ -46,6 +50,8 @@ struct train_values {
 static const struct opt_row rows[] = {
     LOCAL_MODEL_ROWS,
     ROW("Files", "model", OPT_TEXT, NULL, 0, 0, "DIR", "the model's directory", dir),
+    ROW(NULL, "init", OPT_CHOICE, "weights", 0, 0, "weights|random",
+        "begin with the model's weights, or train every parameter of its shape from nothing", init),
     ROW(NULL, "data", OPT_TEXT, NULL, 0, 0, "FILE", "rows to learn, a line of JSON each", data),
     ROW(NULL, "valid", OPT_TEXT, NULL, 0, 0, "FILE", "rows to measure on", valid),
     ROW(NULL, "out", OPT_TEXT, NULL, 0, 0, "DIR", "where checkpoints and the result go", out),
@@ -108,6 +114,7 @@ struct train {
     struct resident on; /* the model */
     struct dataset data, valid;
     struct tuning *tuning;
+    char *first; /* owned: the directory of random weights; NULL: none */
     FILE *csv;
     int64_t begin_us, first_step, n_tok;
     bool has_terminal;
@@ -212,12 +219,18 @@ static enum train_schedule schedule_of(const char *name)
                                          : TRAIN_CONSTANT;
 }
 
+/* An adapter to random weights would have nothing to adapt. */
+static int64_t rank_of(const struct train_values *v)
+{
+    return strcmp(v->init, "random") == 0 ? 0 : v->rank;
+}
+
 static int fill(const struct train *t, struct tuning_options *o, struct err *e)
 {
     const struct train_values *v = t->v;
     train_options_default(&o->train);
     o->train.lora = (struct train_lora){
-        .rank = v->rank, .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
+        .rank = rank_of(v), .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
     if (v->target.n > TARGETS_MAX)
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
     for (size_t i = 0; i < v->target.n; i++)
@@ -292,7 +305,7 @@ done:
 
 static int put_result(struct train *t, struct err *e)
 {
-    bool is_full = t->v->rank == 0;
+    bool is_full = rank_of(t->v) == 0;
     char *path = path_in(t, is_full ? "model" : "adapter");
     const struct train_subject *s = trainer_subject(tuning_trainer(t->tuning));
     int rc = fs_remove_tree(path, e);
@@ -301,6 +314,8 @@ static int put_result(struct train *t, struct err *e)
                      : adapter_dir_write(path, s, t->v->dir, e);
     if (!rc)
         fprintf(stderr, "the %s is in %s\n", is_full ? "model" : "adapter", path);
+    if (!rc && t->first)
+        rc = fs_remove_tree(t->first, e);
     free(path);
     return rc;
 }
@@ -311,12 +326,26 @@ static int check_given(const struct train_values *v, struct err *e)
     return lack ? err_set(e, ERR_BAD_INPUT, "--%s is needed", lack) : 0;
 }
 
+/* Where the training begins: the model's directory, or one of its shape. */
+static int load(struct train *t, struct err *e)
+{
+    const struct train_values *v = t->v;
+    enum k_type type = resident_type(v->model.quantize) == K_F32 ? K_F32 : K_BF16;
+    if (strcmp(v->init, "random") == 0) {
+        t->first = path_in(t, "first");
+        if (fs_mkdirs(v->out, e) || fs_remove_tree(t->first, e) ||
+            model_first_write(v->dir, type, (uint64_t)v->seed, t->first, e))
+            return -1;
+    }
+    return local_load(&t->on, t->first ? t->first : v->dir, &v->model, true, e);
+}
+
 static int train(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
     bool is_done = false;
-    if (check_given(v, e) || local_load(&t->on, v->dir, &v->model, true, e) || find_text(t, e) ||
-        read_file(t, v->data, &t->data, e) || (v->valid && read_file(t, v->valid, &t->valid, e)))
+    if (check_given(v, e) || load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
+        (v->valid && read_file(t, v->valid, &t->valid, e)))
         return -1;
     signal(SIGINT, stop);
     signal(SIGTERM, stop);
@@ -341,5 +370,6 @@ int cmd_train(const struct opt *o)
     dataset_release(&t.data);
     dataset_release(&t.valid);
     resident_release(&t.on);
+    free(t.first);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

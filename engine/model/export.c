@@ -9,17 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "engine/base/aside.h"
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/load/path.h"
+#include "engine/load/small_files.h"
 #include "engine/load/st_writer.h"
 #include "engine/load/weights.h"
 #include "kernels/float16.h"
 
-enum { PIECE_FLOATS = 1 << 20, COPY_BYTES = 1 << 20, SMALL_BYTES_MAX = 256 << 20 };
+enum { PIECE_FLOATS = 1 << 20 };
 
 struct export
 {
@@ -159,76 +158,6 @@ static int write_files(struct export *x, const char *dir, struct err *e)
     return 0;
 }
 
-/* ---- the other files ----------------------------------------------------------------------- */
-
-static bool has_end(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-    return n > k && strcmp(name + n - k, end) == 0;
-}
-
-/* What belongs to a model beside its weights: configs, the index of shards, the tokenizer. */
-static bool is_small_part(const char *name)
-{
-    static const char *const ends[] = {".json", ".txt", ".model", ".jinja"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (name[0] != '.' && has_end(name, ends[i]))
-            return true;
-    return false;
-}
-
-static int copy_bytes(FILE *in, struct aside *out, const char *name, struct err *e)
-{
-    char *piece = xmalloc(COPY_BYTES);
-    int64_t all = 0;
-    size_t n;
-    int rc = 0;
-    while (!rc && (n = fread(piece, 1, COPY_BYTES, in)) > 0) {
-        all += (int64_t)n;
-        rc = all > SMALL_BYTES_MAX
-                 ? err_set(e, ERR_TOO_LARGE, "%s: more than %d bytes", name, SMALL_BYTES_MAX)
-                 : aside_write(out, piece, n, e);
-    }
-    if (!rc && ferror(in))
-        rc = err_sys(e, "%s", name);
-    free(piece);
-    return rc ? rc : aside_commit(out, e);
-}
-
-static int copy_file(const char *from, const char *to, const char *name, struct err *e)
-{
-    char *src = path_join(from, name), *dst = path_join(to, name);
-    struct stat st;
-    struct aside out;
-    int rc = 0;
-    if (stat(src, &st) == 0 && S_ISREG(st.st_mode)) {
-        FILE *in = fopen(src, "rb");
-        rc = in ? aside_init(&out, dst, e) : err_sys(e, "%s", src);
-        if (!rc) {
-            rc = copy_bytes(in, &out, name, e);
-            aside_release(&out);
-        }
-        if (in)
-            fclose(in);
-    }
-    free(src);
-    free(dst);
-    return rc;
-}
-
-static int copy_small_files(const char *from, const char *to, struct err *e)
-{
-    DIR *d = opendir(from);
-    struct dirent *entry;
-    int rc = d ? 0 : err_sys(e, "%s", from);
-    while (!rc && d && (entry = readdir(d)))
-        if (is_small_part(entry->d_name))
-            rc = copy_file(from, to, entry->d_name, e);
-    if (d)
-        closedir(d);
-    return rc;
-}
-
 /* Said before gigabytes are written for nothing. */
 static int check_free(const char *to, struct err *e)
 {
@@ -251,7 +180,7 @@ int model_export(const struct model_dir *from, const struct model *m, const char
         return -1;
     x.is_transposed = xcalloc((size_t)m->n_param + 1, sizeof *x.is_transposed);
     find_transposed(&x);
-    int rc = write_files(&x, dir, e) || copy_small_files(from->path, dir, e) ||
+    int rc = write_files(&x, dir, e) || small_files_copy(from->path, dir, e) ||
                      fs_sync_dir(dir, e) || fs_rename(dir, to, e)
                  ? err_wrap(e, "%s", to)
                  : 0;

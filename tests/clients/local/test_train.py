@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`tandem train`: learns from a file, goes on after a kill with the same numbers, names the line
-that is wrong. Catches: a resumed training that differs from a straight one, a loss that does not
-fall, a config file that is not read, a bad file that trains all the same."""
+that is wrong; and the same from random weights. Catches: a resumed training that differs from a
+straight one, a loss that does not fall, a config file that is not read, a bad file that trains all
+the same; a pre-training that needs or uses the shape's own weights, is not that of its seed, begins
+with other numbers when it goes on, or leaves a model that does not say what it learned."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,6 +97,51 @@ def merged(tmp):
     expect("merge of nothing", p.returncode != 0 and "adapter_config.json" in p.stderr, p)
 
 
+def pretrain(tmp, out, **kw):
+    """From nothing: a directory with a shape and a tokenizer, but no weights."""
+    shape = tmp / "shape"
+    if not shape.exists():
+        shape.mkdir()
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json",
+                     "generation_config.json"):
+            shutil.copy(MODEL / name, shape)
+        with open(tmp / "texts.jsonl", "w", encoding="utf-8") as f:
+            for i in range(24):
+                f.write(json.dumps({"prompt": f"{'abcd'[i % 4]}", "completion": f"{i % 4}!"}) + "\n")
+    return config(tmp, out, **{"model": shape, "init": "random", "data": tmp / "texts.jsonl",
+                               "epochs": 30, "lr": "1e-2", "schedule": "cosine", "warmup": 10,
+                               "weight-decay": 0.1, "quantize": "f32", "lora-dropout": 0, **kw})
+
+
+def from_nothing(tmp):
+    p = run(pretrain(tmp, "first", seed=3))
+    want = losses(tmp, "first")
+    expect("pre-training", p.returncode == 0 and len(want) == 180, p)
+    first, last = (float(want[k].split(",")[1]) for k in ("1", "180"))
+    expect("it begins with no idea", first > 5, p)  # log 320 is 5.8
+    expect("it learns", last < 0.3, p)
+    words = "-n", "2", "--temperature", "0"
+    said = [tandem("run", tmp / "first/model", "-p", c, *words).stdout for c in "abcd"]
+    expect("it says what it learned", said == ["0!\n", "1!\n", "2!\n", "3!\n"], p)
+    expect("nothing is left over", not (tmp / "first/first").exists(), p)
+    file = "model/model.safetensors"
+    p = run(pretrain(tmp, "again", seed=3))
+    same = (tmp / "first" / file).read_bytes()
+    expect("repeatable", (tmp / "again" / file).read_bytes() == same, p)
+    p = run(pretrain(tmp, "other", seed=4))
+    expect("by its seed", (tmp / "other" / file).read_bytes() != same, p)
+    words = [TANDEM, "train", str(pretrain(tmp, "cut", seed=3))]
+    for i in range(12):
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as q:
+            time.sleep(0.04 + 0.03 * (i % 4))
+            q.send_signal(signal.SIGKILL)
+            q.wait()
+    p = run(*words[2:])
+    expect("killed = straight from nothing", (tmp / "cut" / file).read_bytes() == same, p)
+    p = run(pretrain(tmp, "wide", model=tmp))
+    expect("no shape", p.returncode == 2 and "config.json" in p.stderr, p)
+
+
 def bad_input(tmp):
     p = run()
     expect("nothing given", p.returncode == 2 and "--model is needed" in p.stderr, p)
@@ -118,6 +166,7 @@ def main():
         write_rows(tmp / "rows.jsonl")
         straight_and_killed(tmp)
         merged(tmp)
+        from_nothing(tmp)
         bad_input(tmp)
     print(f"{checks - len(faults)} passed, {len(faults)} failed")
     return 1 if faults else 0
