@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`tandem chat` and `tandem ps` before a real server, by lines and on a terminal.
+"""`tandem chat`, `tandem ps` and `tandem health` before a real server, by lines and on a terminal.
 
 Faults they can catch: an answer that is not the API's; a talk that forgets what was said, or keeps what
 failed; Ctrl-C that ends the talk instead of the answer; a terminal left as it was during typing; a model
@@ -209,6 +209,16 @@ def ps_live(server, sh):
     del server
 
 
+def health(server, sh):
+    assert sh.good("health").rows == [["status", "ok"]]
+    assert json.loads(sh.good("health", "--json").out) == {"status": "ok"}
+    Shell(TANDEM_PORT=str(server.port)).good("health")
+    Shell(TANDEM_PORT="1").bad(1, "no server at http://127.0.0.1:1 ", "health")
+    loading = b'{"error":{"message":"Loading model","type":"x","param":null,"code":"loading"}}'
+    with impostor(reply(503, loading)) as url:
+        Shell(url).bad(1, "Loading model", "health")
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -216,7 +226,8 @@ def main():
         with Tandem(model, "--name", "tiny", "--data-dir", tmp / "data", "--kv-memory", "16M",
                     "--threads", 1, "--no-access-log") as server:
             sh = Shell(server.url)
-            for case in (one_answer, by_lines, broken_answers, talk, stopped, ps_once, ps_live):
+            for case in (one_answer, by_lines, broken_answers, talk, stopped, ps_once, ps_live,
+                         health):
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(server, sh))
             cases.run("ps shows a job", lambda: ps_shows_a_job(server, sh, tmp))
     return cases.end()
