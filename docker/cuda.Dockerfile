@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The server for machines with NVIDIA GPUs; without one it runs on the CPU.
+#
+#     docker build -f docker/cuda.Dockerfile -t tandem:cuda .
+#     docker run --gpus all -p 127.0.0.1:8080:8080 -e TANDEM_INSECURE=1 \
+#         -v "$PWD/models:/models:ro" tandem:cuda serve /models/NAME
+#
+# As docker/cpu.Dockerfile otherwise.
+ARG CUDA=13.0.1
+ARG DISTRIBUTION=ubuntu24.04
+
+FROM nvidia/cuda:${CUDA}-devel-${DISTRIBUTION} AS build
+RUN apt-get -q update && apt-get -q -y install --no-install-recommends make ca-certificates
+WORKDIR /src
+COPY . .
+RUN make deps SETS=build
+RUN make && make install DESTDIR=/out PREFIX=/usr && strip /out/usr/bin/tandem
+
+FROM nvidia/cuda:${CUDA}-base-${DISTRIBUTION}
+RUN apt-get -q update && \
+    apt-get -q -y install --no-install-recommends \
+      libcjson1 libcurl4t64 libjemalloc2 libpcre2-8-0 libutf8proc3 \
+      libcublas-13-0 libnccl2 && \
+    rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log && \
+    mkdir -m 1777 /data && mkdir /models
+COPY --from=build /out/usr /usr
+ENV TANDEM_HOST=0.0.0.0 TANDEM_DATA_DIR=/data TANDEM_LOG_FORMAT=json
+USER 65532:65532
+VOLUME ["/models", "/data"]
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --start-period=120s --interval=15s --timeout=5s CMD ["tandem", "health"]
+ENTRYPOINT ["tandem"]
+CMD ["serve"]

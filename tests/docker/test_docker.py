@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The files of docker/, as far as they can be judged without a container.
+
+Faults they can catch: a variable that is no option any more; a dashboard of metrics that were renamed,
+or with a label that they lack; a file that an image or a compose file takes and that is not there; a
+script that a shell cannot read; keys that the server would not take.
+
+Standard library only."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+from serving import BIN, Cases, Tandem, make_model, scratch  # noqa: E402
+
+DOCKER = ROOT / "docker"
+TEXTS = [p for p in DOCKER.rglob("*") if p.suffix in (".Dockerfile", ".yaml", ".sh", ".md")]
+
+
+def variables_are_options():
+    helped = subprocess.run([BIN, "serve", "--help"], capture_output=True, text=True, check=True)
+    known = set(re.findall(r"TANDEM_[A-Z_]+", helped.stdout)) | {"TANDEM_MODEL_ARGS"}
+    for path in TEXTS:
+        used = set(re.findall(r"\bTANDEM_[A-Z_]+\b", path.read_text()))
+        assert used <= known, (path.name, used - known)
+
+
+def dashboard_is_of_metrics():
+    rows = re.findall(r'^METRIC\(\w+, (\w+), \w+, (\w+), "(\w+)"',
+                      (ROOT / "server" / "metrics.def").read_text(), re.M)
+    kinds = {name: kind for kind, _, name in rows}
+    labels = {name: label for _, label, name in rows}
+    board = json.loads((DOCKER / "grafana/dashboards/tandem.json").read_text())
+    exprs = [t["expr"] for p in board["panels"] for t in p["targets"]]
+    assert len(exprs) > 20, len(exprs)
+    for expr in exprs:
+        for name in re.findall(r"\b(?:tandem|process)_\w+", expr):
+            base = name.removesuffix("_bucket")
+            assert base in kinds, name
+            assert (kinds[base] == "HISTOGRAM") == (name != base), name
+            if not name.endswith("_bucket"):
+                assert ("rate(" in expr) == (kinds[base] == "COUNTER"), expr
+            by = re.findall(r"by \((\w+)\)", expr)
+            want = {"class": "GATE", "status": "HTTP", "le": labels[base]}
+            assert all(want[x] == labels[base] for x in by), expr
+
+
+def copied_files_are_there():
+    for path in DOCKER.glob("*.yaml"):
+        for source in re.findall(r"^ +- (\./[\w./-]+):", path.read_text(), re.M):
+            assert (DOCKER / source).exists(), (path.name, source)
+    for path in DOCKER.glob("*.Dockerfile"):
+        text = path.read_text()
+        assert text.count("FROM ") == 2 and re.search(r"^USER \d+:\d+$", text, re.M), path.name
+        assert 'HEALTHCHECK' in text and '["tandem", "health"]' in text, path.name
+        assert 'ENTRYPOINT ["tandem"]' in text, path.name
+    assert "docker/cpu.Dockerfile" in (DOCKER / "compose.yaml").read_text()
+
+
+def scripts_can_be_read():
+    for path in DOCKER.glob("*.sh"):
+        assert os.access(path, os.X_OK), path.name
+        subprocess.run(["bash", "-n", path], check=True)
+
+
+def keys_are_taken(tmp):
+    shutil.copy(DOCKER / "keys.sh", tmp / "keys.sh")
+    run = [subprocess.run([tmp / "keys.sh"], capture_output=True, text=True, check=True).stdout
+           for _ in range(2)]
+    assert run[0] == run[1] and re.fullmatch(r"[0-9a-f]{48}\n", run[0]), run
+    metrics = (tmp / "secrets/metrics_key").read_text()
+    with Tandem(make_model(tmp / "m"), "--kv-memory", "16M", "--threads", 1, "--api-key-file",
+                tmp / "secrets/keys") as s:
+        def status(path, key):
+            return s.get(path, Authorization=f"Bearer {key}").status
+        assert status("/v1/models", run[0].strip()) == 200
+        assert status("/metrics", metrics) == 200
+        assert status("/v1/models", metrics) == 403
+        assert status("/metrics", "no") == 401
+
+
+def main():
+    cases = Cases()
+    for case in (variables_are_options, dashboard_is_of_metrics, copied_files_are_there,
+                 scripts_can_be_read):
+        cases.run(case.__name__.replace("_", " "), case)
+    with scratch() as tmp:
+        cases.run("keys are taken", lambda: keys_are_taken(tmp))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
