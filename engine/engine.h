@@ -50,7 +50,7 @@ void engine_free(struct engine *g);
 struct engine_info {
     const char *name, *architecture, *weights; /* "llama", "bf16" */
     int64_t created;                           /* seconds since 1970 */
-    int64_t ctx, n_vocab, d_model, max_waiting, max_adapters, max_lora_rank;
+    int64_t ctx, n_vocab, d_model, max_seqs, max_waiting, max_adapters, max_lora_rank;
     bool generates, embeds;
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell;
     int32_t eos[16], n_eos;

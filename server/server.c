@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,12 +23,15 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "engine/base/pool.h"
 #include "engine/engine.h"
+#include "engine/serve/resident.h"
+#include "server/banner.h"
 #include "server/listen.h"
 #include "server/metrics.h"
 #include "server/server_own.h"
 
-enum { GRACE_US = 2 * 1000 * 1000, TICK_MS = 20, RETRY_S = 2 };
+enum { GRACE_US = 2 * 1000 * 1000, TICK_MS = 20, RETRY_S = 2, BANNER_BYTES_MAX = 1 << 16 };
 
 struct engine *server_engine(const struct server *s)
 {
@@ -168,21 +172,21 @@ static void make_front(struct server *s, const struct server_options *o, const s
 
 static int open_door(struct server *s, const struct server_options *o, struct err *e)
 {
-    struct listen_at at;
-    int fd = listen_tcp(o->host, (int)o->port, &at, e);
+    const struct listen_at *at = &s->at;
+    int fd = listen_tcp(o->host, (int)o->port, &s->at, e);
     if (fd < 0)
         return -1;
-    if (!at.is_loopback && auth_is_open(s->auth) && !o->insecure) {
+    if (!at->is_loopback && auth_is_open(s->auth) && !o->insecure) {
         close(fd);
         return err_set(e, ERR_BAD_INPUT,
                        "--host %s is open to other machines, and there are no keys; give "
                        "--api-key-file, or --insecure if everybody may ask everything",
                        o->host);
     }
-    make_front(s, o, &at);
+    make_front(s, o, at);
     if (http_listen(s->http, fd, e))
         return -1;
-    log_event(LOG_INFO, "listening", LOG_TEXT("address", at.address), LOG_INT("port", at.port));
+    log_event(LOG_INFO, "listening", LOG_TEXT("address", at->address), LOG_INT("port", at->port));
     if (!o->unix_socket)
         return 0;
     fd = listen_unix(o->unix_socket, e);
@@ -256,6 +260,26 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
     return 0;
 }
 
+/* Where the log is for machines nobody reads what is for people. */
+static void greet(const struct server *s, const struct server_options *o)
+{
+    struct engine *g = server_engine(s);
+    struct banner b = {.model = engine_info(g),
+                       .at = &s->at,
+                       .data_dir = s->desk ? o->data_dir : NULL,
+                       .threads = pool_size(engine_resident(g)->pool),
+                       .wants_key = !auth_is_open(s->auth)};
+    struct buf text;
+    if (strcmp(o->log_format, "json") == 0)
+        return;
+    buf_init(&text, BANNER_BYTES_MAX);
+    banner_write(&b, &text);
+    if (!text.failed)
+        fwrite(text.data, 1, text.len, stdout);
+    fflush(stdout);
+    buf_release(&text);
+}
+
 static int serve(struct server *s, const struct server_options *o, const char *model, int signals,
                  struct err *e)
 {
@@ -273,6 +297,7 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         const struct engine_info *info = engine_info(server_engine(s));
         atomic_store(&s->state, SERVER_READY);
         log_event(LOG_INFO, "ready", LOG_TEXT("model", info->name), LOG_INT("ctx", info->ctx));
+        greet(s, o);
         int signo = 0;
         while (!signo)
             signo = next_signal(signals, -1, 0);

@@ -17,6 +17,7 @@
 #include "server/desk.h"
 #include "server/front.h"
 #include "server/http.h"
+#include "server/listen.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -28,6 +29,7 @@ struct server {
     struct metrics *metrics;       /* owned */
     struct auth *auth;             /* owned */
     struct front front;
+    struct listen_at at;      /* where clients come in */
     struct http *http;        /* owned */
     const char **shape;       /* owned: the routes' paths, for the metrics */
     struct desk *desk;        /* owned; NULL: no --data-dir */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clients/local/bundled.h"
 #include "clients/local/load.h"
 #include "clients/local/profile.h"
 #include "engine/base/clock.h"
@@ -334,14 +335,14 @@ static void show_stats(const struct run *r)
 }
 
 /* As the only rank, or as rank 0 of `group`. */
-static int run_here(const struct opt *o, struct comm *group)
+static int run_here(const struct opt *o, const char *path, struct comm *group)
 {
     struct run r = {.v = o->values, .begin_ns = clock_ns()};
     struct local_options model = r.v->model;
     struct err e = ERR_INIT;
     buf_init(&r.text, TEXT_BYTES_MAX);
     model.group = group;
-    int rc = local_load(&r.local, o->arg[0], &model, !r.v->ids, &e);
+    int rc = local_load(&r.local, path, &model, !r.v->ids, &e);
     if (!rc)
         rc = read_prompt(&r, &e);
     r.n_prompt = (int64_t)r.ids.n;
@@ -364,7 +365,7 @@ static int run_here(const struct opt *o, struct comm *group)
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }
 
-int cmd_run(const struct opt *o)
+static int run_on(const struct opt *o, const char *path)
 {
     const struct run_values *v = o->values;
     struct comm *group;
@@ -372,6 +373,17 @@ int cmd_run(const struct opt *o)
     if (local_group(&group, &e))
         return cmd_fail(o, &e);
     if (!group || comm_rank(group) == 0)
-        return run_here(o, group);
-    return local_follow(o->arg[0], &v->model, group, &e) ? cmd_fail(o, &e) : CMD_GOOD;
+        return run_here(o, path, group);
+    return local_follow(path, &v->model, group, &e) ? cmd_fail(o, &e) : CMD_GOOD;
+}
+
+int cmd_run(const struct opt *o)
+{
+    struct err e = ERR_INIT;
+    char *bundled = o->n_arg ? NULL : bundled_model(&e);
+    if (!o->n_arg && !bundled)
+        return cmd_fail(o, &e);
+    int rc = run_on(o, bundled ? bundled : o->arg[0]);
+    free(bundled);
+    return rc;
 }

@@ -6,15 +6,13 @@
 #include "engine/comm/plug_open.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "engine/base/beside.h"
 #include "engine/comm/comm.h"
 
-enum { LEVELS = 5 };
+enum { NAME_BYTES = 64 };
 
 /* What launchers leave in the environment of those that they start together. */
 bool comm_is_launched(void)
@@ -26,33 +24,16 @@ bool comm_is_launched(void)
     return false;
 }
 
-static void *open_in(const char *dir, const char *folder, const char *name, char *why, size_t size)
-{
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/%slibtandem_%s.so", dir, folder, name);
-    if (access(path, R_OK))
-        return NULL;
-    void *so = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* an MPI opens parts that look for it */
-    if (!so)
-        snprintf(why, size, "%s", dlerror());
-    return so;
-}
-
 static void *open_so(const char *name, char *why, size_t size)
 {
-    char dir[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", dir, sizeof dir - 1);
-    void *so = NULL;
-    dir[n > 0 ? n : 0] = 0;
-    for (int up = 0; up < LEVELS && !so; up++) {
-        char *slash = strrchr(dir, '/');
-        if (!slash)
-            break;
-        *slash = 0;
-        so = open_in(dir, "", name, why, size);
-        if (!so && up == 0)
-            so = open_in(dir, "../lib/tandem/", name, why, size);
-    }
+    char built[NAME_BYTES], installed[NAME_BYTES];
+    snprintf(built, sizeof built, "libtandem_%s.so", name);
+    snprintf(installed, sizeof installed, "../lib/tandem/libtandem_%s.so", name);
+    char *path = beside_find(built, installed);
+    void *so = path ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL; /* MPI's parts look for it */
+    if (path && !so)
+        snprintf(why, size, "%s", dlerror());
+    free(path);
     return so;
 }
 

@@ -147,6 +147,7 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .ctx = g->room.ctx,
         .n_vocab = r->model->cfg.n_vocab,
         .d_model = r->model->cfg.d_model,
+        .max_seqs = g->room.cap_seq,
         .max_waiting = g->room.max_waiting,
         .max_adapters = o->max_adapters,
         .max_lora_rank = g->room.lora_rank,

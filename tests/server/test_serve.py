@@ -4,6 +4,7 @@
 import http.client
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -28,7 +29,7 @@ def check(name, ok, what=""):
 class Server:
     def __init__(self, *options):
         self.p = subprocess.Popen([BIN, "serve", MODEL, "--port", "0", "--drain-delay", "0", *options],
-                                  stderr=subprocess.PIPE, text=True)
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.port = None
         for line in self.p.stderr:
             found = re.search(r"listening address=.* port=(\d+)", line)
@@ -103,14 +104,16 @@ check("drained", s.p.returncode == 0, s.p.returncode)
 p = subprocess.run([BIN, "serve", MODEL, "--host", "0.0.0.0", "--port", "0"], stderr=subprocess.PIPE,
                    text=True, timeout=60)
 check("open bind", p.returncode == 2 and "--insecure" in p.stderr, p.stderr)
-p = subprocess.run([BIN, "serve"], stderr=subprocess.PIPE, text=True, timeout=60)
+with tempfile.TemporaryDirectory() as away:  # where no model lies beside it
+    p = subprocess.run([shutil.copy(BIN, away), "serve"], stderr=subprocess.PIPE, text=True, timeout=60)
 check("no model", p.returncode == 2 and "which model" in p.stderr, p.stderr)
 
 # A signal that finds the process half begun: a crash, a hang. Before main it is the system's: a
 # shell that runs this in the background lets SIGINT be ignored, and a new program inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for ms in range(0, 200, 10):
-    p = subprocess.Popen([BIN, "serve", MODEL, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    p = subprocess.Popen([BIN, "serve", MODEL, "--port", "0"], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.PIPE, text=True)
     time.sleep(ms / 1000)
     p.send_signal(signal.SIGINT)
     try:
