@@ -136,7 +136,15 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
-$(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC)))
+# the page of clients/web, as bytes of the program
+WEB := $(wildcard $(foreach x,html css js svg,clients/web/*.$(x)))
+$(B)/web_files.c: clients/web/embed.sh clients/web $(WEB)
+	@mkdir -p $(@D)
+	$(Q)$< $(WEB) >$@
+$(B)/web_files.o: $(B)/web_files.c $(B)/flags
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -c $< -o $@
+$(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC))) $(B)/web_files.o
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
 	$(call say,LD $@)

@@ -87,7 +87,8 @@ static void test_decode(void **state)
  * here. */
 static void test_open(void **state)
 {
-    static const char *const open[] = {"health", "live", "ready", "v2_live", "v2_ready"};
+    static const char *const open[] = {"health",   "live", "ready",   "v2_live",
+                                       "v2_ready", "web",  "web_file"};
     (void)state;
     for (size_t i = 0; i < n_routes; i++) {
         bool listed = false;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: which view is shown, by the address behind #; the theme; whether the server is there.
+import { $ } from "./dom.js";
+import { askKey, hasKey, loadModels, models } from "./api.js";
+import * as playground from "./playground.js";
+import * as tuning from "./tuning.js";
+import * as overview from "./overview.js";
+
+const views = { playground, tuning, overview };
+
+// #/tuning/ID is the view and what is wanted of it.
+function route() {
+  if (location.hash === "#main") return;
+  const [, name, ...rest] = decodeURIComponent(location.hash).split("/");
+  const shown = views[name] ? name : "playground";
+  for (const [id, view] of Object.entries(views)) {
+    $(id).hidden = id !== shown;
+    if (id !== shown) view.leave?.();
+  }
+  for (const a of document.querySelectorAll(".top nav a"))
+    if (a.hash === `#/${shown}`) a.setAttribute("aria-current", "page");
+    else a.removeAttribute("aria-current");
+  document.title = `Tandem · ${$(shown).querySelector("h1").textContent}`;
+  views[shown].enter?.(rest.join("/"));
+}
+
+// ---- theme
+
+const themes = ["", "light", "dark"];
+
+function showTheme() {
+  const theme = document.documentElement.dataset.theme;
+  for (const name of ["aria-label", "title"])
+    $("theme").setAttribute(name, `Theme: ${theme || "as the system"}`);
+}
+
+function nextTheme() {
+  const root = document.documentElement;
+  root.dataset.theme = themes[(themes.indexOf(root.dataset.theme) + 1) % themes.length];
+  localStorage.setItem("tandem.theme", root.dataset.theme);
+  showTheme();
+}
+
+// ---- the server
+
+function say(text, kind) {
+  $("state").textContent = text;
+  $("state").className = `state ${kind}`;
+}
+
+async function connect() {
+  try {
+    await loadModels();
+    return true;
+  } catch (e) {
+    say(e.code === "loading" ? "Loading the model" : e.message, "bad");
+    $("key-button").hidden = e.status !== 401 && !hasKey();
+    if (e.status !== 401) setTimeout(connect, 1000);
+    return false;
+  }
+}
+
+window.addEventListener("models", () => {
+  $("key-button").hidden = !hasKey();
+  say(models[0].id, "good");
+});
+window.addEventListener("hashchange", route);
+$("theme").addEventListener("click", nextTheme);
+$("key-button").addEventListener("click", async () => {
+  if (await askKey("Requests of this page will carry it.")) {
+    await connect();
+    route();
+  }
+});
+
+showTheme();
+playground.start();
+tuning.start();
+overview.start();
+route();
+connect();

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fine-tuning: the lists of jobs and files, the form that makes a job of a file, and the job that is
+// looked at. What is shown follows the address: #/tuning/new, or #/tuning/ID of a job.
+import { $, bytes, confirmed, el, fault, when } from "./dom.js";
+import { drop, list, models, post } from "./api.js";
+import { readRows, showRows } from "./rows.js";
+import { JobView, jobName, state } from "./job.js";
+
+let jobs = [], files = [];
+let chosen = null; // the file that was dropped here, before the server has it
+let view = null;   // the JobView that is shown
+
+// ---- lists
+
+const isResult = f => f.purpose === "fine-tune-results";
+
+function jobEntry(j) {
+  return el("li", {}, el("a", { class: "row", href: `#/tuning/${j.id}`,
+                                "aria-current": view?.id === j.id ? "true" : null },
+    el("span", { class: "name" }, jobName(j)), state(j.status),
+    el("span", { class: "hint" }, when(j.created_at))));
+}
+
+function fileEntry(f) {
+  return el("li", { class: "row" }, el("span", { class: "name" }, f.filename),
+    el("span", { class: "hint" }, `${bytes(f.bytes)} · ${when(f.created_at)}`),
+    el("button", { type: "button", class: "link", "aria-label": `Delete ${f.filename}`,
+                   onclick: () => dropFile(f) }, "Delete"));
+}
+
+function fillSelect(select, none) {
+  const old = select.value, usable = files.filter(f => f.purpose === "fine-tune");
+  select.replaceChildren(el("option", { value: "" }, none), ...usable.map(f =>
+    el("option", { value: f.id }, `${f.filename}, ${when(f.created_at)}`)));
+  select.value = usable.some(f => f.id === old) ? old : "";
+}
+
+async function showLists() {
+  try {
+    [jobs, files] = await Promise.all([list("v1/fine_tuning/jobs"), list("v1/files")]);
+    $("tuning-fault").replaceChildren();
+  } catch (e) {
+    $("tuning-fault").replaceChildren(fault(e));
+  }
+  const none = text => [el("li", { class: "empty" }, text)];
+  $("jobs").replaceChildren(...(jobs.length ? jobs.map(jobEntry) : none("No jobs yet.")));
+  const results = files.filter(isResult), own = files.filter(f => !isResult(f));
+  $("results").replaceChildren(...results.map(fileEntry));
+  $("results-box").hidden = !results.length;
+  $("files").replaceChildren(...(own.length ? own.map(fileEntry) : none("No files yet.")));
+  $("or").hidden = !own.length;
+  fillSelect($("training-file"), "–");
+  fillSelect($("job-form").elements.validation_file, "None");
+}
+
+async function dropFile(f) {
+  if (!await confirmed(`Delete ${f.filename}?`, "Jobs that read it already go on.")) return;
+  try {
+    await drop(`v1/files/${encodeURIComponent(f.id)}`);
+    await showLists();
+  } catch (e) {
+    $("tuning-fault").replaceChildren(fault(e));
+  }
+}
+
+// ---- a new job
+
+async function choose(file) {
+  if (!file) return;
+  chosen = file;
+  $("training-file").value = "";
+  $("drop").classList.add("done");
+  $("start-fault").replaceChildren();
+  $("start").disabled = false;
+  $("start-state").textContent = `${file.name}, ${bytes(file.size)}`;
+  await showRows($("rows"), await readRows(file));
+}
+
+function chooseKept() {
+  const id = $("training-file").value;
+  chosen = null;
+  $("start").disabled = !id;
+  $("start-state").textContent = "";
+  if (id) showRows($("rows"), { id });
+  else $("rows").hidden = true;
+}
+
+async function upload() {
+  if (!chosen) return $("training-file").value;
+  const form = new FormData();
+  form.append("purpose", "fine-tune");
+  form.append("file", chosen, chosen.name);
+  $("start-state").textContent = "Sending the file";
+  return (await post("v1/files", form)).id;
+}
+
+// The fields that hold something: hyperparameters, and what stands beside them.
+function wanted() {
+  const fields = [...new FormData($("job-form"))].filter(([, value]) => value !== "");
+  const { seed, suffix, validation_file, ...hyper } = Object.fromEntries(fields);
+  const numbers = Object.fromEntries(Object.entries(hyper).map(([k, v]) => [k, Number(v)]));
+  return { suffix, validation_file, seed: seed === undefined ? undefined : Number(seed),
+           method: { type: "supervised", supervised: { hyperparameters: numbers } } };
+}
+
+async function begin(event) {
+  event.preventDefault();
+  $("start").disabled = true;
+  $("start-fault").replaceChildren();
+  try {
+    const base = models.find(m => !m.parent);
+    const job = await post("v1/fine_tuning/jobs",
+                           { model: base.id, training_file: await upload(), ...wanted() });
+    chosen = null;
+    $("drop").classList.remove("done");
+    $("rows").hidden = true;
+    $("start-state").textContent = "";
+    location.hash = `#/tuning/${job.id}`;
+  } catch (e) {
+    $("start-state").textContent = "";
+    $("start-fault").replaceChildren(fault(e));
+    $("start").disabled = false;
+  }
+  showLists();
+}
+
+function watchDrop() {
+  const page = $("tuning"), box = $("drop");
+  const over = is => e => { e.preventDefault(); box.classList.toggle("over", is); };
+  page.addEventListener("dragover", over(true));
+  page.addEventListener("dragleave", over(false));
+  page.addEventListener("drop", e => {
+    over(false)(e);
+    if ($("new-job").hidden) location.hash = "#/tuning/new";
+    choose(e.dataTransfer.files[0]);
+  });
+}
+
+// ---- the view
+
+export function enter(what) {
+  const isJob = what.startsWith("ftjob-");
+  if (view?.id !== what) {
+    view?.close();
+    view = isJob ? new JobView($("job"), what, showLists) : null;
+  }
+  $("job").hidden = !isJob;
+  $("new-job").hidden = isJob;
+  $("tuning").classList.toggle("deep", what !== "");
+  showLists();
+}
+
+export function leave() {
+  view?.close();
+  view = null;
+}
+
+export function start() {
+  $("file").addEventListener("change", e => choose(e.target.files[0]));
+  $("training-file").addEventListener("change", chooseKept);
+  $("job-form").addEventListener("submit", begin);
+  for (const input of $("job-form").querySelectorAll("input")) input.placeholder = "auto";
+  watchDrop();
+}
