@@ -20,6 +20,7 @@
 
 struct engine;
 struct adapter;
+struct comm;
 struct gate;
 struct gate_policy;
 struct resident;
@@ -37,6 +38,10 @@ struct engine_options {
     const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
     int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
     bool is_eager, no_prefix_cache;
+    int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm; /* owned from here on: rank 0's end among processes that do; NULL */
+    void (*broke)(void *ctx); /* by the engine's thread: engine_check has a reason to end */
+    void *broke_ctx;
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };
@@ -46,13 +51,18 @@ int engine_start(struct engine *g, struct err *e);
 void engine_stop(struct engine *g); /* what still runs ends with GEN_CANCELLED */
 void engine_free(struct engine *g);
 
+/* -1: a rank that shared the model is gone, and why. What was asked has ended with ERR_BUSY, and
+ * whatever will be asked does; there is no way back but a new process. */
+int engine_check(struct engine *g, struct err *e);
+
 /* What the model is; constant, borrowed. */
 struct engine_info {
     const char *name, *architecture, *weights; /* "llama", "bf16" */
     int64_t created;                           /* seconds since 1970 */
     int64_t ctx, n_vocab, d_model, max_seqs, max_waiting, max_adapters, max_lora_rank;
     bool generates, embeds;
-    int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell;
+    int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
+    int32_t n_rank;                                               /* that share it */
     int32_t eos[16], n_eos;
     const char *chat_template;   /* NULL: none */
     struct sample_params sample; /* generation_config.json's */

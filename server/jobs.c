@@ -212,6 +212,8 @@ struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
     }
     if (jobs_publish_all(j, e))
         goto fail;
+    if (engine_info(o->engine)->n_rank > 1)
+        return j; /* none is taken; those that were begun elsewhere stay as they are */
     if (pthread_create(&j->thread, NULL, jobs_main, j)) {
         err_set(e, ERR_NO_MEMORY, "the job thread cannot be started");
         goto fail;

@@ -13,6 +13,9 @@
  * Publishing is the row of store.tuned and a switch in the engine's registry: requests in flight
  * end on the version they began with.
  *
+ * Where ranks share the model no job is taken: route_tuning.c refuses them, and jobs that the store
+ * has from before wait for a server that can.
+ *
  * Thread: any.
  */
 #ifndef SERVER_JOBS_H

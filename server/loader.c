@@ -105,7 +105,12 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,
                                    .progress = tell,
+                                   .tp = (int)o->tp,
+                                   .comm = l->server->group,
+                                   .broke = server_broke,
+                                   .broke_ctx = l->server,
                                    .progress_ctx = l};
+    l->server->group = NULL;
     l->n_adapter = o->adapter.n;
     l->adapter = ARENA_ARRAY(&l->arena, const char *, o->adapter.n);
     for (size_t i = 0; i < o->adapter.n; i++)

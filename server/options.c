@@ -5,6 +5,7 @@
 #include "server/options.h"
 
 #include "engine/base/gate_meter.h"
+#include "engine/comm/comm.h"
 
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
     {                                                                                              \
@@ -54,6 +55,10 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         target_itl),
     ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N", "compute threads; 0: one for each core",
         threads),
+    ROW(NULL, "tp", OPT_INT, "1", 1, COMM_RANK_MAX, "N",
+        "ranks that share the model, as threads of this process; processes that a launcher started "
+        "together are one rank each",
+        tp),
     ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",
         "the highest instruction set that kernels may use", kernels),
     ROW(NULL, "kv-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",

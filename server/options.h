@@ -13,7 +13,7 @@ struct server_options {
     const char *config;
     /* the model */
     const char *name, *quantize, *kv_type, *mode, *kernels;
-    int64_t ctx, threads;
+    int64_t ctx, threads, tp;
     bool prefix_cache;
     int64_t kv_memory, max_batch_tokens, max_seqs, max_waiting;
     struct opt_list adapter;
@@ -37,7 +37,7 @@ struct server_options {
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 48 };
+enum { N_SERVER_ROWS = 49 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

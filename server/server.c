@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/pool.h"
+#include "engine/comm/comm.h"
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
 #include "server/banner.h"
@@ -31,7 +33,13 @@
 #include "server/metrics.h"
 #include "server/server_own.h"
 
-enum { GRACE_US = 2 * 1000 * 1000, TICK_MS = 20, RETRY_S = 2, BANNER_BYTES_MAX = 1 << 16 };
+enum {
+    GRACE_US = 2 * 1000 * 1000,
+    FALL_US = 1000 * 1000,
+    TICK_MS = 20,
+    RETRY_S = 2,
+    BANNER_BYTES_MAX = 1 << 16
+};
 
 struct engine *server_engine(const struct server *s)
 {
@@ -226,6 +234,22 @@ static void drain(struct server *s, const struct server_options *o, int signals,
     settle(s, signals, clock_us() + GRACE_US, false);
 }
 
+void server_broke(void *ctx)
+{
+    struct server *s = ctx;
+    uint64_t one = 1;
+    atomic_store(&s->state, SERVER_REFUSING);
+    (void)!write(s->broke_fd, &one, sizeof one);
+}
+
+/* Without one of its ranks the model is gone. Those who wait were told; they are given the time to
+ * read it. */
+static void fall(struct server *s)
+{
+    log_event(LOG_ERROR, "a rank is gone", LOG_INT("in_work", (int64_t)http_busy(s->http)));
+    settle(s, -1, clock_us() + FALL_US, false);
+}
+
 static void server_free(struct server *s)
 {
     struct engine *g = server_engine(s);
@@ -238,6 +262,12 @@ static void server_free(struct server *s)
     metrics_free(s->metrics);
     auth_free(s->auth);
     free(s->shape);
+    if (s->group) {
+        comm_abort(s->group, "the server did not start");
+        comm_free(s->group);
+    }
+    if (s->broke_fd >= 0)
+        close(s->broke_fd);
     free(s);
 }
 
@@ -280,6 +310,16 @@ static void greet(const struct server *s, const struct server_options *o)
     buf_release(&text);
 }
 
+/* Until a signal comes, which is returned, or a rank is gone: 0. */
+static int serve_all(struct server *s, int signals)
+{
+    struct err e = ERR_INIT;
+    int signo = 0;
+    while (!signo && !engine_check(server_engine(s), &e))
+        signo = next_signal(signals, s->broke_fd, 0);
+    return signo;
+}
+
 static int serve(struct server *s, const struct server_options *o, const char *model, int signals,
                  struct err *e)
 {
@@ -298,10 +338,12 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         atomic_store(&s->state, SERVER_READY);
         log_event(LOG_INFO, "ready", LOG_TEXT("model", info->name), LOG_INT("ctx", info->ctx));
         greet(s, o);
-        int signo = 0;
-        while (!signo)
-            signo = next_signal(signals, -1, 0);
-        drain(s, o, signals, signo);
+        int signo = serve_all(s, signals);
+        if (signo)
+            drain(s, o, signals, signo);
+        rc = engine_check(server_engine(s), e);
+        if (rc)
+            fall(s);
     }
     server_free(s);
     if (o->unix_socket)
@@ -310,15 +352,26 @@ static int serve(struct server *s, const struct server_options *o, const char *m
     return rc;
 }
 
-int server_run(const struct server_options *o, const char *model, int signals, struct err *e)
+void server_log(const struct server_options *o)
 {
     enum log_level level = LOG_INFO;
-    struct server *s = xcalloc(1, sizeof *s);
     log_level_parse(o->log_level, &level);
     log_configure(level, strcmp(o->log_format, "json") == 0 ? LOG_AS_JSON : LOG_AS_TEXT, NULL,
                   NULL);
+}
+
+int server_run(const struct server_options *o, const char *model, struct comm *group, int signals,
+               struct err *e)
+{
+    struct server *s = xcalloc(1, sizeof *s);
+    s->group = group;
+    s->broke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server_log(o);
     raise_files();
-    if (make_auth(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
+    if (s->broke_fd < 0)
+        err_sys(e, "making an eventfd");
+    if (s->broke_fd < 0 || make_auth(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) ||
+        open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 
+struct comm;
 struct desk;
 struct engine;
 struct metrics;
@@ -21,8 +22,13 @@ struct server_options; /* server/options.h: one row each */
 /* First of all: SIGTERM and SIGINT are kept for server_run from here on. A descriptor, or -1. */
 int server_signals(struct err *e);
 
-/* Serves until a signal ends it. */
-int server_run(const struct server_options *o, const char *model, int signals, struct err *e);
+/* How much of the log goes where. */
+void server_log(const struct server_options *o);
+
+/* Serves until a signal ends it; -1, too, where a rank that shares the model is gone. group: of the
+ * processes that share it, whose rank 0 this is; moved in; NULL: none do. */
+int server_run(const struct server_options *o, const char *model, struct comm *group, int signals,
+               struct err *e);
 
 struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);

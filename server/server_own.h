@@ -34,6 +34,8 @@ struct server {
     const char **shape;       /* owned: the routes' paths, for the metrics */
     struct desk *desk;        /* owned; NULL: no --data-dir */
     const char *adapter_root; /* borrowed from the options; NULL: none */
+    struct comm *group;       /* owned until the engine has it; NULL: one process */
+    int broke_fd;             /* owned: readable once a rank is gone */
     bool logs_requests;
 };
 
@@ -42,6 +44,8 @@ int server_admit(void *ctx, struct call *c, const struct http_head *head,
                  const struct route_match *match, struct api_error *e);
 void server_ended(void *ctx, const struct http_record *r);
 void server_connection(void *ctx, int change);
+
+void server_broke(void *s); /* by the engine's thread: a rank is gone */
 
 /* loader.c: makes the engine on a thread of its own, since that takes long and signals do not wait.
  * It owns copies of what it reads, and whoever will not wait for it may leave it behind. */

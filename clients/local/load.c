@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/machine.h"
 #include "engine/comm/comm.h"
 #include "engine/run/crew.h"
 
@@ -60,20 +59,20 @@ int local_group(struct comm **c, struct err *e)
 int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e)
 {
     bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
-    int64_t n_thread = o->threads ? o->threads : machine_cores() / comm_size(c);
-    struct model_dir dir;
+    struct model_dir dir = {0};
     struct crew_options co = {.dir = &dir,
                               .model = local_model_options(o),
                               .kernels = is_auto ? NULL : o->kernels,
-                              .n_thread = n_thread > 0 ? (int)n_thread : 1,
                               .comm = c};
-    int rc = model_dir_init(&dir, path, e);
-    if (rc)
-        comm_free(c);
-    else
+    int rc = crew_threads(c, 1, o->threads, &co.n_thread, e) || model_dir_init(&dir, path, e);
+    if (!rc) {
         rc = crew_follow(&co, e);
+    } else {
+        comm_abort(c, e->msg);
+        comm_free(c);
+    }
     model_dir_release(&dir);
-    return rc;
+    return rc ? -1 : 0;
 }
 
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,

@@ -1,25 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tandem serve`: the server, in this process.
+ * `tandem serve`: the server, in this process; or, where a launcher started several processes that
+ * share the model, in rank 0, and the others follow it. Signals are rank 0's affair: what launchers
+ * send to all must not take a rank away while others drain.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "clients/cli/cmd.h"
 #include "clients/local/bundled.h"
+#include "clients/local/load.h"
+#include "engine/base/log.h"
+#include "engine/comm/comm.h"
 #include "server/options.h"
 #include "server/server.h"
 
 const struct cmd_opt cmd_opt_serve = {server_rows, N_SERVER_ROWS, sizeof(struct server_options)};
 
-static int serve_bundled(const struct server_options *given, int signals, struct err *e)
+static int follow_rank_0(const struct server_options *o, const char *model, struct comm *group,
+                         struct err *e)
+{
+    struct local_options lo = {.threads = o->threads,
+                               .ctx = o->ctx,
+                               .kernels = o->kernels,
+                               .quantize = o->quantize,
+                               .kv_type = o->kv_type};
+    server_log(o);
+    log_event(LOG_INFO, "following", LOG_INT("rank", comm_rank(group)),
+              LOG_INT("of", comm_size(group)));
+    int rc = local_follow(model, &lo, group, e);
+    if (!rc)
+        log_event(LOG_INFO, "ended");
+    return rc;
+}
+
+static int serve(const struct server_options *given, const char *model, int signals, struct err *e)
 {
     struct server_options o = *given;
-    char *model = bundled_model(e);
-    if (!o.name)
+    char *bundled = model ? NULL : bundled_model(e);
+    struct comm *group = NULL;
+    int rc = -1;
+    if (!model && !o.name)
         o.name = BUNDLED_NAME;
-    int rc = model ? server_run(&o, model, signals, e) : -1;
-    free(model);
+    model = model ? model : bundled;
+    if (model && !local_group(&group, e))
+        rc = group && comm_rank(group) > 0 ? follow_rank_0(&o, model, group, e)
+                                           : server_run(&o, model, group, signals, e);
+    free(bundled);
     return rc;
 }
 
@@ -29,8 +55,7 @@ int cmd_serve(const struct opt *o)
     int signals = server_signals(&e);
     if (signals < 0)
         return cmd_fail(o, &e);
-    int rc = o->n_arg ? server_run(o->values, o->arg[0], signals, &e)
-                      : serve_bundled(o->values, signals, &e);
+    int rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, signals, &e);
     close(signals);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The halves of all products share one block; B as the panels that the product wants, since it is
- * used a thousand times for each load. A product whose halves the file holds as bf16 stays bf16,
- * which changes no bit and halves what a step reads of it; all others are f32. What the files
- * claim was checked when they were opened (adapter_files.h); then come sizes; then the numbers are
- * read.
+ * used a thousand times for each load. A rank has its part of each. A product whose halves the file
+ * holds as bf16 stays bf16, which changes no bit and halves what a step reads of it; all others are
+ * f32. What the files claim was checked when they were opened (adapter_files.h); then come sizes;
+ * then the numbers are read.
  */
 #include "engine/model/adapter.h"
 
@@ -16,17 +16,18 @@
 
 #include "engine/base/mem.h"
 #include "engine/model/adapter_files.h"
+#include "engine/model/part.h"
 #include "kernels/float16.h"
 #include "kernels/linear.h"
 
 enum { ALIGN_BYTES = 64 };
 
 struct product {
-    int64_t rank; /* 0: none here */
-    bool is_bf16; /* f32 else */
-    void *a;      /* borrowed from the block: [rank, k] */
-    void *b;      /* borrowed from the block: [n, rank], as panels */
-    float scale;
+    const struct param *whole; /* borrowed: as all ranks have it together */
+    struct part part;          /* of it, here */
+    struct adapter_product is; /* rank 0: none here */
+    void *a;                   /* borrowed from the block: [rank, k] */
+    void *b;                   /* borrowed from the block: [n, rank], as panels */
 };
 
 struct adapter {
@@ -34,6 +35,8 @@ struct adapter {
     uint64_t version;
     struct device *device;         /* borrowed */
     struct adapter_budget *budget; /* borrowed; NULL until its bytes are taken */
+    adapter_tell_fn *tell;         /* hears of the end; NULL until the others know of it */
+    void *tell_ctx;                /* borrowed */
     void *block;                   /* owned: device memory */
     size_t bytes;
     int64_t rank, created;
@@ -42,7 +45,7 @@ struct adapter {
     struct product at[]; /* [n_lora] */
 };
 
-/* ---- into memory --------------------------------------------------------------------------- */
+/* ---- room ---------------------------------------------------------------------------------- */
 
 /* Cuts the block, or only measures where there is none. */
 static void *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols, size_t each)
@@ -53,85 +56,27 @@ static void *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols
     return p;
 }
 
-static bool is_bf16(const struct adapter_halves *h)
+static int64_t outputs_of(const struct part *p)
 {
-    return weight_k_type(h->a) == K_BF16 && weight_k_type(h->b) == K_BF16;
+    int64_t n = 0;
+    for (int i = 0; i < p->n_output; i++)
+        n += p->output[i].n;
+    return n;
 }
 
-static size_t lay_out(struct adapter *a, const struct adapter_files *f)
+static size_t lay_out(struct adapter *a)
 {
     size_t at = 0;
     for (int32_t i = 0; i < a->n_lora; i++) {
-        const struct adapter_halves *h = &f->at[i];
         struct product *p = &a->at[i];
-        if (!h->a)
+        if (!p->is.rank)
             continue;
-        p->rank = weight_rows(h->a);
-        p->is_bf16 = is_bf16(h);
-        size_t each = p->is_bf16 ? sizeof(k_bf16) : sizeof(float);
-        p->scale = (float)adapter_files_scale(f, h);
-        p->a = cut(a, &at, p->rank, h->param->k, each);
-        p->b = cut(a, &at, linear_panels(h->param->n) * K_NR, p->rank, each);
-        a->rank = p->rank > a->rank ? p->rank : a->rank;
+        size_t each = p->is.is_bf16 ? sizeof(k_bf16) : sizeof(float);
+        p->a = cut(a, &at, p->is.rank, p->part.input.n, each);
+        p->b = cut(a, &at, linear_panels(outputs_of(&p->part)) * K_NR, p->is.rank, each);
+        a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
     }
     return at;
-}
-
-static int send_bf16(struct stream *s, void *to, const float *x, int64_t n, struct err *e)
-{
-    k_bf16 *narrow = try_alloc((size_t)n, sizeof *narrow, "an adapter", e);
-    if (!narrow)
-        return -1;
-    for (int64_t i = 0; i < n; i++)
-        narrow[i] = bf16_from_f32(x[i]);
-    stream_copy(s, to, narrow, (size_t)n * sizeof *narrow, COPY_TO_DEVICE);
-    int rc = stream_sync(s, e);
-    mem_free(narrow);
-    return rc;
-}
-
-static int send(struct stream *s, bool is_bf16, void *to, const float *x, int64_t n, struct err *e)
-{
-    if (is_bf16)
-        return send_bf16(s, to, x, n, e);
-    stream_copy(s, to, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
-    return stream_sync(s, e);
-}
-
-static int read_a(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
-{
-    float *x = adapter_half_read(w, e);
-    int rc = x ? send(s, p->is_bf16, p->a, x, weight_rows(w) * weight_row_len(w), e) : -1;
-    mem_free(x);
-    return rc;
-}
-
-static int read_b(struct stream *s, const struct weight *w, const struct product *p, struct err *e)
-{
-    int64_t n = weight_rows(w), rank = weight_row_len(w), size = linear_panels(n) * K_NR * rank;
-    float *x = adapter_half_read(w, e);
-    float *panels = x ? try_alloc((size_t)size, sizeof *panels, w->t->name, e) : NULL;
-    for (int64_t o = 0; o < n && panels; o++)
-        for (int64_t r = 0; r < rank; r++)
-            panels[o / K_NR * K_NR * rank + linear_f32_at(o % K_NR, r)] = x[o * rank + r];
-    int rc = panels ? send(s, p->is_bf16, p->b, panels, size, e) : -1;
-    mem_free(panels);
-    mem_free(x);
-    return rc;
-}
-
-static int read_all(struct adapter *a, const struct adapter_files *f, struct err *e)
-{
-    struct stream *s = stream_new(a->device, e);
-    int rc = s ? 0 : -1;
-    for (int32_t i = 0; i < a->n_lora && !rc; i++) {
-        const struct adapter_halves *h = &f->at[i];
-        if (h->a && (read_a(s, h->a, &a->at[i], e) || read_b(s, h->b, &a->at[i], e)))
-            rc = -1;
-    }
-    if (s)
-        stream_free(s);
-    return rc;
 }
 
 static int check_rank(const struct adapter *a, const struct adapter_options *o, struct err *e)
@@ -156,7 +101,21 @@ static int take_bytes(struct adapter *a, struct adapter_budget *budget, struct e
     return 0;
 }
 
-static struct adapter *make(const struct model *m, const struct adapter_files *f,
+static void list_products(struct adapter *a, const struct model *m,
+                          const struct adapter_product *at)
+{
+    static const struct param_share all = {.cut = PARAM_WHOLE};
+    for (int32_t i = 0; i < m->n_param; i++) {
+        const struct param *p = &m->param[i];
+        if (p->lora >= 0)
+            a->at[p->lora] =
+                (struct product){.whole = p,
+                                 .part = part_of(p, m->share ? &m->share[i] : &all, &m->ranks),
+                                 .is = at[p->lora]};
+    }
+}
+
+struct adapter *adapter_new(const struct model *m, const struct adapter_product *at,
                             const struct adapter_options *o, struct err *e)
 {
     struct adapter *a = xcalloc(1, sizeof *a + (size_t)m->n_lora * sizeof *a->at);
@@ -167,17 +126,147 @@ static struct adapter *make(const struct model *m, const struct adapter_files *f
     a->n_lora = m->n_lora;
     a->created = (int64_t)time(NULL);
     snprintf(a->name, sizeof a->name, "%s", o->name);
-    a->bytes = lay_out(a, f);
+    list_products(a, m, at);
+    a->bytes = lay_out(a);
     if (check_rank(a, o, e) || take_bytes(a, o->budget, e))
         goto fail;
     a->block = device_alloc(m->device, a->bytes, "an adapter", e);
     if (!a->block)
         goto fail;
-    lay_out(a, f);
-    if (read_all(a, f, e))
-        goto fail;
+    lay_out(a);
     return a;
 fail:
+    adapter_unref(a);
+    return NULL;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+static int send_bf16(struct stream *s, void *to, const float *x, int64_t n, struct err *e)
+{
+    k_bf16 *narrow = try_alloc((size_t)n, sizeof *narrow, "an adapter", e);
+    if (!narrow)
+        return -1;
+    for (int64_t i = 0; i < n; i++)
+        narrow[i] = bf16_from_f32(x[i]);
+    stream_copy(s, to, narrow, (size_t)n * sizeof *narrow, COPY_TO_DEVICE);
+    int rc = stream_sync(s, e);
+    mem_free(narrow);
+    return rc;
+}
+
+static int send(struct stream *s, bool is_bf16, void *to, const float *x, int64_t n, struct err *e)
+{
+    if (is_bf16)
+        return send_bf16(s, to, x, n, e);
+    stream_copy(s, to, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
+    return stream_sync(s, e);
+}
+
+/* The columns of this rank's inputs. */
+static int fill_a(struct stream *s, const struct product *p, const float *half, struct err *e)
+{
+    const struct part_run *in = &p->part.input;
+    int64_t rank = p->is.rank, k = p->whole->k;
+    float *x = try_alloc((size_t)(rank * in->n), sizeof *x, p->whole->name, e);
+    for (int64_t r = 0; r < rank && x; r++)
+        memcpy(x + r * in->n, half + r * k + in->lo, (size_t)in->n * sizeof *x);
+    int rc = x ? send(s, p->is.is_bf16, p->a, x, rank * in->n, e) : -1;
+    mem_free(x);
+    return rc;
+}
+
+/* The rows of this rank's outputs, as panels. */
+static int fill_b(struct stream *s, const struct product *p, const float *half, struct err *e)
+{
+    int64_t rank = p->is.rank, size = linear_panels(outputs_of(&p->part)) * K_NR * rank, at = 0;
+    float *panels = try_alloc((size_t)size, sizeof *panels, p->whole->name, e);
+    for (int i = 0; i < p->part.n_output && panels; i++) {
+        const struct part_run *run = &p->part.output[i];
+        for (int64_t o = run->lo; o < run->lo + run->n; o++, at++)
+            for (int64_t r = 0; r < rank; r++)
+                panels[at / K_NR * K_NR * rank + linear_f32_at(at % K_NR, r)] = half[o * rank + r];
+    }
+    int rc = panels ? send(s, p->is.is_bf16, p->b, panels, size, e) : -1;
+    mem_free(panels);
+    return rc;
+}
+
+int adapter_fill(struct adapter *a, int32_t product, const float *half_a, const float *half_b,
+                 struct err *e)
+{
+    const struct product *p = &a->at[product];
+    struct stream *s = stream_new(a->device, e);
+    ASSERT(p->is.rank > 0);
+    int rc = !s || fill_a(s, p, half_a, e) || fill_b(s, p, half_b, e) ? -1 : 0;
+    if (s)
+        stream_free(s);
+    return rc;
+}
+
+/* ---- from a directory ---------------------------------------------------------------------- */
+
+static bool is_bf16(const struct adapter_halves *h)
+{
+    return weight_k_type(h->a) == K_BF16 && weight_k_type(h->b) == K_BF16;
+}
+
+static struct adapter_product product_of(const struct adapter_files *f,
+                                         const struct adapter_halves *h)
+{
+    if (!h->a)
+        return (struct adapter_product){0};
+    return (struct adapter_product){.rank = weight_rows(h->a),
+                                    .scale = (float)adapter_files_scale(f, h),
+                                    .is_bf16 = is_bf16(h)};
+}
+
+static int tell(struct adapter *a, const struct adapter_options *o, struct adapter_news n,
+                struct err *e)
+{
+    n.version = a->version;
+    return o->tell ? o->tell(o->tell_ctx, &n, e) : 0;
+}
+
+static int read_halves(struct adapter *a, const struct adapter_halves *h, int32_t i,
+                       const struct adapter_options *o, struct err *e)
+{
+    struct adapter_news n = {.kind = ADAPTER_HALVES, .product = i, .at = &a->at[i].is};
+    float *half_a = adapter_half_read(h->a, e),
+          *half_b = half_a ? adapter_half_read(h->b, e) : NULL;
+    n.a = half_a;
+    n.b = half_b;
+    int rc = !half_b || adapter_fill(a, i, half_a, half_b, e) || tell(a, o, n, e) ? -1 : 0;
+    mem_free(half_a);
+    mem_free(half_b);
+    return rc;
+}
+
+static int read_all(struct adapter *a, const struct adapter_files *f,
+                    const struct adapter_product *at, const struct adapter_options *o,
+                    struct err *e)
+{
+    a->tell = o->tell;
+    a->tell_ctx = o->tell_ctx;
+    if (tell(a, o, (struct adapter_news){.kind = ADAPTER_NEW, .at = at}, e))
+        return -1;
+    for (int32_t i = 0; i < a->n_lora; i++)
+        if (at[i].rank && read_halves(a, &f->at[i], i, o, e))
+            return -1;
+    return tell(a, o, (struct adapter_news){.kind = ADAPTER_READY}, e);
+}
+
+static struct adapter *load(const struct model *m, const struct adapter_files *f,
+                            const struct adapter_options *o, struct err *e)
+{
+    struct adapter_product *at = xcalloc((size_t)m->n_lora + 1, sizeof *at);
+    for (int32_t i = 0; i < m->n_lora; i++)
+        at[i] = product_of(f, &f->at[i]);
+    struct adapter *a = adapter_new(m, at, o, e);
+    int rc = a ? read_all(a, f, at, o, e) : 0;
+    free(at);
+    if (!rc)
+        return a;
     adapter_unref(a);
     return NULL;
 }
@@ -186,7 +275,7 @@ struct adapter *adapter_load(const struct model *m, const char *dir,
                              const struct adapter_options *o, struct err *e)
 {
     struct adapter_files f;
-    struct adapter *a = adapter_files_init(&f, m, dir, e) ? NULL : make(m, &f, o, e);
+    struct adapter *a = adapter_files_init(&f, m, dir, e) ? NULL : load(m, &f, o, e);
     adapter_files_release(&f);
     return a;
 }
@@ -206,6 +295,9 @@ void adapter_unref(struct adapter *a)
     ASSERT(before > 0);
     if (before > 1)
         return;
+    if (a->tell)
+        a->tell(a->tell_ctx, &(struct adapter_news){.kind = ADAPTER_GONE, .version = a->version},
+                NULL);
     device_mem_free(a->device, a->block);
     if (a->budget)
         atomic_fetch_sub(&a->budget->bytes, a->bytes);
@@ -241,9 +333,9 @@ size_t adapter_bytes(const struct adapter *a)
 
 static void bind(const struct product *p, struct k_lora_group *g)
 {
-    g->rank = p->rank;
-    g->scale = p->scale;
-    if (p->is_bf16) {
+    g->rank = p->is.rank;
+    g->scale = p->is.scale;
+    if (p->is.is_bf16) {
         g->a_bf16 = p->a;
         g->b_panels_bf16 = p->b;
     } else {
@@ -256,10 +348,12 @@ void adapter_group(const struct model *m, const struct adapter *a, int64_t row_l
                    struct batch *b, int64_t group)
 {
     ASSERT(group >= 0 && group < b->lora_stride);
+    if (b->lora_of)
+        b->lora_of[group] = a ? a->version : 0;
     for (int32_t i = 0; i < m->n_lora; i++) {
         struct k_lora_group *g = &b->lora[i * b->lora_stride + group];
         *g = (struct k_lora_group){.row_lo = row_lo, .row_hi = row_hi};
-        if (a && a->at[i].rank > 0)
+        if (a && a->at[i].is.rank > 0)
             bind(&a->at[i], g);
     }
 }

@@ -5,6 +5,9 @@
  * shape against the base model, and then constant: a new version of an adapter is another struct
  * adapter with another version number, and whoever began with the old one keeps it.
  *
+ * Where ranks share the model each has its part of the halves: A's columns and B's rows as the
+ * product's inputs and outputs are shared.
+ *
  * Adapters are never merged into the weights: a step runs rows of any number of adapters, and rows
  * without one, over the same packed model (op `lora`).
  *
@@ -28,17 +31,51 @@ struct adapter_budget {
     atomic_size_t bytes;
 };
 
+/* What is known of a product's halves before their numbers: the same at every rank. */
+struct adapter_product {
+    int64_t rank; /* 0: this product has none */
+    float scale;  /* of the product of the halves */
+    bool is_bf16; /* f32 else */
+};
+
+/* What the rank that reads an adapter has to tell the others with which it shares the model. */
+enum adapter_news_kind {
+    ADAPTER_NEW,    /* `at` says what comes */
+    ADAPTER_HALVES, /* of one product, whole: every rank takes its part of them */
+    ADAPTER_READY,  /* fails where any rank could not take it */
+    ADAPTER_GONE    /* nobody uses this version any more; told by any thread, and cannot fail */
+};
+
+struct adapter_news {
+    enum adapter_news_kind kind;
+    uint64_t version;
+    int32_t product;
+    const struct adapter_product *at; /* borrowed for the call: [n_lora] of all; of that product */
+    const float *a, *b;               /* borrowed for the call: [rank, k], [n, rank] */
+};
+
+typedef int adapter_tell_fn(void *ctx, const struct adapter_news *n, struct err *e);
+
 struct adapter_options {
     const char *name;              /* at most ADAPTER_NAME_BYTES - 1; what clients call it */
     uint64_t version;              /* above 0; what tells it apart from all others of the process */
     int64_t rank_max;              /* larger ones are refused: what a step has room for */
     struct adapter_budget *budget; /* borrowed: outlives the adapter */
+    adapter_tell_fn *tell;         /* NULL: nobody shares the model, or the others are told */
+    void *tell_ctx;                /* borrowed: outlives the adapter */
 };
 
 /* Reads adapter_config.json and adapter_model.safetensors of a directory. The caller holds one
  * reference. The model outlives it. */
 struct adapter *adapter_load(const struct model *m, const char *dir,
                              const struct adapter_options *o, struct err *e);
+
+/* The same in two steps, from numbers that come from elsewhere: room for this rank's part of each
+ * product that `at` has ([n_lora]), and then a product's halves as f32, whole. */
+struct adapter *adapter_new(const struct model *m, const struct adapter_product *at,
+                            const struct adapter_options *o, struct err *e);
+int adapter_fill(struct adapter *a, int32_t product, const float *half_a, const float *half_b,
+                 struct err *e);
 
 struct adapter *adapter_ref(struct adapter *a); /* returns a */
 void adapter_unref(struct adapter *a);          /* NULL is fine */

@@ -42,6 +42,8 @@ struct batch {
     struct k_kv_cache *kv;     /* [n_layer] */
     struct k_lora_group *lora; /* [n_lora, cap[DIM_GROUP]]: the same rows for each product */
     int64_t lora_stride;
+    uint64_t
+        *lora_of; /* [cap[DIM_GROUP]] version of each group's adapter, 0: none; NULL: unasked */
 
     struct batch_parts part;
 

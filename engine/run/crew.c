@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "engine/run/lead.h"
 #include "engine/run/ranks.h"
@@ -22,13 +25,61 @@ struct member {
 
 struct crew {
     struct crew_options opt;
+    struct crew_memory memory;
     int n;                           /* members in this process, rank 0 included */
     struct member at[COMM_RANK_MAX]; /* at[0]: rank 0, whose things are its caller's */
 };
 
-static int all_have_loaded(struct comm *c, struct err *e)
+enum { HOST_BYTES = 64 };
+
+/* Ranks of this group that run on this host, itself among them. */
+static int count_here(struct comm *c, int *n, struct err *e)
 {
-    return comm_run(c, &(struct comm_job){.kind = COMM_BARRIER, .is_patient = true}, e);
+    char own[HOST_BYTES] = "", of[COMM_RANK_MAX][HOST_BYTES];
+    struct comm_job j = {
+        .kind = COMM_ALL_GATHER, .in = own, .out = of, .n = sizeof own, .is_patient = true};
+    gethostname(own, sizeof own - 1);
+    if (comm_run(c, &j, e))
+        return -1;
+    *n = 0;
+    for (int r = 0; r < comm_size(c); r++)
+        *n += memcmp(of[r], own, sizeof own) == 0;
+    return 0;
+}
+
+int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, struct err *e)
+{
+    int64_t all = wanted ? wanted : machine_cores();
+    int n = n_rank;
+    if (c && count_here(c, &n, e))
+        return -1;
+    if (c && wanted)
+        n = 1;
+    *n_thread = all / n > 0 ? (int)(all / n) : 1;
+    return 0;
+}
+
+/* All wait until all have loaded, look what is left to each, and tell each other. */
+static int all_have_loaded(struct comm *c, const struct model *m, struct crew_memory *out,
+                           struct err *e)
+{
+    struct crew_memory own = {.kv_token_bytes = model_kv_token_bytes(m)}, of[COMM_RANK_MAX];
+    size_t total;
+    int n_here;
+    if (count_here(c, &n_here, e))
+        return -1;
+    device_memory(m->device, &total, &own.free_bytes);
+    own.free_bytes /= (size_t)n_here;
+    if (comm_all_gather(c, &own, of, sizeof own, e))
+        return -1;
+    *out = own;
+    for (int r = 0; r < comm_size(c); r++) {
+        if (of[r].free_bytes < out->free_bytes)
+            out->free_bytes = of[r].free_bytes;
+        if (of[r].kv_token_bytes > out->kv_token_bytes)
+            out->kv_token_bytes = of[r].kv_token_bytes;
+    }
+    return 0;
 }
 
 static int choose(struct member *m, struct err *e)
@@ -44,12 +95,13 @@ static int load_and_follow(struct member *m, struct err *e)
     struct device *d = pool ? device_cpu_new(pool, m->opt->kernels, e) : NULL;
     struct stream *s = d ? stream_new(d, e) : NULL;
     struct model *model = NULL;
+    struct crew_memory memory;
     mo.share = &m->share;
     mo.pool = pool;
     mo.progress = NULL;
     if (s)
         model = model_load(m->opt->dir, &mo, d, e);
-    int rc = !model || all_have_loaded(m->comm, e) || follow(model, s, e) ? -1 : 0;
+    int rc = !model || all_have_loaded(m->comm, model, &memory, e) || follow(model, s, e) ? -1 : 0;
     if (rc)
         comm_abort(m->comm, e->msg);
     model_free(model);
@@ -112,9 +164,14 @@ const struct model_share *crew_share(const struct crew *c)
     return &c->at[0].share;
 }
 
-int crew_ready(struct crew *c, struct err *e)
+int crew_ready(struct crew *c, const struct model *m, struct err *e)
 {
-    return all_have_loaded(c->at[0].comm, e);
+    return all_have_loaded(c->at[0].comm, m, &c->memory, e);
+}
+
+struct crew_memory crew_memory(const struct crew *c)
+{
+    return c->memory;
 }
 
 void crew_free(struct crew *c, const struct model *m)

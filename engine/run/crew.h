@@ -28,8 +28,21 @@ struct crew *crew_new(const struct crew_options *o, struct err *e);
 /* What rank 0 loads with; for the crew's life. */
 const struct model_share *crew_share(const struct crew *c);
 
-/* Waits until all have loaded. */
-int crew_ready(struct crew *c, struct err *e);
+/* Waits until all have loaded. m: rank 0's model. */
+int crew_ready(struct crew *c, const struct model *m, struct err *e);
+
+/* Once all have loaded: the memory that is free to the rank that has least, where ranks on one host
+ * have an equal part of it each; and the most that the keys and values of a token take at a rank.
+ */
+struct crew_memory {
+    size_t free_bytes, kv_token_bytes;
+};
+struct crew_memory crew_memory(const struct crew *c);
+
+/* Compute threads of a rank, of `wanted` of this process, or of all cores: n_rank threads share
+ * them, and so do the processes of c (NULL: none) that run on one host; these ask each other, and
+ * wait as long as it takes. */
+int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, struct err *e);
 
 /* Lets the others go and waits for them. m: rank 0's model, NULL where it could not be loaded; it
  * has no runner any more. NULL is fine. */

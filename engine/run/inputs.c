@@ -35,6 +35,7 @@ static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *bas
     b->cell = take(&c, n[DIM_SEQ] * caps->cell_stride, sizeof *b->cell);
     b->out_row = take(&c, n[DIM_OUT], sizeof *b->out_row);
     b->lora = take(&c, caps->n_lora * n[DIM_GROUP], sizeof *b->lora);
+    b->lora_of = take(&c, n[DIM_GROUP], sizeof *b->lora_of);
     if (caps->trains) {
         b->target = take(&c, n[DIM_OUT], sizeof *b->target);
         b->dloss = take(&c, n[DIM_OUT], sizeof *b->dloss);

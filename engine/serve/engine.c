@@ -13,6 +13,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "engine/graph/passes.h"
+#include "engine/run/crew.h"
 #include "engine/serve/engine_own.h"
 #include "engine/token/template.h"
 
@@ -31,6 +32,8 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
                                   .kv_type = o->kv_type,
                                   .threads = o->threads,
                                   .ctx = o->ctx,
+                                  .tp = o->tp,
+                                  .comm = o->comm,
                                   .wants_text = true,
                                   .progress = o->progress,
                                   .progress_ctx = o->progress_ctx};
@@ -49,10 +52,16 @@ static bool is_encoder(const struct engine *g)
 
 static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    size_t all_bytes, free_bytes, host_bytes, host_free;
-    device_memory(g->res.device, &all_bytes, &free_bytes);
-    machine_memory(&host_bytes, &host_free);
-    if (room_choose(&g->room, g->res.model, o, free_bytes, host_bytes, e))
+    struct room_memory memory = {.kv_token_bytes = model_kv_token_bytes(g->res.model)};
+    size_t all_bytes, host_free;
+    device_memory(g->res.device, &all_bytes, &memory.free_bytes);
+    machine_memory(&memory.host_bytes, &host_free);
+    if (g->res.crew) { /* what fits at every rank */
+        struct crew_memory least = crew_memory(g->res.crew);
+        memory.free_bytes = least.free_bytes;
+        memory.kv_token_bytes = least.kv_token_bytes;
+    }
+    if (room_choose(&g->room, g->res.model, o, &memory, e))
         return -1;
     struct runner_options ro = {.cap = {[DIM_TOK] = g->room.cap_tok,
                                         [DIM_OUT] = g->room.cap_out,
@@ -102,9 +111,12 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     if (is_encoder(g))
         return 0;
     if (g->room.lora_rank)
-        g->adapters = registry_new(m, &(struct registry_limits){.n_max = o->max_adapters,
-                                                                .rank_max = g->room.lora_rank,
-                                                                .bytes_max = g->room.lora_bytes});
+        g->adapters =
+            registry_new(m, &(struct registry_limits){.n_max = o->max_adapters,
+                                                      .rank_max = g->room.lora_rank,
+                                                      .bytes_max = g->room.lora_bytes,
+                                                      .tell = g->res.crew ? ranks_tell : NULL,
+                                                      .tell_ctx = g});
     g->samplers = samplers_new(g->res.pool, m->cfg.n_vocab, device_kernels(g->res.device), e);
     return g->samplers ? 0 : -1;
 }
@@ -156,6 +168,7 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .n_param = (int64_t)size.n_param,
         .kv_bytes = g->room.n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
         .weight_bytes = (int64_t)r->model->block_bytes,
+        .n_rank = r->model->ranks.size,
         .cell_tokens = K_CELL,
         .n_cell = g->room.n_cell,
         .n_eos = r->dir.generation.n_eos,
@@ -179,12 +192,25 @@ static void fill_limits(struct engine *g)
                                         .bell = g->bell};
 }
 
+static void init_wake(pthread_cond_t *wake)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(wake, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 struct engine *engine_new(const struct engine_options *o, struct err *e)
 {
     struct engine *g = xcalloc(1, sizeof *g);
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->stat_lock, NULL);
-    pthread_cond_init(&g->wake, NULL);
+    init_wake(&g->wake);
+    pthread_cond_init(&g->errand_done, NULL);
+    g->errand_end = &g->errand;
+    g->broke = o->broke;
+    g->broke_ctx = o->broke_ctx;
     buf_init(&g->text, TEXT_BYTES_MAX);
     g->gate = gate_new(o->policy ? *o->policy : default_policy);
     g->bell = answer_bell_new();
@@ -219,10 +245,12 @@ void engine_free(struct engine *g)
     buf_release(&g->text);
     mem_free(g->task);
     vec_release(&g->gone);
+    vec_release(&g->ended);
     free(g->use);
     free(g->seq);
     free(g->name);
     pthread_cond_destroy(&g->wake);
+    pthread_cond_destroy(&g->errand_done);
     pthread_mutex_destroy(&g->stat_lock);
     pthread_mutex_destroy(&g->lock);
     free(g);
@@ -235,9 +263,11 @@ int engine_start(struct engine *g, struct err *e)
     sigset_t all, before; /* signals are for the threads that expect them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    g->runs = true;
     int rc = pthread_create(&g->thread, NULL, engine_main, g);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = rc;
+    g->runs = rc == 0;
     if (rc)
         return err_sys(e, "starting the engine's thread");
     pthread_setname_np(g->thread, "engine");

@@ -32,6 +32,16 @@ struct work_list {
     int64_t n;
 };
 
+/* What another thread wants done between two steps; it waits. */
+struct errand {
+    struct errand *next;
+    int (*fn)(void *ctx, struct err *e);
+    void *ctx;
+    struct err *err;
+    int rc;
+    bool is_done;
+};
+
 /* A row of a step that is sampled or scored: whose, and for which place of its text. */
 struct row_use {
     struct work *work;
@@ -42,6 +52,8 @@ struct engine {
     /* constant from engine_new on */
     struct resident res;
     char *name;
+    void (*broke)(void *ctx);
+    void *broke_ctx;
     struct engine_info info;
     struct room room;
     struct check_limits limits;
@@ -53,10 +65,13 @@ struct engine {
 
     /* any thread, under lock */
     pthread_mutex_t lock;
-    pthread_cond_t wake;
+    pthread_cond_t wake, errand_done;
     struct work_list inbox;
-    VEC(uint64_t) gone; /* adapters' versions that no name means any more */
-    bool is_asleep;
+    VEC(uint64_t) gone;  /* adapters' versions that no name means any more */
+    VEC(uint64_t) ended; /* adapters' versions that nobody uses any more, for other ranks to hear */
+    struct errand *errand, **errand_end; /* in the order that they came */
+    bool is_asleep, runs;                /* runs: the thread does, and takes errands */
+    struct err why;                      /* a rank is gone; ERR_NONE: none is */
 
     _Atomic bool has_mail, stops;
     _Atomic int64_t n_waiting; /* submitted and not begun */
@@ -94,6 +109,19 @@ struct engine {
 /* ---- loop.c: the thread ---- */
 void *engine_main(void *arg); /* until g->stops */
 void engine_end_all(struct engine *g);
+
+/* ---- ranks.c: the other ranks, where several share the model ---- */
+enum { RANKS_PING_US = 500000 };    /* how often, without work */
+void ranks_begin(struct engine *g); /* the thread's first act, and its last */
+void ranks_end(struct engine *g);
+void ranks_errands(struct engine *g); /* does what waits to be done between two steps */
+void ranks_ping(struct engine *g, bool goes_on);
+bool ranks_lost(struct engine *g, struct err *e); /* one is gone, and why */
+void ranks_explain(struct engine *g,
+                   struct err *e); /* to clients, where that is why a step failed */
+adapter_tell_fn ranks_tell;        /* ctx is the engine */
+/* Runs fn on the engine's thread between two steps, or, while there is none, here. */
+int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *ctx, struct err *e);
 
 /* ---- ends.c: works that begin and end, and who is told ---- */
 void work_list_add(struct work_list *l, struct work *w);

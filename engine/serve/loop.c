@@ -8,6 +8,7 @@
  * hold: what it waited for training is the gate's affair and teaches the scheduler nothing.
  */
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
@@ -52,6 +53,7 @@ static void take_mail(struct engine *g)
     g->inbox = (struct work_list){0};
     atomic_store_explicit(&g->has_mail, false, memory_order_relaxed);
     pthread_mutex_unlock(&g->lock);
+    ranks_errands(g);
     while (w)
         w = take_group(g, w);
 }
@@ -152,6 +154,7 @@ static void run_step(struct engine *g, const struct sched_step *step)
     int64_t took_us;
     begin(g, step, clock_us());
     if (compute(g, step, &out, &took_us, &e)) {
+        ranks_explain(g, &e);
         fail_step(g, step, &e);
         return;
     }
@@ -203,22 +206,64 @@ void engine_end_all(struct engine *g)
     tell(g);
 }
 
-/* Until there is mail; false: the engine stops. */
+/* A rank is gone: everybody hears of it, the engine's owner first. */
+static void fall(struct engine *g, const struct err *why)
+{
+    struct err e = *why;
+    int64_t now = clock_us();
+    pthread_mutex_lock(&g->lock);
+    g->why = *why;
+    g->stops = true;
+    pthread_mutex_unlock(&g->lock);
+    if (g->broke)
+        g->broke(g->broke_ctx);
+    ranks_explain(g, &e);
+    take_mail(g);
+    for (struct work *w; (w = g->live.first) != NULL;) {
+        sched_remove(g->sched, &w->seq);
+        work_fail(g, w, &e, now);
+    }
+}
+
+static bool has_mail(const struct engine *g)
+{
+    return g->inbox.first || g->errand || g->stops;
+}
+
+/* Until there is mail, or, where others miss us, for a while; false: nothing came. */
+static bool wait_for_mail(struct engine *g)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = until.tv_nsec + RANKS_PING_US * INT64_C(1000);
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    while (!has_mail(g))
+        if (!g->res.crew)
+            pthread_cond_wait(&g->wake, &g->lock);
+        else if (pthread_cond_timedwait(&g->wake, &g->lock, &until))
+            return has_mail(g);
+    return true;
+}
+
+/* Until there is mail, or a ping is due; false: the engine stops. */
 static bool sleep_for_mail(struct engine *g)
 {
+    bool came = true;
     pthread_mutex_lock(&g->lock);
-    if (!g->inbox.first && !g->stops) {
+    if (!has_mail(g)) {
         gate_active(g->gate, -1);
         atomic_store_explicit(&g->is_idle, true, memory_order_relaxed);
         g->is_asleep = true;
-        while (!g->inbox.first && !g->stops)
-            pthread_cond_wait(&g->wake, &g->lock);
+        came = wait_for_mail(g);
         g->is_asleep = false;
         atomic_store_explicit(&g->is_idle, false, memory_order_relaxed);
         gate_active(g->gate, 1);
     }
     bool goes_on = !g->stops;
     pthread_mutex_unlock(&g->lock);
+    if (!came)
+        ranks_ping(g, true);
     return goes_on;
 }
 
@@ -231,8 +276,10 @@ void *engine_main(void *arg)
 {
     struct engine *g = arg;
     struct sched_step step;
+    struct err lost = ERR_INIT;
     bool goes_on = true;
     gate_active(g->gate, 1);
+    ranks_begin(g);
     while (goes_on && !is_stopped(g)) {
         int64_t now = clock_us();
         take_mail(g);
@@ -246,8 +293,13 @@ void *engine_main(void *arg)
             ASSERT(!g->live.first); /* whoever was let in can run when nobody else does */
             goes_on = sleep_for_mail(g);
         }
+        if (goes_on && ranks_lost(g, &lost)) {
+            fall(g, &lost);
+            goes_on = false;
+        }
     }
     gate_active(g->gate, -1);
     engine_end_all(g);
+    ranks_end(g);
     return NULL;
 }

@@ -100,7 +100,9 @@ int registry_load(struct registry *r, const char *name, const char *dir, uint64_
         struct adapter_options o = {.name = name,
                                     .version = ++r->n_version,
                                     .rank_max = r->limits.rank_max,
-                                    .budget = &r->budget};
+                                    .budget = &r->budget,
+                                    .tell = r->limits.tell,
+                                    .tell_ctx = r->limits.tell_ctx};
         a = adapter_load(r->model, dir, &o, e);
     }
     if (a)

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "engine/base/machine.h"
 #include "engine/run/crew.h"
 #include "engine/token/template.h"
 #include "engine/token/tokenizer.h"
@@ -85,14 +84,7 @@ static int load_weights(struct resident *r, const struct resident_options *o, st
     if (r->crew)
         mo.share = crew_share(r->crew);
     r->model = model_load(&r->dir, &mo, r->device, e);
-    return !r->model || (r->crew && crew_ready(r->crew, e)) ? -1 : 0;
-}
-
-/* Compute threads of each of n ranks on this machine. */
-static int threads_of(int64_t wanted, int n)
-{
-    int64_t all = wanted ? wanted : machine_cores();
-    return all / n > 0 ? (int)(all / n) : 1;
+    return !r->model || (r->crew && crew_ready(r->crew, r->model, e)) ? -1 : 0;
 }
 
 static int start_crew(struct resident *r, const struct resident_options *o, const char *kernels,
@@ -117,9 +109,10 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
     struct text_job text = {.r = r, .err = ERR_INIT};
     bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
     bool is_shared = o->tp > 1 || o->comm;
-    int n_thread = is_shared ? threads_of(o->threads, o->tp) : (int)o->threads;
+    int n_thread = (int)o->threads;
     memset(r, 0, sizeof *r);
-    r->pool = pool_new(n_thread, !is_shared, e);
+    if (!is_shared || !crew_threads(o->comm, o->tp, o->threads, &n_thread, e))
+        r->pool = pool_new(n_thread, !is_shared, e);
     r->device = r->pool ? device_cpu_new(r->pool, is_auto ? NULL : o->kernels, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
     if (!r->stream || model_dir_init(&r->dir, o->dir, e)) {

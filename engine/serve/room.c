@@ -52,11 +52,11 @@ static void choose_adapters(struct room *r, const struct engine_options *o, size
 }
 
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
-                size_t free_bytes, size_t host_bytes, struct err *e)
+                const struct room_memory *memory, struct err *e)
 {
-    int64_t whole = cells_of(m->ctx), cell = (int64_t)model_kv_token_bytes(m) * K_CELL;
+    int64_t whole = cells_of(m->ctx), cell = (int64_t)memory->kv_token_bytes * K_CELL;
     *r = (struct room){.cap_seq = clamp(o->max_seqs, SEQ_CPU, 1, SEQ_MAX),
-                       .hold_bytes = host_bytes / 4,
+                       .hold_bytes = memory->host_bytes / 4,
                        .max_waiting = clamp(o->max_waiting, WAITING, 1, WAITING_MAX)};
     r->cap_tok = clamp(o->max_batch_tokens, TOK_CPU, r->cap_seq, TOK_MAX);
     r->cap_out = r->cap_seq < OUT_LEAST ? OUT_LEAST : r->cap_seq;
@@ -64,9 +64,9 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
         choose_encoder(r, m);
         return 0;
     }
-    choose_adapters(r, o, free_bytes);
+    choose_adapters(r, o, memory->free_bytes);
     r->enough = ENOUGH_CPU;
-    int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(free_bytes / 2);
+    int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(memory->free_bytes / 2);
     int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
     r->n_cell = bytes / cell < all ? bytes / cell : all;
     r->ctx = r->n_cell < whole ? r->n_cell * K_CELL : m->ctx;

@@ -22,9 +22,14 @@ struct room {
     int64_t ctx;       /* what the model has, and the cells hold */
 };
 
-/* free_bytes: of the memory that cells lie in; host_bytes: all that the host has. ERR_TOO_LARGE,
- * ERR_NO_MEMORY: not even one short text fits. */
+struct room_memory {
+    size_t free_bytes;     /* of the memory that cells lie in */
+    size_t kv_token_bytes; /* of a token's keys and values there */
+    size_t host_bytes;     /* all that the host has */
+};
+
+/* ERR_TOO_LARGE, ERR_NO_MEMORY: not even one short text fits. */
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
-                size_t free_bytes, size_t host_bytes, struct err *e);
+                const struct room_memory *memory, struct err *e);
 
 #endif

@@ -66,7 +66,7 @@ static void shared_init(struct shared *s, const struct golden *g, enum k_type ty
     o.model.pool = s->pool;
     s->model = model_load(&g->dir, &o.model, s->device, &e);
     assert_good(s->model ? 0 : -1, &e);
-    assert_good(crew_ready(s->crew, &e), &e);
+    assert_good(crew_ready(s->crew, s->model, &e), &e);
     s->runner = runner_for(s->model, s->stream, is_eager);
 }
 

@@ -19,7 +19,8 @@ enum { READERS = 3, SWITCHES = 60 };
 
 static struct registry *registry_for(const struct golden *g, int64_t n_max, size_t bytes_max)
 {
-    return registry_new(g->model, &(struct registry_limits){n_max, 16, bytes_max});
+    return registry_new(g->model, &(struct registry_limits){
+                                      .n_max = n_max, .rank_max = 16, .bytes_max = bytes_max});
 }
 
 static void load(struct registry *r, const char *name, const char *sub, uint64_t *gone)
@@ -102,7 +103,8 @@ static void limits_hold(void **state)
     adapter_unref(old);
     load(r, "a", "lora", NULL);
     registry_free(r);
-    r = registry_new(g.model, &(struct registry_limits){9, 3, 1 << 30});
+    r = registry_new(g.model,
+                     &(struct registry_limits){.n_max = 9, .rank_max = 3, .bytes_max = 1 << 30});
     assert_err(registry_load(r, "a", FOLDER "lora", NULL, &e), &e, ERR_TOO_LARGE, "rank 4");
     registry_free(r);
     golden_release(&g);

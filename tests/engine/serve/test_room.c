@@ -19,11 +19,18 @@ static struct model *model(enum config_family f, int64_t ctx)
     return m;
 }
 
+static struct room_memory memory_of(const struct model *m, size_t free_bytes)
+{
+    return (struct room_memory){
+        .free_bytes = free_bytes, .kv_token_bytes = model_kv_token_bytes(m), .host_bytes = HOST};
+}
+
 static struct room choose(const struct model *m, const struct engine_options *o, size_t free_bytes)
 {
     struct room r;
     struct err e = ERR_INIT;
-    assert_good(room_choose(&r, m, o, free_bytes, HOST, &e), &e);
+    const struct room_memory memory = memory_of(m, free_bytes);
+    assert_good(room_choose(&r, m, o, &memory, &e), &e);
     return r;
 }
 
@@ -45,10 +52,12 @@ static void memory_bounds_the_cells(void **state)
     assert_int_equal(r.n_cell, 5);
     assert_int_equal(r.ctx, 5 * K_CELL);
     struct err e = ERR_INIT;
-    assert_err(room_choose(&r, m, &(struct engine_options){.kv_bytes = cell - 1}, 0, HOST, &e), &e,
+    struct room_memory memory = memory_of(m, 0);
+    assert_err(room_choose(&r, m, &(struct engine_options){.kv_bytes = cell - 1}, &memory, &e), &e,
                ERR_TOO_LARGE, "--kv-memory");
-    assert_err(room_choose(&r, m, &(struct engine_options){0}, (size_t)cell, HOST, &e), &e,
-               ERR_NO_MEMORY, "--kv-memory");
+    memory = memory_of(m, (size_t)cell);
+    assert_err(room_choose(&r, m, &(struct engine_options){0}, &memory, &e), &e, ERR_NO_MEMORY,
+               "--kv-memory");
     model_free(m);
 }
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The other ranks, where several share the model. Their comm belongs to the engine's thread: steps
+ * use it, and what other threads have to say goes between two steps as an errand, in pieces that
+ * are short beside one. Without work the thread pings, so that who is gone is missed then, too.
+ *
+ * A rank that is gone ends the engine: all works end, nothing is taken any more, and who made the
+ * engine is told.
+ */
+#include "engine/base/log.h"
+#include "engine/run/lead.h"
+#include "engine/serve/engine_own.h"
+
+static bool is_shared(const struct engine *g)
+{
+    return g->res.crew != NULL;
+}
+
+/* ---- errands --------------------------------------------------------------------------------- */
+
+int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *ctx, struct err *e)
+{
+    struct errand t = {.fn = fn, .ctx = ctx, .err = e};
+    pthread_mutex_lock(&g->lock);
+    if (!g->runs) {
+        pthread_mutex_unlock(&g->lock);
+        return fn(ctx, e);
+    }
+    *g->errand_end = &t;
+    g->errand_end = &t.next;
+    atomic_store_explicit(&g->has_mail, true, memory_order_release);
+    pthread_cond_signal(&g->wake);
+    while (!t.is_done)
+        pthread_cond_wait(&g->errand_done, &g->lock);
+    pthread_mutex_unlock(&g->lock);
+    return t.rc;
+}
+
+static void tell_ended(struct engine *g)
+{
+    struct adapter_news n = {.kind = ADAPTER_GONE};
+    struct err e = ERR_INIT;
+    while (g->ended.n) {
+        n.version = vec_pop(&g->ended);
+        pthread_mutex_unlock(&g->lock);
+        lead_adapter(g->res.model, &n, &e); /* what fails is the group's end, seen by ranks_lost */
+        pthread_mutex_lock(&g->lock);
+    }
+}
+
+void ranks_errands(struct engine *g)
+{
+    if (!is_shared(g))
+        return;
+    pthread_mutex_lock(&g->lock);
+    tell_ended(g);
+    while (g->errand) {
+        struct errand *t = g->errand;
+        g->errand = t->next;
+        if (!g->errand)
+            g->errand_end = &g->errand;
+        pthread_mutex_unlock(&g->lock);
+        int rc = t->fn(t->ctx, t->err);
+        pthread_mutex_lock(&g->lock);
+        t->rc = rc;
+        t->is_done = true;
+        pthread_cond_broadcast(&g->errand_done);
+    }
+    pthread_mutex_unlock(&g->lock);
+}
+
+void ranks_begin(struct engine *g)
+{
+    if (is_shared(g))
+        ranks_ping(g, true);
+}
+
+void ranks_end(struct engine *g)
+{
+    ranks_errands(g);
+    pthread_mutex_lock(&g->lock);
+    g->runs = false; /* from here on who has an errand does it */
+    pthread_mutex_unlock(&g->lock);
+    ranks_errands(g); /* of who came in between */
+    if (is_shared(g))
+        ranks_ping(g, false);
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+struct news {
+    struct engine *engine;
+    const struct adapter_news *news;
+};
+
+static int pass_on(void *ctx, struct err *e)
+{
+    const struct news *n = ctx;
+    return lead_adapter(n->engine->res.model, n->news, e);
+}
+
+int ranks_tell(void *ctx, const struct adapter_news *n, struct err *e)
+{
+    struct engine *g = ctx;
+    if (n->kind != ADAPTER_GONE)
+        return ranks_between(g, pass_on, &(struct news){g, n}, e);
+    pthread_mutex_lock(&g->lock);
+    vec_push(&g->ended, n->version);
+    atomic_store_explicit(&g->has_mail, true, memory_order_release);
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}
+
+/* ---- who is gone ----------------------------------------------------------------------------- */
+
+void ranks_ping(struct engine *g, bool goes_on)
+{
+    struct err e = ERR_INIT;
+    lead_ping(g->res.model, goes_on, &e); /* ranks_lost looks */
+}
+
+bool ranks_lost(struct engine *g, struct err *e)
+{
+    return is_shared(g) && comm_check(g->res.model->ranks.comm, e);
+}
+
+void ranks_explain(struct engine *g, struct err *e)
+{
+    struct err why = ERR_INIT;
+    if (!ranks_lost(g, &why))
+        return;
+    e->code = ERR_BUSY;
+    err_wrap(e, "a rank that shares this model is gone");
+}
+
+int engine_check(struct engine *g, struct err *e)
+{
+    pthread_mutex_lock(&g->lock);
+    int rc = g->why.code ? err_set(e, g->why.code, "%s", g->why.msg) : 0;
+    pthread_mutex_unlock(&g->lock);
+    return rc;
+}
