@@ -10,12 +10,26 @@
 #ifndef KERNELS_OPTIM_H
 #define KERNELS_OPTIM_H
 
+#include <math.h>
+
 #include "kernels/kernels.h"
 
 struct adamw_const {
     float g_scale, keep, m_in, v_keep, v_in, root, eps, step;
 };
 
-struct adamw_const adamw_const(const struct k_adamw *a);
+static inline struct adamw_const adamw_const(const struct k_adamw *a)
+{
+    struct adamw_const c;
+    c.g_scale = (float)a->g_scale;
+    c.keep = (float)(1 - a->lr * a->decay);
+    c.m_in = (float)(1 - a->beta1);
+    c.v_keep = (float)a->beta2;
+    c.v_in = (float)(1 - a->beta2);
+    c.root = (float)sqrt(a->corr2);
+    c.eps = (float)a->eps;
+    c.step = (float)(a->lr / a->corr1);
+    return c;
+}
 
 #endif

@@ -23,6 +23,13 @@ extern "C" {
  * 0, or the cudaError_t that the launch answered; what goes wrong later is found by a sync. */
 int cuda_launch(enum kernel_id k, const void *args, size_t bytes, void *stream);
 
+/* For tools that run kernels alone, without a device (tests/kernels): memory of the host, whole
+ * pages, that kernels may then read and write by the same addresses; waiting for all that was
+ * launched. 0 or a cudaError_t. */
+int cuda_host_map(void *p, size_t bytes);
+int cuda_host_unmap(void *p);
+int cuda_wait(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,18 +10,6 @@
 #include "kernels/shape/rows.h"
 #include "kernels/variants.h"
 
-struct adamw_const adamw_const(const struct k_adamw *a)
-{
-    return (struct adamw_const){.g_scale = (float)a->g_scale,
-                                .keep = (float)(1 - a->lr * a->decay),
-                                .m_in = (float)(1 - a->beta1),
-                                .v_keep = (float)a->beta2,
-                                .v_in = (float)(1 - a->beta2),
-                                .root = (float)sqrt(a->corr2),
-                                .eps = (float)a->eps,
-                                .step = (float)(a->lr / a->corr1)};
-}
-
 void adamw_ref(const void *args, const struct k_slice *s)
 {
     const struct k_adamw *a = args;

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/kernels/gpu.h"
+
 /* ---- numbers ---- */
 
 uint64_t check_u64(struct check *c)
@@ -91,6 +93,11 @@ void check_run_row(struct check *c, enum kernel_id id, const void *args)
     kernel_run(c->table, id, args, c->scratch);
 }
 
+void check_run_layout(struct check *c, enum kernel_id id, const void *args)
+{
+    kernel_run(c->is_gpu ? c->table : c->ref, id, args, c->scratch);
+}
+
 /* What a kernel may expect of its scratch is nothing; the beginning is what most of them use. */
 static void scratch_poison(void *scratch)
 {
@@ -163,15 +170,43 @@ static void run_threads(struct check *c, const void *args, int64_t n_unit)
     }
 }
 
+static void run_order_backward(struct check *c, const void *args, int64_t n_unit)
+{
+    gpu_order(1);
+    run_piece(c, args, 0, n_unit, c->scratch);
+    gpu_order(0);
+}
+
+static void run_order_random(struct check *c, const void *args, int64_t n_unit)
+{
+    gpu_order(2);
+    run_piece(c, args, 0, n_unit, c->scratch);
+    gpu_order(0);
+}
+
+struct way {
+    void (*run)(struct check *c, const void *args, int64_t n_unit);
+    const char *name;
+};
+
+static const struct way *ways_of(const struct check *c, int *n)
+{
+    static const struct way cuts[] = {{run_random, "random pieces"},
+                                      {run_backwards, "unit by unit"},
+                                      {run_threads, "three threads"}};
+    static const struct way orders[] = {{run_order_backward, "threads from the last to the first"},
+                                        {run_order_random, "threads in random order"}};
+    *n = c->is_gpu ? 2 : strcmp(c->variant, "ref") == 0 ? 1 : 3; /* plain loops, and slow */
+    return c->is_gpu ? orders : cuts;
+}
+
 void check_slices(struct check *c, const void *args, const struct check_out *out, int n_out)
 {
-    typedef void run_fn(struct check *, const void *, int64_t);
-    static run_fn *const ways[] = {run_random, run_backwards, run_threads};
-    static const char *const way_names[] = {"random pieces", "unit by unit", "three threads"};
     enum { MAX = 8 };
     void *before[MAX], *first[MAX];
     int64_t n_unit = kernel_shape(c->id, args).n_unit;
-    int n_way = strcmp(c->variant, "ref") == 0 ? 1 : 3; /* plain loops, and slow */
+    int n_way;
+    const struct way *ways = ways_of(c, &n_way);
     if (n_out > MAX)
         abort();
     for (int i = 0; i < n_out; i++)
@@ -183,9 +218,9 @@ void check_slices(struct check *c, const void *args, const struct check_out *out
         for (int i = 0; i < n_out; i++)
             memcpy(out[i].p, before[i], out[i].bytes);
         scratch_poison(c->scratch);
-        ways[w](c, args, n_unit);
+        ways[w].run(c, args, n_unit);
         for (int i = 0; i < n_out; i++)
-            check_bits(c, way_names[w], out[i].p, first[i], out[i].bytes);
+            check_bits(c, ways[w].name, out[i].p, first[i], out[i].bytes);
     }
     for (int i = 0; i < n_out; i++)
         memcpy(out[i].p, first[i], out[i].bytes);

@@ -46,7 +46,8 @@ struct check_buf;
 struct check {
     enum kernel_id id;
     const char *name;                 /* of the row or the group, for messages */
-    const char *variant;              /* "ref", "avx2", "avx512" */
+    const char *variant;              /* "ref", "avx2", "avx512", "cuda" */
+    bool is_gpu;                      /* layouts are those of kernels/cuda/layout.h */
     const struct kernel_table *table; /* that level */
     const struct kernel_table *ref;
     uint64_t rng;
@@ -98,6 +99,8 @@ void check_run(struct check *c, const void *args);     /* the variant, whole */
 void check_run_ref(struct check *c, const void *args); /* the reference, whole */
 /* Another row of the same level: to prepare inputs, as packed weights. */
 void check_run_row(struct check *c, enum kernel_id id, const void *args);
+/* Another row, of the level when it has layouts of its own, else of the reference. */
+void check_run_layout(struct check *c, enum kernel_id id, const void *args);
 
 struct check_out {
     void *p; /* borrowed: a buffer that the call writes */

@@ -36,6 +36,8 @@ struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64
     struct k_weight_unpack unpack = {.w = w.w, .dst = value, .ld_dst = k};
     kernel_run(c->ref, K_weight_pack, &pack, c->scratch);
     kernel_run(c->ref, K_weight_unpack, &unpack, c->scratch);
+    if (c->is_gpu) /* the same numbers, in its order */
+        kernel_run(c->table, K_weight_pack, &pack, c->scratch);
     return w;
 }
 
@@ -45,7 +47,7 @@ struct linear_rows linear_rows_make(struct check *c, enum k_type type, const flo
     void *rows = check_buf(c, (size_t)m * linear_row_bytes(type, k), 64);
     float *value = check_floats(c, m * k, CHECK_NAN);
     struct k_rows_pack pack = {.x = x, .ld_x = k, .m = m, .k = k, .type = type, .rows = rows};
-    kernel_run(c->ref, K_rows_pack, &pack, c->scratch);
+    check_run_layout(c, K_rows_pack, &pack);
     for (int64_t i = 0; i < m * k; i++)
         value[i] = type == K_F32 ? x[i] : bf16_to_f32(bf16_from_f32(x[i]));
     return (struct linear_rows){rows, value};

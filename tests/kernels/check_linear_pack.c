@@ -10,7 +10,35 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cuda/layout.h"
 #include "kernels/linear.h"
+
+/* linear_stored_at, linear_scale_at, in the order of the level. */
+static float stored_at(const struct check *c, const struct k_weight *w, int64_t o, int64_t i)
+{
+    int64_t at = cuda_weight_at(w->type, cuda_k_stored(w->type, w->k), o, i);
+    if (!c->is_gpu || w->type == K_F32)
+        return linear_stored_at(w, o, i);
+    return w->type == K_BF16 ? bf16_to_f32(((const k_bf16 *)w->data)[at])
+                             : (float)linear_int8_code(((const uint8_t *)w->data)[at]);
+}
+
+/* Rewrites a weight of n outputs that a GPU packed into the order of the reference. */
+static void to_reference(struct check *c, const struct k_weight *w, int64_t n)
+{
+    size_t elem = k_type_bytes(w->type), bytes = (size_t)linear_panels(n) * K_NR * elem;
+    int64_t stored = linear_k_stored(w->type, w->k);
+    bytes *= (size_t)stored;
+    char *own = check_dup(c, w->data, bytes, 64), *to = w->data;
+    for (int64_t at = 0; at < linear_panels(n) * K_NR * stored; at++) {
+        int64_t o = at / stored, i = at % stored, ref = o / K_NR * K_NR * stored;
+        ref += w->type == K_F32    ? linear_f32_at(o % K_NR, i)
+               : w->type == K_BF16 ? linear_bf16_at(o % K_NR, i)
+                                   : linear_int8_at(o % K_NR, i);
+        memcpy(to + (size_t)ref * elem, own + (size_t)cuda_weight_at(w->type, stored, o, i) * elem,
+               elem);
+    }
+}
 
 /* A source of the type, and what it means. */
 static const void *source_make(struct check *c, enum k_type type, int64_t n, enum check_kind kind,
@@ -55,6 +83,8 @@ static void pack_run(struct check *c, const struct pack_case *p)
     check_run_ref(c, &a);
     k_weight_bind(&a.w, p->to, n_all, p->k, got);
     check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
+    if (c->is_gpu)
+        to_reference(c, &a.w, n_all);
     check_bits(c, "panels", got, want, bytes);
 }
 
@@ -70,7 +100,8 @@ static void pack_meaning(struct check *c, enum k_type to, int64_t n, int64_t k)
     check_run(c, &a);
     for (int64_t o = 0; o < n; o++) {
         for (int64_t i = 0; i < k; i++) {
-            double v = value[o * k + i], got = linear_weight_at(&a.w, o, i);
+            double v = value[o * k + i];
+            double got = stored_at(c, &a.w, o, i) * linear_scale_at(&a.w, o, i);
             double most = to == K_F32    ? 0
                           : to == K_BF16 ? fabs(v) / 256
                                          : 0.5001 * linear_scale_at(&a.w, o, i);
@@ -79,7 +110,7 @@ static void pack_meaning(struct check *c, enum k_type to, int64_t n, int64_t k)
     }
     for (int64_t o = n; o < linear_panels(n) * K_NR; o++) {
         for (int64_t i = 0; i < linear_k_stored(to, k); i++)
-            check_true(c, linear_stored_at(&a.w, o, i) == 0, "padding at %d, %d", (int)o, (int)i);
+            check_true(c, stored_at(c, &a.w, o, i) == 0, "padding at %d, %d", (int)o, (int)i);
     }
 }
 
@@ -139,7 +170,7 @@ void check_weight_unpack(struct check *c)
         float *dst = check_floats(c, n * ld, CHECK_NAN), *want = check_floats(c, n * ld, CHECK_NAN);
         for (int64_t o = 0; o < n; o++) {
             for (int64_t i = 0; i < k; i++)
-                want[o * ld + i] = linear_weight_at(&w.w, o, i);
+                want[o * ld + i] = c->is_gpu ? w.value[o * k + i] : linear_weight_at(&w.w, o, i);
         }
         struct k_weight_unpack a = {.w = w.w, .dst = dst, .ld_dst = ld};
         check_slices(c, &a, (struct check_out[]){{dst, (size_t)(n * ld) * sizeof *dst}}, 1);
@@ -152,6 +183,11 @@ static bool same_number(enum k_type type, float got, float want)
 {
     bool tiny = type != K_F32 && fabsf(want) <= 0x1p-126f && got == 0;
     return tiny || f32_bits(got) == f32_bits(want);
+}
+
+static float gpu_row_number(enum k_type type, const void *rows, int64_t at)
+{
+    return type == K_F32 ? ((const float *)rows)[at] : bf16_to_f32(((const k_bf16 *)rows)[at]);
 }
 
 static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, enum check_kind kind)
@@ -170,7 +206,8 @@ static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, en
         float want = i < k ? x[row * ld + i] : 0;
         if (type != K_F32)
             want = bf16_to_f32(bf16_from_f32(want));
-        float got = rows_block_number(type, rows, k, &b, row - b.row, i);
+        float got = c->is_gpu ? gpu_row_number(type, rows, at)
+                              : rows_block_number(type, rows, k, &b, row - b.row, i);
         check_true(c, same_number(type, got, want), "row %d, %d: %g, not %g", (int)row, (int)i,
                    (double)got, (double)want);
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/kernels/check.h"
+#include "tests/kernels/gpu.h"
 #include "tests/kernels/onnx.h"
 #include "tests/kernels/tool.h"
 
@@ -19,8 +20,8 @@ static check_fn *const checks[KERNEL_COUNT] = {
 #undef KERNEL
 };
 
-static const char *const levels[] = {"ref", "avx2", "avx512"};
-enum { N_LEVEL = 3 };
+static const char *const levels[] = {"ref", "avx2", "avx512", "cuda"};
+enum { LEVEL_GPU = 3, N_LEVEL };
 
 /* For the handler alone: what is being checked when a fence is hit. */
 static const struct check *volatile running;
@@ -85,6 +86,7 @@ static void row_check(struct check *c, enum kernel_id id, const struct kernel_ta
         if (a->variant && strcmp(a->variant, levels[l]) != 0)
             continue;
         c->table = &tables[l];
+        c->is_gpu = l == LEVEL_GPU;
         row_run(c, id, a);
     }
 }
@@ -96,6 +98,7 @@ static void onnx_run(struct check *c, const struct kernel_table *tables, const s
         if (!tables[l].fn[0] || (a->variant && strcmp(a->variant, levels[l]) != 0))
             continue;
         c->table = &tables[l];
+        c->is_gpu = l == LEVEL_GPU;
         part_begin(c, "onnx", levels[l], a->seed);
         int n = onnx_check(c);
         if (n < 0) {
@@ -126,6 +129,25 @@ static int rows_check(struct check *c, const struct tool_args *a, const struct k
     return c->n_row_fail + c->n_fail;
 }
 
+/* Each level's table; empty where this machine has it not. */
+static void tables_init(struct kernel_table *tables)
+{
+    for (int l = 0; l < LEVEL_GPU; l++) {
+        if (kernel_table_init(&tables[l], levels[l]) < 0)
+            memset(&tables[l], 0, sizeof tables[l]);
+    }
+    gpu_open(&tables[LEVEL_GPU]);
+}
+
+static bool has_level(const struct kernel_table *tables, const char *name)
+{
+    for (int l = 0; l < N_LEVEL; l++) {
+        if (strcmp(levels[l], name) == 0 && tables[l].fn[0])
+            return true;
+    }
+    return false;
+}
+
 int tool_check(int argc, char **argv)
 {
     struct tool_args a;
@@ -134,14 +156,10 @@ int tool_check(int argc, char **argv)
     if (tool_args_parse(&a, argc, argv) < 0)
         return 2;
     c.seed = a.seed;
-    struct kernel_table probe;
-    if (a.variant && kernel_table_init(&probe, a.variant) < 0) {
-        fprintf(stderr, "tandem-kernels: this CPU has no variant %s\n", a.variant);
+    tables_init(tables);
+    if (a.variant && !has_level(tables, a.variant)) {
+        fprintf(stderr, "tandem-kernels: this machine has no variant %s\n", a.variant);
         return 2;
-    }
-    for (int l = 0; l < N_LEVEL; l++) {
-        if (kernel_table_init(&tables[l], levels[l]) < 0)
-            memset(&tables[l], 0, sizeof tables[l]);
     }
     running = &c;
     signal(SIGSEGV, on_fault);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "tests/kernels/check.h"
+#include "tests/kernels/gpu.h"
 
 enum { PAGE = 4096, LEAD = 64, POISON = 0x5e, FRESH = 0xa5 };
 
@@ -41,6 +42,7 @@ void *check_buf(struct check *c, size_t bytes, size_t align)
         abort();
     b->open = (bytes + LEAD + 2 * align + PAGE - 1) / PAGE * PAGE;
     b->map = map_new(b->open);
+    gpu_map(b->map, b->open);
     size_t at = (b->open - bytes) & ~(align - 1);
     if (at % (2 * align) == 0) /* not by chance aligned better than was asked */
         at -= align < LEAD ? align : 0;
@@ -71,6 +73,7 @@ void check_begin(struct check *c)
         check_true(c, is_poison(b->p + b->bytes, after), "written past a buffer of %zu bytes",
                    b->bytes);
         c->bufs = b->next;
+        gpu_unmap(b->map);
         munmap(b->map, b->open + PAGE);
         free(b);
     }

@@ -14,7 +14,7 @@
 
 static int usage(void)
 {
-    fputs("usage: tandem-kernels check [NAME...] [--variant ref|avx2|avx512] [--seed N]\n"
+    fputs("usage: tandem-kernels check [NAME...] [--variant ref|avx2|avx512|cuda] [--seed N]\n"
           "       tandem-kernels bench [NAME...] [--json] [--threads N] [--rows N] [--variant V]\n"
           "NAME is a row of kernels/kernels.def or the beginning of one\n",
           stderr);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element by element: add, multiply, copy, scale, convert, drop; the activations. Each result of
+ * the first six is one rounding, so they equal the reference bit for bit.
+ */
+#include "kernels/cuda/rows.cuh"
+#include "kernels/philox.h"
+
+static __global__ void add_kernel(struct k_binary a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = a.a[i * a.ld_a + j] + a.b[i * a.ld_b + j];
+    }
+}
+
+static __global__ void mul_kernel(struct k_binary a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = a.a[i * a.ld_a + j] * a.b[i * a.ld_b + j];
+    }
+}
+
+static __global__ void copy_kernel(struct k_copy a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = a.x ? a.x[i * a.ld_x + j] : 0;
+    }
+}
+
+int add_cuda(const void *args, void *stream)
+{
+    const struct k_binary *a = (const struct k_binary *)args;
+    return launch_each(add_kernel, a->m, a->d, stream, *a);
+}
+
+int mul_cuda(const void *args, void *stream)
+{
+    const struct k_binary *a = (const struct k_binary *)args;
+    return launch_each(mul_kernel, a->m, a->d, stream, *a);
+}
+
+int copy_cuda(const void *args, void *stream)
+{
+    const struct k_copy *a = (const struct k_copy *)args;
+    return launch_each(copy_kernel, a->m, a->d, stream, *a);
+}
+
+/* ---- flat arrays: as many blocks as fill a GPU, then a loop ---- */
+
+enum { FLAT_THREADS = 256, FLAT_BLOCKS = 4096 };
+
+static dim3 flat_grid(int64_t n)
+{
+    return dim3((unsigned)least(ceil_div(n, FLAT_THREADS), FLAT_BLOCKS));
+}
+
+static __device__ __forceinline__ int64_t flat_at(void)
+{
+    return (int64_t)blockIdx.x * FLAT_THREADS + threadIdx.x;
+}
+
+static __device__ __forceinline__ int64_t flat_step(void)
+{
+    return (int64_t)gridDim.x * FLAT_THREADS;
+}
+
+static __global__ void scale_kernel(struct k_scale a)
+{
+    for (int64_t i = flat_at(); i < a.n; i += flat_step())
+        a.y[i] = a.s * a.x[i];
+}
+
+int scale_cuda(const void *args, void *stream)
+{
+    const struct k_scale *a = (const struct k_scale *)args;
+    return launch(scale_kernel, flat_grid(a->n), dim3(FLAT_THREADS), 0, stream, *a);
+}
+
+static __global__ void cast_kernel(struct k_cast a)
+{
+    for (int64_t i = flat_at(); i < a.n; i += flat_step()) {
+        float v = number_get(a.x, a.from, i);
+        if (a.to == K_BF16)
+            ((k_bf16 *)a.y)[i] = (k_bf16)bf16_bits(v);
+        else if (a.to == K_F16)
+            ((k_f16 *)a.y)[i] = (k_f16)f16_bits(v);
+        else
+            ((float *)a.y)[i] = v;
+    }
+}
+
+int cast_cuda(const void *args, void *stream)
+{
+    const struct k_cast *a = (const struct k_cast *)args;
+    return launch(cast_kernel, flat_grid(a->n), dim3(FLAT_THREADS), 0, stream, *a);
+}
+
+/* ---- dropout ---- */
+
+/* Word `word` of the block whose counter is c. */
+static __device__ uint32_t philox(uint4 c, uint64_t seed, int word)
+{
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int i = 0; i < PHILOX_ROUNDS; i++) {
+        uint64_t a = (uint64_t)PHILOX_A * c.x, b = (uint64_t)PHILOX_B * c.z;
+        c = make_uint4((uint32_t)(b >> 32) ^ c.y ^ k0, (uint32_t)b, (uint32_t)(a >> 32) ^ c.w ^ k1,
+                       (uint32_t)a);
+        k0 += PHILOX_K0;
+        k1 += PHILOX_K1;
+    }
+    return word == 0 ? c.x : word == 1 ? c.y : word == 2 ? c.z : c.w;
+}
+
+struct dropout_args {
+    struct k_dropout k;
+    uint32_t threshold;
+    float scale;
+};
+
+static __global__ void dropout_kernel(struct dropout_args p)
+{
+    const struct k_dropout &a = p.k;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        uint64_t key = a.row_key[i];
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            uint4 c = make_uint4((uint32_t)(j / 64 * 16 + j % 16), a.site, (uint32_t)key,
+                                 (uint32_t)(key >> 32));
+            uint32_t draw = philox(c, a.seed, (int)(j % 64 / 16));
+            a.y[i * a.ld_y + j] = draw < p.threshold ? 0.0f : a.x[i * a.ld_x + j] * p.scale;
+        }
+    }
+}
+
+int dropout_cuda(const void *args, void *stream)
+{
+    const struct k_dropout *a = (const struct k_dropout *)args;
+    struct dropout_args p = {*a, philox_threshold(a->p), 1.0f / (1.0f - a->p)};
+    return launch_each(dropout_kernel, a->m, a->d, stream, p);
+}
+
+/* ---- activations ---- */
+
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
+static __global__ void swiglu_kernel(struct k_swiglu a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            float gate = a.gate[i * a.ld_gate + j];
+            a.y[i * a.ld_y + j] = gate * sigmoid(gate) * a.up[i * a.ld_up + j];
+        }
+    }
+}
+
+int swiglu_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu *a = (const struct k_swiglu *)args;
+    return launch_each(swiglu_kernel, a->m, a->d, stream, *a);
+}
+
+/* dup = dy silu(g); dgate = dy up silu'(g), silu' = p + g p (1 - p), p = sigmoid(g) */
+static __global__ void swiglu_bwd_kernel(struct k_swiglu_bwd a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            float g = a.gate[i * a.ld_gate + j], up = a.up[i * a.ld_up + j];
+            float dy = a.dy[i * a.ld_dy + j], p = sigmoid(g);
+            float rest = 1 / (1 + expf(g)); /* 1 - p, which would cancel */
+            a.dgate[i * a.ld_dgate + j] = dy * up * (p + g * p * rest);
+            a.dup[i * a.ld_dup + j] = dy * (g * p);
+        }
+    }
+}
+
+int swiglu_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu_bwd *a = (const struct k_swiglu_bwd *)args;
+    return launch_each(swiglu_bwd_kernel, a->m, a->d, stream, *a);
+}
+
+enum { GELU_FWD, GELU_BWD };
+
+/* sqrt(2 / pi) (x + 0.044715 x^3) */
+static __device__ __forceinline__ float tanh_arg(float x)
+{
+    return 0.79788456f * (x + 0.044715f * x * x * x);
+}
+
+/* 1 + tanh(u), which has all its digits where tanh nears -1 */
+static __device__ __forceinline__ float one_and_tanh(float u)
+{
+    return u < -0.5f ? 2 / (1 + expf(-2 * u)) : 1 + tanhf(u);
+}
+
+/* Twice the share of the normal distribution below x. */
+static __device__ __forceinline__ float one_and_erf(float x)
+{
+    return erfcf(-0.70710678f * x);
+}
+
+static __device__ float gelu(float x, bool is_tanh)
+{
+    return 0.5f * x * (is_tanh ? one_and_tanh(tanh_arg(x)) : one_and_erf(x));
+}
+
+static __device__ float gelu_slope(float x, bool is_tanh)
+{
+    if (!is_tanh) /* the normal distribution, and x times its density */
+        return 0.5f * one_and_erf(x) + x * 0.39894228f * expf(-0.5f * x * x);
+    float u = tanh_arg(x), t = one_and_tanh(u), rest = one_and_tanh(-u);
+    float inner = 0.79788456f * (1 + 3 * 0.044715f * x * x);
+    float tail = t * rest; /* 1 - tanh^2; zero where inner has no bounds */
+    return 0.5f * t + (tail > 0 ? 0.5f * x * tail * inner : 0);
+}
+
+template <int WAY> static __global__ void gelu_kernel(struct k_gelu a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            float x = a.x[i * a.ld_x + j];
+            a.y[i * a.ld_y + j] =
+                WAY == GELU_FWD ? gelu(x, a.tanh) : a.dy[i * a.ld_dy + j] * gelu_slope(x, a.tanh);
+        }
+    }
+}
+
+int gelu_cuda(const void *args, void *stream)
+{
+    const struct k_gelu *a = (const struct k_gelu *)args;
+    return launch_each(gelu_kernel<GELU_FWD>, a->m, a->d, stream, *a);
+}
+
+int gelu_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_gelu *a = (const struct k_gelu *)args;
+    return launch_each(gelu_kernel<GELU_BWD>, a->m, a->d, stream, *a);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * weight_pack, weight_unpack, rows_pack: by the order of kernels/cuda/layout.h.
+ *
+ * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
+ */
+#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/weight.cuh"
+
+enum { GROUP_LANES = FULL_WARP };
+
+/* w[o, i] of the source; zero outside. */
+static __device__ __forceinline__ float source_get(const struct k_weight_pack &a, int64_t o,
+                                                   int64_t i)
+{
+    if (o >= a.n_src || i >= a.w.k)
+        return 0;
+    return number_get(a.src, a.src_type, a.transposed ? i * a.ld_src + o : o * a.ld_src + i);
+}
+
+/* Threads of x have outputs of a panel or inputs, whichever lie side by side in the source. */
+static __global__ void pack_kernel(struct k_weight_pack a)
+{
+    int64_t stored = cuda_k_stored(a.w.type, a.w.k);
+    int64_t panel = blockIdx.x, lo = (int64_t)blockIdx.y * FULL_WARP;
+    for (int64_t turn = blockIdx.y; lo < stored; turn += gridDim.y, lo = turn * FULL_WARP) {
+        int64_t o = panel * K_NR + (a.transposed ? threadIdx.x : threadIdx.y);
+        int64_t i = lo + (a.transposed ? threadIdx.y : threadIdx.x);
+        if (i >= stored)
+            continue;
+        float v = source_get(a, o, i);
+        int64_t at = cuda_weight_at(a.w.type, stored, a.panel_lo * K_NR + o, i);
+        if (a.w.type == K_F32)
+            ((float *)a.w.data)[at] = v;
+        else
+            ((k_bf16 *)a.w.data)[at] = (k_bf16)bf16_bits(v);
+    }
+}
+
+static __device__ __forceinline__ uint8_t quantise(float v, float scale)
+{
+    float q = scale > 0 ? rintf(v / scale) : 0;
+    int code = (int)fminf(fmaxf(q, -127.0f), 127.0f);
+    return (uint8_t)(code < 0 ? 0x80 | -code : code);
+}
+
+/* A warp has one group of one output. */
+static __global__ void pack_int8_kernel(struct k_weight_pack a)
+{
+    int64_t stored = cuda_k_stored(K_INT8, a.w.k), o = (int64_t)blockIdx.x * K_NR + threadIdx.y;
+    int64_t lo = (int64_t)blockIdx.y * K_INT8_GROUP, hi = least(stored, lo + K_INT8_GROUP);
+    int64_t out = a.panel_lo * K_NR + o;
+    float scale = 0;
+    bool is_finite = true;
+    for (int64_t i = lo + threadIdx.x; i < hi; i += GROUP_LANES) {
+        float v = fabsf(source_get(a, o, i));
+        is_finite &= v <= 3.4028235e38f; /* false of a NaN */
+        scale = fmaxf(scale, v);
+    }
+    scale = warp_max(scale) / 127;
+    if (__any_sync(0xffffffffu, !is_finite))
+        scale = __uint_as_float(0x7fc00000u);
+    for (int64_t i = lo + threadIdx.x; i < hi; i += GROUP_LANES)
+        ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, i)] = quantise(source_get(a, o, i), scale);
+    if (threadIdx.x == 0)
+        a.w.scale[cuda_scale_at(a.w.k, out, lo)] = scale;
+}
+
+int weight_pack_cuda(const void *args, void *stream)
+{
+    const struct k_weight_pack *a = (const struct k_weight_pack *)args;
+    int64_t panels = ceil_div(a->n_src, K_NR), stored = cuda_k_stored(a->w.type, a->w.k);
+    dim3 block(FULL_WARP, K_NR);
+    if (a->w.type == K_INT8)
+        return launch(pack_int8_kernel,
+                      dim3((unsigned)panels, (unsigned)ceil_div(stored, K_INT8_GROUP)), block, 0,
+                      stream, *a);
+    return launch(pack_kernel,
+                  dim3((unsigned)panels, (unsigned)least(ceil_div(stored, FULL_WARP), GRID_Y_MAX)),
+                  block, 0, stream, *a);
+}
+
+static __global__ void unpack_kernel(struct k_weight_unpack a)
+{
+    int64_t stored = cuda_k_stored(a.w.type, a.w.k);
+    for (int64_t o = each_row(); o < a.w.n; o += each_rows()) {
+        for (int64_t i = each_col(); i < each_end(a.w.k); i += EACH_X)
+            a.dst[o * a.ld_dst + i] = weight_get(a.w, stored, o, i);
+    }
+}
+
+int weight_unpack_cuda(const void *args, void *stream)
+{
+    const struct k_weight_unpack *a = (const struct k_weight_unpack *)args;
+    return launch_each(unpack_kernel, a->w.n, a->w.k, stream, *a);
+}
+
+static __global__ void rows_pack_kernel(struct k_rows_pack a)
+{
+    int64_t stored = cuda_k_stored(a.type, a.k);
+    for (int64_t r = each_row(); r < a.m; r += each_rows()) {
+        for (int64_t i = each_col(); i < each_end(stored); i += EACH_X) {
+            float v = i < a.k ? a.x[r * a.ld_x + i] : 0;
+            if (a.type == K_F32)
+                ((float *)a.rows)[r * stored + i] = v;
+            else
+                ((k_bf16 *)a.rows)[r * stored + i] = (k_bf16)bf16_bits(v);
+        }
+    }
+}
+
+int rows_pack_cuda(const void *args, void *stream)
+{
+    const struct k_rows_pack *a = (const struct k_rows_pack *)args;
+    return launch_each(rows_pack_kernel, a->m, cuda_k_stored(a->type, a->k), stream, *a);
+}
