@@ -37,6 +37,19 @@ static __host__ __device__ inline int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+#ifndef __CUDACC__
+template <typename A> struct call {
+    void (*kernel)(A);
+    const A &args;
+};
+
+template <typename A> static void call_run(const void *p)
+{
+    const struct call<A> *c = (const struct call<A> *)p;
+    c->kernel(c->args);
+}
+#endif
+
 /* 0 or the error's number, as cuda_launch. A grid without blocks is nothing to do. */
 template <typename A>
 static int launch(void (*kernel)(A), dim3 grid, dim3 block, size_t shared_bytes, void *stream,
@@ -55,7 +68,10 @@ static int launch(void (*kernel)(A), dim3 grid, dim3 block, size_t shared_bytes,
     return (int)cudaGetLastError();
 #else
     (void)stream;
-    emu_launch(grid, block, shared_bytes, [&] { kernel(args); });
+    struct call<A> c = {
+        kernel, args
+    };
+    emu_launch(grid, block, shared_bytes, call_run<A>, &c);
     return 0;
 #endif
 }

@@ -41,7 +41,8 @@ static struct {
     struct thread *ready[THREAD_MAX], *self;
     int n_ready, n_thread, n_live, n_at_barrier;
     int any[2], turn; /* of __syncthreads_or: of this barrier, of the one before */
-    const std::function<void()> *kernel;
+    void (*kernel)(const void *args);
+    const void *args;
     struct fiber home;
     unsigned char *stacks, *shared_end, *shared;
     enum emu_order order;
@@ -162,7 +163,7 @@ void __syncthreads()
 static void thread_main()
 {
     struct thread *t = emu.self;
-    (*emu.kernel)();
+    emu.kernel(emu.args);
     if (t->warp->arrived)
         emu_fault("ends while its warp waits for it");
     t->warp->live &= ~(1u << t->lane);
@@ -181,7 +182,7 @@ static void thread_init(int i, dim3 block)
                  (unsigned)i / (block.x * block.y));
     t->warp = &emu.warp[i / 32];
     t->lane = i % 32;
-    t->copies.n = t->copies.n_open = 0;
+    t->copies.n = 0;
     fiber_init(&t->fiber, emu.stacks + (size_t)i * (STACK_BYTES + PAGE) + PAGE, STACK_BYTES,
                thread_main);
 }
@@ -203,7 +204,8 @@ static void block_run(dim3 block, size_t shared_bytes)
     emu.self = nullptr;
 }
 
-void emu_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &kernel)
+void emu_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(const void *args),
+                const void *args)
 {
     std::lock_guard<std::mutex> guard(emu.lock);
     unsigned n = block.x * block.y * block.z;
@@ -212,7 +214,8 @@ void emu_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<
         emu_fault("a launch that no GPU would take");
     if (!emu.stacks)
         memory_init();
-    emu.kernel = &kernel;
+    emu.kernel = kernel;
+    emu.args = args;
     emu_here.block_dim = block;
     emu_here.grid_dim = grid;
     for (unsigned z = 0; z < grid.z; z++) {

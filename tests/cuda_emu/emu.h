@@ -33,8 +33,6 @@ void emu_order(enum emu_order order);
 #include <math.h>
 #include <string.h>
 
-#include <functional>
-
 #define __global__
 #define __device__
 #define __host__
@@ -90,7 +88,9 @@ extern struct emu_place emu_here;
 #define blockDim  emu_here.block_dim
 #define gridDim   emu_here.grid_dim
 
-void emu_launch(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &kernel);
+/* Runs kernel(args) in every thread of every block. */
+void emu_launch(dim3 grid, dim3 block, size_t shared_bytes, void (*kernel)(const void *args),
+                const void *args);
 void *emu_shared();
 
 void __syncthreads();

@@ -122,20 +122,18 @@ void emu_ldmatrix(uint32_t *d, const void *row, int n_matrix, bool is_transposed
 void emu_copy_async(void *shared, const void *global, int bytes, int from_bytes)
 {
     struct copies *c = emu_copies();
-    if (c->n == copies::MAX)
+    if (c->n == COPIES_MAX)
         emu_fault("too many copies under way");
     if ((uintptr_t)shared % (unsigned)bytes || (from_bytes && (uintptr_t)global % (unsigned)bytes))
         emu_fault("an asynchronous copy that is not aligned");
     memset(shared, 0xff, (size_t)bytes);
     c->copy[c->n++] = (struct copy){shared, global, bytes, from_bytes, c->group};
-    c->n_open++;
 }
 
 void emu_copy_commit()
 {
     struct copies *c = emu_copies();
     c->group++;
-    c->n_open = 0;
 }
 
 /* All but the last `n_left` groups land. */

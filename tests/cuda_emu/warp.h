@@ -27,12 +27,16 @@ struct warp {
     struct warp_slot slot[2][32];
 };
 
+#ifdef __cplusplus
 struct warp_slot *emu_warp_mine();
 /* All 32 slots, once every lane is here and fn has run. */
 struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn);
 int emu_lane();
+struct copies *emu_copies();
+[[noreturn]] void emu_fault(const char *what);
+#endif
 
-/* Asynchronous copies that a thread has begun; `n_open` of them are in no group yet. */
+/* Asynchronous copies that a thread has begun, each of the group that the next commit closes. */
 struct copy {
     void *to;
     const void *from;
@@ -40,14 +44,12 @@ struct copy {
     int64_t group;
 };
 
+enum { COPIES_MAX = 256 };
+
 struct copies {
-    enum { MAX = 256 };
-    struct copy copy[MAX];
-    int n, n_open;
+    struct copy copy[COPIES_MAX];
+    int n;
     int64_t group;
 };
-
-struct copies *emu_copies();
-[[noreturn]] void emu_fault(const char *what);
 
 #endif
