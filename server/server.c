@@ -242,12 +242,14 @@ void server_broke(void *ctx)
     (void)!write(s->broke_fd, &one, sizeof one);
 }
 
-/* Without one of its ranks the model is gone. Those who wait were told; they are given the time to
- * read it. */
-static void fall(struct server *s)
+/* Without one of its ranks the model is gone. Those who wait were told, and are given the time to
+ * read it; who comes now is sent elsewhere, and a balancer has the time to see it. */
+static void fall(struct server *s, int signals)
 {
+    int64_t end = clock_us() + FALL_US;
     log_event(LOG_ERROR, "a rank is gone", LOG_INT("in_work", (int64_t)http_busy(s->http)));
-    settle(s, -1, clock_us() + FALL_US, false);
+    while (clock_us() < end && !next_signal(signals, -1, end))
+        continue;
 }
 
 static void server_free(struct server *s)
@@ -343,7 +345,7 @@ static int serve(struct server *s, const struct server_options *o, const char *m
             drain(s, o, signals, signo);
         rc = engine_check(server_engine(s), e);
         if (rc)
-            fall(s);
+            fall(s, signals);
     }
     server_free(s);
     if (o->unix_socket)

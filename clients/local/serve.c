@@ -33,16 +33,16 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
     return rc;
 }
 
-static int serve(const struct server_options *given, const char *model, int signals, struct err *e)
+static int serve(const struct server_options *given, const char *model, struct comm *group,
+                 int signals, struct err *e)
 {
     struct server_options o = *given;
     char *bundled = model ? NULL : bundled_model(e);
-    struct comm *group = NULL;
     int rc = -1;
     if (!model && !o.name)
         o.name = BUNDLED_NAME;
     model = model ? model : bundled;
-    if (model && !local_group(&group, e))
+    if (model)
         rc = group && comm_rank(group) > 0 ? follow_rank_0(&o, model, group, e)
                                            : server_run(&o, model, group, signals, e);
     free(bundled);
@@ -52,10 +52,13 @@ static int serve(const struct server_options *given, const char *model, int sign
 int cmd_serve(const struct opt *o)
 {
     struct err e = ERR_INIT;
+    struct comm *group;
+    if (local_group(&group, &e)) /* before signals are kept: who waits for others can be ended */
+        return cmd_fail(o, &e);
     int signals = server_signals(&e);
     if (signals < 0)
         return cmd_fail(o, &e);
-    int rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, signals, &e);
+    int rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
     close(signals);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

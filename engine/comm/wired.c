@@ -20,6 +20,7 @@
 /* SUM: floats that are summed in one piece; up to SHORT of them by gathering all. */
 enum { BYTES_PIECE = 1 << 22, SUM_PIECE = 1 << 20, SUM_SHORT = 4096 };
 enum { SPIN_NS = 200000, NAP_NS = 50000, LOOK_NS = 100000000 };
+enum { IDLE_NS = 20000000, IDLE_NAP_NS = 1000000 }; /* who waited so long can wait longer */
 
 struct wired {
     struct comm base;             /* first */
@@ -62,7 +63,7 @@ static int wait_for(const struct piece *p, struct err *e)
         if (waited < SPIN_NS)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = waited < IDLE_NS ? NAP_NS : IDLE_NAP_NS}, NULL);
     }
     return 0;
 }

@@ -97,6 +97,19 @@ def plans():
     expect("plan --json", ok and doc["kv_tokens"] > 0, p)
     p = run("plan", MODEL, "--memory", "100K")
     expect("plan too small", p.returncode == 2 and "--quantize int8" in p.stderr, p)
+    p = run("plan", MODEL, "--devices", "4", "--memory", "600K", "--json")
+    sizes = json.loads(p.stdout)["sizes"] if p.returncode == 0 else []
+    expect("plan of devices: every size that divides them", [s["tp"] for s in sizes] == [1, 2, 4], p)
+    expect("plan of devices: parts get smaller",
+           all(a["weights"] > b["weights"] for a, b in zip(sizes, sizes[1:])), p)
+    expect("plan of devices: the smallest that fits is taken",
+           sizes and json.loads(p.stdout)["tp"] == min(s["tp"] for s in sizes if s["fits"]), p)
+    expect("plan of devices: only who shares sends",
+           [s["collectives"] > 0 for s in sizes] == [False, True, True], p)
+    p = run("plan", MODEL, "--devices", "4", "--memory", "600K")
+    expect("plan of devices in words", p.returncode == 0 and "Taken: --tp" in p.stdout, p)
+    p = run("plan", MODEL, "--devices", "2", "--memory", "300K")
+    expect("plan of too few devices", p.returncode == 2 and "2 ranks take" in p.stderr, p)
     p = run("plan", MODELS / "bert_mean")
     expect("plan of an encoder", p.returncode == 0 and "bert" in p.stdout, p)
 

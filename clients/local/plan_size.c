@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The model of one rank without memory, and its graph.
+ */
+#include "clients/local/plan_size.h"
+
+#include <stdlib.h>
+
+#include "engine/graph/memory.h"
+#include "engine/graph/passes.h"
+#include "engine/graph/print.h"
+#include "engine/run/ranks.h"
+
+static void count_sent(struct plan_size *s, const struct graph *g)
+{
+    struct graph_cost *cost = graph_costs(g, 1, 1);
+    for (size_t i = 0; i < g->node.n; i++) {
+        s->sent += cost[i].moved;
+        s->n_collective += cost[i].moved > 0;
+    }
+    free(cost);
+}
+
+static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_tok, struct err *e)
+{
+    int64_t cap[DIM_COUNT] = {[DIM_TOK] = n_tok, [DIM_OUT] = 1, [DIM_SEQ] = 1, [DIM_GROUP] = 1};
+    bool encodes = m->cfg.family == FAMILY_BERT;
+    struct graph_ranks ranks;
+    struct graph g;
+    struct graph_recorder rec;
+    struct graph_memory mem;
+    int rc = -1;
+    graph_init(&g);
+    graph_recorder_init(&rec, &g);
+    graph_mark_output(&g, model_build(m, &rec.b, encodes ? MODEL_EMBED : MODEL_LOGITS));
+    if (ranks_of_model(m, &ranks))
+        g.ranks = &ranks;
+    if (rec.b.failed) {
+        err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
+    } else if (!passes_run(&g, PASS_ALL, PASS_COUNT - 1, e) &&
+               !graph_memory_init(&mem, &g, cap, e)) {
+        s->activations = mem.bytes;
+        s->lower_bound = mem.lower_bytes;
+        graph_memory_release(&mem);
+        count_sent(s, &g);
+        rc = 0;
+    }
+    g.ranks = NULL;
+    graph_release(&g);
+    return rc;
+}
+
+static int measure(struct plan_size *s, const struct model *m, int64_t n_tok, struct err *e)
+{
+    s->type = m->type;
+    s->kv_type = m->kv_type;
+    s->ctx = m->ctx;
+    s->weights = m->block_bytes;
+    s->table = 2 * (size_t)m->ctx * (size_t)(m->d_rot / 2) * sizeof(float);
+    s->kv_token = model_kv_token_bytes(m);
+    s->has_all_kv = s->tp > 1 && m->n_kv_head == m->cfg.n_kv_head;
+    return measure_graph(s, m, n_tok, e);
+}
+
+int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struct model_options *mo,
+                   int tp, int64_t n_tok, struct err *e)
+{
+    struct op_ranks last = {.rank = tp - 1, .size = tp};
+    struct model_options o = *mo;
+    struct model_share share = {0};
+    struct model *m = NULL;
+    *s = (struct plan_size){.tp = tp};
+    int rc = tp > 1 ? ranks_share(&share, &dir->config, mo, &last, e) : 0;
+    if (tp > 1)
+        o.share = &share;
+    if (!rc) {
+        m = model_new(&dir->config, &o, NULL, e);
+        rc = m ? measure(s, m, n_tok, e) : -1;
+    }
+    model_free(m);
+    ranks_share_release(&share);
+    return rc;
+}
+
+size_t plan_size_fixed(const struct plan_size *s)
+{
+    return s->weights + s->table + s->activations;
+}
+
+int64_t plan_size_tokens(const struct plan_size *s, size_t memory)
+{
+    size_t fixed = plan_size_fixed(s);
+    return fixed < memory ? (int64_t)((memory - fixed) / s->kv_token) / K_CELL * K_CELL : 0;
+}

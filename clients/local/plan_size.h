@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model takes of one rank's memory where so many share it, from its headers alone. The last
+ * rank has of everything the most, where parts differ; so it speaks for all.
+ *
+ * Thread: any.
+ */
+#ifndef CLIENTS_LOCAL_PLAN_SIZE_H
+#define CLIENTS_LOCAL_PLAN_SIZE_H
+
+#include "engine/model/model.h"
+
+struct plan_size {
+    int tp; /* ranks */
+    size_t weights, table, activations,
+        lower_bound;  /* bytes; the least that activations can take */
+    size_t kv_token;  /* bytes of a token's keys and values */
+    double sent;      /* bytes that a rank sends for a token, at least */
+    int n_collective; /* for a step */
+    bool has_all_kv;  /* although others do too */
+    enum k_type type, kv_type;
+    int64_t ctx;
+};
+
+/* In steps of at most n_tok tokens. mo.type must not be open. ERR_UNSUPPORTED: so many cannot. */
+int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struct model_options *mo,
+                   int tp, int64_t n_tok, struct err *e);
+
+size_t plan_size_fixed(const struct plan_size *s); /* all but keys and values */
+
+/* Tokens whose keys and values fit beside the rest, in whole cells; 0: nothing does. */
+int64_t plan_size_tokens(const struct plan_size *s, size_t memory);
+
+#endif
