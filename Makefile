@@ -109,6 +109,9 @@ ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),a
 MPI  := $(firstword $(foreach p,ompi-c mpich,$(if $(call pkg,--modversion $(p)),$(p))))
 PLUG := engine/comm/mpi.c
 PLUGBIN := $(if $(MPI),$(B)/libtandem_mpi.so)
+# the CUDA plug over a twin of CUDA's runtime, with the CPU's kernels: what tests open for a GPU
+CUDASRC := $(wildcard engine/device/cuda/*.c)
+CUDAFAKE := $(B)/tests/fake/cuda/plug.so
 SRC  := $(filter-out $(PLUG),$(wildcard kernels/*.c \
           $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c engine/*/*.c api/*.c \
           server/*.c clients/*.c clients/*/*.c))
@@ -124,7 +127,7 @@ SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
-TOOLBIN := $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SHIM)) \
+TOOLBIN := $(CUDAFAKE) $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SHIM)) \
            $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
@@ -150,6 +153,16 @@ $(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
 	$(call say,LD $@)
 	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -I. -O2 -g -fPIC -shared $(WARN) $(WERROR) \
 	  $(patsubst -I%,-isystem%,$(call pkg,--cflags $(MPI))) $< $(call pkg,--libs $(MPI)) -o $@
+$(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -Itests/fake/cuda -fPIC -fvisibility=hidden -c $< -o $@
+$(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c \
+             $(wildcard tests/fake/cuda/*.c)) $(call obj,$(filter kernels/%,$(SRC)))
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(CC) $(CFLAGS_all) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $^ \
+	  $(filter-out -pie,$(LDFLAGS_all)) -lm -o $@
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))

@@ -30,7 +30,7 @@ struct tokenizer;
 struct engine_options {
     const char *model; /* directory */
     const char *name;  /* what clients call it; NULL: the directory's last part */
-    const char *kernels, *quantize, *kv_type; /* as `tandem run` takes them */
+    const char *device, *kernels, *quantize, *kv_type; /* as `tandem run` takes them */
     int64_t threads, ctx;
     int64_t max_batch_tokens, max_seqs, max_waiting; /* 0: chosen */
     int64_t kv_bytes;                                /* 0: chosen from the machine's memory */

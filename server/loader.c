@@ -89,6 +89,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                      .latency_us = (int64_t)(o->target_itl * 1000)};
     l->o = (struct engine_options){.model = keep(l, model),
                                    .name = keep(l, o->name),
+                                   .device = keep(l, o->device),
                                    .kernels = keep(l, o->kernels),
                                    .quantize = keep(l, o->quantize),
                                    .kv_type = keep(l, o->kv_type),

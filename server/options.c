@@ -59,6 +59,8 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "ranks that share the model, as threads of this process; processes that a launcher started "
         "together are one rank each",
         tp),
+    ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",
+        "where the model runs; auto: on a GPU where there is one", device),
     ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",
         "the highest instruction set that kernels may use", kernels),
     ROW(NULL, "kv-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",

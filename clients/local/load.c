@@ -62,6 +62,7 @@ int local_follow(const char *path, const struct local_options *o, struct comm *c
     struct model_dir dir = {0};
     struct crew_options co = {.dir = &dir,
                               .model = local_model_options(o),
+                              .device = o->device,
                               .kernels = is_auto ? NULL : o->kernels,
                               .comm = c};
     int rc = crew_threads(c, 1, o->threads, &co.n_thread, e) || model_dir_init(&dir, path, e);
@@ -81,6 +82,7 @@ int local_load(struct resident *r, const char *path, const struct local_options 
     struct bar bar = {.begin_ns = clock_ns()};
     bool shows = isatty(STDERR_FILENO);
     struct resident_options ro = {.dir = path,
+                                  .device = o->device,
                                   .kernels = o->kernels,
                                   .quantize = o->quantize,
                                   .kv_type = o->kv_type,
@@ -102,6 +104,7 @@ struct engine *local_engine(const char *path, const struct local_options *o,
     struct bar bar = {.begin_ns = clock_ns()};
     struct engine_options eo = *with;
     eo.model = path;
+    eo.device = o->device;
     eo.kernels = o->kernels;
     eo.quantize = o->quantize;
     eo.kv_type = o->kv_type;

@@ -15,7 +15,7 @@
 /* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
 struct local_options {
     int64_t threads, ctx;
-    const char *kernels, *quantize, *kv_type, *config;
+    const char *device, *kernels, *quantize, *kv_type, *config;
     int64_t tp;         /* ranks that share the model; only where a command has a row for it */
     struct comm *group; /* moved in by local_load: of processes that share it; NULL: none */
 };
@@ -37,6 +37,8 @@ struct local_options {
                   "format of keys and values; auto: f32 under f32 weights, else bf16", kv_type),   \
         LOCAL_ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N",                                \
                   "compute threads; 0: one for each CPU", threads),                                \
+        LOCAL_ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",                       \
+                  "where the model runs; auto: on a GPU where there is one", device),              \
         LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",               \
                   "the highest instruction set that kernels may use", kernels)
 

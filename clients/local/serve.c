@@ -21,6 +21,7 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
 {
     struct local_options lo = {.threads = o->threads,
                                .ctx = o->ctx,
+                               .device = o->device,
                                .kernels = o->kernels,
                                .quantize = o->quantize,
                                .kv_type = o->kv_type};

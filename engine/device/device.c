@@ -44,6 +44,11 @@ bool device_reads_host(const struct device *d)
     return d->driver->reads_host;
 }
 
+int device_check(const struct device *d, struct err *e)
+{
+    return d->driver->check ? d->driver->check(d, e) : 0;
+}
+
 void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
 {
     return d->driver->alloc(d, bytes, what, e);
@@ -68,13 +73,34 @@ void device_host_free(struct device *d, void *p)
 
 struct stream *stream_new(struct device *d, struct err *e)
 {
-    return d->driver->stream_new(d, e);
+    return d->driver->stream_new(d, false, e);
+}
+
+struct stream *stream_new_yielding(struct device *d, struct err *e)
+{
+    return d->driver->stream_new(d, true, e);
 }
 
 void stream_free(struct stream *s)
 {
-    if (s)
-        s->device->driver->stream_free(s);
+    if (!s)
+        return;
+    struct device *d = s->device;
+    void *room = s->room;
+    d->driver->stream_free(s); /* its work, which may still read the room, is over then */
+    device_host_free(d, room);
+}
+
+void *stream_room(struct stream *s, size_t bytes, struct err *e)
+{
+    if (bytes <= s->room_bytes)
+        return s->room;
+    if (stream_sync(s, e)) /* what was given may still go through the room there is */
+        return NULL;
+    device_host_free(s->device, s->room);
+    s->room = device_host_alloc(s->device, bytes, "what passes through the host", e);
+    s->room_bytes = s->room ? bytes : 0;
+    return s->room;
 }
 
 struct device *stream_device(const struct stream *s)
@@ -115,6 +141,32 @@ void stream_rest(struct stream *s)
 {
     if (s->between)
         s->piece_ns = s->between(s->between_ctx);
+}
+
+bool device_keeps_launches(const struct device *d)
+{
+    return d->driver->replay_begin != NULL;
+}
+
+int replay_begin(struct stream *s, struct err *e)
+{
+    return s->device->driver->replay_begin(s, e);
+}
+
+struct replay *replay_end(struct stream *s, struct err *e)
+{
+    return s->device->driver->replay_end(s, e);
+}
+
+void replay_free(struct replay *r)
+{
+    if (r)
+        r->device->driver->replay_free(r);
+}
+
+void replay_run(struct replay *r, struct stream *s)
+{
+    r->device->driver->replay_run(r, s);
 }
 
 struct event *event_new(struct device *d, struct err *e)

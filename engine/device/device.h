@@ -29,12 +29,18 @@ void device_free(struct device *d);
 
 enum device_kind device_get_kind(const struct device *d);
 const char *device_name(const struct device *d);
+
+/* The kernels of the host, for its own memory: beside a GPU they are still the CPU's. */
 const struct kernel_table *device_kernels(const struct device *d);
 void device_memory(const struct device *d, size_t *total_bytes, size_t *free_bytes);
 
+/* 0, or ERR_DEVICE and what made it unusable: until the process ends nothing runs on it. */
+int device_check(const struct device *d, struct err *e);
+
 /* Zeroed, 64-aligned (at least) memory of the device; `what` names it in the error. */
 void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
-void device_mem_free(struct device *d, void *p); /* NULL is fine */
+/* What streams were given before may still use it; it comes back behind that. NULL is fine. */
+void device_mem_free(struct device *d, void *p);
 
 /* Zeroed memory of the host from which the device copies without a detour, and beside which the
  * host may go on until the stream is synced. */
@@ -48,6 +54,7 @@ int device_lanes(const struct device *d);
 bool device_reads_host(const struct device *d);
 
 struct stream *stream_new(struct device *d, struct err *e);
+struct stream *stream_new_yielding(struct device *d, struct err *e); /* others' work goes first */
 void stream_free(struct stream *s);
 struct device *stream_device(const struct stream *s);
 
@@ -60,6 +67,10 @@ enum copy_kind { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
 void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
 int stream_sync(struct stream *s, struct err *e); /* all done so far; the first error since */
 
+/* Memory of the host that is the stream's, of at least so many bytes, for what must pass through
+ * it; the stream is synced before the host reads or writes there. */
+void *stream_room(struct stream *s, size_t bytes, struct err *e);
+
 /* Sees every launch that a stream ran: for profiles. NULL takes it away. */
 typedef void stream_trace_fn(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns);
 void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
@@ -70,6 +81,16 @@ void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx);
 typedef int64_t stream_between_fn(void *ctx);
 void stream_between(struct stream *s, stream_between_fn *fn, void *ctx);
 void stream_rest(struct stream *s); /* calls it, if it is set: in long work of the host's own */
+
+/* Launches that are kept, to be given again in one call. Between replay_begin and replay_end what
+ * the stream is given (launches and copies on the device, no sync) is kept and does not run. It
+ * reads its arguments' memory anew each time. */
+struct replay;
+bool device_keeps_launches(const struct device *d); /* else there are none */
+int replay_begin(struct stream *s, struct err *e);
+struct replay *replay_end(struct stream *s, struct err *e);
+void replay_free(struct replay *r);
+void replay_run(struct replay *r, struct stream *s);
 
 /* A mark in the order of a stream. Another stream's later work can wait for it, or the host. */
 struct event;

@@ -149,8 +149,9 @@ static void cpu_memory(const struct device *d, size_t *total_bytes, size_t *free
     machine_memory(total_bytes, free_bytes);
 }
 
-static struct stream *cpu_stream_new(struct device *d, struct err *e)
+static struct stream *cpu_stream_new(struct device *d, bool yields, struct err *e)
 {
+    (void)yields;
     struct cpu_stream *s = try_alloc(1, sizeof *s, "stream", e);
     if (!s)
         return NULL;

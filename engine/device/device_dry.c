@@ -91,8 +91,9 @@ static void dry_memory(const struct device *d, size_t *total_bytes, size_t *free
     *total_bytes = *free_bytes = SIZE_MAX - dry_of(d)->used;
 }
 
-static struct stream *dry_stream_new(struct device *d, struct err *e)
+static struct stream *dry_stream_new(struct device *d, bool yields, struct err *e)
 {
+    (void)yields;
     struct stream *s = try_alloc(1, sizeof *s, "stream", e);
     if (s)
         s->device = d;

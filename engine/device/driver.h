@@ -21,7 +21,9 @@ struct device_driver {
     void *(*host_alloc)(struct device *d, size_t bytes, const char *what, struct err *e);
     void (*host_free)(struct device *d, void *p);
 
-    struct stream *(*stream_new)(struct device *d, struct err *e);
+    int (*check)(const struct device *d, struct err *e); /* NULL: it cannot break */
+
+    struct stream *(*stream_new)(struct device *d, bool yields, struct err *e);
     void (*stream_free)(struct stream *s);
     void (*launch)(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
     void (*copy)(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
@@ -33,6 +35,12 @@ struct device_driver {
     void (*event_wait)(struct event *v, struct stream *s);
     int (*event_sync)(struct event *v, struct err *e);
     int64_t (*event_ns)(const struct event *from, const struct event *to);
+
+    /* all or none of these four */
+    int (*replay_begin)(struct stream *s, struct err *e);
+    struct replay *(*replay_end)(struct stream *s, struct err *e);
+    void (*replay_free)(struct replay *r);
+    void (*replay_run)(struct replay *r, struct stream *s);
 };
 
 struct device {
@@ -48,10 +56,16 @@ struct stream {
     void *trace_ctx; /* borrowed */
     stream_between_fn *between;
     void *between_ctx; /* borrowed */
-    int64_t piece_ns;  /* what the next launch may take, where there is a between */
+    void *room;        /* owned: memory of device_host_alloc */
+    size_t room_bytes;
+    int64_t piece_ns; /* what the next launch may take, where there is a between */
 };
 
 struct event {
+    struct device *device; /* borrowed */
+};
+
+struct replay {
     struct device *device; /* borrowed */
 };
 

@@ -17,6 +17,14 @@
 
 enum { PIECE_BYTES = 1 << 20, NAME_BYTES = 512 };
 
+/* A compute thread's way to a device that the host cannot write to: what it packs, and the stream
+ * on which that goes over. */
+struct lane {
+    struct stream *stream; /* owned */
+    char *at;              /* owned: host memory of the device's */
+    size_t bytes;
+};
+
 struct piece {
     int32_t param;
     int64_t panel_lo, panel_hi;
@@ -30,6 +38,8 @@ struct load {
     bool *transposed;           /* owned: [n_param] */
     struct piece *piece;        /* owned */
     int64_t n_piece;
+    struct lane *lane; /* owned: one for each thread; NULL: parameters are written in place */
+    int n_lane;
     atomic_int_fast64_t done_bytes;
     atomic_bool failed;
     struct err *err; /* written by the one that set failed */
@@ -168,7 +178,73 @@ static void report(struct load *l, int64_t bytes)
                          weights_bytes(l->w) / (uint64_t)l->m->ranks.size);
 }
 
-static int pack_matrix(struct load *l, const struct piece *c, struct err *e)
+/* ---- where a piece is written -------------------------------------------------------------- */
+
+static int lanes_init(struct load *l, struct err *e)
+{
+    if (device_reads_host(l->m->device))
+        return 0;
+    l->n_lane = l->opt->pool ? pool_size(l->opt->pool) : 1;
+    l->lane = xcalloc((size_t)l->n_lane, sizeof *l->lane);
+    for (int i = 0; i < l->n_lane; i++) {
+        l->lane[i].stream = stream_new(l->m->device, e);
+        if (!l->lane[i].stream)
+            return -1;
+    }
+    return 0;
+}
+
+static void lanes_release(struct load *l)
+{
+    for (int i = 0; i < l->n_lane; i++) {
+        stream_free(l->lane[i].stream);
+        device_host_free(l->m->device, l->lane[i].at);
+    }
+    free(l->lane);
+}
+
+static void *lane_room(struct load *l, struct lane *n, size_t bytes, struct err *e)
+{
+    if (bytes <= n->bytes)
+        return n->at;
+    device_host_free(l->m->device, n->at);
+    n->at = device_host_alloc(l->m->device, bytes, "a piece of a tensor", e);
+    n->bytes = n->at ? bytes : 0;
+    return n->at;
+}
+
+/* The piece's panels as a weight of their own, whose memory is the lane's: panels, then scales. */
+static int stage_matrix(struct load *l, struct lane *n, const struct piece *c, struct k_weight *w,
+                        struct err *e)
+{
+    int64_t panels = c->panel_hi - c->panel_lo;
+    size_t data = (size_t)panels * linear_panel_bytes(w->type, w->k);
+    size_t scale = (size_t)(panels * linear_groups(w->k) * K_NR) * sizeof(float);
+    char *at = lane_room(l, n, data + scale, e);
+    if (!at)
+        return -1;
+    w->n = panels * K_NR;
+    w->data = at;
+    w->scale = w->type == K_INT8 ? (float *)(void *)(at + data) : NULL;
+    return 0;
+}
+
+static int send_matrix(struct lane *n, const struct piece *c, const struct k_weight *from,
+                       const struct k_weight *to, struct err *e)
+{
+    int64_t panels = c->panel_hi - c->panel_lo, groups = linear_groups(to->k) * K_NR;
+    size_t panel = linear_panel_bytes(to->type, to->k);
+    stream_copy(n->stream, (char *)to->data + (size_t)c->panel_lo * panel, from->data,
+                (size_t)panels * panel, COPY_TO_DEVICE);
+    if (to->type == K_INT8)
+        stream_copy(n->stream, to->scale + c->panel_lo * groups, from->scale,
+                    (size_t)(panels * groups) * sizeof(float), COPY_TO_DEVICE);
+    return stream_sync(n->stream, e);
+}
+
+/* ---- pieces -------------------------------------------------------------------------------- */
+
+static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, struct err *e)
 {
     const struct param *p = &model_stored(l->m)[c->param];
     const struct weight *w = l->from[c->param];
@@ -187,23 +263,39 @@ static int pack_matrix(struct load *l, const struct piece *c, struct err *e)
                               .panel_lo = c->panel_lo,
                               .n_src = transposed ? cols : rows};
     int rc = src ? read_block(w, &b, src, e) : -1;
+    if (!rc && n) {
+        a.panel_lo = 0;
+        rc = stage_matrix(l, n, c, &a.w, e);
+    }
     if (!rc)
         kernel_run(device_kernels(l->m->device), K_weight_pack, &a, NULL);
+    if (!rc && n)
+        rc = send_matrix(n, c, &a.w, &p->w, e);
     mem_free(src);
     report(l, rows * cols * (int64_t)size);
     return rc;
 }
 
-static int read_vector(struct load *l, const struct piece *c, struct err *e)
+static int read_vector(struct load *l, const struct piece *c, struct lane *n, struct err *e)
 {
     const struct param *p = &model_stored(l->m)[c->param];
     struct part part = part_here(l, c->param);
-    float *to = p->vec;
+    size_t bytes = (size_t)p->n * sizeof *p->vec;
+    float *all = n ? lane_room(l, n, bytes, e) : p->vec, *to = all;
+    if (!all)
+        return -1;
+    if (n)
+        memset(all, 0, bytes);
     for (int i = 0; i < part.n_output && !part.is_zero; i++) {
         const struct part_run *run = &part.output[i];
         if (weight_read_f32(l->from[c->param], run->lo, run->n, to, e))
             return -1;
         to += run->n;
+    }
+    if (n) {
+        stream_copy(n->stream, p->vec, all, bytes, COPY_TO_DEVICE);
+        if (stream_sync(n->stream, e))
+            return -1;
     }
     report(l, p->n * (int64_t)weight_row_bytes(l->from[c->param]));
     return 0;
@@ -212,11 +304,11 @@ static int read_vector(struct load *l, const struct piece *c, struct err *e)
 static void run_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
 {
     struct load *l = ctx;
-    (void)thread;
+    struct lane *n = l->lane ? &l->lane[thread] : NULL;
     for (int64_t i = lo; i < hi && !atomic_load(&l->failed); i++) {
         const struct piece *c = &l->piece[i];
         struct err e = ERR_INIT;
-        if (l->m->param[c->param].is_vector ? read_vector(l, c, &e) : pack_matrix(l, c, &e)) {
+        if (l->m->param[c->param].is_vector ? read_vector(l, c, n, &e) : pack_matrix(l, c, n, &e)) {
             fail(l, &e);
             return;
         }
@@ -226,6 +318,8 @@ static void run_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
 static int run_all(struct load *l, struct err *e)
 {
     l->err = e;
+    if (lanes_init(l, e))
+        return -1;
     if (!l->m->part)
         weights_prefetch(l->w);
     if (l->opt->pool)
@@ -269,6 +363,7 @@ struct model *model_load(const struct model_dir *dir, const struct model_options
         cut_pieces(&l);
         rc = run_all(&l, e);
     }
+    lanes_release(&l);
     free(l.from);
     free(l.transposed);
     free(l.piece);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A gather moves blocks of rows of equal width: parts are copied into such blocks, and out of them
- * into their columns.
+ * into their columns. Ranks exchange the host's memory; what lies elsewhere goes through the
+ * stream's room.
  */
 #include "engine/op/collective.h"
 
@@ -50,6 +51,29 @@ static void take_apart(const struct op_collective *a, struct stream *s)
     }
 }
 
+/* Runs the job on the device's memory: where the host cannot read it, on a copy that comes back. */
+static int exchange(const struct op_collective *a, struct comm_job *j, struct stream *s,
+                    struct err *e)
+{
+    bool gathers = a->kind == COMM_ALL_GATHER;
+    size_t in_bytes = gathers ? j->n : j->n * sizeof(float);
+    size_t all_bytes = gathers ? in_bytes * (size_t)a->ranks.size : in_bytes;
+    size_t own = (size_t)((const char *)j->in - (char *)j->out);
+    char *room, *out = j->out;
+    if (device_reads_host(stream_device(s)))
+        return stream_sync(s, e) || comm_run(a->ranks.comm, j, e) ? -1 : 0;
+    room = stream_room(s, all_bytes, e);
+    if (!room)
+        return -1;
+    stream_copy(s, room + own, j->in, in_bytes, COPY_FROM_DEVICE);
+    j->in = room + own;
+    j->out = room;
+    if (stream_sync(s, e) || comm_run(a->ranks.comm, j, e))
+        return -1;
+    stream_copy(s, out, room, all_bytes, COPY_TO_DEVICE);
+    return 0;
+}
+
 void op_collective_run(const struct op_collective *a, struct stream *s)
 {
     struct comm_job j = job_of(a);
@@ -63,8 +87,8 @@ void op_collective_run(const struct op_collective *a, struct stream *s)
         int64_t widest = op_collective_widest(&a->ranks, a->n, a->pieces);
         copy(s, a->x, a->ld_x, a->work + rank * a->m * widest, widest, a->m, hi - lo);
     }
-    if (stream_sync(s, &e))
+    if (exchange(a, &j, s, &e))
         comm_abort(a->ranks.comm, e.msg);
-    if (!comm_run(a->ranks.comm, &j, &e) && gathers)
+    else if (gathers)
         take_apart(a, s);
 }

@@ -12,6 +12,7 @@
 
 #include "engine/base/machine.h"
 #include "engine/base/mem.h"
+#include "engine/device/open.h"
 #include "engine/run/lead.h"
 #include "engine/run/ranks.h"
 
@@ -92,7 +93,11 @@ static int load_and_follow(struct member *m, struct err *e)
 {
     struct model_options mo = m->opt->model;
     struct pool *pool = pool_new(m->opt->n_thread, false, e);
-    struct device *d = pool ? device_cpu_new(pool, m->opt->kernels, e) : NULL;
+    struct device_options want = {.want = m->opt->device,
+                                  .index = comm_rank(m->comm),
+                                  .pool = pool,
+                                  .kernels = m->opt->kernels};
+    struct device *d = pool ? device_open(&want, e) : NULL;
     struct stream *s = d ? stream_new(d, e) : NULL;
     struct model *model = NULL;
     struct crew_memory memory;

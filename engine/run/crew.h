@@ -14,12 +14,12 @@
 struct crew;
 
 struct crew_options {
-    const struct model_dir *dir; /* borrowed until crew_ready */
-    struct model_options model;  /* share and pool are the crew's */
-    const char *kernels;         /* as in kernel_table_init */
-    int n_rank;                  /* threads; unused where there is a comm */
-    int n_thread;                /* compute threads of each rank */
-    struct comm *comm;           /* owned from here on: this process's end among others; NULL */
+    const struct model_dir *dir;  /* borrowed until crew_ready */
+    struct model_options model;   /* share and pool are the crew's */
+    const char *device, *kernels; /* as in device_open; rank r takes the r-th GPU */
+    int n_rank;                   /* threads; unused where there is a comm */
+    int n_thread;                 /* compute threads of each rank */
+    struct comm *comm;            /* owned from here on: this process's end among others; NULL */
 };
 
 /* Starts the others, who begin to load. */

@@ -27,6 +27,7 @@ static const struct gate_policy default_policy = {.share = 0.03};
 static int load(struct engine *g, const struct engine_options *o, struct err *e)
 {
     struct resident_options ro = {.dir = o->model,
+                                  .device = o->device,
                                   .kernels = o->kernels,
                                   .quantize = o->quantize,
                                   .kv_type = o->kv_type,

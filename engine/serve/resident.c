@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "engine/device/open.h"
 #include "engine/run/crew.h"
 #include "engine/token/template.h"
 #include "engine/token/tokenizer.h"
@@ -94,6 +95,7 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
                               .model = {.type = resident_type(o->quantize),
                                         .kv_type = resident_type(o->kv_type),
                                         .ctx = o->ctx},
+                              .device = o->device,
                               .kernels = kernels,
                               .n_rank = o->tp,
                               .n_thread = pool_size(r->pool),
@@ -113,7 +115,9 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
     memset(r, 0, sizeof *r);
     if (!is_shared || !crew_threads(o->comm, o->tp, o->threads, &n_thread, e))
         r->pool = pool_new(n_thread, !is_shared, e);
-    r->device = r->pool ? device_cpu_new(r->pool, is_auto ? NULL : o->kernels, e) : NULL;
+    struct device_options want = {
+        .want = o->device, .pool = r->pool, .kernels = is_auto ? NULL : o->kernels};
+    r->device = r->pool ? device_open(&want, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
     if (!r->stream || model_dir_init(&r->dir, o->dir, e)) {
         if (o->comm) {

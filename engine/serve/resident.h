@@ -17,11 +17,12 @@ struct tokenizer;
 
 struct resident_options {
     const char *dir;
-    const char *kernels, *quantize, *kv_type; /* names as the options take them; NULL: "auto" */
-    int64_t threads, ctx;                     /* 0: chosen */
-    int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
-    struct comm *comm; /* owned from here on: rank 0's end among processes that share it; NULL */
-    bool wants_text;   /* tokenizer and template, where there are any */
+    /* names as the options take them; NULL: "auto" */
+    const char *device, *kernels, *quantize, *kv_type;
+    int64_t threads, ctx; /* 0: chosen */
+    int tp;               /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm;    /* owned from here on: rank 0's end among processes that share it; NULL */
+    bool wants_text;      /* tokenizer and template, where there are any */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };

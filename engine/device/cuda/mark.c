@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Marks in the order of a stream, and launches that are kept: a capture into a graph of CUDA's.
+ * While a stream is captured its device's lock is held, so that no other thread marks it.
+ */
+#include <stdlib.h>
+
+#include "engine/device/cuda/cuda.h"
+
+/* ---- marks --------------------------------------------------------------------------------- */
+
+static struct cuda_event *event_of(const struct event *v)
+{
+    return (struct cuda_event *)(uintptr_t)v;
+}
+
+static struct cuda_stream *stream_of(struct stream *s)
+{
+    return (struct cuda_stream *)s;
+}
+
+struct event *cuda_event_new(struct device *base, struct err *e)
+{
+    struct cuda_device *d = cuda_device_of(base);
+    struct cuda_event *v = calloc(1, sizeof *v);
+    if (!v) {
+        err_set(e, ERR_NO_MEMORY, "an event");
+        return NULL;
+    }
+    cuda_enter(d);
+    v->base.device = base;
+    if (!cuda_answer(d, cudaEventCreateWithFlags(&v->at, cudaEventDefault), "an event", e))
+        return &v->base;
+    free(v);
+    return NULL;
+}
+
+void cuda_event_free(struct event *v)
+{
+    cuda_enter(cuda_device_of(v->device));
+    cudaEventDestroy(event_of(v)->at);
+    free(v);
+}
+
+void cuda_event_record(struct event *v, struct stream *s)
+{
+    cuda_enter(cuda_device_of(v->device));
+    cuda_note(stream_of(s), cudaEventRecord(event_of(v)->at, stream_of(s)->at), "a mark");
+}
+
+void cuda_event_wait(struct event *v, struct stream *s)
+{
+    cuda_enter(cuda_device_of(v->device));
+    cuda_note(stream_of(s), cudaStreamWaitEvent(stream_of(s)->at, event_of(v)->at, 0), "a mark");
+}
+
+int cuda_event_sync(struct event *v, struct err *e)
+{
+    struct cuda_device *d = cuda_device_of(v->device);
+    cuda_enter(d);
+    return cuda_answer(d, cudaEventSynchronize(event_of(v)->at), "before a mark", e);
+}
+
+int64_t cuda_event_ns(const struct event *from, const struct event *to)
+{
+    float ms = 0;
+    cuda_enter(cuda_device_of(from->device));
+    cudaEventElapsedTime(&ms, event_of(from)->at, event_of(to)->at);
+    return (int64_t)((double)ms * 1e6);
+}
+
+/* ---- launches that are kept ---------------------------------------------------------------- */
+
+struct cuda_replay {
+    struct replay base; /* first */
+    cudaGraphExec_t at;
+};
+
+int cuda_replay_begin(struct stream *base, struct err *e)
+{
+    struct cuda_device *d = cuda_device_of(base->device);
+    cuda_enter(d);
+    pthread_mutex_lock(&d->lock);
+    cudaError_t rc = cudaStreamBeginCapture(stream_of(base)->at, cudaStreamCaptureModeThreadLocal);
+    if (rc)
+        pthread_mutex_unlock(&d->lock);
+    return cuda_answer(d, rc, "keeping a step's launches", e);
+}
+
+struct replay *cuda_replay_end(struct stream *base, struct err *e)
+{
+    struct cuda_device *d = cuda_device_of(base->device);
+    struct cuda_replay *r = calloc(1, sizeof *r);
+    cudaGraph_t graph = NULL;
+    cuda_enter(d);
+    cudaError_t rc = cudaStreamEndCapture(stream_of(base)->at, &graph);
+    pthread_mutex_unlock(&d->lock);
+    if (!rc && r)
+        rc = cudaGraphInstantiate(&r->at, graph, 0);
+    if (graph)
+        cudaGraphDestroy(graph);
+    if (!r)
+        err_set(e, ERR_NO_MEMORY, "a step's launches");
+    else if (!cuda_answer(d, rc, "keeping a step's launches", e)) {
+        r->base.device = base->device;
+        return &r->base;
+    }
+    free(r);
+    return NULL;
+}
+
+void cuda_replay_free(struct replay *base)
+{
+    struct cuda_replay *r = (struct cuda_replay *)base;
+    cuda_enter(cuda_device_of(base->device));
+    cudaGraphExecDestroy(r->at);
+    free(r);
+}
+
+void cuda_replay_run(struct replay *base, struct stream *s)
+{
+    struct cuda_replay *r = (struct cuda_replay *)base;
+    cuda_enter(cuda_device_of(base->device));
+    cuda_note(stream_of(s), cudaGraphLaunch(r->at, stream_of(s)->at), "a step's kept launches");
+}

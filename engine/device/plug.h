@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a plug brings that makes a kind of device. A plug is a shared object of its own,
+ * libtandem_<kind>.so (engine/base/so.h), so that one program serves machines with and without the
+ * libraries behind it. It exports one symbol, `tandem_device_plug`.
+ *
+ * It fills a driver's table (engine/device/driver.h) as the CPU does, and carries its own copy of
+ * the few functions of engine/base that it calls: it uses nothing of the program.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_DEVICE_PLUG_H
+#define ENGINE_DEVICE_PLUG_H
+
+#include <stddef.h>
+
+#include "engine/base/err.h"
+#include "kernels/kernels.h"
+
+enum { DEVICE_PLUG_ABI = 1 };
+
+struct device;
+
+/* A device that a plug found. */
+struct device_found {
+    char name[96];
+    char about[96]; /* "compute 9.0, 132 units" */
+    size_t bytes;   /* of its memory */
+};
+
+struct device_plug_open {
+    int index;
+    struct k_shape (*shape)(enum kernel_id id, const void *args); /* kernel_shape */
+};
+
+struct device_plug {
+    int abi;
+    const char *name;
+
+    int (*count)(struct err *e); /* of the devices here; -1: why */
+    int (*look)(int index, struct device_found *out, struct err *e);
+    struct device *(*open)(const struct device_plug_open *o, struct err *e);
+};
+
+#define DEVICE_PLUG_SYMBOL "tandem_device_plug"
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the twin of CUDA's runtime, and its door for kernels: an emulated launch is work on a
+ * stream like a copy.
+ *
+ *     FAKE_CUDA_FAIL=N     the N-th call fails, counted from 1 over the process
+ *     FAKE_CUDA_HOW=       memory: it says that there is none. once: it fails, and nothing after.
+ *                          stays: it fails, and so does each call behind it. stalls: it takes a
+ *                          while, and is good
+ *     FAKE_CUDA_MEMORY=N   bytes of the GPU; 1 GiB
+ *     FAKE_CUDA_DEVICES=N  GPUs, which share that memory; 1
+ *     FAKE_CUDA_TELL=FILE  at the end: "calls N kept M", where M things were not given back
+ *
+ * One lock is held over each call, and over work while it runs.
+ */
+#ifndef TESTS_FAKE_CUDA_FAKE_H
+#define TESTS_FAKE_CUDA_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Puts work on a stream: run(ctx) once for each time it comes, then drop(ctx) at last, which may
+ * be NULL. The GPU's memory may be touched in run. The answer is as a launch's. */
+cudaError_t fake_cuda_submit(cudaStream_t s, void (*run)(void *ctx), void *ctx,
+                             void (*drop)(void *ctx));
+
+/* ---- fault.c ---- */
+cudaError_t fake_begin(void); /* of each call: takes the lock; what the call is to answer */
+cudaError_t fake_end(cudaError_t rc);
+void fake_break(cudaError_t rc); /* every later call answers so */
+void fake_keep(int change);      /* things that are to be given back */
+
+/* ---- memory.c ---- */
+void fake_memory_open(void); /* the host may touch it; counted */
+void fake_memory_close(void);
+void *fake_memory_new(size_t bytes); /* NULL: there is none */
+bool fake_memory_free(void *p);
+bool fake_memory_has(const void *p, size_t bytes); /* all of it in one block */
+bool fake_memory_is_near(const void *p);           /* in the GPU's range of addresses */
+size_t fake_memory_all(void);
+size_t fake_memory_used(void);
+bool fake_is_pinned(const void *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

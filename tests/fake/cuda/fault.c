@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls are counted, and one of them fails as the environment says.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/fake/cuda/fake.h"
+
+enum { STALL_MS = 300 };
+
+static pthread_mutex_t lock;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static long n_call, fail_at, n_kept;
+static const char *how;
+static cudaError_t broken;
+
+static void tell(void)
+{
+    const char *path = getenv("FAKE_CUDA_TELL");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "calls %ld kept %ld\n", n_call, n_kept);
+    fclose(f);
+}
+
+static void start(void)
+{
+    const char *at = getenv("FAKE_CUDA_FAIL"), *way = getenv("FAKE_CUDA_HOW");
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &a);
+    pthread_mutexattr_destroy(&a);
+    fail_at = at ? strtol(at, NULL, 10) : 0;
+    how = way ? way : "once";
+    atexit(tell);
+}
+
+static cudaError_t fault(void)
+{
+    if (strcmp(how, "stalls") == 0) {
+        nanosleep(&(struct timespec){.tv_nsec = STALL_MS * 1000000L}, NULL);
+        return cudaSuccess;
+    }
+    if (strcmp(how, "memory") == 0)
+        return cudaErrorMemoryAllocation;
+    if (strcmp(how, "stays") == 0)
+        broken = cudaErrorIllegalAddress;
+    return broken ? broken : cudaErrorUnknown;
+}
+
+cudaError_t fake_begin(void)
+{
+    pthread_once(&once, start);
+    pthread_mutex_lock(&lock);
+    if (++n_call == fail_at)
+        return fault();
+    return broken;
+}
+
+cudaError_t fake_end(cudaError_t rc)
+{
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+void fake_break(cudaError_t rc)
+{
+    broken = rc;
+}
+
+void fake_keep(int change)
+{
+    n_kept += change;
+}

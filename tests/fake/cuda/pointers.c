@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A list for each struct of arguments, and the struct of each kernel.
+ */
+#include "tests/fake/cuda/pointers.h"
+
+enum { END = -1 };
+
+#define AT(s, m) (int)offsetof(struct k_##s, m)
+
+static const int weight_pack_at[] = {AT(weight_pack, src), AT(weight_pack, w.data),
+                                     AT(weight_pack, w.scale), END};
+static const int weight_unpack_at[] = {AT(weight_unpack, w.data), AT(weight_unpack, w.scale),
+                                       AT(weight_unpack, dst), END};
+static const int rows_pack_at[] = {AT(rows_pack, x), AT(rows_pack, rows), END};
+static const int linear_at[] = {AT(linear, rows), AT(linear, w.data), AT(linear, w.scale),
+                                AT(linear, bias), AT(linear, y),      END};
+static const int linear_dx_at[] = {AT(linear_dx, rows), AT(linear_dx, w.data),
+                                   AT(linear_dx, w.scale), AT(linear_dx, dx), END};
+static const int linear_dw_at[] = {AT(linear_dw, dy), AT(linear_dw, x), AT(linear_dw, dw), END};
+static const int lora_at[] = {AT(lora, x), AT(lora, group), AT(lora, t), AT(lora, y), END};
+static const int lora_bwd_at[] = {
+    AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),
+    AT(lora_bwd, dy),    AT(lora_bwd, dt),        AT(lora_bwd, dx),    END};
+static const int embed_at[] = {AT(embed, token), AT(embed, table.data), AT(embed, table.scale),
+                               AT(embed, y), END};
+static const int embed_bwd_at[] = {AT(embed_bwd, token), AT(embed_bwd, dy), AT(embed_bwd, dtable),
+                                   END};
+static const int norm_at[] = {AT(norm, x), AT(norm, residual), AT(norm, weight), AT(norm, bias),
+                              AT(norm, y), AT(norm, sum),      AT(norm, stat),   END};
+static const int norm_bwd_at[] = {
+    AT(norm_bwd, x),  AT(norm_bwd, weight),  AT(norm_bwd, dy),    AT(norm_bwd, stat),
+    AT(norm_bwd, dx), AT(norm_bwd, dweight), AT(norm_bwd, dbias), END};
+static const int rope_at[] = {AT(rope, x),   AT(rope, y),   AT(rope, pos),
+                              AT(rope, cos), AT(rope, sin), END};
+static const int swiglu_at[] = {AT(swiglu, gate), AT(swiglu, up), AT(swiglu, y), END};
+static const int swiglu_bwd_at[] = {AT(swiglu_bwd, gate),  AT(swiglu_bwd, up),  AT(swiglu_bwd, dy),
+                                    AT(swiglu_bwd, dgate), AT(swiglu_bwd, dup), END};
+static const int gelu_at[] = {AT(gelu, x), AT(gelu, dy), AT(gelu, y), END};
+static const int binary_at[] = {AT(binary, a), AT(binary, b), AT(binary, y), END};
+static const int scale_at[] = {AT(scale, x), AT(scale, y), END};
+static const int cast_at[] = {AT(cast, x), AT(cast, y), END};
+static const int copy_at[] = {AT(copy, x), AT(copy, y), END};
+static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row_key), END};
+static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y), END};
+static const int col_sum_at[] = {AT(col_sum, x), AT(col_sum, y), END};
+static const int softmax_at[] = {AT(softmax, x), AT(softmax, y), END};
+static const int kv_write_at[] = {AT(kv_write, batch.q_start),
+                                  AT(kv_write, batch.kv_len),
+                                  AT(kv_write, batch.seq_of),
+                                  AT(kv_write, batch.pos),
+                                  AT(kv_write, batch.cell),
+                                  AT(kv_write, cache.k),
+                                  AT(kv_write, cache.v),
+                                  AT(kv_write, k),
+                                  AT(kv_write, v),
+                                  END};
+static const int attn_at[] = {AT(attn, batch.q_start),
+                              AT(attn, batch.kv_len),
+                              AT(attn, batch.seq_of),
+                              AT(attn, batch.pos),
+                              AT(attn, batch.cell),
+                              AT(attn, cache.k),
+                              AT(attn, cache.v),
+                              AT(attn, q),
+                              AT(attn, y),
+                              AT(attn, lse),
+                              END};
+static const int attn_part_at[] = {AT(attn_part, fwd.batch.q_start),
+                                   AT(attn_part, fwd.batch.kv_len),
+                                   AT(attn_part, fwd.batch.seq_of),
+                                   AT(attn_part, fwd.batch.pos),
+                                   AT(attn_part, fwd.batch.cell),
+                                   AT(attn_part, fwd.cache.k),
+                                   AT(attn_part, fwd.cache.v),
+                                   AT(attn_part, fwd.q),
+                                   AT(attn_part, fwd.y),
+                                   AT(attn_part, fwd.lse),
+                                   AT(attn_part, part),
+                                   END};
+static const int attn_bwd_at[] = {AT(attn_bwd, fwd.batch.q_start),
+                                  AT(attn_bwd, fwd.batch.kv_len),
+                                  AT(attn_bwd, fwd.batch.seq_of),
+                                  AT(attn_bwd, fwd.batch.pos),
+                                  AT(attn_bwd, fwd.batch.cell),
+                                  AT(attn_bwd, fwd.cache.k),
+                                  AT(attn_bwd, fwd.cache.v),
+                                  AT(attn_bwd, fwd.q),
+                                  AT(attn_bwd, fwd.y),
+                                  AT(attn_bwd, fwd.lse),
+                                  AT(attn_bwd, dy),
+                                  AT(attn_bwd, dq),
+                                  AT(attn_bwd, dk),
+                                  AT(attn_bwd, dv),
+                                  END};
+static const int ce_at[] = {AT(ce, logits), AT(ce, target), AT(ce, state), AT(ce, dloss), END};
+static const int pool_at[] = {AT(pool, x), AT(pool, y), AT(pool, start), END};
+static const int l2norm_at[] = {AT(l2norm, x), AT(l2norm, dy), AT(l2norm, y), END};
+static const int argmax_at[] = {AT(argmax, x), AT(argmax, best), END};
+static const int top_select_at[] = {
+    AT(top_select, logits), AT(top_select, top_k), AT(top_select, top_p),  AT(top_select, min_p),
+    AT(top_select, id),     AT(top_select, prob),  AT(top_select, n_left), END};
+static const int adamw_at[] = {AT(adamw, p), AT(adamw, m), AT(adamw, v), AT(adamw, g), END};
+static const int sum_sq_at[] = {AT(sum_sq, x), AT(sum_sq, part), END};
+
+static const int *const of_kernel[KERNEL_COUNT] = {
+    [K_weight_pack] = weight_pack_at,
+    [K_weight_unpack] = weight_unpack_at,
+    [K_rows_pack] = rows_pack_at,
+    [K_linear_f32] = linear_at,
+    [K_linear_bf16] = linear_at,
+    [K_linear_int8] = linear_at,
+    [K_linear_dx_f32] = linear_dx_at,
+    [K_linear_dx_bf16] = linear_dx_at,
+    [K_linear_dx_int8] = linear_dx_at,
+    [K_linear_dw_f32] = linear_dw_at,
+    [K_linear_dw_bf16] = linear_dw_at,
+    [K_lora] = lora_at,
+    [K_lora_bwd] = lora_bwd_at,
+    [K_lora_dw] = lora_bwd_at,
+    [K_embed] = embed_at,
+    [K_embed_bwd] = embed_bwd_at,
+    [K_rmsnorm] = norm_at,
+    [K_rmsnorm_bwd] = norm_bwd_at,
+    [K_rmsnorm_dw] = norm_bwd_at,
+    [K_layernorm] = norm_at,
+    [K_layernorm_bwd] = norm_bwd_at,
+    [K_layernorm_dw] = norm_bwd_at,
+    [K_rope] = rope_at,
+    [K_swiglu] = swiglu_at,
+    [K_swiglu_bwd] = swiglu_bwd_at,
+    [K_gelu] = gelu_at,
+    [K_gelu_bwd] = gelu_at,
+    [K_add] = binary_at,
+    [K_mul] = binary_at,
+    [K_scale] = scale_at,
+    [K_cast] = cast_at,
+    [K_copy] = copy_at,
+    [K_dropout] = dropout_at,
+    [K_gather] = gather_at,
+    [K_scatter_add] = gather_at,
+    [K_col_sum] = col_sum_at,
+    [K_softmax] = softmax_at,
+    [K_log_softmax] = softmax_at,
+    [K_kv_write] = kv_write_at,
+    [K_attn] = attn_at,
+    [K_attn_part] = attn_part_at,
+    [K_attn_merge] = attn_part_at,
+    [K_attn_bwd_q] = attn_bwd_at,
+    [K_attn_bwd_kv] = attn_bwd_at,
+    [K_ce_fwd] = ce_at,
+    [K_ce_bwd] = ce_at,
+    [K_mean_pool] = pool_at,
+    [K_mean_pool_bwd] = pool_at,
+    [K_l2norm] = l2norm_at,
+    [K_l2norm_bwd] = l2norm_at,
+    [K_argmax] = argmax_at,
+    [K_top_select] = top_select_at,
+    [K_adamw] = adamw_at,
+    [K_sum_sq] = sum_sq_at,
+};
+
+int pointers_of(enum kernel_id k, size_t at[POINTER_MAX])
+{
+    int n = 0;
+    for (; of_kernel[k][n] != END; n++)
+        at[n] = (size_t)of_kernel[k][n];
+    return n;
+}

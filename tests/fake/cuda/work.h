@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams as lists of work, and what stands in them. Everything is counted: work that waits for a
+ * mark, or a graph that is launched, outlives the name that the caller had for it.
+ */
+#ifndef TESTS_FAKE_CUDA_WORK_H
+#define TESTS_FAKE_CUDA_WORK_H
+
+#include "tests/fake/cuda/fake.h"
+
+struct work {
+    void (*run)(void *ctx);
+    void *ctx;
+    void (*drop)(void *ctx);
+    struct work *next;
+};
+
+struct work_list {
+    struct work *first, **end; /* end: NULL where it is empty */
+};
+
+struct CUgraph_st {
+    struct work_list work;
+    bool is_bad;
+    int n_ref;
+};
+
+struct CUgraphExec_st {
+    struct CUgraph_st *graph; /* counted */
+};
+
+struct CUstream_st {
+    struct work_list work;
+    struct CUgraph_st *capture; /* counted; NULL: not captured */
+    bool is_running;
+};
+
+/* A mark is the `at`-th that the event got; `done` of them have come. */
+struct CUevent_st {
+    long at, done;
+    double done_ms;
+    cudaStream_t on; /* of the last; NULL: never, or the stream is gone */
+    int n_ref;
+};
+
+void work_add(struct work_list *l, void (*run)(void *), void *ctx, void (*drop)(void *));
+void work_drop_all(struct work_list *l);
+
+/* Runs what the stream was given, up to the mark; v NULL: all. */
+void stream_run(cudaStream_t s, const struct CUevent_st *v, long at);
+
+void graph_unref(struct CUgraph_st *g);
+
+#endif
