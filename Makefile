@@ -157,7 +157,7 @@ $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -Itests/fake/cuda -fPIC -fvisibility=hidden -c $< -o $@
-$(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c \
+$(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c engine/base/mem.c \
              $(wildcard tests/fake/cuda/*.c)) $(call obj,$(filter kernels/%,$(SRC)))
 	@mkdir -p $(@D)
 	$(call say,LD $@)

@@ -153,7 +153,10 @@ def rule_form(tree):
              (TEST_IFDEF, "code", "no test code in the program"),
              (UNFINISHED, "text", "unfinished: do it or leave it out"))
     for f in tree.c_files():
+        is_twin = f.path.startswith("tests/fake/")  # has the names of what it stands for
         for pattern, of, message in forms:
+            if is_twin and pattern is TYPEDEF:
+                continue
             for m in pattern.finditer(getattr(f, of)):
                 yield f.path, f.line_of(m.start()), message
 

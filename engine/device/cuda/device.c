@@ -3,9 +3,9 @@
  * The GPU and its memory; the plug's one symbol.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/mem.h"
 #include "engine/device/cuda/cuda.h"
 
 void cuda_enter(const struct cuda_device *d)
@@ -129,7 +129,7 @@ static void cuda_free(struct device *base)
     if (d->order)
         cudaEventDestroy(d->order);
     pthread_mutex_destroy(&d->lock);
-    free(d);
+    mem_free(d);
 }
 
 static const struct device_driver cuda_driver = {
@@ -222,11 +222,9 @@ static int plug_look(int index, struct device_found *out, struct err *e)
 
 static struct device *plug_open(const struct device_plug_open *o, struct err *e)
 {
-    struct cuda_device *d = calloc(1, sizeof *d);
-    if (!d) {
-        err_set(e, ERR_NO_MEMORY, "a device");
+    struct cuda_device *d = try_alloc(1, sizeof *d, "a device", e);
+    if (!d)
         return NULL;
-    }
     d->base.driver = &cuda_driver;
     d->index = o->index;
     d->shape = o->shape;

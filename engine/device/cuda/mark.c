@@ -3,8 +3,7 @@
  * Marks in the order of a stream, and launches that are kept: a capture into a graph of CUDA's.
  * While a stream is captured its device's lock is held, so that no other thread marks it.
  */
-#include <stdlib.h>
-
+#include "engine/base/mem.h"
 #include "engine/device/cuda/cuda.h"
 
 /* ---- marks --------------------------------------------------------------------------------- */
@@ -22,16 +21,14 @@ static struct cuda_stream *stream_of(struct stream *s)
 struct event *cuda_event_new(struct device *base, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(base);
-    struct cuda_event *v = calloc(1, sizeof *v);
-    if (!v) {
-        err_set(e, ERR_NO_MEMORY, "an event");
+    struct cuda_event *v = try_alloc(1, sizeof *v, "an event", e);
+    if (!v)
         return NULL;
-    }
     cuda_enter(d);
     v->base.device = base;
     if (!cuda_answer(d, cudaEventCreateWithFlags(&v->at, cudaEventDefault), "an event", e))
         return &v->base;
-    free(v);
+    mem_free(v);
     return NULL;
 }
 
@@ -39,7 +36,7 @@ void cuda_event_free(struct event *v)
 {
     cuda_enter(cuda_device_of(v->device));
     cudaEventDestroy(event_of(v)->at);
-    free(v);
+    mem_free(v);
 }
 
 void cuda_event_record(struct event *v, struct stream *s)
@@ -90,7 +87,7 @@ int cuda_replay_begin(struct stream *base, struct err *e)
 struct replay *cuda_replay_end(struct stream *base, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(base->device);
-    struct cuda_replay *r = calloc(1, sizeof *r);
+    struct cuda_replay *r = try_alloc(1, sizeof *r, "a step's launches", e);
     cudaGraph_t graph = NULL;
     cuda_enter(d);
     cudaError_t rc = cudaStreamEndCapture(stream_of(base)->at, &graph);
@@ -99,13 +96,11 @@ struct replay *cuda_replay_end(struct stream *base, struct err *e)
         rc = cudaGraphInstantiate(&r->at, graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
-    if (!r)
-        err_set(e, ERR_NO_MEMORY, "a step's launches");
-    else if (!cuda_answer(d, rc, "keeping a step's launches", e)) {
+    if (r && !cuda_answer(d, rc, "keeping a step's launches", e)) {
         r->base.device = base->device;
         return &r->base;
     }
-    free(r);
+    mem_free(r);
     return NULL;
 }
 
@@ -114,7 +109,7 @@ void cuda_replay_free(struct replay *base)
     struct cuda_replay *r = (struct cuda_replay *)base;
     cuda_enter(cuda_device_of(base->device));
     cudaGraphExecDestroy(r->at);
-    free(r);
+    mem_free(r);
 }
 
 void cuda_replay_run(struct replay *base, struct stream *s)

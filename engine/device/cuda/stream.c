@@ -4,9 +4,7 @@
  * (training beside serving), the stream waits for its own launches of some time ago before it goes
  * on, so that no more than two times CUDA_PACE of them are in flight when it lets others go first.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "engine/base/mem.h"
 #include "engine/device/cuda/cuda.h"
 #include "kernels/cuda/launch.h"
 
@@ -50,17 +48,15 @@ static void destroy(struct cuda_stream *s)
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
             cudaEventDestroy(events[i]);
-    free(s);
+    mem_free(s);
 }
 
 struct stream *cuda_stream_new(struct device *base, bool yields, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(base);
-    struct cuda_stream *s = calloc(1, sizeof *s);
-    if (!s) {
-        err_set(e, ERR_NO_MEMORY, "a stream");
+    struct cuda_stream *s = try_alloc(1, sizeof *s, "a stream", e);
+    if (!s)
         return NULL;
-    }
     cuda_enter(d);
     s->base.device = base;
     if (cuda_answer(d, make(s, yields ? d->priority_low : d->priority_high), "a stream", e)) {

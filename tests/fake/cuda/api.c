@@ -15,7 +15,7 @@ enum { PLACE_MAX = 64, UNITS = 4 };
 static int n_device(void)
 {
     const char *n = getenv("FAKE_CUDA_DEVICES");
-    return n ? atoi(n) : 1;
+    return n ? (int)strtol(n, NULL, 10) : 1;
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
