@@ -77,7 +77,7 @@ static int put_model(struct job_run *r, const struct job_tuned *t, struct job_ev
                      struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
-    const struct train_subject *s = trainer_subject(tuning_trainer(r->tuning));
+    struct train_subject *s = trainer_subject(tuning_trainer(r->tuning));
     char *path = jobs_tuned_path(r->jobs->opt.dir, t);
     int rc = fs_remove_tree(path, e);
     if (!rc)

@@ -307,7 +307,7 @@ static int put_result(struct train *t, struct err *e)
 {
     bool is_full = rank_of(t->v) == 0;
     char *path = path_in(t, is_full ? "model" : "adapter");
-    const struct train_subject *s = trainer_subject(tuning_trainer(t->tuning));
+    struct train_subject *s = trainer_subject(tuning_trainer(t->tuning));
     int rc = fs_remove_tree(path, e);
     if (!rc)
         rc = is_full ? full_dir_write(path, s, &t->on.dir, e)

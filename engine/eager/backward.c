@@ -84,11 +84,12 @@ static int own_grad(struct eager *g, int32_t root, struct err *e)
     return 0;
 }
 
-/* v's gradient is dout's, held by `from`, the root of the value dout belongs to. */
-static int share_grad(struct eager *g, int32_t v, int32_t from, struct op_view dout, struct err *e)
+/* The gradient of `to` is dout's, held by `from`, the root of the value dout belongs to. */
+static int share_grad(struct eager *g, int32_t to, int32_t from, struct op_view dout, struct err *e)
 {
+    int32_t v = g->value.at[to].grad_of;
     struct eager_value *val = &g->value.at[v];
-    if (!val->needs_grad || val->grad_of == g->value.at[from].grad_of)
+    if (!val->needs_grad || v == g->value.at[from].grad_of)
         return 0;
     if (val->root == v && !val->grad && dout.ld == dout.shape.cols) {
         val->grad = eager_buf_ref(g->value.at[from].grad);
@@ -255,6 +256,8 @@ int eager_backward(struct eager *g, struct err *e)
             return -1;
         if (backward_range(g, lo, hi, e))
             return -1;
+        if (b && g->opt.block_done)
+            g->opt.block_done(g->opt.ctx, g->block.at[b - 1].layer);
         hi = lo;
     }
     return 0;

@@ -29,6 +29,10 @@ struct eager_options {
     bool wants_grad, has_lora, checkpoint;
     int32_t lora_rank_max;
     float dropout;
+    /* Told by the backward that it is done with a block, whose parameters that no other block has
+     * then have all of their gradients; NULL: nobody asks. */
+    void (*block_done)(void *ctx, int layer);
+    void *ctx;
 };
 
 struct eager *eager_new(struct stream *s, struct err *e); /* borrows the stream */

@@ -260,7 +260,6 @@ static void enter_block(struct builder *b, int layer)
     struct eager *g = (struct eager *)(void *)b;
     size_t lo = g->block.n ? g->block.at[g->block.n - 1].node_lo : 0;
     int32_t last = (int32_t)g->value.n - 1;
-    (void)layer;
     for (size_t i = lo; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
         for (int o = 0; o < n->n_out; o++) {
@@ -273,7 +272,8 @@ static void enter_block(struct builder *b, int layer)
             g->node.at[i].save = NULL;
         }
     }
-    vec_push(&g->block, (struct eager_block){.node_lo = g->node.n, .value_in = last});
+    vec_push(&g->block,
+             (struct eager_block){.node_lo = g->node.n, .value_in = last, .layer = layer});
 }
 
 struct eager *eager_new(struct stream *s, struct err *e)

@@ -32,6 +32,7 @@ struct eager_node {
 struct eager_block {
     size_t node_lo;   /* up to the next block's, or the end */
     int32_t value_in; /* the only value of before that it may read; -1: none */
+    int layer;
 };
 
 struct eager {

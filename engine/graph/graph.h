@@ -34,6 +34,7 @@ struct graph_ranks {
     struct op_ranks at;
     const struct param *part;        /* borrowed: this rank's, by index */
     const struct param_share *share; /* borrowed: by index */
+    bool trains;                     /* a tape of it is walked back */
 };
 
 struct graph {

@@ -4,6 +4,12 @@
  * parameters, and collectives where the layout of a value is not what its reader wants
  * (engine/graph/shard.h). A value that several readers want in another layout is moved once. Does
  * nothing to a graph that nobody shares.
+ *
+ * Gradients have layouts too: those of what is split are split, those of what is partial are whole.
+ * What is whole and is read for a rank's own columns gets a part of its gradient from there. Where
+ * the graph is trained such readers read it through op `spread`, which sums the parts: behind
+ * everything that hands a part on as it is (a rounding, a dropout), so that q, k and v share one
+ * sum.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +27,49 @@ struct sharding {
     struct graph *out;
     struct shard s;
     int32_t (*have)[LAYOUTS]; /* owned: new id of each old value in each layout; -1: not there */
+    int32_t *spread;          /* owned: new id of what reads it for parts; -1: not there */
+    bool *is_parted;          /* owned: all readers of a whole value give a part of its gradient */
 };
+
+/* ---- gradients --------------------------------------------------------------------------------
+ */
+
+/* Hands a part of its output's gradient on as a part of its input's. */
+static bool hands_on(const struct op_node *n)
+{
+    return n->n_in == 1 && n->n_out == 1 && !op_get(n->op)->param;
+}
+
+/* Input j of node i is whole, and a part of its gradient comes from here. */
+static bool gives_part(const struct sharding *x, size_t i, int j)
+{
+    const struct op_node *n = &x->in->node.at[i].op;
+    const struct op_shard *r = x->s.rule[i];
+    if (r->in[j] != SPLIT_WHOLE)
+        return false;
+    return r->out == SPLIT_COLS || (hands_on(n) && x->is_parted[n->out[0]]);
+}
+
+/* Readers stand behind what they read: the last node first. */
+static void find_parted(struct sharding *x)
+{
+    bool *is_read = xcalloc(x->in->value.n + 1, sizeof *is_read);
+    for (size_t i = x->in->node.n; i-- > 0;) {
+        const struct op_node *n = &x->in->node.at[i].op;
+        for (int j = 0; j < n->n_in; j++) {
+            int32_t v = n->in[j];
+            bool is_part = gives_part(x, i, j) || x->s.rule[i]->in[j] == SPLIT_COLS;
+            x->is_parted[v] = is_part && (!is_read[v] || x->is_parted[v]);
+            is_read[v] = true;
+        }
+    }
+    for (size_t o = 0; o < x->in->output.n; o++)
+        x->is_parted[x->in->output.at[o]] = false;
+    free(is_read);
+}
+
+/* ---- layouts ----------------------------------------------------------------------------------
+ */
 
 /* A node that brings value v into another layout belongs to the layer that made v. */
 static int emit(struct sharding *x, int32_t v, struct graph_node *n, struct err *e)
@@ -38,6 +86,7 @@ static int emit_reduce(struct sharding *x, int32_t v, struct err *e)
     struct op_reduce_attr a = {.ranks = x->in->ranks->at};
     struct graph_node n = {.op = {.op = OP_reduce, .n_in = 1, .in = {x->have[v][SPLIT_PARTIAL]}}};
     memcpy(n.op.attr, &a, sizeof a);
+    n.op.takes = 1;
     if (emit(x, v, &n, e))
         return -1;
     x->have[v][SPLIT_WHOLE] = n.op.out[0];
@@ -56,14 +105,31 @@ static int emit_collect(struct sharding *x, int32_t v, struct err *e)
     return 0;
 }
 
+/* What is read for a part of value v, which is there whole: *id. */
+static int come_by_spread(struct sharding *x, int32_t v, int32_t *id, struct err *e)
+{
+    struct op_spread_attr a = {.ranks = x->in->ranks->at};
+    struct graph_node n = {.op = {.op = OP_spread, .n_in = 1, .in = {x->have[v][SPLIT_WHOLE]}}};
+    memcpy(n.op.attr, &a, sizeof a);
+    n.op.takes = 1;
+    *id = x->have[v][SPLIT_WHOLE];
+    if (!x->in->ranks->trains || x->out->value.at[*id].shape.blocked)
+        return 0;
+    if (x->spread[v] < 0 && emit(x, v, &n, e))
+        return -1;
+    x->spread[v] = x->spread[v] < 0 ? n.op.out[0] : x->spread[v];
+    *id = x->spread[v];
+    return 0;
+}
+
 static int emit_slice(struct sharding *x, int32_t v, struct err *e)
 {
-    struct graph_node n = {.op = {.op = OP_slice, .n_in = 1, .in = {x->have[v][SPLIT_WHOLE]}}};
+    struct graph_node n = {.op = {.op = OP_slice, .n_in = 1}};
     struct shard_run run[3];
     int n_run = shard_runs(&x->s, x->in, v, x->in->ranks->at.rank, run);
     ASSERT(n_run == 1);
     op_slice_set(&n.op, run[0].lo, run[0].n);
-    if (emit(x, v, &n, e))
+    if (come_by_spread(x, v, &n.op.in[0], e) || emit(x, v, &n, e))
         return -1;
     x->have[v][SPLIT_COLS] = n.op.out[0];
     return 0;
@@ -107,13 +173,14 @@ static int rewrite_node(struct sharding *x, size_t i, struct err *e)
         if (come_by(x, old->in[j], r->in[j], e))
             return -1;
         n.op.in[j] = x->have[old->in[j]][r->in[j]];
+        if (gives_part(x, i, j) && come_by_spread(x, old->in[j], &n.op.in[j], e))
+            return -1;
         l.in[j] = x->out->value.at[n.op.in[j]].shape;
     }
     if (old->op == OP_slice && r->in[0] == SPLIT_COLS)
         place_slice(x, old, &l);
     if (def->localise && (old->op != OP_slice || r->in[0] == SPLIT_COLS))
         def->localise(&n.op, &l);
-    n.op.takes = 0; /* a value may have other readers now */
     if (graph_emit(x->out, &n, e))
         return -1;
     for (int o = 0; o < old->n_out; o++)
@@ -121,11 +188,30 @@ static int rewrite_node(struct sharding *x, size_t i, struct err *e)
     return 0;
 }
 
+/* A value may have more readers now than it had: who is not the only one takes nothing. */
+static void settle_takes(struct graph *g)
+{
+    int32_t *n_use = xcalloc(g->value.n + 1, sizeof *n_use);
+    for (size_t i = 0; i < g->node.n; i++)
+        for (int j = 0; j < g->node.at[i].op.n_in; j++)
+            n_use[g->node.at[i].op.in[j]]++;
+    for (size_t o = 0; o < g->output.n; o++)
+        n_use[g->output.at[o]]++;
+    for (size_t i = 0; i < g->node.n; i++)
+        for (int j = 0; j < g->node.at[i].op.n_in; j++)
+            if (n_use[g->node.at[i].op.in[j]] > 1)
+                g->node.at[i].op.takes &= (uint8_t) ~(1u << j);
+    free(n_use);
+}
+
 static int rewrite(struct sharding *x, struct err *e)
 {
-    for (size_t v = 0; v < x->in->value.n; v++)
+    for (size_t v = 0; v < x->in->value.n; v++) {
         for (int l = 0; l < LAYOUTS; l++)
             x->have[v][l] = -1;
+        x->spread[v] = -1;
+    }
+    find_parted(x);
     for (size_t i = 0; i < x->in->node.n; i++)
         if (rewrite_node(x, i, e))
             return -1;
@@ -135,6 +221,7 @@ static int rewrite(struct sharding *x, struct err *e)
             return -1;
         vec_push(&x->out->output, x->have[v][SPLIT_WHOLE]);
     }
+    settle_takes(x->out);
     return 0;
 }
 
@@ -155,10 +242,14 @@ int graph_pass_shard(const struct graph *in, struct graph *out, struct err *e)
     if (!in->ranks)
         return copy_all(in, out, e);
     x.have = xcalloc(in->value.n + 1, sizeof *x.have);
+    x.spread = xcalloc(in->value.n + 1, sizeof *x.spread);
+    x.is_parted = xcalloc(in->value.n + 1, sizeof *x.is_parted);
     int rc = shard_init(&x.s, in, in->ranks->at.size, in->ranks->share, e);
     if (!rc)
         rc = rewrite(&x, e);
     shard_release(&x.s);
     free(x.have);
+    free(x.spread);
+    free(x.is_parted);
     return rc;
 }

@@ -381,12 +381,19 @@ static void find_sections(struct shard *s, const struct graph *g)
     }
 }
 
+static void share_param(struct param_share *p, const struct op_node *n, const struct op_shard *r)
+{
+    p->cut = cut_of(n, r);
+    p->pieces = 1;
+    p->sums_grad = r->weight == SPLIT_WHOLE && r->out == SPLIT_COLS;
+}
+
 static void share_params(struct shard *s, const struct graph *g)
 {
     const struct param *p;
     for (size_t i = 0; i < g->node.n; i++)
         for (int k = 0; k < 2 && (p = param_at(&g->node.at[i].op, k)); k++)
-            s->share[p->index] = (struct param_share){cut_of(&g->node.at[i].op, s->rule[i]), 1};
+            share_param(&s->share[p->index], &g->node.at[i].op, s->rule[i]);
 }
 
 int shard_init(struct shard *s, const struct graph *g, int size, const struct param_share *fixed,

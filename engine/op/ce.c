@@ -223,6 +223,12 @@ static const struct param *param(const struct op_node *n, int i)
     return i == 0 ? head_of(n) : NULL;
 }
 
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    memcpy(n->attr, &(struct ce_attr){.head = op_part(l, head_of(n))}, sizeof(struct ce_attr));
+}
+
+/* Every rank has the whole head: a row's sum over the vocabulary has one order, that of serving. */
 static const struct op_shard shard[] = {
     {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE}, {.out = SPLIT_END}};
 
@@ -232,5 +238,6 @@ const struct op_def op_ce_def = {.shape = shape,
                                  .forward = forward,
                                  .backward = backward,
                                  .param = param,
+                                 .localise = localise,
                                  .is_loss = true,
                                  .shard = shard};

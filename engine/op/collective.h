@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops `reduce` and `collect` launch: a collective with the copies about it. Its pointers are
- * the device's and stay; m follows the batch, like the counts of kernels.
+ * What ops `reduce`, `collect` and `spread` launch: a collective with the copies about it. Its
+ * pointers are the device's and stay; m follows the batch, like the counts of kernels.
  *
  * Thread: that of the stream.
  */
@@ -13,7 +13,7 @@
 #include "engine/op/op.h"
 
 struct op_ranks {
-    struct comm *comm; /* borrowed; NULL in a graph that is only looked at */
+    struct comm *comm; /* borrowed; NULL in a graph that is only looked at or run on paper */
     int32_t rank, size;
 };
 
@@ -36,6 +36,10 @@ double op_collective_bytes(const struct op_collective *a);
 int64_t op_collective_widest(const struct op_ranks *r, int64_t n, int64_t pieces);
 
 struct op_reduce_attr {
+    struct op_ranks ranks;
+};
+
+struct op_spread_attr {
     struct op_ranks ranks;
 };
 

@@ -161,10 +161,11 @@ static void localise(struct op_node *n, const struct op_local *l)
     a->n = a->w->n;
 }
 
+/* The second input is the first before it was rounded. */
 static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
-    {.in = {SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
-    {.in = {SPLIT_COLS}, .weight = SPLIT_PARTIAL, .out = SPLIT_PARTIAL},
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
+    {.in = {SPLIT_COLS, SPLIT_COLS}, .weight = SPLIT_PARTIAL, .out = SPLIT_PARTIAL},
     {.out = SPLIT_END}};
 
 const struct op_def op_linear_def = {.shape = shape,

@@ -24,6 +24,7 @@ struct op_attn_attr {
 
 struct op_reduce_attr;
 struct op_collect_attr;
+struct op_spread_attr;
 
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
@@ -44,6 +45,7 @@ struct val op_gelu(struct builder *b, struct val x, bool tanh);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);
 struct val op_reduce(struct builder *b, struct val x, const struct op_reduce_attr *attr);
 struct val op_collect(struct builder *b, struct val x, const struct op_collect_attr *attr);
+struct val op_spread(struct builder *b, struct val x, const struct op_spread_attr *attr);
 struct val op_mean_pool(struct builder *b, struct val x);
 struct val op_l2norm(struct builder *b, struct val x, float eps);
 

@@ -23,6 +23,7 @@ enum param_cut { PARAM_WHOLE, PARAM_OUTPUTS, PARAM_INPUTS, PARAM_FIRST };
 struct param_share {
     enum param_cut cut;
     int64_t pieces; /* of its outputs or inputs, none of which is cut */
+    bool sums_grad; /* all ranks have it whole, and each a part of its gradient */
 };
 
 /* Rank r of `size` has [param_bound(r), param_bound(r + 1)) of n things in so many pieces. */

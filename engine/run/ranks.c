@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The choice is made on the graph that serves, with the ops that apply adapters: what suits these
- * suits a graph without them.
+ * The choice is made on the graph with the ops that apply adapters: what suits these suits a graph
+ * without them, and a graph that is trained.
  */
 #include "engine/run/ranks.h"
 
@@ -27,7 +27,8 @@ static int32_t kv_heads(const struct shard *s, const struct graph *g, const stru
     return all;
 }
 
-static int choose(struct model_share *out, const struct model *m, struct err *e)
+static int choose(struct model_share *out, const struct model *m, enum model_head head,
+                  struct err *e)
 {
     struct graph g;
     struct graph_recorder rec;
@@ -37,8 +38,7 @@ static int choose(struct model_share *out, const struct model *m, struct err *e)
     graph_recorder_init(&rec, &g);
     rec.b.has_lora = true;
     rec.b.lora_rank_max = 1;
-    graph_mark_output(
-        &g, model_build(m, &rec.b, m->cfg.family == FAMILY_BERT ? MODEL_EMBED : MODEL_LOGITS));
+    graph_mark_output(&g, model_build(m, &rec.b, head));
     if (rec.b.failed)
         err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
     else
@@ -55,6 +55,13 @@ static int choose(struct model_share *out, const struct model *m, struct err *e)
 int ranks_share(struct model_share *s, const struct config *c, const struct model_options *o,
                 const struct op_ranks *at, struct err *e)
 {
+    bool is_encoder = c->family == FAMILY_BERT;
+    return ranks_share_for(s, c, o, at, is_encoder ? MODEL_EMBED : MODEL_LOGITS, e);
+}
+
+int ranks_share_for(struct model_share *s, const struct config *c, const struct model_options *o,
+                    const struct op_ranks *at, enum model_head head, struct err *e)
+{
     struct model_options mo = *o;
     mo.share = NULL;
     *s = (struct model_share){.at = *at, .n_kv_head = c->n_kv_head};
@@ -62,7 +69,7 @@ int ranks_share(struct model_share *s, const struct config *c, const struct mode
     if (!m)
         return -1;
     s->param = xcalloc((size_t)m->n_param + 1, sizeof *s->param);
-    int rc = at->size > 1 ? choose(s, m, e) : 0;
+    int rc = at->size > 1 ? choose(s, m, head, e) : 0;
     model_free(m);
     return rc;
 }

@@ -13,6 +13,7 @@
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/load/st_writer.h"
+#include "engine/train/state.h"
 
 enum { NAME_BYTES = 512, CONFIG_BYTES_MAX = 1 << 16 };
 
@@ -23,7 +24,23 @@ static const char *prefix_of(const struct train_subject *s)
     return spec_of(s->model->cfg.family)->prefix[0];
 }
 
-static int write_tensors(const char *path, const struct train_subject *s, struct err *e)
+static int write_tensor(struct st_writer *w, struct train_state *s, const struct train_tensor *x,
+                        struct err *e)
+{
+    int64_t dim[2];
+    train_state_shape(x, dim);
+    float *host = try_alloc((size_t)(dim[0] * dim[1]), sizeof *host, "an adapter's tensor", e);
+    size_t i = (size_t)(x - s->on->list.at);
+    int rc = !host || train_state_get(s, i, TRAIN_VALUE, 0, dim[0], host, e) ||
+                     st_writer_write(w, host, (size_t)(dim[0] * dim[1]) * sizeof *host, e)
+                 ? -1
+                 : 0;
+    mem_free(host);
+    return rc;
+}
+
+static int write_tensors(const char *path, const struct train_subject *s, struct train_state *state,
+                         struct err *e)
 {
     struct st_writer *w = st_writer_new();
     const struct st_tensor *next;
@@ -34,24 +51,17 @@ static int write_tensors(const char *path, const struct train_subject *s, struct
     for (size_t i = 0; i < s->tensors.list.n; i++) {
         const struct train_tensor *x = &s->tensors.list.at[i];
         char name[NAME_BYTES];
+        int64_t dim[2];
         snprintf(name, sizeof name, "%s%s%s", before, prefix_of(s), x->name);
-        if (st_writer_add(w, name, ST_F32, 2, (const int64_t[]){x->rows, x->cols}, e))
+        train_state_shape(x, dim);
+        if (st_writer_add(w, name, ST_F32, 2, dim, e))
             goto done;
     }
     if (st_writer_open(w, path, e))
         goto done;
-    while ((next = st_writer_next(w))) {
-        const struct train_tensor *x = train_tensors_get(&s->tensors, next->name + skip);
-        size_t bytes = next->end - next->begin;
-        float *host = try_alloc(1, bytes, "an adapter's tensor", e);
-        if (!host)
+    while ((next = st_writer_next(w)))
+        if (write_tensor(w, state, train_tensors_get(&s->tensors, next->name + skip), e))
             goto done;
-        stream_copy(s->stream, host, x->p, bytes, COPY_FROM_DEVICE);
-        int failed = stream_sync(s->stream, e) || st_writer_write(w, host, bytes, e);
-        mem_free(host);
-        if (failed)
-            goto done;
-    }
     rc = st_writer_commit(w, e);
 done:
     st_writer_free(w);
@@ -120,8 +130,8 @@ static int write_config(const char *path, const struct train_subject *s, const c
     return rc;
 }
 
-int adapter_dir_write(const char *path, const struct train_subject *s, const char *base,
-                      struct err *e)
+static int write_dir(const char *path, const struct train_subject *s, struct train_state *state,
+                     const char *base, struct err *e)
 {
     char *dir = fs_temp_dir(path, e), *tensors = NULL, *config = NULL;
     int rc = -1;
@@ -132,8 +142,8 @@ int adapter_dir_write(const char *path, const struct train_subject *s, const cha
     config = xmalloc(n);
     snprintf(tensors, n, "%s/adapter_model.safetensors", dir);
     snprintf(config, n, "%s/adapter_config.json", dir);
-    rc = write_tensors(tensors, s, e) || write_config(config, s, base, e) || fs_sync_dir(dir, e) ||
-                 fs_rename(dir, path, e)
+    rc = write_tensors(tensors, s, state, e) || write_config(config, s, base, e) ||
+                 fs_sync_dir(dir, e) || fs_rename(dir, path, e)
              ? err_wrap(e, "adapter")
              : 0;
     if (rc)
@@ -142,4 +152,12 @@ int adapter_dir_write(const char *path, const struct train_subject *s, const cha
     free(config);
     free(dir);
     return rc;
+}
+
+int adapter_dir_write(const char *path, struct train_subject *s, const char *base, struct err *e)
+{
+    struct train_state state;
+    train_state_begin(&state, &s->tensors, s->stream);
+    int rc = train_is_lead(&s->tensors.ranks) ? write_dir(path, s, &state, base, e) : 0;
+    return train_state_end(&state, rc, e);
 }

@@ -11,8 +11,8 @@
 
 #include "engine/train/subject.h"
 
-/* base: what base_model_name_or_path is to say; NULL: null. */
-int adapter_dir_write(const char *path, const struct train_subject *s, const char *base,
-                      struct err *e);
+/* base: what base_model_name_or_path is to say; NULL: null. A call of all ranks; the first writes.
+ */
+int adapter_dir_write(const char *path, struct train_subject *s, const char *base, struct err *e);
 
 #endif

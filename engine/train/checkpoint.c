@@ -20,8 +20,8 @@
 
 enum { NAME_BYTES = 512, PIECE_BYTES = 1 << 20, MANIFEST_BYTES_MAX = 1 << 16, STEP_DIGITS = 9 };
 
-static const char *const arrays[] = {"value.", "moment1.", "moment2."};
-enum { N_ARRAY = 3 };
+static const char *const arrays[TRAIN_ARRAYS] = {
+    [TRAIN_VALUE] = "value.", [TRAIN_MOMENT1] = "moment1.", [TRAIN_MOMENT2] = "moment2."};
 
 static char *join(const char *dir, const char *name)
 {
@@ -38,17 +38,31 @@ char *checkpoint_path(const char *parent, int64_t step)
     return join(parent, name);
 }
 
-/* The flat array that a tensor's name in the file speaks of, and the tensor. */
-static float *place_of(const struct train_tensors *t, const char *name,
-                       const struct train_tensor **x)
+/* What a tensor in the file is. */
+struct place {
+    size_t tensor; /* in the list */
+    enum train_array array;
+};
+
+static bool place_of(const struct train_tensors *t, const char *name, struct place *out)
 {
-    float *const base[N_ARRAY] = {t->p, t->m, t->v};
-    for (int i = 0; i < N_ARRAY; i++) {
+    for (int i = 0; i < TRAIN_ARRAYS; i++) {
         size_t n = strlen(arrays[i]);
-        if (strncmp(name, arrays[i], n) == 0 && (*x = train_tensors_get(t, name + n)))
-            return base[i] + (*x)->at;
+        const struct train_tensor *x =
+            strncmp(name, arrays[i], n) == 0 ? train_tensors_get(t, name + n) : NULL;
+        if (!x)
+            continue;
+        *out = (struct place){(size_t)(x - t->list.at), (enum train_array)i};
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+/* Rows at a time. */
+static int64_t piece_rows(const int64_t dim[2])
+{
+    int64_t fit = PIECE_BYTES / (dim[1] * (int64_t)sizeof(float));
+    return fit < 1 ? 1 : fit < dim[0] ? fit : dim[0];
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -56,10 +70,11 @@ static float *place_of(const struct train_tensors *t, const char *name,
 static int declare(struct st_writer *w, const struct train_tensors *t, struct err *e)
 {
     for (size_t i = 0; i < t->list.n; i++)
-        for (int k = 0; k < N_ARRAY; k++) {
+        for (int k = 0; k < TRAIN_ARRAYS; k++) {
             const struct train_tensor *x = &t->list.at[i];
-            const int64_t dim[2] = {x->rows, x->cols};
+            int64_t dim[2];
             char name[NAME_BYTES];
+            train_state_shape(x, dim);
             snprintf(name, sizeof name, "%s%s", arrays[k], x->name);
             if (st_writer_add(w, name, ST_F32, 2, dim, e))
                 return -1;
@@ -67,37 +82,38 @@ static int declare(struct st_writer *w, const struct train_tensors *t, struct er
     return 0;
 }
 
-/* One tensor, by way of a piece of the host's memory. */
-static int write_tensor(struct st_writer *w, const float *from, size_t bytes, char *piece,
-                        struct stream *s, struct err *e)
+static int write_tensor(struct st_writer *w, struct train_state *s, const struct place *at,
+                        struct err *e)
 {
-    for (size_t at = 0; at < bytes; at += PIECE_BYTES) {
-        size_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
-        stream_copy(s, piece, (const char *)from + at, n, COPY_FROM_DEVICE);
-        if (stream_sync(s, e) || st_writer_write(w, piece, n, e))
-            return -1;
+    int64_t dim[2];
+    train_state_shape(&s->on->list.at[at->tensor], dim);
+    int64_t step = piece_rows(dim);
+    float *piece = try_alloc((size_t)(step * dim[1]), sizeof *piece, "rows of a tensor", e);
+    int rc = piece ? 0 : -1;
+    for (int64_t row = 0; row < dim[0] && !rc; row += step) {
+        int64_t n = dim[0] - row < step ? dim[0] - row : step;
+        rc = train_state_get(s, at->tensor, at->array, row, n, piece, e) ||
+                     st_writer_write(w, piece, (size_t)(n * dim[1]) * sizeof *piece, e)
+                 ? -1
+                 : 0;
     }
-    return 0;
+    mem_free(piece);
+    return rc;
 }
 
-static int write_state(const char *path, const struct train_tensors *t, struct stream *s,
-                       struct err *e)
+static int write_state(const char *path, struct train_state *s, struct err *e)
 {
     struct st_writer *w = st_writer_new();
-    char *piece = xmalloc(PIECE_BYTES);
     const struct st_tensor *next;
-    int rc = -1;
-    if (declare(w, t, e) || st_writer_open(w, path, e))
-        goto done;
-    while ((next = st_writer_next(w))) {
-        const struct train_tensor *x = NULL;
-        const float *from = place_of(t, next->name, &x);
-        if (write_tensor(w, from, next->end - next->begin, piece, s, e))
-            goto done;
+    struct place at;
+    int rc = declare(w, s->on, e) || st_writer_open(w, path, e) ? -1 : 0;
+    while (!rc && (next = st_writer_next(w))) {
+        bool is_ours = place_of(s->on, next->name, &at);
+        ASSERT(is_ours);
+        rc = write_tensor(w, s, &at, e);
     }
-    rc = st_writer_commit(w, e);
-done:
-    free(piece);
+    if (!rc)
+        rc = st_writer_commit(w, e);
     st_writer_free(w);
     return rc;
 }
@@ -156,15 +172,15 @@ done:
     return rc;
 }
 
-int checkpoint_save(const char *parent, const struct checkpoint *c, const struct train_tensors *t,
-                    struct stream *s, struct err *e)
+static int save(const char *parent, const struct checkpoint *c, struct train_state *s,
+                struct err *e)
 {
     char *path = checkpoint_path(parent, c->step), *dir = NULL, *state = NULL;
     int rc = -1;
     if (fs_mkdirs(parent, e) || !(dir = fs_temp_dir(path, e)))
         goto done;
     state = join(dir, "state.safetensors");
-    if (write_state(state, t, s, e) || write_manifest(dir, c, e) || fs_sync_dir(dir, e))
+    if (write_state(state, s, e) || write_manifest(dir, c, e) || fs_sync_dir(dir, e))
         goto done;
     /* the same step again, by a training that went on from an older checkpoint */
     if (fs_remove_tree(path, e) || fs_rename(dir, path, e))
@@ -177,6 +193,15 @@ done:
     free(dir);
     free(path);
     return rc ? err_wrap(e, "checkpoint of step %" PRId64, c->step) : 0;
+}
+
+int checkpoint_save(const char *parent, const struct checkpoint *c, struct train_tensors *t,
+                    struct stream *s, struct err *e)
+{
+    struct train_state state;
+    train_state_begin(&state, t, s);
+    int rc = train_is_lead(&t->ranks) ? save(parent, c, &state, e) : 0;
+    return train_state_end(&state, rc, e);
 }
 
 /* ---- finding ------------------------------------------------------------------------------- */
@@ -292,56 +317,62 @@ done:
     return rc;
 }
 
-/* Every tensor is there in its shape before the first is read. */
-static int read_state(const char *dir, struct train_tensors *t, struct stream *s, struct err *e)
+/* Every tensor is there in its shape. */
+static int check_state(const struct weights *w, const struct train_tensors *t, struct err *e)
+{
+    size_t n = t->list.n * TRAIN_ARRAYS;
+    if (weights_count(w) != n)
+        return err_set(e, ERR_CORRUPT, "%zu tensors, %zu are expected", weights_count(w), n);
+    for (size_t i = 0; i < n; i++) {
+        const struct weight *from = weights_at(w, i), *same;
+        struct place at;
+        int64_t dim[2];
+        if (!place_of(t, from->t->name, &at))
+            return err_set(e, ERR_CORRUPT, "tensor %s is not trained here", from->t->name);
+        train_state_shape(&t->list.at[at.tensor], dim);
+        if (weights_want(w, from->t->name, 2, dim, &same, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_tensor(const struct weight *from, struct train_state *s, const struct place *at,
+                       struct err *e)
+{
+    int64_t dim[2];
+    train_state_shape(&s->on->list.at[at->tensor], dim);
+    int64_t step = piece_rows(dim);
+    float *piece = try_alloc((size_t)(step * dim[1]), sizeof *piece, "a checkpoint's tensor", e);
+    int rc = piece ? 0 : -1;
+    for (int64_t row = 0; row < dim[0] && !rc; row += step) {
+        int64_t n = dim[0] - row < step ? dim[0] - row : step;
+        rc = weight_read_f32(from, row, n, piece, e) ||
+                     train_state_put(s, at->tensor, at->array, row, n, piece, e)
+                 ? -1
+                 : 0;
+    }
+    mem_free(piece);
+    return rc;
+}
+
+static int read_state(const char *dir, struct train_state *s, struct err *e)
 {
     char *path = join(dir, "state.safetensors");
     struct weights *w = weights_open_file(path, e);
-    float *host = NULL;
-    int64_t most = 0;
-    int rc = -1;
-    if (!w)
-        goto done;
-    if (weights_count(w) != t->list.n * N_ARRAY) {
-        err_set(e, ERR_CORRUPT, "%zu tensors, %zu are expected", weights_count(w),
-                t->list.n * N_ARRAY);
-        goto done;
+    int rc = w ? check_state(w, s->on, e) : -1;
+    for (size_t i = 0; !rc && i < weights_count(w); i++) {
+        struct place at;
+        bool is_ours = place_of(s->on, weights_at(w, i)->t->name, &at);
+        ASSERT(is_ours);
+        rc = read_tensor(weights_at(w, i), s, &at, e);
     }
-    for (size_t i = 0; i < weights_count(w); i++) {
-        const struct train_tensor *x = NULL;
-        const struct weight *from = weights_at(w, i), *same;
-        if (!place_of(t, from->t->name, &x)) {
-            err_set(e, ERR_CORRUPT, "tensor %s is not trained here", from->t->name);
-            goto done;
-        }
-        if (weights_want(w, from->t->name, 2, (const int64_t[]){x->rows, x->cols}, &same, e))
-            goto done;
-        most = x->rows * x->cols > most ? x->rows * x->cols : most;
-    }
-    host = try_alloc((size_t)most, sizeof *host, "a checkpoint's tensor", e);
-    if (!host)
-        goto done;
-    for (size_t i = 0; i < weights_count(w); i++) {
-        const struct train_tensor *x = NULL;
-        const struct weight *from = weights_at(w, i);
-        float *to = place_of(t, from->t->name, &x);
-        if (weight_read_f32(from, 0, weight_rows(from), host, e))
-            goto done;
-        stream_copy(s, to, host, (size_t)(x->rows * x->cols) * sizeof *host, COPY_TO_DEVICE);
-        if (stream_sync(s, e))
-            goto done;
-    }
-    rc = 0;
-done:
-    mem_free(host);
     if (w)
         weights_close(w);
     free(path);
     return rc;
 }
 
-int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tensors *t,
-                    struct stream *s, struct err *e)
+static int load(const char *parent, struct checkpoint *c, struct train_state *s, struct err *e)
 {
     struct steps steps = {0};
     char subject[SHA256_TEXT_BYTES];
@@ -351,7 +382,7 @@ int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tenso
         rc = err_set(e, ERR_NOT_FOUND, "no checkpoint");
     for (size_t i = 0; i < steps.list.n; i++) {
         char *dir = checkpoint_path(parent, steps.list.at[i]);
-        rc = verify(dir, subject, c, e) || read_state(dir, t, s, e) ? -1 : 0;
+        rc = verify(dir, subject, c, e) || read_state(dir, s, e) ? -1 : 0;
         free(dir);
         if (!rc)
             break;
@@ -359,4 +390,13 @@ int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tenso
     }
     vec_release(&steps.list);
     return rc;
+}
+
+int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tensors *t,
+                    struct stream *s, struct err *e)
+{
+    struct train_state state;
+    train_state_begin(&state, t, s);
+    int rc = train_is_lead(&t->ranks) ? load(parent, c, &state, e) : 0;
+    return train_state_end(&state, rc, e) || train_tell(&t->ranks, c, sizeof *c, e) ? -1 : 0;
 }

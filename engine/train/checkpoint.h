@@ -4,6 +4,9 @@
  * stands. Draws (dropout, order) follow from the seed and the step, and gradients are zero between
  * steps, so this is all of it: what goes on from a checkpoint goes on bit for bit.
  *
+ * It holds whole tensors, as one rank has them, and rank 0 alone writes and reads it: what was
+ * saved by some ranks goes on at any number of them.
+ *
  * A checkpoint is a folder, PARENT/step-000000012, with state.safetensors and manifest.json, which
  * has the size and the SHA-256 of the other. It is written aside, synced, renamed, and its parent
  * synced: it is there whole or not at all. A damaged one is passed over for the one before.
@@ -14,7 +17,7 @@
 #define ENGINE_TRAIN_CHECKPOINT_H
 
 #include "engine/base/sha256.h"
-#include "engine/train/tensors.h"
+#include "engine/train/state.h"
 
 enum { CHECKPOINT_SUMS = 8 };
 
@@ -25,7 +28,8 @@ struct checkpoint {
     char subject[SHA256_TEXT_BYTES]; /* digest of what must not have changed: options, data */
 };
 
-int checkpoint_save(const char *parent, const struct checkpoint *c, const struct train_tensors *t,
+/* Both are calls of all ranks. */
+int checkpoint_save(const char *parent, const struct checkpoint *c, struct train_tensors *t,
                     struct stream *s, struct err *e);
 
 /* The newest that is whole and has c->subject; its values and moments go where t says.

@@ -10,8 +10,8 @@
 
 #include "engine/train/subject.h"
 
-/* path must not be there, or be empty. */
-int full_dir_write(const char *path, const struct train_subject *s, const struct model_dir *from,
+/* path must not be there, or be empty. A call of all ranks; the first writes. */
+int full_dir_write(const char *path, struct train_subject *s, const struct model_dir *from,
                    struct err *e);
 
 #endif

@@ -9,22 +9,51 @@
 
 #include "engine/base/mem.h"
 
-/* Each late gradient is summed alone, the others in one. */
 static int64_t parts_of(int64_t n)
 {
     return (n + K_SUM_CHUNK - 1) / K_SUM_CHUNK;
 }
 
-int optimizer_init(struct optimizer *o, struct train_tensors *on, struct stream *s, struct err *e)
+/* A rank but the first leaves out what the first has too. */
+static bool counts(const struct train_tensors *on, const struct train_tensor *x)
 {
-    size_t bytes;
-    *o = (struct optimizer){.stream = s, .on = on, .n_part = parts_of(on->n_elem - on->n_late)};
-    for (size_t i = 0; i < on->list.n; i++)
-        if (!on->list.at[i].g)
-            o->n_part += parts_of(on->list.at[i].rows * on->list.at[i].cols);
-    bytes = (size_t)o->n_part * sizeof(double);
+    return on->model.rank == 0 || !x->is_shared;
+}
+
+/* Runs `each` over the gradients that this rank counts: each late one alone; of the others all in
+ * one, or, at a rank that leaves some out, one by one. Returns the parts of their sums. */
+static int64_t over_gradients(struct optimizer *o, void (*each)(struct optimizer *o, const float *g,
+                                                                int64_t n, int64_t at))
+{
+    struct train_tensors *on = o->on;
+    int64_t at = 0, n_flat = on->n_elem - on->n_late;
+    if (on->model.rank == 0 && n_flat > 0) {
+        each(o, on->g, n_flat, at);
+        at += parts_of(n_flat);
+    }
+    for (size_t i = 0; i < on->list.n; i++) {
+        const struct train_tensor *x = &on->list.at[i];
+        if (!counts(on, x) || (x->g && on->model.rank == 0))
+            continue;
+        each(o, train_tensor_grad(x), x->rows * x->cols, at);
+        at += parts_of(x->rows * x->cols);
+    }
+    return at;
+}
+
+static void only_count(struct optimizer *o, const float *g, int64_t n, int64_t at)
+{
+    (void)o, (void)g, (void)n, (void)at;
+}
+
+int optimizer_init(struct optimizer *o, struct train_tensors *on, struct exchange *x,
+                   struct stream *s, struct err *e)
+{
+    *o = (struct optimizer){.stream = s, .on = on, .exchange = x};
+    o->n_part = over_gradients(o, only_count);
+    size_t bytes = (size_t)(o->n_part + 1) * sizeof(double);
     o->part = device_alloc(on->device, bytes, "the gradient's norm", e);
-    o->host = try_alloc((size_t)o->n_part, sizeof(double), "the gradient's norm", e);
+    o->host = try_alloc((size_t)o->n_part + 1, sizeof(double), "the gradient's norm", e);
     return o->part && o->host ? 0 : -1;
 }
 
@@ -36,46 +65,47 @@ void optimizer_release(struct optimizer *o)
     o->part = o->host = NULL;
 }
 
-static int64_t sum_squares(struct optimizer *o, const float *g, int64_t n, int64_t at)
+static void sum_squares(struct optimizer *o, const float *g, int64_t n, int64_t at)
 {
     struct k_sum_sq a = {.x = g, .n = n, .part = o->part + at};
-    if (n > 0)
-        stream_launch(o->stream, K_sum_sq, &a, sizeof a);
-    return at + parts_of(n);
+    stream_launch(o->stream, K_sum_sq, &a, sizeof a);
 }
 
 int optimizer_norm(struct optimizer *o, double *norm, struct err *e)
 {
     double sum = 0;
-    int64_t at = sum_squares(o, o->on->g, o->on->n_elem - o->on->n_late, 0);
-    for (size_t i = 0; i < o->on->list.n; i++) {
-        const struct train_tensor *x = &o->on->list.at[i];
-        if (!x->g)
-            at = sum_squares(o, train_tensor_grad(x), x->rows * x->cols, at);
-    }
+    over_gradients(o, sum_squares);
     stream_copy(o->stream, o->host, o->part, (size_t)o->n_part * sizeof(double), COPY_FROM_DEVICE);
     if (stream_sync(o->stream, e))
         return -1;
     for (int64_t i = 0; i < o->n_part; i++)
         sum += o->host[i];
+    if (exchange_sum(o->exchange, &sum, e))
+        return -1;
     *norm = sqrt(sum);
     return 0;
 }
 
-/* Elements [lo, hi) of the flat arrays, whose gradients begin at g. */
-static void update(struct optimizer *o, struct k_adamw a, int64_t lo, int64_t hi, float *g)
+/* Of elements [lo, hi) of the flat arrays, whose gradients begin at g, those that are this rank's.
+ */
+static void update(struct optimizer *o, struct k_adamw a, int64_t lo, int64_t hi, const float *g)
 {
-    a.p = o->on->p + lo;
-    a.g = g;
-    a.m = o->on->m + lo;
-    a.v = o->on->v + lo;
-    a.n = hi - lo;
-    if (a.n > 0)
-        stream_launch(o->stream, K_adamw, &a, sizeof a);
+    const struct train_tensors *on = o->on;
+    int64_t from = lo > on->own_lo ? lo : on->own_lo, to = hi < on->own_hi ? hi : on->own_hi;
+    if (from >= to)
+        return;
+    a.p = on->p + from;
+    a.g = g + (from - lo);
+    a.m = on->m + (from - on->own_lo);
+    a.v = on->v + (from - on->own_lo);
+    a.n = to - from;
+    stream_launch(o->stream, K_adamw, &a, sizeof a);
 }
 
-void optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step, double norm)
+int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step, double norm,
+                   struct err *e)
 {
+    const struct train_tensors *on = o->on;
     bool is_clipped = opt->max_norm > 0 && norm > opt->max_norm;
     struct k_adamw a = {.lr = train_lr(opt, step),
                         .beta1 = opt->beta1,
@@ -85,15 +115,16 @@ void optimizer_step(struct optimizer *o, const struct train_options *opt, int64_
                         .g_scale = is_clipped ? opt->max_norm / (norm + 1e-6) : 1,
                         .corr1 = 1 - pow(opt->beta1, (double)(step + 1)),
                         .corr2 = 1 - pow(opt->beta2, (double)(step + 1))};
-    for (size_t i = 0; i < o->on->list.n; i++) {
-        const struct train_tensor *x = &o->on->list.at[i];
+    for (size_t i = 0; i < on->list.n; i++) {
+        const struct train_tensor *x = &on->list.at[i];
         if (!x->g)
             update(o, a, x->at, x->at + x->rows * x->cols, train_tensor_grad(x));
     }
-    update(o, a, o->on->n_late, o->on->n_decay, o->on->g);
+    update(o, a, on->n_late, on->n_decay, on->g);
     a.decay = 0;
-    update(o, a, o->on->n_decay, o->on->n_elem, o->on->g + o->on->n_decay - o->on->n_late);
+    update(o, a, on->n_decay, on->n_elem, on->g + on->n_decay - on->n_late);
     optimizer_clear(o);
+    return exchange_values(o->exchange, e);
 }
 
 void optimizer_clear(struct optimizer *o)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/train/ranks.h"
+
 enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
 
 enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
@@ -29,11 +31,12 @@ struct train_options {
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */
     double beta1, beta2, eps;
-    double decay;            /* of matrices */
-    double max_norm;         /* of the whole gradient; 0: not clipped */
-    uint64_t seed;           /* of first weights, dropout and order */
-    int64_t cap_tok;         /* tokens that a micro-batch holds */
-    bool checkpoints_blocks; /* less memory for a second forward; the same bits */
+    double decay;             /* of matrices */
+    double max_norm;          /* of the whole gradient; 0: not clipped */
+    uint64_t seed;            /* of first weights, dropout and order */
+    int64_t cap_tok;          /* tokens that a micro-batch holds */
+    bool checkpoints_blocks;  /* less memory for a second forward; the same bits */
+    struct train_ranks ranks; /* zeros: one rank */
 };
 
 /* What holds where nothing is said: LoRA's customs. */

@@ -125,7 +125,7 @@ done:
 static size_t host_bytes(const struct tuning_options *o)
 {
     size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows), n = 0;
-    n += rows * (size_t)longest_of(o) * (sizeof(int32_t) + sizeof(float));
+    n += rows * (size_t)longest_of(o) * (sizeof(int32_t) + 3 * sizeof(float));
     n += (size_t)o->train.cap_tok * (sizeof(struct k_ce_state) + sizeof(float));
     n += o->data->row.n * 2 * sizeof(int64_t);
     return n;

@@ -38,11 +38,23 @@ static void add_halves(struct train_subject *s, const struct param *p)
 {
     char name[NAME_BYTES];
     int n = (int)(strlen(p->name) - strlen(".weight"));
+    struct train_tensor x = {.name = name, .of = p, .rank = s->lora.rank, .decays = true};
     s->half_a[p->lora] = (int32_t)s->tensors.list.n;
     snprintf(name, sizeof name, "%.*s.lora_A.weight", n, p->name);
-    train_tensors_add(&s->tensors, name, s->lora.rank, p->k, true, NULL);
+    x.side = TRAIN_HALF_A;
+    train_tensors_add(&s->tensors, &x);
     snprintf(name, sizeof name, "%.*s.lora_B.weight", n, p->name);
-    train_tensors_add(&s->tensors, name, p->n, s->lora.rank, true, NULL);
+    x.side = TRAIN_HALF_B;
+    train_tensors_add(&s->tensors, &x);
+}
+
+static void add_self(struct train_subject *s, const struct param *p)
+{
+    struct train_tensor x = {.name = (char *)(uintptr_t)p->name, /* copied */
+                             .of = p,
+                             .decays = !p->is_vector,
+                             .param = &model_stored(s->model)[p->index]};
+    train_tensors_add(&s->tensors, &x);
 }
 
 int train_lora_check(const struct train_lora *l, const struct model *m, struct err *e)
@@ -75,64 +87,90 @@ static int list(struct train_subject *s, struct err *e)
     if (train_lora_check(&s->lora, m, e))
         return -1;
     for (int32_t i = 0; i < m->n_param; i++) {
-        struct param *p = &m->param[i];
+        const struct param *p = &m->param[i];
         if (s->lora.rank == 0)
-            train_tensors_add(&s->tensors, p->name, p->n, p->k, !p->is_vector, p);
+            add_self(s, p);
         else if (is_target(&s->lora, p))
             add_halves(s, p);
     }
     return 0;
 }
 
-/* The tensor's bytes on the host and back: the CPU's are the host's, others' are copied. */
-static int first_half_a(struct train_subject *s, const struct train_tensor *t, uint64_t seed,
-                        struct err *e)
+/* The tensor's bytes on the host and back: the CPU's are the host's, others' are copied. Draws are
+ * told apart by the place that the tensor has where one rank has all, so that ranks begin alike. */
+static int first_half_a(struct train_subject *s, const struct train_tensor *t, int64_t at,
+                        uint64_t seed, struct err *e)
 {
-    int64_t n = t->rows * t->cols;
-    double most = 1 / sqrt((double)t->cols);
-    float *x = try_alloc((size_t)n, sizeof *x, t->name, e);
+    int64_t lo = train_tensor_part(&s->tensors, t, s->tensors.model.rank).input.lo, k = t->of->k;
+    double most = 1 / sqrt((double)k);
+    float *x = try_alloc((size_t)(t->rows * t->cols), sizeof *x, t->name, e);
     if (!x)
         return -1;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)((2 * rng_unit(seed, RNG_FIRST + (uint64_t)t->at, (uint64_t)i) - 1) * most);
-    stream_copy(s->stream, t->p, x, (size_t)n * sizeof *x, COPY_TO_DEVICE);
+    for (int64_t r = 0; r < t->rows; r++)
+        for (int64_t c = 0; c < t->cols; c++) {
+            double u = rng_unit(seed, RNG_FIRST + (uint64_t)at, (uint64_t)(r * k + lo + c));
+            x[r * t->cols + c] = (float)((2 * u - 1) * most);
+        }
+    stream_copy(s->stream, t->p, x, (size_t)(t->rows * t->cols) * sizeof *x, COPY_TO_DEVICE);
     stream_rest(s->stream);
     int rc = stream_sync(s->stream, e);
     mem_free(x);
     return rc;
 }
 
+static int first_halves(struct train_subject *s, uint64_t seed, struct err *e)
+{
+    struct train_tensors one = s->tensors;
+    int64_t *at = xcalloc(one.list.n + 1, sizeof *at);
+    int rc = 0;
+    one.model = (struct op_ranks){.size = 1};
+    one.share = NULL;
+    train_tensors_place(&one, 0, at);
+    for (int32_t i = 0; i < s->model->n_lora && !rc; i++) {
+        int32_t a = s->half_a[i];
+        rc = a < 0 ? 0 : first_half_a(s, &s->tensors.list.at[a], at[a], seed, e);
+    }
+    free(at);
+    return rc;
+}
+
+/* Where ranks share the model the graph is made from the parameters that all have together: they
+ * say that they are trained, and their parts, which the graph then has, get the gradient. */
 static void first_original(struct train_subject *s, struct train_tensor *t)
 {
-    struct param *p = t->param;
+    struct param *p = t->param, *all = &s->model->param[p->index];
     if (p->is_vector) {
         stream_copy(s->stream, t->p, p->vec, (size_t)p->n * sizeof(float), COPY_ON_DEVICE);
     } else {
         struct k_weight_unpack a = {.w = p->w, .dst = t->p, .ld_dst = p->k};
         stream_launch(s->stream, K_weight_unpack, &a, sizeof a);
     }
-    p->grad = t->g;
-    p->late = t->g ? NULL : &t->late;
+    all->grad = t->g;
+    all->late = t->g ? NULL : &t->late;
+    if (train_tensor_part(&s->tensors, t, s->tensors.model.rank).is_zero)
+        return; /* another rank has it: zeros here, and so they stay */
+    p->grad = all->grad;
+    p->late = all->late;
 }
 
 static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
 {
-    if (s->lora.rank == 0) {
-        for (size_t i = 0; i < s->tensors.list.n; i++)
-            first_original(s, &s->tensors.list.at[i]);
-        return stream_sync(s->stream, e);
-    }
-    for (int32_t i = 0; i < s->model->n_lora; i++)
-        if (s->half_a[i] >= 0 && first_half_a(s, &s->tensors.list.at[s->half_a[i]], seed, e))
-            return -1;
-    return 0;
+    if (s->lora.rank > 0)
+        return first_halves(s, seed, e);
+    for (size_t i = 0; i < s->tensors.list.n; i++)
+        first_original(s, &s->tensors.list.at[i]);
+    return stream_sync(s->stream, e);
 }
 
 static int init_list(struct train_subject *s, struct model *m, struct stream *stream,
-                     const struct train_lora *lora, struct err *e)
+                     const struct train_options *o, struct err *e)
 {
+    const struct train_lora *lora = &o->lora;
     *s = (struct train_subject){.model = m, .stream = stream, .lora = *lora};
     train_tensors_init(&s->tensors, m->device);
+    s->tensors.model = m->ranks;
+    s->tensors.share = m->part ? m->share : NULL;
+    s->tensors.ranks = o->ranks;
     s->half_a = xcalloc((size_t)m->n_lora + 1, sizeof *s->half_a);
     for (int32_t i = 0; i < m->n_lora; i++)
         s->half_a[i] = -1;
@@ -147,11 +185,11 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
 }
 
 int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
-                       const struct train_lora *lora, uint64_t seed, struct err *e)
+                       const struct train_options *o, struct err *e)
 {
-    if (init_list(s, m, stream, lora, e) || train_tensors_alloc(&s->tensors, e))
+    if (init_list(s, m, stream, o, e) || train_tensors_alloc(&s->tensors, e))
         return -1;
-    return first_values(s, seed, e);
+    return first_values(s, o->seed, e);
 }
 
 void train_subject_release(struct train_subject *s)
@@ -159,23 +197,14 @@ void train_subject_release(struct train_subject *s)
     for (size_t i = 0; i < s->tensors.list.n; i++) {
         struct param *p = s->tensors.list.at[i].param;
         if (p) {
-            p->grad = NULL;
-            p->late = NULL;
+            struct param *all = &s->model->param[p->index];
+            p->grad = all->grad = NULL;
+            p->late = all->late = NULL;
         }
     }
     train_tensors_release(&s->tensors);
     free(s->half_a);
     s->half_a = NULL;
-}
-
-int train_subject_bytes(struct model *m, const struct train_lora *lora, size_t *bytes,
-                        struct err *e)
-{
-    struct train_subject s;
-    int rc = init_list(&s, m, NULL, lora, e);
-    *bytes = train_tensors_bytes(&s.tensors);
-    train_subject_release(&s);
-    return rc;
 }
 
 void train_subject_bind(const struct train_subject *s, struct packed *p)

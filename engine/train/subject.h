@@ -29,7 +29,7 @@ struct train_subject {
 
 /* Fails where no product has one of the targets' names. */
 int train_subject_init(struct train_subject *s, struct model *m, struct stream *stream,
-                       const struct train_lora *lora, uint64_t seed, struct err *e);
+                       const struct train_options *o, struct err *e);
 void train_subject_release(struct train_subject *s);
 
 /* Whether a model has products of the targets' names; ERR_BAD_INPUT with the one it lacks. */
@@ -37,10 +37,6 @@ int train_lora_check(const struct train_lora *l, const struct model *m, struct e
 
 /* "q_proj,v_proj" as targets; their texts lie in the arena. */
 void train_lora_split(struct train_lora *l, const char *names, struct arena *a);
-
-/* The memory of it, without making it. */
-int train_subject_bytes(struct model *m, const struct train_lora *lora, size_t *bytes,
-                        struct err *e);
 
 double train_lora_scale(const struct train_lora *l); /* of the adapter's product */
 

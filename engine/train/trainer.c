@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows go into micro-batches in their order, as many as fit. Losses are summed row by row, in the
- * order of the rows, so that the cut is not seen in them.
+ * Rows go into micro-batches in their order, as many as fit. What each token got is kept until all
+ * rows have run; then losses are summed row by row, in the order of the rows, so that neither the
+ * cut nor the ranks are seen in them.
  */
 #include "engine/train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/eager/eager.h"
+#include "engine/train/function.h"
 #include "engine/train/optimizer.h"
 
 /* Every row of a micro-batch has a cell of its own that may be filled in part. Rows shorter than
@@ -18,16 +21,24 @@ enum { ROW_LEAST = 16 };
 
 static const double LOSS_LEAST = 1e-3; /* one below may have a gradient of nothing */
 
+/* What a token's label got. */
+struct seen {
+    float logprob, was_best;
+};
+
 struct trainer {
     struct model *model; /* borrowed */
     struct train_options opt;
     struct stream *stream; /* borrowed */
     struct train_subject subject;
+    struct train_function function;
+    struct exchange exchange;
     struct optimizer optimizer;
     struct packed *packed;    /* owned */
     struct eager *eager;      /* owned */
     struct k_ce_state *state; /* owned: [cap_tok] of a micro-batch, on the host */
-    int64_t n_step;
+    struct seen *seen;        /* owned: of all tokens of a step */
+    int64_t cap_seen, n_step;
 };
 
 static struct packed *packed_for(struct trainer *t, struct err *e)
@@ -45,10 +56,13 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
 {
     struct trainer *t = xcalloc(1, sizeof *t);
     *t = (struct trainer){.model = m, .opt = *o, .stream = s};
-    if (train_subject_init(&t->subject, m, s, &o->lora, o->seed, e) ||
-        optimizer_init(&t->optimizer, &t->subject.tensors, s, e))
+    if (train_subject_init(&t->subject, m, s, o, e))
         goto fail;
     t->eager = eager_new(s, e);
+    exchange_init(&t->exchange, &t->subject.tensors, m, t->eager, s);
+    if (optimizer_init(&t->optimizer, &t->subject.tensors, &t->exchange, s, e) ||
+        train_function_init(&t->function, m, o, e))
+        goto fail;
     t->packed = packed_for(t, e);
     t->state = try_alloc((size_t)o->cap_tok, sizeof *t->state, "a micro-batch's losses", e);
     if (t->eager && t->packed && t->state)
@@ -65,7 +79,10 @@ void trainer_free(struct trainer *t)
     packed_free(t->packed);
     eager_free(t->eager);
     mem_free(t->state);
+    mem_free(t->seen);
+    train_function_release(&t->function);
     optimizer_release(&t->optimizer);
+    exchange_release(&t->exchange);
     train_subject_release(&t->subject);
     free(t);
 }
@@ -78,87 +95,154 @@ static double weight_of(const struct train_row *r, int64_t i)
 }
 
 /* Reads what the head left for each label of a row; at: the row's first in the micro-batch. */
-static int64_t read_row(struct trainer *t, const struct train_row *r, int64_t at,
-                        struct train_result *out)
+static int64_t read_row(struct trainer *t, const struct train_row *r, int64_t at, struct seen *seen)
 {
-    double loss = 0;
     for (int64_t i = 0; i < r->n; i++) {
-        if (r->logprob)
-            r->logprob[i] = 0;
         if (r->label[i] < 0)
             continue;
         const struct k_ce_state *s = &t->state[at++];
-        float logprob = s->target_logit - k_ce_lse(s);
+        seen[i] = (struct seen){.logprob = s->target_logit - k_ce_lse(s),
+                                .was_best = s->best_id == r->label[i]};
+    }
+    return at;
+}
+
+static void judge_row(const struct train_row *r, const struct seen *seen, struct train_result *out)
+{
+    double loss = 0;
+    for (int64_t i = 0; i < r->n; i++) {
         double w = weight_of(r, i);
         if (r->logprob)
-            r->logprob[i] = logprob;
-        loss -= w * (double)logprob;
-        out->accuracy += s->best_id == r->label[i] ? w : 0;
+            r->logprob[i] = seen[i].logprob;
+        if (r->label[i] < 0)
+            continue;
+        loss -= w * (double)seen[i].logprob;
+        out->accuracy += w * (double)seen[i].was_best;
         out->n_label++;
     }
     out->loss += loss;
     out->n_tok += r->n;
-    return at;
 }
 
-/* Runs the rows that were packed, and their backward where wanted. */
-static int run_micro(struct trainer *t, const struct train_row *row, int64_t n, double normaliser,
-                     bool trains, struct train_result *out, struct err *e)
+/* Rows that are computed here, which of them are packed, and what is done with them. */
+struct work {
+    const struct train_row *row; /* of the whole step */
+    int64_t lo, hi, first;       /* here; the first that is packed */
+    struct seen *seen;           /* of row `first` on */
+    double normaliser;
+    bool trains;
+};
+
+/* Runs the rows [first, end) that were packed, and their backward where wanted. */
+static int run_micro(struct trainer *t, struct work *w, int64_t end, struct err *e)
 {
     const struct train_options *o = &t->opt;
-    struct eager_options eo = {.wants_grad = trains,
+    bool is_last = end == w->hi;
+    struct eager_options eo = {.wants_grad = w->trains,
                                .has_lora = o->lora.rank > 0,
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
-                               .dropout = trains ? (float)o->lora.dropout : 0};
+                               .dropout = w->trains ? (float)o->lora.dropout : 0,
+                               .block_done = is_last ? exchange_block : NULL,
+                               .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
     int64_t at = 0, n_out = packed_n_out(t->packed);
     int rc = -1;
     train_subject_bind(&t->subject, t->packed);
-    eager_begin(t->eager, packed_batch(t->packed, normaliser, draws), &eo);
+    eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
     struct builder *b = eager_builder(t->eager);
-    struct val v = model_build(t->model, b, MODEL_LOSS);
+    struct val v = train_function_build(&t->function, b, w->trains);
     if (b->failed) {
         err_set(e, b->err.code, "%s", b->err.msg);
         goto done;
     }
     stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
                 COPY_FROM_DEVICE);
-    if ((trains && eager_backward(t->eager, e)) || stream_sync(t->stream, e))
+    if ((w->trains && eager_backward(t->eager, e)) || stream_sync(t->stream, e) ||
+        exchange_check(&t->exchange, e))
         goto done;
-    for (int64_t i = 0; i < n; i++)
-        at = read_row(t, &row[i], at, out);
+    for (; w->first < end; w->seen += w->row[w->first++].n)
+        at = read_row(t, &w->row[w->first], at, w->seen);
     rc = 0;
 done:
     eager_end(t->eager);
-    out->n_micro++;
+    packed_clear(t->packed);
     return rc;
 }
 
-/* All rows, as many at a time as fit. */
+/* The rows that are this rank's: runs of about as many tokens. */
+static void share_rows(const struct trainer *t, struct work *w, int64_t n, int64_t n_tok)
+{
+    const struct train_ranks *r = &t->opt.ranks;
+    int64_t n_rank = train_n_data(r), before = 0;
+    w->lo = w->hi = n;
+    for (int64_t i = 0; i < n; before += w->row[i++].n) {
+        int64_t of = (2 * before + w->row[i].n) * n_rank / (2 * n_tok); /* its middle's */
+        if (of == r->data_rank && w->lo == n)
+            w->lo = i;
+        if (of > r->data_rank && w->hi == n)
+            w->hi = i;
+    }
+    w->lo = w->lo < w->hi ? w->lo : w->hi;
+}
+
+static int reserve_seen(struct trainer *t, int64_t n, struct err *e)
+{
+    if (n > t->cap_seen) {
+        mem_free(t->seen);
+        t->seen = try_alloc((size_t)n, sizeof *t->seen, "a step's losses", e);
+        t->cap_seen = t->seen ? n : 0;
+    }
+    if (!t->seen)
+        return -1;
+    memset(t->seen, 0, (size_t)n * sizeof *t->seen);
+    return 0;
+}
+
+/* This rank's rows, as many at a time as fit. */
+static int run_own(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    packed_clear(t->packed);
+    for (int64_t i = 0; i < w->lo; i++)
+        w->seen += w->row[i].n;
+    w->first = w->lo;
+    for (int64_t i = w->lo; i < w->hi; i++) {
+        const struct train_row *r = &w->row[i];
+        if (i > w->first && !packed_fits(t->packed, r->n)) {
+            out->n_micro++;
+            if (run_micro(t, w, i, e))
+                return -1;
+        }
+        if (packed_add(t->packed, r->id, r->label, r->weight, r->n, r->key, e))
+            return err_wrap(e, "row %lld", (long long)i);
+    }
+    out->n_micro += w->lo < w->hi;
+    return w->lo < w->hi ? run_micro(t, w, w->hi, e) : 0;
+}
+
 static int run_rows(struct trainer *t, const struct train_row *row, int64_t n, bool trains,
                     struct train_result *out, struct err *e)
 {
-    int64_t first = 0;
+    struct work w = {.row = row, .trains = trains};
+    int64_t n_tok = 0;
     *out = (struct train_result){0};
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; n_tok += row[i++].n)
         for (int64_t k = 0; k < row[i].n; k++)
             out->weight += weight_of(&row[i], k);
     if (!(out->weight > 0))
         return err_set(e, ERR_BAD_INPUT, "no token to learn from");
-    packed_clear(t->packed);
-    for (int64_t i = 0; i < n; i++) {
-        if (i > first && !packed_fits(t->packed, row[i].n)) {
-            if (run_micro(t, row + first, i - first, out->weight, trains, out, e))
-                return -1;
-            packed_clear(t->packed);
-            first = i;
-        }
-        if (packed_add(t->packed, row[i].id, row[i].label, row[i].weight, row[i].n, row[i].key, e))
-            return err_wrap(e, "row %lld", (long long)i);
-    }
-    if (run_micro(t, row + first, n - first, out->weight, trains, out, e))
+    if (reserve_seen(t, n_tok, e))
         return -1;
+    w.normaliser = out->weight;
+    w.seen = t->seen;
+    share_rows(t, &w, n, n_tok);
+    exchange_begin(&t->exchange);
+    if (run_own(t, &w, out, e) || (trains && exchange_end(&t->exchange, e)) ||
+        exchange_rows(&t->exchange, &t->seen->logprob, 2 * (size_t)n_tok, e))
+        return -1;
+    const struct seen *seen = t->seen;
+    for (int64_t i = 0; i < n; seen += row[i++].n)
+        judge_row(&row[i], seen, out);
     out->loss /= out->weight;
     out->accuracy /= out->weight;
     return isfinite(out->loss) ? 0 : err_set(e, ERR_DIVERGED, "the loss is not finite");
@@ -210,7 +294,8 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                 out->loss);
         goto fail;
     }
-    optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm);
+    if (optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm, e))
+        goto fail;
     late_gradients_end(t);
     train_subject_changed(&t->subject);
     t->n_step++;

@@ -4,6 +4,9 @@
  * rows, cut into micro-batches that memory can hold; the cut changes no loss by a bit, and the
  * gradients only in the order in which micro-batches are summed.
  *
+ * Where the options name ranks (engine/train/ranks.h) each call is one of all of them, with the
+ * same rows, of which a tensor group computes its own; the result is the same at all.
+ *
  * The loss is the mean over the trained tokens of the whole step. It is checked before anything
  * changes: a step whose loss or gradient is not finite, or that has no token to learn from, fails
  * and leaves weights, moments and the count of steps as they were.

@@ -114,7 +114,8 @@ static int go_on(struct tuning *t, struct err *e)
     memcpy(c.subject, t->subject, sizeof c.subject);
     if (!t->opt.checkpoints)
         return 0;
-    if (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e))
+    if (train_is_lead(&t->opt.train.ranks) &&
+        (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e)))
         return -1;
     struct err why = ERR_INIT;
     if (checkpoint_load(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
@@ -215,7 +216,8 @@ static int save(struct tuning *t, struct err *e)
     memcpy(c.subject, t->subject, sizeof c.subject);
     if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
                         e) ||
-        checkpoint_prune(t->opt.checkpoints, t->opt.keep, e))
+        (train_is_lead(&t->opt.train.ranks) &&
+         checkpoint_prune(t->opt.checkpoints, t->opt.keep, e)))
         return -1;
     t->saved_us = clock_us();
     t->saved_step = c.step;
@@ -302,6 +304,18 @@ static int one_step(struct tuning *t, struct err *e)
     return glance(t, &v, e) || say(t, &v, e) ? -1 : 0;
 }
 
+/* What is asked of a clock or of somebody outside is asked at the first rank, for all. */
+static int decide(struct tuning *t, bool (*is_so)(const struct tuning *t), bool *out, struct err *e)
+{
+    *out = train_is_lead(&t->opt.train.ranks) && is_so(t);
+    return train_tell(&t->opt.train.ranks, out, sizeof *out, e);
+}
+
+static bool is_end_wanted(const struct tuning *t)
+{
+    return t->opt.is_wanted_end && t->opt.is_wanted_end(t->opt.ctx);
+}
+
 static bool is_checkpoint_due(const struct tuning *t)
 {
     int64_t since = trainer_n_step(t->trainer) - t->saved_step;
@@ -320,11 +334,14 @@ int tuning_run(struct tuning *t, bool *is_done, struct err *e)
 {
     *is_done = false;
     while (t->epoch < t->opt.n_epoch) {
-        if (t->opt.is_wanted_end && t->opt.is_wanted_end(t->opt.ctx))
-            return save(t, e);
-        if (one_step(t, e))
+        bool ends, is_due = false;
+        if (decide(t, is_end_wanted, &ends, e))
             return -1;
-        if (t->at >= t->n_row ? end_epoch(t, e) : is_checkpoint_due(t) ? save_between(t, e) : 0)
+        if (ends)
+            return save(t, e);
+        if (one_step(t, e) || (t->at < t->n_row && decide(t, is_checkpoint_due, &is_due, e)))
+            return -1;
+        if (t->at >= t->n_row ? end_epoch(t, e) : is_due ? save_between(t, e) : 0)
             return -1;
     }
     *is_done = true;

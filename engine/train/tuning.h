@@ -6,6 +6,9 @@
  * A tuning that was killed and begun again with the same options and data goes on from its newest
  * checkpoint, and every step after it has the loss it would have had.
  *
+ * Where train.ranks names ranks each of them has a tuning with the same options, of which event,
+ * is_wanted_end and row_log are the first one's alone, and which all run.
+ *
  * Thread: one at a time.
  */
 #ifndef ENGINE_TRAIN_TUNING_H

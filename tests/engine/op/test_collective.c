@@ -18,6 +18,7 @@ struct rank {
     struct comm *comm;
     int at;
     float sum[ROWS * COLS], whole[ROWS * COLS], x[ROWS * COLS], grad[ROWS * COLS];
+    float spread[ROWS * COLS], spread_grad[ROWS * COLS];
     int64_t grad_cols;
     struct err err;
     int rc;
@@ -70,6 +71,26 @@ static void run_ops(struct rank *r, struct eager *g, const struct param *table, 
     eager_end(g);
 }
 
+/* A value that each rank reads for other columns: it, and its gradient, to which rank r brings
+ * (r + 1) i. */
+static void run_spread(struct rank *r, struct eager *g, const struct param *table,
+                       struct batch *batch)
+{
+    struct op_spread_attr spread = {{.comm = r->comm, .rank = r->at, .size = RANKS}};
+    float seed[ROWS * COLS];
+    eager_begin(g, batch, &(struct eager_options){.wants_grad = true});
+    struct builder *b = eager_builder(g);
+    struct val x = op_embed(b, OP_IDS_TOKEN, table), y = op_spread(b, x, &spread);
+    keep(g, y, r->spread);
+    for (int i = 0; i < ROWS * COLS; i++)
+        seed[i] = (float)((r->at + 1) * i);
+    if (b->failed || eager_seed(g, y, seed, &r->err) || eager_backward(g, &r->err))
+        r->rc = -1;
+    else
+        memcpy(r->spread_grad, eager_grad(g, x).p, sizeof r->spread_grad);
+    eager_end(g);
+}
+
 static void *run_rank(void *arg)
 {
     struct rank *r = arg;
@@ -84,6 +105,8 @@ static void *run_rank(void *arg)
     struct param table = {.name = "table", .lora = -1, .n = VOCAB, .k = COLS, .grad = grad};
     fill_table(&table.w, d, data);
     run_ops(r, g, &table, &batch);
+    if (!r->rc)
+        run_spread(r, g, &table, &batch);
     device_mem_free(d, data);
     eager_free(g);
     stream_free(s);
@@ -113,7 +136,8 @@ static void reduce_and_collect(void **state)
         int64_t lo = param_bound(COLS, COLS, i, RANKS);
         assert_good(r[i].rc, &r[i].err);
         for (int k = 0; k < ROWS * COLS; k++)
-            assert_true(r[i].whole[k] == r[0].x[k] * 2 && r[i].sum[k] == r[0].x[k] * 6);
+            assert_true(r[i].whole[k] == r[0].x[k] * 2 && r[i].sum[k] == r[0].x[k] * 6 &&
+                        r[i].spread[k] == r[0].x[k] && r[i].spread_grad[k] == (float)(6 * k));
         for (int64_t k = 0; k < ROWS * r[i].grad_cols; k++)
             assert_true(r[i].grad[k] ==
                         (float)(k / r[i].grad_cols * COLS + lo + k % r[i].grad_cols));

@@ -415,7 +415,7 @@ static void adapters_are_written(void **state)
     struct tuning_options o = options(&s, &d, NULL);
     struct tuning *t = tuning_new(w.g.model, &o, w.g.stream, &e);
     assert_good(tuning_run(t, &is_done, &e), &e);
-    const struct train_subject *subject = trainer_subject(tuning_trainer(t));
+    struct train_subject *subject = trainer_subject(tuning_trainer(t));
     snprintf(path, sizeof path, "%s/tuned", w.dir);
     assert_good(adapter_dir_write(path, subject, "base \"one\"", &e), &e);
     snprintf(path, sizeof path, "%s/tuned/adapter_model.safetensors", w.dir);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the ranks of a training give each other in a step: sums of gradients, the losses of the rows
+ * that each had, the norm, and new values.
+ *
+ * Gradients of a data group are summed a layer at a time, from the last to the first, as the tape
+ * of a step's last micro-batch leaves them; what belongs to no layer comes at the end. The order is
+ * the model's, so a rank without rows keeps it too. Of a tensor that all ranks of a tensor group
+ * have whole while each saw a part of its use, the sum over these is taken as well.
+ *
+ * Alone, or on paper, nothing happens here.
+ *
+ * Thread: the trainer's.
+ */
+#ifndef ENGINE_TRAIN_EXCHANGE_H
+#define ENGINE_TRAIN_EXCHANGE_H
+
+#include "engine/eager/eager.h"
+#include "engine/model/model.h"
+#include "engine/train/tensors.h"
+
+struct exchange {
+    struct train_tensors *on; /* borrowed */
+    struct eager *eager;      /* borrowed */
+    struct stream *stream;    /* borrowed */
+    int32_t *layer;           /* owned: [n_list] of each tensor; -1: none */
+    int64_t n_layer, next;    /* the layer whose gradients go next */
+    int n_flight;
+    struct err err; /* of what went wrong while the tape was walked back */
+};
+
+void exchange_init(struct exchange *x, struct train_tensors *on, const struct model *m,
+                   struct eager *eager, struct stream *s);
+void exchange_release(struct exchange *x);
+
+/* A step's gradients begin to come. */
+void exchange_begin(struct exchange *x);
+
+/* For eager_options.block_done of the last micro-batch. */
+void exchange_block(void *x, int layer);
+
+/* The gradients that have not gone yet; then all are whole sums. */
+int exchange_end(struct exchange *x, struct err *e);
+
+/* Rows of which each rank of a data group has numbers, and zeros for the others'. */
+int exchange_rows(struct exchange *x, float *value, size_t n, struct err *e);
+
+/* The sum of what ranks of a tensor group have, the same bits at all. */
+int exchange_sum(struct exchange *x, double *sum, struct err *e);
+
+/* Each rank of a data group has updated its own elements; then all have all. */
+int exchange_values(struct exchange *x, struct err *e);
+
+/* What broke a group, if anything did. */
+int exchange_check(const struct exchange *x, struct err *e);
+
+#endif

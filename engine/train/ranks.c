@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rank 0 tells, the others wait as long as it takes.
+ */
+#include "engine/train/ranks.h"
+
+int train_tell(const struct train_ranks *r, void *x, size_t bytes, struct err *e)
+{
+    struct comm_job j = {.kind = COMM_BROADCAST, .out = x, .n = bytes, .is_patient = true};
+    return r->all ? comm_run(r->all, &j, e) : 0;
+}
+
+struct end {
+    int rc;
+    struct err err;
+};
+
+int train_tell_end(const struct train_ranks *r, int rc, struct err *e)
+{
+    struct end end = {.rc = rc, .err = ERR_INIT};
+    if (!r->all)
+        return rc;
+    if (rc)
+        end.err = *e;
+    if (train_tell(r, &end, sizeof end, e))
+        return -1;
+    return end.rc ? err_set(e, end.err.code, "%s", end.err.msg) : 0;
+}

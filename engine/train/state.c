@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A question names rows of a tensor. From how parameters are cut and flat arrays are shared each
+ * rank knows who has which of them, so nothing but the numbers is sent.
+ */
+#include "engine/train/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+
+enum question_kind { ASK_GET, ASK_PUT, ASK_END };
+
+struct question {
+    int64_t kind, tensor, array, row, n_row;
+};
+
+void train_state_begin(struct train_state *s, struct train_tensors *on, struct stream *stream)
+{
+    size_t n = (size_t)on->model.size;
+    *s = (struct train_state){.on = on, .stream = stream};
+    s->at = xcalloc(n * on->list.n + 1, sizeof *s->at);
+    s->n_elem = xcalloc(n + 1, sizeof *s->n_elem);
+    for (size_t r = 0; r < n; r++)
+        s->n_elem[r] = train_tensors_place(on, (int)r, s->at + r * on->list.n);
+}
+
+void train_state_shape(const struct train_tensor *x, int64_t dim[2])
+{
+    dim[0] = x->side == TRAIN_HALF_A ? x->rank : x->of->n;
+    dim[1] = x->side == TRAIN_HALF_B ? x->rank : x->of->k;
+}
+
+/* ---- who has what -----------------------------------------------------------------------------
+ */
+
+/* A run of elements that one rank has one behind the other, all in rows that are asked for. */
+struct run {
+    int rank;        /* of all */
+    int64_t at, n;   /* in its flat arrays */
+    int64_t element; /* the first's place in the rank's part */
+    int64_t row;     /* that whole row which stands first in the part's run of rows */
+    int64_t lo;      /* where that stands in the part, in rows */
+    struct part_run col;
+};
+
+typedef int run_fn(struct train_state *s, const struct question *q, const struct run *r, float *x,
+                   struct err *e);
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows of rank t of the model, cut by who of its data group has them. */
+static int each_of_data(struct train_state *s, const struct question *q, int t, struct run r,
+                        run_fn *fn, float *x, struct err *e)
+{
+    const struct train_tensors *on = s->on;
+    int64_t first = s->at[(size_t)t * on->list.n + (size_t)q->tensor], lo = r.element, n = r.n;
+    int64_t own = train_own_elems(on, s->n_elem[t]);
+    bool is_value = q->array == TRAIN_VALUE;
+    for (int d = 0; d < train_n_data(&on->ranks); d++) {
+        int64_t a = is_value ? lo : most(lo, d * own - first);
+        int64_t b = is_value ? lo + n : least(lo + n, (d + 1) * own - first);
+        if (a >= b || (is_value && d > 0 && q->kind == ASK_GET))
+            continue; /* all have the values: the first tells them */
+        r.rank = d * on->model.size + t;
+        r.element = a;
+        r.n = b - a;
+        r.at = first + a - (is_value ? 0 : d * own);
+        if (fn(s, q, &r, x, e))
+            return -1;
+    }
+    return 0;
+}
+
+/* Runs fn over what is asked for, in one order at all ranks. */
+static int each(struct train_state *s, const struct question *q, run_fn *fn, float *x,
+                struct err *e)
+{
+    const struct train_tensors *on = s->on;
+    const struct train_tensor *tensor = &on->list.at[q->tensor];
+    for (int t = 0; t < on->model.size; t++) {
+        struct part p = train_tensor_part(on, tensor, t);
+        int64_t at = 0;
+        if (p.is_zero || (tensor->is_shared && t > 0 && q->kind == ASK_GET))
+            continue;
+        for (int k = 0; k < p.n_output; at += p.output[k++].n) {
+            int64_t a = most(p.output[k].lo, q->row);
+            int64_t b = least(p.output[k].lo + p.output[k].n, q->row + q->n_row);
+            struct run r = {.lo = at, .row = p.output[k].lo, .col = p.input};
+            r.element = (at + a - r.row) * r.col.n;
+            r.n = (b - a) * r.col.n;
+            if (a < b && each_of_data(s, q, t, r, fn, x, e))
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---- moving it --------------------------------------------------------------------------------
+ */
+
+static int reserve(struct train_state *s, int64_t n, struct err *e)
+{
+    if (n > s->cap) {
+        mem_free(s->piece);
+        s->piece = try_alloc((size_t)n, sizeof *s->piece, "rows of other ranks", e);
+        s->cap = s->piece ? n : 0;
+    }
+    return s->piece ? 0 : -1;
+}
+
+static float *here(const struct train_state *s, const struct question *q, const struct run *r)
+{
+    float *const base[TRAIN_ARRAYS] = {s->on->p, s->on->m, s->on->v};
+    return base[q->array] + r->at;
+}
+
+/* Between the device and the piece. */
+static int copy(struct train_state *s, float *to, const float *from, int64_t n, enum copy_kind kind,
+                struct err *e)
+{
+    stream_copy(s->stream, to, from, (size_t)n * sizeof *to, kind);
+    return stream_sync(s->stream, e);
+}
+
+static int talk(struct train_state *s, enum comm_kind kind, int peer, int64_t n, struct err *e)
+{
+    struct comm_job j = {.kind = kind,
+                         .peer = peer,
+                         .in = s->piece,
+                         .out = s->piece,
+                         .n = (size_t)n * sizeof *s->piece,
+                         .is_patient = true};
+    return comm_run(s->on->ranks.all, &j, e);
+}
+
+/* Between the piece and the rows that were asked for, as far as rows of the part go. */
+static void turn(const struct train_state *s, const struct question *q, const struct run *r,
+                 float *x)
+{
+    int64_t dim[2];
+    train_state_shape(&s->on->list.at[q->tensor], dim);
+    for (int64_t i = 0; i < r->n;) {
+        int64_t at = r->element + i, col = at % r->col.n, n = least(r->col.n - col, r->n - i);
+        int64_t row = r->row + at / r->col.n - r->lo - q->row;
+        float *rows = x + row * dim[1] + r->col.lo + col;
+        if (q->kind == ASK_GET)
+            memcpy(rows, s->piece + i, (size_t)n * sizeof *rows);
+        else
+            memcpy(s->piece + i, rows, (size_t)n * sizeof *rows);
+        i += n;
+    }
+}
+
+/* At rank 0, which asks. */
+static int move_to_lead(struct train_state *s, const struct question *q, const struct run *r,
+                        float *x, struct err *e)
+{
+    if (reserve(s, r->n, e) ||
+        (r->rank == 0 ? copy(s, s->piece, here(s, q, r), r->n, COPY_FROM_DEVICE, e)
+                      : talk(s, COMM_RECEIVE, r->rank, r->n, e)))
+        return -1;
+    turn(s, q, r, x);
+    return 0;
+}
+
+static int move_from_lead(struct train_state *s, const struct question *q, const struct run *r,
+                          float *x, struct err *e)
+{
+    if (reserve(s, r->n, e))
+        return -1;
+    turn(s, q, r, x);
+    return r->rank == 0 ? copy(s, here(s, q, r), s->piece, r->n, COPY_TO_DEVICE, e)
+                        : talk(s, COMM_SEND, r->rank, r->n, e);
+}
+
+/* At the others. */
+static int answer(struct train_state *s, const struct question *q, const struct run *r, float *x,
+                  struct err *e)
+{
+    (void)x;
+    if (r->rank != comm_rank(s->on->ranks.all))
+        return 0;
+    if (reserve(s, r->n, e))
+        return -1;
+    if (q->kind == ASK_GET)
+        return copy(s, s->piece, here(s, q, r), r->n, COPY_FROM_DEVICE, e) ||
+                       talk(s, COMM_SEND, 0, r->n, e)
+                   ? -1
+                   : 0;
+    return talk(s, COMM_RECEIVE, 0, r->n, e) ||
+                   copy(s, here(s, q, r), s->piece, r->n, COPY_TO_DEVICE, e)
+               ? -1
+               : 0;
+}
+
+static int ask(struct train_state *s, struct question *q, run_fn *fn, float *x, struct err *e)
+{
+    return train_tell(&s->on->ranks, q, sizeof *q, e) || each(s, q, fn, x, e) ? -1 : 0;
+}
+
+int train_state_get(struct train_state *s, size_t i, enum train_array which, int64_t row,
+                    int64_t n_row, float *x, struct err *e)
+{
+    struct question q = {ASK_GET, (int64_t)i, (int64_t)which, row, n_row};
+    return ask(s, &q, move_to_lead, x, e);
+}
+
+int train_state_put(struct train_state *s, size_t i, enum train_array which, int64_t row,
+                    int64_t n_row, const float *x, struct err *e)
+{
+    struct question q = {ASK_PUT, (int64_t)i, (int64_t)which, row, n_row};
+    return ask(s, &q, move_from_lead, (float *)(uintptr_t)x, e); /* read only */
+}
+
+int train_state_end(struct train_state *s, int rc, struct err *e)
+{
+    struct question q = {.kind = ASK_END};
+    const struct train_ranks *r = &s->on->ranks;
+    if (train_is_lead(r)) {
+        struct err late = ERR_INIT; /* says nothing that *e does not say already */
+        rc = train_tell(r, &q, sizeof q, rc ? &late : e) || train_tell_end(r, rc, e) ? -1 : 0;
+    } else {
+        do
+            rc = train_tell(r, &q, sizeof q, e) ||
+                         (q.kind != ASK_END && each(s, &q, answer, NULL, e))
+                     ? -1
+                     : 0;
+        while (!rc && q.kind != ASK_END);
+        rc = rc ? -1 : train_tell_end(r, 0, e);
+    }
+    free(s->at);
+    free(s->n_elem);
+    mem_free(s->piece);
+    *s = (struct train_state){0};
+    return rc;
+}
