@@ -2,17 +2,39 @@
  *
  * Looking over a text is one pass that knows only what a string is; whether it is JSON at all is
  * jansson's to say.
+ *
+ * Where memory ends within a string jansson drops the character, asks again for the next, and may
+ * go on with a text that has a hole. So what it asks for passes through here: from the first
+ * refusal on a parse gets nothing, ends soon, and is told apart from one of bad text.
  */
 #include "api/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "engine/base/mem.h"
+
 enum { FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL };
+
+/* Of this thread's parse; outside of one nothing is remembered. */
+static _Thread_local enum { PARSES_NOT, PARSES, PARSES_NO_MORE } parser;
+
+static void *take(size_t bytes)
+{
+    if (parser == PARSES_NO_MORE)
+        return NULL;
+    struct err e = ERR_INIT;
+    void *p = try_resize(NULL, bytes, "JSON", &e);
+    if (!p && parser == PARSES)
+        parser = PARSES_NO_MORE;
+    return p;
+}
 
 void api_json_init(void)
 {
+    json_set_alloc_funcs(take, free);
     size_t seed = 0;
     while (!seed)
         if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
@@ -82,6 +104,19 @@ static int look_over(const char *p, size_t n, const char *subject, int *values, 
 }
 
 /* ---- the parser ---------------------------------------------------------------------------- */
+
+/* NULL: bad text, or *no_memory. */
+static json_t *parse(const char *text, size_t n, json_error_t *error, bool *no_memory)
+{
+    parser = PARSES;
+    json_t *root = json_loadb(text, n, FLAGS, error);
+    *no_memory = parser == PARSES_NO_MORE;
+    parser = PARSES_NOT;
+    if (!*no_memory)
+        return root;
+    json_decref(root);
+    return NULL;
+}
 
 static const char *reason(enum json_error_code code)
 {
@@ -160,14 +195,19 @@ static json_t *read_object(struct arena *a, const char *text, size_t n, const ch
                            bool has_lines, struct api_error *e)
 {
     json_error_t error;
+    bool no_memory;
     int values = API_JSON_VALUES_MAX;
     if (look_over(text, n, subject, &values, e))
         return NULL;
-    json_t *root = json_loadb(text, n, FLAGS, &error);
-    if (!root) {
+    json_t *root = parse(text, n, &error, &no_memory);
+    if (no_memory) {
+        api_fail(e, 503, NULL, NULL, "the server has no memory for this text now");
+        e->retry_after_s = 1;
+    } else if (!root) {
         refuse(e, text, n, subject, has_lines, &error);
-        return NULL;
     }
+    if (!root)
+        return NULL;
     arena_defer(a, drop, root);
     if (json_is_object(root))
         return root;
@@ -186,10 +226,15 @@ json_t *api_json_line(struct arena *a, const char *text, size_t n, struct api_er
     return read_object(a, text, n, "The row", false, e);
 }
 
-json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values)
+json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values, struct err *e)
 {
     struct api_error error;
-    json_t *root = look_over(text, n, "", values, &error) ? NULL : json_loadb(text, n, FLAGS, NULL);
+    bool no_memory;
+    if (look_over(text, n, "", values, &error))
+        return NULL;
+    json_t *root = parse(text, n, NULL, &no_memory);
+    if (no_memory)
+        err_set(e, ERR_NO_MEMORY, "no memory for the arguments of a call");
     if (root)
         arena_defer(a, drop, root);
     return root;

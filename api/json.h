@@ -25,18 +25,20 @@ enum {
     API_JSON_NUMBER_MAX = 400      /* characters of one number; 1e308 written out has 309 */
 };
 
-/* Draws the key of jansson's hash tables; once, before threads begin. */
+/* Draws the key of jansson's hash tables, and lets it have its memory from here; once, before
+ * threads begin. */
 void api_json_init(void);
 
-/* The object that a body must be; NULL with a 400. */
+/* The object that a body must be; NULL with a 400, or with a 503 where there is no memory for it. */
 json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e);
 
 /* The same of one line of a file: an error speaks of a row and its column. */
 json_t *api_json_line(struct arena *a, const char *text, size_t n, struct api_error *e);
 
-/* JSON inside a string of a body, where there is any: NULL without an error otherwise. What it may
- * hold is taken from *values, which the caller starts at API_JSON_VALUES_MAX for a whole body. */
-json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values);
+/* JSON inside a string of a body, where there is any: NULL without an error otherwise, but for one
+ * of memory. What it may hold is taken from *values, which the caller starts at API_JSON_VALUES_MAX
+ * for a whole body. */
+json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values, struct err *e);
 
 /* "an object", "a string", ...: for messages. */
 const char *api_json_type(const json_t *v);

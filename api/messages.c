@@ -186,7 +186,9 @@ static int read_function(struct message *m, const char *field, int i, const json
     if (!json_is_string(args))
         return 0;
     const json_t *inner = api_json_inner(m->r->arena, json_string_value(args),
-                                         json_string_length(args), &m->r->values);
+                                         json_string_length(args), &m->r->values, &m->e);
+    if (m->e.code)
+        return failed(m);
     if (!json_is_object(inner))
         return 0;
     if (api_jvalue(m->r->arena, inner, &x, &m->e) ||

@@ -21,6 +21,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "api/json.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
@@ -370,6 +371,7 @@ int server_run(const struct server_options *o, const char *model, struct comm *g
     s->broke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server_log(o);
     raise_files();
+    api_json_init();
     if (s->broke_fd < 0)
         err_sys(e, "making an eventfd");
     if (s->broke_fd < 0 || make_auth(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) ||

@@ -2,12 +2,15 @@
  *
  * The front of the JSON reader. Faults it can catch: a depth, a number or a count of values that
  * reaches jansson unbounded; a duplicate key or a lone surrogate that is taken; an error that
- * repeats what was sent.
+ * repeats what was sent; a text that loses what there was no memory for, or is called bad then.
  */
 #include "api/json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/lib/test.h"
 
@@ -170,6 +173,43 @@ static void test_errors_keep_what_was_sent(void **state)
     assert_non_null(strstr(error.message, "line 1"));
 }
 
+/* Bytes of address space that this process has. */
+static rlim_t space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void test_memory_that_ends_within_a_string(void **state)
+{
+    enum { N = 32 << 20, ROOM = 40 << 20 };
+    const char *mode = getenv("TEST_MODE");
+    struct rlimit old, less;
+    struct arena a;
+    (void)state;
+    if (mode && (strcmp(mode, "asan") == 0 || strcmp(mode, "tsan") == 0))
+        skip(); /* their shadow needs all the space there is */
+    char *text = malloc(N);
+    memset(text, 'a', N);
+    memcpy(text, "{\"a\":\"", 6);
+    memcpy(text + N - 2, "\"}", 2);
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    less = (struct rlimit){.rlim_cur = space() + ROOM, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_AS, &less), 0);
+    arena_init(&a, 1 << 16);
+    bool good = api_json_object(&a, text, N, &error) != NULL;
+    assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+    assert_false(good);
+    assert_int_equal(error.status, 503);
+    assert_non_null(api_json_object(&a, text, N, &error));
+    arena_release(&a);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_form),
         cmocka_unit_test(test_errors_keep_what_was_sent),
+        cmocka_unit_test(test_memory_that_ends_within_a_string),
     };
     api_json_init();
     return cmocka_run_group_tests(tests, NULL, NULL);
