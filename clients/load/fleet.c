@@ -133,6 +133,8 @@ static bool is_sent(const struct load_fleet *f, int64_t now)
     const struct load_fleet_stage *s = f->s;
     if (s->requests > 0 && f->t->n_begun >= s->requests)
         return true;
+    if (f->t->n_begun == 0)
+        return false; /* however late it is: a stage of nothing says nothing */
     int64_t at = s->rate > 0 && f->next_us < now ? f->next_us : now;
     return s->duration_us > 0 && at - f->t->begin_us >= s->duration_us;
 }

