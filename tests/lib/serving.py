@@ -21,6 +21,7 @@ import traceback
 BIN = os.environ.get("TANDEM_BIN", "build/release/tandem")
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
 MODE = os.environ.get("TEST_MODE", "release")
+ENDLESS = 20000  # rows of a job that at 50 epochs and a batch of 1 lasts until it is ended
 SLOW = {"asan": 4, "tsan": 10, "paranoid": 4, "coverage": 3, "debug": 4}.get(MODE, 1)
 
 
@@ -149,6 +150,12 @@ class Tandem:
         return self.ask("POST", path, body, **more)
 
     # ---- what it holds
+
+    def blocks(self, signo):
+        """Whether it has taken a signal from the system; before that the signal is its end."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii") as f:
+            masks = dict(line.split(":", 1) for line in f)
+        return bool(int(masks["SigBlk"], 16) >> (signo - 1) & 1)
 
     def metrics(self, **headers):
         """name -> the sum over its labels, of everything that is no bucket."""

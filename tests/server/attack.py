@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import resource
 import socket
 import struct
 import subprocess
@@ -24,10 +25,16 @@ def size(small, full):
     return full if IS_FULL else small
 
 
+def connections(most):
+    """So many, or what a process may have here beside its other descriptors."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return most if hard == resource.RLIM_INFINITY else min(most, hard * 3 // 4)
+
+
 class Raw:
     """A connection whose bytes are the test's own."""
 
-    def __init__(self, server, timeout=60, receive_buffer=None):
+    def __init__(self, server, timeout=120, receive_buffer=None):
         self.s = socket.socket()
         if receive_buffer:
             self.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)

@@ -40,7 +40,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import MODE, SLOW, Cases, Reply, scratch  # noqa: E402
+from serving import ENDLESS, MODE, SLOW, Cases, Reply, scratch  # noqa: E402
 from test_preview import said, show  # noqa: E402
 from test_tuning import ANN, JOBS, KEYS, Client, form, rows, serve  # noqa: E402
 
@@ -175,8 +175,8 @@ def events(c, file):
 
 
 def checkpoints(c, file):
-    """One of each epoch, listed and answering, while the job goes on."""
-    job = c.job(file, suffix="live", hyperparameters=LONG)
+    """Listed and answering, while the job goes on."""
+    job = c.job(file, suffix="live", hyperparameters={**LONG, "checkpoint_steps": 60})
     end = time.monotonic() + 120 * SLOW
     while not (page := c.get(f"{JOBS}/{job}/checkpoints").json["data"]):
         assert time.monotonic() < end, c.look(job)
@@ -273,7 +273,7 @@ def main():
         (tmp / "keys").chmod(0o600)
         with serve(tmp, "--file-bytes-max", "16M") as s:
             c = Curl(s, ANN)
-            file, many = c.file(rows(12)), c.file(rows(60))
+            file, many = c.file(rows(12)), c.file(rows(ENDLESS))
             if CURL:
                 cases.run("forms", lambda: forms(c, tmp))
             else:

@@ -21,7 +21,7 @@ def good_error(reply, statuses):
 
 
 def ask(server, body, statuses=(400,), path=PATH):
-    with Raw(server, timeout=120) as c:
+    with Raw(server) as c:
         try:
             c.send(request(path, body))
         except OSError:
@@ -103,7 +103,7 @@ def pieces(server):
     chunks = b"".join(b"1\r\n%c\r\n" % x for x in text) + b"0\r\n\r\n"
     head = request("/v1/completions", b"", Transfer_Encoding="chunked").replace(
         b"Content-Length: 0\r\n", b"")
-    with Raw(server, timeout=120) as c:
+    with Raw(server) as c:
         try:
             c.send(head + chunks)
         except OSError:
@@ -117,7 +117,7 @@ def too_long(server):
         c.send(b"POST " + PATH.encode() + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
                b"application/json\r\nContent-Length: 4000000000\r\n\r\n")
         assert good_error(c.reply(), (413,)) == 413
-    with Raw(server, timeout=120) as c:
+    with Raw(server) as c:
         c.send(request(PATH, b"", Transfer_Encoding="chunked").replace(
             b"Content-Length: 0\r\n", b""))
         for _ in range(32):

@@ -35,21 +35,27 @@ class Streams(threading.Thread):
         while n_open:
             for key, _ in self.select.select(60):
                 data, now = key.fileobj.recv(65536), time.monotonic()
-                self.raw[key.data].append(data)
-                self.times[key.data] += [now] * data.count(b"data:")
-                if not data or data.endswith(b"0\r\n\r\n"):
+                raw, times = self.raw[key.data], self.times[key.data]
+                raw.append(data)
+                times += [now] * data.count(b"data:")
+                if not data or b"".join(raw[-2:]).endswith(b"0\r\n\r\n"):
                     self.select.unregister(key.fileobj)
                     key.fileobj.close()
                     n_open -= 1
 
+    def wait_begun(self):
+        while self.is_alive() and not all(self.times):
+            time.sleep(0.002)
+
     def texts(self):
         """What each stream said, however it was cut into events."""
+        assert all(b"[DONE]" in b"".join(raw) for raw in self.raw), "a stream was cut"
         return ["".join(json.loads(x)["choices"][0]["text"] for x in events(b"".join(raw))
                         if x != b"[DONE]") for raw in self.raw]
 
     def gaps(self, begin, end):
         """Times between events, while all streams ran."""
-        end = min(end, min(t[-2] for t in self.times))
+        end = min(end, min(t[-1] for t in self.times))
         return [1e3 * (y - x) for t in self.times for x, y in zip(t, t[1:]) if begin <= y <= end]
 
 
@@ -60,8 +66,7 @@ def p99(values):
 def run(server, with_prompt):
     streams = Streams(server)
     streams.start()
-    while not all(streams.times):
-        time.sleep(0.002)
+    streams.wait_begun()
     begin = time.monotonic()
     if with_prompt:
         r = server.post("/v1/completions", {"prompt": [(i * 7919) % 200 + 10

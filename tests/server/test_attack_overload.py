@@ -5,23 +5,35 @@ dropped, a refusal that takes long or is no 429 or 503, memory that grows with t
 import os
 import sys
 
-from attack import IS_FULL, Cases, Holdings, Tandem, bench, fill_cells, make_model, scratch, size
+from attack import (IS_FULL, Cases, Holdings, Tandem, bench, connections, fill_cells, make_model,
+                    scratch, size)
 
-SECONDS = size(2, 60)
+SECONDS, CLIENTS = size(2, 60), connections(2500)
 SHAPE = ["--input-tokens", 32, "--output-tokens", 200, "--no-stream"]
+
+
+def at_rate(server, rate, seconds):
+    """What comes of it, at this rate or at the first above it that is too much: a machine that stood
+    still while it was measured can do more than was seen."""
+    for _ in range(10):
+        r = bench(server, *SHAPE, "--rate", rate, "--duration", seconds, "-c", CLIENTS, "--warmup",
+                  0)[0]
+        strange = {k: v for k, v in r["faults"].items() if k not in ("429", "503")}
+        assert not strange, f"{strange}: {r['first_fault']}"
+        assert r["good"] > 0, r
+        if r["bad"] > 0:
+            return r
+        rate = min(4 * rate, 1e6)
+    raise AssertionError(f"nothing is refused: {r}")
 
 
 def overload(server, state):
     able = bench(server, *SHAPE, "-c", 64, "--duration", size(1, 5))[0]["requests_per_s"]
-    bench(server, *SHAPE, "--rate", 10 * able, "--duration", 1, "-c", 2500, "--warmup", 0)
+    rate = at_rate(server, 10 * able, 1)["rate"]
     fill_cells(server)
     held = Holdings(server)  # with what connections cost once
-    r = state["r"] = bench(server, *SHAPE, "--rate", 10 * able, "--duration", SECONDS, "-c", 2500,
-                           "--warmup", 0)[0]
-    strange = {k: v for k, v in r["faults"].items() if k not in ("429", "503")}
-    assert not strange, f"{strange}: {r['first_fault']}"
-    assert r["good"] > 0 and r["bad"] > 0, r
-    return (f"{able:.0f}/s able, {10 * able:.0f}/s asked for {SECONDS} s: {r['good']} answered, "
+    r = state["r"] = at_rate(server, rate, SECONDS)
+    return (f"{able:.0f}/s able, {r['rate']:.0f}/s asked for {SECONDS} s: {r['good']} answered, "
             f"{r['bad']} refused; {held.check()}")
 
 

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from shell import HANG, Shell, Terminal, drawn, impostor, reply  # noqa: E402
-from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import ENDLESS, Cases, Tandem, make_model, scratch  # noqa: E402
 
 GREEDY = ("--temperature", 0, "--max-tokens", 8)
 PROMPT = r"\x1b\[K(\x1b\[1m)?> (\x1b\[0m)?\r"
@@ -185,7 +185,7 @@ def ps_once(server, sh):
 def ps_shows_a_job(server, sh, tmp):
     rows = tmp / "rows.jsonl"
     rows.write_text("".join(json.dumps({"prompt": "a", "completion": "b"}) + "\n"
-                            for _ in range(200)))
+                            for _ in range(ENDLESS)))
     job = sh.good("tune", rows, "--epochs", 50, "--batch", 1).out.strip()
     sh.good("jobs", "pause", job)
     assert job in sh.good("ps", "--interval", 0.1).rows[-1][1]

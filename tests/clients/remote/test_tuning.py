@@ -20,7 +20,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from shell import Shell, Terminal, drawn, impostor, reply  # noqa: E402
-from serving import MODE, Cases, Tandem, scratch  # noqa: E402
+from serving import ENDLESS, MODE, Cases, Tandem, scratch  # noqa: E402
 
 MODEL = "tests/golden/models/llama_tied"
 LARGE = 48 << 20
@@ -38,9 +38,11 @@ class World:
     def __init__(self, tmp):
         self.tmp, self.socket = tmp, tmp / "socket"
         self.rows, self.long, self.few = tmp / "rows.jsonl", tmp / "long.jsonl", tmp / "few.jsonl"
+        self.endless = tmp / "endless.jsonl"
         self.rows.write_text(rows(12))
         self.long.write_text(rows(100))
         self.few.write_text(rows(3))
+        self.endless.write_text(rows(ENDLESS))
         self.sh = Shell(f"unix:{self.socket}", TANDEM_API_KEY=KEY)
 
     def serve(self):
@@ -50,7 +52,7 @@ class World:
 
     def slow_job(self):
         """One that would take long, unless somebody ends it."""
-        return self.sh.good("tune", self.long, "--epochs", 50, "--batch", 1).out.strip()
+        return self.sh.good("tune", self.endless, "--epochs", 50, "--batch", 1).out.strip()
 
 
 def rest(p):
@@ -193,7 +195,7 @@ def job_states(w):
 
 
 def interrupted(w):
-    p = w.sh.popen("tune", w.long, "--epochs", 50, "--batch", 1, "--follow")
+    p = w.sh.popen("tune", w.endless, "--epochs", 50, "--batch", 1, "--follow")
     while "Step" not in p.stderr.readline():
         pass
     p.send_signal(signal.SIGINT)
@@ -247,8 +249,8 @@ def bars(w):
 
 
 def bar_interrupted(w):
-    with Terminal(w.sh, "tune", w.long, "--follow", "--epochs", 50, "--batch", 1) as t:
-        t.until(r"step \d+/5000")
+    with Terminal(w.sh, "tune", w.endless, "--follow", "--epochs", 50, "--batch", 1) as t:
+        t.until(rf"step \d+/{50 * ENDLESS}")
         t.type("\x03")
         assert t.end() == 130, t.screen
         job = re.search(r"cancel (ftjob-\w+)", t.screen)[1]

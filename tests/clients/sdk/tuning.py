@@ -4,6 +4,7 @@ import json
 
 import openai
 from openai import OpenAI
+from serving import ENDLESS
 
 MODEL = "tests/golden/models/llama_tied"
 OPTIONS = ("--name", "tiny", "--kv-memory", "8M")
@@ -135,7 +136,7 @@ class Tuning:
 
     def case_states(self):
         """Catches: a conflict that the SDK would send again and again."""
-        job = self.jobs.create(model="tiny", training_file=self.file(ROWS * 9).id,
+        job = self.jobs.create(model="tiny", training_file=self.file(ROWS * (ENDLESS // 12)).id,
                                hyperparameters={"n_epochs": 50, "batch_size": 1})
         assert self.jobs.pause(job.id).status == "paused"
         assert self.jobs.resume(job.id).status == "queued"
