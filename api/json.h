@@ -29,7 +29,8 @@ enum {
  * threads begin. */
 void api_json_init(void);
 
-/* The object that a body must be; NULL with a 400, or with a 503 where there is no memory for it. */
+/* The object that a body must be; NULL with a 400, or with a 503 where there is no memory for it.
+ */
 json_t *api_json_object(struct arena *a, const char *text, size_t n, struct api_error *e);
 
 /* The same of one line of a file: an error speaks of a row and its column. */
