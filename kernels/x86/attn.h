@@ -49,7 +49,9 @@ struct attn_row {
     const void *rows;        /* left operands: of q; of p */
     const void *const *cell; /* [n_cell] */
     const ptrdiff_t *away;   /* [n_cell] from a cell to the one to ask memory for meanwhile */
+    bool sparse;             /* every other line of it is enough */
     int n_row, n_cell, d;
+    int n_key; /* with take: what lies behind the last key of the last cell is not looked at */
     float *c, factor;
     const float *keep, *take; /* [n_row] or NULL */
 };

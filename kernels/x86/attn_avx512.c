@@ -13,33 +13,68 @@
 
 /* ---- products ---- */
 
+INLINE void store_row(const struct attn_product *p, int r, const __m512 sum[2], const int w,
+                      const bool folds)
+{
+    const __mmask16 m0 = lanes(w, 0), m1 = lanes(w, 1);
+    __m512 factor = _mm512_set1_ps(folds ? p->take[r] : p->factor);
+    float *c = p->c + (ptrdiff_t)r * p->ld_c;
+    __m512 c0 = _mm512_mul_ps(sum[0], factor), c1 = _mm512_mul_ps(sum[1], factor);
+    if (folds) {
+        __m512 keep = _mm512_set1_ps(p->keep[r]);
+        c0 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m0, c), keep);
+        c1 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m1, c + 16), keep);
+        c0 = _mm512_fmadd_ps(sum[0], factor, c0);
+        c1 = _mm512_fmadd_ps(sum[1], factor, c1);
+    }
+    store_ps(c, 0, w, c0);
+    store_ps(c, 16, w, c1);
+}
+
+INLINE void store_rows(const struct attn_product *p, __m512 (*acc)[2], const int w, const int mr)
+{
+    if (p->take) {
+#pragma GCC unroll 12
+        for (int r = 0; r < mr; r++)
+            store_row(p, r, acc[r], w, true);
+    } else {
+#pragma GCC unroll 12
+        for (int r = 0; r < mr; r++)
+            store_row(p, r, acc[r], w, false);
+    }
+}
+
+/* Nearly all products are of whole blocks, for which nothing is decided row by row. */
 INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const int mr)
 {
-    const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
+    if (p->n_row == mr && p->w == K_NR) {
+        store_rows(p, acc, K_NR, mr);
+        return;
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < mr; r++) {
         if (r >= p->n_row)
             break;
-        float *c = p->c + (ptrdiff_t)r * p->ld_c;
-        __m512 factor = _mm512_set1_ps(p->take ? p->take[r] : p->factor);
-        __m512 c0 = _mm512_mul_ps(acc[r][0], factor), c1 = _mm512_mul_ps(acc[r][1], factor);
-        if (p->take) {
-            __m512 keep = _mm512_set1_ps(p->keep[r]);
-            c0 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m0, c), keep);
-            c1 = _mm512_mul_ps(_mm512_maskz_loadu_ps(m1, c + 16), keep);
-            c0 = _mm512_fmadd_ps(acc[r][0], factor, c0);
-            c1 = _mm512_fmadd_ps(acc[r][1], factor, c1);
-        }
-        store_ps(c, 0, p->w, c0);
-        store_ps(c, 16, p->w, c1);
+        store_row(p, r, acc[r], p->w, p->take != NULL);
     }
 }
 
-/* What the sums of row r start from: zero, or with `more` what c holds. */
-INLINE __m512 sum_start(const struct attn_product *p, int r, int col)
+/* What the sums start from: zero, or with `more` what c holds. */
+INLINE void product_start(const struct attn_product *p, __m512 (*acc)[2], const int mr)
 {
-    __mmask16 in = p->more && r < p->n_row ? lanes(p->w, col / 16) : 0;
-    return _mm512_maskz_loadu_ps(in, p->c + (ptrdiff_t)r * p->ld_c + col);
+#pragma GCC unroll 12
+    for (int r = 0; r < mr; r++)
+        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+    if (!p->more)
+        return;
+#pragma GCC unroll 12
+    for (int r = 0; r < mr; r++) {
+        const float *c = p->c + (ptrdiff_t)r * p->ld_c;
+        if (r >= p->n_row)
+            break;
+        acc[r][0] = _mm512_maskz_loadu_ps(lanes(p->w, 0), c);
+        acc[r][1] = _mm512_maskz_loadu_ps(lanes(p->w, 1), c + 16);
+    }
 }
 
 INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
@@ -47,11 +82,7 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
     const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < mr; r++) {
-        acc[r][0] = sum_start(p, r, 0);
-        acc[r][1] = sum_start(p, r, 16);
-    }
+    product_start(p, acc, mr);
     for (int j = 0; j < p->n_panel; j++) {
         const char *b = p->panel[j];
         for (int i = 0; i < p->n_in; i += 2, a += 4, b += p->w * 4) {
@@ -75,11 +106,7 @@ INLINE void product_f32_rows(const struct attn_product *p, const int mr)
     const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < mr; r++) {
-        acc[r][0] = sum_start(p, r, 0);
-        acc[r][1] = sum_start(p, r, 16);
-    }
+    product_start(p, acc, mr);
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = p->panel[j];
         for (int i = 0; i < p->n_in; i++, a += 4, b += p->w) {
@@ -171,7 +198,7 @@ INLINE __mmask16 seen_lanes(struct k_span seen, int i)
 static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
 {
     const __m512 hidden = _mm512_set1_ps(-INFINITY);
-    __m512 most = hidden;
+    __m512 most[2] = {hidden, hidden};
     if (p->cap > 0) {
         __m512 cap = _mm512_set1_ps(p->cap), scale = _mm512_set1_ps(p->cap_scale);
         for (int i = 0; i < p->n_key; i += 16) {
@@ -180,38 +207,42 @@ static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
         }
     }
     for (int i = 0; i < p->n_key; i += 16) {
-        __m512 x = _mm512_loadu_ps(s + i);
         if (i < seen.lo || i + 16 > seen.hi) {
-            x = _mm512_mask_mov_ps(hidden, seen_lanes(seen, i), x);
+            __m512 x = _mm512_mask_mov_ps(hidden, seen_lanes(seen, i), _mm512_loadu_ps(s + i));
             _mm512_storeu_ps(s + i, x);
         }
-        most = _mm512_max_ps(x, most);
     }
-    return _mm512_reduce_max_ps(most);
+    for (int i = 0; i < p->n_key; i += 32) {
+        most[0] = _mm512_max_ps(_mm512_loadu_ps(s + i), most[0]);
+        most[1] = _mm512_max_ps(_mm512_loadu_ps(s + i + 16), most[1]);
+    }
+    return _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
 }
 
-/* The row's sum. One chain per lane, then lanes in a fixed order. */
+/* The row's sum. Two chains per lane, then lanes in a fixed order. */
 INLINE float row_probs(const float *s, void *out, int n_key, float m, const enum k_type type)
 {
-    __m512 max = _mm512_set1_ps(m), sum = _mm512_setzero_ps();
+    __m512 max = _mm512_set1_ps(m), sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (int i = 0; i < n_key; i += 32) {
         __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), max));
         __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i + 16), max));
-        sum = _mm512_add_ps(_mm512_add_ps(sum, p0), p1);
+        sum[0] = _mm512_add_ps(sum[0], p0);
+        sum[1] = _mm512_add_ps(sum[1], p1);
         store_pair(out, i, p0, p1, type);
     }
-    return _mm512_reduce_add_ps(sum);
+    return _mm512_reduce_add_ps(_mm512_add_ps(sum[0], sum[1]));
 }
 
+/* Rows one after the other in each step: the end of one, which waits, then overlaps the next. */
 INLINE void probs(const struct attn_probs *p, const enum k_type type, size_t row_bytes)
 {
+    for (int r = 0; r < p->n_row; r++)
+        p->m[r] = row_max(p, p->s + r * ATTN_LD, p->seen[r]);
     for (int r = 0; r < p->n_row; r++) {
-        float *s = p->s + r * ATTN_LD;
-        float m = row_max(p, s, p->seen[r]);
-        p->m[r] = m;
-        if (p->seen[r].lo >= p->seen[r].hi)
-            m = 0; /* all are hidden, and -inf - 0 gives the probability 0 */
-        p->l[r] = row_probs(s, (char *)p->rows + (size_t)r * row_bytes, p->n_key, m, type);
+        /* where all are hidden, -inf - 0 gives the probability 0 */
+        float m = p->seen[r].lo < p->seen[r].hi ? p->m[r] : 0;
+        p->l[r] = row_probs(p->s + r * ATTN_LD, (char *)p->rows + (size_t)r * row_bytes, p->n_key,
+                            m, type);
     }
 }
 

@@ -24,7 +24,7 @@
 enum {
     WAVE = ATTN_WAVE,
     FETCH = 12,             /* vectors between asking for one and reading it */
-    AHEAD_BYTES = 16 << 10, /* of cells, the same */
+    AHEAD_BYTES = 64 << 10, /* of cells, the same */
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + WAVE * ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
@@ -231,6 +231,13 @@ static void block_values_in_order(const struct tile *t, struct block *b)
         t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
 }
 
+/* What the hardware finds by itself: few heads leave it time, and long runs let it learn. Where it
+ * may, asking for less is faster; elsewhere each line is asked for. */
+static bool row_is_sparse(const struct tile *t)
+{
+    return t->n_vec <= 4 && t->seen[0].hi - t->seen[0].lo >= WAVE * K_ATTN_CHUNK;
+}
+
 static void row_scores(const struct tile *t, const struct block *b)
 {
     const struct k_attn *a = t->a;
@@ -238,6 +245,7 @@ static void row_scores(const struct tile *t, const struct block *b)
     struct attn_row p = {.rows = t->q,
                          .cell = b->c->k + b->cell_lo,
                          .away = away,
+                         .sparse = row_is_sparse(t),
                          .n_row = b->n,
                          .n_cell = b->n_cell,
                          .d = a->cache.d_head,
@@ -255,11 +263,14 @@ static void row_values(const struct tile *t, struct block *b)
 {
     float keep[16], take[16];
     ptrdiff_t away[K_CHUNK_CELLS];
+    struct k_span here = chunk_keys(b->c, t->seen[0]);
     struct attn_row p = {.rows = b->p,
                          .cell = b->c->v + b->cell_lo,
                          .away = away,
+                         .sparse = row_is_sparse(t),
                          .n_row = b->n,
                          .n_cell = b->n_cell,
+                         .n_key = (int)(here.hi - b->c->key_lo - b->cell_lo * K_CELL),
                          .d = t->a->cache.d_head,
                          .c = t->o,
                          .keep = keep,
@@ -305,7 +316,7 @@ static void tile_wave(const struct tile *t, int64_t key_lo)
 {
     struct chunk c[WAVE];
     struct block b[WAVE];
-    struct k_span seen = t->seen[0];
+    struct k_span seen = t->seen[0], whole = seen;
     int64_t key_hi = seen.hi < t->u.key_hi ? seen.hi : t->u.key_hi;
     int n = 0, n_edge = 0;
     for (; n < WAVE && key_lo < key_hi; n++, key_lo += K_ATTN_CHUNK) {
@@ -318,7 +329,9 @@ static void tile_wave(const struct tile *t, int64_t key_lo)
     for (int i = 0; i < n; i++)
         block_probs(t, &b[i]);
     for (int i = 0; i < n; i++) {
-        chunk_edges(t, &c[i], seen, seen, &n_edge); /* of one row, two at most */
+        if (t->ops->row) /* stops at the last key by itself */
+            whole.hi = (seen.hi + K_CELL - 1) / K_CELL * K_CELL;
+        chunk_edges(t, &c[i], seen, whole, &n_edge); /* of one row, two at most */
         row_values(t, &b[i]);
     }
 }
