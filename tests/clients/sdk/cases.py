@@ -5,13 +5,15 @@ test_sdk.py. Each case names what it would catch. The SDK's own types do part of
 answer without a member that they want has no such attribute."""
 import asyncio
 import json
+import os
 import struct
+import subprocess
 import sys
 import time
 
 import openai
 from openai import AsyncOpenAI, OpenAI
-from serving import Cases, Tandem, make_model, scratch
+from serving import SLOW, Cases, Tandem, make_model, scratch
 from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
@@ -367,6 +369,20 @@ class Embeddings:
                 raise AssertionError("no fault")
 
 
+def example(server, tmp):
+    """Catches: an example that fails, or ends well and has tuned nothing."""
+    file = tmp / "rows.jsonl"
+    row = {"messages": [{"role": "user", "content": "Where?"},
+                        {"role": "assistant", "content": "Here."}]}
+    file.write_text((json.dumps(row) + "\n") * 10)
+    env = {**os.environ, "OPENAI_BASE_URL": server.url + "/v1", "OPENAI_API_KEY": "root-key"}
+    p = subprocess.run([sys.executable, "clients/examples/openai_python.py", file, "Where?"],
+                       env=env, text=True, capture_output=True, timeout=300 * SLOW, check=False)
+    assert p.returncode == 0, p.stderr
+    lines = p.stdout.splitlines()
+    assert lines[0].startswith("tiny: ") and lines[-1].startswith("ft:tiny:tandem::"), lines
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -386,6 +402,10 @@ def main():
             sdk = Tuning(server, "root-key")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run("tuning: " + name[5:], getattr(sdk, name))
+        model = make_model(tmp / "small")
+        with Tandem(model, "--name", "tiny", "--api-key-file", keys, "--data-dir",
+                    tmp / "more") as server:
+            cases.run("the example", lambda: example(server, tmp))
     return cases.end()
 
 
