@@ -135,6 +135,7 @@ cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s)
     if (!rc) {
         *p = fake_memory_new(bytes);
         rc = *p ? cudaSuccess : cudaErrorMemoryAllocation;
+        fake_keep(!rc);
     }
     return fake_end(rc);
 }
@@ -148,10 +149,9 @@ static void run_free(void *p)
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s)
 {
     cudaError_t rc = fake_begin();
-    if (rc)
-        run_free(p); /* only so that it is counted */
-    else
+    if (!rc)
         work_add(&s->work, run_free, p, NULL);
+    fake_keep(-1);
     return fake_end(rc);
 }
 
