@@ -109,7 +109,7 @@ ISA  := $(if $(filter x86_64,$(ARCH)),x86)$(if $(filter aarch64 arm64,$(ARCH)),a
 MPI  := $(firstword $(foreach p,ompi-c mpich,$(if $(call pkg,--modversion $(p)),$(p))))
 PLUG := engine/comm/mpi.c
 PLUGBIN := $(if $(MPI),$(B)/libtandem_mpi.so)
-# the CUDA plug over a twin of CUDA's runtime, with the CPU's kernels: what tests open for a GPU
+# the CUDA plug over a twin of CUDA's runtime, with kernels/ref: what tests open for a GPU
 CUDASRC := $(wildcard engine/device/cuda/*.c)
 CUDAFAKE := $(B)/tests/fake/cuda/plug.so
 SRC  := $(filter-out $(PLUG),$(wildcard kernels/*.c \
@@ -158,11 +158,11 @@ $(B)/pic/%.o: %.c $(B)/flags
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -Itests/fake/cuda -fPIC -fvisibility=hidden -c $< -o $@
 $(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c engine/base/mem.c \
-             $(wildcard tests/fake/cuda/*.c)) $(call obj,$(filter kernels/%,$(SRC)))
+             $(filter-out kernels/kernels.c kernels/cpu.c,$(wildcard kernels/*.c)) \
+             $(wildcard kernels/ref/*.c kernels/shape/*.c tests/fake/cuda/*.c))
 	@mkdir -p $(@D)
 	$(call say,LD $@)
-	$(Q)$(CC) $(CFLAGS_all) -shared -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $^ \
-	  $(filter-out -pie,$(LDFLAGS_all)) -lm -o $@
+	$(Q)$(CC) $(CFLAGS_all) -shared $^ $(filter-out -pie,$(LDFLAGS_all)) -lm -o $@
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))

@@ -104,10 +104,3 @@ void kernel_run(const struct kernel_table *t, enum kernel_id id, const void *arg
     if (s.hi > 0)
         t->fn[id](args, &s);
 }
-
-size_t k_type_bytes(enum k_type t)
-{
-    static const size_t bytes[K_TYPE_COUNT] = {
-        [K_F32] = 4, [K_BF16] = 2, [K_F16] = 2, [K_INT8] = 1};
-    return bytes[t];
-}
