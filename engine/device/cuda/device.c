@@ -110,9 +110,15 @@ static void *cuda_host_alloc(struct device *base, size_t bytes, const char *what
     return p;
 }
 
+/* What streams were given may still copy to and from there. */
 static void cuda_host_free(struct device *base, void *p)
 {
-    cuda_enter(cuda_device_of(base));
+    struct cuda_device *d = cuda_device_of(base);
+    cuda_enter(d);
+    pthread_mutex_lock(&d->lock);
+    for (struct cuda_stream *s = d->streams; s; s = s->next)
+        cudaStreamSynchronize(s->at); /* an error of its work stays, so its owner is told as well */
+    pthread_mutex_unlock(&d->lock);
     cudaFreeHost(p);
 }
 

@@ -91,8 +91,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
         s->capture->is_bad = true;
         rc = cudaErrorStreamCaptureUnsupported;
     }
-    if (!rc)
-        stream_run(s, NULL, 0);
+    if (rc)
+        work_drop_all(&s->work);
+    stream_run(s, NULL, 0);
     return fake_end(rc);
 }
 
@@ -120,6 +121,14 @@ static void mark_drop(void *ctx)
     struct mark *m = ctx;
     event_unref(m->v);
     free(m);
+}
+
+/* Work that is lost has passed its marks as well. */
+static void record_drop(void *ctx)
+{
+    struct mark *m = ctx;
+    m->v->done = m->at > m->v->done ? m->at : m->v->done;
+    mark_drop(ctx);
 }
 
 static struct mark *mark_new(cudaEvent_t v)
@@ -183,7 +192,7 @@ cudaError_t cudaEventRecord(cudaEvent_t v, cudaStream_t s)
     if (!rc) {
         v->at++;
         v->on = s;
-        work_add(&s->work, run_record, mark_new(v), mark_drop);
+        work_add(&s->work, run_record, mark_new(v), record_drop);
     }
     return fake_end(rc);
 }
