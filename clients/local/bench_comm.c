@@ -35,13 +35,14 @@ static const struct opt_row rows[] = {
      .min = 1,
      .max = COMM_RANK_MAX,
      .hint = "N",
-     .help = "ranks, where they are threads; mpirun says how many processes there are",
+     .help = "ranks, where they are threads; a launcher says how many processes there are",
      .offset = AT(ranks)},
     {.name = "over",
      .type = OPT_CHOICE,
      .fallback = "auto",
-     .hint = "auto|local|mpi",
-     .help = "what carries them; auto: mpi under mpirun, else local",
+     .hint = "auto|local|mpi|tcp",
+     .help = "what carries them; auto: as a launcher has it (mpirun, or RANK and WORLD_SIZE), else "
+             "local",
      .offset = AT(over)},
     {.name = "bytes",
      .type = OPT_SIZE,
@@ -213,11 +214,9 @@ static void show_head(const struct bench_comm_values *v, const struct comm *c)
     fflush(stdout);
 }
 
-static int run_wired(const struct bench_comm_values *v, struct err *e)
+static int run_wired(const struct bench_comm_values *v, struct comm *c, struct err *e)
 {
-    struct part p = {.v = v, .c = comm_wired_new("mpi", NULL, e), .err = ERR_INIT};
-    if (!p.c)
-        return -1;
+    struct part p = {.v = v, .c = c, .err = ERR_INIT};
     show_head(v, p.c);
     run_part(&p);
     return p.rc ? err_set(e, p.err.code, "%s", p.err.msg) : 0;
@@ -252,7 +251,13 @@ int cmd_bench_comm(const struct opt *o)
 {
     const struct bench_comm_values *v = o->values;
     struct err e = ERR_INIT;
-    bool is_wired =
-        strcmp(v->over, "mpi") == 0 || (strcmp(v->over, "auto") == 0 && comm_is_launched());
-    return (is_wired ? run_wired(v, &e) : run_local(v, &e)) ? cmd_fail(o, &e) : CMD_GOOD;
+    struct comm *c = NULL;
+    int rc = 0;
+    if (strcmp(v->over, "auto") == 0)
+        rc = comm_launched_new(NULL, &c, &e);
+    else if (strcmp(v->over, "local") != 0)
+        rc = (c = comm_wired_new(v->over, NULL, &e)) ? 0 : -1;
+    if (!rc)
+        rc = c ? run_wired(v, c, &e) : run_local(v, &e);
+    return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

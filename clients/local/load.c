@@ -49,11 +49,7 @@ static void hide(const struct bar *b)
 
 int local_group(struct comm **c, struct err *e)
 {
-    *c = NULL;
-    if (!comm_is_launched())
-        return 0;
-    *c = comm_wired_new("mpi", NULL, e);
-    return *c ? 0 : -1;
+    return comm_launched_new(NULL, c, e);
 }
 
 int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e)

@@ -54,12 +54,12 @@ int cmd_serve(const struct opt *o)
 {
     struct err e = ERR_INIT;
     struct comm *group;
-    if (local_group(&group, &e)) /* before signals are kept: who waits for others can be ended */
-        return cmd_fail(o, &e);
-    int signals = server_signals(&e);
+    int signals = server_signals(&e); /* before a launcher's library has threads */
     if (signals < 0)
         return cmd_fail(o, &e);
-    int rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
+    int rc = local_group(&group, &e);
+    if (!rc)
+        rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
     close(signals);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

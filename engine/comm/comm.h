@@ -62,11 +62,11 @@ struct comm *comm_self_new(void);
 /* The ends of a group of n threads. The group lives until its last end is freed. */
 int comm_local_new(int n, const struct comm_options *o, struct comm **end, struct err *e);
 
-/* True where this process was started as one of several (mpirun, srun). */
-bool comm_is_launched(void);
+/* This process's end of the group of all processes that were started with it; NULL: it was started
+ * alone (engine/comm/launch.h). Once in a process. */
+int comm_launched_new(const struct comm_options *o, struct comm **c, struct err *e);
 
-/* This process's end of the group of all processes that were started with it, over the plug
- * `name` ("mpi"). Once in a process. */
+/* The same over the plug `name` ("mpi", "tcp"). */
 struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e);
 
 /* Leaves the group: who still waits for this rank is told that it left. NULL is fine. */
@@ -74,7 +74,7 @@ void comm_free(struct comm *c);
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
-const char *comm_name(const struct comm *c); /* "self", "local", "mpi" */
+const char *comm_name(const struct comm *c); /* "self", "local", "mpi", "tcp" */
 const char *comm_kind_name(enum comm_kind k);
 
 /* At most COMM_FLIGHT are under way. After a failure of either the group is broken. */

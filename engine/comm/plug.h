@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plug brings that carries bytes between processes. A plug is a shared object of its own,
- * libtandem_<name>.so beside the program or in ../lib/tandem, so that one program serves machines
- * with and without the library behind it. It exports one symbol, `tandem_comm_plug`.
+ * What a plug brings that carries bytes between processes. One that needs a library is a shared
+ * object of its own, libtandem_<name>.so beside the program or in ../lib/tandem, so that one
+ * program serves machines with and without it; it exports one symbol, `tandem_comm_plug`. The one
+ * over sockets is the program's own (engine/comm/tcp.c).
  *
  * A plug only moves bytes, and never waits: everything is started in a place [0, COMM_FLIGHT), and
  * asked for with `test`. Sums, order, deadlines and words are engine/comm/wired.c's, alike for all.
- * It uses nothing of the program: this header has only plain types.
+ * A shared object uses nothing of the program: this header has only plain types.
  *
  * Thread: one at a time.
  */
@@ -15,7 +16,7 @@
 
 #include <stddef.h>
 
-enum { COMM_PLUG_ABI = 1, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
+enum { COMM_PLUG_ABI = 2, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
 
 struct wire; /* a plug's end of a group */
 
@@ -28,7 +29,8 @@ struct comm_plug {
     void (*close)(struct wire *w, int is_broken); /* a broken one is left as it is */
     int (*rank)(const struct wire *w);
     int (*size)(const struct wire *w);
-    struct wire *(*split)(struct wire *w, int colour); /* -1: in none; NULL */
+    /* The group of the ranks member[n], which is known by its colour; -1: in none; NULL. */
+    struct wire *(*split)(struct wire *w, int colour, const int *member, int n);
 
     /* 0, or what the library answers. */
     int (*gather)(struct wire *w, int place, const void *in, void *out, size_t bytes);
@@ -36,7 +38,8 @@ struct comm_plug {
     int (*broadcast)(struct wire *w, int place, void *x, size_t bytes, int from);
     int (*send)(struct wire *w, int place, const void *in, size_t bytes, int to);
     int (*receive)(struct wire *w, int place, void *out, size_t bytes, int from);
-    int (*test)(struct wire *w, int place); /* 1 done, 0 not yet, -1 failed */
+    int (*test)(struct wire *w, int place);          /* 1 done, 0 not yet, -1 failed */
+    int (*missing)(const struct wire *w, int place); /* a rank that it waits for; -1: unknown */
 };
 
 #define COMM_PLUG_SYMBOL "tandem_comm_plug"

@@ -10,7 +10,10 @@
 #include "engine/base/err.h"
 #include "engine/comm/plug.h"
 
-/* libtandem_<name>.so, which stays open; NULL: none, or one that this program does not fit. */
+extern const struct comm_plug comm_tcp_plug; /* the program's own */
+
+/* "tcp", or libtandem_<name>.so, which stays open; NULL: none, or one that this program does not
+ * fit. */
 const struct comm_plug *comm_plug_open(const char *name, struct err *e);
 
 #endif

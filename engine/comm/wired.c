@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/comm/driver.h"
+#include "engine/comm/launch.h"
 #include "engine/comm/plug_open.h"
 
 /* SUM: floats that are summed in one piece; up to SHORT of them by gathering all. */
@@ -24,13 +25,12 @@ enum { IDLE_NS = 20000000, IDLE_NAP_NS = 1000000 }; /* who waited so long can wa
 
 struct wired {
     struct comm base;             /* first */
+    struct comm_driver driver;    /* the table below, by the plug's name */
     const struct comm_plug *plug; /* constant, for the process's life */
     struct wire *wire;            /* owned */
     char *room[COMM_FLIGHT];      /* owned: what pieces need beside the caller's memory */
     size_t room_bytes[COMM_FLIGHT];
 };
-
-static const struct comm_driver mpi_driver;
 
 static struct wired *wired_of(const struct comm *c)
 {
@@ -45,6 +45,24 @@ struct piece {
     size_t lo, n; /* of what the job counts */
 };
 
+static int gone(const struct piece *p, struct err *e)
+{
+    int who = p->w->plug->missing(p->w->wire, p->place);
+    if (who >= 0)
+        return comm_fault(&p->w->base, p->job, p->number, e, "rank %d is gone", who);
+    return comm_fault(&p->w->base, p->job, p->number, e, "the network failed");
+}
+
+static int late(const struct piece *p, struct err *e)
+{
+    int who = p->w->plug->missing(p->w->wire, p->place);
+    double s = (double)p->w->base.deadline_ns / 1e9;
+    if (who >= 0)
+        return comm_fault(&p->w->base, p->job, p->number, e, "rank %d did not come within %.1f s",
+                          who, s);
+    return comm_fault(&p->w->base, p->job, p->number, e, "not all ranks came within %.1f s", s);
+}
+
 /* Time in which this process stood still itself is not held against the others: a look counts for
  * LOOK_NS at most. */
 static int wait_for(const struct piece *p, struct err *e)
@@ -56,10 +74,9 @@ static int wait_for(const struct piece *p, struct err *e)
         waited += past < LOOK_NS ? past : LOOK_NS;
         last = now;
         if (done < 0)
-            return comm_fault(c, p->job, p->number, e, "the network failed");
+            return gone(p, e);
         if (waited > c->deadline_ns && !p->job->is_patient)
-            return comm_fault(c, p->job, p->number, e, "not all ranks came within %.1f s",
-                              (double)c->deadline_ns / 1e9);
+            return late(p, e);
         if (waited < SPIN_NS)
             sched_yield();
         else
@@ -262,11 +279,15 @@ static int finish(struct comm *c, const struct comm_job *j, uint64_t at, struct 
     }
 }
 
+static const struct comm_driver table;
+
 static struct comm *wired_new(const struct comm_plug *g, struct wire *wire,
                               const struct comm_options *o)
 {
     struct wired *w = xcalloc(1, sizeof *w);
-    comm_init(&w->base, &mpi_driver, g->rank(wire), g->size(wire), o);
+    w->driver = table;
+    w->driver.name = g->name;
+    comm_init(&w->base, &w->driver, g->rank(wire), g->size(wire), o);
     w->plug = g;
     w->wire = wire;
     return &w->base;
@@ -276,7 +297,7 @@ static struct comm *split(struct comm *c, const int *member, int n, int own, str
 {
     struct wired *w = wired_of(c);
     struct comm_options o = {.deadline_ms = c->deadline_ns / 1000000};
-    struct wire *wire = w->plug->split(w->wire, n ? member[0] : -1);
+    struct wire *wire = w->plug->split(w->wire, n ? member[0] : -1, member, n);
     (void)own;
     if (n && !wire)
         err_set(e, ERR_DEVICE, "rank %d of %d: the network makes no group", c->rank, c->size);
@@ -293,8 +314,8 @@ static void wired_free(struct comm *c)
     free(w);
 }
 
-static const struct comm_driver mpi_driver = {
-    .name = "mpi", .start = start, .finish = finish, .split = split, .free = wired_free};
+static const struct comm_driver table = {
+    .start = start, .finish = finish, .split = split, .free = wired_free};
 
 struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e)
 {
@@ -311,4 +332,15 @@ struct comm *comm_wired_new(const char *name, const struct comm_options *o, stru
         return NULL;
     }
     return wired_new(g, wire, o);
+}
+
+int comm_launched_new(const struct comm_options *o, struct comm **c, struct err *e)
+{
+    struct comm_launch l;
+    *c = NULL;
+    if (comm_launch_read(&l, e))
+        return -1;
+    if (l.plug)
+        *c = comm_wired_new(l.plug, o, e);
+    return l.plug && !*c ? err_wrap(e, "%s is set: this is one of several processes", l.by) : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One of several processes: runs the suite of collectives over a plug, or falls at a round.
+ * One of several processes: runs the suite of collectives over what its launcher brings, or falls
+ * at a round.
  *
  *     mpirun -np 2 comm_rank suite
  *     mpirun -np 3 comm_rank kill|stall|exit RANK ROUND DEADLINE_MS
@@ -41,8 +42,10 @@ static void fall(const char *how)
 static int run(int argc, char **argv, struct err *e)
 {
     struct comm_options o = {.deadline_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 60000};
-    struct comm *c = comm_wired_new("mpi", &o, e);
-    int rc = c ? 0 : -1;
+    struct comm *c = NULL;
+    int rc = comm_launched_new(&o, &c, e);
+    if (!rc && !c)
+        rc = err_set(e, ERR_BAD_INPUT, "nobody started this as one of several");
     if (c && argc == 2) {
         rc = suite(c, e);
     } else if (c) {

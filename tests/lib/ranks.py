@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that share something, as launchers start them: by hand over sockets, or by mpirun.
+Standard library only."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
+SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LWS_", "SLURM_", "PMI", "OMPI_")
+ALONE = {k: v for k, v in os.environ.items() if not k.startswith(SPEAK)}
+# what an MPI leaves lying at its end is not ours
+ALONE["ASAN_OPTIONS"] = ALONE.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+
+
+def has_mpi():
+    return bool(shutil.which("mpirun") and list(BUILD.glob("libtandem_mpi.so")))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Sockets:
+    """n processes of one line, each told its place."""
+
+    name = "sockets"
+
+    def __init__(self, words, n, ranks=None, **env):
+        self.log = [tempfile.TemporaryFile("w+b") for _ in range(n)]
+        self.port = free_port()
+        place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
+        self.process = [subprocess.Popen(
+            list(map(str, words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            env={**ALONE, **place, "RANK": str(r), **env})
+            for r, log in zip(ranks or range(n), self.log)]
+
+    def pids(self):
+        return [p.pid for p in self.process]
+
+    def wait(self, seconds, but=None):
+        """Every status; what is not over by then is killed, and has None. Rank `but` is not waited
+        for."""
+        end, status = time.monotonic() + seconds, {}
+        for r, p in sorted(enumerate(self.process), key=lambda at: at[0] == but):
+            try:
+                status[r] = p.wait(0 if r == but else max(0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                status[r] = None
+        self.kill()
+        return [status[r] for r in range(len(self.process))]
+
+    def kill(self):
+        for p in self.process:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+
+    def said(self, rank=None):
+        text = []
+        for r, log in enumerate(self.log):
+            if rank is None or r == rank:
+                log.seek(0)
+                text.append(log.read().decode("utf-8", "replace"))
+        return "".join(text)
+
+
+class Mpi:
+    """n processes of one line, which mpirun starts and ends."""
+
+    name = "MPI"
+
+    def __init__(self, words, n, **env):
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        self.n, self.log = n, tempfile.TemporaryFile("w+b")
+        self.run = subprocess.Popen(
+            ["mpirun", *root, "--oversubscribe", "-np", str(n), *map(str, words)],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**ALONE, **env})
+
+    def pids(self):
+        """In the order of their ranks, once all are there; mpirun forks them in that order."""
+        path, end = pathlib.Path(f"/proc/{self.run.pid}/task"), time.monotonic() + 60
+        while time.monotonic() < end and self.run.poll() is None:
+            found = [int(p) for task in path.iterdir()
+                     for p in (task / "children").read_text().split()]
+            if len(found) == self.n:
+                return sorted(found)
+            time.sleep(0.002)
+        raise AssertionError("mpirun did not start them: " + self.said())
+
+    def wait(self, seconds):
+        """mpirun's status alone."""
+        try:
+            return [self.run.wait(seconds)]
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return [None]
+
+    def kill(self):
+        if self.run.poll() is None:
+            for pid in self.pids():
+                os.kill(pid, signal.SIGKILL)
+            self.run.kill()
+            self.run.wait()
+
+    def said(self, rank=None):
+        self.log.seek(0)
+        return self.log.read().decode("utf-8", "replace")
+
+
+def in_use(group):
+    """Somebody else had the port in between: worth another try."""
+    return "Address already in use" in group.said()
