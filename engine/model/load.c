@@ -17,11 +17,12 @@
 
 enum { PIECE_BYTES = 1 << 20, NAME_BYTES = 512 };
 
-/* A compute thread's way to a device that the host cannot write to: what it packs, and the stream
- * on which that goes over. */
+/* A compute thread's way to a device that the host cannot write to: pieces are read here, go over
+ * as they are, and are packed there, by the device's own order of numbers. */
 struct lane {
     struct stream *stream; /* owned */
     char *at;              /* owned: host memory of the device's */
+    void *there;           /* owned: as many bytes of the device */
     size_t bytes;
 };
 
@@ -194,52 +195,33 @@ static int lanes_init(struct load *l, struct err *e)
     return 0;
 }
 
+static void lane_clear(struct load *l, struct lane *n)
+{
+    device_host_free(l->m->device, n->at);
+    device_mem_free(l->m->device, n->there);
+    n->at = NULL;
+    n->there = NULL;
+    n->bytes = 0;
+}
+
 static void lanes_release(struct load *l)
 {
     for (int i = 0; i < l->n_lane; i++) {
+        lane_clear(l, &l->lane[i]);
         stream_free(l->lane[i].stream);
-        device_host_free(l->m->device, l->lane[i].at);
     }
     free(l->lane);
 }
 
 static void *lane_room(struct load *l, struct lane *n, size_t bytes, struct err *e)
 {
-    if (bytes <= n->bytes)
+    if (n->at && bytes <= n->bytes)
         return n->at;
-    device_host_free(l->m->device, n->at);
+    lane_clear(l, n);
     n->at = device_host_alloc(l->m->device, bytes, "a piece of a tensor", e);
-    n->bytes = n->at ? bytes : 0;
-    return n->at;
-}
-
-/* The piece's panels as a weight of their own, whose memory is the lane's: panels, then scales. */
-static int stage_matrix(struct load *l, struct lane *n, const struct piece *c, struct k_weight *w,
-                        struct err *e)
-{
-    int64_t panels = c->panel_hi - c->panel_lo;
-    size_t data = (size_t)panels * linear_panel_bytes(w->type, w->k);
-    size_t scale = (size_t)(panels * linear_groups(w->k) * K_NR) * sizeof(float);
-    char *at = lane_room(l, n, data + scale, e);
-    if (!at)
-        return -1;
-    w->n = panels * K_NR;
-    w->data = at;
-    w->scale = w->type == K_INT8 ? (float *)(void *)(at + data) : NULL;
-    return 0;
-}
-
-static int send_matrix(struct lane *n, const struct piece *c, const struct k_weight *from,
-                       const struct k_weight *to, struct err *e)
-{
-    int64_t panels = c->panel_hi - c->panel_lo, groups = linear_groups(to->k) * K_NR;
-    size_t panel = linear_panel_bytes(to->type, to->k);
-    stream_copy(n->stream, (char *)to->data + (size_t)c->panel_lo * panel, from->data,
-                (size_t)panels * panel, COPY_TO_DEVICE);
-    if (to->type == K_INT8)
-        stream_copy(n->stream, to->scale + c->panel_lo * groups, from->scale,
-                    (size_t)(panels * groups) * sizeof(float), COPY_TO_DEVICE);
-    return stream_sync(n->stream, e);
+    n->there = n->at ? device_alloc(l->m->device, bytes, "a piece of a tensor", e) : NULL;
+    n->bytes = n->there ? bytes : 0;
+    return n->there ? n->at : NULL;
 }
 
 /* ---- pieces -------------------------------------------------------------------------------- */
@@ -254,8 +236,9 @@ static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, st
     struct block b = block_of(&part, transposed, c->panel_lo * K_NR, hi);
     int64_t rows = sum_runs(b.row, b.n_row), cols = sum_runs(b.col, b.n_col);
     size_t size = weight_row_bytes(w) / (size_t)weight_row_len(w);
-    void *src = try_alloc((size_t)(rows * cols), size, "a piece of a tensor", e);
-    struct k_weight_pack a = {.src = src,
+    size_t bytes = (size_t)(rows * cols) * size;
+    void *src = n ? lane_room(l, n, bytes, e) : try_alloc(1, bytes, "a piece of a tensor", e);
+    struct k_weight_pack a = {.src = n ? n->there : src,
                               .src_type = weight_k_type(w),
                               .ld_src = cols,
                               .transposed = transposed,
@@ -264,14 +247,14 @@ static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, st
                               .n_src = transposed ? cols : rows};
     int rc = src ? read_block(w, &b, src, e) : -1;
     if (!rc && n) {
-        a.panel_lo = 0;
-        rc = stage_matrix(l, n, c, &a.w, e);
-    }
-    if (!rc)
+        stream_copy(n->stream, n->there, src, bytes, COPY_TO_DEVICE);
+        stream_launch(n->stream, K_weight_pack, &a, sizeof a);
+        rc = stream_sync(n->stream, e);
+    } else if (!rc) {
         kernel_run(device_kernels(l->m->device), K_weight_pack, &a, NULL);
-    if (!rc && n)
-        rc = send_matrix(n, c, &a.w, &p->w, e);
-    mem_free(src);
+    }
+    if (!n)
+        mem_free(src);
     report(l, rows * cols * (int64_t)size);
     return rc;
 }
