@@ -87,6 +87,7 @@ int local_load(struct resident *r, const char *path, const struct local_options 
                                   .tp = o->group ? comm_size(o->group) : (int)o->tp,
                                   .comm = o->group,
                                   .wants_text = wants_text,
+                                  .text_only = o->text_only,
                                   .progress = shows ? show_progress : NULL,
                                   .progress_ctx = &bar};
     int rc = resident_init(r, &ro, e);

@@ -17,6 +17,7 @@ struct local_options {
     int64_t threads, ctx;
     const char *device, *kernels, *quantize, *kv_type, *config;
     int64_t tp;         /* ranks that share the model; only where a command has a row for it */
+    bool text_only;     /* the model's texts, no weights: ranks load their parts themselves */
     struct comm *group; /* moved in by local_load: of processes that share it; NULL: none */
 };
 

@@ -6,11 +6,12 @@
  *
  * `init = random` is pre-training: the model's directory needs no weights, every parameter is
  * trained, and begins as OUT/first has it, which is written anew each time from the same seed.
+ *
+ * With --tp and --dp, or under mpirun, it is trained by several ranks: threads of this process,
+ * each with a part of the model of its own, or this process among others that all read the same
+ * files.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,27 +19,13 @@
 #include <unistd.h>
 
 #include "api/json.h"
-#include "clients/local/load.h"
+#include "clients/local/train_rank.h"
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/model/first.h"
-#include "engine/train/adapter_dir.h"
-#include "engine/train/full_dir.h"
-#include "engine/train/plan.h"
+#include "engine/run/crew.h"
 #include "server/train_file.h"
-
-enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
-
-struct train_values {
-    struct local_options model;
-    const char *dir, *init, *data, *valid, *out;
-    int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep, memory;
-    double alpha, dropout, lr, decay, clip;
-    struct opt_list target;
-    const char *schedule, *longer, *recompute;
-    bool rslora;
-};
 
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
     {                                                                                              \
@@ -89,6 +76,10 @@ static const struct opt_row rows[] = {
         recompute),
     ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
         "memory that the training may take; 0: what is free", memory),
+    ROW("Ranks", "tp", OPT_INT, "1", 1, COMM_RANK_MAX, "N", "ranks that share the model", model.tp),
+    ROW(NULL, "dp", OPT_INT, "0", 0, COMM_RANK_MAX, "N",
+        "groups of such ranks, with rows of their own; 0: one, or as many as processes make up",
+        dp),
     ROW("Checkpoints", "checkpoint-steps", OPT_INT, "0", 0, 1 << 30, "N",
         "steps between them, besides at the end of each epoch", checkpoint_steps),
     ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
@@ -100,34 +91,6 @@ const struct cmd_opt cmd_opt_train = {
     sizeof(struct train_values),
 };
 
-/* Ctrl-C ends the training behind a checkpoint; a second one at once. */
-static volatile sig_atomic_t is_stopped;
-
-static void stop(int signal_number)
-{
-    is_stopped = 1;
-    signal(signal_number, SIG_DFL);
-}
-
-struct train {
-    const struct train_values *v;
-    struct resident on; /* the model */
-    struct dataset data, valid;
-    struct tuning *tuning;
-    char *first; /* owned: the directory of random weights; NULL: none */
-    FILE *csv;
-    int64_t begin_us, first_step, n_tok;
-    bool has_terminal;
-};
-
-static char *path_in(const struct train *t, const char *name)
-{
-    size_t n = strlen(t->v->out) + strlen(name) + 2;
-    char *path = xmalloc(n);
-    snprintf(path, n, "%s/%s", t->v->out, name);
-    return path;
-}
-
 static int find_text(struct train *t, struct err *e)
 {
     if (!t->on.tokenizer)
@@ -137,23 +100,14 @@ static int find_text(struct train *t, struct err *e)
     return 0;
 }
 
-static int read_file(struct train *t, const char *path, struct dataset *d, struct err *e)
+static bool speaks(const struct train *t)
 {
-    const struct model *m = t->on.model;
-    struct api_error why = {0};
-    struct train_file f;
-    int64_t most = t->v->length && t->v->length < m->ctx ? t->v->length : m->ctx;
-    dataset_init(d, &(struct dataset_options){
-                        .tokenizer = t->on.tokenizer,
-                        .template = t->on.template,
-                        .max_tok = most < t->v->micro ? most : t->v->micro,
-                        .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
-                        .now = clock_local_s(time(NULL)),
-                        .end_id = t->on.dir.generation.eos,
-                        .n_end_id = t->on.dir.generation.n_eos});
-    if (train_file_read(path, d, &f, &why))
-        return err_set(e, ERR_BAD_INPUT, "%s: %.400s", path, why.message);
-    fprintf(stderr, "%s: %" PRId64 " rows, %zu tokens, %" PRId64 " to learn", path, f.n_example,
+    return !t->group || comm_rank(t->group) == 0;
+}
+
+static void say_file(const char *path, const struct dataset *d, const struct train_file *f)
+{
+    fprintf(stderr, "%s: %" PRId64 " rows, %zu tokens, %" PRId64 " to learn", path, f->n_example,
             d->id.n, d->n_learn);
     if (d->n_cut)
         fprintf(stderr, "; %" PRId64 " cut at %" PRId64 " tokens", d->n_cut, d->opt.max_tok);
@@ -163,161 +117,27 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
     if (d->n_barren)
         fprintf(stderr, "; %" PRId64 " with nothing to learn", d->n_barren);
     fputc('\n', stderr);
+}
+
+static int read_file(struct train *t, const char *path, struct dataset *d, struct err *e)
+{
+    int64_t ctx = t->v->model.ctx ? t->v->model.ctx : t->on.dir.config.max_pos;
+    struct api_error why = {0};
+    struct train_file f;
+    int64_t most = t->v->length && t->v->length < ctx ? t->v->length : ctx;
+    dataset_init(d, &(struct dataset_options){
+                        .tokenizer = t->on.tokenizer,
+                        .template = t->on.template,
+                        .max_tok = most < t->v->micro ? most : t->v->micro,
+                        .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
+                        .now = clock_local_s(t->now),
+                        .end_id = t->on.dir.generation.eos,
+                        .n_end_id = t->on.dir.generation.n_eos});
+    if (train_file_read(path, d, &f, &why))
+        return err_set(e, ERR_BAD_INPUT, "%s: %.400s", path, why.message);
+    if (speaks(t))
+        say_file(path, d, &f);
     return 0;
-}
-
-static void show(struct train *t, const struct tuning_event *v)
-{
-    double s = (double)(clock_us() - t->begin_us) / 1e6;
-    int64_t done = v->step - t->first_step;
-    double left = done > 0 ? s / (double)done * (double)(v->n_step - v->step) : 0;
-    int full = (int)(BAR * v->step / v->n_step);
-    t->n_tok += v->train.n_tok;
-    if (t->has_terminal)
-        fprintf(stderr,
-                "\r\033[K[%.*s%.*s] step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  "
-                "%02d:%02d left",
-                full, "########################", BAR - full, "........................", v->step,
-                v->n_step, v->train.loss, (double)t->n_tok / s, (int)(left / 60),
-                (int)fmod(left, 60));
-    else
-        fprintf(stderr,
-                "step %" PRId64 "/%" PRId64 "  loss %.4f  accuracy %.3f  norm %.3f  "
-                "%.0f tokens/s\n",
-                v->step, v->n_step, v->train.loss, v->train.accuracy, v->train.grad_norm,
-                (double)t->n_tok / s);
-}
-
-static int hear(void *ctx, const struct tuning_event *v, struct err *e)
-{
-    struct train *t = ctx;
-    (void)e;
-    if (v->what == TUNING_STEP) {
-        fprintf(t->csv, "%" PRId64 ",%.6f,%.6f,", v->step, v->train.loss, v->train.accuracy);
-        if (v->has_valid)
-            fprintf(t->csv, "%.6f,%.6f\n", v->valid.loss, v->valid.accuracy);
-        else
-            fputs(",\n", t->csv);
-        show(t, v);
-    } else if (v->what == TUNING_EPOCH && v->has_valid) {
-        fprintf(stderr, "%sepoch %" PRId64 ": validation loss %.4f, accuracy %.3f\n",
-                t->has_terminal ? "\r\033[K" : "", v->epoch, v->valid.loss, v->valid.accuracy);
-    }
-    return fflush(t->csv) ? err_sys(e, "steps.csv") : 0;
-}
-
-static bool is_wanted_end(void *ctx)
-{
-    (void)ctx;
-    return is_stopped;
-}
-
-static enum train_schedule schedule_of(const char *name)
-{
-    return strcmp(name, "linear") == 0   ? TRAIN_LINEAR
-           : strcmp(name, "cosine") == 0 ? TRAIN_COSINE
-                                         : TRAIN_CONSTANT;
-}
-
-/* An adapter to random weights would have nothing to adapt. */
-static int64_t rank_of(const struct train_values *v)
-{
-    return strcmp(v->init, "random") == 0 ? 0 : v->rank;
-}
-
-static int fill(const struct train *t, struct tuning_options *o, struct err *e)
-{
-    const struct train_values *v = t->v;
-    train_options_default(&o->train);
-    o->train.lora = (struct train_lora){
-        .rank = rank_of(v), .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
-    if (v->target.n > TARGETS_MAX)
-        return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
-    for (size_t i = 0; i < v->target.n; i++)
-        o->train.lora.target[o->train.lora.n_target++] = v->target.at[i];
-    o->train.lr = v->lr;
-    o->train.schedule = schedule_of(v->schedule);
-    o->train.warmup = v->warmup;
-    o->train.decay = v->decay;
-    o->train.max_norm = v->clip;
-    o->train.seed = (uint64_t)v->seed;
-    o->train.cap_tok = v->micro;
-    o->n_epoch = v->epochs;
-    o->batch = v->batch;
-    o->data = &t->data;
-    o->valid = v->valid ? &t->valid : NULL;
-    o->checkpoint_steps = v->checkpoint_steps;
-    o->keep = (int)v->keep;
-    o->event = hear;
-    o->is_wanted_end = is_wanted_end;
-    return 0;
-}
-
-/* What it takes is said before it takes it. */
-static int plan(const struct train *t, struct tuning_options *o, struct err *e)
-{
-    const char *how = t->v->recompute;
-    char text[TRAIN_PLAN_TEXT_BYTES];
-    struct train_plan p;
-    size_t total, left;
-    device_memory(t->on.device, &total, &left);
-    if (train_plan(t->on.model, t->on.device, o,
-                   strcmp(how, "on") == 0    ? RECOMPUTE_ON
-                   : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
-                                             : RECOMPUTE_AUTO,
-                   false, t->v->memory ? (size_t)t->v->memory : left, &p, e))
-        return -1;
-    o->train.checkpoints_blocks = p.recomputes;
-    fprintf(stderr, "%s\n", train_plan_text(&p, text));
-    return 0;
-}
-
-/* The whole training; *is_done: to its end. */
-static int run(struct train *t, bool *is_done, struct err *e)
-{
-    char *checkpoints = path_in(t, "checkpoints"), *csv = path_in(t, "steps.csv");
-    struct tuning_options o = {.checkpoints = checkpoints, .ctx = t};
-    int rc = -1;
-    if (fill(t, &o, e) || plan(t, &o, e) || fs_mkdirs(checkpoints, e))
-        goto done;
-    t->tuning = tuning_new(t->on.model, &o, t->on.stream, e);
-    if (!t->tuning)
-        goto done;
-    t->first_step = trainer_n_step(tuning_trainer(t->tuning));
-    t->csv = fopen(csv, t->first_step ? "a" : "w");
-    if (!t->csv) {
-        err_sys(e, "%s", csv);
-        goto done;
-    }
-    if (t->first_step)
-        fprintf(stderr, "going on behind step %" PRId64 "\n", t->first_step);
-    else
-        fputs("step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n", t->csv);
-    t->begin_us = clock_us();
-    rc = tuning_run(t->tuning, is_done, e);
-    if (t->has_terminal)
-        fputc('\n', stderr);
-done:
-    free(checkpoints);
-    free(csv);
-    return rc;
-}
-
-static int put_result(struct train *t, struct err *e)
-{
-    bool is_full = rank_of(t->v) == 0;
-    char *path = path_in(t, is_full ? "model" : "adapter");
-    struct train_subject *s = trainer_subject(tuning_trainer(t->tuning));
-    int rc = fs_remove_tree(path, e);
-    if (!rc)
-        rc = is_full ? full_dir_write(path, s, &t->on.dir, e)
-                     : adapter_dir_write(path, s, t->v->dir, e);
-    if (!rc)
-        fprintf(stderr, "the %s is in %s\n", is_full ? "model" : "adapter", path);
-    if (!rc && t->first)
-        rc = fs_remove_tree(t->first, e);
-    free(path);
-    return rc;
 }
 
 static int check_given(const struct train_values *v, struct err *e)
@@ -326,50 +146,115 @@ static int check_given(const struct train_values *v, struct err *e)
     return lack ? err_set(e, ERR_BAD_INPUT, "--%s is needed", lack) : 0;
 }
 
-/* Where the training begins: the model's directory, or one of its shape. */
-static int load(struct train *t, struct err *e)
+/* How many ranks there are, and what of this machine each has; all processes agree on the time. */
+static int find_ranks(struct train *t, struct err *e)
+{
+    const struct train_values *v = t->v;
+    int n = t->group ? comm_size(t->group) : 1, tp = (int)v->model.tp;
+    struct train_ranks all = {.all = t->group};
+    t->n_tensor = tp;
+    t->n_data = v->dp ? (int)v->dp : n > tp ? n / tp : 1;
+    if (t->group && tp * t->n_data != n)
+        return err_set(e, ERR_BAD_INPUT, "%d processes were started; --tp %d and --dp %d make %d",
+                       n, tp, t->n_data, tp * t->n_data);
+    t->n_here = tp * t->n_data;
+    if (t->n_here > COMM_RANK_MAX)
+        return err_set(e, ERR_TOO_LARGE, "%d ranks: at most %d there may be", t->n_here,
+                       COMM_RANK_MAX);
+    if (t->group && crew_count_here(t->group, &t->n_here, e))
+        return -1;
+    return crew_threads(t->group, t->group ? 1 : t->n_here, v->model.threads, &t->n_thread, e) ||
+                   train_tell(&all, &t->now, sizeof t->now, e)
+               ? -1
+               : 0;
+}
+
+static bool has_ranks(const struct train *t)
+{
+    return t->n_tensor * t->n_data > 1;
+}
+
+/* The directory in which training begins: the model's, or one of its shape, which one process
+ * writes for all. */
+static int write_first(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
     enum k_type type = resident_type(v->model.quantize) == K_F32 ? K_F32 : K_BF16;
-    if (strcmp(v->init, "random") == 0) {
-        t->first = path_in(t, "first");
-        if (fs_mkdirs(v->out, e) || fs_remove_tree(t->first, e) ||
-            model_first_write(v->dir, type, (uint64_t)v->seed, t->first, e))
-            return -1;
-    }
-    return local_load(&t->on, t->first ? t->first : v->dir, &v->model, true, e);
+    struct train_ranks all = {.all = t->group};
+    int rc = 0;
+    if (strcmp(v->init, "random") != 0)
+        return 0;
+    t->first = train_path(t, "first");
+    if (speaks(t))
+        rc = fs_mkdirs(v->out, e) || fs_remove_tree(t->first, e) ||
+                     model_first_write(v->dir, type, (uint64_t)v->seed, t->first, e)
+                 ? -1
+                 : 0;
+    return train_tell_end(&all, rc, e);
 }
 
-static int train(struct train *t, struct err *e)
+static int load(struct train *t, struct err *e)
+{
+    struct local_options o = t->v->model;
+    o.tp = 0;
+    o.text_only = has_ranks(t);
+    return local_load(&t->on, t->first ? t->first : t->v->dir, &o, true, e);
+}
+
+/* All that comes before there is anything for ranks to do. */
+static int prepare(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
-    bool is_done = false;
-    if (check_given(v, e) || load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
-        (v->valid && read_file(t, v->valid, &t->valid, e)))
+    t->is_common = true;
+    if (check_given(v, e) || find_ranks(t, e) || write_first(t, e))
         return -1;
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
-    if (run(t, &is_done, e))
-        return -1;
-    if (is_done)
-        return put_result(t, e);
-    fprintf(stderr, "stopped behind step %" PRId64 "; the same command goes on from there\n",
-            trainer_n_step(tuning_trainer(t->tuning)));
-    return 0;
+    t->is_common = false;
+    return load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
+                   (v->valid && read_file(t, v->valid, &t->valid, e))
+               ? -1
+               : 0;
+}
+
+static int work(struct train *t, struct err *e)
+{
+    const struct local_options *o = &t->v->model;
+    struct team_options team = {.dir = &t->on.dir,
+                                .model = local_model_options(o),
+                                .device = o->device,
+                                .kernels = strcmp(o->kernels, "auto") == 0 ? NULL : o->kernels,
+                                .n_tensor = t->n_tensor,
+                                .n_data = t->n_data,
+                                .n_thread = t->n_thread,
+                                .comm = t->group,
+                                .work = train_rank,
+                                .ctx = t};
+    struct team_rank alone = {.device = t->on.device, .stream = t->on.stream, .model = t->on.model};
+    return has_ranks(t) ? team_run(&team, e) : train_rank(t, &alone, e);
+}
+
+/* Ends the group of processes; true: another one says what went wrong. */
+static bool leave(struct train *t, const struct err *e)
+{
+    bool is_told = t->is_common && !speaks(t);
+    if (t->group && e->code)
+        comm_abort(t->group, e->msg);
+    comm_free(t->group);
+    return is_told;
 }
 
 int cmd_train(const struct opt *o)
 {
-    struct train t = {.v = o->values, .has_terminal = isatty(STDERR_FILENO)};
+    struct train t = {.v = o->values, .now = time(NULL), .has_terminal = isatty(STDERR_FILENO)};
     struct err e = ERR_INIT;
     api_json_init();
-    int rc = train(&t, &e);
+    int rc = local_group(&t.group, &e) || prepare(&t, &e) ? -1 : 0;
+    if (!rc)
+        rc = work(&t, &e);
     if (t.csv && fclose(t.csv) && !rc)
         rc = err_sys(&e, "steps.csv");
-    tuning_free(t.tuning);
     dataset_release(&t.data);
     dataset_release(&t.valid);
     resident_release(&t.on);
     free(t.first);
-    return rc ? cmd_fail(o, &e) : CMD_GOOD;
+    return leave(&t, &e) ? CMD_FAILED : rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

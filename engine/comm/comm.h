@@ -48,6 +48,8 @@ struct comm_job {
     void *out;
     size_t n;
     bool is_patient; /* waits as long as it takes, but for who is gone: for work that may come */
+    int64_t
+        longer_ms; /* than the deadline: for others' work of which it is known how long it takes */
 };
 
 struct comm;

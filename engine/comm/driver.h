@@ -43,6 +43,12 @@ struct comm {
 void comm_init(struct comm *c, const struct comm_driver *d, int rank, int size,
                const struct comm_options *o);
 
+/* How long a wait of a job may take. */
+static inline int64_t comm_patience_ns(const struct comm *c, const struct comm_job *j)
+{
+    return j->is_patient ? INT64_MAX / 2 : c->deadline_ns + j->longer_ms * 1000000;
+}
+
 /* "rank 1 of 4: all-reduce 17: " and the text. */
 int comm_fault(const struct comm *c, const struct comm_job *j, uint64_t at, struct err *e,
                const char *fmt, ...) __attribute__((format(printf, 5, 6)));

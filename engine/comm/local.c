@@ -49,7 +49,7 @@ static int wait_past(const struct at *a, atomic_uint_fast64_t *counter, uint64_t
                      struct err *e)
 {
     struct comm *c = &a->l->base;
-    int64_t most = a->job->is_patient ? INT64_MAX / 2 : c->deadline_ns;
+    int64_t most = comm_patience_ns(c, a->job);
     switch (hall_wait_past(a->l->hall, counter, value, who, most)) {
     case HALL_PASSED:
         return 0;
@@ -60,7 +60,7 @@ static int wait_past(const struct at *a, atomic_uint_fast64_t *counter, uint64_t
         break;
     case HALL_LATE:
         comm_fault(c, a->job, a->number, e, "rank %d did not come within %.1f s", who,
-                   (double)c->deadline_ns / 1e9);
+                   (double)most / 1e9);
         break;
     }
     return give_up(a, e);

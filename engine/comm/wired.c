@@ -56,7 +56,7 @@ static int gone(const struct piece *p, struct err *e)
 static int late(const struct piece *p, struct err *e)
 {
     int who = p->w->plug->missing(p->w->wire, p->place);
-    double s = (double)p->w->base.deadline_ns / 1e9;
+    double s = (double)comm_patience_ns(&p->w->base, p->job) / 1e9;
     if (who >= 0)
         return comm_fault(&p->w->base, p->job, p->number, e, "rank %d did not come within %.1f s",
                           who, s);
@@ -68,14 +68,14 @@ static int late(const struct piece *p, struct err *e)
 static int wait_for(const struct piece *p, struct err *e)
 {
     struct comm *c = &p->w->base;
-    int64_t waited = 0, last = clock_ns();
+    int64_t waited = 0, last = clock_ns(), most = comm_patience_ns(c, p->job);
     for (int done; (done = p->w->plug->test(p->w->wire, p->place)) != 1;) {
         int64_t now = clock_ns(), past = now - last;
         waited += past < LOOK_NS ? past : LOOK_NS;
         last = now;
         if (done < 0)
             return gone(p, e);
-        if (waited > c->deadline_ns && !p->job->is_patient)
+        if (waited > most)
             return late(p, e);
         if (waited < SPIN_NS)
             sched_yield();

@@ -50,6 +50,13 @@ static bool gives_part(const struct sharding *x, size_t i, int j)
     return r->out == SPLIT_COLS || (hands_on(n) && x->is_parted[n->out[0]]);
 }
 
+/* All of value v's gradient comes in parts, which its node hands on: they are summed before it. */
+static bool is_handed_on(const struct sharding *x, int32_t v)
+{
+    size_t i = (size_t)x->in->value.at[v].def;
+    return x->is_parted[v] && hands_on(&x->in->node.at[i].op) && x->s.rule[i]->in[0] == SPLIT_WHOLE;
+}
+
 /* Readers stand behind what they read: the last node first. */
 static void find_parted(struct sharding *x)
 {
@@ -113,8 +120,9 @@ static int come_by_spread(struct sharding *x, int32_t v, int32_t *id, struct err
     memcpy(n.op.attr, &a, sizeof a);
     n.op.takes = 1;
     *id = x->have[v][SPLIT_WHOLE];
-    if (!x->in->ranks->trains || x->out->value.at[*id].shape.blocked)
+    if (!x->in->ranks->trains || is_handed_on(x, v))
         return 0;
+    ASSERT(!x->out->value.at[*id].shape.blocked);
     if (x->spread[v] < 0 && emit(x, v, &n, e))
         return -1;
     x->spread[v] = x->spread[v] < 0 ? n.op.out[0] : x->spread[v];

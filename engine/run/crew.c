@@ -33,8 +33,7 @@ struct crew {
 
 enum { HOST_BYTES = 64 };
 
-/* Ranks of this group that run on this host, itself among them. */
-static int count_here(struct comm *c, int *n, struct err *e)
+int crew_count_here(struct comm *c, int *n, struct err *e)
 {
     char own[HOST_BYTES] = "", of[COMM_RANK_MAX][HOST_BYTES];
     struct comm_job j = {
@@ -52,7 +51,7 @@ int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, stru
 {
     int64_t all = wanted ? wanted : machine_cores();
     int n = n_rank;
-    if (c && count_here(c, &n, e))
+    if (c && crew_count_here(c, &n, e))
         return -1;
     if (c && wanted)
         n = 1;
@@ -67,7 +66,7 @@ static int all_have_loaded(struct comm *c, const struct model *m, struct crew_me
     struct crew_memory own = {.kv_token_bytes = model_kv_token_bytes(m)}, of[COMM_RANK_MAX];
     size_t total;
     int n_here;
-    if (count_here(c, &n_here, e))
+    if (crew_count_here(c, &n_here, e))
         return -1;
     device_memory(m->device, &total, &own.free_bytes);
     own.free_bytes /= (size_t)n_here;

@@ -39,6 +39,10 @@ struct crew_memory {
 };
 struct crew_memory crew_memory(const struct crew *c);
 
+/* Ranks of a group that run on this host, itself among them; a collective that waits as long as it
+ * takes. */
+int crew_count_here(struct comm *c, int *n, struct err *e);
+
 /* Compute threads of a rank, of `wanted` of this process, or of all cores: n_rank threads share
  * them, and so do the processes of c (NULL: none) that run on one host; these ask each other, and
  * wait as long as it takes. */

@@ -111,7 +111,7 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
     struct text_job text = {.r = r, .err = ERR_INIT};
     bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
     bool is_shared = o->tp > 1 || o->comm;
-    int n_thread = (int)o->threads;
+    int n_thread = o->text_only ? 1 : (int)o->threads;
     memset(r, 0, sizeof *r);
     if (!is_shared || !crew_threads(o->comm, o->tp, o->threads, &n_thread, e))
         r->pool = pool_new(n_thread, !is_shared, e);
@@ -130,7 +130,7 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
         return -1;
     if (o->wants_text && start_text(&text, e))
         return -1;
-    int rc = load_weights(r, o, e);
+    int rc = o->text_only ? 0 : load_weights(r, o, e);
     return join_text(&text, rc ? NULL : e) || rc ? -1 : 0;
 }
 

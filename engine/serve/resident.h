@@ -23,6 +23,7 @@ struct resident_options {
     int tp;               /* ranks that share the model, as threads of this process; 0, 1: one */
     struct comm *comm;    /* owned from here on: rank 0's end among processes that share it; NULL */
     bool wants_text;      /* tokenizer and template, where there are any */
+    bool text_only;       /* these alone: no weights, and one compute thread */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };

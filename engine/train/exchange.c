@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 
-enum { NO_LAYER = -1 };
+enum { NO_LAYER = -1, PATIENCE = 10 };
 
 void exchange_init(struct exchange *x, struct train_tensors *on, const struct model *m,
                    struct eager *eager, struct stream *s)
@@ -80,10 +81,24 @@ static int run_far(struct exchange *x, struct comm *c, struct comm_job *j, size_
     return stream_sync(x->stream, e);
 }
 
+/* A sum in place, with the patience that others' rows ask for. A step's first comes before this
+ * rank has waited for any. */
+static struct comm_job sum_of(struct exchange *x, float *y, size_t n)
+{
+    struct comm_job j = {.kind = COMM_ALL_REDUCE, .in = y, .out = y, .n = n};
+    if (x->own_tok > 0) {
+        double ns = (double)(clock_ns() - x->begin_ns) / (double)x->own_tok;
+        x->tok_ns = ns > x->tok_ns ? ns : x->tok_ns;
+        x->own_tok = 0;
+    }
+    j.is_patient = x->tok_ns == 0;
+    j.longer_ms = (int64_t)(PATIENCE * x->tok_ns * (double)x->most_tok / 1e6);
+    return j;
+}
+
 static int start(struct exchange *x, struct comm *c, float *g, int64_t n, struct err *e)
 {
-    struct comm_job j = {
-        .kind = COMM_ALL_REDUCE, .in = g, .out = g, .n = (size_t)n, .is_patient = true};
+    struct comm_job j = sum_of(x, g, (size_t)n);
     if (n == 0)
         return 0;
     if (!is_near(x))
@@ -135,8 +150,11 @@ static int start_all(struct exchange *x, struct comm *c, const struct pick *p, s
     return run ? start(x, c, run, n, e) : 0;
 }
 
-void exchange_begin(struct exchange *x)
+void exchange_begin(struct exchange *x, int64_t own_tok, int64_t most_tok)
 {
+    x->begin_ns = clock_ns();
+    x->own_tok = own_tok;
+    x->most_tok = most_tok;
     x->next = x->n_layer - 1;
     x->n_flight = 0;
     x->err = (struct err)ERR_INIT;
@@ -179,8 +197,7 @@ int exchange_end(struct exchange *x, struct err *e)
 
 int exchange_rows(struct exchange *x, float *value, size_t n, struct err *e)
 {
-    struct comm_job j = {
-        .kind = COMM_ALL_REDUCE, .in = value, .out = value, .n = n, .is_patient = true};
+    struct comm_job j = sum_of(x, value, n);
     return data_of(x) ? comm_run(data_of(x), &j, e) : 0;
 }
 

@@ -8,6 +8,9 @@
  * the model's, so a rank without rows keeps it too. Of a tensor that all ranks of a tensor group
  * have whole while each saw a part of its use, the sum over these is taken as well.
  *
+ * Ranks of a data group may come late: their rows are others. They are waited for ten times as long
+ * as their rows would take here, and a collective's deadline longer.
+ *
  * Alone, or on paper, nothing happens here.
  *
  * Thread: the trainer's.
@@ -26,15 +29,17 @@ struct exchange {
     int32_t *layer;           /* owned: [n_list] of each tensor; -1: none */
     int64_t n_layer, next;    /* the layer whose gradients go next */
     int n_flight;
-    struct err err; /* of what went wrong while the tape was walked back */
+    int64_t begin_ns, own_tok, most_tok; /* of a step; own_tok 0: timed already, or none */
+    double tok_ns;                       /* the longest that a token took so far; 0: not known */
+    struct err err;                      /* of what went wrong while the tape was walked back */
 };
 
 void exchange_init(struct exchange *x, struct train_tensors *on, const struct model *m,
                    struct eager *eager, struct stream *s);
 void exchange_release(struct exchange *x);
 
-/* A step's gradients begin to come. */
-void exchange_begin(struct exchange *x);
+/* A step's numbers begin to come, of so many tokens here, and at the rank that has most. */
+void exchange_begin(struct exchange *x, int64_t own_tok, int64_t most_tok);
 
 /* For eager_options.block_done of the last micro-batch. */
 void exchange_block(void *x, int layer);

@@ -14,13 +14,14 @@
 #include "engine/op/ops.h"
 
 struct paper {
-    struct device *device;   /* owned */
-    struct stream *stream;   /* owned */
-    struct model *model;     /* owned */
-    struct trainer *trainer; /* owned */
-    struct train_row *row;   /* owned */
-    int32_t *id;             /* owned: [longest], all 0: ids of every row */
-    int32_t *label;          /* owned: [longest] */
+    struct device *device;    /* owned */
+    struct stream *stream;    /* owned */
+    struct model_share share; /* of ranks that are not there */
+    struct model *model;      /* owned */
+    struct trainer *trainer;  /* owned */
+    struct train_row *row;    /* owned */
+    int32_t *id;              /* owned: [longest], all 0: ids of every row */
+    int32_t *label;           /* owned: [longest] */
 };
 
 static void paper_release(struct paper *p)
@@ -59,7 +60,11 @@ static int paper_init(struct paper *p, const struct model *like, const struct de
     struct model_options mo = {.type = (int)like->type,
                                .kv_type = (int)like->kv_type,
                                .ctx = o->cap_tok < like->ctx ? o->cap_tok : like->ctx};
-    *p = (struct paper){.device = device_dry_new(d)};
+    *p = (struct paper){.device = device_dry_new(d), .share = {.at = like->ranks}};
+    p->share.at.comm = NULL;
+    p->share.param = (struct param_share *)(uintptr_t)like->share; /* read only */
+    p->share.n_kv_head = like->n_kv_head;
+    mo.share = like->part ? &p->share : NULL;
     p->stream = stream_new(p->device, e);
     p->model = p->stream ? model_new(&like->cfg, &mo, p->device, e) : NULL;
     return p->model ? 0 : -1;
@@ -96,8 +101,10 @@ static int measure(const struct model *m, const struct device *d, const struct t
     int64_t longest = longest_of(o), n_row;
     int rc = -1;
     t.checkpoints_blocks = recomputes;
-    if (paper_init(&p, m, d, &t, e) ||
-        fill_rows(&p, out->n_tok, longest, labels_of(o->data, longest), &n_row, e))
+    t.ranks.all = t.ranks.data = NULL;
+    /* of a step's rows each rank takes its share */
+    if (paper_init(&p, m, d, &t, e) || fill_rows(&p, out->n_tok * train_n_data(&t.ranks), longest,
+                                                 labels_of(o->data, longest), &n_row, e))
         goto done;
     size_t before = device_dry_bytes(p.device);
     p.trainer = trainer_new(p.model, &t, p.stream, e);
@@ -112,10 +119,11 @@ static int measure(const struct model *m, const struct device *d, const struct t
     }
     *total = device_dry_peak(p.device) - before;
     out->values = out->gradients = (size_t)on->n_elem * sizeof(float);
-    out->moments = 2 * out->values;
+    out->moments = 2 * (size_t)on->n_own * sizeof(float);
     out->inputs = made - on->bytes;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
-    out->logits = op_ce_work_bytes(model_head_of(p.model), n_row * labels_of(o->data, longest));
+    out->logits = op_ce_work_bytes(model_head_of(p.model),
+                                   n_row / train_n_data(&t.ranks) * labels_of(o->data, longest));
     rc = 0;
 done:
     paper_release(&p);
@@ -150,7 +158,7 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
                enum train_recompute how, bool copies, size_t limit, struct train_plan *out,
                struct err *e)
 {
-    int64_t most = longest_of(o) * o->batch;
+    int64_t n = train_n_data(&o->train.ranks), most = longest_of(o) * ((o->batch + n - 1) / n);
     struct train_plan again;
     size_t plain, recomputed;
     *out = (struct train_plan){.limit = limit,

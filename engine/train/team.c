@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+#include "engine/device/open.h"
 #include "engine/run/ranks.h"
 
 struct member {
@@ -57,7 +58,9 @@ static int load(struct member *m, struct err *e)
     struct model_options mo = o->model;
     struct team_rank *r = &m->rank;
     m->pool = pool_new(o->n_thread, false, e);
-    r->device = m->pool ? device_cpu_new(m->pool, o->kernels, e) : NULL;
+    struct device_options want = {
+        .want = o->device, .index = comm_rank(m->all), .pool = m->pool, .kernels = o->kernels};
+    r->device = m->pool ? device_open(&want, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
     if (!r->stream)
         return -1;

@@ -22,13 +22,13 @@ struct team_rank {
 };
 
 struct team_options {
-    const struct model_dir *dir; /* borrowed */
-    struct model_options model;  /* share and pool are the team's */
-    const char *kernels;         /* as in kernel_table_init */
-    int n_tensor, n_data;        /* ranks that share a model; such groups */
-    int n_thread;                /* compute threads of each rank */
-    struct comm *comm;           /* borrowed: this process's end, of n_tensor * n_data; NULL: all
-                                  * ranks are threads of this one */
+    const struct model_dir *dir;  /* borrowed */
+    struct model_options model;   /* share and pool are the team's */
+    const char *device, *kernels; /* as in device_open; rank r takes the r-th GPU */
+    int n_tensor, n_data;         /* ranks that share a model; such groups */
+    int n_thread;                 /* compute threads of each rank */
+    struct comm *comm;            /* borrowed: this process's end, of n_tensor * n_data; NULL: all
+                                   * ranks are threads of this one */
     int (*work)(void *ctx, struct team_rank *r, struct err *e);
     void *ctx; /* borrowed; of all ranks here */
 };

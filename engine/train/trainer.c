@@ -170,20 +170,26 @@ done:
     return rc;
 }
 
-/* The rows that are this rank's: runs of about as many tokens. */
-static void share_rows(const struct trainer *t, struct work *w, int64_t n, int64_t n_tok)
+/* The rows that are this rank's: of runs of about as many tokens each, one for each rank. */
+static void share_rows(struct trainer *t, struct work *w, int64_t n, int64_t n_tok)
 {
     const struct train_ranks *r = &t->opt.ranks;
-    int64_t n_rank = train_n_data(r), before = 0;
+    int64_t n_rank = train_n_data(r), before = 0, last = -1, tok = 0, most = 0, own = 0;
     w->lo = w->hi = n;
     for (int64_t i = 0; i < n; before += w->row[i++].n) {
         int64_t of = (2 * before + w->row[i].n) * n_rank / (2 * n_tok); /* its middle's */
+        tok = of == last ? tok + w->row[i].n : w->row[i].n;
+        most = tok > most ? tok : most;
+        last = of;
         if (of == r->data_rank && w->lo == n)
             w->lo = i;
         if (of > r->data_rank && w->hi == n)
             w->hi = i;
     }
     w->lo = w->lo < w->hi ? w->lo : w->hi;
+    for (int64_t i = w->lo; i < w->hi; i++)
+        own += w->row[i].n;
+    exchange_begin(&t->exchange, own, most);
 }
 
 static int reserve_seen(struct trainer *t, int64_t n, struct err *e)
@@ -236,7 +242,6 @@ static int run_rows(struct trainer *t, const struct train_row *row, int64_t n, b
     w.normaliser = out->weight;
     w.seen = t->seen;
     share_rows(t, &w, n, n_tok);
-    exchange_begin(&t->exchange);
     if (run_own(t, &w, out, e) || (trains && exchange_end(&t->exchange, e)) ||
         exchange_rows(&t->exchange, &t->seen->logprob, 2 * (size_t)n_tok, e))
         return -1;

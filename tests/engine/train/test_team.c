@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Training over ranks against one rank: losses and gradients of adapters and of whole models where
- * 2 and 4 ranks share the model, where a step's rows are spread over 2 and 4, and both.
+ * 2 and 4 ranks share the model, where a step's rows are spread over 2 and 4, and both; checkpoints
+ * of some ranks that go on at others; a rank that fails.
  */
 #include "tests/lib/test.h"
 
@@ -10,87 +11,133 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/fs.h"
 #include "engine/base/mem.h"
-#include "engine/train/state.h"
+#include "engine/train/checkpoint.h"
 #include "engine/train/team.h"
 #include "engine/train/trainer.h"
 #include "tests/lib/golden_rows.h"
 
-enum { STEPS = 3, VALUES_BYTES_MAX = 64 << 20 };
+enum { STEPS = 4, HALF = 2, VALUES_BYTES_MAX = 64 << 20 };
 
 /* What a training gave, at rank 0. */
 struct story {
     struct train_options opt;
     const struct golden_rows *rows;
+    const char *from, *to; /* checkpoints: goes on behind HALF steps; is left behind as many */
+    int falls;             /* the rank that fails behind the first step; 0: none */
     struct train_result step[STEPS], eval;
+    VEC(int64_t) size;   /* of each tensor */
     struct buf gradient; /* the first moments behind the first step, as one rank would have them */
+    struct buf values;   /* all that is trained, behind the last */
 };
 
-static int keep_gradient(struct story *s, struct trainer *t, struct stream *stream, bool is_lead,
-                         struct err *e)
+/* All of one kind, at the first rank. */
+static int keep(struct story *s, struct buf *b, enum train_array which, struct trainer *t,
+                struct stream *stream, struct err *e)
 {
     struct train_tensors *on = &trainer_subject(t)->tensors;
     struct train_state state;
     int rc = 0;
     train_state_begin(&state, on, stream);
-    for (size_t i = 0; i < on->list.n && is_lead && !rc; i++) {
+    for (size_t i = 0; i < on->list.n && train_is_lead(&on->ranks) && !rc; i++) {
         int64_t dim[2];
         train_state_shape(&on->list.at[i], dim);
-        float *x = try_alloc((size_t)(dim[0] * dim[1]), sizeof *x, "a gradient", e);
-        rc = train_state_get(&state, i, TRAIN_MOMENT1, 0, dim[0], x, e);
+        float *x = try_alloc((size_t)(dim[0] * dim[1]), sizeof *x, "a tensor", e);
+        rc = train_state_get(&state, i, which, 0, dim[0], x, e);
         if (!rc)
-            buf_add(&s->gradient, x, (size_t)(dim[0] * dim[1]) * sizeof *x);
+            buf_add(b, x, (size_t)(dim[0] * dim[1]) * sizeof *x);
+        if (which == TRAIN_MOMENT1)
+            vec_push(&s->size, dim[0] * dim[1]);
         mem_free(x);
     }
     return train_state_end(&state, rc, e);
+}
+
+static int step(struct story *s, struct trainer *t, int i, struct train_result *out, struct err *e)
+{
+    struct train_row row[GOLDEN_ROWS];
+    for (int64_t k = 0; k < s->rows->n; k++) {
+        row[k] = s->rows->row[k];
+        row[k].logprob = NULL; /* one array for all ranks */
+    }
+    return i < STEPS ? trainer_step(t, row, s->rows->n, out, e)
+                     : trainer_eval(t, row, s->rows->n, out, e);
+}
+
+/* What comes behind step i. */
+static int behind(struct story *s, struct trainer *t, int i, struct team_rank *r, struct err *e)
+{
+    struct train_tensors *on = &trainer_subject(t)->tensors;
+    struct checkpoint c = {.step = HALF};
+    if (s->falls && comm_rank(r->ranks.all) == s->falls)
+        return err_set(e, ERR_IO, "rank %d fell", s->falls);
+    if (i == 0)
+        return keep(s, &s->gradient, TRAIN_MOMENT1, t, r->stream, e);
+    if (i == HALF - 1 && s->to)
+        return checkpoint_save(s->to, &c, on, r->stream, e);
+    return i == STEPS - 1 ? keep(s, &s->values, TRAIN_VALUE, t, r->stream, e) : 0;
+}
+
+static int go_on(struct story *s, struct trainer *t, struct team_rank *r, int *i, struct err *e)
+{
+    struct checkpoint c = {0};
+    if (!s->from)
+        return 0;
+    if (checkpoint_load(s->from, &c, &trainer_subject(t)->tensors, r->stream, e))
+        return -1;
+    assert_int_equal(c.step, HALF);
+    *i = HALF;
+    trainer_set_step(t, HALF);
+    train_subject_changed(trainer_subject(t));
+    return stream_sync(r->stream, e);
 }
 
 static int train(void *ctx, struct team_rank *r, struct err *e)
 {
     struct story *s = ctx;
     struct train_options o = s->opt;
-    bool is_lead = train_is_lead(&r->ranks);
-    int rc = 0;
+    struct train_result got = {0};
+    int i = 0;
     o.ranks = r->ranks;
     struct trainer *t = trainer_new(r->model, &o, r->stream, e);
-    if (!t)
-        return -1;
-    for (int i = 0; i < STEPS && !rc; i++) {
-        struct train_row row[GOLDEN_ROWS];
-        struct train_result got;
-        for (int64_t k = 0; k < s->rows->n; k++) {
-            row[k] = s->rows->row[k];
-            row[k].logprob = NULL; /* one array for all ranks */
-        }
-        rc = trainer_step(t, row, s->rows->n, &got, e);
-        if (!rc && i == 0)
-            rc = keep_gradient(s, t, r->stream, is_lead, e);
-        if (is_lead)
-            s->step[i] = got;
-        if (!rc && i == STEPS - 1)
-            rc = trainer_eval(t, row, s->rows->n, &got, e);
-        if (is_lead)
-            s->eval = got;
+    int rc = t ? go_on(s, t, r, &i, e) : -1;
+    for (; i <= STEPS && !rc; i++) {
+        rc = step(s, t, i, &got, e) || behind(s, t, i, r, e) ? -1 : 0;
+        if (train_is_lead(&r->ranks))
+            *(i < STEPS ? &s->step[i] : &s->eval) = got;
     }
     trainer_free(t);
     return rc;
 }
 
-static void story_init(struct story *s, const struct golden *g, const struct golden_rows *rows,
-                       const struct train_options *o, int n_tensor, int n_data)
+static int run(struct story *s, const struct golden *g, const int size[2], struct err *e)
 {
-    struct err e = ERR_INIT;
     struct team_options team = {
         .dir = &g->dir,
         .model = {.type = (int)g->model->type, .kv_type = -1, .ctx = g->model->ctx},
-        .n_tensor = n_tensor,
-        .n_data = n_data,
+        .device = "cpu",
+        .n_tensor = size[0],
+        .n_data = size[1],
         .n_thread = 1,
         .work = train,
         .ctx = s};
-    *s = (struct story){.opt = *o, .rows = rows};
     buf_init(&s->gradient, VALUES_BYTES_MAX);
-    assert_good(team_run(&team, &e), &e);
+    buf_init(&s->values, VALUES_BYTES_MAX);
+    return team_run(&team, e);
+}
+
+static void story_run(struct story *s, const struct golden *g, const int size[2])
+{
+    struct err e = ERR_INIT;
+    assert_good(run(s, g, size, &e), &e);
+}
+
+static void story_release(struct story *s)
+{
+    buf_release(&s->gradient);
+    buf_release(&s->values);
+    vec_release(&s->size);
 }
 
 static bool is_near(double a, double b)
@@ -98,24 +145,27 @@ static bool is_near(double a, double b)
     return fabs(a - b) <= 1e-5 * fabs(b);
 }
 
-static void compare(const char *name, const struct story *a, const struct story *b, int n_tensor,
-                    int n_data)
+static void compare(const char *name, const struct story *a, const struct story *b, int first,
+                    const int size[2])
 {
     char text[128];
-    snprintf(text, sizeof text, "%s, rank %d, %d x %d", name, (int)b->opt.lora.rank, n_tensor,
-             n_data);
-    for (int i = 0; i < STEPS; i++)
+    snprintf(text, sizeof text, "%s, rank %d, %d x %d", name, (int)b->opt.lora.rank, size[0],
+             size[1]);
+    for (int i = first; i < STEPS; i++)
         if (!is_near(a->step[i].loss, b->step[i].loss) ||
             !is_near(a->step[i].grad_norm, b->step[i].grad_norm))
             fail_msg("%s, step %d: loss %.9g and norm %.9g, one rank has %.9g and %.9g", text, i,
                      a->step[i].loss, a->step[i].grad_norm, b->step[i].loss, b->step[i].grad_norm);
     assert_true(is_near(a->eval.loss, b->eval.loss));
+    if (first > 0)
+        return;
     assert_int_equal(a->step[0].n_label, b->step[0].n_label);
     assert_true(a->step[0].accuracy == b->step[0].accuracy);
     assert_int_equal(a->gradient.len, b->gradient.len);
-    golden_near(text, (const float *)(const void *)a->gradient.data,
-                (const float *)(const void *)b->gradient.data,
-                (int64_t)(b->gradient.len / sizeof(float)), 1e-5);
+    const float *x = (const float *)(const void *)a->gradient.data;
+    const float *y = (const float *)(const void *)b->gradient.data;
+    for (size_t i = 0; i < b->size.n; x += b->size.at[i], y += b->size.at[i], i++)
+        golden_near(text, x, y, b->size.at[i], 1e-5);
 }
 
 static const struct train_options some = {.lora = {.rank = 4, .alpha = 8},
@@ -133,19 +183,20 @@ static const int sizes[][2] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
 static void all_sizes(const char *name, const struct train_options *o)
 {
     struct golden g;
-    struct story one, many;
     golden_init_short(&g, name, K_F32);
     struct golden_rows *rows = golden_rows_new(&g);
-    story_init(&one, &g, rows, o, 1, 1);
+    struct story one = {.opt = *o, .rows = rows};
+    story_run(&one, &g, (const int[]){1, 1});
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-        story_init(&many, &g, rows, o, sizes[k][0], sizes[k][1]);
-        compare(name, &many, &one, sizes[k][0], sizes[k][1]);
+        struct story many = {.opt = *o, .rows = rows};
+        story_run(&many, &g, sizes[k]);
+        compare(name, &many, &one, 0, sizes[k]);
         /* before the first update nothing but the order of gradients' sums can differ */
         if (sizes[k][0] == 1)
             assert_true(many.step[0].loss == one.step[0].loss);
-        buf_release(&many.gradient);
+        story_release(&many);
     }
-    buf_release(&one.gradient);
+    story_release(&one);
     free(rows);
     golden_release(&g);
 }
@@ -153,12 +204,17 @@ static void all_sizes(const char *name, const struct train_options *o)
 static const char *const names[] = {"llama_plain", "llama_tied", "qwen2", "qwen3", "gpt2"};
 
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a
- * first value that follows the place of a part, a mean over a rank's own tokens. */
+ * first value that follows the place of a part, a mean over a rank's own tokens, draws of dropout
+ * that are a rank's own, a gradient that is summed before and behind a dropout. */
 static void adapters(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        all_sizes(names[i], &some);
+    struct train_options o = some;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        o.lora.dropout = i % 2 ? 0.1 : 0;
+        o.checkpoints_blocks = i == 1;
+        all_sizes(names[i], &o);
+    }
 }
 
 /* Faults: a gradient of a norm of heads that is one rank's, a bias that several ranks train, a
@@ -172,11 +228,73 @@ static void whole_models(void **state)
         all_sizes(names[i], &o);
 }
 
+static bool is_same(const struct buf *a, const struct buf *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, b->len) == 0;
+}
+
+/* What 2 ranks saved goes on at every size, and what one saved at 2. Faults: a tensor that is saved
+ * in part, a moment at another place or of another rank, a rank that goes on with other values; at
+ * the same size a bit that is lost. */
+static void other_sizes_go_on(void **state)
+{
+    static const int saved[][2] = {{2, 1}, {1, 2}, {2, 2}, {1, 1}};
+    static const int goes_on[][2] = {{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}, {2, 2}};
+    struct golden g;
+    char *dir = test_dir_new();
+    (void)state;
+    golden_init_short(&g, "qwen3", K_F32);
+    struct golden_rows *rows = golden_rows_new(&g);
+    for (int64_t rank = 0; rank <= 4; rank += 4)
+        for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+            struct story all = {.opt = some, .rows = rows, .to = dir};
+            all.opt.lora.rank = rank;
+            all.opt.lora.dropout = rank ? 0.1 : 0;
+            story_run(&all, &g, saved[i]);
+            for (size_t k = 0; k < sizeof goes_on / sizeof *goes_on; k++) {
+                struct story rest = {.opt = all.opt, .rows = rows, .from = dir};
+                story_run(&rest, &g, goes_on[k]);
+                if (memcmp(saved[i], goes_on[k], sizeof *saved) == 0) {
+                    assert_true(is_same(&rest.values, &all.values));
+                    assert_memory_equal(&rest.step[HALF], &all.step[HALF],
+                                        (STEPS - HALF) * sizeof *all.step);
+                }
+                compare("going on", &rest, &all, HALF, goes_on[k]);
+                story_release(&rest);
+            }
+            story_release(&all);
+            assert_good(fs_remove_tree(dir, NULL), NULL);
+        }
+    free(rows);
+    golden_release(&g);
+    test_dir_free(dir);
+}
+
+/* Faults: ranks that wait for one that is gone, words that are not its own. */
+static void a_rank_fails(void **state)
+{
+    struct golden g;
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct golden_rows *rows = golden_rows_new(&g);
+    for (int rank = 1; rank < 4; rank++) {
+        struct story s = {.opt = some, .rows = rows, .falls = rank};
+        struct err e = ERR_INIT;
+        assert_int_equal(run(&s, &g, (const int[]){2, 2}, &e), -1);
+        assert_non_null(strstr(e.msg, " fell"));
+        story_release(&s);
+    }
+    free(rows);
+    golden_release(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters),
         cmocka_unit_test(whole_models),
+        cmocka_unit_test(other_sizes_go_on),
+        cmocka_unit_test(a_rank_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank trains; the first says how far all are, and puts away what they made.
+ */
+#include "clients/local/train_rank.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "engine/train/adapter_dir.h"
+#include "engine/train/full_dir.h"
+#include "engine/train/plan.h"
+
+enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
+
+/* Ctrl-C ends the training behind a checkpoint; a second one at once. */
+static volatile sig_atomic_t is_stopped;
+
+static void stop(int signal_number)
+{
+    is_stopped = 1;
+    signal(signal_number, SIG_DFL);
+}
+
+char *train_path(const struct train *t, const char *name)
+{
+    size_t n = strlen(t->v->out) + strlen(name) + 2;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s", t->v->out, name);
+    return path;
+}
+
+static void show(struct train *t, const struct tuning_event *v)
+{
+    double s = (double)(clock_us() - t->begin_us) / 1e6;
+    int64_t done = v->step - t->first_step;
+    double left = done > 0 ? s / (double)done * (double)(v->n_step - v->step) : 0;
+    int full = (int)(BAR * v->step / v->n_step);
+    t->n_tok += v->train.n_tok;
+    if (t->has_terminal)
+        fprintf(stderr,
+                "\r\033[K[%.*s%.*s] step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  "
+                "%02d:%02d left",
+                full, "########################", BAR - full, "........................", v->step,
+                v->n_step, v->train.loss, (double)t->n_tok / s, (int)(left / 60),
+                (int)fmod(left, 60));
+    else
+        fprintf(stderr,
+                "step %" PRId64 "/%" PRId64 "  loss %.4f  accuracy %.3f  norm %.3f  "
+                "%.0f tokens/s\n",
+                v->step, v->n_step, v->train.loss, v->train.accuracy, v->train.grad_norm,
+                (double)t->n_tok / s);
+}
+
+static int hear(void *ctx, const struct tuning_event *v, struct err *e)
+{
+    struct train *t = ctx;
+    (void)e;
+    if (v->what == TUNING_STEP) {
+        fprintf(t->csv, "%" PRId64 ",%.6f,%.6f,", v->step, v->train.loss, v->train.accuracy);
+        if (v->has_valid)
+            fprintf(t->csv, "%.6f,%.6f\n", v->valid.loss, v->valid.accuracy);
+        else
+            fputs(",\n", t->csv);
+        show(t, v);
+    } else if (v->what == TUNING_EPOCH && v->has_valid) {
+        fprintf(stderr, "%sepoch %" PRId64 ": validation loss %.4f, accuracy %.3f\n",
+                t->has_terminal ? "\r\033[K" : "", v->epoch, v->valid.loss, v->valid.accuracy);
+    }
+    return fflush(t->csv) ? err_sys(e, "steps.csv") : 0;
+}
+
+static bool is_wanted_end(void *ctx)
+{
+    (void)ctx;
+    return is_stopped;
+}
+
+static enum train_schedule schedule_of(const char *name)
+{
+    return strcmp(name, "linear") == 0   ? TRAIN_LINEAR
+           : strcmp(name, "cosine") == 0 ? TRAIN_COSINE
+                                         : TRAIN_CONSTANT;
+}
+
+/* An adapter to random weights would have nothing to adapt. */
+static int64_t rank_of(const struct train_values *v)
+{
+    return strcmp(v->init, "random") == 0 ? 0 : v->rank;
+}
+
+static int fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
+                struct err *e)
+{
+    const struct train_values *v = t->v;
+    train_options_default(&o->train);
+    o->train.lora = (struct train_lora){
+        .rank = rank_of(v), .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
+    if (v->target.n > TARGETS_MAX)
+        return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
+    for (size_t i = 0; i < v->target.n; i++)
+        o->train.lora.target[o->train.lora.n_target++] = v->target.at[i];
+    o->train.lr = v->lr;
+    o->train.schedule = schedule_of(v->schedule);
+    o->train.warmup = v->warmup;
+    o->train.decay = v->decay;
+    o->train.max_norm = v->clip;
+    o->train.seed = (uint64_t)v->seed;
+    o->train.cap_tok = v->micro;
+    o->n_epoch = v->epochs;
+    o->batch = v->batch;
+    o->data = &t->data;
+    o->valid = v->valid ? &t->valid : NULL;
+    o->checkpoint_steps = v->checkpoint_steps;
+    o->keep = (int)v->keep;
+    o->train.ranks = *ranks;
+    if (!train_is_lead(ranks))
+        return 0;
+    o->event = hear;
+    o->is_wanted_end = is_wanted_end;
+    o->ctx = t;
+    return 0;
+}
+
+/* What it takes is said before it takes it. */
+static int say_plan(const struct train *t, const struct team_rank *r, struct tuning_options *o,
+                    struct err *e)
+{
+    const char *how = t->v->recompute;
+    char text[TRAIN_PLAN_TEXT_BYTES];
+    struct train_plan p;
+    size_t total, left;
+    device_memory(r->device, &total, &left);
+    if (train_plan(r->model, r->device, o,
+                   strcmp(how, "on") == 0    ? RECOMPUTE_ON
+                   : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
+                                             : RECOMPUTE_AUTO,
+                   false, t->v->memory ? (size_t)t->v->memory : left / (size_t)t->n_here, &p, e))
+        return -1;
+    o->train.checkpoints_blocks = p.recomputes;
+    fprintf(stderr, "%s%s\n", train_plan_text(&p, text), r->ranks.all ? "; for each rank" : "");
+    return 0;
+}
+
+/* The first rank's plan is everybody's. */
+static int plan(const struct train *t, const struct team_rank *r, struct tuning_options *o,
+                struct err *e)
+{
+    int rc = train_is_lead(&r->ranks) ? say_plan(t, r, o, e) : 0;
+    bool *recomputes = &o->train.checkpoints_blocks;
+    return train_tell_end(&r->ranks, rc, e) ||
+                   train_tell(&r->ranks, recomputes, sizeof *recomputes, e)
+               ? -1
+               : 0;
+}
+
+/* Who speaks: the first rank, from behind its last checkpoint on. */
+static int begin(struct train *t, struct tuning *tuning, struct err *e)
+{
+    char *csv = train_path(t, "steps.csv");
+    t->first_step = trainer_n_step(tuning_trainer(tuning));
+    t->csv = fopen(csv, t->first_step ? "a" : "w");
+    int rc = t->csv ? 0 : err_sys(e, "%s", csv);
+    free(csv);
+    if (rc)
+        return -1;
+    if (t->first_step)
+        fprintf(stderr, "going on behind step %" PRId64 "\n", t->first_step);
+    else
+        fputs("step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n", t->csv);
+    t->begin_us = clock_us();
+    return 0;
+}
+
+static int put_result(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
+{
+    bool is_full = rank_of(t->v) == 0;
+    char *path = train_path(t, is_full ? "model" : "adapter");
+    struct train_subject *s = trainer_subject(tuning_trainer(tuning));
+    int rc = is_lead ? fs_remove_tree(path, e) : 0;
+    if (!rc)
+        rc = is_full ? full_dir_write(path, s, &t->on.dir, e)
+                     : adapter_dir_write(path, s, t->v->dir, e);
+    if (!rc && is_lead)
+        fprintf(stderr, "the %s is in %s\n", is_full ? "model" : "adapter", path);
+    if (!rc && is_lead && t->first)
+        rc = fs_remove_tree(t->first, e);
+    free(path);
+    return rc;
+}
+
+static int run(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
+{
+    bool is_done = false;
+    if (is_lead && begin(t, tuning, e))
+        return -1;
+    int rc = tuning_run(tuning, &is_done, e);
+    if (is_lead && t->has_terminal)
+        fputc('\n', stderr);
+    if (rc)
+        return -1;
+    if (is_done)
+        return put_result(t, tuning, is_lead, e);
+    if (is_lead)
+        fprintf(stderr, "stopped behind step %" PRId64 "; the same command goes on from there\n",
+                trainer_n_step(tuning_trainer(tuning)));
+    return 0;
+}
+
+int train_rank(void *train, struct team_rank *r, struct err *e)
+{
+    struct train *t = train;
+    char *checkpoints = train_path(t, "checkpoints");
+    struct tuning_options o = {.checkpoints = checkpoints};
+    struct tuning *tuning = NULL;
+    if (train_is_lead(&r->ranks)) {
+        signal(SIGINT, stop);
+        signal(SIGTERM, stop);
+    }
+    if (!fill(t, &r->ranks, &o, e) && !plan(t, r, &o, e))
+        tuning = tuning_new(r->model, &o, r->stream, e);
+    int rc = tuning ? run(t, tuning, train_is_lead(&r->ranks), e) : -1;
+    tuning_free(tuning);
+    free(checkpoints);
+    return rc;
+}

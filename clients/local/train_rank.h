@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What `tandem train` was told and has read, and the work of each of its ranks.
+ *
+ * Thread: a rank's own; struct train is read by all of them, and written by the first.
+ */
+#ifndef CLIENTS_LOCAL_TRAIN_RANK_H
+#define CLIENTS_LOCAL_TRAIN_RANK_H
+
+#include <stdio.h>
+#include <time.h>
+
+#include "clients/local/load.h"
+#include "engine/train/team.h"
+#include "engine/train/tuning.h"
+
+struct train_values {
+    struct local_options model;
+    const char *dir, *init, *data, *valid, *out;
+    int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep, memory;
+    double alpha, dropout, lr, decay, clip;
+    struct opt_list target;
+    const char *schedule, *longer, *recompute;
+    bool rslora;
+    int64_t dp; /* groups of ranks with rows of their own */
+};
+
+struct train {
+    const struct train_values *v;
+    struct resident on;   /* the model's texts, and the model where there is one rank */
+    struct comm *group;   /* owned: of processes; NULL: one */
+    time_t now;           /* the same at all */
+    int n_tensor, n_data; /* ranks */
+    int n_thread, n_here; /* compute threads of each; ranks on this host */
+    struct dataset data, valid;
+    char *first; /* owned: the directory of random weights; NULL: none */
+    FILE *csv;
+    int64_t begin_us, first_step, n_tok;
+    bool has_terminal;
+    bool is_common; /* what fails now fails alike in all processes */
+};
+
+char *train_path(const struct train *t, const char *name); /* in the output folder; free() it */
+
+/* Trains to the end, or until it is stopped; a call of every rank. */
+int train_rank(void *train, struct team_rank *r, struct err *e);
+
+#endif
