@@ -56,6 +56,9 @@ class Sockets:
         self.kill()
         return [status[r] for r in range(len(self.process))]
 
+    def is_there(self, pid):
+        return any(p.pid == pid and p.returncode is None for p in self.process)
+
     def kill(self):
         for p in self.process:
             if p.poll() is None:
@@ -101,6 +104,9 @@ class Mpi:
         except subprocess.TimeoutExpired:
             self.kill()
             return [None]
+
+    def is_there(self, pid):
+        return self.run.returncode is None and pathlib.Path(f"/proc/{pid}").exists()
 
     def kill(self):
         if self.run.poll() is None:

@@ -144,6 +144,15 @@ def check_ends(load, who, was_ready, is_sockets):
         assert not was_ready or "503" in load.ends, load.ends
 
 
+def take_away(group, pid, how):
+    """Kills it; or stops it, again and again, should somebody wake what stands still."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+        while how != "kill" and group.is_there(pid):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.01)
+
+
 def moment(kind, n, how, who, rng, is_early):
     """Waits for a moment, and takes rank `who` away."""
     server = Shared(kind, n, waits=False)
@@ -160,8 +169,8 @@ def moment(kind, n, how, who, rng, is_early):
             server.wait_ready(60 * SLOW)
             load = Load(server)
             time.sleep(rng.random() * 0.3)
-        with contextlib.suppress(OSError):
-            os.kill(pids[who], signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+        falls = threading.Thread(target=take_away, args=(server.group, pids[who], how), daemon=True)
+        falls.start()
         begin = time.monotonic()
         status = (server.group.wait(HANG_S * SLOW, who) if kind is Sockets
                   else server.group.wait(HANG_S * SLOW))
