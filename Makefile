@@ -35,8 +35,8 @@ endif
 # ---- what a goal wants, installed first --------------------------------------------------------
 # reading a stamp that is not there yet makes it, and then make starts anew with what is found
 goals   = $(filter $(1),$(MAKECMDGOALS))
-WANT   := $(if $(call goals,run test check coverage),build test) $(call goals,lint) \
-          $(if $(call goals,fuzz),build fuzz)
+WANT   := $(if $(call goals,run test check coverage),build test) $(if $(call goals,test),web) \
+          $(call goals,lint) $(if $(call goals,fuzz),build fuzz)
 WANT   := $(strip $(WANT))
 STAMPS := $(WANT:%=build/deps/%.mk)
 ifneq ($(WANT),)
@@ -198,7 +198,7 @@ run: all
 	$(Q)build/tandem doctor
 	$(Q)echo; echo "To try:"; build/tandem help | sed -n 's/^  tandem/  build\/tandem/p'
 deps:
-	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
+	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test web lint)
 lint:
 	$(Q)tests/lint/lint.py
 check:

@@ -73,6 +73,9 @@ $("key-button").addEventListener("click", async () => {
   }
 });
 
+for (const b of document.querySelectorAll("dialog [type=button]"))
+  b.addEventListener("click", () => b.closest("dialog").close(""));
+
 showTheme();
 playground.start();
 tuning.start();

@@ -2,7 +2,7 @@
 // One fine-tuning job, as its events tell it: how far it is, its loss, its checkpoints, and the
 // buttons that pause, resume and end it.
 import { clock, confirmed, el, fault, number, percent, plural, seconds, when } from "./dom.js";
-import { ApiError, drop, events, get, loadModels, post, request } from "./api.js";
+import { ApiError, drop, events, get, loadModels, models, post, request } from "./api.js";
 import { Chart, smoothed } from "./chart.js";
 import { useModel } from "./playground.js";
 
@@ -11,6 +11,7 @@ export const ENDS = ["succeeded", "failed", "cancelled"];
 const WORDS = { validating_files: "reading files", cancelled: "cancelled" };
 // Short, and what the model of it will end in.
 export const jobName = j => `${j.user_provided_suffix || "job"} ${j.id.slice(-8)}`;
+const answers = name => models.some(m => m.id === name);
 export const state = s => el("span", { class: `pill ${s}` }, WORDS[s] ?? s);
 
 export class JobView {
@@ -65,6 +66,7 @@ export class JobView {
   async look() {
     const signal = this.stop.signal;
     this.job = await get(this.path, { signal });
+    await loadModels();
     this.found = (await get(`${this.path}/checkpoints?limit=100`, { signal })).data;
     this.show();
   }
@@ -78,7 +80,6 @@ export class JobView {
       while (this.wanted) {
         this.wanted = false;
         await this.look();
-        await loadModels();
         this.changed();
       }
     } catch (e) {
@@ -150,15 +151,16 @@ export class JobView {
     const j = this.job, button = (text, f, kind) =>
       el("button", { type: "button", class: kind, onclick: f }, text);
     const model = j.fine_tuned_model, canPause = ["running", "queued"].includes(j.status);
+    const isFull = j.hyperparameters.training_type === "full"; // its result is for another server
     this.head.replaceChildren(
       el("h2", { class: "title" }, model ?? jobName(j)), state(j.status),
       el("p", { class: "hint" }, `${j.id} · of ${j.model} · ${when(j.created_at)}`),
       el("div", { class: "actions" },
-         model && button("Try it", () => useModel(model), "main"),
+         answers(model) && button("Try it", () => useModel(model), "main"),
          canPause && button("Pause", () => this.act("pause")),
          j.status === "paused" && button("Resume", () => this.act("resume"), "main train"),
          !ENDS.includes(j.status) && button("Cancel", () => this.act("cancel"), "stop"),
-         model && button("Delete model", () => this.forget(), "stop")));
+         (answers(model) || model && isFull) && button("Delete model", () => this.forget(), "stop")));
     if (j.error) this.trouble.replaceChildren(fault(new ApiError(j.error.message, j.error)));
     this.hyper.replaceChildren(...Object.entries(j.hyperparameters).map(([k, v]) =>
       el("div", {}, el("dt", {}, k), el("dd", {}, String(v)))));
@@ -173,6 +175,7 @@ export class JobView {
               el("span", { class: "name" }, `Step ${number(c.step_number)}`,
                  Number.isFinite(loss) && `, loss ${number(loss)}`,
                  el("code", { class: "hint" }, name)),
+              answers(name) &&
               el("button", { type: "button", "aria-label": `Try ${name}`, onclick: () => useModel(name) },
                  "Try"));
   }

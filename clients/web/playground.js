@@ -5,7 +5,7 @@ import { $, copy, el, fault, notice, number, plural, seconds } from "./dom.js";
 import { events, hasKey, loadModels, models, request } from "./api.js";
 import { hide, span, tokensOf, watch } from "./tokens.js";
 
-const PATH = "v1/chat/completions", KEPT = "tandem.chats", CHATS_MOST = 30;
+const PATH = "v1/chat/completions", KEPT = "tandem.chats", CHATS_MOST = 30, REST_MS = 20;
 const FIELDS = ["model", "system", "temperature", "top_p", "max_tokens", "seed", "logprobs"];
 
 let kept = { at: 0, chats: [[]], settings: {} };
@@ -27,7 +27,7 @@ function keep() {
 // ---- what is asked
 
 function asked(messages) {
-  const body = { model: $("model").value, messages: messages.map(({ role, content }) =>
+  const body = { model: $("model").value || undefined, messages: messages.map(({ role, content }) =>
     ({ role, content })) };
   if ($("system").value.trim())
     body.messages.unshift({ role: "system", content: $("system").value });
@@ -111,19 +111,28 @@ function setRunning(controller) {
   $("chat-new").disabled = Boolean(controller);
 }
 
-// What an event adds goes to the end of the text; what stands is not touched.
-function add(m, choice, text) {
-  const messages = $("messages"), slack = 40;
-  const follows = messages.scrollTop + messages.clientHeight + slack > messages.scrollHeight;
-  m.content += choice.delta?.content ?? "";
-  if (m.tokens) {
-    const more = tokensOf(choice);
-    m.tokens.push(...more);
-    text.append(...more.map(span));
-  } else {
-    text.append(choice.delta?.content ?? "");
+// What comes goes to the end of the text, once a frame: laid out for each token, a long answer would
+// take the time of its square.
+class Pen {
+  constructor(message, text) {
+    Object.assign(this, { message, text, waiting: [], frame: 0 });
   }
-  if (follows) messages.scrollTop = messages.scrollHeight;
+
+  add(choice) {
+    const m = this.message, more = m.tokens ? tokensOf(choice) : [{ text: choice.delta?.content ?? "" }];
+    m.content += choice.delta?.content ?? "";
+    m.tokens?.push(...more);
+    this.waiting.push(...more);
+    this.frame ||= requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    const messages = $("messages"), slack = 40;
+    const follows = messages.scrollTop + messages.clientHeight + slack > messages.scrollHeight;
+    this.text.append(...this.waiting.map(span));
+    Object.assign(this, { waiting: [], frame: 0 });
+    if (follows) messages.scrollTop = messages.scrollHeight;
+  }
 }
 
 function summary(t, usage, reason) {
@@ -135,17 +144,22 @@ function summary(t, usage, reason) {
 }
 
 async function receive(m, text, body) {
-  const t = { begin: performance.now() };
-  let usage, reason;
+  const t = { begin: performance.now() }, pen = new Pen(m, text);
+  let usage, reason, rested = t.begin;
   const response = await request(PATH, { method: "POST", body, signal: running.signal });
   for await (const event of events(response)) {
     usage = event.usage ?? usage;
+    m.model = event.model ?? m.model;
     const choice = event.choices[0];
     if (!choice) continue;
     t.last = performance.now();
     t.first ??= t.last;
     reason = choice.finish_reason ?? reason;
-    add(m, choice, text);
+    pen.add(choice);
+    if (t.last - rested > REST_MS) { // a fast stream leaves the page no moment by itself
+      await new Promise(done => setTimeout(done));
+      rested = performance.now();
+    }
   }
   m.note = summary(t, usage, reason);
 }
@@ -153,7 +167,7 @@ async function receive(m, text, body) {
 // The answer to what stands in the chat. What fails before it began is as if it was not asked.
 async function answer() {
   const body = asked(chat()), talk = chat();
-  const m = { role: "assistant", content: "", model: body.model, busy: true,
+  const m = { role: "assistant", content: "", model: body.model ?? "", busy: true,
               tokens: body.logprobs ? [] : undefined };
   let error = null;
   talk.push(m);

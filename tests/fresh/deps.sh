@@ -3,7 +3,7 @@
 #
 # Installs what is missing to build, test or check this tree, and only that.
 #
-#     tests/fresh/deps.sh [build] [test] [lint] [fuzz] [mpi]   default: build test
+#     tests/fresh/deps.sh [build] [test] [web] [lint] [fuzz] [mpi]   default: build test
 #     DEPS=check tests/fresh/deps.sh ...                       only prints what is missing
 #
 # A thing is there when its probe says so (a program, a pkg-config module, a header), whoever put it
@@ -30,6 +30,7 @@ test  module:cmocka            libcmocka-dev
 test  program:python3          python3
 test  program:curl             curl
 test  python:ensurepip         python3-venv
+web   program:chromium         chromium
 lint  program:python3          python3
 lint  program:git              git
 lint  program:clang-format-14  clang-format-14
@@ -60,10 +61,10 @@ is_here() {
     esac
 }
 
-# The packages that the sets lack, each once.
+# The packages that the sets given lack, each once.
 missing() {
     table | while read -r set probe package; do
-        case " $sets " in *" $set "*) is_here "$probe" || echo "$package" ;; esac
+        case " $* " in *" $set "*) is_here "$probe" || echo "$package" ;; esac
     done | sort -u
 }
 
@@ -103,17 +104,22 @@ install() {
 }
 
 sets="${*:-build test}"
-packages=$(missing | xargs)
+# shellcheck disable=SC2086
+packages=$(missing ${sets/web/} | xargs)
+browser=$(case " $sets " in *" web "*) missing web ;; esac)
 old=$(behind | xargs)
 if [ "${DEPS:-}" = check ]; then
-    [ -z "$packages" ] || echo "missing: $packages"
+    [ -z "$packages$browser" ] || echo "missing: $packages $browser"
     [ -z "$old" ] || echo "to be built into build/deps: $old"
-    [ -n "$packages$old" ] || echo "nothing is missing for: $sets"
+    [ -n "$packages$browser$old" ] || echo "nothing is missing for: $sets"
     exit 0
 fi
 mkdir -p build/deps/log
 # shellcheck disable=SC2086
 install $packages
+# not every distribution has it, and one that has none builds and tests all else
+[ -z "$browser" ] || install "$browser" ||
+    echo "deps: no $browser was to be had: the tests of the page will say so and skip"
 old=$(behind | xargs)
 if [ -n "$old" ]; then
     need=""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases that need packages of PyPI: run in a virtual environment of their own, build/deps/NAME, which is
+made once for each requirements.txt. Standard library only."""
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+
+LIB = pathlib.Path(__file__).resolve().parent
+
+
+def skip(what, why):
+    print(f"skip {what}: {why}\n0 passed, 0 failed, 1 skipped")
+    return 0
+
+
+def make(venv, wanted, stamp, digest):
+    """What went wrong, or None."""
+    for words in ([sys.executable, "-m", "venv", "--clear", venv],
+                  [venv / "bin/python", "-m", "pip", "install", "-q", "--no-input",
+                   "--disable-pip-version-check", "--retries", "1", "-r", wanted]):
+        p = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, check=False)
+        if p.returncode != 0:
+            return (p.stdout.strip().splitlines() or ["no reason given"])[-1]
+    stamp.write_text(digest)
+    return None
+
+
+def run(what, name, folder):
+    """Becomes folder/cases.py under the packages of folder/requirements.txt; where they cannot be
+    had, says so and returns."""
+    venv, wanted = pathlib.Path("build/deps") / name, folder / "requirements.txt"
+    digest = hashlib.sha256(wanted.read_bytes()).hexdigest()
+    stamp = venv / "requirements.sha256"
+    if not stamp.exists() or stamp.read_text() != digest:
+        fault = make(venv, wanted, stamp, digest)
+        if fault:
+            return skip(what, fault)
+    python = str(venv / "bin/python")
+    env = {**os.environ, "PYTHONPATH": str(LIB)}
+    os.execve(python, [python, str(folder / "cases.py"), *sys.argv[1:]], env)
