@@ -62,9 +62,9 @@ struct linear_piece linear_grid_next(const struct linear_grid *g, int64_t *u, in
 struct linear_tiles linear_dw_tiles(const struct k_linear_dw *a)
 {
     struct linear_tiles t = {.n = a->n, .k = a->k};
-    for (int64_t cut = 1; cut <= 2; cut++) { /* large tiles, halved when they are too few */
-        t.n_parts = linear_ceil_div(a->n, LINEAR_TILE_N / cut);
-        t.k_parts = linear_ceil_div(a->k, LINEAR_TILE_K / cut);
+    t.n_parts = linear_ceil_div(a->n, LINEAR_TILE_N);
+    for (int64_t width = LINEAR_TILE_K; width >= K_NR; width /= 2) {
+        t.k_parts = linear_ceil_div(a->k, width);
         if (t.n_parts * t.k_parts >= UNITS_WANTED)
             break;
     }

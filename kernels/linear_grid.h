@@ -37,7 +37,10 @@ int64_t linear_grid_units(const struct linear_grid *g);
 /* The piece that starts at unit *u, ending at hi at the latest; moves *u behind it. */
 struct linear_piece linear_grid_next(const struct linear_grid *g, int64_t *u, int64_t hi);
 
-/* A weight gradient dw[n, k] in tiles, numbered with k fastest: neighbours share their n. */
+/* A weight gradient dw[n, k] in tiles, numbered with k fastest: neighbours share their n, whose
+ * columns of dy are laid out once for them, while those of x are laid out again for each part of n.
+ * So parts of n are as large as they may be, and where tiles are too few, parts of k get narrower.
+ */
 struct linear_tiles {
     int64_t n, k;
     int64_t n_parts, k_parts;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Columns of row-major matrices as packed rows and as panels, two rows at a time for bf16.
+ * Columns of row-major matrices as packed rows and as panels, two rows at a time for bf16. A tile
+ * is as wide as a few lines, too short a run for the hardware to foresee the next row: it is asked
+ * for.
  */
+#include "kernels/linear_grid.h"
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/tile_avx512.h"
 
@@ -27,14 +30,30 @@ TILE_INLINE __m512i column_step(enum k_type type, const struct columns *x, int64
     return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
 }
 
+enum { STEPS_AHEAD = 4 };
+
+/* Asks for 16 columns of the step some way behind s, whose rows are two. */
+TILE_INLINE void columns_fetch(enum k_type type, const struct columns *x, int64_t s, int64_t col)
+{
+    int64_t row = (s + STEPS_AHEAD) * (type == K_F32 ? 1 : 2);
+    const float *at = x->at + row * x->ld + col;
+    __builtin_prefetch(at);
+    if (type != K_F32)
+        __builtin_prefetch(at + x->ld);
+}
+
 /* Columns as blocks of packed rows. */
 TILE_INLINE void left_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
+    struct rows_block block[LINEAR_TILE_N / LINEAR_MR];
+    for (int64_t i = 0; i < blocks; i++)
+        block[i] = rows_block_at(x->cols, i);
     for (int64_t s = 0; s < steps; s++) {
         for (int64_t i = 0; i < blocks; i++) {
-            struct rows_block b = rows_block_at(x->cols, i);
+            const struct rows_block b = block[i];
             __mmask16 m = tile_mask(b.h);
+            columns_fetch(type, x, s, b.row);
             _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
                                      column_step(type, x, s, b.row, m));
         }
@@ -48,6 +67,8 @@ TILE_INLINE void right_of(enum k_type type, const struct columns *x, char *to)
     for (int64_t s = 0; s < steps; s++) {
         for (int64_t col = 0; col < x->cols; col += K_NR) {
             char *step = to + (col / K_NR * steps + s) * TILE_STEP_BYTES;
+            columns_fetch(type, x, s, col);
+            columns_fetch(type, x, s, col + 16);
             _mm512_store_si512(step, column_step(type, x, s, col, tile_mask(x->cols - col)));
             _mm512_store_si512(step + 64,
                                column_step(type, x, s, col + 16, tile_mask(x->cols - col - 16)));
