@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * y = x w^T + bias. bf16 and int8 on the tensor cores (linear.cuh); f32 by plain fused chains over
+ * the inputs, a lane for each output of a panel, so that a panel is read as it lies.
+ */
+#include "kernels/cuda/linear.cuh"
+
+#include "kernels/cuda/linear_small.cuh"
+#include "kernels/cuda/linear_tile.cuh"
+#include "kernels/cuda/rows.cuh"
+
+static struct linear_args args_of(const struct k_linear *k)
+{
+    struct linear_args a = {};
+    a.k = *k;
+    a.stored = cuda_k_stored(k->w.type, k->w.k);
+    a.n = k->panel_hi > k->panel_lo ? least(k->w.n, k->panel_hi * K_NR) - k->panel_lo * K_NR : 0;
+    a.strip = k->panel_lo * (K_NR / CUDA_STRIP);
+    a.is_aligned = a.stored % 8 == 0;
+    return a;
+}
+
+template <int TYPE> static int linear(const struct k_linear *k, void *stream)
+{
+    struct linear_args a = args_of(k);
+    if (a.n <= 0 || k->m <= 0)
+        return 0;
+    return k->m <= SMALL_ROWS_MAX ? linear_small<TYPE>(a, stream) : linear_tile<TYPE>(a, stream);
+}
+
+int linear_bf16_cuda(const void *args, void *stream)
+{
+    return linear<K_BF16>((const struct k_linear *)args, stream);
+}
+
+int linear_int8_cuda(const void *args, void *stream)
+{
+    return linear<K_INT8>((const struct k_linear *)args, stream);
+}
+
+/* ---- f32 ---- */
+
+enum { F32_WARPS = 8, F32_ROWS = 4 }; /* rows of a warp */
+
+static __global__ void linear_f32_kernel(struct linear_args a)
+{
+    int64_t panel = a.k.panel_lo + blockIdx.x;
+    int64_t row = ((int64_t)blockIdx.y * F32_WARPS + warp_id()) * F32_ROWS;
+    const float *w = (const float *)a.k.w.data + panel * a.stored * K_NR + lane_id();
+    const float *x[F32_ROWS];
+    float sum[F32_ROWS] = {};
+    for (int r = 0; r < F32_ROWS; r++)
+        x[r] = (const float *)a.k.rows + least(row + r, a.k.m - 1) * a.stored;
+    if (row >= a.k.m)
+        return;
+#pragma unroll 4
+    for (int64_t i = 0; i < a.stored; i++) {
+        float v = w[i * K_NR];
+#pragma unroll
+        for (int r = 0; r < F32_ROWS; r++)
+            sum[r] = fmaf(v, x[r][i], sum[r]);
+    }
+    for (int r = 0; r < F32_ROWS; r++)
+        linear_store(a, row + r, (int64_t)blockIdx.x * K_NR + lane_id(), sum[r]);
+}
+
+int linear_f32_cuda(const void *args, void *stream)
+{
+    struct linear_args a = args_of((const struct k_linear *)args);
+    if (a.n <= 0 || a.k.m <= 0)
+        return 0;
+    return launch(
+        linear_f32_kernel,
+        dim3((unsigned)ceil_div(a.n, K_NR), (unsigned)ceil_div(a.k.m, F32_WARPS * F32_ROWS)),
+        dim3(F32_WARPS * FULL_WARP), 0, stream, a);
+}
