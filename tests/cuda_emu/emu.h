@@ -152,9 +152,9 @@ static inline int __popc(unsigned x)
     return __builtin_popcount(x);
 }
 
-static inline int __clz(int x)
+static inline int __ffs(int x)
 {
-    return x ? __builtin_clz((unsigned)x) : 32;
+    return __builtin_ffs(x);
 }
 
 static inline unsigned __umulhi(unsigned a, unsigned b)

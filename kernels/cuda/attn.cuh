@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the attention kernels share: who sees whom, how a ragged call is cut, tiles of cells in
+ * shared memory, parts and their fold. kernels/attention.h defines the sum of a row.
+ *
+ * A pair is a row with one of the query heads that share a K/V head; pairs of a sequence are
+ * numbered row by row. A block has a tile of pairs, 16 for each warp, and walks over tiles of 64
+ * keys by their place in the sequence, four to a chunk. What a pair does not see is no step of its
+ * sum, exactly: its score is -infinity, its weight 0, the maximum stays, and exp2(0) is 1. So its
+ * bits are those that it has alone.
+ *
+ * How many tiles the sequences have is with the GPU: a grid has as many blocks as there can be,
+ * each finds its tile, and those that find none end.
+ */
+#ifndef KERNELS_CUDA_ATTN_CUH
+#define KERNELS_CUDA_ATTN_CUH
+
+#include "kernels/cuda/cuda.cuh"
+
+enum {
+    ATTN_KEYS = 64,  /* of a tile */
+    ATTN_PAIRS = 16, /* of a warp */
+    ATTN_CHUNK_TILES = K_ATTN_CHUNK / ATTN_KEYS,
+    HEAD_MAX = 256
+};
+
+struct span {
+    int lo, hi; /* [lo, hi) */
+};
+
+static __device__ __forceinline__ int row_count(const struct k_ragged &b, int seq)
+{
+    return b.q_start[seq + 1] - b.q_start[seq];
+}
+
+/* Position of a sequence's first row of this call. */
+static __device__ __forceinline__ int first_pos(const struct k_ragged &b, int seq)
+{
+    return b.kv_len[seq] - row_count(b, seq);
+}
+
+/* Keys that the row at position `pos` sees, of a sequence of kv_len keys. */
+static __device__ __forceinline__ struct span keys_seen(const struct k_attn &a, int kv_len, int pos)
+{
+    struct span s = {0, a.causal ? pos + 1 : kv_len};
+    if (a.window > 0) {
+        s.lo = (int)most(0, (int64_t)pos - a.window + 1);
+        s.hi = (int)least(s.hi, (int64_t)pos + a.window);
+    }
+    s.hi = s.hi > s.lo ? s.hi : s.lo;
+    return s;
+}
+
+/* Rows of the call, counted from the sequence's first, that see the key at position `pos`. */
+static __device__ __forceinline__ struct span rows_seeing(const struct k_attn &a, int n_row,
+                                                          int first, int pos)
+{
+    int row = pos - first;
+    struct span s = {a.causal && row > 0 ? row : 0, n_row};
+    if (a.window > 0) {
+        s.lo = (int)most(s.lo, (int64_t)row - a.window + 1);
+        s.hi = (int)least(s.hi, (int64_t)row + a.window);
+    }
+    s.hi = s.hi > s.lo ? s.hi : s.lo;
+    return s;
+}
+
+/* Score by the product of q and k, and what the exponential is taken of. */
+static __device__ __forceinline__ float score_of(const struct k_attn &a, float dot)
+{
+    float s = dot * a.scale;
+    return a.softcap > 0 ? a.softcap * tanhf(s / a.softcap) : s;
+}
+
+static __device__ __forceinline__ float exp_of(float x)
+{
+    return exp2f(x * 1.44269504f);
+}
+
+/* ---- cuts ---- */
+
+/* Which of the things that sequences have `count(seq)` of, one sequence after another, is number
+ * `index`: false where there are fewer. All lanes of a warp ask together. */
+template <typename Count>
+static __device__ __forceinline__ bool cut_find(int n_seq, int index, Count count, int *seq,
+                                                int *at, int *n)
+{
+    int base = 0, lane = lane_id();
+    for (int s = 0; s < n_seq; s += FULL_WARP) {
+        int mine = s + lane < n_seq ? count(s + lane) : 0, sum = mine;
+        for (int d = 1; d < FULL_WARP; d *= 2) {
+            int below = __shfl_sync(0xffffffffu, sum, (lane - d) & 31);
+            sum += lane >= d ? below : 0;
+        }
+        unsigned past = __ballot_sync(0xffffffffu, index < base + sum);
+        if (past) {
+            int first = __ffs((int)past) - 1;
+            *seq = s + first;
+            *n = __shfl_sync(0xffffffffu, mine, first);
+            *at = index - base - (__shfl_sync(0xffffffffu, sum, first) - *n);
+            return true;
+        }
+        base += __shfl_sync(0xffffffffu, sum, FULL_WARP - 1);
+    }
+    return false;
+}
+
+/* A block's tile of pairs, of one sequence and K/V head. */
+struct attn_tile {
+    int seq, head;    /* of K and V */
+    int pair, n_pair; /* the first, and how many the sequence has */
+    int group;        /* query heads of a K/V head */
+    int tok;          /* of the sequence's row 0 */
+    int first, kv_len;
+};
+
+/* Number `index` of tiles of `size` pairs; of a sequence, from the last to the first: the last see
+ * most, and what is left for the end should be small. */
+static __device__ __forceinline__ bool attn_tile_find(const struct k_attn &a, int index, int size,
+                                                      struct attn_tile *t)
+{
+    int group = a.n_head / a.cache.n_kv_head, at, n;
+    const struct k_ragged &b = a.batch;
+    if (!cut_find((int)b.n_seq, index,
+                  [&](int s) { return (row_count(b, s) * group + size - 1) / size; }, &t->seq, &at,
+                  &n))
+        return false;
+    t->group = group;
+    t->pair = (n - 1 - at) * size;
+    t->n_pair = row_count(b, t->seq) * group;
+    t->tok = b.q_start[t->seq];
+    t->first = first_pos(b, t->seq);
+    t->kv_len = b.kv_len[t->seq];
+    return true;
+}
+
+/* Tiles of a call, at most. */
+static inline int64_t attn_tile_count(const struct k_attn *a, int size)
+{
+    int64_t group = a->n_head / a->cache.n_kv_head;
+    return a->batch.n_tok > 0 ? a->batch.n_tok * group / size + a->batch.n_seq : 0;
+}
+
+/* ---- tiles in shared memory: rows of D numbers of bf16, pieces of 8 spread over the banks ---- */
+
+template <int D> static __device__ __forceinline__ int piece_at(int row, int c)
+{
+    return row * D * 2 + (c ^ row % 8) * 16;
+}
+
+/* Byte in a cache of the row of key `key`. */
+static __device__ __forceinline__ int64_t key_at(const struct k_ragged &b,
+                                                 const struct k_kv_cache &c, int seq, int head,
+                                                 int key)
+{
+    int64_t place = b.cell[seq * b.cell_stride + key / K_CELL];
+    int64_t at = (head * c.n_cell + place) * K_CELL * c.d_head + cuda_kv_at(c.d_head, key, 0);
+    return at * (c.type == K_F32 ? 4 : 2);
+}
+
+/* Asks for n_key keys from `key` on, of one side of the cache; zeros for those outside `seen` and
+ * for columns past d. */
+template <int D>
+static __device__ __forceinline__ void keys_load(const struct k_attn &a, const struct attn_tile &t,
+                                                 const void *cache, int key, int n_key,
+                                                 struct span seen, unsigned char *to)
+{
+    int d = a.cache.d_head;
+    for (int e = (int)threadIdx.x; e < n_key * (D / 8); e += (int)blockDim.x) {
+        int row = e / (D / 8), c = e % (D / 8) * 8, at = key + row;
+        unsigned char *piece = to + piece_at<D>(row, c / 8);
+        bool is_here = at >= seen.lo && at < seen.hi && c < d;
+        const char *from = (const char *)cache;
+        if (is_here)
+            from += key_at(a.batch, a.cache, t.seq, t.head, at) + c * 2;
+        if (d % 8 == 0) {
+            copy_async_16(piece, from, is_here ? 16 : 0);
+            continue;
+        }
+        uint32_t word[4]; /* d is even */
+        for (int i = 0; i < 4; i++)
+            word[i] = is_here && c + 2 * i < d ? ((const uint32_t *)from)[i] : 0;
+        *(uint4 *)piece = make_uint4(word[0], word[1], word[2], word[3]);
+    }
+}
+
+/* Rows of an array like q, [n_tok, n_head, d], for pairs [pair, pair + n) of the tile's sequence.
+ */
+template <int D>
+static __device__ __forceinline__ void pairs_load(const struct k_attn &a, const struct attn_tile &t,
+                                                  const float *x, int64_t ld, int pair, int n,
+                                                  unsigned char *to)
+{
+    int d = a.cache.d_head;
+    for (int e = (int)threadIdx.x; e < n * (D / 2); e += (int)blockDim.x) {
+        int row = e / (D / 2), c = e % (D / 2) * 2, at = pair + row;
+        float lo = 0, hi = 0;
+        if (at < t.n_pair && c < d) {
+            const float *from = x + (int64_t)(t.tok + at / t.group) * ld +
+                                (int64_t)(t.head * t.group + at % t.group) * d + c;
+            lo = from[0];
+            hi = from[1];
+        }
+        *(uint32_t *)(to + piece_at<D>(row, c / 8) + c % 8 * 2) = bf16_pair(lo, hi);
+    }
+}
+
+/* Operands out of a tile of rows. a: 16 rows from `row`, columns 16k on. b: 16 rows from `row` as
+ * two instructions' columns. turned: 16 rows from `row` to be summed over, columns 8n to 8n + 15 as
+ * two instructions' columns. */
+template <int D>
+static __device__ __forceinline__ void operand_a(const unsigned char *tile, int row, int k,
+                                                 uint32_t d[4])
+{
+    int lane = lane_id();
+    ldmatrix_x4(d, tile + piece_at<D>(row + lane % 16, 2 * k + lane / 16));
+}
+
+template <int D>
+static __device__ __forceinline__ void operand_b(const unsigned char *tile, int row, int k,
+                                                 uint32_t d[4])
+{
+    int lane = lane_id();
+    ldmatrix_x4(d, tile + piece_at<D>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+}
+
+template <int D>
+static __device__ __forceinline__ void operand_turned(const unsigned char *tile, int row, int n,
+                                                      uint32_t d[4])
+{
+    int lane = lane_id();
+    ldmatrix_x4_trans(d, tile + piece_at<D>(row + lane % 16, n + lane / 16));
+}
+
+/* ---- parts ---- */
+
+/* How a part of (m, l, o) joins a sum of (M, L, O): O' = O keep + o take. A part of nothing leaves
+ * the sum as it is. */
+struct fold {
+    float m, keep, take;
+};
+
+static __device__ __forceinline__ struct fold fold_of(float sum_m, float m, float l)
+{
+    if (l == 0)
+        return {sum_m, 1, 0};
+    float most_m = fmaxf(sum_m, m);
+    return {most_m, exp_of(sum_m - most_m), exp_of(m - most_m)};
+}
+
+static __device__ __forceinline__ float fold_in(struct fold f, float sum, float part)
+{
+    return fmaf(part, f.take, sum * f.keep);
+}
+
+/* y of a folded sum: a product with the weight zero is as good as none, and there is one NaN. */
+static __device__ __forceinline__ float sum_finish(float o, float l)
+{
+    float y = l == 0 ? 0 : o / l + 0.0f;
+    return y == y ? y : __uint_as_float(0x7fffffffu);
+}
+
+/* Does one who sees `seen` see a key of the chunk? */
+static __device__ __forceinline__ bool has_part(struct span seen, int chunk)
+{
+    return seen.lo < seen.hi && seen.lo < (chunk + 1) * K_ATTN_CHUNK &&
+           seen.hi > chunk * K_ATTN_CHUNK;
+}
+
+static __device__ __forceinline__ float *part_at(const struct k_attn_part &a, int64_t tok, int head,
+                                                 int chunk)
+{
+    return a.part + ((tok * a.fwd.n_head + head) * a.n_chunk + chunk) * (a.fwd.cache.d_head + 2);
+}
+
+/* ---- attn_f32.cu: the same over cells of f32, a pair at a time ---- */
+
+int attn_f32(const struct k_attn *a, void *stream);
+int attn_part_f32(const struct k_attn_part *a, void *stream);
+int attn_bwd_q_f32(const struct k_attn_bwd *a, void *stream);
+int attn_bwd_kv_f32(const struct k_attn_bwd *a, void *stream);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention over cells of f32, forward and backward, for models of f32: exact, and not fast. A warp
+ * has one pair, or one key: lanes have keys (rows) while scores are made and columns while they are
+ * summed, and what one side makes the other finds in shared memory. Only what is seen is read.
+ */
+#include "kernels/cuda/attn.cuh"
+#include "kernels/cuda/rows.cuh"
+
+enum { F32_WARPS = 4, F32_COLS = HEAD_MAX / FULL_WARP };
+
+static __device__ __forceinline__ const float *key_f32(const struct k_attn &a, const void *cache,
+                                                       int seq, int head, int key)
+{
+    return (const float *)((const char *)cache + key_at(a.batch, a.cache, seq, head, key));
+}
+
+static __device__ __forceinline__ float dot_f32(const float *a, const float *b, int d)
+{
+    float sum = 0;
+    for (int i = 0; i < d; i++)
+        sum = fmaf(a[i], b[i], sum);
+    return sum;
+}
+
+/* A row and head of the call: what the warp has. */
+struct pair_f32 {
+    int64_t tok;
+    int head, kv_head, seq, d;
+    struct span seen;
+};
+
+/* Pair number `at` of the call; false: there is none. */
+static __device__ bool pair_find(const struct k_attn &a, int64_t at, struct pair_f32 *p)
+{
+    const struct k_ragged &b = a.batch;
+    p->tok = at / a.n_head;
+    p->head = (int)(at % a.n_head);
+    if (p->tok >= least(b.n_tok, b.q_start[b.n_seq]))
+        return false;
+    p->kv_head = p->head / (a.n_head / a.cache.n_kv_head);
+    p->seq = b.seq_of[p->tok];
+    p->d = a.cache.d_head;
+    p->seen =
+        keys_seen(a, b.kv_len[p->seq], first_pos(b, p->seq) + (int)(p->tok - b.q_start[p->seq]));
+    return true;
+}
+
+static dim3 pair_grid(const struct k_attn *a, int64_t n_z)
+{
+    return dim3((unsigned)ceil_div(a->batch.n_tok * a->n_head, F32_WARPS), 1, (unsigned)n_z);
+}
+
+/* ---- forward ---- */
+
+struct sum_f32 {
+    float o[F32_COLS], m, l;
+};
+
+/* The part of chunk c; `p` has room for its weights. */
+static __device__ struct sum_f32 part_f32(const struct k_attn &a, const struct pair_f32 &pair,
+                                          int c, float *p)
+{
+    struct sum_f32 s = {{}, -INFINITY, 0};
+    int lo = (int)most(pair.seen.lo, (int64_t)c * K_ATTN_CHUNK), d = pair.d;
+    int hi = (int)least(pair.seen.hi, ((int64_t)c + 1) * K_ATTN_CHUNK);
+    const float *q = a.q + pair.tok * a.ld_q + (int64_t)pair.head * d;
+    for (int j = lo + lane_id(); j < hi; j += FULL_WARP) {
+        const float *k = key_f32(a, a.cache.k, pair.seq, pair.kv_head, j);
+        p[j - lo] = score_of(a, dot_f32(q, k, d));
+        s.m = fmaxf(s.m, p[j - lo]);
+    }
+    s.m = warp_max(s.m);
+    for (int j = lo + lane_id(); j < hi; j += FULL_WARP) {
+        p[j - lo] = expf(p[j - lo] - s.m);
+        s.l += p[j - lo];
+    }
+    s.l = warp_sum(s.l); /* and all weights are there */
+    for (int j = lo; j < hi; j++) {
+        const float *v = key_f32(a, a.cache.v, pair.seq, pair.kv_head, j);
+        for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < d; i++)
+            s.o[i] = fmaf(p[j - lo], v[lane_id() + i * FULL_WARP], s.o[i]);
+    }
+    __syncwarp();
+    return s;
+}
+
+static __global__ void attn_f32_kernel(struct k_attn a)
+{
+    float *p = (float *)shared_memory() + warp_id() * K_ATTN_CHUNK;
+    struct pair_f32 pair;
+    if (!pair_find(a, (int64_t)blockIdx.x * F32_WARPS + warp_id(), &pair))
+        return;
+    struct sum_f32 total = {{}, -INFINITY, 0};
+    for (int c = pair.seen.lo / K_ATTN_CHUNK; has_part(pair.seen, c); c++) {
+        struct sum_f32 s = part_f32(a, pair, c, p);
+        struct fold f = fold_of(total.m, s.m, s.l);
+        for (int i = 0; i < F32_COLS; i++)
+            total.o[i] = fold_in(f, total.o[i], s.o[i]);
+        total.m = f.m;
+        total.l = fold_in(f, total.l, s.l);
+    }
+    float *y = a.y + pair.tok * a.ld_y + (int64_t)pair.head * pair.d;
+    for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < pair.d; i++)
+        y[lane_id() + i * FULL_WARP] = sum_finish(total.o[i], total.l);
+    if (a.lse && lane_id() == 0)
+        a.lse[pair.tok * a.n_head + pair.head] = total.m + logf(total.l);
+}
+
+int attn_f32(const struct k_attn *a, void *stream)
+{
+    return launch(attn_f32_kernel, pair_grid(a, 1), dim3(F32_WARPS * FULL_WARP),
+                  F32_WARPS * K_ATTN_CHUNK * sizeof(float), stream, *a);
+}
+
+static __global__ void attn_part_f32_kernel(struct k_attn_part a)
+{
+    float *p = (float *)shared_memory() + warp_id() * K_ATTN_CHUNK;
+    int c = (int)blockIdx.z;
+    struct pair_f32 pair;
+    if (!pair_find(a.fwd, (int64_t)blockIdx.x * F32_WARPS + warp_id(), &pair) ||
+        !has_part(pair.seen, c))
+        return;
+    struct sum_f32 s = part_f32(a.fwd, pair, c, p);
+    float *part = part_at(a, pair.tok, pair.head, c);
+    for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < pair.d; i++)
+        part[lane_id() + i * FULL_WARP] = s.o[i];
+    if (lane_id() == 0) {
+        part[pair.d] = s.m;
+        part[pair.d + 1] = s.l;
+    }
+}
+
+int attn_part_f32(const struct k_attn_part *a, void *stream)
+{
+    return launch(attn_part_f32_kernel, pair_grid(&a->fwd, a->n_chunk), dim3(F32_WARPS * FULL_WARP),
+                  F32_WARPS * K_ATTN_CHUNK * sizeof(float), stream, *a);
+}
+
+/* ---- backward ---- */
+
+/* p and ds of a pair and a key that it sees. */
+static __device__ __forceinline__ void pair_gradient(const struct k_attn &a, const float *q,
+                                                     const float *dy, const float *k,
+                                                     const float *v, float lse, float delta, int d,
+                                                     float *p, float *ds)
+{
+    float score = score_of(a, dot_f32(q, k, d));
+    *p = expf(score - lse);
+    *ds = *p * (dot_f32(dy, v, d) - delta);
+    if (a.softcap > 0) {
+        float t = score / a.softcap;
+        *ds *= 1 - t * t;
+    }
+}
+
+static __global__ void attn_bwd_q_f32_kernel(struct k_attn_bwd a)
+{
+    const struct k_attn &f = a.fwd;
+    float *ds = (float *)shared_memory() + warp_id() * FULL_WARP, sum[F32_COLS] = {}, unused;
+    struct pair_f32 pair;
+    if (!pair_find(f, (int64_t)blockIdx.x * F32_WARPS + warp_id(), &pair))
+        return;
+    int d = pair.d;
+    const float *q = f.q + pair.tok * f.ld_q + (int64_t)pair.head * d;
+    const float *dy = a.dy + pair.tok * a.ld_dy + (int64_t)pair.head * d;
+    float lse = f.lse[pair.tok * f.n_head + pair.head];
+    float delta = dot_f32(dy, f.y + pair.tok * f.ld_y + (int64_t)pair.head * d, d);
+    for (int lo = pair.seen.lo; lo < pair.seen.hi; lo += FULL_WARP) {
+        int j = lo + lane_id(), n = (int)least(FULL_WARP, pair.seen.hi - lo);
+        if (j < pair.seen.hi)
+            pair_gradient(f, q, dy, key_f32(f, f.cache.k, pair.seq, pair.kv_head, j),
+                          key_f32(f, f.cache.v, pair.seq, pair.kv_head, j), lse, delta, d, &unused,
+                          &ds[lane_id()]);
+        __syncwarp();
+        for (int e = 0; e < n; e++) {
+            const float *k = key_f32(f, f.cache.k, pair.seq, pair.kv_head, lo + e);
+            for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < d; i++)
+                sum[i] = fmaf(ds[e], k[lane_id() + i * FULL_WARP], sum[i]);
+        }
+        __syncwarp();
+    }
+    for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < d; i++)
+        a.dq[pair.tok * a.ld_dq + (int64_t)pair.head * d + lane_id() + i * FULL_WARP] =
+            sum[i] * f.scale;
+}
+
+int attn_bwd_q_f32(const struct k_attn_bwd *a, void *stream)
+{
+    return launch(attn_bwd_q_f32_kernel, pair_grid(&a->fwd, 1), dim3(F32_WARPS * FULL_WARP),
+                  F32_WARPS * FULL_WARP * sizeof(float), stream, *a);
+}
+
+/* Gradients of one key. */
+struct key_sum {
+    float k[F32_COLS], v[F32_COLS];
+};
+
+/* Rows [lo, lo + n), at most a warp of them, with one query head. p and ds have room for each. */
+static __device__ void rows_add(const struct k_attn_bwd &a, const float *k, const float *v,
+                                int head, int64_t lo, int n, float *p, float *ds, struct key_sum *s)
+{
+    const struct k_attn &f = a.fwd;
+    int d = f.cache.d_head;
+    int64_t at = (int64_t)head * d, tok = lo + lane_id();
+    if (lane_id() < n) {
+        const float *dy = a.dy + tok * a.ld_dy + at;
+        pair_gradient(f, f.q + tok * f.ld_q + at, dy, k, v, f.lse[tok * f.n_head + head],
+                      dot_f32(dy, f.y + tok * f.ld_y + at, d), d, &p[lane_id()], &ds[lane_id()]);
+    }
+    __syncwarp();
+    for (int e = 0; e < n; e++) {
+        for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < d; i++) {
+            int64_t col = at + lane_id() + i * FULL_WARP;
+            s->v[i] = fmaf(p[e], a.dy[(lo + e) * a.ld_dy + col], s->v[i]);
+            s->k[i] = fmaf(ds[e], f.q[(lo + e) * f.ld_q + col], s->k[i]);
+        }
+    }
+    __syncwarp();
+}
+
+/* A warp for each row of the call, as a key, and K/V head. */
+static __global__ void attn_bwd_kv_f32_kernel(struct k_attn_bwd a)
+{
+    const struct k_attn &f = a.fwd;
+    const struct k_ragged &b = f.batch;
+    float *p = (float *)shared_memory() + warp_id() * 2 * FULL_WARP, *ds = p + FULL_WARP;
+    int64_t at = (int64_t)blockIdx.x * F32_WARPS + warp_id(), tok = at / f.cache.n_kv_head;
+    int kv_head = (int)(at % f.cache.n_kv_head), group = f.n_head / f.cache.n_kv_head;
+    if (tok >= least(b.n_tok, b.q_start[b.n_seq]))
+        return;
+    int seq = b.seq_of[tok], d = f.cache.d_head, first = first_pos(b, seq);
+    int key = first + (int)(tok - b.q_start[seq]);
+    struct span rows = rows_seeing(f, row_count(b, seq), first, key);
+    const float *k = key_f32(f, f.cache.k, seq, kv_head, key);
+    const float *v = key_f32(f, f.cache.v, seq, kv_head, key);
+    struct key_sum s = {};
+    for (int head = kv_head * group; head < (kv_head + 1) * group; head++) {
+        for (int row = rows.lo; row < rows.hi; row += FULL_WARP)
+            rows_add(a, k, v, head, b.q_start[seq] + row, (int)least(FULL_WARP, rows.hi - row), p,
+                     ds, &s);
+    }
+    for (int i = 0; i < F32_COLS && lane_id() + i * FULL_WARP < d; i++) {
+        int64_t col = (int64_t)kv_head * d + lane_id() + i * FULL_WARP;
+        a.dk[tok * a.ld_dk + col] = s.k[i] * f.scale;
+        a.dv[tok * a.ld_dv + col] = s.v[i];
+    }
+}
+
+int attn_bwd_kv_f32(const struct k_attn_bwd *a, void *stream)
+{
+    const struct k_attn *f = &a->fwd;
+    return launch(attn_bwd_kv_f32_kernel,
+                  dim3((unsigned)ceil_div(f->batch.n_tok * f->cache.n_kv_head, F32_WARPS)),
+                  dim3(F32_WARPS * FULL_WARP), F32_WARPS * 2 * FULL_WARP * sizeof(float), stream,
+                  *a);
+}
