@@ -124,6 +124,18 @@ SHIM := $(wildcard tests/fake/preload/*.c)
 FAKED := $(shell grep -l '"tests/fake/' $(wildcard tests/*/test_*.c tests/*/*/test_*.c) 2>/dev/null)
 KCHK := $(wildcard tests/kernels/*.c)
 SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
+# the GPU's kernels: for a GPU where nvcc is, in the plug; and for the CPU, by an emulation of one
+CU   := $(wildcard kernels/cuda/*.cu)
+CUDAC := $(CUDASRC) engine/base/err.c engine/base/mem.c
+EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
+          $(wildcard tests/cuda_emu/*.cc))
+EMUBIN := $(if $(CU),$(B)/libtandem_cuda_emu.so)
+CCACHE := $(filter ccache,$(CC))
+NVFLAGS := -std=c++17 -O3 -I. -fmad=false -Xcompiler -Wall,-Wextra,-fPIC \
+           -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+ifneq ($(NVCC),)
+PLUGBIN += $(if $(filter release,$(MODE)),$(B)/libtandem_cuda.so)
+endif
 obj   = $(patsubst %.c,$(B)/%.o,$(1))
 bin   = $(patsubst %.c,$(B)/%,$(1))
 TESTBIN := $(call bin,$(filter-out $(KCHK),$(TEST)) $(FUZZ))
@@ -163,6 +175,30 @@ $(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c engine/bas
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(CC) $(CFLAGS_all) -shared $^ $(filter-out -pie,$(LDFLAGS_all)) -lm -o $@
+# the GPU's kernels for a GPU: not of a mode, for they are compiled long
+build/cuda/%.o: % Makefile
+	@mkdir -p $(@D)
+	$(call say,NVCC $<)
+	$(Q)$(CCACHE) $(NVCC) $(NVFLAGS) $(if $(CI),-Werror all-warnings) -MMD -MP -c $< -o $@
+build/cuda/%.c.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call say,CC $<)
+	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -I. -isystem $(dir $(NVCC))../include -MMD -MP -O2 -g -fPIC \
+	  -fvisibility=hidden -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) -c $< -o $@
+$(B)/libtandem_cuda.so: $(CU:%=build/cuda/%.o) $(CUDAC:%=build/cuda/%.o)
+	@mkdir -p $(@D)
+	$(call say,LD $@)
+	$(Q)$(NVCC) -shared -cudart static $^ -o $@
+# and for the CPU, by an emulation of one
+$(B)/%.emu.o: % $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU $<)
+	$(Q)$(CCACHE) $(CXX) -std=c++17 -D_GNU_SOURCE -I. -O2 -g -fPIC -MMD -MP -ffp-contract=off \
+	  -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
+	  $(if $(filter %.cu,$<),-include tests/cuda_emu/emu.h) -x c++ -c $< -o $@
+$(B)/libtandem_cuda_emu.so: $(EMU)
+	$(call say,LD $@)
+	$(Q)$(CXX) -shared -pthread -Wl,-z,defs $^ -o $@
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
@@ -190,7 +226,7 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
+test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") $(TESTBIN) $(SCRIPTS)
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
@@ -219,9 +255,9 @@ install: $(B)/tandem $(PLUGBIN)
 	$(Q)for p in $(PLUGBIN); do \
 	  install -D -m 755 $$p $(DESTDIR)$(PREFIX)/lib/tandem/$${p##*/}; done
 clean:
-	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels
+	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
 .PHONY: all build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage \
         install clean
 .SECONDARY:

@@ -15,20 +15,23 @@
 
 #include "kernels/cuda/rows.cuh"
 
-/* One launcher for both: `part` is NULL for whole rows. */
+enum { ATTN_WARPS = 4 }; /* of a block, at most */
+
+/* Of both rows. */
 struct attn_args {
     struct k_attn_part k;
-    int n_chunk; /* of attn_part, blockIdx.z; else 1 */
+    int is_part; /* blockIdx.z is the chunk */
 };
 
-template <int D, int WARPS> struct attn_block {
-    static constexpr int THREADS = WARPS * FULL_WARP;
+template <int D> struct attn_block {
     static constexpr int TILE_BYTES = ATTN_KEYS * D * 2;
     static constexpr int STAGES = D > 128 ? 1 : 2;
-    static constexpr int SUM_BYTES = D / 2 * THREADS * 4;
-    static constexpr int Q_BYTES = WARPS * ATTN_PAIRS * D * 2;
-    static constexpr int P_BYTES = WARPS * ATTN_PAIRS * ATTN_KEYS * 4;
-    static constexpr int SHARED_BYTES = SUM_BYTES + Q_BYTES + P_BYTES + STAGES * 2 * TILE_BYTES;
+    static constexpr int RING_BYTES = STAGES * 2 * TILE_BYTES;
+    /* of each warp: q, the weights of a spoiled tile, the sum of all chunks */
+    static constexpr int Q_BYTES = ATTN_PAIRS * D * 2;
+    static constexpr int P_BYTES = ATTN_PAIRS * ATTN_KEYS * 4;
+    static constexpr int SUM_BYTES = D / 2 * FULL_WARP * 4;
+    static constexpr int WARP_BYTES = Q_BYTES + P_BYTES + SUM_BYTES;
 };
 
 /* A lane's two pairs. */
@@ -175,14 +178,22 @@ static __device__ void spoiled_add(struct attn_sum<D> &sum, const struct attn_pa
     for (int e = 0; e < ATTN_KEYS / 2; e++)
         mine[(g + e % 4 / 2 * 8) * ATTN_KEYS + e / 4 * 8 + 2 * t + e % 2] = p[e / 4][e % 4];
     __syncwarp();
-#pragma unroll
-    for (int e = 0; e < D / 2; e++) {
-        int col = e / 4 * 8 + 2 * t + e % 2, h = e % 4 / 2;
-        for (int at = 0; at < ATTN_KEYS && col < d; at++) {
-            uint32_t x = *(const uint16_t *)(v + piece_at<D>(at, col / 8) + col % 8 * 2);
+    for (int at = 0; at < ATTN_KEYS; at++) {
+        float w[2];
+        for (int h = 0; h < 2; h++) {
             bool is_seen = key + at >= pairs.seen[h].lo && key + at < pairs.seen[h].hi;
-            if (is_seen && !is_number(x))
-                sum.o[e / 4][e % 4] += bf16_round(mine[(g + h * 8) * ATTN_KEYS + at]) * bf16_get(x);
+            w[h] = is_seen ? bf16_round(mine[(g + h * 8) * ATTN_KEYS + at]) : -1;
+        }
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            uint32_t pair = *(const uint32_t *)(v + piece_at<D>(at, n) + t * 4);
+            if (n * 8 >= d)
+                break;
+            for (int e = 0; e < 4; e++) {
+                uint32_t x = e % 2 ? pair >> 16 : pair & 0xffffu;
+                if (w[e / 2] >= 0 && !is_number(x))
+                    sum.o[n][e] += w[e / 2] * bf16_get(x);
+            }
         }
     }
     __syncwarp();
@@ -325,33 +336,41 @@ static __device__ __forceinline__ void tile_add(const struct k_attn &a, const st
         spoiled_add<D>(sum, p, d, key, s, v, weights);
 }
 
-template <int D, int WARPS, bool IS_PART>
-static __global__ void __launch_bounds__(WARPS *FULL_WARP) attn_kernel(struct attn_args args)
+/* The keys that the block walks over: all that its pairs see, or those of its chunk. */
+static __device__ __forceinline__ struct span walk_of(const struct attn_args &args,
+                                                      const struct attn_reach &reach)
 {
-    typedef attn_block<D, WARPS> B;
+    struct span s = reach.any;
+    if (args.is_part) {
+        s.lo = (int)most(s.lo, (int64_t)blockIdx.z * K_ATTN_CHUNK);
+        s.hi = (int)least(s.hi, ((int64_t)blockIdx.z + 1) * K_ATTN_CHUNK);
+    }
+    return s;
+}
+
+template <int D>
+static __global__ void __launch_bounds__(ATTN_WARPS *FULL_WARP) attn_kernel(struct attn_args args)
+{
+    typedef attn_block<D> B;
     const struct k_attn &a = args.k.fwd;
+    int n_warp = (int)blockDim.x / FULL_WARP, n_pair = n_warp * ATTN_PAIRS;
     struct attn_tile t;
-    if (!attn_tile_find(a, (int)blockIdx.x, WARPS * ATTN_PAIRS, &t))
+    if (!attn_tile_find(a, (int)blockIdx.x, n_pair, &t))
         return;
     t.head = (int)blockIdx.y;
-    struct attn_reach reach = reach_of(a, t, WARPS * ATTN_PAIRS);
-    struct span seen = reach.any;
-    if (IS_PART) {
-        seen.lo = (int)most(seen.lo, (int64_t)blockIdx.z * K_ATTN_CHUNK);
-        seen.hi = (int)least(seen.hi, ((int64_t)blockIdx.z + 1) * K_ATTN_CHUNK);
-        if (seen.lo >= seen.hi)
-            return;
-    }
-    unsigned char *ring = (unsigned char *)shared_memory();
-    unsigned char *q = ring + B::STAGES * 2 * B::TILE_BYTES;
-    float *weights = (float *)(q + B::Q_BYTES);
-    struct attn_total total = {
-        (float *)(q + B::Q_BYTES + B::P_BYTES) + threadIdx.x, {-INFINITY, -INFINITY}, {0, 0}};
+    struct attn_reach reach = reach_of(a, t, n_pair);
+    struct span seen = walk_of(args, reach);
+    if (args.is_part && seen.lo >= seen.hi)
+        return;
+    unsigned char *ring = (unsigned char *)shared_memory(), *q = ring + B::RING_BYTES;
+    float *weights = (float *)(q + n_warp * B::Q_BYTES);
+    float *mine = weights + n_warp * (B::P_BYTES / 4) + threadIdx.x;
+    struct attn_total total = {mine, {-INFINITY, -INFINITY}, {0, 0}};
     struct attn_pairs pairs = pairs_of(a, t);
     struct attn_sum<D> sum;
     for (int e = 0; e < D / 2; e++)
-        total.o[e * B::THREADS] = 0;
-    pairs_load<D>(a, t, a.q, a.ld_q, t.pair, WARPS * ATTN_PAIRS, q);
+        mine[e * (int)blockDim.x] = 0;
+    pairs_load<D>(a, t, a.q, a.ld_q, t.pair, n_pair, q);
     int tile = seen.lo / ATTN_KEYS, end = (seen.hi + ATTN_KEYS - 1) / ATTN_KEYS;
     for (int s = 0; s < B::STAGES - 1; s++)
         tile_load<D>(a, t, tile + s, seen, ring + (tile + s) % B::STAGES * 2 * B::TILE_BYTES);
@@ -365,7 +384,7 @@ static __global__ void __launch_bounds__(WARPS *FULL_WARP) attn_kernel(struct at
                     sum);
         if ((tile + 1) % ATTN_CHUNK_TILES == 0 || tile + 1 == end) {
             sum_close<D>(sum);
-            if (IS_PART)
+            if (args.is_part)
                 part_store<D>(args.k, pairs, (int)blockIdx.z, sum);
             else
                 total_add<D>(total, sum, a.cache.d_head);
@@ -374,53 +393,46 @@ static __global__ void __launch_bounds__(WARPS *FULL_WARP) attn_kernel(struct at
         __syncthreads(); /* before the stage is filled again */
     }
     copy_wait<0>();
-    if (!IS_PART)
+    if (!args.is_part)
         total_store<D>(a, pairs, total);
 }
 
 /* ---- launching ---- */
 
-template <int D, int WARPS, bool IS_PART>
-static int attn_launch(const struct attn_args &args, void *stream)
-{
-    const struct k_attn &a = args.k.fwd;
-    return launch(attn_kernel<D, WARPS, IS_PART>,
-                  dim3((unsigned)attn_tile_count(&a, WARPS * ATTN_PAIRS),
-                       (unsigned)a.cache.n_kv_head, (unsigned)args.n_chunk),
-                  dim3(WARPS * FULL_WARP), attn_block<D, WARPS>::SHARED_BYTES, stream, args);
-}
-
 /* Tiles of one warp where sequences have but few pairs: a decode step. */
-template <int D, bool IS_PART> static int attn_warps(const struct attn_args &args, void *stream)
+template <int D> static int attn_launch(const struct attn_args &args, int64_t n_chunk, void *stream)
 {
     const struct k_attn &a = args.k.fwd;
     int64_t pairs = a.batch.n_tok * (a.n_head / a.cache.n_kv_head);
-    if (pairs <= 2 * ATTN_PAIRS * a.batch.n_seq)
-        return attn_launch<D, 1, IS_PART>(args, stream);
-    return attn_launch<D, 4, IS_PART>(args, stream);
+    int n_warp = pairs <= 2 * ATTN_PAIRS * a.batch.n_seq ? 1 : ATTN_WARPS;
+    return launch(attn_kernel<D>,
+                  dim3((unsigned)attn_tile_count(&a, n_warp * ATTN_PAIRS),
+                       (unsigned)a.cache.n_kv_head, (unsigned)n_chunk),
+                  dim3((unsigned)n_warp * FULL_WARP),
+                  attn_block<D>::RING_BYTES + (size_t)n_warp * attn_block<D>::WARP_BYTES, stream,
+                  args);
 }
 
-template <bool IS_PART> static int attn_bf16(const struct attn_args &args, void *stream)
+static int attn_bf16(const struct attn_args &args, int64_t n_chunk, void *stream)
 {
     int32_t d = args.k.fwd.cache.d_head;
-    return d <= 64    ? attn_warps<64, IS_PART>(args, stream)
-           : d <= 128 ? attn_warps<128, IS_PART>(args, stream)
-                      : attn_warps<HEAD_MAX, IS_PART>(args, stream);
+    return d <= 64    ? attn_launch<64>(args, n_chunk, stream)
+           : d <= 128 ? attn_launch<128>(args, n_chunk, stream)
+                      : attn_launch<HEAD_MAX>(args, n_chunk, stream);
 }
 
 int attn_cuda(const void *args, void *stream)
 {
     struct attn_args a = {};
     a.k.fwd = *(const struct k_attn *)args;
-    a.n_chunk = 1;
-    return a.k.fwd.cache.type == K_F32 ? attn_f32(&a.k.fwd, stream) : attn_bf16<false>(a, stream);
+    return a.k.fwd.cache.type == K_F32 ? attn_f32(&a.k.fwd, stream) : attn_bf16(a, 1, stream);
 }
 
 int attn_part_cuda(const void *args, void *stream)
 {
-    struct attn_args a = {*(const struct k_attn_part *)args, 0};
-    a.n_chunk = (int)a.k.n_chunk;
-    return a.k.fwd.cache.type == K_F32 ? attn_part_f32(&a.k, stream) : attn_bf16<true>(a, stream);
+    struct attn_args a = {*(const struct k_attn_part *)args, 1};
+    return a.k.fwd.cache.type == K_F32 ? attn_part_f32(&a.k, stream)
+                                       : attn_bf16(a, a.k.n_chunk, stream);
 }
 
 /* ---- merge: a warp for each row and head ---- */

@@ -207,29 +207,30 @@ static __device__ __forceinline__ void pairs_load(const struct k_attn &a, const 
 
 /* Operands out of a tile of rows. a: 16 rows from `row`, columns 16k on. b: 16 rows from `row` as
  * two instructions' columns. turned: 16 rows from `row` to be summed over, columns 8n to 8n + 15 as
- * two instructions' columns. */
+ * two instructions' columns. Rows begin at multiples of 8 and n is even, so that a lane's place is
+ * one number, in which k or n changes bits that it alone has. */
 template <int D>
 static __device__ __forceinline__ void operand_a(const unsigned char *tile, int row, int k,
                                                  uint32_t d[4])
 {
-    int lane = lane_id();
-    ldmatrix_x4(d, tile + piece_at<D>(row + lane % 16, 2 * k + lane / 16));
+    int mine = piece_at<D>(lane_id() % 16, lane_id() / 16);
+    ldmatrix_x4(d, tile + row * D * 2 + (mine ^ k * 32));
 }
 
 template <int D>
 static __device__ __forceinline__ void operand_b(const unsigned char *tile, int row, int k,
                                                  uint32_t d[4])
 {
-    int lane = lane_id();
-    ldmatrix_x4(d, tile + piece_at<D>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+    int mine = piece_at<D>(lane_id() % 8 + lane_id() / 16 * 8, lane_id() / 8 % 2);
+    ldmatrix_x4(d, tile + row * D * 2 + (mine ^ k * 32));
 }
 
 template <int D>
 static __device__ __forceinline__ void operand_turned(const unsigned char *tile, int row, int n,
                                                       uint32_t d[4])
 {
-    int lane = lane_id();
-    ldmatrix_x4_trans(d, tile + piece_at<D>(row + lane % 16, n + lane / 16));
+    int mine = piece_at<D>(lane_id() % 16, lane_id() / 16);
+    ldmatrix_x4_trans(d, tile + row * D * 2 + (mine ^ n * 16));
 }
 
 /* ---- parts ---- */
