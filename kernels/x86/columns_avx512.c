@@ -42,20 +42,24 @@ TILE_INLINE void columns_fetch(enum k_type type, const struct columns *x, int64_
         __builtin_prefetch(at + x->ld);
 }
 
-/* Columns as blocks of packed rows. */
+/* Columns as blocks of packed rows. The blocks may lie a multiple of 4 KB apart, where they fight
+ * over the same lines of the first cache: each takes some steps in turn, whole lines of it. */
 TILE_INLINE void left_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
     struct rows_block block[LINEAR_TILE_N / LINEAR_MR];
     for (int64_t i = 0; i < blocks; i++)
         block[i] = rows_block_at(x->cols, i);
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t lo = 0; lo < steps; lo += STEPS_AHEAD) {
+        int64_t hi = linear_min(lo + STEPS_AHEAD, steps);
         for (int64_t i = 0; i < blocks; i++) {
             const struct rows_block b = block[i];
             __mmask16 m = tile_mask(b.h);
-            columns_fetch(type, x, s, b.row);
-            _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
-                                     column_step(type, x, s, b.row, m));
+            for (int64_t s = lo; s < hi; s++) {
+                columns_fetch(type, x, s, b.row);
+                _mm512_mask_storeu_epi32(to + (b.row * steps + s * b.h) * 4, m,
+                                         column_step(type, x, s, b.row, m));
+            }
         }
     }
 }
