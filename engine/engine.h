@@ -51,9 +51,13 @@ int engine_start(struct engine *g, struct err *e);
 void engine_stop(struct engine *g); /* what still runs ends with GEN_CANCELLED */
 void engine_free(struct engine *g);
 
-/* -1: a rank that shared the model is gone, and why. What was asked has ended with ERR_BUSY, and
- * whatever will be asked does; there is no way back but a new process. */
+/* -1: a rank that shared the model is gone, or the device that ran it, and why. What was asked has
+ * ended with ERR_BUSY, and whatever will be asked does; there is no way back but a new process. */
 int engine_check(struct engine *g, struct err *e);
+
+/* For who else ran something on the engine's device, and saw it fail: -1 where the device is lost,
+ * and then the engine comes to know it. */
+int engine_look(struct engine *g, struct err *e);
 
 /* What the model is; constant, borrowed. */
 struct engine_info {

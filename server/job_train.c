@@ -267,7 +267,7 @@ static int train(struct job_run *r, struct tuning_options *o, struct err *e)
     if (rc)
         return rc < 0 ? -1 : 0;
     struct model *m = subject_of(r, on, e);
-    r->stream = m ? stream_new(on->device, e) : NULL;
+    r->stream = m ? stream_new_yielding(on->device, e) : NULL;
     r->tuning = r->stream ? tuning_new(m, o, r->stream, e) : NULL;
     if (!r->tuning || begin(r, &memory, e) || tuning_run(r->tuning, &is_done, e))
         return -1;

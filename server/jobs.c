@@ -151,6 +151,21 @@ static void give_up(struct job_run *r, const struct err *e)
     }
 }
 
+/* The device is lost, and with it the engine: the job stays where the store has it, and goes on
+ * when the server is back. */
+static bool lost_device(struct jobs *j)
+{
+    struct err e = ERR_INIT;
+    if (!engine_look(j->opt.engine, &e))
+        return false;
+    log_event(LOG_ERROR, "jobs stand still", LOG_TEXT("why", e.msg));
+    pthread_mutex_lock(&j->lock);
+    while (!atomic_load(&j->stops))
+        pthread_cond_wait(&j->wake, &j->lock);
+    pthread_mutex_unlock(&j->lock);
+    return true;
+}
+
 /* One stage of one job; false: none is there, or the store cannot say. */
 static bool bring_on(struct jobs *j, struct arena *a)
 {
@@ -165,6 +180,8 @@ static bool bring_on(struct jobs *j, struct arena *a)
     }
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
     run_release(&r);
+    if (rc && e.code == ERR_DEVICE && lost_device(j))
+        return true;
     if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
         log_event(LOG_ERROR, "job stopped", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
         give_up(&r, &e);

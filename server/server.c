@@ -245,10 +245,11 @@ void server_broke(void *ctx)
 
 /* Without one of its ranks the model is gone. Those who wait were told, and are given the time to
  * read it; who comes now is sent elsewhere, and a balancer has the time to see it. */
-static void fall(struct server *s, int signals)
+static void fall(struct server *s, int signals, const struct err *why)
 {
     int64_t end = clock_us() + FALL_US;
-    log_event(LOG_ERROR, "a rank is gone", LOG_INT("in_work", (int64_t)http_busy(s->http)));
+    log_event(LOG_ERROR, why->code == ERR_DEVICE ? "the device is lost" : "a rank is gone",
+              LOG_INT("in_work", (int64_t)http_busy(s->http)));
     while (clock_us() < end && !next_signal(signals, -1, end))
         continue;
 }
@@ -346,7 +347,7 @@ static int serve(struct server *s, const struct server_options *o, const char *m
             drain(s, o, signals, signo);
         rc = engine_check(server_engine(s), e);
         if (rc)
-            fall(s, signals);
+            fall(s, signals, e);
     }
     server_free(s);
     if (o->unix_socket)

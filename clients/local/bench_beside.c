@@ -222,7 +222,7 @@ static void *train(void *arg)
     o.lora.rank = b->v->rank;
     o.schedule = TRAIN_CONSTANT;
     o.cap_tok = b->v->rows * b->v->length;
-    struct stream *s = stream_new(on->device, &b->train_err);
+    struct stream *s = stream_new_yielding(on->device, &b->train_err);
     struct trainer *t = s ? prepare(b, &o, s) : NULL;
     if (t) {
         stream_trace(s, count_work, b);

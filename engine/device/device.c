@@ -143,9 +143,9 @@ void stream_rest(struct stream *s)
         s->piece_ns = s->between(s->between_ctx);
 }
 
-bool device_keeps_launches(const struct device *d)
+bool stream_keeps_launches(const struct stream *s)
 {
-    return d->driver->replay_begin != NULL;
+    return s->device->driver->replay_begin && !s->trace && !s->between;
 }
 
 int replay_begin(struct stream *s, struct err *e)

@@ -86,7 +86,7 @@ void stream_rest(struct stream *s); /* calls it, if it is set: in long work of t
  * the stream is given (launches and copies on the device, no sync) is kept and does not run. It
  * reads its arguments' memory anew each time. */
 struct replay;
-bool device_keeps_launches(const struct device *d); /* else there are none */
+bool stream_keeps_launches(const struct stream *s); /* now: nobody watches each launch */
 int replay_begin(struct stream *s, struct err *e);
 struct replay *replay_end(struct stream *s, struct err *e);
 void replay_free(struct replay *r);

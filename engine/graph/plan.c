@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/graph/kept.h"
 #include "engine/graph/memory.h"
 #include "engine/op/collective.h"
 
@@ -32,6 +33,8 @@ struct plan {
     VEC(_Alignas(16) char) args;
     VEC(struct op_view) output;
     int64_t cap[DIM_COUNT], n[DIM_COUNT]; /* n: what is patched in */
+    bool has_collectives;
+    struct kept kept;
 };
 
 struct sink {
@@ -66,6 +69,7 @@ static void keep_collective(struct op_sink *s, const struct op_collective *a, en
     struct plan *p = ((struct sink *)(void *)s)->p;
     size_t at = keep_args(p, KERNEL_COUNT, a, sizeof *a) + offsetof(struct op_collective, m);
     vec_push(&p->patch, (struct patch){(uint32_t)at, {.dim = dim}});
+    p->has_collectives = true;
 }
 
 static struct op_view view_of(const struct plan *p, const struct graph *g,
@@ -127,6 +131,7 @@ void plan_free(struct plan *p)
 {
     if (!p)
         return;
+    kept_release(&p->kept);
     device_mem_free(p->device, p->block);
     vec_release(&p->call);
     vec_release(&p->patch);
@@ -135,17 +140,21 @@ void plan_free(struct plan *p)
     free(p);
 }
 
-void plan_run(struct plan *p, const struct batch *batch, struct stream *s)
+static void patch_counts(struct plan *p, const int64_t *n)
 {
-    if (memcmp(p->n, batch->n, sizeof p->n) != 0) {
-        memcpy(p->n, batch->n, sizeof p->n);
-        for (int i = 0; i < DIM_COUNT; i++)
-            ASSERT(p->n[i] >= 0 && p->n[i] <= p->cap[i]);
-        for (size_t i = 0; i < p->patch.n; i++) {
-            int64_t count = op_count_of(&p->patch.at[i].count, p->n);
-            memcpy(p->args.at + p->patch.at[i].at, &count, sizeof count);
-        }
+    if (memcmp(p->n, n, sizeof p->n) == 0)
+        return;
+    memcpy(p->n, n, sizeof p->n);
+    for (int i = 0; i < DIM_COUNT; i++)
+        ASSERT(p->n[i] >= 0 && p->n[i] <= p->cap[i]);
+    for (size_t i = 0; i < p->patch.n; i++) {
+        int64_t count = op_count_of(&p->patch.at[i].count, p->n);
+        memcpy(p->args.at + p->patch.at[i].at, &count, sizeof count);
     }
+}
+
+static void launch_all(struct plan *p, struct stream *s)
+{
     for (size_t i = 0; i < p->call.n; i++) {
         const struct call *c = &p->call.at[i];
         const void *args = p->args.at + c->args_at;
@@ -154,6 +163,39 @@ void plan_run(struct plan *p, const struct batch *batch, struct stream *s)
         else
             stream_launch(s, c->kernel, args, c->bytes);
     }
+}
+
+/* Keeps the launches of the counts that are patched in; one that cannot be kept is given as ever.
+ */
+static void keep_step(struct plan *p, struct kept_step *k, struct stream *s)
+{
+    struct err e = ERR_INIT;
+    k->is_refused = true;
+    if (replay_begin(s, &e))
+        return;
+    launch_all(p, s);
+    k->replay = replay_end(s, &e);
+    k->is_refused = !k->replay;
+}
+
+static bool is_worth_keeping(const struct plan *p, const struct stream *s)
+{
+    return stream_keeps_launches(s) && !p->has_collectives && p->n[DIM_TOK] == p->n[DIM_SEQ];
+}
+
+void plan_run(struct plan *p, const struct batch *batch, struct stream *s)
+{
+    struct kept_step *k = NULL;
+    bool is_new = true;
+    patch_counts(p, batch->n);
+    if (is_worth_keeping(p, s))
+        k = kept_get(&p->kept, p->n, &is_new);
+    if (k && !is_new && !k->replay && !k->is_refused)
+        keep_step(p, k, s);
+    if (k && k->replay)
+        replay_run(k->replay, s);
+    else
+        launch_all(p, s);
 }
 
 struct op_view plan_output(const struct plan *p, int i)

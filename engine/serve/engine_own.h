@@ -70,7 +70,7 @@ struct engine {
     VEC(uint64_t) gone;  /* adapters' versions that no name means any more */
     VEC(uint64_t) ended; /* adapters' versions that nobody uses any more, for other ranks to hear */
     struct errand *errand, **errand_end; /* in the order that they came */
-    bool is_asleep, runs;                /* runs: the thread does, and takes errands */
+    bool is_asleep, is_called, runs;     /* runs: the thread does, and takes errands */
     struct err why;                      /* a rank is gone; ERR_NONE: none is */
 
     _Atomic bool has_mail, stops;
@@ -116,7 +116,8 @@ void ranks_begin(struct engine *g); /* the thread's first act, and its last */
 void ranks_end(struct engine *g);
 void ranks_errands(struct engine *g); /* does what waits to be done between two steps */
 void ranks_ping(struct engine *g, bool goes_on);
-bool ranks_lost(struct engine *g, struct err *e); /* one is gone, and why */
+bool ranks_lost(struct engine *g, struct err *e); /* one is gone, or the device, and why */
+const char *ranks_lost_text(const struct err *why);
 void ranks_explain(struct engine *g,
                    struct err *e); /* to clients, where that is why a step failed */
 adapter_tell_fn ranks_tell;        /* ctx is the engine */

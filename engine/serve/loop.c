@@ -206,7 +206,7 @@ void engine_end_all(struct engine *g)
     tell(g);
 }
 
-/* A rank is gone: everybody hears of it, the engine's owner first. */
+/* A rank is gone, or the device: everybody hears of it, the engine's owner first. */
 static void fall(struct engine *g, const struct err *why)
 {
     struct err e = *why;
@@ -227,7 +227,7 @@ static void fall(struct engine *g, const struct err *why)
 
 static bool has_mail(const struct engine *g)
 {
-    return g->inbox.first || g->errand || g->stops;
+    return g->inbox.first || g->errand || g->stops || g->is_called;
 }
 
 /* Until there is mail, or, where others miss us, for a while; false: nothing came. */

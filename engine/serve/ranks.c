@@ -5,7 +5,7 @@
  * are short beside one. Without work the thread pings, so that who is gone is missed then, too.
  *
  * A rank that is gone ends the engine: all works end, nothing is taken any more, and who made the
- * engine is told.
+ * engine is told. So does a device that works no more.
  */
 #include "engine/base/log.h"
 #include "engine/run/lead.h"
@@ -121,7 +121,14 @@ void ranks_ping(struct engine *g, bool goes_on)
 
 bool ranks_lost(struct engine *g, struct err *e)
 {
-    return is_shared(g) && comm_check(g->res.model->ranks.comm, e);
+    return (is_shared(g) && comm_check(g->res.model->ranks.comm, e)) ||
+           device_check(g->res.device, e);
+}
+
+const char *ranks_lost_text(const struct err *why)
+{
+    return why->code == ERR_DEVICE ? "the device that runs this model is lost"
+                                   : "a rank that shares this model is gone";
 }
 
 void ranks_explain(struct engine *g, struct err *e)
@@ -130,7 +137,18 @@ void ranks_explain(struct engine *g, struct err *e)
     if (!ranks_lost(g, &why))
         return;
     e->code = ERR_BUSY;
-    err_wrap(e, "a rank that shares this model is gone");
+    err_wrap(e, "%s", ranks_lost_text(&why));
+}
+
+int engine_look(struct engine *g, struct err *e)
+{
+    if (!device_check(g->res.device, e))
+        return 0;
+    pthread_mutex_lock(&g->lock);
+    g->is_called = true;
+    pthread_cond_signal(&g->wake);
+    pthread_mutex_unlock(&g->lock);
+    return -1;
 }
 
 int engine_check(struct engine *g, struct err *e)

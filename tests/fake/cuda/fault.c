@@ -14,7 +14,7 @@ enum { STALL_MS = 300 };
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static long n_call, fail_at, n_kept;
+static long n_call, fail_at, n_kept, n_graph;
 static const char *how;
 static cudaError_t broken;
 
@@ -24,7 +24,7 @@ static void tell(void)
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
         return;
-    fprintf(f, "calls %ld kept %ld\n", n_call, n_kept);
+    fprintf(f, "calls %ld kept %ld graphs %ld\n", n_call, n_kept, n_graph);
     fclose(f);
 }
 
@@ -72,6 +72,11 @@ cudaError_t fake_end(cudaError_t rc)
 void fake_break(cudaError_t rc)
 {
     broken = rc;
+}
+
+void fake_count_graph(void)
+{
+    n_graph++;
 }
 
 void fake_keep(int change)

@@ -307,6 +307,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
     cudaError_t rc = fake_begin();
     if (!rc) {
         x->graph->n_ref++;
+        fake_count_graph();
         work_add(&s->work, run_graph, x->graph, drop_graph);
     }
     return fake_end(rc);
