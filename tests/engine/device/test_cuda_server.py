@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tandem serve --device cuda` on a GPU played over the host's memory (tests/fake/cuda): many at
+once, adapters, log-probabilities and a job get the numbers of --device cpu --kernels ref, and a GPU
+that breaks for good ends the server with words, its job whole where the store has it.
+
+Catches: a row of a step that is read before its copy has come; a server that stays ready, or hangs,
+without its device; a job that fails because the device did."""
+import contextlib
+import http.client
+import pathlib
+import sys
+import threading
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "server")]
+from serving import BUILD, SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
+
+HYPER = {"n_epochs": 2, "batch_size": 4, "learning_rate_multiplier": 20}
+ADAPTER_OPTIONS = ("--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "4",
+                   "--no-access-log", "--kernels", "ref", "--min-examples", "1", "--threads", "2")
+
+
+def serve(tmp, device, **env):
+    return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp, "--device", device, *ADAPTER_OPTIONS,
+                  env={"TANDEM_CUDA_PLUG": str((BUILD / "tests/fake/cuda/plug.so").resolve()), **env})
+
+
+def client(s):
+    return Client(s, {})
+
+
+def ask(s, model, i):
+    r = s.post("/v1/completions", {"model": model, "prompt": "a b " * (i % 7 + 1), "max_tokens": 6,
+                                   "temperature": 0.7 * (i % 2), "seed": i, "logprobs": 2})
+    assert r.status == 200, r
+    c, = r.json["choices"]
+    return c["text"], c["logprobs"], c["finish_reason"]
+
+
+def ask_all(s, model):
+    """Six at once."""
+    got = [None] * 6
+
+    def one(i):
+        got[i] = ask(s, model, i)
+
+    asking = [threading.Thread(target=one, args=(i,)) for i in range(len(got))]
+    for t in asking:
+        t.start()
+    for t in asking:
+        t.join()
+    return got
+
+
+def live(tmp, device):
+    """All that a client can see of numbers: of the base, of a job, of its adapter."""
+    with serve(tmp, device) as s:
+        c = client(s)
+        base = ask_all(s, "tiny")
+        job = c.job(c.file(rows(12)), hyperparameters=HYPER, seed=3)
+        tuned = c.done(job)
+        points = c.get(f"{JOBS}/{job}/checkpoints").json["data"]
+        return base, [p["metrics"] for p in points], ask_all(s, tuned["fine_tuned_model"])
+
+
+def same_numbers():
+    with scratch() as tmp:
+        cpu, gpu = live(tmp / "cpu", "cpu"), live(tmp / "gpu", "cuda")
+    for name, a, b in zip(("base", "checkpoints", "adapter"), cpu, gpu, strict=True):
+        assert a == b, f"{name}: {a} {b}"
+    assert cpu[0] != cpu[2], "the job changed nothing"
+
+
+def ends_with_words(s, words):
+    """The server ends by itself, and its log says why."""
+    end = time.monotonic() + 60 * SLOW
+    while s.process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    said = s.output()
+    assert s.process.poll() not in (None, 0), said
+    assert s.process.returncode > 0 and all(w in said for w in words), said
+
+
+def breaks_while_serving():
+    with scratch() as tmp:
+        s = serve(tmp, "cuda", FAKE_CUDA_FAIL="1500", FAKE_CUDA_HOW="stays")
+        last = None
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            for i in range(200):
+                last = s.post("/v1/completions", {"model": "tiny", "prompt": "a b", "max_tokens": 8,
+                                                  "temperature": 0, "seed": i})
+                if last.status != 200:
+                    break
+        assert last is not None and last.status == 503, last
+        assert "device" in last.error["message"], last
+        ends_with_words(s, ("the device is lost", "illegal memory access"))
+
+
+def breaks_while_training():
+    """Idle but for its job: the server ends, and another goes on with the job."""
+    with scratch() as tmp:
+        s = serve(tmp, "cuda", FAKE_CUDA_FAIL="1500", FAKE_CUDA_HOW="stays")
+        c = client(s)
+        job = c.job(c.file(rows(12)), hyperparameters={**HYPER, "n_epochs": 3}, seed=3)
+        ends_with_words(s, ("the device is lost", "jobs stand still"))
+        with serve(tmp, "cuda") as again:
+            c = client(again)
+            c.done(job)
+
+
+def main():
+    cases = Cases()
+    cases.run("the numbers of the CPU", same_numbers)
+    cases.run("breaks while it serves", breaks_while_serving)
+    cases.run("breaks while it trains", breaks_while_training)
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
