@@ -24,6 +24,11 @@ const latency = (name, q) => quantile(last().m, before(WINDOW).m, name, q);
 
 const held = who => Math.min(1, rate(`tandem_gate_held_seconds_total{class="${who}"}`));
 
+function late(name) {
+  const most = latency(name, 0.95);
+  return Number.isFinite(most) ? `95% below ${seconds(most)}` : "no answers of late";
+}
+
 function hits() {
   const share = rise(last().m, before(WINDOW).m, "tandem_prefix_cache_hits_total") /
                 rise(last().m, before(WINDOW).m, "tandem_prefix_cache_queries_total");
@@ -40,10 +45,10 @@ const TILES = [
     note: () => `${number(rate("tandem_prompt_tokens_total"))} tokens/s of prompts` },
   { name: "First token", text: v => seconds(v[0]),
     lines: [["serve", () => latency("tandem_time_to_first_token_seconds", 0.5)]],
-    note: () => `95% below ${seconds(latency("tandem_time_to_first_token_seconds", 0.95))}` },
+    note: () => late("tandem_time_to_first_token_seconds") },
   { name: "Between tokens", text: v => seconds(v[0]),
     lines: [["serve", () => latency("tandem_inter_token_latency_seconds", 0.5)]],
-    note: () => `95% below ${seconds(latency("tandem_inter_token_latency_seconds", 0.95))}` },
+    note: () => late("tandem_inter_token_latency_seconds") },
   { name: "Compute threads", most: 1, stacked: true, wide: true, text: v => percent(v[0] + v[1]),
     lines: [["serve", () => held("serve")], ["train", () => held("train")]],
     note: v => [el("span", { class: "dot serve" }), `serving ${percent(v[0])}`,

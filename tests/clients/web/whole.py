@@ -300,8 +300,10 @@ def readable(w):
                 expect(p.locator("#jobs a").first).to_be_visible()
                 look("tuning")
                 p.goto(f"{w.server.url}/#/overview")
-                expect(p.locator(".spark").first).to_be_visible()
-                look("overview")
+                with Streams(w.server):
+                    expect(p.locator(".tile .big").first).to_have_text("1")
+                    expect(p.locator(".tile").nth(3)).to_contain_text("95% below")
+                    look("overview")
                 grounds.setdefault(scheme, set()).add(p.evaluate(ground))
                 for chosen in ("light", "dark"):
                     p.locator("#theme").click()
