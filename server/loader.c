@@ -16,7 +16,7 @@
 #include "engine/engine.h"
 #include "server/server_own.h"
 
-enum { TUNED_ROOM = 64 };
+enum { ADAPTER_ROOM = 64 };
 
 struct loader {
     struct server *server; /* borrowed */
@@ -77,10 +77,13 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Jobs publish what they make as adapters: where there may be jobs, there is room. */
-static int64_t tuned_room(const struct server_options *o)
+/* Where adapters may come, there is room: from the command line, from clients, and from jobs, which
+ * publish what they make as adapters. */
+static int64_t adapter_room(const struct server_options *o)
 {
-    return o->max_adapters == 0 && o->data_dir ? TUNED_ROOM : o->max_adapters;
+    if (o->max_adapters || !(o->adapter.n || o->adapter_root || o->data_dir))
+        return o->max_adapters;
+    return (int64_t)o->adapter.n > ADAPTER_ROOM ? (int64_t)o->adapter.n : ADAPTER_ROOM;
 }
 
 static void fill(struct loader *l, const struct server_options *o, const char *model)
@@ -99,7 +102,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_seqs = o->max_seqs,
                                    .max_waiting = o->max_waiting,
                                    .kv_bytes = o->kv_memory,
-                                   .max_adapters = tuned_room(o),
+                                   .max_adapters = adapter_room(o),
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
