@@ -113,29 +113,32 @@ struct call {
     struct bench *b; /* borrowed */
     kernel_fn *fn;
     const void *args; /* borrowed */
-    int64_t n_unit, grain;
+    int64_t n_unit, n_piece;
 };
 
-static void call_units(void *ctx, int64_t lo, int64_t hi, int thread)
+/* Pieces are alike to a unit, as the engine's threads have them. */
+static void call_pieces(void *ctx, int64_t lo, int64_t hi, int thread)
 {
     struct call *c = ctx;
     char *scratch = c->b->scratch;
-    struct k_slice s = {.lo = lo, .hi = hi, .scratch = scratch + (size_t)thread * K_SCRATCH_BYTES};
+    struct k_slice s = {.lo = c->n_unit * lo / c->n_piece,
+                        .hi = c->n_unit * hi / c->n_piece,
+                        .scratch = scratch + (size_t)thread * K_SCRATCH_BYTES};
     c->fn(c->args, &s);
 }
 
 static void call_run(void *ctx)
 {
     struct call *c = ctx;
-    crew_run(c->b->crew, call_units, c, c->n_unit, c->grain);
+    crew_run(c->b->crew, call_pieces, c, c->n_piece, 1);
 }
 
 static struct call call_make(struct bench *b, enum kernel_id id, const void *args)
 {
     struct k_shape shape = kernel_shape(id, args);
-    int64_t pieces = 8 * crew_size(b->crew);
+    int64_t pieces = crew_size(b->crew) == 1 ? 1 : 8 * crew_size(b->crew);
     struct call c = {.b = b, .fn = b->table.fn[id], .args = args, .n_unit = shape.n_unit};
-    c.grain = crew_size(b->crew) == 1 ? shape.n_unit : (shape.n_unit + pieces - 1) / pieces;
+    c.n_piece = shape.n_unit < pieces ? shape.n_unit : pieces;
     return c;
 }
 
