@@ -290,21 +290,32 @@ static float log_sum(struct sampler *s, const float *logits)
     return k_ce_lse(&state);
 }
 
-static void score(struct sampler *s, const float *logits, int32_t n_top, struct sample_taken *t)
+/* Without logits the token is the row's largest. */
+static void score(struct sampler *s, const struct sample_row *r, const struct k_best *best,
+                  int32_t n_top, struct sample_taken *t)
 {
-    float lse = log_sum(s, logits);
-    t->logprob = logits[t->id] - lse;
+    const float *logits = r->logits;
+    float lse = r->state ? k_ce_lse(r->state) : log_sum(s, logits);
+    t->logprob = (logits ? logits[t->id] : best->max) - lse;
     t->n_top = n_top > 0 ? cut(s, logits, n_top, 1, 0, n_top) : 0;
     for (int32_t i = 0; i < t->n_top; i++)
         t->top[i] = (struct sample_top){s->id[i], logits[s->id[i]] - lse};
 }
 
-static int find_best(struct sampler *s, const float *logits, struct k_best *best, struct err *e)
+static int find_best(struct sampler *s, const struct sample_row *r, struct k_best *best,
+                     struct err *e)
 {
-    *best = best_of(s, logits);
+    *best = r->best ? *r->best : best_of(s, r->logits);
     if (best->is_finite)
         return 0;
     return err_set(e, ERR_DIVERGED, "the model's logits are not finite: its weights overflow here");
+}
+
+bool sample_needs_logits(const struct sample_row *r, int32_t known)
+{
+    bool wants = r->wants_logprob || r->n_top > 0;
+    return !r->best || known >= 0 || is_edited(r) || r->params->temperature >= TEMPERATURE_LEAST ||
+           r->n_top > 0 || (wants && !r->state);
 }
 
 /* ---- the face ------------------------------------------------------------------------------ */
@@ -320,21 +331,27 @@ int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_ta
 {
     struct k_best best;
     *t = (struct sample_taken){.id = -1};
-    if (find_best(s, r->logits, &best, e) || take(s, r, best, &t->id, e))
+    if (find_best(s, r, &best, e) || take(s, r, best, &t->id, e))
         return -1;
     if (r->wants_logprob || r->n_top > 0)
-        score(s, r->logits, top_count(s, r->n_top), t);
+        score(s, r, &best, top_count(s, r->n_top), t);
+    return 0;
+}
+
+int sampler_score_row(struct sampler *s, const struct sample_row *r, int32_t id,
+                      struct sample_taken *t, struct err *e)
+{
+    struct k_best best;
+    *t = (struct sample_taken){.id = id};
+    ASSERT(id >= 0 && id < s->n_vocab);
+    if (find_best(s, r, &best, e))
+        return -1;
+    score(s, r, &best, top_count(s, r->n_top), t);
     return 0;
 }
 
 int sampler_score(struct sampler *s, const float *logits, int32_t id, int32_t n_top,
                   struct sample_taken *t, struct err *e)
 {
-    struct k_best best;
-    *t = (struct sample_taken){.id = id};
-    ASSERT(id >= 0 && id < s->n_vocab);
-    if (find_best(s, logits, &best, e))
-        return -1;
-    score(s, logits, top_count(s, n_top), t);
-    return 0;
+    return sampler_score_row(s, &(struct sample_row){.logits = logits, .n_top = n_top}, id, t, e);
 }

@@ -50,7 +50,14 @@ struct sample_row {
     int32_t n_banned;
     bool wants_logprob;
     int32_t n_top; /* the likeliest wanted; at most SAMPLE_TOP_MAX */
+    /* What was found of the logits where they lie, by kernels argmax and ce_fwd; NULL: found here.
+     * Then logits may be NULL where sample_needs_logits says so. */
+    const struct k_best *best;
+    const struct k_ce_state *state;
 };
+
+/* Whether more of the row is read than best and state say. known: as in struct sample_task. */
+bool sample_needs_logits(const struct sample_row *r, int32_t known);
 
 struct sample_top {
     int32_t id;
@@ -68,6 +75,10 @@ struct sample_taken {
 /* ERR_DIVERGED: the logits are not finite. ERR_BAD_INPUT: the mask leaves nothing. */
 int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_taken *t,
                  struct err *e);
+
+/* As sampler_score, of a row: its logits, n_top, best and state. */
+int sampler_score_row(struct sampler *s, const struct sample_row *r, int32_t id,
+                      struct sample_taken *t, struct err *e);
 
 /* Of a token that is known, as the prompt's are: its log-probability in this row, and the n_top
  * likeliest. */

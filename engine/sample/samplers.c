@@ -50,9 +50,8 @@ static void run(void *ctx, int64_t lo, int64_t hi, int thread)
     struct sampler *s = j->samplers->at[thread];
     for (int64_t i = lo; i < hi; i++) {
         struct sample_task *t = &j->task[i];
-        t->rc = t->known < 0
-                    ? sampler_next(s, &t->row, &t->taken, &t->err)
-                    : sampler_score(s, t->row.logits, t->known, t->row.n_top, &t->taken, &t->err);
+        t->rc = t->known < 0 ? sampler_next(s, &t->row, &t->taken, &t->err)
+                             : sampler_score_row(s, &t->row, t->known, &t->taken, &t->err);
     }
 }
 

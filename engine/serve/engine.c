@@ -103,12 +103,8 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     g->task = try_alloc(n_out, sizeof *g->task, "the rows of a step", e);
     if (!g->task)
         return -1;
-    if (!device_reads_host(g->res.device)) {
-        size_t bytes = n_out * (size_t)cols * sizeof *g->host_rows;
-        g->host_rows = device_host_alloc(g->res.device, bytes, "the rows of a step", e);
-        if (!g->host_rows)
-            return -1;
-    }
+    if (fetch_init(&g->fetch, g->res.device, g->room.cap_out, cols, !is_encoder(g), e))
+        return -1;
     if (is_encoder(g))
         return 0;
     if (g->room.lora_rank)
@@ -238,8 +234,7 @@ void engine_free(struct engine *g)
     sched_free(g->sched);
     runner_free(g->runner);
     registry_free(g->adapters);
-    if (g->res.device)
-        device_host_free(g->res.device, g->host_rows);
+    fetch_release(&g->fetch);
     resident_release(&g->res);
     gate_free(g->gate);
     answer_bell_unref(g->bell);

@@ -21,6 +21,7 @@
 #include "engine/sample/samplers.h"
 #include "engine/sched/sched.h"
 #include "engine/serve/check.h"
+#include "engine/serve/fetch.h"
 #include "engine/serve/registry.h"
 #include "engine/serve/resident.h"
 #include "engine/serve/room.h"
@@ -98,8 +99,8 @@ struct engine {
     struct sample_task *task; /* owned: [cap_out] */
     struct row_use *use;      /* owned: [cap_out] */
     int64_t n_task;
-    float *host_rows; /* owned: where the device's memory cannot be read */
-    struct buf text;  /* of one token */
+    struct fetch fetch;
+    struct buf text; /* of one token */
     int64_t expire_us;
     uint64_t tok_prompt, tok_new;
     int64_t n_step, n_seq_last, step_us;

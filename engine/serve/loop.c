@@ -124,9 +124,14 @@ static int compute(struct engine *g, const struct sched_step *step, struct op_vi
     gate_take(g->gate, GATE_SERVE);
     int64_t from = clock_us();
     int rc = step_run(g, step, out, e);
+    int64_t n_row = runner_batch(g->runner)->n[DIM_OUT];
     if (!rc && g->samplers) {
         take_plan(g, step, *out);
-        samplers_run(g->samplers, g->task, g->n_task);
+        rc = fetch_tasks(&g->fetch, out, n_row, g->task, g->n_task, g->res.stream, e);
+        if (!rc)
+            samplers_run(g->samplers, g->task, g->n_task);
+    } else if (!rc) {
+        rc = fetch_rows(&g->fetch, out, n_row, g->res.stream, e);
     }
     *took_us = clock_us() - from;
     gate_give(g->gate, GATE_SERVE);

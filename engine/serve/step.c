@@ -53,26 +53,6 @@ static void put_groups(struct engine *g, struct batch *b, const struct sched_ste
     }
 }
 
-static void copy_rows(struct engine *g, const struct op_view *out, int64_t n)
-{
-    size_t row = (size_t)out->shape.cols * sizeof *out->p;
-    bool is_dense = out->ld == out->shape.cols;
-    for (int64_t i = 0; i < (is_dense ? 1 : n); i++)
-        stream_copy(g->res.stream, g->host_rows + i * out->shape.cols, out->p + i * out->ld,
-                    is_dense ? (size_t)n * row : row, COPY_FROM_DEVICE);
-}
-
-/* Rows that the host may read. */
-static int fetch_rows(struct engine *g, struct op_view *out, int64_t n, struct err *e)
-{
-    if (g->host_rows) {
-        copy_rows(g, out, n);
-        out->p = g->host_rows;
-        out->ld = out->shape.cols;
-    }
-    return stream_sync(g->res.stream, e);
-}
-
 int step_run(struct engine *g, const struct sched_step *step, struct op_view *out, struct err *e)
 {
     struct batch *b = runner_batch(g->runner);
@@ -82,7 +62,5 @@ int step_run(struct engine *g, const struct sched_step *step, struct op_view *ou
         put_part(b, &step->part[i]);
     if (g->adapters)
         put_groups(g, b, step);
-    if (runner_step(g->runner, out, e))
-        return -1;
-    return fetch_rows(g, out, b->n[DIM_OUT], e);
+    return runner_step(g->runner, out, e);
 }

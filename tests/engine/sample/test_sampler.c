@@ -468,6 +468,42 @@ static void logprobs_are_the_models(void **state)
     sampler_free(s);
 }
 
+/* Faults: a greedy row, found where it lies, that asks for its logits, or gets another token or
+ * other bits than one that is found here. */
+static void what_was_found_elsewhere_serves(void **state)
+{
+    struct sampler *s = make(N);
+    struct sample_params p = {.temperature = 0, .top_p = 1, .repetition = 1};
+    struct sample_taken here, there;
+    struct err e = ERR_INIT;
+    struct k_best best;
+    struct k_ce_state sum;
+    float x[N];
+    static _Alignas(64) char scratch[K_SCRATCH_BYTES];
+    int32_t any = 0;
+    (void)state;
+    fill(x);
+    struct k_argmax a = {.x = x, .ld = N, .m = 1, .n = N, .best = &best};
+    struct k_ce c = {.logits = x, .ld = N, .m = 1, .n = N, .target = &any, .state = &sum};
+    kernel_run(&table, K_argmax, &a, scratch);
+    kernel_run(&table, K_ce_fwd, &c, scratch);
+    struct sample_row r = {.logits = x, .params = &p, .wants_logprob = true};
+    assert_true(sample_needs_logits(&r, -1));
+    assert_good(sampler_next(s, &r, &here, &e), &e);
+    r.best = &best;
+    assert_true(sample_needs_logits(&r, -1));
+    r.state = &sum;
+    assert_false(sample_needs_logits(&r, -1));
+    assert_true(sample_needs_logits(&r, 3));
+    r.logits = NULL;
+    assert_good(sampler_next(s, &r, &there, &e), &e);
+    assert_int_equal(here.id, there.id);
+    assert_memory_equal(&here.logprob, &there.logprob, sizeof here.logprob);
+    p.temperature = 1;
+    assert_true(sample_needs_logits(&r, -1));
+    sampler_free(s);
+}
+
 /* ---- parameters ---------------------------------------------------------------------------- */
 
 static void refused(struct sample_params p, const char *words)
@@ -537,11 +573,17 @@ static void bad_parameters_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_follow_the_chain),  cmocka_unit_test(draws_reach_every_chunk),
-        cmocka_unit_test(penalties_by_hand),       cmocka_unit_test(an_edit_stays_finite),
-        cmocka_unit_test(a_mask_is_kept),          cmocka_unit_test(ties_and_small_temperatures),
-        cmocka_unit_test(a_draw_is_a_function),    cmocka_unit_test(what_is_not_finite_is_an_error),
-        cmocka_unit_test(logprobs_are_the_models), cmocka_unit_test(bad_parameters_are_named),
+        cmocka_unit_test(draws_follow_the_chain),
+        cmocka_unit_test(draws_reach_every_chunk),
+        cmocka_unit_test(penalties_by_hand),
+        cmocka_unit_test(an_edit_stays_finite),
+        cmocka_unit_test(a_mask_is_kept),
+        cmocka_unit_test(ties_and_small_temperatures),
+        cmocka_unit_test(a_draw_is_a_function),
+        cmocka_unit_test(what_is_not_finite_is_an_error),
+        cmocka_unit_test(logprobs_are_the_models),
+        cmocka_unit_test(what_was_found_elsewhere_serves),
+        cmocka_unit_test(bad_parameters_are_named),
     };
     kernel_table_init(&table, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
