@@ -158,10 +158,11 @@ static const struct train_options some = {.lora = {.rank = 4, .alpha = 8, .dropo
                                           .seed = 5,
                                           .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
 
-/* Three steps over all rows; the losses. */
-static void three_steps(const char *name, enum k_type type, const struct train_options *o,
-                        double loss[3], struct golden_rows **rows)
+/* Three steps over all rows; the losses, and the norm of the first gradients. */
+static double three_steps(const char *name, enum k_type type, const struct train_options *o,
+                          double loss[3], struct golden_rows **rows)
 {
+    double norm = 0;
     struct golden g;
     struct err e = ERR_INIT;
     golden_init_short(&g, name, type);
@@ -171,27 +172,33 @@ static void three_steps(const char *name, enum k_type type, const struct train_o
         struct train_result got;
         assert_good(trainer_step(t, (*rows)->row, (*rows)->n, &got, &e), &e);
         loss[i] = got.loss;
+        norm = i ? norm : got.grad_norm;
     }
     trainer_free(t);
     golden_release(&g);
+    return norm;
 }
 
 /* Faults: rows that see each other in a micro-batch, a mean taken over micro-batches, dropout that
- * depends on the place in the batch. */
+ * depends on the place in the batch. The first losses have the same bits, the first gradients are
+ * sums in another order. Behind the first update such a last bit moves what is rounded to bf16 or
+ * int8 by a step of that. */
 static void cut_is_not_seen(void **state)
 {
     static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+    static const double far[] = {1e-5, 1e-2, 1e-2};
     (void)state;
     for (size_t k = 0; k < 3; k++) {
-        double whole[3], cut[3];
+        double whole[3], cut[3], norm[2];
         struct golden_rows *a, *b;
         struct train_options o = some;
-        three_steps("llama_plain", types[k], &o, whole, &a);
+        norm[0] = three_steps("llama_plain", types[k], &o, whole, &a);
         o.cap_tok = 64; /* a row or two at a time */
-        three_steps("llama_plain", types[k], &o, cut, &b);
+        norm[1] = three_steps("llama_plain", types[k], &o, cut, &b);
+        assert_true(fabs(norm[0] - norm[1]) < 1e-6 * norm[0]);
         assert_memory_equal(&whole[0], &cut[0], sizeof *whole); /* before the first update */
         for (int i = 0; i < 3; i++)
-            if (fabs(whole[i] - cut[i]) > 1e-5 * whole[i])
+            if (fabs(whole[i] - cut[i]) > far[k] * whole[i])
                 fail_msg("type %d, step %d: %.17g in one, %.17g in parts", (int)types[k], i,
                          whole[i], cut[i]);
         free(a);
