@@ -129,7 +129,7 @@ CU   := $(wildcard kernels/cuda/*.cu)
 CUDAC := $(CUDASRC) engine/base/err.c engine/base/mem.c
 EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
           $(wildcard tests/cuda_emu/*.cc))
-EMUBIN := $(if $(CU),$(B)/libtandem_cuda_emu.so)
+EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
 CCACHE := $(filter ccache,$(CC))
 NVFLAGS := -std=c++17 -O3 -I. -fmad=false -Xcompiler -Wall,-Wextra,-fPIC \
            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -227,7 +227,8 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 
 # ---- what to do with them ----------------------------------------------------------------------
 test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
-	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") $(TESTBIN) $(SCRIPTS)
+	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") \
+	  $(if $(EMUBIN),"$(B)/tandem-kernels check --variant cuda") $(TESTBIN) $(SCRIPTS)
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 run: all

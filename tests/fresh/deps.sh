@@ -27,6 +27,7 @@ build module:libpcre2-8        libpcre2-dev
 build module:libcurl           libcurl4-openssl-dev
 build module:jemalloc          libjemalloc-dev
 test  module:cmocka            libcmocka-dev
+test  program:g++              g++
 test  program:python3          python3
 test  program:curl             curl
 test  python:ensurepip         python3-venv

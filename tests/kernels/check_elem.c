@@ -127,17 +127,19 @@ static void cast_nearest(struct check *c)
 {
     check_begin(c);
     check_case(c, "nearest bf16");
-    for (int i = 0; i < 3000; i++) {
-        float x = (float)(check_unit(c) * 2 - 1) * (i % 2 ? 1.0f : 1e-39f);
-        k_bf16 h;
-        if (i % 4 == 0) { /* half-way */
-            uint32_t u = (f32_bits(x) & 0xffff0000u) | 0x8000u;
-            x = f32_from_bits(u);
-        }
-        struct k_cast a = {.x = &x, .y = &h, .from = K_F32, .to = K_BF16, .n = 1};
-        check_run(c, &a);
-        check_true(c, (h & 0x7fff) == 0 || bf16_is_nearest(x, h), "%a became %04x", (double)x, h);
+    enum { N = 3000 };
+    float *x = check_floats(c, N, CHECK_NAN);
+    k_bf16 *h = check_buf(c, N * sizeof *h, 2);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)(check_unit(c) * 2 - 1) * (i % 2 ? 1.0f : 1e-39f);
+        if (i % 4 == 0) /* half-way */
+            x[i] = f32_from_bits((f32_bits(x[i]) & 0xffff0000u) | 0x8000u);
     }
+    struct k_cast a = {.x = x, .y = h, .from = K_F32, .to = K_BF16, .n = N};
+    check_run(c, &a);
+    for (int i = 0; i < N; i++)
+        check_true(c, (h[i] & 0x7fff) == 0 || bf16_is_nearest(x[i], h[i]), "%a became %04x",
+                   (double)x[i], h[i]);
 }
 
 /* Random bits of f32, and the numbers around each half-way point. */

@@ -183,8 +183,33 @@ static void run_sizes(struct check *c)
     }
 }
 
+/* So many rows that a GPU takes its largest tiles: their bits are those of a few. */
+static void run_many(struct check *c, int64_t n, int64_t k)
+{
+    enum { MANY = 12300, FEW = 70 };
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "%d rows against %d, n %d k %d", FEW, MANY, (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    const float *x = check_floats(c, MANY * k, CHECK_RANDOM);
+    float *want = check_floats(c, MANY * n, CHECK_NAN), *y = check_floats(c, FEW * n, CHECK_NAN);
+    struct k_linear a = {.w = w.w, .y = want, .ld_y = n, .m = MANY, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, x, MANY, k).rows;
+    check_run(c, &a);
+    a.m = FEW;
+    a.y = y;
+    for (int i = 0; i < 6; i++) {
+        int64_t first = i ? check_below(c, MANY + 1 - FEW) : MANY - FEW;
+        a.rows = linear_rows_make(c, type, x + first * k, FEW, k).rows;
+        check_run(c, &a);
+        check_bits(c, "y", y, want + first * n, (size_t)(FEW * n) * sizeof *y);
+    }
+}
+
 static void check_linear(struct check *c)
 {
+    if (c->is_gpu)
+        run_many(c, 40, 300);
     run_sizes(c);
     run_case(c, &(struct linear_case){.m = 0, .n = 40, .k = 8, .panel_hi = 2});
     run_case(c, &(struct linear_case){.m = 3, .n = 40, .k = 8, .panel_lo = 1, .panel_hi = 1});

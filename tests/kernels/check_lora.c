@@ -18,8 +18,8 @@ enum { MAX_GROUP = 8 };
 /* A batch: its groups, and everything in fenced buffers. */
 struct batch {
     struct k_lora_bwd a;
-    struct k_lora_group group[MAX_GROUP];
-    int64_t gap[MAX_GROUP]; /* rows of no group before each */
+    struct k_lora_group *group; /* [MAX_GROUP] */
+    int64_t gap[MAX_GROUP];     /* rows of no group before each */
 };
 
 static float *dup_floats(struct check *c, const float *x, int64_t n)
@@ -37,6 +37,7 @@ struct lora_case {
 static void groups_make(struct check *c, struct batch *b, const struct lora_case *l)
 {
     int64_t row = 0, rank_max = 1;
+    b->group = check_buf(c, MAX_GROUP * sizeof *b->group, 8);
     for (int i = 0; i < l->n_group; i++) {
         struct k_lora_group *g = &b->group[i];
         *g = (struct k_lora_group){.row_lo = row, .row_hi = row + l->rows[i], .rank = l->rank[i]};
@@ -240,9 +241,9 @@ static void forward_invariance(struct check *c, int64_t rank)
         part.t = check_floats(c, m * f.rank_max, CHECK_NAN);
         part.x = f.x + first * f.ld_x;
         part.m = m;
-        struct k_lora_group g = b.group[0];
-        g.row_hi = m;
-        part.group = &g;
+        struct k_lora_group *g = check_dup(c, b.group, sizeof *g, 8);
+        g->row_hi = m;
+        part.group = g;
         check_run(c, &part);
         check_bits(c, "y", part.y, f.y + first * f.ld_y, (size_t)(m * f.ld_y) * 4);
         check_bits(c, "t", part.t, f.t + first * f.rank_max, (size_t)(m * f.rank_max) * 4);

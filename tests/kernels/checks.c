@@ -76,6 +76,12 @@ static void row_run(struct check *c, enum kernel_id id, const struct tool_args *
     part_end(c);
 }
 
+/* The CPU's levels are run unless one is named; the GPU's, which takes its time, when it is. */
+static bool is_wanted(const struct tool_args *a, int level)
+{
+    return a->variant ? strcmp(a->variant, levels[level]) == 0 : level != LEVEL_GPU;
+}
+
 /* A level is run for a row when the row has a function of that level's own. */
 static void row_check(struct check *c, enum kernel_id id, const struct kernel_table *tables,
                       const struct tool_args *a)
@@ -83,7 +89,7 @@ static void row_check(struct check *c, enum kernel_id id, const struct kernel_ta
     for (int l = 0; l < N_LEVEL; l++) {
         if (!tables[l].fn[id] || strcmp(tables[l].variant[id], levels[l]) != 0)
             continue;
-        if (a->variant && strcmp(a->variant, levels[l]) != 0)
+        if (!is_wanted(a, l))
             continue;
         c->table = &tables[l];
         c->is_gpu = l == LEVEL_GPU;
@@ -95,7 +101,7 @@ static void row_check(struct check *c, enum kernel_id id, const struct kernel_ta
 static void onnx_run(struct check *c, const struct kernel_table *tables, const struct tool_args *a)
 {
     for (int l = 0; l < N_LEVEL; l++) {
-        if (!tables[l].fn[0] || (a->variant && strcmp(a->variant, levels[l]) != 0))
+        if (!tables[l].fn[0] || !is_wanted(a, l))
             continue;
         c->table = &tables[l];
         c->is_gpu = l == LEVEL_GPU;
@@ -129,14 +135,16 @@ static int rows_check(struct check *c, const struct tool_args *a, const struct k
     return c->n_row_fail + c->n_fail;
 }
 
-/* Each level's table; empty where this machine has it not. */
-static void tables_init(struct kernel_table *tables)
+/* Each level's table; empty where this machine has it not, and the GPU's unless it is named. */
+static void tables_init(struct kernel_table *tables, const char *variant)
 {
     for (int l = 0; l < LEVEL_GPU; l++) {
         if (kernel_table_init(&tables[l], levels[l]) < 0)
             memset(&tables[l], 0, sizeof tables[l]);
     }
-    gpu_open(&tables[LEVEL_GPU]);
+    memset(&tables[LEVEL_GPU], 0, sizeof tables[LEVEL_GPU]);
+    if (variant && strcmp(variant, levels[LEVEL_GPU]) == 0)
+        gpu_open(&tables[LEVEL_GPU]);
 }
 
 static bool has_level(const struct kernel_table *tables, const char *name)
@@ -156,7 +164,7 @@ int tool_check(int argc, char **argv)
     if (tool_args_parse(&a, argc, argv) < 0)
         return 2;
     c.seed = a.seed;
-    tables_init(tables);
+    tables_init(tables, a.variant);
     if (a.variant && !has_level(tables, a.variant)) {
         fprintf(stderr, "tandem-kernels: this machine has no variant %s\n", a.variant);
         return 2;
