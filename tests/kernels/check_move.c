@@ -95,17 +95,19 @@ void check_embed_bwd(struct check *c)
         for (int i = 0; i < n; i++)
             embed_bwd_run(c, 3 * i, sizes[i], kind);
     }
+    embed_bwd_run(c, 700, 33, CHECK_RANDOM); /* more rows than a GPU looks through at once */
 }
 
 /* ---- by index ---- */
 
-static void index_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+static void index_run(struct check *c, int64_t m, int64_t d, int64_t pad, enum check_kind kind)
 {
     bool is_gather = c->id == K_gather;
-    int64_t m = 9, n = 6, ld = d + pad, n_x = is_gather ? n : m, n_y = is_gather ? m : n;
+    int64_t n = 6, ld = d + pad, n_x = is_gather ? n : m, n_y = is_gather ? m : n;
     size_t bytes = (size_t)(n_y * ld) * sizeof(float);
     check_begin(c);
-    check_case(c, "%s d %lld ld %lld", check_kind_name(kind), (long long)d, (long long)ld);
+    check_case(c, "%s m %lld d %lld ld %lld", check_kind_name(kind), (long long)m, (long long)d,
+               (long long)ld);
     struct k_gather a = {.x = check_floats(c, n_x * ld, kind),
                          .index = indexes_new(c, m, n),
                          .y = check_floats(c, n_y * ld, is_gather ? CHECK_NAN : kind),
@@ -128,8 +130,9 @@ static void index_check(struct check *c)
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++)
-            index_run(c, sizes[i], i % 4, kind);
+            index_run(c, 9, sizes[i], i % 4, kind);
     }
+    index_run(c, 700, 33, 1, CHECK_RANDOM); /* more rows than a GPU looks through at once */
 }
 
 void check_gather(struct check *c)
