@@ -36,6 +36,9 @@ static void put_model(const struct banner *b, struct buf *out)
     buf_printf(out, "  model    %s: %s, %.1f million parameters, context %" PRId64 "\n", m->name,
                m->architecture, (double)m->n_param / 1e6, m->ctx);
     buf_printf(out, "  format   %s\n", m->weights);
+    if (m->n_rank > 1)
+        buf_printf(out, "  ranks    %d share it; memory and threads are those of each\n",
+                   m->n_rank);
     buf_str(out, "  memory   ");
     put_size(out, m->weight_bytes, "weights, ");
     put_size(out, m->kv_bytes, "keys and values");

@@ -36,7 +36,7 @@
 
 enum {
     GRACE_US = 2 * 1000 * 1000,
-    FALL_US = 1000 * 1000,
+    FALL_US = 500 * 1000,
     TICK_MS = 20,
     RETRY_S = 2,
     BANNER_BYTES_MAX = 1 << 16
@@ -243,13 +243,14 @@ void server_broke(void *ctx)
     (void)!write(s->broke_fd, &one, sizeof one);
 }
 
-/* Without one of its ranks the model is gone. Those who wait were told, and are given the time to
- * read it; who comes now is sent elsewhere, and a balancer has the time to see it. */
+/* Without one of its ranks, or its device, the model is gone. Those who wait were told, and are
+ * given the time to read it; who comes now is sent elsewhere, and a balancer has the time to see
+ * it. */
 static void fall(struct server *s, int signals, const struct err *why)
 {
     int64_t end = clock_us() + FALL_US;
-    log_event(LOG_ERROR, why->code == ERR_DEVICE ? "the device is lost" : "a rank is gone",
-              LOG_INT("in_work", (int64_t)http_busy(s->http)));
+    log_event(LOG_ERROR, "the model is lost", LOG_INT("in_work", (int64_t)http_busy(s->http)),
+              LOG_TEXT("why", why->msg));
     while (clock_us() < end && !next_signal(signals, -1, end))
         continue;
 }

@@ -125,10 +125,11 @@ bool ranks_lost(struct engine *g, struct err *e)
            device_check(g->res.device, e);
 }
 
-const char *ranks_lost_text(const struct err *why)
+const char *ranks_lost_text(struct engine *g)
 {
-    return why->code == ERR_DEVICE ? "the device that runs this model is lost"
-                                   : "a rank that shares this model is gone";
+    struct err why = ERR_INIT;
+    return device_check(g->res.device, &why) ? "the device that runs this model is lost"
+                                             : "a rank that shares this model is gone";
 }
 
 void ranks_explain(struct engine *g, struct err *e)
@@ -137,7 +138,7 @@ void ranks_explain(struct engine *g, struct err *e)
     if (!ranks_lost(g, &why))
         return;
     e->code = ERR_BUSY;
-    err_wrap(e, "%s", ranks_lost_text(&why));
+    err_wrap(e, "%s", ranks_lost_text(g));
 }
 
 int engine_look(struct engine *g, struct err *e)

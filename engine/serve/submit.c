@@ -62,8 +62,8 @@ static int hand_over(struct engine *g, struct work_list *list, struct err *e)
     int rc = 0;
     pthread_mutex_lock(&g->lock);
     if (g->stops) {
-        rc = err_set(e, ERR_BUSY, "%s",
-                     g->why.code ? ranks_lost_text(&g->why) : "the engine is stopping");
+        rc =
+            err_set(e, ERR_BUSY, "%s", g->why.code ? ranks_lost_text(g) : "the engine is stopping");
     } else if (check_room(g, (size_t)list->n, e) || check_memory(g, bytes, e)) {
         rc = -1;
     } else {

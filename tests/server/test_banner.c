@@ -111,10 +111,25 @@ static void hostile_names(void **state)
     assert_null(strstr(strstr(text, "To try"), "rm -rf"));
 }
 
+/* Faults: a part's memory shown as the whole's without a word. */
+static void says_that_ranks_share_it(void **state)
+{
+    struct engine_info m = a_model("small");
+    struct banner b = {.model = &m, .at = &here, .threads = 2};
+    char text[4096];
+    (void)state;
+    write(&b, text);
+    assert_null(strstr(text, "ranks"));
+    m.n_rank = 2;
+    write(&b, text);
+    has(text, "ranks    2 share it");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_there_is), cmocka_unit_test(asks_what_is_answered),
-        cmocka_unit_test(addresses), cmocka_unit_test(hostile_names)};
+        cmocka_unit_test(says_that_ranks_share_it), cmocka_unit_test(says_what_there_is),
+        cmocka_unit_test(asks_what_is_answered), cmocka_unit_test(addresses),
+        cmocka_unit_test(hostile_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
