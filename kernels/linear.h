@@ -149,10 +149,27 @@ static inline int64_t rows_blocks(int64_t m)
     return linear_ceil_div(m, LINEAR_MR);
 }
 
+/* How rows are cut: the first `more` blocks have h + 1. For loops over blocks, which would divide
+ * for each of them otherwise. */
+struct rows_cut {
+    int64_t h, more;
+};
+
+static inline struct rows_cut rows_cut_of(int64_t m)
+{
+    int64_t n = rows_blocks(m);
+    return (struct rows_cut){.h = m / n, .more = m % n};
+}
+
+static inline struct rows_block rows_cut_at(const struct rows_cut *c, int64_t b)
+{
+    return (struct rows_block){.row = b * c->h + linear_min(b, c->more), .h = c->h + (b < c->more)};
+}
+
 static inline struct rows_block rows_block_at(int64_t m, int64_t b)
 {
-    int64_t n = rows_blocks(m), h = m / n, more = m % n; /* the first `more` blocks have h + 1 */
-    return (struct rows_block){.row = b * h + linear_min(b, more), .h = h + (b < more)};
+    struct rows_cut c = rows_cut_of(m);
+    return rows_cut_at(&c, b);
 }
 
 /* The block that holds a row. */

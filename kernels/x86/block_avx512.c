@@ -29,10 +29,12 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
         tile_own(h, &b->out);
     int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
     struct tile_ahead ahead = b->ahead;
-    for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride) {
-        int64_t at = b->steps * i / n, steps = b->steps * (i + 1) / n - at;
+    int64_t at = 0;
+    for (int64_t i = 1; i <= n; i++, ahead.at += b->ahead_stride) {
+        int64_t end = i < n ? b->steps * i / n : b->steps;
         tile_run(type, h, np, sum, b->rows + at * h * 4, b->panel + at * TILE_STEP_BYTES, b->stride,
-                 steps, ahead);
+                 end - at, ahead);
+        at = end;
     }
     if (b->to) {
         tile_store(h * np * 2, sum, b->to);

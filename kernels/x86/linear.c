@@ -42,6 +42,7 @@ struct weight {
     int64_t steps, panel_bytes, step_bytes;
     int64_t row_bytes;
     const char *panel; /* of panel_lo */
+    struct rows_cut cut;
 };
 
 static struct weight weight_of(const struct k_linear *a)
@@ -52,6 +53,7 @@ static struct weight weight_of(const struct k_linear *a)
     w.step_bytes = a->w.type == K_INT8 ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
     w.panel_bytes = w.steps * w.step_bytes;
     w.panel = (const char *)a->w.data + a->panel_lo * w.panel_bytes;
+    w.cut = rows_cut_of(a->m);
     return w;
 }
 
@@ -95,20 +97,27 @@ static void one_block(const struct linear_isa *isa, const struct k_linear *a,
     }
 }
 
-/* The next piece of weights comes while this one passes the blocks: each of them brings its share.
+/* The next piece of weights comes while this one passes n blocks: each of them brings its share.
  */
-static struct tile_ahead share_of_next(const char *next, int64_t bytes, int64_t steps, int64_t i,
-                                       int64_t n)
+struct share {
+    const char *next;
+    int64_t bytes, pace; /* of a block; of a step */
+};
+
+static struct share share_of_next(const char *next, int64_t bytes, int64_t steps, int64_t n)
 {
-    if (steps == 0)
-        return (struct tile_ahead){.at = next};
-    return (struct tile_ahead){.at = next + bytes * i / n, .pace = bytes / n / steps};
+    return (struct share){next, bytes / n, steps > 0 ? bytes / n / steps : 0};
+}
+
+static struct tile_ahead share_at(const struct share *s, int64_t i)
+{
+    return (struct tile_ahead){.at = s->next + s->bytes * i, .pace = s->pace};
 }
 
 static struct block block_at(const struct k_linear *a, const struct weight *w,
                              const struct linear_piece *p, int64_t block)
 {
-    struct rows_block r = rows_block_at(a->m, block);
+    struct rows_block r = rows_cut_at(&w->cut, block);
     return (struct block){.h = r.h,
                           .np = 1,
                           .rows = (const char *)a->rows + r.row * w->row_bytes,
@@ -121,9 +130,11 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
                    const struct linear_piece *p, float *total)
 {
     int64_t n = p->block_hi - p->block_lo;
+    const char *next = w->panel + (p->panel + 1) * w->panel_bytes;
+    struct share share = share_of_next(next, w->panel_bytes, w->steps, n);
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
-        b.ahead = share_of_next(b.panel + w->panel_bytes, w->panel_bytes, w->steps, i, n);
+        b.ahead = share_at(&share, i);
         run_block(isa, a, &b, p->panel, total);
     }
 }
@@ -136,6 +147,7 @@ static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
     const char *codes = w->panel + p->panel * w->panel_bytes + lo * w->step_bytes;
     int64_t n_block = p->block_hi - p->block_lo, bytes = n * w->step_bytes;
     float *total = (float *)(void *)(scratch + OPEN_BYTES);
+    struct share share = share_of_next(codes + bytes, bytes, n, n_block);
     for (int64_t i = 0; i < n_block; i++) {
         struct block_open o = {.b = block_at(a, w, p, p->block_lo + i),
                                .opened = i == 0 ? scratch : NULL,
@@ -145,7 +157,7 @@ static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
         o.b.steps = n;
         o.b.from = lo > 0 ? total : NULL;
         o.b.to = lo + n < w->steps ? total : NULL;
-        o.b.ahead = share_of_next(codes + bytes, bytes, n, i, n_block);
+        o.b.ahead = share_at(&share, i);
         isa->int8_open(&o);
         total += o.b.h * K_NR;
     }
