@@ -12,6 +12,7 @@
 #include "clients/cli/cmd.h"
 #include "engine/base/machine.h"
 #include "engine/base/version.h"
+#include "engine/device/open.h"
 #include "kernels/kernels.h"
 
 enum { FILES_WANTED = 4096 }; /* a connection is a file, and so is each of a model */
@@ -63,6 +64,27 @@ static void show_memory(void)
     snprintf(text, sizeof text, "%.1f GiB, %.1f GiB free", (double)total / (1 << 30),
              (double)free_now / (1 << 30));
     show("memory", text);
+}
+
+/* Each GPU, or in one line why there is none. */
+static void show_gpus(void)
+{
+    struct err e = ERR_INIT;
+    const struct device_plug *p = device_plug_get(&e);
+    struct device_found found;
+    char text[256];
+    int n = p ? p->count(&e) : -1;
+    if (n <= 0)
+        show("gpu", n < 0 ? e.msg : "none: its driver is here, and finds nothing");
+    for (int i = 0; i < n; i++) {
+        if (p->look(i, &found, &e)) {
+            show("gpu", e.msg);
+            return;
+        }
+        snprintf(text, sizeof text, "%s, %.1f GiB, %s", found.name, (double)found.bytes / (1 << 30),
+                 found.about);
+        show("gpu", text);
+    }
 }
 
 static void show_files(void)
@@ -126,6 +148,7 @@ int cmd_doctor(const struct opt *o)
     show_cpu(&cpu);
     show_kernels(&table);
     show_memory();
+    show_gpus();
     show_files();
     warn_all(&cpu);
     return CMD_GOOD;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/mem.h"
+#include "engine/device/open.h"
 #include "tests/lib/test.h"
 
 enum { ROW_MAX = 256 };
@@ -34,15 +35,16 @@ const char *const golden_names[] = {"llama_plain",
                                     "bert_mean",
                                     NULL};
 
-static void open_model(struct golden *g, const char *path, const struct model_options *opt)
+static void open_model(struct golden *g, const char *device, const char *path,
+                       const struct model_options *opt)
 {
     struct err e = ERR_INIT;
     struct model_options o = *opt;
     memset(g, 0, sizeof *g);
     g->pool = pool_new(2, false, &e);
     assert_non_null(g->pool);
-    g->device = device_cpu_new(g->pool, NULL, &e);
-    assert_non_null(g->device);
+    g->device = device_open(&(struct device_options){.want = device, .pool = g->pool}, &e);
+    assert_good(g->device ? 0 : -1, &e);
     g->stream = stream_new(g->device, &e);
     assert_good(model_dir_init(&g->dir, path, &e), &e);
     o.pool = g->pool;
@@ -69,9 +71,16 @@ static void open_numbers(struct golden *g, const char *dir, const char *json, co
 
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx)
 {
+    golden_init_on(g, "cpu", name, type, ctx);
+}
+
+void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
+                    int64_t ctx)
+{
     char path[256];
     snprintf(path, sizeof path, "tests/golden/models/%s", name);
-    open_model(g, path, &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
+    open_model(g, device, path,
+               &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
     open_numbers(g, path, "golden.json", "golden.safetensors");
 }
 
@@ -84,7 +93,7 @@ bool golden_init_real(struct golden *g, const char *name, const char *json, cons
         print_message("no model %s under TANDEM_TEST_DATA: skipped\n", name);
         return false;
     }
-    open_model(g, path, &(struct model_options){.type = K_F32, .kv_type = -1});
+    open_model(g, "cpu", path, &(struct model_options){.type = K_F32, .kv_type = -1});
     open_numbers(g, path, json, tensors);
     return true;
 }

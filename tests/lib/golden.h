@@ -24,7 +24,10 @@ struct golden {
 /* Every golden's name, NULL at the end. */
 extern const char *const golden_names[];
 
-/* type: of the matrices; ctx: 0 for the config's. */
+/* type: of the matrices; ctx: 0 for the config's. On the CPU, or on the device that is named as in
+ * device_open. */
+void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
+                    int64_t ctx);
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
 /* A model of TANDEM_TEST_DATA with its golden.json and golden tensors, either NULL where it has
  * none, in f32; false, and says so, where the data is absent. */
