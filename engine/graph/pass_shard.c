@@ -47,7 +47,8 @@ static bool gives_part(const struct sharding *x, size_t i, int j)
     const struct op_shard *r = x->s.rule[i];
     if (r->in[j] != SPLIT_WHOLE)
         return false;
-    return r->out == SPLIT_COLS || (hands_on(n) && x->is_parted[n->out[0]]);
+    return r->out == SPLIT_COLS || r->weight == SPLIT_COLS ||
+           (hands_on(n) && x->is_parted[n->out[0]]);
 }
 
 /* All of value v's gradient comes in parts, which its node hands on: they are summed before it. */
@@ -176,7 +177,8 @@ static int rewrite_node(struct sharding *x, size_t i, struct err *e)
     const struct op_shard *r = x->s.rule[i];
     const struct op_def *def = op_get(old->op);
     struct graph_node n = x->in->node.at[i];
-    struct op_local l = {.part = x->in->ranks->part};
+    struct op_local l = {
+        .part = x->in->ranks->part, .ranks = &x->in->ranks->at, .share = x->s.share};
     for (int j = 0; j < old->n_in; j++) {
         if (come_by(x, old->in[j], r->in[j], e))
             return -1;

@@ -15,28 +15,41 @@
  * same kernel over the same chunks of the vocabulary (K_CE_CHUNK), so both report the same bits.
  * The input's rounding is op round's, a run at a time.
  *
+ * Ranks that share the model have a part of the head each: of a run every rank computes its part of
+ * the logits, all gather them and fold them whole, as serving does, and each takes the gradients of
+ * its own part on; those of the input are parts of a sum.
+ *
  * Rejected: walking the vocabulary for all rows at once, which has to compute the logits again when
  * the rows' sums are known: a tenth of a step where the vocabulary is large for the model.
  */
 #include <string.h>
 
+#include "engine/op/collective.h"
 #include "engine/op/ops.h"
 
 enum { CE_BYTES = 24 << 20, CE_ROWS_LEAST = 48 };
 
 struct ce_attr {
-    const struct param *head;
+    const struct param *head; /* what is here of it */
+    int64_t n_vocab, pieces;  /* of the whole; pieces 0: all of it is here */
+    struct op_ranks ranks;
 };
+
+static const struct ce_attr *attr_of(const struct op_node *n)
+{
+    return (const struct ce_attr *)(const void *)n->attr;
+}
 
 static const struct param *head_of(const struct op_node *n)
 {
-    return ((const struct ce_attr *)(const void *)n->attr)->head;
+    return attr_of(n)->head;
 }
 
 struct val op_ce(struct builder *b, struct val x, const struct param *head)
 {
     struct op_node n = {.op = OP_ce, .n_in = 1, .in = {x.id}};
-    memcpy(n.attr, &(struct ce_attr){.head = head}, sizeof(struct ce_attr));
+    struct ce_attr a = {.head = head, .n_vocab = head->n};
+    memcpy(n.attr, &a, sizeof a);
     return builder_add(b, &n);
 }
 
@@ -52,34 +65,41 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
 }
 
 /* Rows of a run, of n_row. */
-static int64_t run_rows(const struct param *head, int64_t n_row)
+static int64_t run_rows(int64_t n_vocab, int64_t n_row)
 {
-    int64_t fit = CE_BYTES / ((int64_t)sizeof(float) * head->n);
+    int64_t fit = CE_BYTES / ((int64_t)sizeof(float) * n_vocab);
     fit = fit < CE_ROWS_LEAST ? CE_ROWS_LEAST : fit;
     return fit < n_row ? fit : n_row;
 }
 
-static size_t aligned(size_t bytes)
+static size_t floats_bytes(int64_t rows, int64_t cols)
 {
-    return (bytes + 63) / 64 * 64;
+    return ((size_t)(rows * cols) * sizeof(float) + 63) / 64 * 64;
 }
 
-/* A run's logits, behind them its rows, rounded: first the input's, then the gradient's. */
-static size_t logits_bytes(const struct param *head, int64_t rows)
+/* What ranks gather a run's logits in, by way of blocks of equal width. */
+static int64_t gather_cols(const struct ce_attr *at)
 {
-    return aligned((size_t)rows * (size_t)head->n * sizeof(float));
+    return at->pieces ? at->ranks.size * op_collective_widest(&at->ranks, at->n_vocab, at->pieces)
+                      : 0;
 }
 
+/* A run's logits; its rows, rounded: first the input's, then the gradient's; and where the head is
+ * shared this rank's part of the logits and the room to gather them. */
 static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    const struct param *head = head_of(n);
-    int64_t rows = run_rows(head, cap[in[0].rows]), most = head->n > head->k ? head->n : head->k;
-    return logits_bytes(head, rows) + k_rows_bytes(head->w.type, rows, most);
+    const struct ce_attr *at = attr_of(n);
+    const struct param *head = at->head;
+    int64_t rows = run_rows(at->n_vocab, cap[in[0].rows]);
+    size_t bytes = floats_bytes(rows, at->n_vocab);
+    if (at->pieces)
+        bytes += floats_bytes(rows, head->n) + floats_bytes(rows, gather_cols(at));
+    return bytes + k_rows_bytes(head->w.type, rows, head->n > head->k ? head->n : head->k);
 }
 
 size_t op_ce_work_bytes(const struct param *head, int64_t n_row)
 {
-    return logits_bytes(head, run_rows(head, n_row));
+    return floats_bytes(run_rows(head->n, n_row), head->n);
 }
 
 /* The gradient of the input. */
@@ -91,11 +111,20 @@ static size_t save(const struct op_node *n, const struct op_shape *in, const int
 
 /* Rows [lo, lo + m). */
 struct run {
+    const struct ce_attr *at;
     const struct param *head;
     int64_t lo, m;
-    float *logits; /* [m, head->n] */
+    float *logits; /* [m, n_vocab] */
+    float *own;    /* [m, head->n]: of them those of this rank, dense; NULL: all are */
+    float *room;   /* [m, gather_cols] */
     void *rows;
 };
+
+/* Where this rank's part of the logits begins. */
+static float *part_of(const struct run *r)
+{
+    return r->logits + (r->at->pieces ? r->head->lo : 0);
+}
 
 /* Runs are no count of the batch's: this op is for steps that run at once. */
 static void launch(struct op_ctx *c, enum kernel_id k, const void *args, size_t bytes)
@@ -124,7 +153,7 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
                             .rows = r->rows};
     struct k_linear a = {.rows = r->rows,
                          .w = r->head->w,
-                         .y = r->logits,
+                         .y = r->own ? r->own : r->logits,
                          .ld_y = r->head->n,
                          .m = r->m,
                          .panel_hi = (r->head->n + K_NR - 1) / K_NR};
@@ -132,15 +161,32 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
     launch(c, by_type(r->head, K_linear_f32, K_linear_bf16, K_linear_int8), &a, sizeof a);
 }
 
+/* All ranks' parts of the run's logits. */
+static void gather_logits(struct op_ctx *c, const struct run *r)
+{
+    struct op_collective a = {.ranks = r->at->ranks,
+                              .kind = COMM_ALL_GATHER,
+                              .x = r->own,
+                              .y = r->logits,
+                              .work = r->room,
+                              .ld_x = r->head->n,
+                              .ld_y = r->at->n_vocab,
+                              .m = r->m,
+                              .n = r->at->n_vocab,
+                              .pieces = r->at->pieces};
+    c->sink->collective(c->sink, &a, DIM_OUT);
+}
+
 /* Kernel k over the run's logits, chunk by chunk; chunk 0 starts the state. */
 static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
 {
-    for (int64_t lo = 0; lo < r->head->n; lo += K_CE_CHUNK) {
+    int64_t n = r->at->n_vocab;
+    for (int64_t lo = 0; lo < n; lo += K_CE_CHUNK) {
         struct k_ce a = {.logits = r->logits + lo,
-                         .ld = r->head->n,
+                         .ld = n,
                          .m = r->m,
                          .lo = lo,
-                         .n = r->head->n - lo < K_CE_CHUNK ? r->head->n - lo : K_CE_CHUNK,
+                         .n = n - lo < K_CE_CHUNK ? n - lo : K_CE_CHUNK,
                          .target = c->batch->target + r->lo,
                          .state = (struct k_ce_state *)(void *)c->out[0].p + r->lo,
                          .dloss = c->batch->dloss + r->lo};
@@ -150,9 +196,9 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
 
 static void weight_gradient(struct op_ctx *c, const struct run *r)
 {
-    struct k_linear_dw a = {.dy = r->logits,
+    struct k_linear_dw a = {.dy = part_of(r),
                             .x = input_at(c, r),
-                            .ld_dy = r->head->n,
+                            .ld_dy = r->at->n_vocab,
                             .ld_x = c->in[0].ld,
                             .m = r->m,
                             .n = r->head->n,
@@ -164,8 +210,8 @@ static void weight_gradient(struct op_ctx *c, const struct run *r)
 
 static void input_gradient(struct op_ctx *c, const struct run *r)
 {
-    struct k_rows_pack dy = {.x = r->logits,
-                             .ld_x = r->head->n,
+    struct k_rows_pack dy = {.x = part_of(r),
+                             .ld_x = r->at->n_vocab,
                              .m = r->m,
                              .k = r->head->n,
                              .type = r->head->w.type,
@@ -180,15 +226,32 @@ static void input_gradient(struct op_ctx *c, const struct run *r)
     launch(c, by_type(r->head, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), &a, sizeof a);
 }
 
+/* The run's places in the op's work. */
+static struct run first_run(const struct op_ctx *c, int64_t step)
+{
+    const struct ce_attr *at = attr_of(c->node);
+    struct run r = {.at = at, .head = at->head, .logits = c->work};
+    char *free_at = (char *)c->work + floats_bytes(step, at->n_vocab);
+    if (at->pieces) {
+        r.own = (float *)(void *)free_at;
+        free_at += floats_bytes(step, at->head->n);
+        r.room = (float *)(void *)free_at;
+        free_at += floats_bytes(step, gather_cols(at));
+    }
+    r.rows = free_at;
+    return r;
+}
+
 static void forward(struct op_ctx *c)
 {
     const struct param *head = head_of(c->node);
-    int64_t m = op_rows(c, DIM_OUT), step = run_rows(head, m);
-    struct run r = {.head = head, .logits = c->work};
-    r.rows = (char *)c->work + logits_bytes(head, step);
+    int64_t m = op_rows(c, DIM_OUT), step = run_rows(attr_of(c->node)->n_vocab, m);
+    struct run r = first_run(c, step);
     for (; r.lo < m; r.lo += step) {
         r.m = m - r.lo < step ? m - r.lo : step;
         fill_logits(c, &r);
+        if (r.own)
+            gather_logits(c, &r);
         over_chunks(c, &r, K_ce_fwd);
         if (!c->save)
             continue;
@@ -225,12 +288,18 @@ static const struct param *param(const struct op_node *n, int i)
 
 static void localise(struct op_node *n, const struct op_local *l)
 {
-    memcpy(n->attr, &(struct ce_attr){.head = op_part(l, head_of(n))}, sizeof(struct ce_attr));
+    struct ce_attr a = *attr_of(n);
+    const struct param_share *s = &l->share[a.head->index];
+    a.head = op_part(l, a.head);
+    a.ranks = *l->ranks;
+    a.pieces = s->cut == PARAM_OUTPUTS ? s->pieces : 0;
+    memcpy(n->attr, &a, sizeof a);
 }
 
-/* Every rank has the whole head: a row's sum over the vocabulary has one order, that of serving. */
 static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE}, {.out = SPLIT_END}};
+    {.in = {SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_WHOLE}, .weight = SPLIT_COLS, .out = SPLIT_WHOLE},
+    {.out = SPLIT_END}};
 
 const struct op_def op_ce_def = {.shape = shape,
                                  .work = work,

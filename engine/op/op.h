@@ -105,11 +105,15 @@ struct op_shard {
     enum op_split out;
 };
 
+struct op_ranks;
+
 /* What a node is made of where ranks share the model. */
 struct op_local {
-    const struct param *part;      /* borrowed: this rank's parts, by index */
-    struct op_shape in[OP_IN_MAX]; /* the inputs as this rank has them */
-    int64_t lo, cols;              /* a slice's columns of its input as this rank has it */
+    const struct param *part;        /* borrowed: this rank's parts, by index */
+    struct op_shape in[OP_IN_MAX];   /* the inputs as this rank has them */
+    int64_t lo, cols;                /* a slice's columns of its input as this rank has it */
+    const struct op_ranks *ranks;    /* borrowed: engine/op/collective.h */
+    const struct param_share *share; /* borrowed: by index */
 };
 
 /* This rank's part of a parameter. */
