@@ -213,16 +213,22 @@ static int run(struct train *t, struct tuning *tuning, bool is_lead, struct err 
     return 0;
 }
 
+/* The first rank's process ends all; a launcher may send a signal to every one. */
+static void listen_to_signals(const struct train *t, bool is_lead)
+{
+    if (!is_lead && !t->group)
+        return; /* a thread of its process */
+    signal(SIGINT, is_lead ? stop : SIG_IGN);
+    signal(SIGTERM, is_lead ? stop : SIG_IGN);
+}
+
 int train_rank(void *train, struct team_rank *r, struct err *e)
 {
     struct train *t = train;
     char *checkpoints = train_path(t, "checkpoints");
     struct tuning_options o = {.checkpoints = checkpoints};
     struct tuning *tuning = NULL;
-    if (train_is_lead(&r->ranks)) {
-        signal(SIGINT, stop);
-        signal(SIGTERM, stop);
-    }
+    listen_to_signals(t, train_is_lead(&r->ranks));
     if (!fill(t, &r->ranks, &o, e) && !plan(t, r, &o, e))
         tuning = tuning_new(r->model, &o, r->stream, e);
     int rc = tuning ? run(t, tuning, train_is_lead(&r->ranks), e) : -1;
