@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What README.md and docs/*.md tell people to type, typed. The blocks that are fenced as ```sh are run in
-order, a shell and a server for each page. A block without a language right behind one is what it
-prints, where `...` stands for anything. Of a block behind `<!-- not run: WHY -->` only the syntax is
+order, a shell and a server for each page. A block without a language right behind one, or a quotation,
+is what it prints, where `...` stands for anything. Of a block behind `<!-- not run: WHY -->` only the syntax is
 read. In all code, indented too, every `tandem COMMAND --option` must be one that there is.
 
 Faults they can catch: a command that was renamed, an option that is gone, a body that the server
 refuses, an answer that looks otherwise by now.
 
 Where a page runs, MODEL is a model and ADAPTER an adapter of it, localhost:8080 is a server of MODEL as
-`base` with a data directory and that folder as its folder of adapters, and the examples are there. `tandem serve` starts on a port of its own, must
-become ready, and is ended; `make` is not run, tests/fresh does that.
+`base` with a data directory and that folder as its folder of adapters, and the examples are there.
+README's server has the bundled model instead, where there is one. `tandem serve` starts on a port of its
+own, must become ready, and is ended; `make` is not run, tests/fresh does that.
 
 Standard library only."""
 import json
@@ -28,7 +29,9 @@ from serving import BIN, MODE, SLOW, Cases, Tandem, make_model, scratch  # noqa:
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"(?:<!-- not run: ([^>]+) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
-SECONDS = 120 * SLOW
+QUOTE = re.compile(r"\n*((?:^> .*\n)+)", re.M)
+BUNDLED = ROOT / "examples/tiny/model"
+SECONDS = 600 * SLOW
 
 # A request that is refused fails its block; a page's `tandem serve` does not stay.
 PRELUDE = """set -euo pipefail
@@ -63,6 +66,8 @@ def blocks(page):
     for m in FENCE.finditer(text):
         if m[2] in ("sh", "bash"):
             out.append(Block(m[3], m[1]))
+            quoted = QUOTE.match(text, m.end())
+            out[-1].shows = re.sub("^> ", "", quoted[1], flags=re.M) if quoted else None
         elif out and not m[2] and not text[end:m.start()].strip():
             out[-1].shows = m[3]
         end = m.end()
@@ -118,7 +123,7 @@ def typed(page, found, where, server):
 def fits(shown, printed):
     """`...` is anything; white space may be laid out otherwise."""
     parts = [r"\s*".join(map(re.escape, part.split())) for part in shown.split("...")]
-    return re.search(r"\s*.*?\s*".join(parts), printed.strip(), re.S)
+    return re.fullmatch(r"\s*.*?\s*".join(parts), printed.strip(), re.S)
 
 
 def page_runs(page, tmp):
@@ -130,8 +135,10 @@ def page_runs(page, tmp):
     if not runs:
         return f"{len(found)} blocks, none to be run"
     where = folder(page, tmp)
-    with Tandem(tmp / "MODEL", "--name", "base", "--data-dir", tmp / f"{page.stem}.data", "--kv-memory",
-                "16M", "--adapter-root", where, "--no-access-log") as server:
+    served = [BUNDLED, "--name", "tandem-tiny"] if page.name == "README.md" and BUNDLED.exists() else [
+        tmp / "MODEL", "--name", "base"]
+    with Tandem(*served, "--data-dir", tmp / f"{page.stem}.data", "--kv-memory", "64M",
+                "--adapter-root", where, "--no-access-log") as server:
         printed = typed(page, runs, where, server)
     for b, said in zip(runs, printed):
         assert b.shows is None or fits(b.shows, said), f"{page.name}: {b.text}prints {said}"
