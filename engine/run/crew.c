@@ -12,6 +12,7 @@
 
 #include "engine/base/machine.h"
 #include "engine/base/mem.h"
+#include "engine/base/siphash.h"
 #include "engine/device/open.h"
 #include "engine/run/lead.h"
 #include "engine/run/ranks.h"
@@ -59,25 +60,58 @@ int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, stru
     return 0;
 }
 
+/* What a rank has loaded, as the others see it. */
+struct loaded {
+    struct crew_memory memory;
+    uint64_t kind; /* what must be the same for all */
+};
+
+/* Of another shape, or loaded in another way, it is another model. */
+static uint64_t kind_of(const struct model *m)
+{
+    const struct config *c = &m->cfg;
+    const int64_t whole[] = {c->family,    c->n_vocab, c->n_layer,       c->d_model,
+                             c->d_ff,      c->max_pos, c->n_head,        c->n_kv_head,
+                             c->d_head,    c->window,  (int64_t)m->type, (int64_t)m->kv_type,
+                             c->rope.kind, m->ctx,     m->n_param};
+    const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor};
+    uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
+                     siphash((struct siphash_key){0}, real, sizeof real)};
+    return siphash((struct siphash_key){0}, of, sizeof of);
+}
+
+static int check_same(struct comm *c, const struct loaded *of, struct err *e)
+{
+    for (int r = 1; r < comm_size(c); r++)
+        if (of[r].kind != of[0].kind)
+            return err_set(e, ERR_BAD_INPUT,
+                           "rank %d has another model than rank 0, or loads it in another way: "
+                           "MODEL, --quantize, --kv-type and --ctx must be the same for all",
+                           r);
+    return 0;
+}
+
 /* All wait until all have loaded, look what is left to each, and tell each other. */
 static int all_have_loaded(struct comm *c, const struct model *m, struct crew_memory *out,
                            struct err *e)
 {
-    struct crew_memory own = {.kv_token_bytes = model_kv_token_bytes(m)}, of[COMM_RANK_MAX];
+    struct loaded own = {.memory.kv_token_bytes = model_kv_token_bytes(m), .kind = kind_of(m)};
+    struct loaded of[COMM_RANK_MAX];
     size_t total;
     int n_here;
     if (crew_count_here(c, &n_here, e))
         return -1;
-    device_memory(m->device, &total, &own.free_bytes);
-    own.free_bytes /= (size_t)n_here;
-    if (comm_all_gather(c, &own, of, sizeof own, e))
+    device_memory(m->device, &total, &own.memory.free_bytes);
+    own.memory.free_bytes /= (size_t)n_here;
+    if (comm_all_gather(c, &own, of, sizeof own, e) || check_same(c, of, e))
         return -1;
-    *out = own;
+    *out = own.memory;
     for (int r = 0; r < comm_size(c); r++) {
-        if (of[r].free_bytes < out->free_bytes)
-            out->free_bytes = of[r].free_bytes;
-        if (of[r].kv_token_bytes > out->kv_token_bytes)
-            out->kv_token_bytes = of[r].kv_token_bytes;
+        const struct crew_memory *at = &of[r].memory;
+        if (at->free_bytes < out->free_bytes)
+            out->free_bytes = at->free_bytes;
+        if (at->kv_token_bytes > out->kv_token_bytes)
+            out->kv_token_bytes = at->kv_token_bytes;
     }
     return 0;
 }

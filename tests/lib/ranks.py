@@ -28,17 +28,17 @@ def free_port():
 
 
 class Sockets:
-    """n processes of one line, each told its place."""
+    """n processes of one line, each told its place; `last`: what the last one's line has more."""
 
     name = "sockets"
 
-    def __init__(self, words, n, ranks=None, **env):
+    def __init__(self, words, n, ranks=None, last=(), **env):
         self.log = [tempfile.TemporaryFile("w+b") for _ in range(n)]
         self.port = free_port()
         place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
         self.process = [subprocess.Popen(
-            list(map(str, words)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env={**ALONE, **place, "RANK": str(r), **env})
+            list(map(str, words)) + list(map(str, last if r == n - 1 else ())),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**ALONE, **place, "RANK": str(r), **env})
             for r, log in zip(ranks or range(n), self.log)]
 
     def pids(self):

@@ -32,7 +32,7 @@ PROMPTS = [[1 + (7 * i + k) % 150 for k in range(5 + i)] for i in range(6)]
 OPTIONS = ("--quantize", "f32", "--adapter", f"tuned={MODEL}/lora", "--max-adapters", "4",
            "--kv-memory", "1M", "--ctx", "512")
 FULL = os.environ.get("TEST_ATTACK") == "full"
-HANG_S = 120
+HANG_S = 300
 
 
 class Shared(Tandem):
@@ -96,6 +96,17 @@ def processes(kind, want):
         server.end()
     finally:
         server.group.kill()
+
+
+def does_not_begin(words, last, said):
+    """Ranks that were told different things, or of which one cannot: all end, and one says why."""
+    for _ in range(5):
+        group = Sockets([BIN, "serve", "--port", 0, "--threads", 1, *words], 2, last=last)
+        status = group.wait(HANG_S * SLOW)
+        if not in_use(group):
+            break
+    assert status[0] and None not in status, (status, group.said())
+    assert re.search(said, group.said(), re.M), group.said()
 
 
 # ---- falling
@@ -226,6 +237,10 @@ def main():
             cases.run("threads: text of one rank", lambda: same(got, want, 1e-4))
             cases.run("threads: jobs are refused", lambda: refuses_jobs(two))
         cases.run("sockets: bits of threads", lambda: processes(Sockets, got))
+        cases.run("sockets: another type", lambda: does_not_begin(
+            [MODEL], ["--quantize", "int8"], "^tandem serve: .*rank 1 has another model than rank 0"))
+        cases.run("sockets: no such adapter", lambda: does_not_begin(
+            [MODEL, "--adapter", "x=/nowhere"], [], "^tandem serve: --adapter x:"))
         all_falls(cases, Sockets)
         if has_mpi():
             cases.run("MPI: bits of threads", lambda: processes(Mpi, got))
