@@ -103,7 +103,7 @@ def folder(page, tmp):
 
 def typed(page, found, where, server):
     """Runs the blocks; returns what each printed."""
-    script = PRELUDE + "".join(f"echo '@@ {i}'; echo '@@ {i}' >&2\n{b.text}\n"
+    script = PRELUDE + "".join(f"printf '\\n@@ {i}\\n' | tee /dev/stderr\n{b.text}\n"
                                for i, b in enumerate(found))
     script = script.replace("localhost:8080", f"localhost:{server.port}")
     env = {k: v for k, v in os.environ.items() if not k.startswith("TANDEM_")}
@@ -112,7 +112,7 @@ def typed(page, found, where, server):
     p = subprocess.run(["bash", "-c", script], cwd=where, env=env, stdin=subprocess.DEVNULL,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                        timeout=SECONDS)
-    printed = re.split(r"^@@ \d+\n", p.stdout, flags=re.M)[1:]
+    printed = re.split(r"\n@@ \d+\n", p.stdout)[1:]
     if p.returncode != 0:
         fault = p.stderr.rsplit("@@ ", 1)[-1]
         raise AssertionError(f"{page.name}: {found[len(printed) - 1].text}prints {printed[-1]!r}, "
