@@ -6,6 +6,7 @@
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
+#   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
 #   make install     DESTDIR, PREFIX                            make clean
 #
 # MODE=release|debug|asan|tsan|paranoid|coverage|fuzz is a set of flags and a folder, never a set of
@@ -231,6 +232,17 @@ test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
 	  $(if $(EMUBIN),"$(B)/tandem-kernels check --variant cuda") $(TESTBIN) $(SCRIPTS)
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
+# on a machine with a GPU: what runs there, and how fast
+GPUTEST := $(B)/tests/engine/device/test_cuda_golden $(B)/tests/tools/make_model
+$(B)/gpu_limits: tests/gpu/limits.cu
+	$(call say,NVCC $<)
+	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 $< -lcublas -o $@
+check-gpu: all $(GPUTEST)
+	$(Q)tests/gpu/check.py
+bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits)
+	$(Q)tests/gpu/bench.py
+gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits)
+	$(Q)tests/gpu/bundle.sh $(B)
 run: all
 	$(Q)build/tandem doctor
 	$(Q)echo; echo "To try:"; build/tandem help | sed -n 's/^  tandem/  build\/tandem/p'
@@ -259,7 +271,7 @@ clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage \
+.PHONY: all check-gpu bench-gpu gpu-bundle build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage \
         install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -214,9 +214,11 @@ static void loss_and_gradients(void **state)
     }
 }
 
-/* The plug and the kernels of this build. */
+/* The plug and the kernels of this build; TEST_GPU: those of a GPU that is there. */
 static void find_gpu(void)
 {
+    if (getenv("TEST_GPU"))
+        return;
     char exe[PATH_MAX], path[PATH_MAX + 64];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     exe[n > 0 ? n : 0] = 0;
