@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`tandem train` over ranks: threads (--tp, --dp) against one rank, processes (mpirun) against
-threads; stopped at one size and gone on with at another; and killed: of processes any one at any
-moment, after which all end within ten seconds, and the same command goes on with the same losses. A
-few moments; TEST_FAULTS=full: fifty. Says so, and passes nothing of it, where there is no MPI.
+threads, a GPU's twin against the CPU; stopped at one size and gone on with at another; and killed: of
+processes any one at any moment, after which all end within ten seconds, and the same command goes on
+with the same losses. A few moments; TEST_FAULTS=full: fifty. Says so, and passes nothing of it, where
+there is no MPI.
 
 Catches: a rank that trains something else, an adapter or a model that is one rank's part, a
 checkpoint that only its own size can read, a process that is left behind."""
@@ -134,6 +135,21 @@ def as_processes(tmp):
     expect("sizes that do not fit", p.returncode != 0 and len(said) == 1, p.stderr[-600:])
 
 
+def as_gpus(tmp):
+    """Ranks whose device is the twin of a GPU, whose memory the host cannot read: the CPU's bits."""
+    plug = pathlib.Path(TANDEM).resolve().parent / "tests/fake/cuda/plug.so"
+    if not plug.exists():
+        print("skipped: the GPU's twin is not built here")
+        return
+    for rank, size in ((4, ("--tp", "2")), (0, ("--dp", "2"))):
+        for device in ("cpu", "cuda"):
+            os.environ |= {"TANDEM_CUDA_PLUG": str(plug), "TANDEM_KERNELS": "ref"}
+            train(tmp, f"{device}{rank}", *size, "--device", device, rank=rank, epochs=1)
+        expect(f"{size}: the GPU's bits", file_of(tmp, f"cpu{rank}", rank) ==
+               file_of(tmp, f"cuda{rank}", rank))
+    del os.environ["TANDEM_CUDA_PLUG"], os.environ["TANDEM_KERNELS"]
+
+
 def children(pid):
     """Processes below pid that are tandem."""
     found, left = [], [pid]
@@ -171,7 +187,7 @@ def one_kill(command, rng):
             time.sleep(0.02)
         took = time.monotonic() - begin
         try:
-            said = q.communicate(timeout=END_S)[1]
+            said = q.communicate(timeout=END_S / 3)[1]
         except subprocess.TimeoutExpired:
             print("the launcher hangs behind its ranks' end")
             q.kill()
@@ -214,6 +230,7 @@ def main():
                     {"role": "assistant", "content": f"It is {i * 7 % 10}."}]}) + "\n")
         as_threads(tmp)
         other_sizes(tmp)
+        as_gpus(tmp)
         if has_mpi():
             as_processes(tmp)
             killed(tmp)
