@@ -11,9 +11,9 @@
 #include "kernels/cpu.h"
 #include "kernels/variants.h"
 
-enum level { LEVEL_REF, LEVEL_AVX2, LEVEL_AVX512, LEVEL_COUNT };
+enum level { LEVEL_REF, LEVEL_AVX2, LEVEL_AVX512, LEVEL_AVX512_BF16, LEVEL_COUNT };
 
-static const char *const level_names[LEVEL_COUNT] = {"ref", "avx2", "avx512"};
+static const char *const level_names[LEVEL_COUNT] = {"ref", "avx2", "avx512", "avx512_bf16"};
 
 static const char *const names[KERNEL_COUNT] = {
 #define KERNEL(name, text) [K_##name] = #name,
@@ -30,7 +30,10 @@ struct k_cpu kernel_cpu(void)
 
 static enum level level_of(const struct k_cpu *cpu)
 {
-    return cpu->avx512 ? LEVEL_AVX512 : cpu->avx2 ? LEVEL_AVX2 : LEVEL_REF;
+    return cpu->avx512_bf16 ? LEVEL_AVX512_BF16
+           : cpu->avx512    ? LEVEL_AVX512
+           : cpu->avx2      ? LEVEL_AVX2
+                            : LEVEL_REF;
 }
 
 /* -1: no such level. */
@@ -54,19 +57,19 @@ static void overwrite(struct kernel_table *t, kernel_fn *const *rows, enum level
     }
 }
 
-static void overwrite_all(struct kernel_table *t, const struct k_cpu *cpu, enum level top)
+static void overwrite_all(struct kernel_table *t, enum level top)
 {
     if (top >= LEVEL_AVX2)
         overwrite(t, kernel_rows_avx2, LEVEL_AVX2);
     if (top >= LEVEL_AVX512)
         overwrite(t, kernel_rows_avx512, LEVEL_AVX512);
-    if (top >= LEVEL_AVX512 && cpu->avx512_bf16)
-        overwrite(t, kernel_rows_avx512_bf16, LEVEL_AVX512);
+    if (top >= LEVEL_AVX512_BF16)
+        overwrite(t, kernel_rows_avx512_bf16, LEVEL_AVX512_BF16);
 }
 #else
-static void overwrite_all(struct kernel_table *t, const struct k_cpu *cpu, enum level top)
+static void overwrite_all(struct kernel_table *t, enum level top)
 {
-    (void)t, (void)cpu, (void)top;
+    (void)t, (void)top;
 }
 #endif
 
@@ -84,7 +87,7 @@ int kernel_table_init(struct kernel_table *t, const char *mask)
         t->fn[id] = kernel_rows_ref[id].fn;
         t->variant[id] = level_names[LEVEL_REF];
     }
-    overwrite_all(t, &cpu, top);
+    overwrite_all(t, top);
     return 0;
 }
 

@@ -47,7 +47,7 @@ enum kernel_id {
 
 struct kernel_table {
     kernel_fn *fn[KERNEL_COUNT];
-    const char *variant[KERNEL_COUNT]; /* "ref", "avx2", "avx512", "cuda" */
+    const char *variant[KERNEL_COUNT]; /* "ref", "avx2", "avx512", "avx512_bf16", "cuda" */
 };
 
 struct k_cpu {
@@ -55,8 +55,8 @@ struct k_cpu {
     char name[64];
 };
 
-/* The CPU as it is; the highest level that `mask` ("ref", "avx2", "avx512", NULL for all) allows.
- */
+/* The CPU as it is; the highest level that `mask` ("ref", "avx2", "avx512", "avx512_bf16", NULL for
+ * all) allows. */
 struct k_cpu kernel_cpu(void);
 
 /* Fills t: ref, then what the CPU has up to `mask`. -1 when the mask is unknown, or names a level

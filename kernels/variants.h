@@ -26,7 +26,7 @@ struct kernel_row_ref {
 extern const struct kernel_row_ref kernel_rows_ref[KERNEL_COUNT]; /* kernels/ref/table.c */
 
 #if defined(__x86_64__)
-/* kernels/x86/table.c. avx512_bf16: rows of the avx512 level that need a CPU with vdpbf16ps. */
+/* kernels/x86/table.c. avx512_bf16: rows that need a CPU with vdpbf16ps. */
 extern kernel_fn *const kernel_rows_avx2[KERNEL_COUNT];
 extern kernel_fn *const kernel_rows_avx512[KERNEL_COUNT];
 extern kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT];

@@ -61,7 +61,7 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         tp),
     ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",
         "where the model runs; auto: on a GPU where there is one", device),
-    ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",
+    ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512|avx512_bf16",
         "the highest instruction set that kernels may use", kernels),
     ROW(NULL, "kv-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
         "memory for keys and values; 0: chosen from what is free", kv_memory),

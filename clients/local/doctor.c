@@ -124,7 +124,7 @@ static const struct opt_row rows[] = {
     {.name = "kernels",
      .type = OPT_CHOICE,
      .fallback = "auto",
-     .hint = "auto|ref|avx2|avx512",
+     .hint = "auto|ref|avx2|avx512|avx512_bf16",
      .help = "the highest level of kernels to use",
      .offset = offsetof(struct doctor, kernels)},
 };

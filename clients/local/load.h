@@ -40,7 +40,7 @@ struct local_options {
                   "compute threads; 0: one for each CPU", threads),                                \
         LOCAL_ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",                       \
                   "where the model runs; auto: on a GPU where there is one", device),              \
-        LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512",               \
+        LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512|avx512_bf16",   \
                   "the highest instruction set that kernels may use", kernels)
 
 /* Options of the model as the engine takes them. */

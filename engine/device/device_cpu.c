@@ -241,11 +241,13 @@ struct device *device_cpu_new(struct pool *pool, const char *kernels, struct err
     memcpy(d->base.name, cpu.name, sizeof cpu.name);
     if (kernel_table_init(&d->base.kernels, kernels)) {
         err_set(e, ERR_UNSUPPORTED,
-                "kernels %s: unknown, or more than this CPU has (%s); ref, avx2 and avx512 exist",
+                "kernels %s: unknown, or more than this CPU has (%s); ref, avx2, avx512 and "
+                "avx512_bf16 exist",
                 kernels,
-                cpu.avx512 ? "avx512"
-                : cpu.avx2 ? "avx2"
-                           : "ref");
+                cpu.avx512_bf16 ? "avx512_bf16"
+                : cpu.avx512    ? "avx512"
+                : cpu.avx2      ? "avx2"
+                                : "ref");
         goto fail;
     }
     d->scratch = try_alloc((size_t)pool_size(pool), K_SCRATCH_BYTES, "kernel scratch", e);

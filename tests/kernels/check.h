@@ -46,7 +46,7 @@ struct check_buf;
 struct check {
     enum kernel_id id;
     const char *name;                 /* of the row or the group, for messages */
-    const char *variant;              /* "ref", "avx2", "avx512", "cuda" */
+    const char *variant;              /* "ref", "avx2", ..., "cuda" */
     bool is_gpu;                      /* layouts are those of kernels/cuda/layout.h */
     const struct kernel_table *table; /* that level */
     const struct kernel_table *ref;

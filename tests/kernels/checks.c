@@ -20,8 +20,8 @@ static check_fn *const checks[KERNEL_COUNT] = {
 #undef KERNEL
 };
 
-static const char *const levels[] = {"ref", "avx2", "avx512", "cuda"};
-enum { LEVEL_GPU = 3, N_LEVEL };
+static const char *const levels[] = {"ref", "avx2", "avx512", "avx512_bf16", "cuda"};
+enum { LEVEL_GPU = 4, N_LEVEL };
 
 /* For the handler alone: what is being checked when a fence is hit. */
 static const struct check *volatile running;
@@ -50,10 +50,10 @@ static void part_begin(struct check *c, const char *name, const char *variant, u
 static void part_end(struct check *c)
 {
     check_begin(c);
-    printf("%-16s %-7s %s %7" PRId64 " comparisons, %.2f of tolerance\n", c->name, c->variant,
+    printf("%-16s %-11s %s %7" PRId64 " comparisons, %.2f of tolerance\n", c->name, c->variant,
            c->n_fail ? "FAIL" : "ok  ", c->n_comparison, c->worst);
     if (c->n_fail)
-        printf("%-16s %-7s %d comparisons failed\n", c->name, c->variant, c->n_fail);
+        printf("%-16s %-11s %d comparisons failed\n", c->name, c->variant, c->n_fail);
     c->n_comparison_all += c->n_comparison;
     c->n_row_fail += c->n_fail > 0;
 }

@@ -14,8 +14,9 @@
 
 static int usage(void)
 {
-    fputs("usage: tandem-kernels check [NAME...] [--variant ref|avx2|avx512|cuda] [--seed N]\n"
+    fputs("usage: tandem-kernels check [NAME...] [--variant V] [--seed N]\n"
           "       tandem-kernels bench [NAME...] [--json] [--threads N] [--rows N] [--variant V]\n"
+          "V: ref|avx2|avx512|avx512_bf16|cuda\n"
           "NAME is a row of kernels/kernels.def or the beginning of one\n",
           stderr);
     return 2;

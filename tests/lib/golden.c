@@ -43,7 +43,10 @@ static void open_model(struct golden *g, const char *device, const char *path,
     memset(g, 0, sizeof *g);
     g->pool = pool_new(2, false, &e);
     assert_non_null(g->pool);
-    g->device = device_open(&(struct device_options){.want = device, .pool = g->pool}, &e);
+    g->device = device_open(&(struct device_options){.want = device,
+                                                     .pool = g->pool,
+                                                     .kernels = getenv("TEST_KERNELS")},
+                            &e);
     assert_good(g->device ? 0 : -1, &e);
     g->stream = stream_new(g->device, &e);
     assert_good(model_dir_init(&g->dir, path, &e), &e);
