@@ -64,6 +64,7 @@ export async function request(path, { method = "GET", body, signal } = {}) {
                                      body: body && !isForm ? JSON.stringify(body) : body });
     } catch (e) {
       if (e.name === "AbortError") throw e;
+      window.dispatchEvent(new Event("lost"));
       throw new ApiError("The server does not answer.");
     }
     if (response.ok) return response;

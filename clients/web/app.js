@@ -48,14 +48,19 @@ function say(text, kind) {
   $("state").className = `state ${kind}`;
 }
 
+let isLooking = false; // for a server that loads, or went away
+
 async function connect() {
+  isLooking = true;
   try {
     await loadModels();
+    isLooking = false;
     return true;
   } catch (e) {
     say(e.code === "loading" ? "Loading the model" : e.message, "bad");
     $("key-button").hidden = e.status !== 401 && !hasKey();
     if (e.status !== 401) setTimeout(connect, 1000);
+    else isLooking = false;
     return false;
   }
 }
@@ -65,6 +70,7 @@ window.addEventListener("models", () => {
   say(models[0].id, "good");
 });
 window.addEventListener("hashchange", route);
+window.addEventListener("lost", () => isLooking || connect());
 $("theme").addEventListener("click", nextTheme);
 $("key-button").addEventListener("click", async () => {
   if (await askKey("Requests of this page will carry it.")) {

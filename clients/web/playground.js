@@ -244,6 +244,7 @@ export function leave() {
 
 export function start() {
   kept = { ...kept, ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}") };
+  for (const m of kept.chats.flat()) delete m.busy; // of a page that was left in the middle
   for (const id of FIELDS.slice(1))
     if (id in kept.settings) $(id)[$(id).type === "checkbox" ? "checked" : "value"] = kept.settings[id];
   for (const o of document.querySelectorAll("#settings output")) {

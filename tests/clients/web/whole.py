@@ -140,6 +140,18 @@ def keys(w):
         expect(p.get_by_role("button", name="Key", exact=True)).to_be_visible()
 
 
+def lost(w):
+    """A page that goes on as if its server were there, or does not see that it is there again."""
+    with w.page("#/overview", allow="ERR_") as p:
+        expect(p.locator(".spark").first).to_be_visible()
+        p.context.route("**/*", lambda route: route.abort())
+        expect(p.locator("#state")).to_have_text("The server does not answer.")
+        expect(p.locator("#overview-fault .fault")).to_be_visible()
+        p.context.unroute_all()
+        expect(p.locator("#state")).to_have_text("tiny")
+        expect(p.locator("#overview-fault .fault")).to_have_count(0)
+
+
 def sse(*events):
     return "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
 
@@ -312,4 +324,4 @@ def readable(w):
     assert [len(g) for g in grounds.values()] == [1, 1] and grounds["light"] != grounds["dark"], grounds
 
 
-CASES = (overview, keyboard, keys, hostile, narrow, readable)
+CASES = (overview, lost, keyboard, keys, hostile, narrow, readable)
