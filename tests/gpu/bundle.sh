@@ -14,6 +14,7 @@ for p in "${programs[@]}"; do
     [ -e "$build/$p" ] || continue
     mkdir -p "$to/$build/$(dirname "$p")"
     cp -L "$build/$p" "$to/$build/$p"
+    strip --strip-debug "$to/$build/$p"
     ldd "$build/$p" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' || true
 done | sort -u | while read -r lib; do
     case $(basename "$lib") in

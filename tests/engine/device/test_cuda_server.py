@@ -96,7 +96,7 @@ def breaks_while_serving():
                     break
         assert last is not None and last.status == 503, last
         assert "device" in last.error["message"], last
-        ends_with_words(s, ("the device is lost", "illegal memory access"))
+        ends_with_words(s, ("the model is lost", "illegal memory access"))
 
 
 def breaks_while_training():
@@ -105,7 +105,7 @@ def breaks_while_training():
         s = serve(tmp, "cuda", FAKE_CUDA_FAIL="1500", FAKE_CUDA_HOW="stays")
         c = client(s)
         job = c.job(c.file(rows(12)), hyperparameters={**HYPER, "n_epochs": 3}, seed=3)
-        ends_with_words(s, ("the device is lost", "jobs stand still"))
+        ends_with_words(s, ("the model is lost", "jobs stand still"))
         with serve(tmp, "cuda") as again:
             c = client(again)
             c.done(job)
