@@ -15,7 +15,7 @@
 
 #include "kernels/cuda/rows.cuh"
 
-enum { ATTN_WARPS = 4 }; /* of a block, at most */
+enum { ATTN_WARPS = 4 }; /* of a block, at most; 2 for wide heads, which fill shared memory */
 
 /* Of both rows. */
 struct attn_args {
@@ -27,11 +27,10 @@ template <int D> struct attn_block {
     static constexpr int TILE_BYTES = ATTN_KEYS * D * 2;
     static constexpr int STAGES = D > 128 ? 1 : 2;
     static constexpr int RING_BYTES = STAGES * 2 * TILE_BYTES;
-    /* of each warp: q, the weights of a spoiled tile, the sum of all chunks */
+    /* of each warp: q, the sum of all chunks */
     static constexpr int Q_BYTES = ATTN_PAIRS * D * 2;
-    static constexpr int P_BYTES = ATTN_PAIRS * ATTN_KEYS * 4;
     static constexpr int SUM_BYTES = D / 2 * FULL_WARP * 4;
-    static constexpr int WARP_BYTES = Q_BYTES + P_BYTES + SUM_BYTES;
+    static constexpr int WARP_BYTES = Q_BYTES + SUM_BYTES;
 };
 
 /* A lane's two pairs. */
@@ -49,6 +48,7 @@ template <int D> struct attn_sum {
 static __device__ struct attn_pairs pairs_of(const struct k_attn &a, const struct attn_tile &t)
 {
     struct attn_pairs p;
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         int pair = t.pair + warp_id() * ATTN_PAIRS + lane_id() / 4 + h * 8, row = pair / t.group;
         bool is_one = pair < t.n_pair;
@@ -167,22 +167,27 @@ static __device__ __forceinline__ void values_add(struct attn_sum<D> &sum, int d
     }
 }
 
-/* What those who see them get of values that are no numbers. */
+/* What those who see them get of values that are no numbers. The warps' weights take the place of
+ * the tile's keys, of which all scores are made. */
 template <int D>
 static __device__ void spoiled_add(struct attn_sum<D> &sum, const struct attn_pairs &pairs, int d,
-                                   int key, const float p[ATTN_KEYS / 8][4], const unsigned char *v,
-                                   float *weights)
+                                   int key, const float p[ATTN_KEYS / 8][4], unsigned char *tile)
 {
     int g = lane_id() / 4, t = lane_id() % 4;
-    float *mine = weights + warp_id() * ATTN_PAIRS * ATTN_KEYS;
+    const unsigned char *v = tile + ATTN_KEYS * D * 2;
+    uint16_t *mine = (uint16_t *)tile + warp_id() * ATTN_PAIRS * ATTN_KEYS;
+    __syncthreads();
+#pragma unroll
     for (int e = 0; e < ATTN_KEYS / 2; e++)
-        mine[(g + e % 4 / 2 * 8) * ATTN_KEYS + e / 4 * 8 + 2 * t + e % 2] = p[e / 4][e % 4];
+        mine[(g + e % 4 / 2 * 8) * ATTN_KEYS + e / 4 * 8 + 2 * t + e % 2] =
+            (uint16_t)bf16_bits(p[e / 4][e % 4]);
     __syncwarp();
     for (int at = 0; at < ATTN_KEYS; at++) {
         float w[2];
+#pragma unroll
         for (int h = 0; h < 2; h++) {
             bool is_seen = key + at >= pairs.seen[h].lo && key + at < pairs.seen[h].hi;
-            w[h] = is_seen ? bf16_round(mine[(g + h * 8) * ATTN_KEYS + at]) : -1;
+            w[h] = is_seen ? bf16_get(mine[(g + h * 8) * ATTN_KEYS + at]) : -1;
         }
 #pragma unroll
         for (int n = 0; n < D / 8; n++) {
@@ -196,7 +201,6 @@ static __device__ void spoiled_add(struct attn_sum<D> &sum, const struct attn_pa
             }
         }
     }
-    __syncwarp();
 }
 
 /* Does a tile hold a value that is no number? The same answer for all of the block. */
@@ -224,6 +228,7 @@ static __device__ __forceinline__ void total_add(struct attn_total &total, struc
                                                  int d)
 {
     struct fold f[2];
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         f[h] = fold_of(total.m[h], s.m[h], s.l[h]);
         total.m[h] = f[h].m;
@@ -243,6 +248,7 @@ static __device__ __forceinline__ void part_store(const struct k_attn_part &a,
                                                   const struct attn_sum<D> &s)
 {
     int d = a.fwd.cache.d_head, t = lane_id() % 4;
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         if (p.head[h] < 0 || !has_part(p.seen[h], chunk))
             continue;
@@ -265,6 +271,7 @@ static __device__ __forceinline__ void
 total_store(const struct k_attn &a, const struct attn_pairs &p, const struct attn_total &total)
 {
     int d = a.cache.d_head, t = lane_id() % 4;
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         if (p.head[h] < 0)
             continue;
@@ -284,6 +291,7 @@ total_store(const struct k_attn &a, const struct attn_pairs &p, const struct att
 /* l of the four lanes that share a pair. */
 template <int D> static __device__ __forceinline__ void sum_close(struct attn_sum<D> &s)
 {
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         s.l[h] += __shfl_xor_sync(0xffffffffu, s.l[h], 1);
         s.l[h] += __shfl_xor_sync(0xffffffffu, s.l[h], 2);
@@ -311,18 +319,16 @@ static __device__ __forceinline__ void tile_load(const struct k_attn &a, const s
                                                  int tile, struct span seen, unsigned char *stage)
 {
     if (tile * ATTN_KEYS < seen.hi) {
-        keys_load<D>(a, t, a.cache.k, tile * ATTN_KEYS, ATTN_KEYS, seen, stage);
-        keys_load<D>(a, t, a.cache.v, tile * ATTN_KEYS, ATTN_KEYS, seen, stage + ATTN_KEYS * D * 2);
+        keys_load<D>(a, t, tile * ATTN_KEYS, seen, stage, stage + ATTN_KEYS * D * 2);
     }
     copy_commit();
 }
 
 /* One tile of keys, which lies in the stage. */
 template <int D>
-static __device__ __forceinline__ void tile_add(const struct k_attn &a, const struct attn_pairs &p,
-                                                const struct attn_reach &reach, int tile,
-                                                const unsigned char *q, const unsigned char *stage,
-                                                float *weights, struct attn_sum<D> &sum)
+static __device__ __forceinline__ void
+tile_add(const struct k_attn &a, const struct attn_pairs &p, const struct attn_reach &reach,
+         int tile, const unsigned char *q, unsigned char *stage, struct attn_sum<D> &sum)
 {
     int key = tile * ATTN_KEYS, d = a.cache.d_head;
     const unsigned char *v = stage + ATTN_KEYS * D * 2;
@@ -333,7 +339,7 @@ static __device__ __forceinline__ void tile_add(const struct k_attn &a, const st
     weights_of<D>(sum, s);
     values_add<D>(sum, d, s, v, is_spoiled);
     if (is_spoiled)
-        spoiled_add<D>(sum, p, d, key, s, v, weights);
+        spoiled_add<D>(sum, p, d, key, s, stage);
 }
 
 /* The keys that the block walks over: all that its pairs see, or those of its chunk. */
@@ -363,8 +369,7 @@ static __global__ void __launch_bounds__(ATTN_WARPS *FULL_WARP) attn_kernel(stru
     if (args.is_part && seen.lo >= seen.hi)
         return;
     unsigned char *ring = (unsigned char *)shared_memory(), *q = ring + B::RING_BYTES;
-    float *weights = (float *)(q + n_warp * B::Q_BYTES);
-    float *mine = weights + n_warp * (B::P_BYTES / 4) + threadIdx.x;
+    float *mine = (float *)(q + n_warp * B::Q_BYTES) + threadIdx.x;
     struct attn_total total = {mine, {-INFINITY, -INFINITY}, {0, 0}};
     struct attn_pairs pairs = pairs_of(a, t);
     struct attn_sum<D> sum;
@@ -380,8 +385,7 @@ static __global__ void __launch_bounds__(ATTN_WARPS *FULL_WARP) attn_kernel(stru
         tile_load<D>(a, t, ahead, seen, ring + ahead % B::STAGES * 2 * B::TILE_BYTES);
         copy_wait<B::STAGES - 1>();
         __syncthreads();
-        tile_add<D>(a, pairs, reach, tile, q, ring + tile % B::STAGES * 2 * B::TILE_BYTES, weights,
-                    sum);
+        tile_add<D>(a, pairs, reach, tile, q, ring + tile % B::STAGES * 2 * B::TILE_BYTES, sum);
         if ((tile + 1) % ATTN_CHUNK_TILES == 0 || tile + 1 == end) {
             sum_close<D>(sum);
             if (args.is_part)
@@ -404,7 +408,7 @@ template <int D> static int attn_launch(const struct attn_args &args, int64_t n_
 {
     const struct k_attn &a = args.k.fwd;
     int64_t pairs = a.batch.n_tok * (a.n_head / a.cache.n_kv_head);
-    int n_warp = pairs <= 2 * ATTN_PAIRS * a.batch.n_seq ? 1 : ATTN_WARPS;
+    int n_warp = pairs <= 2 * ATTN_PAIRS * a.batch.n_seq ? 1 : D > 128 ? 2 : ATTN_WARPS;
     return launch(attn_kernel<D>,
                   dim3((unsigned)attn_tile_count(&a, n_warp * ATTN_PAIRS),
                        (unsigned)a.cache.n_kv_head, (unsigned)n_chunk),

@@ -148,40 +148,68 @@ template <int D> static __device__ __forceinline__ int piece_at(int row, int c)
     return row * D * 2 + (c ^ row % 8) * 16;
 }
 
-/* Byte in a cache of the row of key `key`. */
+/* Elements from a cache's start to the row of key `key`. */
 static __device__ __forceinline__ int64_t key_at(const struct k_ragged &b,
                                                  const struct k_kv_cache &c, int seq, int head,
                                                  int key)
 {
     int64_t place = b.cell[seq * b.cell_stride + key / K_CELL];
-    int64_t at = (head * c.n_cell + place) * K_CELL * c.d_head + cuda_kv_at(c.d_head, key, 0);
-    return at * (c.type == K_F32 ? 4 : 2);
+    return (head * c.n_cell + place) * K_CELL * c.d_head + cuda_kv_at(c.d_head, key, 0);
 }
 
-/* Asks for n_key keys from `key` on, of one side of the cache; zeros for those outside `seen` and
- * for columns past d. */
+/* 8 numbers of a row of which `left` are there and the rest zeros; left is even. */
+static __device__ __forceinline__ uint4 piece_get(const k_bf16 *from, int left)
+{
+    const uint32_t *pair = (const uint32_t *)from;
+    return make_uint4(left > 0 ? pair[0] : 0, left > 2 ? pair[1] : 0, left > 4 ? pair[2] : 0,
+                      left > 6 ? pair[3] : 0);
+}
+
+/* Asks for a tile of keys from `key` on, of K and of V; zeros for those outside `seen` and for
+ * columns past d. A thread has one piece of a row, of every so many rows. */
 template <int D>
 static __device__ __forceinline__ void keys_load(const struct k_attn &a, const struct attn_tile &t,
-                                                 const void *cache, int key, int n_key,
-                                                 struct span seen, unsigned char *to)
+                                                 int key, struct span seen, unsigned char *k,
+                                                 unsigned char *v)
 {
-    int d = a.cache.d_head;
-    for (int e = (int)threadIdx.x; e < n_key * (D / 8); e += (int)blockDim.x) {
-        int row = e / (D / 8), c = e % (D / 8) * 8, at = key + row;
-        unsigned char *piece = to + piece_at<D>(row, c / 8);
-        bool is_here = at >= seen.lo && at < seen.hi && c < d;
-        const char *from = (const char *)cache;
-        if (is_here)
-            from += key_at(a.batch, a.cache, t.seq, t.head, at) + c * 2;
-        if (d % 8 == 0) {
-            copy_async_16(piece, from, is_here ? 16 : 0);
-            continue;
+    int d = a.cache.d_head, step = (int)blockDim.x / (D / 8);
+    int first = (int)threadIdx.x / (D / 8), c = (int)threadIdx.x % (D / 8) * 8;
+    for (int cell = 0; cell < ATTN_KEYS; cell += K_CELL) {
+        int at = key + cell; /* of the cell's first key; a cell that no one sees has no place */
+        bool is_here = at < seen.hi && at + K_CELL > seen.lo && c < d;
+        int64_t from = is_here ? key_at(a.batch, a.cache, t.seq, t.head, at) + c : 0;
+        const k_bf16 *k_from = (const k_bf16 *)a.cache.k + from;
+        const k_bf16 *v_from = (const k_bf16 *)a.cache.v + from;
+        for (int row = first; row < K_CELL; row += step) {
+            int to = piece_at<D>(cell + row, c / 8);
+            bool is_seen = is_here && at + row >= seen.lo && at + row < seen.hi;
+            int64_t by = is_seen ? (int64_t)row * d : 0;
+            if (d % 8 == 0) {
+                copy_async_16(k + to, k_from + by, is_seen ? 16 : 0);
+                copy_async_16(v + to, v_from + by, is_seen ? 16 : 0);
+            } else {
+                *(uint4 *)(k + to) = piece_get(k_from + by, is_seen ? d - c : 0);
+                *(uint4 *)(v + to) = piece_get(v_from + by, is_seen ? d - c : 0);
+            }
         }
-        uint32_t word[4]; /* d is even */
-        for (int i = 0; i < 4; i++)
-            word[i] = is_here && c + 2 * i < d ? ((const uint32_t *)from)[i] : 0;
-        *(uint4 *)piece = make_uint4(word[0], word[1], word[2], word[3]);
     }
+}
+
+/* 8 numbers of f32, rounded, of which `left` are there. */
+static __device__ __forceinline__ uint4 piece_round(const float *x, int left)
+{
+    float4 lo = make_float4(0, 0, 0, 0), hi = lo;
+    if (left >= 8 && (uintptr_t)x % 16 == 0) {
+        lo = *(const float4 *)x;
+        hi = *(const float4 *)(x + 4);
+    } else {
+        lo.x = left > 0 ? x[0] : 0, lo.y = left > 1 ? x[1] : 0;
+        lo.z = left > 2 ? x[2] : 0, lo.w = left > 3 ? x[3] : 0;
+        hi.x = left > 4 ? x[4] : 0, hi.y = left > 5 ? x[5] : 0;
+        hi.z = left > 6 ? x[6] : 0, hi.w = left > 7 ? x[7] : 0;
+    }
+    return make_uint4(bf16_pair(lo.x, lo.y), bf16_pair(lo.z, lo.w), bf16_pair(hi.x, hi.y),
+                      bf16_pair(hi.z, hi.w));
 }
 
 /* Rows of an array like q, [n_tok, n_head, d], for pairs [pair, pair + n) of the tile's sequence.
@@ -192,16 +220,11 @@ static __device__ __forceinline__ void pairs_load(const struct k_attn &a, const 
                                                   unsigned char *to)
 {
     int d = a.cache.d_head;
-    for (int e = (int)threadIdx.x; e < n * (D / 2); e += (int)blockDim.x) {
-        int row = e / (D / 2), c = e % (D / 2) * 2, at = pair + row;
-        float lo = 0, hi = 0;
-        if (at < t.n_pair && c < d) {
-            const float *from = x + (int64_t)(t.tok + at / t.group) * ld +
-                                (int64_t)(t.head * t.group + at % t.group) * d + c;
-            lo = from[0];
-            hi = from[1];
-        }
-        *(uint32_t *)(to + piece_at<D>(row, c / 8) + c % 8 * 2) = bf16_pair(lo, hi);
+    for (int e = (int)threadIdx.x; e < n * (D / 8); e += (int)blockDim.x) {
+        int row = e / (D / 8), c = e % (D / 8) * 8, at = pair + row;
+        int64_t tok = t.tok + at / t.group, head = t.head * t.group + at % t.group;
+        *(uint4 *)(to + piece_at<D>(row, c / 8)) =
+            piece_round(x + tok * ld + head * d + c, at < t.n_pair ? d - c : 0);
     }
 }
 

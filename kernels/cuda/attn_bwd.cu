@@ -109,6 +109,7 @@ static __device__ struct lane_pairs lane_pairs_of(const struct k_attn &a, const 
                                                   const float *stat)
 {
     struct lane_pairs p;
+#pragma unroll
     for (int h = 0; h < 2; h++) {
         int at = warp_id() * ATTN_PAIRS + lane_id() / 4 + h * 8, pair = t.pair + at;
         p.seen[h] = {0, 0};
@@ -161,8 +162,7 @@ static __global__ void __launch_bounds__(BWD_THREADS) attn_bwd_q_kernel(struct k
     struct lane_pairs p = lane_pairs_of(f, t, stat);
     for (int key = seen.lo / ATTN_KEYS * ATTN_KEYS; key < seen.hi; key += ATTN_KEYS) {
         float ds[ATTN_KEYS / 8][4] = {};
-        keys_load<D>(f, t, f.cache.k, key, ATTN_KEYS, seen, k);
-        keys_load<D>(f, t, f.cache.v, key, ATTN_KEYS, seen, v);
+        keys_load<D>(f, t, key, seen, k, v);
         copy_commit();
         copy_wait<0>();
         __syncthreads();
@@ -291,8 +291,7 @@ static __global__ void __launch_bounds__(BWD_THREADS) attn_bwd_kv_kernel(struct 
     unsigned char *q = v + B::TILE_BYTES, *dy = q + B::ROWS_BYTES;
     float *stat = (float *)(dy + B::ROWS_BYTES);
     float dk[B::COLS / 8][4] = {}, dv[B::COLS / 8][4] = {};
-    keys_load<D>(f, kv.t, f.cache.k, kv.key, ATTN_KEYS, kv.keys, k);
-    keys_load<D>(f, kv.t, f.cache.v, kv.key, ATTN_KEYS, kv.keys, v);
+    keys_load<D>(f, kv.t, kv.key, kv.keys, k, v);
     copy_commit();
     copy_wait<0>();
     int n_row = kv.t.n_pair / kv.t.group;

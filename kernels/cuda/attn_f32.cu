@@ -12,7 +12,7 @@ enum { F32_WARPS = 4, F32_COLS = HEAD_MAX / FULL_WARP };
 static __device__ __forceinline__ const float *key_f32(const struct k_attn &a, const void *cache,
                                                        int seq, int head, int key)
 {
-    return (const float *)((const char *)cache + key_at(a.batch, a.cache, seq, head, key));
+    return (const float *)cache + key_at(a.batch, a.cache, seq, head, key);
 }
 
 static __device__ __forceinline__ float dot_f32(const float *a, const float *b, int d)

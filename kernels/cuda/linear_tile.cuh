@@ -73,6 +73,53 @@ static __device__ __forceinline__ void tile_load(const struct linear_args &a, in
     copy_commit();
 }
 
+/* The same of a tile that lies within the matrices, with 64 inputs left: a thread's pieces are at
+ * equal distances, and go on by equal steps from stage to stage. */
+struct tile_source {
+    const char *weight, *rows; /* of the thread's first pieces, at input 0 */
+    int64_t weight_step, rows_step;
+    int weight_to, rows_to;
+    bool is_within;
+};
+
+template <class T, int TYPE>
+static __device__ __forceinline__ struct tile_source tile_source_of(const struct linear_args &a,
+                                                                    int64_t o, int64_t r)
+{
+    constexpr int BLOCKS = TILE_INPUTS / T::BLOCK, SIZE = TYPE == K_BF16 ? 2 : 1;
+    constexpr int OUTPUTS = T::WEIGHT_BYTES / T::STRIP_BYTES * CUDA_STRIP;
+    constexpr int ROWS = (T::STAGE_BYTES - T::WEIGHT_BYTES) / TILE_ROW_BYTES;
+    int e = (int)threadIdx.x, at = e / (CUDA_STRIP * BLOCKS) * CUDA_STRIP + e % CUDA_STRIP;
+    int b = e / CUDA_STRIP % BLOCKS;
+    int64_t out = a.strip * CUDA_STRIP + o + at;
+    struct tile_source s;
+    s.weight = (const char *)weight_at<TYPE>(a, out, b * T::BLOCK);
+    s.weight_step = (int64_t)T::THREADS / BLOCKS * a.stored * SIZE;
+    s.weight_to = tile_weight_at<T>(at, b);
+    s.rows = (const char *)a.k.rows + ((r + e / 8) * a.stored + e % 8 * 8) * 2;
+    s.rows_step = (int64_t)T::THREADS / 8 * a.stored * 2;
+    s.rows_to = T::WEIGHT_BYTES + tile_row_at<TYPE>(e / 8, e % 8);
+    s.is_within = o + OUTPUTS <= a.n && r + ROWS <= a.k.m && a.is_aligned;
+    return s;
+}
+
+template <class T, int TYPE>
+static __device__ __forceinline__ void tile_load_within(const struct tile_source &s, int64_t i,
+                                                        unsigned char *stage)
+{
+    constexpr int SIZE = TYPE == K_BF16 ? 2 : 1, STRIPS = T::THREADS / (TILE_INPUTS / T::BLOCK * 8);
+    const char *weight = s.weight + i * CUDA_STRIP * SIZE, *rows = s.rows + i * 2;
+#pragma unroll
+    for (int j = 0; j < T::WEIGHT_BYTES / 16 / T::THREADS; j++)
+        copy_async_16(stage + s.weight_to + j * STRIPS * T::STRIP_BYTES, weight + j * s.weight_step,
+                      16);
+#pragma unroll
+    for (int j = 0; j < (T::STAGE_BYTES - T::WEIGHT_BYTES) / 16 / T::THREADS; j++)
+        copy_async_16(stage + s.rows_to + j * (T::THREADS / 8 * TILE_ROW_BYTES),
+                      rows + j * s.rows_step, 16);
+    copy_commit();
+}
+
 /* The operands of instruction j out of what a lane read. */
 template <int TYPE>
 static __device__ __forceinline__ void weight_operand(const uint4 &lo, const uint4 &hi, int j,
@@ -175,6 +222,7 @@ static __global__ void __launch_bounds__(WARPS_O *WARPS_R *FULL_WARP)
     int out = warp_id() / WARPS_R * T::MMA_O * LINEAR_OUTPUTS;
     int row = warp_id() % WARPS_R * T::MMA_R * 8;
     float acc[T::MMA_O][T::MMA_R][4] = {}, total[T::MMA_O][T::MMA_R][4] = {};
+    struct tile_source source = tile_source_of<T, TYPE>(a, o, r);
     for (int s = 0; s < TILE_STAGES - 1; s++)
         tile_load<T, TYPE>(a, o, r, (int64_t)s * TILE_INPUTS, ring + s * T::STAGE_BYTES);
     int n = (int)ceil_div(a.stored, TILE_INPUTS);
@@ -182,8 +230,11 @@ static __global__ void __launch_bounds__(WARPS_O *WARPS_R *FULL_WARP)
         copy_wait<TILE_STAGES - 2>();
         __syncthreads(); /* stage `at` is there, and no one reads the one before any more */
         int ahead = at + TILE_STAGES - 1;
-        tile_load<T, TYPE>(a, o, r, (int64_t)ahead * TILE_INPUTS,
-                           ring + ahead % TILE_STAGES * T::STAGE_BYTES);
+        unsigned char *next = ring + ahead % TILE_STAGES * T::STAGE_BYTES;
+        if (source.is_within && ((int64_t)ahead + 1) * TILE_INPUTS <= a.stored)
+            tile_load_within<T, TYPE>(source, (int64_t)ahead * TILE_INPUTS, next);
+        else
+            tile_load<T, TYPE>(a, o, r, (int64_t)ahead * TILE_INPUTS, next);
         const unsigned char *stage = ring + at % TILE_STAGES * T::STAGE_BYTES;
 #pragma unroll
         for (int step = 0; step < TILE_INPUTS / T::STEP; step++) {
