@@ -230,7 +230,8 @@ void check_attn(struct check *c)
         for (int type = K_F32; type <= last_type(&specs[i]); type++) {
             struct attn_spec s = spec_of(i, (enum k_type)type, CHECK_RANDOM);
             attn_one(c, &s);
-            attn_same(c, &s, false);
+            if (!c->is_gpu || type == K_BF16) /* emulated, the other takes its time */
+                attn_same(c, &s, false);
             attn_same(c, &s, true);
         }
     }
