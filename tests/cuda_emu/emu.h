@@ -162,8 +162,8 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
     return (unsigned)((uint64_t)a * b >> 32);
 }
 
-/* Rounded twice, in f64 and in f32, which hardly ever shows: a call of the library for each would be
- * most of the time. */
+/* Rounded twice, in f64 and in f32, which hardly ever shows: a call of the library for each would
+ * be most of the time. */
 static inline float emu_fma(float a, float b, float c)
 {
     return (float)((double)a * b + c);
