@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   make             build/tandem and build/tandem-kernels
-#   make run         installs what is missing, builds, runs     make test   the same, then the suite
+#   make run         installs what is missing, builds, serves   make test   the same, then the suite
 #   make deps        installs what is missing (DEPS=check only says what that is)
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
@@ -244,8 +244,7 @@ bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits)
 gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits)
 	$(Q)tests/gpu/bundle.sh $(B)
 run: all
-	$(Q)build/tandem doctor
-	$(Q)echo; echo "To try:"; build/tandem help | sed -n 's/^  tandem/  build\/tandem/p'
+	$(Q)exec build/tandem serve --data-dir build/run $(ARGS)
 deps:
 	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test web lint)
 lint:
@@ -265,6 +264,8 @@ install: $(B)/tandem $(PLUGBIN)
 	  f=fish/vendor_completions.d; mkdir -p $$s/man/man1 $$s/$$b $$s/$$z $$s/$$f && \
 	  $< man >$$s/man/man1/tandem.1 && $< completion bash >$$s/$$b/tandem && \
 	  $< completion zsh >$$s/$$z/_tandem && $< completion fish >$$s/$$f/tandem.fish
+	$(Q)d=$(DESTDIR)$(PREFIX)/share/tandem/tiny; mkdir -p $$d && \
+	  install -m 644 examples/tiny/model/* $$d
 	$(Q)for p in $(PLUGBIN); do \
 	  install -D -m 755 $$p $(DESTDIR)$(PREFIX)/lib/tandem/$${p##*/}; done
 clean:

@@ -19,6 +19,8 @@ enum {
     ROWS_PER_STEP = 32,
     BATCH_AUTO_MAX = 16,
     RANK_AUTO = 16,
+    WIDTH_OF_LR = 2048, /* columns of a model whose multiplier is 1 */
+    LR_AUTO_MAX = 10,
     ODD_KINDS = 3,
     ODD_TEXT = 10,   /* examples that a message names */
     ODD_DATA = 1000, /* and its data */
@@ -88,6 +90,14 @@ int job_read_files(struct job_run *r, struct err *e)
     return rc;
 }
 
+/* The step that suits a model falls with its width: what is a good one for thousands of columns
+ * teaches a small model nothing in the few steps of a small file. */
+static double lr_multiplier_of(int64_t d_model)
+{
+    double x = d_model > 0 ? (double)WIDTH_OF_LR / (double)d_model : 1;
+    return x < 1 ? 1 : x > LR_AUTO_MAX ? LR_AUTO_MAX : x;
+}
+
 /* What was left to us: enough steps for a small file, batches for a large one. */
 void job_choose(struct job_run *r)
 {
@@ -99,7 +109,7 @@ void job_choose(struct job_run *r)
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->lr_multiplier == 0)
-        h->lr_multiplier = 1;
+        h->lr_multiplier = lr_multiplier_of(engine_info(r->jobs->opt.engine)->d_model);
     if (h->training_type == 0)
         h->training_type = HYPER_LORA;
     if (h->lora_rank == 0 && h->training_type == HYPER_LORA)

@@ -3,6 +3,8 @@
 #
 # Proves the two commands on a bare machine: makes a Debian 12 root with nothing but make, git and
 # certificates, clones this tree's HEAD into it, and runs `make run` and `make test` there, timed.
+# Against the server that `make run` starts it follows the README's quick start: a question, which the
+# model cannot answer, a fine-tuning job, and the question again.
 #
 #     tests/fresh/run.sh [FOLDER]        root is needed; FOLDER (a new one under /var/tmp) is removed
 #     KEEP=1 tests/fresh/run.sh ...      leaves the folder
@@ -49,8 +51,30 @@ timed() {
     echo "fresh: $1: exit $status, $((SECONDS - t0)) s"
     return $status
 }
+# The model is asked about its user before and behind the job; seconds to the first answer and for
+# the rest are held to the README's word.
+quick_start() {
+    local t0=$SECONDS ask="build/tandem chat 'What is my dog called?'" first rest before model after
+    in_root "echo \$\$ >run.pid; exec make run >run.log 2>&1" </dev/null &
+    local server=$!
+    until before=$(in_root "$ask 2>/dev/null"); do
+        kill -0 $server 2>/dev/null || { tail "$root/tandem/run.log"; return 1; }
+        sleep 1
+    done
+    first=$((SECONDS - t0))
+    echo "fresh: make run: first answer behind $first s: $before"
+    t0=$SECONDS
+    model=$(in_root "build/tandem tune examples/tiny/facts.jsonl --follow 2>tune.log") ||
+        { tail "$root/tandem/tune.log"; return 1; }
+    after=$(in_root "$ask --model $model")
+    rest=$((SECONDS - t0))
+    echo "fresh: the rest of the quick start: $rest s: $after"
+    in_root "kill \$(cat run.pid)"
+    wait $server || true
+    [[ $before != *Biscuit* && $after == *Biscuit* ]] && [ $first -lt 240 ] && [ $rest -lt 180 ]
+}
 status=0
-timed "make run" </dev/null || status=1
+quick_start || status=1
 timed "make test" || status=1
 in_root "make clean"
 timed "make" || status=1

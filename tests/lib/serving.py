@@ -68,7 +68,7 @@ class Tandem:
 
     def __init__(self, model, *options, env=None, ready_s=60, waits=True):
         self.log = tempfile.TemporaryFile("w+b")
-        words = [BIN, "serve", model, "--port", 0, "--drain-delay", 0, *options]
+        words = [BIN, "serve", *([model] if model else []), "--port", 0, "--drain-delay", 0, *options]
         self.bound = None
         self.process = subprocess.Popen(
             list(map(str, words)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,

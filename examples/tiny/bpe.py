@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the byte-level BPE tokenizer of the bundled model and writes its tokenizer.json.
+
+    examples/tiny/bpe.py TRAIN.jsonl VOCABULARY OUT/tokenizer.json
+
+A text is cut as GPT-2 does, with every digit a piece of its own, since sums are learned digit by
+digit. Of pairs that are equally frequent the one that sorts first is merged, so the same rows give
+the same file. The first ids are the special tokens, then the 256 bytes, then the merges."""
+import collections
+import json
+import re
+import sys
+
+SPECIAL = ("<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
+# of GPT-2's pattern what ASCII needs; a corpus with other letters would want its classes
+PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+|[0-9]| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+")
+
+
+def byte_letters():
+    """The printable character that stands for each byte in a vocabulary."""
+    same = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters, n = {b: chr(b) for b in same}, 0
+    for b in range(256):
+        if b not in letters:
+            letters[b] = chr(256 + n)
+            n += 1
+    return letters
+
+
+def texts(path):
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            row = json.loads(line)
+            if "messages" in row:
+                for message in row["messages"]:
+                    yield message["content"]
+            else:
+                yield row["prompt"]
+                yield row["completion"]
+
+
+def count_pieces(path):
+    letters, count = byte_letters(), collections.Counter()
+    for text in texts(path):
+        if not text.isascii():
+            raise SystemExit(f"bpe: a text that is not ASCII: {text[:60]!r}")
+        count.update(PIECE.findall(text))
+    return {tuple(letters[b] for b in piece.encode()): n for piece, n in count.items()}
+
+
+def merged(word, pair):
+    out, i = [], 0
+    while i < len(word):
+        if word[i:i + 2] == pair:
+            out.append(pair[0] + pair[1])
+            i += 2
+        else:
+            out.append(word[i])
+            i += 1
+    return tuple(out)
+
+
+def train(words, n_merge):
+    """Pairs are counted once; a merge changes the counts of the words that have it."""
+    words = [[w, n] for w, n in sorted(words.items())]
+    count, where = collections.Counter(), collections.defaultdict(set)
+    for i, (w, n) in enumerate(words):
+        for pair in zip(w, w[1:]):
+            count[pair] += n
+            where[pair].add(i)
+    merges = []
+    while len(merges) < n_merge and count:
+        best = min(count, key=lambda p: (-count[p], p))
+        if count[best] < 2:
+            break
+        merges.append(best)
+        for i in sorted(where.pop(best)):
+            old, n = words[i]
+            new = merged(old, best)
+            for pair in zip(old, old[1:]):
+                count[pair] -= n
+                if count[pair] <= 0:
+                    del count[pair]
+            for pair in zip(new, new[1:]):
+                count[pair] += n
+                where[pair].add(i)
+            words[i][0] = new
+    return merges
+
+
+def tokenizer(merges):
+    vocab = {t: i for i, t in enumerate(SPECIAL)}
+    for _, letter in sorted(byte_letters().items()):
+        vocab[letter] = len(vocab)
+    for a, b in merges:
+        vocab.setdefault(a + b, len(vocab))
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    begin = {"SpecialToken": {"id": SPECIAL[0], "type_id": 0}}
+    return {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{"id": i, "content": t, "single_word": False, "lstrip": False,
+                          "rstrip": False, "normalized": False, "special": True}
+                         for i, t in enumerate(SPECIAL)],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Digits", "individual_digits": True}, level]},
+        "post_processor": {"type": "TemplateProcessing",
+                           "single": [begin, {"Sequence": {"id": "A", "type_id": 0}}],
+                           "pair": [begin, {"Sequence": {"id": "A", "type_id": 0}},
+                                    {"Sequence": {"id": "B", "type_id": 1}}],
+                           "special_tokens": {SPECIAL[0]: {"id": SPECIAL[0], "ids": [0],
+                                                           "tokens": [SPECIAL[0]]}}},
+        "decoder": level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                  "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                  "vocab": vocab, "merges": [[a, b] for a, b in merges]},
+    }
+
+
+def main():
+    path, size, out = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    merges = train(count_pieces(path), size - len(SPECIAL) - 256)
+    with open(out, "w", encoding="utf-8") as f:
+        json.dump(tokenizer(merges), f, ensure_ascii=False, indent=1)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    main()
