@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A CPU is at its peak from some tens of rows on: more sequences at once only make each slower. So
- * few run and many wait. Cells get half of the memory that is free, and not more than all running
- * sequences could fill; they cost nothing before they are written.
+ * few run and many wait; a GPU has more of both to fill. Cells get half of the memory that is free,
+ * and not more than all running sequences could fill; a CPU's cost nothing before they are written.
  */
 #include "engine/serve/room.h"
 
 enum {
     SEQ_CPU = 64,
     SEQ_MAX = 4096,
+    SEQ_GPU = 256,
     TOK_CPU = 512,
+    TOK_GPU = 2048,
     ENOUGH_CPU = 128, /* rows of a product that is within a few percent of its best */
+    ENOUGH_GPU = 512,
     TOK_MAX = 1 << 20,
     OUT_LEAST = 16, /* rows of prompts whose log-probabilities are wanted come in such pieces */
     RANK = 64,
@@ -55,17 +58,18 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
                 const struct room_memory *memory, struct err *e)
 {
     int64_t whole = cells_of(m->ctx), cell = (int64_t)memory->kv_token_bytes * K_CELL;
-    *r = (struct room){.cap_seq = clamp(o->max_seqs, SEQ_CPU, 1, SEQ_MAX),
+    bool is_gpu = m->device && device_get_kind(m->device) == DEVICE_CUDA;
+    *r = (struct room){.cap_seq = clamp(o->max_seqs, is_gpu ? SEQ_GPU : SEQ_CPU, 1, SEQ_MAX),
                        .hold_bytes = memory->host_bytes / 4,
                        .max_waiting = clamp(o->max_waiting, WAITING, 1, WAITING_MAX)};
-    r->cap_tok = clamp(o->max_batch_tokens, TOK_CPU, r->cap_seq, TOK_MAX);
+    r->cap_tok = clamp(o->max_batch_tokens, is_gpu ? TOK_GPU : TOK_CPU, r->cap_seq, TOK_MAX);
     r->cap_out = r->cap_seq < OUT_LEAST ? OUT_LEAST : r->cap_seq;
     if (m->cfg.family == FAMILY_BERT) {
         choose_encoder(r, m);
         return 0;
     }
     choose_adapters(r, o, memory->free_bytes);
-    r->enough = ENOUGH_CPU;
+    r->enough = is_gpu ? ENOUGH_GPU : ENOUGH_CPU;
     int64_t bytes = o->kv_bytes > 0 ? o->kv_bytes : (int64_t)(memory->free_bytes / 2);
     int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
     r->n_cell = bytes / cell < all ? bytes / cell : all;
