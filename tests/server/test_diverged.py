@@ -10,13 +10,15 @@ answers others differently.
 Standard library only."""
 import json
 import pathlib
+import re
 import shutil
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import Cases, Tandem, scratch  # noqa: E402
+from serving import BIN, Cases, Tandem, scratch  # noqa: E402
 from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
 
 INF, NAN = float("inf"), float("nan")
@@ -107,6 +109,13 @@ def adapter(c, tmp):
         assert c.say(j["fine_tuned_model"]).status == 200
 
 
+def sums_in_double():
+    """Whether all kernels are the reference's, whose sums nothing here makes overflow."""
+    p = subprocess.run([BIN, "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       check=True)
+    return re.search(r"^kernels +\d+ ref$", p.stdout, re.M)
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -114,7 +123,10 @@ def main():
         (tmp / "root").mkdir()
         with serve(MODEL, tmp, "--adapter-root", tmp / "root") as s:
             c = Client(s, {})
-            cases.run("in a training", lambda: explosion(c))
+            if sums_in_double():
+                cases.skip("in a training", "the reference's kernels do not overflow in it")
+            else:
+                cases.run("in a training", lambda: explosion(c))
             cases.run("in an adapter", lambda: adapter(c, tmp))
     return cases.end()
 

@@ -111,7 +111,7 @@ static void release_streamed(struct streamed *s)
 static void assert_idle(void)
 {
     struct engine_stat s = engine_stat(engine);
-    for (int i = 0; (s.n_running || s.n_waiting || s.cell_used) && i < 1000; i++) {
+    for (int i = 0; (s.n_running || s.n_waiting || s.cell_used) && i < 12000; i++) {
         usleep(5000);
         s = engine_stat(engine);
     }

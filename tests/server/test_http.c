@@ -241,7 +241,7 @@ static int ask(const char *request)
 /* So many calls are in work. */
 static void until_busy(size_t want)
 {
-    int64_t end = clock_us() + 20 * 1000 * 1000;
+    int64_t end = clock_us() + 60 * 1000 * 1000;
     const struct timespec pause = {.tv_nsec = 1000 * 1000};
     while (http_busy(world.http) != want && clock_us() < end)
         nanosleep(&pause, NULL);
@@ -250,7 +250,7 @@ static void until_busy(size_t want)
 
 static void until(_Atomic int *n, int want)
 {
-    int64_t end = clock_us() + 20 * 1000 * 1000;
+    int64_t end = clock_us() + 60 * 1000 * 1000;
     const struct timespec pause = {.tv_nsec = 1000 * 1000};
     while (atomic_load(n) < want && clock_us() < end)
         nanosleep(&pause, NULL);
@@ -260,7 +260,7 @@ static void until(_Atomic int *n, int want)
 /* Everything that was opened is closed on the server's side. */
 static void until_closed(void)
 {
-    int64_t end = clock_us() + 20 * 1000 * 1000;
+    int64_t end = clock_us() + 60 * 1000 * 1000;
     const struct timespec pause = {.tv_nsec = 1000 * 1000};
     while (atomic_load(&world.n_open) && clock_us() < end)
         nanosleep(&pause, NULL);

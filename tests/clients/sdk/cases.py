@@ -18,6 +18,7 @@ from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
 LONG = {"extra_body": {"ignore_eos": True}}
+CTX = 65536  # many seconds of tokens: who leaves such a stream leaves it in the midst
 ASK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say héllo."}]
 
 
@@ -269,8 +270,8 @@ class Sdk:
         return {x.split("{")[0].split()[0]: float(x.split()[-1]) for x in body.splitlines()
                 if x and not x.startswith("#") and "_bucket" not in x}
 
-    def wait_quiet(self, seconds=20):
-        end = time.monotonic() + seconds
+    def wait_quiet(self, seconds=60):
+        end = time.monotonic() + seconds * SLOW
         while time.monotonic() < end:
             m = self.metrics()
             if m["tandem_requests_running"] + m["tandem_requests_waiting"] == 0:
@@ -282,7 +283,7 @@ class Sdk:
         """Catches: a stream that was left and runs on; one that takes others with it."""
         other = self.chat(max_tokens=40, stream=True, **LONG)
         want = self.chat(max_tokens=40, **LONG).choices[0].message.content
-        left = self.chat(max_tokens=1500, stream=True, **LONG)
+        left = self.chat(max_tokens=CTX - 1000, stream=True, **LONG)
         for _, _ in zip(left, range(5)):
             pass
         before = self.metrics()["tandem_generation_tokens_total"]
@@ -291,13 +292,13 @@ class Sdk:
         assert got == want
         self.wait_quiet()
         made = self.metrics()["tandem_generation_tokens_total"] - before
-        assert made < 1400, f"{made} tokens were made for nobody"
+        assert made < CTX - 2000, f"{made} tokens were made for nobody"
 
     def case_timeout(self):
         """Catches: a request whose client gave up that runs on."""
         try:
             self.other(timeout=0.15).chat.completions.create(
-                model=self.model, messages=ASK, max_tokens=1800, **LONG)
+                model=self.model, messages=ASK, max_tokens=CTX - 1000, **LONG)
         except openai.APITimeoutError:
             pass
         self.wait_quiet()
@@ -388,8 +389,8 @@ def main():
     with scratch() as tmp:
         keys = tmp / "keys"
         keys.write_text(KEYS)
-        model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 2048)
-        with Tandem(model, "--api-key-file", keys) as server:
+        model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", CTX)
+        with Tandem(model, "--api-key-file", keys, "--kv-memory", "256M") as server:
             sdk = Sdk(server, "tiny")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run(name[5:], getattr(sdk, name))

@@ -127,7 +127,7 @@ static void ask_all(const struct mix *m, struct engine *g, size_t from, size_t s
 static void nothing_is_held(struct engine *g)
 {
     struct engine_stat s;
-    for (int i = 0; i < 1000; i++) { /* answers are told before the round's end */
+    for (int i = 0; i < 60000; i++) { /* answers are told before the round's end */
         s = engine_stat(g);
         if (s.n_running == 0 && s.n_waiting == 0 && s.cell_used == 0)
             return;
