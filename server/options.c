@@ -112,6 +112,9 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "for a whole request; 0: none", request_timeout),
     ROW(NULL, "queue-timeout", OPT_DOUBLE, "0", 0, DAY_S, "S",
         "a request that waited longer for its turn gets 503; 0: never", queue_timeout),
+    ROW(NULL, "rank-timeout", OPT_DOUBLE, "8", 0.1, DAY_S, "S",
+        "a process that shares the model and is silent for so long is gone, and the server ends",
+        rank_timeout),
     ROW(NULL, "stream-ping", OPT_DOUBLE, "15", 0, 3600, "S",
         "a stream that is silent so long, also before its first token, is sent a comment, so that "
         "no proxy cuts it; 0: never",

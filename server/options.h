@@ -31,13 +31,13 @@ struct server_options {
     bool insecure;
     int64_t key_rpm, key_tpm, key_at_once;
     /* times, in seconds */
-    double request_timeout, queue_timeout, stream_ping, drain_delay, shutdown_timeout;
+    double request_timeout, queue_timeout, rank_timeout, stream_ping, drain_delay, shutdown_timeout;
     /* what it says */
     const char *log_level, *log_format;
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 50 };
+enum { N_SERVER_ROWS = 51 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

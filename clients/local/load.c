@@ -47,9 +47,10 @@ static void hide(const struct bar *b)
         fputs("\r\033[K", stderr);
 }
 
-int local_group(struct comm **c, struct err *e)
+int local_group(int64_t deadline_ms, struct comm **c, struct err *e)
 {
-    return comm_launched_new(NULL, c, e);
+    const struct comm_options o = {.deadline_ms = deadline_ms};
+    return comm_launched_new(&o, c, e);
 }
 
 int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e)

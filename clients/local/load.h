@@ -51,8 +51,9 @@ struct model_options local_model_options(const struct local_options *o);
 int local_load(struct resident *r, const char *path, const struct local_options *o, bool wants_text,
                struct err *e);
 
-/* Where this process is one of several that mpirun started: its end of their group, else NULL. */
-int local_group(struct comm **c, struct err *e);
+/* Where this process is one of several that a launcher started: its end of their group, else NULL.
+ * deadline_ms: of each wait; 0: comm's own. */
+int local_group(int64_t deadline_ms, struct comm **c, struct err *e);
 
 /* The life of one that is not rank 0, whose end is freed: follows until rank 0 is done. */
 int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e);

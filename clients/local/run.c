@@ -370,7 +370,7 @@ static int run_on(const struct opt *o, const char *path)
     const struct run_values *v = o->values;
     struct comm *group;
     struct err e = ERR_INIT;
-    if (local_group(&group, &e))
+    if (local_group(0, &group, &e))
         return cmd_fail(o, &e);
     if (!group || comm_rank(group) == 0)
         return run_here(o, path, group);

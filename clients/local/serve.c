@@ -54,12 +54,13 @@ int cmd_serve(const struct opt *o)
 {
     struct err e = ERR_INIT;
     struct comm *group;
+    const struct server_options *v = o->values;
     int signals = server_signals(&e); /* before a launcher's library has threads */
     if (signals < 0)
         return cmd_fail(o, &e);
-    int rc = local_group(&group, &e);
+    int rc = local_group((int64_t)(v->rank_timeout * 1000), &group, &e);
     if (!rc)
-        rc = serve(o->values, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
+        rc = serve(v, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
     close(signals);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -247,7 +247,7 @@ int cmd_train(const struct opt *o)
     struct train t = {.v = o->values, .now = time(NULL), .has_terminal = isatty(STDERR_FILENO)};
     struct err e = ERR_INIT;
     api_json_init();
-    int rc = local_group(&t.group, &e) || prepare(&t, &e) ? -1 : 0;
+    int rc = local_group(0, &t.group, &e) || prepare(&t, &e) ? -1 : 0;
     if (!rc)
         rc = work(&t, &e);
     if (t.csv && fclose(t.csv) && !rc)

@@ -39,8 +39,8 @@ class Shared(Tandem):
     """A server over processes; what Tandem asks is asked of rank 0."""
 
     def __init__(self, kind, n, *options, waits=True):
-        words = [BIN, "serve", MODEL, "--port", 0, "--drain-delay", 0, "--threads", 1, *OPTIONS,
-                 *options]
+        words = [BIN, "serve", MODEL, "--port", 0, "--drain-delay", 0, "--threads", 1,
+                 "--rank-timeout", 8 if FULL else 3 * SLOW, *OPTIONS, *options]
         for _ in range(5):
             self.group = kind(words, n)
             self.bound = None
