@@ -135,15 +135,23 @@ static int aim(struct eager *g, const struct op_node *n, int j, struct op_grad *
     return t->part ? 0 : -1;
 }
 
+static int make_value(struct eager *g, int32_t v, struct err *e)
+{
+    size_t def = (size_t)g->value.at[v].def;
+    if (g->value.at[v].view.p)
+        return 0;
+    for (int j = 0; j < g->node.at[def].op.n_in; j++)
+        if (make_value(g, g->node.at[def].op.in[j], e))
+            return -1;
+    return eager_run_node(g, def, e);
+}
+
 /* What node i's backward reads and was cheap enough not to be kept. */
 static int make_again(struct eager *g, const struct op_node *n, struct err *e)
 {
-    const struct op_def *def = op_get(n->op);
-    for (int j = 0; j < n->n_in; j++) {
-        const struct eager_value *v = &g->value.at[n->in[j]];
-        if ((def->need_in & (1u << j)) && !v->view.p && eager_run_node(g, (size_t)v->def, e))
+    for (int j = 0; j < n->n_in; j++)
+        if ((op_get(n->op)->need_in & (1u << j)) && make_value(g, n->in[j], e))
             return -1;
-    }
     return 0;
 }
 

@@ -245,13 +245,25 @@ static int add(struct builder *b, struct op_node *op, const struct op_shape *out
     return eager_run_node(g, g->node.n - 1, &b->err);
 }
 
+/* A node that the backward may run again: a cheap one, all of whose inputs are kept, or made by
+ * such a node themselves. */
+static bool is_remade(const struct eager *g, const struct eager_node *n)
+{
+    const struct op_def *def = op_get(n->op.op);
+    if (!n->on_tape || !def->is_cheap)
+        return false;
+    for (int j = 0; j < n->op.n_in; j++)
+        if (!(def->need_in & (1u << j)) && !is_remade(g, &g->node.at[g->value.at[n->op.in[j]].def]))
+            return false;
+    return true;
+}
+
 /* What the backward reads is kept, unless it is made again then: with checkpointing all of a block,
  * else what is cheap. */
 static bool stays(const struct eager *g, const struct eager_node *n, int32_t v)
 {
     bool is_kept = g->value.at[g->value.at[v].root].is_kept && g->opt.wants_grad;
-    bool is_cheap = n->on_tape && op_get(n->op.op)->is_cheap;
-    return is_kept && !is_cheap && !(g->opt.checkpoint && g->block.n);
+    return is_kept && !is_remade(g, n) && !(g->opt.checkpoint && g->block.n);
 }
 
 /* Gives back what was made since the last mark and is not wanted any more. */

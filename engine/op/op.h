@@ -139,8 +139,8 @@ struct op_def {
     bool only_overwrites;      /* backward can't add: the tape sums where it must */
     uint8_t may_overwrite[OP_OUT_MAX]; /* inputs whose memory an output may take: bit i */
     bool has_effect;                   /* must run though nobody reads its output */
-    bool is_cheap; /* needs all of its inputs for backward anyway, and costs little: a tape may run
-                    * its forward again instead of keeping what it made */
+    bool is_cheap; /* costs little: a tape may run its forward again instead of keeping what it
+                    * made, where its backward needs the inputs anyway or they can be made again */
     struct op_view (*view)(const struct op_node *n, struct op_view in); /* out[0] lies in in[0] */
     /* The pieces that columns can be split between; NULL: between any two. */
     int64_t (*pieces)(const struct op_node *n, const struct op_shape *in);

@@ -46,4 +46,5 @@ const struct op_def op_spread_def = {.shape = op_shape_same,
                                      .backward = backward,
                                      .only_overwrites = true,
                                      .may_overwrite = {1},
+                                     .is_cheap = true,
                                      .shard = shard};
