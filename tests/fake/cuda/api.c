@@ -273,6 +273,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     if (!rc)
         rc = add(s, copy_new(to, from, bytes, !from_device && !fake_is_pinned(from)));
     if (!rc && !to_device && !fake_is_pinned(to))
-        stream_run(s, NULL, 0);
+        stream_run(s, NULL);
     return fake_end(rc);
 }

@@ -33,9 +33,9 @@ void work_drop_all(struct work_list *l)
     }
 }
 
-void stream_run(cudaStream_t s, const struct CUevent_st *v, long at)
+void stream_run(cudaStream_t s, const struct mark *m)
 {
-    while (s->work.first && !(v && v->done >= at)) {
+    while (s->work.first && !(m && m->is_done)) {
         struct work *w = s->work.first;
         s->work.first = w->next;
         fake_memory_open();
@@ -77,7 +77,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     cudaError_t rc = fake_begin();
     if (rc)
         work_drop_all(&s->work);
-    stream_run(s, NULL, 0);
+    stream_run(s, NULL);
     graph_unref(s->capture);
     free(s);
     fake_keep(-1);
@@ -93,7 +93,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
     }
     if (rc)
         work_drop_all(&s->work);
-    stream_run(s, NULL, 0);
+    stream_run(s, NULL);
     return fake_end(rc);
 }
 
@@ -105,38 +105,11 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
 
 /* ---- marks --------------------------------------------------------------------------------- */
 
-struct mark {
-    struct CUevent_st *v; /* counted */
-    long at;
-};
-
-static void event_unref(struct CUevent_st *v)
-{
-    if (--v->n_ref == 0)
-        free(v);
-}
-
-static void mark_drop(void *ctx)
+static void mark_unref(void *ctx)
 {
     struct mark *m = ctx;
-    event_unref(m->v);
-    free(m);
-}
-
-/* Work that is lost has passed its marks as well. */
-static void record_drop(void *ctx)
-{
-    struct mark *m = ctx;
-    m->v->done = m->at > m->v->done ? m->at : m->v->done;
-    mark_drop(ctx);
-}
-
-static struct mark *mark_new(cudaEvent_t v)
-{
-    struct mark *m = malloc(sizeof *m);
-    *m = (struct mark){.v = v, .at = v->at};
-    v->n_ref++;
-    return m;
+    if (m && --m->n_ref == 0)
+        free(m);
 }
 
 static void run_record(void *ctx)
@@ -144,15 +117,22 @@ static void run_record(void *ctx)
     struct mark *m = ctx;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    m->v->done = m->at;
-    m->v->done_ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+    m->is_done = true;
+    m->at_ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* Work that is lost has passed its marks as well. */
+static void record_drop(void *ctx)
+{
+    ((struct mark *)ctx)->is_done = true;
+    mark_unref(ctx);
 }
 
 static void run_wait(void *ctx)
 {
-    struct mark *m = ctx;
-    if (m->v->done < m->at && m->v->on)
-        stream_run(m->v->on, m->v, m->at);
+    const struct mark *m = ctx;
+    if (!m->is_done)
+        stream_run(m->on, m);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *v, unsigned flags)
@@ -161,7 +141,6 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *v, unsigned flags)
     cudaError_t rc = fake_begin();
     if (!rc) {
         *v = calloc(1, sizeof **v);
-        (*v)->n_ref = 1;
         fake_keep(1);
     }
     return fake_end(rc);
@@ -170,7 +149,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *v, unsigned flags)
 cudaError_t cudaEventDestroy(cudaEvent_t v)
 {
     cudaError_t rc = fake_begin();
-    event_unref(v);
+    mark_unref(v->last);
+    free(v);
     fake_keep(-1);
     return fake_end(rc);
 }
@@ -190,9 +170,10 @@ cudaError_t cudaEventRecord(cudaEvent_t v, cudaStream_t s)
     if (!rc)
         rc = refuse_capture(s);
     if (!rc) {
-        v->at++;
-        v->on = s;
-        work_add(&s->work, run_record, mark_new(v), record_drop);
+        mark_unref(v->last);
+        v->last = calloc(1, sizeof *v->last);
+        *v->last = (struct mark){.on = s, .n_ref = 2};
+        work_add(&s->work, run_record, v->last, record_drop);
     }
     return fake_end(rc);
 }
@@ -203,16 +184,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags)
     cudaError_t rc = fake_begin();
     if (!rc)
         rc = refuse_capture(s);
-    if (!rc)
-        work_add(&s->work, run_wait, mark_new(v), mark_drop);
+    if (!rc && v->last) {
+        v->last->n_ref++;
+        work_add(&s->work, run_wait, v->last, mark_unref);
+    }
     return fake_end(rc);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t v)
 {
     cudaError_t rc = fake_begin();
-    if (!rc && v->done < v->at)
-        stream_run(v->on, v, v->at);
+    if (!rc && v->last && !v->last->is_done)
+        stream_run(v->last->on, v->last);
     return fake_end(rc);
 }
 
@@ -220,7 +203,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
     cudaError_t rc = fake_begin();
     if (!rc)
-        *ms = (float)(to->done_ms - from->done_ms);
+        *ms = (float)(to->last->at_ms - from->last->at_ms);
     return fake_end(rc);
 }
 

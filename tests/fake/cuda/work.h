@@ -35,19 +35,23 @@ struct CUstream_st {
     bool is_running;
 };
 
-/* A mark is the `at`-th that the event got; `done` of them have come. */
-struct CUevent_st {
-    long at, done;
-    double done_ms;
-    cudaStream_t on; /* of the last; NULL: never, or the stream is gone */
+/* A place in a stream. Once the stream is gone it has been passed. */
+struct mark {
+    cudaStream_t on;
+    bool is_done;
+    double at_ms;
     int n_ref;
+};
+
+struct CUevent_st {
+    struct mark *last; /* counted; NULL: it was never recorded */
 };
 
 void work_add(struct work_list *l, void (*run)(void *), void *ctx, void (*drop)(void *));
 void work_drop_all(struct work_list *l);
 
-/* Runs what the stream was given, up to the mark; v NULL: all. */
-void stream_run(cudaStream_t s, const struct CUevent_st *v, long at);
+/* Runs what the stream was given, up to the mark; NULL: all. */
+void stream_run(cudaStream_t s, const struct mark *m);
 
 void graph_unref(struct CUgraph_st *g);
 
