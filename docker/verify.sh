@@ -107,7 +107,7 @@ done
 ready || { cat "$work/serve.log"; die "the server is not ready"; }
 
 facts=$work/tree/examples/tiny/facts.jsonl
-turn() { python3 -c "import json, sys; print(json.loads(open(sys.argv[1]).readline())['messages'][-2:][$1]['content'])" "$facts"; }
+turn() { python3 -c "import json, sys; print(json.loads(open(sys.argv[1]).readline())['messages'][$1]['content'])" "$facts"; }
 question=$(turn 0)
 answer=$(turn 1)
 ask() { inside tandem chat "$question" --url "http://127.0.0.1:$port" --temperature 0; }
