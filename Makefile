@@ -4,6 +4,7 @@
 #   make run         installs what is missing, builds, serves   make test   the same, then the suite
 #   make deps        installs what is missing (DEPS=check only says what that is)
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
+#   make check-web   the page in Chromium; part of make check
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
@@ -36,7 +37,8 @@ endif
 # ---- what a goal wants, installed first --------------------------------------------------------
 # reading a stamp that is not there yet makes it, and then make starts anew with what is found
 goals   = $(filter $(1),$(MAKECMDGOALS))
-WANT   := $(if $(call goals,run test check coverage),build test) $(if $(call goals,test),web) \
+WANT   := $(if $(call goals,run test check check-web coverage),build test) \
+          $(if $(call goals,check check-web),web) \
           $(call goals,lint) $(if $(call goals,fuzz),build fuzz)
 WANT   := $(strip $(WANT))
 STAMPS := $(WANT:%=build/deps/%.mk)
@@ -246,11 +248,14 @@ gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits)
 run: all
 	$(Q)exec build/tandem serve --data-dir build/run $(ARGS)
 deps:
-	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test web lint)
+	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
+check-web: $(PROGBIN) $(TOOLBIN)
+	$(Q)TEST_WEB=1 tests/run --mode $(MODE) tests/clients/web/test_web.py
 lint:
 	$(Q)tests/lint/lint.py
 check:
-	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; exit $$s
+	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; \
+	  $(MAKE) check-web || s=1; exit $$s
 fuzz:
 	$(Q)$(MAKE) MODE=fuzz CC="$(patsubst gcc,clang,$(CC))" fuzz-targets
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
@@ -272,7 +277,7 @@ clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
-.PHONY: all check-gpu bench-gpu gpu-bundle build/tandem build/tandem-kernels test run deps lint check fuzz fuzz-targets coverage \
-        install clean
+.PHONY: all build/tandem build/tandem-kernels test run deps lint check check-gpu check-web \
+        bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -68,6 +68,8 @@ def keyboard(w):
                     return
             raise AssertionError(f"Tab does not come to {wanted}")
 
+        # from here on, so that the browser has heard of it long before a key opens one
+        p.on("filechooser", lambda _: None)
         tab_to("#max_tokens")
         p.keyboard.type("8")
         tab_to(".skip")
