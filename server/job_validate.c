@@ -105,7 +105,7 @@ void job_choose(struct job_run *r)
     int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
     int64_t n_row = (int64_t)r->data.row.n - r->data.n_barren, batch = n_row / ROWS_PER_STEP;
     if (h->n_epochs == 0)
-        h->n_epochs = n_row < 100 ? 10 : 3;
+        h->n_epochs = n_row < 100 ? 16 : 3;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->lr_multiplier == 0)
