@@ -18,7 +18,7 @@ if [ "${1:-}" != --inside ]; then
     for tool in buildah debootstrap curl; do
         command -v $tool >/dev/null || apt-get -q -y install --no-install-recommends $tool >/dev/null
     done
-    work=${1:-$(mktemp -d /var/tmp/tandem-image.XXXXXX)}
+    work=${1:-$(mktemp -d -p /var/tmp)}
     mkdir -p "$work"
     trap '[ -n "${KEEP:-}" ] || rm -rf --one-file-system "$work"' EXIT
     unshare --mount --pid --fork --mount-proc --propagation private "$0" --inside "$work"
@@ -47,8 +47,8 @@ mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Pac
 base=${BASE:-}
 if [ -z "$base" ]; then
     base=localhost/tandem-base
-    debootstrap --variant=minbase --include=ca-certificates $suite "$work/base" \
-        "${mirror:-http://deb.debian.org/debian}" >"$work/base.log" || die "$(tail "$work/base.log")"
+    debootstrap --variant=minbase --include=ca-certificates $suite "$work/base" ${mirror:+"$mirror"} \
+        >"$work/base.log" || { tail "$work/base.log"; die "debootstrap failed"; }
     apt-config dump | grep -E '^Acquire::[a-z]+::Proxy ' >"$work/base/etc/apt/apt.conf.d/90proxy" || true
     rm -rf "$work"/base/var/cache/apt/* "$work"/base/var/lib/apt/lists/* "$work"/base/var/log/*
     from=$(buildah from scratch)

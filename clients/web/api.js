@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's API: requests with the session's key, its errors as they are said, event streams.
+// The server's API: requests with the tab's key, its errors as they are said, event streams.
 // Addresses are relative to the page, so that it works behind a proxy's prefix.
 import { $ } from "./dom.js";
 

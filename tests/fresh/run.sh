@@ -16,7 +16,7 @@ tree=$(cd "$(dirname "$0")/../.." && pwd)
 [ "$(id -u)" = 0 ] || { echo "fresh: root is needed (debootstrap, chroot)"; exit 2; }
 if [ "${1:-}" != --inside ]; then
     command -v debootstrap >/dev/null || apt-get -q -y install --no-install-recommends debootstrap >/dev/null
-    root=${1:-$(mktemp -d /var/tmp/tandem-fresh.XXXXXX)}
+    root=${1:-$(mktemp -d -p /var/tmp)}
     mkdir -p "$root"
     trap '[ -n "${KEEP:-}" ] || rm -rf --one-file-system "$root" "$root.log"' EXIT
     unshare --mount --propagation private "$0" --inside "$root"
@@ -28,9 +28,8 @@ suite=bookworm
 # shellcheck disable=SC2016
 mirror=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
     awk -v suite=$suite '$2 == suite { print $1; exit }')
-mirror=${mirror:-http://deb.debian.org/debian}
 began=$SECONDS
-debootstrap --variant=minbase --include=make,git,ca-certificates $suite "$root" "$mirror" >"$root.log" ||
+debootstrap --variant=minbase --include=make,git,ca-certificates $suite "$root" ${mirror:+"$mirror"} >"$root.log" ||
     { tail "$root.log" "$root/debootstrap/debootstrap.log"; exit 1; }
 echo "fresh: Debian $(cat "$root/etc/debian_version") with make and git, in $((SECONDS - began)) s"
 apt-config dump | grep -E '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/90proxy" || true

@@ -204,8 +204,11 @@ static void threads_make_way_for_the_caller(void **state)
     (void)state;
     int cpu[2], n_try = 0;
     cpu_set_t before;
-    if (machine_cpu_list(cpu, 2) < 2 || sched_getaffinity(0, sizeof before, &before))
+    if (machine_cpu_list(cpu, 2) < 2) {
+        print_message("skipped: with one CPU there is none to make way to\n");
         skip();
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     struct pool *p = pool_new(2, true, NULL);
     while (!makes_way(p, cpu))
         assert_true(++n_try < 200);
