@@ -109,7 +109,7 @@ double comm_job_bytes(const struct comm_job *j, int size)
 
 int comm_check(const struct comm *c, struct err *e)
 {
-    if (c->is_broken)
+    if (comm_is_broken(c))
         return err_set(e, c->why.code, "%s", c->why.msg);
     return c->driver->check ? c->driver->check(c, e) : 0;
 }
@@ -117,11 +117,38 @@ int comm_check(const struct comm *c, struct err *e)
 /* Keeps the first fault. */
 static int broke(struct comm *c, struct err *e)
 {
-    if (!c->is_broken) {
-        c->is_broken = true;
+    int whole = COMM_WHOLE;
+    if (atomic_compare_exchange_strong(&c->broken, &whole, COMM_BREAKS)) {
         c->why = *e;
+        atomic_store_explicit(&c->broken, COMM_BROKEN, memory_order_release);
     }
     return -1;
+}
+
+/* A call that may wait begins or ends; those that it is made of do not count. */
+static void go_away(struct comm *c)
+{
+    if (c->n_away++ == 0 && c->leave)
+        c->leave(c->around_ctx);
+}
+
+static void come_back(struct comm *c)
+{
+    if (--c->n_away == 0 && c->back)
+        c->back(c->around_ctx);
+}
+
+void comm_around(struct comm *c, void (*leave)(void *ctx), void (*back)(void *ctx), void *ctx)
+{
+    ASSERT(c->n_away == 0);
+    c->leave = leave;
+    c->back = back;
+    c->around_ctx = ctx;
+}
+
+void comm_be_patient(struct comm *c)
+{
+    c->is_patient = true;
 }
 
 static bool has_peer(const struct comm_job *j)
@@ -138,7 +165,10 @@ int comm_start(struct comm *c, const struct comm_job *j, struct err *e)
     ASSERT(j->kind < COMM_KIND_COUNT && c->n_start - c->n_finish < COMM_FLIGHT);
     ASSERT(!has_peer(j) || (j->peer >= 0 && j->peer < c->size));
     c->flight[c->n_start % COMM_FLIGHT] = *j;
-    if (c->driver->start(c, j, c->n_start, &own)) {
+    go_away(c);
+    int rc = c->driver->start(c, j, c->n_start, &own);
+    come_back(c);
+    if (rc) {
         broke(c, &own);
         return err_set(e, own.code, "%s", own.msg);
     }
@@ -156,7 +186,10 @@ int comm_finish(struct comm *c, struct err *e)
     if (comm_check(c, e))
         return -1;
     ASSERT(c->n_finish < c->n_start);
-    if (c->driver->finish(c, &c->flight[c->n_finish % COMM_FLIGHT], c->n_finish, &own)) {
+    go_away(c);
+    int rc = c->driver->finish(c, &c->flight[c->n_finish % COMM_FLIGHT], c->n_finish, &own);
+    come_back(c);
+    if (rc) {
         broke(c, &own);
         return err_set(e, own.code, "%s", own.msg);
     }
@@ -165,7 +198,7 @@ int comm_finish(struct comm *c, struct err *e)
     return 0;
 }
 
-int comm_run(struct comm *c, const struct comm_job *j, struct err *e)
+static int start_and_finish(struct comm *c, const struct comm_job *j, struct err *e)
 {
     if (c->n_start - c->n_finish == COMM_FLIGHT && comm_finish(c, e))
         return -1;
@@ -175,6 +208,14 @@ int comm_run(struct comm *c, const struct comm_job *j, struct err *e)
         if (comm_finish(c, e))
             return -1;
     return 0;
+}
+
+int comm_run(struct comm *c, const struct comm_job *j, struct err *e)
+{
+    go_away(c);
+    int rc = start_and_finish(c, j, e);
+    come_back(c);
+    return rc;
 }
 
 int comm_all_reduce(struct comm *c, float *x, size_t n, struct err *e)

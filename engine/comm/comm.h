@@ -15,7 +15,10 @@
  *
  * A collective may be started, and finished later; finishing goes in the order of the starts.
  *
- * Thread: one end belongs to one thread at a time. comm_abort: any.
+ * Groups of a group (comm_split) may be used beside it, each by a thread of its own: none waits for
+ * another. Where ranks share CPUs or a gate, who waits can let others go first (comm_around).
+ *
+ * Thread: one end belongs to one thread at a time. comm_abort, comm_check: any.
  */
 #ifndef ENGINE_COMM_COMM_H
 #define ENGINE_COMM_COMM_H
@@ -95,8 +98,16 @@ int comm_barrier(struct comm *c, struct err *e);
  * collective of all. */
 int comm_split(struct comm *c, int colour, struct comm **out, struct err *e);
 
-/* Breaks the group: all that wait, and all that come, fail with "rank R gave up: WHY". Processes
- * are not told so: this one is to end, and its launcher ends the others. */
+/* Waits of this end take as long as it takes from here on, but for who is gone: for a group whose
+ * ranks miss each other by other means, and then abort it. */
+void comm_be_patient(struct comm *c);
+
+/* Calls leave(ctx) before this end waits for others, and back(ctx) behind: so that who waits need
+ * not keep from them what they come by. NULL: no more. */
+void comm_around(struct comm *c, void (*leave)(void *ctx), void (*back)(void *ctx), void *ctx);
+
+/* Breaks the group: all that wait, and all that come, fail with "rank R gave up: WHY". Other
+ * processes are not told so: this one is to end, and its launcher ends the others. */
 void comm_abort(struct comm *c, const char *why);
 
 /* 0, or what broke the group. */

@@ -36,9 +36,21 @@ struct comm {
     struct comm_job flight[COMM_FLIGHT]; /* of those under way */
     uint64_t n_start, n_finish;
     struct comm_stat stat;
-    bool is_broken;
-    struct err why; /* of what broke it */
+    bool is_patient; /* every wait */
+    void (*leave)(void *ctx), (*back)(void *ctx);
+    void *around_ctx;
+    int n_away;        /* calls within calls */
+    atomic_int broken; /* enum comm_broken */
+    struct err why;    /* of what broke it, once it is told */
 };
+
+/* Who breaks a group first, of any thread, says why; the others read that once it stands. */
+enum comm_broken { COMM_WHOLE, COMM_BREAKS, COMM_BROKEN };
+
+static inline bool comm_is_broken(const struct comm *c)
+{
+    return atomic_load_explicit(&c->broken, memory_order_acquire) == COMM_BROKEN;
+}
 
 void comm_init(struct comm *c, const struct comm_driver *d, int rank, int size,
                const struct comm_options *o);
@@ -46,7 +58,7 @@ void comm_init(struct comm *c, const struct comm_driver *d, int rank, int size,
 /* How long a wait of a job may take. */
 static inline int64_t comm_patience_ns(const struct comm *c, const struct comm_job *j)
 {
-    return j->is_patient ? INT64_MAX / 2 : c->deadline_ns + j->longer_ms * 1000000;
+    return j->is_patient || c->is_patient ? INT64_MAX / 2 : c->deadline_ns + j->longer_ms * 1000000;
 }
 
 /* "rank 1 of 4: all-reduce 17: " and the text. */

@@ -6,7 +6,11 @@
  * A collective is done in pieces, so that its room has a bound. A short all-reduce gathers all
  * vectors and sums them; a long one exchanges parts, sums its own, and gathers the sums. The first
  * piece is under way from comm_start on, the others follow in comm_finish.
+ *
+ * A plug takes one call at a time. A group and the groups of it, which other threads may use, share
+ * a lock, which is held for a call of the plug: it never waits.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +25,20 @@
 /* SUM: floats that are summed in one piece; up to SHORT of them by gathering all. */
 enum { BYTES_PIECE = 1 << 22, SUM_PIECE = 1 << 20, SUM_SHORT = 4096 };
 enum { SPIN_NS = 200000, NAP_NS = 50000, LOOK_NS = 100000000 };
-enum { IDLE_NS = 20000000, IDLE_NAP_NS = 1000000 }; /* who waited so long can wait longer */
+enum { IDLE_NS = 20000000, IDLE_NAP_NS = 1000000 };   /* who waited so long can wait longer */
+enum { REST_NS = 1000000000, REST_NAP_NS = 5000000 }; /* and who is patient, longer still */
+
+struct plug_lock {
+    pthread_mutex_t mutex;
+    atomic_int n_ref;
+};
 
 struct wired {
     struct comm base;             /* first */
     struct comm_driver driver;    /* the table below, by the plug's name */
     const struct comm_plug *plug; /* constant, for the process's life */
     struct wire *wire;            /* owned */
+    struct plug_lock *lock;       /* counted */
     char *room[COMM_FLIGHT];      /* owned: what pieces need beside the caller's memory */
     size_t room_bytes[COMM_FLIGHT];
 };
@@ -36,6 +47,80 @@ static struct wired *wired_of(const struct comm *c)
 {
     return (struct wired *)(uintptr_t)c;
 }
+
+/* ---- the plug -------------------------------------------------------------------------------- */
+
+static struct plug_lock *lock_new(void)
+{
+    struct plug_lock *l = xcalloc(1, sizeof *l);
+    pthread_mutex_init(&l->mutex, NULL);
+    atomic_init(&l->n_ref, 1);
+    return l;
+}
+
+static struct plug_lock *lock_ref(struct plug_lock *l)
+{
+    atomic_fetch_add(&l->n_ref, 1);
+    return l;
+}
+
+static void lock_unref(struct plug_lock *l)
+{
+    if (atomic_fetch_sub(&l->n_ref, 1) > 1)
+        return;
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+static void enter(struct wired *w)
+{
+    pthread_mutex_lock(&w->lock->mutex);
+}
+
+static int leave(struct wired *w, int rc)
+{
+    pthread_mutex_unlock(&w->lock->mutex);
+    return rc;
+}
+
+static int plug_test(struct wired *w, int place)
+{
+    enter(w);
+    return leave(w, w->plug->test(w->wire, place));
+}
+
+static int plug_missing(struct wired *w, int place)
+{
+    enter(w);
+    return leave(w, w->plug->missing(w->wire, place));
+}
+
+static int plug_gather(struct wired *w, int place, const void *in, void *out, size_t bytes)
+{
+    enter(w);
+    return leave(w, w->plug->gather(w->wire, place, in, out, bytes));
+}
+
+static int plug_exchange(struct wired *w, int place, const void *in, void *out, size_t bytes)
+{
+    enter(w);
+    return leave(w, w->plug->exchange(w->wire, place, in, out, bytes));
+}
+
+/* What goes from one to others, or to one. */
+static int plug_pass(struct wired *w, int place, const struct comm_job *j, size_t lo, size_t bytes)
+{
+    const struct comm_plug *g = w->plug;
+    const char *in = j->in;
+    char *out = j->out;
+    enter(w);
+    return leave(w, j->kind == COMM_BROADCAST
+                        ? g->broadcast(w->wire, place, out + lo, bytes, j->peer)
+                    : j->kind == COMM_SEND ? g->send(w->wire, place, in + lo, bytes, j->peer)
+                                           : g->receive(w->wire, place, out + lo, bytes, j->peer));
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 struct piece {
     struct wired *w;
@@ -47,7 +132,7 @@ struct piece {
 
 static int gone(const struct piece *p, struct err *e)
 {
-    int who = p->w->plug->missing(p->w->wire, p->place);
+    int who = plug_missing(p->w, p->place);
     if (who >= 0)
         return comm_fault(&p->w->base, p->job, p->number, e, "rank %d is gone", who);
     return comm_fault(&p->w->base, p->job, p->number, e, "the network failed");
@@ -55,12 +140,19 @@ static int gone(const struct piece *p, struct err *e)
 
 static int late(const struct piece *p, struct err *e)
 {
-    int who = p->w->plug->missing(p->w->wire, p->place);
+    int who = plug_missing(p->w, p->place);
     double s = (double)comm_patience_ns(&p->w->base, p->job) / 1e9;
     if (who >= 0)
         return comm_fault(&p->w->base, p->job, p->number, e, "rank %d did not come within %.1f s",
                           who, s);
     return comm_fault(&p->w->base, p->job, p->number, e, "not all ranks came within %.1f s", s);
+}
+
+static int64_t nap_of(const struct comm *c, int64_t waited)
+{
+    return waited < IDLE_NS                     ? NAP_NS
+           : !c->is_patient || waited < REST_NS ? IDLE_NAP_NS
+                                                : REST_NAP_NS;
 }
 
 /* Time in which this process stood still itself is not held against the others: a look counts for
@@ -69,7 +161,7 @@ static int wait_for(const struct piece *p, struct err *e)
 {
     struct comm *c = &p->w->base;
     int64_t waited = 0, last = clock_ns(), most = comm_patience_ns(c, p->job);
-    for (int done; (done = p->w->plug->test(p->w->wire, p->place)) != 1;) {
+    for (int done; (done = plug_test(p->w, p->place)) != 1;) {
         int64_t now = clock_ns(), past = now - last;
         waited += past < LOOK_NS ? past : LOOK_NS;
         last = now;
@@ -77,10 +169,12 @@ static int wait_for(const struct piece *p, struct err *e)
             return gone(p, e);
         if (waited > most)
             return late(p, e);
+        if (comm_is_broken(c)) /* comm_abort, by another thread */
+            return comm_check(c, e);
         if (waited < SPIN_NS)
             sched_yield();
         else
-            nanosleep(&(struct timespec){.tv_nsec = waited < IDLE_NS ? NAP_NS : IDLE_NAP_NS}, NULL);
+            nanosleep(&(struct timespec){.tv_nsec = nap_of(c, waited)}, NULL);
     }
     return 0;
 }
@@ -123,10 +217,10 @@ static int start_sum(const struct piece *p, struct err *e)
         return -1;
     float *came = give + size * part;
     if (p->n <= SUM_SHORT)
-        return begun(p, w->plug->gather(w->wire, p->place, in, came, part * sizeof *came), e);
+        return begun(p, plug_gather(w, p->place, in, came, part * sizeof *came), e);
     memcpy(give, in, p->n * sizeof *give);
     memset(give + p->n, 0, (size * part - p->n) * sizeof *give);
-    return begun(p, w->plug->exchange(w->wire, p->place, give, came, part * sizeof *came), e);
+    return begun(p, plug_exchange(w, p->place, give, came, part * sizeof *came), e);
 }
 
 static void sum_rows(const float *x, size_t stride, int n_x, float *y, size_t n)
@@ -148,8 +242,7 @@ static int end_sum(const struct piece *p, struct err *e)
         return 0;
     }
     sum_rows(came, part, w->base.size, give, part);
-    if (begun(p, w->plug->gather(w->wire, p->place, give, came, part * sizeof *came), e) ||
-        wait_for(p, e))
+    if (begun(p, plug_gather(w, p->place, give, came, part * sizeof *came), e) || wait_for(p, e))
         return -1;
     memcpy(out, came, p->n * sizeof *out);
     return 0;
@@ -166,8 +259,7 @@ static int start_scatter(const struct piece *p, struct err *e)
     for (size_t r = 0; r < size; r++)
         memcpy(give + r * p->n, (const float *)p->job->in + r * p->job->n + p->lo,
                p->n * sizeof *give);
-    return begun(
-        p, w->plug->exchange(w->wire, p->place, give, give + size * p->n, p->n * sizeof *give), e);
+    return begun(p, plug_exchange(w, p->place, give, give + size * p->n, p->n * sizeof *give), e);
 }
 
 static void end_scatter(const struct piece *p)
@@ -186,7 +278,7 @@ static int start_gather(const struct piece *p, struct err *e)
     const char *in = p->job->in;
     if (!came)
         return -1;
-    return begun(p, w->plug->gather(w->wire, p->place, in ? in + p->lo : "", came, p->n), e);
+    return begun(p, plug_gather(w, p->place, in ? in + p->lo : "", came, p->n), e);
 }
 
 static void end_gather(const struct piece *p)
@@ -200,9 +292,7 @@ static void end_gather(const struct piece *p)
 
 static int start_piece(const struct piece *p, struct err *e)
 {
-    const struct comm_plug *g = p->w->plug;
-    const struct comm_job *j = p->job;
-    switch (j->kind) {
+    switch (p->job->kind) {
     case COMM_ALL_REDUCE:
         return start_sum(p, e);
     case COMM_REDUCE_SCATTER:
@@ -210,14 +300,8 @@ static int start_piece(const struct piece *p, struct err *e)
     case COMM_ALL_GATHER:
     case COMM_BARRIER:
         return start_gather(p, e);
-    case COMM_BROADCAST:
-        return begun(p, g->broadcast(p->w->wire, p->place, (char *)j->out + p->lo, p->n, j->peer),
-                     e);
-    case COMM_SEND:
-        return begun(p, g->send(p->w->wire, p->place, (const char *)j->in + p->lo, p->n, j->peer),
-                     e);
     default:
-        return begun(p, g->receive(p->w->wire, p->place, (char *)j->out + p->lo, p->n, j->peer), e);
+        return begun(p, plug_pass(p->w, p->place, p->job, p->lo, p->n), e);
     }
 }
 
@@ -281,7 +365,8 @@ static int finish(struct comm *c, const struct comm_job *j, uint64_t at, struct 
 
 static const struct comm_driver table;
 
-static struct comm *wired_new(const struct comm_plug *g, struct wire *wire,
+/* lock: counted, moved in. */
+static struct comm *wired_new(const struct comm_plug *g, struct wire *wire, struct plug_lock *lock,
                               const struct comm_options *o)
 {
     struct wired *w = xcalloc(1, sizeof *w);
@@ -290,6 +375,7 @@ static struct comm *wired_new(const struct comm_plug *g, struct wire *wire,
     comm_init(&w->base, &w->driver, g->rank(wire), g->size(wire), o);
     w->plug = g;
     w->wire = wire;
+    w->lock = lock;
     return &w->base;
 }
 
@@ -297,18 +383,23 @@ static struct comm *split(struct comm *c, const int *member, int n, int own, str
 {
     struct wired *w = wired_of(c);
     struct comm_options o = {.deadline_ms = c->deadline_ns / 1000000};
+    enter(w);
     struct wire *wire = w->plug->split(w->wire, n ? member[0] : -1, member, n);
+    leave(w, 0);
     (void)own;
     if (n && !wire)
         err_set(e, ERR_DEVICE, "rank %d of %d: the network makes no group", c->rank, c->size);
-    return wire ? wired_new(w->plug, wire, &o) : NULL;
+    return wire ? wired_new(w->plug, wire, lock_ref(w->lock), &o) : NULL;
 }
 
 static void wired_free(struct comm *c)
 {
     struct wired *w = wired_of(c);
-    bool is_busy = c->is_broken || c->n_start != c->n_finish;
+    bool is_busy = comm_is_broken(c) || c->n_start != c->n_finish;
+    enter(w);
     w->plug->close(w->wire, is_busy);
+    leave(w, 0);
+    lock_unref(w->lock);
     for (int i = 0; i < COMM_FLIGHT && !is_busy; i++) /* else the library may still write there */
         free(w->room[i]);
     free(w);
@@ -331,7 +422,7 @@ struct comm *comm_wired_new(const char *name, const struct comm_options *o, stru
                 COMM_RANK_MAX);
         return NULL;
     }
-    return wired_new(g, wire, o);
+    return wired_new(g, wire, lock_new(), o);
 }
 
 int comm_launched_new(const struct comm_options *o, struct comm **c, struct err *e)

@@ -5,6 +5,7 @@
  */
 #include "tests/lib/comm_suite.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -202,12 +203,74 @@ static int check_groups(struct suite *s, struct err *e)
     return rc;
 }
 
+/* A group of the same ranks, used by a thread of its own beside the first. */
+struct beside {
+    struct suite suite;
+    int rc, n_left, n_back, n_wrong;
+    struct err err;
+};
+
+static void count_leave(void *ctx)
+{
+    struct beside *b = ctx;
+    b->n_wrong += b->n_left++ != b->n_back;
+}
+
+static void count_back(void *ctx)
+{
+    struct beside *b = ctx;
+    b->n_wrong += ++b->n_back != b->n_left;
+}
+
+static int check_some(struct suite *s, struct err *e)
+{
+    for (int k = 0; k < N_LENGTH; k++)
+        if (check_reduce(s, lengths[k], (uint64_t)k, k % 2, e) ||
+            check_broadcast(s, lengths[k], (uint64_t)k, k % comm_size(s->c), e))
+            return -1;
+    return check_flight(s, e);
+}
+
+static void *run_beside(void *arg)
+{
+    struct beside *b = arg;
+    b->rc = check_some(&b->suite, &b->err);
+    return NULL;
+}
+
+static int check_beside(struct suite *s, struct err *e)
+{
+    struct beside b = {.err = ERR_INIT};
+    struct comm *c;
+    pthread_t thread;
+    if (comm_split(s->c, 0, &c, e))
+        return -1;
+    comm_be_patient(c);
+    comm_around(c, count_leave, count_back, &b);
+    int rc = suite_init(&b.suite, c, !s->lag, e);
+    if (!rc && pthread_create(&thread, NULL, run_beside, &b))
+        rc = err_set(e, ERR_NO_MEMORY, "no thread");
+    if (!rc) {
+        rc = check_some(s, e);
+        pthread_join(thread, NULL);
+        if (!rc && b.rc)
+            rc = err_set(e, b.err.code, "beside: %s", b.err.msg);
+        if (!rc && (b.n_wrong || b.n_back < N_LENGTH))
+            rc = err_set(e, ERR_CORRUPT, "%d waits begun, %d ended", b.n_left, b.n_back);
+    }
+    suite_release(&b.suite);
+    comm_free(c);
+    return rc;
+}
+
 int comm_suite(struct comm *c, bool lag, struct err *e)
 {
     struct suite s;
     int rc = suite_init(&s, c, lag, e);
     if (!rc)
-        rc = check_all(&s, e) || check_groups(&s, e) || comm_barrier(c, e) ? -1 : 0;
+        rc = check_all(&s, e) || check_groups(&s, e) || check_beside(&s, e) || comm_barrier(c, e)
+                 ? -1
+                 : 0;
     suite_release(&s);
     return rc;
 }
