@@ -8,8 +8,9 @@ read. In all code, indented too, every `tandem COMMAND --option` must be one tha
 Faults they can catch: a command that was renamed, an option that is gone, a body that the server
 refuses, an answer that looks otherwise by now.
 
-Where a page runs, MODEL is a model and ADAPTER an adapter of it, localhost:8080 is a server of MODEL as
-`base` with a data directory and that folder as its folder of adapters, and the examples are there.
+Where a page runs, MODEL is a model, ADAPTER an adapter of it and CONFIG says how to train one;
+localhost:8080 is a server of MODEL as `base` with a data directory and that folder as its folder of
+adapters, the port at which ranks meet is a free one, and the examples are there.
 README's server has the bundled model instead, where there is one. `tandem serve` starts on a port of its
 own, must become ready, and is ended; `make` is not run, tests/fresh does that.
 
@@ -25,6 +26,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests/lib"))
+from ranks import free_port  # noqa: E402
 from serving import BIN, MODE, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,7 +77,7 @@ def blocks(page):
 
 
 def train(tmp):
-    """A model and an adapter of it."""
+    """A model, an adapter of it, and a configuration that trains another."""
     rows = [{"prompt": f"{i} is", "completion": f" {i}."} for i in range(12)]
     (tmp / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     make_model(tmp / "MODEL", "--ctx", 512)
@@ -83,6 +85,7 @@ def train(tmp):
                     tmp / "out", "--epochs", "1", "--rank", "2"], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     (tmp / "out/adapter").rename(tmp / "ADAPTER")
+    (tmp / "CONFIG").write_text(f"model = MODEL\ndata = {tmp}/rows.jsonl\nout = trained\nrank = 2\n")
 
 
 def folder(page, tmp):
@@ -91,6 +94,7 @@ def folder(page, tmp):
     (where / "bin").mkdir(parents=True)
     for name in ("MODEL", "ADAPTER"):
         shutil.copytree(tmp / name, where / name)
+    shutil.copy(tmp / "CONFIG", where)
     for name in ("examples", "clients/examples"):
         if (ROOT / name).exists():
             shutil.copytree(ROOT / name, where / name)
@@ -106,6 +110,7 @@ def typed(page, found, where, server):
     script = PRELUDE + "".join(f"printf '\\n@@ {i}\\n' | tee /dev/stderr\n{b.text}\n"
                                for i, b in enumerate(found))
     script = script.replace("localhost:8080", f"localhost:{server.port}")
+    script = script.replace("MASTER_PORT=29500", f"MASTER_PORT={free_port()}")
     env = {k: v for k, v in os.environ.items() if not k.startswith("TANDEM_")}
     env |= {"PATH": f"{where}/bin:{env['PATH']}", "HOME": str(where), "NO_COLOR": "1",
             "TANDEM_URL": server.url, "TMPDIR": str(where)}

@@ -6,6 +6,8 @@ answer without a member that they want has no such attribute."""
 import asyncio
 import json
 import os
+import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import time
 
 import openai
 from openai import AsyncOpenAI, OpenAI
-from serving import SLOW, Cases, Tandem, make_model, scratch
+from serving import MODE, SLOW, Cases, Tandem, make_model, scratch
 from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
@@ -384,6 +386,23 @@ def example(server, tmp):
     assert lines[0].startswith("tiny: ") and lines[-1].startswith("ft:tiny:tandem::"), lines
 
 
+def readme(tmp):
+    """README's Python block, against the model that it speaks of and with ten of the facts. Catches:
+    a quick start that does not run, or after which the model still does not know."""
+    text = pathlib.Path("README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    facts = tmp / "examples/tiny/facts.jsonl"
+    facts.parent.mkdir(parents=True)
+    rows = pathlib.Path("examples/tiny/facts.jsonl").read_text(encoding="utf-8").splitlines(True)
+    facts.write_text("".join(rows[:10]), encoding="utf-8")
+    with Tandem(None, "--kv-memory", "64M", "--data-dir", tmp / "readme") as server:
+        p = subprocess.run([sys.executable, "-c", block.replace("localhost:8080",
+                                                                f"localhost:{server.port}")],
+                           cwd=tmp, text=True, capture_output=True, timeout=300 * SLOW, check=False)
+    assert p.returncode == 0, p.stderr
+    assert f"\n> {p.stdout}" in text, p.stdout
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -407,6 +426,8 @@ def main():
         with Tandem(model, "--name", "tiny", "--api-key-file", keys, "--data-dir",
                     tmp / "more") as server:
             cases.run("the example", lambda: example(server, tmp))
+        if MODE == "release":
+            cases.run("README's block", lambda: readme(tmp))
     return cases.end()
 
 
