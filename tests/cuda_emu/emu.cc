@@ -19,6 +19,7 @@
 
 enum {
     STACK_BYTES = 64 << 10,
+    LINE = 64,
     PAGE = 4096,
     SHARED_MAX = 227 << 10, /* of a block on sm_90 */
     THREAD_MAX = 1024
@@ -183,7 +184,9 @@ static void thread_init(int i, dim3 block)
     t->warp = &emu.warp[i / 32];
     t->lane = i % 32;
     t->copies.n = 0;
-    fiber_init(&t->fiber, emu.stacks + (size_t)i * (STACK_BYTES + PAGE) + PAGE, STACK_BYTES,
+    /* stacks that all began at the same place of a page would push each other out of the cache */
+    size_t begin = (size_t)(i * 7 % (PAGE / LINE)) * LINE;
+    fiber_init(&t->fiber, emu.stacks + (size_t)i * (STACK_BYTES + PAGE) + PAGE, STACK_BYTES - begin,
                thread_main);
 }
 

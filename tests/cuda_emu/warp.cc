@@ -47,35 +47,48 @@ static float bf16(uint32_t word, int half)
     return x;
 }
 
+/* Half a row of B, C or D: as wide as any CPU's registers are. */
+typedef float half_row __attribute__((vector_size(4 * sizeof(float))));
+
+/* d += a b */
+static void product(half_row d[16][2], const float a[16][16], const half_row b[16][2])
+{
+    for (int i = 0; i < 16; i++) {
+        half_row low = d[i][0], high = d[i][1];
+        for (int k = 0; k < 16; k++) {
+            low += a[i][k] * b[k][0];
+            high += a[i][k] * b[k][1];
+        }
+        d[i][0] = low;
+        d[i][1] = high;
+    }
+}
+
 /* A: 16 x 16, B: 16 x 8, C and D: 16 x 8. Lane 4g + t holds, of A, rows g and g + 8 at columns
  * 2t, 2t + 1 and those 8 further; of B the same rows of column g; of D, columns 2t and 2t + 1. */
 static void mma(struct warp_slot *s)
 {
-    float a[16][16], b[16][8], d[16][8];
+    float a[16][16];
+    half_row b[16][2], d[16][2];
     for (int lane = 0; lane < 32; lane++) {
         int g = lane / 4, t = lane % 4;
         const uint32_t *in = s[lane].in;
         for (int h = 0; h < 2; h++) {
-            for (int r = 0; r < 4; r++)
-                a[g + r % 2 * 8][2 * t + r / 2 * 8 + h] = bf16(in[r], h);
-            b[2 * t + h][g] = bf16(in[4], h);
-            b[2 * t + 8 + h][g] = bf16(in[5], h);
-            memcpy(&d[g][2 * t + h], &in[6 + h], sizeof(float));
-            memcpy(&d[g + 8][2 * t + h], &in[8 + h], sizeof(float));
+            a[g][2 * t + h] = bf16(in[0], h);
+            a[g + 8][2 * t + h] = bf16(in[1], h);
+            a[g][2 * t + 8 + h] = bf16(in[2], h);
+            a[g + 8][2 * t + 8 + h] = bf16(in[3], h);
+            b[2 * t + h][g / 4][g % 4] = bf16(in[4], h);
+            b[2 * t + 8 + h][g / 4][g % 4] = bf16(in[5], h);
         }
+        memcpy((float *)d[g] + 2 * t, in + 6, 2 * sizeof(float));
+        memcpy((float *)d[g + 8] + 2 * t, in + 8, 2 * sizeof(float));
     }
-    for (int i = 0; i < 16; i++) {
-        for (int k = 0; k < 16; k++) {
-            for (int j = 0; j < 8; j++)
-                d[i][j] += a[i][k] * b[k][j];
-        }
-    }
+    product(d, a, b);
     for (int lane = 0; lane < 32; lane++) {
         int g = lane / 4, t = lane % 4;
-        for (int h = 0; h < 2; h++) {
-            memcpy(&s[lane].out[h], &d[g][2 * t + h], sizeof(float));
-            memcpy(&s[lane].out[2 + h], &d[g + 8][2 * t + h], sizeof(float));
-        }
+        memcpy(s[lane].out, (float *)d[g] + 2 * t, 2 * sizeof(float));
+        memcpy(s[lane].out + 2, (float *)d[g + 8] + 2 * t, 2 * sizeof(float));
     }
 }
 
