@@ -36,6 +36,7 @@
 #include "kernels/args_heads.h"
 #include "kernels/args_linear.h"
 #include "kernels/args_rows.h"
+#include "kernels/args_sample.h"
 #include "kernels/types.h"
 
 enum kernel_id {

@@ -2,13 +2,13 @@
  *
  * The sampler's cut, a block for each row.
  *
- * Entries have ranks: a 64-bit number whose upper half falls as the logit rises and whose lower
- * half is the id, so that the best have the smallest and no two are equal. Batches of the best that
- * are left are found by their digits, the highest first: a count of each value of a digit says
- * where the last of the batch is. A batch is gathered in shared memory, sorted and written out; and
- * where no cut needs the whole row sorted, the first batch is the last.
+ * Batches of the best that are left are found by the digits of their ranks (rank.cuh), the highest
+ * first: a count of each value of a digit says where the last of the batch is. A batch is gathered
+ * in shared memory, sorted and written out; and where no cut needs the whole row sorted, the first
+ * batch is the last.
  */
 #include "kernels/cuda/best.cuh"
+#include "kernels/cuda/rank.cuh"
 #include "kernels/cuda/rows.cuh"
 
 static __global__ void argmax_kernel(struct k_argmax a)
@@ -52,19 +52,6 @@ struct select_row {
     float max;
     struct select_shared *s;
 };
-
-/* NaN and -infinity are never entered. */
-static __device__ __forceinline__ bool is_entry(float x)
-{
-    return x > -INFINITY;
-}
-
-static __device__ __forceinline__ uint64_t rank_of(float x, uint32_t id)
-{
-    uint32_t u = __float_as_uint(x + 0.0f); /* there is one zero */
-    uint32_t rising = u & 0x80000000u ? ~u : u | 0x80000000u;
-    return (uint64_t)~rising << 32 | id;
-}
 
 /* exp(x - max), where infinite maxima count one each */
 static __device__ __forceinline__ double weight_of(float x, float max)

@@ -87,6 +87,33 @@ static void select_bench(struct bench *b)
     bench_release(b);
 }
 
+static void sample_bench(struct bench *b)
+{
+    static const struct {
+        const char *name;
+        struct k_sample_how how;
+    } of[] = {{"150k all", {.scale = 1.25f, .top_p = 1}},
+              {"150k p=0.95", {.scale = 1.25f, .top_p = 0.95f}},
+              {"150k k=50 p=.9", {.scale = 1, .top_k = 50, .top_p = 0.9f}}};
+    enum { N = 150000, M = 32 };
+    if (!bench_wants(b, K_sample))
+        return;
+    float *x = bench_floats(b, (int64_t)N * M);
+    struct k_sample_how *how = bench_alloc(b, M * sizeof *how);
+    logits_shape(x, (int64_t)N * M);
+    struct k_sample a = {
+        .logits = x, .ld = N, .n = N, .how = how, .id = bench_alloc(b, M * sizeof(int32_t))};
+    for (int i = 0; i < 6; i++) {
+        a.m = i % 2 ? M : 1;
+        for (int row = 0; row < M; row++) {
+            how[row] = of[i / 2].how;
+            how[row].u = (row + 0.5) / M;
+        }
+        bench_run(b, &(struct bench_case){K_sample, of[i / 2].name, a.m, &a, LIMIT_F32, 0});
+    }
+    bench_release(b);
+}
+
 static void optim_bench(struct bench *b)
 {
     enum { N = 16 << 20 };
@@ -120,5 +147,6 @@ void bench_heads(struct bench *b)
     ce_bench(b, K_ce_bwd);
     argmax_bench(b);
     select_bench(b);
+    sample_bench(b);
     optim_bench(b);
 }

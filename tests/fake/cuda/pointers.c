@@ -100,6 +100,12 @@ static const int argmax_at[] = {AT(argmax, x), AT(argmax, best), END};
 static const int top_select_at[] = {
     AT(top_select, logits), AT(top_select, top_k), AT(top_select, top_p),  AT(top_select, min_p),
     AT(top_select, id),     AT(top_select, prob),  AT(top_select, n_left), END};
+static const int logit_edit_at[] = {AT(logit_edit, logits), AT(logit_edit, how),
+                                    AT(logit_edit, edit), END};
+static const int sample_at[] = {AT(sample, logits), AT(sample, how), AT(sample, id), END};
+static const int pick_at[] = {AT(pick, x), AT(pick, id), AT(pick, y), END};
+static const int token_feed_at[] = {AT(token_feed, token), AT(token_feed, from), AT(token_feed, id),
+                                    END};
 static const int adamw_at[] = {AT(adamw, p), AT(adamw, m), AT(adamw, v), AT(adamw, g), END};
 static const int sum_sq_at[] = {AT(sum_sq, x), AT(sum_sq, part), END};
 
@@ -156,6 +162,10 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_l2norm_bwd] = l2norm_at,
     [K_argmax] = argmax_at,
     [K_top_select] = top_select_at,
+    [K_logit_edit] = logit_edit_at,
+    [K_sample] = sample_at,
+    [K_pick] = pick_at,
+    [K_token_feed] = token_feed_at,
     [K_adamw] = adamw_at,
     [K_sum_sq] = sum_sq_at,
 };
