@@ -5,7 +5,7 @@ import math
 import subprocess
 import time
 
-from page import REFUSED, answer, ask, choose, endless
+from page import REFUSED, answer, ask, choose, endless, wide_token
 from playwright.sync_api import expect
 from serving import SLOW
 
@@ -120,7 +120,7 @@ def probabilities(w):
             expect(tip.locator("li .number")).to_have_text(
                 [percent(t["logprob"]) for t in wanted[i]["top_logprobs"]])
 
-        seen = next(i for i in range(len(wanted)) if tokens.nth(i).bounding_box()["width"] > 4)
+        seen = wide_token(p)
         tokens.nth(seen).hover()
         check(seen)
         p.locator("h1").first.hover()

@@ -78,6 +78,13 @@ def answer(page, n=-1):
     return article.locator(".text").evaluate("e => e.textContent")
 
 
+def wide_token(page):
+    """One that can be pointed at, by its number: of a random model's tokens some, as a carriage return, take no
+    room."""
+    tokens = page.locator(".token")
+    return next(i for i in range(tokens.count()) if tokens.nth(i).bounding_box()["width"] > 4)
+
+
 def choose(page, **settings):
     for name, value in settings.items():
         page.locator(f"#{name}").fill(str(value))
