@@ -71,12 +71,14 @@ struct k_linear_dx {
 };
 
 /* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32; bf16 rounds both to bf16 first. Runs
- * of LINEAR_DW_ROWS rows are summed, each sum is added (kernels/linear.h). */
+ * of LINEAR_DW_ROWS rows are summed, each sum is added (kernels/linear.h), or where dw holds
+ * nothing yet the first is put there. */
 struct k_linear_dw {
     const float *dy, *x;
     int64_t ld_dy, ld_x, m, n, k;
     float *dw;
     int64_t ld_dw;
+    bool fills; /* m > 0: what dw holds is no number */
 };
 
 struct k_lora_group {

@@ -174,6 +174,7 @@ static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct er
         c.work = work->p;
     }
     def->backward(&c, gr);
+    eager_end_grads(g, n);
     eager_buf_unref(&g->cache, work);
     return 0;
 }

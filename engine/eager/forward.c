@@ -97,17 +97,31 @@ static void see_through(struct eager *g, const struct op_node *n)
     to->buf = eager_buf_ref(from->buf);
 }
 
-int eager_grad_begin(struct eager *g, const struct param *p, struct err *e)
+static int give_grad(struct eager *g, const struct param *p, struct err *e)
 {
     if (!p->late || p->grad)
         return 0;
     struct eager_buf *b = eager_buf_new(&g->cache, (size_t)(p->n * p->k) * sizeof(float), e);
     if (!b)
         return -1;
-    struct k_copy zero = {.y = b->p, .m = p->n, .d = p->k, .ld_y = p->k};
-    stream_launch(g->stream, K_copy, &zero, sizeof zero);
     p->late->memory = b;
+    p->late->is_blank = true;
     p->late->of->grad = b->p;
+    return 0;
+}
+
+static void zero_blank(struct eager *g, const struct param *p)
+{
+    struct k_copy zero = {.y = p->grad, .m = p->n, .d = p->k, .ld_y = p->k};
+    if (param_fills_grad(p))
+        stream_launch(g->stream, K_copy, &zero, sizeof zero);
+}
+
+int eager_grad_begin(struct eager *g, const struct param *p, struct err *e)
+{
+    if (give_grad(g, p, e))
+        return -1;
+    zero_blank(g, p);
     return 0;
 }
 
@@ -117,6 +131,7 @@ void eager_grad_end(struct eager *g, const struct param *p)
         return;
     eager_buf_unref(&g->cache, p->late->memory);
     p->late->memory = NULL;
+    p->late->is_blank = false;
     p->late->of->grad = NULL;
 }
 
@@ -125,9 +140,17 @@ int eager_begin_grads(struct eager *g, const struct op_node *n, struct err *e)
     const struct op_def *def = op_get(n->op);
     const struct param *p;
     for (int i = 0; def->param && (p = def->param(n, i)); i++)
-        if (eager_grad_begin(g, p, e))
+        if (def->fills_grad ? give_grad(g, p, e) : eager_grad_begin(g, p, e))
             return -1;
     return 0;
+}
+
+void eager_end_grads(struct eager *g, const struct op_node *n)
+{
+    const struct op_def *def = op_get(n->op);
+    const struct param *p;
+    for (int i = 0; def->param && (p = def->param(n, i)); i++)
+        zero_blank(g, p);
 }
 
 int eager_run_node(struct eager *g, size_t i, struct err *e)
@@ -162,6 +185,8 @@ int eager_run_node(struct eager *g, size_t i, struct err *e)
         c.work = work->p;
     }
     def->forward(&c);
+    if (n->on_tape && def->is_loss)
+        eager_end_grads(g, &n->op);
     forget_taken(g, &n->op);
     rc = 0;
 done:

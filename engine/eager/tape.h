@@ -50,8 +50,9 @@ struct eager {
 /* Runs a node that stands on the list: at first, and again for a checkpointed block. */
 int eager_run_node(struct eager *g, size_t i, struct err *e);
 
-/* Memory for the gradients of what the node's op trains. */
+/* Memory for the gradients of what the node's op trains; what it put nothing into is zeros then. */
 int eager_begin_grads(struct eager *g, const struct op_node *n, struct err *e);
+void eager_end_grads(struct eager *g, const struct op_node *n);
 
 /* Gives a value's memory back. */
 void eager_drop_value(struct eager *g, int32_t v);

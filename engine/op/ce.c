@@ -204,7 +204,8 @@ static void weight_gradient(struct op_ctx *c, const struct run *r)
                             .n = r->head->n,
                             .k = r->head->k,
                             .dw = r->head->grad,
-                            .ld_dw = r->head->k};
+                            .ld_dw = r->head->k,
+                            .fills = param_fills_grad(r->head)};
     launch(c, r->head->w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, &a, sizeof a);
 }
 
@@ -309,4 +310,5 @@ const struct op_def op_ce_def = {.shape = shape,
                                  .param = param,
                                  .localise = localise,
                                  .is_loss = true,
+                                 .fills_grad = true,
                                  .shard = shard};

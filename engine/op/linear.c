@@ -136,7 +136,8 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                                 .n = w.n,
                                 .k = w.k,
                                 .dw = at->w->grad,
-                                .ld_dw = w.k};
+                                .ld_dw = w.k,
+                                .fills = param_fills_grad(at->w)};
         ASSERT(w.type != K_INT8);
         OP_LAUNCH_M(c, w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, a, rows);
     }
@@ -173,6 +174,7 @@ const struct op_def op_linear_def = {.shape = shape,
                                      .backward = backward,
                                      .work_back = work_back,
                                      .param = param,
+                                     .fills_grad = true,
                                      .need_in = 2,
                                      .no_grad = 2,
                                      .may_overwrite = {2},

@@ -80,7 +80,7 @@ struct op_ctx {
 
 /* Gradients for backward: dout is what arrived (p NULL: nothing did), din is where to put what
  * goes on (p NULL: not wanted), din_add whether to add to what is there or to overwrite it.
- * Parameters' gradients are always added to. */
+ * Parameters' gradients are added to, blank ones (param.h) filled. */
 struct op_grad {
     struct op_view dout[OP_OUT_MAX], din[OP_IN_MAX];
     bool din_add[OP_IN_MAX];
@@ -137,6 +137,7 @@ struct op_def {
     bool trains;               /* has parameters that come with the batch: backward always runs */
     bool is_loss;              /* backward begins here, with no gradient from above */
     bool only_overwrites;      /* backward can't add: the tape sums where it must */
+    bool fills_grad;           /* asks param_fills_grad; for others the tape zeroes what is blank */
     uint8_t may_overwrite[OP_OUT_MAX]; /* inputs whose memory an output may take: bit i */
     bool has_effect;                   /* must run though nobody reads its output */
     bool is_cheap; /* costs little: a tape may run its forward again instead of keeping what it

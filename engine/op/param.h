@@ -38,6 +38,7 @@ struct param;
 struct param_late {
     struct param *of; /* borrowed */
     void *memory;     /* the tape's handle; NULL: of->grad is NULL as well */
+    bool is_blank;    /* the memory holds no numbers yet: whoever is first puts its own there */
 };
 
 struct param {
@@ -57,6 +58,15 @@ struct param {
 static inline bool param_is_trained(const struct param *p)
 {
     return p->grad || p->late;
+}
+
+/* Whether the caller, who has some numbers for the gradient, is the first and fills it. */
+static inline bool param_fills_grad(const struct param *p)
+{
+    bool is_first = p->late && p->late->is_blank;
+    if (is_first)
+        p->late->is_blank = false;
+    return is_first;
 }
 
 /* True when q lies right behind p, so that the two can be read as one. */

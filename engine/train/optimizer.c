@@ -115,16 +115,25 @@ int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t
                         .g_scale = is_clipped ? opt->max_norm / (norm + 1e-6) : 1,
                         .corr1 = 1 - pow(opt->beta1, (double)(step + 1)),
                         .corr2 = 1 - pow(opt->beta2, (double)(step + 1))};
+    bool has_all = train_n_data(&on->ranks) == 1;
     for (size_t i = 0; i < on->list.n; i++) {
         const struct train_tensor *x = &on->list.at[i];
-        if (!x->g)
-            update(o, a, x->at, x->at + x->rows * x->cols, train_tensor_grad(x));
+        if (x->g)
+            continue;
+        update(o, a, x->at, x->at + x->rows * x->cols, train_tensor_grad(x));
+        if (has_all) /* while the value is in a cache */
+            train_tensor_changed(x, o->stream);
     }
     update(o, a, on->n_late, on->n_decay, on->g);
     a.decay = 0;
     update(o, a, on->n_decay, on->n_elem, on->g + on->n_decay - on->n_late);
     optimizer_clear(o);
-    return exchange_values(o->exchange, e);
+    if (exchange_values(o->exchange, e))
+        return -1;
+    for (size_t i = 0; i < on->list.n; i++)
+        if (!has_all || on->list.at[i].g)
+            train_tensor_changed(&on->list.at[i], o->stream);
+    return 0;
 }
 
 void optimizer_clear(struct optimizer *o)

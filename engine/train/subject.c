@@ -228,17 +228,6 @@ void train_subject_bind(const struct train_subject *s, struct packed *p)
 
 void train_subject_changed(struct train_subject *s)
 {
-    for (size_t i = 0; i < s->tensors.list.n; i++) {
-        const struct train_tensor *t = &s->tensors.list.at[i];
-        struct param *p = t->param;
-        if (!p)
-            continue;
-        if (p->is_vector) {
-            stream_copy(s->stream, p->vec, t->p, (size_t)p->n * sizeof(float), COPY_ON_DEVICE);
-        } else {
-            struct k_weight_pack w = {
-                .src = t->p, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
-            stream_launch(s->stream, K_weight_pack, &w, sizeof w);
-        }
-    }
+    for (size_t i = 0; i < s->tensors.list.n; i++)
+        train_tensor_changed(&s->tensors.list.at[i], s->stream);
 }

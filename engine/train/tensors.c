@@ -153,6 +153,20 @@ float *train_tensor_grad(const struct train_tensor *x)
     return x->g ? x->g : x->param->grad;
 }
 
+void train_tensor_changed(const struct train_tensor *x, struct stream *s)
+{
+    struct param *p = x->param;
+    if (!p)
+        return;
+    if (p->is_vector) {
+        stream_copy(s, p->vec, x->p, (size_t)p->n * sizeof(float), COPY_ON_DEVICE);
+        return;
+    }
+    struct k_weight_pack w = {
+        .src = x->p, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
+    stream_launch(s, K_weight_pack, &w, sizeof w);
+}
+
 struct train_tensor *train_tensors_get(const struct train_tensors *t, const char *name)
 {
     for (size_t i = 0; i < t->list.n; i++)

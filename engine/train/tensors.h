@@ -80,6 +80,9 @@ int64_t train_own_elems(const struct train_tensors *t, int64_t n_elem);
 /* The gradient of one, late or not; NULL: it is late and there is none. */
 float *train_tensor_grad(const struct train_tensor *x);
 
+/* It has a new value, which its parameter gets. */
+void train_tensor_changed(const struct train_tensor *x, struct stream *s);
+
 struct train_tensor *train_tensors_get(const struct train_tensors *t,
                                        const char *name); /* or NULL */
 

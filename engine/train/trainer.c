@@ -302,7 +302,6 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
     if (optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm, e))
         goto fail;
     late_gradients_end(t);
-    train_subject_changed(&t->subject);
     t->n_step++;
     return stream_sync(t->stream, e);
 fail:

@@ -268,8 +268,8 @@ static __device__ __forceinline__ void dw_step(const unsigned char *stage, int s
     }
 }
 
-static __device__ __forceinline__ void dw_add(const struct k_linear_dw &a, int64_t o, int64_t i,
-                                              float acc[GRAD_A][GRAD_B][4])
+static __device__ __forceinline__ void dw_put(const struct k_linear_dw &a, bool adds, int64_t o,
+                                              int64_t i, float acc[GRAD_A][GRAD_B][4])
 {
     int g = lane_id() / 4, t = lane_id() % 4;
 #pragma unroll
@@ -277,8 +277,10 @@ static __device__ __forceinline__ void dw_add(const struct k_linear_dw &a, int64
         int b = e / 4 % GRAD_B, h = e % 4;
         int64_t out = o + side_a() + e / (4 * GRAD_B) * 16 + g + h / 2 * 8;
         int64_t in = i + side_b() + b * 8 + 2 * t + h % 2;
-        if (out < a.n && in < a.k)
-            a.dw[out * a.ld_dw + in] += acc[e / (4 * GRAD_B)][b][h];
+        if (out < a.n && in < a.k) {
+            float *dw = a.dw + out * a.ld_dw + in, sum = acc[e / (4 * GRAD_B)][b][h];
+            *dw = adds ? *dw + sum : sum;
+        }
         acc[e / (4 * GRAD_B)][b][h] = 0;
     }
 }
@@ -297,7 +299,7 @@ static __global__ void __launch_bounds__(GRAD_THREADS) dw_kernel(struct k_linear
         for (int step = 0; step < DW_SUM / 16; step++)
             dw_step(stage, step, acc);
         if ((row + DW_SUM) % GRAD_RUN == 0 || row + DW_SUM >= a.m)
-            dw_add(a, o, i, acc);
+            dw_put(a, row >= GRAD_RUN || !a.fills, o, i, acc);
     }
 }
 
@@ -313,7 +315,7 @@ static __global__ void dw_f32_kernel(struct k_linear_dw a)
 {
     for (int64_t o = each_row(); o < a.n; o += each_rows()) {
         for (int64_t i = each_col(); i < each_end(a.k); i += EACH_X) {
-            float dw = a.dw[o * a.ld_dw + i];
+            float dw = a.fills ? 0 : a.dw[o * a.ld_dw + i];
             for (int64_t lo = 0; lo < a.m; lo += GRAD_RUN) {
                 float sum = 0;
                 for (int64_t row = lo; row < least(a.m, lo + GRAD_RUN); row++)

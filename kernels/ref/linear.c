@@ -137,8 +137,11 @@ static void dw_ref(enum k_type type, const struct k_linear_dw *a, const struct k
         for (int64_t o = r.n_lo; o < r.n_hi; o++) {
             for (int64_t i = r.k_lo; i < r.k_hi; i++) {
                 float *dw = a->dw + o * a->ld_dw + i;
-                for (int64_t lo = 0; lo < a->m; lo += LINEAR_DW_ROWS)
-                    *dw += rows_sum(type, a, o, i, lo, linear_min(a->m, lo + LINEAR_DW_ROWS));
+                for (int64_t lo = 0; lo < a->m; lo += LINEAR_DW_ROWS) {
+                    int64_t hi = linear_min(a->m, lo + LINEAR_DW_ROWS);
+                    float sum = rows_sum(type, a, o, i, lo, hi);
+                    *dw = a->fills && lo == 0 ? sum : *dw + sum;
+                }
             }
         }
     }

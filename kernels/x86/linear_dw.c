@@ -16,7 +16,7 @@ enum {
 _Static_assert(LEFT_BYTES + RIGHT_BYTES <= K_SCRATCH_BYTES, "a tile's operands fit in scratch");
 
 static void multiply(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
-                     const struct linear_rect *r, int64_t steps, const char *left,
+                     const struct linear_rect *r, int64_t steps, bool adds, const char *left,
                      const char *right)
 {
     int64_t cols = r->n_hi - r->n_lo;
@@ -32,7 +32,7 @@ static void multiply(const struct linear_isa *isa, enum k_type type, const struc
                               .out = {.y = a->dw + (r->n_lo + rb.row) * a->ld_dw + k,
                                       .ld_y = a->ld_dw,
                                       .cols = r->k_hi - k,
-                                      .add = true},
+                                      .add = adds},
                               .ahead = {.at = panel}};
             block_run(isa, type, &b);
         }
@@ -52,7 +52,8 @@ static void tiles(const struct linear_isa *isa, enum k_type type, const struct k
             if (u == lo)
                 isa->columns_left(type, &dy, scratch);
             isa->columns_right(type, &x, scratch + LEFT_BYTES);
-            multiply(isa, type, a, &r, columns_steps(type, rows), scratch, scratch + LEFT_BYTES);
+            multiply(isa, type, a, &r, columns_steps(type, rows), row > 0 || !a->fills, scratch,
+                     scratch + LEFT_BYTES);
         }
     }
 }

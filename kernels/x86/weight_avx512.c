@@ -65,6 +65,8 @@ TILE_INLINE void load_tile(enum k_type from, enum k_type to, const struct source
             continue;
         }
         _mm_prefetch(at + AHEAD, _MM_HINT_T0);
+        if (from == K_F32 && to != K_F32) /* 16 steps are two lines */
+            _mm_prefetch(at + AHEAD + 64, _MM_HINT_T0);
         v[r] = load_steps(from, to, at, s->left);
     }
     transpose16(v);

@@ -3,7 +3,7 @@
  * linear_dx and linear_dw. Faults they can catch: a transposition that swaps or drops a number, at
  * tails above all; a panel range that is off; a scale of the wrong group; sums that are started
  * anew or not between pieces; bits that depend on other rows or on how units are cut; a gradient
- * that is not the forward's.
+ * that is not the forward's; a gradient that adds to what was to be overwritten, or the reverse.
  */
 #include "tests/kernels/check_linear.h"
 
@@ -141,21 +141,21 @@ static double seen(enum k_type type, float v)
     return type == K_F32 ? v : bf16_to_f32(bf16_from_f32(v));
 }
 
-static void dw_run(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad,
-                   enum check_kind kind)
+static void dw_put(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad,
+                   enum check_kind kind, bool fills)
 {
     enum k_type type = linear_type(c);
     check_begin(c);
-    check_case(c, "m %d n %d k %d pad %d %s", (int)m, (int)n, (int)k, (int)pad,
-               check_kind_name(kind));
+    check_case(c, "m %d n %d k %d pad %d %s fills %d", (int)m, (int)n, (int)k, (int)pad,
+               check_kind_name(kind), fills);
     int64_t ld_dy = n + pad, ld_x = k + pad, ld = k + pad;
     const float *dy = check_floats(c, m > 0 ? m * ld_dy - pad : 0, kind);
     const float *x = check_floats(c, m > 0 ? m * ld_x - pad : 0, CHECK_RANDOM);
     int64_t size = n > 0 && k > 0 ? n * ld - pad : 0;
-    float *dw = check_floats(c, size, CHECK_RANDOM);
+    float *dw = check_floats(c, size, fills ? CHECK_NAN : CHECK_RANDOM);
     struct linear_want want = linear_want_make(c, n, k);
     for (int64_t at = 0; at < n * k; at++) {
-        want.y[at] = dw[at / k * ld + at % k];
+        want.y[at] = fills ? 0 : dw[at / k * ld + at % k];
         want.size[at] = fabs(want.y[at]);
         for (int64_t row = 0; row < m; row++) {
             double term = seen(type, dy[row * ld_dy + at / k]) * seen(type, x[row * ld_x + at % k]);
@@ -163,10 +163,19 @@ static void dw_run(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad
             want.size[at] += fabs(term);
         }
     }
-    struct k_linear_dw a = {dy, x, ld_dy, ld_x, m, n, k, dw, ld};
+    struct k_linear_dw a = {dy, x, ld_dy, ld_x, m, n, k, dw, ld, fills};
     check_slices(c, &a, (struct check_out[]){{dw, (size_t)size * sizeof *dw}}, 1);
     for (int64_t o = 0; o < n; o++)
         check_near_scaled(c, "dw", dw + o * ld, want.y + o * k, want.size + o * k, k, 2e-6, 1e-34);
+}
+
+/* Onto what is there; and, as far as there are rows, in the place of anything. */
+static void dw_run(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad,
+                   enum check_kind kind)
+{
+    dw_put(c, m, n, k, pad, kind, false);
+    if (m > 0)
+        dw_put(c, m, n, k, pad, kind, true);
 }
 
 static void check_dw(struct check *c)
