@@ -38,7 +38,8 @@ struct comm_plug {
     int (*broadcast)(struct wire *w, int place, void *x, size_t bytes, int from);
     int (*send)(struct wire *w, int place, const void *in, size_t bytes, int to);
     int (*receive)(struct wire *w, int place, void *out, size_t bytes, int from);
-    int (*test)(struct wire *w, int place);          /* 1 done, 0 not yet, -1 failed */
+    /* 1 done, 0 not yet, -1 failed, -2: another rank does something else */
+    int (*test)(struct wire *w, int place);
     int (*missing)(const struct wire *w, int place); /* a rank that it waits for; -1: unknown */
 };
 

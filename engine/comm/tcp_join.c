@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Whoever connects says in a hello of fixed size who it is; one that says something else is not of
- * us, and is sent away. Machines of a group have one byte order.
+ * us, and is sent away. One that says nothing, or half of it, is in nobody's way: it is a guest
+ * beside others, until all have come or there are too many. What the others of a group are is not
+ * proved by anything: the network between ranks must be theirs. Machines of a group have one byte
+ * order.
  */
 #include "engine/comm/tcp_join.h"
 
@@ -23,14 +26,16 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/version.h"
 #include "engine/comm/comm.h"
 
-enum { JOIN_S = 600, HELLO_S = 2, SAY_S = 5, AGAIN_MS = 100, GONE_MS = 10000, BACKLOG = 128 };
+enum { JOIN_S = 600, CONNECT_S = 5, SAY_S = 5, AGAIN_MS = 100, BACKLOG = 128, GUESTS = 64 };
+enum { ALIVE_IDLE_S = 10, ALIVE_AGAIN_S = 5, ALIVE_TIMES = 2, VERSION_BYTES = 16 };
 
-static const char magic[8] = "tandem\0\1";
+static const char magic[8] = "tandem\0\2"; /* of this hello, and of frames */
 
 struct hello {
-    char magic[8];
+    char magic[8], version[VERSION_BYTES]; /* of the program: all read the same structs */
     int32_t rank, size;
     uint16_t port, pad; /* where it listens, in network order */
 };
@@ -40,6 +45,14 @@ struct address {
     uint32_t len, pad;
 };
 
+/* Who connected, and has not said all of its hello. */
+struct guest {
+    int fd; /* owned */
+    struct address from;
+    struct hello hello;
+    size_t got;
+};
+
 struct join {
     const struct comm_launch *l;
     int *fd;
@@ -47,6 +60,8 @@ struct join {
     int64_t begin_us;
     bool said;
     struct address of[COMM_RANK_MAX]; /* where each listens */
+    struct guest guest[GUESTS];       /* in the order that they came */
+    int n_guest;
 };
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -57,20 +72,28 @@ static int fail(const struct join *j, struct err *e, const char *what)
                    j->l->port);
 }
 
+static void set(int fd, int level, int name, int value)
+{
+    setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/* A host that vanished is missed where nobody has anything to send. (While something is under way
+ * engine/comm/tcp_link.c looks; TCP_USER_TIMEOUT would take who is busy for who is gone.) */
 static void tune(int fd)
 {
-    int one = 1, idle = 15, gone = GONE_MS;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &gone, sizeof gone);
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, ALIVE_IDLE_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, ALIVE_AGAIN_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, ALIVE_TIMES);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-static void wait_at_most(int fd, int seconds)
+/* kind: SO_RCVTIMEO, SO_SNDTIMEO. */
+static void wait_at_most(int fd, int kind, int seconds)
 {
     struct timeval t = {.tv_sec = seconds};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+    setsockopt(fd, SOL_SOCKET, kind, &t, sizeof t);
 }
 
 /* All of it, from a socket that blocks. A process that was stopped and goes on is interrupted. */
@@ -93,12 +116,12 @@ static int write_all(int fd, const void *x, size_t n)
 
 static int listen_at(const struct sockaddr *at, socklen_t len)
 {
-    int one = 1, zero = 0, fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (at->sa_family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (!bind(fd, at, len) && !listen(fd, BACKLOG))
         return fd;
     int kept = errno;
@@ -169,46 +192,104 @@ static void nap(void)
 
 /* ---- coming in ------------------------------------------------------------------------------- */
 
-/* One who connected: its rank, or -1 for somebody else, or -2 with what contradicts us. */
-static int greet(struct join *j, int fd, int lo, struct hello *h, struct err *e)
+/* Hands the guest's socket out. */
+static int see_off(struct join *j, int i)
+{
+    int fd = j->guest[i].fd;
+    j->n_guest--;
+    memmove(&j->guest[i], &j->guest[i + 1], (size_t)(j->n_guest - i) * sizeof *j->guest);
+    return fd;
+}
+
+static void let_in(struct join *j)
+{
+    struct guest g = {.from.len = sizeof g.from.at};
+    g.fd = accept4(j->listen_fd, (struct sockaddr *)&g.from.at, &g.from.len, SOCK_CLOEXEC);
+    if (g.fd < 0)
+        return;
+    if (j->n_guest == GUESTS)
+        close(see_off(j, 0));
+    j->guest[j->n_guest++] = g;
+}
+
+static bool is_gone(int fd)
+{
+    char c;
+    ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* How many of rank lo and above are not here. While rank 0 waits for others one that came may end,
+ * and be started again. */
+static int n_missing(struct join *j, int lo)
+{
+    int n = 0;
+    for (int r = lo; r < j->l->size; r++) {
+        if (j->l->rank == 0 && j->fd[r] >= 0 && is_gone(j->fd[r])) {
+            close(j->fd[r]);
+            j->fd[r] = -1;
+        }
+        n += j->fd[r] < 0;
+    }
+    return n;
+}
+
+/* A rank that says what we are told too. */
+static int seat(struct join *j, const struct guest *g, int lo, struct err *e)
 {
     const struct comm_launch *l = j->l;
-    wait_at_most(fd, HELLO_S);
-    if (read_all(fd, h, sizeof *h) || memcmp(h->magic, magic, sizeof magic) != 0)
-        return -1;
-    if (h->size == l->size && h->rank >= lo && h->rank < l->size && j->fd[h->rank] < 0)
-        return h->rank;
-    err_set(e, ERR_BAD_INPUT,
-            "rank %d of %d: one came that is rank %d of %d: all must be told alike, and no two "
-            "the same",
-            l->rank, l->size, h->rank, h->size);
-    return -2;
+    const struct hello *h = &g->hello;
+    bool is_new = h->size == l->size && h->rank >= lo && h->rank < l->size && j->fd[h->rank] < 0;
+    if (strncmp(h->version, version_number(), sizeof h->version - 1) != 0)
+        return err_set(e, ERR_BAD_INPUT,
+                       "rank %d of %d: one came of another version of this program than %s",
+                       l->rank, l->size, version_number());
+    if (!is_new)
+        return err_set(e, ERR_BAD_INPUT,
+                       "rank %d of %d: one came that is rank %d of %d: all must be told alike, and "
+                       "no two the same",
+                       l->rank, l->size, h->rank, h->size);
+    j->fd[h->rank] = g->fd;
+    j->of[h->rank] = g->from;
+    set_port(&j->of[h->rank].at, h->port);
+    return 0;
+}
+
+/* Some of a hello, or its end: then the guest is seated, or sent away. */
+static int hear(struct join *j, int i, int lo, struct err *e)
+{
+    struct guest *g = &j->guest[i];
+    ssize_t n = recv(g->fd, (char *)&g->hello + g->got, sizeof g->hello - g->got, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    g->got += n > 0 ? (size_t)n : 0;
+    size_t known = g->got < sizeof magic ? g->got : sizeof magic;
+    bool is_rank = n > 0 && memcmp(g->hello.magic, magic, known) == 0;
+    if (is_rank && g->got < sizeof g->hello)
+        return 0;
+    int rc = is_rank ? seat(j, g, lo, e) : 0, fd = see_off(j, i);
+    if (!is_rank || rc < 0)
+        close(fd);
+    return rc;
 }
 
 /* Until all of rank lo and above are here. */
 static int take_in(struct join *j, int lo, struct err *e)
 {
-    for (int left = j->l->size - lo; left > 0;) {
-        struct pollfd p = {.fd = j->listen_fd, .events = POLLIN};
-        struct address from = {.len = sizeof from.at};
-        struct hello h;
+    while (n_missing(j, lo) > 0) {
+        struct pollfd p[1 + GUESTS] = {{.fd = j->listen_fd, .events = POLLIN}};
         if (still_waits(j, "the others", e))
             return -1;
-        if (poll(&p, 1, AGAIN_MS) <= 0)
+        for (int i = 0; i < j->n_guest; i++)
+            p[1 + i] = (struct pollfd){.fd = j->guest[i].fd, .events = POLLIN};
+        if (poll(p, (nfds_t)(1 + j->n_guest), AGAIN_MS) <= 0)
             continue;
-        int fd = accept4(j->listen_fd, (struct sockaddr *)&from.at, &from.len, SOCK_CLOEXEC);
-        int r = fd < 0 ? -1 : greet(j, fd, lo, &h, e);
-        if (r < 0) {
-            if (fd >= 0)
-                close(fd);
-            if (r == -2)
+        n_missing(j, lo);                         /* who comes again left before */
+        for (int i = j->n_guest - 1; i >= 0; i--) /* from the last: one may go */
+            if (p[1 + i].revents && hear(j, i, lo, e))
                 return -1;
-            continue;
-        }
-        set_port(&from.at, h.port);
-        j->fd[r] = fd;
-        j->of[r] = from;
-        left--;
+        if (p[0].revents)
+            let_in(j);
     }
     return 0;
 }
@@ -221,18 +302,34 @@ static int say_hello(const struct join *j, int fd)
     socklen_t len = sizeof at;
     struct hello h = {.rank = j->l->rank, .size = j->l->size};
     memcpy(h.magic, magic, sizeof magic);
+    snprintf(h.version, sizeof h.version, "%s", version_number());
     if (j->listen_fd >= 0 && getsockname(j->listen_fd, (struct sockaddr *)&at, &len) == 0)
         h.port = get_port(&at);
     return write_all(fd, &h, sizeof h);
 }
 
+/* Where nobody listens yet the kernel may pick the port that is looked for as one's own, and a
+ * socket then meets itself. */
+static bool meets_itself(int fd)
+{
+    struct sockaddr_storage own = {0}, peer = {0};
+    socklen_t n_own = sizeof own, n_peer = sizeof peer;
+    return getsockname(fd, (struct sockaddr *)&own, &n_own) == 0 &&
+           getpeername(fd, (struct sockaddr *)&peer, &n_peer) == 0 && n_own == n_peer &&
+           memcmp(&own, &peer, n_own) == 0;
+}
+
 static int connect_to(const struct sockaddr *at, socklen_t len)
 {
     int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, at, len) == 0)
+    if (fd < 0)
+        return -1;
+    wait_at_most(fd, SO_SNDTIMEO, CONNECT_S);
+    if (connect(fd, at, len) == 0 && !meets_itself(fd))
         return fd;
-    if (fd >= 0)
-        close(fd);
+    int kept = errno == EINPROGRESS ? ETIMEDOUT : errno;
+    close(fd);
+    errno = kept;
     return -1;
 }
 
@@ -272,7 +369,7 @@ static int meet_first(struct join *j, struct err *e)
     }
     if (listen_beside(j, j->fd[0], e))
         return -1;
-    wait_at_most(j->fd[0], JOIN_S);
+    wait_at_most(j->fd[0], SO_RCVTIMEO, JOIN_S);
     if (say_hello(j, j->fd[0]) || read_all(j->fd[0], j->of, sizeof j->of))
         return err_set(e, ERR_DEVICE, "rank %d of %d: rank 0 at %s:%d left before all had come",
                        j->l->rank, j->l->size, j->l->host, j->l->port);
@@ -316,6 +413,8 @@ int tcp_join(const struct comm_launch *l, int *fd, struct err *e)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (j.listen_fd >= 0)
         close(j.listen_fd);
+    while (j.n_guest)
+        close(see_off(&j, 0));
     for (int r = 0; r < l->size; r++) {
         if (fd[r] >= 0 && rc)
             close(fd[r]);

@@ -6,6 +6,8 @@
 #include "engine/comm/tcp_link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +15,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
 #include "engine/comm/plug.h"
+
+enum { LOOK_NS = 1000000000, LOOKS = 10 };
 
 struct head {
     uint64_t wire, tag, bytes;
@@ -44,11 +49,14 @@ struct peer {
     size_t head_got, body_got;
     char *body;           /* borrowed from the act, or owned */
     struct link_act *act; /* whose place it is read into; NULL: none waits yet */
+    int deaf;             /* looks in a row at which it was */
 };
 
 struct link {
     int n_ref, rank, n;
-    uint64_t gone; /* bits */
+    uint64_t gone;   /* bits */
+    int64_t look_ns; /* of the last look at who answers */
+    bool is_dead;    /* an act failed: nothing is read or written any more */
     VEC(struct link_act *) act;
     VEC(struct early) early;
     struct peer peer[COMM_RANK_MAX];
@@ -155,8 +163,8 @@ void link_send(struct link *l, struct link_act *a, int to, const void *data, siz
 {
     struct peer *p = &l->peer[to];
     a->out |= bit(to);
-    if (p->fd < 0)
-        return; /* link_test sees that it is gone */
+    if (p->fd < 0 || l->is_dead)
+        return; /* link_test says so */
     struct out *o = xmalloc(sizeof *o);
     *o = (struct out){.head = {a->wire, a->tag, n}, .data = data, .act = a};
     *(p->last ? &p->last->next : &p->first) = o;
@@ -186,7 +194,7 @@ static int begin_body(struct link *l, int r)
     p->body_got = 0;
     p->act = act_of(l, &p->head, r);
     if (p->act && p->act->bytes != p->head.bytes) {
-        p->act->failed = true;
+        p->act->misfit = r + 1;
         return -1;
     }
     p->body = p->act ? p->act->to[r] : try_resize(NULL, (size_t)p->head.bytes + 1, "a frame", &e);
@@ -250,8 +258,9 @@ static void take_early(struct link *l, struct link_act *a)
             i++;
             continue;
         }
-        a->failed |= x->head.bytes != a->bytes;
-        if (x->head.bytes == a->bytes && a->bytes)
+        if (x->head.bytes != a->bytes)
+            a->misfit = x->from + 1;
+        else if (a->bytes)
             memcpy(a->to[x->from], x->data, a->bytes);
         a->from &= ~bit(x->from);
         free(x->data);
@@ -267,13 +276,43 @@ void link_wait(struct link *l, struct link_act *a)
     take_early(l, a);
 }
 
+/* ---- who is there ---------------------------------------------------------------------------- */
+
+/* A peer's host owes us the word that it has what we sent, and said nothing for so long. One whose
+ * process is only busy, so that it has no room for more, still says that. */
+static bool is_deaf(const struct peer *p, int64_t ns)
+{
+    struct tcp_info i;
+    socklen_t n = sizeof i;
+    if (getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &i, &n))
+        return false;
+    return (i.tcpi_unacked > 0 || i.tcpi_probes > 1) &&
+           i.tcpi_last_ack_recv * INT64_C(1000000) >= ns;
+}
+
+/* Looks are counted, not time: this process may have been elsewhere for long. */
+static void look(struct link *l)
+{
+    int64_t now = clock_ns(), ns = now - l->look_ns;
+    if (ns < LOOK_NS)
+        return;
+    l->look_ns = now;
+    for (int r = 0; r < l->n; r++) {
+        struct peer *p = &l->peer[r];
+        p->deaf = p->fd >= 0 && is_deaf(p, ns) ? p->deaf + 1 : 0;
+        if (p->deaf > LOOKS)
+            lose(l, r);
+    }
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-void link_turn(struct link *l)
+static void turn(struct link *l)
 {
     struct pollfd p[COMM_RANK_MAX];
     int who[COMM_RANK_MAX];
     nfds_t n = 0;
+    look(l);
     for (int r = 0; r < l->n; r++)
         if (l->peer[r].fd >= 0) {
             who[n] = r;
@@ -303,9 +342,12 @@ static void leave(struct link *l, struct link_act *a)
 
 int link_test(struct link *l, struct link_act *a)
 {
-    link_turn(l);
-    if (a->failed || ((a->from | a->out) & l->gone))
-        return -1; /* the group is broken, and the link is cut with all that it still has of it */
+    if (!l->is_dead)
+        turn(l);
+    if (a->misfit || l->is_dead || ((a->from | a->out) & l->gone)) {
+        l->is_dead = true;
+        return a->misfit ? -2 : -1;
+    }
     if (a->from || a->out)
         return 0;
     leave(l, a);
@@ -315,6 +357,9 @@ int link_test(struct link *l, struct link_act *a)
 int link_missing(const struct link *l, const struct link_act *a)
 {
     uint64_t who = a->from | a->out, gone = who & l->gone;
-    who = gone ? gone : who;
+    if (a->misfit)
+        return a->misfit - 1;
+    if (gone || l->is_dead)
+        who = gone;
     return who ? __builtin_ctzll(who) : -1;
 }

@@ -2,8 +2,7 @@
  *
  * A process's sockets to all others of its group, and the frames on them. A frame says of which
  * wire (a group, or a group of a group) and of which act it is; so what comes before it is waited
- * for is kept, and acts may be under way beside each other. Nothing here blocks: link_turn moves
- * what can be moved.
+ * for is kept, and acts may be under way beside each other. Nothing here blocks.
  *
  * Frames that are waited for are read into the place where they are wanted, and frames to be sent
  * are written from where they lie.
@@ -22,14 +21,14 @@
 struct link;
 
 /* One act's frames: `bytes` from each rank of `from`, and what it sends. The owner's; it stays
- * where it is from link_wait to link_leave. */
+ * where it is from link_wait until link_test is done with it. */
 struct link_act {
     uint64_t wire, tag;
     uint64_t from;           /* bits: ranks whose frame has not come whole */
     char *to[COMM_RANK_MAX]; /* by rank */
     size_t bytes;
     uint64_t out; /* bits: ranks whose frame was not written whole */
-    bool failed;  /* a frame of another length */
+    int misfit;   /* 1 + a rank whose frame has another length; 0: none */
     bool waits;
 };
 
@@ -43,13 +42,13 @@ int link_rank(const struct link *l);
 
 void link_send(struct link *l, struct link_act *a, int to, const void *data, size_t n);
 void link_wait(struct link *l, struct link_act *a);
-void link_turn(struct link *l);
 
-/* 1: all came and all is written; 0: not yet; -1: not any more. Behind the first and the last the
- * act is out of the link. */
+/* Moves what can be moved. 1: all came and all is written, and the act is out of the link; 0: not
+ * yet; -1: not any more, and so for every act from here on; -2: nor would it fit. Behind a failure
+ * the link touches no act's memory. */
 int link_test(struct link *l, struct link_act *a);
 
-/* A rank that an act waits for, one that is gone before others; -1: none. */
+/* A rank that an act waits for, one that is gone before others, or that it failed for; -1: none. */
 int link_missing(const struct link *l, const struct link_act *a);
 
 #endif

@@ -130,9 +130,12 @@ struct piece {
     size_t lo, n; /* of what the job counts */
 };
 
-static int gone(const struct piece *p, struct err *e)
+/* why: as the plug's test says. */
+static int gone(const struct piece *p, int why, struct err *e)
 {
     int who = plug_missing(p->w, p->place);
+    if (why == -2)
+        return comm_fault(&p->w->base, p->job, p->number, e, "rank %d does something else", who);
     if (who >= 0)
         return comm_fault(&p->w->base, p->job, p->number, e, "rank %d is gone", who);
     return comm_fault(&p->w->base, p->job, p->number, e, "the network failed");
@@ -166,7 +169,7 @@ static int wait_for(const struct piece *p, struct err *e)
         waited += past < LOOK_NS ? past : LOOK_NS;
         last = now;
         if (done < 0)
-            return gone(p, e);
+            return gone(p, done, e);
         if (waited > most)
             return late(p, e);
         if (comm_is_broken(c)) /* comm_abort, by another thread */

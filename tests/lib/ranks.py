@@ -28,18 +28,24 @@ def free_port():
 
 
 class Sockets:
-    """n processes of one line, each told its place; `last`: what the last one's line has more."""
+    """n processes of one line, each told its place; `last`: what the last one's line has more. Of
+    `ranks` alone, where some are to be started later."""
 
     name = "sockets"
 
     def __init__(self, words, n, ranks=None, last=(), **env):
-        self.log = [tempfile.TemporaryFile("w+b") for _ in range(n)]
-        self.port = free_port()
+        self.log, self.process, self.port = [], [], free_port()
         place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
-        self.process = [subprocess.Popen(
-            list(map(str, words)) + list(map(str, last if r == n - 1 else ())),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**ALONE, **place, "RANK": str(r), **env})
-            for r, log in zip(ranks or range(n), self.log)]
+        self.n, self.words, self.last, self.env = n, words, last, {**ALONE, **place, **env}
+        for r in range(n) if ranks is None else ranks:
+            self.start(r)
+
+    def start(self, rank):
+        more = self.last if len(self.process) == self.n - 1 else ()
+        self.log.append(tempfile.TemporaryFile("w+b"))
+        self.process.append(subprocess.Popen(
+            [*map(str, self.words), *map(str, more)], stdin=subprocess.DEVNULL, stdout=self.log[-1],
+            stderr=self.log[-1], env={**self.env, "RANK": str(rank)}))
 
     def pids(self):
         return [p.pid for p in self.process]

@@ -5,6 +5,8 @@
  *
  *     mpirun -np 2 comm_rank suite
  *     mpirun -np 3 comm_rank kill|stall|exit RANK ROUND DEADLINE_MS
+ *     mpirun -np 3 comm_rank differ RANK LENGTH DEADLINE_MS       a sum of another length there
+ *     mpirun -np 3 comm_rank late RANK SECONDS DEADLINE_MS        long sums, begun late there
  *
  * Prints one line of what happened; 0: all is as it must be.
  */
@@ -39,6 +41,47 @@ static void fall(const char *how)
         pause();
 }
 
+static int differ(struct comm *c, bool is_it, int n, struct err *e)
+{
+    float x[64] = {0};
+    return comm_all_reduce(c, x, is_it ? (size_t)n : 64, e);
+}
+
+/* What is under way is more than a socket holds. */
+static int late(struct comm *c, bool is_it, int seconds, struct err *e)
+{
+    const size_t n = 1 << 20;
+    float *x = calloc(COMM_FLIGHT * n, sizeof *x);
+    int rc = x ? 0 : err_set(e, ERR_NO_MEMORY, "no memory");
+    if (is_it)
+        sleep((unsigned)seconds);
+    for (size_t i = 0; i < COMM_FLIGHT && !rc; i++)
+        rc = comm_start(
+            c,
+            &(struct comm_job){.kind = COMM_ALL_REDUCE, .in = x + i * n, .out = x + i * n, .n = n},
+            e);
+    for (size_t i = 0; i < COMM_FLIGHT && !rc; i++)
+        rc = comm_finish(c, e);
+    if (!rc)
+        printf("rank %d: all came\n", comm_rank(c));
+    free(x);
+    return rc;
+}
+
+/* What the line says that rank `who` does at `at`. */
+static int act(struct comm *c, const char *how, int who, int at, struct err *e)
+{
+    bool is_it = comm_rank(c) == who;
+    if (strcmp(how, "differ") == 0)
+        return differ(c, is_it, at, e);
+    if (strcmp(how, "late") == 0)
+        return late(c, is_it, at, e);
+    int rc = comm_suite_rounds(c, is_it ? at : ROUNDS, e);
+    if (is_it)
+        fall(how);
+    return rc;
+}
+
 static int run(int argc, char **argv, struct err *e)
 {
     struct comm_options o = {.deadline_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 60000};
@@ -46,14 +89,10 @@ static int run(int argc, char **argv, struct err *e)
     int rc = comm_launched_new(&o, &c, e);
     if (!rc && !c)
         rc = err_set(e, ERR_BAD_INPUT, "nobody started this as one of several");
-    if (c && argc == 2) {
+    if (c && argc == 2)
         rc = suite(c, e);
-    } else if (c) {
-        bool is_it = comm_rank(c) == (int)strtol(argv[2], NULL, 10);
-        rc = comm_suite_rounds(c, is_it ? (int)strtol(argv[3], NULL, 10) : ROUNDS, e);
-        if (is_it)
-            fall(argv[1]);
-    }
+    else if (c)
+        rc = act(c, argv[1], (int)strtol(argv[2], NULL, 10), (int)strtol(argv[3], NULL, 10), e);
     comm_free(c);
     return rc;
 }
@@ -62,7 +101,7 @@ int main(int argc, char **argv)
 {
     struct err e = ERR_INIT;
     if (argc != 2 && argc != 5) {
-        fprintf(stderr, "comm_rank suite | kill|stall|exit RANK ROUND DEADLINE_MS\n");
+        fprintf(stderr, "comm_rank suite | kill|stall|exit|differ|late RANK AT DEADLINE_MS\n");
         return 2;
     }
     int rc = run(argc, argv, &e);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Collectives between processes over sockets: the suite with 2 to 4 of them; what the others say and
-do when one is killed, ends, or stands still; who is let in. One moment of each; TEST_ATTACK=full:
-fifty.
+do when one is killed, ends, stands still, or does something else; who is let in. One moment of each;
+TEST_ATTACK=full: fifty, and a rank that comes so late that a network's own patience would be over.
 
-Catches: frames taken for others; a rank that waits for one that is gone; a stranger that is taken for a
-rank; ranks that were told different things and begin nevertheless.
+Catches: frames taken for others; a rank that waits for one that is gone, or takes a busy one for gone; a
+stranger that is taken for a rank, or that ranks wait behind; ranks that were told different things, or
+are of different versions, and begin nevertheless; a rank that cannot come again.
 
 Standard library only."""
 import os
@@ -14,6 +15,8 @@ import random
 import re
 import signal
 import socket
+import struct
+import subprocess
 import sys
 import time
 
@@ -26,10 +29,10 @@ FULL = os.environ.get("TEST_ATTACK") == "full"
 HANG_S = 120
 
 
-def run(*words, n, during=None, but=None):
+def run(*words, n, ranks=None, during=None, but=None):
     """All statuses; of who stands still (but): that it was killed at the end."""
     for _ in range(5):
-        group = Sockets([RANK, *words], n)
+        group = Sockets([RANK, *words], n, ranks)
         if during:
             during(group)
         status = group.wait(HANG_S * SLOW, but)
@@ -56,34 +59,72 @@ def falls(how, who, at):
         assert took < 10 * SLOW, took
 
 
+def call(group, word):
+    """Says so to rank 0 of a group that begins, as soon as it listens; None: it never did."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end and group.process[0].poll() is None:
+        try:
+            s = socket.create_connection(("127.0.0.1", group.port), timeout=5)
+            s.sendall(word)
+            return s
+        except OSError:
+            time.sleep(0.02)
+    return None
+
+
+def hello(rank, size, version=None):
+    said = subprocess.run([BUILD / "tandem", "version"], capture_output=True, text=True, check=True)
+    version = version or said.stdout.split()[1]
+    return b"tandem\0\2" + version.encode().ljust(16, b"\0") + struct.pack("=iiHH", rank, size, 0, 0)
+
+
 def strangers():
-    """Some who know nothing of us come first: one is silent, one says something else, one leaves."""
+    """Some who know nothing of us come first: one says something else, one leaves in the middle, and
+    more than there is place for are silent and stay."""
+    held = []
+
     def visit(group):
-        end, held = time.monotonic() + 30, []
-        os.kill(group.pids()[1], signal.SIGSTOP)
-        while len(held) < 3 and time.monotonic() < end and group.process[0].poll() is None:
-            try:
-                held.append(socket.create_connection(("127.0.0.1", group.port), timeout=5))
-            except OSError:
-                time.sleep(0.02)
-        for s, word in zip(held, (b"", b"GET / HTTP/1.1\r\nHost: here.example\r\n\r\n", b"tandem")):
-            try:
-                s.sendall(word)
+        words = [b"GET / HTTP/1.1\r\nHost: here.example\r\n\r\n", b"tandem", hello(1, 2)[:20]]
+        held[:] = [call(group, w) for w in words + [b""] * 100]
+        for s in held[:2]:
+            if s:
                 s.close()
-            except OSError:
-                pass
-        os.kill(group.pids()[1], signal.SIGCONT)
-    status, group = run("suite", n=2, during=visit)
+        group.start(1)
+    status, group = run("suite", n=2, ranks=[0], during=visit)
+    assert status == [0, 0] and None not in held, group.said()
+
+
+def comes_again():
+    """A rank that ended while others were still to come, and was started again."""
+    def visit(group):
+        s = call(group, hello(1, 3))
+        if s:
+            s.close()
+        group.start(1)
+        group.start(2)
+    status, group = run("suite", n=3, ranks=[0], during=visit)
+    assert status == [0, 0, 0], group.said()
+
+
+def other_version():
+    status, group = run("suite", n=2, ranks=[0], during=lambda g: call(g, hello(1, 2, "0.0.7")))
+    assert status == [1] and "of another version of this program" in group.said(), group.said()
+
+
+def differs():
+    status, group = run("differ", 1, 63, 60000, n=3)
+    assert status == [1] * 3, (status, group.said())
+    assert re.search(r"all-reduce 0: rank \d does something else$", group.said(), re.M), group.said()
+
+
+def comes_late():
+    status, group = run("late", 1, 15, 60000, n=2)
     assert status == [0, 0], group.said()
 
 
 def told_differently():
     """Two are rank 1."""
-    for _ in range(5):
-        group = Sockets([RANK, "suite"], 3, ranks=(0, 1, 1))
-        status = group.wait(HANG_S * SLOW)
-        if not in_use(group):
-            break
+    status, group = run("suite", n=3, ranks=(0, 1, 1))
     assert status == [1, 1, 1] and "all must be told alike" in group.said(0), group.said()
 
 
@@ -98,6 +139,11 @@ def main():
             cases.run(f"{how} rank {who} at {at}", lambda h=how, w=who, a=at: falls(h, w, a))
     cases.run("strangers", strangers)
     cases.run("told differently", told_differently)
+    cases.run("comes again", comes_again)
+    cases.run("another version", other_version)
+    cases.run("does something else", differs)
+    if FULL:
+        cases.run("comes late", comes_late)
     return cases.end()
 
 
