@@ -43,9 +43,9 @@ static void put_model(const struct banner *b, struct buf *out)
     put_size(out, m->weight_bytes, "weights, ");
     put_size(out, m->kv_bytes, "keys and values");
     buf_printf(out, ": room for %" PRId64 " tokens\n", m->n_cell * m->cell_tokens);
-    buf_printf(out,
-               "  at once  %" PRId64 " sequences, %" PRId64 " more may wait; %" PRId64 " threads\n",
-               m->max_seqs, m->max_waiting, b->threads);
+    buf_printf(
+        out, "  at once  %" PRId64 " sequences, %" PRId64 " more may wait; %" PRId64 " thread%s\n",
+        m->max_seqs, m->max_waiting, b->threads, b->threads == 1 ? "" : "s");
 }
 
 /* A name that a shell, JSON or a terminal could take for something else is left for people to fill
@@ -64,10 +64,10 @@ static void put_question(const struct banner *b, const char *url, const char *ke
     const struct engine_info *m = b->model;
     bool is_chat = m->generates && m->chat_template;
     const char *path = is_chat ? "chat/completions" : m->generates ? "completions" : "embeddings";
-    const char *what = is_chat
-                           ? "\"messages\": [{\"role\": \"user\", \"content\": \"Who are you?\"}]"
-                       : m->generates ? "\"prompt\": \"Once upon\", \"max_tokens\": 32"
-                                      : "\"input\": \"Once upon a time\"";
+    const char *what =
+        is_chat        ? "\"messages\": [{\"role\": \"user\", \"content\": \"What is Tandem?\"}]"
+        : m->generates ? "\"prompt\": \"Once upon\", \"max_tokens\": 32"
+                       : "\"input\": \"Once upon a time\"";
     buf_printf(out, "  curl %s/v1/%s%s %s \\\n", url, path, key, json);
     buf_printf(out, "       -d '{\"model\": \"%s\", %s}'\n", name_of(b), what);
 }

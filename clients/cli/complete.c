@@ -18,7 +18,7 @@ enum complete_value complete_value(const struct opt_row *row)
         return COMPLETE_NONE;
     if (row->type == OPT_CHOICE)
         return COMPLETE_CHOICE;
-    if (row->type == OPT_CONFIG || row->type == OPT_CONFIG_ARG)
+    if (opt_is_config(row))
         return COMPLETE_FILE;
     return !strcmp(hint, "FILE") || !strcmp(hint, "DIR") || !strcmp(hint, "PATH") ? COMPLETE_FILE
                                                                                   : COMPLETE_ANY;

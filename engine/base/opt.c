@@ -291,18 +291,13 @@ static void apply_defaults(struct opt *o)
     }
 }
 
-static bool is_config(const struct opt_row *row)
-{
-    return row->type == OPT_CONFIG || row->type == OPT_CONFIG_ARG;
-}
-
 static int apply_line(void *ctx, const char *name, const char *value, struct err *e)
 {
     struct opt *o = ctx;
     int row = find_row(o->cmd, name, strlen(name));
     if (row < 0)
         return unknown(o->cmd, "", name, strlen(name), e);
-    if (is_config(&o->cmd->row[row]))
+    if (opt_is_config(&o->cmd->row[row]))
         return err_set(e, ERR_BAD_INPUT, "%s: a file cannot name another", name);
     if (set_value(o, (size_t)row, value, OPT_FILE, e))
         return err_wrap(e, "%s", name);
@@ -315,7 +310,7 @@ static int apply_file(const struct parse *p, struct err *e)
     const struct opt_cmd *cmd = p->o->cmd;
     char env[OPT_ENV_BYTES];
     for (size_t i = 0; i < cmd->n_row; i++) {
-        if (!is_config(&cmd->row[i]))
+        if (!opt_is_config(&cmd->row[i]))
             continue;
         const char *path = getenv(opt_env(&cmd->row[i], env));
         if (!path)

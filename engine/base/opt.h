@@ -89,4 +89,9 @@ void opt_help(const struct opt_cmd *cmd, struct buf *out);
 enum { OPT_ENV_BYTES = 64 };
 const char *opt_env(const struct opt_row *row, char name[OPT_ENV_BYTES]);
 
+static inline bool opt_is_config(const struct opt_row *row)
+{
+    return row->type == OPT_CONFIG || row->type == OPT_CONFIG_ARG;
+}
+
 #endif

@@ -60,6 +60,14 @@ static void put_row(const struct opt_row *row, struct buf *out)
     buf_char(out, '\n');
 }
 
+static bool reads_file(const struct opt_cmd *cmd)
+{
+    for (size_t i = 0; i < cmd->n_row; i++)
+        if (opt_is_config(&cmd->row[i]))
+            return true;
+    return false;
+}
+
 void opt_help(const struct opt_cmd *cmd, struct buf *out)
 {
     size_t at = 0;
@@ -79,5 +87,6 @@ void opt_help(const struct opt_cmd *cmd, struct buf *out)
         put_row(&cmd->row[i], out);
     }
     if (cmd->n_row)
-        buf_str(out, "\nA flag overrides its variable, which overrides the configuration file.\n");
+        buf_printf(out, "\nA flag overrides its variable%s.\n",
+                   reads_file(cmd) ? ", which overrides the configuration file" : "");
 }

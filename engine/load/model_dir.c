@@ -15,7 +15,7 @@ static int check_dir(const char *path, struct err *e)
 {
     struct stat st;
     if (stat(path, &st))
-        return err_sys(e, "a model directory");
+        return err_sys(e, "the model directory cannot be read");
     if (!S_ISDIR(st.st_mode))
         return err_set(e, ERR_BAD_INPUT,
                        "not a directory; a model is a directory with config.json, "

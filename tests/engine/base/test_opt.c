@@ -213,6 +213,22 @@ static void missing_things(void **state)
     opt_release(&o);
 }
 
+/* Fault: a page that speaks of a configuration file which the command does not take. */
+static void help_of_files(void **state)
+{
+    (void)state;
+    struct opt_cmd without = cmd;
+    struct buf b;
+    buf_init(&b, 1 << 16);
+    opt_help(&cmd, &b);
+    assert_non_null(strstr(b.data, "variable, which overrides the configuration file.\n"));
+    buf_clear(&b);
+    without.n_row--; /* --config is the last */
+    opt_help(&without, &b);
+    assert_non_null(strstr(b.data, "A flag overrides its variable.\n"));
+    buf_release(&b);
+}
+
 /* Faults: a line wider than 80, an option or its variable left out, columns that do not align. */
 static void help_page(void **state)
 {
@@ -240,8 +256,9 @@ static void help_page(void **state)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(precedence),     cmocka_unit_test(forms),     cmocka_unit_test(refusals),
-        cmocka_unit_test(missing_things), cmocka_unit_test(help_page),
+        cmocka_unit_test(precedence), cmocka_unit_test(forms),
+        cmocka_unit_test(refusals),   cmocka_unit_test(missing_things),
+        cmocka_unit_test(help_page),  cmocka_unit_test(help_of_files),
     };
     return cmocka_run_group_tests(test, setup, teardown);
 }
