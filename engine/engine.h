@@ -21,6 +21,7 @@
 struct engine;
 struct adapter;
 struct comm;
+struct crew_seat;
 struct gate;
 struct gate_policy;
 struct resident;
@@ -40,6 +41,8 @@ struct engine_options {
     bool is_eager, no_prefix_cache;
     int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
     struct comm *comm; /* owned from here on: rank 0's end among processes that do; NULL */
+    /* What other ranks do beside serving when rank 0 calls (engine/run/crew.h); NULL: nothing. */
+    int (*work)(const struct crew_seat *seat, struct err *e);
     void (*broke)(void *ctx); /* by the engine's thread: engine_check has a reason to end */
     void *broke_ctx;
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
@@ -55,8 +58,8 @@ void engine_free(struct engine *g);
  * ended with ERR_BUSY, and whatever will be asked does; there is no way back but a new process. */
 int engine_check(struct engine *g, struct err *e);
 
-/* For who else ran something on the engine's device, and saw it fail: -1 where the device is lost,
- * and then the engine comes to know it. */
+/* For who else ran something on the engine's device, or with its ranks beside serving, and saw it
+ * fail: -1 where the device is lost, or a rank, and then the engine comes to know it. */
 int engine_look(struct engine *g, struct err *e);
 
 /* What the model is; constant, borrowed. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a job takes of the memory, before it takes it. Keys and values may yet come to fill all of
- * theirs, so what is free now is not all a job's.
+ * theirs, so what is free now is not all a job's. Where ranks share the model the plan is of one of
+ * them.
  */
 #include <stdio.h>
 
 #include "engine/engine.h"
+#include "engine/run/ranks.h"
 #include "server/jobs_own.h"
 
 enum { LEAST_SHARE = 4, DATA_BYTES = 1024 };
@@ -23,7 +25,9 @@ static size_t limit_of(const struct job_run *r)
     size_t total, left, kept = (size_t)engine_info(o->engine)->kv_bytes;
     if (o->train_memory > 0)
         return (size_t)o->train_memory;
-    device_memory(engine_resident(o->engine)->device, &total, &left);
+    const struct resident *on = engine_resident(o->engine);
+    device_memory(on->device, &total, &left);
+    left /= on->crew ? (size_t)crew_memory(on->crew).n_here : 1;
     return left > kept && left - kept > left / LEAST_SHARE ? left - kept : left / LEAST_SHARE;
 }
 
@@ -41,11 +45,15 @@ static const char *data_of(const struct job_run *r, const struct train_plan *p)
     return arena_strdup(r->arena, text);
 }
 
-/* The model that is trained, or for a full training one of its copy's shape, without weights. */
-static struct model *shape_of(const struct resident *on, int type, struct err *e)
+/* A model of the copy's shape at one rank, without weights. */
+static struct model *copy_shape(const struct resident *on, struct model_share *share, struct err *e)
 {
     struct model_options mo = {
-        .type = type, .kv_type = (int)on->model->kv_type, .ctx = on->model->ctx};
+        .type = job_copy_type(on), .kv_type = (int)on->model->kv_type, .ctx = on->model->ctx};
+    struct op_ranks at = {.rank = on->model->ranks.rank, .size = on->model->ranks.size};
+    if (on->model->part && ranks_share_for(share, &on->model->cfg, &mo, &at, MODEL_LOSS, e))
+        return NULL;
+    mo.share = on->model->part ? share : NULL;
     return model_new(&on->model->cfg, &mo, NULL, e);
 }
 
@@ -57,11 +65,14 @@ static int plan(struct job_run *r, const struct tuning_options *o, struct train_
     const struct resident *on = engine_resident(r->jobs->opt.engine);
     const struct job_hyper *h = &r->job.hyper;
     bool copies = h->training_type == HYPER_FULL;
-    struct model *m = shape_of(on, copies ? job_copy_type(on) : (int)on->model->type, e);
+    struct model_share share = {0};
+    struct model *copy = copies ? copy_shape(on, &share, e) : NULL;
+    const struct model *m = copies ? copy : on->model;
     int rc = m ? train_plan(m, on->device, o, how[h->activation_checkpointing], copies, limit_of(r),
                             p, e)
                : -1;
-    model_free(m);
+    model_free(copy);
+    ranks_share_release(&share);
     return rc;
 }
 

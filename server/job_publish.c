@@ -13,6 +13,7 @@
 #include "engine/base/fs.h"
 #include "engine/engine.h"
 #include "engine/train/adapter_dir.h"
+#include "engine/train/ask.h"
 #include "engine/train/full_dir.h"
 #include "server/adapter_dir.h"
 #include "server/jobs_own.h"
@@ -77,9 +78,9 @@ static int put_model(struct job_run *r, const struct job_tuned *t, struct job_ev
                      struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
-    struct train_subject *s = trainer_subject(tuning_trainer(r->tuning));
+    struct train_subject *s = trainer_subject(tuning_trainer(r->beside.tuning));
     char *path = jobs_tuned_path(r->jobs->opt.dir, t);
-    int rc = fs_remove_tree(path, e);
+    int rc = fs_remove_tree(path, e) || train_ask_state(&r->beside.ranks, e) ? -1 : 0;
     if (!rc)
         rc = t->is_full ? full_dir_write(path, s, &on->dir, e)
                         : adapter_dir_write(path, s, r->job.model, e);

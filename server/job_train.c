@@ -206,7 +206,6 @@ static void fill(struct job_run *r, struct tuning_options *o)
         h->checkpoint_minutes > 0 ? (int64_t)(h->checkpoint_minutes * 60e6) : CHECKPOINT_US;
     o->keep = KEEP;
     o->logs_logprobs = h->row_logprobs;
-    o->gate = engine_gate(r->jobs->opt.engine);
     o->event = hear;
     o->is_wanted_end = is_wanted_end;
     o->ctx = r;
@@ -217,7 +216,7 @@ static int begin(struct job_run *r, struct job_event *memory, struct err *e)
 {
     struct job_event v[2];
     r->begin_us = clock_us();
-    r->begin_step = trainer_n_step(tuning_trainer(r->tuning));
+    r->begin_step = trainer_n_step(tuning_trainer(r->beside.tuning));
     if (r->job.state == JOB_RUNNING)
         return 0;
     if (!r->job.started)
@@ -247,29 +246,24 @@ static int stand_still(struct job_run *r, struct err *e)
     return 0; /* the server stops: the job goes on when it is back */
 }
 
-/* The weights that are served, or for a full training a copy of them, which is its own. */
-static struct model *subject_of(struct job_run *r, const struct resident *on, struct err *e)
-{
-    struct model_options mo = {
-        .type = job_copy_type(on), .kv_type = (int)on->model->kv_type, .ctx = on->model->ctx};
-    if (r->job.hyper.training_type != HYPER_FULL)
-        return on->model;
-    r->copy = model_load(&on->dir, &mo, on->device, e);
-    return r->copy;
-}
-
+/* The weights that are served are trained, or for a full training a copy of them, which is its own.
+ */
 static int train(struct job_run *r, struct tuning_options *o, struct err *e)
 {
     const struct resident *on = engine_resident(r->jobs->opt.engine);
+    bool copies = r->job.hyper.training_type == HYPER_FULL;
+    struct crew_seat seat = {.model = on->model,
+                             .dir = &on->dir,
+                             .device = on->device,
+                             .gate = engine_gate(r->jobs->opt.engine),
+                             .comm = on->crew ? crew_beside(on->crew) : NULL};
     struct job_event memory;
     bool is_done;
     int rc = job_plan(r, o, &memory, e);
     if (rc)
         return rc < 0 ? -1 : 0;
-    struct model *m = subject_of(r, on, e);
-    r->stream = m ? stream_new_yielding(on->device, e) : NULL;
-    r->tuning = r->stream ? tuning_new(m, o, r->stream, e) : NULL;
-    if (!r->tuning || begin(r, &memory, e) || tuning_run(r->tuning, &is_done, e))
+    if (beside_begin(&r->beside, &seat, on->crew, o, copies ? job_copy_type(on) : -1, e) ||
+        begin(r, &memory, e) || beside_run(&r->beside, &is_done, e))
         return -1;
     return is_done ? job_publish_result(r, e) : stand_still(r, e);
 }

@@ -85,10 +85,7 @@ static void sleep_for_mail(struct jobs *j)
 
 static void run_release(struct job_run *r)
 {
-    tuning_free(r->tuning);
-    model_free(r->copy);
-    if (r->stream)
-        stream_free(r->stream);
+    beside_end(&r->beside);
     dataset_release(&r->data);
     dataset_release(&r->valid);
 }
@@ -151,9 +148,9 @@ static void give_up(struct job_run *r, const struct err *e)
     }
 }
 
-/* The device is lost, and with it the engine: the job stays where the store has it, and goes on
- * when the server is back. */
-static bool lost_device(struct jobs *j)
+/* The device is lost, or a rank, and with it the engine: the job stays where the store has it, and
+ * goes on when the server is back. */
+static bool lost_engine(struct jobs *j)
 {
     struct err e = ERR_INIT;
     if (!engine_look(j->opt.engine, &e))
@@ -180,7 +177,7 @@ static bool bring_on(struct jobs *j, struct arena *a)
     }
     int rc = r.job.state == JOB_VALIDATING ? job_validate(&r, &e) : job_train(&r, &e);
     run_release(&r);
-    if (rc && e.code == ERR_DEVICE && lost_device(j))
+    if (rc && lost_engine(j))
         return true;
     if (rc && e.code != ERR_BUSY) { /* busy: it was cancelled meanwhile, and that stands */
         log_event(LOG_ERROR, "job stopped", LOG_TEXT("job", r.job.id), LOG_TEXT("why", e.msg));
@@ -229,8 +226,6 @@ struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
     }
     if (jobs_publish_all(j, e))
         goto fail;
-    if (engine_info(o->engine)->n_rank > 1)
-        return j; /* none is taken; those that were begun elsewhere stay as they are */
     if (pthread_create(&j->thread, NULL, jobs_main, j)) {
         err_set(e, ERR_NO_MEMORY, "the job thread cannot be started");
         goto fail;

@@ -13,8 +13,8 @@
  * Publishing is the row of store.tuned and a switch in the engine's registry: requests in flight
  * end on the version they began with.
  *
- * Where ranks share the model no job is taken: route_tuning.c refuses them, and jobs that the store
- * has from before wait for a server that can.
+ * Where ranks share the model they all train (engine/train/beside.h). When one of them is gone the
+ * server ends, and the job is one that a killed server was running.
  *
  * Thread: any.
  */

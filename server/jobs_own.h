@@ -12,6 +12,7 @@
 
 #include "api/job.h"
 #include "engine/serve/resident.h"
+#include "engine/train/beside.h"
 #include "engine/train/plan.h"
 #include "server/jobs.h"
 #include "server/store.h"
@@ -32,9 +33,7 @@ struct job_run {
     struct job job;      /* its texts lie in the arena */
     struct arena *arena; /* borrowed */
     struct dataset data, valid;
-    struct stream *stream;        /* owned */
-    struct model *copy;           /* owned: that a full training trains; NULL: none */
-    struct tuning *tuning;        /* owned */
+    struct beside beside;         /* the training itself */
     int64_t begin_us, begin_step; /* when this process began, behind which step */
     int64_t ran_tok;              /* tokens of the steps since */
     int64_t look_us;              /* when the row was last looked at */

@@ -14,6 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
+#include "engine/train/beside.h"
 #include "server/server_own.h"
 
 enum { ADAPTER_ROOM = 64 };
@@ -110,6 +111,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .no_prefix_cache = !o->prefix_cache,
                                    .progress = tell,
                                    .tp = (int)o->tp,
+                                   .work = beside_work,
                                    .comm = l->server->group,
                                    .broke = server_broke,
                                    .broke_ctx = l->server,

@@ -54,13 +54,6 @@ static void make_event(struct job_event *v, char id[STORE_ID_BYTES], const char 
 static int check_model(struct errand *t, const char *name, struct api_error *e)
 {
     struct engine *g = desk_engine(t->desk);
-    int n_rank = engine_info(g)->n_rank;
-    if (n_rank > 1)
-        return api_fail(
-            e, 400, "model_not_supported", "model",
-            "%d ranks share this server's model, and they serve only: tune on a server "
-            "that has a whole model, or with `tandem train`, and load the adapter here.",
-            n_rank);
     if (strcmp(name, engine_info(g)->name) == 0)
         return 0;
     size_t cap = engine_adapters(g, NULL, 0) + 16;

@@ -53,7 +53,8 @@ int local_group(int64_t deadline_ms, struct comm **c, struct err *e)
     return comm_launched_new(&o, c, e);
 }
 
-int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e)
+int local_follow(const char *path, const struct local_options *o, struct comm *c,
+                 crew_work_fn *work, struct err *e)
 {
     bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
     struct model_dir dir = {0};
@@ -61,7 +62,8 @@ int local_follow(const char *path, const struct local_options *o, struct comm *c
                               .model = local_model_options(o),
                               .device = o->device,
                               .kernels = is_auto ? NULL : o->kernels,
-                              .comm = c};
+                              .comm = c,
+                              .work = work};
     int rc = crew_threads(c, 1, o->threads, &co.n_thread, e) || model_dir_init(&dir, path, e);
     if (!rc) {
         rc = crew_follow(&co, e);

@@ -10,6 +10,7 @@
 
 #include "clients/cli/cmd.h"
 #include "engine/engine.h"
+#include "engine/run/crew.h"
 #include "engine/serve/resident.h"
 
 /* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
@@ -55,8 +56,10 @@ int local_load(struct resident *r, const char *path, const struct local_options 
  * deadline_ms: of each wait; 0: comm's own. */
 int local_group(int64_t deadline_ms, struct comm **c, struct err *e);
 
-/* The life of one that is not rank 0, whose end is freed: follows until rank 0 is done. */
-int local_follow(const char *path, const struct local_options *o, struct comm *c, struct err *e);
+/* The life of one that is not rank 0, whose end is freed: follows until rank 0 is done. work:
+ * beside that, when rank 0 calls; NULL: nothing. */
+int local_follow(const char *path, const struct local_options *o, struct comm *c,
+                 crew_work_fn *work, struct err *e);
 
 /* An engine on MODEL that has not started; `with` holds what the options do not say. */
 struct engine *local_engine(const char *path, const struct local_options *o,

@@ -374,7 +374,7 @@ static int run_on(const struct opt *o, const char *path)
         return cmd_fail(o, &e);
     if (!group || comm_rank(group) == 0)
         return run_here(o, path, group);
-    return local_follow(path, &v->model, group, &e) ? cmd_fail(o, &e) : CMD_GOOD;
+    return local_follow(path, &v->model, group, NULL, &e) ? cmd_fail(o, &e) : CMD_GOOD;
 }
 
 int cmd_run(const struct opt *o)

@@ -11,6 +11,7 @@
 #include "clients/local/load.h"
 #include "engine/base/log.h"
 #include "engine/comm/comm.h"
+#include "engine/train/beside.h"
 #include "server/options.h"
 #include "server/server.h"
 
@@ -28,7 +29,7 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
     server_log(o);
     log_event(LOG_INFO, "following", LOG_INT("rank", comm_rank(group)),
               LOG_INT("of", comm_size(group)));
-    int rc = local_follow(model, &lo, group, e);
+    int rc = local_follow(model, &lo, group, beside_work, e);
     if (!rc)
         log_event(LOG_INFO, "ended");
     return rc;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/gate.h"
 #include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
@@ -20,6 +21,7 @@
 struct member {
     const struct crew_options *opt; /* borrowed from the crew, or from crew_follow's caller */
     struct comm *comm;              /* owned */
+    struct comm *beside;            /* owned; NULL: not loaded yet */
     struct model_share share;
     pthread_t thread;
     bool is_started;
@@ -92,9 +94,10 @@ static int check_same(struct comm *c, const struct loaded *of, struct err *e)
 }
 
 /* All wait until all have loaded, look what is left to each, and tell each other. */
-static int all_have_loaded(struct comm *c, const struct model *m, struct crew_memory *out,
+static int all_have_loaded(struct member *member, const struct model *m, struct crew_memory *out,
                            struct err *e)
 {
+    struct comm *c = member->comm;
     struct loaded own = {.memory.kv_token_bytes = model_kv_token_bytes(m), .kind = kind_of(m)};
     struct loaded of[COMM_RANK_MAX];
     size_t total;
@@ -106,6 +109,7 @@ static int all_have_loaded(struct comm *c, const struct model *m, struct crew_me
     if (comm_all_gather(c, &own, of, sizeof own, e) || check_same(c, of, e))
         return -1;
     *out = own.memory;
+    out->n_here = n_here;
     for (int r = 0; r < comm_size(c); r++) {
         const struct crew_memory *at = &of[r].memory;
         if (at->free_bytes < out->free_bytes)
@@ -113,13 +117,99 @@ static int all_have_loaded(struct comm *c, const struct model *m, struct crew_me
         if (at->kv_token_bytes > out->kv_token_bytes)
             out->kv_token_bytes = at->kv_token_bytes;
     }
+    if (comm_split(c, 0, &member->beside, e))
+        return -1;
+    comm_be_patient(member->beside);
     return 0;
+}
+
+/* ---- beside serving -------------------------------------------------------------------------- */
+
+enum call { CALL_WORK, CALL_END };
+
+static int pass_call(struct comm *c, enum call *call, struct err *e)
+{
+    return comm_broadcast(c, call, sizeof *call, 0, e);
+}
+
+struct sitter {
+    struct crew_seat seat;
+    crew_work_fn *work;
+    struct comm *serving; /* borrowed: the member's, which ends when this thread fails */
+    pthread_t thread;
+    bool is_started;
+};
+
+static void *sit(void *arg)
+{
+    struct sitter *s = arg;
+    struct err e = ERR_INIT;
+    enum call call;
+    int rc;
+    while (!(rc = pass_call(s->seat.comm, &call, &e)) && call == CALL_WORK)
+        if (!s->work)
+            rc = err_set(&e, ERR_UNSUPPORTED, "this rank was not given any work beside serving");
+        else if ((rc = s->work(&s->seat, &e)) != 0)
+            break;
+    if (rc) {
+        comm_abort(s->seat.comm, e.msg);
+        comm_abort(s->serving, e.msg);
+    }
+    return NULL;
+}
+
+static int sitter_start(struct sitter *s, struct member *m, struct model *model, struct err *e)
+{
+    /* serving goes first: what is done beside it comes at rank 0's pace */
+    *s = (struct sitter){.seat = {.model = model,
+                                  .dir = m->opt->dir,
+                                  .device = model->device,
+                                  .gate = gate_new((struct gate_policy){.share = 0}),
+                                  .comm = m->beside},
+                         .work = m->opt->work,
+                         .serving = m->comm};
+    errno = pthread_create(&s->thread, NULL, sit, s);
+    s->is_started = errno == 0;
+    return errno ? err_sys(e, "starting a thread beside serving") : 0;
+}
+
+/* why: of a rank that does not follow any more; NULL: it was dismissed, and this thread is. */
+static void sitter_end(struct sitter *s, const char *why)
+{
+    if (s->is_started && why)
+        comm_abort(s->seat.comm, why);
+    if (s->is_started)
+        pthread_join(s->thread, NULL);
+    gate_free(s->seat.gate);
+}
+
+struct comm *crew_beside(const struct crew *c)
+{
+    return c->at[0].beside;
+}
+
+int crew_call(struct crew *c, struct err *e)
+{
+    enum call call = CALL_WORK;
+    return pass_call(c->at[0].beside, &call, e);
 }
 
 static int choose(struct member *m, struct err *e)
 {
     struct op_ranks at = {.comm = m->comm, .rank = comm_rank(m->comm), .size = comm_size(m->comm)};
     return ranks_share(&m->share, &m->opt->dir->config, &m->opt->model, &at, e);
+}
+
+static int stay(struct member *m, struct model *model, struct stream *s, struct err *e)
+{
+    struct crew_memory memory;
+    struct sitter sitter = {.is_started = false};
+    int rc = all_have_loaded(m, model, &memory, e) || sitter_start(&sitter, m, model, e) ||
+                     follow(model, s, sitter.seat.gate, e)
+                 ? -1
+                 : 0;
+    sitter_end(&sitter, rc ? e->msg : NULL);
+    return rc;
 }
 
 static int load_and_follow(struct member *m, struct err *e)
@@ -133,13 +223,12 @@ static int load_and_follow(struct member *m, struct err *e)
     struct device *d = pool ? device_open(&want, e) : NULL;
     struct stream *s = d ? stream_new(d, e) : NULL;
     struct model *model = NULL;
-    struct crew_memory memory;
     mo.share = &m->share;
     mo.pool = pool;
     mo.progress = NULL;
     if (s)
         model = model_load(m->opt->dir, &mo, d, e);
-    int rc = !model || all_have_loaded(m->comm, model, &memory, e) || follow(model, s, e) ? -1 : 0;
+    int rc = model ? stay(m, model, s, e) : -1;
     if (rc)
         comm_abort(m->comm, e->msg);
     model_free(model);
@@ -204,7 +293,7 @@ const struct model_share *crew_share(const struct crew *c)
 
 int crew_ready(struct crew *c, const struct model *m, struct err *e)
 {
-    return all_have_loaded(c->at[0].comm, m, &c->memory, e);
+    return all_have_loaded(&c->at[0], m, &c->memory, e);
 }
 
 struct crew_memory crew_memory(const struct crew *c)
@@ -212,12 +301,24 @@ struct crew_memory crew_memory(const struct crew *c)
     return c->memory;
 }
 
+/* First those beside serving, who then are ready to end with the others. Where they cannot be told,
+ * nobody can. */
+static void dismiss(struct crew *c, const struct model *m)
+{
+    enum call call = CALL_END;
+    struct err e = ERR_INIT;
+    if (c->at[0].beside && pass_call(c->at[0].beside, &call, &e))
+        comm_abort(c->at[0].comm, e.msg);
+    else
+        lead_dismiss(m);
+}
+
 void crew_free(struct crew *c, const struct model *m)
 {
     if (!c)
         return;
     if (m)
-        lead_dismiss(m);
+        dismiss(c, m);
     else if (c->n)
         comm_abort(c->at[0].comm, "the model was not loaded");
     if (!c->n && c->opt.comm) {
@@ -227,6 +328,7 @@ void crew_free(struct crew *c, const struct model *m)
     for (int r = 0; r < c->n; r++) {
         if (c->at[r].is_started)
             pthread_join(c->at[r].thread, NULL);
+        comm_free(c->at[r].beside);
         comm_free(c->at[r].comm);
         ranks_share_release(&c->at[r].share);
     }
@@ -238,6 +340,7 @@ int crew_follow(const struct crew_options *o, struct err *e)
     struct crew_options opt = *o;
     struct member m = {.opt = &opt, .comm = o->comm};
     int rc = settle_type(&opt, e) || choose(&m, e) || load_and_follow(&m, e) ? -1 : 0;
+    comm_free(m.beside);
     comm_free(m.comm);
     ranks_share_release(&m.share);
     return rc;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/gate.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
@@ -16,6 +17,7 @@ struct follower {
     const struct model *model;
     struct comm *comm;
     struct stream *stream;
+    struct gate *gate;     /* borrowed; NULL: nobody else computes */
     struct runner *runner; /* owned */
     char *room;            /* owned */
     size_t room_bytes;
@@ -77,7 +79,12 @@ static int step(struct follower *f, const struct order *o, struct err *e)
         adapter_group(f->model, group[i].version ? f->adapter.at[at] : NULL, group[i].row_lo,
                       group[i].row_hi, b, i);
     }
-    return runner_step(f->runner, &out, e);
+    if (f->gate)
+        gate_take(f->gate, GATE_SERVE);
+    int rc = runner_step(f->runner, &out, e);
+    if (f->gate)
+        gate_give(f->gate, GATE_SERVE);
+    return rc;
 }
 
 /* ---- adapters -------------------------------------------------------------------------------- */
@@ -186,11 +193,12 @@ static void release(struct follower *f)
     free(f->coming);
 }
 
-int follow(const struct model *m, struct stream *s, struct err *e)
+int follow(const struct model *m, struct stream *s, struct gate *gate, struct err *e)
 {
     struct follower f = {.model = m,
                          .comm = m->ranks.comm,
                          .stream = s,
+                         .gate = gate,
                          .budget = {.bytes_max = SIZE_MAX},
                          .coming = xcalloc((size_t)m->n_lora + 1, sizeof *f.coming)};
     struct order order = {.kind = ORDER_FREE};

@@ -16,6 +16,8 @@
 #include "engine/model/adapter.h"
 #include "engine/run/runner.h"
 
+struct gate;
+
 /* The leader's side, in its runner. Does nothing where nobody shares the model. */
 struct lead {
     struct comm *comm;   /* borrowed; NULL: one rank */
@@ -42,7 +44,8 @@ int lead_ping(const struct model *m, bool is_watched, struct err *e);
 /* Lets the followers of a model's group return. */
 void lead_dismiss(const struct model *m);
 
-/* A follower's life: 0 when it was dismissed. */
-int follow(const struct model *m, struct stream *s, struct err *e);
+/* A follower's life: 0 when it was dismissed. gate: held for each step; NULL: nobody else computes
+ * here. */
+int follow(const struct model *m, struct stream *s, struct gate *gate, struct err *e);
 
 #endif

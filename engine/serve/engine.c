@@ -35,6 +35,7 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
                                   .ctx = o->ctx,
                                   .tp = o->tp,
                                   .comm = o->comm,
+                                  .work = o->work,
                                   .wants_text = true,
                                   .progress = o->progress,
                                   .progress_ctx = o->progress_ctx};

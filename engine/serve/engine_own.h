@@ -117,8 +117,9 @@ void ranks_begin(struct engine *g); /* the thread's first act, and its last */
 void ranks_end(struct engine *g);
 void ranks_errands(struct engine *g); /* does what waits to be done between two steps */
 void ranks_ping(struct engine *g, bool goes_on);
-bool ranks_lost(struct engine *g, struct err *e); /* one is gone, or the device, and why */
-const char *ranks_lost_text(struct engine *g);    /* which it was */
+bool ranks_lost(struct engine *g, struct err *e);          /* one is gone, or the device, and why */
+void ranks_abort(struct engine *g, const struct err *why); /* ends what they do beside serving */
+const char *ranks_lost_text(struct engine *g);             /* which it was */
 void ranks_explain(struct engine *g,
                    struct err *e); /* to clients, where that is why a step failed */
 adapter_tell_fn ranks_tell;        /* ctx is the engine */

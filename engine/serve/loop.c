@@ -220,6 +220,7 @@ static void fall(struct engine *g, const struct err *why)
     g->why = *why;
     g->stops = true;
     pthread_mutex_unlock(&g->lock);
+    ranks_abort(g, why);
     if (g->broke)
         g->broke(g->broke_ctx);
     ranks_explain(g, &e);

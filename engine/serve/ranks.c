@@ -8,6 +8,7 @@
  * engine is told. So does a device that works no more.
  */
 #include "engine/base/log.h"
+#include "engine/run/crew.h"
 #include "engine/run/lead.h"
 #include "engine/serve/engine_own.h"
 
@@ -119,10 +120,24 @@ void ranks_ping(struct engine *g, bool goes_on)
     lead_ping(g->res.model, goes_on, &e); /* ranks_lost looks */
 }
 
+/* Those beside serving are missed there alone when one of them fails for reasons of its own. */
+static int check_beside(const struct engine *g, struct err *e)
+{
+    struct comm *c = is_shared(g) ? crew_beside(g->res.crew) : NULL;
+    return c ? comm_check(c, e) : 0;
+}
+
 bool ranks_lost(struct engine *g, struct err *e)
 {
-    return (is_shared(g) && comm_check(g->res.model->ranks.comm, e)) ||
+    return (is_shared(g) && comm_check(g->res.model->ranks.comm, e)) || check_beside(g, e) ||
            device_check(g->res.device, e);
+}
+
+void ranks_abort(struct engine *g, const struct err *why)
+{
+    struct comm *c = is_shared(g) ? crew_beside(g->res.crew) : NULL;
+    if (c)
+        comm_abort(c, why->msg);
 }
 
 const char *ranks_lost_text(struct engine *g)
@@ -143,7 +158,7 @@ void ranks_explain(struct engine *g, struct err *e)
 
 int engine_look(struct engine *g, struct err *e)
 {
-    if (!device_check(g->res.device, e))
+    if (!device_check(g->res.device, e) && !check_beside(g, e))
         return 0;
     pthread_mutex_lock(&g->lock);
     g->is_called = true;

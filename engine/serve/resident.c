@@ -99,7 +99,8 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
                               .kernels = kernels,
                               .n_rank = o->tp,
                               .n_thread = pool_size(r->pool),
-                              .comm = o->comm};
+                              .comm = o->comm,
+                              .work = o->work};
     if (o->tp < 2 && !o->comm)
         return 0;
     r->crew = crew_new(&co, e);

@@ -12,6 +12,7 @@
 #include "engine/model/model.h"
 
 struct crew;
+struct crew_seat;
 struct template;
 struct tokenizer;
 
@@ -22,8 +23,9 @@ struct resident_options {
     int64_t threads, ctx; /* 0: chosen */
     int tp;               /* ranks that share the model, as threads of this process; 0, 1: one */
     struct comm *comm;    /* owned from here on: rank 0's end among processes that share it; NULL */
-    bool wants_text;      /* tokenizer and template, where there are any */
-    bool text_only;       /* these alone: no weights, and one compute thread */
+    int (*work)(const struct crew_seat *seat, struct err *e); /* as in crew_options */
+    bool wants_text; /* tokenizer and template, where there are any */
+    bool text_only;  /* these alone: no weights, and one compute thread */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };

@@ -32,6 +32,8 @@ int train_function_init(struct train_function *f, const struct model *m,
     graph_init(&f->judged);
     if (!ranks_of_model(m, &f->ranks))
         return 0;
+    if (o->ranks.model)
+        f->ranks.at.comm = o->ranks.model;
     return record(f, &f->trained, o, true, e) || record(f, &f->judged, o, false, e) ? -1 : 0;
 }
 

@@ -101,7 +101,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     int64_t longest = longest_of(o), n_row;
     int rc = -1;
     t.checkpoints_blocks = recomputes;
-    t.ranks.all = t.ranks.data = NULL;
+    t.ranks.all = t.ranks.data = t.ranks.model = NULL;
     /* of a step's rows each rank takes its share */
     if (paper_init(&p, m, d, &t, e) || fill_rows(&p, out->n_tok * train_n_data(&t.ranks), longest,
                                                  labels_of(o->data, longest), &n_row, e))

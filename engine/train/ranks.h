@@ -10,6 +10,13 @@
  * is its own. What decides how they go on (the loss, the norm, an end that is wanted) has the same
  * bits at all of them. Rank 0 alone is heard and touches files.
  *
+ * Where training runs beside serving the ranks that serve train, too, in a group of their own
+ * (engine/run/crew.h): `model` is that group, since the model's own is serving's.
+ *
+ * An error that a call of all ranks returns and that leaves `all` unbroken is the same at all: they
+ * go on together, to another end. What fails at one rank alone is told to all where they meet next
+ * (train_agree, train_tell_end), or breaks the group.
+ *
  * Waits for ranks that may be at other work (rows of another length, a checkpoint) are patient:
  * they end when it is done, or when somebody is gone.
  *
@@ -22,7 +29,8 @@
 
 struct train_ranks {
     struct comm *all, *data; /* borrowed; NULL: alone, or on paper */
-    int data_rank, n_data;   /* n_data 0: one */
+    struct comm *model;    /* borrowed: who shares the model, in training; NULL: the model's own */
+    int data_rank, n_data; /* n_data 0: one */
 };
 
 static inline int train_n_data(const struct train_ranks *r)
@@ -40,5 +48,8 @@ int train_tell(const struct train_ranks *r, void *x, size_t bytes, struct err *e
 
 /* Behind what rank 0 did alone: how it ended there (rc, *e) is how it ended at all. */
 int train_tell_end(const struct train_ranks *r, int rc, struct err *e);
+
+/* Behind what each did: where any failed all fail, with the words of the first that did. */
+int train_agree(const struct train_ranks *r, int rc, struct err *e);
 
 #endif

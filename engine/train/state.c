@@ -203,9 +203,17 @@ static int answer(struct train_state *s, const struct question *q, const struct 
                : 0;
 }
 
+/* A rank that stops in the middle of a question leaves others waiting for it. */
+static int give_up(const struct train_state *s, const struct err *e)
+{
+    if (s->on->ranks.all)
+        comm_abort(s->on->ranks.all, e->msg);
+    return -1;
+}
+
 static int ask(struct train_state *s, struct question *q, run_fn *fn, float *x, struct err *e)
 {
-    return train_tell(&s->on->ranks, q, sizeof *q, e) || each(s, q, fn, x, e) ? -1 : 0;
+    return train_tell(&s->on->ranks, q, sizeof *q, e) || each(s, q, fn, x, e) ? give_up(s, e) : 0;
 }
 
 int train_state_get(struct train_state *s, size_t i, enum train_array which, int64_t row,
@@ -236,7 +244,7 @@ int train_state_end(struct train_state *s, int rc, struct err *e)
                      ? -1
                      : 0;
         while (!rc && q.kind != ASK_END);
-        rc = rc ? -1 : train_tell_end(r, 0, e);
+        rc = rc ? give_up(s, e) : train_tell_end(r, 0, e);
     }
     free(s->at);
     free(s->n_elem);

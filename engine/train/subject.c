@@ -169,6 +169,8 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     *s = (struct train_subject){.model = m, .stream = stream, .lora = *lora};
     train_tensors_init(&s->tensors, m->device);
     s->tensors.model = m->ranks;
+    if (o->ranks.model)
+        s->tensors.model.comm = o->ranks.model;
     s->tensors.share = m->part ? m->share : NULL;
     s->tensors.ranks = o->ranks;
     s->half_a = xcalloc((size_t)m->n_lora + 1, sizeof *s->half_a);

@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
 #include "engine/base/mem.h"
+#include "engine/train/ask.h"
 #include "engine/train/checkpoint.h"
 #include "engine/train/order.h"
 #include "engine/train/row_log.h"
@@ -43,18 +44,36 @@ static int64_t go_on_or_wait(void *gate)
     return gate_go_on(gate) * 1000;
 }
 
+static void let_go(void *gate)
+{
+    gate_give(gate, GATE_TRAIN);
+}
+
+static void take_again(void *gate)
+{
+    gate_take(gate, GATE_TRAIN);
+}
+
+/* What a rank waits for it waits for without the gate: another rank may need this one's serving to
+ * come so far. */
 static void enter(struct tuning *t)
 {
+    struct comm *c = t->opt.train.ranks.model;
     if (!t->opt.gate)
         return;
     gate_take(t->opt.gate, GATE_TRAIN);
     stream_between(t->stream, go_on_or_wait, t->opt.gate);
+    if (c)
+        comm_around(c, let_go, take_again, t->opt.gate);
 }
 
 static void leave(struct tuning *t)
 {
+    struct comm *c = t->opt.train.ranks.model;
     if (!t->opt.gate)
         return;
+    if (c)
+        comm_around(c, NULL, NULL, NULL);
     stream_between(t->stream, NULL, NULL);
     gate_give(t->opt.gate, GATE_TRAIN);
 }
@@ -114,8 +133,12 @@ static int go_on(struct tuning *t, struct err *e)
     memcpy(c.subject, t->subject, sizeof c.subject);
     if (!t->opt.checkpoints)
         return 0;
-    if (train_is_lead(&t->opt.train.ranks) &&
-        (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e)))
+    const struct train_ranks *r = &t->opt.train.ranks;
+    int rc =
+        train_is_lead(r) && (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e))
+            ? -1
+            : 0;
+    if (train_tell_end(r, rc, e))
         return -1;
     struct err why = ERR_INIT;
     if (checkpoint_load(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
@@ -132,17 +155,16 @@ static int go_on(struct tuning *t, struct err *e)
     return stream_sync(t->stream, e);
 }
 
-struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
-                          struct err *e)
+/* What a rank has for itself. */
+static int make(struct tuning *t, struct model *m, struct stream *s, struct err *e)
 {
-    struct tuning *t = xcalloc(1, sizeof *t);
-    *t = (struct tuning){.opt = *o, .stream = s, .saved_us = clock_us()};
+    const struct tuning_options *o = &t->opt;
     size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows);
     int64_t longest = o->data->longest;
     if (o->valid && o->valid->longest > longest)
         longest = o->valid->longest;
     if (check(o, e))
-        goto fail;
+        return -1;
     t->opt.train.n_step = tuning_n_step(o);
     subject_of(&t->opt, t->subject);
     enter(t);
@@ -156,18 +178,33 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
     t->label = try_alloc(rows * (size_t)longest, sizeof *t->label, "a batch's labels", e);
     t->logprob = try_alloc(rows * (size_t)longest, sizeof *t->logprob, "a batch's losses", e);
     if (!t->trainer || !t->order || !t->usable || !t->row || !t->example || !t->label ||
-        !t->logprob || go_on(t, e))
-        goto fail;
-    if (o->row_log && !(t->log = row_log_new(o->row_log, t->saved_step, o->logs_logprobs, e)))
-        goto fail;
+        !t->logprob)
+        return -1;
     for (size_t i = 0, n = 0; i < o->data->row.n; i++)
         if (o->data->row.at[i].n_learn > 0)
             t->usable[n++] = (int64_t)i;
+    return 0;
+}
+
+static int open_log(struct tuning *t, struct err *e)
+{
+    const struct tuning_options *o = &t->opt;
+    if (o->row_log)
+        t->log = row_log_new(o->row_log, t->saved_step, o->logs_logprobs, e);
+    return train_tell_end(&o->train.ranks, o->row_log && !t->log ? -1 : 0, e);
+}
+
+struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
+                          struct err *e)
+{
+    struct tuning *t = xcalloc(1, sizeof *t);
+    *t = (struct tuning){.opt = *o, .stream = s, .saved_us = clock_us()};
+    if (train_agree(&o->train.ranks, make(t, m, s, e), e) || go_on(t, e) || open_log(t, e)) {
+        tuning_free(t);
+        return NULL;
+    }
     enter_epoch(t);
     return t;
-fail:
-    tuning_free(t);
-    return NULL;
 }
 
 void tuning_free(struct tuning *t)
@@ -201,23 +238,38 @@ static int say(struct tuning *t, struct tuning_event *v, struct err *e)
     v->n_step = t->opt.train.n_step;
     v->epoch = t->epoch;
     v->n_trained = (int64_t)t->n_trained;
-    return t->opt.event ? t->opt.event(t->opt.ctx, v, e) : 0;
+    const struct train_ranks *r = &t->opt.train.ranks;
+    if (!train_is_lead(r))
+        return train_answer(r, trainer_subject(t->trainer), NULL, e);
+    return train_ask_end(r, t->opt.event ? t->opt.event(t->opt.ctx, v, e) : 0, e);
+}
+
+/* Of a step or an evaluation: what failed for the rows is common; what failed here alone is the end
+ * of the group, since others may wait for this rank in the middle of it. */
+static int settle(const struct tuning *t, int rc, const struct err *e)
+{
+    const struct train_ranks *r = &t->opt.train.ranks;
+    if (rc && r->all && e->code != ERR_DIVERGED && e->code != ERR_BAD_INPUT)
+        comm_abort(r->all, e->msg);
+    return rc;
 }
 
 static int save(struct tuning *t, struct err *e)
 {
     struct checkpoint c = {.step = trainer_n_step(t->trainer), .epoch = t->epoch, .row = t->at};
     struct tuning_event v = {.what = TUNING_CHECKPOINT};
+    const struct train_ranks *r = &t->opt.train.ranks;
     if (!t->opt.checkpoints || c.step == t->saved_step)
         return 0;
-    if (t->log && row_log_sync(t->log, e))
+    if (train_tell_end(r, t->log ? row_log_sync(t->log, e) : 0, e))
         return -1;
     c.sum[SUM_TRAINED] = t->n_trained;
     memcpy(c.subject, t->subject, sizeof c.subject);
     if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
-                        e) ||
-        (train_is_lead(&t->opt.train.ranks) &&
-         checkpoint_prune(t->opt.checkpoints, t->opt.keep, e)))
+                        e))
+        return -1;
+    int rc = train_is_lead(r) ? checkpoint_prune(t->opt.checkpoints, t->opt.keep, e) : 0;
+    if (train_tell_end(r, rc, e))
         return -1;
     t->saved_us = clock_us();
     t->saved_step = c.step;
@@ -240,7 +292,7 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
         if (n == 0)
             continue;
         enter(t);
-        int rc = trainer_eval(t->trainer, t->row, n, &part, e);
+        int rc = settle(t, trainer_eval(t->trainer, t->row, n, &part, e), e);
         leave(t);
         if (rc)
             return err_wrap(e, "validation");
@@ -294,7 +346,7 @@ static int one_step(struct tuning *t, struct err *e)
     for (; t->at < hi && t->at < t->n_row; t->at++)
         n = take_row(t, t->opt.data, t->usable[t->order[t->at]], n, &label);
     enter(t);
-    int rc = trainer_step(t->trainer, t->row, n, &v.train, e);
+    int rc = settle(t, trainer_step(t->trainer, t->row, n, &v.train, e), e);
     leave(t);
     if (rc)
         return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);

@@ -7,7 +7,8 @@
  * checkpoint, and every step after it has the loss it would have had.
  *
  * Where train.ranks names ranks each of them has a tuning with the same options, of which event,
- * is_wanted_end and row_log are the first one's alone, and which all run.
+ * is_wanted_end and row_log are the first one's alone, and which all run. While the first is told
+ * of an event the others wait, and answer what it asks (engine/train/ask.h).
  *
  * Thread: one at a time.
  */

@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+from serving import BIN, SLOW, Tandem
+
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
 SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LWS_", "SLURM_", "PMI", "OMPI_")
 ALONE = {k: v for k, v in os.environ.items() if not k.startswith(SPEAK)}
@@ -129,3 +131,37 @@ class Mpi:
 def in_use(group):
     """Somebody else had the port in between: worth another try."""
     return "Address already in use" in group.said()
+
+
+class Shared(Tandem):
+    """A `tandem serve` over n processes; what Tandem asks is asked of rank 0."""
+
+    def __init__(self, kind, n, model, *options, waits=True):
+        words = [BIN, "serve", model, "--port", 0, "--drain-delay", 0, "--threads", 1, *options]
+        for _ in range(5):
+            self.group = kind(words, n)
+            self.bound = None
+            self.log = self.group.log[0] if kind is Sockets else self.group.log
+            self.process = self.group.process[0] if kind is Sockets else self.group.run
+            try:
+                if waits:
+                    self.wait_ready(60 * SLOW)
+                return
+            except AssertionError:
+                again = in_use(self.group)
+                self.group.kill()
+                if not again:
+                    raise
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.end()
+        finally:
+            self.group.kill()
+
+    def end(self, seconds=300):
+        """SIGTERM to rank 0 ends all, and well."""
+        os.kill(self.group.pids()[0], signal.SIGTERM)
+        status = self.group.wait(seconds * SLOW)
+        assert not any(status), (status, self.group.said())

@@ -5,9 +5,9 @@ there is one. And what happens when a rank is killed or stands still, while it l
 few moments of each; TEST_ATTACK=full: fifty, and all must be over within ten seconds.
 
 Faults it can catch: text that is not that of one rank, with an adapter or without, or other bits over
-processes than over threads; a job that is taken where nobody can train; a rank that waits for one that
-is gone, or that ends without a word; a client that is left without an answer; a server without a rank
-that says it is ready.
+processes than over threads; a rank that waits for one that is gone, or that ends without a word; a
+client that is left without an answer; a server without a rank that says it is ready. Jobs over ranks
+are test_tuning_ranks.py's.
 
 Standard library only."""
 import contextlib
@@ -23,8 +23,8 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from ranks import Mpi, Sockets, has_mpi, in_use  # noqa: E402
-from serving import BIN, SLOW, Cases, Tandem, scratch  # noqa: E402
+from ranks import Mpi, Shared, Sockets, has_mpi, in_use  # noqa: E402
+from serving import BIN, SLOW, Cases, Tandem  # noqa: E402
 
 MODEL = "tests/golden/models/llama_plain"
 NAMES = ("llama_plain", "tuned")
@@ -35,32 +35,8 @@ FULL = os.environ.get("TEST_ATTACK") == "full"
 HANG_S = 300
 
 
-class Shared(Tandem):
-    """A server over processes; what Tandem asks is asked of rank 0."""
-
-    def __init__(self, kind, n, *options, waits=True):
-        words = [BIN, "serve", MODEL, "--port", 0, "--drain-delay", 0, "--threads", 1,
-                 "--rank-timeout", 8 if FULL else 3 * SLOW, *OPTIONS, *options]
-        for _ in range(5):
-            self.group = kind(words, n)
-            self.bound = None
-            self.log = self.group.log[0] if kind is Sockets else self.group.log
-            self.process = self.group.process[0] if kind is Sockets else self.group.run
-            try:
-                if waits:
-                    self.wait_ready(60 * SLOW)
-                return
-            except AssertionError:
-                again = in_use(self.group)
-                self.group.kill()
-                if not again:
-                    raise
-
-    def end(self):
-        """SIGTERM to rank 0 ends all, and well."""
-        os.kill(self.group.pids()[0], signal.SIGTERM)
-        status = self.group.wait(HANG_S * SLOW)
-        assert not any(status), (status, self.group.said())
+def shared(kind, n, **more):
+    return Shared(kind, n, MODEL, "--rank-timeout", 8 if FULL else 3 * SLOW, *OPTIONS, **more)
 
 
 def texts(server):
@@ -83,19 +59,9 @@ def same(got, want, within):
         assert all(abs(a - b) <= within for a, b in zip(sure, want_sure)), (sure, want_sure)
 
 
-def refuses_jobs(server):
-    r = server.post("/v1/fine_tuning/jobs", {"model": NAMES[0], "training_file": "file-x"})
-    assert r.status == 400 and r.error["param"] == "model", r
-    assert "2 ranks share" in r.error["message"], r
-
-
 def processes(kind, want):
-    server = Shared(kind, 2)
-    try:
+    with shared(kind, 2) as server:
         same(texts(server), want, 0)
-        server.end()
-    finally:
-        server.group.kill()
 
 
 def does_not_begin(words, last, said):
@@ -166,7 +132,7 @@ def take_away(group, pid, how):
 
 def moment(kind, n, how, who, rng, is_early):
     """Waits for a moment, and takes rank `who` away."""
-    server = Shared(kind, n, waits=False)
+    server = shared(kind, n, waits=False)
     load = None
     try:
         pids = server.group.pids()
@@ -229,24 +195,22 @@ def all_falls(cases, kind):
 
 def main():
     cases = Cases()
-    with scratch() as tmp:
-        with Tandem(MODEL, *OPTIONS, "--threads", 2) as one:
-            want = texts(one)
-        with Tandem(MODEL, *OPTIONS, "--threads", 2, "--tp", 2, "--data-dir", tmp / "data") as two:
-            got = texts(two)
-            cases.run("threads: text of one rank", lambda: same(got, want, 1e-4))
-            cases.run("threads: jobs are refused", lambda: refuses_jobs(two))
-        cases.run("sockets: bits of threads", lambda: processes(Sockets, got))
-        cases.run("sockets: another type", lambda: does_not_begin(
-            [MODEL], ["--quantize", "int8"], "^tandem serve: .*rank 1 has another model than rank 0"))
-        cases.run("sockets: no such adapter", lambda: does_not_begin(
-            [MODEL, "--adapter", "x=/nowhere"], [], "^tandem serve: --adapter x:"))
-        all_falls(cases, Sockets)
-        if has_mpi():
-            cases.run("MPI: bits of threads", lambda: processes(Mpi, got))
-            all_falls(cases, Mpi)
-        else:
-            cases.skip("MPI", "there is none here (make deps SETS=mpi installs one)")
+    with Tandem(MODEL, *OPTIONS, "--threads", 2) as one:
+        want = texts(one)
+    with Tandem(MODEL, *OPTIONS, "--threads", 2, "--tp", 2) as two:
+        got = texts(two)
+        cases.run("threads: text of one rank", lambda: same(got, want, 1e-4))
+    cases.run("sockets: bits of threads", lambda: processes(Sockets, got))
+    cases.run("sockets: another type", lambda: does_not_begin(
+        [MODEL], ["--quantize", "int8"], "^tandem serve: .*rank 1 has another model than rank 0"))
+    cases.run("sockets: no such adapter", lambda: does_not_begin(
+        [MODEL, "--adapter", "x=/nowhere"], [], "^tandem serve: --adapter x:"))
+    all_falls(cases, Sockets)
+    if has_mpi():
+        cases.run("MPI: bits of threads", lambda: processes(Mpi, got))
+        all_falls(cases, Mpi)
+    else:
+        cases.skip("MPI", "there is none here (make deps SETS=mpi installs one)")
     return cases.end()
 
 

@@ -137,6 +137,8 @@ def main():
     for what, options, hyper in (
             ("f32", (), {"batch_size": 1}),
             ("bf16", ("--quantize", "bf16"), {"batch_size": 4, "use_rslora": True}),
+            ("two ranks", ("--tp", "2", "--quantize", "f32"), {"batch_size": 4}),
+            ("two ranks, bf16", ("--tp", "2", "--quantize", "bf16"), {"batch_size": 1}),
             ("int8", ("--quantize", "int8"),
              {"batch_size": 3, "target_modules": ["q_proj", "v_proj", "down_proj"],
               "activation_checkpointing": "on"})):

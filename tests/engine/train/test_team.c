@@ -327,7 +327,7 @@ static int serve(struct pair *p, struct team_rank *r, struct err *e)
         .head = MODEL_LOGITS};
     struct op_view logits;
     if (!train_is_lead(&r->ranks))
-        return follow(r->model, r->stream, e);
+        return follow(r->model, r->stream, NULL, e);
     struct runner *runner = runner_new(r->model, &o, r->stream, e);
     int rc = runner ? runner_feed(runner, p->row.id, p->row.n, 0, p->row.n, &logits, e) : -1;
     if (!rc)
