@@ -59,17 +59,22 @@ static void say_more(struct job_run *r, struct job_event *v, const char *level, 
     v->message = arena_printf(r->arena, "%s; %s", v->message, more);
 }
 
-static void serve(struct job_run *r, const struct job_tuned *t, char *path, struct job_event *v)
+/* Fails only with the engine: then nothing is said, and the next server does it again. */
+static int serve(struct job_run *r, const struct job_tuned *t, char *path, struct job_event *v,
+                 struct err *e)
 {
     struct err why = ERR_INIT;
     if (!engine_adapter_load(r->jobs->opt.engine, t->name, path, &why))
-        return;
+        return 0;
+    if (engine_look(r->jobs->opt.engine, e))
+        return -1;
     adapter_dir_hide(path, &why);
     say_more(r, v, "warn",
              arena_printf(r->arena,
                           "it is kept, but not served now: %.300s. It will be when the server "
                           "starts with room for it",
                           why.msg));
+    return 0;
 }
 
 /* Its files, then its name in the registry. One for which there is no room there is kept, and said:
@@ -92,7 +97,7 @@ static int put_model(struct job_run *r, const struct job_tuned *t, struct job_ev
                               "serve`",
                               r->job.model, t->dir));
     else if (!rc)
-        serve(r, t, path, v);
+        rc = serve(r, t, path, v, e);
     free(path);
     return rc ? -1 : 0;
 }

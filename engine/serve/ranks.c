@@ -158,7 +158,7 @@ void ranks_explain(struct engine *g, struct err *e)
 
 int engine_look(struct engine *g, struct err *e)
 {
-    if (!device_check(g->res.device, e) && !check_beside(g, e))
+    if (!ranks_lost(g, e))
         return 0;
     pthread_mutex_lock(&g->lock);
     g->is_called = true;
