@@ -45,6 +45,16 @@ struct k_rows_pack { /* unit: a block of rows */
 
 size_t k_rows_bytes(enum k_type weight_type, int64_t m, int64_t k);
 
+struct k_lora_group;
+
+/* What the adapters of a product will be read from next: n_table tables of groups, of the products
+ * that stand joined in it. A product that waits for arithmetic may ask memory for it meanwhile; no
+ * result depends on it. */
+struct k_soon {
+    const struct k_lora_group *group; /* NULL: nothing */
+    int64_t n_group, n_table, stride; /* groups from a table to the next */
+};
+
 /* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
  * of w; column 0 of y is the first output of panel_lo. The bias joins the finished sum, and what
  * is in y joins last. */
@@ -56,6 +66,7 @@ struct k_linear {
     int64_t ld_y, m;
     int64_t panel_lo, panel_hi;
     bool add;
+    struct k_soon soon;
 };
 
 /* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). An int8 weight is taken as
@@ -90,6 +101,8 @@ struct k_lora_group {
     /* a and b_panels as bf16 in their places, for lora alone, which then reads half as much and
      * neither of those; widened, so with their bits. NULL: none */
     const k_bf16 *a_bf16, *b_panels_bf16;
+    const void *stored; /* the run in memory that has all that lora reads; NULL: unknown */
+    size_t stored_bytes;
     float scale;
     float *da, *db; /* lora_dw: added to; NULL: frozen */
 };

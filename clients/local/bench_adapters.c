@@ -75,6 +75,8 @@ static void put(const struct bench_adapters *a, const struct param *p, const cha
     *g = *rows;
     g->rank = a->rank;
     g->scale = 1;
+    g->stored = at;
+    g->stored_bytes = a_bytes(a, p) + b_bytes(a, p);
     if (a->is_bf16) {
         g->a_bf16 = half_a;
         g->b_panels_bf16 = half_b;

@@ -46,6 +46,7 @@ static int join(struct rewrite *r, const size_t *group, int n_group, struct err 
     struct graph_node n = r->in->node.at[group[0]];
     struct op_linear_attr *a = op_linear_attr(&n.op);
     int64_t lo = 0;
+    a->n_joined = (int32_t)n_group - 1;
     n.op.in[0] = r->map[n.op.in[0]];
     for (int i = 1; i < n_group; i++)
         a->n += op_linear_attr_get(&r->in->node.at[group[i]].op)->n;

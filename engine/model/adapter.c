@@ -28,6 +28,7 @@ struct product {
     struct adapter_product is; /* rank 0: none here */
     void *a;                   /* borrowed from the block: [rank, k] */
     void *b;                   /* borrowed from the block: [n, rank], as panels */
+    size_t bytes;              /* from a to the end of b */
 };
 
 struct adapter {
@@ -72,8 +73,10 @@ static size_t lay_out(struct adapter *a)
         if (!p->is.rank)
             continue;
         size_t each = p->is.is_bf16 ? sizeof(k_bf16) : sizeof(float);
+        size_t begin = at;
         p->a = cut(a, &at, p->is.rank, p->part.input.n, each);
         p->b = cut(a, &at, linear_panels(outputs_of(&p->part)) * K_NR, p->is.rank, each);
+        p->bytes = at - begin;
         a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
     }
     return at;
@@ -335,6 +338,8 @@ static void bind(const struct product *p, struct k_lora_group *g)
 {
     g->rank = p->is.rank;
     g->scale = p->is.scale;
+    g->stored = p->a;
+    g->stored_bytes = p->bytes;
     if (p->is.is_bf16) {
         g->a_bf16 = p->a;
         g->b_panels_bf16 = p->b;

@@ -27,7 +27,7 @@ const struct op_linear_attr *op_linear_attr_get(const struct op_node *n)
 static struct val product(struct builder *b, struct val rows, struct val x, const struct param *w)
 {
     struct op_node n = {.op = OP_linear, .n_in = 1, .in = {rows.id}};
-    struct op_linear_attr a = {.w = w, .n = w->n};
+    struct op_linear_attr a = {.w = w, .n = w->n, .is_adapted = b->has_lora && w->lora >= 0};
     if (b->wants_grad && param_is_trained(w)) {
         n.in[n.n_in++] = x.id;
         a.second = OP_LINEAR_UNROUNDED;
@@ -75,6 +75,18 @@ static enum kernel_id by_type(enum k_type t, enum kernel_id f32, enum kernel_id 
     return t == K_F32 ? f32 : t == K_BF16 ? bf16 : int8;
 }
 
+/* The adapters that are applied behind the product, which asks memory for them. */
+static struct k_soon soon_of(const struct op_ctx *c)
+{
+    const struct op_linear_attr *at = op_linear_attr_get(c->node);
+    if (!at->is_adapted)
+        return (struct k_soon){0};
+    return (struct k_soon){.group = c->batch->lora + at->w->lora * c->batch->lora_stride,
+                           .n_group = op_rows(c, DIM_GROUP),
+                           .n_table = at->n_joined + 1,
+                           .stride = c->batch->lora_stride};
+}
+
 static void forward(struct op_ctx *c)
 {
     const struct op_linear_attr *at = op_linear_attr_get(c->node);
@@ -87,9 +99,15 @@ static void forward(struct op_ctx *c)
                          .y = c->out[0].p,
                          .ld_y = c->out[0].ld,
                          .m = op_rows(c, rows),
-                         .add = in_place};
+                         .add = in_place,
+                         .soon = soon_of(c)};
+    const struct op_count count[] = {
+        {.offset = offsetof(struct k_linear, m), .dim = rows},
+        {.offset = offsetof(struct k_linear, soon) + offsetof(struct k_soon, n_group),
+         .dim = DIM_GROUP}};
     a.panel_hi = (a.w.n + K_NR - 1) / K_NR;
-    OP_LAUNCH_M(c, by_type(a.w.type, K_linear_f32, K_linear_bf16, K_linear_int8), a, rows);
+    op_launch(c, by_type(a.w.type, K_linear_f32, K_linear_bf16, K_linear_int8), &a, sizeof a, count,
+              a.soon.group ? 2 : 1);
     if (residual && !in_place) {
         struct k_binary sum = {.a = c->in[1].p,
                                .b = c->out[0].p,

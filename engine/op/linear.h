@@ -13,6 +13,8 @@ struct op_linear_attr {
     const struct param *w;    /* the first, when neighbours are joined */
     const struct param *bias; /* the first's, folded in; NULL: none */
     int64_t n;                /* outputs: of w and the neighbours joined to it */
+    int32_t n_joined;         /* neighbours joined to w */
+    int32_t is_adapted;       /* adapters come behind it */
     int64_t second;           /* enum op_linear_second: what input 1 is */
 };
 

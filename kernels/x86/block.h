@@ -23,11 +23,27 @@ enum {
 
 /* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second
  * level, because what waits for the first would hold up the loop's own misses there. May run past
- * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. */
+ * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. Two
+ * such runs: of `at` a step asks for one line, of `also` for two half a pace apart. */
 struct tile_ahead {
     const char *at;
     int64_t pace;
+    const char *also;
+    int64_t also_pace;
 };
+
+/* One run. */
+static inline struct tile_ahead tile_ahead_at(const char *at, int64_t pace)
+{
+    return (struct tile_ahead){at, pace, at, pace};
+}
+
+/* What is left of it behind so many steps. */
+static inline struct tile_ahead tile_ahead_behind(const struct tile_ahead *a, int64_t steps)
+{
+    return (struct tile_ahead){a->at + steps * a->pace, a->pace, a->also + steps * a->also_pace,
+                               a->also_pace};
+}
 
 /* Where a panel's outputs go: y[row][cols of 32], plus bias, plus what is there. */
 struct tile_out {
@@ -103,6 +119,8 @@ struct linear_isa {
     void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
     /* w[rows, rank], rows at most 16, as half a panel: to[r * 32 + row] */
     void (*lora_across)(const float *w, int64_t rows, int64_t rank, float *to);
+    /* y[0, cols) += t[rank] times panels, as f32 does it with them widened; NULL: widened first */
+    void (*lora_row)(const k_bf16 *panels, const float *t, int64_t rank, float *y, int64_t cols);
     /* n numbers, a multiple of K_NR */
     void (*lora_widen)(const k_bf16 *x, int64_t n, float *to);
 };

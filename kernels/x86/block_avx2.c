@@ -96,7 +96,9 @@ TILE_INLINE void steps_run(enum kind kind, int n, int v0, int nv, __m256 *sum, c
         const char *step = u->panel + i * (kind == KIND_INT8 ? 64 : 128);
         if (v0 == 0) {
             _mm_prefetch(u->ahead.at + i * u->ahead.pace, _MM_HINT_T1);
-            _mm_prefetch(u->ahead.at + i * u->ahead.pace + u->ahead.pace / 2, _MM_HINT_T1);
+            _mm_prefetch(u->ahead.also + i * u->ahead.also_pace, _MM_HINT_T1);
+            _mm_prefetch(u->ahead.also + i * u->ahead.also_pace + u->ahead.also_pace / 2,
+                         _MM_HINT_T1);
         }
         step_run(kind, n, v0, nv, sum, rows, step, 0);
         if (kind != KIND_F32)
@@ -169,7 +171,7 @@ TILE_INLINE void block_steps(enum kind kind, const struct block *b, float *sum, 
                         .steps = steps,
                         .sum = sum,
                         .scale = scale,
-                        .ahead = {b->panel, 0}};
+                        .ahead = tile_ahead_at(b->panel, 0)};
         u.n_row = b->h * (p + 1) / parts - u.row;
         if (p == 0)
             u.ahead = ahead;
@@ -213,10 +215,10 @@ TILE_INLINE void plain(enum kind kind, const struct block *b)
         memcpy(sum, b->from, bytes);
     else
         memset(sum, 0, bytes);
-    for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride) {
+    for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride, ahead.also += b->ahead_stride) {
         int64_t first = b->steps * i / n, end = b->steps * (i + 1) / n;
         for (int64_t at = first; at < end; at += RUN_STEPS) {
-            struct tile_ahead now = {ahead.at + (at - first) * ahead.pace, ahead.pace};
+            struct tile_ahead now = tile_ahead_behind(&ahead, at - first);
             block_steps(kind, b, sum, NULL, at, linear_min(end - at, RUN_STEPS), now);
         }
     }
@@ -241,7 +243,7 @@ void block_int8_avx2(const struct block_int8 *q)
     const struct block *b = &q->b;
     memset(q->total, 0, (size_t)b->h * K_NR * sizeof *q->total);
     for (int64_t at = 0; at < b->steps; at += TILE_GROUP_STEPS) {
-        struct tile_ahead now = {b->ahead.at + at * b->ahead.pace, b->ahead.pace};
+        struct tile_ahead now = tile_ahead_behind(&b->ahead, at);
         block_steps(KIND_INT8, b, q->total, q->scale + at / TILE_GROUP_STEPS * K_NR, at,
                     linear_min(b->steps - at, TILE_GROUP_STEPS), now);
     }

@@ -30,7 +30,7 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
     int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
     struct tile_ahead ahead = b->ahead;
     int64_t at = 0;
-    for (int64_t i = 1; i <= n; i++, ahead.at += b->ahead_stride) {
+    for (int64_t i = 1; i <= n; i++, ahead.at += b->ahead_stride, ahead.also += b->ahead_stride) {
         int64_t end = i < n ? b->steps * i / n : b->steps;
         tile_run(type, h, np, sum, b->rows + at * h * 4, b->panel + at * TILE_STEP_BYTES, b->stride,
                  end - at, ahead);
@@ -55,7 +55,7 @@ TILE_INLINE void scaled(int h, int np, const struct block_int8 *q)
     tile_store(h * np * 2, sum, q->total);
     for (int64_t at = 0; at < q->b.steps; at += TILE_GROUP_STEPS) {
         int64_t steps = linear_min(q->b.steps - at, TILE_GROUP_STEPS), g = at / TILE_GROUP_STEPS;
-        struct tile_ahead ahead = {q->b.ahead.at + at * q->b.ahead.pace, q->b.ahead.pace};
+        struct tile_ahead ahead = tile_ahead_behind(&q->b.ahead, at);
         tile_zero(h * np * 2, sum);
         tile_run_int8(h, np, sum, q->b.rows + at * h * 4, q->b.panel + at * TILE_INT8_STEP_BYTES,
                       q->b.stride, steps, &table, ahead);

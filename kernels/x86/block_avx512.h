@@ -23,6 +23,7 @@ void columns_right_avx512(enum k_type type, const struct columns *x, char *to);
 void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx512(const struct k_lora_bwd *a, const struct lora_rows *rows);
 void lora_across_avx512(const float *w, int64_t rows, int64_t rank, float *to);
+void lora_row_avx512(const k_bf16 *panels, const float *t, int64_t rank, float *y, int64_t cols);
 void lora_widen_avx512(const k_bf16 *x, int64_t n, float *to);
 
 #endif

@@ -55,7 +55,7 @@ TILE_INLINE struct group group_at(enum act act, const struct block_open *o, int6
                           .opened = o->opened ? o->opened + at * TILE_STEP_BYTES : NULL,
                           .stride = b->h * 4,
                           .steps = linear_min(b->steps - at, TILE_GROUP_STEPS),
-                          .ahead = {b->ahead.at + at * b->ahead.pace, b->ahead.pace}};
+                          .ahead = tile_ahead_behind(&b->ahead, at)};
 }
 
 /* Rows [row, row + h) of a block. */

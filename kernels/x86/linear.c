@@ -15,6 +15,7 @@
  */
 #include "kernels/linear_grid.h"
 #include "kernels/x86/block.h"
+#include "kernels/x86/soon.h"
 
 enum {
     AHEAD_BYTES =
@@ -92,7 +93,7 @@ static void one_block(const struct linear_isa *isa, const struct k_linear *a,
                           .stride = w.panel_bytes,
                           .steps = w.steps,
                           .out = out_at(a, panel, 0)};
-        b.ahead = (struct tile_ahead){b.panel + AHEAD_BYTES, w.step_bytes};
+        b.ahead = tile_ahead_at(b.panel + AHEAD_BYTES, w.step_bytes);
         run_block(isa, a, &b, panel, s->scratch);
     }
 }
@@ -111,7 +112,7 @@ static struct share share_of_next(const char *next, int64_t bytes, int64_t steps
 
 static struct tile_ahead share_at(const struct share *s, int64_t i)
 {
-    return (struct tile_ahead){.at = s->next + s->bytes * i, .pace = s->pace};
+    return tile_ahead_at(s->next + s->bytes * i, s->pace);
 }
 
 static struct block block_at(const struct k_linear *a, const struct weight *w,
@@ -126,8 +127,39 @@ static struct block block_at(const struct k_linear *a, const struct weight *w,
                           .out = out_at(a, p->panel, r.row)};
 }
 
+/* A block of f32 or bf16, in as many parts as there are runs in its share of what is wanted soon.
+ */
+static void run_asking(const struct linear_isa *isa, const struct k_linear *a,
+                       const struct block *whole, struct soon *soon, struct soon_share share,
+                       float *sums)
+{
+    int64_t bytes = share.hi - share.lo, n, end;
+    for (int64_t at = 0; at < whole->steps; at = end) {
+        struct block b = *whole;
+        b.rows += at * b.h * 4;
+        b.panel += at * TILE_STEP_BYTES;
+        b.from = at > 0 ? sums : NULL;
+        b.ahead = tile_ahead_behind(&whole->ahead, at);
+        end = whole->steps;
+        if (share.lo < share.hi) {
+            b.ahead.also = soon_cut(soon, &share, &n);
+            b.ahead.also_pace = linear_ceil_div(bytes, whole->steps);
+            end -= (share.hi - share.lo) * whole->steps / bytes;
+            end = end > at ? end : at + 1;
+        }
+        b.steps = end - at;
+        b.to = end < whole->steps ? sums : NULL;
+        block_run(isa, a->w.type, &b);
+    }
+}
+
+static bool asks(const struct weight *w, const struct soon *s, const struct share *own)
+{
+    return s->bytes > 0 && w->steps > 0 && own->pace <= SOON_PACE_MAX;
+}
+
 static void blocks(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
-                   const struct linear_piece *p, float *total)
+                   const struct linear_piece *p, struct soon *soon, float *total)
 {
     int64_t n = p->block_hi - p->block_lo;
     const char *next = w->panel + (p->panel + 1) * w->panel_bytes;
@@ -135,7 +167,11 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
-        run_block(isa, a, &b, p->panel, total);
+        if (asks(w, soon, &share))
+            run_asking(isa, a, &b, soon,
+                       soon_share(soon, p->panel * rows_blocks(a->m) + p->block_lo + i), total);
+        else
+            run_block(isa, a, &b, p->panel, total);
     }
 }
 
@@ -186,11 +222,15 @@ void linear_run(const struct linear_isa *isa, const struct k_linear *a, const st
         one_block(isa, a, s);
         return;
     }
+    struct soon soon;
+    soon_init(&soon, &a->soon, g.n_panel * g.n_block);
+    if (g.n_span > 1 || a->w.type == K_INT8) /* shares would not ascend; sums stand elsewhere */
+        soon.bytes = 0;
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
         if (opens(isa, a, &w, &p))
             opened_blocks(isa, a, &w, &p, s->scratch);
         else
-            blocks(isa, a, &w, &p, s->scratch);
+            blocks(isa, a, &w, &p, &soon, s->scratch);
     }
 }

@@ -17,6 +17,7 @@ const struct linear_isa linear_isa_avx512 = {
     .lora_inner = lora_inner_avx512,
     .lora_inner_bwd = lora_inner_bwd_avx512,
     .lora_across = lora_across_avx512,
+    .lora_row = lora_row_avx512,
     .lora_widen = lora_widen_avx512,
 };
 

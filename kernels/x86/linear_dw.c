@@ -33,7 +33,7 @@ static void multiply(const struct linear_isa *isa, enum k_type type, const struc
                                       .ld_y = a->ld_dw,
                                       .cols = r->k_hi - k,
                                       .add = adds},
-                              .ahead = {.at = panel}};
+                              .ahead = tile_ahead_at(panel, 0)};
             block_run(isa, type, &b);
         }
     }

@@ -70,12 +70,12 @@ static void ask_ahead(const struct dx *d, const struct part *next, int64_t i, in
                       struct block *b)
 {
     int64_t panels = next->hi - next->lo, lo = panels * i / n, count = panels * (i + 1) / n - lo;
-    b->ahead = (struct tile_ahead){.at = b->panel};
+    b->ahead = tile_ahead_at(b->panel, 0);
     if (count == 0 || b->steps == 0)
         return;
     int64_t bytes = tile_steps(d) * d->step_bytes * count;
-    b->ahead.at = tile_at(d, next->lo + lo, next->column);
-    b->ahead.pace = linear_ceil_div(bytes, b->steps);
+    b->ahead =
+        tile_ahead_at(tile_at(d, next->lo + lo, next->column), linear_ceil_div(bytes, b->steps));
     b->ahead_n = count;
     b->ahead_stride = d->panel_bytes;
 }

@@ -74,7 +74,7 @@ static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, i
                                   .ld_y = o->ld_y,
                                   .cols = o->cols - col,
                                   .add = true}};
-        b.ahead.at = b.panel;
+        b.ahead = tile_ahead_at(b.panel, 0);
         o->isa->f32(&b);
     }
 }
@@ -100,6 +100,10 @@ static void outer_rows(const struct outer *o, int64_t row_lo, int64_t row_hi, ch
     char *scratch_right = scratch + LEFT_BYTES;
     int64_t cols = o->panels ? o->cols : RIGHT_BYTES / (o->rank * TILE_STEP_BYTES) * K_NR;
     pack_t(o, row_lo, row_hi, left);
+    if (o->panels_bf16 && o->isa->lora_row && row_hi - row_lo == 1) {
+        o->isa->lora_row(o->panels_bf16, left, o->rank, o->y + row_lo * o->ld_y, o->cols);
+        return;
+    }
     for (int64_t lo = 0; lo < o->cols; lo += cols) {
         int64_t hi = linear_min(o->cols, lo + cols);
         const char *right = o->panels ? (const char *)o->panels : scratch_right;

@@ -4,9 +4,10 @@
  * from the row-major operands, and turning b over.
  */
 #include "kernels/x86/block_avx512.h"
+#include "kernels/x86/tile_avx512.h"
 #include "kernels/x86/transpose_avx512.h"
 
-enum { DOT_RANKS = 8, DOT_ROWS = 3, AXPY_ROWS = 12 };
+enum { DOT_RANKS = 8, DOT_ROWS = 3, AXPY_ROWS = 12, ROW_PANELS = 4 };
 
 /* The sums of eight vectors, each by the same tree. */
 TILE_INLINE __m256 sums_of(const __m512 v[DOT_RANKS])
@@ -136,6 +137,38 @@ void lora_across_avx512(const float *w, int64_t rows, int64_t rank, float *to)
         for (int i = 0; i < linear_min(rank - r, 16); i++)
             _mm512_store_si512(to + (r + i) * K_NR, v[i]);
     }
+}
+
+/* np panels from `panels` on. */
+TILE_INLINE void row_panels(int np, const k_bf16 *panels, const float *t, int64_t rank, float *y,
+                            int64_t cols)
+{
+    __m512 sum[2 * ROW_PANELS];
+    tile_zero(2 * np, sum);
+    for (int64_t r = 0; r < rank; r++) {
+        __m512 x = _mm512_set1_ps(t[r]);
+#pragma GCC unroll 4
+        for (int p = 0; p < np; p++) {
+            const __m256i *w = (const __m256i *)(const void *)(panels + (p * rank + r) * K_NR);
+            sum[2 * p] = _mm512_fmadd_ps(x, widened(_mm256_loadu_si256(w)), sum[2 * p]);
+            sum[2 * p + 1] = _mm512_fmadd_ps(x, widened(_mm256_loadu_si256(w + 1)), sum[2 * p + 1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < np; p++)
+        tile_out(1, sum + 2 * p,
+                 &(struct tile_out){.y = y + p * K_NR, .cols = cols - p * K_NR, .add = true});
+}
+
+void lora_row_avx512(const k_bf16 *panels, const float *t, int64_t rank, float *y, int64_t cols)
+{
+    int64_t col = 0;
+    for (; col + (ROW_PANELS - 1) * K_NR < cols; col += ROW_PANELS * K_NR)
+        row_panels(ROW_PANELS, panels + col * rank, t, rank, y + col, cols - col);
+    for (; col + K_NR < cols; col += 2 * K_NR)
+        row_panels(2, panels + col * rank, t, rank, y + col, cols - col);
+    if (col < cols)
+        row_panels(1, panels + col * rank, t, rank, y + col, cols - col);
 }
 
 void lora_widen_avx512(const k_bf16 *x, int64_t n, float *to)

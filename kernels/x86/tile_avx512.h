@@ -22,11 +22,12 @@
 
 enum { TILE_SUMS_MAX = 24 };
 
-/* Half a step's share at a time: a pace of two cache lines asks for both. */
 TILE_INLINE void tile_prefetch(const struct tile_ahead *ahead, int64_t step)
 {
+    const char *also = ahead->also + step * ahead->also_pace;
     _mm_prefetch(ahead->at + step * ahead->pace, _MM_HINT_T1);
-    _mm_prefetch(ahead->at + step * ahead->pace + ahead->pace / 2, _MM_HINT_T1);
+    _mm_prefetch(also, _MM_HINT_T1);
+    _mm_prefetch(also + ahead->also_pace / 2, _MM_HINT_T1);
 }
 
 TILE_INLINE void tile_zero(int n, __m512 *sum)

@@ -134,6 +134,30 @@ static void run_case(struct check *c, const struct linear_case *k)
     compare_pad(c, &a, n, before);
 }
 
+/* Memory that a product asks for beside its own, for adapters in pieces of any length, some of them
+ * nowhere: each output has the bits that it has without. */
+static void run_soon(struct check *c, int64_t m, int64_t n, int64_t k, int64_t n_group)
+{
+    enum { N_TABLE = 3 };
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "%d adapters to come, m %d n %d k %d", (int)n_group, (int)m, (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    const char *stored = (const char *)check_floats(c, 20000, CHECK_RANDOM);
+    struct k_lora_group *g = check_buf(c, (size_t)(n_group * N_TABLE) * sizeof *g, 64);
+    for (int64_t i = 0; i < n_group * N_TABLE; i++)
+        g[i] = (struct k_lora_group){.stored_bytes = (size_t)check_below(c, 40000),
+                                     .stored = i % 5 ? stored + check_below(c, 40000) : NULL};
+    float *want = check_floats(c, m * n, CHECK_NAN), *y = check_floats(c, m * n, CHECK_NAN);
+    struct k_linear a = {.w = w.w, .y = want, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
+    check_run(c, &a);
+    a.y = y;
+    a.soon = (struct k_soon){.group = g, .n_group = n_group, .n_table = N_TABLE, .stride = n_group};
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * n) * sizeof *y}}, 1);
+    check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
+}
+
 /* The bits of a row among `of` rows equal those it has among `m`, wherever it stands. */
 static void run_invariance(struct check *c, int64_t n, int64_t k)
 {
@@ -226,6 +250,11 @@ static void check_linear(struct check *c)
     /* longer than a piece of inputs, and more rows than a span */
     run_case(c, &(struct linear_case){.m = 26, .n = 40, .k = 8300, .panel_hi = 2});
     run_case(c, &(struct linear_case){.m = 2060, .n = 40, .k = 9, .panel_hi = 2, .bias = true});
+    if (!c->is_gpu) {
+        run_soon(c, 26, 161, 300, 40);
+        run_soon(c, 64, 72, 1030, 3);
+        run_soon(c, 13, 33, 5, 200);
+    }
     run_invariance(c, 161, 300);
     run_invariance(c, 32, 4500);
 }
