@@ -59,12 +59,17 @@ struct k_attn_part {
     int64_t n_chunk;   /* at least ceil(kv_len / K_ATTN_CHUNK) of every sequence */
 };
 
-struct k_attn_bwd { /* attn_bwd_q: dq = ; attn_bwd_kv: dk, dv = . K and V are read from the cells */
+/* attn_bwd_kv: dk, dv = ; attn_bwd_q, behind it: dq = . K and V are read from the cells. Where all
+ * keys of the sequences are of this call, attn_bwd_kv may leave in `part` what each of up to
+ * K_ATTN_PARTS runs of keys adds to dq (attn_key_run), and attn_bwd_q add these up: the scores are
+ * then made once. Whether a variant does so is its own affair. */
+struct k_attn_bwd {
     struct k_attn fwd;
     const float *dy; /* [n_tok, n_head, d_head] */
     int64_t ld_dy;
     float *dq, *dk, *dv; /* rows like q, k, v */
     int64_t ld_dq, ld_dk, ld_dv;
+    float *part; /* [runs of the longest sequence, n_tok, n_head, d_head], or NULL */
 };
 
 #endif

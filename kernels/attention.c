@@ -35,10 +35,32 @@ static int64_t tile_count(const struct k_attn *a, int64_t seq)
     return ceil_div(attn_row_count(&a->batch, seq), tile_rows(a));
 }
 
-/* The first tile of keys that holds a key of this call. */
-static int64_t key_tile_first(const struct k_attn *a, int64_t seq)
+int64_t attn_key_run(int64_t kv_len)
 {
-    return max64(0, attn_first_pos(&a->batch, seq)) / K_ATTN_KEYS;
+    return max64(1, ceil_div(ceil_div(kv_len, K_ATTN_KEYS), K_ATTN_PARTS)) * K_ATTN_KEYS;
+}
+
+size_t attn_part_floats(int64_t n_tok, int32_t n_head, int32_t d_head)
+{
+    int64_t n_part = min64(K_ATTN_PARTS, ceil_div(n_tok, K_ATTN_KEYS));
+    return (size_t)(n_part * n_tok) * (size_t)n_head * (size_t)d_head;
+}
+
+/* Keys of a unit that is cut by keys. */
+static int64_t unit_keys(const struct k_attn *a, enum k_attn_cut cut, int64_t seq)
+{
+    return cut == K_CUT_KEYS ? K_ATTN_KEYS : attn_key_run(a->batch.kv_len[seq]);
+}
+
+static bool cuts_keys(enum k_attn_cut cut)
+{
+    return cut == K_CUT_KEYS || cut == K_CUT_KEY_RUNS;
+}
+
+/* The first run of keys that holds a key of this call. */
+static int64_t key_tile_first(const struct k_attn *a, enum k_attn_cut cut, int64_t seq)
+{
+    return max64(0, attn_first_pos(&a->batch, seq)) / unit_keys(a, cut, seq);
 }
 
 static int64_t seq_chunks(const struct k_attn *a, int64_t seq)
@@ -51,8 +73,9 @@ static int64_t head_units(const struct k_attn *a, enum k_attn_cut cut, int64_t s
 {
     if (attn_row_count(&a->batch, seq) <= 0)
         return 0;
-    if (cut == K_CUT_KEYS)
-        return max64(0, ceil_div(a->batch.kv_len[seq], K_ATTN_KEYS) - key_tile_first(a, seq));
+    if (cuts_keys(cut))
+        return max64(0, ceil_div(a->batch.kv_len[seq], unit_keys(a, cut, seq)) -
+                            key_tile_first(a, cut, seq));
     return tile_count(a, seq) * (cut == K_CUT_ROWS_CHUNKS ? seq_chunks(a, seq) : 1);
 }
 
@@ -88,10 +111,11 @@ void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
     int64_t kv_len = a->batch.kv_len[it->seq], n_row = attn_row_count(&a->batch, it->seq);
     *u = (struct k_attn_unit){.seq = it->seq, .head = i / per_head};
     i %= per_head;
-    if (it->cut == K_CUT_KEYS) {
-        int64_t lo = (i + key_tile_first(a, it->seq)) * K_ATTN_KEYS;
+    if (cuts_keys(it->cut)) {
+        int64_t n = unit_keys(a, it->cut, it->seq);
+        int64_t lo = (i + key_tile_first(a, it->cut, it->seq)) * n;
         u->key_lo = max64(lo, attn_first_pos(&a->batch, it->seq));
-        u->key_hi = min64(lo + K_ATTN_KEYS, kv_len);
+        u->key_hi = min64(lo + n, kv_len);
         u->row_hi = n_row;
         return;
     }

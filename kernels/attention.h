@@ -40,7 +40,8 @@
 enum {
     K_HEAD_MAX = 256,  /* d_head at most */
     K_ATTN_TILE = 96,  /* rows times grouped heads of a unit, about */
-    K_ATTN_KEYS = 128, /* keys of a unit of attn_bwd_kv; cells are not cut */
+    K_ATTN_KEYS = 128, /* keys of a unit of attn_bwd_kv without parts; cells are not cut */
+    K_ATTN_PARTS = 8,  /* of a dq, at most */
     K_CHUNK_CELLS = K_ATTN_CHUNK / K_CELL
 };
 
@@ -58,7 +59,13 @@ struct k_attn_unit {
 };
 
 /* What the calls are cut by. */
-enum k_attn_cut { K_CUT_ROWS, K_CUT_ROWS_CHUNKS, K_CUT_KEYS };
+enum k_attn_cut { K_CUT_ROWS, K_CUT_ROWS_CHUNKS, K_CUT_KEYS, K_CUT_KEY_RUNS };
+
+/* Keys of a run of which a dq has a part: a multiple of K_ATTN_KEYS. */
+int64_t attn_key_run(int64_t kv_len);
+
+/* Floats of k_attn_bwd.part for n_tok rows, whatever sequences they are. */
+size_t attn_part_floats(int64_t n_tok, int32_t n_head, int32_t d_head);
 
 int64_t attn_unit_count(const struct k_attn *a, enum k_attn_cut cut);
 

@@ -129,9 +129,10 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                            .dv = g->din[2].p,
                            .ld_dq = g->din[0].ld,
                            .ld_dk = g->din[1].ld,
-                           .ld_dv = g->din[2].ld};
-    op_launch(c, K_attn_bwd_q, &a, sizeof a, back_count, 2);
+                           .ld_dv = g->din[2].ld,
+                           .part = c->batch->dq_part};
     op_launch(c, K_attn_bwd_kv, &a, sizeof a, back_count, 2);
+    op_launch(c, K_attn_bwd_q, &a, sizeof a, back_count, 2);
 }
 
 static int64_t pieces(const struct op_node *n, const struct op_shape *in)

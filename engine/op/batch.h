@@ -46,6 +46,7 @@ struct batch {
         *lora_of; /* [cap[DIM_GROUP]] version of each group's adapter, 0: none; NULL: unasked */
 
     struct batch_parts part;
+    float *dq_part; /* room for the parts of attention's dq (kernels/args_attn.h), or NULL */
 
     uint64_t *dropout_key; /* [n_tok] of the example and the place in it; training only */
     uint64_t dropout_seed;

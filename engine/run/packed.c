@@ -11,6 +11,7 @@
 #include "engine/base/mem.h"
 #include "engine/run/cells.h"
 #include "engine/run/inputs.h"
+#include "kernels/attention.h"
 
 struct packed {
     const struct model *model; /* borrowed */
@@ -18,9 +19,24 @@ struct packed {
     struct stream *stream; /* borrowed */
     struct inputs in;
     struct cells cells;
-    float *weight; /* owned: [cap_tok] of each label, before the normaliser */
+    float *weight;  /* owned: [cap_tok] of each label, before the normaliser */
+    float *dq_part; /* owned; device memory of in.dev.dq_part; NULL: none */
+    size_t dq_part_bytes;
     int32_t n_cell;
 };
+
+/* A GPU makes scores sooner than it would fetch parts. */
+static int make_dq_part(struct packed *p, struct err *e)
+{
+    struct device *d = stream_device(p->stream);
+    const struct config *cfg = &p->model->cfg;
+    if (!device_reads_host(d))
+        return 0;
+    p->dq_part_bytes = attn_part_floats(p->opt.cap_tok, cfg->n_head, cfg->d_head) * sizeof(float);
+    p->dq_part = device_alloc(d, p->dq_part_bytes, "attention's gradients", e);
+    p->in.host.dq_part = p->in.dev.dq_part = p->dq_part;
+    return p->dq_part ? 0 : -1;
+}
 
 struct packed *packed_new(const struct model *m, const struct packed_options *o, struct stream *s,
                           struct err *e)
@@ -38,7 +54,7 @@ struct packed *packed_new(const struct model *m, const struct packed_options *o,
     /* every row ends in a cell that may be filled in part */
     int64_t n_cell = o->cap_tok / K_CELL + o->cap_row + 1;
     if (inputs_init(&p->in, &caps, stream_device(s), e) ||
-        cells_init(&p->cells, m, n_cell, o->shares_cells, e))
+        cells_init(&p->cells, m, n_cell, o->shares_cells, e) || make_dq_part(p, e))
         goto fail;
     p->in.host.kv = p->in.dev.kv = p->cells.kv;
     p->weight = try_alloc((size_t)o->cap_tok, sizeof *p->weight, "a micro-batch", e);
@@ -57,6 +73,8 @@ void packed_free(struct packed *p)
         return;
     inputs_release(&p->in);
     cells_release(&p->cells);
+    if (p->dq_part)
+        device_mem_free(stream_device(p->stream), p->dq_part);
     mem_free(p->weight);
     free(p);
 }
@@ -152,7 +170,7 @@ double packed_weight(const struct packed *p)
 
 size_t packed_bytes(const struct packed *p)
 {
-    return p->in.bytes + p->cells.bytes;
+    return p->in.bytes + p->cells.bytes + p->dq_part_bytes;
 }
 
 struct k_lora_group *packed_lora(struct packed *p)

@@ -111,7 +111,7 @@ void attn_bwd_kv_ref(const void *args, const struct k_slice *s)
 {
     const struct k_attn_bwd *a = args;
     struct k_attn_iter it;
-    attn_iter_init(&it, &a->fwd, K_CUT_KEYS, s->lo);
+    attn_iter_init(&it, &a->fwd, a->part ? K_CUT_KEY_RUNS : K_CUT_KEYS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         struct k_attn_unit u;
         attn_iter_next(&it, &u);

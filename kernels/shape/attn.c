@@ -2,7 +2,8 @@
  *
  * Units and costs of attention. A unit of attn and attn_bwd_q is a tile of rows of one sequence
  * with the query heads that share a K/V head; of attn_part the same over one chunk of keys; of
- * attn_bwd_kv K_ATTN_KEYS keys of one K/V head; of kv_write and attn_merge a row.
+ * attn_bwd_kv K_ATTN_KEYS keys, or a run of keys where there are parts, of one K/V head; of
+ * kv_write and attn_merge a row.
  *
  * Costs: K and V are read once per sequence. A pair is a row's head and a key that it sees; a
  * product over d costs 2 d flops per pair.
@@ -95,7 +96,7 @@ struct k_shape attn_bwd_q_shape(const void *args)
 struct k_shape attn_bwd_kv_shape(const void *args)
 {
     const struct k_attn_bwd *a = args;
-    struct k_shape s = shape_of(&a->fwd, K_CUT_KEYS, 4, 3);
+    struct k_shape s = shape_of(&a->fwd, a->part ? K_CUT_KEY_RUNS : K_CUT_KEYS, 4, 3);
     s.bytes += 2 * rows_bytes(&a->fwd) * a->fwd.cache.n_kv_head / a->fwd.n_head;
     return s;
 }

@@ -9,6 +9,10 @@
  * steps of STEP rows of one head, laid out as cells both ways, so that the scores arrive transposed
  * and p, ds are left operands of the products with dy and q. Steps are cut by a row's place in its
  * sequence, and heads are taken in order: neither units nor other sequences change a sum.
+ *
+ * With parts a unit is a run of such tiles, and a step's ds is turned over as well, a cell at a
+ * time, for its product with the keys: five products instead of seven. dq is then the sum of the
+ * parts.
  */
 #include <string.h>
 
@@ -25,11 +29,17 @@ enum {
     Q_TAKEN = VEC_MAX * (2 * ROW_MAX + K_HEAD_MAX * 4 + 8) + 2 * K_CHUNK_CELLS * CELL_MAX +
               K_CELL * ROW_MAX + BLOCK_TAKEN,
     KV_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + K_HEAD_MAX * 4) + 4 * STEP_CELLS * CELL_MAX +
-               K_CELL * ROW_MAX + STEP * 8 + BLOCK_TAKEN
+               K_CELL * ROW_MAX + STEP * 8 + BLOCK_TAKEN,
+    KEY_CELLS = K_ATTN_KEYS / K_CELL,
+    PART_HEAD = K_HEAD_MAX / 2, /* heads of more would not fit with what parts take besides */
+    PART_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + PART_HEAD * 4) +
+                 (4 * STEP_CELLS + KEY_CELLS) * K_CELL * PART_HEAD * 4 + K_CELL * ROW_MAX +
+                 STEP * 8 + BLOCK_TAKEN + (K_ATTN_KEYS + STEP) * ROW_MAX + K_CELL * STEP * 4
 };
 
 _Static_assert(Q_TAKEN + 64 * 16 <= K_SCRATCH_BYTES, "a tile of queries fits the scratch");
 _Static_assert(KV_TAKEN + 64 * 16 <= K_SCRATCH_BYTES, "a tile of keys fits the scratch");
+_Static_assert(PART_TAKEN + 64 * 20 <= K_SCRATCH_BYTES, "and so it does with parts");
 
 static const float ones[ATTN_MR] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -103,9 +113,10 @@ static void scores_of(const struct grad *g, const void *rows, int n_row, const v
     }
 }
 
-/* c[n_row, d] += take * (rows v) for n_cell cells laid out as V. */
-static void values_add(const struct grad *g, const void *rows, int n_row, const void *const *cell,
-                       int n_cell, float *c, const float *take)
+/* c[n_row, d] = scale * (rows v) for n_cell cells laid out as V; with take: c += take * (rows v).
+ */
+static void values_to(const struct grad *g, const void *rows, int n_row, const void *const *cell,
+                      int n_cell, float *c, int64_t ld_c, const float *take)
 {
     const void *panel[K_CHUNK_CELLS];
     struct attn_product p = {.rows = rows,
@@ -113,7 +124,8 @@ static void values_add(const struct grad *g, const void *rows, int n_row, const 
                              .panel = panel,
                              .n_panel = n_cell,
                              .n_in = K_CELL,
-                             .ld_c = g->d,
+                             .ld_c = (int)ld_c,
+                             .factor = g->a->fwd.scale,
                              .keep = ones,
                              .take = take};
     for (int col = 0; col < g->d; col += K_NR) {
@@ -123,6 +135,43 @@ static void values_add(const struct grad *g, const void *rows, int n_row, const 
         p.c = c + col;
         g->ops->product[g->type](&p);
     }
+}
+
+static void values_add(const struct grad *g, const void *rows, int n_row, const void *const *cell,
+                       int n_cell, float *c, const float *take)
+{
+    values_to(g, rows, n_row, cell, n_cell, c, g->d, take);
+}
+
+/* ---- parts of dq ---- */
+
+static bool has_parts(const struct k_attn_bwd *a)
+{
+    return a->part && a->fwd.cache.d_head <= PART_HEAD;
+}
+
+/* The part of dq that the run of keys with key `key` gives a head and row. */
+static float *part_at(const struct k_attn_bwd *a, int64_t seq, int64_t key, int64_t row,
+                      int64_t head)
+{
+    const struct k_ragged *b = &a->fwd.batch;
+    int64_t run = key / attn_key_run(b->kv_len[seq]), tok = b->q_start[seq] + row;
+    return a->part + ((run * b->n_tok + tok) * a->fwd.n_head + head) * a->fwd.cache.d_head;
+}
+
+/* dq of a row, for the heads of a unit: its parts in the order of the keys. */
+static void parts_sum(const struct attn_ops *ops, const struct k_attn_bwd *a,
+                      const struct k_attn_unit *u, int64_t row)
+{
+    const struct k_attn *f = &a->fwd;
+    int64_t group = f->n_head / f->cache.n_kv_head, head = u->head * group;
+    int n = (int)(group * f->cache.d_head);
+    struct k_span seen = attn_seen(f, u->seq, row);
+    float *dq = a->dq + (f->batch.q_start[u->seq] + row) * a->ld_dq + head * f->cache.d_head;
+    int64_t run = attn_key_run(f->batch.kv_len[u->seq]), key = seen.lo / run * run;
+    ops->finish(dq, part_at(a, u->seq, key, row, head), 1, n);
+    while ((key += run) < seen.hi)
+        ops->fold_vec(dq, part_at(a, u->seq, key, row, head), 1, 1, n);
 }
 
 /* The factor that brings dots to what attn_grad takes for scores. */
@@ -279,7 +328,10 @@ void attn_bwd_q_x86(const struct attn_ops *ops, const struct k_attn_bwd *a, cons
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.g.u);
-        q_unit(&t);
+        if (!has_parts(a))
+            q_unit(&t);
+        for (int64_t row = t.g.u.row_lo; has_parts(a) && row < t.g.u.row_hi; row++)
+            parts_sum(ops, a, &t.g.u, row);
     }
 }
 
@@ -295,6 +347,12 @@ struct kv_tile {
     char *q_k, *q_v, *dy_k, *dy_v;
     float *lse, *delta;
     struct k_span seen[K_ATTN_KEYS]; /* rows of the sequence that see each key */
+    /* for parts of dq */
+    char *k_v;    /* [KEY_CELLS]: the keys as V is laid out */
+    char *ds_all; /* [K_ATTN_KEYS] left operands: a step's ds */
+    char *ds_q;   /* [STEP] left operands: turned over */
+    char *turned; /* [K_CELL] keys by a step */
+    bool adds;    /* to a part that is there */
 };
 
 static void kv_take(struct kv_tile *t, struct attn_scratch *s)
@@ -310,6 +368,19 @@ static void kv_take(struct kv_tile *t, struct attn_scratch *s)
     t->dy_v = attn_take(s, STEP_CELLS * g->cell_bytes);
     t->lse = attn_take(s, STEP * sizeof *t->lse);
     t->delta = attn_take(s, STEP * sizeof *t->delta);
+    if (!has_parts(g->a))
+        return;
+    t->k_v = attn_take(s, KEY_CELLS * g->cell_bytes);
+    t->ds_all = attn_take(s, K_ATTN_KEYS * g->row_bytes);
+    t->ds_q = attn_take(s, STEP * g->row_bytes);
+    t->turned = attn_take(s, K_CELL * STEP * sizeof(float));
+}
+
+/* Keys of the tile's cell c. */
+static int kv_cell_keys(const struct kv_tile *t, int c)
+{
+    int left = t->n_key - c * K_CELL;
+    return left < K_CELL ? left : K_CELL;
 }
 
 static void kv_open(struct kv_tile *t)
@@ -324,6 +395,10 @@ static void kv_open(struct kv_tile *t)
                           g->d);
         g->ops->rows_of_v(g->type, t->v + (size_t)i * g->row_bytes, (const char *)f->cache.v + at,
                           g->d);
+        if (has_parts(g->a))
+            g->ops->v_of_rows(g->type, t->k_v + (size_t)(i / K_CELL) * g->cell_bytes,
+                              t->k + (size_t)i * g->row_bytes, g->d,
+                              (struct k_span){0, kv_cell_keys(t, i / K_CELL)});
     }
     for (int i = 0; i < t->n_key; i++)
         t->seen[i] = attn_seen_by(f, g->u.seq, t->key0 + i);
@@ -359,6 +434,8 @@ static void kv_step_open(const struct kv_tile *t, int64_t row, int n, int64_t he
         cells_of(g, f->q, f->ld_q, tok + i, head, rows, t->q_k + at, t->q_v + at);
         cells_of(g, g->a->dy, g->a->ld_dy, tok + i, head, rows, t->dy_k + at, t->dy_v + at);
     }
+    for (int i = 0; has_parts(g->a) && i < t->n_key; i++) /* pairs that do not see each other */
+        memset(t->ds_all + (size_t)i * g->row_bytes, 0, STEP * g->ops->in_bytes[g->type]);
 }
 
 /* Cells [lo, lo + n) of a run. */
@@ -386,6 +463,9 @@ static void kv_block(const struct kv_tile *t, int i, int n, int64_t row)
     scores_of(g, t->v + (size_t)i * g->row_bytes, n, cell, n_cell, g->dp, 1);
     struct attn_grad e = elements(g);
     e.p_rows = g->p;
+    if (has_parts(g->a))
+        e.ds_rows =
+            t->ds_all + (size_t)i * g->row_bytes + (size_t)(c * K_CELL) * g->ops->in_bytes[g->type];
     e.seen = seen;
     e.n_row = n;
     e.n_col = n_cell * K_CELL;
@@ -396,7 +476,47 @@ static void kv_block(const struct kv_tile *t, int i, int n, int64_t row)
     cell_list(g, t->dy_v, c, n_cell, cell);
     values_add(g, g->p, n, cell, n_cell, t->dv + i * g->d, ones);
     cell_list(g, t->q_v, c, n_cell, cell);
-    values_add(g, g->ds, n, cell, n_cell, t->dk + i * g->d, g->take);
+    values_add(g, e.ds_rows, n, cell, n_cell, t->dk + i * g->d, g->take);
+}
+
+/* Cell c of the keys: the step's ds with the queries as rows. */
+static void kv_turn(const struct kv_tile *t, int c)
+{
+    const struct grad *g = &t->g;
+    size_t in = g->ops->in_bytes[g->type], piece = K_CELL * K_CELL * k_type_bytes(g->type);
+    g->ops->v_of_rows(g->type, t->turned, t->ds_all + (size_t)(c * K_CELL) * g->row_bytes, STEP,
+                      (struct k_span){0, kv_cell_keys(t, c)});
+    for (int i = 0; i < STEP_CELLS; i++)
+        g->ops->rows_of_k(g->type,
+                          t->ds_q + (size_t)(i * K_CELL) * g->row_bytes + (size_t)(c * K_CELL) * in,
+                          t->turned + (size_t)i * piece, K_CELL);
+}
+
+/* What the tile gives the dq of rows [row, row + n), n at most STEP. */
+static void kv_part(const struct kv_tile *t, int64_t row, int n, int64_t head)
+{
+    const struct grad *g = &t->g;
+    const void *cell[KEY_CELLS];
+    int64_t ld = (int64_t)g->a->fwd.n_head * g->d;
+    float *part = part_at(g->a, g->u.seq, t->key0, row, head);
+    int lo = 0, n_cell = 0;
+    for (int c = 0; c < (t->n_key + K_CELL - 1) / K_CELL; c++) {
+        const struct k_span *seen = t->seen + c * K_CELL;
+        struct k_span some = {seen[0].lo, seen[kv_cell_keys(t, c) - 1].hi};
+        some = attn_span_in(some, row, n);
+        if (some.lo >= some.hi)
+            continue;
+        lo = n_cell ? lo : c;
+        n_cell = c + 1 - lo;
+        kv_turn(t, c);
+    }
+    cell_list(g, t->k_v, lo, n_cell, cell);
+    for (int i = 0; n_cell && i < n; i += g->ops->mr)
+        values_to(g,
+                  t->ds_q + (size_t)i * g->row_bytes +
+                      (size_t)(lo * K_CELL) * g->ops->in_bytes[g->type],
+                  n - i < g->ops->mr ? n - i : g->ops->mr, cell, n_cell, part + i * ld, ld,
+                  t->adds ? g->take : NULL);
 }
 
 static void kv_close(const struct kv_tile *t)
@@ -421,7 +541,7 @@ static void kv_fetch(const struct kv_tile *t, int64_t lo, int64_t hi, int64_t he
         query_fetch(&t->g, t->g.a->fwd.batch.q_start[u->seq] + lo, head);
 }
 
-static void kv_unit(struct kv_tile *t)
+static void kv_tile_run(struct kv_tile *t)
 {
     int64_t group = t->g.a->fwd.n_head / t->g.a->fwd.cache.n_kv_head;
     int mr = t->g.ops->mr;
@@ -430,15 +550,43 @@ static void kv_unit(struct kv_tile *t)
     for (int64_t h = t->g.u.head * group; h < (t->g.u.head + 1) * group; h++) {
         for (int64_t row = rows.lo / STEP * STEP; row < rows.hi; row += STEP) {
             int64_t left = t->g.u.row_hi - row;
-            kv_step_open(t, row, (int)(left < STEP ? left : STEP), h);
+            int n = (int)(left < STEP ? left : STEP);
+            kv_step_open(t, row, n, h);
             for (int i = 0; i < t->n_key; i += mr) {
                 kv_fetch(t, row + STEP + (int64_t)i * STEP / t->n_key,
                          row + STEP + (int64_t)(i + mr) * STEP / t->n_key, h);
                 kv_block(t, i, t->n_key - i < mr ? t->n_key - i : mr, row);
             }
+            if (has_parts(t->g.a))
+                kv_part(t, row, n, h);
         }
     }
     kv_close(t);
+}
+
+/* Several tiles add to one part, which then begins with zeros: not all see the same rows. */
+static void kv_part_zero(const struct kv_tile *t)
+{
+    const struct k_attn_unit *u = &t->g.u;
+    const struct k_attn *f = &t->g.a->fwd;
+    int64_t group = f->n_head / f->cache.n_kv_head;
+    for (int64_t row = 0; row < u->row_hi; row++)
+        memset(part_at(t->g.a, u->seq, u->key_lo, row, u->head * group), 0,
+               (size_t)(group * t->g.d) * sizeof(float));
+}
+
+static void kv_unit(struct kv_tile *t)
+{
+    const struct k_attn_unit all = t->g.u;
+    t->adds = all.key_hi - all.key_lo > K_ATTN_KEYS;
+    if (has_parts(t->g.a) && t->adds)
+        kv_part_zero(t);
+    for (int64_t lo = all.key_lo, hi; lo < all.key_hi; lo = hi) {
+        hi = (lo / K_ATTN_KEYS + 1) * K_ATTN_KEYS;
+        t->g.u.key_lo = lo;
+        t->g.u.key_hi = hi < all.key_hi ? hi : all.key_hi;
+        kv_tile_run(t);
+    }
 }
 
 void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
@@ -449,7 +597,7 @@ void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
     struct k_attn_iter it;
     grad_init(&t.g, ops, a, &scratch);
     kv_take(&t, &scratch);
-    attn_iter_init(&it, &a->fwd, K_CUT_KEYS, s->lo);
+    attn_iter_init(&it, &a->fwd, a->part ? K_CUT_KEY_RUNS : K_CUT_KEYS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.g.u);
         kv_unit(&t);

@@ -106,8 +106,9 @@ static void backward(struct bench *b, const struct heads *h, int64_t n_seq, int6
     a.ld_dy = a.ld_dq = ld;
     a.ld_dk = a.ld_dv = ld_kv;
     shape_name(shape, sizeof shape, h, n_seq, len);
-    bench_run(b, &(struct bench_case){K_attn_bwd_q, shape, n_tok, &a, LIMIT_BF16, 0});
+    a.part = bench_floats(b, (int64_t)attn_part_floats(n_tok, h->n_head, h->d));
     bench_run(b, &(struct bench_case){K_attn_bwd_kv, shape, n_tok, &a, LIMIT_BF16, 0});
+    bench_run(b, &(struct bench_case){K_attn_bwd_q, shape, n_tok, &a, LIMIT_BF16, 0});
 }
 
 void bench_attn_decode(struct bench *b)

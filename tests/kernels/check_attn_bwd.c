@@ -2,7 +2,9 @@
  *
  * The gradient of attention. In f64 on the numbers as the cells round them: wrong mask, head,
  * scale, transposition, softcap's slope. The f64 formula itself is held against finite differences
- * of the f64 forward. Bit for bit: units, and other sequences in the call.
+ * of the f64 forward. Bit for bit: units, and other sequences in the call. Where parts of dq are
+ * allowed, all of it once with and once without: a part that is missing, added twice, or of other
+ * keys.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -67,6 +69,14 @@ static const struct attn_spec specs[] = {
      .n_seq = 1,
      .n_row = {200},
      .kv_len = {200}},
+    {.d = 16, .n_head = 2, .n_kv_head = 1, .n_seq = 1, .n_row = {1100}, .kv_len = {1100}},
+    {.d = 16,
+     .n_head = 1,
+     .n_kv_head = 1,
+     .window = 70,
+     .n_seq = 2,
+     .n_row = {1030, 140},
+     .kv_len = {1030, 140}},
     {.d = 15, .n_head = 3, .n_kv_head = 3, .n_seq = 2, .n_row = {40, 3}, .kv_len = {40, 70}},
 };
 
@@ -164,6 +174,23 @@ static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
     }
 }
 
+/* Room for the parts of dq, filled by the kernel that is run before attn_bwd_q. */
+static void take_parts(struct check *c, struct k_attn_bwd *a, const struct attn_spec *spec)
+{
+    int64_t n = (int64_t)attn_part_floats(a->fwd.batch.n_tok, spec->n_head, spec->d);
+    a->part = check_floats(c, n, CHECK_NAN);
+    if (c->id == K_attn_bwd_q)
+        check_run_row(c, K_attn_bwd_kv, a);
+}
+
+static bool may_take_parts(const struct attn_spec *spec)
+{
+    bool may = true;
+    for (int64_t s = 0; s < spec->n_seq; s++)
+        may = may && spec->n_row[s] == spec->kv_len[s];
+    return may;
+}
+
 static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec *spec)
 {
     struct attn_case *t = &b->t;
@@ -234,6 +261,8 @@ static void alone(struct check *c, const struct bwd_case *b)
         one.dq = check_floats(c, n * one.ld_dq, CHECK_NAN);
         one.dk = check_floats(c, n * one.ld_dk, CHECK_NAN);
         one.dv = check_floats(c, n * one.ld_dv, CHECK_NAN);
+        if (one.part)
+            take_parts(c, &one, &t->spec);
         check_run_row(c, c->id, &one);
         check_bits(c, "dq alone", one.dq, b->args.dq + at * one.ld_dq,
                    (size_t)(n * one.ld_dq) * sizeof(float));
@@ -244,12 +273,14 @@ static void alone(struct check *c, const struct bwd_case *b)
     }
 }
 
-static void bwd_one(struct check *c, const struct attn_spec *spec)
+static void bwd_one(struct check *c, const struct attn_spec *spec, bool has_parts)
 {
     struct bwd_case b;
     check_begin(c);
     attn_case_name(c, spec);
     bwd_make(c, &b, spec);
+    if (has_parts)
+        take_parts(c, &b.args, spec);
     size_t n = (size_t)b.t.batch.n_tok * sizeof(float);
     struct check_out out[] = {{b.args.dq, n * (size_t)b.args.ld_dq},
                               {b.args.dk, n * (size_t)b.args.ld_dk},
@@ -327,10 +358,12 @@ void check_attn_bwd_q(struct check *c)
         for (int type = K_F32; type <= last_type(&specs[i]); type++) {
             struct attn_spec s = specs[i];
             s.type = (enum k_type)type;
-            bwd_one(c, &s);
+            bwd_one(c, &s, false);
+            if (may_take_parts(&s))
+                bwd_one(c, &s, true);
             s.kind = CHECK_DENORMAL;
             if (i == 0)
-                bwd_one(c, &s);
+                bwd_one(c, &s, true);
         }
     }
 }
