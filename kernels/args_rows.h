@@ -98,6 +98,12 @@ struct k_copy {     /* y = x, or 0 where x is NULL */
     int64_t ld_x, ld_y, m, d;
 };
 
+struct k_fold {     /* y[i] = ((x[0, i] + x[1, i]) + x[2, i]) + ... */
+    const float *x; /* [n_x, n], ld_x from one to the next */
+    float *y;       /* [n]; may be one of them */
+    int64_t ld_x, n_x, n;
+};
+
 /* y[i, j] = x[i, j] / (1 - p) where draw(seed, site, row_key[i], j) >= p, else 0; y may be x. A
  * row's draws follow its key, not its place in the batch. The backward is the same call on dy.
  * The draw of column j is word j % 64 / 16 of the Philox block whose counter is (j / 64 * 16 +

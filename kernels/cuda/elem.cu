@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: add, multiply, copy, scale, convert, drop; the activations. Each result of
- * the first six is one rounding, so they equal the reference bit for bit.
+ * Element by element: add, multiply, copy, fold, scale, convert, drop; the activations. Each result
+ * of the first seven is rounded in one given order, so they equal the reference bit for bit.
  */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/philox.h"
@@ -67,6 +67,17 @@ static __device__ __forceinline__ int64_t flat_step(void)
     return (int64_t)gridDim.x * FLAT_THREADS;
 }
 
+/* The sum is kept in a register, so y may be one of the vectors. */
+static __global__ void fold_kernel(struct k_fold a)
+{
+    for (int64_t i = flat_at(); i < a.n; i += flat_step()) {
+        float sum = a.x[i];
+        for (int64_t r = 1; r < a.n_x; r++)
+            sum += a.x[r * a.ld_x + i];
+        a.y[i] = sum;
+    }
+}
+
 static __global__ void scale_kernel(struct k_scale a)
 {
     for (int64_t i = flat_at(); i < a.n; i += flat_step())
@@ -77,6 +88,12 @@ int scale_cuda(const void *args, void *stream)
 {
     const struct k_scale *a = (const struct k_scale *)args;
     return launch(scale_kernel, flat_grid(a->n), dim3(FLAT_THREADS), 0, stream, *a);
+}
+
+int fold_cuda(const void *args, void *stream)
+{
+    const struct k_fold *a = (const struct k_fold *)args;
+    return launch(fold_kernel, flat_grid(a->n), dim3(FLAT_THREADS), 0, stream, *a);
 }
 
 static __global__ void cast_kernel(struct k_cast a)

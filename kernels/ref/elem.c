@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Element by element: add, multiply, copy, scale, convert, drop. Each result is one rounding, so
- * every variant equals these bit for bit.
+ * Element by element: add, multiply, copy, fold, scale, convert, drop. Each result is one rounding
+ * (of a fold: roundings in a given order), so every variant equals these bit for bit.
  */
 #include <string.h>
 
@@ -36,6 +36,18 @@ void copy_ref(const void *args, const struct k_slice *s)
             memmove(a->y + i * a->ld_y, a->x + i * a->ld_x, (size_t)a->d * sizeof(float));
         else
             memset(a->y + i * a->ld_y, 0, (size_t)a->d * sizeof(float));
+    }
+}
+
+void fold_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_fold *a = args;
+    int64_t hi = rows_min(s->hi * K_SUM_CHUNK, a->n);
+    for (int64_t i = s->lo * K_SUM_CHUNK; i < hi; i++) {
+        float sum = a->x[i];
+        for (int64_t r = 1; r < a->n_x; r++)
+            sum += a->x[r * a->ld_x + i];
+        a->y[i] = sum;
     }
 }
 

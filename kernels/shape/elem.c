@@ -41,6 +41,12 @@ struct k_shape copy_shape(const void *args)
     return rows_shape(a->m, a->d, a->x && a->ld_x != 0 ? 2 : 1, row, 0);
 }
 
+struct k_shape fold_shape(const void *args)
+{
+    const struct k_fold *a = args;
+    return rows_shape_flat(a->n, 4 * (double)(a->n_x + 1), (double)(a->n_x - 1));
+}
+
 struct k_shape dropout_shape(const void *args)
 {
     const struct k_dropout *a = args;

@@ -204,6 +204,38 @@ void check_copy(struct check *c)
     }
 }
 
+/* Against sums that are written down here, with numbers whose sum depends on the order. */
+static void fold_run(struct check *c, int64_t n, int64_t n_x, int64_t own)
+{
+    int64_t ld = n + 3;
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "n %lld of %lld, y %lld", (long long)n, (long long)n_x, (long long)own);
+    float *x = check_floats(c, n_x * ld, CHECK_RANDOM), *want = check_floats(c, n, CHECK_NAN);
+    float *y = own < 0 ? check_floats(c, n, CHECK_NAN) : x + own * ld;
+    for (int64_t i = 0; i < n; i++) {
+        want[i] = x[i];
+        for (int64_t r = 1; r < n_x; r++)
+            want[i] += x[r * ld + i];
+    }
+    struct k_fold a = {.x = x, .y = y, .ld_x = ld, .n_x = n_x, .n = n};
+    if (own < 0)
+        check_slices(c, &a, (struct check_out[]){{y, bytes}}, 1);
+    else
+        check_run(c, &a);
+    check_bits(c, "y", y, want, bytes);
+}
+
+void check_fold(struct check *c)
+{
+    static const int64_t sizes[] = {0, 1, 15, 16, 17, K_SUM_CHUNK, 3 * K_SUM_CHUNK + 33};
+    for (int i = 0; i < 7; i++)
+        for (int64_t n_x = 1; n_x < 6; n_x++) {
+            fold_run(c, sizes[i], n_x, -1);
+            fold_run(c, sizes[i], n_x, n_x / 2);
+        }
+}
+
 static void dropout_run(struct check *c, int64_t m, int64_t d, float p)
 {
     int64_t ld = d + 1, n = m * ld, dropped = 0;
