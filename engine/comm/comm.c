@@ -25,6 +25,7 @@ void comm_init(struct comm *c, const struct comm_driver *d, int rank, int size,
 
 void comm_free(struct comm *c)
 {
+    ASSERT(!c || !c->fabric); /* it goes with the device: fabric_leave */
     if (c)
         c->driver->free(c);
 }

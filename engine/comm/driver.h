@@ -39,9 +39,10 @@ struct comm {
     bool is_patient; /* every wait */
     void (*leave)(void *ctx), (*back)(void *ctx);
     void *around_ctx;
-    int n_away;        /* calls within calls */
-    atomic_int broken; /* enum comm_broken */
-    struct err why;    /* of what broke it, once it is told */
+    int n_away;            /* calls within calls */
+    atomic_int broken;     /* enum comm_broken */
+    struct err why;        /* of what broke it, once it is told */
+    struct fabric *fabric; /* owned (engine/comm/fabric.c); NULL: none */
 };
 
 /* Who breaks a group first, of any thread, says why; the others read that once it stands. */

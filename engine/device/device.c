@@ -24,6 +24,18 @@ const char *device_name(const struct device *d)
     return d->name;
 }
 
+const char *device_id(const struct device *d)
+{
+    return d->id;
+}
+
+int device_reach(struct device *d, struct device *other, struct err *e)
+{
+    if (d->driver == other->driver && d->driver->reach)
+        return d->driver->reach(d, other, e);
+    return err_set(e, ERR_UNSUPPORTED, "%s has no way to the memory of %s", d->name, other->name);
+}
+
 const struct kernel_table *device_kernels(const struct device *d)
 {
     return &d->kernels;
@@ -122,6 +134,11 @@ void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enu
 int stream_sync(struct stream *s, struct err *e)
 {
     return s->device->driver->sync(s, e);
+}
+
+int stream_state(struct stream *s, struct err *e)
+{
+    return s->device->driver->state ? s->device->driver->state(s, e) : 0;
 }
 
 void stream_trace(struct stream *s, stream_trace_fn *fn, void *ctx)

@@ -30,6 +30,14 @@ void device_free(struct device *d);
 enum device_kind device_get_kind(const struct device *d);
 const char *device_name(const struct device *d);
 
+/* Two devices with the same id are one GPU, whichever process sees it; "": not a GPU's. */
+enum { DEVICE_ID_BYTES = 40 };
+const char *device_id(const struct device *d);
+
+/* From here on streams of d may copy from the memory of `other`, a device of the same kind in this
+ * process; -1: there is no way. */
+int device_reach(struct device *d, struct device *other, struct err *e);
+
 /* The kernels of the host, for its own memory: beside a GPU they are still the CPU's. */
 const struct kernel_table *device_kernels(const struct device *d);
 void device_memory(const struct device *d, size_t *total_bytes, size_t *free_bytes);
@@ -66,6 +74,9 @@ enum copy_kind { COPY_TO_DEVICE, COPY_FROM_DEVICE, COPY_ON_DEVICE };
 
 void stream_copy(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
 int stream_sync(struct stream *s, struct err *e); /* all done so far; the first error since */
+
+/* 0, or what failed already of what s was given, as its next sync will say; waits for nothing. */
+int stream_state(struct stream *s, struct err *e);
 
 /* Memory of the host that is the stream's, of at least so many bytes, for what must pass through
  * it; the stream is synced before the host reads or writes there. */

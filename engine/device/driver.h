@@ -9,6 +9,20 @@
 #define ENGINE_DEVICE_DRIVER_H
 
 #include "engine/device/device.h"
+#include "engine/device/rail.h"
+
+/* As the functions of engine/device/rail.h. */
+struct rail_driver {
+    int (*check)(char *about, size_t size, struct err *e);
+    int (*id_make)(struct device *d, struct rail_id *id, struct err *e);
+    struct rail *(*make)(struct device *d, const struct rail_options *o, struct err *e);
+    void (*free)(struct rail *r);
+    void (*gather)(struct rail *r, struct stream *s, const void *in, void *out, size_t bytes,
+                   int64_t longer_ns);
+    void (*exchange)(struct rail *r, struct stream *s, const void *in, void *out, size_t part,
+                     size_t all, int64_t longer_ns);
+    int (*state)(struct rail *r, struct err *e);
+};
 
 struct device_driver {
     enum device_kind kind;
@@ -28,6 +42,7 @@ struct device_driver {
     void (*launch)(struct stream *s, enum kernel_id k, const void *args, size_t bytes);
     void (*copy)(struct stream *s, void *to, const void *from, size_t bytes, enum copy_kind kind);
     int (*sync)(struct stream *s, struct err *e);
+    int (*state)(struct stream *s, struct err *e); /* NULL: sync alone knows */
 
     struct event *(*event_new)(struct device *d, struct err *e);
     void (*event_free)(struct event *v);
@@ -41,11 +56,15 @@ struct device_driver {
     struct replay *(*replay_end)(struct stream *s, struct err *e);
     void (*replay_free)(struct replay *r);
     void (*replay_run)(struct replay *r, struct stream *s);
+
+    int (*reach)(struct device *d, struct device *other, struct err *e); /* NULL: none */
+    const struct rail_driver *rail;                                      /* NULL: none */
 };
 
 struct device {
     const struct device_driver *driver; /* constant */
     char name[96];
+    char id[DEVICE_ID_BYTES];
     int n_lane;
     struct kernel_table kernels;
 };
@@ -66,6 +85,10 @@ struct event {
 };
 
 struct replay {
+    struct device *device; /* borrowed */
+};
+
+struct rail {
     struct device *device; /* borrowed */
 };
 

@@ -17,7 +17,7 @@
 #include "engine/base/err.h"
 #include "kernels/kernels.h"
 
-enum { DEVICE_PLUG_ABI = 1 };
+enum { DEVICE_PLUG_ABI = 2 };
 
 struct device;
 

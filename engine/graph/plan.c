@@ -33,7 +33,7 @@ struct plan {
     VEC(_Alignas(16) char) args;
     VEC(struct op_view) output;
     int64_t cap[DIM_COUNT], n[DIM_COUNT]; /* n: what is patched in */
-    bool has_collectives;
+    bool may_be_kept;                     /* nothing in it that meets others on the host */
     struct kept kept;
 };
 
@@ -69,7 +69,7 @@ static void keep_collective(struct op_sink *s, const struct op_collective *a, en
     struct plan *p = ((struct sink *)(void *)s)->p;
     size_t at = keep_args(p, KERNEL_COUNT, a, sizeof *a) + offsetof(struct op_collective, m);
     vec_push(&p->patch, (struct patch){(uint32_t)at, {.dim = dim}});
-    p->has_collectives = true;
+    p->may_be_kept = p->may_be_kept && op_collective_may_be_kept(a);
 }
 
 static struct op_view view_of(const struct plan *p, const struct graph *g,
@@ -109,6 +109,7 @@ struct plan *plan_new(const struct graph *g, const struct batch *batch, const in
     struct plan *p = xcalloc(1, sizeof *p);
     struct graph_memory m = {0};
     p->device = d;
+    p->may_be_kept = true;
     memcpy(p->cap, cap, sizeof p->cap);
     for (int i = 0; i < DIM_COUNT; i++)
         p->n[i] = -1;
@@ -180,7 +181,7 @@ static void keep_step(struct plan *p, struct kept_step *k, struct stream *s)
 
 static bool is_worth_keeping(const struct plan *p, const struct stream *s)
 {
-    return stream_keeps_launches(s) && !p->has_collectives && p->n[DIM_TOK] == p->n[DIM_SEQ];
+    return stream_keeps_launches(s) && p->may_be_kept && p->n[DIM_TOK] == p->n[DIM_SEQ];
 }
 
 void plan_run(struct plan *p, const struct batch *batch, struct stream *s)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A gather moves blocks of rows of equal width: parts are copied into such blocks, and out of them
- * into their columns. Ranks exchange the host's memory; what lies elsewhere goes through the
- * stream's room.
+ * into their columns. Ranks exchange the host's memory, or a device's over a fabric; without one,
+ * what lies elsewhere goes through the stream's room.
  */
 #include "engine/op/collective.h"
+
+#include "engine/comm/fabric.h"
 
 int64_t op_collective_widest(const struct op_ranks *r, int64_t n, int64_t pieces)
 {
@@ -34,6 +36,11 @@ double op_collective_bytes(const struct op_collective *a)
     return comm_job_bytes(&j, a->ranks.size);
 }
 
+bool op_collective_may_be_kept(const struct op_collective *a)
+{
+    return a->ranks.comm && fabric_may_be_kept(a->ranks.comm);
+}
+
 static void copy(struct stream *s, const float *x, int64_t ld_x, float *y, int64_t ld_y, int64_t m,
                  int64_t d)
 {
@@ -60,6 +67,8 @@ static int exchange(const struct op_collective *a, struct comm_job *j, struct st
     size_t all_bytes = gathers ? in_bytes * (size_t)a->ranks.size : in_bytes;
     size_t own = (size_t)((const char *)j->in - (char *)j->out);
     char *room, *out = j->out;
+    if (fabric_name(a->ranks.comm))
+        return fabric_run(a->ranks.comm, s, j, e);
     if (device_reads_host(stream_device(s)))
         return stream_sync(s, e) || comm_run(a->ranks.comm, j, e) ? -1 : 0;
     room = stream_room(s, all_bytes, e);

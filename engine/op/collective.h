@@ -29,6 +29,9 @@ struct op_collective {
 /* Runs it behind what the stream was given. What fails breaks the group: comm_check tells. */
 void op_collective_run(const struct op_collective *a, struct stream *s);
 
+/* Whether what it puts on a stream may be kept there and given again. */
+bool op_collective_may_be_kept(const struct op_collective *a);
+
 /* Bytes that each rank sends away, at least. */
 double op_collective_bytes(const struct op_collective *a);
 

@@ -14,6 +14,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
+#include "engine/comm/fabric.h"
 #include "engine/device/open.h"
 #include "engine/run/lead.h"
 #include "engine/run/ranks.h"
@@ -102,7 +103,8 @@ static int all_have_loaded(struct member *member, const struct model *m, struct 
     struct loaded of[COMM_RANK_MAX];
     size_t total;
     int n_here;
-    if (crew_count_here(c, &n_here, e))
+    if (crew_count_here(c, &n_here, e) ||
+        fabric_join(c, m->device, fabric_room_bytes(m->cfg.d_model), e))
         return -1;
     device_memory(m->device, &total, &own.memory.free_bytes);
     own.memory.free_bytes /= (size_t)n_here;
@@ -231,6 +233,7 @@ static int load_and_follow(struct member *m, struct err *e)
     int rc = model ? stay(m, model, s, e) : -1;
     if (rc)
         comm_abort(m->comm, e->msg);
+    fabric_leave(m->comm);
     model_free(model);
     if (s)
         stream_free(s);
@@ -325,6 +328,8 @@ void crew_free(struct crew *c, const struct model *m)
         comm_abort(c->opt.comm, "the model was not loaded");
         comm_free(c->opt.comm);
     }
+    if (c->n)
+        fabric_leave(c->at[0].comm);
     for (int r = 0; r < c->n; r++) {
         if (c->at[r].is_started)
             pthread_join(c->at[r].thread, NULL);

@@ -81,7 +81,7 @@ static int step(struct follower *f, const struct order *o, struct err *e)
     }
     if (f->gate)
         gate_take(f->gate, GATE_SERVE);
-    int rc = runner_step(f->runner, &out, e);
+    int rc = runner_step(f->runner, &out, e) || stream_sync(f->stream, e) ? -1 : 0;
     if (f->gate)
         gate_give(f->gate, GATE_SERVE);
     return rc;

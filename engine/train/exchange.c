@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "engine/comm/fabric.h"
 
 enum { NO_LAYER = -1, PATIENCE = 10 };
 
@@ -58,7 +59,8 @@ static int land(struct exchange *x, struct comm *c, int most, struct err *e)
     return 0;
 }
 
-/* Ranks exchange the host's memory: what lies elsewhere goes through the stream's room. */
+/* Ranks exchange the host's memory, or a device's over a fabric; without one, what lies elsewhere
+ * goes through the stream's room. */
 static bool is_near(const struct exchange *x)
 {
     return device_reads_host(x->on->device);
@@ -68,6 +70,8 @@ static bool is_near(const struct exchange *x)
 static int run_far(struct exchange *x, struct comm *c, struct comm_job *j, size_t bytes,
                    struct err *e)
 {
+    if (fabric_name(c))
+        return fabric_run(c, x->stream, j, e);
     char *room = stream_room(x->stream, bytes, e), *out = j->out;
     size_t own = (size_t)((const char *)j->in - out);
     if (!room)
@@ -125,7 +129,8 @@ static int start_all(struct exchange *x, struct comm *c, const struct pick *p, s
 {
     float *run = NULL;
     int64_t n = 0;
-    if (stream_sync(x->stream, e))
+    bool is_measured = x->own_tok > 0; /* how long the rows took is told by the end of their work */
+    if ((is_measured || !fabric_name(c)) && stream_sync(x->stream, e))
         return -1;
     for (size_t i = 0; i < x->on->list.n; i++) {
         const struct train_tensor *t = &x->on->list.at[i];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+#include "engine/comm/fabric.h"
 #include "engine/device/open.h"
 #include "engine/run/ranks.h"
 
@@ -76,7 +77,11 @@ static int load(struct member *m, struct err *e)
         mo.progress = NULL;
     r->model = model_load(o->dir, &mo, r->device, e);
     struct comm_job all_are_here = {.kind = COMM_BARRIER, .is_patient = true};
-    return r->model ? comm_run(m->all, &all_are_here, e) : -1;
+    size_t room = r->model ? fabric_room_bytes(r->model->cfg.d_model) : 0;
+    if (!r->model || (m->tensor && fabric_join(m->tensor, r->device, room, e)) ||
+        (m->data && fabric_join(m->data, r->device, room, e)))
+        return -1;
+    return comm_run(m->all, &all_are_here, e);
 }
 
 static void leave(struct member *m)
@@ -85,6 +90,8 @@ static void leave(struct member *m)
     for (int i = 0; m->rc && i < 3; i++)
         if (group[i])
             comm_abort(group[i], m->err.msg);
+    fabric_leave(m->tensor);
+    fabric_leave(m->data);
     model_free(m->rank.model);
     if (m->rank.stream)
         stream_free(m->rank.stream);

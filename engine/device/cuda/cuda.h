@@ -78,6 +78,7 @@ void cuda_stream_launch(struct stream *s, enum kernel_id k, const void *args, si
 void cuda_stream_copy(struct stream *s, void *to, const void *from, size_t bytes,
                       enum copy_kind kind);
 int cuda_stream_sync(struct stream *s, struct err *e);
+int cuda_stream_state(struct stream *s, struct err *e);
 
 /* ---- mark.c: events, and launches that are kept ---- */
 struct event *cuda_event_new(struct device *d, struct err *e);

@@ -122,6 +122,26 @@ static void cuda_host_free(struct device *base, void *p)
     cudaFreeHost(p);
 }
 
+/* Memory of the pool is reached by whom the pool lets in. */
+static int cuda_reach(struct device *base, struct device *other_base, struct err *e)
+{
+    const struct cuda_device *d = cuda_device_of(base);
+    struct cuda_device *other = cuda_device_of(other_base);
+    struct cudaMemAccessDesc let = {.location = {.type = cudaMemLocationTypeDevice, .id = d->index},
+                                    .flags = cudaMemAccessFlagsProtReadWrite};
+    int can = 0;
+    if (d->index == other->index)
+        return 0;
+    cuda_enter(other);
+    cudaError_t rc = cudaDeviceCanAccessPeer(&can, d->index, other->index);
+    if (!rc && can)
+        rc = cudaMemPoolSetAccess(other->pool, &let, 1);
+    if (rc || can)
+        return cuda_answer(other, rc, "reaching another GPU's memory", e);
+    return err_set(e, ERR_UNSUPPORTED, "GPU %d has no way to the memory of GPU %d", d->index,
+                   other->index);
+}
+
 /* ---- the device ---------------------------------------------------------------------------- */
 
 static void cuda_free(struct device *base)
@@ -152,6 +172,7 @@ static const struct device_driver cuda_driver = {
     .launch = cuda_stream_launch,
     .copy = cuda_stream_copy,
     .sync = cuda_stream_sync,
+    .state = cuda_stream_state,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,
@@ -162,6 +183,7 @@ static const struct device_driver cuda_driver = {
     .replay_end = cuda_replay_end,
     .replay_free = cuda_replay_free,
     .replay_run = cuda_replay_run,
+    .reach = cuda_reach,
 };
 
 /* The pool keeps what comes back: the program asks for little and large, and for long. */
@@ -181,6 +203,8 @@ static cudaError_t make(struct cuda_device *d)
     if (rc)
         return rc;
     snprintf(d->base.name, sizeof d->base.name, "%.*s", (int)sizeof d->base.name - 1, p.name);
+    for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
+        snprintf(d->base.id + 2 * i, 3, "%02x", (unsigned char)p.uuid.bytes[i]);
     d->base.n_lane = p.multiProcessorCount;
     rc = cudaDeviceGetStreamPriorityRange(&d->priority_low, &d->priority_high);
     if (!rc)

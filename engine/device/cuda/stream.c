@@ -160,3 +160,9 @@ int cuda_stream_sync(struct stream *base, struct err *e)
     s->first_error = 0;
     return cuda_answer(device_of(s), rc, s->first_at, e);
 }
+
+int cuda_stream_state(struct stream *base, struct err *e)
+{
+    struct cuda_stream *s = stream_of(base);
+    return cuda_answer(device_of(s), (cudaError_t)s->first_error, s->first_at, e);
+}

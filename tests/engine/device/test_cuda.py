@@ -19,7 +19,7 @@ TANDEM = os.environ.get("TANDEM_BIN", "build/release/tandem")
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
 PLUG = BUILD / "tests/fake/cuda/plug.so"
 MODELS = pathlib.Path("tests/golden/models")
-WAYS = ([], ["--mode", "eager"], ["--tp", "2"], ["--quantize", "int8"], ["--quantize", "f32"])
+WAYS = ([], ["--mode", "eager"], ["--tp", "2"], ["--tp", "4"], ["--quantize", "int8"], ["--quantize", "f32"])
 FAMILIES = ("llama_plain", "llama_tied", "mistral_window", "qwen2", "qwen3", "gpt2")
 passed, failed = 0, 0
 
@@ -71,7 +71,9 @@ def trains_the_same(tmp):
     subprocess.run([BUILD / "tests/tools/make_model", tmp / "m", "--seed", "3"], check=True,
                    stdout=subprocess.DEVNULL)
     for name, way in (("adapter", ["--rank", "4", "--lora-dropout", "0.1"]),
-                      ("full", ["--rank", "0"])):
+                      ("full", ["--rank", "0"]),
+                      ("adapter over two ranks", ["--rank", "4", "--tp", "2"]),
+                      ("full over two and two", ["--rank", "0", "--tp", "2", "--dp", "2"])):
         out = {}
         for device in ("cpu", "cuda"):
             to = tmp / f"{name}-{device}"

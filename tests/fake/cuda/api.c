@@ -37,6 +37,14 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index)
     *p = (struct cudaDeviceProp){
         .totalGlobalMem = fake_memory_all(), .major = 9, .multiProcessorCount = UNITS};
     snprintf(p->name, sizeof p->name, "Fake GPU %d", index);
+    p->uuid.bytes[0] = (char)(index + 1);
+    return fake_end(rc);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int other)
+{
+    cudaError_t rc = fake_begin();
+    *can = index != other;
     return fake_end(rc);
 }
 
@@ -126,6 +134,12 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, 
     cudaError_t rc = fake_begin();
     *(size_t *)value = fake_memory_used();
     return fake_end(rc);
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n)
+{
+    (void)pool, (void)list, (void)n;
+    return fake_end(fake_begin());
 }
 
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s)

@@ -65,8 +65,27 @@ enum {
     cudaEventDisableTiming = 2
 };
 
+typedef struct CUuuid_st {
+    char bytes[16];
+} cudaUUID_t;
+
+enum cudaMemLocationType { cudaMemLocationTypeDevice = 1 };
+
+struct cudaMemLocation {
+    enum cudaMemLocationType type;
+    int id;
+};
+
+enum cudaMemAccessFlags { cudaMemAccessFlagsProtReadWrite = 3 };
+
+struct cudaMemAccessDesc {
+    struct cudaMemLocation location;
+    enum cudaMemAccessFlags flags;
+};
+
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     size_t totalGlobalMem;
     int major, minor, multiProcessorCount;
 };
@@ -76,6 +95,7 @@ cudaError_t cudaSetDevice(int index);
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int index);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *low, int *high);
+cudaError_t cudaDeviceCanAccessPeer(int *can, int index, int other);
 cudaError_t cudaGetLastError(void);
 const char *cudaGetErrorString(cudaError_t rc);
 const char *cudaGetErrorName(cudaError_t rc);
@@ -84,6 +104,8 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int index);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value);
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list,
+                                 size_t n);
 cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
