@@ -8,7 +8,7 @@ import { useModel } from "./playground.js";
 
 const PATH = "v1/fine_tuning/jobs", AGAIN_MS = 1000;
 export const ENDS = ["succeeded", "failed", "cancelled"];
-const WORDS = { validating_files: "reading files", cancelled: "cancelled" };
+const WORDS = { validating_files: "reading files" };
 // Short, and what the model of it will end in.
 export const jobName = j => `${j.user_provided_suffix || "job"} ${j.id.slice(-8)}`;
 const answers = name => models.some(m => m.id === name);
@@ -123,7 +123,8 @@ export class JobView {
       this.last = { ...this.last, ...d };
     } else {
       this.log.prepend(el("li", { class: event.level },
-                          el("time", { title: when(event.created_at) }, clock(event.created_at)), el("span", {}, event.message)));
+                          el("time", { title: when(event.created_at) }, clock(event.created_at)),
+                          el("span", {}, event.message)));
       this.lookAgain();
     }
     this.frame ??= requestAnimationFrame(() => { this.frame = null; this.draw(); });

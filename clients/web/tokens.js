@@ -70,7 +70,7 @@ export function watch(messages) {
   for (const kind of ["mouseover", "focusin"])
     messages.addEventListener(kind, e => e.target.token ? show(e.target) : hide());
   for (const kind of ["focusout", "scroll"]) messages.addEventListener(kind, hide);
-  messages.addEventListener("mouseleave", () => { // also sent behind a finger's tap, which gave the focus
+  messages.addEventListener("mouseleave", () => { // is also sent behind a tap, which gave the focus
     if (!document.activeElement.token) hide();
   });
   messages.addEventListener("keydown", walk);

@@ -79,8 +79,8 @@ def answer(page, n=-1):
 
 
 def wide_token(page):
-    """One that can be pointed at, by its number: of a random model's tokens some, as a carriage return, take no
-    room."""
+    """The number of one that can be pointed at: of a random model's tokens some, as a carriage
+    return, take no room."""
     tokens = page.locator(".token")
     return next(i for i in range(tokens.count()) if tokens.nth(i).bounding_box()["width"] > 4)
 
