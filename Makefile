@@ -5,6 +5,7 @@
 #   make deps        installs what is missing (DEPS=check only says what that is)
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
 #   make check-web   the page in Chromium; part of make check
+#   make check-emu   the GPU's kernels, emulated, at every size; part of make check
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
@@ -231,7 +232,7 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 # ---- what to do with them ----------------------------------------------------------------------
 test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") \
-	  $(if $(EMUBIN),"$(B)/tandem-kernels check --variant cuda") $(TESTBIN) $(SCRIPTS)
+	  $(if $(EMUBIN),"$(B)/tandem-kernels check --variant cuda --short") $(TESTBIN) $(SCRIPTS)
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 # on a machine with a GPU: what runs there, and how fast
@@ -251,11 +252,13 @@ deps:
 	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
 check-web: $(PROGBIN) $(TOOLBIN)
 	$(Q)TEST_WEB=1 tests/run --mode $(MODE) tests/clients/web/test_web.py
+check-emu: $(B)/tandem-kernels $(EMUBIN)
+	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda"
 lint:
 	$(Q)tests/lint/lint.py
 check:
 	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; \
-	  $(MAKE) check-web || s=1; exit $$s
+	  $(MAKE) check-emu || s=1; $(MAKE) check-web || s=1; exit $$s
 fuzz:
 	$(Q)$(MAKE) MODE=fuzz CC="$(patsubst gcc,clang,$(CC))" fuzz-targets
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
@@ -277,7 +280,7 @@ clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test run deps lint check check-gpu check-web \
-        bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
+.PHONY: all build/tandem build/tandem-kernels test run deps lint check check-emu check-gpu \
+        check-web bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -139,9 +139,12 @@ static int sink_string(struct jsink *s, bool can_grow, struct jvalue *out)
     struct jstr *str = jrun_alloc(s->r, 1, sizeof *str);
     if (!str)
         return -1;
+    if (s->counted < s->len) /* what has grown: a long text is not counted anew for each line */
+        s->n_cp += jutf8_count(s->data + s->counted, s->len - s->counted);
+    s->counted = s->len;
     *str = (struct jstr){.p = s->data ? s->data : "",
                          .len = s->len,
-                         .n_cp = jutf8_count(s->data, s->len),
+                         .n_cp = s->n_cp,
                          .span = s->n_span > 1 ? s->span : NULL,
                          .n_span = s->n_span > 1 ? s->n_span : 0,
                          .sink = can_grow ? s : NULL};

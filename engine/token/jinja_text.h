@@ -19,6 +19,7 @@ struct jsink {
     struct jrun *r;
     char *data; /* in the arena */
     size_t len, cap;
+    size_t n_cp, counted; /* code points among the first `counted` bytes */
     struct jspan *span;
     size_t n_span, cap_span;
     uint32_t mark; /* set in every origin written */

@@ -33,6 +33,10 @@ static int option_parse(struct tool_args *a, const char *opt, const char *value)
         a->json = true;
         return 1;
     }
+    if (strcmp(opt, "--short") == 0) {
+        a->is_short = true;
+        return 1;
+    }
     if (strcmp(opt, "--variant") == 0 && value) {
         a->variant = value;
         return 2;

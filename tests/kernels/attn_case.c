@@ -12,9 +12,40 @@
 
 enum { GAP = 3 }; /* floats between rows: nothing is aligned by luck */
 
-double attn_rounded(enum k_type type, float x)
+static double *zeros(size_t n)
 {
-    return type == K_BF16 ? (double)bf16_to_f32(bf16_from_f32(x)) : (double)x;
+    double *x = calloc(n + 1, sizeof *x);
+    if (!x)
+        abort();
+    return x;
+}
+
+double *attn_rounded(enum k_type type, const float *x, int64_t n)
+{
+    double *y = zeros((size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = type == K_BF16 ? (double)bf16_to_f32(bf16_from_f32(x[i])) : (double)x[i];
+    return y;
+}
+
+/* In four sums, which do not wait for each other. */
+double attn_dot(const double *a, const double *b, int32_t d, double *size)
+{
+    double sum[4] = {0}, all[4] = {0};
+    int32_t i = 0;
+    for (; i + 4 <= d; i += 4) {
+        for (int32_t j = 0; j < 4; j++) {
+            double x = a[i + j] * b[i + j];
+            sum[j] += x;
+            all[j] += fabs(x);
+        }
+    }
+    for (; i < d; i++) {
+        sum[0] += a[i] * b[i];
+        all[0] += fabs(a[i] * b[i]);
+    }
+    *size = all[0] + all[1] + all[2] + all[3];
+    return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
 static int64_t cells_of(int64_t n_key)
@@ -156,27 +187,19 @@ bool attn_sees(const struct attn_spec *s, int64_t kv_len, int64_t n_row, int64_t
     return s->window == 0 || llabs(away) < s->window;
 }
 
-static double dot_f64(enum k_type type, const float *a, const float *b, int32_t d)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < d; i++)
-        sum += attn_rounded(type, a[i]) * attn_rounded(type, b[i]);
-    return sum;
-}
-
 /* Scores of a row over its sequence's keys, -inf where it sees none; their log-sum-exp. */
-static double row_scores(const struct attn_case *t, int64_t seq, int64_t row, int64_t head,
-                         double *score)
+static double row_scores(const struct attn_case *t, const struct attn_truth *w, int64_t seq,
+                         int64_t row, int64_t head, double *score)
 {
     const struct attn_spec *s = &t->spec;
     int64_t kv_head = head / (s->n_head / s->n_kv_head), tok = t->batch.q_start[seq] + row;
-    double most = -INFINITY, sum = 0, slope;
+    double most = -INFINITY, sum = 0, slope, size;
     for (int64_t j = 0; j < s->kv_len[seq]; j++) {
-        const float *k = t->k + (t->all.q_start[seq] + j) * t->ld_k + kv_head * s->d;
+        const double *k = w->k + (t->all.q_start[seq] + j) * t->ld_k + kv_head * s->d;
         score[j] = -INFINITY;
         if (!attn_sees(s, s->kv_len[seq], s->n_row[seq], row, j))
             continue;
-        double dot = dot_f64(s->type, t->q + tok * t->ld_q + head * s->d, k, s->d);
+        double dot = attn_dot(w->q + tok * t->ld_q + head * s->d, k, s->d, &size);
         score[j] = attn_score(s, t->args.scale, dot, &slope);
         most = fmax(most, score[j]);
     }
@@ -191,15 +214,16 @@ static void truth_row(const struct attn_case *t, struct attn_truth *w, int64_t s
     const struct attn_spec *s = &t->spec;
     int64_t kv_head = head / (s->n_head / s->n_kv_head), tok = t->batch.q_start[seq] + row;
     int64_t at = tok * s->n_head + head;
-    w->lse[at] = row_scores(t, seq, row, head, score);
+    w->lse[at] = row_scores(t, w, seq, row, head, score);
     for (int64_t j = 0; j < s->kv_len[seq]; j++) {
         if (score[j] == -INFINITY)
             continue;
         double p = exp(score[j] - w->lse[at]);
-        const float *v = t->v + (t->all.q_start[seq] + j) * t->ld_k + kv_head * s->d;
+        const double *v = w->v + (t->all.q_start[seq] + j) * t->ld_k + kv_head * s->d;
+        double *y = w->y + at * s->d, *size = w->size + at * s->d;
         for (int32_t i = 0; i < s->d; i++) {
-            w->y[at * s->d + i] += p * attn_rounded(s->type, v[i]);
-            w->size[at * s->d + i] += p * fabs(attn_rounded(s->type, v[i]));
+            y[i] += p * v[i];
+            size[i] += p * fabs(v[i]);
         }
     }
 }
@@ -207,12 +231,13 @@ static void truth_row(const struct attn_case *t, struct attn_truth *w, int64_t s
 struct attn_truth attn_truth_make(const struct attn_case *t)
 {
     size_t n = (size_t)t->batch.n_tok * (size_t)t->spec.n_head;
-    struct attn_truth w = {calloc(n * (size_t)t->spec.d + 1, sizeof(double)),
-                           calloc(n * (size_t)t->spec.d + 1, sizeof(double)),
-                           calloc(n + 1, sizeof(double))};
-    double *score = calloc((size_t)t->batch.cell_stride * K_CELL, sizeof *score);
-    if (!w.y || !w.size || !w.lse || !score)
-        abort();
+    struct attn_truth w = {.y = zeros(n * (size_t)t->spec.d),
+                           .size = zeros(n * (size_t)t->spec.d),
+                           .lse = zeros(n),
+                           .q = attn_rounded(t->spec.type, t->q, t->batch.n_tok * t->ld_q),
+                           .k = attn_rounded(t->spec.type, t->k, t->all.n_tok * t->ld_k),
+                           .v = attn_rounded(t->spec.type, t->v, t->all.n_tok * t->ld_k)};
+    double *score = zeros((size_t)t->batch.cell_stride * K_CELL);
     for (int64_t s = 0; s < t->spec.n_seq; s++) {
         for (int64_t i = 0; i < t->spec.n_row[s]; i++) {
             for (int64_t h = 0; h < t->spec.n_head; h++)
@@ -228,6 +253,9 @@ void attn_truth_free(struct attn_truth *w)
     free(w->y);
     free(w->size);
     free(w->lse);
+    free(w->q);
+    free(w->k);
+    free(w->v);
 }
 
 float *attn_dense(struct check *c, const float *x, int64_t ld, int64_t n, int64_t width)

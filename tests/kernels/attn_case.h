@@ -48,13 +48,16 @@ void attn_case_name(struct check *c, const struct attn_spec *spec);
 struct k_ragged attn_batch_of(struct check *c, const struct k_ragged *from, int64_t lo, int64_t hi,
                               int64_t row_lo, int64_t row_hi);
 
-/* A number as the cells hold it. */
-double attn_rounded(enum k_type type, float x);
+/* Numbers as a product takes them, in f64: rounded as the cells hold them. Call free. */
+double *attn_rounded(enum k_type type, const float *x, int64_t n);
+/* Sum of a b; *size: of their absolute values. */
+double attn_dot(const double *a, const double *b, int32_t d, double *size);
 
 /* y and lse in f64; size: sum of p |v|, what y's error is measured by. [n_tok, n_head, d], lse
- * [n_tok, n_head]. Call free on all three. */
+ * [n_tok, n_head]. q, k, v: the case's, rounded, laid out as there. */
 struct attn_truth {
-    double *y, *size, *lse;
+    double *y, *size, *lse; /* owned */
+    double *q, *k, *v;      /* owned */
 };
 struct attn_truth attn_truth_make(const struct attn_case *t);
 void attn_truth_free(struct attn_truth *w);

@@ -43,11 +43,14 @@ enum check_kind {
 
 struct check_buf;
 
+enum { CHECK_SPARE = 256 };
+
 struct check {
     enum kernel_id id;
     const char *name;                 /* of the row or the group, for messages */
     const char *variant;              /* "ref", "avx2", ..., "cuda" */
     bool is_gpu;                      /* layouts are those of kernels/cuda/layout.h */
+    bool is_short;                    /* see tool_args: what costs much is done less often */
     const struct kernel_table *table; /* that level */
     const struct kernel_table *ref;
     uint64_t rng;
@@ -57,7 +60,8 @@ struct check {
     double worst;           /* the largest share of its tolerance that a comparison used */
     char what[160];         /* the case, for messages: check_case */
     struct check_buf *bufs; /* owned; of the present case */
-    void *scratch;          /* owned; K_SCRATCH_BYTES, fenced */
+    struct check_buf *spare[CHECK_SPARE]; /* owned; mappings of so many pages, for the next case */
+    void *scratch;                        /* owned; K_SCRATCH_BYTES, fenced */
 };
 
 typedef void check_fn(struct check *c);
@@ -69,8 +73,9 @@ typedef void check_fn(struct check *c);
 
 /* ---- cases and buffers ---- */
 
-/* Verifies the fences of all buffers and frees them. */
+/* Verifies the fences of all buffers and takes them back. */
 void check_begin(struct check *c);
+void check_spare_free(struct check *c);
 /* Names the case in messages. */
 void check_case(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -94,6 +99,10 @@ const char *check_kind_name(enum check_kind kind);
 const int64_t *check_sizes(int *n);
 
 /* ---- running ---- */
+
+/* The reference: loops that know no other rows, where it is slow to try what only a blocked kernel
+ * could get wrong. */
+bool check_is_plain(const struct check *c);
 
 void check_run(struct check *c, const void *args);     /* the variant, whole */
 void check_run_ref(struct check *c, const void *args); /* the reference, whole */

@@ -98,6 +98,7 @@ struct bwd_case {
     struct attn_case t;
     struct attn_truth truth;
     struct k_attn_bwd args;
+    double *dy; /* owned; as a product takes it */
     struct grads want;
     int64_t n_q, n_kv; /* elements of dq, of dk */
 };
@@ -108,21 +109,6 @@ static double *zeros(int64_t n)
     if (!x)
         abort();
     return x;
-}
-
-/* A row of f64, as a product takes it. */
-static void read_row(enum k_type type, const float *x, int32_t d, double *to)
-{
-    for (int32_t i = 0; i < d; i++)
-        to[i] = attn_rounded(type, x[i]);
-}
-
-static double dot(const double *a, const double *b, int32_t d)
-{
-    double sum = 0;
-    for (int32_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
 }
 
 /* y += s x, size += |s| |x| */
@@ -142,10 +128,9 @@ static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
     int32_t d = s->d;
     int64_t tok = t->batch.q_start[seq] + row, kvh = head / (s->n_head / s->n_kv_head);
     int64_t past = s->kv_len[seq] - s->n_row[seq];
-    double q[K_HEAD_MAX], dy[K_HEAD_MAX], k[K_HEAD_MAX], v[K_HEAD_MAX], delta = 0, size = 0;
-    double lse = b->truth.lse[tok * s->n_head + head];
-    read_row(s->type, t->q + tok * t->ld_q + head * d, d, q);
-    read_row(s->type, b->args.dy + tok * b->args.ld_dy + head * d, d, dy);
+    const double *q = b->truth.q + tok * t->ld_q + head * d;
+    const double *dy = b->dy + tok * b->args.ld_dy + head * d;
+    double delta = 0, size = 0, lse = b->truth.lse[tok * s->n_head + head];
     for (int32_t i = 0; i < d; i++) {
         double x = (double)b->args.dy[tok * b->args.ld_dy + head * d + i];
         delta += x * (double)t->y[tok * t->ld_y + head * d + i];
@@ -155,13 +140,10 @@ static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
         if (!attn_sees(s, s->kv_len[seq], s->n_row[seq], row, j))
             continue;
         int64_t at = (t->all.q_start[seq] + j) * t->ld_k + kvh * d;
-        double slope, p, dp, ds, dp_size = 0;
-        read_row(s->type, t->k + at, d, k);
-        read_row(s->type, t->v + at, d, v);
-        p = exp(attn_score(s, t->args.scale, dot(q, k, d), &slope) - lse);
-        dp = dot(dy, v, d);
-        for (int32_t i = 0; i < d; i++)
-            dp_size += fabs(dy[i] * v[i]);
+        const double *k = b->truth.k + at, *v = b->truth.v + at;
+        double slope, p, dp, ds, dp_size, unused;
+        p = exp(attn_score(s, t->args.scale, attn_dot(q, k, d, &unused), &slope) - lse);
+        dp = attn_dot(dy, v, d, &dp_size);
         ds = p * (dp - delta) * slope;
         dp_size = p * (fabs(dp - delta) + 0.1 * (dp_size + size)) * slope;
         add(b->want.dq + (tok * s->n_head + head) * d,
@@ -207,6 +189,7 @@ static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec
                                   .ld_dq = t->ld_y,
                                   .ld_dk = ld_kv,
                                   .ld_dv = ld_kv};
+    b->dy = attn_rounded(spec->type, b->args.dy, n * t->ld_q);
     b->n_q = n * spec->n_head * spec->d;
     b->n_kv = n * spec->n_kv_head * spec->d;
     b->want = (struct grads){zeros(b->n_q), zeros(b->n_kv), zeros(b->n_kv),
@@ -222,6 +205,7 @@ static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec
 static void bwd_free(struct bwd_case *b)
 {
     attn_truth_free(&b->truth);
+    free(b->dy);
     free(b->want.dq);
     free(b->want.dk);
     free(b->want.dv);

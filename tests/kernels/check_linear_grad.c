@@ -84,7 +84,7 @@ static void dx_invariance(struct check *c, int64_t n, int64_t k)
     a.dx = want;
     check_run(c, &a);
     a.dx = dx;
-    for (a.m = 1; a.m < MOST; a.m += a.m < 30 ? 1 : 17) {
+    for (a.m = 1; a.m < MOST; a.m += a.m < 30 ? 1 + 3 * c->is_short : 17) {
         int64_t first = check_below(c, MOST + 1 - a.m);
         check_case(c, "%d rows against %d, n %d k %d", (int)a.m, MOST, (int)n, (int)k);
         a.rows = linear_rows_make(c, type, dy + first * n, a.m, n).rows;
@@ -115,8 +115,9 @@ static void check_dx(struct check *c)
     dx_run(c, &(struct dx_case){.m = 0, .n = 40, .k = 40, .panel_hi = 2});
     dx_run(c, &(struct dx_case){.m = 30, .n = 5000, .k = 40, .panel_hi = 157});
     dx_run(c, &(struct dx_case){.m = 2060, .n = 9, .k = 40, .panel_hi = 1, .add = true});
-    dx_invariance(c, 161, 200);
-    dx_invariance(c, 4500, 33);
+    dx_invariance(c, 161, check_is_plain(c) ? 33 : 200);
+    if (!check_is_plain(c)) /* pieces of the outputs */
+        dx_invariance(c, 4500, 33);
 }
 
 void check_linear_dx_f32(struct check *c)

@@ -164,6 +164,7 @@ int tool_check(int argc, char **argv)
     if (tool_args_parse(&a, argc, argv) < 0)
         return 2;
     c.seed = a.seed;
+    c.is_short = a.is_short;
     tables_init(tables, a.variant);
     if (a.variant && !has_level(tables, a.variant)) {
         fprintf(stderr, "tandem-kernels: this machine has no variant %s\n", a.variant);
@@ -174,6 +175,7 @@ int tool_check(int argc, char **argv)
     signal(SIGBUS, on_fault);
     signal(SIGILL, on_fault);
     int n_fail = rows_check(&c, &a, tables);
+    check_spare_free(&c);
     printf("%" PRId64 " comparisons, %d rows failed, on %s\n", c.n_comparison_all, n_fail,
            kernel_cpu().name);
     return n_fail ? 1 : 0;

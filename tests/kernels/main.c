@@ -2,7 +2,7 @@
  *
  * tandem-kernels: checks and times every kernel on this CPU.
  *
- *     tandem-kernels check [NAME...] [--variant V] [--seed N]
+ *     tandem-kernels check [NAME...] [--variant V] [--seed N] [--short]
  *     tandem-kernels bench [NAME...] [--json] [--threads N] [--rows N] [--variant V]
  *
  * Exit 0: all is well; 1: a check failed; 2: wrong usage.
@@ -14,7 +14,7 @@
 
 static int usage(void)
 {
-    fputs("usage: tandem-kernels check [NAME...] [--variant V] [--seed N]\n"
+    fputs("usage: tandem-kernels check [NAME...] [--variant V] [--seed N] [--short]\n"
           "       tandem-kernels bench [NAME...] [--json] [--threads N] [--rows N] [--variant V]\n"
           "V: ref|avx2|avx512|avx512_bf16|cuda\n"
           "NAME is a row of kernels/kernels.def or the beginning of one\n",

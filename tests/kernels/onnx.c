@@ -166,19 +166,21 @@ static void softmax_case(struct check *c, const cJSON *json, const cJSON *node, 
     check_near(c, "y", turn(c, rows, &s, true), y.v, y.n, 1e-6, 1e-6);
 }
 
-/* -log p of the target of each row, folded in chunks of two entries of the vocabulary. */
+/* -log p of the target of each row, folded in chunks of two entries of the vocabulary; of a GPU,
+ * which takes a block for each row of each, of four. */
 static float *losses(struct check *c, float *rows, const int32_t *target, int64_t m, int64_t n)
 {
+    const int64_t chunk = c->is_gpu ? 4 : 2;
     struct k_ce_state *st = check_buf(c, (size_t)m * sizeof *st, 4);
     float *loss = check_floats(c, m, CHECK_NAN);
     for (int64_t i = 0; i < m; i++)
         st[i] = (struct k_ce_state){-INFINITY, 0, 0, -INFINITY, -1};
-    for (int64_t lo = 0; lo < n; lo += 2) {
+    for (int64_t lo = 0; lo < n; lo += chunk) {
         struct k_ce a = {.logits = rows + lo,
                          .ld = n,
                          .m = m,
                          .lo = lo,
-                         .n = n - lo < 2 ? n - lo : 2,
+                         .n = n - lo < chunk ? n - lo : chunk,
                          .target = target,
                          .state = st};
         check_run_row(c, K_ce_fwd, &a);

@@ -504,6 +504,10 @@ static void test_long_texts_are_cheap(void **state)
     assert_good(render(f, HELLO, NULL, NULL), &f->e);
     assert_int_equal(f->out.len, 20000 * 47);
     assert_int_equal(f->out.n_span, 1);
+    compile(f, "{% set ns = namespace(s='') %}{% for a in range(5) %}"
+               "{% set ns.s = ns.s + 'f\u00fcnf ' %}{% endfor %}{{ ns.s|length }}");
+    assert_good(render(f, HELLO, NULL, NULL), &f->e);
+    assert_string_equal(f->out.text, "25");
 }
 
 /* What broke sandboxes of others: it renders as text or is an error, and touches nothing. */
