@@ -56,14 +56,21 @@ struct attn_row {
     const float *keep, *take; /* [n_row] or NULL */
 };
 
+struct attn_extra {
+    const char *at;
+    int64_t bytes;
+};
+
 /* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */
 struct attn_probs {
     float *s;                  /* [n_row, ATTN_LD], log2 units; spoilt */
     void *rows;                /* out */
     const struct k_span *seen; /* [n_row] within [0, n_key); elsewhere the probability is 0 */
     int n_row, n_key;
-    float cap, cap_scale; /* cap 0: s are scores; else score = cap tanh(s cap_scale) */
-    float *m, *l;         /* out [n_row] */
+    float cap, cap_scale;           /* cap 0: s are scores; else score = cap tanh(s cap_scale) */
+    float *m, *l;                   /* out [n_row] */
+    const struct attn_extra *extra; /* [n_row] memory to ask for meanwhile; NULL: none */
+    bool sparse;                    /* every other line of it is enough */
 };
 
 /* Scores and dp = dy v of pairs to p = exp(score - lse) and ds = p (dp - delta), as left operands.
@@ -144,11 +151,13 @@ static inline void attn_fetch(const float *x, int d)
 struct attn_ahead {
     struct k_attn_iter it;
     struct k_attn_unit u;
-    int64_t n_unit;     /* left behind u */
-    struct k_span keys; /* of u */
-    struct k_span wave; /* of keys, from a cell's first on */
-    int64_t key;        /* of the next cell */
-    bool is_v;          /* it is of V */
+    int64_t n_unit;          /* left behind u */
+    struct k_span keys;      /* of u */
+    struct k_span wave;      /* of keys, from a cell's first on */
+    int64_t key;             /* of the next cell */
+    bool is_v;               /* it is of V */
+    struct attn_extra extra; /* what is left of a cell that is asked for between reads */
+    int owed;                /* cells asked for between reads, for which reads need not ask */
 };
 
 /* Asks for the first `bytes`. */
@@ -156,6 +165,10 @@ void attn_ahead_init(struct attn_ahead *w, const struct k_attn *a, enum k_attn_c
                      const struct k_slice *s, int64_t bytes);
 /* Before n cells are read: how far from each is the one to ask for meanwhile. */
 void attn_ahead_next(struct attn_ahead *w, int n, const void *const *cell, ptrdiff_t *away);
+/* What to ask for while none is read, up to `bytes`, all of one cell. */
+struct attn_extra attn_ahead_extra(struct attn_ahead *w, int64_t bytes);
+/* Asks for what is left of that cell. */
+void attn_ahead_rest(struct attn_ahead *w);
 
 /* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
  * what it takes at most fits. */

@@ -64,11 +64,36 @@ void attn_ahead_init(struct attn_ahead *w, const struct k_attn *a, enum k_attn_c
     }
 }
 
+struct attn_extra attn_ahead_extra(struct attn_ahead *w, int64_t bytes)
+{
+    if (w->extra.bytes == 0) {
+        const struct k_kv_cache *c = &w->it.a->cache;
+        w->extra.at = next_cell(w);
+        w->extra.bytes = w->extra.at ? (int64_t)k_kv_cell_bytes(c->type, c->d_head) : 0;
+        w->owed += w->extra.at != NULL;
+    }
+    struct attn_extra e = w->extra;
+    e.bytes = e.bytes < bytes ? e.bytes : bytes;
+    w->extra.at += e.bytes;
+    w->extra.bytes -= e.bytes;
+    return e;
+}
+
+void attn_ahead_rest(struct attn_ahead *w)
+{
+    struct attn_extra e = {0};
+    if (w->extra.bytes > 0)
+        e = attn_ahead_extra(w, w->extra.bytes);
+    for (int64_t i = 0; i < e.bytes; i += 64)
+        __builtin_prefetch(e.at + i, 0, 2);
+}
+
 /* Behind the last cell there is nothing to ask for: a cell stands for itself. */
 void attn_ahead_next(struct attn_ahead *w, int n, const void *const *cell, ptrdiff_t *away)
 {
     for (int i = 0; i < n; i++) {
-        const char *next = next_cell(w);
+        const char *next = w->owed > 0 ? NULL : next_cell(w);
+        w->owed -= w->owed > 0;
         away[i] = next ? (ptrdiff_t)((uintptr_t)next - (uintptr_t)cell[i]) : 0;
     }
 }

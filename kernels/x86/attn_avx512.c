@@ -219,11 +219,24 @@ static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
     return _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
 }
 
-/* The row's sum. Two chains per lane, then lanes in a fixed order. */
-INLINE float row_probs(const float *s, void *out, int n_key, float m, const enum k_type type)
+/* Asks for a part of what is wanted meanwhile. */
+INLINE void ask(const char *at, int64_t bytes, int64_t step)
 {
+    for (int64_t i = 0; i < bytes; i += step)
+        _mm_prefetch(at + i, _MM_HINT_T1);
+}
+
+/* The row's sum. Two chains per lane, then lanes in a fixed order. */
+INLINE float row_probs(const struct attn_probs *p, int r, float m, const enum k_type type,
+                       const size_t row_bytes)
+{
+    const float *s = p->s + r * ATTN_LD;
+    char *out = (char *)p->rows + (size_t)r * row_bytes;
     __m512 max = _mm512_set1_ps(m), sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    for (int i = 0; i < n_key; i += 32) {
+    const struct attn_extra e = p->extra ? p->extra[r] : (struct attn_extra){0};
+    const int64_t share = (e.bytes * 32 + p->n_key - 1) / p->n_key, step = p->sparse ? 128 : 64;
+    for (int i = 0; i < p->n_key; i += 32) {
+        ask(e.at + i / 32 * share, share, step);
         __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), max));
         __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i + 16), max));
         sum[0] = _mm512_add_ps(sum[0], p0);
@@ -234,15 +247,14 @@ INLINE float row_probs(const float *s, void *out, int n_key, float m, const enum
 }
 
 /* Rows one after the other in each step: the end of one, which waits, then overlaps the next. */
-INLINE void probs(const struct attn_probs *p, const enum k_type type, size_t row_bytes)
+INLINE void probs(const struct attn_probs *p, const enum k_type type, const size_t row_bytes)
 {
     for (int r = 0; r < p->n_row; r++)
         p->m[r] = row_max(p, p->s + r * ATTN_LD, p->seen[r]);
     for (int r = 0; r < p->n_row; r++) {
         /* where all are hidden, -inf - 0 gives the probability 0 */
         float m = p->seen[r].lo < p->seen[r].hi ? p->m[r] : 0;
-        p->l[r] = row_probs(p->s + r * ATTN_LD, (char *)p->rows + (size_t)r * row_bytes, p->n_key,
-                            m, type);
+        p->l[r] = row_probs(p, r, m, type, row_bytes);
     }
 }
 

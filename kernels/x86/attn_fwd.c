@@ -25,6 +25,7 @@ enum {
     WAVE = ATTN_WAVE,
     FETCH = 12,             /* vectors between asking for one and reading it */
     AHEAD_BYTES = 64 << 10, /* of cells, the same */
+    EXTRA_BYTES = 256,      /* of cells, while a row's probabilities of a cell are made */
     CACHE_BYTES = 32 << 20,
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
@@ -159,7 +160,25 @@ static void block_scores(const struct tile *t, const struct block *b)
     }
 }
 
-static void block_probs(const struct tile *t, struct block *b)
+/* Whether the cells of a call are more than a last-level cache holds. */
+static bool call_is_large(const struct k_attn *a)
+{
+    const int64_t key_bytes = 2 * (int64_t)k_kv_cell_bytes(a->cache.type, a->cache.d_head) / K_CELL;
+    int64_t bytes = 0;
+    for (int64_t s = 0; s < a->batch.n_seq; s++)
+        bytes += a->batch.kv_len[s] * a->cache.n_kv_head * key_bytes;
+    return bytes > CACHE_BYTES;
+}
+
+/* What the hardware finds in memory by itself: few heads leave it time, and long runs let it learn.
+ * There, asking for less is a tenth faster; out of a cache it is a third slower. */
+static bool row_is_sparse(const struct tile *t)
+{
+    return t->large && t->n_vec <= 4 && t->seen[0].hi - t->seen[0].lo >= WAVE * K_ATTN_CHUNK;
+}
+
+/* While probabilities are made no cell is read, and memory would rest. */
+static void block_probs(const struct tile *t, struct block *b, const struct attn_extra *extra)
 {
     const struct k_attn *a = t->a;
     struct k_span seen[ATTN_MR];
@@ -174,7 +193,9 @@ static void block_probs(const struct tile *t, struct block *b)
                            .cap = a->softcap * attn_log2e,
                            .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
                            .m = b->m,
-                           .l = b->l};
+                           .l = b->l,
+                           .extra = extra,
+                           .sparse = extra && row_is_sparse(t)};
     t->ops->probs[a->cache.type](&p);
 }
 
@@ -233,23 +254,6 @@ static void block_values_in_order(const struct tile *t, struct block *b)
         t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
 }
 
-/* Whether the cells of a call are more than a last-level cache holds. */
-static bool call_is_large(const struct k_attn *a)
-{
-    const int64_t key_bytes = 2 * (int64_t)k_kv_cell_bytes(a->cache.type, a->cache.d_head) / K_CELL;
-    int64_t bytes = 0;
-    for (int64_t s = 0; s < a->batch.n_seq; s++)
-        bytes += a->batch.kv_len[s] * a->cache.n_kv_head * key_bytes;
-    return bytes > CACHE_BYTES;
-}
-
-/* What the hardware finds in memory by itself: few heads leave it time, and long runs let it learn.
- * There, asking for less is a tenth faster; out of a cache it is a third slower. */
-static bool row_is_sparse(const struct tile *t)
-{
-    return t->large && t->n_vec <= 4 && t->seen[0].hi - t->seen[0].lo >= WAVE * K_ATTN_CHUNK;
-}
-
 static void row_scores(const struct tile *t, const struct block *b)
 {
     const struct k_attn *a = t->a;
@@ -296,6 +300,15 @@ static void row_values(const struct tile *t, struct block *b)
     t->ops->row(t->a->cache.type, &p);
 }
 
+static void row_probs(const struct tile *t, struct block *b)
+{
+    struct attn_extra extra[ATTN_MR];
+    bool asks = t->large && t->ops->row;
+    for (int i = 0; i < b->n && asks; i++)
+        extra[i] = attn_ahead_extra(t->ahead, (int64_t)b->n_cell * EXTRA_BYTES);
+    block_probs(t, b, asks ? extra : NULL);
+}
+
 static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t hi)
 {
     struct k_span some, all;
@@ -313,7 +326,7 @@ static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t
         if (!block_open(t, &b, &c, 0, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
             continue;
         block_scores(t, &b);
-        block_probs(t, &b);
+        block_probs(t, &b, NULL);
         block_values(t, &b);
     }
 }
@@ -339,7 +352,8 @@ static void tile_wave(const struct tile *t, int64_t key_lo)
         row_scores(t, &b[n]);
     }
     for (int i = 0; i < n; i++)
-        block_probs(t, &b[i]);
+        row_probs(t, &b[i]);
+    attn_ahead_rest(t->ahead);
     for (int i = 0; i < n; i++) {
         if (t->ops->row) /* stops at the last key by itself */
             whole.hi = (seen.hi + K_CELL - 1) / K_CELL * K_CELL;
