@@ -122,6 +122,8 @@ static int broke(struct comm *c, struct err *e)
     if (atomic_compare_exchange_strong(&c->broken, &whole, COMM_BREAKS)) {
         c->why = *e;
         atomic_store_explicit(&c->broken, COMM_BROKEN, memory_order_release);
+        if (c->driver->drop)
+            c->driver->drop(c);
     }
     return -1;
 }

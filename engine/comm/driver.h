@@ -24,6 +24,9 @@ struct comm_driver {
     struct comm *(*split)(struct comm *c, const int *member, int n, int own, struct err *e);
     /* Tells the others; NULL: there is no way but to end. */
     void (*abort)(struct comm *c, const char *why);
+    /* Behind a break, by any thread: what is under way is not touched any more, so its memory may
+     * go. NULL: it is not anyway. */
+    void (*drop)(struct comm *c);
     /* What broke the group elsewhere; NULL: only this end would know. */
     int (*check)(const struct comm *c, struct err *e);
     void (*free)(struct comm *c);

@@ -300,6 +300,7 @@ static void local_abort(struct comm *c, const char *why)
     struct err e = ERR_INIT;
     err_set(&e, ERR_DEVICE, "rank %d gave up: %s", c->rank, why);
     hall_break(local_of(c)->hall, &e);
+    hall_quiet(local_of(c)->hall, c->rank);
 }
 
 static int check(const struct comm *c, struct err *e)

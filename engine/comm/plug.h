@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-enum { COMM_PLUG_ABI = 2, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
+enum { COMM_PLUG_ABI = 3, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
 
 struct wire; /* a plug's end of a group */
 
@@ -27,6 +27,9 @@ struct comm_plug {
     /* The group of all processes that were started together; NULL: text says why. */
     struct wire *(*open)(char *text, size_t size);
     void (*close)(struct wire *w, int is_broken); /* a broken one is left as it is */
+    /* Touches nothing any more of what is under way, in this group and in those over the same
+     * network, which end with it. NULL: there is no way. */
+    void (*drop)(struct wire *w);
     int (*rank)(const struct wire *w);
     int (*size)(const struct wire *w);
     /* The group of the ranks member[n], which is known by its colour; -1: in none; NULL. */

@@ -69,6 +69,11 @@ static void close_wire(struct wire *w, int is_broken)
     free(w);
 }
 
+static void drop(struct wire *w)
+{
+    link_stop(w->link);
+}
+
 static int rank_of(const struct wire *w)
 {
     return w->own;
@@ -182,6 +187,7 @@ const struct comm_plug comm_tcp_plug = {.abi = COMM_PLUG_ABI,
                                         .name = "tcp",
                                         .open = open_wire,
                                         .close = close_wire,
+                                        .drop = drop,
                                         .rank = rank_of,
                                         .size = size_of,
                                         .split = split,

@@ -56,7 +56,7 @@ struct link {
     int n_ref, rank, n;
     uint64_t gone;   /* bits */
     int64_t look_ns; /* of the last look at who answers */
-    bool is_dead;    /* an act failed: nothing is read or written any more */
+    bool is_dead;    /* something failed: nothing is read or written any more */
     VEC(struct link_act *) act;
     VEC(struct early) early;
     struct peer peer[COMM_RANK_MAX];
@@ -106,6 +106,11 @@ static void lose(struct link *l, int r)
         free(p->body);
     p->body = NULL;
     p->act = NULL;
+}
+
+void link_stop(struct link *l)
+{
+    l->is_dead = true;
 }
 
 void link_cut(struct link *l)

@@ -36,7 +36,8 @@ struct link_act {
 struct link *link_new(int rank, int n, const int *fd);
 struct link *link_ref(struct link *l);
 void link_unref(struct link *l);
-void link_cut(struct link *l); /* closes every socket: whoever waits for us misses us at once */
+void link_stop(struct link *l); /* touches no act's memory any more; every act fails */
+void link_cut(struct link *l);  /* closes every socket: whoever waits for us misses us at once */
 
 int link_rank(const struct link *l);
 

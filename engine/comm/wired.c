@@ -395,6 +395,16 @@ static struct comm *split(struct comm *c, const int *member, int n, int own, str
     return wire ? wired_new(w->plug, wire, lock_ref(w->lock), &o) : NULL;
 }
 
+static void drop(struct comm *c)
+{
+    struct wired *w = wired_of(c);
+    if (!w->plug->drop)
+        return;
+    enter(w);
+    w->plug->drop(w->wire);
+    leave(w, 0);
+}
+
 static void wired_free(struct comm *c)
 {
     struct wired *w = wired_of(c);
@@ -409,7 +419,7 @@ static void wired_free(struct comm *c)
 }
 
 static const struct comm_driver table = {
-    .start = start, .finish = finish, .split = split, .free = wired_free};
+    .start = start, .finish = finish, .split = split, .drop = drop, .free = wired_free};
 
 struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e)
 {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "tests/lib/comm_suite.h"
 
@@ -159,6 +160,35 @@ static void a_rank_gives_up(void **state)
     }
 }
 
+/* Rank 1 gives up with a long sum under way, a while behind its start, and its memory goes. */
+static int leave_under_way(struct comm *c, void *ctx, struct err *e)
+{
+    const size_t n = 1 << 21;
+    float *x = try_alloc(n, sizeof *x, "a vector", e);
+    struct comm_job j = {.kind = COMM_ALL_REDUCE, .in = x, .out = x, .n = n};
+    int rc = x ? comm_start(c, &j, e) : -1;
+    if (!rc && comm_rank(c) == 1) {
+        nanosleep(&(struct timespec){.tv_nsec = *(const long *)ctx}, NULL);
+        comm_abort(c, "no more room");
+    } else if (!rc) {
+        rc = comm_finish(c, e);
+    }
+    mem_free(x);
+    return rc;
+}
+
+/* Faults: one whose memory is read and written by others when it has given up. */
+static void a_rank_gives_up_under_way(void **state)
+{
+    struct act a[3];
+    (void)state;
+    for (long ns = 0; ns < 3000000; ns += 100000) {
+        play_all(a, 3, SUITE_DEADLINE_MS, leave_under_way, &ns);
+        for (int r = 0; r < 3; r += 2)
+            assert_err(a[r].rc, &a[r].err, ERR_DEVICE, "rank 1 gave up: no more room");
+    }
+}
+
 static int differ(struct comm *c, void *ctx, struct err *e)
 {
     float x[64] = {0}, y[256];
@@ -209,8 +239,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank),          cmocka_unit_test(threads),
         cmocka_unit_test(a_rank_leaves),     cmocka_unit_test(a_rank_stands_still),
-        cmocka_unit_test(a_rank_gives_up),   cmocka_unit_test(ranks_that_differ),
-        cmocka_unit_test(bounds_and_counts),
+        cmocka_unit_test(a_rank_gives_up),   cmocka_unit_test(a_rank_gives_up_under_way),
+        cmocka_unit_test(ranks_that_differ), cmocka_unit_test(bounds_and_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
