@@ -115,6 +115,14 @@ int comm_check(const struct comm *c, struct err *e)
     return c->driver->check ? c->driver->check(c, e) : 0;
 }
 
+/* Of a broken group: what is under way is its caller's again. */
+static int fails(struct comm *c)
+{
+    if (c->driver->drop)
+        c->driver->drop(c);
+    return -1;
+}
+
 /* Keeps the first fault. */
 static int broke(struct comm *c, struct err *e)
 {
@@ -122,10 +130,8 @@ static int broke(struct comm *c, struct err *e)
     if (atomic_compare_exchange_strong(&c->broken, &whole, COMM_BREAKS)) {
         c->why = *e;
         atomic_store_explicit(&c->broken, COMM_BROKEN, memory_order_release);
-        if (c->driver->drop)
-            c->driver->drop(c);
     }
-    return -1;
+    return fails(c);
 }
 
 /* A call that may wait begins or ends; those that it is made of do not count. */
@@ -164,7 +170,7 @@ int comm_start(struct comm *c, const struct comm_job *j, struct err *e)
     struct err own = ERR_INIT;
     int64_t begin = clock_ns();
     if (comm_check(c, e))
-        return -1;
+        return fails(c);
     ASSERT(j->kind < COMM_KIND_COUNT && c->n_start - c->n_finish < COMM_FLIGHT);
     ASSERT(!has_peer(j) || (j->peer >= 0 && j->peer < c->size));
     c->flight[c->n_start % COMM_FLIGHT] = *j;
@@ -187,7 +193,7 @@ int comm_finish(struct comm *c, struct err *e)
     struct err own = ERR_INIT;
     int64_t begin = clock_ns();
     if (comm_check(c, e))
-        return -1;
+        return fails(c);
     ASSERT(c->n_finish < c->n_start);
     go_away(c);
     int rc = c->driver->finish(c, &c->flight[c->n_finish % COMM_FLIGHT], c->n_finish, &own);
@@ -266,6 +272,7 @@ void comm_abort(struct comm *c, const char *why)
     struct err e = ERR_INIT;
     if (c->driver->abort) {
         c->driver->abort(c, why);
+        fails(c);
         return;
     }
     err_set(&e, ERR_DEVICE, "rank %d gave up: %s", c->rank, why);

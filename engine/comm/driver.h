@@ -24,8 +24,8 @@ struct comm_driver {
     struct comm *(*split)(struct comm *c, const int *member, int n, int own, struct err *e);
     /* Tells the others; NULL: there is no way but to end. */
     void (*abort)(struct comm *c, const char *why);
-    /* Behind a break, by any thread: what is under way is not touched any more, so its memory may
-     * go. NULL: it is not anyway. */
+    /* Behind a break, by any thread: from here on nobody touches what is under way, so that its
+     * memory may go. NULL: nobody does, or there is no way. */
     void (*drop)(struct comm *c);
     /* What broke the group elsewhere; NULL: only this end would know. */
     int (*check)(const struct comm *c, struct err *e);

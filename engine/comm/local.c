@@ -37,12 +37,10 @@ struct at {
     uint64_t number; /* among those of its end */
 };
 
-/* Breaks the group with *e, or takes what broke it. The caller may free what others still copy. */
+/* Breaks the group with *e, or takes what broke it. */
 static int give_up(const struct at *a, struct err *e)
 {
-    hall_break(a->l->hall, e);
-    hall_quiet(a->l->hall, a->l->base.rank);
-    return -1;
+    return hall_break(a->l->hall, e);
 }
 
 static int wait_past(const struct at *a, atomic_uint_fast64_t *counter, uint64_t value, int who,
@@ -300,6 +298,10 @@ static void local_abort(struct comm *c, const char *why)
     struct err e = ERR_INIT;
     err_set(&e, ERR_DEVICE, "rank %d gave up: %s", c->rank, why);
     hall_break(local_of(c)->hall, &e);
+}
+
+static void drop(struct comm *c)
+{
     hall_quiet(local_of(c)->hall, c->rank);
 }
 
@@ -343,6 +345,7 @@ static const struct comm_driver local_driver = {.name = "local",
                                                 .finish = finish,
                                                 .split = split,
                                                 .abort = local_abort,
+                                                .drop = drop,
                                                 .check = check,
                                                 .free = local_free};
 
