@@ -8,6 +8,7 @@
 #ifndef KERNELS_ARGS_SAMPLE_H
 #define KERNELS_ARGS_SAMPLE_H
 
+#include "kernels/args_heads.h"
 #include "kernels/types.h"
 
 struct k_edit {
@@ -33,17 +34,19 @@ struct k_logit_edit { /* in place; what is left is finite, or -infinity for what
  * top_select's; what they leave is in its order, and without any in the order of ids. The token is
  * the first at which the running sum of weights exceeds u times the sum of all that are left. */
 struct k_sample_how {
-    double u;      /* in [0, 1) */
-    float scale;   /* 1 / temperature; 0: the largest, the lower id of equals */
-    float top_p;   /* 1: no cut */
-    float min_p;   /* 0: no cut */
-    int32_t top_k; /* 0: no cut */
+    double u;          /* in [0, 1) */
+    float scale;       /* 1 / temperature; 0: the largest, the lower id of equals */
+    float top_p;       /* 1: no cut */
+    float min_p;       /* 0: no cut */
+    int32_t top_k;     /* 0: no cut */
+    int32_t is_edited; /* the row is not any more as `best` says */
 };
 
 struct k_sample {
     const float *logits; /* [m, n] */
     int64_t ld, m, n;
     const struct k_sample_how *how; /* [m] */
+    const struct k_best *best;      /* [m] argmax's; NULL: found here */
     int32_t *id;                    /* [m]; -1: nothing is above -infinity */
 };
 

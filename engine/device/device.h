@@ -109,7 +109,9 @@ struct event *event_new(struct device *d, struct err *e);
 void event_free(struct event *v);
 void event_record(struct event *v, struct stream *s); /* behind what s was given so far */
 void event_wait(struct event *v, struct stream *s);   /* s goes on behind the mark */
-int event_sync(struct event *v, struct err *e);       /* the host does */
+/* The host does; the first error of what the stream was given up to the mark, which the stream's
+ * next sync tells again. */
+int event_sync(struct event *v, struct err *e);
 int64_t event_ns(const struct event *from, const struct event *to); /* both synced */
 
 #endif

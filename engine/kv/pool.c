@@ -149,14 +149,14 @@ void kv_pool_evict(struct kv_pool *p, uint64_t salt, int64_t n)
 
 /* Who holds a cell goes on with it, as with one that was never in the index. A text's cells are all
  * of one adapter, so no child is left behind. */
-void kv_pool_forget(struct kv_pool *p, uint64_t adapter)
+static void forget(struct kv_pool *p, const uint64_t *adapter)
 {
     for (int32_t c = 0; c < p->opt.n_cell; c++)
-        if (p->cell[c].adapter == adapter)
+        if (!adapter || p->cell[c].adapter == *adapter)
             p->cell[c].n_child = 0;
     for (int32_t c = 0; c < p->opt.n_cell; c++) {
         struct kv_cell *x = &p->cell[c];
-        if (x->state < KV_PENDING || x->adapter != adapter)
+        if (x->state < KV_PENDING || (adapter && x->adapter != *adapter))
             continue;
         x->parent = -1;
         kv_index_del(p, c);
@@ -165,4 +165,14 @@ void kv_pool_forget(struct kv_pool *p, uint64_t adapter)
             give_back(p, c);
         }
     }
+}
+
+void kv_pool_forget(struct kv_pool *p, uint64_t adapter)
+{
+    forget(p, &adapter);
+}
+
+void kv_pool_forget_all(struct kv_pool *p)
+{
+    forget(p, NULL);
 }

@@ -46,6 +46,7 @@ struct kv_stat kv_pool_stat(const struct kv_pool *p);
 
 /* What an adapter's version has left is found no more; what nobody holds of it is free. */
 void kv_pool_forget(struct kv_pool *p, uint64_t adapter);
+void kv_pool_forget_all(struct kv_pool *p);
 
 /* Holds every count and link against every other; BUG where they differ. For tests. */
 void kv_pool_verify(const struct kv_pool *p);

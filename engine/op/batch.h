@@ -27,6 +27,8 @@ struct batch {
     int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
 
     int32_t *token;   /* [n_tok] */
+    int32_t *from;    /* [n_tok] row of the step before that drew the token; -1: `token` has it.
+                       * NULL: no step goes ahead of another's tokens */
     int32_t *segment; /* [n_tok] BERT's token types; NULL: zeros are not needed */
     int32_t *pos;     /* [n_tok] place in the sequence */
     int32_t *seq_of;  /* [n_tok] */

@@ -27,6 +27,7 @@ static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *bas
     b->cell_stride = caps->cell_stride;
     b->lora_stride = n[DIM_GROUP];
     b->token = take(&c, n[DIM_TOK], sizeof *b->token);
+    b->from = caps->goes_ahead ? take(&c, n[DIM_TOK], sizeof *b->from) : NULL;
     b->segment = take(&c, n[DIM_TOK], sizeof *b->segment);
     b->pos = take(&c, n[DIM_TOK], sizeof *b->pos);
     b->seq_of = take(&c, n[DIM_TOK], sizeof *b->seq_of);
@@ -57,7 +58,10 @@ int inputs_init(struct inputs *in, const struct inputs_caps *caps, struct device
         return -1;
     lay_out(&in->host, caps, in->host_block);
     lay_out(&in->dev, caps, in->block);
-    return 0;
+    if (!caps->goes_ahead)
+        return 0;
+    in->host_other = device_host_alloc(d, in->bytes, "the inputs of a step", e);
+    return in->host_other ? 0 : -1;
 }
 
 void inputs_release(struct inputs *in)
@@ -67,7 +71,16 @@ void inputs_release(struct inputs *in)
     if (in->block != in->host_block)
         device_mem_free(in->device, in->block);
     device_host_free(in->device, in->host_block);
+    device_host_free(in->device, in->host_other);
     *in = (struct inputs){0};
+}
+
+void inputs_turn(struct inputs *in, const struct inputs_caps *caps)
+{
+    void *sent = in->host_block;
+    in->host_block = in->host_other;
+    in->host_other = sent;
+    lay_out(&in->host, caps, in->host_block);
 }
 
 const struct batch *inputs_send(struct inputs *in, struct stream *s)

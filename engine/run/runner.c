@@ -25,6 +25,8 @@ struct runner {
     struct stream *stream; /* borrowed */
     struct device *device; /* borrowed */
     struct inputs in;
+    struct inputs_caps in_caps;
+    const int32_t *drawn; /* borrowed, the device's: tokens for the next step; NULL: none */
     struct cells cells;
     float *parts; /* owned; device memory of in.dev.part; NULL: none */
     size_t parts_bytes;
@@ -57,10 +59,12 @@ static int make_parts(struct runner *r, struct err *e)
 static int make_memory(struct runner *r, struct err *e)
 {
     int64_t stride = (r->model->ctx + K_CELL - 1) / K_CELL;
-    struct inputs_caps caps = {.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
-                               .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0};
-    memcpy(caps.n, r->opt.cap, sizeof caps.n);
-    if (inputs_init(&r->in, &caps, r->device, e) ||
+    r->in_caps =
+        (struct inputs_caps){.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
+                             .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0,
+                             .goes_ahead = !device_reads_host(r->device) && !r->model->part};
+    memcpy(r->in_caps.n, r->opt.cap, sizeof r->in_caps.n);
+    if (inputs_init(&r->in, &r->in_caps, r->device, e) ||
         cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.family == FAMILY_BERT, e) ||
         make_parts(r, e))
         return -1;
@@ -134,6 +138,28 @@ struct batch *runner_batch(struct runner *r)
     return &r->in.host;
 }
 
+bool runner_goes_ahead(const struct runner *r)
+{
+    return r->in_caps.goes_ahead;
+}
+
+void runner_go_ahead(struct runner *r, const int32_t *id)
+{
+    inputs_turn(&r->in, &r->in_caps);
+    r->drawn = id;
+}
+
+static void feed_drawn(struct runner *r)
+{
+    struct k_token_feed a = {.token = r->in.dev.token,
+                             .from = r->in.dev.from,
+                             .id = r->drawn,
+                             .n = r->in.dev.n[DIM_TOK]};
+    if (r->drawn)
+        stream_launch(r->stream, K_token_feed, &a, sizeof a);
+    r->drawn = NULL;
+}
+
 static int step_eager(struct runner *r, struct op_view *out, struct err *e)
 {
     struct eager_options o = {.has_lora = r->opt.lora_rank_max > 0,
@@ -159,6 +185,7 @@ int runner_step(struct runner *r, struct op_view *out, struct err *e)
     if (lead_step(&r->lead, e))
         return -1;
     inputs_send(&r->in, r->stream);
+    feed_drawn(r);
     if (r->eager)
         return step_eager(r, out, e) ? -1 : lead_check(&r->lead, e);
     plan_run(r->plan, &r->in.dev, r->stream);

@@ -32,6 +32,14 @@ void runner_free(struct runner *r);
  * cell + s * cell_stride. */
 struct batch *runner_batch(struct runner *r);
 
+/* A step can be filled and given while the one before is on its way: the device has memory of its
+ * own, and no other rank wants the step's tokens from the host. */
+bool runner_goes_ahead(const struct runner *r);
+
+/* Then the next step is filled in other arrays than the last, whose copies may not be done; and
+ * where its batch->from says so its tokens are those of `id`, the device's memory. */
+void runner_go_ahead(struct runner *r, const int32_t *id);
+
 /* Runs the step; the result (device memory: rows of DIM_OUT, or as the head says) stays until the
  * next. */
 int runner_step(struct runner *r, struct op_view *out, struct err *e);

@@ -86,6 +86,9 @@ static int check_bias(const struct sample_params *p, int64_t n_vocab, struct err
                            (long long)n_vocab);
         if (check_range("logit_bias", (double)p->bias[i].add, -100, 100, e))
             return -1;
+        for (int32_t j = 0; j < i; j++)
+            if (p->bias[j].id == p->bias[i].id)
+                return err_set(e, ERR_BAD_INPUT, "logit_bias: token %d comes twice", p->bias[i].id);
     }
     return 0;
 }
@@ -148,7 +151,12 @@ static void apply_mask(float *row, int64_t n, const uint64_t *mask)
     }
 }
 
-static bool is_edited(const struct sample_row *r)
+bool sample_is_greedy(const struct sample_params *p)
+{
+    return p->temperature < TEMPERATURE_LEAST;
+}
+
+bool sample_is_edited(const struct sample_row *r)
 {
     return (r->seen && sample_wants_seen(r->params)) || r->params->n_bias > 0 || r->mask ||
            r->n_banned > 0;
@@ -263,20 +271,25 @@ static struct k_best best_of(struct sampler *s, const float *row)
     return best;
 }
 
-static int take(struct sampler *s, const struct sample_row *r, struct k_best best, int32_t *id,
-                struct err *e)
+static int32_t find(struct sampler *s, const struct sample_row *r, struct k_best best)
 {
     const float *row = r->logits;
-    if (is_edited(r)) {
+    if (r->drawn)
+        return *r->drawn;
+    if (sample_is_edited(r)) {
         edit(s, r);
         row = s->row;
         best = best_of(s, row);
     }
-    if (best.id < 0)
-        return err_set(e, ERR_BAD_INPUT, "no token may follow: the mask leaves none");
-    *id = r->params->temperature < TEMPERATURE_LEAST ? best.id
-                                                     : draw(s, r->params, row, &best, r->place);
-    return 0;
+    return best.id < 0 || sample_is_greedy(r->params) ? best.id
+                                                      : draw(s, r->params, row, &best, r->place);
+}
+
+static int take(struct sampler *s, const struct sample_row *r, struct k_best best, int32_t *id,
+                struct err *e)
+{
+    *id = find(s, r, best);
+    return *id >= 0 ? 0 : err_set(e, ERR_BAD_INPUT, "no token may follow: the mask leaves none");
 }
 
 /* ---- log-probabilities --------------------------------------------------------------------- */
@@ -290,16 +303,20 @@ static float log_sum(struct sampler *s, const float *logits)
     return k_ce_lse(&state);
 }
 
-/* Without logits the token is the row's largest. */
-static void score(struct sampler *s, const struct sample_row *r, const struct k_best *best,
-                  int32_t n_top, struct sample_taken *t)
+static float logit_of(const struct sample_row *r, int32_t id)
 {
-    const float *logits = r->logits;
-    float lse = r->state ? k_ce_lse(r->state) : log_sum(s, logits);
-    t->logprob = (logits ? logits[t->id] : best->max) - lse;
-    t->n_top = n_top > 0 ? cut(s, logits, n_top, 1, 0, n_top) : 0;
+    return r->logit ? *r->logit : r->logits[id];
+}
+
+static void score(struct sampler *s, const struct sample_row *r, int32_t n_top,
+                  struct sample_taken *t)
+{
+    float lse = r->state ? k_ce_lse(r->state) : log_sum(s, r->logits);
+    t->logprob = logit_of(r, t->id) - lse;
+    t->n_top = n_top > 0 && !r->top_id ? cut(s, r->logits, n_top, 1, 0, n_top) : n_top;
     for (int32_t i = 0; i < t->n_top; i++)
-        t->top[i] = (struct sample_top){s->id[i], logits[s->id[i]] - lse};
+        t->top[i] = r->top_id ? (struct sample_top){r->top_id[i], r->top_logit[i] - lse}
+                              : (struct sample_top){s->id[i], r->logits[s->id[i]] - lse};
 }
 
 static int find_best(struct sampler *s, const struct sample_row *r, struct k_best *best,
@@ -311,11 +328,9 @@ static int find_best(struct sampler *s, const struct sample_row *r, struct k_bes
     return err_set(e, ERR_DIVERGED, "the model's logits are not finite: its weights overflow here");
 }
 
-bool sample_needs_logits(const struct sample_row *r, int32_t known)
+bool sample_needs_logits(const struct sample_row *r)
 {
-    bool wants = r->wants_logprob || r->n_top > 0;
-    return !r->best || known >= 0 || is_edited(r) || r->params->temperature >= TEMPERATURE_LEAST ||
-           r->n_top > 0 || (wants && !r->state);
+    return r->mask || (sample_is_edited(r) && (r->wants_logprob || r->n_top > 0));
 }
 
 /* ---- the face ------------------------------------------------------------------------------ */
@@ -334,7 +349,7 @@ int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_ta
     if (find_best(s, r, &best, e) || take(s, r, best, &t->id, e))
         return -1;
     if (r->wants_logprob || r->n_top > 0)
-        score(s, r, &best, top_count(s, r->n_top), t);
+        score(s, r, top_count(s, r->n_top), t);
     return 0;
 }
 
@@ -346,7 +361,7 @@ int sampler_score_row(struct sampler *s, const struct sample_row *r, int32_t id,
     ASSERT(id >= 0 && id < s->n_vocab);
     if (find_best(s, r, &best, e))
         return -1;
-    score(s, r, &best, top_count(s, r->n_top), t);
+    score(s, r, top_count(s, r->n_top), t);
     return 0;
 }
 

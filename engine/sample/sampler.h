@@ -50,14 +50,22 @@ struct sample_row {
     int32_t n_banned;
     bool wants_logprob;
     int32_t n_top; /* the likeliest wanted; at most SAMPLE_TOP_MAX */
-    /* What was found of the logits where they lie, by kernels argmax and ce_fwd; NULL: found here.
-     * Then logits may be NULL where sample_needs_logits says so. */
-    const struct k_best *best;
-    const struct k_ce_state *state;
+    /* What was found of the row where it lies; NULL: found here. Where all that is wanted is there,
+     * logits may be NULL. */
+    const struct k_best *best;      /* kernel argmax's */
+    const struct k_ce_state *state; /* ce_fwd's */
+    const int32_t *drawn;           /* sample's, by engine/sample/ask.h */
+    const float *logit;             /* of the token that was drawn, or is known */
+    const int32_t *top_id;          /* the n_top likeliest, descending, and their logits */
+    const float *top_logit;
 };
 
-/* Whether more of the row is read than best and state say. known: as in struct sample_task. */
-bool sample_needs_logits(const struct sample_row *r, int32_t known);
+bool sample_is_greedy(const struct sample_params *p);
+bool sample_is_edited(const struct sample_row *r); /* its token is not taken by the logits alone */
+
+/* Whether it can be sampled only with its logits here: it has a mask; or it is edited, and wants
+ * log-probabilities, which are of the row as it was. */
+bool sample_needs_logits(const struct sample_row *r);
 
 struct sample_top {
     int32_t id;

@@ -133,7 +133,7 @@ static void enter(struct sched *s, struct seq *q)
     q->n_tok = q->n_prompt;
     q->n_stand = q->n_cached = q->n_cell = 0;
     q->cell = NULL;
-    q->is_finished = false;
+    q->is_finished = q->is_open = false;
     q->age = ++s->age;
     s->n_waiting++;
     sched_enqueue(s, q->node);
@@ -225,6 +225,11 @@ void sched_ran(struct sched *s, int64_t us)
 #endif
 }
 
+void sched_took(struct sched *s, const struct sched_step *step, int64_t us)
+{
+    pace_saw(&s->pace, us, step->n_decode, step->n_tok - step->n_decode);
+}
+
 void sched_failed(struct sched *s)
 {
     for (int64_t i = 0; i < s->n_part; i++) {
@@ -238,6 +243,14 @@ void sched_failed(struct sched *s)
         sched_enqueue(s, n);
     }
     s->n_part = 0;
+}
+
+void sched_forget_all(struct sched *s)
+{
+    ASSERT(!s->n_part);
+    kv_pool_forget_all(s->pool);
+    for (int64_t i = 0; i < s->n_run; i++)
+        sched_wake(s, s->run[i]);
 }
 
 void sched_forget(struct sched *s, uint64_t adapter)

@@ -14,6 +14,11 @@
  *         sched_ran(s, us);
  *     }
  *
+ * Where a device takes the tokens itself, the next step may be asked for before they are known: a
+ * part's token is promised (seq_promise) before sched_ran, which says that the step was given, and
+ * filled in once it has come. What is learnt then, an end as well, counts from the sched_ran that
+ * comes next.
+ *
  * Thread: engine only.
  */
 #ifndef ENGINE_SCHED_SCHED_H
@@ -50,7 +55,7 @@ struct sched_part {
 
 struct sched_step {
     const struct sched_part *part; /* sorted by adapter; as long as the step */
-    int64_t n_part, n_tok, n_out;
+    int64_t n_part, n_tok, n_out, n_decode;
 };
 
 struct sched_stat {
@@ -77,9 +82,15 @@ bool sched_next(struct sched *s, struct sched_step *step);
  * step took, from which the pace is learnt; 0: not known. */
 void sched_ran(struct sched *s, int64_t us);
 
+/* How long a step took that sched_ran was told of too early to know (us 0). */
+void sched_took(struct sched *s, const struct sched_step *step, int64_t us);
+
 /* The step did not run: nothing of it stands, and its sequences stay, to be run again or removed.
  */
 void sched_failed(struct sched *s);
+
+/* No cell is found by its prefix any more: a step that sched_ran was told of has failed. */
+void sched_forget_all(struct sched *s);
 
 /* Cells kept for prefixes of this adapter are forgotten: an adapter went away. */
 void sched_forget(struct sched *s, uint64_t adapter);

@@ -138,6 +138,8 @@ static int64_t spare_beside(int64_t n_run)
 enum seat sched_seat(struct sched *s, struct seq_node *n)
 {
     int64_t room = kv_pool_room(s->pool);
+    if (n->seq->is_open) /* its cells are looked for by its tokens */
+        return SEAT_REFUSED;
     if (s->n_run && room < n->need_room)
         return SEAT_REFUSED;
     if (find_prefix(s, n))

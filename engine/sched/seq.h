@@ -30,6 +30,7 @@ struct seq {
     int64_t n_stand;     /* tokens whose keys and values stand */
     int64_t n_cached;    /* of the prompt, found standing when it first ran */
     bool is_finished;    /* seq_finish was called */
+    bool is_open;        /* its last token is one that nobody knows yet (seq_promise) */
     uint64_t age;        /* order of submission */
     const int32_t *cell; /* borrowed: places of its cells, valid for the step */
     int64_t n_cell;
@@ -37,6 +38,8 @@ struct seq {
 };
 
 void seq_push(struct seq *q, int32_t token); /* one more; at most to n_max */
+void seq_promise(struct seq *q); /* one more, which is on its way: it may run, not be seated */
+void seq_fill(struct seq *q, int32_t token); /* it has come */
 void seq_finish(struct seq *q);              /* leaves at the end of the step */
 
 #endif

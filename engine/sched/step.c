@@ -172,6 +172,12 @@ static void force_preemption(struct sched *s)
 }
 #endif
 
+/* It waits for its own token alone. */
+static bool is_open(const struct seq_node *n)
+{
+    return n && n->seq->is_open;
+}
+
 bool sched_next(struct sched *s, struct sched_step *step)
 {
     struct budget b = {.tok = s->opt.cap_tok, .seq = s->opt.cap_seq, .out = s->opt.cap_out};
@@ -185,10 +191,12 @@ bool sched_next(struct sched *s, struct sched_step *step)
     add_decodes(s, &b);
     add_prompts(s, &b);
     sort_parts(s);
-    ASSERT(s->n_part || (!s->n_run && !s->n_waiting && !s->n_preempted));
+    ASSERT(s->n_part ||
+           (!s->n_run && (is_open(queue_first(&s->queue)) || (!s->n_waiting && !s->n_preempted))));
     *step = (struct sched_step){.part = s->part,
                                 .n_part = s->n_part,
                                 .n_tok = s->opt.cap_tok - b.tok,
-                                .n_out = s->opt.cap_out - b.out};
+                                .n_out = s->opt.cap_out - b.out,
+                                .n_decode = s->n_decode};
     return s->n_part > 0;
 }

@@ -23,6 +23,12 @@ void work_list_drop(struct work_list *l, struct work *w)
     l->n--;
 }
 
+void work_let_go(struct engine *g, struct work *w)
+{
+    if (w->seq.node)
+        sched_remove(g->sched, &w->seq);
+}
+
 void work_begin(struct engine *g, struct work *w, int64_t now)
 {
     struct answer_end *end = answer_end_room(w->answer);
@@ -62,15 +68,31 @@ void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t 
     work_end(g, w, GEN_FAILED, now);
 }
 
+/* Who ended while a step that it is in is under way is needed until that one is done. */
+static void free_parted(struct engine *g)
+{
+    struct work *next;
+    for (struct work *w = g->parted.first; w; w = next) {
+        next = w->next;
+        if (w->n_flight > 0)
+            continue;
+        work_list_drop(&g->parted, w);
+        atomic_fetch_sub_explicit(&g->hold_bytes, w->bytes, memory_order_relaxed);
+        work_free(w);
+    }
+}
+
 static void close_over(struct engine *g)
 {
     for (struct work *w; (w = g->over.first) != NULL;) {
         work_list_drop(&g->over, w);
+        work_list_add(&g->parted, w);
+        work_let_go(g, w);
         w->group->n_live--;
+        w->group = NULL;
         answer_close(w->answer, w->end);
-        atomic_fetch_sub_explicit(&g->hold_bytes, w->bytes, memory_order_relaxed);
-        work_free(w);
     }
+    free_parted(g);
 }
 
 void engine_tell(struct engine *g)

@@ -97,14 +97,10 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
 static int make_tables(struct engine *g, const struct engine_options *o, struct err *e)
 {
     const struct model *m = g->res.model;
-    size_t n_out = (size_t)g->room.cap_out;
     int64_t cols = is_encoder(g) ? m->cfg.d_model : m->cfg.n_vocab;
     g->seq = xcalloc((size_t)(g->room.max_waiting + g->room.cap_seq), sizeof *g->seq);
-    g->use = xcalloc(n_out, sizeof *g->use);
-    g->task = try_alloc(n_out, sizeof *g->task, "the rows of a step", e);
-    if (!g->task)
-        return -1;
-    if (fetch_init(&g->fetch, g->res.device, g->room.cap_out, cols, !is_encoder(g), e))
+    if (flights_init(g, e) ||
+        fetch_init(&g->fetch, g->res.device, g->room.cap_out, cols, !is_encoder(g), e))
         return -1;
     if (is_encoder(g))
         return 0;
@@ -235,15 +231,14 @@ void engine_free(struct engine *g)
     sched_free(g->sched);
     runner_free(g->runner);
     registry_free(g->adapters);
+    flights_release(g);
     fetch_release(&g->fetch);
     resident_release(&g->res);
     gate_free(g->gate);
     answer_bell_unref(g->bell);
     buf_release(&g->text);
-    mem_free(g->task);
     vec_release(&g->gone);
     vec_release(&g->ended);
-    free(g->use);
     free(g->seq);
     free(g->name);
     pthread_cond_destroy(&g->wake);

@@ -46,7 +46,22 @@ struct errand {
 /* A row of a step that is sampled or scored: whose, and for which place of its text. */
 struct row_use {
     struct work *work;
-    int64_t place;
+    int64_t place, row;
+};
+
+/* A step that was given to the device, until its answers were told. */
+struct flight {
+    int slot;                /* which of the two; constant */
+    struct event *done;      /* owned */
+    struct sched_part *part; /* owned: [cap_seq] the step's, which the scheduler may forget */
+    struct sched_step step;
+    struct op_view out;
+    struct sample_task *task; /* owned: [cap_out] */
+    struct row_use *use;      /* owned: [cap_out] */
+    int64_t n_task;
+    int64_t from_us, took_us;
+    bool leads; /* all its tokens are drawn on the device, and nothing of the next step hangs on
+                 * the host's knowing them */
 };
 
 struct engine {
@@ -92,13 +107,14 @@ struct engine {
     struct sched *sched;
     struct samplers *samplers; /* NULL: an encoder */
     struct work_list live;
-    bool looks;               /* for cancelled works, in the next round */
-    struct work_list over;    /* ended in this step */
-    struct group *dirty;      /* to be notified */
-    struct seq **seq;         /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
-    struct sample_task *task; /* owned: [cap_out] */
-    struct row_use *use;      /* owned: [cap_out] */
-    int64_t n_task;
+    bool looks;              /* for cancelled works, in the next round */
+    struct work_list over;   /* ended in this step */
+    struct work_list parted; /* told, and still in a step under way */
+    struct group *dirty;     /* to be notified */
+    struct seq **seq;        /* owned: [max_waiting + cap_seq] a group on its way, or a step's */
+    struct flight flight[FETCH_SLOTS]; /* the second where the device goes ahead */
+    struct flight *up; /* told to the scheduler, its tokens promised, and not landed; NULL: none */
+    int64_t landed_us;
     struct fetch fetch;
     struct buf text; /* of one token */
     int64_t expire_us;
@@ -129,6 +145,7 @@ int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *c
 /* ---- ends.c: works that begin and end, and who is told ---- */
 void work_list_add(struct work_list *l, struct work *w);
 void work_list_drop(struct work_list *l, struct work *w);
+void work_let_go(struct engine *g, struct work *w); /* out of the scheduler, if it is there */
 void work_begin(struct engine *g, struct work *w, int64_t now);
 void work_mark(struct engine *g, struct work *w, bool ended); /* its group is notified */
 /* The answer ends; the work goes to `over` and no further step sees it. */
@@ -139,9 +156,16 @@ void engine_tell(struct engine *g); /* frees what is over, notifies */
 /* ---- step.c: a step from the scheduler's parts to rows ---- */
 int step_run(struct engine *g, const struct sched_step *step, struct op_view *out, struct err *e);
 
+/* ---- flight.c: a step from its launch to its answers, the next one given in between ---- */
+int flights_init(struct engine *g, struct err *e);
+void flights_release(struct engine *g);
+void flight_round(struct engine *g, const struct sched_step *step);
+void flight_land(struct engine *g); /* what is up, where nothing follows it */
+
 /* ---- take.c: from rows to answers ---- */
-void take_plan(struct engine *g, const struct sched_step *step, struct op_view out);
-void take_rows(struct engine *g, const struct sched_step *step, int64_t now);
-void take_vectors(struct engine *g, const struct sched_step *step, struct op_view out, int64_t now);
+void take_plan(struct flight *f);
+void take_promise(struct flight *f); /* the tokens that it draws are on their way */
+void take_rows(struct engine *g, struct flight *f, int64_t now);
+void take_vectors(struct engine *g, struct flight *f, int64_t now);
 
 #endif

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine's thread. Each round takes in what was submitted, drops what was cancelled or waited
- * too long, and runs one step for all; without work the thread sleeps and costs nothing.
- *
- * The gate is held from the step's launch until its rows are sampled, since both use the compute
- * threads; telling the answers is done while training may already run. A step's time is that of the
- * hold: what it waited for training is the gate's affair and teaches the scheduler nothing.
+ * too long, and runs one step for all (flight.c); without work the thread sleeps and costs nothing.
  */
 #include <string.h>
 #include <time.h>
@@ -60,7 +56,7 @@ static void take_mail(struct engine *g)
 
 static void drop(struct engine *g, struct work *w, int64_t now)
 {
-    sched_remove(g->sched, &w->seq);
+    work_let_go(g, w);
     work_end(g, w, GEN_CANCELLED, now);
 }
 
@@ -90,86 +86,9 @@ static void drop_expired(struct engine *g, int64_t now)
         next = w->next;
         if (w->has_begun || now - w->submit_us < g->queue_timeout_us)
             continue;
-        sched_remove(g->sched, &w->seq);
+        work_let_go(g, w);
         work_fail(g, w, &e, now);
     }
-}
-
-/* ---- a step -------------------------------------------------------------------------------- */
-
-static void count_step(struct engine *g, int64_t n_seq)
-{
-    int size = 0;
-    while (size + 1 < ENGINE_SIZES && n_seq > INT64_C(1) << size)
-        size++;
-    g->n_step++;
-    g->n_seq_last = n_seq;
-    g->n_seq_all += n_seq;
-    g->n_of_size[size]++;
-}
-
-static void begin(struct engine *g, const struct sched_step *step, int64_t now)
-{
-    for (int64_t i = 0; i < step->n_part; i++) {
-        struct work *w = step->part[i].seq->owner;
-        if (!w->has_begun)
-            work_begin(g, w, now);
-    }
-    count_step(g, step->n_part);
-}
-
-static int compute(struct engine *g, const struct sched_step *step, struct op_view *out,
-                   int64_t *took_us, struct err *e)
-{
-    gate_take(g->gate, GATE_SERVE);
-    int64_t from = clock_us();
-    int rc = step_run(g, step, out, e);
-    int64_t n_row = runner_batch(g->runner)->n[DIM_OUT];
-    if (!rc && g->samplers) {
-        take_plan(g, step, *out);
-        rc = fetch_tasks(&g->fetch, out, n_row, g->task, g->n_task, g->res.stream, e);
-        if (!rc)
-            samplers_run(g->samplers, g->task, g->n_task);
-    } else if (!rc) {
-        rc = fetch_rows(&g->fetch, out, n_row, g->res.stream, e);
-    }
-    *took_us = clock_us() - from;
-    gate_give(g->gate, GATE_SERVE);
-    return rc;
-}
-
-/* A device failed: who was in the step ends, and the cells that it did not write are not kept. */
-static void fail_step(struct engine *g, const struct sched_step *step, const struct err *e)
-{
-    int64_t now = clock_us(), n = 0;
-    for (int64_t i = 0; i < step->n_part; i++)
-        g->seq[n++] = step->part[i].seq; /* the step's parts go with it */
-    log_event(LOG_ERROR, "a step failed", LOG_INT("sequences", n), LOG_TEXT("why", e->msg));
-    sched_failed(g->sched);
-    for (int64_t i = 0; i < n; i++) {
-        sched_remove(g->sched, g->seq[i]);
-        work_fail(g, g->seq[i]->owner, e, now);
-    }
-}
-
-static void run_step(struct engine *g, const struct sched_step *step)
-{
-    struct op_view out;
-    struct err e = ERR_INIT;
-    int64_t took_us;
-    begin(g, step, clock_us());
-    if (compute(g, step, &out, &took_us, &e)) {
-        ranks_explain(g, &e);
-        fail_step(g, step, &e);
-        return;
-    }
-    int64_t now = clock_us();
-    if (g->samplers)
-        take_rows(g, step, now);
-    else
-        take_vectors(g, step, out, now);
-    g->step_us += took_us;
-    sched_ran(g->sched, took_us);
 }
 
 /* ---- the round ----------------------------------------------------------------------------- */
@@ -226,7 +145,7 @@ static void fall(struct engine *g, const struct err *why)
     ranks_explain(g, &e);
     take_mail(g);
     for (struct work *w; (w = g->live.first) != NULL;) {
-        sched_remove(g->sched, &w->seq);
+        work_let_go(g, w);
         work_fail(g, w, &e, now);
     }
 }
@@ -293,17 +212,24 @@ void *engine_main(void *arg)
         drop_expired(g, now);
         tell(g);
         if (sched_next(g->sched, &step)) {
-            run_step(g, &step);
+            flight_round(g, &step);
+            tell(g);
+        } else if (g->up) {
+            flight_land(g);
             tell(g);
         } else {
             ASSERT(!g->live.first); /* whoever was let in can run when nobody else does */
             goes_on = sleep_for_mail(g);
         }
         if (goes_on && ranks_lost(g, &lost)) {
+            if (g->up)
+                flight_land(g);
             fall(g, &lost);
             goes_on = false;
         }
     }
+    if (g->up)
+        flight_land(g);
     gate_active(g->gate, -1);
     engine_end_all(g);
     ranks_end(g);

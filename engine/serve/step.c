@@ -6,6 +6,18 @@
 
 #include "engine/serve/engine_own.h"
 
+/* The last token may be one that the step before is about to draw. */
+static void put_from(struct batch *b, const struct sched_part *p, int64_t at)
+{
+    const struct work *w = p->seq->owner;
+    if (!b->from)
+        return;
+    for (int64_t i = 0; i < p->n_tok; i++)
+        b->from[at + i] = -1;
+    if (p->seq->is_open && p->pos + p->n_tok == p->seq->n_tok)
+        b->from[at + p->n_tok - 1] = (int32_t)w->row_from;
+}
+
 static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, int64_t at)
 {
     memcpy(b->token + at, p->seq->token + p->pos, (size_t)p->n_tok * sizeof *b->token);
@@ -14,6 +26,7 @@ static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, i
         b->pos[at + i] = (int32_t)(p->pos + i);
         b->seq_of[at + i] = s;
     }
+    put_from(b, p, at);
 }
 
 static void put_part(struct batch *b, const struct sched_part *p)

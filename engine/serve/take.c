@@ -8,35 +8,72 @@
 
 #include "engine/serve/engine_own.h"
 
-static void plan_row(struct engine *g, const struct sched_part *p, int64_t place,
-                     const float *logits)
+static void plan_row(struct flight *f, const struct sched_part *p, int64_t place, int64_t row)
 {
     struct work *w = p->seq->owner;
+    int64_t n_new = w->n_new + w->n_promised;
     bool is_known = place < p->seq->n_tok;
-    if (is_known ? !w->params.wants_prompt || w->n_new > 0 : w->n_new == w->max_new)
+    if (is_known ? !w->params.wants_prompt || n_new > 0 : n_new == w->max_new)
         return;
-    g->use[g->n_task] = (struct row_use){.work = w, .place = place};
-    struct sample_task *t = &g->task[g->n_task++];
+    f->use[f->n_task] = (struct row_use){.work = w, .place = place, .row = row};
+    struct sample_task *t = &f->task[f->n_task++];
     t->known = is_known ? p->seq->token[place] : -1;
-    t->row = (struct sample_row){.logits = logits,
+    t->row = (struct sample_row){.logits = f->out.p + row * f->out.ld,
                                  .params = &w->params.sample,
-                                 .place = (uint64_t)w->n_new,
+                                 .place = (uint64_t)n_new,
                                  .seen = w->seen,
                                  .banned = w->end_id,
-                                 .n_banned = w->n_new < w->params.min_new ? w->n_end_id : 0,
+                                 .n_banned = n_new < w->params.min_new ? w->n_end_id : 0,
                                  .wants_logprob = w->params.wants_logprob,
                                  .n_top = w->params.n_top};
 }
 
-void take_plan(struct engine *g, const struct sched_step *step, struct op_view out)
+void take_plan(struct flight *f)
 {
     int64_t row = 0;
-    g->n_task = 0;
-    for (int64_t i = 0; i < step->n_part; i++) {
-        const struct sched_part *p = &step->part[i];
+    f->n_task = 0;
+    for (int64_t i = 0; i < f->step.n_part; i++) {
+        const struct sched_part *p = &f->step.part[i];
         for (int64_t k = p->n_tok - p->n_out; k < p->n_tok; k++, row++)
-            plan_row(g, p, p->pos + k + 1, out.p + row * out.ld);
+            plan_row(f, p, p->pos + k + 1, row);
     }
+}
+
+/* ---- tokens that are on their way ---------------------------------------------------------- */
+
+/* The one that makes its text long enough is its last, which is known without knowing it. */
+static void promise(struct work *w, int64_t row)
+{
+    if (w->seq.is_finished)
+        return;
+    w->n_promised = 1;
+    w->row_from = row;
+    if (w->n_new + 1 == w->max_new)
+        seq_finish(&w->seq);
+    else
+        seq_promise(&w->seq);
+}
+
+void take_promise(struct flight *f)
+{
+    for (int64_t i = 0; i < f->n_task; i++)
+        if (f->task[i].known < 0)
+            promise(f->use[i].work, f->use[i].row);
+    for (int64_t i = 0; i < f->step.n_part; i++) {
+        struct work *w = f->step.part[i].seq->owner;
+        if (w->max_new == 0 && w->seq.n_tok == f->step.part[i].pos + f->step.part[i].n_tok)
+            seq_finish(&w->seq);
+    }
+}
+
+/* What was drawn is in the sequence as the device has it, whatever becomes of it. */
+static void keep_promise(struct work *w, const struct sample_task *t)
+{
+    if (w->seq.is_open)
+        seq_fill(&w->seq, *t->row.drawn > 0 ? *t->row.drawn : 0);
+    else if (!w->n_promised && !w->is_over && !t->rc && !work_ends_with(w, t->taken.id))
+        seq_push(&w->seq, t->taken.id);
+    w->n_promised = 0;
 }
 
 /* ---- the text, where stop strings are looked for ------------------------------------------- */
@@ -94,7 +131,6 @@ static void put_token(struct engine *g, struct work *w, const struct sample_take
     if (w->n_new++ == 0)
         answer_end_room(w->answer)->first_us = now;
     g->tok_new++;
-    seq_push(&w->seq, t->id);
     if (w->seen)
         seen_answer(w->seen, t->id);
     if (w->stop) {
@@ -130,34 +166,36 @@ static void end_bare(struct engine *g, const struct sched_step *step, int64_t no
     }
 }
 
-void take_rows(struct engine *g, const struct sched_step *step, int64_t now)
+void take_rows(struct engine *g, struct flight *f, int64_t now)
 {
-    for (int64_t i = 0; i < g->n_task; i++) {
-        const struct sample_task *t = &g->task[i];
-        struct work *w = g->use[i].work;
+    for (int64_t i = 0; i < f->n_task; i++) {
+        const struct sample_task *t = &f->task[i];
+        struct work *w = f->use[i].work;
+        if (t->known < 0)
+            keep_promise(w, t);
         if (w->is_over)
             continue;
         if (t->rc) {
             seq_finish(&w->seq);
             work_fail(g, w, &t->err, now);
         } else if (t->known >= 0) {
-            answer_put_prompt(w->answer, g->use[i].place, t->taken.logprob, t->taken.top,
+            answer_put_prompt(w->answer, f->use[i].place, t->taken.logprob, t->taken.top,
                               t->taken.n_top);
         } else {
             take(g, w, &t->taken, now);
         }
     }
-    end_bare(g, step, now);
+    end_bare(g, &f->step, now);
 }
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-void take_vectors(struct engine *g, const struct sched_step *step, struct op_view out, int64_t now)
+void take_vectors(struct engine *g, struct flight *f, int64_t now)
 {
-    for (int64_t i = 0; i < step->n_part; i++) {
-        struct work *w = step->part[i].seq->owner;
-        memcpy(answer_vector_room(w->answer), out.p + i * out.ld,
-               (size_t)out.shape.cols * sizeof *out.p);
+    for (int64_t i = 0; i < f->step.n_part; i++) {
+        struct work *w = f->step.part[i].seq->owner;
+        memcpy(answer_vector_room(w->answer), f->out.p + i * f->out.ld,
+               (size_t)f->out.shape.cols * sizeof *f->out.p);
         answer_end_room(w->answer)->first_us = now;
         seq_finish(&w->seq);
         work_end(g, w, GEN_STOPPED, now);

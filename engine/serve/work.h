@@ -30,7 +30,10 @@ struct work {
     enum gen_kind kind;
     struct gen_params params; /* what it points to is copied, or not used any more */
     int64_t max_new, n_new;
-    int32_t *end_id; /* in the block: eos where it counts, and stop ids */
+    int64_t row_from; /* of the step that draws the promised token */
+    int n_promised;   /* 1: a token is on its way beyond n_new */
+    int n_flight;     /* steps under way that it is in */
+    int32_t *end_id;  /* in the block: eos where it counts, and stop ids */
     int32_t n_end_id;
     struct seen *seen;       /* owned; NULL: no penalties */
     struct stop *stop;       /* owned; NULL: no stop strings */

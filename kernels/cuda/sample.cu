@@ -321,7 +321,10 @@ static __global__ void sample_kernel(struct k_sample a)
     struct sample_shared *s = (struct sample_shared *)shared_memory();
     int64_t row = blockIdx.x;
     struct sample_row r = {a.logits + row * a.ld, a.n, {0, 0}, a.how[row], false, s};
-    r.best = row_best(r.x, r.n, (float *)s->warp);
+    if (a.best && !r.how.is_edited)
+        r.best = {a.best[row].max, a.best[row].id};
+    else
+        r.best = row_best(r.x, r.n, (float *)s->warp);
     int32_t id = r.best.id;
     bool is_cut = r.how.top_k > 0 || r.how.top_p < 1 || r.how.min_p > 0;
     if (id >= 0 && r.how.scale > 0)

@@ -145,7 +145,10 @@ static int32_t draw(const struct row *r)
 static int32_t sample_row(const struct k_sample *a, int64_t row)
 {
     struct row r = {.x = a->logits + row * a->ld, .n = a->n, .best = -1, .how = &a->how[row]};
-    for (int64_t j = 0; j < a->n; j++)
+    bool is_known = a->best && !r.how->is_edited;
+    if (is_known)
+        r.best = a->best[row].id;
+    for (int64_t j = 0; j < a->n && !is_known; j++)
         if (r.x[j] > (r.best < 0 ? -INFINITY : r.x[r.best]))
             r.best = j;
     return r.best < 0 || r.how->scale <= 0 ? (int32_t)r.best : draw(&r);

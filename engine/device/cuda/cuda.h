@@ -54,6 +54,8 @@ struct cuda_stream {
 struct cuda_event {
     struct event base; /* first */
     cudaEvent_t at;
+    int error;            /* cudaError_t that the stream had kept when the mark was put; 0: none */
+    const char *error_at; /* what answered so */
 };
 
 static inline struct cuda_device *cuda_device_of(const struct device *d)

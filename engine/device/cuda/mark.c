@@ -43,6 +43,8 @@ void cuda_event_record(struct event *v, struct stream *s)
 {
     cuda_enter(cuda_device_of(v->device));
     cuda_note(stream_of(s), cudaEventRecord(event_of(v)->at, stream_of(s)->at), "a mark");
+    event_of(v)->error = stream_of(s)->first_error;
+    event_of(v)->error_at = stream_of(s)->first_at;
 }
 
 void cuda_event_wait(struct event *v, struct stream *s)
@@ -55,7 +57,10 @@ int cuda_event_sync(struct event *v, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(v->device);
     cuda_enter(d);
-    return cuda_answer(d, cudaEventSynchronize(event_of(v)->at), "before a mark", e);
+    cudaError_t rc = cudaEventSynchronize(event_of(v)->at);
+    if (event_of(v)->error)
+        return cuda_answer(d, (cudaError_t)event_of(v)->error, event_of(v)->error_at, e);
+    return cuda_answer(d, rc, "before a mark", e);
 }
 
 int64_t cuda_event_ns(const struct event *from, const struct event *to)

@@ -38,7 +38,7 @@ def tandem(words, tell, n=0, how="once"):
                        capture_output=True, check=False, env=env, timeout=HANG_S)
     calls, kept = (0, "?")
     if tell.exists():
-        calls, kept, _ = tell.read_text().split()[1::2]
+        calls, kept, *_ = tell.read_text().split()[1::2]
         tell.unlink()
     return p, int(calls), kept
 

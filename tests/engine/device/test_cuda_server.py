@@ -6,6 +6,7 @@ that breaks for good ends the server with words, its job whole where the store h
 
 Catches: a row of a step that is read before its copy has come; a server that stays ready, or hangs,
 without its device; a job that fails because the device did."""
+import concurrent.futures
 import contextlib
 import http.client
 import pathlib
@@ -74,6 +75,41 @@ def same_numbers():
     assert cpu[0] != cpu[2], "the job changed nothing"
 
 
+def goes_ahead():
+    """The next step is given before the one before is waited for, but where a text needs its tokens
+    on the host; and what is said is the same, whatever ends when: by length, by a stop string, by a
+    stop id, before it began, in the midst of others."""
+    asks = [{"max_tokens": 1 + i * 5 % 23, "temperature": i % 3 * 0.6, "seed": i,
+             "prompt": "a b c " * (1 + i % 9), "ignore_eos": i % 4 > 0,
+             **({"stop": ["a", "or"]} if i % 5 == 1 else {}),
+             **({"stop_token_ids": list(range(0, 200, 7))} if i % 5 == 2 else {}),
+             **({"top_p": 0.8, "min_tokens": 1} if i % 5 == 3 else {}),
+             **({"top_k": 9, "logprobs": 3} if i % 5 == 4 else {}),
+             **({"logit_bias": {"5": 3, "9": -100}} if i % 6 == 0 else {})} for i in range(24)]
+    fixed = [{**a, "frequency_penalty": 0.5, "repetition_penalty": 1.2} for a in asks[:6]]
+
+    def say(s, ask):
+        r = s.post("/v1/completions", {"model": "tiny", **ask})
+        assert r.status == 200, r
+        c, = r.json["choices"]
+        return c["text"], c["logprobs"], c["finish_reason"], r.json["usage"]["completion_tokens"]
+
+    def all_of(tmp, device, asks, **env):
+        with serve(tmp, device, **env) as s, \
+             concurrent.futures.ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda a: say(s, a), asks))
+
+    with scratch() as tmp:
+        ahead = {}
+        for name, of in (("plain", asks), ("fixed", fixed)):
+            tell = tmp / name
+            want = all_of(tmp / f"{name}-cpu", "cpu", of)
+            got = all_of(tmp / f"{name}-gpu", "cuda", of, FAKE_CUDA_TELL=str(tell))
+            assert got == want, [p for p in zip(want, got, of, strict=True) if p[0] != p[1]][:3]
+            ahead[name] = int(tell.read_text().split()[7])
+        assert ahead["plain"] > 5 and ahead["fixed"] == 0, ahead
+
+
 def ends_with_words(s, words):
     """The server ends by itself, and its log says why."""
     end = time.monotonic() + 60 * SLOW
@@ -114,6 +150,7 @@ def breaks_while_training():
 def main():
     cases = Cases()
     cases.run("the numbers of the CPU", same_numbers)
+    cases.run("goes ahead", goes_ahead)
     cases.run("breaks while it serves", breaks_while_serving)
     cases.run("breaks while it trains", breaks_while_training)
     return cases.end()

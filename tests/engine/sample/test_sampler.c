@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
+#include "engine/sample/ask.h"
 #include "engine/sample/sampler.h"
 
 enum { N = 50, DRAWS = 20000 };
@@ -468,39 +469,137 @@ static void logprobs_are_the_models(void **state)
     sampler_free(s);
 }
 
-/* Faults: a greedy row, found where it lies, that asks for its logits, or gets another token or
- * other bits than one that is found here. */
+/* The chain of a row as a device walks it: what engine/sample/ask.h says, by kernels. */
+struct away {
+    struct k_best best;
+    struct k_ce_state state;
+    int32_t id, top_id[3];
+    float logit, top_logit[3];
+};
+
+static void run(enum kernel_id k, const void *args)
+{
+    static _Alignas(64) char scratch[K_SCRATCH_BYTES];
+    kernel_run(&table, k, args, scratch);
+}
+
+static void find_away(const struct sample_row *r, float *x, struct away *a)
+{
+    static struct k_edit edit[2 * N];
+    struct k_edit_row edited = {0};
+    struct k_sample_how how = sample_ask(r);
+    int32_t none = -1, top_k = 3, n_left;
+    float one = 1, zero = 0, prob[3];
+    run(K_argmax, &(struct k_argmax){.x = x, .ld = N, .m = 1, .n = N, .best = &a->best});
+    run(K_ce_fwd,
+        &(struct k_ce){.logits = x, .ld = N, .m = 1, .n = N, .target = &none, .state = &a->state});
+    run(K_top_select, &(struct k_top_select){.logits = x,
+                                             .ld = N,
+                                             .m = 1,
+                                             .n = N,
+                                             .top_k = &top_k,
+                                             .top_p = &one,
+                                             .min_p = &zero,
+                                             .id = a->top_id,
+                                             .prob = prob,
+                                             .n_left = &n_left,
+                                             .n_max = 3});
+    struct k_pick pick = {.x = x, .ld = N, .m = 1, .n = N, .id = a->top_id, .y = a->top_logit};
+    pick.n_id = 3;
+    run(K_pick, &pick);
+    assert_true(sample_ask_edits(r, &edited, edit, 2 * N) >= 0);
+    run(K_logit_edit,
+        &(struct k_logit_edit){.logits = x, .ld = N, .n = N, .m = 1, .how = &edited, .edit = edit});
+    run(K_sample,
+        &(struct k_sample){
+            .logits = x, .ld = N, .m = 1, .n = N, .how = &how, .best = &a->best, .id = &a->id});
+    pick =
+        (struct k_pick){.x = x, .ld = N, .m = 1, .n = N, .id = &a->id, .y = &a->logit, .n_id = 1};
+    run(K_pick, &pick);
+}
+
+/* Faults: a row whose token is taken where it lies gets another one than here, or other bits of
+ * its log-probabilities; a link of the chain that a device is not told of, or told wrongly. */
 static void what_was_found_elsewhere_serves(void **state)
 {
+    static const struct sample_bias bias[] = {{3, 4}, {N - 1, -2.5f}, {17, 0.75f}};
+    static const int32_t banned[] = {5, -1, N};
     struct sampler *s = make(N);
-    struct sample_params p = {.temperature = 0, .top_p = 1, .repetition = 1};
     struct sample_taken here, there;
     struct err e = ERR_INIT;
-    struct k_best best;
-    struct k_ce_state sum;
-    float x[N];
-    static _Alignas(64) char scratch[K_SCRATCH_BYTES];
-    int32_t any = 0;
+    struct seen *seen;
+    float x[N], y[N];
     (void)state;
-    fill(x);
-    struct k_argmax a = {.x = x, .ld = N, .m = 1, .n = N, .best = &best};
-    struct k_ce c = {.logits = x, .ld = N, .m = 1, .n = N, .target = &any, .state = &sum};
-    kernel_run(&table, K_argmax, &a, scratch);
-    kernel_run(&table, K_ce_fwd, &c, scratch);
-    struct sample_row r = {.logits = x, .params = &p, .wants_logprob = true};
-    assert_true(sample_needs_logits(&r, -1));
-    assert_good(sampler_next(s, &r, &here, &e), &e);
-    r.best = &best;
-    assert_true(sample_needs_logits(&r, -1));
-    r.state = &sum;
-    assert_false(sample_needs_logits(&r, -1));
-    assert_true(sample_needs_logits(&r, 3));
-    r.logits = NULL;
-    assert_good(sampler_next(s, &r, &there, &e), &e);
-    assert_int_equal(here.id, there.id);
-    assert_memory_equal(&here.logprob, &there.logprob, sizeof here.logprob);
-    p.temperature = 1;
-    assert_true(sample_needs_logits(&r, -1));
+    assert_non_null(seen = seen_new(40, &e));
+    for (int32_t i = 0; i < 20; i++)
+        i % 3 ? seen_answer(seen, i * i % N) : seen_prompt(seen, i * 7 % N);
+    for (int round = 0; round < 400; round++) {
+        struct sample_params p = {.temperature = round % 7 * 0.3,
+                                  .top_p = round % 3 ? 1 : 0.9,
+                                  .min_p = round % 4 == 1 ? 0.02 : 0,
+                                  .top_k = round % 5 ? 0 : 12,
+                                  .repetition = round % 11 ? 1 : 1.3,
+                                  .frequency = round % 13 ? 0 : 0.5,
+                                  .presence = round % 17 ? 0 : 0.25,
+                                  .bias = bias,
+                                  .n_bias = round % 6 ? 0 : 3,
+                                  .seed = (uint64_t)round};
+        struct sample_row r = {.logits = x,
+                               .params = &p,
+                               .place = (uint64_t)round % 9,
+                               .seen = seen,
+                               .banned = banned,
+                               .n_banned = round % 8 ? 0 : 3};
+        struct away a;
+        fill(x);
+        memcpy(y, x, sizeof y);
+        r.wants_logprob = !sample_is_edited(&r);
+        r.n_top = r.wants_logprob ? 3 : 0;
+        assert_false(sample_needs_logits(&r));
+        assert_good(sampler_next(s, &r, &here, &e), &e);
+        find_away(&r, y, &a);
+        r.logits = NULL;
+        r.best = &a.best;
+        r.state = &a.state;
+        r.drawn = &a.id;
+        r.logit = &a.logit;
+        r.top_id = a.top_id;
+        r.top_logit = a.top_logit;
+        assert_good(sampler_next(s, &r, &there, &e), &e);
+        assert_int_equal(here.id, there.id);
+        assert_int_equal(here.n_top, there.n_top);
+        assert_memory_equal(&here.logprob, &there.logprob, sizeof here.logprob);
+        assert_memory_equal(here.top, there.top, (size_t)here.n_top * sizeof *here.top);
+    }
+    seen_free(seen);
+    sampler_free(s);
+}
+
+/* Faults: a row that a device would sample wrongly is left to it; one that is not finite, or of
+ * which nothing is left, passes for good. */
+static void what_was_not_found_is_told(void **state)
+{
+    struct sampler *s = make(N);
+    struct sample_params p = {.temperature = 1, .top_p = 1, .repetition = 1};
+    struct k_best best = {.max = 1, .id = 3, .is_finite = 1};
+    struct sample_taken t;
+    struct err e = ERR_INIT;
+    uint64_t mask[(N + 63) / 64] = {1};
+    int32_t drawn = -1, ban = 2;
+    (void)state;
+    struct sample_row r = {.params = &p, .best = &best, .drawn = &drawn};
+    assert_err(sampler_next(s, &r, &t, &e), &e, ERR_BAD_INPUT, "mask");
+    best.is_finite = 0;
+    assert_err(sampler_next(s, &r, &t, &e), &e, ERR_DIVERGED, "finite");
+    assert_false(sample_needs_logits(&r));
+    r.banned = &ban;
+    r.n_banned = 1;
+    assert_false(sample_needs_logits(&r));
+    r.wants_logprob = true;
+    assert_true(sample_needs_logits(&r));
+    r.n_banned = 0;
+    r.mask = mask;
+    assert_true(sample_needs_logits(&r));
     sampler_free(s);
 }
 
@@ -563,9 +662,13 @@ static void bad_parameters_are_named(void **state)
     refused(p, "logit_bias");
     bias[0].id = -1;
     refused(p, "logit_bias");
-    bias[0].id = N - 1;
+    for (int32_t i = 0; i < SAMPLE_BIAS_MAX; i++)
+        bias[i] = (struct sample_bias){i, 1};
     p.n_bias = SAMPLE_BIAS_MAX;
-    assert_good(sample_check(&p, N, &e), &e);
+    assert_good(sample_check(&p, 2 * SAMPLE_BIAS_MAX, &e), &e);
+    bias[7].id = 900;
+    assert_err(sample_check(&p, 2 * SAMPLE_BIAS_MAX, &e), &e, ERR_BAD_INPUT,
+               "token 900 comes twice");
     p.n_bias++;
     refused(p, "logit_bias");
 }
@@ -583,6 +686,7 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_an_error),
         cmocka_unit_test(logprobs_are_the_models),
         cmocka_unit_test(what_was_found_elsewhere_serves),
+        cmocka_unit_test(what_was_not_found_is_told),
         cmocka_unit_test(bad_parameters_are_named),
     };
     kernel_table_init(&table, NULL);

@@ -34,6 +34,7 @@ struct fake {
     uint64_t *slot;   /* [n_cell, cell_tok] */
     int64_t *written; /* [n_cell] the step in which each cell was last written */
     struct seq **written_by;
+    bool is_late; /* tokens are known to the scheduler's caller a step late */
 };
 
 /* A sequence with what it should say, and what it was told. */
@@ -44,6 +45,8 @@ struct fake_seq {
     int32_t *expect;  /* [n_max] its text alone */
     int64_t n_answer; /* positions answered so far */
     bool was_in, is_gone;
+    int32_t drawn, drawn_next; /* where the model is late: the open token, and the one behind it */
+    bool has_next;
     struct fake_seq *next;
 };
 
@@ -102,13 +105,21 @@ static inline uint64_t *fake_slot(struct fake *f, const struct seq *q, int64_t i
     return &f->slot[q->cell[at] * f->cell_tok + i % f->cell_tok];
 }
 
+/* The model knows what the caller does not yet. */
+static inline int32_t fake_token_at(const struct seq *q, int64_t i)
+{
+    const struct fake_seq *fs = q->owner;
+    return q->is_open && i == q->n_tok - 1 ? fs->drawn : q->token[i];
+}
+
 static inline void fake_write(struct fake *f, const struct sched_part *p)
 {
     struct seq *q = p->seq;
     for (int64_t i = p->pos; i < p->pos + p->n_tok; i++) {
         int32_t cell = q->cell[i / f->cell_tok];
         uint64_t before = i ? *fake_slot(f, q, i - 1) : fake_first(q);
-        *fake_slot(f, q, i) = fake_mix(fake_mix(before, (uint64_t)q->token[i]), (uint64_t)i);
+        *fake_slot(f, q, i) =
+            fake_mix(fake_mix(before, (uint64_t)fake_token_at(q, i)), (uint64_t)i);
         assert_true(f->written[cell] < f->n_step || f->written_by[cell] == q);
         f->written[cell] = f->n_step;
         f->written_by[cell] = q;
@@ -135,6 +146,11 @@ static inline void fake_answer(struct fake *f, const struct sched_part *p)
     if (end < n_tok)
         return;
     assert_int_equal(p->n_out >= 1, 1);
+    if (f->is_late) {
+        fs->drawn_next = fake_token(sum, fs->seed);
+        fs->has_next = true;
+        return;
+    }
     if (q->n_tok < fs->n_want)
         seq_push(q, fake_token(sum, fs->seed));
     if (q->n_tok >= fs->n_want || q->is_whole)

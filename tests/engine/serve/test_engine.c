@@ -63,7 +63,9 @@ static void draw_params(struct mix *m, size_t i)
     p->sample.presence = draw(i, 20, 2) ? 0 : 0.5;
     p->sample.frequency = draw(i, 21, 2) ? 0 : -0.25;
     for (uint64_t k = 0; k < N_BIAS; k++)
-        m->bias[i][k] = (struct sample_bias){(int32_t)draw(i * 3 + k, 22, (uint64_t)n_vocab), 2};
+        m->bias[i][k].id = (int32_t)(draw(i * 3 + k, 22, (uint64_t)n_vocab / N_BIAS) * N_BIAS + k);
+    for (uint64_t k = 0; k < N_BIAS; k++)
+        m->bias[i][k].add = 2;
     p->sample.bias = m->bias[i];
     p->sample.n_bias = draw(i, 23, 2) ? 0 : N_BIAS;
 }

@@ -9,8 +9,9 @@
  *                          while, and is good
  *     FAKE_CUDA_MEMORY=N   bytes of the GPU; 1 GiB
  *     FAKE_CUDA_DEVICES=N  GPUs, which share that memory; 1
- *     FAKE_CUDA_TELL=FILE  at the end: "calls N kept M graphs G": M things were not given back,
- *                          graphs were launched G times
+ *     FAKE_CUDA_TELL=FILE  at the end: "calls N kept M graphs G ahead A": M things were not given
+ *                          back, graphs were launched G times, and A times somebody waited for a
+ *                          mark who had given more behind it already
  *     FAKE_CUDA_KERNELS=SO the kernels, instead of kernels/ref
  *
  * One lock is held over each call, and over work while it runs.
@@ -37,6 +38,7 @@ cudaError_t fake_begin(void); /* of each call: takes the lock; what the call is 
 cudaError_t fake_end(cudaError_t rc);
 void fake_break(cudaError_t rc); /* every later call answers so */
 void fake_count_graph(void);     /* one was launched */
+void fake_count_ahead(void);     /* a wait with more given behind its mark */
 void fake_keep(int change);      /* things that are to be given back */
 
 /* ---- memory.c ---- */

@@ -14,7 +14,7 @@ enum { STALL_MS = 300 };
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static long n_call, fail_at, n_kept, n_graph;
+static long n_call, fail_at, n_kept, n_graph, n_ahead;
 static const char *how;
 static cudaError_t broken;
 
@@ -24,7 +24,7 @@ static void tell(void)
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
         return;
-    fprintf(f, "calls %ld kept %ld graphs %ld\n", n_call, n_kept, n_graph);
+    fprintf(f, "calls %ld kept %ld graphs %ld ahead %ld\n", n_call, n_kept, n_graph, n_ahead);
     fclose(f);
 }
 
@@ -72,6 +72,11 @@ cudaError_t fake_end(cudaError_t rc)
 void fake_break(cudaError_t rc)
 {
     broken = rc;
+}
+
+void fake_count_ahead(void)
+{
+    n_ahead++;
 }
 
 void fake_count_graph(void)

@@ -103,7 +103,8 @@ static const int top_select_at[] = {
     AT(top_select, id),     AT(top_select, prob),  AT(top_select, n_left), END};
 static const int logit_edit_at[] = {AT(logit_edit, logits), AT(logit_edit, how),
                                     AT(logit_edit, edit), END};
-static const int sample_at[] = {AT(sample, logits), AT(sample, how), AT(sample, id), END};
+static const int sample_at[] = {AT(sample, logits), AT(sample, how), AT(sample, best),
+                                AT(sample, id), END};
 static const int pick_at[] = {AT(pick, x), AT(pick, id), AT(pick, y), END};
 static const int token_feed_at[] = {AT(token_feed, token), AT(token_feed, from), AT(token_feed, id),
                                     END};

@@ -194,8 +194,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags)
 cudaError_t cudaEventSynchronize(cudaEvent_t v)
 {
     cudaError_t rc = fake_begin();
-    if (!rc && v->last && !v->last->is_done)
+    if (!rc && v->last && !v->last->is_done) {
         stream_run(v->last->on, v->last);
+        if (v->last->on->work.first)
+            fake_count_ahead();
+    }
     return fake_end(rc);
 }
 
