@@ -37,15 +37,24 @@ static int env_int(const char *name, int64_t lo, int64_t hi, int *out, struct er
     return 0;
 }
 
-/* "n[03-07,9],m2" begins with n03. */
-static void first_host(const char *list, char *out, size_t size)
+/* Of a list the first: "n[03-07,9]-ib,m2" begins with n03-ib. False: it is too long. */
+static bool put_host(struct comm_launch *l, const char *host, bool is_list)
 {
-    size_t head = strcspn(list, ",[");
-    if (list[head] == '[')
-        snprintf(out, size, "%.*s%.*s", (int)head, list, (int)strcspn(list + head + 1, "-,]"),
-                 list + head + 1);
-    else
-        snprintf(out, size, "%.*s", (int)head, list);
+    size_t at = 0;
+    for (const char *p = host; *p && !(is_list && *p == ','); p++) {
+        bool opens = is_list && *p == '[';
+        size_t n = opens ? strcspn(p + 1, "-,]") : 1;
+        if (at + n >= sizeof l->host)
+            return false;
+        memcpy(l->host + at, p + opens, n);
+        at += n;
+        if (opens)
+            p += strcspn(p, "]");
+        if (!*p)
+            break;
+    }
+    l->host[at] = 0;
+    return true;
 }
 
 /* Jobs that share a node want ports of their own. */
@@ -68,13 +77,9 @@ static int read_place(struct comm_launch *l, const struct launcher *by, struct e
     if (!host)
         return err_set(e, ERR_BAD_INPUT, "%s=%d: MASTER_ADDR must say where rank 0 is", by->size,
                        l->size);
-    if (strlen(host) >= sizeof l->host)
-        return err_set(e, ERR_BAD_INPUT, "%s: a host's name has at most %d bytes", by->host,
-                       COMM_HOST_BYTES - 1);
-    if (by->lists_hosts && !env("MASTER_ADDR"))
-        first_host(host, l->host, sizeof l->host);
-    else
-        snprintf(l->host, sizeof l->host, "%s", host);
+    if (!put_host(l, host, by->lists_hosts && !env("MASTER_ADDR")))
+        return err_set(e, ERR_BAD_INPUT, "%s: a host's name has at most %d bytes",
+                       env("MASTER_ADDR") ? "MASTER_ADDR" : by->host, COMM_HOST_BYTES - 1);
     l->port = by->lists_hosts ? slurm_port() : COMM_PORT;
     if (env("MASTER_PORT") && env_int("MASTER_PORT", 1, 65535, &l->port, e))
         return -1;

@@ -139,7 +139,7 @@ const char *ranks_lost_text(struct engine *g);             /* which it was */
 void ranks_explain(struct engine *g,
                    struct err *e); /* to clients, where that is why a step failed */
 adapter_tell_fn ranks_tell;        /* ctx is the engine */
-/* Runs fn on the engine's thread between two steps, or, while there is none, here. */
+/* Runs fn on the engine's thread between two steps, or, before there is one, here. */
 int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *ctx, struct err *e);
 
 /* ---- ends.c: works that begin and end, and who is told ---- */

@@ -24,8 +24,9 @@ int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *c
     struct errand t = {.fn = fn, .ctx = ctx, .err = e};
     pthread_mutex_lock(&g->lock);
     if (!g->runs) {
+        bool is_over = g->stops;
         pthread_mutex_unlock(&g->lock);
-        return fn(ctx, e);
+        return is_over ? err_set(e, ERR_BUSY, "the engine is stopping") : fn(ctx, e);
     }
     *g->errand_end = &t;
     g->errand_end = &t.next;
@@ -80,7 +81,7 @@ void ranks_end(struct engine *g)
 {
     ranks_errands(g);
     pthread_mutex_lock(&g->lock);
-    g->runs = false; /* from here on who has an errand does it */
+    g->runs = false; /* from here on nobody has an errand */
     pthread_mutex_unlock(&g->lock);
     ranks_errands(g); /* of who came in between */
     if (is_shared(g))

@@ -197,6 +197,15 @@ int exchange_end(struct exchange *x, struct err *e)
     return c && (start_all(x, c, &p, e) || land(x, c, 0, e)) ? -1 : 0;
 }
 
+void exchange_drop(struct exchange *x, const struct err *why)
+{
+    struct comm *const group[] = {data_of(x), tensor_of(x)};
+    for (int i = 0; i < 2 && x->n_flight; i++)
+        if (group[i])
+            comm_abort(group[i], why->msg);
+    x->n_flight = 0;
+}
+
 /* ---- the rest ---------------------------------------------------------------------------------
  */
 

@@ -47,6 +47,10 @@ void exchange_block(void *x, int layer);
 /* The gradients that have not gone yet; then all are whole sums. */
 int exchange_end(struct exchange *x, struct err *e);
 
+/* Behind a step that failed here: sums that are still under way end with their groups, and nobody
+ * reads their memory any more. */
+void exchange_drop(struct exchange *x, const struct err *why);
+
 /* Rows of which each rank of a data group has numbers, and zeros for the others'. */
 int exchange_rows(struct exchange *x, float *value, size_t n, struct err *e);
 

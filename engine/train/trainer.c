@@ -305,6 +305,7 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
     t->n_step++;
     return stream_sync(t->stream, e);
 fail:
+    exchange_drop(&t->exchange, e);
     optimizer_clear(&t->optimizer);
     late_gradients_end(t);
     return -1;

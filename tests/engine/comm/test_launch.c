@@ -4,6 +4,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,15 @@ static void each_launcher(void **state)
     is_tcp(5, 8, "one", 0);
     setenv("SLURM_STEP_NODELIST", "rack[1,4]", 1);
     is_tcp(5, 8, "rack1", 0);
+    setenv("SLURM_STEP_NODELIST", "r[2-3]n[04,7]-ib,m[1-2]", 1);
+    is_tcp(5, 8, "r2n04-ib", 0);
+    setenv("SLURM_STEP_NODELIST", "r[2", 1); /* nobody writes that */
+    is_tcp(5, 8, "r2", 0);
+    char many[1024] = "n[1";
+    for (int i = 3; i < 200; i += 2)
+        snprintf(many + strlen(many), sizeof many - strlen(many), ",%d", i);
+    setenv("SLURM_STEP_NODELIST", many, 1);
+    is_tcp(5, 8, "n1", 0);
     setenv("MASTER_ADDR", "head", 1);
     setenv("MASTER_PORT", "99", 1);
     is_tcp(5, 8, "head", 99);
