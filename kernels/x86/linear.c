@@ -127,35 +127,96 @@ static struct block block_at(const struct k_linear *a, const struct weight *w,
                           .out = out_at(a, p->panel, r.row)};
 }
 
-/* A block of f32 or bf16, in as many parts as there are runs in its share of what is wanted soon.
- */
-static void run_asking(const struct linear_isa *isa, const struct k_linear *a,
-                       const struct block *whole, struct soon *soon, struct soon_share share,
-                       float *sums)
+/* A block's steps in as many parts as there are runs in its share of what is wanted soon. */
+struct asking {
+    struct soon *soon;
+    struct soon_share share; /* what is left of it */
+    struct tile_ahead own;   /* of the whole block */
+    int64_t bytes, steps;    /* of the share; of the block */
+    int64_t grain;           /* steps that a part may not cut */
+};
+
+struct part {
+    int64_t lo, hi; /* steps */
+    struct tile_ahead ahead;
+};
+
+/* The next part; {.hi = 0} begins. */
+static bool part_next(struct asking *q, struct part *p)
 {
-    int64_t bytes = share.hi - share.lo, n, end;
-    for (int64_t at = 0; at < whole->steps; at = end) {
+    if (p->hi == q->steps)
+        return false;
+    *p = (struct part){p->hi, q->steps, tile_ahead_behind(&q->own, p->hi)};
+    if (q->share.lo < q->share.hi) {
+        int64_t n;
+        p->ahead.also = soon_cut(q->soon, &q->share, &n);
+        p->ahead.also_pace = linear_ceil_div(q->bytes, q->steps);
+        int64_t end = q->steps - (q->share.hi - q->share.lo) * q->steps / q->bytes;
+        end = (end > p->lo ? end + q->grain - 1 : p->lo + q->grain) / q->grain * q->grain;
+        p->hi = linear_min(end, q->steps);
+    }
+    return true;
+}
+
+static struct asking asking_of(struct soon *soon, int64_t share, const struct block *b,
+                               int64_t grain)
+{
+    struct asking q = {.soon = soon,
+                       .share = soon_share(soon, share),
+                       .own = b->ahead,
+                       .steps = b->steps,
+                       .grain = grain};
+    q.bytes = q.share.hi - q.share.lo;
+    return q;
+}
+
+/* A block of f32 or bf16; sums: room for what goes from part to part. */
+static void run_asking(const struct linear_isa *isa, const struct k_linear *a,
+                       const struct block *whole, struct asking *q, float *sums)
+{
+    for (struct part p = {0}; part_next(q, &p);) {
         struct block b = *whole;
-        b.rows += at * b.h * 4;
-        b.panel += at * TILE_STEP_BYTES;
-        b.from = at > 0 ? sums : NULL;
-        b.ahead = tile_ahead_behind(&whole->ahead, at);
-        end = whole->steps;
-        if (share.lo < share.hi) {
-            b.ahead.also = soon_cut(soon, &share, &n);
-            b.ahead.also_pace = linear_ceil_div(bytes, whole->steps);
-            end -= (share.hi - share.lo) * whole->steps / bytes;
-            end = end > at ? end : at + 1;
-        }
-        b.steps = end - at;
-        b.to = end < whole->steps ? sums : NULL;
+        b.rows += p.lo * b.h * 4;
+        b.panel += p.lo * TILE_STEP_BYTES;
+        b.steps = p.hi - p.lo;
+        b.from = p.lo > 0 ? sums : NULL;
+        b.to = p.hi < whole->steps ? sums : NULL;
+        b.ahead = p.ahead;
         block_run(isa, a->w.type, &b);
     }
 }
 
-static bool asks(const struct weight *w, const struct soon *s, const struct share *own)
+/* The same of codes, whose totals stand in `total` between parts. */
+static void open_asking(const struct linear_isa *isa, const struct block_open *whole,
+                        struct asking *q, float *total)
 {
-    return s->bytes > 0 && w->steps > 0 && own->pace <= SOON_PACE_MAX;
+    int64_t step_bytes = whole->opened ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
+    for (struct part p = {0}; part_next(q, &p);) {
+        struct block_open o = *whole;
+        o.b.rows += p.lo * o.b.h * 4;
+        o.b.panel += p.lo * step_bytes;
+        o.opened = o.opened ? o.opened + p.lo * TILE_STEP_BYTES : NULL;
+        o.scale += p.lo / TILE_GROUP_STEPS * K_NR;
+        o.b.steps = p.hi - p.lo;
+        o.b.from = p.lo > 0 ? total : whole->b.from;
+        o.b.to = p.hi < whole->b.steps ? total : whole->b.to;
+        o.b.ahead = p.ahead;
+        isa->int8_open(&o);
+    }
+}
+
+/* Shares of a panel's pass of one block: codes may be opened a run at a time. */
+static int64_t pass_shares(const struct k_linear *a, const struct weight *w)
+{
+    return a->w.type == K_INT8 && w->steps > 0 ? linear_ceil_div(w->steps, OPEN_STEPS) : 1;
+}
+
+/* The share of block i of a piece over the run of steps from `lo` on. */
+static int64_t share_index(const struct k_linear *a, const struct weight *w,
+                           const struct linear_piece *p, int64_t i, int64_t lo)
+{
+    int64_t run = p->panel * pass_shares(a, w) + lo / OPEN_STEPS;
+    return run * rows_blocks(a->m) + p->block_lo + i;
 }
 
 static void blocks(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
@@ -167,9 +228,9 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
-        if (asks(w, soon, &share))
-            run_asking(isa, a, &b, soon,
-                       soon_share(soon, p->panel * rows_blocks(a->m) + p->block_lo + i), total);
+        struct asking q = asking_of(soon, share_index(a, w, p, i, 0), &b, 1);
+        if (q.bytes > 0 && w->steps > 0 && a->w.type != K_INT8 && share.pace <= SOON_PACE_MAX)
+            run_asking(isa, a, &b, &q, total);
         else
             run_block(isa, a, &b, p->panel, total);
     }
@@ -178,7 +239,7 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
 /* Steps [lo, lo + n) of a panel of codes. */
 static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
                        const struct weight *w, const struct linear_piece *p, int64_t lo, int64_t n,
-                       char *scratch)
+                       struct soon *soon, char *scratch)
 {
     const char *codes = w->panel + p->panel * w->panel_bytes + lo * w->step_bytes;
     int64_t n_block = p->block_hi - p->block_lo, bytes = n * w->step_bytes;
@@ -194,16 +255,18 @@ static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
         o.b.from = lo > 0 ? total : NULL;
         o.b.to = lo + n < w->steps ? total : NULL;
         o.b.ahead = share_at(&share, i);
-        isa->int8_open(&o);
+        struct asking q = asking_of(soon, share_index(a, w, p, i, lo), &o.b, TILE_GROUP_STEPS);
+        open_asking(isa, &o, &q, total);
         total += o.b.h * K_NR;
     }
 }
 
 static void opened_blocks(const struct linear_isa *isa, const struct k_linear *a,
-                          const struct weight *w, const struct linear_piece *p, char *scratch)
+                          const struct weight *w, const struct linear_piece *p, struct soon *soon,
+                          char *scratch)
 {
     for (int64_t lo = 0; lo < w->steps; lo += OPEN_STEPS)
-        open_steps(isa, a, w, p, lo, linear_min(w->steps - lo, OPEN_STEPS), scratch);
+        open_steps(isa, a, w, p, lo, linear_min(w->steps - lo, OPEN_STEPS), soon, scratch);
 }
 
 /* Few blocks are done sooner when each looks the codes up for itself. */
@@ -223,13 +286,11 @@ void linear_run(const struct linear_isa *isa, const struct k_linear *a, const st
         return;
     }
     struct soon soon;
-    soon_init(&soon, &a->soon, g.n_panel * g.n_block);
-    if (g.n_span > 1 || a->w.type == K_INT8) /* shares would not ascend; sums stand elsewhere */
-        soon.bytes = 0;
+    soon_init(&soon, &a->soon, g.n_panel * g.n_block * pass_shares(a, &w));
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
         if (opens(isa, a, &w, &p))
-            opened_blocks(isa, a, &w, &p, s->scratch);
+            opened_blocks(isa, a, &w, &p, &soon, s->scratch);
         else
             blocks(isa, a, &w, &p, &soon, s->scratch);
     }

@@ -33,11 +33,15 @@ void soon_init(struct soon *s, const struct k_soon *of, int64_t n_share)
 
 struct soon_share soon_share(const struct soon *s, int64_t i)
 {
+    if (s->bytes == 0)
+        return (struct soon_share){0, 0};
     return (struct soon_share){s->bytes * i / s->n_share, s->bytes * (i + 1) / s->n_share};
 }
 
 const char *soon_cut(struct soon *s, struct soon_share *share, int64_t *bytes)
 {
+    if (share->lo < s->first)
+        s->part = s->first = 0;
     while (s->first + part_bytes(s, s->part) <= share->lo)
         s->first += part_bytes(s, s->part++);
     int64_t i = s->part, want = share->hi - share->lo, have = s->first + part_bytes(s, i);

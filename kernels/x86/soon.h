@@ -32,7 +32,7 @@ void soon_init(struct soon *s, const struct k_soon *of, int64_t n_share);
 struct soon_share soon_share(const struct soon *s, int64_t i);
 
 /* Cuts a run off the beginning of a share, which is not empty; where it stands in memory. Shares
- * come in order. */
+ * that ascend are found at once. */
 const char *soon_cut(struct soon *s, struct soon_share *share, int64_t *bytes);
 
 #endif

@@ -255,6 +255,8 @@ static void check_linear(struct check *c)
         run_soon(c, 26, 161, 300, 40);
         run_soon(c, 64, 72, 1030, 3);
         run_soon(c, 13, 33, 5, 200);
+        run_soon(c, 64, 33, 0, 4);
+        run_soon(c, 64, 40, 4500, 20);
     }
     run_invariance(c, 161, check_is_plain(c) ? 30 : 300);
     if (!check_is_plain(c)) /* pieces of the inputs */

@@ -96,6 +96,20 @@ static void test_begins_anywhere(void **state)
     assert_int_equal(s.bytes, want);
 }
 
+/* Would catch a walk that only goes forward: spans of rows pass the same panels again. */
+static void test_goes_back(void **state)
+{
+    (void)state;
+    struct soon s;
+    int64_t n;
+    set_up();
+    soon_init(&s, &f.soon, 40);
+    struct soon_share first = soon_share(&s, 0), last = soon_share(&s, 39), again = first;
+    const char *at = soon_cut(&s, &first, &n);
+    soon_cut(&s, &last, &n);
+    assert_ptr_equal(soon_cut(&s, &again, &n), at);
+}
+
 /* Would catch a product that asks for more than the last cache keeps, or for nothing at all. */
 static void test_bounds(void **state)
 {
@@ -113,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_byte_once), cmocka_unit_test(test_neighbours_are_one_run),
-        cmocka_unit_test(test_begins_anywhere), cmocka_unit_test(test_bounds)};
+        cmocka_unit_test(test_begins_anywhere), cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_bounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
