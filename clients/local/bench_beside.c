@@ -122,6 +122,8 @@ struct beside {
     _Atomic bool is_over; /* the step at hand is the last */
     _Atomic int64_t work; /* of kernels: bytes and operations */
     _Atomic int64_t n_step;
+    _Atomic int64_t piece_max_us; /* of training, since streams began */
+    int64_t piece_us;             /* the training's thread: when the piece at hand began */
     struct err train_err;
     bool has_thread;
 
@@ -146,6 +148,9 @@ static void count_work(void *ctx, enum kernel_id k, struct k_shape shape, int64_
 static int64_t between(void *ctx)
 {
     struct beside *b = ctx;
+    int64_t took_us = clock_us() - b->piece_us, piece_ns;
+    if (took_us > atomic_load(&b->piece_max_us))
+        atomic_store(&b->piece_max_us, took_us);
     pthread_mutex_lock(&b->lock);
     if (!b->may_train) {
         gate_give(b->gate, GATE_TRAIN);
@@ -156,7 +161,9 @@ static int64_t between(void *ctx)
     } else {
         pthread_mutex_unlock(&b->lock);
     }
-    return gate_go_on(b->gate) * 1000;
+    piece_ns = gate_go_on(b->gate) * 1000;
+    b->piece_us = clock_us();
+    return piece_ns;
 }
 
 static void let_train(struct beside *b, bool may)
@@ -170,6 +177,7 @@ static void let_train(struct beside *b, bool may)
 static void enter(struct beside *b, struct stream *s)
 {
     gate_take(b->gate, GATE_TRAIN);
+    b->piece_us = clock_us();
     stream_between(s, between, b);
 }
 
@@ -381,7 +389,7 @@ static double part(double of, double all)
 static void show(struct beside *b, double work)
 {
     struct side *off = &b->side[0], *on = &b->side[1];
-    const struct gate_stat *g = &on->sum, all = gate_stat(b->gate);
+    const struct gate_stat *g = &on->sum;
     double taken = b->alone * (double)g->busy_used_us / 1e6;
     bool has_idle = g->idle_us * 50 > on->us; /* what little there is tells nothing */
     double speed = has_idle ? part(work - taken, b->alone * (double)g->idle_us / 1e6) : 0;
@@ -400,7 +408,7 @@ static void show(struct beside *b, double work)
                off->gap.n, on->gap.n, gap_at(off, 0.5), gap_at(on, 0.5), gap_at(off, 0.99),
                gap_at(on, 0.99), times, idle, used, speed, share,
                part(work, b->alone * (double)on->us / 1e6), atomic_load(&b->n_step),
-               (double)all.piece_max_us / 1e3, g->n_yield);
+               (double)b->piece_max_us / 1e3, g->n_yield);
     else
         printf(
             "between tokens  halted: p50 %.2f p90 %.2f p99 %.2f ms   training: p50 %.2f p90 "
@@ -410,7 +418,7 @@ static void show(struct beside *b, double work)
             "busy time       %.1f%% of it taken by training; longest piece %.1f ms\n",
             gap_at(off, 0.5), gap_at(off, 0.9), gap_at(off, 0.99), gap_at(on, 0.5), gap_at(on, 0.9),
             gap_at(on, 0.99), times, 100 * idle, 100 * used, 100 * speed, 100 * share,
-            (double)all.piece_max_us / 1e3);
+            (double)b->piece_max_us / 1e3);
 }
 
 /* Its first step finds its memory cold. */
@@ -433,6 +441,7 @@ static int run(struct beside *b, struct err *e)
         return err_set(e, ERR_NO_MEMORY, "the training's thread cannot be started");
     b->has_thread = true;
     train_alone(b);
+    atomic_store(&b->piece_max_us, 0); /* its first step waited for the system to find memory */
     int64_t work = atomic_load(&b->work);
     rc = turns(b, e);
     work = atomic_load(&b->work) - work;

@@ -179,27 +179,42 @@ static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct er
     return 0;
 }
 
-/* Two inputs of one node may be the same value: then the second is aimed after the first is done,
- * by giving it a part of its own. */
-static int backward_node(struct eager *g, size_t i, struct err *e)
+/* The gradients of node i's outputs; false: none has arrived. */
+static bool find_grads(const struct eager *g, size_t i, struct op_grad *gr)
 {
     const struct op_node *n = &g->node.at[i].op;
-    const struct op_def *def = op_get(n->op);
-    struct target t[OP_IN_MAX];
-    struct op_grad gr = {0};
-    bool arrived = def->is_loss;
-    int rc = -1, n_aimed = 0;
+    bool arrived = op_get(n->op)->is_loss;
+    *gr = (struct op_grad){0};
     for (int o = 0; o < n->n_out; o++) {
-        gr.dout[o] = grad_view(g, n->out[o]);
-        arrived |= gr.dout[o].p != NULL;
+        gr->dout[o] = grad_view(g, n->out[o]);
+        arrived |= gr->dout[o].p != NULL;
     }
-    if (!arrived || def->view)
+    return arrived && !op_get(n->op)->view;
+}
+
+/* The inputs whose gradient is that of node i's output get it. */
+static int pass_grads(struct eager *g, size_t i, struct err *e)
+{
+    const struct op_node *n = &g->node.at[i].op;
+    struct op_grad gr;
+    if (!find_grads(g, i, &gr))
         return 0;
     for (int j = 0; j < n->n_in; j++)
-        if ((def->grad_same & (1u << j)) &&
+        if ((op_get(n->op)->grad_same & (1u << j)) &&
             share_grad(g, n->in[j], g->value.at[n->out[0]].root, gr.dout[0], e))
             return -1;
-    if (!def->backward)
+    return 0;
+}
+
+/* Two inputs of one node may be the same value: then the second is aimed after the first is done,
+ * by giving it a part of its own. */
+static int make_grads(struct eager *g, size_t i, struct err *e)
+{
+    const struct op_node *n = &g->node.at[i].op;
+    struct target t[OP_IN_MAX];
+    struct op_grad gr;
+    int rc = -1, n_aimed = 0;
+    if (!op_get(n->op)->backward || !find_grads(g, i, &gr))
         return 0;
     for (; n_aimed < n->n_in; n_aimed++)
         if (aim(g, n, n_aimed, &gr, &t[n_aimed], e))
@@ -243,13 +258,33 @@ static int restore_block(struct eager *g, size_t lo, size_t hi, struct err *e)
     return 0;
 }
 
+/* Whether the node before i, which made its input 0, goes first. */
+static bool is_second(const struct eager *g, size_t lo, size_t i)
+{
+    const struct op_node *n = &g->node.at[i].op;
+    return op_get(n->op)->backs_second && i > lo && g->node.at[i].on_tape &&
+           g->node.at[i - 1].on_tape && g->value.at[n->in[0]].def == (int32_t)(i - 1);
+}
+
+static int backward_node(struct eager *g, size_t i, bool passes, bool makes, struct err *e)
+{
+    if (!g->node.at[i].on_tape ||
+        !((passes && pass_grads(g, i, e)) || (makes && make_grads(g, i, e))))
+        return 0;
+    return err_wrap(e, "backward of %s", op_name(g->node.at[i].op.op));
+}
+
 static int backward_range(struct eager *g, size_t lo, size_t hi, struct err *e)
 {
-    for (size_t i = hi; i-- > lo;) {
-        if (g->node.at[i].on_tape && backward_node(g, i, e))
-            return err_wrap(e, "backward of %s", op_name(g->node.at[i].op.op));
-        if (lo > 0) /* what stands before the first block may be read by the caller */
-            forget_node(g, i);
+    for (size_t i = hi, first; i-- > lo; i = first) {
+        bool is_pair = is_second(g, lo, i);
+        first = is_pair ? i - 1 : i;
+        if (backward_node(g, i, true, !is_pair, e) ||
+            (is_pair &&
+             (backward_node(g, first, true, true, e) || backward_node(g, i, false, true, e))))
+            return -1;
+        for (size_t k = i + 1; lo > 0 && k-- > first;) /* before the first block the caller reads */
+            forget_node(g, k);
     }
     return 0;
 }

@@ -137,6 +137,8 @@ struct op_def {
     bool trains;               /* has parameters that come with the batch: backward always runs */
     bool is_loss;              /* backward begins here, with no gradient from above */
     bool only_overwrites;      /* backward can't add: the tape sums where it must */
+    bool backs_second;         /* what made input 0 goes before it on the way back, where it can:
+                                * it fills a gradient to which this one can only add */
     bool fills_grad;           /* asks param_fills_grad; for others the tape zeroes what is blank */
     uint8_t may_overwrite[OP_OUT_MAX]; /* inputs whose memory an output may take: bit i */
     bool has_effect;                   /* must run though nobody reads its output */
