@@ -287,8 +287,9 @@ def readable(w):
     is forgotten."""
     pictures = w.build / "web"
     pictures.mkdir(exist_ok=True)
-    job = next(j["id"] for j in w.server.get("/v1/fine_tuning/jobs").json["data"]
-               if ":mine:" in (j["fine_tuned_model"] or ""))
+    with w.page("#/tuning/new") as p:
+        job = start(p, 12, n_epochs=3, suffix="mine")
+        expect(p.locator(".job-head .pill")).to_have_text("succeeded")
     ground = "getComputedStyle(document.body).backgroundColor"
     grounds = {}
     for scheme in ("light", "dark"):
