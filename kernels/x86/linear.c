@@ -228,11 +228,18 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
-        struct asking q = asking_of(soon, share_index(a, w, p, i, 0), &b, 1);
-        if (q.bytes > 0 && w->steps > 0 && a->w.type != K_INT8 && share.pace <= SOON_PACE_MAX)
+        /* codes in one part: behind the end of a run stands what is wanted next */
+        int64_t grain = a->w.type == K_INT8 ? w->steps : 1;
+        struct asking q = asking_of(soon, share_index(a, w, p, i, 0), &b, grain);
+        struct part all = {0};
+        bool asks = q.bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
+        if (asks && a->w.type != K_INT8) {
             run_asking(isa, a, &b, &q, total);
-        else
-            run_block(isa, a, &b, p->panel, total);
+            continue;
+        }
+        if (asks && part_next(&q, &all))
+            b.ahead = all.ahead;
+        run_block(isa, a, &b, p->panel, total);
     }
 }
 
