@@ -186,6 +186,23 @@ static int make(struct tuning *t, struct model *m, struct stream *s, struct err 
     return 0;
 }
 
+/* Processes read their options and rows by themselves. */
+static int check_alike(struct tuning *t, struct err *e)
+{
+    const struct train_ranks *r = &t->opt.train.ranks;
+    char first[sizeof t->subject];
+    memcpy(first, t->subject, sizeof first);
+    if (train_tell(r, first, sizeof first, e))
+        return -1;
+    int rc = strcmp(first, t->subject) == 0
+                 ? 0
+                 : err_set(e, ERR_BAD_INPUT,
+                           "rank %d has other options or other rows than rank 0: all must be told "
+                           "alike",
+                           r->all ? comm_rank(r->all) : 0);
+    return train_agree(r, rc, e);
+}
+
 static int open_log(struct tuning *t, struct err *e)
 {
     const struct tuning_options *o = &t->opt;
@@ -199,7 +216,8 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
 {
     struct tuning *t = xcalloc(1, sizeof *t);
     *t = (struct tuning){.opt = *o, .stream = s, .saved_us = clock_us()};
-    if (train_agree(&o->train.ranks, make(t, m, s, e), e) || go_on(t, e) || open_log(t, e)) {
+    if (train_agree(&o->train.ranks, make(t, m, s, e), e) || check_alike(t, e) || go_on(t, e) ||
+        open_log(t, e)) {
         tuning_free(t);
         return NULL;
     }

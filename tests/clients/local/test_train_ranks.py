@@ -6,8 +6,8 @@ processes any one at any moment, after which all end within ten seconds, and the
 with the same losses. A few moments; TEST_FAULTS=full: fifty. Says so, and passes nothing of it, where
 there is no MPI.
 
-Catches: a rank that trains something else, an adapter or a model that is one rank's part, a
-checkpoint that only its own size can read, a process that is left behind."""
+Catches: a rank that trains something else, or was told to, an adapter or a model that is one rank's
+part, a checkpoint that only its own size can read, a process that is left behind."""
 import json
 import os
 import pathlib
@@ -18,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from ranks import Sockets, in_use  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 MODEL = pathlib.Path("tests/golden/models/llama_tied")
@@ -135,6 +138,21 @@ def as_processes(tmp):
     expect("sizes that do not fit", p.returncode != 0 and len(said) == 1, p.stderr[-600:])
 
 
+def told_differently(tmp):
+    """Over sockets, which need nothing: another seed, and another file of rows, at the last."""
+    few = tmp / "few.jsonl"
+    few.write_text("".join((tmp / "rows.jsonl").read_text().splitlines(True)[:-1]))
+    for name, more in (("seed", ("--seed", "7")), ("rows", ("--data", few))):
+        for _ in range(5):
+            group = Sockets(words(tmp, f"other-{name}", "--dp", "2"), 2, last=more)
+            status = group.wait(HANG_S)
+            if not in_use(group):
+                break
+        expect(f"ranks of another {name}", status == [2, 2] and
+               all("rank 1 has other options or other rows" in group.said(r) for r in (0, 1)),
+               f"{status} {group.said()}")
+
+
 def as_gpus(tmp):
     """Ranks whose device is the twin of a GPU, whose memory the host cannot read: the CPU's bits."""
     plug = pathlib.Path(TANDEM).resolve().parent / "tests/fake/cuda/plug.so"
@@ -231,6 +249,7 @@ def main():
         as_threads(tmp)
         other_sizes(tmp)
         as_gpus(tmp)
+        told_differently(tmp)
         if has_mpi():
             as_processes(tmp)
             killed(tmp)
