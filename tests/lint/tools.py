@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules that run a tool: clang-format over every C file, and each header compiled alone."""
 import concurrent.futures
+import functools
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ ALONE = ["-std=c17", "-D_GNU_SOURCE", "-I.", "-Ibuild/deps/include", "-Wall", "-
 WORKERS = os.cpu_count() or 2
 
 
+@functools.cache
 def clang_format():
     """The clang-format of the major version that the style is written for, or None."""
     for name in ("clang-format-" + FORMAT_MAJOR, "clang-format"):
