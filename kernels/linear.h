@@ -64,6 +64,12 @@ static inline int64_t linear_k_stored(enum k_type type, int64_t k)
     return type == K_F32 ? k : linear_ceil_div(k, LINEAR_STEP) * LINEAR_STEP;
 }
 
+/* Of a stored weight; seen by the loops that ask for it at each number, unlike k_type_bytes. */
+static inline size_t linear_elem_bytes(enum k_type type)
+{
+    return type == K_F32 ? sizeof(float) : type == K_INT8 ? 1 : sizeof(k_bf16);
+}
+
 static inline int64_t linear_groups(int64_t k)
 {
     return linear_ceil_div(k, K_INT8_GROUP);
@@ -71,7 +77,7 @@ static inline int64_t linear_groups(int64_t k)
 
 static inline size_t linear_panel_bytes(enum k_type type, int64_t k)
 {
-    return (size_t)linear_k_stored(type, k) * K_NR * k_type_bytes(type);
+    return (size_t)linear_k_stored(type, k) * K_NR * linear_elem_bytes(type);
 }
 
 /* Output o of 32, input i: index into a panel of the type. */
