@@ -59,6 +59,10 @@ const struct opt_row server_rows[N_SERVER_ROWS] = {
         "ranks that share the model, as threads of this process; processes that a launcher started "
         "together are one rank each",
         tp),
+    ROW(NULL, "parallel", OPT_CHOICE, "given", 0, 0, "given|auto",
+        "auto: --tp is chosen from the model, the devices that are here and their memory; a line "
+        "says why",
+        parallel),
     ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",
         "where the model runs; auto: on a GPU where there is one", device),
     ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512|avx512_bf16",

@@ -12,7 +12,7 @@
 struct server_options {
     const char *config;
     /* the model */
-    const char *name, *quantize, *kv_type, *mode, *device, *kernels;
+    const char *name, *quantize, *kv_type, *mode, *device, *kernels, *parallel;
     int64_t ctx, threads, tp;
     bool prefix_cache;
     int64_t kv_memory, max_batch_tokens, max_seqs, max_waiting;
@@ -37,7 +37,7 @@ struct server_options {
     bool access_log;
 };
 
-enum { N_SERVER_ROWS = 51 };
+enum { N_SERVER_ROWS = 52 };
 extern const struct opt_row server_rows[N_SERVER_ROWS];
 
 #endif

@@ -8,38 +8,6 @@
 
 #include "clients/local/plan_size.h"
 #include "engine/base/num.h"
-#include "engine/comm/comm.h"
-
-struct sizes {
-    struct plan_size at[COMM_RANK_MAX];
-    bool is_legal[COMM_RANK_MAX];
-    int n, taken; /* taken: -1: none fits */
-};
-
-/* Of an encoder's texts nothing is kept. */
-static bool fits(const struct plan_devices *p, const struct plan_size *s)
-{
-    if (p->dir->config.family == FAMILY_BERT)
-        return plan_size_fixed(s) <= p->memory;
-    return plan_size_tokens(s, p->memory) >= s->ctx;
-}
-
-static void measure_all(const struct plan_devices *p, struct sizes *out)
-{
-    out->n = 0;
-    out->taken = -1;
-    for (int tp = 1; tp <= p->n_device; tp++) {
-        struct err why = ERR_INIT;
-        int i = out->n;
-        if (p->n_device % tp)
-            continue;
-        out->is_legal[i] =
-            !plan_size_init(&out->at[i], p->dir, &p->model, tp, p->batch_tokens, &why);
-        if (out->is_legal[i] && out->taken < 0 && fits(p, &out->at[i]))
-            out->taken = i;
-        out->n++;
-    }
-}
 
 static int64_t contexts(const struct plan_devices *p, const struct plan_size *s)
 {
@@ -73,7 +41,7 @@ static void show_size(const struct plan_devices *p, const struct plan_size *s, b
         printf("  %12s\n", "nothing");
 }
 
-static void show_text(const struct plan_devices *p, const struct sizes *s)
+static void show_text(const struct plan_devices *p, const struct plan_sizes *s)
 {
     char memory[NUM_TEXT_BYTES];
     const struct plan_size *t = &s->at[s->taken];
@@ -102,7 +70,7 @@ static void show_text(const struct plan_devices *p, const struct sizes *s)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static void show_json(const struct plan_devices *p, const struct sizes *s)
+static void show_json(const struct plan_devices *p, const struct plan_sizes *s)
 {
     const char *between = "";
     printf("{\"devices\":%d,\"memory\":%zu,\"tp\":%d,\"sizes\":[", p->n_device, p->memory,
@@ -116,7 +84,7 @@ static void show_json(const struct plan_devices *p, const struct sizes *s)
                "\"sent_per_token\":%.0f,\"collectives\":%d}",
                between, z->tp, p->n_device / z->tp, z->weights, z->table, z->activations,
                z->kv_token, (long long)plan_size_tokens(z, p->memory), (long long)contexts(p, z),
-               fits(p, z) ? "true" : "false", z->sent, z->n_collective);
+               s->fits[i] ? "true" : "false", z->sent, z->n_collective);
         between = ",";
     }
     printf("]}\n");
@@ -124,14 +92,15 @@ static void show_json(const struct plan_devices *p, const struct sizes *s)
 
 /* ---- none ------------------------------------------------------------------------------------ */
 
-static int refuse(const struct plan_devices *p, const struct sizes *s, struct err *e)
+static int refuse(const struct plan_devices *p, const struct plan_sizes *s, struct err *e)
 {
     const struct plan_size *most = &s->at[s->n - 1];
     char have[NUM_TEXT_BYTES], more[64] = "";
     for (int tp = 2 * p->n_device; tp <= COMM_RANK_MAX && !*more; tp *= 2) {
         struct plan_size z;
         struct err why = ERR_INIT;
-        if (!plan_size_init(&z, p->dir, &p->model, tp, p->batch_tokens, &why) && fits(p, &z))
+        if (!plan_size_init(&z, p->dir, &p->model, tp, p->batch_tokens, &why) &&
+            plan_size_fits(&z, p->dir, p->memory))
             snprintf(more, sizeof more, "; %d such devices would do", tp);
     }
     size_t bytes = plan_size_fixed(most) + (size_t)most->ctx * most->kv_token;
@@ -144,8 +113,8 @@ static int refuse(const struct plan_devices *p, const struct sizes *s, struct er
 
 int plan_devices_show(const struct plan_devices *p, struct err *e)
 {
-    struct sizes s;
-    measure_all(p, &s);
+    struct plan_sizes s;
+    plan_sizes_init(&s, p->dir, &p->model, p->n_device, p->memory, p->batch_tokens);
     if (s.taken < 0)
         return refuse(p, &s, e);
     if (p->json)

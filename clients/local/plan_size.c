@@ -92,3 +92,28 @@ int64_t plan_size_tokens(const struct plan_size *s, size_t memory)
     size_t fixed = plan_size_fixed(s);
     return fixed < memory ? (int64_t)((memory - fixed) / s->kv_token) / K_CELL * K_CELL : 0;
 }
+
+bool plan_size_fits(const struct plan_size *s, const struct model_dir *dir, size_t memory)
+{
+    if (dir->config.family == FAMILY_BERT)
+        return plan_size_fixed(s) <= memory;
+    return plan_size_tokens(s, memory) >= s->ctx;
+}
+
+void plan_sizes_init(struct plan_sizes *s, const struct model_dir *dir,
+                     const struct model_options *mo, int n_device, size_t memory, int64_t n_tok)
+{
+    s->n = 0;
+    s->taken = -1;
+    for (int tp = 1; tp <= n_device; tp++) {
+        struct err why = ERR_INIT;
+        int i = s->n;
+        if (n_device % tp)
+            continue;
+        s->is_legal[i] = !plan_size_init(&s->at[i], dir, mo, tp, n_tok, &why);
+        s->fits[i] = s->is_legal[i] && plan_size_fits(&s->at[i], dir, memory);
+        if (s->fits[i] && s->taken < 0)
+            s->taken = i;
+        s->n++;
+    }
+}

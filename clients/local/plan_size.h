@@ -8,6 +8,7 @@
 #ifndef CLIENTS_LOCAL_PLAN_SIZE_H
 #define CLIENTS_LOCAL_PLAN_SIZE_H
 
+#include "engine/comm/comm.h"
 #include "engine/model/model.h"
 
 struct plan_size {
@@ -30,5 +31,20 @@ size_t plan_size_fixed(const struct plan_size *s); /* all but keys and values */
 
 /* Tokens whose keys and values fit beside the rest, in whole cells; 0: nothing does. */
 int64_t plan_size_tokens(const struct plan_size *s, size_t memory);
+
+/* Every size that divides a number of devices, and which is taken: the smallest that holds a whole
+ * context; of an encoder, whose texts leave nothing, the smallest that holds the rest. Ranks that
+ * share a model wait for each other in every layer, while copies of it work side by side; so a
+ * larger size is taken for its room alone. */
+struct plan_sizes {
+    struct plan_size at[COMM_RANK_MAX];
+    bool is_legal[COMM_RANK_MAX], fits[COMM_RANK_MAX];
+    int n, taken; /* taken: -1: none fits */
+};
+
+/* memory: of each device. */
+void plan_sizes_init(struct plan_sizes *s, const struct model_dir *dir,
+                     const struct model_options *mo, int n_device, size_t memory, int64_t n_tok);
+bool plan_size_fits(const struct plan_size *s, const struct model_dir *dir, size_t memory);
 
 #endif

@@ -5,15 +5,19 @@
  * send to all must not take a rank away while others drain.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "clients/local/bundled.h"
 #include "clients/local/load.h"
+#include "clients/local/parallel.h"
 #include "engine/base/log.h"
 #include "engine/comm/comm.h"
 #include "engine/train/beside.h"
 #include "server/options.h"
 #include "server/server.h"
+
+enum { STEP_TOKENS = 512 }; /* of a plan, where nobody says otherwise; as `tandem plan` has it */
 
 const struct cmd_opt cmd_opt_serve = {server_rows, N_SERVER_ROWS, sizeof(struct server_options)};
 
@@ -35,6 +39,35 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
     return rc;
 }
 
+/* Rank 0 says what was taken; the others are part of it already. */
+static int choose(struct server_options *o, const char *model, const struct comm *group,
+                  struct err *e)
+{
+    struct model_options mo = {
+        .type = resident_type(o->quantize), .kv_type = resident_type(o->kv_type), .ctx = o->ctx};
+    struct parallel_place place;
+    struct parallel taken;
+    struct model_dir dir = {0};
+    int n = group ? comm_size(group) : 0;
+    if (strcmp(o->parallel, "auto") != 0 || (group && comm_rank(group) > 0))
+        return 0;
+    if (o->tp > 1)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--parallel auto chooses what --tp says: give one of them");
+    int rc = parallel_look(&place, o->device, n, n, e) || model_dir_init(&dir, model, e) ||
+                     parallel_serve(&taken, &place, &dir, &mo,
+                                    o->max_batch_tokens ? o->max_batch_tokens : STEP_TOKENS, e)
+                 ? -1
+                 : 0;
+    model_dir_release(&dir);
+    if (rc)
+        return -1;
+    server_log(o);
+    log_event(LOG_INFO, "parallel", LOG_INT("tp", taken.tp), LOG_TEXT("why", taken.why));
+    o->tp = taken.tp;
+    return 0;
+}
+
 static int serve(const struct server_options *given, const char *model, struct comm *group,
                  int signals, struct err *e)
 {
@@ -45,6 +78,11 @@ static int serve(const struct server_options *given, const char *model, struct c
         o.name = BUNDLED_NAME;
     model = model ? model : bundled;
     if (model)
+        rc = choose(&o, model, group, e);
+    if (rc && group) {
+        comm_abort(group, e->msg);
+        comm_free(group);
+    } else if (!rc)
         rc = group && comm_rank(group) > 0 ? follow_rank_0(&o, model, group, e)
                                            : server_run(&o, model, group, signals, e);
     free(bundled);

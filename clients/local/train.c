@@ -80,6 +80,10 @@ static const struct opt_row rows[] = {
     ROW(NULL, "dp", OPT_INT, "0", 0, COMM_RANK_MAX, "N",
         "groups of such ranks, with rows of their own; 0: one, or as many as processes make up",
         dp),
+    ROW(NULL, "parallel", OPT_CHOICE, "given", 0, 0, "given|auto",
+        "auto: --tp and --dp are chosen from the model, the training, the devices that are here and "
+        "their memory; a line says why",
+        parallel),
     ROW("Checkpoints", "checkpoint-steps", OPT_INT, "0", 0, 1 << 30, "N",
         "steps between them, besides at the end of each epoch", checkpoint_steps),
     ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
@@ -146,6 +150,29 @@ static int check_given(const struct train_values *v, struct err *e)
     return lack ? err_set(e, ERR_BAD_INPUT, "--%s is needed", lack) : 0;
 }
 
+static bool chooses(const struct train *t)
+{
+    return strcmp(t->v->parallel, "auto") == 0;
+}
+
+/* How many there will be, where nobody says: which of them share the model is chosen once it is
+ * known what is trained. */
+static int count_ranks(struct train *t, struct err *e)
+{
+    const struct train_values *v = t->v;
+    int n = t->group ? comm_size(t->group) : 0, n_here = n;
+    if (v->model.tp > 1 || v->dp)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--parallel auto chooses what --tp and --dp say: give one of them");
+    t->place.n_device = n;
+    if ((t->group && crew_count_here(t->group, &n_here, e)) ||
+        (speaks(t) && parallel_look(&t->place, v->model.device, n, n_here, e)))
+        return -1;
+    t->n_tensor = 1;
+    t->n_data = t->place.n_device;
+    return 0;
+}
+
 /* How many ranks there are, and what of this machine each has; all processes agree on the time. */
 static int find_ranks(struct train *t, struct err *e)
 {
@@ -154,10 +181,12 @@ static int find_ranks(struct train *t, struct err *e)
     struct train_ranks all = {.all = t->group};
     t->n_tensor = tp;
     t->n_data = v->dp ? (int)v->dp : n > tp ? n / tp : 1;
-    if (t->group && tp * t->n_data != n)
+    if (chooses(t) && count_ranks(t, e))
+        return -1;
+    if (t->group && t->n_tensor * t->n_data != n)
         return err_set(e, ERR_BAD_INPUT, "%d processes were started; --tp %d and --dp %d make %d",
                        n, tp, t->n_data, tp * t->n_data);
-    t->n_here = tp * t->n_data;
+    t->n_here = t->n_tensor * t->n_data;
     if (t->n_here > COMM_RANK_MAX)
         return err_set(e, ERR_TOO_LARGE, "%d ranks: at most %d there may be", t->n_here,
                        COMM_RANK_MAX);
@@ -172,6 +201,34 @@ static int find_ranks(struct train *t, struct err *e)
 static bool has_ranks(const struct train *t)
 {
     return t->n_tensor * t->n_data > 1;
+}
+
+/* What --parallel auto takes, at the first rank, for all. */
+static int choose_ranks(struct train *t, struct err *e)
+{
+    const struct local_options *o = &t->v->model;
+    struct model_options mo = local_model_options(o);
+    struct train_ranks all = {.all = t->group};
+    struct tuning_options to = {.n_epoch = 0};
+    struct parallel taken = {0};
+    int rc = 0;
+    if (!chooses(t))
+        return 0;
+    if (speaks(t))
+        rc = train_fill(t, &all, &to, e) ||
+                     parallel_train(&taken, &t->place, &t->on.dir, &mo, t->on.device, &to,
+                                    (size_t)t->v->memory, e)
+                 ? -1
+                 : 0;
+    t->is_common = true;
+    if (train_tell_end(&all, rc, e) || train_tell(&all, &taken, sizeof taken, e))
+        return -1;
+    t->is_common = false;
+    t->n_tensor = taken.tp;
+    t->n_data = taken.dp;
+    if (speaks(t))
+        fprintf(stderr, "--parallel auto: %s\n", taken.why);
+    return 0;
 }
 
 /* The directory in which training begins: the model's, or one of its shape, which one process
@@ -210,7 +267,7 @@ static int prepare(struct train *t, struct err *e)
         return -1;
     t->is_common = false;
     return load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
-                   (v->valid && read_file(t, v->valid, &t->valid, e))
+                   (v->valid && read_file(t, v->valid, &t->valid, e)) || choose_ranks(t, e)
                ? -1
                : 0;
 }

@@ -95,8 +95,8 @@ static int64_t rank_of(const struct train_values *v)
     return strcmp(v->init, "random") == 0 ? 0 : v->rank;
 }
 
-static int fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
-                struct err *e)
+int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
+               struct err *e)
 {
     const struct train_values *v = t->v;
     train_options_default(&o->train);
@@ -137,11 +137,13 @@ static int say_plan(const struct train *t, const struct team_rank *r, struct tun
     struct train_plan p;
     size_t total, left;
     device_memory(r->device, &total, &left);
+    if (device_get_kind(r->device) == DEVICE_CPU) /* which the ranks on this host share */
+        left /= (size_t)t->n_here;
     if (train_plan(r->model, r->device, o,
                    strcmp(how, "on") == 0    ? RECOMPUTE_ON
                    : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
                                              : RECOMPUTE_AUTO,
-                   false, t->v->memory ? (size_t)t->v->memory : left / (size_t)t->n_here, &p, e))
+                   false, t->v->memory ? (size_t)t->v->memory : left, &p, e))
         return -1;
     o->train.checkpoints_blocks = p.recomputes;
     fprintf(stderr, "%s%s\n", train_plan_text(&p, text), r->ranks.all ? "; for each rank" : "");
@@ -229,7 +231,7 @@ int train_rank(void *train, struct team_rank *r, struct err *e)
     struct tuning_options o = {.checkpoints = checkpoints};
     struct tuning *tuning = NULL;
     listen_to_signals(t, train_is_lead(&r->ranks));
-    if (!fill(t, &r->ranks, &o, e) && !plan(t, r, &o, e))
+    if (!train_fill(t, &r->ranks, &o, e) && !plan(t, r, &o, e))
         tuning = tuning_new(r->model, &o, r->stream, e);
     int rc = tuning ? run(t, tuning, train_is_lead(&r->ranks), e) : -1;
     tuning_free(tuning);

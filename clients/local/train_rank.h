@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "clients/local/load.h"
+#include "clients/local/parallel.h"
 #include "engine/train/team.h"
 #include "engine/train/tuning.h"
 
@@ -23,15 +24,17 @@ struct train_values {
     const char *schedule, *longer, *recompute;
     bool rslora;
     int64_t dp; /* groups of ranks with rows of their own */
+    const char *parallel;
 };
 
 struct train {
     const struct train_values *v;
-    struct resident on;   /* the model's texts, and the model where there is one rank */
-    struct comm *group;   /* owned: of processes; NULL: one */
-    time_t now;           /* the same at all */
-    int n_tensor, n_data; /* ranks */
-    int n_thread, n_here; /* compute threads of each; ranks on this host */
+    struct resident on;          /* the model's texts, and the model where there is one rank */
+    struct comm *group;          /* owned: of processes; NULL: one */
+    time_t now;                  /* the same at all */
+    int n_tensor, n_data;        /* ranks */
+    int n_thread, n_here;        /* compute threads of each; ranks on this host */
+    struct parallel_place place; /* of --parallel auto */
     struct dataset data, valid;
     char *first; /* owned: the directory of random weights; NULL: none */
     FILE *csv;
@@ -41,6 +44,10 @@ struct train {
 };
 
 char *train_path(const struct train *t, const char *name); /* in the output folder; free() it */
+
+/* What a rank trains, and how. */
+int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
+               struct err *e);
 
 /* Trains to the end, or until it is stopped; a call of every rank. */
 int train_rank(void *train, struct team_rank *r, struct err *e);
