@@ -83,7 +83,7 @@ def main():
     cases.run("serve, CPU", lambda: serves(1, "--device", "cpu"))
     cases.run("serve, --tp as well", lambda: refuses(
         2, "give one of them", "serve", MODEL, "--port", 0, "--parallel", "auto", "--tp", 2))
-    cases.run("serve, large GPUs", lambda: serves(1, **gpus(ENOUGH)))
+    cases.run("serve, large GPUs", lambda: serves(1, "--device", "cuda", **gpus(ENOUGH)))
     cases.run("serve, nothing fits", lambda: refuses(
         2, "--parallel auto: with 4 ranks each", "serve", MODEL, "--port", 0, "--parallel", "auto",
         **gpus(NOTHING)))
