@@ -40,13 +40,19 @@ static int meet(struct fabric *f, struct stream *s, const struct comm_job *j, st
     return stream_sync(s, e) || comm_run(f->comm, &all_are_here, e) ? -1 : 0;
 }
 
+/* Where a group waits without end, others find out who is missing. */
+static int64_t longer_ns(const struct fabric *f, const struct comm_job *j)
+{
+    return f->comm->is_patient ? INT64_MAX / 2 : j->longer_ms * 1000000;
+}
+
 static int gather(struct fabric *f, struct stream *s, const struct comm_job *j, const void *in,
                   void *out, size_t bytes, struct err *e)
 {
     struct rail *r = by_rail_of(f)->rail;
     if (meet(f, s, j, e))
         return -1;
-    rail_gather(r, s, in, out, bytes, j->longer_ms * 1000000);
+    rail_gather(r, s, in, out, bytes, longer_ns(f, j));
     return rail_state(r, e);
 }
 
@@ -56,7 +62,7 @@ static int exchange(struct fabric *f, struct stream *s, const struct comm_job *j
     struct rail *r = by_rail_of(f)->rail;
     if (meet(f, s, j, e))
         return -1;
-    rail_exchange(r, s, in, out, part, all, j->longer_ms * 1000000);
+    rail_exchange(r, s, in, out, part, all, longer_ns(f, j));
     return rail_state(r, e);
 }
 

@@ -31,7 +31,7 @@ const char *device_id(const struct device *d)
 
 int device_reach(struct device *d, struct device *other, struct err *e)
 {
-    if (d->driver == other->driver && d->driver->reach)
+    if (d->driver->kind == other->driver->kind && d->driver->reach)
         return d->driver->reach(d, other, e);
     return err_set(e, ERR_UNSUPPORTED, "%s has no way to the memory of %s", d->name, other->name);
 }

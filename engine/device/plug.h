@@ -40,6 +40,8 @@ struct device_plug {
     int (*count)(struct err *e); /* of the devices here; -1: why */
     int (*look)(int index, struct device_found *out, struct err *e);
     struct device *(*open)(const struct device_plug_open *o, struct err *e);
+    /* 0, and what carries bytes between several: "NCCL 2.28.9"; -1: why nothing does. */
+    int (*rails)(char *about, size_t size, struct err *e);
 };
 
 #define DEVICE_PLUG_SYMBOL "tandem_device_plug"

@@ -26,9 +26,11 @@
 enum { CUDA_PACE = 8 }; /* launches between two marks of a stream that yields */
 
 struct cuda_stream;
+struct cuda_rail;
 
 struct cuda_device {
-    struct device base; /* first */
+    struct device base;          /* first */
+    struct device_driver driver; /* the table of all, with rails where there are */
     int index;
     int priority_low, priority_high;
     struct k_shape (*shape)(enum kernel_id id, const void *args);
@@ -37,7 +39,8 @@ struct cuda_device {
     cudaEvent_t order;           /* under lock */
     struct cuda_stream *streams; /* under lock */
     pthread_mutex_t lock;
-    _Atomic int dead; /* the cudaError_t that stays; 0: none */
+    _Atomic(struct cuda_rail *) rails; /* of rail.c; NULL: none */
+    _Atomic int dead;                  /* the cudaError_t that stays; 0: none */
 };
 
 struct cuda_stream {
@@ -46,14 +49,17 @@ struct cuda_stream {
     cudaEvent_t from, to; /* around a launch that is traced */
     cudaEvent_t pace[2];  /* behind the launches before, where it yields */
     unsigned n_launch;
-    int first_error;          /* cudaError_t since the last sync */
-    const char *first_at;     /* what answered so */
+    bool is_kept,
+        has_rail;         /* between replay_begin and replay_end; a rail was among what was given */
+    int first_error;      /* cudaError_t since the last sync */
+    const char *first_at; /* what answered so */
     struct cuda_stream *next; /* of the device's */
 };
 
 struct cuda_event {
     struct event base; /* first */
     cudaEvent_t at;
+    const struct cuda_stream *on; /* borrowed: where it was put last; NULL: nowhere yet */
     int error;            /* cudaError_t that the stream had kept when the mark was put; 0: none */
     const char *error_at; /* what answered so */
 };
@@ -72,6 +78,16 @@ int cuda_answer(struct cuda_device *d, cudaError_t rc, const char *what, struct 
 
 /* The stream keeps it for its next sync. */
 void cuda_note(struct cuda_stream *s, cudaError_t rc, const char *what);
+
+/* Wait for what a stream was given, or for a mark in it. Where the device has rails they are looked
+ * after meanwhile, so that a rank which does not come ends the wait. Every wait of the plug goes
+ * through these. ---- rail.c ---- */
+cudaError_t cuda_await(struct cuda_device *d, cudaStream_t s);
+cudaError_t cuda_await_event(struct cuda_device *d, cudaEvent_t v);
+/* Of those on s: 0, or why one broke. */
+int cuda_rails_state(struct cuda_device *d, const struct cuda_stream *s, struct err *e);
+void cuda_rails_replayed(struct cuda_stream *s);
+const struct rail_driver *cuda_rails(void); /* NULL: there are none */
 
 /* ---- stream.c ---- */
 struct stream *cuda_stream_new(struct device *d, bool yields, struct err *e);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
-#include "engine/device/cuda/cuda.h"
+#include "engine/device/cuda/nccl.h"
 
 void cuda_enter(const struct cuda_device *d)
 {
@@ -73,7 +73,7 @@ static void *cuda_alloc(struct device *base, size_t bytes, const char *what, str
     if (!rc)
         rc = cudaMemsetAsync(p, 0, size, d->keeper);
     if (!rc)
-        rc = cudaStreamSynchronize(d->keeper);
+        rc = cuda_await(d, d->keeper);
     if (rc && p)
         cudaFreeAsync(p, d->keeper);
     pthread_mutex_unlock(&d->lock);
@@ -117,7 +117,7 @@ static void cuda_host_free(struct device *base, void *p)
     cuda_enter(d);
     pthread_mutex_lock(&d->lock);
     for (struct cuda_stream *s = d->streams; s; s = s->next)
-        cudaStreamSynchronize(s->at); /* an error of its work stays, so its owner is told as well */
+        cuda_await(d, s->at); /* an error of its work stays, so its owner is told as well */
     pthread_mutex_unlock(&d->lock);
     cudaFreeHost(p);
 }
@@ -255,7 +255,9 @@ static struct device *plug_open(const struct device_plug_open *o, struct err *e)
     struct cuda_device *d = try_alloc(1, sizeof *d, "a device", e);
     if (!d)
         return NULL;
-    d->base.driver = &cuda_driver;
+    d->driver = cuda_driver;
+    d->driver.rail = cuda_rails();
+    d->base.driver = &d->driver;
     d->index = o->index;
     d->shape = o->shape;
     pthread_mutex_init(&d->lock, NULL);
@@ -273,4 +275,5 @@ const struct device_plug tandem_device_plug = {.abi = DEVICE_PLUG_ABI,
                                                .name = "cuda",
                                                .count = plug_count,
                                                .look = plug_look,
-                                               .open = plug_open};
+                                               .open = plug_open,
+                                               .rails = nccl_check};

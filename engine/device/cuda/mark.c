@@ -43,6 +43,7 @@ void cuda_event_record(struct event *v, struct stream *s)
 {
     cuda_enter(cuda_device_of(v->device));
     cuda_note(stream_of(s), cudaEventRecord(event_of(v)->at, stream_of(s)->at), "a mark");
+    event_of(v)->on = stream_of(s);
     event_of(v)->error = stream_of(s)->first_error;
     event_of(v)->error_at = stream_of(s)->first_at;
 }
@@ -57,7 +58,9 @@ int cuda_event_sync(struct event *v, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(v->device);
     cuda_enter(d);
-    cudaError_t rc = cudaEventSynchronize(event_of(v)->at);
+    cudaError_t rc = cuda_await_event(d, event_of(v)->at);
+    if (cuda_rails_state(d, event_of(v)->on, e))
+        return -1;
     if (event_of(v)->error)
         return cuda_answer(d, (cudaError_t)event_of(v)->error, event_of(v)->error_at, e);
     return cuda_answer(d, rc, "before a mark", e);
@@ -76,6 +79,7 @@ int64_t cuda_event_ns(const struct event *from, const struct event *to)
 struct cuda_replay {
     struct replay base; /* first */
     cudaGraphExec_t at;
+    bool has_rail;
 };
 
 int cuda_replay_begin(struct stream *base, struct err *e)
@@ -86,6 +90,8 @@ int cuda_replay_begin(struct stream *base, struct err *e)
     cudaError_t rc = cudaStreamBeginCapture(stream_of(base)->at, cudaStreamCaptureModeThreadLocal);
     if (rc)
         pthread_mutex_unlock(&d->lock);
+    stream_of(base)->is_kept = !rc;
+    stream_of(base)->has_rail = false;
     return cuda_answer(d, rc, "keeping a step's launches", e);
 }
 
@@ -96,6 +102,7 @@ struct replay *cuda_replay_end(struct stream *base, struct err *e)
     cudaGraph_t graph = NULL;
     cuda_enter(d);
     cudaError_t rc = cudaStreamEndCapture(stream_of(base)->at, &graph);
+    stream_of(base)->is_kept = false;
     pthread_mutex_unlock(&d->lock);
     if (!rc && r)
         rc = cudaGraphInstantiate(&r->at, graph, 0);
@@ -103,6 +110,7 @@ struct replay *cuda_replay_end(struct stream *base, struct err *e)
         cudaGraphDestroy(graph);
     if (r && !cuda_answer(d, rc, "keeping a step's launches", e)) {
         r->base.device = base->device;
+        r->has_rail = stream_of(base)->has_rail;
         return &r->base;
     }
     mem_free(r);
@@ -122,4 +130,6 @@ void cuda_replay_run(struct replay *base, struct stream *s)
     struct cuda_replay *r = (struct cuda_replay *)base;
     cuda_enter(cuda_device_of(base->device));
     cuda_note(stream_of(s), cudaGraphLaunch(r->at, stream_of(s)->at), "a step's kept launches");
+    if (r->has_rail)
+        cuda_rails_replayed(stream_of(s));
 }

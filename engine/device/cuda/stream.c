@@ -75,7 +75,7 @@ void cuda_stream_free(struct stream *base)
     struct cuda_stream *s = stream_of(base), **at;
     struct cuda_device *d = device_of(s);
     cuda_enter(d);
-    cudaStreamSynchronize(s->at);
+    cuda_await(d, s->at);
     pthread_mutex_lock(&d->lock);
     for (at = &d->streams; *at != s;)
         at = &(*at)->next;
@@ -113,7 +113,7 @@ static void launch_traced(struct cuda_stream *s, enum kernel_id k, const void *a
     cuda_note(s, cudaEventRecord(s->from, s->at), "a launch");
     cuda_note(s, (cudaError_t)cuda_launch(k, args, bytes, s->at), "a launch");
     cuda_note(s, cudaEventRecord(s->to, s->at), "a launch");
-    cuda_note(s, cudaEventSynchronize(s->to), "a launch");
+    cuda_note(s, cuda_await_event(device_of(s), s->to), "a launch");
     cudaEventElapsedTime(&ms, s->from, s->to);
     s->base.trace(s->base.trace_ctx, k, shape_of(device_of(s), k, args),
                   (int64_t)((double)ms * 1e6));
@@ -123,7 +123,7 @@ static void let_others(struct cuda_stream *s)
 {
     cudaEvent_t mark = s->pace[s->n_launch / CUDA_PACE % 2];
     if (s->n_launch >= 2 * CUDA_PACE)
-        cuda_note(s, cudaEventSynchronize(mark), "a step's launches");
+        cuda_note(s, cuda_await_event(device_of(s), mark), "a step's launches");
     cuda_note(s, cudaEventRecord(mark, s->at), "a step's launches");
     s->base.piece_ns = s->base.between(s->base.between_ctx);
 }
@@ -140,6 +140,14 @@ void cuda_stream_launch(struct stream *base, enum kernel_id k, const void *args,
         let_others(s);
 }
 
+/* A copy to memory of the host that is not pinned waits for its stream by itself. */
+static bool would_wait(const struct cuda_stream *s, const void *to, enum copy_kind kind)
+{
+    struct cudaPointerAttributes a;
+    return kind == COPY_FROM_DEVICE && atomic_load(&device_of(s)->rails) &&
+           !cudaPointerGetAttributes(&a, to) && a.type != cudaMemoryTypeHost;
+}
+
 void cuda_stream_copy(struct stream *base, void *to, const void *from, size_t bytes,
                       enum copy_kind kind)
 {
@@ -148,6 +156,8 @@ void cuda_stream_copy(struct stream *base, void *to, const void *from, size_t by
                                                 [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice};
     struct cuda_stream *s = stream_of(base);
     cuda_enter(device_of(s));
+    if (would_wait(s, to, kind))
+        cuda_note(s, cuda_await(device_of(s), s->at), "before a copy");
     cuda_note(s, cudaMemcpyAsync(to, from, bytes, kinds[kind], s->at), "a copy");
 }
 
@@ -155,14 +165,17 @@ int cuda_stream_sync(struct stream *base, struct err *e)
 {
     struct cuda_stream *s = stream_of(base);
     cuda_enter(device_of(s));
-    cuda_note(s, cudaStreamSynchronize(s->at), "at the end of its work");
+    cuda_note(s, cuda_await(device_of(s), s->at), "at the end of its work");
     cudaError_t rc = (cudaError_t)s->first_error;
     s->first_error = 0;
+    if (cuda_rails_state(device_of(s), s, e))
+        return -1;
     return cuda_answer(device_of(s), rc, s->first_at, e);
 }
 
 int cuda_stream_state(struct stream *base, struct err *e)
 {
     struct cuda_stream *s = stream_of(base);
+    cuda_enter(device_of(s));
     return cuda_answer(device_of(s), (cudaError_t)s->first_error, s->first_at, e);
 }

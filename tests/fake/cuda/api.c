@@ -77,6 +77,8 @@ const char *cudaGetErrorString(cudaError_t rc)
         return "no CUDA-capable device is detected";
     case cudaErrorIllegalAddress:
         return "an illegal memory access was encountered";
+    case cudaErrorLaunchTimeout:
+        return "the launch timed out and was terminated";
     case cudaErrorInvalidValue:
         return "invalid argument";
     case cudaErrorStreamCaptureInvalidated:
@@ -95,6 +97,8 @@ const char *cudaGetErrorName(cudaError_t rc)
         return "cudaErrorNoDevice";
     case cudaErrorIllegalAddress:
         return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchTimeout:
+        return "cudaErrorLaunchTimeout";
     case cudaErrorInvalidValue:
         return "cudaErrorInvalidValue";
     case cudaErrorStreamCaptureInvalidated:
@@ -201,6 +205,15 @@ cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags)
     } else if (!rc) {
         rc = cudaErrorMemoryAllocation;
     }
+    return fake_end(rc);
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *p)
+{
+    cudaError_t rc = fake_begin();
+    a->type = fake_memory_is_near(p) ? cudaMemoryTypeDevice
+              : fake_is_pinned(p)    ? cudaMemoryTypeHost
+                                     : cudaMemoryTypeUnregistered;
     return fake_end(rc);
 }
 

@@ -35,7 +35,9 @@ cudaError_t fake_cuda_submit(cudaStream_t s, void (*run)(void *ctx), void *ctx,
 
 /* ---- fault.c ---- */
 cudaError_t fake_begin(void); /* of each call: takes the lock; what the call is to answer */
+cudaError_t fake_look(void);  /* of a call that may be made any number of times: not counted */
 cudaError_t fake_end(cudaError_t rc);
+void fake_rest(void);            /* within a call: lets other threads call for a moment */
 void fake_break(cudaError_t rc); /* every later call answers so */
 void fake_count_graph(void);     /* one was launched */
 void fake_count_ahead(void);     /* a wait with more given behind its mark */

@@ -10,7 +10,7 @@
 
 #include "tests/fake/cuda/fake.h"
 
-enum { STALL_MS = 300 };
+enum { STALL_MS = 300, REST_NS = 50000 };
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -61,6 +61,20 @@ cudaError_t fake_begin(void)
     if (++n_call == fail_at)
         return fault();
     return broken;
+}
+
+cudaError_t fake_look(void)
+{
+    pthread_once(&once, start);
+    pthread_mutex_lock(&lock);
+    return broken;
+}
+
+void fake_rest(void)
+{
+    pthread_mutex_unlock(&lock);
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    pthread_mutex_lock(&lock);
 }
 
 cudaError_t fake_end(cudaError_t rc)

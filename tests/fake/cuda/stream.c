@@ -9,12 +9,18 @@
 
 /* ---- work ---------------------------------------------------------------------------------- */
 
+void work_add_when(struct work_list *l, const struct work *w)
+{
+    struct work *own = malloc(sizeof *own);
+    *own = *w;
+    own->next = NULL;
+    *(l->first ? l->end : &l->first) = own;
+    l->end = &own->next;
+}
+
 void work_add(struct work_list *l, void (*run)(void *), void *ctx, void (*drop)(void *))
 {
-    struct work *w = malloc(sizeof *w);
-    *w = (struct work){.run = run, .ctx = ctx, .drop = drop};
-    *(l->first ? l->end : &l->first) = w;
-    l->end = &w->next;
+    work_add_when(l, &(struct work){.run = run, .ctx = ctx, .drop = drop});
 }
 
 static void work_free(struct work *w)
@@ -33,16 +39,30 @@ void work_drop_all(struct work_list *l)
     }
 }
 
+bool stream_step(cudaStream_t s)
+{
+    struct work *w = s->work.first;
+    if (!w || s->is_busy)
+        return false;
+    s->is_busy = true;
+    bool is_ready = !w->is_ready || w->is_ready(w->ctx);
+    s->is_busy = false;
+    if (!is_ready)
+        return false;
+    s->work.first = w->next;
+    fake_memory_open();
+    if (w->run)
+        w->run(w->ctx);
+    fake_memory_close();
+    work_free(w);
+    return true;
+}
+
 void stream_run(cudaStream_t s, const struct mark *m)
 {
-    while (s->work.first && !(m && m->is_done)) {
-        struct work *w = s->work.first;
-        s->work.first = w->next;
-        fake_memory_open();
-        w->run(w->ctx);
-        fake_memory_close();
-        work_free(w);
-    }
+    while (s->work.first && !(m && m->is_done))
+        if (!stream_step(s))
+            fake_rest();
 }
 
 cudaError_t fake_cuda_submit(cudaStream_t s, void (*run)(void *), void *ctx, void (*drop)(void *))
@@ -99,7 +119,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
-    cudaError_t rc = fake_begin();
+    cudaError_t rc = fake_look();
+    while (!rc && stream_step(s))
+        ;
     return fake_end(rc ? rc : s->work.first ? cudaErrorNotReady : cudaSuccess);
 }
 
@@ -128,11 +150,13 @@ static void record_drop(void *ctx)
     mark_unref(ctx);
 }
 
-static void run_wait(void *ctx)
+/* What stands before the mark runs when somebody behind it waits. */
+static bool is_passed(void *ctx)
 {
     const struct mark *m = ctx;
-    if (!m->is_done)
-        stream_run(m->on, m);
+    while (!m->is_done && stream_step(m->on))
+        ;
+    return m->is_done;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *v, unsigned flags)
@@ -186,7 +210,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t v, unsigned flags)
         rc = refuse_capture(s);
     if (!rc && v->last) {
         v->last->n_ref++;
-        work_add(&s->work, run_wait, v->last, mark_unref);
+        work_add_when(&s->work,
+                      &(struct work){.is_ready = is_passed, .ctx = v->last, .drop = mark_unref});
     }
     return fake_end(rc);
 }
@@ -200,6 +225,12 @@ cudaError_t cudaEventSynchronize(cudaEvent_t v)
             fake_count_ahead();
     }
     return fake_end(rc);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t v)
+{
+    cudaError_t rc = fake_look();
+    return fake_end(rc ? rc : !v->last || is_passed(v->last) ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
@@ -276,13 +307,6 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x)
     return fake_end(rc);
 }
 
-static void run_graph(void *ctx)
-{
-    const struct CUgraph_st *g = ctx;
-    for (const struct work *w = g->work.first; w; w = w->next)
-        w->run(w->ctx);
-}
-
 static void drop_graph(void *ctx)
 {
     graph_unref(ctx);
@@ -294,7 +318,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
     if (!rc) {
         x->graph->n_ref++;
         fake_count_graph();
-        work_add(&s->work, run_graph, x->graph, drop_graph);
+        for (const struct work *w = x->graph->work.first; w; w = w->next)
+            work_add_when(&s->work,
+                          &(struct work){.is_ready = w->is_ready, .run = w->run, .ctx = w->ctx});
+        work_add(&s->work, NULL, x->graph, drop_graph);
     }
     return fake_end(rc);
 }

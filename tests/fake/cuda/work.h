@@ -9,7 +9,8 @@
 #include "tests/fake/cuda/fake.h"
 
 struct work {
-    void (*run)(void *ctx);
+    bool (*is_ready)(void *ctx); /* NULL: at once; else asked until it says so */
+    void (*run)(void *ctx);      /* NULL: nothing but to be ready */
     void *ctx;
     void (*drop)(void *ctx);
     struct work *next;
@@ -32,7 +33,7 @@ struct CUgraphExec_st {
 struct CUstream_st {
     struct work_list work;
     struct CUgraph_st *capture; /* counted; NULL: not captured */
-    bool is_running;
+    bool is_busy;               /* is asked whether it is ready, or runs */
 };
 
 /* A place in a stream. Once the stream is gone it has been passed. */
@@ -48,9 +49,13 @@ struct CUevent_st {
 };
 
 void work_add(struct work_list *l, void (*run)(void *), void *ctx, void (*drop)(void *));
+void work_add_when(struct work_list *l, const struct work *w);
 void work_drop_all(struct work_list *l);
 
-/* Runs what the stream was given, up to the mark; NULL: all. */
+/* Runs the next of what the stream was given; false: there is none that is ready. */
+bool stream_step(cudaStream_t s);
+
+/* Runs what the stream was given, up to the mark; NULL: all. Waits for what is not ready. */
 void stream_run(cudaStream_t s, const struct mark *m);
 
 void graph_unref(struct CUgraph_st *g);
