@@ -85,6 +85,8 @@ static void show_gpus(void)
                  found.about);
         show("gpu", text);
     }
+    if (n > 1)
+        show("between gpus", p->rails(text, sizeof text, &e) ? e.msg : text);
 }
 
 static void show_files(void)

@@ -14,7 +14,7 @@
 #include "engine/device/cuda/nccl.h"
 
 /* LOOK_NS: of a look that came late no more counts, for time in which this process stood still. */
-enum { SPIN = 2000, NAP_NS = 50000, LOOK_NS = 100000000, DAZED_NS = 1000000000 };
+enum { SPIN = 500, NAP_NS = 20000, LOOK_NS = 100000000, DAZED_NS = 1000000000 };
 
 #ifdef CUDA_HAS_NCCL
 

@@ -109,8 +109,9 @@ def choices():
     check("no plug", p.returncode == 2 and "/nowhere.so" in p.stderr, said(p))
     p = tandem(*words, device="auto", TANDEM_CUDA_PLUG="/nowhere.so")
     check("no plug, auto", p.returncode == 0, said(p))
-    p = tandem("doctor", device="cuda", FAKE_CUDA_DEVICES=2)
-    check("doctor", p.returncode == 0 and "Fake GPU 1, 1.0 GiB, compute 9.0" in p.stdout, said(p))
+    p = tandem("doctor", device="cuda", FAKE_CUDA_DEVICES=2, TANDEM_NCCL=PLUG.resolve())
+    check("doctor", p.returncode == 0 and "Fake GPU 1, 1.0 GiB, compute 9.0" in p.stdout and
+          "NCCL 2.28.9" in p.stdout, said(p))
     p = tandem("doctor", device="cuda", FAKE_CUDA_DEVICES=0)
     check("doctor without", p.returncode == 0 and "finds nothing" in p.stdout, said(p))
     p = tandem(*words, device="cuda", FAKE_CUDA_MEMORY=1 << 16)

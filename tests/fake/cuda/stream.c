@@ -58,10 +58,23 @@ bool stream_step(cudaStream_t s)
     return true;
 }
 
+/* The rights to the memory are changed once for many. */
+static bool run_ready(cudaStream_t s, const struct mark *m)
+{
+    bool is_any = stream_step(s);
+    if (is_any)
+        fake_memory_open();
+    while (is_any && !(m && m->is_done) && stream_step(s))
+        ;
+    if (is_any)
+        fake_memory_close();
+    return is_any;
+}
+
 void stream_run(cudaStream_t s, const struct mark *m)
 {
     while (s->work.first && !(m && m->is_done))
-        if (!stream_step(s))
+        if (!run_ready(s, m))
             fake_rest();
 }
 
@@ -120,8 +133,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     cudaError_t rc = fake_look();
-    while (!rc && stream_step(s))
-        ;
+    if (!rc)
+        run_ready(s, NULL);
     return fake_end(rc ? rc : s->work.first ? cudaErrorNotReady : cudaSuccess);
 }
 
@@ -230,7 +243,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t v)
 cudaError_t cudaEventQuery(cudaEvent_t v)
 {
     cudaError_t rc = fake_look();
-    return fake_end(rc ? rc : !v->last || is_passed(v->last) ? cudaSuccess : cudaErrorNotReady);
+    if (!rc && v->last && !v->last->is_done)
+        run_ready(v->last->on, v->last);
+    return fake_end(rc ? rc : !v->last || v->last->is_done ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
