@@ -9,6 +9,7 @@ without its device; a job that fails because the device did."""
 import concurrent.futures
 import contextlib
 import http.client
+import os
 import pathlib
 import sys
 import threading
@@ -110,6 +111,40 @@ def goes_ahead():
         assert ahead["plain"] > 5 and ahead["fixed"] == 0, ahead
 
 
+def fails_once():
+    """The n-th call fails, for n over the requests' part of a run: who was in the steps that it took
+    hears of it, nobody gets another text, and those who come behind find no trace. Four of n;
+    TEST_ATTACK=full: all."""
+    asks = [{"prompt": "a b c " * (i + 1) * 3, "max_tokens": 8, "temperature": 0.5 * i, "seed": i,
+             "ignore_eos": True} for i in range(3)]
+
+    def say(s, ask):
+        r = s.post("/v1/completions", {"model": "tiny", **ask})
+        return r.json["choices"][0]["text"] if r.status == 200 else r.status
+
+    def run(tmp, asks, **env):
+        with serve(tmp, "cuda", FAKE_CUDA_TELL=str(tmp / "tell"), **env) as s, \
+             concurrent.futures.ThreadPoolExecutor(3) as pool:
+            said = list(pool.map(lambda a: say(s, a), asks))
+            again = [say(s, a) for a in asks]
+        return said, again, int((tmp / "tell").read_text().split()[1])
+
+    with scratch() as tmp:
+        _, _, start = run(tmp, [])
+        want, again, calls = run(tmp, asks)
+        assert want == again, (want, again)
+        full = os.environ.get("TEST_ATTACK") == "full"
+        failed = 0
+        for n in range(start, calls, 1 if full else max(1, (calls - start) // 4)):
+            said, again, _ = run(tmp, asks, FAKE_CUDA_FAIL=str(n), FAKE_CUDA_HOW="once")
+            texts = [t for t in zip(said + again, want + want, strict=True) if not isinstance(t[0], int)]
+            errors = [t for t in said + again if isinstance(t, int)]
+            assert all(a == b for a, b in texts), (n, texts)
+            assert all(status >= 500 for status in errors), (n, errors)
+            failed += bool(errors)
+        assert failed > 0
+
+
 def ends_with_words(s, words):
     """The server ends by itself, and its log says why."""
     end = time.monotonic() + 60 * SLOW
@@ -151,6 +186,7 @@ def main():
     cases = Cases()
     cases.run("the numbers of the CPU", same_numbers)
     cases.run("goes ahead", goes_ahead)
+    cases.run("fails once", fails_once)
     cases.run("breaks while it serves", breaks_while_serving)
     cases.run("breaks while it trains", breaks_while_training)
     return cases.end()
