@@ -240,11 +240,14 @@ GPUTEST := $(B)/tests/engine/device/test_cuda_golden $(B)/tests/tools/make_model
 $(B)/gpu_limits: tests/gpu/limits.cu
 	$(call say,NVCC $<)
 	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 $< -lcublas -o $@
+$(B)/gpu_products: tests/gpu/products.cu $(CU:%=build/cuda/%.o)
+	$(call say,NVCC $<)
+	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 -I. $^ -lcublasLt -o $@
 check-gpu: all $(GPUTEST)
 	$(Q)tests/gpu/check.py
-bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits)
+bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bench.py
-gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits)
+gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bundle.sh $(B)
 run: all
 	$(Q)exec build/tandem serve --data-dir build/run $(ARGS)

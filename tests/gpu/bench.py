@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-gpu`: what the GPU can do first (reading, copying, a large product), then what the
-program makes of it: prompts, one stream, many together, clients, the time of each kernel, training,
-and start to first token, on random weights of the shapes of 1.2B and 8B. Shares of the limits, and the
-report in build/gpu/bench-gpu.txt. Ends within nine minutes.
+"""`make bench-gpu`: what the GPU can do first (reading, copying, a large product), our products beside
+cuBLASLt's, then what the program makes of it: prompts, one stream, many together, clients, the time of
+each kernel, training, and start to first token, on random weights of the shapes of 1.2B, 8B and a
+quarter of 32B; where PyTorch and transformers are, theirs beside it. Shares of the limits, and the report
+in build/gpu/bench-gpu.txt. Ends within nine minutes.
 
 GPU_SHAPES=small takes tiny shapes, to try the script; GPU_MODELS=DIR keeps the models there."""
 import json
@@ -23,6 +24,9 @@ SHAPES = {"tiny": (["--preset", "tiny"], 1)} if SMALL else {
     "1.2B": (["--preset", "llama-1.2b"], 4),
     "8B": (["--family", "llama", "--vocab", "128256", "--hidden", "4096", "--ff", "14336", "--layers",
             "32", "--heads", "32", "--kv-heads", "8", "--ctx", "8192", "--untied"], 18),
+    # its layers, of which 64 would take 66 GB of disk
+    "32B/4": (["--family", "llama", "--vocab", "152064", "--hidden", "5120", "--ff", "27648",
+               "--layers", "16", "--heads", "40", "--kv-heads", "8", "--ctx", "8192", "--untied"], 20),
 }
 STREAMS = (4, 8) if SMALL else (8, 64, 256)
 ENV = {"TANDEM_DEVICE": os.environ.get("TANDEM_DEVICE", "cuda")}
@@ -44,6 +48,20 @@ def limits(r):
     return found
 
 
+def products(r):
+    """Ours beside the library's, by rows: its free choice, and the algorithm that is fastest for many
+    rows taken for all. What the free choice gains over ours is what equal bits in company cost."""
+    status, out, err = r.run(BUILD / "gpu_products", most=75)
+    if status:
+        r.say("          | " + (err or out).strip()[:300])
+    for row in lines_of_json(out):
+        free, fixed, mine = row["free"], row["fixed"], row["ours"]
+        bits = "keeps" if row["keeps"] else "changes"
+        r.figure(f"{row['shape']}, {row['rows']} rows TFLOP/s", mine,
+                 f"{mine / free:.0%} of cuBLASLt's {free}; one algorithm for all: {fixed}, which {bits} "
+                 "a row's bits" if free else "")
+
+
 def share(value, limit):
     return f"({value / limit:.0%} of the limit)" if limit else ""
 
@@ -51,7 +69,7 @@ def share(value, limit):
 def make(r, folder, name):
     """Parameters of the model, made if it is not there and fits; 0: it does not."""
     words, gb = SHAPES[name]
-    path = folder / name
+    path = folder / name.replace("/", "-")
     if not path.exists() and shutil.disk_usage(folder).free < (gb + 2) << 30:
         r.say(f"left out  {name}: {gb} GB of disk are not free")
         return 0
@@ -104,9 +122,9 @@ def kernels(r, path, name):
             r.say("          | " + line[:200])
 
 
-def training(r, path, name, limit):
+def training(r, path, name, n, limit):
     words = ["--length", "32", "--rows", "2"] if SMALL else ["--length", "1024", "--rows", "4"]
-    for rank in ("16",) if name == "8B" else ("16", "0"):
+    for rank in ("16", "0") if n < 3e9 else ("16",):
         for row in bench(r, path, f"{name}: training, rank {rank}", "train", path, "--rank", rank,
                          "--steps", "3", *words):
             tflop = row["gflops"] / 1e3
@@ -135,6 +153,7 @@ def main():
     r = Report("bench-gpu", 8.5)
     describe(r)
     limit = limits(r)
+    products(r)
     kept = os.environ.get("GPU_MODELS")
     folder = pathlib.Path(kept or tempfile.mkdtemp(prefix="tandem-gpu-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -143,10 +162,10 @@ def main():
             n = make(r, folder, name)
             if not n or r.left() < 30:
                 continue
-            path = folder / name
+            path = folder / name.replace("/", "-")
             start(r, path, name)
             decode_and_prompts(r, path, name, n, limit)
-            training(r, path, name, limit)
+            training(r, path, name, n, limit)
             kernels(r, path, name)
     finally:
         if not kept:

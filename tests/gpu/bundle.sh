@@ -6,7 +6,7 @@
 set -eu
 build=${1:?the build, as build/release}
 to=build/gpu/bundle
-programs=(tandem tandem-kernels gpu_limits libtandem_cuda.so tests/fake/cuda/plug.so
+programs=(tandem tandem-kernels gpu_limits gpu_products libtandem_cuda.so tests/fake/cuda/plug.so
     tests/engine/device/test_cuda_golden tests/tools/make_model)
 rm -rf "$to"
 mkdir -p "$to/lib"

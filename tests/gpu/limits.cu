@@ -31,6 +31,16 @@ static __global__ void read_kernel(const uint4 *x, size_t n, unsigned *out)
         *out = sum;
 }
 
+/* Numbers like those of weights: small, of both signs. Constant ones would draw less power. */
+static __global__ void fill_kernel(__nv_bfloat16 *x, size_t n)
+{
+    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < n;
+         i += (size_t)BLOCKS * THREADS) {
+        unsigned u = ((unsigned)i * 2654435761u + 12345u) * 2246822519u;
+        x[i] = __float2bfloat16((float)(int)(u ^ u >> 13) * 0x1p-37f);
+    }
+}
+
 struct bench {
     cudaStream_t stream;
     cudaEvent_t from, to;
@@ -80,8 +90,8 @@ int main(void)
              cudaMalloc((void **)&x.b, bytes);
     if (rc)
         return fail("no GPU, or no memory on it", (int)cudaGetLastError());
-    /* numbers like those of weights: small, of both signs */
-    cudaMemsetAsync(x.a, 0x3c, bytes, x.stream);
+    fill_kernel<<<BLOCKS, THREADS, 0, x.stream>>>((__nv_bfloat16 *)x.a,
+                                                  bytes / sizeof(__nv_bfloat16));
     rc = (int)cublasCreate(&x.blas);
     if (rc || (rc = (int)cublasSetStream(x.blas, x.stream)))
         return fail("cuBLAS", rc);
