@@ -85,7 +85,7 @@ def goes_ahead():
              **({"stop": ["a", "or"]} if i % 5 == 1 else {}),
              **({"stop_token_ids": list(range(0, 200, 7))} if i % 5 == 2 else {}),
              **({"top_p": 0.8, "min_tokens": 1} if i % 5 == 3 else {}),
-             **({"top_k": 9, "logprobs": 3} if i % 5 == 4 else {}),
+             **({"top_k": 9, "logprobs": 3, "echo": i > 9} if i % 5 == 4 else {}),
              **({"logit_bias": {"5": 3, "9": -100}} if i % 6 == 0 else {})} for i in range(24)]
     fixed = [{**a, "frequency_penalty": 0.5, "repetition_penalty": 1.2} for a in asks[:6]]
 
