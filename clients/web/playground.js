@@ -13,15 +13,15 @@ let running = null; // the AbortController of the answer that is coming
 
 const chat = () => kept.chats[kept.at];
 
+// What does not fit into the browser's room is not kept: first the tokens, which take it, then all.
 function keep() {
   kept.settings = Object.fromEntries(FIELDS.map(id =>
     [id, $(id).type === "checkbox" ? $(id).checked : $(id).value]));
-  const write = how => sessionStorage.setItem(KEPT, JSON.stringify(kept, how));
-  try {
-    write();
-  } catch { // full: the tokens are what takes the room
-    write((name, value) => name === "tokens" ? undefined : value);
-  }
+  for (const how of [null, (name, value) => name === "tokens" ? undefined : value])
+    try {
+      sessionStorage.setItem(KEPT, JSON.stringify(kept, how));
+      return;
+    } catch { /* full */ }
 }
 
 // ---- what is asked
