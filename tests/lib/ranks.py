@@ -15,8 +15,9 @@ from serving import BIN, SLOW, Tandem
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
 SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LWS_", "SLURM_", "PMI", "OMPI_")
 ALONE = {k: v for k, v in os.environ.items() if not k.startswith(SPEAK)}
-# what an MPI leaves lying at its end is not ours
+# what an MPI leaves lying at its end, and the order of its own locks, are not ours
 ALONE["ASAN_OPTIONS"] = ALONE.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+MPI_ENV = {"TSAN_OPTIONS": ALONE.get("TSAN_OPTIONS", "") + ":detect_deadlocks=0"}
 
 
 def has_mpi():
@@ -92,7 +93,8 @@ class Mpi:
         self.n, self.log = n, tempfile.TemporaryFile("w+b")
         self.run = subprocess.Popen(
             ["mpirun", *root, "--oversubscribe", "-np", str(n), *map(str, words)],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env={**ALONE, **env})
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env={**ALONE, **MPI_ENV, **env})
 
     def pids(self):
         """In the order of their ranks, once all are there; mpirun forks them in that order."""
