@@ -236,7 +236,8 @@ test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 # on a machine with a GPU: what runs there, and how fast
-GPUTEST := $(B)/tests/engine/device/test_cuda_golden $(B)/tests/tools/make_model
+GPUTEST := $(B)/tests/engine/device/test_cuda_golden $(B)/tests/engine/comm/test_fabric \
+           $(B)/tests/tools/make_model
 $(B)/gpu_limits: tests/gpu/limits.cu
 	$(call say,NVCC $<)
 	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 $< -lcublas -o $@

@@ -7,7 +7,7 @@ set -eu
 build=${1:?the build, as build/release}
 to=build/gpu/bundle
 programs=(tandem tandem-kernels gpu_limits gpu_products libtandem_cuda.so tests/fake/cuda/plug.so
-    tests/engine/device/test_cuda_golden tests/tools/make_model)
+    tests/engine/device/test_cuda_golden tests/engine/comm/test_fabric tests/tools/make_model)
 rm -rf "$to"
 mkdir -p "$to/lib"
 for p in "${programs[@]}"; do

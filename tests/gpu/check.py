@@ -62,6 +62,8 @@ def main():
     describe(r)
     r.step("goldens through the plug", BUILD / "tests/engine/device/test_cuda_golden", env=env,
            most=90)
+    r.step("collectives of ranks that share the GPU, and NCCL", BUILD / "tests/engine/comm/test_fabric",
+           env=env, most=60)
     equalities(r, env)
     r.step("every kernel against its reference", BUILD / "tandem-kernels", "check", "--variant",
            "cuda", env=env, most=200, lines=40)
