@@ -59,7 +59,8 @@ static void test_errors_name_the_directory(void **state)
     char *dir = test_dir_new(), words[600];
     struct model_dir d;
     struct err e = ERR_INIT;
-    assert_err(model_dir_init(&d, "/no/such", &e), &e, ERR_NOT_FOUND, "/no/such: the model directory");
+    assert_err(model_dir_init(&d, "/no/such", &e), &e, ERR_NOT_FOUND,
+               "/no/such: the model directory");
     assert_err(model_dir_init(&d, "Makefile", &e), &e, ERR_BAD_INPUT, "not a directory");
     snprintf(words, sizeof words, "%s: config.json: No such file", dir);
     assert_err(model_dir_init(&d, dir, &e), &e, ERR_NOT_FOUND, words);
