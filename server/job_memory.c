@@ -27,8 +27,8 @@ static size_t limit_of(const struct job_run *r)
         return (size_t)o->train_memory;
     const struct resident *on = engine_resident(o->engine);
     device_memory(on->device, &total, &left);
-    if (on->crew && device_get_kind(on->device) == DEVICE_CPU) /* which ranks on this host share */
-        left /= (size_t)crew_memory(on->crew).n_here;
+    if (on->crew)
+        left /= (size_t)crew_memory(on->crew).n_sharer;
     return left > kept && left - kept > left / LEAST_SHARE ? left - kept : left / LEAST_SHARE;
 }
 

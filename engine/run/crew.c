@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,8 +67,10 @@ int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, stru
 
 /* What a rank has loaded, as the others see it. */
 struct loaded {
-    struct crew_memory memory;
+    size_t free_bytes, kv_token_bytes;
     uint64_t kind; /* what must be the same for all */
+    int n_here;    /* ranks on its host */
+    char gpu[DEVICE_ID_BYTES];
 };
 
 /* Of another shape, or loaded in another way, it is another model. */
@@ -94,30 +98,40 @@ static int check_same(struct comm *c, const struct loaded *of, struct err *e)
     return 0;
 }
 
+/* Ranks that share the memory of rank r: those on its GPU, else those on its host. */
+static int count_sharers(const struct loaded *of, int n_rank, int r)
+{
+    if (!*of[r].gpu)
+        return of[r].n_here;
+    int n = 0;
+    for (int i = 0; i < n_rank; i++)
+        n += strcmp(of[i].gpu, of[r].gpu) == 0;
+    return n;
+}
+
 /* All wait until all have loaded, look what is left to each, and tell each other. */
 static int all_have_loaded(struct member *member, const struct model *m, struct crew_memory *out,
                            struct err *e)
 {
     struct comm *c = member->comm;
-    struct loaded own = {.memory.kv_token_bytes = model_kv_token_bytes(m), .kind = kind_of(m)};
+    struct loaded own = {.kv_token_bytes = model_kv_token_bytes(m), .kind = kind_of(m)};
     struct loaded of[COMM_RANK_MAX];
     size_t total;
-    int n_here;
-    if (crew_count_here(c, &n_here, e) ||
+    snprintf(own.gpu, sizeof own.gpu, "%s", device_id(m->device));
+    if (crew_count_here(c, &own.n_here, e) ||
         fabric_join(c, m->device, fabric_room_bytes(m->cfg.d_model), e))
         return -1;
-    device_memory(m->device, &total, &own.memory.free_bytes);
-    own.memory.free_bytes /= (size_t)n_here;
+    device_memory(m->device, &total, &own.free_bytes);
     if (comm_all_gather(c, &own, of, sizeof own, e) || check_same(c, of, e))
         return -1;
-    *out = own.memory;
-    out->n_here = n_here;
+    *out = (struct crew_memory){.free_bytes = SIZE_MAX,
+                                .n_sharer = count_sharers(of, comm_size(c), 0)};
     for (int r = 0; r < comm_size(c); r++) {
-        const struct crew_memory *at = &of[r].memory;
-        if (at->free_bytes < out->free_bytes)
-            out->free_bytes = at->free_bytes;
-        if (at->kv_token_bytes > out->kv_token_bytes)
-            out->kv_token_bytes = at->kv_token_bytes;
+        size_t part = of[r].free_bytes / (size_t)count_sharers(of, comm_size(c), r);
+        if (part < out->free_bytes)
+            out->free_bytes = part;
+        if (of[r].kv_token_bytes > out->kv_token_bytes)
+            out->kv_token_bytes = of[r].kv_token_bytes;
     }
     if (comm_split(c, 0, &member->beside, e))
         return -1;

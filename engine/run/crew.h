@@ -62,12 +62,12 @@ const struct model_share *crew_share(const struct crew *c);
 /* Waits until all have loaded. m: rank 0's model. */
 int crew_ready(struct crew *c, const struct model *m, struct err *e);
 
-/* Once all have loaded: the memory that is free to the rank that has least, where ranks on one host
- * have an equal part of it each; and the most that the keys and values of a token take at a rank.
- */
+/* Once all have loaded: the memory that is free to the rank that has least, where ranks on one GPU,
+ * or on the CPU of one host, have an equal part of it each; and the most that the keys and values
+ * of a token take at a rank. */
 struct crew_memory {
     size_t free_bytes, kv_token_bytes;
-    int n_here; /* ranks on this host */
+    int n_sharer; /* ranks that have rank 0's memory between them, itself among them */
 };
 struct crew_memory crew_memory(const struct crew *c);
 

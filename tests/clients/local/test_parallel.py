@@ -25,7 +25,8 @@ ENOUGH, NOTHING = 1 << 30, 100 << 10
 
 
 def gpus(memory, n=4):
-    return {"TANDEM_CUDA_PLUG": str(PLUG.resolve()), "FAKE_CUDA_DEVICES": str(n),
+    plug = str(PLUG.resolve())  # a twin of NCCL is in it too
+    return {"TANDEM_CUDA_PLUG": plug, "TANDEM_NCCL": plug, "FAKE_CUDA_DEVICES": str(n),
             "FAKE_CUDA_MEMORY": str(memory)}
 
 
