@@ -22,7 +22,8 @@ struct tool_args {
     int n_thread; /* 0: all */
     int rows;     /* 0: as each case says */
     bool json;
-    bool is_short; /* check: every row of a variant at every kind of size, with fewer repetitions */
+    bool is_short; /* check: every row of a variant at every kind of size, not with every type of
+                      each, and with fewer repetitions */
 };
 
 /* Sorts argv so that the names come first. -1 after a message. */
