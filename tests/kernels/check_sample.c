@@ -10,52 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/kernels/check.h"
-
-enum shape {
-    SHAPE_NORMAL,
-    SHAPE_PEAKED,
-    SHAPE_EQUAL,
-    SHAPE_STEPS,
-    SHAPE_MASKED,
-    SHAPE_ODD,
-    SHAPES
-};
-
-static float logit(struct check *c, enum shape shape, int64_t j, int64_t n)
-{
-    double u = check_unit(c) + check_unit(c) + check_unit(c) + check_unit(c) - 2;
-    switch (shape) {
-    case SHAPE_PEAKED: /* as a trained model's: few likely, most hopeless */
-        return (float)(4 * u - 12 * pow(check_unit(c), 0.02));
-    case SHAPE_EQUAL:
-        return j % 3 ? -0.0f : 0.0f;
-    case SHAPE_STEPS: /* many ties */
-        return (float)(j % 7 - 3) * 0.5f;
-    case SHAPE_MASKED:
-        return j % 5 == 1 ? (float)(3 * u) : -INFINITY;
-    case SHAPE_ODD:
-        if (j % 11 == 0)
-            return NAN;
-        return j % 13 == 0 ? -INFINITY : j == n / 2 ? 1e30f : (float)(u * 1e-40);
-    default:
-        return (float)(2 * u);
-    }
-}
-
-struct entry {
-    double w;
-    float v;
-    int32_t id;
-};
-
-static int by_rank(const void *pa, const void *pb)
-{
-    const struct entry *a = pa, *b = pb;
-    if (a->v != b->v)
-        return a->v > b->v ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
+#include "tests/kernels/logits.h"
 
 /* What is entered, over the temperature, in the order in which it is drawn. */
 static int64_t enter(struct entry *e, const float *x, int64_t n, const struct k_sample_how *h)
@@ -73,7 +28,7 @@ static int64_t enter(struct entry *e, const float *x, int64_t n, const struct k_
             e[n_in++] = (struct entry){v == top ? 1 : exp((double)v - top), v, (int32_t)j};
     }
     if (is_cut)
-        qsort(e, (size_t)n_in, sizeof *e, by_rank);
+        qsort(e, (size_t)n_in, sizeof *e, entry_order);
     return n_in;
 }
 
@@ -135,7 +90,8 @@ static void row_judge(struct check *c, const struct k_sample *a, int64_t row, st
                id, (long long)at, (long long)n, before, sum, total);
 }
 
-static void sample_run(struct check *c, enum shape shape, int64_t n, const struct k_sample_how *h)
+static void sample_run(struct check *c, enum logit_shape shape, int64_t n,
+                       const struct k_sample_how *h)
 {
     static const double u[] = {0, 1e-12, 0.3, 0.5, 0.97, 1 - 0x1p-53};
     int64_t ld = n + 1, m = n < 10000 ? 9 : 2;

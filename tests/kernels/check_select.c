@@ -9,49 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/kernels/check.h"
+#include "tests/kernels/logits.h"
 
 struct cuts {
     int32_t top_k;
     float top_p, min_p;
 };
-
-enum shape { SHAPE_NORMAL, SHAPE_PEAKED, SHAPE_EQUAL, SHAPE_STEPS, SHAPE_MASKED, SHAPE_ODD };
-
-static float logit(struct check *c, enum shape shape, int64_t j, int64_t n)
-{
-    double u = check_unit(c) + check_unit(c) + check_unit(c) + check_unit(c) - 2;
-    switch (shape) {
-    case SHAPE_PEAKED: /* as a trained model's: few likely, most hopeless */
-        return (float)(4 * u - 12 * pow(check_unit(c), 0.02));
-    case SHAPE_EQUAL:
-        return j % 3 ? -0.0f : 0.0f;
-    case SHAPE_STEPS: /* many ties */
-        return (float)(j % 7 - 3) * 0.5f;
-    case SHAPE_MASKED:
-        return j % 5 == 1 ? (float)(3 * u) : -INFINITY;
-    case SHAPE_ODD:
-        if (j % 11 == 0)
-            return NAN;
-        return j % 13 == 0 ? -INFINITY : j == n / 2 ? 1e30f : (float)(u * 1e-40);
-    default:
-        return (float)(2 * u);
-    }
-}
-
-struct entry {
-    double w;
-    float x;
-    int32_t id;
-};
-
-static int entry_order(const void *pa, const void *pb)
-{
-    const struct entry *a = pa, *b = pb;
-    if (a->x != b->x)
-        return a->x > b->x ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
 
 /* The definition, over the sorted row. *margin: how near a cut passed by an entry, relative. */
 static int64_t expect(struct entry *e, const float *x, int64_t n, const struct cuts *k,
@@ -68,7 +31,7 @@ static int64_t expect(struct entry *e, const float *x, int64_t n, const struct c
     qsort(e, (size_t)n_in, sizeof *e, entry_order);
     n_in = k->top_k > 0 && k->top_k < n_in ? k->top_k : n_in;
     for (int64_t i = 0; i < n_in; i++)
-        total += e[i].w = e[i].x == e[0].x ? 1 : exp((double)e[i].x - e[0].x);
+        total += e[i].w = e[i].v == e[0].v ? 1 : exp((double)e[i].v - e[0].v);
     *margin = 1;
     for (left = 0; left < n_in && left < n_max; left++) {
         double reach = k->top_p >= 1 ? INFINITY : (double)k->top_p * total;
@@ -106,7 +69,7 @@ static void row_judge(struct check *c, const struct k_top_select *a, int64_t row
                bad < 0 ? 0 : e[bad].id, bad < 0 ? 0 : e[bad].w);
 }
 
-static void select_run(struct check *c, enum shape shape, int64_t n, int64_t n_max,
+static void select_run(struct check *c, enum logit_shape shape, int64_t n, int64_t n_max,
                        const struct cuts *k)
 {
     int64_t ld = n + 1, m = n < 10000 ? 3 : 1;
@@ -166,7 +129,7 @@ void check_top_select(struct check *c)
 }
 
 /* One row with what may be odd in it at `odd`, -1: nothing. */
-static void argmax_run(struct check *c, enum shape shape, int64_t n, int64_t odd, float value)
+static void argmax_run(struct check *c, enum logit_shape shape, int64_t n, int64_t odd, float value)
 {
     int64_t ld = n + 3, m = 3;
     check_begin(c);
