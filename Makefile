@@ -80,24 +80,34 @@ CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -pthread -fPIE -fno-strict-ali
               -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. \
               $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS_pkg) $(CFLAGS)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
-# what the HTTP library answers by itself is made by server/http_reply.c
-LIBS := $(call pkg,--libs $(HAVE)) -lm -Wl,--wrap=MHD_create_response_from_buffer_static
+# what the HTTP library answers by itself is made by server/http/http_reply.c
+# libcurl is loaded by who speaks to a server: clients/http/curl_lib.c
+LIBS := $(call pkg,--libs $(filter-out libcurl,$(HAVE))) -lm -Wl,--wrap=MHD_create_response_from_buffer_static
 MALLOC_release := $(call pkg,--libs jemalloc)
 WERROR := $(if $(CI),-Werror)
 # arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing
 $(foreach d,api clients engine server,$(B)/$(d)/%.o): CFLAGS_own := $(HARDEN_$(MODE))
 # the oracles of the kernel checks share nothing between threads: only what they check is watched
 $(B)/tests/kernels/%.o: CFLAGS_own := $(if $(filter tsan,$(MODE)),-fno-sanitize=thread -O2)
+# and those of attention, which look at every pair of tokens, are to be quick
+$(patsubst %,$(B)/%.o,$(addprefix tests/kernels/,attn_case check_attn_bwd) $(addprefix kernels/ref/,attn attn_bwd)): \
+  CFLAGS_own += $(if $(filter release,$(MODE)),-O3)
 # what is fuzzed is what reads outside bytes; clang 14 cannot instrument some of the widest kernels
 $(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
 $(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
 $(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi \
                                -mavx512bf16 -mfma -mprefer-vector-width=512
 def = -DTANDEM_$(1)='"$($(1))"'
+# a plug and a program fit when they were made of the same headers
+PLUGHEAD := $(wildcard engine/device/*.h kernels/*.h) kernels/kernels.def engine/base/err.h
+PLUGABI := -DDEVICE_PLUG_ABI=$(firstword $(shell cat $(PLUGHEAD) | cksum))u
+$(B)/engine/device/open.o: CFLAGS_own += $(PLUGABI)
 $(B)/engine/base/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(call def,$(v)))
 
+# the emulated GPU is built for this CPU: a fused product is one instruction where there is one
+EMUISA := $(if $(shell grep -sw fma /proc/cpuinfo | grep -wm1 avx2),-mavx2 -mfma)
 FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) \
-         $(LDFLAGS_all) $(LIBS))
+         $(LDFLAGS_all) $(LIBS) $(EMUISA))
 ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
 ifneq ($(FLAGS),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))
@@ -118,7 +128,7 @@ CUDASRC := $(wildcard engine/device/cuda/*.c)
 CUDAFAKE := $(B)/tests/fake/cuda/plug.so
 SRC  := $(filter-out $(PLUG),$(wildcard kernels/*.c \
           $(patsubst %,kernels/%/*.c,ref shape $(ISA)) engine/*.c engine/*/*.c api/*.c \
-          server/*.c clients/*.c clients/*/*.c))
+          server/*.c server/*/*.c clients/*.c clients/*/*.c))
 PROG := clients/cli/main.c
 TEST := $(wildcard tests/*/test_*.c tests/*/*/test_*.c tests/*/*/*/test_*.c)
 FUZZ := $(wildcard tests/fuzz/fuzz_*.c)
@@ -130,7 +140,7 @@ KCHK := $(wildcard tests/kernels/*.c)
 SCRIPTS := $(wildcard $(foreach x,sh py,tests/*/test_*.$(x) tests/*/*/test_*.$(x)))
 # the GPU's kernels: for a GPU where nvcc is, in the plug; and for the CPU, by an emulation of one
 CU   := $(wildcard kernels/cuda/*.cu)
-CUDAC := $(CUDASRC) engine/base/err.c engine/base/mem.c
+CUDAC := $(CUDASRC) $(patsubst %,engine/base/%.c,err mem so_table)
 EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
           $(wildcard tests/cuda_emu/*.cc))
 EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
@@ -172,8 +182,10 @@ $(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC $<)
-	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -Itests/fake/cuda -fPIC -fvisibility=hidden -c $< -o $@
-$(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDASRC) engine/base/err.c engine/base/mem.c \
+	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(PLUGABI) -Itests/fake/cuda -fPIC -fvisibility=hidden -c $< -o $@
+$(B)/engine/device/open.o $(B)/pic/engine/device/cuda/device.o \
+  build/cuda/engine/device/cuda/device.c.o: $(PLUGHEAD)
+$(CUDAFAKE): $(patsubst %.c,$(B)/pic/%.o,$(CUDAC) \
              $(filter-out kernels/kernels.c kernels/cpu.c,$(wildcard kernels/*.c)) \
              $(wildcard kernels/ref/*.c kernels/shape/*.c tests/fake/cuda/*.c))
 	@mkdir -p $(@D)
@@ -188,21 +200,23 @@ build/cuda/%.c.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC $<)
 	$(Q)$(CC) -std=c17 -D_GNU_SOURCE -I. -isystem $(dir $(NVCC))../include -MMD -MP -O2 -g -fPIC \
-	  -fvisibility=hidden -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) -c $< -o $@
+	  $(PLUGABI) -fvisibility=hidden -ffile-prefix-map=$(CURDIR)=. $(WARN) $(WERROR) -c $< -o $@
 $(B)/libtandem_cuda.so: $(CU:%=build/cuda/%.o) $(CUDAC:%=build/cuda/%.o)
 	@mkdir -p $(@D)
 	$(call say,LD $@)
 	$(Q)$(NVCC) -shared -cudart static $^ -o $@
-# and for the CPU, by an emulation of one
+# and for this CPU, by an emulation of one: a kernel's load that is not aligned traps, as on a GPU
 $(B)/%.emu.o: % $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,EMU $<)
-	$(Q)$(CCACHE) $(CXX) -std=c++17 -D_GNU_SOURCE -I. -O2 -g -fPIC -MMD -MP -ffp-contract=off \
-	  -fno-strict-aliasing -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
+	$(Q)$(CCACHE) $(CXX) -std=c++17 -D_GNU_SOURCE -I. -O3 $(EMUISA) -g -fPIC -MMD -MP \
+	  -ffp-contract=off -fno-strict-aliasing -fno-semantic-interposition -fno-plt \
+	  $(if $(filter %.cu %/faults.cc,$<),-fsanitize=alignment -fsanitize-undefined-trap-on-error) \
+	  -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
 	  $(if $(filter %.cu,$<),-include tests/cuda_emu/emu.h) -x c++ -c $< -o $@
 $(B)/libtandem_cuda_emu.so: $(EMU)
 	$(call say,LD $@)
-	$(Q)$(CXX) -shared -pthread -Wl,-z,defs $^ -o $@
+	$(Q)$(CXX) -shared -pthread -Wl,-z,defs,-Bsymbolic-functions $^ -o $@
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
@@ -237,7 +251,7 @@ t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 # on a machine with a GPU: what runs there, and how fast
 GPUTEST := $(B)/tests/engine/device/test_cuda_golden $(B)/tests/engine/comm/test_fabric \
-           $(B)/tests/tools/make_model
+           $(B)/tests/tools/make_model $(CUDAFAKE) $(EMUBIN)
 $(B)/gpu_limits: tests/gpu/limits.cu
 	$(call say,NVCC $<)
 	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 $< -lcublas -o $@
@@ -248,7 +262,7 @@ check-gpu: all $(GPUTEST)
 	$(Q)tests/gpu/check.py
 bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bench.py
-gpu-bundle: all $(GPUTEST) $(CUDAFAKE) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
+gpu-bundle: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bundle.sh $(B)
 run: all
 	$(Q)exec build/tandem serve --data-dir build/run $(ARGS)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/jout.h"
+
 static const struct {
     int status;
     const char *type, *code;
@@ -100,54 +102,22 @@ int api_fail_err(struct api_error *e, const struct err *from, const char *param)
     return -1;
 }
 
-/* The length of the UTF-8 character at p, or 0 where there is none. */
-static size_t utf8(const unsigned char *p)
+/* "": null. */
+static void put(struct jout *j, const char *key, const char *s)
 {
-    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
-    if (n == 4 && (p[0] < 0xf0 || p[0] > 0xf4))
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-/* NULL and "": null. What is not UTF-8, as where a text was cut, is replaced. */
-static void put(struct buf *out, const char *key, const char *s)
-{
-    buf_printf(out, "\"%s\":", key);
-    if (!s || !*s) {
-        buf_str(out, "null");
-        return;
-    }
-    buf_char(out, '"');
-    for (const unsigned char *p = (const unsigned char *)s; *p;) {
-        size_t n = utf8(p);
-        if (*p == '"' || *p == '\\')
-            buf_printf(out, "\\%c", *p);
-        else if (*p < 0x20 || *p == 0x7f)
-            buf_printf(out, "\\u%04x", *p);
-        else if (n)
-            buf_add(out, p, n);
-        else
-            buf_str(out, "\\ufffd");
-        p += n ? n : 1;
-    }
-    buf_char(out, '"');
+    jout_put_str(j, key, s && *s ? s : NULL);
 }
 
 void api_error_write(const struct api_error *e, struct buf *out)
 {
-    buf_str(out, "{\"error\":{");
-    put(out, "message", *e->message ? e->message : "no reason is known");
-    buf_char(out, ',');
-    put(out, "type", e->type);
-    buf_char(out, ',');
-    put(out, "param", e->param);
-    buf_char(out, ',');
-    put(out, "code", e->code);
-    buf_str(out, "}}");
+    struct jout j = jout_on(out);
+    jout_open(&j, '{');
+    jout_key(&j, "error");
+    jout_open(&j, '{');
+    put(&j, "message", *e->message ? e->message : "no reason is known");
+    put(&j, "type", e->type);
+    put(&j, "param", e->param);
+    put(&j, "code", e->code);
+    jout_close(&j, '}');
+    jout_close(&j, '}');
 }

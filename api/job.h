@@ -67,7 +67,7 @@ struct job_event {
 struct job_tuned {
     const char *id, *name, *owner, *job, *base,
         *dir;            /* dir: below the data directory's adapters/, or models/ */
-    const char *metrics; /* JSON of an object; NULL */
+    const char *metrics; /* JSON of an object: of the last step before it; NULL */
     int64_t step, created;
     bool is_checkpoint;
     bool is_full; /* a whole model, which a server of its own serves */
@@ -100,6 +100,9 @@ struct job_metrics {
     int64_t estimated_finish;                    /* seconds since 1970 */
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
+
+/* What that said of the losses; step 0: it is none. */
+void job_metrics_read(const char *data, struct job_metrics *m);
 
 /* The first line of a result file, and the line of a metrics event's data; none where it is of
  * something else. */

@@ -32,6 +32,26 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out)
     buf_char(out, '}');
 }
 
+static double number(const json_t *data, const char *name)
+{
+    const json_t *v = json_object_get(data, name);
+    return json_is_number(v) ? json_number_value(v) : -1;
+}
+
+void job_metrics_read(const char *data, struct job_metrics *m)
+{
+    json_t *v = data ? json_loads(data, 0, NULL) : NULL;
+    *m = (struct job_metrics){.step = json_integer_value(json_object_get(v, "step")),
+                              .n_step = json_integer_value(json_object_get(v, "total_steps")),
+                              .train_loss = number(v, "train_loss"),
+                              .train_accuracy = number(v, "train_mean_token_accuracy"),
+                              .valid_loss = number(v, "valid_loss"),
+                              .valid_accuracy = number(v, "valid_mean_token_accuracy"),
+                              .full_valid_loss = number(v, "full_valid_loss"),
+                              .full_valid_accuracy = number(v, "full_valid_mean_token_accuracy")};
+    json_decref(v);
+}
+
 void job_csv_head(struct buf *out)
 {
     buf_str(out, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
@@ -39,10 +59,10 @@ void job_csv_head(struct buf *out)
 
 static void cell(const json_t *data, const char *name, struct buf *out)
 {
-    const json_t *v = json_object_get(data, name);
+    double x = number(data, name);
     buf_char(out, ',');
-    if (json_is_number(v))
-        buf_printf(out, "%.6f", json_number_value(v));
+    if (x >= 0)
+        buf_printf(out, "%.6f", x);
 }
 
 void job_csv_line(const char *data, struct buf *out)

@@ -72,12 +72,40 @@ void jout_bytes(struct jout *j, const char *p, size_t n)
     buf_char(j->out, '"');
 }
 
+/* The length of the UTF-8 character at p, or 0 where there is none. */
+static size_t utf8(const unsigned char *p)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
+    if (n == 4 && (p[0] < 0xf0 || p[0] > 0xf4))
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return n;
+}
+
 void jout_str(struct jout *j, const char *s)
 {
-    if (s)
-        jout_bytes(j, s, strlen(s));
-    else
+    if (!s) {
         jout_null(j);
+        return;
+    }
+    comma(j);
+    buf_char(j->out, '"');
+    for (const char *at = s; *s; at = s) {
+        size_t n = 0;
+        while (*s && (n = utf8((const unsigned char *)s)) > 0)
+            s += n;
+        jout_escape(j->out, at, (size_t)(s - at));
+        if (*s) {
+            buf_str(j->out, "\\ufffd");
+            s++;
+        }
+    }
+    buf_char(j->out, '"');
 }
 
 void jout_key(struct jout *j, const char *key)

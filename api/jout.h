@@ -11,8 +11,9 @@
  *     jout_close(&j, ']');
  *     jout_close(&j, '}');
  *
- * Texts are UTF-8, which whoever made them has checked. A buffer that is full says so at its end
- * (buf_check), as always.
+ * Texts with a length are UTF-8, which whoever made them has checked; in a string, which may be a
+ * stranger's name for a file or was cut, what is not UTF-8 is replaced. A buffer that is full says
+ * so at its end (buf_check), as always.
  *
  * Thread: one at a time.
  */

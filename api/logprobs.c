@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/token/jvalue.h"
+#include "engine/template/jvalue.h"
 
 enum { NAME_BYTES_MAX = 1 << 20 };
 

@@ -99,6 +99,20 @@ int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t m
     return 0;
 }
 
+int param_ids(struct api_reader *r, const char *name, const json_t *list, const int32_t **out)
+{
+    size_t n = json_array_size(list);
+    int32_t *id = param_alloc(r, name, n, sizeof *id);
+    for (size_t i = 0; id && i < n; i++) {
+        int64_t x;
+        if (param_int(r, name, json_array_get(list, i), 0, r->limits->n_vocab - 1, &x))
+            return -1;
+        id[i] = (int32_t)x;
+    }
+    *out = id;
+    return id ? 0 : -1;
+}
+
 int param_num(struct api_reader *r, const char *name, const json_t *v, double min, double max,
               double *out)
 {

@@ -74,6 +74,8 @@ int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t m
 int param_num(struct api_reader *r, const char *name, const json_t *v, double min, double max,
               double *out);
 void *param_alloc(struct api_reader *r, const char *name, size_t n, size_t size);
+int param_ids(struct api_reader *r, const char *name, const json_t *list,
+              const int32_t **out); /* of tokens that there are: [json_array_size(list)] */
 
 /* What PARAM_READ rows call. */
 #define PARAM_READER(name) int param_read_##name(struct api_reader *, const char *, const json_t *)

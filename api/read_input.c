@@ -10,15 +10,8 @@ static int read_ids(struct api_reader *r, const char *name, const json_t *v, str
     size_t n = json_array_size(v);
     if (!n)
         return param_bad(r, name, "holds an empty list of token ids");
-    int32_t *id = param_alloc(r, name, n, sizeof *id);
-    for (size_t i = 0; id && i < n; i++) {
-        int64_t x;
-        if (param_int(r, name, json_array_get(v, i), 0, r->limits->n_vocab - 1, &x))
-            return -1;
-        id[i] = (int32_t)x;
-    }
-    *out = (struct api_input){.id = id, .n_id = n};
-    return id ? 0 : -1;
+    *out = (struct api_input){.n_id = n};
+    return param_ids(r, name, v, &out->id);
 }
 
 static int read_one(struct api_reader *r, const char *name, const json_t *v, struct api_input *out)

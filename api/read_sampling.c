@@ -44,16 +44,8 @@ int param_read_stop_ids(struct api_reader *r, const char *name, const json_t *v)
     size_t n = json_array_size(v);
     if (n > GEN_STOP_ID_MAX)
         return param_bad(r, name, "holds %zu ids: the limit is %d", n, GEN_STOP_ID_MAX);
-    int32_t *id = param_alloc(r, name, n, sizeof *id);
-    for (size_t i = 0; id && i < n; i++) {
-        int64_t x;
-        if (param_int(r, name, json_array_get(v, i), 0, r->limits->n_vocab - 1, &x))
-            return -1;
-        id[i] = (int32_t)x;
-    }
-    r->out->gen.stop_id = id;
     r->out->gen.n_stop_id = (int32_t)n;
-    return id ? 0 : -1;
+    return param_ids(r, name, v, &r->out->gen.stop_id);
 }
 
 int param_read_skip_special(struct api_reader *r, const char *name, const json_t *v)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request, checked: what /v1/chat/completions, /v1/completions and /v1/embeddings have in common
- * is one struct, because one loop serves them (server/generate.h); the routes around tokens and
- * adapters take their few fields from it as well.
- * Which field belongs to which route, and its bounds, is a row of params.def.
+ * is one struct, because one loop serves them (server/answer/generate.h); the routes around tokens
+ * and adapters take their few fields from it as well. Which field belongs to which route, and its
+ * bounds, is a row of params.def.
  *
  * What a request leaves out: temperature 1 and top_p 1 as OpenAI has it, except where the model's
  * own generation_config.json says how to sample; that comes first, as in vLLM.
@@ -17,7 +17,7 @@
 #include "api/error.h"
 #include "engine/base/arena.h"
 #include "engine/serve/gen.h"
-#include "engine/token/jvalue.h"
+#include "engine/template/jvalue.h"
 
 enum api_route {
     API_CHAT = 1,

@@ -12,7 +12,7 @@
 
 #include "api/error.h"
 #include "engine/base/arena.h"
-#include "engine/token/jvalue.h"
+#include "engine/template/jvalue.h"
 
 enum api_train_kind { API_TRAIN_CHAT, API_TRAIN_TEXT, API_TRAIN_PREFERENCE };
 

@@ -35,12 +35,14 @@ struct engine_options {
     int64_t threads, ctx;
     int64_t max_batch_tokens, max_seqs, max_waiting; /* 0: chosen */
     int64_t kv_bytes;                                /* 0: chosen from the machine's memory */
+    int64_t train_bytes; /* that a job may take of a GPU; 0: chosen; -1: there are no jobs */
     int64_t max_adapters, max_lora_rank;
     const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
     int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
     bool is_eager, no_prefix_cache;
-    int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
-    struct comm *comm; /* owned from here on: rank 0's end among processes that do; NULL */
+    bool random_weights; /* as in resident_options */
+    int tp;              /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm;   /* owned from here on: rank 0's end among processes that do; NULL */
     /* What other ranks do beside serving when rank 0 calls (engine/run/crew.h); NULL: nothing. */
     int (*work)(const struct crew_seat *seat, struct err *e);
     void (*broke)(void *ctx); /* by the engine's thread: engine_check has a reason to end */
@@ -69,7 +71,8 @@ struct engine_info {
     int64_t ctx, n_vocab, d_model, max_seqs, max_waiting, max_adapters, max_lora_rank;
     bool generates, embeds;
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
-    int32_t n_rank;                                               /* that share it */
+    int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */
+    int32_t n_rank;      /* that share it */
     int32_t eos[16], n_eos;
     const char *chat_template;   /* NULL: none */
     struct sample_params sample; /* generation_config.json's */

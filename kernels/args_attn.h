@@ -13,7 +13,7 @@
  * (causal), or all rows see all keys. */
 struct k_ragged {
     int64_t n_seq, n_tok;
-    const int32_t *q_start; /* [n_seq + 1] */
+    const int32_t *q_start; /* [n_seq + 1]; the last is n_tok */
     const int32_t *kv_len;  /* [n_seq] keys in the cache, those of this step included */
     const int32_t *seq_of;  /* [n_tok] sequence of each row */
     const int32_t *pos;     /* [n_tok] place of each row in its sequence */
@@ -25,8 +25,10 @@ struct k_kv_cache {
     enum k_type type; /* K_F32 or K_BF16 */
     void *k, *v;      /* [n_kv_head, n_cell] cells of k_kv_cell_bytes(type, d_head) */
     int32_t n_kv_head, d_head;
-    int64_t n_cell; /* of a head. Heads are outside so that cells which stand in a row, as a
-                     * sequence's should where they can, are read as one stream */
+    int64_t n_cell;  /* of a head. Heads are outside so that cells which stand in a row, as a
+                      * sequence's should where they can, are read as one stream */
+    int32_t n_layer; /* caches that are read in turn with this one, itself included; 0 is 1. What
+                      * all of them hold is what a CPU's last cache might: for speed alone */
 };
 
 size_t k_kv_cell_bytes(enum k_type type, int32_t d_head); /* of k or of v, one head */
@@ -36,6 +38,20 @@ struct k_kv_write { /* unit: a row */
     struct k_kv_cache cache;
     const float *k, *v; /* [n_tok, n_kv_head, d_head] */
     int64_t ld_k, ld_v;
+};
+
+/* The bits of rmsnorm of the heads of q and k where there are weights, rope of both, and kv_write,
+ * in one. kv.k: before all that. Unit: a row */
+struct k_rope_kv {
+    struct k_kv_write kv;
+    const float *q; /* [n_tok, n_head, d_head] */
+    float *y;       /* like q, turned; may be q */
+    int64_t ld_q, ld_y;
+    const float *cos, *sin;           /* as in k_rope */
+    const float *q_weight, *k_weight; /* [d_head]; both or neither */
+    int32_t n_head, d_rot;
+    float eps;
+    bool interleaved;
 };
 
 struct k_attn {

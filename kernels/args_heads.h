@@ -6,7 +6,7 @@
 #ifndef KERNELS_ARGS_HEADS_H
 #define KERNELS_ARGS_HEADS_H
 
-#include "kernels/types.h"
+#include "kernels/args_linear.h"
 
 struct k_ce_state { /* per row; the chunk at lo = 0 starts it */
     float max, sum, target_logit, best;
@@ -76,6 +76,14 @@ struct k_adamw {
     int64_t n;
     double lr, beta1, beta2, eps, decay, g_scale; /* g_scale: clipping and normalisation */
     double corr1, corr2;                          /* 1 - beta^t */
+};
+
+/* adamw_weight: what is packed is the value; of bf16 its high half, which is joined with its low
+ * half, stepped, and parted again (kernels/halves.h). low, m, v, g are row-major [w.n, w.k]. */
+struct k_adamw_weight { /* unit: a panel */
+    struct k_weight w;  /* K_F32 or K_BF16 */
+    uint16_t *low;      /* NULL for K_F32 */
+    struct k_adamw a;   /* p and n are not read */
 };
 
 struct k_sum_sq { /* unit: a chunk of K_SUM_CHUNK */

@@ -57,7 +57,12 @@ struct k_soon {
 
 /* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
  * of w; column 0 of y is the first output of panel_lo. The bias joins the finished sum, and what
- * is in y joins last. */
+ * is in y joins last.
+ *
+ * With `gated`, of linear_bf16 and linear_int8 where kernel_table.gates: the panels are those of
+ * gates and then as many of what they gate, all of them whole, and in place of y rows are left that
+ * are ready for the next product, with the bits of swiglu and rows_pack: of silu(first half) *
+ * second half, rounded to bf16. */
 struct k_linear {
     const void *rows; /* of rows_pack, [m, w.k] */
     struct k_weight w;
@@ -66,7 +71,8 @@ struct k_linear {
     int64_t ld_y, m;
     int64_t panel_lo, panel_hi;
     bool add;
-    struct k_soon soon;
+    struct k_soon soon; /* not with gated */
+    void *gated;        /* [m, half the outputs] as of rows_pack; NULL: y is wanted */
 };
 
 /* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). An int8 weight is taken as
@@ -81,12 +87,24 @@ struct k_linear_dx {
     bool add;
 };
 
-/* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32; bf16 rounds both to bf16 first. Runs
- * of LINEAR_DW_ROWS rows are summed, each sum is added (kernels/linear.h), or where dw holds
- * nothing yet the first is put there. */
+/* Columns of rows as an operand of linear_dw, where they are what rows and outputs are elsewhere:
+ * as blocked rows (dy) or as panels (x). Rounded as rows_pack rounds. k_cols_bytes, 64-aligned. */
+struct k_cols_pack { /* unit: some rows */
+    const float *x;  /* [m, n] */
+    int64_t ld_x, m, n;
+    enum k_type type; /* K_F32 or K_BF16 */
+    bool is_panels;
+    void *cols;
+};
+
+size_t k_cols_bytes(enum k_type type, int64_t m, int64_t n, bool is_panels);
+
+/* linear_dw_*: dw[n, k] += dy[m, n]^T x[m, k], row-major f32. Runs of LINEAR_DW_ROWS rows are
+ * summed, each sum is added (kernels/linear.h), or where dw holds nothing yet the first is put
+ * there. */
 struct k_linear_dw {
-    const float *dy, *x;
-    int64_t ld_dy, ld_x, m, n, k;
+    const void *dy, *x; /* of cols_pack: blocked rows of n, panels of k */
+    int64_t m, n, k;
     float *dw;
     int64_t ld_dw;
     bool fills; /* m > 0: what dw holds is no number */
@@ -119,7 +137,10 @@ struct k_lora { /* the product with a stays in t for the backward */
 };
 
 /* lora_bwd: dt and dx, units of rows. Once it is whole, lora_dw: da and db of the groups, from x,
- * dy, t and dt, units of columns. Two rows because their sums run across each other. */
+ * dy, t and dt, units of columns. Two rows because their sums run across each other.
+ *
+ * Beside a product that rounds what it multiplies these may do so too: then what they multiply may
+ * be taken as bf16. dt is f32 as it is kept. */
 struct k_lora_bwd {
     struct k_lora fwd; /* y unused */
     const float *dy;
@@ -127,6 +148,7 @@ struct k_lora_bwd {
     float *dt; /* [m, rank_max] */
     float *dx; /* [m, k], added to; NULL: not wanted */
     int64_t ld_dx;
+    bool rounds;
 };
 
 #endif

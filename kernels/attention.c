@@ -99,6 +99,13 @@ void attn_iter_init(struct k_attn_iter *it, const struct k_attn *a, enum k_attn_
     it->left -= unit;
 }
 
+/* The i-th tile of n: the earlier half from its last to its first, then the later half. */
+static int64_t tile_in_order(int64_t n, int64_t i)
+{
+    int64_t half = n / 2;
+    return i < half ? half - 1 - i : n - 1 - (i - half);
+}
+
 void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
 {
     const struct k_attn *a = it->a;
@@ -106,12 +113,12 @@ void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
         it->seq++;
         it->left = head_units(a, it->cut, it->seq) * a->cache.n_kv_head;
     }
-    int64_t per_head = head_units(a, it->cut, it->seq);
-    int64_t i = per_head * a->cache.n_kv_head - it->left--;
+    int64_t i = head_units(a, it->cut, it->seq) * a->cache.n_kv_head - it->left--;
     int64_t kv_len = a->batch.kv_len[it->seq], n_row = attn_row_count(&a->batch, it->seq);
-    *u = (struct k_attn_unit){.seq = it->seq, .head = i / per_head};
-    i %= per_head;
+    *u = (struct k_attn_unit){.seq = it->seq};
     if (cuts_keys(it->cut)) {
+        u->head = i % a->cache.n_kv_head;
+        i /= a->cache.n_kv_head;
         int64_t n = unit_keys(a, it->cut, it->seq);
         int64_t lo = (i + key_tile_first(a, it->cut, it->seq)) * n;
         u->key_lo = max64(lo, attn_first_pos(&a->batch, it->seq));
@@ -126,7 +133,8 @@ void attn_iter_next(struct k_attn_iter *it, struct k_attn_unit *u)
         u->key_hi = min64(u->key_lo + K_ATTN_CHUNK, kv_len);
         i /= n_chunk;
     }
-    u->row_lo = (tile_count(a, it->seq) - 1 - i) * tile_rows(a);
+    u->head = i % a->cache.n_kv_head;
+    u->row_lo = tile_in_order(tile_count(a, it->seq), i / a->cache.n_kv_head) * tile_rows(a);
     u->row_hi = min64(u->row_lo + tile_rows(a), n_row);
 }
 

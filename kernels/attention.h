@@ -69,8 +69,11 @@ size_t attn_part_floats(int64_t n_tok, int32_t n_head, int32_t d_head);
 
 int64_t attn_unit_count(const struct k_attn *a, enum k_attn_cut cut);
 
-/* Units in order: sequence, head, tile of rows from the last to the first (causal, the last costs
- * most, and what is left for the end of a call should be small), chunk of keys. */
+/* Units in order. Cut by keys: sequence, keys, head; causal, the first keys cost most, and what is
+ * left for the end of a call should be small. By rows: sequence, tile of rows, head, chunk
+ * of keys. Of the tiles the earlier half comes first, so that two threads who share a call out each
+ * have the rows that they have in other kernels; and each half from its last to its first (causal,
+ * the last costs most, and what is left for the end of a call should be small). */
 struct k_attn_iter {
     const struct k_attn *a; /* borrowed */
     enum k_attn_cut cut;

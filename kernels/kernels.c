@@ -88,6 +88,7 @@ int kernel_table_init(struct kernel_table *t, const char *mask)
         t->variant[id] = level_names[LEVEL_REF];
     }
     overwrite_all(t, top);
+    t->gates = top == LEVEL_REF || top == LEVEL_AVX512_BF16;
     return 0;
 }
 

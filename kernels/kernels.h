@@ -49,6 +49,7 @@ enum kernel_id {
 struct kernel_table {
     kernel_fn *fn[KERNEL_COUNT];
     const char *variant[KERNEL_COUNT]; /* "ref", "avx2", "avx512", "avx512_bf16", "cuda" */
+    bool gates; /* its products know k_linear.gated, and do it as its swiglu and rows_pack do */
 };
 
 struct k_cpu {

@@ -22,6 +22,9 @@
  * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
  * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements.
  *
+ * Columns for a weight gradient, x[m, n]: runs of LINEAR_DW_ROWS rows, each as the blocked rows
+ * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
+ *
  * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
  * the pair sums of the variant's dot product; int8: such a chain over a group, from zero, then
  * total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which changes
@@ -105,6 +108,13 @@ static inline uint8_t linear_int8_pack(int code)
 static inline int linear_int8_code(uint8_t byte)
 {
     return byte & 0x80 ? -(byte & 0x7f) : byte;
+}
+
+/* Outputs [lo, lo + n) of a weight without scales, as one of their own; lo is a panel's first. */
+static inline struct k_weight linear_part(const struct k_weight *w, int64_t lo, int64_t n)
+{
+    size_t skip = (size_t)(lo / K_NR) * linear_panel_bytes(w->type, w->k);
+    return (struct k_weight){.type = w->type, .n = n, .k = w->k, .data = (char *)w->data + skip};
 }
 
 /* Outputs that panels [lo, hi) have. */
@@ -193,6 +203,20 @@ static inline float rows_block_number(enum k_type type, const void *rows, int64_
     if (type == K_F32)
         return ((const float *)rows)[start + i * b->h + r];
     return bf16_to_f32(((const k_bf16 *)rows)[start + i / 2 * b->h * 2 + r * 2 + i % 2]);
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* Rows of the run that begins at row `lo`, and where its numbers begin. */
+static inline int64_t cols_run_rows(int64_t m, int64_t lo)
+{
+    return linear_min(m - lo, LINEAR_DW_ROWS);
+}
+
+static inline size_t cols_run_at(enum k_type type, int64_t n, bool is_panels, int64_t lo)
+{
+    int64_t wide = is_panels ? linear_panels(n) * K_NR : n;
+    return (size_t)(lo * wide) * linear_elem_bytes(type);
 }
 
 #endif

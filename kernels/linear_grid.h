@@ -14,7 +14,9 @@
 #include "kernels/linear.h"
 
 /* A product of m rows by n_panel panels. Units are numbered [span of rows][panel][chunk of the
- * span]: a span is what a shared cache holds, and is passed over the whole weight; within it a
+ * span]: a span is passed over the whole weight, and the rows of a long call are several, so that
+ * threads who share the units out in order each have rows of their own, here as in the kernels
+ * before and behind that go by rows: what one core wrote comes slowly to another. Within a span a
  * panel stays in a core's cache while its chunks pass. Chunks exist so that a small weight still
  * gives many threads work. */
 struct linear_grid {
@@ -29,30 +31,22 @@ struct linear_piece {
 
 enum { LINEAR_SPAN_ROWS = 1024 }; /* no piece has more rows */
 
+/* Of a gated product a panel stands for itself and for the one that it gates. */
 struct linear_grid linear_grid(const struct k_linear *a);
 /* The panels are runs of K_NR inputs. */
 struct linear_grid linear_dx_grid(const struct k_linear_dx *a);
+/* The rows are outputs, the panels runs of K_NR inputs. */
+struct linear_grid linear_dw_grid(const struct k_linear_dw *a);
 int64_t linear_grid_units(const struct linear_grid *g);
 
 /* The piece that starts at unit *u, ending at hi at the latest; moves *u behind it. */
 struct linear_piece linear_grid_next(const struct linear_grid *g, int64_t *u, int64_t hi);
 
-/* A weight gradient dw[n, k] in tiles, numbered with k fastest: neighbours share their n, whose
- * columns of dy are laid out once for them, while those of x are laid out again for each part of n.
- * So parts of n are as large as they may be, and where tiles are too few, parts of k get narrower.
- */
-struct linear_tiles {
-    int64_t n, k;
-    int64_t n_parts, k_parts;
-};
+/* A weight gradient is a product for each run of rows, all of them cut alike: one whose rows are
+ * the columns of dy, and whose weight has those of x for outputs. */
+struct k_linear linear_dw_run_of(const struct k_linear_dw *a, enum k_type type, int64_t row);
 
-struct linear_rect {
-    int64_t n_lo, n_hi, k_lo, k_hi; /* lower ends: multiples of LINEAR_MR and K_NR */
-};
-
-enum { LINEAR_TILE_N = 192, LINEAR_TILE_K = 256 }; /* no tile is larger */
-
-struct linear_tiles linear_dw_tiles(const struct k_linear_dw *a);
-struct linear_rect linear_tile_at(const struct linear_tiles *t, int64_t unit);
+/* cols_pack: rows of a unit. Few, so that a core reads whole rows, those that it wrote. */
+enum { COLS_UNIT_ROWS = 8 };
 
 #endif

@@ -34,7 +34,10 @@ typedef void kernel_fn(const void *args, const struct k_slice *s);
 /* What a call is made of, whatever the variant. */
 struct k_shape {
     int64_t n_unit; /* 0: nothing to do */
-    double bytes;   /* read and written, each once */
+    /* So many units, counted from the first, share something that a slice makes for itself: slices
+     * had better not begin between them where there are enough slices. 0: none do */
+    int64_t n_together;
+    double bytes; /* read and written, each once */
     double flops;
 };
 

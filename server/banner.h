@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "engine/base/buf.h"
-#include "server/listen.h"
+#include "server/http/listen.h"
 
 struct engine_info;
 

@@ -7,7 +7,7 @@
 #include "api/error.h"
 #include "engine/base/log.h"
 #include "engine/engine.h"
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 #include "server/server_own.h"
 
 /* Where the engine's queue is full, a request for it is refused before its body is parsed and made

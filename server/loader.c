@@ -57,7 +57,7 @@ static int load_adapters(struct loader *l, struct engine *g)
             return err_set(&l->err, ERR_BAD_INPUT, "--adapter %s: wants NAME=DIR", l->adapter[i]);
         const char *name = arena_strndup(&l->arena, l->adapter[i], (size_t)(at - l->adapter[i]));
         if (engine_adapter_load(g, name, at + 1, &l->err))
-            return err_wrap(&l->err, "--adapter %s", name);
+            return err_wrap(&l->err, "--adapter %s", l->adapter[i]);
     }
     return 0;
 }
@@ -87,6 +87,11 @@ static int64_t adapter_room(const struct server_options *o)
     return (int64_t)o->adapter.n > ADAPTER_ROOM ? (int64_t)o->adapter.n : ADAPTER_ROOM;
 }
 
+static bool has_jobs(const struct server_options *o)
+{
+    return o->data_dir && *o->data_dir;
+}
+
 static void fill(struct loader *l, const struct server_options *o, const char *model)
 {
     l->policy = (struct gate_policy){.share = o->train_share,
@@ -103,6 +108,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_seqs = o->max_seqs,
                                    .max_waiting = o->max_waiting,
                                    .kv_bytes = o->kv_memory,
+                                   .train_bytes = has_jobs(o) ? o->train_memory : -1,
                                    .max_adapters = adapter_room(o),
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,

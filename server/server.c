@@ -30,8 +30,8 @@
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
 #include "server/banner.h"
-#include "server/listen.h"
-#include "server/metrics.h"
+#include "server/http/listen.h"
+#include "server/metrics/metrics.h"
 #include "server/server_own.h"
 
 enum {

@@ -14,10 +14,10 @@
 
 #include <stdatomic.h>
 
-#include "server/desk.h"
-#include "server/front.h"
-#include "server/http.h"
-#include "server/listen.h"
+#include "server/desk/desk.h"
+#include "server/http/front.h"
+#include "server/http/http.h"
+#include "server/http/listen.h"
 #include "server/options.h"
 #include "server/server.h"
 

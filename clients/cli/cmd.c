@@ -53,15 +53,20 @@ static int fit(const struct cmd *cmd, int n_word, const char *const *word)
     return 0;
 }
 
+/* Whether a command of several words begins with this one. */
+static bool is_kin(const struct cmd *cmd, const char *word)
+{
+    size_t n = strcspn(cmd->is.name, "_");
+    return cmd->is.name[n] && strlen(word) == n && !memcmp(word, cmd->is.name, n);
+}
+
 /* The commands whose first word was right, and the rest not. */
 static bool list_kin(const char *word, struct buf *kin)
 {
     char name[NAME_BYTES];
-    for (int i = 0; i < N_CMD; i++) {
-        size_t n = strcspn(table[i].is.name, "_");
-        if (table[i].is.name[n] && strlen(word) == n && !memcmp(word, table[i].is.name, n))
+    for (int i = 0; i < N_CMD; i++)
+        if (is_kin(&table[i], word))
             buf_printf(kin, "%s`tandem %s`", kin->len ? ", " : "", typed(&table[i], name));
-    }
     return kin->len > 0;
 }
 
@@ -124,6 +129,31 @@ static int print_page(const struct opt_cmd *is)
     return CMD_GOOD;
 }
 
+/* A line for each command, or for each that begins with this word of several. */
+static int print_list(const char *word)
+{
+    char name[NAME_BYTES];
+    int width = 0, n = 0;
+    for (int i = 0; i < N_CMD; i++) {
+        int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
+        width = len > width ? len : width;
+    }
+    for (int i = 0; i < N_CMD; i++) {
+        const struct opt_cmd *is = &table[i].is;
+        int pad = width - (int)strlen(is->name);
+        if (word && !is_kin(&table[i], word))
+            continue;
+        printf("  tandem %s %-*s  %s\n", typed(&table[i], name), pad, is->args, is->about);
+        n++;
+    }
+    return n;
+}
+
+static bool asks_help(int n_word, const char *const *word)
+{
+    return n_word == 2 && (!strcmp(word[1], "--help") || !strcmp(word[1], "-h"));
+}
+
 size_t cmd_count(void)
 {
     return N_CMD;
@@ -148,7 +178,7 @@ int cmd_dispatch(int argc, char **argv)
     char name[NAME_BYTES];
     int status, n = find(argc, word, &cmd, &is, name, &e);
     if (n == 0)
-        return cmd_fail(NULL, &e);
+        return asks_help(argc, word) && print_list(word[0]) ? CMD_GOOD : cmd_fail(NULL, &e);
     void *values = xcalloc(1, cmd->opt->bytes + 1);
     if (opt_init(&o, &is, values, argc - n, word + n, &e) != 0)
         status = cmd_fail(&o, &e);
@@ -168,6 +198,8 @@ int cmd_show(int n_word, const char *const *word)
     int n = find(n_word, word, &cmd, &is, name, &e);
     if (n == n_word)
         return print_page(&is);
+    if (n == 0 && n_word == 1 && print_list(word[0]))
+        return CMD_GOOD;
     if (n > 0)
         err_set(&e, ERR_BAD_INPUT, "unexpected argument \"%.40s\" behind \"%s\"", word[n], name);
     return cmd_fail(NULL, &e);
@@ -175,17 +207,7 @@ int cmd_show(int n_word, const char *const *word)
 
 void cmd_list(void)
 {
-    char name[NAME_BYTES];
-    int width = 0;
-    for (int i = 0; i < N_CMD; i++) {
-        int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
-        width = len > width ? len : width;
-    }
-    for (int i = 0; i < N_CMD; i++) {
-        const struct opt_cmd *is = &table[i].is;
-        int pad = width - (int)strlen(is->name);
-        printf("  tandem %s %-*s  %s\n", typed(&table[i], name), pad, is->args, is->about);
-    }
+    print_list(NULL);
 }
 
 int cmd_fail(const struct opt *o, const struct err *e)

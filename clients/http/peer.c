@@ -7,7 +7,6 @@
 #include "clients/http/peer.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,14 +115,14 @@ char *peer_escape(const char *name)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static void add_header(struct curl_slist **list, const char *name, const char *value)
+static void add_header(struct peer *p, const char *name, const char *value)
 {
     struct buf line;
     buf_init(&line, URL_BYTES_MAX);
     buf_printf(&line, "%s: %s", name, value);
-    struct curl_slist *more = line.failed ? NULL : curl_slist_append(*list, line.data);
+    struct curl_slist *more = line.failed ? NULL : p->curl->slist_append(p->headers, line.data);
     if (more)
-        *list = more;
+        p->headers = more;
     buf_release(&line);
 }
 
@@ -138,13 +137,16 @@ struct peer *peer_new(const char *url, const char *api_key, struct err *e)
         (api_key && check_text("key", api_key, e)))
         goto fail;
     p->key = api_key && *api_key ? xstrdup(api_key) : NULL;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0) {
+    const struct curl_lib *curl = curl_lib_get(e);
+    if (!curl)
+        goto fail;
+    if (curl->global_init(CURL_GLOBAL_DEFAULT) != 0) {
         err_set(e, ERR_IO, "libcurl could not be made ready");
         goto fail;
     }
-    p->has_curl = true;
-    p->multi = curl_multi_init();
-    p->easy = curl_easy_init();
+    p->curl = curl;
+    p->multi = p->curl->multi_init();
+    p->easy = p->curl->easy_init();
     if (p->multi && p->easy)
         return p;
     err_set(e, ERR_NO_MEMORY, "no memory for a connection");
@@ -157,11 +159,12 @@ void peer_free(struct peer *p)
 {
     if (!p)
         return;
-    curl_easy_cleanup(p->easy);
-    curl_multi_cleanup(p->multi);
-    if (p->has_curl)
-        curl_global_cleanup();
-    curl_slist_free_all(p->headers);
+    if (p->curl) {
+        p->curl->slist_free_all(p->headers);
+        p->curl->easy_cleanup(p->easy);
+        p->curl->multi_cleanup(p->multi);
+        p->curl->global_cleanup();
+    }
     buf_release(&p->body);
     buf_release(&p->fault);
     sse_release(&p->sse);
@@ -186,7 +189,8 @@ int peer_status(const struct peer *p)
 const char *peer_header(const struct peer *p, const char *name)
 {
     struct curl_header *h;
-    return curl_easy_header(p->easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value : NULL;
+    return p->curl->easy_header(p->easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value
+                                                                                     : NULL;
 }
 
 bool peer_gave_up(const struct peer *p)
@@ -201,7 +205,7 @@ static size_t on_body(char *at, size_t size, size_t n, void *ctx)
     struct peer *p = ctx;
     long status = 0;
     n *= size;
-    curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
+    p->curl->easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status >= GOOD_END) {
         buf_add(&p->fault, at, n); /* what is beyond its ceiling is not told */
         return n;
@@ -232,34 +236,33 @@ static void begin(struct peer *p, const char *method, const char *path, enum pee
     p->gave_up = false;
     p->sink = sink;
     p->text[0] = 0;
-    curl_easy_reset(c);
-    curl_slist_free_all(p->headers);
+    p->curl->easy_reset(c);
+    p->curl->slist_free_all(p->headers);
     p->headers = NULL;
-    curl_easy_setopt(c, CURLOPT_URL, url.failed ? "" : url.data);
-    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, p->text);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, p);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    curl_easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(c, CURLOPT_TCP_KEEPIDLE, (long)ALIVE_S);
-    curl_easy_setopt(c, CURLOPT_TCP_KEEPINTVL, (long)ALIVE_S);
+    p->curl->easy_setopt(c, CURLOPT_URL, url.failed ? "" : url.data);
+    p->curl->easy_setopt(c, CURLOPT_CUSTOMREQUEST, method);
+    p->curl->easy_setopt(c, CURLOPT_ERRORBUFFER, p->text);
+    p->curl->easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    p->curl->easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+    p->curl->easy_setopt(c, CURLOPT_WRITEDATA, p);
+    p->curl->easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+    p->curl->easy_setopt(c, CURLOPT_TCP_KEEPALIVE, 1L);
+    p->curl->easy_setopt(c, CURLOPT_TCP_KEEPIDLE, (long)ALIVE_S);
+    p->curl->easy_setopt(c, CURLOPT_TCP_KEEPINTVL, (long)ALIVE_S);
     if (sink == PEER_BODY)
-        curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)ANSWER_S);
+        p->curl->easy_setopt(c, CURLOPT_TIMEOUT, (long)ANSWER_S);
     if (p->socket)
-        curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, p->socket);
+        p->curl->easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, p->socket);
     if (p->socket || p->is_near)
-        curl_easy_setopt(c, CURLOPT_PROXY, "");
+        p->curl->easy_setopt(c, CURLOPT_PROXY, "");
     buf_release(&url);
-    add_header(&p->headers, "User-Agent", "tandem");
-    add_header(&p->headers, "Accept",
-               sink == PEER_EVENTS ? "text/event-stream" : "application/json, */*");
+    add_header(p, "User-Agent", "tandem");
+    add_header(p, "Accept", sink == PEER_EVENTS ? "text/event-stream" : "application/json, */*");
     if (p->key) {
         struct buf bearer;
         buf_init(&bearer, URL_BYTES_MAX);
         buf_printf(&bearer, "Bearer %s", p->key);
-        add_header(&p->headers, "Authorization", bearer.data);
+        add_header(p, "Authorization", bearer.data);
         buf_release(&bearer);
     }
 }
@@ -268,7 +271,7 @@ static bool is_given_up(struct peer *p)
 {
     if (p->upload && p->upload->progress) {
         curl_off_t sent = 0;
-        curl_easy_getinfo(p->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
+        p->curl->easy_getinfo(p->easy, CURLINFO_SIZE_UPLOAD_T, &sent);
         p->upload->progress(p->upload->ctx, sent < p->upload_bytes ? sent : p->upload_bytes,
                             p->upload_bytes);
     }
@@ -280,32 +283,32 @@ static CURLcode transfer(struct peer *p)
 {
     CURLcode rc = CURLE_ABORTED_BY_CALLBACK;
     int n_running = 0, n_left;
-    CURLMcode m = curl_multi_add_handle(p->multi, p->easy);
+    CURLMcode m = p->curl->multi_add_handle(p->multi, p->easy);
     while (m == CURLM_OK) {
-        m = curl_multi_perform(p->multi, &n_running);
+        m = p->curl->multi_perform(p->multi, &n_running);
         if (m != CURLM_OK || n_running == 0)
             break;
         p->gave_up = is_given_up(p);
         if (p->gave_up)
             break;
-        m = curl_multi_poll(p->multi, NULL, 0, TICK_MS, NULL);
+        m = p->curl->multi_poll(p->multi, NULL, 0, TICK_MS, NULL);
     }
     if (m != CURLM_OK)
         rc = CURLE_FAILED_INIT;
-    for (CURLMsg *msg; !p->gave_up && (msg = curl_multi_info_read(p->multi, &n_left)) != NULL;)
+    for (CURLMsg *msg; !p->gave_up && (msg = p->curl->multi_info_read(p->multi, &n_left)) != NULL;)
         if (msg->msg == CURLMSG_DONE)
             rc = msg->data.result;
-    curl_multi_remove_handle(p->multi, p->easy);
+    p->curl->multi_remove_handle(p->multi, p->easy);
     return rc;
 }
 
 static int run(struct peer *p, struct err *e)
 {
     long status = 0, os_errno = 0;
-    curl_easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
+    p->curl->easy_setopt(p->easy, CURLOPT_HTTPHEADER, p->headers);
     CURLcode rc = transfer(p);
-    curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(p->easy, CURLINFO_OS_ERRNO, &os_errno);
+    p->curl->easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
+    p->curl->easy_getinfo(p->easy, CURLINFO_OS_ERRNO, &os_errno);
     p->status = (int)status;
     if (p->gave_up)
         return err_set(e, ERR_IO, "given up");
@@ -325,9 +328,9 @@ static int set_body(struct peer *p, const json_t *body, char **text, struct err 
     *text = json_dumps(body, JSON_COMPACT);
     if (!*text)
         return err_set(e, ERR_BAD_INPUT, "what is to be sent is not text in UTF-8");
-    add_header(&p->headers, "Content-Type", "application/json");
-    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(*text));
-    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, *text);
+    add_header(p, "Content-Type", "application/json");
+    p->curl->easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(*text));
+    p->curl->easy_setopt(p->easy, CURLOPT_POSTFIELDS, *text);
     return 0;
 }
 
@@ -336,9 +339,9 @@ static void set_empty(struct peer *p, const char *method, const json_t *body)
 {
     if (body || strcmp(method, "POST") != 0)
         return;
-    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE, 0L);
-    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, "");
-    add_header(&p->headers, "Content-Type", "application/json");
+    p->curl->easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE, 0L);
+    p->curl->easy_setopt(p->easy, CURLOPT_POSTFIELDS, "");
+    add_header(p, "Content-Type", "application/json");
 }
 
 static int take_json(struct peer *p, json_t **answer, struct err *e)
@@ -436,17 +439,17 @@ static int open_file(struct peer *p, const struct peer_file *f, struct err *e)
 static curl_mime *form_of(struct peer *p, const struct peer_file *f)
 {
     const char *slash = strrchr(f->path, '/');
-    curl_mime *form = curl_mime_init(p->easy);
-    curl_mimepart *purpose = curl_mime_addpart(form), *file = curl_mime_addpart(form);
-    if (curl_mime_name(purpose, "purpose") == CURLE_OK &&
-        curl_mime_data(purpose, f->purpose, CURL_ZERO_TERMINATED) == CURLE_OK &&
-        curl_mime_name(file, "file") == CURLE_OK &&
-        curl_mime_filename(file, slash ? slash + 1 : f->path) == CURLE_OK &&
-        curl_mime_type(file, "application/octet-stream") == CURLE_OK &&
-        curl_mime_data_cb(file, p->upload_bytes, on_read, on_seek, NULL, p) == CURLE_OK &&
-        curl_easy_setopt(p->easy, CURLOPT_MIMEPOST, form) == CURLE_OK)
+    curl_mime *form = p->curl->mime_init(p->easy);
+    curl_mimepart *purpose = p->curl->mime_addpart(form), *file = p->curl->mime_addpart(form);
+    if (p->curl->mime_name(purpose, "purpose") == CURLE_OK &&
+        p->curl->mime_data(purpose, f->purpose, CURL_ZERO_TERMINATED) == CURLE_OK &&
+        p->curl->mime_name(file, "file") == CURLE_OK &&
+        p->curl->mime_filename(file, slash ? slash + 1 : f->path) == CURLE_OK &&
+        p->curl->mime_type(file, "application/octet-stream") == CURLE_OK &&
+        p->curl->mime_data_cb(file, p->upload_bytes, on_read, on_seek, NULL, p) == CURLE_OK &&
+        p->curl->easy_setopt(p->easy, CURLOPT_MIMEPOST, form) == CURLE_OK)
         return form;
-    curl_mime_free(form);
+    p->curl->mime_free(form);
     return NULL;
 }
 
@@ -459,14 +462,14 @@ int peer_upload(struct peer *p, const struct peer_file *f, json_t **answer, stru
     if (open_file(p, f, e))
         goto done;
     begin(p, "POST", "/v1/files", PEER_BODY);
-    curl_easy_setopt(p->easy, CURLOPT_TIMEOUT, 0L);
+    p->curl->easy_setopt(p->easy, CURLOPT_TIMEOUT, 0L);
     p->upload = f;
     form = form_of(p, f);
     rc = !form       ? err_set(e, ERR_NO_MEMORY, "no memory for the upload")
          : run(p, e) ? -1
                      : take_json(p, answer, e);
 done:
-    curl_mime_free(form);
+    p->curl->mime_free(form);
     if (p->file)
         fclose(p->file);
     p->file = NULL;

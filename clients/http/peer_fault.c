@@ -78,7 +78,7 @@ int peer_refused(const struct peer *p, struct err *e)
 int peer_unreached(const struct peer *p, int curl_code, int os_errno, struct err *e)
 {
     char text[SYSTEM_BYTES];
-    const char *why = p->text[0] ? p->text : curl_easy_strerror((CURLcode)curl_code);
+    const char *why = p->text[0] ? p->text : p->curl->easy_strerror((CURLcode)curl_code);
     switch ((CURLcode)curl_code) {
     case CURLE_COULDNT_CONNECT:
         return err_set(e, ERR_IO,

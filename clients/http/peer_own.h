@@ -5,8 +5,7 @@
 #ifndef CLIENTS_HTTP_PEER_OWN_H
 #define CLIENTS_HTTP_PEER_OWN_H
 
-#include <curl/curl.h>
-
+#include "clients/http/curl_lib.h"
 #include "clients/http/peer.h"
 
 enum peer_sink { PEER_BODY, PEER_FILE, PEER_EVENTS };
@@ -14,15 +13,15 @@ enum peer_sink { PEER_BODY, PEER_FILE, PEER_EVENTS };
 struct peer {
     peer_tick_fn *tick; /* NULL: none */
     void *tick_ctx;
-    char *base;   /* owned: "http://host:8080" */
-    char *socket; /* owned; NULL: none */
-    char *key;    /* owned; NULL: none */
-    char *shown;  /* owned: the address as it was given */
-    bool is_near; /* on this machine: no proxy is asked */
-    bool has_curl;
-    CURLM *multi;               /* owned */
-    CURL *easy;                 /* owned */
-    struct curl_slist *headers; /* owned, of the request under way */
+    char *base;                  /* owned: "http://host:8080" */
+    char *socket;                /* owned; NULL: none */
+    char *key;                   /* owned; NULL: none */
+    char *shown;                 /* owned: the address as it was given */
+    bool is_near;                /* on this machine: no proxy is asked */
+    const struct curl_lib *curl; /* borrowed; NULL: not made ready */
+    CURLM *multi;                /* owned */
+    CURL *easy;                  /* owned */
+    struct curl_slist *headers;  /* owned, of the request under way */
 
     enum peer_sink sink;
     struct buf body, fault; /* a good answer, and a bad one's */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tandem bench comm`: what each collective costs, beside what memory allows. Over the threads of
- * this process, or, started by mpirun, over processes.
+ * this process, or, started by mpirun, over processes; with --device cuda on the memory of GPUs.
  *
  * The limit is measured, in the same rounds: the time in which each rank copies as many bytes as
  * the collective must move of its own. A collective that stays in a cache is measured against
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "clients/cli/cmd.h"
+#include "clients/local/bench_comm_device.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "engine/comm/comm.h"
@@ -21,7 +22,7 @@ enum { ROUNDS = 5, ROUND_NS = 4000000 };
 
 struct bench_comm_values {
     int64_t ranks, bytes;
-    const char *over;
+    const char *over, *device;
     bool json;
 };
 
@@ -52,6 +53,12 @@ static const struct opt_row rows[] = {
      .hint = "SIZE",
      .help = "only this length; 0: from 4 KB to 16 MB",
      .offset = AT(bytes)},
+    {.name = "device",
+     .type = OPT_CHOICE,
+     .fallback = "cpu",
+     .hint = "cpu|cuda",
+     .help = "whose memory: the host's, or a GPU's of each rank",
+     .offset = AT(device)},
     {.name = "json", .type = OPT_BOOL, .help = "print a line of JSON each", .offset = AT(json)},
 };
 
@@ -191,10 +198,18 @@ static int measure_all(struct part *p)
     return measure(p, COMM_BARRIER);
 }
 
+static bool is_on_gpu(const struct bench_comm_values *v)
+{
+    return strcmp(v->device, "cuda") == 0;
+}
+
 static void *run_part(void *arg)
 {
     struct part *p = arg;
-    p->rc = measure_all(p);
+    if (is_on_gpu(p->v))
+        p->rc = bench_comm_device(p->c, (size_t)p->v->bytes, p->v->json, &p->err);
+    else
+        p->rc = measure_all(p);
     if (p->rc)
         comm_abort(p->c, p->err.msg);
     comm_free(p->c);
@@ -205,7 +220,7 @@ static void *run_part(void *arg)
 
 static void show_head(const struct bench_comm_values *v, const struct comm *c)
 {
-    if (v->json || comm_rank(c) != 0)
+    if (v->json || comm_rank(c) != 0 || is_on_gpu(v))
         return;
     printf("%d ranks over %s; `copy`: each rank copies what it must move at least\n", comm_size(c),
            comm_name(c));

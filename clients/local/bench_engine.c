@@ -36,6 +36,7 @@ struct bench_values {
 
 static const struct opt_row rows[] = {
     LOCAL_MODEL_ROWS,
+    LOCAL_WEIGHTS_ROW,
     {.section = "Bench",
      .name = "prompt",
      .type = OPT_INT,
@@ -154,6 +155,7 @@ struct load_case {
     enum load_kind kind;
     int64_t n_seq, n_tok, n_step, depth, n_new;
     double s[ROUNDS_MAX], first_ms[ROUNDS_MAX];
+    double device_s[ROUNDS_MAX]; /* of the steps, what the device itself took */
     struct profile profile;
 };
 
@@ -162,6 +164,7 @@ struct bench {
     struct engine *engine;
     const struct resident *local; /* the engine's */
     struct runner *runner, *adapted;
+    struct event *from, *to; /* owned: around what a step gives its stream */
     struct bench_adapters adapters;
     int64_t cells_each;
 };
@@ -195,9 +198,10 @@ static int make_runner(struct bench *b, struct err *e)
     return b->adapted ? bench_adapters_init(&b->adapters, b->local->stream, e) : -1;
 }
 
-/* n_tok tokens of each of n_seq sequences from `pos` on, the last row of each wanted. */
+/* n_tok tokens of each of n_seq sequences from `pos` on, the last row of each wanted. *ns grows by
+ * the time from its first launch to its last. */
 static int step(struct bench *b, struct runner *r, int64_t n_seq, int64_t n_tok, int64_t pos,
-                struct err *e)
+                int64_t *ns, struct err *e)
 {
     struct batch *in = runner_batch(r);
     struct op_view out;
@@ -221,9 +225,14 @@ static int step(struct bench *b, struct runner *r, int64_t n_seq, int64_t n_tok,
     in->n[DIM_GROUP] = 0;
     if (r == b->adapted)
         bench_adapters_groups(&b->adapters, in);
+    event_record(b->from, b->local->stream);
     if (runner_step(r, &out, e))
         return -1;
-    return stream_sync(b->local->stream, e);
+    event_record(b->to, b->local->stream);
+    if (stream_sync(b->local->stream, e) || event_sync(b->from, e) || event_sync(b->to, e))
+        return -1;
+    *ns += event_ns(b->from, b->to);
+    return 0;
 }
 
 static int run_served(struct bench *b, struct load_case *c, int64_t round, struct err *e)
@@ -274,12 +283,14 @@ static int run_case(struct bench *b, struct load_case *c, int64_t round, struct 
     if (b->v->profile)
         stream_trace(b->local->stream, profile_count, &c->profile);
     struct runner *r = c->kind == LOAD_ADAPTED ? b->adapted : b->runner;
-    int64_t begin = clock_ns();
+    int64_t begin = clock_ns(), device_ns = 0;
     for (int64_t i = 0; i < c->n_step; i++)
-        if (step(b, r, c->n_seq, c->n_tok, c->depth + i * c->n_tok, e))
+        if (step(b, r, c->n_seq, c->n_tok, c->depth + i * c->n_tok, &device_ns, e))
             return -1;
-    if (round >= 0)
+    if (round >= 0) {
         c->s[round] = (double)(clock_ns() - begin) / 1e9;
+        c->device_s[round] = (double)device_ns / 1e9;
+    }
     stream_trace(b->local->stream, NULL, NULL);
     return 0;
 }
@@ -296,15 +307,18 @@ static double tokens_of(const struct load_case *c)
     return (double)(c->n_seq * c->n_step * (c->n_new > 1 ? c->n_new : c->n_tok));
 }
 
-static void show_json(const struct load_case *c, double mid, double gbps, double first_ms)
+static void show_json(const struct load_case *c, double mid, double gbps, double first_ms,
+                      double device_s)
 {
     printf("{\"case\":\"%s\",\"streams\":%" PRId64
            ",\"tokens\":%.0f,\"s\":%.5f,\"best_s\":%.5f,\"tokens_per_s\":%.2f",
            c->name, c->n_seq, tokens_of(c), mid, c->s[0], tokens_of(c) / mid);
     if (c->kind == LOAD_CLIENTS)
         printf(",\"first_ms\":%.2f}\n", first_ms);
-    else
+    else if (c->kind == LOAD_SERVED)
         printf(",\"weight_gbps\":%.2f}\n", gbps);
+    else
+        printf(",\"weight_gbps\":%.2f,\"device_s\":%.5f}\n", gbps, device_s);
 }
 
 static void show(const struct bench *b, struct load_case *c)
@@ -312,10 +326,11 @@ static void show(const struct bench *b, struct load_case *c)
     int64_t n = b->v->rounds;
     qsort(c->s, (size_t)n, sizeof *c->s, by_value);
     qsort(c->first_ms, (size_t)n, sizeof *c->first_ms, by_value);
+    qsort(c->device_s, (size_t)n, sizeof *c->device_s, by_value);
     double tokens = tokens_of(c), mid = c->s[n / 2], first_ms = c->first_ms[n / 2];
     double gbps = (double)b->local->model->block_bytes * (double)c->n_step / mid / 1e9;
     if (b->v->json) {
-        show_json(c, mid, gbps, first_ms);
+        show_json(c, mid, gbps, first_ms, c->device_s[n / 2]);
     } else {
         printf("%-10s %4" PRId64 " streams  %9.1f tokens/s  (best round %.1f)", c->name, c->n_seq,
                tokens / mid, tokens / c->s[0]);
@@ -393,7 +408,9 @@ static int make_engine(struct bench *b, const char *path, struct err *e)
     if (!b->engine)
         return -1;
     b->local = engine_resident(b->engine);
-    return engine_start(b->engine, e);
+    b->from = event_new(b->local->device, e);
+    b->to = b->from ? event_new(b->local->device, e) : NULL;
+    return b->to ? engine_start(b->engine, e) : -1;
 }
 
 int cmd_bench_engine(const struct opt *o)
@@ -408,6 +425,8 @@ int cmd_bench_engine(const struct opt *o)
     bench_adapters_release(&b.adapters);
     runner_free(b.adapted);
     runner_free(b.runner);
+    event_free(b.from);
+    event_free(b.to);
     engine_free(b.engine);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

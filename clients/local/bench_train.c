@@ -33,6 +33,7 @@ struct bench_train_values {
 
 static const struct opt_row rows[] = {
     LOCAL_MODEL_ROWS,
+    LOCAL_WEIGHTS_ROW,
     {.section = "Bench",
      .name = "rows",
      .type = OPT_INT,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `tandem graph`: a model's graph as it is recorded, after any of the passes, or as it runs. Reads
- * headers only.
+ * `tandem graph`: a model's graph as it is recorded, after any of the passes, or as it runs on the
+ * device. Reads headers only.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "clients/local/load.h"
+#include "engine/base/buf.h"
+#include "engine/device/open.h"
 #include "engine/graph/passes.h"
 #include "engine/graph/print.h"
 #include "engine/run/ranks.h"
@@ -84,24 +86,44 @@ static enum model_head head_of(const char *name)
     return (enum model_head)i;
 }
 
+static int no_such_pass(const char *name, struct err *e)
+{
+    struct buf names;
+    buf_init(&names, sizeof e->msg);
+    for (int i = 0; i < PASS_COUNT; i++)
+        buf_printf(&names, ", %s", pass_name((enum pass_id)i));
+    err_set(e, ERR_BAD_INPUT, "--after %s: no such pass; record%s are", name, names.data);
+    buf_release(&names);
+    return -1;
+}
+
+/* The passes that run on the device that the options name. */
+static int passes_here(const struct local_options *o, unsigned *mask, struct err *e)
+{
+    bool is_auto = strcmp(o->kernels, "auto") == 0;
+    struct pool *pool = pool_new(1, false, e);
+    struct device_options want = {
+        .want = o->device, .pool = pool, .kernels = is_auto ? NULL : o->kernels};
+    struct device *d = pool ? device_open(&want, e) : NULL;
+    if (d)
+        *mask = passes_of_device(PASS_ALL, d);
+    device_free(d);
+    pool_free(pool);
+    return d ? 0 : -1;
+}
+
 static int record(const struct model *m, const struct graph_values *v, struct graph *g,
                   struct err *e)
 {
     struct graph_ranks ranks;
     struct graph_recorder rec;
-    int last = PASS_COUNT - 1;
-    unsigned mask = PASS_ALL;
-    if (v->after && strcmp(v->after, "record") == 0) {
-        mask = 0;
-    } else if (v->after) {
-        last = pass_find(v->after);
-        if (last < 0)
-            return err_set(
-                e, ERR_BAD_INPUT,
-                "--after %s: no such pass; record, shard, fold, common, bias, join, residual, "
-                "norm, dead, in_place are",
-                v->after);
-    }
+    bool is_bare = v->after && strcmp(v->after, "record") == 0;
+    int last = v->after && !is_bare ? pass_find(v->after) : PASS_COUNT - 1;
+    unsigned mask = 0;
+    if (last < 0)
+        return no_such_pass(v->after, e);
+    if (!is_bare && passes_here(&v->model, &mask, e))
+        return -1;
     graph_recorder_init(&rec, g);
     rec.b.has_lora = v->lora;
     rec.b.lora_rank_max = 16;

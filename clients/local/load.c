@@ -41,6 +41,11 @@ struct model_options local_model_options(const struct local_options *o)
         .type = resident_type(o->quantize), .kv_type = resident_type(o->kv_type), .ctx = o->ctx};
 }
 
+static bool wants_random(const struct local_options *o)
+{
+    return o->weights && strcmp(o->weights, "random") == 0;
+}
+
 static void hide(const struct bar *b)
 {
     if (b->is_shown)
@@ -91,6 +96,7 @@ int local_load(struct resident *r, const char *path, const struct local_options 
                                   .comm = o->group,
                                   .wants_text = wants_text,
                                   .text_only = o->text_only,
+                                  .random_weights = wants_random(o),
                                   .progress = shows ? show_progress : NULL,
                                   .progress_ctx = &bar};
     int rc = resident_init(r, &ro, e);
@@ -110,6 +116,7 @@ struct engine *local_engine(const char *path, const struct local_options *o,
     eo.kv_type = o->kv_type;
     eo.threads = o->threads;
     eo.ctx = o->ctx;
+    eo.random_weights = wants_random(o);
     eo.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
     eo.progress_ctx = &bar;
     struct engine *g = engine_new(&eo, e);

@@ -17,9 +17,10 @@
 struct local_options {
     int64_t threads, ctx;
     const char *device, *kernels, *quantize, *kv_type, *config;
-    int64_t tp;         /* ranks that share the model; only where a command has a row for it */
-    bool text_only;     /* the model's texts, no weights: ranks load their parts themselves */
-    struct comm *group; /* moved in by local_load: of processes that share it; NULL: none */
+    const char *weights; /* only where a command has LOCAL_WEIGHTS_ROW */
+    int64_t tp;          /* ranks that share the model; only where a command has a row for it */
+    bool text_only;      /* the model's texts, no weights: ranks load their parts themselves */
+    struct comm *group;  /* moved in by local_load: of processes that share it; NULL: none */
 };
 
 #define LOCAL_ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)             \
@@ -43,6 +44,10 @@ struct local_options {
                   "where the model runs; auto: on a GPU where there is one", device),              \
         LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512|avx512_bf16",   \
                   "the highest instruction set that kernels may use", kernels)
+
+#define LOCAL_WEIGHTS_ROW                                                                          \
+    LOCAL_ROW(NULL, "weights", OPT_CHOICE, "stored", 0, 0, "stored|random",                        \
+              "random: drawn, not read, for a model too large for its files", weights)
 
 /* Options of the model as the engine takes them. */
 struct model_options local_model_options(const struct local_options *o);

@@ -3,7 +3,8 @@
  * `tandem plan`: what a model takes of a memory, and what is left for sequences; or how many of
  * several devices should share it. Reads headers only.
  *
- * Activations are those of a step of --max-batch-tokens; the K/V cells take the rest.
+ * Activations are those of a step of --max-batch-tokens on the device that needs most for them; the
+ * K/V cells take the rest.
  */
 #include <stdio.h>
 

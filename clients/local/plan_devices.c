@@ -92,10 +92,23 @@ static void show_json(const struct plan_devices *p, const struct plan_sizes *s)
 
 /* ---- none ------------------------------------------------------------------------------------ */
 
+/* NULL: not even one rank can have the model. */
+static const struct plan_size *largest(const struct plan_sizes *s)
+{
+    const struct plan_size *most = NULL;
+    for (int i = 0; i < s->n; i++)
+        if (s->is_legal[i])
+            most = &s->at[i];
+    return most;
+}
+
 static int refuse(const struct plan_devices *p, const struct plan_sizes *s, struct err *e)
 {
-    const struct plan_size *most = &s->at[s->n - 1];
+    const struct plan_size *most = largest(s);
+    struct plan_size alone;
     char have[NUM_TEXT_BYTES], more[64] = "";
+    if (!most)
+        return plan_size_init(&alone, p->dir, &p->model, 1, p->batch_tokens, e);
     for (int tp = 2 * p->n_device; tp <= COMM_RANK_MAX && !*more; tp *= 2) {
         struct plan_size z;
         struct err why = ERR_INIT;

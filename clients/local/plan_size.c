@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of one rank without memory, and its graph.
+ * The model of one rank without memory, and its graph, as it is where products have no gates in
+ * them: there its values are the largest.
  */
 #include "clients/local/plan_size.h"
 
 #include <stdlib.h>
 
+#include "engine/graph/cost.h"
 #include "engine/graph/memory.h"
 #include "engine/graph/passes.h"
-#include "engine/graph/print.h"
 #include "engine/run/ranks.h"
 
 static void count_sent(struct plan_size *s, const struct graph *g)
@@ -24,6 +25,7 @@ static void count_sent(struct plan_size *s, const struct graph *g)
 static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_tok, struct err *e)
 {
     int64_t cap[DIM_COUNT] = {[DIM_TOK] = n_tok, [DIM_OUT] = 1, [DIM_SEQ] = 1, [DIM_GROUP] = 1};
+    unsigned passes = PASS_ALL & ~(1u << PASS_gate);
     bool encodes = m->cfg.family == FAMILY_BERT;
     struct graph_ranks ranks;
     struct graph g;
@@ -37,8 +39,7 @@ static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_t
         g.ranks = &ranks;
     if (rec.b.failed) {
         err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
-    } else if (!passes_run(&g, PASS_ALL, PASS_COUNT - 1, e) &&
-               !graph_memory_init(&mem, &g, cap, e)) {
+    } else if (!passes_run(&g, passes, PASS_COUNT - 1, e) && !graph_memory_init(&mem, &g, cap, e)) {
         s->activations = mem.bytes;
         s->lower_bound = mem.lower_bytes;
         graph_memory_release(&mem);

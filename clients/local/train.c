@@ -25,7 +25,7 @@
 #include "engine/base/mem.h"
 #include "engine/model/first.h"
 #include "engine/run/crew.h"
-#include "server/train_file.h"
+#include "server/jobs/train_file.h"
 
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
     {                                                                                              \
@@ -85,7 +85,7 @@ static const struct opt_row rows[] = {
         "their memory; a line says why",
         parallel),
     ROW("Checkpoints", "checkpoint-steps", OPT_INT, "0", 0, 1 << 30, "N",
-        "steps between them, besides at the end of each epoch", checkpoint_steps),
+        "at each Nth step, besides at the end of each epoch; 0: none", checkpoint_steps),
     ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
 };
 

@@ -129,12 +129,11 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
 }
 
 /* What it takes is said before it takes it. */
-static int say_plan(const struct train *t, const struct team_rank *r, struct tuning_options *o,
-                    struct err *e)
+static int say_plan(const struct train *t, const struct team_rank *r,
+                    const struct tuning_options *o, struct train_plan *p, struct err *e)
 {
     const char *how = t->v->recompute;
     char text[TRAIN_PLAN_TEXT_BYTES];
-    struct train_plan p;
     size_t total, left;
     device_memory(r->device, &total, &left);
     if (device_get_kind(r->device) == DEVICE_CPU) /* which the ranks on this host share */
@@ -143,23 +142,24 @@ static int say_plan(const struct train *t, const struct team_rank *r, struct tun
                    strcmp(how, "on") == 0    ? RECOMPUTE_ON
                    : strcmp(how, "off") == 0 ? RECOMPUTE_OFF
                                              : RECOMPUTE_AUTO,
-                   false, t->v->memory ? (size_t)t->v->memory : left, &p, e))
+                   false, t->v->memory ? (size_t)t->v->memory : left, p, e))
         return -1;
-    o->train.checkpoints_blocks = p.recomputes;
-    fprintf(stderr, "%s%s\n", train_plan_text(&p, text), r->ranks.all ? "; for each rank" : "");
+    fprintf(stderr, "%s%s\n", train_plan_text(p, text), r->ranks.all ? "; for each rank" : "");
     return 0;
 }
 
-/* The first rank's plan is everybody's. */
+/* The first rank's plan is everybody's, and each takes what it says. */
 static int plan(const struct train *t, const struct team_rank *r, struct tuning_options *o,
                 struct err *e)
 {
-    int rc = train_is_lead(&r->ranks) ? say_plan(t, r, o, e) : 0;
-    bool *recomputes = &o->train.checkpoints_blocks;
-    return train_tell_end(&r->ranks, rc, e) ||
-                   train_tell(&r->ranks, recomputes, sizeof *recomputes, e)
-               ? -1
-               : 0;
+    struct train_plan p;
+    int rc = train_is_lead(&r->ranks) ? say_plan(t, r, o, &p, e) : 0;
+    if (train_tell_end(&r->ranks, rc, e) || train_tell(&r->ranks, &p, sizeof p, e))
+        return -1;
+    o->train.checkpoints_blocks = p.recomputes;
+    o->train.value_bytes = p.value_bytes;
+    rc = device_reserve(r->device, p.total - p.host, "the training", e);
+    return train_agree(&r->ranks, rc, e);
 }
 
 /* Who speaks: the first rank, from behind its last checkpoint on. */

@@ -34,6 +34,7 @@ struct follow {
     json_t *step;     /* owned: the data of the newest step */
     int64_t left_s;   /* when it came; below 0: not known */
     int64_t heard_us; /* when it came */
+    int64_t said_us;  /* when a step last had a line; 0: none had */
     bool is_over;     /* [DONE] came */
     bool is_reported; /* that the connection is lost */
 };
@@ -109,7 +110,15 @@ static void keep_step(struct follow *f, const json_t *event, json_t *data)
                     : -1;
 }
 
-/* "Step 3/300: training loss=0.2200, 5230 tokens/s" */
+/* Where no line can be drawn anew: another hundredth of the steps is done, or a minute went by. */
+static bool is_worth_a_line(const struct follow *f)
+{
+    double step = number(f->step, "step"), all = number(f->step, "total_steps");
+    return f->said_us == 0 || !(floor(100 * step / all) <= floor(100 * (step - 1) / all)) ||
+           f->heard_us - f->said_us >= MINUTE * 1000000;
+}
+
+/* "Step 3/300: training loss=0.22, 5230 tokens/s, 1:10 left" */
 static void say_step(struct follow *f, const char *message)
 {
     double rate = number(f->step, "tokens_per_second");
@@ -120,6 +129,7 @@ static void say_step(struct follow *f, const char *message)
     buf_init(&b, PATH_BYTES_MAX);
     buf_printf(&b, "%s%s%s", message, isnan(rate) ? ", " : more, left);
     say(f, b.failed ? message : b.data, TERM_PLAIN);
+    f->said_us = f->heard_us;
     buf_release(&b);
 }
 
@@ -138,7 +148,7 @@ static void show(struct follow *f, const json_t *event)
         say(f, message, style_of(remote_text(event, "level", room)));
     else if (f->bar.term.has_cursor)
         draw(f);
-    else
+    else if (is_worth_a_line(f))
         say_step(f, message);
 }
 

@@ -8,10 +8,19 @@ import * as overview from "./overview.js";
 
 const views = { playground, tuning, overview };
 
+// What stands behind #; an address that is none is like no address.
+function address() {
+  try {
+    return decodeURIComponent(location.hash);
+  } catch {
+    return "";
+  }
+}
+
 // #/tuning/ID is the view and what is wanted of it.
 function route() {
   if (location.hash === "#main") return;
-  const [, name, ...rest] = decodeURIComponent(location.hash).split("/");
+  const [, name, ...rest] = address().split("/");
   const shown = views[name] ? name : "playground";
   for (const [id, view] of Object.entries(views)) {
     $(id).hidden = id !== shown;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Writes the table of server/web.h for the files given: their bytes by .incbin, a media type by
+# Writes the table of server/routes/web.h for the files given: their bytes by .incbin, a media type by
 # their suffix, a tag by their digest. Run in the repository's root.
 #
 #     clients/web/embed.sh clients/web/index.html clients/web/app.js ... >web_files.c
@@ -18,7 +18,7 @@ type_of() {
 }
 
 echo '/* Made by clients/web/embed.sh. */'
-echo '#include "server/web.h"'
+echo '#include "server/routes/web.h"'
 i=0
 for file in "$@"; do
     printf '__asm__(".pushsection .rodata\\nweb_%d: .incbin \\"%s\\"\\n.popsection");\n' $i "$file"

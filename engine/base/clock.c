@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clock_gettime in whole units.
+ * clock_gettime in whole units, and conditions that wait by it.
  */
 #include "engine/base/clock.h"
 
@@ -35,6 +35,21 @@ int64_t clock_local_s(int64_t utc_s)
     struct tm tm;
     localtime_r(&t, &tm);
     return utc_s + tm.tm_gmtoff;
+}
+
+void clock_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool clock_cond_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ns)
+{
+    struct timespec at = {until_ns / 1000000000, until_ns % 1000000000};
+    return pthread_cond_timedwait(c, lock, &at) == 0;
 }
 
 char *clock_text(int64_t wall_us, char text[CLOCK_TEXT_BYTES])

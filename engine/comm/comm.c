@@ -264,7 +264,11 @@ int comm_split(struct comm *c, int colour, struct comm **out, struct err *e)
         member[n++] = r;
     }
     *out = c->driver->split(c, member, n, own, e);
-    return comm_check(c, e) || (n && !*out) ? -1 : 0;
+    if (!comm_check(c, e) && (!n || *out))
+        return 0;
+    comm_free(*out);
+    *out = NULL;
+    return -1;
 }
 
 void comm_abort(struct comm *c, const char *why)

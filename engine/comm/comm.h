@@ -108,7 +108,7 @@ void comm_around(struct comm *c, void (*leave)(void *ctx), void (*back)(void *ct
 
 /* Breaks the group: all that wait, and all that come, fail with "rank R gave up: WHY". Other
  * processes are not told so: this one is to end, and its launcher ends the others. Behind it nobody
- * touches the memory of what was under way at this end (over MPI its library may). */
+ * touches the memory of what was under way at this end. */
 void comm_abort(struct comm *c, const char *why);
 
 /* 0, or what broke the group. */

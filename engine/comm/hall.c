@@ -6,7 +6,6 @@
 
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/machine.h"
@@ -17,16 +16,12 @@ enum { SPIN_NS = 20000, SPIN_LOOKS = 64, NAP_NS = 250000000 };
 struct hall *hall_new(int n, struct err *e)
 {
     struct hall *h = xcalloc(1, sizeof *h);
-    pthread_condattr_t attr;
     h->n = n;
     h->why = (struct err)ERR_INIT;
     h->spin_ns = n <= machine_cpus() ? SPIN_NS : 0;
     atomic_init(&h->n_end, n);
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->bell, &attr);
-    pthread_condattr_destroy(&attr);
+    clock_cond_init(&h->bell);
     h->mail = xcalloc((size_t)(n * n), sizeof *h->mail);
     h->seat = try_alloc((size_t)n, sizeof *h->seat, "the seats of ranks", e);
     h->stage = try_lazy((size_t)n * COMM_FLIGHT, HALL_STAGE_BYTES, "the seats of ranks", e);
@@ -47,6 +42,55 @@ static void ring(struct hall *h)
     pthread_mutex_unlock(&h->lock);
 }
 
+static bool is_full(const struct hall *h)
+{
+    for (int r = 0; r < h->n; r++)
+        if (!h->seat[r].is_taken)
+            return false;
+    return true;
+}
+
+struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int seat, struct err *e)
+{
+    struct hall **at = &h->inner, *in = NULL;
+    pthread_mutex_lock(&h->lock);
+    while (*at && ((*at)->number != number || (*at)->first != first))
+        at = &(*at)->next;
+    if (atomic_load(&h->is_broken))
+        *e = h->why;
+    else
+        in = *at ? *at : hall_new(n, e);
+    if (in) {
+        *at = in;
+        in->number = number;
+        in->first = first;
+        in->seat[seat].is_taken = true;
+        if (is_full(in))
+            *at = in->next;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return in;
+}
+
+/* Nobody comes to the free seats any more. The last of them may be what keeps the hall. */
+static void leave_free_seats(struct hall *h)
+{
+    int at[COMM_RANK_MAX], n = 0;
+    for (int r = 0; r < h->n; r++)
+        if (!h->seat[r].is_taken)
+            at[n++] = r;
+    for (int i = 0; i < n; i++)
+        hall_leave(h, at[i]);
+}
+
+static void leave_inner(struct hall *h)
+{
+    for (struct hall *in = h->inner, *next; in; in = next) {
+        next = in->next;
+        leave_free_seats(in);
+    }
+}
+
 void hall_leave(struct hall *h, int rank)
 {
     if (rank >= 0)
@@ -54,6 +98,7 @@ void hall_leave(struct hall *h, int rank)
     ring(h);
     if (atomic_fetch_sub(&h->n_end, 1) > 1)
         return;
+    leave_inner(h);
     pthread_mutex_destroy(&h->lock);
     pthread_cond_destroy(&h->bell);
     mem_free(h->stage);
@@ -82,9 +127,8 @@ static enum hall_wait sleep_until(struct hall *h, atomic_uint_fast64_t *counter,
     pthread_mutex_lock(&h->lock);
     atomic_fetch_add(&h->n_asleep, 1); /* before the look: who moves the counter sees one of them */
     while ((w = look(h, counter, value, who)) == HALL_LATE && left_ns > 0) {
-        int64_t nap = left_ns < NAP_NS ? left_ns : NAP_NS, begin = clock_ns(), end = begin + nap;
-        struct timespec at = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
-        pthread_cond_timedwait(&h->bell, &h->lock, &at);
+        int64_t nap = left_ns < NAP_NS ? left_ns : NAP_NS, begin = clock_ns();
+        clock_cond_wait(&h->bell, &h->lock, begin + nap);
         int64_t slept = clock_ns() - begin;
         left_ns -= slept < 2 * nap ? slept : 2 * nap;
     }
@@ -143,6 +187,10 @@ int hall_break(struct hall *h, struct err *e)
         atomic_store(&h->is_broken, true);
     }
     *e = h->why;
+    for (struct hall *in = h->inner; in; in = in->next) {
+        struct err why = *e;
+        hall_break(in, &why);
+    }
     pthread_cond_broadcast(&h->bell);
     pthread_mutex_unlock(&h->lock);
     return -1;

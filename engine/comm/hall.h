@@ -31,6 +31,7 @@ struct hall_seat {
     _Alignas(64) atomic_uint_fast64_t started;
     atomic_uint_fast64_t met, ended;
     atomic_bool has_left, is_copying;
+    bool is_taken; /* of a hall in another: under that one's lock */
     struct hall_slot slot[COMM_FLIGHT];
 };
 
@@ -53,9 +54,18 @@ struct hall {
     char *stage;            /* owned */
     struct hall_mail *mail; /* owned: [n, n] from, to */
     struct hall_seat *seat; /* owned: [n] */
+    struct hall *inner;     /* owned, under lock: halls in this one that have free seats */
+    struct hall *next;      /* of them */
+    uint64_t number;        /* of an inner one: with which collective it was made, and for whom */
+    int first;
 };
 
 struct hall *hall_new(int n, struct err *e);
+
+/* Takes a seat in the hall for n of this one's ranks that goes by that number and by the first of
+ * them. Who comes first makes it. What breaks this hall, or frees it, leaves nobody waiting for
+ * those who have not come by then. */
+struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int seat, struct err *e);
 void hall_leave(struct hall *h, int rank); /* the last one out frees it */
 
 enum hall_wait { HALL_PASSED, HALL_BROKEN, HALL_LEFT, HALL_LATE };

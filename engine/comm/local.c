@@ -324,20 +324,15 @@ static struct comm *end_new(struct hall *h, int rank, const struct comm_options 
     return &l->base;
 }
 
-/* The first member makes the hall and tells the others where it is. */
+/* All ranks have come to as many collectives, so that number names the split. */
 static struct comm *split(struct comm *c, const int *member, int n, int own, struct err *e)
 {
+    struct local *l = local_of(c);
     struct comm_options o = {.deadline_ms = c->deadline_ns / 1000000};
-    struct hall *made = n && own == 0 ? hall_new(n, e) : NULL, *all[COMM_RANK_MAX];
-    if (comm_all_gather(c, &made, all, sizeof made, e)) {
-        if (made)
-            for (int r = 0; r < n; r++)
-                hall_leave(made, r);
-        return NULL;
-    }
-    if (n && !all[member[0]])
-        err_set(e, ERR_NO_MEMORY, "rank %d has no memory for a group", member[0]);
-    return n && all[member[0]] ? end_new(all[member[0]], own, &o) : NULL;
+    struct hall *in = n ? hall_enter(l->hall, l->n_together, member[0], n, own, e) : NULL;
+    if (n && !in)
+        hall_break(l->hall, e);
+    return in ? end_new(in, own, &o) : NULL;
 }
 
 static const struct comm_driver local_driver = {.name = "local",

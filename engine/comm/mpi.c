@@ -2,6 +2,9 @@
  *
  * MPI as a plug: Open MPI or MPICH. Built into libtandem_mpi.so where mpicc is, and into nothing
  * else. One thread at a time calls MPI, which may not be the one that opened it.
+ *
+ * What is under way cannot be taken back, a collective not at all and the rest not for sure: there
+ * is no `drop`. Nor has a collective of MPI room to say what it is for.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -85,21 +88,26 @@ static struct wire *wire_split(struct wire *w, int colour, const int *member, in
     return wire_new(c, 0);
 }
 
-static int wire_gather(struct wire *w, int place, const void *in, void *out, size_t bytes)
+static int wire_gather(struct wire *w, int place, unsigned what, const void *in, void *out,
+                       size_t bytes)
 {
+    (void)what;
     const char *own = (const char *)out + (size_t)wire_rank(w) * bytes;
     return MPI_Iallgather(in == own ? MPI_IN_PLACE : in, (int)bytes, MPI_BYTE, out, (int)bytes,
                           MPI_BYTE, w->comm, &w->request[place]);
 }
 
-static int wire_exchange(struct wire *w, int place, const void *in, void *out, size_t bytes)
+static int wire_exchange(struct wire *w, int place, unsigned what, const void *in, void *out,
+                         size_t bytes)
 {
+    (void)what;
     return MPI_Ialltoall(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, w->comm,
                          &w->request[place]);
 }
 
-static int wire_broadcast(struct wire *w, int place, void *x, size_t bytes, int from)
+static int wire_broadcast(struct wire *w, int place, unsigned what, void *x, size_t bytes, int from)
 {
+    (void)what;
     return MPI_Ibcast(x, (int)bytes, MPI_BYTE, from, w->comm, &w->request[place]);
 }
 

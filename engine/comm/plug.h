@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-enum { COMM_PLUG_ABI = 3, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
+enum { COMM_PLUG_ABI = 4, COMM_PLUG_BYTES_MAX = 1 << 26 }; /* of one rank in one call */
 
 struct wire; /* a plug's end of a group */
 
@@ -28,17 +28,20 @@ struct comm_plug {
     struct wire *(*open)(char *text, size_t size);
     void (*close)(struct wire *w, int is_broken); /* a broken one is left as it is */
     /* Touches nothing any more of what is under way, in this group and in those over the same
-     * network, which end with it. NULL: there is no way. */
+     * network, which end with it. NULL: there is no way; what it is given then stays for ever. */
     void (*drop)(struct wire *w);
     int (*rank)(const struct wire *w);
     int (*size)(const struct wire *w);
     /* The group of the ranks member[n], which is known by its colour; -1: in none; NULL. */
     struct wire *(*split)(struct wire *w, int colour, const int *member, int n);
 
-    /* 0, or what the library answers. */
-    int (*gather)(struct wire *w, int place, const void *in, void *out, size_t bytes);
-    int (*exchange)(struct wire *w, int place, const void *in, void *out, size_t bytes); /* each */
-    int (*broadcast)(struct wire *w, int place, void *x, size_t bytes, int from);
+    /* 0, or what the library answers. what: a number that all ranks must give alike; a plug whose
+     * network has room for it compares them, and says so in `test`. */
+    int (*gather)(struct wire *w, int place, unsigned what, const void *in, void *out,
+                  size_t bytes);
+    int (*exchange)(struct wire *w, int place, unsigned what, const void *in, void *out,
+                    size_t bytes); /* of each */
+    int (*broadcast)(struct wire *w, int place, unsigned what, void *x, size_t bytes, int from);
     int (*send)(struct wire *w, int place, const void *in, size_t bytes, int to);
     int (*receive)(struct wire *w, int place, void *out, size_t bytes, int from);
     /* 1 done, 0 not yet, -1 failed, -2: another rank does something else */

@@ -99,10 +99,11 @@ static struct wire *split(struct wire *w, int colour, const int *member, int n)
 /* ---- acts ------------------------------------------------------------------------------------ */
 
 static struct link_act *begin(struct wire *w, int place, enum tag_kind kind, uint64_t number,
-                              size_t bytes)
+                              unsigned what, size_t bytes)
 {
     struct link_act *a = &w->act[place];
-    *a = (struct link_act){.wire = w->id, .tag = number << 1 | kind, .bytes = bytes};
+    *a = (struct link_act){
+        .wire = w->id, .tag = number << 1 | kind, .bytes = (uint32_t)bytes, .what = what};
     return a;
 }
 
@@ -113,10 +114,10 @@ static void expect(struct wire *w, struct link_act *a, int from, char *to)
 }
 
 /* From each to each: `skip` bytes lie between what is for one and for the next. */
-static int all_to_all(struct wire *w, int place, const char *in, size_t skip, char *out,
-                      size_t bytes)
+static int all_to_all(struct wire *w, int place, unsigned what, const char *in, size_t skip,
+                      char *out, size_t bytes)
 {
-    struct link_act *a = begin(w, place, TAG_TOGETHER, w->n_together++, bytes);
+    struct link_act *a = begin(w, place, TAG_TOGETHER, w->n_together++, what, bytes);
     const char *own = in + (size_t)w->own * skip;
     char *to = out + (size_t)w->own * bytes;
     for (int r = 0; r < w->n; r++)
@@ -125,45 +126,46 @@ static int all_to_all(struct wire *w, int place, const char *in, size_t skip, ch
     link_wait(w->link, a);
     for (int r = 0; r < w->n; r++)
         if (r != w->own)
-            link_send(w->link, a, w->member[r], in + (size_t)r * skip, bytes);
+            link_send(w->link, a, w->member[r], in + (size_t)r * skip);
     if (own != to && bytes)
         memcpy(to, own, bytes);
     return 0;
 }
 
-static int gather(struct wire *w, int place, const void *in, void *out, size_t bytes)
+static int gather(struct wire *w, int place, unsigned what, const void *in, void *out, size_t bytes)
 {
-    return all_to_all(w, place, in, 0, out, bytes);
+    return all_to_all(w, place, what, in, 0, out, bytes);
 }
 
-static int exchange(struct wire *w, int place, const void *in, void *out, size_t bytes)
+static int exchange(struct wire *w, int place, unsigned what, const void *in, void *out,
+                    size_t bytes)
 {
-    return all_to_all(w, place, in, bytes, out, bytes);
+    return all_to_all(w, place, what, in, bytes, out, bytes);
 }
 
-static int broadcast(struct wire *w, int place, void *x, size_t bytes, int from)
+static int broadcast(struct wire *w, int place, unsigned what, void *x, size_t bytes, int from)
 {
-    struct link_act *a = begin(w, place, TAG_TOGETHER, w->n_together++, bytes);
+    struct link_act *a = begin(w, place, TAG_TOGETHER, w->n_together++, what, bytes);
     if (w->own != from)
         expect(w, a, from, x);
     link_wait(w->link, a);
     for (int r = 0; r < w->n && w->own == from; r++)
         if (r != from)
-            link_send(w->link, a, w->member[r], x, bytes);
+            link_send(w->link, a, w->member[r], x);
     return 0;
 }
 
 static int send_to(struct wire *w, int place, const void *in, size_t bytes, int to)
 {
-    struct link_act *a = begin(w, place, TAG_TO_ONE, w->n_sent[to]++, bytes);
+    struct link_act *a = begin(w, place, TAG_TO_ONE, w->n_sent[to]++, 0, bytes);
     link_wait(w->link, a);
-    link_send(w->link, a, w->member[to], in, bytes);
+    link_send(w->link, a, w->member[to], in);
     return 0;
 }
 
 static int receive(struct wire *w, int place, void *out, size_t bytes, int from)
 {
-    struct link_act *a = begin(w, place, TAG_TO_ONE, w->n_taken[from]++, bytes);
+    struct link_act *a = begin(w, place, TAG_TO_ONE, w->n_taken[from]++, 0, bytes);
     expect(w, a, from, out);
     link_wait(w->link, a);
     return 0;

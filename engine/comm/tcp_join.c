@@ -32,7 +32,7 @@
 enum { JOIN_S = 600, CONNECT_S = 5, SAY_S = 5, AGAIN_MS = 100, BACKLOG = 128, GUESTS = 64 };
 enum { ALIVE_IDLE_S = 10, ALIVE_AGAIN_S = 5, ALIVE_TIMES = 2, VERSION_BYTES = 16 };
 
-static const char magic[8] = "tandem\0\2"; /* of this hello, and of frames */
+static const char magic[8] = "tandem\0\3"; /* of this hello, and of frames */
 
 struct hello {
     char magic[8], version[VERSION_BYTES]; /* of the program: all read the same structs */

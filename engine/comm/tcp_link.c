@@ -23,7 +23,8 @@
 enum { LOOK_NS = 1000000000, LOOKS = 10 };
 
 struct head {
-    uint64_t wire, tag, bytes;
+    uint64_t wire, tag;
+    uint32_t bytes, what;
 };
 
 /* To be written. */
@@ -140,11 +141,10 @@ static void write_some(struct link *l, int r)
     struct peer *p = &l->peer[r];
     while (p->first && p->fd >= 0) {
         struct out *o = p->first;
-        size_t n_head = sizeof o->head, all = n_head + (size_t)o->head.bytes;
+        size_t n_head = sizeof o->head, all = n_head + o->head.bytes;
         size_t head_at = o->at < n_head ? o->at : n_head, body_at = o->at - head_at;
-        struct iovec v[2] = {
-            {(char *)&o->head + head_at, n_head - head_at},
-            {(char *)(uintptr_t)o->data + body_at, (size_t)o->head.bytes - body_at}};
+        struct iovec v[2] = {{(char *)&o->head + head_at, n_head - head_at},
+                             {(char *)(uintptr_t)o->data + body_at, o->head.bytes - body_at}};
         struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
         ssize_t n = sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -164,14 +164,14 @@ static void write_some(struct link *l, int r)
     }
 }
 
-void link_send(struct link *l, struct link_act *a, int to, const void *data, size_t n)
+void link_send(struct link *l, struct link_act *a, int to, const void *data)
 {
     struct peer *p = &l->peer[to];
     a->out |= bit(to);
     if (p->fd < 0 || l->is_dead)
         return; /* link_test says so */
     struct out *o = xmalloc(sizeof *o);
-    *o = (struct out){.head = {a->wire, a->tag, n}, .data = data, .act = a};
+    *o = (struct out){.head = {a->wire, a->tag, a->bytes, a->what}, .data = data, .act = a};
     *(p->last ? &p->last->next : &p->first) = o;
     p->last = o;
     write_some(l, to);
@@ -189,6 +189,11 @@ static struct link_act *act_of(const struct link *l, const struct head *h, int f
     return NULL;
 }
 
+static bool fits(const struct link_act *a, const struct head *h)
+{
+    return a->bytes == h->bytes && a->what == h->what;
+}
+
 /* Where the frame that begins is to be read to; -1: the peer makes no sense. */
 static int begin_body(struct link *l, int r)
 {
@@ -198,11 +203,11 @@ static int begin_body(struct link *l, int r)
         return -1;
     p->body_got = 0;
     p->act = act_of(l, &p->head, r);
-    if (p->act && p->act->bytes != p->head.bytes) {
+    if (p->act && !fits(p->act, &p->head)) {
         p->act->misfit = r + 1;
         return -1;
     }
-    p->body = p->act ? p->act->to[r] : try_resize(NULL, (size_t)p->head.bytes + 1, "a frame", &e);
+    p->body = p->act ? p->act->to[r] : try_resize(NULL, p->head.bytes + 1, "a frame", &e);
     return p->body || p->act ? 0 : -1;
 }
 
@@ -246,8 +251,7 @@ static void read_some(struct link *l, int r)
             }
             continue;
         }
-        if (p->body_got < p->head.bytes &&
-            !read_part(l, r, p->body, (size_t)p->head.bytes, &p->body_got))
+        if (p->body_got < p->head.bytes && !read_part(l, r, p->body, p->head.bytes, &p->body_got))
             return;
         if (p->fd >= 0 && p->body_got == p->head.bytes)
             end_body(l, r);
@@ -263,7 +267,7 @@ static void take_early(struct link *l, struct link_act *a)
             i++;
             continue;
         }
-        if (x->head.bytes != a->bytes)
+        if (!fits(a, &x->head))
             a->misfit = x->from + 1;
         else if (a->bytes)
             memcpy(a->to[x->from], x->data, a->bytes);

@@ -2,7 +2,8 @@
  *
  * A process's sockets to all others of its group, and the frames on them. A frame says of which
  * wire (a group, or a group of a group) and of which act it is; so what comes before it is waited
- * for is kept, and acts may be under way beside each other. Nothing here blocks.
+ * for is kept, and acts may be under way beside each other. It says what the act is, too: one that
+ * is something else at its receiver is told so. Nothing here blocks.
  *
  * Frames that are waited for are read into the place where they are wanted, and frames to be sent
  * are written from where they lie.
@@ -26,9 +27,9 @@ struct link_act {
     uint64_t wire, tag;
     uint64_t from;           /* bits: ranks whose frame has not come whole */
     char *to[COMM_RANK_MAX]; /* by rank */
-    size_t bytes;
-    uint64_t out; /* bits: ranks whose frame was not written whole */
-    int misfit;   /* 1 + a rank whose frame has another length; 0: none */
+    uint32_t bytes, what;    /* what: of each frame the same */
+    uint64_t out;            /* bits: ranks whose frame was not written whole */
+    int misfit;              /* 1 + a rank whose frame is of another length or kind; 0: none */
     bool waits;
 };
 
@@ -41,7 +42,7 @@ void link_cut(struct link *l);  /* closes every socket: whoever waits for us mis
 
 int link_rank(const struct link *l);
 
-void link_send(struct link *l, struct link_act *a, int to, const void *data, size_t n);
+void link_send(struct link *l, struct link_act *a, int to, const void *data);
 void link_wait(struct link *l, struct link_act *a);
 
 /* Moves what can be moved. 1: all came and all is written, and the act is out of the link; 0: not

@@ -7,6 +7,9 @@
  * vectors and sums them; a long one exchanges parts, sums its own, and gathers the sums. The first
  * piece is under way from comm_start on, the others follow in comm_finish.
  *
+ * A network that takes nothing back (its plug has no `drop`) may go on with what was under way when
+ * a group broke. It never learns of the caller's memory, but of rooms that then stay behind.
+ *
  * A plug takes one call at a time. A group and the groups of it, which other threads may use, share
  * a lock, which is held for a call of the plug: it never waits.
  */
@@ -95,29 +98,29 @@ static int plug_missing(struct wired *w, int place)
     return leave(w, w->plug->missing(w->wire, place));
 }
 
-static int plug_gather(struct wired *w, int place, const void *in, void *out, size_t bytes)
+static int plug_gather(struct wired *w, int place, const struct comm_job *j, const void *in,
+                       void *out, size_t bytes)
 {
     enter(w);
-    return leave(w, w->plug->gather(w->wire, place, in, out, bytes));
+    return leave(w, w->plug->gather(w->wire, place, j->kind, in, out, bytes));
 }
 
-static int plug_exchange(struct wired *w, int place, const void *in, void *out, size_t bytes)
+static int plug_exchange(struct wired *w, int place, const struct comm_job *j, const void *in,
+                         void *out, size_t bytes)
 {
     enter(w);
-    return leave(w, w->plug->exchange(w->wire, place, in, out, bytes));
+    return leave(w, w->plug->exchange(w->wire, place, j->kind, in, out, bytes));
 }
 
 /* What goes from one to others, or to one. */
-static int plug_pass(struct wired *w, int place, const struct comm_job *j, size_t lo, size_t bytes)
+static int plug_pass(struct wired *w, int place, const struct comm_job *j, void *x, size_t bytes)
 {
     const struct comm_plug *g = w->plug;
-    const char *in = j->in;
-    char *out = j->out;
     enter(w);
     return leave(w, j->kind == COMM_BROADCAST
-                        ? g->broadcast(w->wire, place, out + lo, bytes, j->peer)
-                    : j->kind == COMM_SEND ? g->send(w->wire, place, in + lo, bytes, j->peer)
-                                           : g->receive(w->wire, place, out + lo, bytes, j->peer));
+                        ? g->broadcast(w->wire, place, j->kind, x, bytes, j->peer)
+                    : j->kind == COMM_SEND ? g->send(w->wire, place, x, bytes, j->peer)
+                                           : g->receive(w->wire, place, x, bytes, j->peer));
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -219,11 +222,15 @@ static int start_sum(const struct piece *p, struct err *e)
     if (!give)
         return -1;
     float *came = give + size * part;
-    if (p->n <= SUM_SHORT)
-        return begun(p, plug_gather(w, p->place, in, came, part * sizeof *came), e);
+    if (p->n <= SUM_SHORT) {
+        float *own = came + (size_t)w->base.rank * part;
+        if (p->n)
+            memcpy(own, in, p->n * sizeof *own);
+        return begun(p, plug_gather(w, p->place, p->job, own, came, part * sizeof *came), e);
+    }
     memcpy(give, in, p->n * sizeof *give);
     memset(give + p->n, 0, (size * part - p->n) * sizeof *give);
-    return begun(p, plug_exchange(w, p->place, give, came, part * sizeof *came), e);
+    return begun(p, plug_exchange(w, p->place, p->job, give, came, part * sizeof *came), e);
 }
 
 static void sum_rows(const float *x, size_t stride, int n_x, float *y, size_t n)
@@ -245,7 +252,8 @@ static int end_sum(const struct piece *p, struct err *e)
         return 0;
     }
     sum_rows(came, part, w->base.size, give, part);
-    if (begun(p, plug_gather(w, p->place, give, came, part * sizeof *came), e) || wait_for(p, e))
+    if (begun(p, plug_gather(w, p->place, p->job, give, came, part * sizeof *came), e) ||
+        wait_for(p, e))
         return -1;
     memcpy(out, came, p->n * sizeof *out);
     return 0;
@@ -262,7 +270,8 @@ static int start_scatter(const struct piece *p, struct err *e)
     for (size_t r = 0; r < size; r++)
         memcpy(give + r * p->n, (const float *)p->job->in + r * p->job->n + p->lo,
                p->n * sizeof *give);
-    return begun(p, plug_exchange(w, p->place, give, give + size * p->n, p->n * sizeof *give), e);
+    return begun(
+        p, plug_exchange(w, p->place, p->job, give, give + size * p->n, p->n * sizeof *give), e);
 }
 
 static void end_scatter(const struct piece *p)
@@ -278,10 +287,12 @@ static int start_gather(const struct piece *p, struct err *e)
 {
     struct wired *w = p->w;
     char *came = room_of(p, (size_t)w->base.size * p->n, e);
-    const char *in = p->job->in;
     if (!came)
         return -1;
-    return begun(p, plug_gather(w, p->place, in ? in + p->lo : "", came, p->n), e);
+    char *own = came + (size_t)w->base.rank * p->n;
+    if (p->n)
+        memcpy(own, (const char *)p->job->in + p->lo, p->n);
+    return begun(p, plug_gather(w, p->place, p->job, own, came, p->n), e);
 }
 
 static void end_gather(const struct piece *p)
@@ -289,6 +300,39 @@ static void end_gather(const struct piece *p)
     for (int r = 0; r < p->w->base.size && p->n; r++)
         memcpy((char *)p->job->out + (size_t)r * p->job->n + p->lo,
                p->w->room[p->place] + (size_t)r * p->n, p->n);
+}
+
+static bool is_given(const struct piece *p)
+{
+    const struct comm_job *j = p->job;
+    return j->kind == COMM_SEND || (j->kind == COMM_BROADCAST && j->peer == p->w->base.rank);
+}
+
+static char *memory_of(const struct piece *p)
+{
+    const struct comm_job *j = p->job;
+    char *x = j->kind == COMM_SEND ? (char *)(uintptr_t)j->in : j->out;
+    return p->n ? x + p->lo : x;
+}
+
+static int start_pass(const struct piece *p, struct err *e)
+{
+    char *x = memory_of(p);
+    if (!p->w->plug->drop) {
+        char *room = room_of(p, p->n, e);
+        if (!room)
+            return -1;
+        if (is_given(p) && p->n)
+            memcpy(room, x, p->n);
+        x = room;
+    }
+    return begun(p, plug_pass(p->w, p->place, p->job, x, p->n), e);
+}
+
+static void end_pass(const struct piece *p)
+{
+    if (!p->w->plug->drop && !is_given(p) && p->n)
+        memcpy(memory_of(p), p->w->room[p->place], p->n);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -304,7 +348,7 @@ static int start_piece(const struct piece *p, struct err *e)
     case COMM_BARRIER:
         return start_gather(p, e);
     default:
-        return begun(p, plug_pass(p->w, p->place, p->job, p->lo, p->n), e);
+        return start_pass(p, e);
     }
 }
 
@@ -321,7 +365,10 @@ static int end_piece(const struct piece *p, struct err *e)
     case COMM_ALL_GATHER:
         end_gather(p);
         return 0;
+    case COMM_BARRIER:
+        return 0;
     default:
+        end_pass(p);
         return 0;
     }
 }

@@ -72,6 +72,11 @@ void device_mem_free(struct device *d, void *p)
         d->driver->mem_free(d, p);
 }
 
+int device_reserve(struct device *d, size_t bytes, const char *what, struct err *e)
+{
+    return bytes && d->driver->reserve ? d->driver->reserve(d, bytes, what, e) : 0;
+}
+
 void *device_host_alloc(struct device *d, size_t bytes, const char *what, struct err *e)
 {
     return d->driver->host_alloc(d, bytes, what, e);

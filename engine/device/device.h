@@ -5,8 +5,9 @@
  * pointer: what the host wants to see is copied, and a copy is ordered like any launch.
  *
  * On the CPU a launch runs at once, cut over the compute threads, and a sync finds nothing to wait
- * for. Errors of launches and copies are found at the next stream_sync; after ERR_DEVICE the device
- * may not be usable any more.
+ * for. Errors of launches and copies are found at the next stream_sync; up to there nothing more of
+ * what the stream is given runs, nor of streams that wait for it. After ERR_DEVICE the device may
+ * not be usable any more.
  *
  * Thread: a stream belongs to one thread at a time; alloc and free from any. Streams of the CPU
  * share its compute threads: who launches holds the gate (engine/base/gate.h), or is the only one.
@@ -49,6 +50,9 @@ int device_check(const struct device *d, struct err *e);
 void *device_alloc(struct device *d, size_t bytes, const char *what, struct err *e);
 /* What streams were given before may still use it; it comes back behind that. NULL is fine. */
 void device_mem_free(struct device *d, void *p);
+/* Takes so many bytes from the system now, beside what is in use, for what device_alloc will be
+ * asked for; `what` names them in the error. A CPU takes pages as they are touched. */
+int device_reserve(struct device *d, size_t bytes, const char *what, struct err *e);
 
 /* Zeroed memory of the host from which the device copies without a detour, and beside which the
  * host may go on until the stream is synced. */

@@ -2,7 +2,8 @@
  *
  * The CPU as a device. A launch runs at once: the kernel's shape says what the call costs, a small
  * call runs on the thread that makes it, a larger one is cut into pieces that are each worth the
- * claim and handed to the pool. How a call is cut changes no bit of its result (kernels/kernels.h).
+ * claim and handed to the pool; units that had better stay together do so where there are enough
+ * of them for the threads. How a call is cut changes no bit of its result (kernels/kernels.h).
  *
  * Each compute thread lends kernels a scratch of its own. All of it is one block whose pages exist
  * only once a thread has touched them.
@@ -24,6 +25,7 @@ enum {
      * parameters at two thirds of the speed of one when this was a third. */
     INLINE_NS = 6000,
     GRAIN_NS = 1000,
+    TOGETHER_LEAST = 8, /* for each thread, of what stays together, before it does */
     TELLING_NS = 50000 /* a piece that was to take so long says how well the rates fit its kernel */
 };
 
@@ -49,6 +51,7 @@ struct cpu_call {
     const void *args;
     char *scratch;
     int64_t first; /* unit that the pool's 0 stands for */
+    int64_t each;  /* units that the pool's one stands for */
 };
 
 static struct cpu_device *cpu_of(const struct stream *s)
@@ -59,8 +62,8 @@ static struct cpu_device *cpu_of(const struct stream *s)
 static void run_piece(void *ctx, int64_t lo, int64_t hi, int thread)
 {
     const struct cpu_call *c = ctx;
-    c->fn(c->args, &(struct k_slice){.lo = c->first + lo,
-                                     .hi = c->first + hi,
+    c->fn(c->args, &(struct k_slice){.lo = c->first + lo * c->each,
+                                     .hi = c->first + hi * c->each,
                                      .scratch = c->scratch + (size_t)thread * K_SCRATCH_BYTES});
 }
 
@@ -69,11 +72,17 @@ static void run(struct cpu_device *d, const struct cpu_call *c, int64_t lo, int6
                 double unit_ns)
 {
     struct cpu_call part = *c;
+    int64_t n = (hi - lo) / c->each;
     part.first = lo;
+    if (lo % c->each || n * c->each < hi - lo || n < (int64_t)pool_size(d->pool) * TOGETHER_LEAST) {
+        part.each = 1;
+        n = hi - lo;
+    }
     if ((double)(hi - lo) * unit_ns < INLINE_NS)
-        run_piece(&part, 0, hi - lo, 0);
+        run_piece(&part, 0, n, 0);
     else
-        pool_run(d->pool, run_piece, &part, hi - lo, (int64_t)(GRAIN_NS / unit_ns) + 1);
+        pool_run(d->pool, run_piece, &part, n,
+                 (int64_t)(GRAIN_NS / (unit_ns * (double)part.each)) + 1);
 }
 
 static void saw_piece(double *slow, double by_rates_ns, int64_t took_ns)
@@ -107,7 +116,10 @@ static void cpu_launch(struct stream *s, enum kernel_id k, const void *args, siz
         return;
     int64_t begin = s->trace ? clock_ns() : 0;
     struct cpu_device *d = cpu_of(s);
-    struct cpu_call c = {.fn = d->base.kernels.fn[k], .args = args, .scratch = d->scratch};
+    struct cpu_call c = {.fn = d->base.kernels.fn[k],
+                         .args = args,
+                         .scratch = d->scratch,
+                         .each = shape.n_together > 0 ? shape.n_together : 1};
     double unit_ns =
         (shape.bytes / BYTES_PER_NS + shape.flops / FLOPS_PER_NS) / (double)shape.n_unit;
     if (s->between)

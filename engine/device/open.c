@@ -36,7 +36,7 @@ const struct device_plug *device_plug_get(struct err *e)
     if (p && p->abi == DEVICE_PLUG_ABI)
         return p;
     err_set(e, ERR_UNSUPPORTED, "%s: %s", path ? path : "libtandem_cuda.so",
-            so ? "it was made for another version of this program" : why);
+            so ? "it was made of other headers than this program: build both again" : why);
     return NULL;
 }
 

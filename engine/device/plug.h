@@ -5,7 +5,8 @@
  * libraries behind it. It exports one symbol, `tandem_device_plug`.
  *
  * It fills a driver's table (engine/device/driver.h) as the CPU does, and carries its own copy of
- * the few functions of engine/base that it calls: it uses nothing of the program.
+ * the few functions of engine/base that it calls: it uses nothing of the program. What passes
+ * between the two is laid out by these headers, so only a plug made of the same ones is taken.
  *
  * Thread: any.
  */
@@ -16,8 +17,6 @@
 
 #include "engine/base/err.h"
 #include "kernels/kernels.h"
-
-enum { DEVICE_PLUG_ABI = 2 };
 
 struct device;
 
@@ -34,7 +33,7 @@ struct device_plug_open {
 };
 
 struct device_plug {
-    int abi;
+    unsigned abi; /* DEVICE_PLUG_ABI: a sum over the headers that both were made of (Makefile) */
     const char *name;
 
     int (*count)(struct err *e); /* of the devices here; -1: why */

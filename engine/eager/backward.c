@@ -155,6 +155,31 @@ static int make_again(struct eager *g, const struct op_node *n, struct err *e)
     return 0;
 }
 
+static void drop_shared(struct eager *g)
+{
+    eager_buf_unref(&g->cache, g->shared.buf);
+    g->shared.buf = NULL;
+}
+
+/* The room that node n's backward shares with others of input 1, as they left it. */
+static int find_shared(struct eager *g, const struct op_node *n, const struct op_shape *in,
+                       struct op_ctx *c, struct err *e)
+{
+    const struct op_def *def = op_get(n->op);
+    struct eager_shared *s = &g->shared;
+    size_t bytes = def->shared_back ? def->shared_back(n, in, g->batch->n) : 0;
+    if (bytes == 0)
+        return 0;
+    c->has_shared = s->buf && s->value == n->in[1] && s->bytes == bytes;
+    if (!c->has_shared) {
+        drop_shared(g);
+        *s = (struct eager_shared){.bytes = bytes, .value = n->in[1]};
+        s->buf = eager_buf_new(&g->cache, bytes, e);
+    }
+    c->shared = s->buf ? s->buf->p : NULL;
+    return s->buf ? 0 : -1;
+}
+
 static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct err *e)
 {
     const struct op_node *n = &g->node.at[i].op;
@@ -167,6 +192,8 @@ static int run_backward(struct eager *g, size_t i, struct op_grad *gr, struct er
     eager_fill_ctx(g, i, &c);
     for (int j = 0; j < n->n_in; j++)
         in[j] = g->value.at[n->in[j]].shape;
+    if (find_shared(g, n, in, &c, e))
+        return -1;
     if (def->work_back) {
         work = eager_buf_new(&g->cache, def->work_back(n, in, g->batch->n), e);
         if (!work)
@@ -298,10 +325,12 @@ int eager_backward(struct eager *g, struct err *e)
         bool was_dropped = b > 0 && b < g->block.n && g->opt.checkpoint;
         if (was_dropped && restore_block(g, lo, hi, e))
             return -1;
-        if (backward_range(g, lo, hi, e))
+        int rc = backward_range(g, lo, hi, e);
+        drop_shared(g);
+        if (rc)
             return -1;
-        if (b && g->opt.block_done)
-            g->opt.block_done(g->opt.ctx, g->block.at[b - 1].layer);
+        if (b && g->opt.block_done && g->opt.block_done(g->opt.ctx, g->block.at[b - 1].layer, e))
+            return -1;
         hi = lo;
     }
     return 0;

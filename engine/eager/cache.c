@@ -80,11 +80,61 @@ static size_t slab_bytes(const struct eager_cache *c, size_t want)
     return bytes < want || want > SLAB_MOST_BYTES ? want : bytes;
 }
 
+static bool is_idle(const struct eager_slab *s)
+{
+    return s->first->n_ref == 0 && !s->first->next;
+}
+
+/* Gives slab i, which is idle, back. Those behind it move up. */
+static void drop_slab(struct eager_cache *c, size_t i)
+{
+    struct eager_buf *b = c->slab.at[i].first;
+    list_remove(c, b);
+    c->held_bytes -= b->bytes;
+    device_mem_free(c->device, c->slab.at[i].block);
+    free(b);
+    for (c->slab.n--; i < c->slab.n; i++) {
+        c->slab.at[i] = c->slab.at[i + 1];
+        for (b = c->slab.at[i].first; b; b = b->next)
+            b->slab = (int)i;
+    }
+}
+
+static bool drop_idle(struct eager_cache *c)
+{
+    size_t before = c->slab.n;
+    for (size_t i = before; i-- > 0;)
+        if (is_idle(&c->slab.at[i]))
+            drop_slab(c, i);
+    return c->slab.n < before;
+}
+
+/* A slab that still fits under the ceiling, of *bytes or, where they are too many, of fewer. */
+static void *try_slab(struct eager_cache *c, size_t want, size_t *bytes, struct err *e)
+{
+    size_t left = c->most_bytes > c->held_bytes ? c->most_bytes - c->held_bytes : 0;
+    *bytes = slab_bytes(c, want);
+    if (c->most_bytes && *bytes > left)
+        *bytes = left / ALIGN_BYTES * ALIGN_BYTES;
+    if (*bytes >= want)
+        return device_alloc(c->device, *bytes, "the values of a training step", e);
+    err_set(e, ERR_NO_MEMORY,
+            "the values of a training step take %.1f MB more than the %.1f MB that were planned "
+            "for them, of which %.1f MB are in use",
+            (double)(want - *bytes) / 1e6, (double)c->most_bytes / 1e6,
+            (double)c->used_bytes / 1e6);
+    return NULL;
+}
+
 static struct eager_buf *new_slab(struct eager_cache *c, size_t want, struct err *e)
 {
-    size_t bytes = slab_bytes(c, want);
-    struct eager_slab s;
-    s.block = device_alloc(c->device, bytes, "the values of a training step", e);
+    size_t bytes;
+    struct err none = ERR_INIT;
+    struct eager_slab s = {.block = try_slab(c, want, &bytes, &none)};
+    if (!s.block && none.code == ERR_NO_MEMORY && drop_idle(c))
+        s.block = try_slab(c, want, &bytes, e);
+    else if (!s.block)
+        err_set(e, none.code, "%s", none.msg);
     if (!s.block)
         return NULL;
     s.first = xcalloc(1, sizeof *s.first);

@@ -3,7 +3,10 @@
  * Device memory for eager steps: counted buffers, cut from a few large slabs. A buffer's neighbours
  * in its slab are known, so what is given back joins the free room beside it, and steps of other
  * lengths find room as well. Slabs are large, so that the system backs them with large pages; they
- * stay until the end.
+ * stay until the end, so that a step like one before asks the device for nothing.
+ *
+ * A cache can have a ceiling. Who comes to it, or to the device's, first gives back the slabs that
+ * nobody uses, which were cut for steps of another length.
  *
  * The first free room that is large enough is taken, which keeps what lasts together: a step's
  * gradients fill up behind the values that go. What a step is given depends on its own calls and on
@@ -37,6 +40,7 @@ struct eager_cache {
     VEC(struct eager_slab) slab;
     struct eager_buf *free; /* borrowed: in no order */
     size_t held_bytes, used_bytes, peak_bytes;
+    size_t most_bytes; /* to be held; 0: no ceiling */
 };
 
 void eager_cache_init(struct eager_cache *c, struct device *d);

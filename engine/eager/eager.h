@@ -13,7 +13,7 @@
  *
  * Frozen weights cost nothing: an op that leads to no trainable parameter is not on the tape.
  *
- * Memory comes from a cache that grows to the largest step and stays.
+ * Memory comes from a cache that grows to the largest step and stays; it may be given a ceiling.
  *
  * Thread: one at a time.
  */
@@ -30,13 +30,17 @@ struct eager_options {
     int32_t lora_rank_max;
     float dropout;
     /* Told by the backward that it is done with a block, whose parameters that no other block has
-     * then have all of their gradients; NULL: nobody asks. */
-    void (*block_done)(void *ctx, int layer);
+     * then have all of their gradients; -1 ends it. NULL: nobody asks. */
+    int (*block_done)(void *ctx, int layer, struct err *e);
     void *ctx;
 };
 
 struct eager *eager_new(struct stream *s, struct err *e); /* borrows the stream */
 void eager_free(struct eager *g);
+
+/* The most that the cache may hold; 0: as much as there is. Over it a step ends in ERR_NO_MEMORY
+ * with the numbers. */
+void eager_limit(struct eager *g, size_t bytes);
 
 /* Gives a late gradient its memory, zeros, where it has none; the tape does so for what it comes
  * to. eager_grad_end takes it back. */

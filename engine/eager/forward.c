@@ -335,9 +335,14 @@ void eager_free(struct eager *g)
     free(g);
 }
 
+void eager_limit(struct eager *g, size_t bytes)
+{
+    g->cache.most_bytes = bytes;
+}
+
 void eager_begin(struct eager *g, const struct batch *batch, const struct eager_options *o)
 {
-    ASSERT(g->node.n == 0);
+    ASSERT(g->node.n == 0 && !g->shared.buf);
     g->batch = batch;
     g->opt = *o;
     g->b = (struct builder){.add = add,

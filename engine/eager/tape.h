@@ -35,6 +35,13 @@ struct eager_block {
     int layer;
 };
 
+/* What backwards that read the same value share (op_def.shared_back), within a block. */
+struct eager_shared {
+    struct eager_buf *buf; /* counted; NULL: nothing */
+    size_t bytes;
+    int32_t value;
+};
+
 struct eager {
     struct builder b; /* first */
     struct op_sink sink;
@@ -42,6 +49,7 @@ struct eager {
     struct eager_cache cache;
     const struct batch *batch; /* borrowed */
     struct eager_options opt;
+    struct eager_shared shared;
     VEC(struct eager_node) node;
     VEC(struct eager_value) value;
     VEC(struct eager_block) block;

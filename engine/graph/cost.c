@@ -3,11 +3,12 @@
  * Costs by running each node's forward against a sink that only asks the kernels' shapes. The batch
  * holds real counts and positions, since attention's cost depends on them; values have no memory.
  */
+#include "engine/graph/cost.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/mem.h"
-#include "engine/graph/print.h"
 #include "engine/op/collective.h"
 #include "engine/op/ops.h"
 

@@ -8,7 +8,8 @@
 #ifndef ENGINE_GRAPH_DRAW_H
 #define ENGINE_GRAPH_DRAW_H
 
-#include "engine/graph/print.h"
+#include "engine/base/buf.h"
+#include "engine/graph/cost.h"
 
 void graph_draw(const struct graph *g, const struct graph_cost *cost, struct buf *out);
 

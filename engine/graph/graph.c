@@ -5,6 +5,7 @@
  */
 #include "engine/graph/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,20 @@ struct graph_place *graph_places(const struct graph *g)
         }
     }
     return place;
+}
+
+const char *graph_dim_name(enum dim d)
+{
+    static const char *const names[DIM_COUNT] = {"tokens", "rows", "sequences", "groups"};
+    return names[d];
+}
+
+const char *graph_shape_text(struct op_shape s, char *text, size_t size)
+{
+    static const char *const types[] = {"f32", "bf16", "f16", "int8"};
+    snprintf(text, size, "[%s, %lld]%s%s", graph_dim_name(s.rows), (long long)s.cols,
+             s.blocked ? " for " : "", s.blocked ? types[s.type] : "");
+    return text;
 }
 
 int32_t *graph_last_uses(const struct graph *g)

@@ -68,6 +68,11 @@ int graph_replay(const struct graph *g, struct builder *b, struct val *out, stru
 void graph_recorder_init(struct graph_recorder *r, struct graph *g);
 void graph_mark_output(struct graph *g, struct val v);
 
+const char *graph_dim_name(enum dim d);
+
+/* "[tokens, 576]", "[rows, 576] for bf16" into text; returns text. */
+const char *graph_shape_text(struct op_shape s, char *text, size_t size);
+
 /* Where a value's memory lies: in which value of its own, at which columns. */
 struct graph_place {
     int32_t root;

@@ -15,24 +15,17 @@ static const struct op_node *product_before(const struct rewrite *r, const struc
     return fits ? def : NULL;
 }
 
+static bool fuse(const struct rewrite *r, const struct op_node *n, struct op_node *made)
+{
+    const struct op_node *product = product_before(r, n);
+    if (!product)
+        return false;
+    *made = *product;
+    op_linear_attr(made)->bias = op_get(OP_bias)->param(n, 0);
+    return true;
+}
+
 int graph_pass_bias(const struct graph *in, struct graph *out, struct err *e)
 {
-    struct rewrite r;
-    int rc = 0;
-    rewrite_init(&r, in, out, PASS_bias);
-    for (size_t i = 0; i < in->node.n && !rc; i++) {
-        const struct op_node *n = &in->node.at[i].op;
-        const struct op_node *product = product_before(&r, n);
-        if (!product) {
-            rc = rewrite_copy(&r, i, e);
-            continue;
-        }
-        struct graph_node fused = in->node.at[i];
-        fused.op = *product;
-        fused.op.in[0] = r.map[product->in[0]];
-        op_linear_attr(&fused.op)->bias = op_get(OP_bias)->param(n, 0);
-        rc = rewrite_emit(&r, i, &fused, e);
-    }
-    rewrite_finish(&r);
-    return rc;
+    return rewrite_each(in, out, PASS_bias, fuse, e);
 }

@@ -36,6 +36,12 @@ int pass_find(const char *name)
     return -1;
 }
 
+unsigned passes_of_device(unsigned mask, const struct device *d)
+{
+    bool gates = device_reads_host(d) && device_kernels(d)->gates;
+    return gates ? mask : mask & ~(1u << PASS_gate);
+}
+
 static bool verifies_each(void)
 {
 #if defined(NDEBUG) && !defined(TANDEM_PARANOID)
@@ -109,4 +115,24 @@ void rewrite_finish(struct rewrite *r)
         vec_push(&r->out->output, r->map[r->in->output.at[i]]);
     free(r->map);
     free(r->n_use);
+}
+
+int rewrite_each(const struct graph *in, struct graph *out, enum pass_id pass, rewrite_fn *fn,
+                 struct err *e)
+{
+    struct rewrite r;
+    int rc = 0;
+    rewrite_init(&r, in, out, pass);
+    for (size_t i = 0; i < in->node.n && !rc; i++) {
+        struct graph_node n = in->node.at[i];
+        if (!fn(&r, &in->node.at[i].op, &n.op)) {
+            rc = rewrite_copy(&r, i, e);
+            continue;
+        }
+        for (int j = 0; j < n.op.n_in; j++)
+            n.op.in[j] = r.map[n.op.in[j]];
+        rc = rewrite_emit(&r, i, &n, e);
+    }
+    rewrite_finish(&r);
+    return rc;
 }

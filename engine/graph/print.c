@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/graph/cost.h"
 #include "engine/graph/draw.h"
 #include "engine/graph/memory.h"
-
-static const char *const dim_names[DIM_COUNT] = {"tokens", "rows", "sequences", "groups"};
 
 int graph_format_find(const char *name)
 {
@@ -20,14 +19,6 @@ int graph_format_find(const char *name)
         if (strcmp(names[i], name) == 0)
             return i;
     return -1;
-}
-
-const char *graph_shape_text(struct op_shape s, char *text, size_t size)
-{
-    static const char *const types[] = {"f32", "bf16", "f16", "int8"};
-    snprintf(text, size, "[%s, %lld]%s%s", dim_names[s.rows], (long long)s.cols,
-             s.blocked ? " for " : "", s.blocked ? types[s.type] : "");
-    return text;
 }
 
 static void ids_text(const int32_t *id, int n, char *text, size_t size)
@@ -134,7 +125,7 @@ static void print_json(const struct graph *g, const struct graph_cost *cost, int
                    "],\"rows\":\"%s\",\"cols\":%lld,\"blocked\":%s,\"bytes\":%.0f,\"flops\":%.0f,"
                    "\"moved\":%.0f,"
                    "\"launches\":%d,\"in_place\":%s,\"pass\":\"%s\",\"parameters\":\"%s\"}",
-                   dim_names[s.rows], (long long)s.cols, s.blocked ? "true" : "false",
+                   graph_dim_name(s.rows), (long long)s.cols, s.blocked ? "true" : "false",
                    cost[i].bytes, cost[i].flops, cost[i].moved, cost[i].n_launch,
                    n->in_place[0] >= 0 ? "true" : "false", n->pass,
                    params_text(&n->op, params, sizeof params));

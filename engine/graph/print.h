@@ -16,20 +16,8 @@ enum graph_format { GRAPH_TEXT, GRAPH_JSON, GRAPH_DOT, GRAPH_SVG };
 
 int graph_format_find(const char *name); /* -1: no such format */
 
-struct graph_cost {
-    double bytes, flops; /* parameters, inputs and outputs; each once */
-    double moved;        /* bytes that each rank sends the others, at least */
-    int n_launch;
-};
-
-/* What each node costs in a step of one prompt of n_tok tokens with n_out wanted rows; free(). */
-struct graph_cost *graph_costs(const struct graph *g, int64_t n_tok, int64_t n_out);
-
-/* Prints g for such a step. */
+/* Prints g for a step of one prompt of n_tok tokens with n_out wanted rows. */
 void graph_print(const struct graph *g, enum graph_format f, int64_t n_tok, int64_t n_out,
                  struct buf *out);
-
-/* "[tokens, 576]", "[rows, 576] bf16" into text; returns text. */
-const char *graph_shape_text(struct op_shape s, char *text, size_t size);
 
 #endif

@@ -304,18 +304,25 @@ static int parse_window(struct config *c, const struct json *root, struct err *e
     return 0;
 }
 
+/* As most families name them. */
+static int parse_sizes(struct config *c, const struct json *root, struct err *e)
+{
+    return json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
+                   json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
+                   json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
+                   json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+                   get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
+                   json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e)
+               ? -1
+               : 0;
+}
+
 /* Llama, Mistral, Qwen. */
 static int parse_llama_like(struct config *c, const struct json *root, struct err *e)
 {
     bool attn_bias = false;
     c->norm_eps = 1e-6, c->act = ACT_SILU;
-    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
-        json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
-        json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
-        json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
-        get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
-        json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e) ||
-        json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
+    if (parse_sizes(c, root, e) || json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
         json_opt_bool(root, "mlp_bias", &c->has_mlp_bias, e) ||
         json_opt_bool(root, "attention_bias", &attn_bias, e) || parse_heads(c, root, e) ||
         parse_eps(c, root, "rms_norm_eps", e) || parse_act(c, root, "hidden_act", e) ||
@@ -353,12 +360,7 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
     bool is_decoder = false;
     c->norm_eps = 1e-12, c->act = ACT_GELU, c->n_segment = 2, c->pool = POOL_MEAN;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
-    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
-        json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
-        json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
-        json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
-        get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
-        json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e) ||
+    if (parse_sizes(c, root, e) ||
         opt_count(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
         json_opt_str(root, "position_embedding_type", &position, e) ||
         json_opt_bool(root, "is_decoder", &is_decoder, e) ||

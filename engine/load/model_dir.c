@@ -34,25 +34,35 @@ static int read_generation(struct model_dir *d, struct err *e)
     return rc;
 }
 
-static int read_all(struct model_dir *d, struct err *e)
+static int read_all(struct model_dir *d, bool is_random, struct err *e)
 {
     if (check_dir(d->path, e) || config_load(&d->config, d->path, e) || read_generation(d, e) ||
         tokenizer_config_init(&d->tokenizer, d->path, e))
         return -1;
     if (path_exists(d->path, "tokenizer.json"))
         d->tokenizer_path = path_join(d->path, "tokenizer.json");
-    d->weights = weights_open(d->path, e);
+    d->weights = is_random ? weights_random(e) : weights_open(d->path, e);
     return d->weights ? 0 : -1;
 }
 
-int model_dir_init(struct model_dir *d, const char *path, struct err *e)
+static int init(struct model_dir *d, const char *path, bool is_random, struct err *e)
 {
     *d = (struct model_dir){.path = xstrdup(path)};
-    if (read_all(d, e) == 0)
+    if (read_all(d, is_random, e) == 0)
         return 0;
     err_wrap(e, "%s", path);
     model_dir_release(d);
     return -1;
+}
+
+int model_dir_init(struct model_dir *d, const char *path, struct err *e)
+{
+    return init(d, path, false, e);
+}
+
+int model_dir_init_random(struct model_dir *d, const char *path, struct err *e)
+{
+    return init(d, path, true, e);
 }
 
 void model_dir_release(struct model_dir *d)

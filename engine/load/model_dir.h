@@ -42,6 +42,8 @@ struct model_size {
 };
 
 int model_dir_init(struct model_dir *d, const char *path, struct err *e);
+int model_dir_init_random(struct model_dir *d, const char *path,
+                          struct err *e); /* no weights there */
 void model_dir_release(struct model_dir *d);
 void model_dir_size(const struct model_dir *d, struct model_size *s);
 

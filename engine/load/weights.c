@@ -13,6 +13,7 @@
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
+#include "engine/load/drawn.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
 #include "kernels/float16.h"
@@ -27,7 +28,9 @@ struct weights {
     struct map file_by_name;    /* of struct st_file */
     struct weight *at;          /* owned, [n] */
     size_t n;
-    struct map by_name; /* of struct weight */
+    struct map by_name;         /* of struct weight */
+    uint16_t *drawn;            /* owned; NULL: weights of files */
+    VEC(struct drawn *) wanted; /* owned: those that were drawn */
 };
 
 static const struct json_rules index_rules = {
@@ -104,7 +107,7 @@ static int gather(struct weights *w, struct err *e)
         const struct st_header *h = st_file_header(w->file.at[i]);
         for (size_t j = 0; j < h->n_tensor; j++) {
             struct weight *t = &w->at[w->n++], *other;
-            *t = (struct weight){h->tensor[j], w->file.at[i]};
+            *t = (struct weight){.t = h->tensor[j], .file = w->file.at[i]};
             if ((other = map_put_str(&w->by_name, t->t->name, t)))
                 return err_set(e, ERR_BAD_INPUT, "%s: %.200s is in %s too", st_file_name(t->file),
                                t->t->name, st_file_name(other->file));
@@ -171,10 +174,24 @@ struct weights *weights_open_file(const char *path, struct err *e)
     return NULL;
 }
 
+struct weights *weights_random(struct err *e)
+{
+    struct weights *w = weights_new("", 0);
+    w->drawn = drawn_numbers_new(e);
+    if (w->drawn)
+        return w;
+    weights_close(w);
+    return NULL;
+}
+
 void weights_close(struct weights *w)
 {
     if (!w)
         return;
+    for (size_t i = 0; i < w->wanted.n; i++)
+        free(w->wanted.at[i]);
+    vec_release(&w->wanted);
+    mem_free(w->drawn);
     for (size_t i = 0; i < w->file.n; i++)
         st_close(w->file.at[i]);
     vec_release(&w->file);
@@ -206,6 +223,8 @@ uint64_t weights_bytes(const struct weights *w)
     uint64_t sum = 0;
     for (size_t i = 0; i < w->file.n; i++)
         sum += st_file_header(w->file.at[i])->data_bytes;
+    for (size_t i = 0; i < w->wanted.n; i++)
+        sum += w->wanted.at[i]->t.end;
     return sum;
 }
 
@@ -225,12 +244,23 @@ static int err_shape(const struct weight *w, int rank, const int64_t *dim, struc
                    w->t->name, want, st_tensor_text(w->t, found, sizeof found));
 }
 
-int weights_want(const struct weights *w, const char *name, int rank, const int64_t *dim,
+/* A tensor as it is wanted. */
+static const struct weight *draw(struct weights *w, const char *name, int rank, const int64_t *dim)
+{
+    struct drawn *d = drawn_new(w->drawn, name, rank, dim);
+    vec_push(&w->wanted, d);
+    map_put_str(&w->by_name, d->t.name, &d->weight);
+    return &d->weight;
+}
+
+int weights_want(struct weights *w, const char *name, int rank, const int64_t *dim,
                  const struct weight **out, struct err *e)
 {
     enum k_type type;
     const struct weight *have = weights_get(w, name);
     ASSERT(rank <= ST_MAX_RANK);
+    if (!have && w->drawn)
+        have = draw(w, name, rank, dim);
     if (!have)
         return err_set(e, ERR_NOT_FOUND, "%s: the tensor %s is missing",
                        w->file.n == 1 ? st_file_name(w->file.at[0]) : INDEX_NAME, name);
@@ -272,6 +302,8 @@ int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, s
 {
     size_t row_bytes = weight_row_bytes(w);
     ASSERT(row >= 0 && n_row >= 0 && row <= weight_rows(w) && n_row <= weight_rows(w) - row);
+    if (w->drawn)
+        return drawn_read(w, row * weight_row_len(w), n_row * weight_row_len(w), dst);
     return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
 }
 
@@ -282,6 +314,8 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
     size_t size = len ? weight_row_bytes(w) / (size_t)len : 0;
     ASSERT(row >= 0 && row < weight_rows(w) && col >= 0 && n >= 0 &&
            n <= (weight_rows(w) - row) * len - col);
+    if (w->drawn)
+        return drawn_read(w, row * len + col, n, dst);
     return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
 }
 

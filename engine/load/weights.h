@@ -8,7 +8,10 @@
  * A weight is read by rows (its first dimension), raw or as f32, into the caller's buffer: packing
  * a matrix reads some panels' rows at a time and never holds a second copy of it.
  *
- * Thread: one opens; any number may look up and read.
+ * Weights can also be drawn instead of read (weights_random), to measure a shape whose files would
+ * not fit anywhere: whatever is wanted is then there.
+ *
+ * Thread: one opens; any number may look up and read. Random ones: one thread wants.
  */
 #ifndef ENGINE_LOAD_WEIGHTS_H
 #define ENGINE_LOAD_WEIGHTS_H
@@ -23,11 +26,13 @@ struct weights;
 
 struct weight {
     const struct st_tensor *t;  /* borrowed: name, dtype, shape */
-    const struct st_file *file; /* borrowed */
+    const struct st_file *file; /* borrowed; NULL: drawn */
+    const uint16_t *drawn;      /* borrowed: numbers of which a drawn one is made */
 };
 
 struct weights *weights_open(const char *dir, struct err *e);
 struct weights *weights_open_file(const char *path, struct err *e); /* one file of any name */
+struct weights *weights_random(struct err *e);
 void weights_close(struct weights *w);
 
 size_t weights_count(const struct weights *w);
@@ -37,7 +42,7 @@ uint64_t weights_bytes(const struct weights *w); /* of all tensors' data */
 void weights_prefetch(const struct weights *w);
 
 /* The tensor of this name, which must have this shape and be F32, F16 or BF16. */
-int weights_want(const struct weights *w, const char *name, int rank, const int64_t *dim,
+int weights_want(struct weights *w, const char *name, int rank, const int64_t *dim,
                  const struct weight **out, struct err *e);
 
 /* Rows [row, row + n_row) of the first dimension; a scalar or a vector's elements are rows of one.

@@ -34,7 +34,7 @@ struct piece {
 struct load {
     struct model *m;
     const struct model_options *opt;
-    const struct weights *w;    /* borrowed */
+    struct weights *w;          /* borrowed */
     const struct weight **from; /* owned: [n_param] */
     bool *transposed;           /* owned: [n_param] */
     struct piece *piece;        /* owned */

@@ -2,7 +2,7 @@
  *
  * Attention: writes the step's keys and values to the layer's cells, then attends over the cells.
  * Training uses the same cells and the same kernel, so a trained row sees the rounding that a
- * served one sees.
+ * served one sees. With queries alone for an input (behind op rope_kv) the cells stand already.
  */
 #include "engine/op/ops.h"
 
@@ -25,7 +25,7 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
                  struct err *e)
 {
     const struct op_attn_attr *a = attr_of(n);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n->n_in; i++) {
         int64_t want = (int64_t)(i ? a->n_kv_head : a->n_head) * a->d_head;
         if (in[i].blocked || in[i].rows != DIM_TOK || in[i].cols != want)
             return err_set(e, ERR_BAD_INPUT, "input %d has %lld columns, %lld expected", i,
@@ -115,7 +115,8 @@ static void forward(struct op_ctx *c)
                            .v = c->in[2].p,
                            .ld_k = c->in[1].ld,
                            .ld_v = c->in[2].ld};
-    op_launch(c, K_kv_write, &w, sizeof w, write_count, 2);
+    if (c->node->n_in == 3)
+        op_launch(c, K_kv_write, &w, sizeof w, write_count, 2);
     attend(c, &a);
 }
 

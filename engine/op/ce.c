@@ -26,6 +26,7 @@
 
 #include "engine/op/collective.h"
 #include "engine/op/ops.h"
+#include "engine/op/weight_grad.h"
 
 enum { CE_BYTES = 24 << 20, CE_ROWS_LEAST = 48 };
 
@@ -72,6 +73,13 @@ static int64_t run_rows(int64_t n_vocab, int64_t n_row)
     return fit < n_row ? fit : n_row;
 }
 
+/* Floats from a row of logits to the next: an odd number of cache lines. Rows a multiple of 4 KB
+ * apart would share their places in the first cache, where a block of them has no room. */
+static int64_t logits_ld(int64_t n_vocab)
+{
+    return ((n_vocab + 15) / 16 | 1) * 16;
+}
+
 static size_t floats_bytes(int64_t rows, int64_t cols)
 {
     return ((size_t)(rows * cols) * sizeof(float) + 63) / 64 * 64;
@@ -84,6 +92,14 @@ static int64_t gather_cols(const struct ce_attr *at)
                       : 0;
 }
 
+/* A run's rows, rounded; of a head that is trained, the operands of its gradient. */
+static size_t rows_bytes(const struct param *head, int64_t rows)
+{
+    size_t packed = k_rows_bytes(head->w.type, rows, head->n > head->k ? head->n : head->k);
+    size_t own = op_weight_grad_dy_bytes(head, rows) + op_weight_grad_x_bytes(head, rows);
+    return param_is_trained(head) && own > packed ? own : packed;
+}
+
 /* A run's logits; its rows, rounded: first the input's, then the gradient's; and where the head is
  * shared this rank's part of the logits and the room to gather them. */
 static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
@@ -91,15 +107,15 @@ static size_t work(const struct op_node *n, const struct op_shape *in, const int
     const struct ce_attr *at = attr_of(n);
     const struct param *head = at->head;
     int64_t rows = run_rows(at->n_vocab, cap[in[0].rows]);
-    size_t bytes = floats_bytes(rows, at->n_vocab);
+    size_t bytes = floats_bytes(rows, logits_ld(at->n_vocab));
     if (at->pieces)
         bytes += floats_bytes(rows, head->n) + floats_bytes(rows, gather_cols(at));
-    return bytes + k_rows_bytes(head->w.type, rows, head->n > head->k ? head->n : head->k);
+    return bytes + rows_bytes(head, rows);
 }
 
 size_t op_ce_work_bytes(const struct param *head, int64_t n_row)
 {
-    return floats_bytes(run_rows(head->n, n_row), head->n);
+    return floats_bytes(run_rows(head->n, n_row), logits_ld(head->n));
 }
 
 /* The gradient of the input. */
@@ -114,9 +130,10 @@ struct run {
     const struct ce_attr *at;
     const struct param *head;
     int64_t lo, m;
-    float *logits; /* [m, n_vocab] */
-    float *own;    /* [m, head->n]: of them those of this rank, dense; NULL: all are */
-    float *room;   /* [m, gather_cols] */
+    float *logits; /* [m, n_vocab], rows ld apart */
+    int64_t ld;
+    float *own;  /* [m, head->n]: of them those of this rank, dense; NULL: all are */
+    float *room; /* [m, gather_cols] */
     void *rows;
 };
 
@@ -154,7 +171,7 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
     struct k_linear a = {.rows = r->rows,
                          .w = r->head->w,
                          .y = r->own ? r->own : r->logits,
-                         .ld_y = r->head->n,
+                         .ld_y = r->own ? r->head->n : r->ld,
                          .m = r->m,
                          .panel_hi = (r->head->n + K_NR - 1) / K_NR};
     launch(c, K_rows_pack, &x, sizeof x);
@@ -170,7 +187,7 @@ static void gather_logits(struct op_ctx *c, const struct run *r)
                               .y = r->logits,
                               .work = r->room,
                               .ld_x = r->head->n,
-                              .ld_y = r->at->n_vocab,
+                              .ld_y = r->ld,
                               .m = r->m,
                               .n = r->at->n_vocab,
                               .pieces = r->at->pieces};
@@ -183,7 +200,7 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
     int64_t n = r->at->n_vocab;
     for (int64_t lo = 0; lo < n; lo += K_CE_CHUNK) {
         struct k_ce a = {.logits = r->logits + lo,
-                         .ld = n,
+                         .ld = r->ld,
                          .m = r->m,
                          .lo = lo,
                          .n = n - lo < K_CE_CHUNK ? n - lo : K_CE_CHUNK,
@@ -196,23 +213,21 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
 
 static void weight_gradient(struct op_ctx *c, const struct run *r)
 {
-    struct k_linear_dw a = {.dy = part_of(r),
-                            .x = input_at(c, r),
-                            .ld_dy = r->at->n_vocab,
-                            .ld_x = c->in[0].ld,
-                            .m = r->m,
-                            .n = r->head->n,
-                            .k = r->head->k,
-                            .dw = r->head->grad,
-                            .ld_dw = r->head->k,
-                            .fills = param_fills_grad(r->head)};
-    launch(c, r->head->w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, &a, sizeof a);
+    size_t dy_bytes = op_weight_grad_dy_bytes(r->head, r->m);
+    op_weight_grad(c, &(struct op_weight_grad){.w = r->head,
+                                               .dy = part_of(r),
+                                               .x = input_at(c, r),
+                                               .ld_dy = r->ld,
+                                               .ld_x = c->in[0].ld,
+                                               .m = r->m,
+                                               .dy_cols = r->rows,
+                                               .x_cols = (char *)r->rows + dy_bytes});
 }
 
 static void input_gradient(struct op_ctx *c, const struct run *r)
 {
     struct k_rows_pack dy = {.x = part_of(r),
-                             .ld_x = r->at->n_vocab,
+                             .ld_x = r->ld,
                              .m = r->m,
                              .k = r->head->n,
                              .type = r->head->w.type,
@@ -231,8 +246,8 @@ static void input_gradient(struct op_ctx *c, const struct run *r)
 static struct run first_run(const struct op_ctx *c, int64_t step)
 {
     const struct ce_attr *at = attr_of(c->node);
-    struct run r = {.at = at, .head = at->head, .logits = c->work};
-    char *free_at = (char *)c->work + floats_bytes(step, at->n_vocab);
+    struct run r = {.at = at, .head = at->head, .logits = c->work, .ld = logits_ld(at->n_vocab)};
+    char *free_at = (char *)c->work + floats_bytes(step, r.ld);
     if (at->pieces) {
         r.own = (float *)(void *)free_at;
         free_at += floats_bytes(step, at->head->n);

@@ -58,7 +58,8 @@ static void take_apart(const struct op_collective *a, struct stream *s)
     }
 }
 
-/* Runs the job on the device's memory: where the host cannot read it, on a copy that comes back. */
+/* Runs the job on the device's memory: where the host cannot read it, on a copy that comes back. Of
+ * a stream that has failed already nothing is synced: it would take what comes behind. */
 static int exchange(const struct op_collective *a, struct comm_job *j, struct stream *s,
                     struct err *e)
 {
@@ -71,13 +72,13 @@ static int exchange(const struct op_collective *a, struct comm_job *j, struct st
         return fabric_run(a->ranks.comm, s, j, e);
     if (device_reads_host(stream_device(s)))
         return stream_sync(s, e) || comm_run(a->ranks.comm, j, e) ? -1 : 0;
-    room = stream_room(s, all_bytes, e);
+    room = stream_state(s, e) ? NULL : stream_room(s, all_bytes, e);
     if (!room)
         return -1;
     stream_copy(s, room + own, j->in, in_bytes, COPY_FROM_DEVICE);
     j->in = room + own;
     j->out = room;
-    if (stream_sync(s, e) || comm_run(a->ranks.comm, j, e))
+    if (stream_state(s, e) || stream_sync(s, e) || comm_run(a->ranks.comm, j, e))
         return -1;
     stream_copy(s, out, room, all_bytes, COPY_TO_DEVICE);
     return 0;

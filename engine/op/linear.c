@@ -3,8 +3,9 @@
  * The product with a packed weight, and op_linear, the whole of a linear layer: rounding, product,
  * adapters, bias. Passes fold more into the product: neighbours that read the same rows become one
  * weight (`n` outputs), a bias behind it, and a residual (a second input, which the output takes
- * the place of). Each folds exactly what the separate ops would compute: the whole sum, then the
- * bias, then what was there.
+ * the place of); or the gate that is between it and the next product, with the rounding (the output
+ * is rows as of op round). Each folds exactly what the separate ops would compute: the whole sum,
+ * then the bias, then what was there.
  *
  * On a tape the unrounded rows come as the second input for the weight's gradient.
  */
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "engine/op/ops.h"
+#include "engine/op/weight_grad.h"
 
 struct op_linear_attr *op_linear_attr(struct op_node *n)
 {
@@ -59,6 +61,11 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
         return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the weight takes %lld", a->w->name,
                        (long long)in[0].cols, (long long)a->w->k);
     out[0] = (struct op_shape){.rows = in[0].rows, .cols = a->n};
+    if (a->is_gated) {
+        out[0].cols = a->n / 2;
+        out[0].blocked = true;
+        out[0].type = (enum k_type)a->gated_type;
+    }
     return 0;
 }
 
@@ -96,7 +103,8 @@ static void forward(struct op_ctx *c)
     struct k_linear a = {.rows = c->in[0].p,
                          .w = op_linear_weight(c->node),
                          .bias = at->bias ? at->bias->vec : NULL,
-                         .y = c->out[0].p,
+                         .y = at->is_gated ? NULL : c->out[0].p,
+                         .gated = at->is_gated ? c->out[0].p : NULL,
                          .ld_y = c->out[0].ld,
                          .m = op_rows(c, rows),
                          .add = in_place,
@@ -126,7 +134,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     const struct op_linear_attr *at = op_linear_attr_get(c->node);
     enum dim rows = c->in[0].shape.rows;
     struct k_weight w = op_linear_weight(c->node);
-    ASSERT(at->second != OP_LINEAR_RESIDUAL && !at->bias);
+    ASSERT(at->second != OP_LINEAR_RESIDUAL && !at->bias && !at->is_gated);
     if (g->din[0].p) {
         struct k_rows_pack dy = {.x = g->dout[0].p,
                                  .ld_x = g->dout[0].ld,
@@ -145,26 +153,32 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
         OP_LAUNCH_M(c, by_type(w.type, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), a,
                     rows);
     }
-    if (at->w->grad) {
-        struct k_linear_dw a = {.dy = g->dout[0].p,
-                                .x = c->in[1].p,
-                                .ld_dy = g->dout[0].ld,
-                                .ld_x = c->in[1].ld,
-                                .m = op_rows(c, rows),
-                                .n = w.n,
-                                .k = w.k,
-                                .dw = at->w->grad,
-                                .ld_dw = w.k,
-                                .fills = param_fills_grad(at->w)};
-        ASSERT(w.type != K_INT8);
-        OP_LAUNCH_M(c, w.type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, a, rows);
-    }
+    if (at->w->grad)
+        op_weight_grad(c, &(struct op_weight_grad){.w = at->w,
+                                                   .dy = g->dout[0].p,
+                                                   .x = c->in[1].p,
+                                                   .ld_dy = g->dout[0].ld,
+                                                   .ld_x = c->in[1].ld,
+                                                   .m = op_rows(c, rows),
+                                                   .dy_cols = c->work,
+                                                   .x_cols = c->shared,
+                                                   .has_x_cols = c->has_shared});
 }
 
-/* The gradient from above, rounded and blocked. */
+/* The gradient from above, rounded and blocked; then its columns, for the weight's own. */
 static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
-    return k_rows_bytes(in[0].type, cap[in[0].rows], op_linear_attr_get(n)->n);
+    const struct op_linear_attr *at = op_linear_attr_get(n);
+    size_t rows = k_rows_bytes(in[0].type, cap[in[0].rows], at->n), own = 0;
+    if (param_is_trained(at->w))
+        own = op_weight_grad_dy_bytes(at->w, cap[in[0].rows]);
+    return rows > own ? rows : own;
+}
+
+static size_t shared_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    const struct param *w = op_linear_attr_get(n)->w;
+    return param_is_trained(w) ? op_weight_grad_x_bytes(w, cap[in[0].rows]) : 0;
 }
 
 static const struct param *param(const struct op_node *n, int i)
@@ -191,6 +205,7 @@ const struct op_def op_linear_def = {.shape = shape,
                                      .forward = forward,
                                      .backward = backward,
                                      .work_back = work_back,
+                                     .shared_back = shared_back,
                                      .param = param,
                                      .fills_grad = true,
                                      .need_in = 2,

@@ -16,6 +16,8 @@ struct op_linear_attr {
     int32_t n_joined;         /* neighbours joined to w */
     int32_t is_adapted;       /* adapters come behind it */
     int64_t second;           /* enum op_linear_second: what input 1 is */
+    int32_t is_gated;         /* outputs are a gate and what it gates, and become rounded rows: */
+    int32_t gated_type;       /* enum k_type: what they are rounded for */
 };
 
 struct op_linear_attr *op_linear_attr(struct op_node *n);

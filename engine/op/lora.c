@@ -81,7 +81,8 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                            .ld_dy = g->dout[0].ld,
                            .dt = c->work,
                            .dx = g->din[1].p,
-                           .ld_dx = g->din[1].ld};
+                           .ld_dx = g->din[1].ld,
+                           .rounds = attr_of(c->node)->w->w.type != K_F32};
     a.fwd.t = c->save;
     if (a.dx && !g->din_add[1])
         op_zero(c, g->din[1]);

@@ -73,8 +73,10 @@ struct op_ctx {
     const struct op_node *node;
     const struct batch *batch;
     struct op_view in[OP_IN_MAX], out[OP_OUT_MAX];
-    void *work; /* op_def.work bytes, for the length of this call */
-    void *save; /* op_def.save bytes, from forward to backward; NULL when no backward follows */
+    void *work;   /* op_def.work bytes, for the length of this call */
+    void *save;   /* op_def.save bytes, from forward to backward; NULL when no backward follows */
+    void *shared; /* op_def.shared_back bytes, of backwards that read the same input 1 */
+    bool has_shared; /* one of them has filled it */
     struct op_sink *sink;
 };
 
@@ -128,6 +130,9 @@ struct op_def {
     size_t (*work)(const struct op_node *n, const struct op_shape *in, const int64_t *cap);
     size_t (*save)(const struct op_node *n, const struct op_shape *in, const int64_t *cap);
     size_t (*work_back)(const struct op_node *n, const struct op_shape *in, const int64_t *cap);
+    /* What a backward makes of input 1 alone, for others of this op that read it soon; 0: nothing.
+     */
+    size_t (*shared_back)(const struct op_node *n, const struct op_shape *in, const int64_t *cap);
     void (*forward)(struct op_ctx *c);
     void (*backward)(struct op_ctx *c, const struct op_grad *g);
     const struct param *(*param)(const struct op_node *n, int i); /* the i-th it reads, or NULL */

@@ -27,7 +27,8 @@ int cells_init(struct cells *c, const struct model *m, int64_t n_cell, bool is_s
                                        .v = at + half,
                                        .n_kv_head = m->n_kv_head,
                                        .d_head = cfg->d_head,
-                                       .n_cell = n_cell};
+                                       .n_cell = n_cell,
+                                       .n_layer = (int32_t)n_run};
     }
     return 0;
 }

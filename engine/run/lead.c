@@ -53,9 +53,15 @@ int lead_step(struct lead *l, struct err *e)
     return send(l->comm, &order, e) || order_pass(l->comm, l->room, order.bytes, false, e) ? -1 : 0;
 }
 
-int lead_check(const struct lead *l, struct err *e)
+/* What a rank left out of a step the others would wait for, or take the next step's for it. */
+int lead_end(const struct lead *l, struct stream *s, int rc, struct err *e)
 {
-    return l->comm ? comm_check(l->comm, e) : 0;
+    if (!l->comm)
+        return rc;
+    if (!rc && !stream_state(s, e))
+        return comm_check(l->comm, e);
+    comm_abort(l->comm, e->msg);
+    return -1;
 }
 
 /* ---- without a runner ------------------------------------------------------------------------ */

@@ -32,7 +32,8 @@ int lead_init(struct lead *l, struct batch *b, const struct runner_options *o,
               const struct model *m, struct err *e);
 void lead_release(struct lead *l);
 int lead_step(struct lead *l, struct err *e); /* sends the batch that is about to run */
-int lead_check(const struct lead *l, struct err *e);
+/* Behind a step that was given to s; rc: how that went. Failed here, it ends the group. */
+int lead_end(const struct lead *l, struct stream *s, int rc, struct err *e);
 
 /* Passes on what rank 0 has to say of an adapter (ADAPTER_GONE, too, from this thread). */
 int lead_adapter(const struct model *m, const struct adapter_news *n, struct err *e);

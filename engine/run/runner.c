@@ -91,7 +91,7 @@ static int make_plan(struct runner *r, struct err *e)
 {
     struct graph g;
     graph_init(&g);
-    if (!make_graph(r, &g, r->opt.passes, e))
+    if (!make_graph(r, &g, passes_of_device(r->opt.passes, r->device), e))
         r->plan = plan_new(&g, &r->in.dev, r->opt.cap, r->device, e);
     graph_release(&g);
     return r->plan ? 0 : -1;
@@ -112,6 +112,8 @@ struct runner *runner_new(const struct model *m, const struct runner_options *o,
     if (make_memory(r, e))
         goto fail;
     if (o->is_eager ? make_eager(r, e) : make_plan(r, e))
+        goto fail;
+    if (device_reserve(r->device, o->beside_bytes, "what adapters and jobs may take", e))
         goto fail;
     return r;
 fail:
@@ -187,10 +189,10 @@ int runner_step(struct runner *r, struct op_view *out, struct err *e)
     inputs_send(&r->in, r->stream);
     feed_drawn(r);
     if (r->eager)
-        return step_eager(r, out, e) ? -1 : lead_check(&r->lead, e);
+        return lead_end(&r->lead, r->stream, step_eager(r, out, e), e);
     plan_run(r->plan, &r->in.dev, r->stream);
     *out = plan_output(r->plan, 0);
-    return lead_check(&r->lead, e);
+    return lead_end(&r->lead, r->stream, 0, e);
 }
 
 int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, int64_t n_out,

@@ -15,7 +15,7 @@
 #include "engine/graph/passes.h"
 #include "engine/run/crew.h"
 #include "engine/serve/engine_own.h"
-#include "engine/token/template.h"
+#include "engine/template/template.h"
 
 enum { TEXT_BYTES_MAX = 1 << 20 };
 
@@ -27,6 +27,7 @@ static const struct gate_policy default_policy = {.share = 0.03};
 static int load(struct engine *g, const struct engine_options *o, struct err *e)
 {
     struct resident_options ro = {.dir = o->model,
+                                  .random_weights = o->random_weights,
                                   .device = o->device,
                                   .kernels = o->kernels,
                                   .quantize = o->quantize,
@@ -70,6 +71,7 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
                                         [DIM_SEQ] = g->room.cap_seq,
                                         [DIM_GROUP] = g->room.cap_group},
                                 .n_cell = g->room.n_cell,
+                                .beside_bytes = g->room.lora_bytes + g->room.train_bytes,
                                 .is_eager = o->is_eager,
                                 .passes = PASS_ALL,
                                 .lora_rank_max = g->room.lora_rank,
@@ -162,6 +164,7 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .n_param = (int64_t)size.n_param,
         .kv_bytes = g->room.n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
         .weight_bytes = (int64_t)r->model->block_bytes,
+        .train_bytes = (int64_t)g->room.train_bytes,
         .n_rank = r->model->ranks.size,
         .cell_tokens = K_CELL,
         .n_cell = g->room.n_cell,
@@ -186,13 +189,18 @@ static void fill_limits(struct engine *g)
                                         .bell = g->bell};
 }
 
-static void init_wake(pthread_cond_t *wake)
+/* A GPU's is shared out once, here. */
+static void tell_memory(const struct engine *g)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(wake, &attr);
-    pthread_condattr_destroy(&attr);
+    size_t all, left;
+    if (device_get_kind(g->res.device) == DEVICE_CPU)
+        return;
+    device_memory(g->res.device, &all, &left);
+    log_event(LOG_INFO, "memory of the GPU", LOG_INT("mb", (int64_t)(all / 1000000)),
+              LOG_INT("weights", g->info.weight_bytes / 1000000),
+              LOG_INT("keys_and_values", g->info.kv_bytes / 1000000),
+              LOG_INT("adapters", (int64_t)(g->room.lora_bytes / 1000000)),
+              LOG_INT("jobs", g->info.train_bytes / 1000000));
 }
 
 struct engine *engine_new(const struct engine_options *o, struct err *e)
@@ -200,7 +208,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     struct engine *g = xcalloc(1, sizeof *g);
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->stat_lock, NULL);
-    init_wake(&g->wake);
+    clock_cond_init(&g->wake);
     pthread_cond_init(&g->errand_done, NULL);
     g->errand_end = &g->errand;
     g->broke = o->broke;
@@ -216,6 +224,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     }
     fill_info(g, o);
     fill_limits(g);
+    tell_memory(g);
     if (g->info.ctx < g->res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
                   LOG_INT("context", g->res.model->ctx), LOG_INT("tokens", g->info.ctx));

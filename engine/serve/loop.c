@@ -4,7 +4,6 @@
  * too long, and runs one step for all (flight.c); without work the thread sleeps and costs nothing.
  */
 #include <string.h>
-#include <time.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/gate.h"
@@ -158,15 +157,11 @@ static bool has_mail(const struct engine *g)
 /* Until there is mail, or, where others miss us, for a while; false: nothing came. */
 static bool wait_for_mail(struct engine *g)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t ns = until.tv_nsec + RANKS_PING_US * INT64_C(1000);
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    int64_t until_ns = clock_ns() + RANKS_PING_US * INT64_C(1000);
     while (!has_mail(g))
         if (!g->res.crew)
             pthread_cond_wait(&g->wake, &g->lock);
-        else if (pthread_cond_timedwait(&g->wake, &g->lock, &until))
+        else if (!clock_cond_wait(&g->wake, &g->lock, until_ns))
             return has_mail(g);
     return true;
 }

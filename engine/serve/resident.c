@@ -11,7 +11,7 @@
 
 #include "engine/device/open.h"
 #include "engine/run/crew.h"
-#include "engine/token/template.h"
+#include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
 
 struct text_job {
@@ -107,6 +107,16 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
     return r->crew ? 0 : -1;
 }
 
+static int open_dir(struct resident *r, const struct resident_options *o, bool is_shared,
+                    struct err *e)
+{
+    if (!o->random_weights)
+        return model_dir_init(&r->dir, o->dir, e);
+    if (is_shared)
+        return err_set(e, ERR_UNSUPPORTED, "random weights are of one rank");
+    return model_dir_init_random(&r->dir, o->dir, e);
+}
+
 int resident_init(struct resident *r, const struct resident_options *o, struct err *e)
 {
     struct text_job text = {.r = r, .err = ERR_INIT};
@@ -120,7 +130,7 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
         .want = o->device, .pool = r->pool, .kernels = is_auto ? NULL : o->kernels};
     r->device = r->pool ? device_open(&want, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
-    if (!r->stream || model_dir_init(&r->dir, o->dir, e)) {
+    if (!r->stream || open_dir(r, o, is_shared, e)) {
         if (o->comm) {
             comm_abort(o->comm, e->msg);
             comm_free(o->comm);

@@ -24,8 +24,9 @@ struct resident_options {
     int tp;               /* ranks that share the model, as threads of this process; 0, 1: one */
     struct comm *comm;    /* owned from here on: rank 0's end among processes that share it; NULL */
     int (*work)(const struct crew_seat *seat, struct err *e); /* as in crew_options */
-    bool wants_text; /* tokenizer and template, where there are any */
-    bool text_only;  /* these alone: no weights, and one compute thread */
+    bool wants_text;     /* tokenizer and template, where there are any */
+    bool text_only;      /* these alone: no weights, and one compute thread */
+    bool random_weights; /* drawn, not read: dir has but the shape; of one rank */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };

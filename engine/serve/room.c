@@ -3,6 +3,8 @@
  * A CPU is at its peak from some tens of rows on: more sequences at once only make each slower. So
  * few run and many wait; a GPU has more of both to fill. Cells get half of the memory that is free,
  * and not more than all running sequences could fill; a CPU's cost nothing before they are written.
+ * A GPU's memory is all shared out at the start: what is left goes to jobs, but for an eighth,
+ * which is for a step's values and for what the driver takes.
  */
 #include "engine/serve/room.h"
 
@@ -54,6 +56,16 @@ static void choose_adapters(struct room *r, const struct engine_options *o, size
     r->lora_bytes = free_bytes / 8;
 }
 
+static void choose_training(struct room *r, const struct engine_options *o, size_t free_bytes,
+                            size_t kv_bytes)
+{
+    size_t kept = kv_bytes + r->lora_bytes + free_bytes / 8;
+    if (o->train_bytes > 0)
+        r->train_bytes = (size_t)o->train_bytes;
+    else if (o->train_bytes == 0)
+        r->train_bytes = free_bytes > kept ? free_bytes - kept : 0;
+}
+
 int room_choose(struct room *r, const struct model *m, const struct engine_options *o,
                 const struct room_memory *memory, struct err *e)
 {
@@ -74,6 +86,8 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
     int64_t all = o->kv_bytes > 0 ? INT32_MAX : whole * r->cap_seq;
     r->n_cell = bytes / cell < all ? bytes / cell : all;
     r->ctx = r->n_cell < whole ? r->n_cell * K_CELL : m->ctx;
+    if (is_gpu)
+        choose_training(r, o, memory->free_bytes, (size_t)(r->n_cell * cell));
     if (r->n_cell < 1)
         return err_set(e, o->kv_bytes > 0 ? ERR_TOO_LARGE : ERR_NO_MEMORY,
                        "keys and values of %d tokens take %lld bytes, and there are %lld; "

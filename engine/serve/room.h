@@ -15,11 +15,12 @@ struct room {
     int64_t chunk;                     /* the most prompt tokens beside who decodes; 0: by pace */
     int64_t enough; /* of prompt tokens, to begin no further prompt in a step; 0: no such number */
     int64_t n_cell, max_waiting;
-    int64_t cap_group; /* runs of rows with one adapter, in a step */
-    int32_t lora_rank; /* the largest of adapters; 0: there are none */
-    size_t lora_bytes; /* of all adapters */
-    size_t hold_bytes; /* of all requests and answers that have not ended */
-    int64_t ctx;       /* what the model has, and the cells hold */
+    int64_t cap_group;  /* runs of rows with one adapter, in a step */
+    int32_t lora_rank;  /* the largest of adapters; 0: there are none */
+    size_t lora_bytes;  /* of all adapters */
+    size_t train_bytes; /* of a GPU's memory, kept for a job; 0: none is, or there are no jobs */
+    size_t hold_bytes;  /* of all requests and answers that have not ended */
+    int64_t ctx;        /* what the model has, and the cells hold */
 };
 
 struct room_memory {

@@ -318,7 +318,7 @@ done:
 }
 
 /* Every tensor is there in its shape. */
-static int check_state(const struct weights *w, const struct train_tensors *t, struct err *e)
+static int check_state(struct weights *w, const struct train_tensors *t, struct err *e)
 {
     size_t n = t->list.n * TRAIN_ARRAYS;
     if (weights_count(w) != n)

@@ -14,7 +14,7 @@
 #define ENGINE_TRAIN_DATASET_H
 
 #include "engine/base/vec.h"
-#include "engine/token/template.h"
+#include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
 #include "engine/train/trainer.h"
 

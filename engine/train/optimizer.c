@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "engine/base/mem.h"
+#include "kernels/linear.h"
 
 static int64_t parts_of(int64_t n)
 {
@@ -86,20 +87,43 @@ int optimizer_norm(struct optimizer *o, double *norm, struct err *e)
     return 0;
 }
 
-/* Of elements [lo, hi) of the flat arrays, whose gradients begin at g, those that are this rank's.
- */
-static void update(struct optimizer *o, struct k_adamw a, int64_t lo, int64_t hi, const float *g)
+/* Of the elements [lo, hi) of the flat arrays those that are this rank's: their places in its
+ * moments, from which the step goes on; none: false. */
+static bool is_own(const struct train_tensors *on, int64_t *lo, int64_t *hi, struct k_adamw *a)
+{
+    *lo = *lo > on->own_lo ? *lo : on->own_lo;
+    *hi = *hi < on->own_hi ? *hi : on->own_hi;
+    a->n = *hi - *lo;
+    a->m = on->m + (*lo - on->own_lo);
+    a->v = on->v + (*lo - on->own_lo);
+    return a->n > 0;
+}
+
+/* Elements from `at` on, n of them, whose values and gradients lie there in f32. */
+static void update_flat(struct optimizer *o, struct k_adamw a, int64_t at, int64_t n, float *p,
+                        const float *g)
+{
+    int64_t lo = at, hi = at + n;
+    if (!is_own(o->on, &lo, &hi, &a))
+        return;
+    a.p = p + (lo - at);
+    a.g = g + (lo - at);
+    stream_launch(o->stream, K_adamw, &a, sizeof a);
+}
+
+/* A matrix, of which whole panels are this rank's. */
+static void update_weight(struct optimizer *o, const struct k_adamw *step,
+                          const struct train_tensor *x)
 {
     const struct train_tensors *on = o->on;
-    int64_t from = lo > on->own_lo ? lo : on->own_lo, to = hi < on->own_hi ? hi : on->own_hi;
-    if (from >= to)
+    struct k_adamw_weight a = {.a = *step};
+    int64_t lo = x->at, hi = x->at + x->rows * x->cols;
+    if (!is_own(on, &lo, &hi, &a.a))
         return;
-    a.p = on->p + from;
-    a.g = g + (from - lo);
-    a.m = on->m + (from - on->own_lo);
-    a.v = on->v + (from - on->own_lo);
-    a.n = to - from;
-    stream_launch(o->stream, K_adamw, &a, sizeof a);
+    a.w = linear_part(&x->param->w, (lo - x->at) / x->cols, (hi - lo) / x->cols);
+    a.low = on->low ? on->low + (lo - on->own_lo) : NULL;
+    a.a.g = train_tensor_grad(x) + (lo - x->at);
+    stream_launch(o->stream, K_adamw_weight, &a, sizeof a);
 }
 
 int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step, double norm,
@@ -115,25 +139,18 @@ int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t
                         .g_scale = is_clipped ? opt->max_norm / (norm + 1e-6) : 1,
                         .corr1 = 1 - pow(opt->beta1, (double)(step + 1)),
                         .corr2 = 1 - pow(opt->beta2, (double)(step + 1))};
-    bool has_all = train_n_data(&on->ranks) == 1;
-    for (size_t i = 0; i < on->list.n; i++) {
+    if (on->p) /* halves: all of them decay */
+        update_flat(o, a, 0, on->n_elem, on->p, on->g);
+    for (size_t i = 0; i < on->list.n && !on->p; i++) {
         const struct train_tensor *x = &on->list.at[i];
-        if (x->g)
-            continue;
-        update(o, a, x->at, x->at + x->rows * x->cols, train_tensor_grad(x));
-        if (has_all) /* while the value is in a cache */
-            train_tensor_changed(x, o->stream);
+        a.decay = x->decays ? opt->decay : 0;
+        if (x->p)
+            update_flat(o, a, x->at, x->rows * x->cols, x->p, x->g);
+        else
+            update_weight(o, &a, x);
     }
-    update(o, a, on->n_late, on->n_decay, on->g);
-    a.decay = 0;
-    update(o, a, on->n_decay, on->n_elem, on->g + on->n_decay - on->n_late);
     optimizer_clear(o);
-    if (exchange_values(o->exchange, e))
-        return -1;
-    for (size_t i = 0; i < on->list.n; i++)
-        if (!has_all || on->list.at[i].g)
-            train_tensor_changed(&on->list.at[i], o->stream);
-    return 0;
+    return exchange_values(o->exchange, e);
 }
 
 void optimizer_clear(struct optimizer *o)

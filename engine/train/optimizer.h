@@ -28,8 +28,8 @@ void optimizer_release(struct optimizer *o);
 /* The norm of all gradients, of which the late ones are there; not finite where one is not. */
 int optimizer_norm(struct optimizer *o, double *norm, struct err *e);
 
-/* Step `step` (from 0) with gradients of that norm; then the model has the new values, and
- * gradients that are not late are zero. */
+/* Step `step` (from 0) with gradients of that norm, in place; then all ranks have the new values,
+ * and gradients that are not late are zero. */
 int optimizer_step(struct optimizer *o, const struct train_options *opt, int64_t step, double norm,
                    struct err *e);
 

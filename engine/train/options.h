@@ -8,6 +8,7 @@
 #define ENGINE_TRAIN_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/train/ranks.h"
@@ -36,6 +37,7 @@ struct train_options {
     uint64_t seed;            /* of first weights, dropout and order */
     int64_t cap_tok;          /* tokens that a micro-batch holds */
     bool checkpoints_blocks;  /* less memory for a second forward; the same bits */
+    size_t value_bytes;       /* the most that micro-batches may hold; 0: what there is */
     struct train_ranks ranks; /* zeros: one rank */
 };
 

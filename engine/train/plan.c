@@ -19,9 +19,10 @@ struct paper {
     struct model_share share; /* of ranks that are not there */
     struct model *model;      /* owned */
     struct trainer *trainer;  /* owned */
-    struct train_row *row;    /* owned */
-    int32_t *id;              /* owned: [longest], all 0: ids of every row */
-    int32_t *label;           /* owned: [longest] */
+    struct train_row *row;    /* owned: [n_row] */
+    int64_t n_row;
+    int32_t *id;    /* owned: [longest], all 0: ids of every row */
+    int32_t *label; /* owned: [longest] */
 };
 
 static void paper_release(struct paper *p)
@@ -70,27 +71,43 @@ static int paper_init(struct paper *p, const struct model *like, const struct de
     return p->model ? 0 : -1;
 }
 
-/* Rows of at most `longest` tokens, n_tok in all. */
-static int fill_rows(struct paper *p, int64_t n_tok, int64_t longest, int64_t n_label,
-                     int64_t *n_row, struct err *e)
+static int64_t least(int64_t a, int64_t b)
 {
-    *n_row = (n_tok + longest - 1) / longest;
-    p->row = xcalloc((size_t)*n_row, sizeof *p->row);
+    return a < b ? a : b;
+}
+
+/* A step's rows, n_tok tokens for each of n_rank ranks: as long as they may be, but for those that
+ * a micro-batch of cap_tok ends with. */
+static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap_tok,
+                     int64_t longest, int64_t n_label, struct err *e)
+{
+    int64_t n_micro = (n_tok + cap_tok - 1) / cap_tok, each = (cap_tok + longest - 1) / longest;
+    p->row = xcalloc((size_t)(n_rank * n_micro * each), sizeof *p->row);
     p->id = try_alloc((size_t)longest, sizeof *p->id, "a row on paper", e);
     p->label = try_alloc((size_t)longest, sizeof *p->label, "a row on paper", e);
     if (!p->id || !p->label)
         return -1;
     for (int64_t i = 0; i < longest; i++)
         p->label[i] = i < n_label ? 0 : -1;
-    for (int64_t r = 0, at = 0; r < *n_row; r++, at += longest)
-        p->row[r] = (struct train_row){.id = p->id,
-                                       .label = p->label,
-                                       .n = n_tok - at < longest ? n_tok - at : longest,
-                                       .key = (uint64_t)r};
+    for (int64_t r = 0; r < n_rank; r++)
+        for (int64_t at = 0, n; at < n_tok; at += n) {
+            n = least(longest, least(cap_tok - at % cap_tok, n_tok - at));
+            p->row[p->n_row] = (struct train_row){
+                .id = p->id, .label = p->label, .n = n, .key = (uint64_t)p->n_row};
+            p->n_row++;
+        }
     return 0;
 }
 
-/* The bytes that a trainer with these options holds at most. */
+/* Of a step, at each rank. */
+static int64_t tokens_of(const struct tuning_options *o)
+{
+    int64_t n = train_n_data(&o->train.ranks);
+    return longest_of(o) * ((o->batch + n - 1) / n);
+}
+
+/* The bytes that a trainer with these options holds at most: where a step has several micro-batches
+ * in the second, which finds the gradients of the first. */
 static int measure(const struct model *m, const struct device *d, const struct tuning_options *o,
                    bool recomputes, struct train_plan *out, size_t *total, struct err *e)
 {
@@ -98,13 +115,15 @@ static int measure(const struct model *m, const struct device *d, const struct t
     struct train_result unused;
     struct err end = ERR_INIT;
     struct paper p;
-    int64_t longest = longest_of(o), n_row;
+    int64_t longest = longest_of(o), n_label = labels_of(o->data, longest);
+    int64_t n_tok = least(tokens_of(o), 2 * out->n_tok);
     int rc = -1;
     t.checkpoints_blocks = recomputes;
+    t.value_bytes = 0;
     t.ranks.all = t.ranks.data = t.ranks.model = NULL;
     /* of a step's rows each rank takes its share */
-    if (paper_init(&p, m, d, &t, e) || fill_rows(&p, out->n_tok * train_n_data(&t.ranks), longest,
-                                                 labels_of(o->data, longest), &n_row, e))
+    if (paper_init(&p, m, d, &t, e) ||
+        fill_rows(&p, train_n_data(&t.ranks), n_tok, out->n_tok, longest, n_label, e))
         goto done;
     size_t before = device_dry_bytes(p.device);
     p.trainer = trainer_new(p.model, &t, p.stream, e);
@@ -113,17 +132,19 @@ static int measure(const struct model *m, const struct device *d, const struct t
     const struct train_tensors *on = &trainer_subject(p.trainer)->tensors;
     size_t made = device_dry_bytes(p.device) - before;
     /* nothing is computed on paper, so the step's loss is no number; by then all has been held */
-    if (trainer_step(p.trainer, p.row, n_row, &unused, &end) && end.code != ERR_DIVERGED) {
+    if (trainer_step(p.trainer, p.row, p.n_row, &unused, &end) && end.code != ERR_DIVERGED) {
         err_set(e, end.code, "%s", end.msg);
         goto done;
     }
     *total = device_dry_peak(p.device) - before;
-    out->values = out->gradients = (size_t)on->n_elem * sizeof(float);
-    out->moments = 2 * (size_t)on->n_own * sizeof(float);
+    out->gradients = (size_t)on->n_elem * sizeof(float);
+    out->moments = 2 * (size_t)(on->own_hi - on->own_lo) * sizeof(float);
+    out->values = on->bytes - out->moments - (size_t)(on->n_elem - on->n_late) * sizeof(float);
     out->inputs = made - on->bytes;
+    out->fixed = made;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
-    out->logits = op_ce_work_bytes(model_head_of(p.model),
-                                   n_row / train_n_data(&t.ranks) * labels_of(o->data, longest));
+    out->logits =
+        op_ce_work_bytes(model_head_of(p.model), (out->n_tok + longest - 1) / longest * n_label);
     rc = 0;
 done:
     paper_release(&p);
@@ -158,13 +179,12 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
                enum train_recompute how, bool copies, size_t limit, struct train_plan *out,
                struct err *e)
 {
-    int64_t n = train_n_data(&o->train.ranks), most = longest_of(o) * ((o->batch + n - 1) / n);
     struct train_plan again;
     size_t plain, recomputed;
     *out = (struct train_plan){.limit = limit,
                                .weights = copies ? m->block_bytes : 0,
                                .host = host_bytes(o),
-                               .n_tok = most < o->train.cap_tok ? most : o->train.cap_tok};
+                               .n_tok = least(tokens_of(o), o->train.cap_tok)};
     again = *out;
     if (measure(m, d, o, false, out, &plain, e) || measure(m, d, o, true, &again, &recomputed, e))
         return -1;
@@ -176,8 +196,12 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
     if (recomputes)
         *out = again;
     out->recomputes = recomputes;
+    out->fixed += fixed;
     out->total = recomputes ? out->total_recomputed : out->total_plain;
-    return limit > 0 && out->total > limit ? refuse(out, e) : 0;
+    if (limit > 0 && out->total > limit)
+        return refuse(out, e);
+    out->value_bytes = limit > 0 ? limit - out->fixed : 0;
+    return 0;
 }
 
 const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEXT_BYTES])

@@ -7,7 +7,8 @@
  *
  * What is planned is what can be in use at most. A training takes less where rows are shorter than
  * the longest, and pages that are never touched cost nothing; it takes up to a twentieth and 16 MB
- * more of the process's memory for what is not a device's: rows, lists, the allocator's gaps.
+ * more of the process's memory for what is not a device's: rows, lists, the allocator's gaps. A
+ * trainer that is given value_bytes keeps to the limit, whatever comes.
  *
  * Thread: any; the model is read.
  */
@@ -20,13 +21,16 @@ enum train_recompute { RECOMPUTE_AUTO, RECOMPUTE_ON, RECOMPUTE_OFF };
 
 struct train_plan {
     size_t weights;                       /* of a copy that is made for this training; 0: shared */
-    size_t values, gradients;             /* of what is trained */
+    size_t values;                        /* of an adapter; what packed weights lack of f32 */
+    size_t gradients;                     /* of what is trained */
     size_t moments;                       /* AdamW's two */
     size_t inputs;                        /* a micro-batch's arrays and K/V cells */
     size_t activations;                   /* values and gradients of a micro-batch; of these: */
     size_t logits;                        /* of the run of rows that the head has at once */
     size_t host;                          /* rows, labels, losses */
+    size_t fixed;                         /* of all these, what is held from beginning to end */
     size_t total, limit;                  /* 0: no limit */
+    size_t value_bytes;                   /* what the limit leaves for micro-batches; 0: no limit */
     size_t total_plain, total_recomputed; /* without and with running blocks again */
     int64_t n_tok;                        /* of the largest micro-batch */
     bool recomputes;

@@ -18,12 +18,15 @@ struct question {
 
 void train_state_begin(struct train_state *s, struct train_tensors *on, struct stream *stream)
 {
-    size_t n = (size_t)on->model.size;
-    *s = (struct train_state){.on = on, .stream = stream};
+    size_t n = (size_t)on->model.size, n_data = (size_t)train_n_data(&on->ranks);
+    *s = (struct train_state){.on = on, .stream = stream, .value = {.on = on, .stream = stream}};
     s->at = xcalloc(n * on->list.n + 1, sizeof *s->at);
-    s->n_elem = xcalloc(n + 1, sizeof *s->n_elem);
-    for (size_t r = 0; r < n; r++)
-        s->n_elem[r] = train_tensors_place(on, (int)r, s->at + r * on->list.n);
+    s->cut = xcalloc(n * (n_data + 1), sizeof *s->cut);
+    for (size_t r = 0; r < n; r++) {
+        int64_t *at = s->at + r * on->list.n, n_elem = train_tensors_place(on, (int)r, at);
+        for (size_t d = 0; d <= n_data; d++)
+            s->cut[r * (n_data + 1) + d] = train_tensors_cut(on, (int)r, at, n_elem, (int)d);
+    }
 }
 
 void train_state_shape(const struct train_tensor *x, int64_t dim[2])
@@ -38,7 +41,7 @@ void train_state_shape(const struct train_tensor *x, int64_t dim[2])
 /* A run of elements that one rank has one behind the other, all in rows that are asked for. */
 struct run {
     int rank;        /* of all */
-    int64_t at, n;   /* in its flat arrays */
+    int64_t at, n;   /* in the flat arrays of its rank of the model */
     int64_t element; /* the first's place in the rank's part */
     int64_t row;     /* that whole row which stands first in the part's run of rows */
     int64_t lo;      /* where that stands in the part, in rows */
@@ -58,23 +61,25 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rows of rank t of the model, cut by who of its data group has them. */
+/* Rows of rank t of the model, cut by who of its data group has them: each its run, but of values
+ * that are put, of which all have what products read. */
 static int each_of_data(struct train_state *s, const struct question *q, int t, struct run r,
                         run_fn *fn, float *x, struct err *e)
 {
     const struct train_tensors *on = s->on;
     int64_t first = s->at[(size_t)t * on->list.n + (size_t)q->tensor], lo = r.element, n = r.n;
-    int64_t own = train_own_elems(on, s->n_elem[t]);
-    bool is_value = q->array == TRAIN_VALUE;
-    for (int d = 0; d < train_n_data(&on->ranks); d++) {
-        int64_t a = is_value ? lo : most(lo, d * own - first);
-        int64_t b = is_value ? lo + n : least(lo + n, (d + 1) * own - first);
-        if (a >= b || (is_value && d > 0 && q->kind == ASK_GET))
-            continue; /* all have the values: the first tells them */
+    int n_data = train_n_data(&on->ranks);
+    const int64_t *cut = s->cut + t * (n_data + 1);
+    bool is_all = q->array == TRAIN_VALUE && q->kind == ASK_PUT;
+    for (int d = 0; d < n_data; d++) {
+        int64_t a = is_all ? lo : most(lo, cut[d] - first);
+        int64_t b = is_all ? lo + n : least(lo + n, cut[d + 1] - first);
+        if (a >= b)
+            continue;
         r.rank = d * on->model.size + t;
         r.element = a;
         r.n = b - a;
-        r.at = first + a - (is_value ? 0 : d * own);
+        r.at = first + a;
         if (fn(s, q, &r, x, e))
             return -1;
     }
@@ -118,17 +123,27 @@ static int reserve(struct train_state *s, int64_t n, struct err *e)
     return s->piece ? 0 : -1;
 }
 
-static float *here(const struct train_state *s, const struct question *q, const struct run *r)
+/* This rank's elements to the piece. */
+static int fetch(struct train_state *s, const struct question *q, const struct run *r,
+                 struct err *e)
 {
-    float *const base[TRAIN_ARRAYS] = {s->on->p, s->on->m, s->on->v};
-    return base[q->array] + r->at;
+    const struct train_tensors *on = s->on;
+    if (q->array == TRAIN_VALUE)
+        return train_value_get(&s->value, &on->list.at[q->tensor], r->element, r->n, s->piece, e);
+    const float *from = (q->array == TRAIN_MOMENT1 ? on->m : on->v) + (r->at - on->own_lo);
+    stream_copy(s->stream, s->piece, from, (size_t)r->n * sizeof *from, COPY_FROM_DEVICE);
+    return stream_sync(s->stream, e);
 }
 
-/* Between the device and the piece. */
-static int copy(struct train_state *s, float *to, const float *from, int64_t n, enum copy_kind kind,
-                struct err *e)
+/* The piece becomes this rank's elements. */
+static int store(struct train_state *s, const struct question *q, const struct run *r,
+                 struct err *e)
 {
-    stream_copy(s->stream, to, from, (size_t)n * sizeof *to, kind);
+    const struct train_tensors *on = s->on;
+    if (q->array == TRAIN_VALUE)
+        return train_value_put(&s->value, &on->list.at[q->tensor], r->element, r->n, s->piece, e);
+    float *to = (q->array == TRAIN_MOMENT1 ? on->m : on->v) + (r->at - on->own_lo);
+    stream_copy(s->stream, to, s->piece, (size_t)r->n * sizeof *to, COPY_TO_DEVICE);
     return stream_sync(s->stream, e);
 }
 
@@ -166,8 +181,7 @@ static int move_to_lead(struct train_state *s, const struct question *q, const s
                         float *x, struct err *e)
 {
     if (reserve(s, r->n, e) ||
-        (r->rank == 0 ? copy(s, s->piece, here(s, q, r), r->n, COPY_FROM_DEVICE, e)
-                      : talk(s, COMM_RECEIVE, r->rank, r->n, e)))
+        (r->rank == 0 ? fetch(s, q, r, e) : talk(s, COMM_RECEIVE, r->rank, r->n, e)))
         return -1;
     turn(s, q, r, x);
     return 0;
@@ -179,8 +193,7 @@ static int move_from_lead(struct train_state *s, const struct question *q, const
     if (reserve(s, r->n, e))
         return -1;
     turn(s, q, r, x);
-    return r->rank == 0 ? copy(s, here(s, q, r), s->piece, r->n, COPY_TO_DEVICE, e)
-                        : talk(s, COMM_SEND, r->rank, r->n, e);
+    return r->rank == 0 ? store(s, q, r, e) : talk(s, COMM_SEND, r->rank, r->n, e);
 }
 
 /* At the others. */
@@ -193,14 +206,8 @@ static int answer(struct train_state *s, const struct question *q, const struct 
     if (reserve(s, r->n, e))
         return -1;
     if (q->kind == ASK_GET)
-        return copy(s, s->piece, here(s, q, r), r->n, COPY_FROM_DEVICE, e) ||
-                       talk(s, COMM_SEND, 0, r->n, e)
-                   ? -1
-                   : 0;
-    return talk(s, COMM_RECEIVE, 0, r->n, e) ||
-                   copy(s, here(s, q, r), s->piece, r->n, COPY_TO_DEVICE, e)
-               ? -1
-               : 0;
+        return fetch(s, q, r, e) || talk(s, COMM_SEND, 0, r->n, e) ? -1 : 0;
+    return talk(s, COMM_RECEIVE, 0, r->n, e) || store(s, q, r, e) ? -1 : 0;
 }
 
 /* A rank that stops in the middle of a question leaves others waiting for it. */
@@ -247,7 +254,8 @@ int train_state_end(struct train_state *s, int rc, struct err *e)
         rc = rc ? give_up(s, e) : train_tell_end(r, 0, e);
     }
     free(s->at);
-    free(s->n_elem);
+    free(s->cut);
+    train_value_release(&s->value);
     mem_free(s->piece);
     *s = (struct train_state){0};
     return rc;

@@ -12,14 +12,15 @@
 #ifndef ENGINE_TRAIN_STATE_H
 #define ENGINE_TRAIN_STATE_H
 
-#include "engine/train/tensors.h"
+#include "engine/train/value.h"
 
 struct train_state {
     struct train_tensors *on; /* borrowed */
     struct stream *stream;    /* borrowed */
+    struct train_value value; /* what rows of values are seen with */
     int64_t *at;              /* owned: [ranks of the model, n_list] places in their flat arrays */
-    int64_t *n_elem;          /* owned: [ranks of the model] */
-    float *piece;             /* owned: what comes and goes */
+    int64_t *cut; /* owned: [ranks of the model, n_data + 1] where their data ranks' runs begin */
+    float *piece; /* owned: what comes and goes */
     int64_t cap;
 };
 

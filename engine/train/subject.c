@@ -136,15 +136,9 @@ static int first_halves(struct train_subject *s, uint64_t seed, struct err *e)
 
 /* Where ranks share the model the graph is made from the parameters that all have together: they
  * say that they are trained, and their parts, which the graph then has, get the gradient. */
-static void first_original(struct train_subject *s, struct train_tensor *t)
+static void want_gradient(struct train_subject *s, struct train_tensor *t)
 {
     struct param *p = t->param, *all = &s->model->param[p->index];
-    if (p->is_vector) {
-        stream_copy(s->stream, t->p, p->vec, (size_t)p->n * sizeof(float), COPY_ON_DEVICE);
-    } else {
-        struct k_weight_unpack a = {.w = p->w, .dst = t->p, .ld_dst = p->k};
-        stream_launch(s->stream, K_weight_unpack, &a, sizeof a);
-    }
     all->grad = t->g;
     all->late = t->g ? NULL : &t->late;
     if (train_tensor_part(&s->tensors, t, s->tensors.model.rank).is_zero)
@@ -153,13 +147,14 @@ static void first_original(struct train_subject *s, struct train_tensor *t)
     p->late = all->late;
 }
 
+/* What a parameter lacks of f32 is zero at first. */
 static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
 {
     if (s->lora.rank > 0)
         return first_halves(s, seed, e);
     for (size_t i = 0; i < s->tensors.list.n; i++)
-        first_original(s, &s->tensors.list.at[i]);
-    return stream_sync(s->stream, e);
+        want_gradient(s, &s->tensors.list.at[i]);
+    return 0;
 }
 
 static int init_list(struct train_subject *s, struct model *m, struct stream *stream,
@@ -226,10 +221,4 @@ void train_subject_bind(const struct train_subject *s, struct packed *p)
         g[i].da = a->g;
         g[i].db = b->g;
     }
-}
-
-void train_subject_changed(struct train_subject *s)
-{
-    for (size_t i = 0; i < s->tensors.list.n; i++)
-        train_tensor_changed(&s->tensors.list.at[i], s->stream);
 }

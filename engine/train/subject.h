@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The subject of a training: which tensors of a model are trained, and how they stand in the
- * model's function. An adapter's halves are the batch's groups; a full training's f32 originals are
- * packed into the model's parameters after each step.
+ * model's function. An adapter's halves are the batch's groups; a full training's tensors are the
+ * model's parameters.
  *
- * The two differ in four places, and these are all of it: what is listed, first values, how a batch
- * is bound, what follows an update.
+ * The two differ in three places, and these are all of it: what is listed, first values, how a
+ * batch is bound.
  *
  * Thread: the trainer's.
  */
@@ -42,8 +42,5 @@ double train_lora_scale(const struct train_lora *l); /* of the adapter's product
 
 /* Points the micro-batch's adapter groups at the halves; before packed_batch. */
 void train_subject_bind(const struct train_subject *s, struct packed *p);
-
-/* The tensors have new values. */
-void train_subject_changed(struct train_subject *s);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flat arrays and a list of names. Of a model the matrices decay and have late gradients, the
- * vectors do neither.
+ * Flat arrays and a list of names. Of a model the matrices have late gradients, the vectors do not.
  */
 #include "engine/train/tensors.h"
 
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "kernels/linear.h"
 
 void train_tensors_init(struct train_tensors *t, struct device *d)
 {
@@ -75,74 +75,100 @@ void train_tensors_add(struct train_tensors *t, const struct train_tensor *x)
     vec_push(&t->list, y);
 }
 
-/* Places of the tensors that do or do not decay, from `from` on; where they end. */
-static int64_t place(const struct train_tensors *t, int rank, bool decays, int64_t from,
-                     int64_t *at)
+int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at)
 {
+    int64_t from = 0;
     for (size_t i = 0; i < t->list.n; i++) {
-        const struct train_tensor *x = &t->list.at[i];
-        if (x->decays != decays)
-            continue;
-        struct part p = train_tensor_part(t, x, rank);
+        struct part p = train_tensor_part(t, &t->list.at[i], rank);
         at[i] = from;
         from += aligned(sum_runs(&p) * p.input.n);
     }
     return from;
 }
 
-int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at)
-{
-    return place(t, rank, false, place(t, rank, true, 0, at), at);
-}
-
-int64_t train_own_elems(const struct train_tensors *t, int64_t n_elem)
-{
-    int n = train_n_data(&t->ranks);
-    return n == 1 ? n_elem : aligned((n_elem + n - 1) / n);
-}
-
-static bool is_late(const struct train_tensor *x)
+static bool is_matrix(const struct train_tensor *x)
 {
     return x->param && !x->param->is_vector;
 }
 
-static void bind(struct train_tensors *t, struct train_tensor *x, int64_t at)
+int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t *at,
+                          int64_t n_elem, int d)
 {
-    x->at = at;
-    x->p = t->p + at;
-    x->g = is_late(x) ? NULL : t->g + at - t->n_late;
-    x->late = (struct param_late){.of = x->param};
+    int64_t want = n_elem * d / train_n_data(&t->ranks);
+    size_t i = 0;
+    if (want == 0 || want == n_elem)
+        return want;
+    while (i + 1 < t->list.n && at[i + 1] <= want)
+        i++;
+    struct part p = train_tensor_part(t, &t->list.at[i], rank);
+    int64_t unit = is_matrix(&t->list.at[i]) ? K_NR * p.input.n : TRAIN_ALIGN;
+    int64_t cut = linear_ceil_div(want - at[i], unit) * unit;
+    return cut < sum_runs(&p) * p.input.n ? at[i] + cut : i + 1 < t->list.n ? at[i + 1] : n_elem;
 }
 
-static int64_t least(int64_t a, int64_t b)
+void *train_tensors_value_at(const struct train_tensors *t, int64_t i)
 {
-    return a < b ? a : b;
+    const struct train_tensor *x = t->list.at;
+    if (t->p)
+        return t->p + i;
+    while (x + 1 < t->list.at + t->list.n && x[1].at <= i)
+        x++;
+    int64_t n = linear_min(i - x->at, x->rows * x->cols);
+    if (!is_matrix(x))
+        return x->p + n;
+    size_t panel = linear_panel_bytes(x->param->w.type, x->cols);
+    return (char *)x->param->w.data + (size_t)linear_panels(n / x->cols) * panel;
+}
+
+/* Returns where the next gradient that is not late has its place. */
+static float *bind(struct train_tensors *t, struct train_tensor *x, int64_t at, float *g)
+{
+    bool is_late = is_matrix(x);
+    x->at = at;
+    x->p = is_late ? NULL : x->param ? x->param->vec : t->p + at;
+    x->g = is_late ? NULL : g;
+    x->late = (struct param_late){.of = x->param};
+    return is_late ? g : g + aligned(x->rows * x->cols);
 }
 
 static void measure(struct train_tensors *t, int64_t *at)
 {
-    t->n_decay = place(t, t->model.rank, true, 0, at);
+    int d = t->ranks.data_rank;
     t->n_elem = train_tensors_place(t, t->model.rank, at);
-    t->n_late = t->list.n && is_late(&t->list.at[0]) ? t->n_decay : 0;
-    t->n_own = train_own_elems(t, t->n_elem);
-    t->own_lo = least(t->ranks.data_rank * t->n_own, t->n_elem);
-    t->own_hi = least(t->own_lo + t->n_own, t->n_elem);
+    t->n_late = 0;
+    for (size_t i = 0; i < t->list.n; i++)
+        if (is_matrix(&t->list.at[i]))
+            t->n_late += aligned(t->list.at[i].rows * t->list.at[i].cols);
+    t->own_lo = train_tensors_cut(t, t->model.rank, at, t->n_elem, d);
+    t->own_hi = train_tensors_cut(t, t->model.rank, at, t->n_elem, d + 1);
+}
+
+/* Halves of adapters are f32 and nothing else; a model's matrices are all of one type. */
+static bool has_low(const struct train_tensors *t)
+{
+    for (size_t i = 0; i < t->list.n; i++)
+        if (is_matrix(&t->list.at[i]))
+            return t->list.at[i].param->w.type == K_BF16;
+    return false;
 }
 
 int train_tensors_alloc(struct train_tensors *t, struct err *e)
 {
     int64_t *at = xcalloc(t->list.n + 1, sizeof *at);
     measure(t, at);
-    int64_t room = t->n_own * train_n_data(&t->ranks);
-    t->bytes = (size_t)(room + 2 * t->n_own + t->n_elem - t->n_late) * sizeof(float);
+    int64_t n_p = t->list.n && t->list.at[0].param ? 0 : t->n_elem, n_own = t->own_hi - t->own_lo;
+    size_t low = has_low(t) ? (size_t)n_own * sizeof *t->low : 0;
+    t->bytes = (size_t)(n_p + 2 * n_own + t->n_elem - t->n_late) * sizeof(float) + low;
     t->block = device_alloc(t->device, t->bytes, "what is trained", e);
     if (t->block) {
-        t->p = t->block;
-        t->m = t->p + room;
-        t->v = t->m + t->n_own;
-        t->g = t->v + t->n_own;
+        float *g = t->block;
+        t->g = g;
+        t->m = t->g + (t->n_elem - t->n_late);
+        t->v = t->m + n_own;
+        t->p = n_p ? t->v + n_own : NULL;
+        t->low = low ? (uint16_t *)(void *)(t->v + n_own + n_p) : NULL;
         for (size_t i = 0; i < t->list.n; i++)
-            bind(t, &t->list.at[i], at[i]);
+            g = bind(t, &t->list.at[i], at[i], g);
     }
     free(at);
     return t->block ? 0 : -1;
@@ -151,20 +177,6 @@ int train_tensors_alloc(struct train_tensors *t, struct err *e)
 float *train_tensor_grad(const struct train_tensor *x)
 {
     return x->g ? x->g : x->param->grad;
-}
-
-void train_tensor_changed(const struct train_tensor *x, struct stream *s)
-{
-    struct param *p = x->param;
-    if (!p)
-        return;
-    if (p->is_vector) {
-        stream_copy(s, p->vec, x->p, (size_t)p->n * sizeof(float), COPY_ON_DEVICE);
-        return;
-    }
-    struct k_weight_pack w = {
-        .src = x->p, .src_type = K_F32, .ld_src = p->k, .w = p->w, .n_src = p->n};
-    stream_launch(s, K_weight_pack, &w, sizeof w);
 }
 
 struct train_tensor *train_tensors_get(const struct train_tensors *t, const char *name)

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is trained: a list of f32 tensors with their gradients and moments. All of them lie in flat
- * arrays, those with decay first, so that a checkpoint is a walk over names. The gradients of a
- * model's matrices do not: they are late (engine/op/param.h), and share a step's memory with the
- * values that are given back while they come.
+ * What is trained: a list of f32 tensors with their gradients and moments, which lie in flat arrays
+ * in the list's order.
+ *
+ * No value stands twice. An adapter's halves have theirs in a flat array. A parameter of the model
+ * is its own value: a vector as it is, a matrix as it is packed for products; where that is bf16,
+ * the halves that it lacks of f32 lie in a flat array (kernels/halves.h). Who wants to see numbers
+ * asks engine/train/value.h.
+ *
+ * The gradients of a model's matrices are late (engine/op/param.h), and share a step's memory with
+ * the values that are given back while they come.
  *
  * Ranks. The list is the same at all ranks; of each tensor a rank has the part that its part of the
- * model needs. Values and gradients of a part are at every rank of its data group; of the moments
- * each keeps those of a run of the flat arrays, [own_lo, own_hi), and updates these values.
+ * model needs. What products read of a part, and its gradients, are at every rank of its data
+ * group; of the moments, and of low halves, each keeps those of a run of the flat arrays, [own_lo,
+ * own_hi), and updates these values. Runs end between panels, so that a run of the model's
+ * parameters is one of its memory, too.
  *
  * Made in two steps: tensors are added, then get memory, all zeros.
  *
@@ -35,9 +43,10 @@ struct train_tensor {
     bool decays;
     bool is_shared;         /* every rank of the model has all of it */
     bool sums_grad;         /* and a part of its gradient */
-    struct param *param;    /* borrowed: packed again after a step; NULL: nobody's copy */
+    struct param *param;    /* borrowed: whose value it is; NULL: a half's is its own */
     int64_t at;             /* its place in the flat arrays */
-    float *p, *g;           /* value, gradient: row-major, in the device's memory; g NULL: late */
+    float *p;               /* value, in the device's memory; NULL: a matrix, which is packed */
+    float *g;               /* gradient, row-major; NULL: late */
     struct param_late late; /* param's, where it is a matrix */
 };
 
@@ -49,14 +58,14 @@ struct train_tensors {
     const struct param_share *share; /* borrowed: by index; NULL: nobody */
     struct train_ranks ranks;
     VEC(struct train_tensor) list;
-    float *p;                /* in block: [n_elem], and room for as much of each data rank; gaps
-                              * between tensors are zeros and stay so */
-    float *m, *v;            /* in block: [own_hi - own_lo], of the elements from own_lo on */
-    float *g;                /* in block: [n_elem - n_late], those behind n_late */
-    int64_t n_decay, n_elem; /* elements that decay; of all */
-    int64_t n_late;          /* elements whose gradient is late: n_decay or none */
-    int64_t n_own, own_lo, own_hi; /* of a data rank; this one's */
-    void *block;                   /* owned */
+    float *p;               /* in block: [n_elem] of halves, else NULL; gaps between tensors are
+                             * zeros and stay so, here and below */
+    float *m, *v;           /* in block: [own_hi - own_lo], of the elements from own_lo on */
+    uint16_t *low;          /* in block: as many; NULL: no value lacks any */
+    float *g;               /* in block: [n_elem - n_late], of those that are not late */
+    int64_t n_elem, n_late; /* of all; of those whose gradient is late */
+    int64_t own_lo, own_hi; /* this data rank's */
+    void *block;            /* owned */
     size_t bytes;
 };
 
@@ -74,14 +83,16 @@ struct part train_tensor_part(const struct train_tensors *t, const struct train_
 /* Places of all tensors in the flat arrays of rank `rank` of the model; returns its n_elem. */
 int64_t train_tensors_place(const struct train_tensors *t, int rank, int64_t *at);
 
-/* Of n_elem elements those of a data rank. */
-int64_t train_own_elems(const struct train_tensors *t, int64_t n_elem);
+/* The first element of data rank d of rank `rank` of the model, whose tensors are placed so; behind
+ * the last rank's, n_elem. */
+int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t *at,
+                          int64_t n_elem, int d);
+
+/* Where the value begins of element i of the flat arrays, at which a rank's run begins or ends. */
+void *train_tensors_value_at(const struct train_tensors *t, int64_t i);
 
 /* The gradient of one, late or not; NULL: it is late and there is none. */
 float *train_tensor_grad(const struct train_tensor *x);
-
-/* It has a new value, which its parameter gets. */
-void train_tensor_changed(const struct train_tensor *x, struct stream *s);
 
 struct train_tensor *train_tensors_get(const struct train_tensors *t,
                                        const char *name); /* or NULL */

@@ -59,13 +59,15 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
     if (train_subject_init(&t->subject, m, s, o, e))
         goto fail;
     t->eager = eager_new(s, e);
-    exchange_init(&t->exchange, &t->subject.tensors, m, t->eager, s);
+    if (!t->eager || exchange_init(&t->exchange, &t->subject.tensors, m, t->eager, s, e))
+        goto fail;
+    eager_limit(t->eager, o->value_bytes);
     if (optimizer_init(&t->optimizer, &t->subject.tensors, &t->exchange, s, e) ||
         train_function_init(&t->function, m, o, e))
         goto fail;
     t->packed = packed_for(t, e);
     t->state = try_alloc((size_t)o->cap_tok, sizeof *t->state, "a micro-batch's losses", e);
-    if (t->eager && t->packed && t->state)
+    if (t->packed && t->state)
         return t;
 fail:
     trainer_free(t);

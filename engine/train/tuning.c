@@ -145,9 +145,6 @@ static int go_on(struct tuning *t, struct err *e)
                         &why))
         return why.code == ERR_NOT_FOUND ? 0 : err_set(e, why.code, "%s", why.msg);
     trainer_set_step(t->trainer, c.step);
-    enter(t);
-    train_subject_changed(trainer_subject(t->trainer));
-    leave(t);
     t->epoch = c.epoch;
     t->at = c.row;
     t->n_trained = c.sum[SUM_TRAINED];
@@ -339,17 +336,22 @@ static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
     return evaluate(t, lo, lo + o->valid_rows < n ? lo + o->valid_rows : n, &v->valid, e);
 }
 
-static int end_epoch(struct tuning *t, struct err *e)
+static int tell_epoch(struct tuning *t, struct err *e)
 {
     struct tuning_event v = {.what = TUNING_EPOCH};
-    t->epoch++;
-    t->at = 0;
     if (t->opt.valid && t->opt.valid->row.n) {
         v.has_valid = true;
         if (evaluate(t, 0, (int64_t)t->opt.valid->row.n, &v.valid, e))
             return -1;
     }
-    if (say(t, &v, e) || save(t, e))
+    return say(t, &v, e);
+}
+
+static int end_epoch(struct tuning *t, struct err *e)
+{
+    t->epoch++;
+    t->at = 0;
+    if (tell_epoch(t, e) || save(t, e))
         return -1;
     if (t->epoch < t->opt.n_epoch)
         enter_epoch(t);
@@ -386,10 +388,12 @@ static bool is_end_wanted(const struct tuning *t)
     return t->opt.is_wanted_end && t->opt.is_wanted_end(t->opt.ctx);
 }
 
+/* Of steps it is the count that is asked, not how many there were since the last: a training that
+ * was halted in between has its checkpoints at the steps of one that was not. */
 static bool is_checkpoint_due(const struct tuning *t)
 {
-    int64_t since = trainer_n_step(t->trainer) - t->saved_step;
-    return (t->opt.checkpoint_steps > 0 && since >= t->opt.checkpoint_steps) ||
+    int64_t every = t->opt.checkpoint_steps;
+    return (every > 0 && trainer_n_step(t->trainer) % every == 0) ||
            (t->opt.checkpoint_us > 0 && clock_us() - t->saved_us >= t->opt.checkpoint_us);
 }
 
@@ -403,6 +407,8 @@ static int save_between(struct tuning *t, struct err *e)
 int tuning_run(struct tuning *t, bool *is_done, struct err *e)
 {
     *is_done = false;
+    if (t->epoch >= t->opt.n_epoch && tell_epoch(t, e))
+        return -1;
     while (t->epoch < t->opt.n_epoch) {
         bool ends, is_due = false;
         if (decide(t, is_end_wanted, &ends, e))

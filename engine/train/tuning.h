@@ -46,7 +46,7 @@ struct tuning_options {
     int64_t valid_rows;          /* beside a step; 0: none */
     int64_t valid_every;         /* steps */
     const char *checkpoints;     /* borrowed: folder; NULL: none are kept */
-    int64_t checkpoint_steps;    /* besides at the end of each epoch; 0: never */
+    int64_t checkpoint_steps;    /* at its multiples, and at the end of each epoch; 0: never */
     int64_t checkpoint_us;       /* and after so long; 0: never */
     int keep;                    /* checkpoints */
     const char *row_log;         /* borrowed: file of each row's losses; NULL: none */
@@ -66,7 +66,8 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
                           struct err *e);
 void tuning_free(struct tuning *t);
 
-/* Until the last step, or until it is ended; *is_done tells which. */
+/* Until the last step, or until it is ended; *is_done tells which. One that had its last step in an
+ * earlier process tells its last epoch again: that process may not have come to use it. */
 int tuning_run(struct tuning *t, bool *is_done, struct err *e);
 
 struct trainer *tuning_trainer(struct tuning *t);

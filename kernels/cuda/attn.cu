@@ -95,11 +95,18 @@ static __device__ __forceinline__ void scores_of(const struct k_attn &a, const s
         }
     }
 #pragma unroll
+    for (int e = 0; e < ATTN_KEYS / 2; e++)
+        s[e / 4][e % 4] *= a.scale;
+    if (a.softcap > 0) { /* as score_of; asked once, for asked 32 times it costs registers */
+#pragma unroll
+        for (int e = 0; e < ATTN_KEYS / 2; e++)
+            s[e / 4][e % 4] = a.softcap * tanhf(s[e / 4][e % 4] / a.softcap);
+    }
+#pragma unroll
     for (int e = 0; e < ATTN_KEYS / 2; e++) {
         int at = key + e / 4 * 8 + 2 * t + e % 2;
         const struct span &seen = p.seen[e % 4 / 2];
-        float v = score_of(a, s[e / 4][e % 4]);
-        s[e / 4][e % 4] = at >= seen.lo && at < seen.hi ? v : -INFINITY;
+        s[e / 4][e % 4] = at >= seen.lo && at < seen.hi ? s[e / 4][e % 4] : -INFINITY;
     }
 }
 
@@ -449,7 +456,7 @@ static __global__ void attn_merge_kernel(struct k_attn_part a)
     const struct k_ragged &b = f.batch;
     int64_t at = (int64_t)blockIdx.x * MERGE_WARPS + warp_id(), tok = at / f.n_head;
     int d = f.cache.d_head, head = (int)(at % f.n_head);
-    if (tok >= least(b.n_tok, b.q_start[b.n_seq]))
+    if (tok >= b.n_tok)
         return;
     int seq = b.seq_of[tok], pos = first_pos(b, seq) + (int)(tok - b.q_start[seq]);
     struct span seen = keys_seen(f, b.kv_len[seq], pos);

@@ -36,7 +36,7 @@ static __device__ bool pair_find(const struct k_attn &a, int64_t at, struct pair
     const struct k_ragged &b = a.batch;
     p->tok = at / a.n_head;
     p->head = (int)(at % a.n_head);
-    if (p->tok >= least(b.n_tok, b.q_start[b.n_seq]))
+    if (p->tok >= b.n_tok)
         return false;
     p->kv_head = p->head / (a.n_head / a.cache.n_kv_head);
     p->seq = b.seq_of[p->tok];
@@ -227,7 +227,7 @@ static __global__ void attn_bwd_kv_f32_kernel(struct k_attn_bwd a)
     float *p = (float *)shared_memory() + warp_id() * 2 * FULL_WARP, *ds = p + FULL_WARP;
     int64_t at = (int64_t)blockIdx.x * F32_WARPS + warp_id(), tok = at / f.cache.n_kv_head;
     int kv_head = (int)(at % f.cache.n_kv_head), group = f.n_head / f.cache.n_kv_head;
-    if (tok >= least(b.n_tok, b.q_start[b.n_seq]))
+    if (tok >= b.n_tok)
         return;
     int seq = b.seq_of[tok], d = f.cache.d_head, first = first_pos(b, seq);
     int key = first + (int)(tok - b.q_start[seq]);

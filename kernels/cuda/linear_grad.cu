@@ -230,16 +230,17 @@ static __device__ __forceinline__ int dw_at(int row, int col)
     return row * (GRAD_TILE * 2) + (col / 8 ^ row % 8) * 16;
 }
 
-/* Rows [row, row + DW_SUM) of columns [col, col + GRAD_TILE), rounded to bf16. */
-static __device__ __forceinline__ void dw_load(const float *x, int64_t ld, int64_t m, int64_t d,
-                                               int64_t row, int64_t col, unsigned char *side)
+/* Rows [row, row + DW_SUM) of columns [col, col + GRAD_TILE); d of them are there, in rows of an
+ * even number. */
+static __device__ __forceinline__ void dw_load(const void *x, int64_t m, int64_t d, int64_t row,
+                                               int64_t col, unsigned char *side)
 {
+    int64_t ld = cuda_k_stored(K_BF16, d);
     for (int e = (int)threadIdx.x; e < DW_SUM * GRAD_TILE / 2; e += GRAD_THREADS) {
         int r = e / (GRAD_TILE / 2), c = e % (GRAD_TILE / 2) * 2;
-        const float *from = x + (row + r) * ld + col + c;
-        float lo = row + r < m && col + c < d ? from[0] : 0;
-        float hi = row + r < m && col + c + 1 < d ? from[1] : 0;
-        *(uint32_t *)(side + dw_at(r, c) + c % 8 * 2) = bf16_pair(lo, hi);
+        const k_bf16 *from = (const k_bf16 *)x + (row + r) * ld + col + c;
+        bool is_here = row + r < m && col + c < ld;
+        *(uint32_t *)(side + dw_at(r, c) + c % 8 * 2) = is_here ? *(const uint32_t *)from : 0;
     }
 }
 
@@ -293,8 +294,8 @@ static __global__ void __launch_bounds__(GRAD_THREADS) dw_kernel(struct k_linear
     float acc[GRAD_A][GRAD_B][4] = {};
     for (int64_t row = 0; row < a.m; row += DW_SUM) {
         unsigned char *stage = ring + row / DW_SUM % 2 * (2 * DW_SIDE_BYTES);
-        dw_load(a.dy, a.ld_dy, a.m, a.n, row, o, stage);
-        dw_load(a.x, a.ld_x, a.m, a.k, row, i, stage + DW_SIDE_BYTES);
+        dw_load(a.dy, a.m, a.n, row, o, stage);
+        dw_load(a.x, a.m, a.k, row, i, stage + DW_SIDE_BYTES);
         __syncthreads(); /* and the stage before is read out, two steps back */
         for (int step = 0; step < DW_SUM / 16; step++)
             dw_step(stage, step, acc);
@@ -319,7 +320,8 @@ static __global__ void dw_f32_kernel(struct k_linear_dw a)
             for (int64_t lo = 0; lo < a.m; lo += GRAD_RUN) {
                 float sum = 0;
                 for (int64_t row = lo; row < least(a.m, lo + GRAD_RUN); row++)
-                    sum = fmaf(a.dy[row * a.ld_dy + o], a.x[row * a.ld_x + i], sum);
+                    sum = fmaf(((const float *)a.dy)[row * a.n + o],
+                               ((const float *)a.x)[row * a.k + i], sum);
                 dw += sum;
             }
             a.dw[o * a.ld_dw + i] = dw;

@@ -4,6 +4,7 @@
  * then from the cache. x + residual rounds first, as `add` would have rounded it. Gradients of
  * weights are sums over rows, in f64, by columns.
  */
+#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rows.cuh"
 
 /* Where run i begins: a row is n_head runs of d (0 reads as 1). */
@@ -31,19 +32,12 @@ static __device__ const float *run_get(const struct k_norm &a, int64_t i)
     return sum;
 }
 
-static __device__ float rstd_of(float sum_sq, int64_t d, float eps)
-{
-    return 1 / sqrtf(sum_sq / (float)d + eps);
-}
-
 static __global__ void rmsnorm_kernel(struct k_norm a)
 {
     int64_t i = blockIdx.x;
     const float *x = run_get(a, i);
-    float *y = a.y + run_at(i, a.n_head, a.ld_y, a.d), sq = 0;
-    for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS)
-        sq = fmaf(x[j], x[j], sq);
-    float rstd = rstd_of(block_sum(sq, (float *)shared_memory()), a.d, a.eps);
+    float *y = a.y + run_at(i, a.n_head, a.ld_y, a.d);
+    float rstd = run_rstd(x, a.d, a.eps, (float *)shared_memory());
     for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS)
         y[j] = x[j] * rstd * a.weight[j];
     if (a.stat && threadIdx.x == 0)

@@ -1,22 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rotary position embedding, and the writing of keys and values into their cells. A thread has one
- * pair of one head, or one number past those that turn. Both products of a result are rounded
- * before they are added. Rows past the last sequence's end are nobody's: they write nothing.
+ * Rotary position embedding, and the writing of keys and values into their cells, alone and in one
+ * launch. A thread has one pair of one head, or one number past those that turn. Both products of a
+ * result are rounded before they are added.
  */
+#include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rows.cuh"
+
+/* A pair, turned. */
+struct pair {
+    float y0, y1;
+};
+
+static __device__ __forceinline__ struct pair turned(float x0, float x1, float c, float s)
+{
+    struct pair p = {x0 * c - x1 * s, x1 * c + x0 * s};
+    return p;
+}
+
+/* Where the two of pair i stand in their head. */
+static __device__ __forceinline__ int32_t pair_lo(bool interleaved, int32_t i)
+{
+    return interleaved ? 2 * i : i;
+}
+
+static __device__ __forceinline__ int32_t pair_hi(bool interleaved, int32_t i, int32_t half)
+{
+    return interleaved ? 2 * i + 1 : i + half;
+}
 
 static __device__ __forceinline__ void turn(const struct k_rope &a, int64_t r, int64_t head,
                                             int32_t i)
 {
-    int32_t half = a.d_rot / 2, i0 = a.interleaved ? 2 * i : i,
-            i1 = a.interleaved ? i0 + 1 : i + half;
+    int32_t half = a.d_rot / 2, i0 = pair_lo(a.interleaved, i),
+            i1 = pair_hi(a.interleaved, i, half);
     const float *x = a.x + r * a.ld_x + head;
     float *y = a.y + r * a.ld_y + head;
     int64_t angle = (int64_t)a.pos[r] * half + i;
-    float c = a.cos[angle], s = a.inverse ? -a.sin[angle] : a.sin[angle], x0 = x[i0], x1 = x[i1];
-    y[i0] = x0 * c - x1 * s;
-    y[i1] = x1 * c + x0 * s;
+    float s = a.inverse ? -a.sin[angle] : a.sin[angle];
+    struct pair p = turned(x[i0], x[i1], a.cos[angle], s);
+    y[i0] = p.y0;
+    y[i1] = p.y1;
 }
 
 /* Columns: of each head d_rot / 2 pairs, then what does not turn. */
@@ -50,16 +74,23 @@ static __device__ __forceinline__ void cell_put(enum k_type type, void *cells, i
         ((float *)cells)[at] = x;
 }
 
+/* Where number j of row t of a head of k, or of v, stands in the cells. */
+static __device__ __forceinline__ int64_t cell_at(const struct k_kv_write &w, int64_t t,
+                                                  int64_t head, int64_t j)
+{
+    const struct k_ragged &b = w.batch;
+    int64_t pos = b.pos[t], place = b.cell[b.seq_of[t] * b.cell_stride + pos / K_CELL];
+    return (head * w.cache.n_cell + place) * K_CELL * w.cache.d_head +
+           cuda_kv_at(w.cache.d_head, pos, j);
+}
+
 static __global__ void kv_write_kernel(struct k_kv_write a)
 {
     const struct k_kv_cache &c = a.cache;
-    const struct k_ragged &b = a.batch;
-    int64_t width = (int64_t)c.n_kv_head * c.d_head, n_tok = least(b.n_tok, b.q_start[b.n_seq]);
-    for (int64_t t = each_row(); t < n_tok; t += each_rows()) {
-        int64_t pos = b.pos[t], place = b.cell[b.seq_of[t] * b.cell_stride + pos / K_CELL];
+    int64_t width = (int64_t)c.n_kv_head * c.d_head;
+    for (int64_t t = each_row(); t < a.batch.n_tok; t += each_rows()) {
         for (int64_t j = each_col(); j < each_end(width); j += EACH_X) {
-            int64_t cell = (j / c.d_head * c.n_cell + place) * K_CELL * c.d_head;
-            int64_t at = cell + cuda_kv_at(c.d_head, pos, j % c.d_head);
+            int64_t at = cell_at(a, t, j / c.d_head, j % c.d_head);
             cell_put(c.type, c.k, at, a.k[t * a.ld_k + j]);
             cell_put(c.type, c.v, at, a.v[t * a.ld_v + j]);
         }
@@ -71,4 +102,93 @@ int kv_write_cuda(const void *args, void *stream)
     const struct k_kv_write *a = (const struct k_kv_write *)args;
     return launch_each(kv_write_kernel, a->batch.n_tok,
                        (int64_t)a->cache.n_kv_head * a->cache.d_head, stream, *a);
+}
+
+/* ---- all in one ---- */
+
+/* Number j of a turned head: of q's to y, of k's to its cell. Heads are numbered through. */
+static __device__ __forceinline__ void head_put(const struct k_rope_kv &a, int64_t t, int64_t head,
+                                                int32_t j, float x)
+{
+    if (head < a.n_head)
+        a.y[t * a.ld_y + head * a.kv.cache.d_head + j] = x;
+    else
+        cell_put(a.kv.cache.type, a.kv.cache.k, cell_at(a.kv, t, head - a.n_head, j), x);
+}
+
+static __device__ __forceinline__ const float *head_get(const struct k_rope_kv &a, int64_t t,
+                                                        int64_t head)
+{
+    int32_t d = a.kv.cache.d_head;
+    return head < a.n_head ? a.q + t * a.ld_q + head * d
+                           : a.kv.k + t * a.kv.ld_k + (head - a.n_head) * d;
+}
+
+/* Pair i of a head, or, from d_rot / 2 on, a number that does not turn. */
+static __device__ __forceinline__ void head_turn(const struct k_rope_kv &a, int64_t t, int64_t head,
+                                                 const float *x, int32_t i)
+{
+    int32_t half = a.d_rot / 2;
+    if (i >= half) {
+        head_put(a, t, head, i + half, x[i + half]);
+        return;
+    }
+    int32_t i0 = pair_lo(a.interleaved, i), i1 = pair_hi(a.interleaved, i, half);
+    int64_t angle = (int64_t)a.kv.batch.pos[t] * half + i;
+    struct pair p = turned(x[i0], x[i1], a.cos[angle], a.sin[angle]);
+    head_put(a, t, head, i0, p.y0);
+    head_put(a, t, head, i1, p.y1);
+}
+
+/* Columns: what turns and what is left of each head of q, then of k; then the numbers of v. */
+static __global__ void rope_kv_kernel(struct k_rope_kv a)
+{
+    const struct k_kv_cache &c = a.kv.cache;
+    int32_t each = c.d_head - a.d_rot / 2;
+    int64_t n_turned = (int64_t)(a.n_head + c.n_kv_head) * each;
+    int64_t n = n_turned + (int64_t)c.n_kv_head * c.d_head;
+    for (int64_t t = each_row(); t < a.kv.batch.n_tok; t += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(n); j += EACH_X) {
+            int64_t head = j / each, i = j - n_turned;
+            if (i < 0)
+                head_turn(a, t, head, head_get(a, t, head), (int32_t)(j % each));
+            else
+                cell_put(c.type, c.v, cell_at(a.kv, t, i / c.d_head, i % c.d_head),
+                         a.kv.v[t * a.kv.ld_v + i]);
+        }
+    }
+}
+
+/* A block has a head of a row, as in rmsnorm, whose sums these are: one of q, or one of k with that
+ * of v. */
+static __global__ void rope_kv_norm_kernel(struct k_rope_kv a)
+{
+    const struct k_kv_cache &c = a.kv.cache;
+    int64_t n_head = a.n_head + c.n_kv_head, t = blockIdx.x / n_head, head = blockIdx.x % n_head;
+    float *x = (float *)shared_memory() + ROW_THREADS / FULL_WARP;
+    const float *from = head_get(a, t, head), *weight = head < a.n_head ? a.q_weight : a.k_weight;
+    float rstd = run_rstd(from, c.d_head, a.eps, (float *)shared_memory());
+    for (int32_t j = (int32_t)threadIdx.x; j < c.d_head; j += ROW_THREADS)
+        x[j] = from[j] * rstd * weight[j];
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < c.d_head - a.d_rot / 2; i += ROW_THREADS)
+        head_turn(a, t, head, x, i);
+    head -= a.n_head;
+    for (int32_t j = (int32_t)threadIdx.x; j < c.d_head && head >= 0; j += ROW_THREADS)
+        cell_put(c.type, c.v, cell_at(a.kv, t, head, j),
+                 a.kv.v[t * a.kv.ld_v + head * c.d_head + j]);
+}
+
+int rope_kv_cuda(const void *args, void *stream)
+{
+    const struct k_rope_kv *a = (const struct k_rope_kv *)args;
+    const struct k_kv_cache *c = &a->kv.cache;
+    int64_t n_tok = a->kv.batch.n_tok, n_head = (int64_t)a->n_head + c->n_kv_head;
+    if (!a->q_weight)
+        return launch_each(rope_kv_kernel, n_tok,
+                           n_head * (c->d_head - a->d_rot / 2) + (int64_t)c->n_kv_head * c->d_head,
+                           stream, *a);
+    size_t shared = (ROW_THREADS / FULL_WARP + (size_t)c->d_head) * sizeof(float);
+    return launch(rope_kv_norm_kernel, dim3((unsigned)(n_tok * n_head)), dim3(ROW_THREADS), shared,
+                  stream, *a);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weight_pack, weight_unpack, rows_pack: by the order of kernels/cuda/layout.h.
+ * weight_pack, weight_unpack, rows_pack, cols_pack: by the order of kernels/cuda/layout.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
  * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
@@ -108,6 +108,16 @@ static __global__ void rows_pack_kernel(struct k_rows_pack a)
                 ((k_bf16 *)a.rows)[r * stored + i] = (k_bf16)bf16_bits(v);
         }
     }
+}
+
+/* Columns stay as they lie: linear_dw turns them over on their way to registers. */
+int cols_pack_cuda(const void *args, void *stream)
+{
+    const struct k_cols_pack *a = (const struct k_cols_pack *)args;
+    struct k_rows_pack rows = {};
+    rows.x = a->x, rows.ld_x = a->ld_x, rows.m = a->m, rows.k = a->n;
+    rows.type = a->type, rows.rows = a->cols;
+    return launch_each(rows_pack_kernel, a->m, cuda_k_stored(a->type, a->n), stream, rows);
 }
 
 int rows_pack_cuda(const void *args, void *stream)

@@ -5,12 +5,8 @@
  */
 #include <math.h>
 
+#include "kernels/ref/act.h"
 #include "kernels/variants.h"
-
-static double sigmoid(double x)
-{
-    return 1 / (1 + exp(-x));
-}
 
 void swiglu_ref(const void *args, const struct k_slice *s)
 {
@@ -18,11 +14,11 @@ void swiglu_ref(const void *args, const struct k_slice *s)
     for (int64_t i = s->lo; i < s->hi; i++) {
         const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
         for (int64_t j = 0; j < a->d; j++)
-            a->y[i * a->ld_y + j] = (float)(gate[j] * sigmoid(gate[j])) * up[j];
+            a->y[i * a->ld_y + j] = ref_silu(gate[j]) * up[j];
     }
 }
 
-/* dup = dy silu(g); dgate = dy up silu'(g), silu' = p + g p (1 - p), p = sigmoid(g) */
+/* dup = dy silu(g); dgate = dy up silu'(g), silu' = p + g p (1 - p), p = ref_sigmoid(g) */
 void swiglu_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_swiglu_bwd *a = args;
@@ -30,7 +26,7 @@ void swiglu_bwd_ref(const void *args, const struct k_slice *s)
         const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
         const float *dy = a->dy + i * a->ld_dy;
         for (int64_t j = 0; j < a->d; j++) {
-            double g = gate[j], p = sigmoid(g), u = up[j], d = dy[j];
+            double g = gate[j], p = ref_sigmoid(g), u = up[j], d = dy[j];
             a->dgate[i * a->ld_dgate + j] = (float)(d * u * (p + g * p * (1 - p)));
             a->dup[i * a->ld_dup + j] = (float)(d * g * p);
         }

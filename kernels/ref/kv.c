@@ -2,10 +2,11 @@
  *
  * Writes keys and values into the cells of their sequences: a column of a K cell, a row of a V
  * cell. A unit writes its own elements only, so rows of one cell may be written by different
- * threads.
+ * threads. rope_kv is this behind rope and rmsnorm.
  */
 #include "kernels/attention.h"
 #include "kernels/float16.h"
+#include "kernels/rope_kv.h"
 #include "kernels/variants.h"
 
 static void put(enum k_type type, void *cell, int64_t at, float x)
@@ -32,4 +33,9 @@ void kv_write_ref(const void *args, const struct k_slice *s)
             }
         }
     }
+}
+
+void rope_kv_ref(const void *args, const struct k_slice *s)
+{
+    rope_kv_rows(args, s, &(struct rope_kv_by){rmsnorm_ref, rope_ref, kv_write_ref});
 }

@@ -4,48 +4,93 @@
  * one f32 chain over its ascending index, rounded at each step. The order within a chain is a
  * variant's own (a dot product may add its pair first), as long as it is the same for every row.
  */
+#include <string.h>
+
 #include "kernels/linear_grid.h"
+#include "kernels/ref/act.h"
 #include "kernels/variants.h"
 
-/* Chain over the inputs; int8: total += scale * chain of a group. */
-static float output(const struct k_linear *a, int64_t row, int64_t o)
+/* Input i of a panel's outputs, as stored; a loop for each type, for one that asked for the type at
+ * each number would be most of the tests' time. */
+static void column_get(const struct k_weight *w, int64_t panel, int64_t i, float to[K_NR])
 {
-    int64_t group = a->w.type == K_INT8 ? K_INT8_GROUP : a->w.k;
-    struct rows_block b = rows_block_of(a->m, row);
-    float total = 0;
-    for (int64_t lo = 0; lo < a->w.k; lo += group) {
-        float sum = 0;
-        for (int64_t i = lo; i < linear_min(lo + group, a->w.k); i++)
-            sum += rows_block_number(a->w.type, a->rows, a->w.k, &b, row - b.row, i) *
-                   linear_stored_at(&a->w, o, i);
-        total += linear_scale_at(&a->w, o, lo) * sum;
-    }
-    return total;
+    const void *p = (const char *)w->data + (size_t)panel * linear_panel_bytes(w->type, w->k);
+    if (w->type == K_F32)
+        memcpy(to, (const float *)p + linear_f32_at(0, i), K_NR * sizeof *to);
+    else if (w->type == K_BF16)
+        for (int64_t j = 0; j < K_NR; j++)
+            to[j] = bf16_to_f32(((const k_bf16 *)p)[linear_bf16_at(j, i)]);
+    else
+        for (int64_t j = 0; j < K_NR; j++)
+            to[j] = (float)linear_int8_code(((const uint8_t *)p)[linear_int8_at(j, i)]);
 }
 
-static void linear_piece(const struct k_linear *a, const struct linear_piece *p)
+/* Chains over the inputs, side by side those of a block's rows and a panel's outputs; int8: total
+ * += scale * chain of a group. */
+static void outputs(const struct k_linear *a, const struct rows_block *b, int64_t panel,
+                    float total[LINEAR_MR][K_NR])
 {
-    int64_t first = (a->panel_lo + p->panel) * K_NR;
-    int64_t row_lo = rows_block_at(a->m, p->block_lo).row;
-    struct rows_block last = rows_block_at(a->m, p->block_hi - 1);
-    for (int64_t row = row_lo; row < last.row + last.h; row++) {
-        for (int64_t o = first; o < linear_min(first + K_NR, a->w.n); o++) {
-            float *y = a->y + row * a->ld_y + (o - a->panel_lo * K_NR);
-            float v = output(a, row, o);
-            if (a->bias)
-                v += a->bias[o];
-            *y = a->add ? *y + v : v;
+    int64_t group = a->w.type == K_INT8 ? K_INT8_GROUP : a->w.k, o = panel * K_NR;
+    memset(total, 0, sizeof(float[LINEAR_MR][K_NR]));
+    for (int64_t lo = 0; lo < a->w.k; lo += group) {
+        float sum[LINEAR_MR][K_NR] = {0}, w[K_NR];
+        for (int64_t i = lo; i < linear_min(lo + group, a->w.k); i++) {
+            column_get(&a->w, panel, i, w);
+            for (int64_t r = 0; r < b->h; r++) {
+                float x = rows_block_number(a->w.type, a->rows, a->w.k, b, r, i);
+                for (int64_t j = 0; j < K_NR; j++)
+                    sum[r][j] += x * w[j];
+            }
+        }
+        for (int64_t i = 0; i < b->h * K_NR; i++)
+            total[i / K_NR][i % K_NR] +=
+                linear_scale_at(&a->w, o + i % K_NR, lo) * sum[i / K_NR][i % K_NR];
+    }
+    for (int64_t r = 0; r < b->h && a->bias; r++)
+        for (int64_t j = 0; j < linear_min(K_NR, a->w.n - o); j++)
+            total[r][j] += a->bias[o + j];
+}
+
+/* n_panel: of gates; as many follow */
+static void gated_piece(const struct k_linear *a, const struct linear_piece *p, int64_t n_panel)
+{
+    int64_t k = n_panel * K_NR, panel = a->panel_lo + p->panel;
+    for (int64_t block = p->block_lo; block < p->block_hi; block++) {
+        struct rows_block b = rows_block_at(a->m, block);
+        k_bf16 *to = (k_bf16 *)a->gated + b.row * k + p->panel * K_NR * b.h;
+        float gate[LINEAR_MR][K_NR], up[LINEAR_MR][K_NR];
+        outputs(a, &b, panel, gate);
+        outputs(a, &b, panel + n_panel, up);
+        for (int64_t i = 0; i < K_NR * b.h; i++) { /* [K_NR / 2][h][2] */
+            int64_t r = i / 2 % b.h, j = i / (2 * b.h) * 2 + i % 2;
+            to[i] = bf16_from_f32(ref_silu(gate[r][j]) * up[r][j]);
         }
     }
 }
 
-static void linear_ref(const void *args, const struct k_slice *s)
+static void linear_piece(const struct k_linear *a, const struct linear_piece *p)
 {
-    const struct k_linear *a = args;
+    int64_t n = linear_min(K_NR, a->w.n - (a->panel_lo + p->panel) * K_NR);
+    for (int64_t block = p->block_lo; block < p->block_hi; block++) {
+        struct rows_block b = rows_block_at(a->m, block);
+        float v[LINEAR_MR][K_NR];
+        outputs(a, &b, a->panel_lo + p->panel, v);
+        for (int64_t i = 0; i < b.h * n; i++) {
+            float *y = a->y + (b.row + i / n) * a->ld_y + p->panel * K_NR + i % n;
+            *y = a->add ? *y + v[i / n][i % n] : v[i / n][i % n];
+        }
+    }
+}
+
+static void linear_ref(const struct k_linear *a, const struct k_slice *s)
+{
     struct linear_grid g = linear_grid(a);
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
-        linear_piece(a, &p);
+        if (a->gated)
+            gated_piece(a, &p, g.n_panel);
+        else
+            linear_piece(a, &p);
     }
 }
 
@@ -66,18 +111,31 @@ void linear_int8_ref(const void *args, const struct k_slice *s)
 
 /* ---- input gradient ----------------------------------------------------------------------- */
 
-static float input_gradient(const struct k_linear_dx *a, int64_t row, int64_t i)
+/* Inputs [first, first + n) of an output's weight, as a gradient is multiplied with them: int8's
+ * are rounded. */
+static void row_get(const struct k_weight *w, int64_t o, int64_t first, int64_t n, float *to)
 {
-    int64_t first = a->panel_lo * K_NR, n = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
-    struct rows_block b = rows_block_of(a->m, row);
-    float sum = 0;
-    for (int64_t o = 0; o < n; o++) {
-        float w = linear_weight_at(&a->w, first + o, i);
-        if (a->w.type == K_INT8)
-            w = bf16_to_f32(bf16_from_f32(w));
-        sum += rows_block_number(a->w.type, a->rows, n, &b, row - b.row, o) * w;
+    for (int64_t j = 0; j < n; j++)
+        to[j] = linear_weight_at(w, o, first + j);
+    for (int64_t j = 0; j < n && w->type == K_INT8; j++)
+        to[j] = bf16_to_f32(bf16_from_f32(to[j]));
+}
+
+/* Rows of a block, [first, first + n) of their inputs: each gradient a chain over the outputs. */
+static void input_gradients(const struct k_linear_dx *a, const struct rows_block *b, int64_t first,
+                            int64_t n, float sum[LINEAR_MR][K_NR])
+{
+    int64_t o = a->panel_lo * K_NR, n_out = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
+    memset(sum, 0, sizeof(float[LINEAR_MR][K_NR]));
+    for (int64_t i = 0; i < n_out; i++) {
+        float w[K_NR];
+        row_get(&a->w, o + i, first, n, w);
+        for (int64_t r = 0; r < b->h; r++) {
+            float dy = rows_block_number(a->w.type, a->rows, n_out, b, r, i);
+            for (int64_t j = 0; j < n; j++)
+                sum[r][j] += dy * w[j];
+        }
     }
-    return sum;
 }
 
 static void dx_ref(const void *args, const struct k_slice *s)
@@ -86,13 +144,14 @@ static void dx_ref(const void *args, const struct k_slice *s)
     struct linear_grid g = linear_dx_grid(a);
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
-        int64_t row_lo = rows_block_at(a->m, p.block_lo).row;
-        struct rows_block last = rows_block_at(a->m, p.block_hi - 1);
-        for (int64_t row = row_lo; row < last.row + last.h; row++) {
-            for (int64_t i = p.panel * K_NR; i < linear_min((p.panel + 1) * K_NR, a->w.k); i++) {
-                float *dx = a->dx + row * a->ld_dx + i;
-                float v = input_gradient(a, row, i);
-                *dx = a->add ? *dx + v : v;
+        int64_t first = p.panel * K_NR, n = linear_min(K_NR, a->w.k - first);
+        for (int64_t block = p.block_lo; block < p.block_hi; block++) {
+            struct rows_block b = rows_block_at(a->m, block);
+            float v[LINEAR_MR][K_NR];
+            input_gradients(a, &b, first, n, v);
+            for (int64_t i = 0; i < b.h * n; i++) {
+                float *dx = a->dx + (b.row + i / n) * a->ld_dx + first + i % n;
+                *dx = a->add ? *dx + v[i / n][i % n] : v[i / n][i % n];
             }
         }
     }
@@ -115,35 +174,11 @@ void linear_dx_int8_ref(const void *args, const struct k_slice *s)
 
 /* ---- weight gradient ---------------------------------------------------------------------- */
 
-static float round_to(enum k_type type, float v)
-{
-    return type == K_F32 ? v : bf16_to_f32(bf16_from_f32(v));
-}
-
-static float rows_sum(enum k_type type, const struct k_linear_dw *a, int64_t o, int64_t i,
-                      int64_t lo, int64_t hi)
-{
-    float sum = 0;
-    for (int64_t row = lo; row < hi; row++)
-        sum += round_to(type, a->dy[row * a->ld_dy + o]) * round_to(type, a->x[row * a->ld_x + i]);
-    return sum;
-}
-
 static void dw_ref(enum k_type type, const struct k_linear_dw *a, const struct k_slice *s)
 {
-    struct linear_tiles t = linear_dw_tiles(a);
-    for (int64_t u = s->lo; u < s->hi; u++) {
-        struct linear_rect r = linear_tile_at(&t, u);
-        for (int64_t o = r.n_lo; o < r.n_hi; o++) {
-            for (int64_t i = r.k_lo; i < r.k_hi; i++) {
-                float *dw = a->dw + o * a->ld_dw + i;
-                for (int64_t lo = 0; lo < a->m; lo += LINEAR_DW_ROWS) {
-                    int64_t hi = linear_min(a->m, lo + LINEAR_DW_ROWS);
-                    float sum = rows_sum(type, a, o, i, lo, hi);
-                    *dw = a->fills && lo == 0 ? sum : *dw + sum;
-                }
-            }
-        }
+    for (int64_t row = 0; row < a->m; row += LINEAR_DW_ROWS) {
+        struct k_linear run = linear_dw_run_of(a, type, row);
+        linear_ref(&run, s);
     }
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weight_pack, weight_unpack, rows_pack: one number at a time, by the rules of kernels/linear.h.
+ * weight_pack, weight_unpack, rows_pack, cols_pack: one number at a time, by the rules of
+ * kernels/linear.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
  * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
@@ -8,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/linear.h"
+#include "kernels/linear_grid.h"
 #include "kernels/variants.h"
 
 static float load(const void *src, enum k_type type, int64_t at)
@@ -122,6 +123,38 @@ void rows_pack_ref(const void *args, const struct k_slice *s)
                         ((k_bf16 *)a->rows)[at] = bf16_from_f32(v);
                 }
             }
+        }
+    }
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* Number `row` of column c in a run of `rows` rows: an index of elements. */
+static int64_t column_at(const struct k_cols_pack *a, int64_t rows, int64_t row, int64_t c)
+{
+    int64_t stored = linear_k_stored(a->type, rows), step = a->type == K_F32 ? 1 : LINEAR_STEP;
+    if (a->is_panels)
+        return c / K_NR * K_NR * stored +
+               (a->type == K_F32 ? linear_f32_at(c % K_NR, row) : linear_bf16_at(c % K_NR, row));
+    struct rows_block b = rows_block_of(a->n, c);
+    return b.row * stored + (row / step * b.h + c - b.row) * step + row % step;
+}
+
+void cols_pack_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_cols_pack *a = args;
+    int64_t wide = a->is_panels ? linear_panels(a->n) * K_NR : a->n;
+    int64_t end = linear_min(linear_k_stored(a->type, a->m), s->hi * COLS_UNIT_ROWS);
+    for (int64_t row = s->lo * COLS_UNIT_ROWS; row < end; row++) {
+        int64_t lo = row / LINEAR_DW_ROWS * LINEAR_DW_ROWS, rows = cols_run_rows(a->m, lo);
+        char *run = (char *)a->cols + cols_run_at(a->type, a->n, a->is_panels, lo);
+        for (int64_t c = 0; c < wide; c++) {
+            int64_t at = column_at(a, rows, row - lo, c);
+            float v = row < a->m && c < a->n ? a->x[row * a->ld_x + c] : 0;
+            if (a->type == K_F32)
+                ((float *)(void *)run)[at] = v;
+            else
+                ((k_bf16 *)(void *)run)[at] = bf16_from_f32(v);
         }
     }
 }

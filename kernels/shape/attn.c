@@ -3,7 +3,7 @@
  * Units and costs of attention. A unit of attn and attn_bwd_q is a tile of rows of one sequence
  * with the query heads that share a K/V head; of attn_part the same over one chunk of keys; of
  * attn_bwd_kv K_ATTN_KEYS keys, or a run of keys where there are parts, of one K/V head; of
- * kv_write and attn_merge a row.
+ * kv_write, rope_kv and attn_merge a row.
  *
  * Costs: K and V are read once per sequence. A pair is a row's head and a key that it sees; a
  * product over d costs 2 d flops per pair.
@@ -112,4 +112,15 @@ struct k_shape kv_write_shape(const void *args)
                             .bytes = n * (double)(4 + k_type_bytes(a->cache.type)) +
                                      cells * a->cache.n_kv_head *
                                          (double)k_kv_cell_bytes(a->cache.type, a->cache.d_head)};
+}
+
+struct k_shape rope_kv_shape(const void *args)
+{
+    const struct k_rope_kv *a = args;
+    struct k_shape s = kv_write_shape(&a->kv);
+    double n = (double)a->kv.batch.n_tok * a->kv.cache.d_head;
+    double n_turned = n * (a->n_head + a->kv.cache.n_kv_head);
+    s.bytes += 8 * n * a->n_head;
+    s.flops += (a->q_weight ? 7 : 3) * n_turned;
+    return s;
 }

@@ -35,6 +35,15 @@ struct k_shape rows_pack_shape(const void *args)
                             .bytes = read + (double)k_rows_bytes(a->type, a->m, a->k)};
 }
 
+struct k_shape cols_pack_shape(const void *args)
+{
+    const struct k_cols_pack *a = args;
+    double read = (double)a->m * (double)a->n * sizeof(float);
+    return (struct k_shape){.n_unit = a->n > 0 ? linear_ceil_div(a->m, COLS_UNIT_ROWS) : 0,
+                            .bytes =
+                                read + (double)k_cols_bytes(a->type, a->m, a->n, a->is_panels)};
+}
+
 /* Rows in, rows out, the panels between. */
 static struct k_shape product(const struct linear_grid *g, const struct k_weight *w, int64_t m,
                               int64_t panels, double in, double out)
@@ -50,9 +59,11 @@ static struct k_shape linear_shape(const void *args)
     const struct k_linear *a = args;
     struct linear_grid g = linear_grid(a);
     double n = (double)linear_outputs(&a->w, a->panel_lo, a->panel_hi);
+    double out = (double)a->m * n * sizeof(float) * (a->add ? 2 : 1);
+    if (a->gated)
+        out = (double)k_rows_bytes(K_BF16, a->m, g.n_panel * K_NR);
     return product(&g, &a->w, a->m, a->panel_hi - a->panel_lo,
-                   (double)k_rows_bytes(a->w.type, a->m, a->w.k),
-                   (double)a->m * n * sizeof(float) * (a->add ? 2 : 1));
+                   (double)k_rows_bytes(a->w.type, a->m, a->w.k), out);
 }
 
 struct k_shape linear_f32_shape(const void *args)
@@ -70,14 +81,17 @@ struct k_shape linear_int8_shape(const void *args)
     return linear_shape(args);
 }
 
+/* The chunks of a panel share its turning over. */
 static struct k_shape dx_shape(const void *args)
 {
     const struct k_linear_dx *a = args;
     struct linear_grid g = linear_dx_grid(a);
     int64_t n = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
-    return product(&g, &a->w, a->m, a->panel_hi - a->panel_lo,
-                   (double)k_rows_bytes(a->w.type, a->m, n),
-                   (double)a->m * (double)a->w.k * sizeof(float) * (a->add ? 2 : 1));
+    struct k_shape s = product(&g, &a->w, a->m, a->panel_hi - a->panel_lo,
+                               (double)k_rows_bytes(a->w.type, a->m, n),
+                               (double)a->m * (double)a->w.k * sizeof(float) * (a->add ? 2 : 1));
+    s.n_together = g.n_chunk;
+    return s;
 }
 
 struct k_shape linear_dx_f32_shape(const void *args)
@@ -95,22 +109,22 @@ struct k_shape linear_dx_int8_shape(const void *args)
     return dx_shape(args);
 }
 
-static struct k_shape dw_shape(const void *args)
+static struct k_shape dw_shape(enum k_type type, const struct k_linear_dw *a)
 {
-    const struct k_linear_dw *a = args;
-    struct linear_tiles t = linear_dw_tiles(a);
-    double m = (double)a->m, n = (double)a->n, k = (double)a->k;
-    return (struct k_shape){.n_unit = t.n_parts * t.k_parts,
-                            .bytes = (m * n + m * k + 2 * n * k) * sizeof(float),
-                            .flops = 2 * m * n * k};
+    struct linear_grid g = linear_dw_grid(a);
+    double n = (double)a->n, k = (double)a->k;
+    size_t read = k_cols_bytes(type, a->m, a->n, false) + k_cols_bytes(type, a->m, a->k, true);
+    return (struct k_shape){.n_unit = a->m > 0 ? linear_grid_units(&g) : 0,
+                            .bytes = (double)read + n * k * sizeof(float) * (a->fills ? 1 : 2),
+                            .flops = 2 * (double)a->m * n * k};
 }
 
 struct k_shape linear_dw_f32_shape(const void *args)
 {
-    return dw_shape(args);
+    return dw_shape(K_F32, args);
 }
 
 struct k_shape linear_dw_bf16_shape(const void *args)
 {
-    return dw_shape(args);
+    return dw_shape(K_BF16, args);
 }

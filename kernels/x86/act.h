@@ -8,14 +8,19 @@
 #include "kernels/kernels.h"
 #include "kernels/x86/vmath.h"
 
+static inline vf swiglu_of(vf gate, vf up)
+{
+    return vf_mul(vf_mul(gate, vf_sigmoid(gate)), up);
+}
+
 static inline void swiglu_rows(const struct k_swiglu *a, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++) {
         const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
         for (int64_t j = 0; j < a->d; j += VF) {
             int n = vf_count(a->d, j);
-            vf g = vf_load(gate + j, n), silu = vf_mul(g, vf_sigmoid(g));
-            vf_store(a->y + i * a->ld_y + j, vf_mul(silu, vf_load(up + j, n)), n);
+            vf y = swiglu_of(vf_load(gate + j, n), vf_load(up + j, n));
+            vf_store(a->y + i * a->ld_y + j, y, n);
         }
     }
 }

@@ -24,7 +24,10 @@
 enum {
     ATTN_LD = K_ATTN_CHUNK + 16, /* floats from a row of scores to the next: 17 cache lines */
     ATTN_MR = 12,                /* rows of a block at most; ops->mr is the variant's */
-    ATTN_WAVE = 4                /* chunks that a single row takes at a time */
+    ATTN_WAVE = 16,              /* chunks of which a single row takes all K and then all V */
+    ATTN_WAVE_LD = ATTN_WAVE * K_ATTN_CHUNK + 32, /* probabilities from a row to the next */
+    ATTN_RING = 2 * K_CHUNK_CELLS, /* cells whose scores wait for their probabilities, at most */
+    ATTN_RING_LD = ATTN_RING * K_CELL + 16
 };
 
 static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
@@ -35,6 +38,9 @@ struct attn_product {
     const void *rows;         /* n_row rows of n_panel * n_in inputs */
     const void *const *panel; /* n_panel panels [n_in][w] or [n_in / 2][w][2] */
     int n_row, n_panel, n_in, w;
+    /* Not 0: inputs of the last panel behind these are zeros of the rows; columns behind these are
+     * of no use. A variant may look at them all the same. */
+    int n_in_last, n_col;
     float *c;
     int ld_c;
     float factor;
@@ -42,23 +48,25 @@ struct attn_product {
     bool more;
 };
 
-/* A row's heads against whole cells. Without take: scores of K cells, c [n_row, ATTN_LD] = factor *
- * a b, cell after cell. With take: c [n_row, d] = c keep[row] + (a b) take[row], b the V cells one
- * below the other. */
-struct attn_row {
-    const void *rows;        /* left operands: of q; of p */
-    const void *const *cell; /* [n_cell] */
-    const ptrdiff_t *away;   /* [n_cell] from a cell to the one to ask memory for meanwhile */
-    bool sparse;             /* every other line of it is enough */
-    int n_row, n_cell, d;
-    int n_key; /* with take: what lies behind the last key of the last cell is not looked at */
-    float *c, factor;
-    const float *keep, *take; /* [n_row] or NULL */
-};
+/* What is asked of a cell: nothing, every other line (the hardware brings the one beside it), all.
+ */
+enum attn_ask { ATTN_ASK_NONE, ATTN_ASK_HALF, ATTN_ASK_ALL };
 
-struct attn_extra {
-    const char *at;
-    int64_t bytes;
+/* A row's heads against the cells of a wave of chunks, one below the other: all K, then all V. */
+struct attn_row {
+    enum k_type type;
+    const void *const *k, *const *v;  /* [n_cell] */
+    const ptrdiff_t *k_away, *v_away; /* from a cell to the one to ask memory for meanwhile */
+    enum attn_ask ask;
+    int n_row, n_cell, d;
+    int n_first;        /* cells of the first chunk; those behind it begin with their first cell */
+    const void *q;      /* [n_row] left operands */
+    float factor;       /* of scores */
+    struct k_span seen; /* within the n_cell cells; what lies behind is not looked at */
+    float cap, cap_scale; /* as in attn_probs */
+    float *s;             /* [n_row, ATTN_RING_LD], scratch */
+    void *p;              /* [n_row, ATTN_WAVE_LD] numbers of left operands, scratch */
+    float *o, *m, *l;     /* [n_row, d], [n_row], [n_row]: sums so far; the wave is added */
 };
 
 /* Rows of scores over n_key keys (a multiple of 32) to rows of probabilities. */
@@ -67,10 +75,8 @@ struct attn_probs {
     void *rows;                /* out */
     const struct k_span *seen; /* [n_row] within [0, n_key); elsewhere the probability is 0 */
     int n_row, n_key;
-    float cap, cap_scale;           /* cap 0: s are scores; else score = cap tanh(s cap_scale) */
-    float *m, *l;                   /* out [n_row] */
-    const struct attn_extra *extra; /* [n_row] memory to ask for meanwhile; NULL: none */
-    bool sparse;                    /* every other line of it is enough */
+    float cap, cap_scale; /* cap 0: s are scores; else score = cap tanh(s cap_scale) */
+    float *m, *l;         /* out [n_row] */
 };
 
 /* Scores and dp = dy v of pairs to p = exp(score - lse) and ds = p (dp - delta), as left operands.
@@ -93,7 +99,7 @@ struct attn_ops {
     /* d numbers to a left operand, rounded as the type says */
     void (*pack_row)(enum k_type type, void *row, const float *x, int d);
     void (*product[2])(const struct attn_product *p);
-    void (*row)(enum k_type type, const struct attn_row *p); /* NULL: by products */
+    void (*row)(const struct attn_row *p); /* NULL: by products */
     void (*probs[2])(const struct attn_probs *p);
     /* Folds maxima m and sums l of up to 16 rows into big_m, big_l, and says what weights their
      * vectors take. All arrays [16], of which n are looked at and written. */
@@ -151,24 +157,24 @@ static inline void attn_fetch(const float *x, int d)
 struct attn_ahead {
     struct k_attn_iter it;
     struct k_attn_unit u;
-    int64_t n_unit;          /* left behind u */
-    struct k_span keys;      /* of u */
-    struct k_span wave;      /* of keys, from a cell's first on */
-    int64_t key;             /* of the next cell */
-    bool is_v;               /* it is of V */
-    struct attn_extra extra; /* what is left of a cell that is asked for between reads */
-    int owed;                /* cells asked for between reads, for which reads need not ask */
+    int64_t n_unit;     /* left behind u */
+    struct k_span keys; /* of u */
+    struct k_span wave; /* of keys, from a cell's first on: of K, then of V */
+    int64_t key;        /* of the next cell */
+    bool is_v;          /* it is of V */
+    bool follows;       /* the hardware can, where keys are many */
+    bool rests;         /* it is left to it: nothing is asked for */
+    size_t cell_bytes;
 };
 
-/* Asks for the first `bytes`. */
 void attn_ahead_init(struct attn_ahead *w, const struct k_attn *a, enum k_attn_cut cut,
-                     const struct k_slice *s, int64_t bytes);
+                     const struct k_slice *s);
+/* Few heads leave the hardware time to find some of it in memory by itself, and long runs let it
+ * learn. There, asking for less is a tenth faster, or for nothing; out of a cache it is a third
+ * slower. */
+enum attn_ask attn_ahead_how(const struct attn_ahead *w, struct k_span seen);
 /* Before n cells are read: how far from each is the one to ask for meanwhile. */
 void attn_ahead_next(struct attn_ahead *w, int n, const void *const *cell, ptrdiff_t *away);
-/* What to ask for while none is read, up to `bytes`, all of one cell. */
-struct attn_extra attn_ahead_extra(struct attn_ahead *w, int64_t bytes);
-/* Asks for what is left of that cell. */
-void attn_ahead_rest(struct attn_ahead *w);
 
 /* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
  * what it takes at most fits. */

@@ -85,7 +85,8 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
     product_start(p, acc, mr);
     for (int j = 0; j < p->n_panel; j++) {
         const char *b = p->panel[j];
-        for (int i = 0; i < p->n_in; i += 2, a += 4, b += p->w * 4) {
+        const int n_in = j + 1 < p->n_panel || !p->n_in_last ? p->n_in : p->n_in_last;
+        for (int i = 0; i < n_in; i += 2, a += 4, b += p->w * 4) {
             __m512bh b0 = (__m512bh)_mm512_maskz_loadu_epi32(m0, b);
             __m512bh b1 = (__m512bh)_mm512_maskz_loadu_epi32(m1, b + 64);
 #pragma GCC unroll 12
@@ -99,6 +100,31 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
         }
     }
     product_store(p, acc, mr);
+}
+
+/* Scores of half a cell, which is all that the rows see of it. */
+static void product_bf16_half(const struct attn_product *p)
+{
+    const char *a = p->rows, *b = p->panel[0];
+    const __m512 factor = _mm512_set1_ps(p->factor);
+    __m512 acc[ATTN_MR];
+#pragma GCC unroll 12
+    for (int r = 0; r < ATTN_MR; r++)
+        acc[r] = _mm512_setzero_ps();
+    for (int i = 0; i < p->n_in; i += 2, a += 4, b += K_NR * 4) {
+        __m512bh w = (__m512bh)_mm512_loadu_si512(b);
+#pragma GCC unroll 12
+        for (int r = 0; r < ATTN_MR; r++) {
+            int32_t pair;
+            memcpy(&pair, a + r * ROW_BF16, sizeof pair);
+            acc[r] = _mm512_dpbf16_ps(acc[r], (__m512bh)_mm512_set1_epi32(pair), w);
+        }
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < ATTN_MR; r++) {
+        if (r < p->n_row)
+            _mm512_storeu_ps(p->c + (ptrdiff_t)r * p->ld_c, _mm512_mul_ps(acc[r], factor));
+    }
 }
 
 INLINE void product_f32_rows(const struct attn_product *p, const int mr)
@@ -149,7 +175,10 @@ static void product_bf16(const struct attn_product *p)
         product_bf16_rows(p, 8);
         break;
     default:
-        product_bf16_rows(p, 12);
+        if (p->n_col && p->n_col <= K_NR / 2)
+            product_bf16_half(p);
+        else
+            product_bf16_rows(p, 12);
     }
 }
 
@@ -179,78 +208,24 @@ static void product_f32(const struct attn_product *p)
 
 /* ---- between products ---- */
 
-INLINE void store_pair(void *row, int i, __m512 x0, __m512 x1, const enum k_type type)
-{
-    if (type == K_BF16) {
-        _mm512_storeu_si512((char *)row + i * 2, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
-    } else {
-        _mm512_storeu_ps((float *)row + i, x0);
-        _mm512_storeu_ps((float *)row + i + 16, x1);
-    }
-}
-
-INLINE __mmask16 seen_lanes(struct k_span seen, int i)
-{
-    return lanes((int)seen.hi - i, 0) & (__mmask16)~lanes((int)seen.lo - i, 0);
-}
-
-/* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
-static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
-{
-    const __m512 hidden = _mm512_set1_ps(-INFINITY);
-    __m512 most[2] = {hidden, hidden};
-    if (p->cap > 0) {
-        __m512 cap = _mm512_set1_ps(p->cap), scale = _mm512_set1_ps(p->cap_scale);
-        for (int i = 0; i < p->n_key; i += 16) {
-            __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + i), scale);
-            _mm512_storeu_ps(s + i, _mm512_mul_ps(tanh_ps(x), cap));
-        }
-    }
-    for (int i = 0; i < p->n_key; i += 16) {
-        if (i < seen.lo || i + 16 > seen.hi) {
-            __m512 x = _mm512_mask_mov_ps(hidden, seen_lanes(seen, i), _mm512_loadu_ps(s + i));
-            _mm512_storeu_ps(s + i, x);
-        }
-    }
-    for (int i = 0; i < p->n_key; i += 32) {
-        most[0] = _mm512_max_ps(_mm512_loadu_ps(s + i), most[0]);
-        most[1] = _mm512_max_ps(_mm512_loadu_ps(s + i + 16), most[1]);
-    }
-    return _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
-}
-
-/* Asks for a part of what is wanted meanwhile. */
-INLINE void ask(const char *at, int64_t bytes, int64_t step)
-{
-    for (int64_t i = 0; i < bytes; i += step)
-        _mm_prefetch(at + i, _MM_HINT_T1);
-}
-
 /* The row's sum. Two chains per lane, then lanes in a fixed order. */
 INLINE float row_probs(const struct attn_probs *p, int r, float m, const enum k_type type,
                        const size_t row_bytes)
 {
     const float *s = p->s + r * ATTN_LD;
     char *out = (char *)p->rows + (size_t)r * row_bytes;
-    __m512 max = _mm512_set1_ps(m), sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-    const struct attn_extra e = p->extra ? p->extra[r] : (struct attn_extra){0};
-    const int64_t share = (e.bytes * 32 + p->n_key - 1) / p->n_key, step = p->sparse ? 128 : 64;
-    for (int i = 0; i < p->n_key; i += 32) {
-        ask(e.at + i / 32 * share, share, step);
-        __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i), max));
-        __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + i + 16), max));
-        sum[0] = _mm512_add_ps(sum[0], p0);
-        sum[1] = _mm512_add_ps(sum[1], p1);
-        store_pair(out, i, p0, p1, type);
-    }
-    return _mm512_reduce_add_ps(_mm512_add_ps(sum[0], sum[1]));
+    struct pair sum = {{_mm512_setzero_ps(), _mm512_setzero_ps()}};
+    for (int i = 0; i < p->n_key; i += 32)
+        cell_probs(s + i, _mm512_set1_ps(m), out + (size_t)i * (type == K_BF16 ? 2 : 4), &sum,
+                   type);
+    return pair_sum(&sum);
 }
 
 /* Rows one after the other in each step: the end of one, which waits, then overlaps the next. */
 INLINE void probs(const struct attn_probs *p, const enum k_type type, const size_t row_bytes)
 {
     for (int r = 0; r < p->n_row; r++)
-        p->m[r] = row_max(p, p->s + r * ATTN_LD, p->seen[r]);
+        p->m[r] = row_max(p->s + r * ATTN_LD, p->n_key, p->seen[r], p->cap, p->cap_scale);
     for (int r = 0; r < p->n_row; r++) {
         /* where all are hidden, -inf - 0 gives the probability 0 */
         float m = p->seen[r].lo < p->seen[r].hi ? p->m[r] : 0;
@@ -268,8 +243,8 @@ static void probs_f32(const struct attn_probs *p)
     probs(p, K_F32, ROW_F32);
 }
 
-static void fold(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
-                 float *take)
+void attn_fold_avx512(int n, float *big_m, float *big_l, const float *m, const float *l,
+                      float *keep, float *take)
 {
     const __mmask16 in = lanes(n, 0);
     const __m512 none = _mm512_set1_ps(-INFINITY);
@@ -387,7 +362,7 @@ static const struct attn_ops ops = {
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
     .row = attn_row_avx512,
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
-    .fold = fold,
+    .fold = attn_fold_avx512,
     .fold_vec = fold_vec,
     .finish = finish,
     .copy_values = attn_copy_values_avx512,

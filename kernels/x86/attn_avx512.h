@@ -8,6 +8,7 @@
 #define KERNELS_X86_ATTN_AVX512_H
 
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/x86/attn.h"
 
@@ -58,7 +59,71 @@ INLINE __m512 tanh_ps(__m512 x)
     return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one)));
 }
 
-void attn_row_avx512(enum k_type type, const struct attn_row *p);
+INLINE __mmask16 seen_lanes(struct k_span seen, int i)
+{
+    return lanes((int)seen.hi - i, 0) & (__mmask16)~lanes((int)seen.lo - i, 0);
+}
+
+/* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
+INLINE float row_max(float *s, int n_key, struct k_span seen, float cap, float cap_scale)
+{
+    const __m512 hidden = _mm512_set1_ps(-INFINITY);
+    __m512 most[2] = {hidden, hidden};
+    if (cap > 0) {
+        __m512 most_cap = _mm512_set1_ps(cap), scale = _mm512_set1_ps(cap_scale);
+        for (int i = 0; i < n_key; i += 16) {
+            __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + i), scale);
+            _mm512_storeu_ps(s + i, _mm512_mul_ps(tanh_ps(x), most_cap));
+        }
+    }
+    for (int i = 0; i < n_key; i += 16) {
+        if (i < seen.lo || i + 16 > seen.hi) {
+            __m512 x = _mm512_mask_mov_ps(hidden, seen_lanes(seen, i), _mm512_loadu_ps(s + i));
+            _mm512_storeu_ps(s + i, x);
+        }
+    }
+    for (int i = 0; i < n_key; i += 32) {
+        most[0] = _mm512_max_ps(_mm512_loadu_ps(s + i), most[0]);
+        most[1] = _mm512_max_ps(_mm512_loadu_ps(s + i + 16), most[1]);
+    }
+    return _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
+}
+
+struct pair { /* 32 columns, or keys */
+    __m512 v[2];
+};
+
+INLINE void store_pair(void *row, int i, __m512 x0, __m512 x1, const enum k_type type)
+{
+    if (type == K_BF16) {
+        _mm512_storeu_si512((char *)row + i * 2, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
+    } else {
+        _mm512_storeu_ps((float *)row + i, x0);
+        _mm512_storeu_ps((float *)row + i + 16, x1);
+    }
+}
+
+/* Scores of 32 keys to probabilities; *sum goes on. */
+INLINE void cell_probs(const float *s, __m512 max, char *out, struct pair *sum,
+                       const enum k_type type)
+{
+    __m512 p0 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s), max));
+    __m512 p1 = exp2_ps(_mm512_sub_ps(_mm512_loadu_ps(s + 16), max));
+    sum->v[0] = _mm512_add_ps(sum->v[0], p0);
+    sum->v[1] = _mm512_add_ps(sum->v[1], p1);
+    store_pair(out, 0, p0, p1, type);
+}
+
+/* Lanes in a fixed order. */
+INLINE float pair_sum(const struct pair *sum)
+{
+    return _mm512_reduce_add_ps(_mm512_add_ps(sum->v[0], sum->v[1]));
+}
+
+/* see struct attn_ops */
+void attn_fold_avx512(int n, float *big_m, float *big_l, const float *m, const float *l,
+                      float *keep, float *take);
+void attn_row_avx512(const struct attn_row *p);
 
 /* attn_cells_avx512.c: see struct attn_ops */
 bool attn_copy_values_avx512(enum k_type type, void *dst, const void *src, int d,

@@ -145,6 +145,20 @@ INLINE __m512i widen(const char *rows, int row, int col, __mmask16 in, struct k_
         _mm256_maskz_loadu_epi16(in, rows + (size_t)row * ROW_BF16 + col * 2));
 }
 
+/* 32 columns of two rows, both valid, as a pair of inputs of a V cell. */
+INLINE void interleave(const char *rows, int row, int col, char *to)
+{
+    static const uint16_t order[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
+                                       37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+                                       11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+    const __m512i low = _mm512_loadu_si512(order);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    __m512i even = _mm512_loadu_si512(rows + (size_t)row * ROW_BF16 + col * 2);
+    __m512i odd = _mm512_loadu_si512(rows + (size_t)(row + 1) * ROW_BF16 + col * 2);
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(even, low, odd));
+    _mm512_storeu_si512(to + 64, _mm512_permutex2var_epi16(even, high, odd));
+}
+
 void attn_v_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d,
                            struct k_span valid)
 {
@@ -152,6 +166,10 @@ void attn_v_of_rows_avx512(enum k_type type, void *cell, const void *rows, int d
     for (int col = 0; col < d; col += K_NR) {
         int w = d - col < K_NR ? d - col : K_NR;
         for (int row = 0; row < K_CELL; row += type == K_BF16 ? 2 : 1, to += w * 4) {
+            if (type == K_BF16 && w == K_NR && row >= valid.lo && row + 1 < valid.hi) {
+                interleave(rows, row, col, to);
+                continue;
+            }
             for (int i = 0; i < w; i += 16) {
                 __mmask16 in = lanes(w - i, 0);
                 __m512i x;

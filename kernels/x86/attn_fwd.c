@@ -5,11 +5,11 @@
  * of the cells that the block sees, probabilities, product with V, folded into the vectors' sums as
  * it is stored.
  *
- * A single row, decode, waits for memory, and memory is fast where it is read in one run. So it
- * goes over a wave of chunks in three steps, K, probabilities, V, and through V cell after cell;
- * and where the variant has ops->row, it asks for the cells of the units to come while it computes
- * (attn_ahead.c): many short sequences are then read like one. The arithmetic is the same, to the
- * bit.
+ * A single row, decode, waits for memory, and memory is fast where it is read in long runs and
+ * without pause. So it goes through V cell after cell; and where the variant has ops->row, all K of
+ * a wave of chunks is read and then all V, probabilities are made while other cells are read, and
+ * where runs are short the cells of the units to come are asked for meanwhile (attn_ahead.c): many
+ * short sequences are then read like one. The arithmetic is the same, to the bit.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -22,14 +22,11 @@
 #include "kernels/x86/attn.h"
 
 enum {
-    WAVE = ATTN_WAVE,
-    FETCH = 12,             /* vectors between asking for one and reading it */
-    AHEAD_BYTES = 64 << 10, /* of cells, the same */
-    EXTRA_BYTES = 256,      /* of cells, while a row's probabilities of a cell are made */
-    CACHE_BYTES = 32 << 20,
+    FETCH = 12, /* vectors between asking for one and reading it */
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
+    WAVE_CELLS = ATTN_WAVE * K_CHUNK_CELLS,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
-    TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + WAVE * ATTN_MR * (ATTN_LD * 4 + ROW_MAX) +
+    TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_RING_LD + ATTN_WAVE_LD) * 4 +
             ATTN_MR * K_HEAD_MAX * 4 + K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
 };
 
@@ -44,12 +41,12 @@ struct tile {
     char *q;                  /* [n_vec] left operands */
     float *o;                 /* [n_vec, d] sums of p v */
     float *m, *l;             /* [n_vec] */
-    float *s;                 /* [WAVE, ATTN_MR, ATTN_LD] */
-    char *p;                  /* [WAVE, ATTN_MR] left operands */
+    float *s;                 /* [ATTN_MR, ATTN_LD], or [ATTN_MR, ATTN_RING_LD] of a wave */
+    char *p;                  /* [ATTN_MR] left operands */
     float *part;              /* [ATTN_MR, d] */
     char *edge;               /* [K_CHUNK_CELLS] V cells */
     struct attn_ahead *ahead; /* borrowed */
-    bool large;               /* the call is */
+    size_t cell_bytes;
     struct k_span seen[VEC_MAX];
 };
 
@@ -64,9 +61,9 @@ struct chunk {
 struct block {
     const struct chunk *c; /* borrowed */
     int64_t lo, cell_lo;
-    int n, n_cell;
-    float *s; /* borrowed: [n, ATTN_LD] */
-    char *p;  /* borrowed: [n] left operands */
+    int n, n_cell, n_last; /* n_last: keys of the last cell up to the last that one of them sees */
+    float *s;              /* borrowed: [n, ATTN_LD] */
+    char *p;               /* borrowed: [n] left operands */
     float m[16], l[16];
 };
 
@@ -89,10 +86,12 @@ static struct k_span chunk_keys(const struct chunk *c, struct k_span seen)
 static void chunk_find(const struct tile *t, struct chunk *c, struct k_span some)
 {
     const struct k_kv_cache *cache = &t->a->cache;
+    const struct k_ragged *batch = &t->a->batch;
+    const int32_t *cell = batch->cell + t->u.seq * batch->cell_stride;
     struct k_span here = chunk_keys(c, some);
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
-        int64_t j = (key - c->key_lo) / K_CELL;
-        size_t at = attn_cell_at(&t->a->batch, cache, t->u.seq, t->u.head, key);
+        int64_t j = (key - c->key_lo) / K_CELL, place = cell[key / K_CELL];
+        size_t at = (size_t)(t->u.head * cache->n_cell + place) * t->cell_bytes;
         c->k[j] = (const char *)cache->k + at;
         c->v[j] = (const char *)cache->v + at;
     }
@@ -105,7 +104,6 @@ static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span som
 {
     const struct k_kv_cache *cache = &t->a->cache;
     struct k_span here = chunk_keys(c, some);
-    size_t cell_bytes = k_kv_cell_bytes(cache->type, cache->d_head);
     bool fine = true;
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
         int64_t j = (key - c->key_lo) / K_CELL;
@@ -113,7 +111,7 @@ static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span som
             continue;
         struct k_span slots = {here.lo > key ? here.lo - key : 0,
                                here.hi < key + K_CELL ? here.hi - key : K_CELL};
-        char *copy = t->edge + (size_t)(*n_edge)++ * cell_bytes;
+        char *copy = t->edge + (size_t)(*n_edge)++ * t->cell_bytes;
         if (!t->ops->copy_values(cache->type, copy, c->v[j], cache->d_head, slots))
             fine = false;
         c->v[j] = copy;
@@ -122,8 +120,8 @@ static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span som
 }
 
 /* False when the vectors see nothing of the chunk. */
-static bool block_open(const struct tile *t, struct block *b, const struct chunk *c, int wave,
-                       int64_t lo, int n)
+static bool block_open(const struct tile *t, struct block *b, const struct chunk *c, int64_t lo,
+                       int n)
 {
     struct k_span some, all;
     seen_bounds(t, lo, lo + n, &some, &all);
@@ -133,8 +131,9 @@ static bool block_open(const struct tile *t, struct block *b, const struct chunk
     b->n = n;
     b->cell_lo = some.lo / K_CELL;
     b->n_cell = (int)((some.hi + K_CELL - 1) / K_CELL - b->cell_lo);
-    b->s = t->s + wave * ATTN_MR * ATTN_LD;
-    b->p = t->p + (size_t)(wave * ATTN_MR) * t->ops->row_bytes[t->a->cache.type];
+    b->n_last = (int)(some.hi - (b->cell_lo + b->n_cell - 1) * K_CELL);
+    b->s = t->s;
+    b->p = t->p;
     return some.lo < some.hi;
 }
 
@@ -156,29 +155,12 @@ static void block_scores(const struct tile *t, const struct block *b)
     for (int j = 0; j < b->n_cell; j++) {
         p.panel = &b->c->k[b->cell_lo + j];
         p.c = b->s + j * K_CELL;
+        p.n_col = j + 1 < b->n_cell ? K_CELL : b->n_last;
         t->ops->product[a->cache.type](&p);
     }
 }
 
-/* Whether the cells of a call are more than a last-level cache holds. */
-static bool call_is_large(const struct k_attn *a)
-{
-    const int64_t key_bytes = 2 * (int64_t)k_kv_cell_bytes(a->cache.type, a->cache.d_head) / K_CELL;
-    int64_t bytes = 0;
-    for (int64_t s = 0; s < a->batch.n_seq; s++)
-        bytes += a->batch.kv_len[s] * a->cache.n_kv_head * key_bytes;
-    return bytes > CACHE_BYTES;
-}
-
-/* What the hardware finds in memory by itself: few heads leave it time, and long runs let it learn.
- * There, asking for less is a tenth faster; out of a cache it is a third slower. */
-static bool row_is_sparse(const struct tile *t)
-{
-    return t->large && t->n_vec <= 4 && t->seen[0].hi - t->seen[0].lo >= WAVE * K_ATTN_CHUNK;
-}
-
-/* While probabilities are made no cell is read, and memory would rest. */
-static void block_probs(const struct tile *t, struct block *b, const struct attn_extra *extra)
+static void block_probs(const struct tile *t, struct block *b)
 {
     const struct k_attn *a = t->a;
     struct k_span seen[ATTN_MR];
@@ -193,9 +175,7 @@ static void block_probs(const struct tile *t, struct block *b, const struct attn
                            .cap = a->softcap * attn_log2e,
                            .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
                            .m = b->m,
-                           .l = b->l,
-                           .extra = extra,
-                           .sparse = extra && row_is_sparse(t)};
+                           .l = b->l};
     t->ops->probs[a->cache.type](&p);
 }
 
@@ -219,6 +199,7 @@ static void block_values(const struct tile *t, struct block *b)
                              .panel = panel,
                              .n_panel = b->n_cell,
                              .n_in = K_CELL,
+                             .n_in_last = (b->n_last + 1) / 2 * 2,
                              .ld_c = d,
                              .keep = keep,
                              .take = take};
@@ -254,60 +235,12 @@ static void block_values_in_order(const struct tile *t, struct block *b)
         t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
 }
 
-static void row_scores(const struct tile *t, const struct block *b)
-{
-    const struct k_attn *a = t->a;
-    ptrdiff_t away[K_CHUNK_CELLS];
-    struct attn_row p = {.rows = t->q,
-                         .cell = b->c->k + b->cell_lo,
-                         .away = away,
-                         .sparse = row_is_sparse(t),
-                         .n_row = b->n,
-                         .n_cell = b->n_cell,
-                         .d = a->cache.d_head,
-                         .c = b->s,
-                         .factor = score_factor(a)};
-    if (!t->ops->row) {
-        block_scores(t, b);
-        return;
-    }
-    attn_ahead_next(t->ahead, p.n_cell, p.cell, away);
-    t->ops->row(a->cache.type, &p);
-}
-
-static void row_values(const struct tile *t, struct block *b)
-{
-    float keep[16], take[16];
-    ptrdiff_t away[K_CHUNK_CELLS];
-    struct k_span here = chunk_keys(b->c, t->seen[0]);
-    struct attn_row p = {.rows = b->p,
-                         .cell = b->c->v + b->cell_lo,
-                         .away = away,
-                         .sparse = row_is_sparse(t),
-                         .n_row = b->n,
-                         .n_cell = b->n_cell,
-                         .n_key = (int)(here.hi - b->c->key_lo - b->cell_lo * K_CELL),
-                         .d = t->a->cache.d_head,
-                         .c = t->o,
-                         .keep = keep,
-                         .take = take};
-    if (!t->ops->row) {
-        block_values_in_order(t, b);
-        return;
-    }
-    t->ops->fold(b->n, t->m, t->l, b->m, b->l, keep, take);
-    attn_ahead_next(t->ahead, p.n_cell, p.cell, away);
-    t->ops->row(t->a->cache.type, &p);
-}
-
-static void row_probs(const struct tile *t, struct block *b)
-{
-    struct attn_extra extra[ATTN_MR];
-    bool asks = t->large && t->ops->row;
-    for (int i = 0; i < b->n && asks; i++)
-        extra[i] = attn_ahead_extra(t->ahead, (int64_t)b->n_cell * EXTRA_BYTES);
-    block_probs(t, b, asks ? extra : NULL);
-}
+/* The cells of a wave of a single row. */
+struct wave {
+    int64_t lo;          /* the first cell's first key */
+    int n_cell, n_first; /* of the wave; of its first chunk */
+    const void *k[WAVE_CELLS], *v[WAVE_CELLS];
+};
 
 static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t hi)
 {
@@ -323,42 +256,95 @@ static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t
     }
     for (int64_t i = lo; i < hi; i += t->ops->mr) {
         struct block b;
-        if (!block_open(t, &b, &c, 0, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
+        if (!block_open(t, &b, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
             continue;
         block_scores(t, &b);
-        block_probs(t, &b, NULL);
+        block_probs(t, &b);
         block_values(t, &b);
     }
 }
 
-static bool is_wave(const struct tile *t)
+/* Finds the cells that a row sees of a wave. Values behind its last key are not looked at. */
+static void wave_find(const struct tile *t, struct wave *w, struct k_span keys)
 {
-    return t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
+    struct k_span seen = t->seen[0], whole = {seen.lo, keys.hi + K_CELL};
+    struct chunk c = {.key_lo = keys.lo / K_ATTN_CHUNK * K_ATTN_CHUNK};
+    int n_edge = 0;
+    w->lo = keys.lo / K_CELL * K_CELL;
+    w->n_cell = 0;
+    w->n_first = (int)((c.key_lo + K_ATTN_CHUNK - w->lo) / K_CELL);
+    for (; c.key_lo < keys.hi; c.key_lo += K_ATTN_CHUNK) {
+        struct k_span here = chunk_keys(&c, keys);
+        int64_t j = (here.lo - c.key_lo) / K_CELL;
+        chunk_find(t, &c, keys);
+        chunk_edges(t, &c, keys, whole, &n_edge); /* one at most */
+        for (; c.key_lo + j * K_CELL < here.hi; j++, w->n_cell++) {
+            w->k[w->n_cell] = c.k[j];
+            w->v[w->n_cell] = c.v[j];
+        }
+    }
 }
 
-/* The unit's chunks from key_lo on, up to WAVE of them, for a tile that is one block of one row. */
-static void tile_wave(const struct tile *t, int64_t key_lo)
+/* A single row goes on by the keys of a wave by what the variant has for it. */
+static void tile_wave(const struct tile *t, struct k_span keys)
 {
-    struct chunk c[WAVE];
-    struct block b[WAVE];
-    struct k_span seen = t->seen[0], whole = seen;
-    int64_t key_hi = seen.hi < t->u.key_hi ? seen.hi : t->u.key_hi;
-    int n = 0, n_edge = 0;
-    for (; n < WAVE && key_lo < key_hi; n++, key_lo += K_ATTN_CHUNK) {
-        c[n].key_lo = key_lo;
-        chunk_find(t, &c[n], seen);
-        if (!block_open(t, &b[n], &c[n], n, 0, (int)t->n_vec))
-            return;
-        row_scores(t, &b[n]);
-    }
-    for (int i = 0; i < n; i++)
-        row_probs(t, &b[i]);
-    attn_ahead_rest(t->ahead);
-    for (int i = 0; i < n; i++) {
-        if (t->ops->row) /* stops at the last key by itself */
-            whole.hi = (seen.hi + K_CELL - 1) / K_CELL * K_CELL;
-        chunk_edges(t, &c[i], seen, whole, &n_edge); /* of one row, two at most */
-        row_values(t, &b[i]);
+    const struct k_attn *a = t->a;
+    ptrdiff_t k_away[WAVE_CELLS], v_away[WAVE_CELLS];
+    struct wave w;
+    wave_find(t, &w, keys);
+    struct attn_row p = {.type = a->cache.type,
+                         .k = w.k,
+                         .v = w.v,
+                         .k_away = k_away,
+                         .v_away = v_away,
+                         .ask = attn_ahead_how(t->ahead, t->seen[0]),
+                         .n_row = (int)t->n_vec,
+                         .n_cell = w.n_cell,
+                         .n_first = w.n_first,
+                         .d = a->cache.d_head,
+                         .q = t->q,
+                         .factor = score_factor(a),
+                         .seen = attn_span_in(keys, w.lo, w.n_cell * K_CELL),
+                         .cap = a->softcap * attn_log2e,
+                         .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
+                         .s = t->s,
+                         .p = t->p,
+                         .o = t->o,
+                         .m = t->m,
+                         .l = t->l};
+    attn_ahead_next(t->ahead, p.n_cell, p.k, k_away);
+    attn_ahead_next(t->ahead, p.n_cell, p.v, v_away);
+    t->ops->row(&p);
+}
+
+/* The chunk at key_lo, for a tile that is one block of one row. */
+static void tile_row(const struct tile *t, int64_t key_lo)
+{
+    struct chunk c = {.key_lo = key_lo};
+    struct block b;
+    int n_edge = 0;
+    chunk_find(t, &c, t->seen[0]);
+    if (!block_open(t, &b, &c, 0, (int)t->n_vec))
+        return;
+    chunk_edges(t, &c, t->seen[0], t->seen[0], &n_edge);
+    block_scores(t, &b);
+    block_probs(t, &b);
+    block_values_in_order(t, &b);
+}
+
+/* The chunks that hold the keys. */
+static void tile_keys(const struct tile *t, struct k_span keys)
+{
+    bool is_row = t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
+    bool is_wave = is_row && t->ops->row;
+    int64_t step = is_wave ? ATTN_WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
+    for (int64_t key = keys.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < keys.hi; key += step) {
+        if (is_wave)
+            tile_wave(t, attn_span_and(keys, (struct k_span){key, key + step}));
+        else if (is_row)
+            tile_row(t, key);
+        else
+            tile_chunk(t, key, 0, t->n_vec);
     }
 }
 
@@ -366,14 +352,15 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
 {
     const struct k_kv_cache *c = &t->a->cache;
     size_t row = t->ops->row_bytes[c->type];
+    t->cell_bytes = k_kv_cell_bytes(c->type, c->d_head);
     t->q = attn_take(s, VEC_MAX * row);
     t->o = attn_take(s, VEC_MAX * (size_t)c->d_head * sizeof *t->o);
     t->m = attn_take(s, VEC_MAX * sizeof *t->m);
     t->l = attn_take(s, VEC_MAX * sizeof *t->l);
-    t->s = attn_take(s, WAVE * ATTN_MR * ATTN_LD * sizeof *t->s);
-    t->p = attn_take(s, WAVE * ATTN_MR * row);
+    t->s = attn_take(s, ATTN_MR * ATTN_RING_LD * sizeof *t->s);
+    t->p = attn_take(s, ATTN_MR * (size_t)ATTN_WAVE_LD * 4);
     t->part = attn_take(s, ATTN_MR * (size_t)c->d_head * sizeof *t->part);
-    t->edge = attn_take(s, K_CHUNK_CELLS * k_kv_cell_bytes(c->type, c->d_head));
+    t->edge = attn_take(s, K_CHUNK_CELLS * t->cell_bytes);
 }
 
 static int64_t vec_token(const struct tile *t, int64_t i)
@@ -429,13 +416,7 @@ static void tile_run(struct tile *t)
 {
     struct k_span some, all;
     seen_bounds(t, 0, t->n_vec, &some, &all);
-    int64_t step = is_wave(t) ? WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
-    for (int64_t key = some.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < some.hi; key += step) {
-        if (is_wave(t))
-            tile_wave(t, key);
-        else
-            tile_chunk(t, key, 0, t->n_vec);
-    }
+    tile_keys(t, attn_span_and(some, (struct k_span){t->u.key_lo, t->u.key_hi}));
 }
 
 /* Heads of a tile: a group may be larger than a tile, and a row alone then is several. */
@@ -451,8 +432,7 @@ void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k
     struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
-    t.large = call_is_large(a);
-    attn_ahead_init(&ahead, a, K_CUT_ROWS, s, AHEAD_BYTES);
+    attn_ahead_init(&ahead, a, K_CUT_ROWS, s);
     attn_iter_init(&it, a, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);
@@ -496,18 +476,14 @@ void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, cons
         .ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
-    t.large = call_is_large(&a->fwd);
-    attn_ahead_init(&ahead, &a->fwd, K_CUT_ROWS_CHUNKS, s, AHEAD_BYTES);
+    attn_ahead_init(&ahead, &a->fwd, K_CUT_ROWS_CHUNKS, s);
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS_CHUNKS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);
         int64_t head = t.u.head * t.group, end = head + t.group;
         for (int64_t n = heads_at_once(t.group); head < end; head += n) {
             tile_open(&t, head, end - head < n ? end - head : n);
-            if (is_wave(&t))
-                tile_wave(&t, t.u.key_lo);
-            else
-                tile_chunk(&t, t.u.key_lo, 0, t.n_vec);
+            tile_run(&t);
             tile_export(&t, a);
         }
     }

@@ -92,11 +92,25 @@ struct turn {
     char *to;           /* f32: [32][32] floats; else [16][32][2] bf16; 64-aligned */
 };
 
-/* Some rows of a matrix, its columns from `at` on: operands of a product that sums over rows. */
+/* Some rows of 32 gates and of what they gate: their products, rounded, become 32 inputs of a block
+ * of packed rows. */
+struct gating {
+    const float *gate, *up; /* [h, ld], 64-aligned */
+    int64_t ld, h;
+    char *to; /* [16][h][2] bf16 */
+};
+
+/* A run of rows whose columns are packed, and which of its steps now. */
 struct columns {
     const float *at;
     int64_t ld, rows, cols;
+    int64_t step_lo, step_hi; /* step_lo: a multiple of COLUMNS_STEPS */
 };
+
+enum { COLUMNS_STEPS = 4 };
+
+/* Steps [step_lo, step_hi) of the columns, as packed rows or as panels. */
+typedef void columns_fn(enum k_type type, const struct columns *x, char *to);
 
 static inline int64_t columns_steps(enum k_type type, int64_t rows)
 {
@@ -108,12 +122,10 @@ struct linear_isa {
     void (*bf16)(const struct block *b);
     void (*int8)(const struct block_int8 *b);
     void (*int8_open)(const struct block_open *b); /* NULL: each looks up the codes for itself */
+    void (*gate)(const struct gating *g);          /* NULL: no product is gated */
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
     void (*turn)(const struct turn *t);
-    /* Columns as packed rows of f32 or bf16, as panels. Columns past the last read as zeros. */
-    void (*columns_left)(enum k_type type, const struct columns *x, char *to);
-    void (*columns_right)(enum k_type type, const struct columns *x, char *to);
     /* t = x a^T and dt = scale (dy b) of some rows of a group */
     void (*lora_inner)(const struct k_lora *a, const struct lora_rows *rows);
     void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
@@ -141,6 +153,8 @@ void linear_dx_run(const struct linear_isa *isa, const struct k_linear_dx *a,
                    const struct k_slice *s);
 void linear_dw_run(const struct linear_isa *isa, enum k_type type, const struct k_linear_dw *a,
                    const struct k_slice *s);
+void cols_pack_run(const struct k_cols_pack *a, const struct k_slice *s, columns_fn *left,
+                   columns_fn *right);
 void lora_run(const struct linear_isa *isa, const struct k_lora *a, const struct k_slice *s);
 void lora_bwd_run(const struct linear_isa *isa, const struct k_lora_bwd *a,
                   const struct k_slice *s);

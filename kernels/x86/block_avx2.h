@@ -16,9 +16,6 @@ void block_int8_avx2(const struct block_int8 *b);
 
 void turn_avx2(const struct turn *t);
 
-void columns_left_avx2(enum k_type type, const struct columns *x, char *to);
-void columns_right_avx2(enum k_type type, const struct columns *x, char *to);
-
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows);
 void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to);

@@ -15,10 +15,9 @@ void block_bf16_avx512(const struct block *b);
 void block_int8_avx512(const struct block_int8 *b);
 void block_int8_open_avx512(const struct block_open *b);
 
-void turn_avx512(const struct turn *t);
+void gate_avx512(const struct gating *g);
 
-void columns_left_avx512(enum k_type type, const struct columns *x, char *to);
-void columns_right_avx512(enum k_type type, const struct columns *x, char *to);
+void turn_avx512(const struct turn *t);
 
 void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx512(const struct k_lora_bwd *a, const struct lora_rows *rows);

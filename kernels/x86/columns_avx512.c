@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Columns of row-major matrices as packed rows and as panels, two rows at a time for bf16. A tile
- * is as wide as a few lines, too short a run for the hardware to foresee the next row: it is asked
- * for.
+ * cols_pack: columns of row-major matrices as packed rows and as panels, two rows at a time for
+ * bf16. A few steps of all columns, then the next few, whose lines are asked for meanwhile.
  */
 #include "kernels/linear_grid.h"
-#include "kernels/x86/block_avx512.h"
-#include "kernels/x86/tile_avx512.h"
-
-TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
-{
-    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
-                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
-                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
-}
+#include "kernels/variants.h"
+#include "kernels/x86/transpose_avx512.h"
 
 /* Step s of up to 16 columns: a number each, or a pair of rounded ones from two rows. */
 TILE_INLINE __m512i column_step(enum k_type type, const struct columns *x, int64_t s, int64_t col,
@@ -30,12 +20,10 @@ TILE_INLINE __m512i column_step(enum k_type type, const struct columns *x, int64
     return words_in_turn(_mm512_maskz_loadu_ps(m, row), second);
 }
 
-enum { STEPS_AHEAD = 4 };
-
 /* Asks for 16 columns of the step some way behind s, whose rows are two. */
 TILE_INLINE void columns_fetch(enum k_type type, const struct columns *x, int64_t s, int64_t col)
 {
-    int64_t row = (s + STEPS_AHEAD) * (type == K_F32 ? 1 : 2);
+    int64_t row = (s + 2 * COLUMNS_STEPS) * (type == K_F32 ? 1 : 2);
     const float *at = x->at + row * x->ld + col;
     __builtin_prefetch(at);
     if (type != K_F32)
@@ -47,13 +35,11 @@ TILE_INLINE void columns_fetch(enum k_type type, const struct columns *x, int64_
 TILE_INLINE void left_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
-    struct rows_block block[LINEAR_TILE_N / LINEAR_MR];
-    for (int64_t i = 0; i < blocks; i++)
-        block[i] = rows_block_at(x->cols, i);
-    for (int64_t lo = 0; lo < steps; lo += STEPS_AHEAD) {
-        int64_t hi = linear_min(lo + STEPS_AHEAD, steps);
+    struct rows_cut cut = rows_cut_of(x->cols);
+    for (int64_t lo = x->step_lo; lo < x->step_hi; lo += COLUMNS_STEPS) {
+        int64_t hi = linear_min(lo + COLUMNS_STEPS, x->step_hi);
         for (int64_t i = 0; i < blocks; i++) {
-            const struct rows_block b = block[i];
+            struct rows_block b = rows_cut_at(&cut, i);
             __mmask16 m = tile_mask(b.h);
             for (int64_t s = lo; s < hi; s++) {
                 columns_fetch(type, x, s, b.row);
@@ -68,19 +54,24 @@ TILE_INLINE void left_of(enum k_type type, const struct columns *x, char *to)
 TILE_INLINE void right_of(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows);
-    for (int64_t s = 0; s < steps; s++) {
-        for (int64_t col = 0; col < x->cols; col += K_NR) {
-            char *step = to + (col / K_NR * steps + s) * TILE_STEP_BYTES;
-            columns_fetch(type, x, s, col);
-            columns_fetch(type, x, s, col + 16);
-            _mm512_store_si512(step, column_step(type, x, s, col, tile_mask(x->cols - col)));
-            _mm512_store_si512(step + 64,
-                               column_step(type, x, s, col + 16, tile_mask(x->cols - col - 16)));
+    for (int64_t lo = x->step_lo; lo < x->step_hi; lo += COLUMNS_STEPS) {
+        int64_t hi = linear_min(lo + COLUMNS_STEPS, x->step_hi);
+        for (int64_t col = 0; col < x->cols; col += 16) {
+            char *half = to + col / K_NR * steps * TILE_STEP_BYTES + col % K_NR * 4;
+            __mmask16 m = tile_mask(x->cols - col);
+            for (int64_t s = lo; s < hi; s++) {
+                columns_fetch(type, x, s, col);
+                _mm512_store_si512(half + s * TILE_STEP_BYTES, column_step(type, x, s, col, m));
+            }
         }
+        if (x->cols % K_NR != 0 && x->cols % K_NR <= 16) /* the half that has no columns */
+            for (int64_t s = lo; s < hi; s++)
+                _mm512_store_si512(to + (x->cols / K_NR * steps + s) * TILE_STEP_BYTES + 64,
+                                   _mm512_setzero_si512());
     }
 }
 
-void columns_left_avx512(enum k_type type, const struct columns *x, char *to)
+static void columns_left(enum k_type type, const struct columns *x, char *to)
 {
     if (type == K_F32)
         left_of(K_F32, x, to);
@@ -88,10 +79,15 @@ void columns_left_avx512(enum k_type type, const struct columns *x, char *to)
         left_of(K_BF16, x, to);
 }
 
-void columns_right_avx512(enum k_type type, const struct columns *x, char *to)
+static void columns_right(enum k_type type, const struct columns *x, char *to)
 {
     if (type == K_F32)
         right_of(K_F32, x, to);
     else
         right_of(K_BF16, x, to);
+}
+
+void cols_pack_avx512(const void *args, const struct k_slice *s)
+{
+    cols_pack_run(args, s, columns_left, columns_right);
 }

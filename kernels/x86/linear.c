@@ -10,6 +10,10 @@
  * int8 in many blocks: a run of a panel's inputs at a time is opened to bf16 in scratch, for all
  * blocks; the totals of blocks that have more inputs to come wait there too.
  *
+ * Gated: a piece's gates go to scratch, then what they gate, and from there, out of the second
+ * cache, rounded rows to where the next product reads them. Written as numbers both would be four
+ * times as much, of which the cores' caches hold little.
+ *
  * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
  */
@@ -22,28 +26,23 @@ enum {
         32 << 10, /* of one block of rows: far enough for memory, near in a small weight */
     OPEN_BLOCKS = 4,
     OPEN_STEPS = 1024, /* of codes, opened at a time: whole groups */
-    OPEN_BYTES = OPEN_STEPS * TILE_STEP_BYTES
+    OPEN_BYTES = OPEN_STEPS * TILE_STEP_BYTES,
+    SUMS_BYTES = LINEAR_SPAN_ROWS * K_NR * 4, /* of one panel */
+    HALF_AT = OPEN_BYTES + SUMS_BYTES /* in scratch: gates, and behind them what they gate */
 };
 
 _Static_assert(OPEN_STEPS % TILE_GROUP_STEPS == 0, "a run of codes is whole groups");
-_Static_assert(OPEN_BYTES + LINEAR_SPAN_ROWS * K_NR * 4 <= K_SCRATCH_BYTES, "both fit scratch");
+_Static_assert(HALF_AT + 2 * SUMS_BYTES <= K_SCRATCH_BYTES, "all of it fits scratch");
 
-static struct tile_out out_at(const struct k_linear *a, int64_t panel, int64_t row)
-{
-    int64_t first = (a->panel_lo + panel) * K_NR;
-    return (struct tile_out){.y = a->y + row * a->ld_y + panel * K_NR,
-                             .ld_y = a->ld_y,
-                             .cols = a->w.n - first,
-                             .bias = a->bias ? a->bias + first : NULL,
-                             .add = a->add};
-}
-
-/* What the three types differ in. */
+/* What the three types differ in, and where outputs go. */
 struct weight {
     int64_t steps, panel_bytes, step_bytes;
     int64_t row_bytes;
     const char *panel; /* of panel_lo */
     struct rows_cut cut;
+    float *y; /* from row row_lo and panel y_panel on */
+    int64_t ld_y, row_lo, y_panel;
+    int64_t to_next; /* panels from one to the next that a thread takes */
 };
 
 static struct weight weight_of(const struct k_linear *a)
@@ -55,7 +54,21 @@ static struct weight weight_of(const struct k_linear *a)
     w.panel_bytes = w.steps * w.step_bytes;
     w.panel = (const char *)a->w.data + a->panel_lo * w.panel_bytes;
     w.cut = rows_cut_of(a->m);
+    w.y = a->y;
+    w.ld_y = a->ld_y;
+    w.to_next = 1;
     return w;
+}
+
+static struct tile_out out_at(const struct k_linear *a, const struct weight *w, int64_t panel,
+                              int64_t row)
+{
+    int64_t first = (a->panel_lo + panel) * K_NR;
+    return (struct tile_out){.y = w->y + (row - w->row_lo) * w->ld_y + (panel - w->y_panel) * K_NR,
+                             .ld_y = w->ld_y,
+                             .cols = a->w.n - first,
+                             .bias = a->bias ? a->bias + first : NULL,
+                             .add = a->add};
 }
 
 static const float *scale_at(const struct k_linear *a, int64_t panel)
@@ -70,7 +83,6 @@ static void run_block(const struct linear_isa *isa, const struct k_linear *a, co
         block_run(isa, a->w.type, b);
     } else {
         struct block_int8 q = {.b = *b,
-
                                .scale = scale_at(a, panel),
                                .scale_stride = linear_groups(a->w.k) * K_NR,
                                .total = total};
@@ -78,28 +90,28 @@ static void run_block(const struct linear_isa *isa, const struct k_linear *a, co
     }
 }
 
-/* Units are panels; all rows are one block. */
+/* Panels [lo, hi) against all rows, which are one block. */
 static void one_block(const struct linear_isa *isa, const struct k_linear *a,
-                      const struct k_slice *s)
+                      const struct weight *w, int64_t lo, int64_t hi, float *total)
 {
-    struct weight w = weight_of(a);
-    int64_t n = s->hi - s->lo, passes = linear_ceil_div(n, isa->panels[a->m]);
+    int64_t n = hi - lo, passes = linear_ceil_div(n, isa->panels[a->m]);
     for (int64_t i = 0; i < passes; i++) {
-        int64_t panel = s->lo + n * i / passes, end = s->lo + n * (i + 1) / passes;
+        int64_t panel = lo + n * i / passes, end = lo + n * (i + 1) / passes;
         struct block b = {.h = a->m,
                           .np = end - panel,
                           .rows = a->rows,
-                          .panel = w.panel + panel * w.panel_bytes,
-                          .stride = w.panel_bytes,
-                          .steps = w.steps,
-                          .out = out_at(a, panel, 0)};
-        b.ahead = tile_ahead_at(b.panel + AHEAD_BYTES, w.step_bytes);
-        run_block(isa, a, &b, panel, s->scratch);
+                          .panel = w->panel + panel * w->panel_bytes,
+                          .stride = w->panel_bytes,
+                          .steps = w->steps,
+                          .out = out_at(a, w, panel, 0)};
+        b.ahead = tile_ahead_at(b.panel + AHEAD_BYTES, w->step_bytes);
+        run_block(isa, a, &b, panel, total);
     }
 }
 
-/* The next piece of weights comes while this one passes n blocks: each of them brings its share.
- */
+/* The next piece of weights comes while this one passes n blocks: each of them brings its share,
+ * all of it: a line left out waits for memory when its turn comes, for as long as a tenth of a
+ * block takes. */
 struct share {
     const char *next;
     int64_t bytes, pace; /* of a block; of a step */
@@ -107,7 +119,7 @@ struct share {
 
 static struct share share_of_next(const char *next, int64_t bytes, int64_t steps, int64_t n)
 {
-    return (struct share){next, bytes / n, steps > 0 ? bytes / n / steps : 0};
+    return (struct share){next, bytes / n, steps > 0 ? linear_ceil_div(bytes, n * steps) : 0};
 }
 
 static struct tile_ahead share_at(const struct share *s, int64_t i)
@@ -124,7 +136,7 @@ static struct block block_at(const struct k_linear *a, const struct weight *w,
                           .rows = (const char *)a->rows + r.row * w->row_bytes,
                           .panel = w->panel + p->panel * w->panel_bytes,
                           .steps = w->steps,
-                          .out = out_at(a, p->panel, r.row)};
+                          .out = out_at(a, w, p->panel, r.row)};
 }
 
 /* A block's steps in as many parts as there are runs in its share of what is wanted soon. */
@@ -219,27 +231,38 @@ static int64_t share_index(const struct k_linear *a, const struct weight *w,
     return run * rows_blocks(a->m) + p->block_lo + i;
 }
 
+/* Block i of a piece, which asks for its share of what is wanted soon. */
+static void block_asking(const struct linear_isa *isa, const struct k_linear *a,
+                         const struct weight *w, const struct linear_piece *p, int64_t i,
+                         struct block *b, struct soon *soon, float *total)
+{
+    /* codes in one part: behind the end of a run stands what is wanted next */
+    int64_t grain = a->w.type == K_INT8 ? w->steps : 1;
+    struct asking q = asking_of(soon, share_index(a, w, p, i, 0), b, grain);
+    struct part all = {0};
+    if (q.bytes > 0 && a->w.type != K_INT8) {
+        run_asking(isa, a, b, &q, total);
+        return;
+    }
+    if (q.bytes > 0 && part_next(&q, &all))
+        b->ahead = all.ahead;
+    run_block(isa, a, b, p->panel, total);
+}
+
 static void blocks(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
                    const struct linear_piece *p, struct soon *soon, float *total)
 {
     int64_t n = p->block_hi - p->block_lo;
-    const char *next = w->panel + (p->panel + 1) * w->panel_bytes;
+    const char *next = w->panel + (p->panel + w->to_next) * w->panel_bytes;
     struct share share = share_of_next(next, w->panel_bytes, w->steps, n);
+    bool asks = soon->bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
-        /* codes in one part: behind the end of a run stands what is wanted next */
-        int64_t grain = a->w.type == K_INT8 ? w->steps : 1;
-        struct asking q = asking_of(soon, share_index(a, w, p, i, 0), &b, grain);
-        struct part all = {0};
-        bool asks = q.bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
-        if (asks && a->w.type != K_INT8) {
-            run_asking(isa, a, &b, &q, total);
-            continue;
-        }
-        if (asks && part_next(&q, &all))
-            b.ahead = all.ahead;
-        run_block(isa, a, &b, p->panel, total);
+        if (asks)
+            block_asking(isa, a, w, p, i, &b, soon, total);
+        else
+            run_block(isa, a, &b, p->panel, total);
     }
 }
 
@@ -251,7 +274,8 @@ static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
     const char *codes = w->panel + p->panel * w->panel_bytes + lo * w->step_bytes;
     int64_t n_block = p->block_hi - p->block_lo, bytes = n * w->step_bytes;
     float *total = (float *)(void *)(scratch + OPEN_BYTES);
-    struct share share = share_of_next(codes + bytes, bytes, n, n_block);
+    int64_t skip = lo + n < w->steps ? 0 : (w->to_next - 1) * w->panel_bytes;
+    struct share share = share_of_next(codes + bytes + skip, bytes, n, n_block);
     for (int64_t i = 0; i < n_block; i++) {
         struct block_open o = {.b = block_at(a, w, p, p->block_lo + i),
                                .opened = i == 0 ? scratch : NULL,
@@ -284,21 +308,96 @@ static bool opens(const struct linear_isa *isa, const struct k_linear *a, const 
            p->block_hi - p->block_lo >= OPEN_BLOCKS;
 }
 
+static void run_piece(const struct linear_isa *isa, const struct k_linear *a,
+                      const struct weight *w, const struct linear_piece *p, struct soon *soon,
+                      char *scratch)
+{
+    if (opens(isa, a, w, p))
+        opened_blocks(isa, a, w, p, soon, scratch);
+    else
+        blocks(isa, a, w, p, soon, (float *)(void *)scratch);
+}
+
+static float *half_at(char *scratch, int half)
+{
+    return (float *)(void *)(scratch + HALF_AT + half * SUMS_BYTES);
+}
+
+/* K_NR columns of a block of rows, which begin at number `at` of both halves in scratch, ld wide,
+ * to inputs of packed rows: those of panel `panel` of n_panel. */
+static void gate_block(const struct linear_isa *isa, const struct k_linear *a, char *scratch,
+                       const struct rows_block *r, int64_t at, int64_t ld, int64_t panel,
+                       int64_t n_panel)
+{
+    struct gating g = {.gate = half_at(scratch, 0) + at,
+                       .up = half_at(scratch, 1) + at,
+                       .ld = ld,
+                       .h = r->h,
+                       .to = (char *)a->gated +
+                             (r->row * n_panel + panel * r->h) * K_NR * (int64_t)sizeof(k_bf16)};
+    isa->gate(&g);
+}
+
+/* Units [s->lo, s->hi) of all rows, which are one block: as many panels at a time as have room. */
+static void gated_one_block(const struct linear_isa *isa, const struct k_linear *a,
+                            const struct linear_grid *g, const struct k_slice *s)
+{
+    struct weight w = weight_of(a);
+    struct rows_block all = {.h = a->m};
+    int64_t most = LINEAR_SPAN_ROWS / a->m, hi;
+    for (int64_t lo = s->lo; lo < s->hi; lo = hi) {
+        hi = linear_min(lo + most, s->hi);
+        w.ld_y = (hi - lo) * K_NR;
+        for (int half = 0; half < 2; half++) {
+            w.y = half_at(s->scratch, half);
+            w.y_panel = lo + half * g->n_panel;
+            one_block(isa, a, &w, w.y_panel, w.y_panel + hi - lo, s->scratch);
+        }
+        for (int64_t i = lo; i < hi; i++)
+            gate_block(isa, a, s->scratch, &all, (i - lo) * K_NR, w.ld_y, i, g->n_panel);
+    }
+}
+
+static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
+                        const struct linear_grid *g, const struct linear_piece *p,
+                        struct soon *soon, char *scratch)
+{
+    struct weight w = weight_of(a);
+    w.ld_y = K_NR;
+    w.row_lo = rows_cut_at(&w.cut, p->block_lo).row;
+    for (int half = 0; half < 2; half++) {
+        struct linear_piece q = *p;
+        q.panel += half * g->n_panel;
+        w.y = half_at(scratch, half);
+        w.y_panel = q.panel;
+        w.to_next = half ? 1 - g->n_panel : g->n_panel;
+        run_piece(isa, a, &w, &q, soon, scratch);
+    }
+    for (int64_t i = p->block_lo; i < p->block_hi; i++) {
+        struct rows_block r = rows_cut_at(&w.cut, i);
+        gate_block(isa, a, scratch, &r, (r.row - w.row_lo) * K_NR, K_NR, p->panel, g->n_panel);
+    }
+}
+
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
     struct linear_grid g = linear_grid(a);
     struct weight w = weight_of(a);
+    if (g.n_block == 1 && a->gated) {
+        gated_one_block(isa, a, &g, s);
+        return;
+    }
     if (g.n_block == 1) {
-        one_block(isa, a, s);
+        one_block(isa, a, &w, s->lo, s->hi, s->scratch);
         return;
     }
     struct soon soon;
     soon_init(&soon, &a->soon, g.n_panel * g.n_block * pass_shares(a, &w));
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
-        if (opens(isa, a, &w, &p))
-            opened_blocks(isa, a, &w, &p, &soon, s->scratch);
+        if (a->gated)
+            gated_piece(isa, a, &g, &p, &soon, s->scratch);
         else
-            blocks(isa, a, &w, &p, &soon, s->scratch);
+            run_piece(isa, a, &w, &p, &soon, s->scratch);
     }
 }

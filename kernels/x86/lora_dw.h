@@ -7,7 +7,7 @@
  *
  * db is row-major by outputs, so its tile is turned over on the way out.
  *
- * Thread: any; included by lora_dw_*.c only.
+ * Thread: any; included by lora_dw_*.c, and by lora_rounded_avx512.c, which packs all the same.
  */
 #ifndef KERNELS_X86_LORA_DW_H
 #define KERNELS_X86_LORA_DW_H
@@ -25,6 +25,10 @@ struct lora_strip {
     const struct lora_cols *cols;
     const float *wide, *narrow; /* of the first row: the strip, and rank 0 */
     int64_t ld_wide, ld_narrow;
+    /* of kernels/x86/lora_rounded_avx512.c alone */
+    const uint32_t *wide_pairs, *narrow_pairs;
+    const float *next; /* the next unit's columns */
+    int64_t ld_next;
     int64_t col, rows;
     int n;
 };
@@ -51,11 +55,12 @@ LORA_INLINE void lora_add_db(int ranks, const struct lora_strip *s, int64_t rank
     }
 }
 
-/* Ranks [rank, rank + ranks); ranks is a constant, at most VF. */
-LORA_INLINE void lora_ranks(int ranks, const struct lora_strip *s, int64_t rank)
+/* sum[ranks] over the strip's rows, from rank `rank` on; ranks is a constant, at most VF. */
+typedef void lora_sums_fn(int ranks, const struct lora_strip *s, int64_t rank, vf *sum);
+
+LORA_INLINE void lora_sums(int ranks, const struct lora_strip *s, int64_t rank, vf *sum)
 {
     const float *wide = s->wide, *narrow = s->narrow + rank;
-    vf sum[VF];
 #pragma GCC unroll 16
     for (int r = 0; r < ranks; r++)
         sum[r] = vf_zero();
@@ -66,43 +71,58 @@ LORA_INLINE void lora_ranks(int ranks, const struct lora_strip *s, int64_t rank)
         for (int r = 0; r < ranks; r++)
             sum[r] = vf_fma(vf_set(narrow[r]), x, sum[r]);
     }
+}
+
+LORA_INLINE void lora_ranks(int ranks, const struct lora_strip *s, int64_t rank, lora_sums_fn *sums)
+{
+    vf sum[VF];
+    sums(ranks, s, rank, sum);
     if (s->cols->is_db)
         lora_add_db(ranks, s, rank, sum);
     else
         lora_add_da(ranks, s, rank, sum);
 }
 
-static void lora_strip_run(const struct lora_strip *s)
+/* Ranks [rank, end) of a strip. */
+LORA_INLINE void lora_strip_run(const struct lora_strip *s, int64_t rank, int64_t end,
+                                lora_sums_fn *sums)
 {
-    int64_t rank = 0, end = s->cols->group->rank;
     for (; rank + VF <= end; rank += VF)
-        lora_ranks(VF, s, rank);
+        lora_ranks(VF, s, rank, sums);
     for (; rank + 8 <= end; rank += 8)
-        lora_ranks(8, s, rank);
+        lora_ranks(8, s, rank, sums);
     for (; rank + 4 <= end; rank += 4)
-        lora_ranks(4, s, rank);
+        lora_ranks(4, s, rank, sums);
     for (; rank < end; rank++)
-        lora_ranks(1, s, rank);
+        lora_ranks(1, s, rank, sums);
 }
 
-static void lora_dw_unit_run(const struct k_lora_bwd *a, const struct lora_cols *c)
+/* Rows from `row` on of a unit's group, as many as are summed before they are added. */
+static inline void lora_strip_rows(struct lora_strip *s, int64_t row)
 {
+    const struct k_lora_bwd *a = s->a;
     const struct k_lora *f = &a->fwd;
-    struct lora_strip s = {.a = a, .cols = c, .ld_wide = f->ld_x, .ld_narrow = f->rank_max};
-    if (c->is_db)
-        s.ld_wide = a->ld_dy;
+    bool is_db = s->cols->is_db;
+    s->rows = linear_min(s->cols->group->row_hi - row, LINEAR_DW_ROWS);
+    s->ld_wide = is_db ? a->ld_dy : f->ld_x;
+    s->ld_narrow = f->rank_max;
+    s->wide = (is_db ? a->dy : f->x) + row * s->ld_wide + s->cols->lo;
+    s->narrow = (is_db ? f->t : a->dt) + row * f->rank_max;
+}
+
+LORA_INLINE void lora_dw_unit_run(const struct k_lora_bwd *a, const struct lora_cols *c)
+{
+    struct lora_strip s = {.a = a, .cols = c};
     for (int64_t row = c->group->row_lo; row < c->group->row_hi; row += LINEAR_DW_ROWS) {
-        s.rows = linear_min(c->group->row_hi - row, LINEAR_DW_ROWS);
-        s.narrow = (c->is_db ? f->t : a->dt) + row * f->rank_max;
-        for (s.col = c->lo; s.col < c->hi; s.col += VF) {
-            s.wide = (c->is_db ? a->dy : f->x) + row * s.ld_wide + s.col;
+        lora_strip_rows(&s, row);
+        for (s.col = c->lo; s.col < c->hi; s.col += VF, s.wide += VF) {
             s.n = vf_count(c->hi, s.col);
-            lora_strip_run(&s);
+            lora_strip_run(&s, 0, c->group->rank, lora_sums);
         }
     }
 }
 
-static inline void lora_dw_units_run(const struct k_lora_bwd *a, const struct k_slice *s)
+LORA_INLINE void lora_dw_units_run(const struct k_lora_bwd *a, const struct k_slice *s)
 {
     for (int64_t u = s->lo; u < s->hi; u++) {
         struct lora_cols c = lora_dw_unit(&a->fwd, u);

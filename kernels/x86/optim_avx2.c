@@ -10,6 +10,11 @@ void adamw_avx2(const void *args, const struct k_slice *s)
     adamw_chunks(args, s->lo, s->hi);
 }
 
+void adamw_weight_avx2(const void *args, const struct k_slice *s)
+{
+    adamw_panels(args, s, weight_unpack_ref, weight_pack_ref);
+}
+
 void sum_sq_avx2(const void *args, const struct k_slice *s)
 {
     sum_sq_chunks(args, s->lo, s->hi);

@@ -10,6 +10,11 @@ void adamw_avx512(const void *args, const struct k_slice *s)
     adamw_chunks(args, s->lo, s->hi);
 }
 
+void adamw_weight_avx512(const void *args, const struct k_slice *s)
+{
+    adamw_panels(args, s, weight_unpack_avx512, weight_pack_avx512);
+}
+
 void sum_sq_avx512(const void *args, const struct k_slice *s)
 {
     sum_sq_chunks(args, s->lo, s->hi);

@@ -17,6 +17,31 @@ TILE_INLINE __m512i row_steps(enum k_type type, const float *x, int64_t left)
     return (__m512i)_mm512_cvtne2ps_pbh(hi, lo);
 }
 
+/* Of h rows; whether all inputs of the steps are there is a constant where this is called. */
+TILE_INLINE void load_steps(enum k_type type, bool whole, const float *x, int64_t ld, int64_t h,
+                            int64_t left, __m512i v[16])
+{
+#pragma GCC unroll 16
+    for (int r = 0; r < 16; r++)
+        v[r] = r < h ? row_steps(type, x + r * ld, whole ? 32 : left) : _mm512_setzero_si512();
+}
+
+/* n steps of h numbers each, one behind the other. A store under a mask is slower than a whole one:
+ * where more steps follow, what a whole one spills they cover. */
+TILE_INLINE void store_steps(const __m512i v[16], int64_t n, int64_t h, bool more, char *out)
+{
+    if (n == 16 && 2 * h >= 16 && more) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++)
+            _mm512_storeu_si512(out + i * h * 4, v[i]);
+        return;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        if (i < n)
+            _mm512_mask_storeu_epi32(out + i * h * 4, tile_mask(h), v[i]);
+}
+
 TILE_INLINE void pack_block(enum k_type type, const struct k_rows_pack *a,
                             const struct rows_block *b)
 {
@@ -24,7 +49,6 @@ TILE_INLINE void pack_block(enum k_type type, const struct k_rows_pack *a,
     int64_t steps = linear_ceil_div(a->k, per_step);
     const float *x = a->x + b->row * a->ld_x;
     char *out = (char *)a->rows + b->row * steps * 4;
-    __mmask16 wide = tile_mask(b->h);
     for (int64_t s = 0; s < steps; s += 16) {
         __m512i v[16];
         int64_t at = s * per_step, n = linear_min(steps - s, 16);
@@ -32,13 +56,12 @@ TILE_INLINE void pack_block(enum k_type type, const struct k_rows_pack *a,
             _mm512_mask_storeu_epi32(out + s * 4, tile_mask(n), row_steps(type, x + at, a->k - at));
             continue;
         }
-#pragma GCC unroll 16
-        for (int r = 0; r < 16; r++)
-            v[r] = r < b->h ? row_steps(type, x + r * a->ld_x + at, a->k - at)
-                            : _mm512_setzero_si512();
+        if (a->k - at >= 32)
+            load_steps(type, true, x + at, a->ld_x, b->h, 0, v);
+        else
+            load_steps(type, false, x + at, a->ld_x, b->h, a->k - at, v);
         transpose16(v);
-        for (int64_t i = 0; i < n; i++)
-            _mm512_mask_storeu_epi32(out + (s + i) * b->h * 4, wide, v[i]);
+        store_steps(v, n, b->h, s + n < steps, out + s * b->h * 4);
     }
 }
 

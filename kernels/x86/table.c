@@ -4,9 +4,11 @@
  * those of kernels.def.
  */
 #include "kernels/variants.h"
+#include "kernels/x86/lora_rounded.h"
 
 kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_cols_pack] = cols_pack_avx2,
     [K_linear_f32] = linear_f32_avx2,
     [K_linear_bf16] = linear_bf16_avx2,
     [K_linear_int8] = linear_int8_avx2,
@@ -46,6 +48,7 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
 
     /* attention over a ragged batch */
     [K_kv_write] = kv_write_avx2,
+    [K_rope_kv] = rope_kv_avx2,
     [K_attn] = attn_avx2,
     [K_attn_part] = attn_part_avx2,
     [K_attn_merge] = attn_merge_avx2,
@@ -64,12 +67,14 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
 
     /* optimizer */
     [K_adamw] = adamw_avx2,
+    [K_adamw_weight] = adamw_weight_avx2,
     [K_sum_sq] = sum_sq_avx2,
 };
 
 kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     /* packed linear algebra */
     [K_weight_pack] = weight_pack_avx512,
+    [K_weight_unpack] = weight_unpack_avx512,
     [K_linear_f32] = linear_f32_avx512,
     [K_linear_dx_f32] = linear_dx_f32_avx512,
     [K_linear_dw_f32] = linear_dw_f32_avx512,
@@ -101,6 +106,7 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
 
     /* rope */
     [K_rope] = rope_avx512,
+    [K_rope_kv] = rope_kv_avx512,
 
     /* attention over a ragged batch */
 
@@ -116,17 +122,21 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
 
     /* optimizer */
     [K_adamw] = adamw_avx512,
+    [K_adamw_weight] = adamw_weight_avx512,
     [K_sum_sq] = sum_sq_avx512,
 };
 
 kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     /* packed linear algebra */
     [K_rows_pack] = rows_pack_avx512,
+    [K_cols_pack] = cols_pack_avx512,
     [K_linear_bf16] = linear_bf16_avx512,
     [K_linear_int8] = linear_int8_avx512,
     [K_linear_dx_bf16] = linear_dx_bf16_avx512,
     [K_linear_dx_int8] = linear_dx_int8_avx512,
     [K_linear_dw_bf16] = linear_dw_bf16_avx512,
+    [K_lora_bwd] = lora_bwd_rounded_avx512,
+    [K_lora_dw] = lora_dw_rounded_avx512,
 
     /* attention over a ragged batch */
     [K_attn] = attn_avx512,

@@ -180,11 +180,15 @@ TILE_INLINE void tile_own(int h, const struct tile_out *out)
     }
 }
 
-TILE_INLINE void tile_out(int h, const __m512 *sum, const struct tile_out *out)
+/* Whether all of the panel's columns are there, and whether the output takes a bias or adds to what
+ * is there, are constants where this is called. */
+TILE_INLINE void tile_out_as(int h, const __m512 *sum, const struct tile_out *out, bool whole,
+                             bool bias, bool add)
 {
-    __mmask16 m0 = tile_mask(out->cols), m1 = tile_mask(out->cols - 16);
+    __mmask16 m0 = whole ? 0xffff : tile_mask(out->cols);
+    __mmask16 m1 = whole ? 0xffff : tile_mask(out->cols - 16);
     __m512 b0 = _mm512_setzero_ps(), b1 = b0;
-    if (out->bias) {
+    if (bias) {
         b0 = _mm512_maskz_loadu_ps(m0, out->bias);
         b1 = _mm512_maskz_loadu_ps(m1, out->bias + 16);
     }
@@ -192,17 +196,34 @@ TILE_INLINE void tile_out(int h, const __m512 *sum, const struct tile_out *out)
     for (int r = 0; r < h; r++) {
         float *y = out->y + r * out->ld_y;
         __m512 v0 = sum[r * 2], v1 = sum[r * 2 + 1];
-        if (out->bias) {
+        if (bias) {
             v0 = _mm512_add_ps(v0, b0);
             v1 = _mm512_add_ps(v1, b1);
         }
-        if (out->add) {
+        if (add) {
             v0 = _mm512_add_ps(_mm512_maskz_loadu_ps(m0, y), v0);
             v1 = _mm512_add_ps(_mm512_maskz_loadu_ps(m1, y + 16), v1);
         }
-        _mm512_mask_storeu_ps(y, m0, v0);
-        _mm512_mask_storeu_ps(y + 16, m1, v1);
+        if (whole) {
+            _mm512_storeu_ps(y, v0);
+            _mm512_storeu_ps(y + 16, v1);
+        } else {
+            _mm512_mask_storeu_ps(y, m0, v0);
+            _mm512_mask_storeu_ps(y + 16, m1, v1);
+        }
     }
+}
+
+/* A store under a mask is slower than a whole one even when the mask is full, and nearly all are
+ * whole. */
+TILE_INLINE void tile_out(int h, const __m512 *sum, const struct tile_out *out)
+{
+    if (out->cols < K_NR || out->bias)
+        tile_out_as(h, sum, out, false, out->bias != NULL, out->add);
+    else if (out->add)
+        tile_out_as(h, sum, out, true, false, true);
+    else
+        tile_out_as(h, sum, out, true, false, false);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turning tiles of numbers over in registers: what packing and the input gradient are made of.
+ * Turning tiles of numbers over in registers: what packing and gradients are made of.
  *
  * Thread: any; included by *_avx512.c only.
  */
@@ -35,6 +35,16 @@ TILE_INLINE void transpose16(__m512i v[16])
         v[j + 4] = _mm512_shuffle_i32x4(b, d, 0x88);
         v[j + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
     }
+}
+
+/* Two rows of 16 numbers, rounded, as 16 pairs. */
+TILE_INLINE __m512i words_in_turn(__m512 first, __m512 second)
+{
+    static const uint16_t order[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    return _mm512_permutexvar_epi16(_mm512_loadu_si512(order), both);
 }
 
 /* Eight steps of 16 outputs of a bf16 panel, in[i] word o * 2 + j, become eight pairs of outputs of

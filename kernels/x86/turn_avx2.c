@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operands of the gradients on AVX2: tiles of a packed weight turned over, columns as packed rows
- * and as panels, and the adapters' b turned over.
+ * Operands of the gradients on AVX2: tiles of a packed weight turned over, columns packed, and
+ * the adapters' b turned over.
  */
+#include "kernels/variants.h"
 #include "kernels/x86/block_avx2.h"
 
 #include <immintrin.h>
@@ -115,23 +116,22 @@ static inline uint32_t number(enum k_type type, const struct columns *x, int64_t
     return type == K_F32 ? f32_bits(x->at[step * x->ld + col]) : pair(x, step, col);
 }
 
-void columns_left_avx2(enum k_type type, const struct columns *x, char *to)
+static void columns_left(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
     uint32_t *out = (uint32_t *)(void *)to;
-    for (int64_t s = 0; s < steps; s++) {
-        for (int64_t i = 0; i < blocks; i++) {
-            struct rows_block b = rows_block_at(x->cols, i);
+    for (int64_t i = 0; i < blocks; i++) {
+        struct rows_block b = rows_block_at(x->cols, i);
+        for (int64_t s = x->step_lo; s < x->step_hi; s++)
             for (int64_t c = 0; c < b.h; c++)
                 out[b.row * steps + s * b.h + c] = number(type, x, s, b.row + c);
-        }
     }
 }
 
-void columns_right_avx2(enum k_type type, const struct columns *x, char *to)
+static void columns_right(enum k_type type, const struct columns *x, char *to)
 {
     int64_t steps = columns_steps(type, x->rows);
-    for (int64_t s = 0; s < steps; s++) {
+    for (int64_t s = x->step_lo; s < x->step_hi; s++) {
         for (int64_t col = 0; col < x->cols; col += K_NR) {
             uint32_t *out = (uint32_t *)(void *)(to + (col / K_NR * steps + s) * TILE_STEP_BYTES);
             int64_t n = linear_min(x->cols - col, K_NR);
@@ -140,6 +140,11 @@ void columns_right_avx2(enum k_type type, const struct columns *x, char *to)
             memset(out + n, 0, (size_t)(K_NR - n) * sizeof *out);
         }
     }
+}
+
+void cols_pack_avx2(const void *args, const struct k_slice *s)
+{
+    cols_pack_run(args, s, columns_left, columns_right);
 }
 
 void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to)

@@ -2,7 +2,8 @@
  *
  * weight_pack from rows: 16 outputs by 16 steps at a time, loaded by outputs, turned over, stored
  * by steps past the caches, because a weight that is packed at load is not read until much later.
- * Transposed sources, which are rare, go to the reference.
+ * Transposed sources, which are rare, go to the reference. weight_unpack is the way back, but for
+ * int8, which nobody unpacks in haste.
  *
  * Rounding to bf16 is in integers, not by the instruction that takes denormals for zero, and int8
  * divides as the reference does: a packed weight has the same bits whatever packed it.
@@ -194,4 +195,65 @@ void weight_pack_avx512(const void *args, const struct k_slice *s)
             pack_from(K_F16, a, panel);
     }
     _mm_sfence();
+}
+
+/* ---- unpacking ---------------------------------------------------------------------------- */
+
+/* 16 steps of one output become so many numbers. */
+TILE_INLINE void store_steps(enum k_type type, float *dst, __m512i v, int64_t left)
+{
+    if (type == K_F32) {
+        _mm512_mask_storeu_ps(dst, tile_mask(left), _mm512_castsi512_ps(v));
+        return;
+    }
+    __m512i lo = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(v));
+    __m512i hi = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(v, 1));
+    _mm512_mask_storeu_epi32(dst, tile_mask(left), _mm512_slli_epi32(lo, 16));
+    _mm512_mask_storeu_epi32(dst + 16, tile_mask(left - 16), _mm512_slli_epi32(hi, 16));
+}
+
+/* 16 outputs of so many steps, `left` inputs. */
+TILE_INLINE void unpack_tile(enum k_type type, const char *in, int64_t steps, float *dst,
+                             int64_t ld, int64_t rows, int64_t left)
+{
+    __m512i v[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        v[i] = i < steps ? _mm512_loadu_si512(in + i * TILE_STEP_BYTES) : _mm512_setzero_si512();
+    transpose16(v);
+#pragma GCC unroll 16
+    for (int r = 0; r < HALF; r++)
+        if (r < rows)
+            store_steps(type, dst + r * ld, v[r], left);
+}
+
+TILE_INLINE void unpack_panel(enum k_type type, const struct k_weight_unpack *a, int64_t panel)
+{
+    int64_t per_step = type == K_F32 ? 1 : LINEAR_STEP, steps = linear_ceil_div(a->w.k, per_step);
+    const char *in = (const char *)a->w.data + panel * steps * TILE_STEP_BYTES;
+    for (int64_t s = 0; s < steps; s += 16)
+        for (int64_t half = 0; half < 2; half++) {
+            const char *at = in + s * TILE_STEP_BYTES + half * 64;
+            int64_t o = panel * K_NR + half * HALF, i = s * per_step;
+            float *dst = a->dst + o * a->ld_dst + i;
+            if (steps - s >= 16 && a->w.n - o >= HALF && a->w.k - i >= 16 * per_step)
+                unpack_tile(type, at, 16, dst, a->ld_dst, HALF, 32);
+            else
+                unpack_tile(type, at, steps - s, dst, a->ld_dst, a->w.n - o, a->w.k - i);
+        }
+}
+
+void weight_unpack_avx512(const void *args, const struct k_slice *s)
+{
+    const struct k_weight_unpack *a = args;
+    if (a->w.type == K_INT8) {
+        weight_unpack_ref(args, s);
+        return;
+    }
+    for (int64_t panel = s->lo; panel < s->hi; panel++) {
+        if (a->w.type == K_F32)
+            unpack_panel(K_F32, a, panel);
+        else
+            unpack_panel(K_BF16, a, panel);
+    }
 }

@@ -216,6 +216,28 @@ static void numbers_come_back(void **state)
     buf_release(&b);
 }
 
+/* Fault: losses of a job that was killed behind its last step change, or those that there were not
+ * become zeros. */
+static void metrics_come_back(void **state)
+{
+    const struct job_metrics m = {7, 9, 1.234567, 0.5, -1, -1, 2.5, 0.25, 100, 3.5, 1700000000};
+    static const char *const none[] = {"[", "{}", "[1]", NULL};
+    struct job_metrics got;
+    struct buf b;
+    (void)state;
+    buf_init(&b, 1000);
+    job_metrics_write(&m, &b);
+    job_metrics_read(b.data, &got);
+    assert_true(got.step == 7 && got.n_step == 9 && got.train_loss == 1.234567);
+    assert_true(got.train_accuracy == 0.5 && got.valid_loss == -1 && got.valid_accuracy == -1);
+    assert_true(got.full_valid_loss == 2.5 && got.full_valid_accuracy == 0.25);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        job_metrics_read(none[i], &got);
+        assert_true(got.step == 0 && got.train_loss == -1);
+    }
+    buf_release(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(kinds_of_training, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(shown, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(numbers_come_back, own_arena_new, own_arena_free),
+        cmocka_unit_test(metrics_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

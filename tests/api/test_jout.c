@@ -72,6 +72,33 @@ static void every_byte_comes_back(void **state)
     buf_release(&b);
 }
 
+/* Fault: an answer that no client can read, because a file's name is not UTF-8. */
+static void names_are_made_good(void **state)
+{
+    static const struct {
+        const char *name, *is;
+    } known[] = {{"caf\xe9.jsonl", "caf\ufffd.jsonl"},
+                 {"\xff\xfe", "\ufffd\ufffd"},
+                 {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},
+                 {"a\xc3", "a\ufffd"},
+                 {"\u00e9\u20ac\U0001f600\"", "\u00e9\u20ac\U0001f600\""},
+                 {"", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct buf b;
+        buf_init(&b, 1000);
+        struct jout j = jout_on(&b);
+        jout_open(&j, '[');
+        jout_str(&j, known[i].name);
+        jout_close(&j, ']');
+        json_t *doc = json_loadb(b.data, b.len, 0, NULL);
+        assert_non_null(doc);
+        assert_string_equal(json_string_value(json_array_get(doc, 0)), known[i].is);
+        json_decref(doc);
+        buf_release(&b);
+    }
+}
+
 /* Fault: a number that loses bits, or is no JSON. */
 static void numbers_come_back(void **state)
 {
@@ -124,9 +151,8 @@ static void full_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commas_stand_right),
-        cmocka_unit_test(every_byte_comes_back),
-        cmocka_unit_test(numbers_come_back),
+        cmocka_unit_test(commas_stand_right),  cmocka_unit_test(every_byte_comes_back),
+        cmocka_unit_test(names_are_made_good), cmocka_unit_test(numbers_come_back),
         cmocka_unit_test(full_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

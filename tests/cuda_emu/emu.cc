@@ -25,12 +25,12 @@ enum {
     THREAD_MAX = 1024
 };
 
+/* Short, or all that switch among each other would lie on more pages than a CPU knows. */
 struct thread {
     struct fiber fiber;
-    dim3 at;
+    struct emu_thread at;
     struct warp *warp;
-    int lane;
-    struct copies copies;
+    bool is_gone;
 };
 
 struct emu_place emu_here;
@@ -38,6 +38,7 @@ struct emu_place emu_here;
 static struct {
     std::mutex lock;
     struct thread thread[THREAD_MAX];
+    struct copies copies[THREAD_MAX];
     struct warp warp[THREAD_MAX / 32];
     struct thread *ready[THREAD_MAX], *self;
     int n_ready, n_thread, n_live, n_at_barrier;
@@ -57,9 +58,9 @@ void emu_order(enum emu_order order)
 
 void emu_fault(const char *what)
 {
-    const struct thread *t = emu.self;
+    dim3 at = emu.self ? emu.self->at.idx : dim3(0, 0, 0);
     fprintf(stderr, "cuda_emu: block %u %u %u, thread %u %u: %s\n", emu_here.block.x,
-            emu_here.block.y, emu_here.block.z, t ? t->at.x : 0, t ? t->at.y : 0, what);
+            emu_here.block.y, emu_here.block.z, at.x, at.y, what);
     abort();
 }
 
@@ -111,22 +112,22 @@ static void wake(int lo, int hi, const struct thread *but)
     }
 }
 
-static void go_on(struct fiber *from)
+static inline void go_on(struct fiber *from)
 {
-    if (emu.n_ready == 0 && emu.n_live > 0)
-        emu_fault("waits for a thread that waits elsewhere or is gone");
     struct fiber *to = &emu.home;
-    if (emu.n_live > 0) {
-        emu.self = emu.ready[--emu.n_ready];
-        emu_here.thread = emu.self->at;
-        to = &emu.self->fiber;
+    if (emu.n_ready > 0) {
+        struct thread *t = emu.self = emu.ready[--emu.n_ready];
+        emu_here.thread = t->at;
+        to = &t->fiber;
+    } else if (emu.n_live > 0) {
+        emu_fault("waits for a thread that waits elsewhere or is gone");
     }
     if (to != from)
         fiber_switch(from, to);
 }
 
 /* The running thread waits; what made it ready again has put it among the ready. */
-static void wait()
+static inline void wait()
 {
     go_on(&emu.self->fiber);
 }
@@ -137,7 +138,7 @@ static void barrier_open()
     emu.turn ^= 1;
     emu.any[emu.turn] = 0;
     for (int i = 0, lo = 0; i < emu.n_thread; i++) { /* those that are gone stay gone */
-        if (emu.thread[i].lane < 0) {
+        if (emu.thread[i].is_gone) {
             wake(lo, i, nullptr);
             lo = i + 1;
         }
@@ -167,8 +168,8 @@ static void thread_main()
     emu.kernel(emu.args);
     if (t->warp->arrived)
         emu_fault("ends while its warp waits for it");
-    t->warp->live &= ~(1u << t->lane);
-    t->lane = -1;
+    t->warp->live &= ~(1u << t->at.lane);
+    t->is_gone = true;
     emu.n_live--;
     if (emu.n_live > 0 && emu.n_at_barrier == emu.n_live)
         barrier_open();
@@ -179,11 +180,12 @@ static void thread_main()
 static void thread_init(int i, dim3 block)
 {
     struct thread *t = &emu.thread[i];
-    t->at = dim3((unsigned)i % block.x, (unsigned)i / block.x % block.y,
-                 (unsigned)i / (block.x * block.y));
+    t->at.idx = dim3((unsigned)i % block.x, (unsigned)i / block.x % block.y,
+                     (unsigned)i / (block.x * block.y));
+    t->at.lane = i % 32;
     t->warp = &emu.warp[i / 32];
-    t->lane = i % 32;
-    t->copies.n = 0;
+    t->is_gone = false;
+    emu.copies[i].n = 0;
     /* stacks that all began at the same place of a page would push each other out of the cache */
     size_t begin = (size_t)(i * 7 % (PAGE / LINE)) * LINE;
     fiber_init(&t->fiber, emu.stacks + (size_t)i * (STACK_BYTES + PAGE) + PAGE, STACK_BYTES - begin,
@@ -236,14 +238,9 @@ void *emu_shared()
     return emu.shared;
 }
 
-int emu_lane()
-{
-    return emu.self->lane;
-}
-
 struct copies *emu_copies()
 {
-    return &emu.self->copies;
+    return &emu.copies[emu.self - emu.thread];
 }
 
 /* ---- what the lanes of a warp do together ---- */
@@ -251,10 +248,11 @@ struct copies *emu_copies()
 struct warp_slot *emu_warp_mine()
 {
     struct warp *w = emu.self->warp;
-    return &w->slot[w->phase][emu.self->lane];
+    return &w->slot[w->phase][emu_here.thread.lane];
 }
 
-struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn)
+/* Inlined where it is called most: a third of a kernel's time is the way to a switch. */
+static inline struct warp_slot *meet(enum warp_op op, unsigned mask, warp_fn *fn)
 {
     struct warp *w = emu.self->warp;
     struct warp_slot *slots = w->slot[w->phase];
@@ -264,7 +262,7 @@ struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn)
         emu_fault("an instruction of part of a warp");
     if (w->op != op)
         emu_fault("lanes of a warp are at different instructions");
-    w->arrived |= 1u << emu.self->lane;
+    w->arrived |= 1u << emu_here.thread.lane;
     if (w->arrived != w->live) {
         wait();
         return slots;
@@ -277,4 +275,15 @@ struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn)
     wake(first, first + 32, nullptr);
     wait();
     return slots;
+}
+
+struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn)
+{
+    return meet(op, mask, fn);
+}
+
+uint64_t emu_shuffle(unsigned mask, uint64_t value, int from)
+{
+    emu_warp_mine()->value = value;
+    return meet(WARP_SHUFFLE, mask, nullptr)[from].value;
 }

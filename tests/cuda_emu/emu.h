@@ -77,13 +77,17 @@ static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 }
 
 /* Where the running fiber is. */
-struct emu_place {
-    dim3 thread, block;
-    dim3 block_dim, grid_dim;
+struct emu_thread {
+    dim3 idx;
+    int lane; /* of its warp */
 };
-extern struct emu_place emu_here;
+struct emu_place {
+    struct emu_thread thread;
+    dim3 block, block_dim, grid_dim;
+};
+extern struct emu_place emu_here __attribute__((visibility("hidden")));
 
-#define threadIdx emu_here.thread
+#define threadIdx emu_here.thread.idx
 #define blockIdx  emu_here.block
 #define blockDim  emu_here.block_dim
 #define gridDim   emu_here.grid_dim
@@ -97,19 +101,22 @@ void __syncthreads();
 int __syncthreads_or(int predicate);
 void __syncwarp(unsigned mask = 0xffffffffu);
 
-/* A 32-bit value from lane `from`, all lanes of the mask taking part. */
-uint32_t emu_shuffle(unsigned mask, uint32_t value, int from);
+/* A value from lane `from`, all lanes of the mask taking part. */
+uint64_t emu_shuffle(unsigned mask, uint64_t value, int from);
 uint32_t emu_ballot(unsigned mask, int predicate);
-int emu_lane();
+
+static inline int emu_lane()
+{
+    return emu_here.thread.lane;
+}
 
 template <typename T> static inline T emu_shuffle_any(unsigned mask, T value, int from)
 {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-    uint32_t word[sizeof(T) / 4];
-    memcpy(word, &value, sizeof value);
-    for (size_t i = 0; i < sizeof(T) / 4; i++)
-        word[i] = emu_shuffle(mask, word[i], from);
-    memcpy(&value, word, sizeof value);
+    uint64_t word = 0;
+    memcpy(&word, &value, sizeof value);
+    word = emu_shuffle(mask, word, from);
+    memcpy(&value, &word, sizeof value);
     return value;
 }
 
@@ -162,11 +169,15 @@ static inline unsigned __umulhi(unsigned a, unsigned b)
     return (unsigned)((uint64_t)a * b >> 32);
 }
 
-/* Rounded twice, in f64 and in f32, which hardly ever shows: a call of the library for each would
- * be most of the time. */
+/* Where the CPU has no instruction for it, rounded twice, in f64 and in f32, which hardly ever
+ * shows: a call of the library for each would be most of the time. */
 static inline float emu_fma(float a, float b, float c)
 {
+#if defined(__FMA__) || defined(__aarch64__)
+    return __builtin_fmaf(a, b, c);
+#else
     return (float)((double)a * b + c);
+#endif
 }
 #define fmaf emu_fma
 

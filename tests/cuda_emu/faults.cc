@@ -18,7 +18,8 @@ enum {
     COPY_WAITED_FOR,
     COPY_NOT_WAITED_FOR,
     BARRIER_OF_SOME,
-    PAST_SHARED
+    PAST_SHARED,
+    NOT_ALIGNED
 };
 
 /* Each thread hands its number to the next but one warp's. */
@@ -53,8 +54,10 @@ static void kernel(const void *args)
         __syncthreads();
     else if (c->which == BARRIER_OF_SOME)
         __syncwarp();
-    else
+    else if (c->which == PAST_SHARED)
         shared[THREADS + threadIdx.x] = 0;
+    else
+        c->out[threadIdx.x] = (float)((const uint4 *)(shared + threadIdx.x % 2))->x;
 }
 
 /* 0: right in both orders of threads. 1: not. Some faults do not return. */

@@ -9,9 +9,9 @@
 
 #if defined(__x86_64__)
 
-extern "C" void fiber_swap(void **from, void *to);
-
 asm(".text\n"
+    ".globl fiber_swap\n"
+    ".hidden fiber_swap\n"
     ".p2align 4\n"
     ".type fiber_swap, @function\n"
     "fiber_swap:\n"
@@ -43,16 +43,11 @@ void fiber_init(struct fiber *f, void *stack, size_t bytes, void (*entry)())
     f->sp = sp;
 }
 
-void fiber_switch(struct fiber *from, struct fiber *to)
-{
-    fiber_swap(&from->sp, to->sp);
-}
-
 #elif defined(__aarch64__)
 
-extern "C" void fiber_swap(void **from, void *to);
-
 asm(".text\n"
+    ".globl fiber_swap\n"
+    ".hidden fiber_swap\n"
     ".p2align 4\n"
     ".type fiber_swap, %function\n"
     "fiber_swap:\n"
@@ -92,11 +87,6 @@ void fiber_init(struct fiber *f, void *stack, size_t bytes, void (*entry)())
         sp[i] = 0;
     sp[11] = (uint64_t)(uintptr_t)entry; /* x30 */
     f->sp = sp;
-}
-
-void fiber_switch(struct fiber *from, struct fiber *to)
-{
-    fiber_swap(&from->sp, to->sp);
 }
 
 #else

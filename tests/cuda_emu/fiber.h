@@ -24,7 +24,17 @@ struct fiber {
 
 /* fiber_switch to f will begin `entry` on the stack; entry never returns. */
 void fiber_init(struct fiber *f, void *stack, size_t bytes, void (*entry)());
+
 /* Stores the running one in `from` and goes on with `to`. */
+#if !defined(__x86_64__) && !defined(__aarch64__)
 void fiber_switch(struct fiber *from, struct fiber *to);
+#elif defined(__cplusplus)
+extern "C" void fiber_swap(void **from, void *to);
+
+static inline void fiber_switch(struct fiber *from, struct fiber *to)
+{
+    fiber_swap(&from->sp, to->sp);
+}
+#endif
 
 #endif

@@ -8,55 +8,32 @@ Catches: a kernel that its check feeds otherwise than the program does; layouts 
 writes and another reads otherwise; a launch whose grid is of a number that the program does not
 give."""
 import csv
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-TANDEM = os.environ.get("TANDEM_BIN", "build/release/tandem")
-BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
-PLUG, KERNELS = BUILD / "tests/fake/cuda/plug.so", BUILD / "libtandem_cuda_emu.so"
-MODELS = pathlib.Path("tests/golden/models")
-FAMILIES = ("llama_plain", "llama_tied", "mistral_window", "qwen2", "qwen3", "gpt2")
-passed, failed = 0, 0
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from serving import BUILD, Cases, make_model, said, scratch  # noqa: E402
+from twin import FAMILIES, golden_words, tandem as played, write_rows  # noqa: E402
 
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"FAIL {name}: {detail}")
+KERNELS = BUILD / "libtandem_cuda_emu.so"
+cases = Cases()
+check = cases.check
 
 
-def tandem(*words, device):
-    env = {"TANDEM_CUDA_PLUG": str(PLUG.resolve()), "FAKE_CUDA_KERNELS": str(KERNELS.resolve()),
-           "TANDEM_DEVICE": device, "TANDEM_KERNELS": "ref"}
-    return subprocess.run([TANDEM, *map(str, words)], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, check=False, env={**os.environ, **env})
-
-
-def said(p):
-    return f"status {p.returncode}, stdout {p.stdout[-300:]!r}, stderr {p.stderr[-500:]!r}"
-
-
-def run(family, way, device):
-    golden = json.loads((MODELS / family / "golden.json").read_text())
-    words = ["run", MODELS / family, "--ids", ",".join(map(str, golden["prompt"])), "-n",
-             len(golden["greedy"]), "--ignore-eos", "--threads", "2", *way]
-    return tandem(*words, device=device), ",".join(map(str, golden["greedy"]))
+def tandem(*words, device="cuda"):
+    return played(*words, device=device, FAKE_CUDA_KERNELS=KERNELS.resolve())
 
 
 def generates():
     for family in FAMILIES:
+        words, want = golden_words(family)
         for way in ([], ["--mode", "eager"]):
-            p, want = run(family, way, "cuda")
+            p = tandem(*words, *way)
             check(f"{family} {way}", p.returncode == 0 and p.stdout.strip() == want, said(p))
     for family in ("llama_plain", "gpt2"):
+        words, _ = golden_words(family)
         for form in ("bf16", "int8"):
-            gpu, _ = run(family, ["--quantize", form], "cuda")
-            cpu, _ = run(family, ["--quantize", form], "cpu")
+            gpu, cpu = (tandem(*words, "--quantize", form, device=d) for d in ("cuda", "cpu"))
             check(f"{family} {form}", gpu.returncode == 0 and gpu.stdout == cpu.stdout, said(gpu))
 
 
@@ -66,11 +43,8 @@ def losses(folder):
 
 
 def trains(tmp):
-    data = tmp / "rows.jsonl"
-    data.write_text("".join(json.dumps({"prompt": "one " * (i % 5 + 1), "completion": "two"}) + "\n"
-                            for i in range(12)))
-    subprocess.run([BUILD / "tests/tools/make_model", tmp / "m", "--seed", "3"], check=True,
-                   stdout=subprocess.DEVNULL)
+    data = write_rows(tmp / "rows.jsonl")
+    make_model(tmp / "m", "--seed", 3)
     for name, way in (("adapter", ["--rank", "4", "--lora-dropout", "0.1"]),
                       ("full", ["--rank", "0"])):
         got = {}
@@ -90,10 +64,9 @@ def main():
         print(f"no {KERNELS}: the emulation is built in release alone\n0 passed, 0 failed, 1 skipped")
         return 0
     generates()
-    with tempfile.TemporaryDirectory(prefix="tandem-test-") as tmp:
-        trains(pathlib.Path(tmp))
-    print(f"{passed} passed, {failed} failed")
-    return failed > 0
+    with scratch() as tmp:
+        trains(tmp)
+    return cases.end()
 
 
 sys.exit(main())

@@ -16,12 +16,6 @@ void __syncwarp(unsigned mask)
     (void)emu_warp_meet(WARP_SYNC, mask, nullptr);
 }
 
-uint32_t emu_shuffle(unsigned mask, uint32_t value, int from)
-{
-    emu_warp_mine()->in[0] = value;
-    return emu_warp_meet(WARP_SHUFFLE, mask, nullptr)[from].in[0];
-}
-
 static void ballot(struct warp_slot *s)
 {
     uint32_t bits = 0;
@@ -47,20 +41,24 @@ static float bf16(uint32_t word, int half)
     return x;
 }
 
-/* Half a row of B, C or D: as wide as any CPU's registers are. */
-typedef float half_row __attribute__((vector_size(4 * sizeof(float))));
+/* A row of B, C or D. */
+typedef float row8 __attribute__((vector_size(8 * sizeof(float))));
 
-/* d += a b */
-static void product(half_row d[16][2], const float a[16][16], const half_row b[16][2])
+/* d += a b; four rows at a time, for a sum waits for the one before. */
+static void product(row8 d[16], const float a[16][16], const row8 b[16])
 {
-    for (int i = 0; i < 16; i++) {
-        half_row low = d[i][0], high = d[i][1];
+    for (int i = 0; i < 16; i += 4) {
+        row8 d0 = d[i], d1 = d[i + 1], d2 = d[i + 2], d3 = d[i + 3];
         for (int k = 0; k < 16; k++) {
-            low += a[i][k] * b[k][0];
-            high += a[i][k] * b[k][1];
+            d0 += a[i][k] * b[k];
+            d1 += a[i + 1][k] * b[k];
+            d2 += a[i + 2][k] * b[k];
+            d3 += a[i + 3][k] * b[k];
         }
-        d[i][0] = low;
-        d[i][1] = high;
+        d[i] = d0;
+        d[i + 1] = d1;
+        d[i + 2] = d2;
+        d[i + 3] = d3;
     }
 }
 
@@ -69,7 +67,7 @@ static void product(half_row d[16][2], const float a[16][16], const half_row b[1
 static void mma(struct warp_slot *s)
 {
     float a[16][16];
-    half_row b[16][2], d[16][2];
+    row8 b[16], d[16];
     for (int lane = 0; lane < 32; lane++) {
         int g = lane / 4, t = lane % 4;
         const uint32_t *in = s[lane].in;
@@ -78,17 +76,17 @@ static void mma(struct warp_slot *s)
             a[g + 8][2 * t + h] = bf16(in[1], h);
             a[g][2 * t + 8 + h] = bf16(in[2], h);
             a[g + 8][2 * t + 8 + h] = bf16(in[3], h);
-            b[2 * t + h][g / 4][g % 4] = bf16(in[4], h);
-            b[2 * t + 8 + h][g / 4][g % 4] = bf16(in[5], h);
+            b[2 * t + h][g] = bf16(in[4], h);
+            b[2 * t + 8 + h][g] = bf16(in[5], h);
         }
-        memcpy((float *)d[g] + 2 * t, in + 6, 2 * sizeof(float));
-        memcpy((float *)d[g + 8] + 2 * t, in + 8, 2 * sizeof(float));
+        memcpy((float *)&d[g] + 2 * t, in + 6, 2 * sizeof(float));
+        memcpy((float *)&d[g + 8] + 2 * t, in + 8, 2 * sizeof(float));
     }
     product(d, a, b);
     for (int lane = 0; lane < 32; lane++) {
         int g = lane / 4, t = lane % 4;
-        memcpy(s[lane].out, (float *)d[g] + 2 * t, 2 * sizeof(float));
-        memcpy(s[lane].out + 2, (float *)d[g + 8] + 2 * t, 2 * sizeof(float));
+        memcpy(s[lane].out, (float *)&d[g] + 2 * t, 2 * sizeof(float));
+        memcpy(s[lane].out + 2, (float *)&d[g + 8] + 2 * t, 2 * sizeof(float));
     }
 }
 

@@ -16,6 +16,7 @@ enum warp_op { WARP_SYNC, WARP_SHUFFLE, WARP_BALLOT, WARP_MMA, WARP_LDMATRIX };
 struct warp_slot {
     uint32_t in[10], out[4];
     const void *row;
+    uint64_t value; /* shuffled */
 };
 
 typedef void warp_fn(struct warp_slot *slots);
@@ -31,7 +32,6 @@ struct warp {
 struct warp_slot *emu_warp_mine();
 /* All 32 slots, once every lane is here and fn has run. */
 struct warp_slot *emu_warp_meet(enum warp_op op, unsigned mask, warp_fn *fn);
-int emu_lane();
 struct copies *emu_copies();
 [[noreturn]] void emu_fault(const char *what);
 #endif

@@ -33,7 +33,7 @@ def variables_are_options():
 
 def dashboard_is_of_metrics():
     rows = re.findall(r'^METRIC\(\w+, (\w+), \w+, (\w+), "(\w+)"',
-                      (ROOT / "server" / "metrics.def").read_text(), re.M)
+                      (ROOT / "server/metrics/metrics.def").read_text(), re.M)
     kinds = {name: kind for kind, _, name in rows}
     labels = {name: label for _, label, name in rows}
     board = json.loads((DOCKER / "grafana/dashboards/tandem.json").read_text())

@@ -70,7 +70,7 @@ def true_of_the_program():
         page = subprocess.run([BIN, *name.split()[1:], "--help"], capture_output=True, text=True,
                               check=False).stdout
         options |= set(re.findall(r"--[a-z][a-z-]+", page.replace("[no-]", "")))
-    routes = set(re.findall(r'"([A-Z]+)", "([^"]+)"', (ROOT / "server/routes.def").read_text()))
+    routes = set(re.findall(r'"([A-Z]+)", "([^"]+)"', (ROOT / "server/http/routes.def").read_text()))
     for name, _ in knowledge.COMMANDS:
         assert name in commands, name
     for name, _ in knowledge.OPTIONS:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call without HTTP: everything that server/call.h promises, played in memory by the thread of
- * the test, so that handlers run on a real engine and without a socket.
+ * A call without HTTP: everything that server/http/call.h promises, played in memory by the thread
+ * of the test, so that handlers run on a real engine and without a socket.
  *
  * Thread: the test's; call_wake, call_ref and call_unref from any.
  */
@@ -11,8 +11,8 @@
 #include <pthread.h>
 
 #include "engine/engine.h"
-#include "server/call.h"
-#include "server/metrics.h"
+#include "server/http/call.h"
+#include "server/metrics/metrics.h"
 
 struct call {
     struct arena arena;

@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "server/front.h"
-#include "server/http_own.h"
+#include "server/http/front.h"
+#include "server/http/http_own.h"
 
 enum {
     WAIT_US = 60 * 1000 * 1000,

@@ -4,7 +4,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "engine/token/template.h"
+#include "engine/template/template.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

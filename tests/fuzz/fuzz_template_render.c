@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "engine/token/template.h"
+#include "engine/template/template.h"
 
 struct builder {
     struct arena a;

@@ -1,176 +1,180 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`make bench-gpu`: what the GPU can do first (reading, copying, a large product), our products beside
-cuBLASLt's, then what the program makes of it: prompts, one stream, many together, clients, the time of
-each kernel, training, and start to first token, on random weights of the shapes of 1.2B, 8B and a
-quarter of 32B; where PyTorch and transformers are, theirs beside it. Shares of the limits, and the report
-in build/gpu/bench-gpu.txt. Ends within nine minutes.
+cuBLASLt's, then what the program makes of it, on random weights of the shapes of 8B, 1.2B and 32B:
+start to first token, prompts, one stream and many, a server with its clients, training, collectives,
+the time of each kernel; beside PyTorch and transformers, where they are. The most valuable comes first,
+and none takes another down. The report, with a line for each aim, is build/gpu/bench-gpu.txt and ends
+within nine minutes.
 
-GPU_SHAPES=small takes tiny shapes, to try the script; GPU_MODELS=DIR keeps the models there."""
-import json
+GPU=fake takes tiny shapes, the twin of CUDA's runtime, and for the vendor's library made-up numbers: to
+try the script itself. GPU_MODELS=DIR keeps the models there. GPU_MINUTES=X: the time in all."""
 import os
 import pathlib
-import re
 import shutil
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from report import BUILD, Report, describe  # noqa: E402
+import program  # noqa: E402
+from report import BUILD, FAKE, Report, describe, lines_of_json  # noqa: E402
 
-SMALL = os.environ.get("GPU_SHAPES") == "small"
-SHAPES = {"tiny": (["--preset", "tiny"], 1)} if SMALL else {
-    "1.2B": (["--preset", "llama-1.2b"], 4),
-    "8B": (["--family", "llama", "--vocab", "128256", "--hidden", "4096", "--ff", "14336", "--layers",
-            "32", "--heads", "32", "--kv-heads", "8", "--ctx", "8192", "--untied"], 18),
-    # its layers, of which 64 would take 66 GB of disk
-    "32B/4": (["--family", "llama", "--vocab", "152064", "--hidden", "5120", "--ff", "27648",
-               "--layers", "16", "--heads", "40", "--kv-heads", "8", "--ctx", "8192", "--untied"], 20),
-}
-STREAMS = (4, 8) if SMALL else (8, 64, 256)
-ENV = {"TANDEM_DEVICE": os.environ.get("TANDEM_DEVICE", "cuda")}
+MINUTES = float(os.environ.get("GPU_MINUTES", 8.6))
+PLAYED = {"read_gb_s": 4000, "copy_gb_s": 4000, "product_tflop_s": 800}
 
 
-def lines_of_json(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+class Bench:
+    """What sections hand on to later ones."""
+
+    def __init__(self, folder):
+        self.folder = folder  # of models
+        self.limit = {"read_gb_s": 0, "copy_gb_s": 0, "product_tflop_s": 0}
+        self.got = {}  # figures by (model, what)
+        self.law2 = None
 
 
-def limits(r):
+def limits(r, b):
     """Zeros where they cannot be measured: then there are no shares."""
-    status, out, err = r.run(BUILD / "gpu_limits", most=60)
-    if status:
-        r.say("          | " + (err or out).strip()[:300])
-        return {"read_gb_s": 0, "product_tflop_s": 0}
-    found = json.loads(out)
-    for name, value in found.items():
+    status, out, err = (0, "", "") if FAKE else r.run(BUILD / "gpu_limits", most=60)
+    found = PLAYED if FAKE else (lines_of_json(out) or [{}])[0]
+    if status or not found:
+        r.verdict("the GPU's limits", False, err or out)
+        found = beside(r, "limits")
+    b.limit.update(found)
+    for name, value in b.limit.items():
         r.figure(name, value)
-    return found
 
 
-def products(r):
+# ---- products ----
+
+def played_products():
+    rows = ({"shape": s, "n": n, "k": k, "rows": m, "free": 2.0, "fixed": 1.9, "keeps": True, "ours": 1.95}
+            for s, n, k in (("8B q,k,v", 6144, 4096), ("8B down", 4096, 14336)) for m in (1, 256))
+    return list(rows)
+
+
+def cost_of_equal_bits(rows):
+    """By number of rows: how much longer 8B's products take than with the library's free choice."""
+    cost = {}
+    for m in sorted({row["rows"] for row in rows}):
+        ours = free = 0.0
+        for row in rows:
+            if row["rows"] == m and row["shape"].startswith("8B") and row["free"] and row["ours"]:
+                ours += row["n"] * row["k"] / row["ours"]
+                free += row["n"] * row["k"] / row["free"]
+        if free:
+            cost[m] = ours / free - 1
+    return cost
+
+
+def products(r, b):
     """Ours beside the library's, by rows: its free choice, and the algorithm that is fastest for many
     rows taken for all. What the free choice gains over ours is what equal bits in company cost."""
-    status, out, err = r.run(BUILD / "gpu_products", most=75)
+    status, out, err = (0, "", "") if FAKE else r.run(BUILD / "gpu_products", most=75)
+    rows = played_products() if FAKE else lines_of_json(out)
     if status:
-        r.say("          | " + (err or out).strip()[:300])
-    for row in lines_of_json(out):
+        r.verdict("products beside the library's", False, err or out)
+    for row in rows:
         free, fixed, mine = row["free"], row["fixed"], row["ours"]
         bits = "keeps" if row["keeps"] else "changes"
         r.figure(f"{row['shape']}, {row['rows']} rows TFLOP/s", mine,
                  f"{mine / free:.0%} of cuBLASLt's {free}; one algorithm for all: {fixed}, which {bits} "
                  "a row's bits" if free else "")
+    cost = cost_of_equal_bits(rows)
+    for m, part in cost.items():
+        r.figure(f"8B's products, {m} rows: longer than by the library's free choice", round(part, 3))
+    b.law2 = sum(cost.values()) / len(cost) if cost else None
 
 
-def share(value, limit):
-    return f"({value / limit:.0%} of the limit)" if limit else ""
+# ---- beside PyTorch ----
+
+def beside(r, what, *words, most=100):
+    """A line of JSON of what PyTorch makes of the same; {}: there is none, or it could not."""
+    script = pathlib.Path(__file__).resolve().parent / "beside_torch.py"
+    status, out, err = r.run("python3", script, what, *words, most=most)
+    for line in (err if status else "").splitlines()[-3:]:
+        r.say("          | PyTorch: " + line[:300])
+    merged = {}
+    for line in lines_of_json(out):
+        merged.update(line)
+    return merged
 
 
-def make(r, folder, name):
-    """Parameters of the model, made if it is not there and fits; 0: it does not."""
-    words, gb = SHAPES[name]
-    path = folder / name.replace("/", "-")
-    if not path.exists() and shutil.disk_usage(folder).free < (gb + 2) << 30:
-        r.say(f"left out  {name}: {gb} GB of disk are not free")
-        return 0
-    if path.exists():
-        return int((path / "n_param").read_text())
-    out = r.step(f"{name}: random weights", BUILD / "tests/tools/make_model", path, *words, most=200,
-                 least=60)
-    found = re.search(r"(\d+) parameters", out)
-    n = int(found[1]) if found else 0
-    if n:
-        (path / "n_param").write_text(str(n))
-    return n
+def beside_pytorch(r, b):
+    """The same shapes in the same minutes; ours were measured by the sections before."""
+    about = beside(r, "about", most=60)
+    if not about.get("torch"):
+        r.leave_out("PyTorch beside", f"python3 has no PyTorch here ({about.get('why', 'no python3')})")
+        return
+    r.say(f"          | PyTorch {about['torch']}, transformers {about.get('transformers', 'none')}, "
+          f"on {about['device']}")
+    for name in program.BESIDE:
+        theirs = beside(r, "model", *program.torch_words(name), most=110)
+        for what, value in theirs.items():
+            mine = b.got.get((name, what))
+            if isinstance(value, str):
+                r.say(f"          | PyTorch {name} {what}: {value}")
+                continue
+            r.figure(f"PyTorch {name} {what}", value,
+                     f"ours {mine:.4g}, {mine / value:.2f} times" if mine and value else "")
 
 
-def bench(r, path, what, *words, most=90):
-    out = r.step(what, BUILD / "tandem", "bench", *words, "--json", env=ENV, most=most, least=20)
-    return lines_of_json(out)
+# ---- all ----
+
+def aims(r, b):
+    """The aims on a GPU, a line each, whether or not they could be measured."""
+    got = b.got.get
+    read, peak = b.limit["read_gb_s"], b.limit["product_tflop_s"]
+    percent = program.percent
+    r.aim("8B bf16, one stream: of the measured bandwidth", percent(got(("8B", "read GB/s")), read), 80, "%")
+    r.aim("8B bf16, prompts: of the measured bf16 rate", percent(got(("8B", "prompt TFLOP/s")), peak), 70,
+          "%")
+    many, one = got(("8B", f"decode {program.MANY}")), got(("8B", "decode 1"))
+    r.aim(f"8B bf16, {program.MANY} streams together: of one after another",
+          many / one if many and one else None, 100, "times")
+    r.aim("law 2 costs (mean over rows of 8B's products)", None if b.law2 is None else 100 * b.law2, 5,
+          "%", at_most=True)
+    r.aim("8B from page cache to first token", got(("8B", "start s")), 3, "s", at_most=True)
+    r.aim("8B LoRA training: of the measured bf16 rate", percent(got(("8B", "LoRA TFLOP/s")), peak), 50, "%")
+    r.aim("the server's own time between steps", got(("8B", "between %")), 3, "%", at_most=True)
 
 
-def decode_and_prompts(r, path, name, n, limit):
-    for row in bench(r, path, f"{name}: prompt", "engine", path, "--case", "prompt", "--prompt",
-                     "32" if SMALL else "2048"):
-        tflop = 2 * n * row["tokens_per_s"] / 1e12
-        r.figure(f"{name} prompt tokens/s", row["tokens_per_s"],
-                 f"{tflop:.0f} TFLOP/s {share(tflop, limit['product_tflop_s'])}")
-    one = 0
-    for row in bench(r, path, f"{name}: one stream", "engine", path, "--case", "one"):
-        one = row["tokens_per_s"]
-        r.figure(f"{name} one stream tokens/s", one,
-                 f"{row['weight_gbps']} GB/s {share(row['weight_gbps'], limit['read_gb_s'])}")
-    for streams in STREAMS:
-        for row in bench(r, path, f"{name}: {streams} together", "engine", path, "--case", "together",
-                         "--streams", streams):
-            rate = row["tokens_per_s"]
-            r.figure(f"{name} {streams} streams tokens/s", rate, f"{rate / one:.1f} times one"
-                     if one else "")
-    for row in bench(r, path, f"{name}: clients", "engine", path, "--case", "clients", "--streams",
-                     STREAMS[-2]):
-        r.figure(f"{name} {STREAMS[-2]} clients tokens/s", row["tokens_per_s"],
-                 f"first token {row['first_ms']} ms")
-
-
-def kernels(r, path, name):
-    """The time of each kernel: what it names is where the next work is."""
-    for case in ("prompt", "one"):
-        status, out, err = r.run(BUILD / "tandem", "bench", "engine", path, "--case", case, "--rounds",
-                                 "2", "--profile", env=ENV, most=60)
-        r.say(f"          {name}: kernels of {case}, status {status}")
-        for line in (out + err).splitlines()[:40]:
-            r.say("          | " + line[:200])
-
-
-def training(r, path, name, n, limit):
-    words = ["--length", "32", "--rows", "2"] if SMALL else ["--length", "1024", "--rows", "4"]
-    for rank in ("16", "0") if n < 3e9 else ("16",):
-        for row in bench(r, path, f"{name}: training, rank {rank}", "train", path, "--rank", rank,
-                         "--steps", "3", *words):
-            tflop = row["gflops"] / 1e3
-            r.figure(f"{name} training rank {rank} tokens/s", row["tokens_per_s"],
-                     f"{tflop:.0f} TFLOP/s {share(tflop, limit['product_tflop_s'])}, "
-                     f"{row['peak_mib']} MiB")
-
-
-def start(r, path, name):
-    """From nothing to the first token, the files in the page cache."""
-    best = 0
-    for _ in range(2):
-        began = time.monotonic()
-        status, _, err = r.run(BUILD / "tandem", "run", path, "--ids", "1,2,3", "-n", "1",
-                               "--ignore-eos", env=ENV, most=60)
-        if status:
-            r.say(f"FAIL      {name}: start: {err[-300:]}")
-            r.failed += 1
-            return
-        took = time.monotonic() - began
-        best = min(best or took, took)
-    r.figure(f"{name} start to first token s", round(best, 2))
+def run_all(r, b):
+    """Each with the seconds that it may take."""
+    p = program
+    r.section("the GPU's limits", 70, limits, b)
+    r.section("8B: weights, start", 120, p.make_and_start, b, "8B")
+    r.section("8B: one stream, prompts, many streams", 110, p.engine, b, "8B")
+    r.section("8B: LoRA training", 60, p.training, b, "8B", (16,))
+    r.section("8B: a server", 80, p.server, b, "8B")
+    r.section("products beside cuBLASLt's", 80, products, b)
+    r.section("8B: time of each kernel", 40, p.kernels, b, "8B")
+    r.section("1.2B: weights, start", 40, p.make_and_start, b, "1.2B")
+    r.section("1.2B: engine", 50, p.engine, b, "1.2B")
+    r.section("1.2B: training", 50, p.training, b, "1.2B", (16, 0))
+    r.section("beside PyTorch", 180, beside_pytorch, b)
+    r.section("collectives", 60, p.collectives, b)
+    r.section("32B in bf16", 60, p.large, b, "none")
+    r.section("8B in int8", 40, p.engine_int8, b, "8B")
+    r.section("32B in int8", 60, p.large, b, "int8")
 
 
 def main():
-    r = Report("bench-gpu", 8.5)
-    describe(r)
-    limit = limits(r)
-    products(r)
+    r = Report("bench-gpu", MINUTES)
     kept = os.environ.get("GPU_MODELS")
-    folder = pathlib.Path(kept or tempfile.mkdtemp(prefix="tandem-gpu-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = pathlib.Path(kept or tempfile.mkdtemp(prefix="tandem-gpu-", dir=program.room()))
+    b = Bench(folder)
     try:
-        for name in SHAPES:
-            n = make(r, folder, name)
-            if not n or r.left() < 30:
-                continue
-            path = folder / name.replace("/", "-")
-            start(r, path, name)
-            decode_and_prompts(r, path, name, n, limit)
-            training(r, path, name, n, limit)
-            kernels(r, path, name)
+        folder.mkdir(parents=True, exist_ok=True)
+        r.section("machine", 60, describe)
+        run_all(r, b)
     finally:
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
-    return r.close()
+        aims(r, b)
+        failed = r.close()
+    return failed
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

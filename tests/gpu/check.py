@@ -1,29 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`make check-gpu`: on a machine with a GPU, every kernel against its reference, goldens through the
-plug, static = eager, rows alone = among others, two ranks on one GPU, trained = served, and the server
-from end to end; the report stands in build/gpu/check-gpu.txt. Ends within nine minutes.
+"""`make check-gpu`: on a machine with a GPU, goldens through the plug, every kernel against its
+reference, collectives, static = eager, two ranks on one GPU, trained = served, the server from end to
+end, and where compute-sanitizer is, what it says of the kernels; the report stands in
+build/gpu/check-gpu.txt. The most telling first, and none takes another down; ends within nine minutes.
 
 GPU=fake runs the same on the twin of CUDA's runtime, to try the script itself."""
+import glob
 import json
-import os
 import pathlib
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from report import BUILD, ROOT, Report, describe  # noqa: E402
+from report import BUILD, FAKE, ROOT, Report, describe, gpu_environment  # noqa: E402
 
 MODELS = pathlib.Path("tests/golden/models")
 FAMILIES = ("llama_plain", "llama_tied", "mistral_window", "qwen2", "qwen3", "gpt2")
-FAKE = os.environ.get("GPU") == "fake"
+SCRIPTS = (("trained = served", "tests/server/test_trained_is_served.py", 90),
+           ("the server", "tests/server/test_serve.py", 120),
+           ("training", "tests/clients/local/test_train.py", 60),
+           ("jobs", "tests/server/test_acceptance.py", 90))
+# those whose threads share memory in the least simple ways: a second under the sanitizer is minutes
+WATCHED = ("linear", "attn", "lora", "sample", "top_select")
 
 
 def environment():
+    env = gpu_environment()
     if FAKE:
-        return {"TANDEM_CUDA_PLUG": str((ROOT / BUILD / "tests/fake/cuda/plug.so").resolve()),
-                "TANDEM_DEVICE": "cuda"}
-    return {"TANDEM_DEVICE": "cuda", "TEST_GPU": "1",
-            "TANDEM_CUDA_KERNELS": str((ROOT / BUILD / "libtandem_cuda.so").resolve())}
+        env["TANDEM_CUDA_KERNELS"] = str((ROOT / BUILD / "libtandem_cuda_emu.so").resolve())
+    return env
 
 
 def generate(r, env, family, *way):
@@ -38,41 +44,73 @@ def equalities(r, env):
     """Greedy text is the golden's in f32; static = eager in every type; two ranks on one GPU."""
     for family in FAMILIES:
         status, out, err, want = generate(r, env, family, "--quantize", "f32")
-        expect(r, f"{family}: greedy text", status == 0 and out == want, out + err)
+        r.verdict(f"{family}: greedy text", status == 0 and out == want, out + err)
         for kind in ("f32", "bf16", "int8"):
             static = generate(r, env, family, "--quantize", kind)
             eager = generate(r, env, family, "--quantize", kind, "--mode", "eager")
-            expect(r, f"{family} {kind}: static = eager",
-                   static[0] == 0 and static[1] == eager[1], static[2] + eager[2])
+            r.verdict(f"{family} {kind}: static = eager", static[0] == 0 and static[1] == eager[1],
+                      static[2] + eager[2])
     for family in ("llama_plain", "gpt2"):
         status, out, err, want = generate(r, env, family, "--quantize", "f32", "--tp", "2")
-        expect(r, f"{family}: two ranks on one GPU", status == 0 and out == want, out + err)
+        r.verdict(f"{family}: two ranks on one GPU", status == 0 and out == want, out + err)
 
 
-def expect(r, name, good, said):
-    r.passed, r.failed = r.passed + bool(good), r.failed + (not good)
-    r.say(f"{'ok  ' if good else 'FAIL'}      {name}")
-    for line in ("" if good else said).splitlines()[-6:]:
-        r.say("          | " + line[:300])
+def kernels(r, env, *way):
+    r.step(f"every kernel against its reference {' '.join(way)}", BUILD / "tandem-kernels", "check",
+           "--variant", "cuda", *way, env=env, most=r.left(), lines=40)
+
+
+def sanitizer():
+    found = shutil.which("compute-sanitizer")
+    return found or next(iter(sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"))), None)
+
+
+def sanitize(r, env):
+    """Reads past the end that nothing fences, and races that no order of threads shows."""
+    tool = sanitizer()
+    if FAKE or not tool:
+        r.leave_out("compute-sanitizer", "it is not here")
+        return
+    program = ROOT / BUILD / "tandem-kernels.bin"  # of a bundle, past the line of shell before it
+    words = [program if program.exists() else BUILD / "tandem-kernels", "check"]
+    libraries = ROOT / "lib"
+    env = {**env, "LD_LIBRARY_PATH": str(libraries)} if libraries.is_dir() else env
+    for kind in ("racecheck", "memcheck", "synccheck"):
+        for name in WATCHED:
+            status, out, err = r.run(tool, "--tool", kind, "--error-exitcode", "9", *words, name,
+                                     "--variant", "cuda", "--short", env=env, most=25)
+            if status == 124:
+                clean = not any("ERROR SUMMARY" in line or "=========     at" in line
+                                for line in out.splitlines())
+                r.verdict(f"{kind}: {name}, of which it came through a part", clean, out + err, 20)
+            else:
+                r.verdict(f"{kind}: {name}", status == 0, out + err, 20)
+
+
+def scripts(r, env, title, path, most):
+    r.step(title, "python3", path, env=env, most=most, lines=30)
 
 
 def main():
-    r = Report("check-gpu", 8.5)
-    env = environment()
-    describe(r)
-    r.step("goldens through the plug", BUILD / "tests/engine/device/test_cuda_golden", env=env,
-           most=90)
-    r.step("collectives of ranks that share the GPU, and NCCL", BUILD / "tests/engine/comm/test_fabric",
-           env=env, most=60)
-    equalities(r, env)
-    r.step("every kernel against its reference", BUILD / "tandem-kernels", "check", "--variant",
-           "cuda", env=env, most=200, lines=40)
-    for name, script, most in (("trained = served", "tests/server/test_trained_is_served.py", 90),
-                               ("the server", "tests/server/test_serve.py", 150),
-                               ("training", "tests/clients/local/test_train.py", 60),
-                               ("jobs", "tests/server/test_acceptance.py", 90)):
-        r.step(name, script, env=env, most=most, least=20, lines=30)
-    return r.close()
+    r, env = Report("check-gpu", 8.6), environment()
+    try:
+        r.section("machine", 60, describe)
+        r.section("goldens", 90, lambda r: r.step(
+            "goldens through the plug", BUILD / "tests/engine/device/test_cuda_golden", env=env, most=90))
+        r.section("kernels, shortly", 120, kernels, env, "--short")
+        r.section("collectives", 60, lambda r: r.step(
+            "collectives of ranks that share the GPU, and NCCL", BUILD / "tests/engine/comm/test_fabric",
+            env=env, most=60))
+        r.section("equalities", 120, equalities, env)
+        for title, path, most in SCRIPTS:
+            r.section(title, most, scripts, env, title, path, most, least=20)
+        r.section("compute-sanitizer", 120, sanitize, env, least=60)
+        if not FAKE:
+            r.section("kernels, at every size", 300, kernels, env, least=40)
+    finally:
+        failed = r.close()
+    return failed
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -216,9 +216,10 @@ static void one_count(const struct bench *b, int64_t m, const cublasLtMatmulAlgo
     double mine = rate(b, &p, NULL), free_rate = best_of(b, &p, &algo);
     double fixed_rate = rate(b, &p, fixed);
     bool keeps = fixed_rate > 0 && !multiply(b, &p, fixed, b->y) && is_same(b, m);
-    printf("{\"shape\": \"%s\", \"rows\": %lld, \"free\": %.2f, \"fixed\": %.2f, \"keeps\": %s, "
-           "\"ours\": %.2f}\n",
-           b->shape.name, (long long)m, free_rate, fixed_rate, keeps ? "true" : "false", mine);
+    printf("{\"shape\": \"%s\", \"n\": %lld, \"k\": %lld, \"rows\": %lld, \"free\": %.2f, "
+           "\"fixed\": %.2f, \"keeps\": %s, \"ours\": %.2f}\n",
+           b->shape.name, (long long)b->shape.n, (long long)b->shape.k, (long long)m, free_rate,
+           fixed_rate, keeps ? "true" : "false", mine);
     fflush(stdout);
     plan_drop(&p);
 }

@@ -12,20 +12,10 @@
 
 enum { GAP = 3 }; /* floats between rows: nothing is aligned by luck */
 
-static double *zeros(size_t n)
+void attn_round(enum k_type type, const float *x, int64_t n, double *y)
 {
-    double *x = calloc(n + 1, sizeof *x);
-    if (!x)
-        abort();
-    return x;
-}
-
-double *attn_rounded(enum k_type type, const float *x, int64_t n)
-{
-    double *y = zeros((size_t)n);
     for (int64_t i = 0; i < n; i++)
         y[i] = type == K_BF16 ? (double)bf16_to_f32(bf16_from_f32(x[i])) : (double)x[i];
-    return y;
 }
 
 /* In four sums, which do not wait for each other. */
@@ -120,10 +110,22 @@ void attn_case_name(struct check *c, const struct attn_spec *s)
                s->n_row[0], s->kv_len[0]);
 }
 
+/* A sum of the numbers of a spec, one by one: between them may lie anything. */
+static uint64_t spec_sum(uint64_t sum, const struct attn_spec *s)
+{
+    int32_t n[] = {(int32_t)s->type, s->d,     s->n_head,        s->n_kv_head,
+                   s->window,        s->n_seq, (int32_t)s->kind, s->full};
+    sum = check_sum(sum, n, sizeof n);
+    sum = check_sum(sum, &s->softcap, sizeof s->softcap);
+    sum = check_sum(sum, s->n_row, (size_t)s->n_seq * sizeof *s->n_row);
+    return check_sum(sum, s->kv_len, (size_t)s->n_seq * sizeof *s->kv_len);
+}
+
 void attn_case_make(struct check *c, struct attn_case *t, const struct attn_spec *spec)
 {
     *t = (struct attn_case){.spec = *spec};
     const struct attn_spec *s = &t->spec;
+    c->rng = spec_sum(c->seed, s);
     t->batch = batch_make(c, s->n_seq, s->n_row, s->kv_len);
     t->all = batch_make(c, s->n_seq, s->kv_len, s->kv_len);
     t->cache = (struct k_kv_cache){.type = s->type, .n_kv_head = s->n_kv_head, .d_head = s->d};
@@ -208,6 +210,16 @@ static double row_scores(const struct attn_case *t, const struct attn_truth *w, 
     return sum > 0 ? most + log(sum) : -INFINITY;
 }
 
+/* y += p v, size += p |v| */
+static void take_value(double *restrict y, double *restrict size, double p, const double *v,
+                       int32_t d)
+{
+    for (int32_t i = 0; i < d; i++) {
+        y[i] += p * v[i];
+        size[i] += p * fabs(v[i]);
+    }
+}
+
 static void truth_row(const struct attn_case *t, struct attn_truth *w, int64_t seq, int64_t row,
                       int64_t head, double *score)
 {
@@ -220,42 +232,44 @@ static void truth_row(const struct attn_case *t, struct attn_truth *w, int64_t s
             continue;
         double p = exp(score[j] - w->lse[at]);
         const double *v = w->v + (t->all.q_start[seq] + j) * t->ld_k + kv_head * s->d;
-        double *y = w->y + at * s->d, *size = w->size + at * s->d;
-        for (int32_t i = 0; i < s->d; i++) {
-            y[i] += p * v[i];
-            size[i] += p * fabs(v[i]);
-        }
+        take_value(w->y + at * s->d, w->size + at * s->d, p, v, s->d);
     }
 }
 
-struct attn_truth attn_truth_make(const struct attn_case *t)
+static void truth_fill(const struct attn_case *t, struct attn_truth *w, double *score)
 {
-    size_t n = (size_t)t->batch.n_tok * (size_t)t->spec.n_head;
-    struct attn_truth w = {.y = zeros(n * (size_t)t->spec.d),
-                           .size = zeros(n * (size_t)t->spec.d),
-                           .lse = zeros(n),
-                           .q = attn_rounded(t->spec.type, t->q, t->batch.n_tok * t->ld_q),
-                           .k = attn_rounded(t->spec.type, t->k, t->all.n_tok * t->ld_k),
-                           .v = attn_rounded(t->spec.type, t->v, t->all.n_tok * t->ld_k)};
-    double *score = zeros((size_t)t->batch.cell_stride * K_CELL);
+    attn_round(t->spec.type, t->q, t->batch.n_tok * t->ld_q, w->q);
+    attn_round(t->spec.type, t->k, t->all.n_tok * t->ld_k, w->k);
+    attn_round(t->spec.type, t->v, t->all.n_tok * t->ld_k, w->v);
     for (int64_t s = 0; s < t->spec.n_seq; s++) {
         for (int64_t i = 0; i < t->spec.n_row[s]; i++) {
             for (int64_t h = 0; h < t->spec.n_head; h++)
-                truth_row(t, &w, s, i, h, score);
+                truth_row(t, w, s, i, h, score);
         }
     }
-    free(score);
-    return w;
 }
 
-void attn_truth_free(struct attn_truth *w)
+struct attn_truth attn_truth_of(struct check *c, const struct attn_case *t)
 {
-    free(w->y);
-    free(w->size);
-    free(w->lse);
-    free(w->q);
-    free(w->k);
-    free(w->v);
+    int64_t n = t->batch.n_tok * t->spec.n_head, n_score = t->batch.cell_stride * K_CELL;
+    int64_t n_q = t->batch.n_tok * t->ld_q, n_kv = t->all.n_tok * t->ld_k;
+    uint64_t sum = spec_sum(0, &t->spec);
+    sum = check_sum(sum, t->q, (size_t)n_q * sizeof *t->q);
+    sum = check_sum(sum, t->k, (size_t)n_kv * sizeof *t->k);
+    sum = check_sum(sum, t->v, (size_t)n_kv * sizeof *t->v);
+    bool is_new;
+    double *x = check_kept_take(c, sum, n_score + 2 * n * t->spec.d + n + n_q + 2 * n_kv, &is_new);
+    double *score = x;
+    struct attn_truth w = {.sum = sum};
+    w.y = score + n_score;
+    w.size = w.y + n * t->spec.d;
+    w.lse = w.size + n * t->spec.d;
+    w.q = w.lse + n;
+    w.k = w.q + n_q;
+    w.v = w.k + n_kv;
+    if (is_new)
+        truth_fill(t, &w, score);
+    return w;
 }
 
 float *attn_dense(struct check *c, const float *x, int64_t ld, int64_t n, int64_t width)

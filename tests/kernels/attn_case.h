@@ -39,7 +39,21 @@ struct attn_case {
     struct k_attn args;
 };
 
-/* Fills the cells through kv_write of the level under check; y and lse are marked NaN. */
+/* Cells of bf16 hold pairs of a key's numbers: there are none of odd heads. */
+static inline int attn_last_type(const struct attn_spec *s)
+{
+    return s->d % 2 ? K_F32 : K_BF16;
+}
+
+/* Whether it is this type's turn where specs have one type each: number i's. */
+static inline bool attn_type_turn(const struct attn_spec *s, int i, int type)
+{
+    return attn_last_type(s) == K_F32 || (i + type) % 2 == 0;
+}
+
+/* Fills the cells through kv_write of the level under check; y and lse are marked NaN. What it is
+ * made of, and all that is drawn after, follows from the spec and the seed of the command line:
+ * other levels and rows try the same numbers, and need one truth. */
 void attn_case_make(struct check *c, struct attn_case *t, const struct attn_spec *spec);
 void attn_case_name(struct check *c, const struct attn_spec *spec);
 
@@ -48,19 +62,20 @@ void attn_case_name(struct check *c, const struct attn_spec *spec);
 struct k_ragged attn_batch_of(struct check *c, const struct k_ragged *from, int64_t lo, int64_t hi,
                               int64_t row_lo, int64_t row_hi);
 
-/* Numbers as a product takes them, in f64: rounded as the cells hold them. Call free. */
-double *attn_rounded(enum k_type type, const float *x, int64_t n);
+/* y: numbers as a product takes them, in f64: rounded as the cells hold them. */
+void attn_round(enum k_type type, const float *x, int64_t n, double *y);
 /* Sum of a b; *size: of their absolute values. */
 double attn_dot(const double *a, const double *b, int32_t d, double *size);
 
 /* y and lse in f64; size: sum of p |v|, what y's error is measured by. [n_tok, n_head, d], lse
- * [n_tok, n_head]. q, k, v: the case's, rounded, laid out as there. */
+ * [n_tok, n_head]. q, k, v: the case's, rounded, laid out as there. sum: of all that it follows
+ * from. Kept by the check; worked out when the case's numbers were not seen before. */
 struct attn_truth {
-    double *y, *size, *lse; /* owned */
-    double *q, *k, *v;      /* owned */
+    double *y, *size, *lse; /* borrowed */
+    double *q, *k, *v;      /* borrowed */
+    uint64_t sum;
 };
-struct attn_truth attn_truth_make(const struct attn_case *t);
-void attn_truth_free(struct attn_truth *w);
+struct attn_truth attn_truth_of(struct check *c, const struct attn_case *t);
 
 /* Score and its derivative by the dot product, in f64. */
 double attn_score(const struct attn_spec *s, float scale, double dot, double *slope);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention at the heads of real models, bf16 cells: decode over 4096 keys (and one long sequence,
- * which no cache holds), prompts, the gradient of a row of training. A sequence's
- * cells stand in scattered runs, as a pool would leave them.
+ * which no cache holds), prompts, the gradient of a row of training. A sequence's cells stand in
+ * scattered runs, as a pool would leave them: of 8 where texts are short, of 64 where they are long
+ * (tests/engine/kv/test_table.c shows what a pool does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +18,14 @@ struct heads {
 static const struct heads heads[] = {{9, 3, 64}, {14, 2, 64}, {32, 8, 64}, {32, 8, 128}};
 enum { N_HEADS = sizeof heads / sizeof *heads };
 
-/* A permutation of runs of cells; RUN divides the cells of a cache. */
-enum { RUN = 8 };
+enum { LONG = 4096, RUN_SHORT = 8, RUN_LONG = 64 };
 
+static int64_t run_of(int64_t kv_len)
+{
+    return kv_len < LONG ? RUN_SHORT : RUN_LONG;
+}
+
+/* A permutation of runs of cells; a run divides the cells of a cache. */
 static int64_t run_place(int64_t i, int64_t n)
 {
     return n % 7919 ? i * 7919 % n : i; /* 7919 is prime */
@@ -28,8 +34,8 @@ static int64_t run_place(int64_t i, int64_t n)
 /* n_seq sequences of kv_len keys each, whose last n_row are the rows of the call. */
 static struct k_ragged batch_of(struct bench *b, int64_t n_seq, int64_t n_row, int64_t kv_len)
 {
-    int64_t stride = (kv_len / K_CELL + RUN - 1) / RUN * RUN, n_place = n_seq * stride;
-    int64_t n_tok = n_seq * n_row;
+    int64_t run = run_of(kv_len), stride = (kv_len / K_CELL + run - 1) / run * run;
+    int64_t n_tok = n_seq * n_row, n_place = n_seq * stride;
     int32_t *start = bench_alloc(b, (size_t)(2 * n_seq + 1 + 2 * n_tok + n_place) * sizeof *start);
     int32_t *len = start + n_seq + 1, *seq_of = len + n_seq, *pos = seq_of + n_tok;
     int32_t *cell = pos + n_tok;
@@ -42,7 +48,7 @@ static struct k_ragged batch_of(struct bench *b, int64_t n_seq, int64_t n_row, i
     for (int64_t s = 0; s < n_seq; s++)
         len[s] = (int32_t)kv_len;
     for (int64_t i = 0; i < n_place; i++)
-        cell[i] = (int32_t)(run_place(i / RUN, n_place / RUN) * RUN + i % RUN);
+        cell[i] = (int32_t)(run_place(i / run, n_place / run) * run + i % run);
     return (struct k_ragged){n_seq, n_tok, start, len, seq_of, pos, cell, stride};
 }
 
@@ -120,6 +126,7 @@ void bench_attn_decode(struct bench *b)
         forward(b, &heads[0], seqs[s], 1, 4096);
     for (int s = 0; s < 3; s++)
         forward(b, &heads[3], seqs[s], 1, 4096);
+    forward(b, &heads[1], 32, 1, 4096);
 }
 
 void bench_attn_decode_short(struct bench *b)

@@ -114,15 +114,12 @@ static void sample_bench(struct bench *b)
     bench_release(b);
 }
 
-static void optim_bench(struct bench *b)
+static struct k_adamw optim_step(struct bench *b, int64_t n)
 {
-    enum { N = 16 << 20 };
-    if (bench_wants(b, K_adamw)) {
-        struct k_adamw a = {.p = bench_floats(b, N),
-                            .m = bench_alloc(b, N * sizeof(float)),
-                            .v = bench_alloc(b, N * sizeof(float)),
-                            .g = bench_floats(b, N),
-                            .n = N,
+    return (struct k_adamw){.m = bench_alloc(b, (size_t)n * sizeof(float)),
+                            .v = bench_alloc(b, (size_t)n * sizeof(float)),
+                            .g = bench_floats(b, n),
+                            .n = n,
                             .lr = 1e-6,
                             .beta1 = 0.9,
                             .beta2 = 0.999,
@@ -130,7 +127,24 @@ static void optim_bench(struct bench *b)
                             .g_scale = 1,
                             .corr1 = 1,
                             .corr2 = 1};
+}
+
+static void optim_bench(struct bench *b)
+{
+    enum { N = 16 << 20 };
+    if (bench_wants(b, K_adamw)) {
+        struct k_adamw a = optim_step(b, N);
+        a.p = bench_floats(b, N);
         bench_run(b, &(struct bench_case){K_adamw, "16M", 1, &a, LIMIT_F32, 0});
+        bench_release(b);
+    }
+    if (bench_wants(b, K_adamw_weight)) {
+        enum { OUTPUTS = 8192, INPUTS = N / OUTPUTS };
+        struct k_adamw_weight a = {.low = bench_alloc(b, N * sizeof(uint16_t)),
+                                   .a = optim_step(b, N)};
+        k_weight_bind(&a.w, K_BF16, OUTPUTS, INPUTS,
+                      bench_alloc(b, k_weight_bytes(K_BF16, OUTPUTS, INPUTS)));
+        bench_run(b, &(struct bench_case){K_adamw_weight, "8192x2048", 1, &a, LIMIT_F32, 0});
         bench_release(b);
     }
     if (bench_wants(b, K_sum_sq)) {

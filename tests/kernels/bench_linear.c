@@ -134,6 +134,19 @@ static void input_gradient(struct bench *b, enum kernel_id id, enum k_type type)
     }
 }
 
+static const void *columns(struct bench *b, enum k_type type, int64_t m, int64_t n, bool is_panels)
+{
+    struct k_cols_pack pack = {.x = bench_floats(b, m * n),
+                               .ld_x = n,
+                               .m = m,
+                               .n = n,
+                               .type = type,
+                               .is_panels = is_panels,
+                               .cols = bench_alloc(b, k_cols_bytes(type, m, n, is_panels))};
+    bench_prepare(b, K_cols_pack, &pack);
+    return pack.cols;
+}
+
 static void weight_gradient(struct bench *b, enum kernel_id id, enum k_type type)
 {
     for (int i = 0; i < N_SIZES && bench_wants(b, id); i++) {
@@ -144,10 +157,8 @@ static void weight_gradient(struct bench *b, enum kernel_id id, enum k_type type
             int64_t m = row_counts[r];
             if (m < 256 || !bench_wants_rows(b, m))
                 continue;
-            struct k_linear_dw a = {.dy = bench_floats(b, m * s->n),
-                                    .x = bench_floats(b, m * s->k),
-                                    .ld_dy = s->n,
-                                    .ld_x = s->k,
+            struct k_linear_dw a = {.dy = columns(b, type, m, s->n, false),
+                                    .x = columns(b, type, m, s->k, true),
                                     .m = m,
                                     .n = s->n,
                                     .k = s->k,
@@ -159,8 +170,36 @@ static void weight_gradient(struct bench *b, enum kernel_id id, enum k_type type
     }
 }
 
+/* Rows of bf16 as a product reads them, and columns as a weight's gradient does. */
+static void packing(struct bench *b, int64_t m, int64_t n)
+{
+    char shape[32];
+    struct k_rows_pack rows = {.x = bench_floats(b, m * n), .ld_x = n, .m = m, .k = n};
+    rows.type = K_BF16;
+    rows.rows = bench_alloc(b, k_rows_bytes(K_BF16, m, n));
+    snprintf(shape, sizeof shape, "%lld", (long long)n);
+    if (bench_wants(b, K_rows_pack))
+        bench_run(b, &(struct bench_case){K_rows_pack, shape, m, &rows, LIMIT_F32, 0});
+    for (int is_panels = 0; is_panels < 2 && bench_wants(b, K_cols_pack); is_panels++) {
+        struct k_cols_pack a = {.x = rows.x,
+                                .ld_x = n,
+                                .m = m,
+                                .n = n,
+                                .type = K_BF16,
+                                .is_panels = is_panels,
+                                .cols = bench_alloc(b, k_cols_bytes(K_BF16, m, n, is_panels))};
+        snprintf(shape, sizeof shape, "%lld %s", (long long)n, is_panels ? "panels" : "rows");
+        bench_run(b, &(struct bench_case){K_cols_pack, shape, m, &a, LIMIT_F32, 0});
+    }
+    bench_release(b);
+}
+
 void bench_linear_grad(struct bench *b)
 {
+    static const int64_t columns[] = {576, 1536, 2048, 4096, 49152};
+    for (int i = 0; i < 5 && bench_wants_rows(b, 512); i++)
+        packing(b, columns[i] == 49152 ? 128 : 512, columns[i]);
+
     input_gradient(b, K_linear_dx_bf16, K_BF16);
     input_gradient(b, K_linear_dx_int8, K_INT8);
     input_gradient(b, K_linear_dx_f32, K_F32);

@@ -92,7 +92,8 @@ static void gradients(struct bench *b, const struct size *s, int64_t m)
                            .ld_dy = s->n,
                            .dt = bench_floats(b, m * s->rank),
                            .dx = bench_floats(b, m * s->k),
-                           .ld_dx = s->k};
+                           .ld_dx = s->k,
+                           .rounds = true};
     for (int i = 0; i < 2; i++) {
         enum kernel_id id = i ? K_lora_dw : K_lora_bwd;
         if (bench_wants(b, id))

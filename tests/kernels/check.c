@@ -17,12 +17,17 @@
 
 /* ---- numbers ---- */
 
-uint64_t check_u64(struct check *c)
+static uint64_t next(uint64_t *rng)
 {
-    uint64_t z = c->rng += 0x9e3779b97f4a7c15u;
+    uint64_t z = *rng += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
+}
+
+uint64_t check_u64(struct check *c)
+{
+    return next(&c->rng);
 }
 
 int64_t check_below(struct check *c, int64_t n)
@@ -30,24 +35,29 @@ int64_t check_below(struct check *c, int64_t n)
     return n > 0 ? (int64_t)(check_u64(c) % (uint64_t)n) : 0;
 }
 
+static double unit(uint64_t *rng)
+{
+    return (double)(next(rng) >> 11) * 0x1p-53;
+}
+
 double check_unit(struct check *c)
 {
-    return (double)(check_u64(c) >> 11) * 0x1p-53;
+    return unit(&c->rng);
 }
 
 /* A sum of four uniforms: cheap, of variance 1, never beyond 3.5. */
-static double normal_like(struct check *c)
+static double normal_like(uint64_t *rng)
 {
-    uint64_t a = check_u64(c), b = check_u64(c);
+    uint64_t a = next(rng), b = next(rng);
     uint64_t sum = (a >> 32) + (a & UINT32_MAX) + (b >> 32) + (b & UINT32_MAX);
     return ((double)sum * 0x1p-32 - 2) * 1.7320508075688772;
 }
 
-static float number(struct check *c, enum check_kind kind)
+static float number(uint64_t *rng, enum check_kind kind)
 {
     if (kind == CHECK_RANDOM || kind == CHECK_SMALL)
-        return (float)((kind == CHECK_SMALL ? 0.05 : 1) * normal_like(c));
-    uint64_t u = check_u64(c);
+        return (float)((kind == CHECK_SMALL ? 0.05 : 1) * normal_like(rng));
+    uint64_t u = next(rng);
     float sign = u & 1 ? -1.0f : 1.0f;
     switch (kind) {
     case CHECK_ZERO:
@@ -55,7 +65,7 @@ static float number(struct check *c, enum check_kind kind)
     case CHECK_DENORMAL:
         return u & 2 ? sign * 0.0f : sign * (float)(u >> 40 & 0xffffff) * 0x1p-149f;
     case CHECK_HUGE:
-        return sign * (float)(check_unit(c) * 1e17);
+        return sign * (float)(unit(rng) * 1e17);
     default:
         return NAN;
     }
@@ -64,14 +74,12 @@ static float number(struct check *c, enum check_kind kind)
 void check_fill(struct check *c, float *x, int64_t n, enum check_kind kind)
 {
     static const uint32_t marked = 0x7fc0beefu;
-    for (int64_t i = 0; i < n; i++) {
-        float v = 0;
-        if (kind == CHECK_NAN)
-            memcpy(&v, &marked, sizeof v);
-        else
-            v = number(c, kind);
-        memcpy(x + i, &v, sizeof v);
-    }
+    uint64_t rng = c->rng; /* where a store to x cannot be one to it */
+    for (int64_t i = 0; i < n && kind == CHECK_NAN; i++)
+        memcpy(x + i, &marked, sizeof marked);
+    for (int64_t i = 0; i < n && kind != CHECK_NAN; i++)
+        x[i] = number(&rng, kind);
+    c->rng = rng;
 }
 
 const char *check_kind_name(enum check_kind kind)

@@ -42,6 +42,7 @@ enum check_kind {
 };
 
 struct check_buf;
+struct check_kept;
 
 enum { CHECK_SPARE = 256 };
 
@@ -62,6 +63,7 @@ struct check {
     struct check_buf *bufs; /* owned; of the present case */
     struct check_buf *spare[CHECK_SPARE]; /* owned; mappings of so many pages, for the next case */
     void *scratch;                        /* owned; K_SCRATCH_BYTES, fenced */
+    struct check_kept *kept;              /* owned; see check_kept_take */
 };
 
 typedef void check_fn(struct check *c);
@@ -87,6 +89,15 @@ float *check_floats(struct check *c, int64_t n, enum check_kind kind); /* align 
 void check_fill(struct check *c, float *x, int64_t n, enum check_kind kind);
 /* A copy in a buffer of its own. */
 void *check_dup(struct check *c, const void *p, size_t bytes, size_t align);
+
+/* ---- what is worked out once, for all levels and rows that try the same numbers ---- */
+
+/* A sum of bytes, on top of another: by that of all that it follows from a truth is known again. */
+uint64_t check_sum(uint64_t sum, const void *p, size_t bytes);
+/* n numbers that are kept under a sum until the end: zeros, and *is_new, where they are not worked
+ * out yet. Borrowed. */
+double *check_kept_take(struct check *c, uint64_t sum, int64_t n, bool *is_new);
+void check_kept_free(struct check *c);
 
 /* ---- numbers ---- */
 

@@ -82,37 +82,25 @@ static const struct attn_spec specs[] = {
 
 enum { N_SPEC = sizeof specs / sizeof *specs };
 
-/* Cells of bf16 hold pairs of a key's numbers: there are none of odd heads. */
-static int last_type(const struct attn_spec *s)
-{
-    return s->d % 2 ? K_F32 : K_BF16;
-}
-
-/* The gradient in f64; size: sums of the absolute values of what each element adds up. */
+/* The gradient in f64; size: sums of the absolute values of what each element adds up. Borrowed:
+ * kept by the check. */
 struct grads {
     double *dq, *dk, *dv;
     double *size_q, *size_k, *size_v;
+    double *dy; /* as a product takes it */
 };
 
 struct bwd_case {
     struct attn_case t;
     struct attn_truth truth;
     struct k_attn_bwd args;
-    double *dy; /* owned; as a product takes it */
     struct grads want;
     int64_t n_q, n_kv; /* elements of dq, of dk */
 };
 
-static double *zeros(int64_t n)
-{
-    double *x = calloc((size_t)n + 1, sizeof *x);
-    if (!x)
-        abort();
-    return x;
-}
-
 /* y += s x, size += |s| |x| */
-static void add(double *y, double *size, double s, double s_size, const double *x, int32_t d)
+static void add(double *restrict y, double *restrict size, double s, double s_size, const double *x,
+                int32_t d)
 {
     for (int32_t i = 0; i < d; i++) {
         y[i] += s * x[i];
@@ -120,7 +108,7 @@ static void add(double *y, double *size, double s, double s_size, const double *
     }
 }
 
-/* One row and head against all keys of its sequence. dy y is of the y that the variant read. */
+/* One row and head against all keys of its sequence. dy y is of the y that the variants read. */
 static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
 {
     const struct attn_case *t = &b->t;
@@ -129,7 +117,7 @@ static void want_row(struct bwd_case *b, int64_t seq, int64_t row, int64_t head)
     int64_t tok = t->batch.q_start[seq] + row, kvh = head / (s->n_head / s->n_kv_head);
     int64_t past = s->kv_len[seq] - s->n_row[seq];
     const double *q = b->truth.q + tok * t->ld_q + head * d;
-    const double *dy = b->dy + tok * b->args.ld_dy + head * d;
+    const double *dy = b->want.dy + tok * b->args.ld_dy + head * d;
     double delta = 0, size = 0, lse = b->truth.lse[tok * s->n_head + head];
     for (int32_t i = 0; i < d; i++) {
         double x = (double)b->args.dy[tok * b->args.ld_dy + head * d + i];
@@ -173,13 +161,57 @@ static bool may_take_parts(const struct attn_spec *spec)
     return may;
 }
 
+/* The forward pass's results as they would be without its errors, so that every level is given the
+ * same, and has one gradient. */
+static void give_forward(struct bwd_case *b)
+{
+    struct attn_case *t = &b->t;
+    int64_t n_head = t->spec.n_head, width = n_head * t->spec.d;
+    for (int64_t tok = 0; tok < t->batch.n_tok; tok++) {
+        for (int64_t i = 0; i < width; i++)
+            t->y[tok * t->ld_y + i] = (float)b->truth.y[tok * width + i];
+        for (int64_t h = 0; h < n_head; h++)
+            t->lse[tok * n_head + h] = (float)b->truth.lse[tok * n_head + h];
+    }
+}
+
+static void want_fill(struct bwd_case *b)
+{
+    const struct attn_spec *spec = &b->t.spec;
+    attn_round(spec->type, b->args.dy, b->t.batch.n_tok * b->args.ld_dy, b->want.dy);
+    for (int64_t s = 0; s < spec->n_seq; s++) {
+        for (int64_t i = 0; i < spec->n_row[s]; i++) {
+            for (int64_t h = 0; h < spec->n_head; h++)
+                want_row(b, s, i, h);
+        }
+    }
+}
+
+static void want_make(struct check *c, struct bwd_case *b)
+{
+    int64_t n_dy = b->t.batch.n_tok * b->args.ld_dy;
+    uint64_t sum = check_sum(b->truth.sum, b->args.dy, (size_t)n_dy * sizeof *b->args.dy);
+    bool is_new;
+    double *x = check_kept_take(c, sum, 2 * b->n_q + 4 * b->n_kv + n_dy, &is_new);
+    struct grads *w = &b->want;
+    w->dq = x;
+    w->size_q = w->dq + b->n_q;
+    w->dk = w->size_q + b->n_q;
+    w->size_k = w->dk + b->n_kv;
+    w->dv = w->size_k + b->n_kv;
+    w->size_v = w->dv + b->n_kv;
+    w->dy = w->size_v + b->n_kv;
+    if (is_new)
+        want_fill(b);
+}
+
 static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec *spec)
 {
     struct attn_case *t = &b->t;
     attn_case_make(c, t, spec);
-    check_run_row(c, K_attn, &t->args);
     int64_t n = t->batch.n_tok, ld_kv = spec->n_kv_head * spec->d + 5;
-    b->truth = attn_truth_make(t);
+    b->truth = attn_truth_of(c, t);
+    give_forward(b);
     b->args = (struct k_attn_bwd){.fwd = t->args,
                                   .dy = check_floats(c, n * t->ld_q, spec->kind),
                                   .ld_dy = t->ld_q,
@@ -189,29 +221,9 @@ static void bwd_make(struct check *c, struct bwd_case *b, const struct attn_spec
                                   .ld_dq = t->ld_y,
                                   .ld_dk = ld_kv,
                                   .ld_dv = ld_kv};
-    b->dy = attn_rounded(spec->type, b->args.dy, n * t->ld_q);
     b->n_q = n * spec->n_head * spec->d;
     b->n_kv = n * spec->n_kv_head * spec->d;
-    b->want = (struct grads){zeros(b->n_q), zeros(b->n_kv), zeros(b->n_kv),
-                             zeros(b->n_q), zeros(b->n_kv), zeros(b->n_kv)};
-    for (int64_t s = 0; s < spec->n_seq; s++) {
-        for (int64_t i = 0; i < spec->n_row[s]; i++) {
-            for (int64_t h = 0; h < spec->n_head; h++)
-                want_row(b, s, i, h);
-        }
-    }
-}
-
-static void bwd_free(struct bwd_case *b)
-{
-    attn_truth_free(&b->truth);
-    free(b->dy);
-    free(b->want.dq);
-    free(b->want.dk);
-    free(b->want.dv);
-    free(b->want.size_q);
-    free(b->want.size_k);
-    free(b->want.size_v);
+    want_make(c, b);
 }
 
 static void compare(struct check *c, const struct bwd_case *b)
@@ -272,7 +284,6 @@ static void bwd_one(struct check *c, const struct attn_spec *spec, bool has_part
     check_slices(c, &b.args, out, 3);
     compare(c, &b);
     alone(c, &b);
-    bwd_free(&b);
 }
 
 /* d (sum of dy y) by x[i], by central differences of the f64 forward, against `got`. The step is
@@ -284,13 +295,12 @@ static void difference(struct check *c, struct bwd_case *b, float *x, int64_t i,
     double sum[2] = {0, 0};
     for (int side = 0; side < 2; side++) {
         x[i] = side ? old - step : old + step;
-        struct attn_truth w = attn_truth_make(&b->t);
+        struct attn_truth w = attn_truth_of(c, &b->t);
         for (int64_t tok = 0; tok < b->t.batch.n_tok; tok++) {
             int64_t width = b->t.spec.n_head * b->t.spec.d;
             for (int64_t j = 0; j < width; j++)
                 sum[side] += (double)b->args.dy[tok * b->args.ld_dy + j] * w.y[tok * width + j];
         }
-        attn_truth_free(&w);
     }
     double want = (sum[0] - sum[1]) / ((double)(old + step) - (double)(old - step));
     x[i] = old;
@@ -313,7 +323,6 @@ static void differences(struct check *c, const struct attn_spec *spec)
         difference(c, &b, b.t.k, tok * b.t.ld_k + j, b.want.dk[tok * w_kv + j], "dk");
         difference(c, &b, b.t.v, tok * b.t.ld_k + j, b.want.dv[tok * w_kv + j], "dv");
     }
-    bwd_free(&b);
 }
 
 /* Of what takes long, each size with one type for dq and the other for dk and dv. */
@@ -345,10 +354,10 @@ void check_attn_bwd_q(struct check *c)
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         differences(c, &small[i]);
     for (int i = 0; i < N_SPEC; i++) {
-        for (int type = K_F32; type <= last_type(&specs[i]); type++) {
+        for (int type = K_F32; type <= attn_last_type(&specs[i]); type++) {
             struct attn_spec s = specs[i];
             s.type = (enum k_type)type;
-            if (is_slow(c) && (i + type + (c->id == K_attn_bwd_kv)) % 2)
+            if (is_slow(c) && !attn_type_turn(&s, i + (c->id == K_attn_bwd_kv), type))
                 continue;
             bwd_one(c, &s, false);
             if (may_take_parts(&s) && !c->is_short)

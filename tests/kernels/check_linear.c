@@ -7,6 +7,7 @@
  */
 #include "tests/kernels/check_linear.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "kernels/linear.h"
@@ -68,23 +69,43 @@ struct linear_case {
     bool bias, add;
 };
 
+enum { BESIDE = 8 }; /* outputs of a row at once: one sum waits for each of its terms */
+
+/* x[k] times n of the rows of w[n, k], and the sums of the absolute values of their terms. */
+static void dots(const float *x, const float *w, int64_t k, int64_t n, double *y, double *size)
+{
+    double sum[BESIDE] = {0}, abs[BESIDE] = {0};
+    const float *at[BESIDE];
+    for (int64_t j = 0; j < BESIDE; j++)
+        at[j] = w + (j < n ? j : 0) * k;
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t j = 0; j < BESIDE; j++) {
+            double term = (double)x[i] * at[j][i];
+            sum[j] += term;
+            abs[j] += fabs(term);
+        }
+    }
+    memcpy(y, sum, (size_t)n * sizeof *y);
+    memcpy(size, abs, (size_t)n * sizeof *size);
+}
+
 /* want = x w^T + bias + y */
 static struct linear_want want_of(struct check *c, const struct k_linear *a, const float *x,
                                   const float *w)
 {
     int64_t lo = a->panel_lo * K_NR, n = linear_outputs(&a->w, a->panel_lo, a->panel_hi);
+    int64_t k = a->w.k;
     struct linear_want want = linear_want_make(c, a->m, n);
+    for (int64_t row = 0; row < a->m; row++)
+        for (int64_t o = 0; o < n; o += BESIDE)
+            dots(x + row * k, w + (lo + o) * k, k, linear_min(n - o, BESIDE), want.y + row * n + o,
+                 want.size + row * n + o);
     for (int64_t at = 0; at < a->m * n; at++) {
-        int64_t row = at / n, o = lo + at % n;
-        double extra[2] = {a->bias ? a->bias[o] : 0, a->add ? a->y[row * a->ld_y + at % n] : 0};
-        for (int64_t i = 0; i < a->w.k; i++) {
-            double term = (double)x[row * a->w.k + i] * w[o * a->w.k + i];
-            want.y[at] += term;
-            want.size[at] += term < 0 ? -term : term;
-        }
+        int64_t row = at / n, o = at % n;
+        double extra[2] = {a->bias ? a->bias[lo + o] : 0, a->add ? a->y[row * a->ld_y + o] : 0};
         for (int e = 0; e < 2; e++) {
             want.y[at] += extra[e];
-            want.size[at] += extra[e] < 0 ? -extra[e] : extra[e];
+            want.size[at] += fabs(extra[e]);
         }
     }
     return want;
@@ -156,6 +177,46 @@ static void run_soon(struct check *c, int64_t m, int64_t n, int64_t k, int64_t n
     a.soon = (struct k_soon){.group = g, .n_group = n_group, .n_table = N_TABLE, .stride = n_group};
     check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * n) * sizeof *y}}, 1);
     check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
+}
+
+/* Gates and what they gate, in one product, have the bits of the product, the gate and the rounding
+ * one after the other, in rows that the next product can read. */
+static void run_gated(struct check *c, int64_t m, int64_t half, int64_t k, bool bias)
+{
+    enum k_type type = linear_type(c);
+    size_t bytes = (size_t)(m * half) * sizeof(k_bf16);
+    int64_t n = 2 * half;
+    check_begin(c);
+    check_case(c, "gated, m %d n %d k %d bias %d", (int)m, (int)n, (int)k, bias);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    float *y = check_floats(c, m * n, CHECK_NAN);
+    struct k_linear a = {.w = w.w, .y = y, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
+    a.bias = bias ? check_floats(c, n, CHECK_RANDOM) : NULL;
+    check_run(c, &a);
+    struct k_swiglu gate = {
+        .gate = y, .up = y + half, .y = y, .ld_gate = n, .ld_up = n, .ld_y = n, .m = m, .d = half};
+    struct k_rows_pack pack = {.x = y, .ld_x = n, .m = m, .k = half, .type = K_BF16};
+    void *want = pack.rows = check_buf(c, bytes, 64), *got = check_buf(c, bytes, 64);
+    check_run_row(c, K_swiglu, &gate);
+    check_run_row(c, K_rows_pack, &pack);
+    a.y = NULL;
+    a.gated = got;
+    check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
+    check_bits(c, "gated", got, want, bytes);
+}
+
+static void check_gated(struct check *c)
+{
+    static const int64_t rows[] = {0, 1, 2, 3, 7, 12, 13, 40, 259};
+    for (int i = 0; i < 9; i++)
+        run_gated(c, rows[i], i % 2 ? 96 : 32, check_is_plain(c) ? 30 : 300, i % 3 == 0);
+    run_gated(c, 2, 32 * 40, 10, false);
+    if (check_is_plain(c))
+        return;
+    run_gated(c, 12, 32 * 100, 34, true); /* more panels of one block than have room at once */
+    run_gated(c, 64, 64, 2300, false);    /* codes opened in several runs */
+    run_gated(c, 1100, 32, 9, false);     /* more rows than a span */
 }
 
 /* The bits of a row among `of` rows equal those it has among `m`, wherever it stands. */
@@ -258,6 +319,8 @@ static void check_linear(struct check *c)
         run_soon(c, 64, 33, 0, 4);
         run_soon(c, 64, 40, 4500, 20);
     }
+    if (c->table->gates && linear_type(c) != K_F32)
+        check_gated(c);
     run_invariance(c, 161, check_is_plain(c) ? 30 : 300);
     if (!check_is_plain(c)) /* pieces of the inputs */
         run_invariance(c, 32, 4500);

@@ -142,6 +142,15 @@ static double seen(enum k_type type, float v)
     return type == K_F32 ? v : bf16_to_f32(bf16_from_f32(v));
 }
 
+static const void *cols_make(struct check *c, const struct k_cols_pack *of)
+{
+    struct k_cols_pack pack = *of;
+    pack.type = linear_type(c);
+    pack.cols = check_buf(c, k_cols_bytes(pack.type, pack.m, pack.n, pack.is_panels), 64);
+    check_run_layout(c, K_cols_pack, &pack);
+    return pack.cols;
+}
+
 static void dw_put(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad,
                    enum check_kind kind, bool fills)
 {
@@ -164,7 +173,10 @@ static void dw_put(struct check *c, int64_t m, int64_t n, int64_t k, int64_t pad
             want.size[at] += fabs(term);
         }
     }
-    struct k_linear_dw a = {dy, x, ld_dy, ld_x, m, n, k, dw, ld, fills};
+    struct k_linear_dw a = {.m = m, .n = n, .k = k, .dw = dw, .ld_dw = ld, .fills = fills};
+    a.dy = cols_make(c, &(struct k_cols_pack){.x = dy, .ld_x = ld_dy, .m = m, .n = n});
+    a.x = cols_make(c,
+                    &(struct k_cols_pack){.x = x, .ld_x = ld_x, .m = m, .n = k, .is_panels = true});
     check_slices(c, &a, (struct check_out[]){{dw, (size_t)size * sizeof *dw}}, 1);
     for (int64_t o = 0; o < n; o++)
         check_near_scaled(c, "dw", dw + o * ld, want.y + o * k, want.size + o * k, k, 2e-6, 1e-34);

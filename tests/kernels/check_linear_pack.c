@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * weight_pack, weight_unpack, rows_pack. Faults they can catch: a number in the wrong place of a
- * panel or block, rounding that is not to even, padding that is not zero, a source that is read
- * past its end, panels of a joined weight that spill into a neighbour's, int8 codes that are
- * further from the number than half a scale, numbers that are not finite and vanish.
+ * weight_pack, weight_unpack, rows_pack, cols_pack. Faults they can catch: a number in the wrong
+ * place of a panel or block, rounding that is not to even, padding that is not zero, a source that
+ * is read past its end, panels of a joined weight that spill into a neighbour's, int8 codes that
+ * are further from the number than half a scale, numbers that are not finite and vanish.
  */
 #include "tests/kernels/check_linear.h"
 
@@ -225,4 +225,74 @@ void check_rows_pack(struct check *c)
     }
     for (int64_t m = 1; m <= 30; m++)
         rows_run(c, K_BF16, m, 70, CHECK_RANDOM);
+}
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* Number `row` of column o as packed: by the order of rows or of a weight, of the run it is in. */
+static float column_number(const struct check *c, const struct k_cols_pack *a, int64_t row,
+                           int64_t o)
+{
+    int64_t lo = row / LINEAR_DW_ROWS * LINEAR_DW_ROWS, rows = cols_run_rows(a->m, lo);
+    char *run = (char *)a->cols + cols_run_at(a->type, a->n, a->is_panels, lo);
+    if (c->is_gpu)
+        return gpu_row_number(a->type, a->cols, row * linear_k_stored(a->type, a->n) + o);
+    if (a->is_panels) {
+        struct k_weight w;
+        k_weight_bind(&w, a->type, a->n, rows, run);
+        return linear_stored_at(&w, o, row - lo);
+    }
+    struct rows_block b = rows_block_of(a->n, o);
+    return rows_block_number(a->type, run, rows, &b, o - b.row, row - lo);
+}
+
+static void cols_run(struct check *c, const struct k_cols_pack *of, enum check_kind kind)
+{
+    struct k_cols_pack a = *of;
+    check_begin(c);
+    check_case(c, "type %d m %d n %d panels %d %s", a.type, (int)a.m, (int)a.n, a.is_panels,
+               check_kind_name(kind));
+    a.ld_x = a.n + 3;
+    a.x = check_floats(c, a.m > 0 ? a.m * a.ld_x - 3 : 0, kind);
+    size_t bytes = k_cols_bytes(a.type, a.m, a.n, a.is_panels);
+    a.cols = check_buf(c, bytes, 64);
+    check_slices(c, &a, (struct check_out[]){{a.cols, bytes}}, 1);
+    int64_t rows = c->is_gpu ? a.m : linear_k_stored(a.type, a.m), wide = a.n;
+    if (c->is_gpu)
+        wide = linear_k_stored(a.type, a.n);
+    else if (a.is_panels)
+        wide = linear_panels(a.n) * K_NR;
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t o = 0; o < wide; o++) {
+            float want = row < a.m && o < a.n ? a.x[row * a.ld_x + o] : 0;
+            float got = column_number(c, &a, row, o);
+            if (a.type != K_F32)
+                want = bf16_to_f32(bf16_from_f32(want));
+            check_true(c, same_number(a.type, got, want), "row %d, column %d: %g, not %g", (int)row,
+                       (int)o, (double)got, (double)want);
+        }
+    }
+}
+
+void check_cols_pack(struct check *c)
+{
+    static const int64_t rows[] = {0, 1, 2, 3, 7, 8, 9, 16, 31, 64};
+    int n_size, turn = 0;
+    const int64_t *columns = check_sizes(&n_size);
+    for (int i = 0; i < n_size; i++) {
+        for (int r = 0; r < 10; r++, turn++)
+            cols_run(c,
+                     &(struct k_cols_pack){.type = turn % 3 ? K_BF16 : K_F32,
+                                           .m = rows[r],
+                                           .n = columns[i],
+                                           .is_panels = turn / 3 % 2},
+                     turn % CHECK_KINDS);
+    }
+    for (int i = 0; i < 4; i++)
+        cols_run(c,
+                 &(struct k_cols_pack){.type = i % 2 ? K_BF16 : K_F32,
+                                       .m = LINEAR_DW_ROWS + 13,
+                                       .n = 45,
+                                       .is_panels = i / 2},
+                 CHECK_RANDOM);
 }

@@ -2,10 +2,13 @@
  *
  * The optimizer. Faults they can catch: decay that goes through the moments, a correction on the
  * wrong side of the root, eps inside it, a fused product that changes bits between variants, a
- * partial sum that overflows or hides a NaN.
+ * partial sum that overflows or hides a NaN; a packed weight whose halves do not tell its value, a
+ * tie that is told wrongly, a panel's numbers in the wrong row, padding that is stepped.
  */
 #include <math.h>
 
+#include "kernels/float16.h"
+#include "kernels/halves.h"
 #include "tests/kernels/check.h"
 
 static const int64_t lengths[] = {0,   1, 15, 17, K_SUM_CHUNK - 1, K_SUM_CHUNK, K_SUM_CHUNK + 1,
@@ -55,13 +58,10 @@ static void adamw_formula(struct check *c)
     check_near_f64(c, "p", p, want, N, 1e-6, 1e-6);
 }
 
-static void adamw_run(struct check *c, int64_t n, enum check_kind kind)
+/* A step of n numbers, which are not there yet. */
+static struct k_adamw step_make(struct check *c, int64_t n, enum check_kind kind)
 {
-    size_t bytes = (size_t)n * sizeof(float);
-    check_begin(c);
-    check_case(c, "%s n %lld", check_kind_name(kind), (long long)n);
-    struct k_adamw a = {.p = check_floats(c, n, CHECK_RANDOM),
-                        .m = check_floats(c, n, kind),
+    struct k_adamw a = {.m = check_floats(c, n, kind),
                         .v = check_floats(c, n, CHECK_ZERO),
                         .g = check_floats(c, n, kind),
                         .n = n,
@@ -73,9 +73,18 @@ static void adamw_run(struct check *c, int64_t n, enum check_kind kind)
                         .g_scale = 0.7,
                         .corr1 = 0.19,
                         .corr2 = 0.0975};
-    struct k_adamw ref = a;
     for (int64_t i = 0; i < n; i++)
         a.v[i] = a.g[i] * a.g[i] * 0.5f;
+    return a;
+}
+
+static void adamw_run(struct check *c, int64_t n, enum check_kind kind)
+{
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "%s n %lld", check_kind_name(kind), (long long)n);
+    struct k_adamw a = step_make(c, n, kind), ref = a;
+    a.p = check_floats(c, n, CHECK_RANDOM);
     ref.p = check_dup(c, a.p, bytes, 4);
     ref.m = check_dup(c, a.m, bytes, 4);
     ref.v = check_dup(c, a.v, bytes, 4);
@@ -93,6 +102,142 @@ void check_adamw(struct check *c)
             adamw_run(c, lengths[i], kind);
     }
     adamw_formula(c);
+}
+
+/* ---- adamw_weight -------------------------------------------------------------------------- */
+
+struct weight_case {
+    enum k_type type;
+    int64_t n, k;
+    enum check_kind kind;
+};
+
+/* Numbers, packed by the level under test, with their low halves where the type is bf16. */
+static struct k_adamw_weight weight_make(struct check *c, const struct weight_case *w, float *value)
+{
+    struct k_adamw_weight a = {0};
+    int64_t n = w->n * w->k;
+    k_weight_bind(&a.w, w->type, w->n, w->k, check_buf(c, k_weight_bytes(w->type, w->n, w->k), 64));
+    struct k_weight_pack pack = {
+        .src = value, .src_type = K_F32, .ld_src = w->k, .w = a.w, .n_src = w->n};
+    if (w->type == K_BF16)
+        a.low = check_buf(c, (size_t)n * sizeof *a.low, 2);
+    for (int64_t i = 0; i < n && a.low; i++) {
+        value[i] = f32_from_bits(halves_fit(f32_bits(value[i])));
+        a.low[i] = (uint16_t)f32_bits(value[i]);
+    }
+    check_run_row(c, K_weight_pack, &pack);
+    return a;
+}
+
+/* What a weight and its low halves stand for, read back. */
+static float *weight_value(struct check *c, const struct k_adamw_weight *a)
+{
+    int64_t n = a->w.n * a->w.k;
+    float *x = check_floats(c, n, CHECK_NAN);
+    struct k_weight_unpack unpack = {.w = a->w, .dst = x, .ld_dst = a->w.k};
+    check_run_row(c, K_weight_unpack, &unpack);
+    for (int64_t i = 0; i < n && a->low; i++)
+        x[i] = f32_from_bits(halves_join(f32_bits(x[i]) >> 16, a->low[i]));
+    return x;
+}
+
+/* A step in place against the reference's step of flat numbers, which are then made to fit. */
+static void weight_run(struct check *c, const struct weight_case *w, const struct k_adamw *step,
+                       float *value)
+{
+    int64_t n = w->n * w->k;
+    size_t bytes = (size_t)n * sizeof(float);
+    struct k_adamw_weight a = weight_make(c, w, value);
+    struct k_adamw flat = *step;
+    a.a = *step;
+    flat.p = check_dup(c, value, bytes, 4);
+    flat.m = check_dup(c, step->m, bytes, 4);
+    flat.v = check_dup(c, step->v, bytes, 4);
+    kernel_run(c->ref, K_adamw, &flat, c->scratch);
+    for (int64_t i = 0; i < n && a.low; i++)
+        flat.p[i] = f32_from_bits(halves_fit(f32_bits(flat.p[i])));
+    struct check_out out[] = {{a.w.data, k_weight_bytes(w->type, w->n, w->k)},
+                              {a.a.m, bytes},
+                              {a.a.v, bytes},
+                              {a.low, (size_t)n * sizeof *a.low}};
+    check_slices(c, &a, out, a.low ? 4 : 3);
+    check_bits(c, "value", weight_value(c, &a), flat.p, bytes);
+    check_bits(c, "m", a.a.m, flat.m, bytes);
+    check_bits(c, "v", a.a.v, flat.v, bytes);
+}
+
+/* A step that lands where it is told to: p - g, with nothing else in its way. */
+static void weight_lands(struct check *c)
+{
+    enum { N = 40, K = 66 };
+    static const uint16_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    const struct weight_case w = {K_BF16, N, K, CHECK_ZERO};
+    check_begin(c);
+    check_case(c, "lower halves around the middle");
+    float *value = check_floats(c, (int64_t)N * K, CHECK_ZERO);
+    struct k_adamw step = {.m = check_floats(c, (int64_t)N * K, CHECK_ZERO),
+                           .v = check_floats(c, (int64_t)N * K, CHECK_ZERO),
+                           .g = check_floats(c, (int64_t)N * K, CHECK_ZERO),
+                           .n = (int64_t)N * K,
+                           .lr = 1,
+                           .beta2 = 1,
+                           .eps = 1,
+                           .g_scale = 1,
+                           .corr1 = 1,
+                           .corr2 = 1};
+    float *g = check_floats(c, (int64_t)N * K, CHECK_ZERO);
+    for (int i = 0; i < N * K; i++) { /* to numbers of both signs, with odd and even high halves */
+        uint32_t high = (i % 2 ? 0xbf00u : 0x3f00u) + (uint32_t)check_below(c, 0x80);
+        float to = f32_from_bits(high << 16 | low[i / 2 % 6]);
+        value[i] = f32_from_bits(f32_bits(to) + 64); /* near: the difference is exact */
+        value[i] = f32_from_bits(halves_fit(f32_bits(value[i])));
+        g[i] = value[i] - to;
+    }
+    step.g = g;
+    weight_run(c, &w, &step, value);
+}
+
+/* Every high half, and lower ones where rounding turns: parted and joined it is the same number,
+ * but for a tie that is rounded up, which is moved; a NaN stays one. */
+static void halves_tell_the_number(struct check *c)
+{
+    static const uint16_t low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    check_begin(c);
+    check_case(c, "halves");
+    for (uint32_t i = 0; i < 0x10000u * 8; i++) {
+        uint32_t u = i >> 3 << 16 | (i % 8 < 6 ? low[i % 8] : (uint32_t)check_below(c, 0x10000));
+        uint32_t fit = halves_fit(u), high = bf16_from_f32(f32_from_bits(u));
+        uint32_t again = halves_join(bf16_from_f32(f32_from_bits(fit)), fit & 0xffff);
+        bool is_moved = (u & 0x8000) && !(u & 0x7fff) && (high << 16) - u == 0x8000;
+        if (isnan(f32_from_bits(u)))
+            check_true(c, isnan(f32_from_bits(again)), "%08x becomes %08x", u, again);
+        else
+            check_true(c, again == u + is_moved && fit == again, "%08x becomes %08x", u, again);
+        check_true(c, bf16_from_f32(f32_from_bits(fit)) == high, "%08x has another high half", u);
+    }
+}
+
+void check_adamw_weight(struct check *c)
+{
+    static const int64_t outputs[] = {1, 15, 17, 31, 32, 33, 67};
+    int n_size;
+    const int64_t *inputs = check_sizes(&n_size);
+    for (int t = 0; t < 2 * CHECK_KINDS * n_size; t++) {
+        struct weight_case w = {t % 2 ? K_F32 : K_BF16, outputs[t % 7], inputs[t / 2 % n_size],
+                                t / 2 % CHECK_KINDS};
+        check_begin(c);
+        check_case(c, "type %d n %d k %d %s", w.type, (int)w.n, (int)w.k, check_kind_name(w.kind));
+        struct k_adamw step = step_make(c, w.n * w.k, w.kind);
+        weight_run(c, &w, &step, check_floats(c, w.n * w.k, w.kind));
+    }
+    const struct weight_case wide = {K_BF16, 34, 2051, CHECK_SMALL};
+    check_begin(c);
+    check_case(c, "more inputs than are taken at a time");
+    struct k_adamw step = step_make(c, wide.n * wide.k, CHECK_SMALL);
+    weight_run(c, &wide, &step, check_floats(c, wide.n * wide.k, CHECK_SMALL));
+    weight_lands(c);
+    halves_tell_the_number(c);
 }
 
 static void sum_sq_run(struct check *c, int64_t n, enum check_kind kind)

@@ -5,7 +5,6 @@
  * or a tail that is turned or forgotten.
  */
 #include <math.h>
-#include <string.h>
 
 #include "tests/kernels/check.h"
 
@@ -114,7 +113,8 @@ void check_rope(struct check *c)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int bits = 0; bits < 4; bits++) {
             for (int kind = 0; kind < CHECK_KINDS; kind++)
-                rope_one(c, sizes[i], (enum check_kind)kind, bits);
+                if (!c->is_short || ((int)i + bits + kind) % 2)
+                    rope_one(c, sizes[i], (enum check_kind)kind, bits);
         }
     }
 }

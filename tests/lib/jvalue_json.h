@@ -6,7 +6,7 @@
 #ifndef TESTS_LIB_JVALUE_JSON_H
 #define TESTS_LIB_JVALUE_JSON_H
 
-#include "engine/token/jvalue.h"
+#include "engine/template/jvalue.h"
 
 int test_jvalue_parse(struct arena *a, const char *text, size_t len, struct jvalue *out,
                       struct err *e);

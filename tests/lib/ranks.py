@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that share something, as launchers start them: by hand over sockets, or by mpirun.
 Standard library only."""
+import contextlib
+import http.client
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -10,13 +13,14 @@ import subprocess
 import tempfile
 import time
 
-from serving import BIN, SLOW, Tandem
+from serving import BIN, SLOW, Tandem, log_text
 
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
 SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LWS_", "SLURM_", "PMI", "OMPI_")
 ALONE = {k: v for k, v in os.environ.items() if not k.startswith(SPEAK)}
 # what an MPI leaves lying at its end, and the order of its own locks, are not ours
 ALONE["ASAN_OPTIONS"] = ALONE.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+FALL_S = 0.5  # so long a server that has lost its model says so: FALL_US of server/server.c
 MPI_ENV = {"TSAN_OPTIONS": ALONE.get("TSAN_OPTIONS", "") + ":detect_deadlocks=0"}
 
 
@@ -24,10 +28,13 @@ def has_mpi():
     return bool(shutil.which("mpirun") and list(BUILD.glob("libtandem_mpi.so")))
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def held_port():
+    """A socket at a port of this host that nobody else is given while it is open: the system hands out
+    none that is bound. Who is told the number can listen at it all the same, as nobody does."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", 0))
+    return s
 
 
 class Sockets:
@@ -37,7 +44,8 @@ class Sockets:
     name = "sockets"
 
     def __init__(self, words, n, ranks=None, last=(), **env):
-        self.log, self.process, self.port = [], [], free_port()
+        self.log, self.process, self.held = [], [], held_port()
+        self.port = self.held.getsockname()[1]
         place = {"WORLD_SIZE": str(n), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
         self.n, self.words, self.last, self.env = n, words, last, {**ALONE, **place, **env}
         for r in range(n) if ranks is None else ranks:
@@ -78,8 +86,7 @@ class Sockets:
         text = []
         for r, log in enumerate(self.log):
             if rank is None or r == rank:
-                log.seek(0)
-                text.append(log.read().decode("utf-8", "replace"))
+                text.append(log_text(log))
         return "".join(text)
 
 
@@ -96,14 +103,30 @@ class Mpi:
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
             env={**ALONE, **MPI_ENV, **env})
 
+    def rank_of(self, pid):
+        """None: it is none yet, or no more."""
+        try:
+            env = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return None
+        m = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", env)
+        return int(m[1]) if m else None
+
+    def living(self):
+        """Their ids by their ranks."""
+        children = []
+        for task in pathlib.Path(f"/proc/{self.run.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # a thread that ends
+                children += map(int, task.read_text().split())
+        return {r: p for p in children if (r := self.rank_of(p)) is not None}
+
     def pids(self):
-        """In the order of their ranks, once all are there; mpirun forks them in that order."""
-        path, end = pathlib.Path(f"/proc/{self.run.pid}/task"), time.monotonic() + 60
+        """In the order of their ranks, once all are there."""
+        end = time.monotonic() + 60 * SLOW
         while time.monotonic() < end and self.run.poll() is None:
-            found = [int(p) for task in path.iterdir()
-                     for p in (task / "children").read_text().split()]
+            found = self.living()
             if len(found) == self.n:
-                return sorted(found)
+                return [found[r] for r in range(self.n)]
             time.sleep(0.002)
         raise AssertionError("mpirun did not start them: " + self.said())
 
@@ -120,19 +143,14 @@ class Mpi:
 
     def kill(self):
         if self.run.poll() is None:
-            for pid in self.pids():
-                os.kill(pid, signal.SIGKILL)
+            for pid in self.living().values():
+                with contextlib.suppress(ProcessLookupError):  # it went meanwhile
+                    os.kill(pid, signal.SIGKILL)
             self.run.kill()
             self.run.wait()
 
     def said(self, rank=None):
-        self.log.seek(0)
-        return self.log.read().decode("utf-8", "replace")
-
-
-def in_use(group):
-    """Somebody else had the port in between: worth another try."""
-    return "Address already in use" in group.said()
+        return log_text(self.log)
 
 
 class Shared(Tandem):
@@ -140,20 +158,16 @@ class Shared(Tandem):
 
     def __init__(self, kind, n, model, *options, waits=True):
         words = [BIN, "serve", model, "--port", 0, "--drain-delay", 0, "--threads", 1, *options]
-        for _ in range(5):
-            self.group = kind(words, n)
-            self.bound = None
-            self.log = self.group.log[0] if kind is Sockets else self.group.log
-            self.process = self.group.process[0] if kind is Sockets else self.group.run
-            try:
-                if waits:
-                    self.wait_ready(60 * SLOW)
-                return
-            except AssertionError:
-                again = in_use(self.group)
-                self.group.kill()
-                if not again:
-                    raise
+        self.group = kind(words, n)
+        self.bound = None
+        self.log = self.group.log[0] if kind is Sockets else self.group.log
+        self.process = self.group.process[0] if kind is Sockets else self.group.run
+        try:
+            if waits:
+                self.wait_ready(60 * SLOW)
+        except AssertionError:
+            self.group.kill()
+            raise
 
     def __exit__(self, kind, *_):
         try:
@@ -161,6 +175,20 @@ class Shared(Tandem):
                 self.end()
         finally:
             self.group.kill()
+
+    def hear_fall(self, since, seconds):
+        """Asks until nobody answers. That its model is lost it says for FALL_S: 503, if we came in time,
+        who had asked last at `since`. Whether that is so, and what was seen."""
+        said, end = set(), time.monotonic() + seconds
+        while (asked := time.monotonic()) < end:
+            try:
+                said.add(self.get("/readyz").status)
+                since = asked
+            except (OSError, http.client.HTTPException):
+                break
+            time.sleep(FALL_S / 20)  # the ranks want the cores, too
+        missed = time.monotonic() - since
+        return 503 in said or missed >= FALL_S, (said, missed)
 
     def end(self, seconds=300):
         """SIGTERM to rank 0 ends all, and well."""

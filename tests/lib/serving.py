@@ -18,8 +18,8 @@ import tempfile
 import time
 import traceback
 
-BIN = os.environ.get("TANDEM_BIN", "build/release/tandem")
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
+BIN = os.environ.get("TANDEM_BIN", str(BUILD / "tandem"))
 MODE = os.environ.get("TEST_MODE", "release")
 ENDLESS = 20000  # rows of a job that at 50 epochs and a batch of 1 lasts until it is ended
 SLOW = {"asan": 4, "tsan": 10, "paranoid": 4, "coverage": 3, "debug": 4}.get(MODE, 1)
@@ -40,6 +40,12 @@ def make_model(path, *options):
     subprocess.run([BUILD / "tests/tools/make_model", path, *map(str, options)], check=True,
                    stdout=subprocess.DEVNULL)
     return path
+
+
+def log_text(log):
+    """What processes wrote to a file so far. They have one place in it with us, and go on writing where
+    that is: it is not moved."""
+    return os.pread(log.fileno(), os.fstat(log.fileno()).st_size, 0).decode("utf-8", "replace")
 
 
 class Reply:
@@ -110,8 +116,7 @@ class Tandem:
         return self.process.returncode
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read().decode("utf-8", "replace")[-4000:]
+        return log_text(self.log)[-4000:]
 
     # ---- asking it
 
@@ -119,8 +124,7 @@ class Tandem:
     def port(self):
         """The log says it, once the server listens."""
         if not self.bound:
-            self.log.seek(0)
-            said = re.search(rb'listening\b.*\bport"?[=:](\d+)', self.log.read())
+            said = re.search(r'listening\b.*\bport"?[=:](\d+)\D', log_text(self.log))
             if not said:
                 raise ConnectionRefusedError("it does not listen yet")
             self.bound = int(said[1])
@@ -171,6 +175,14 @@ class Tandem:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
+    def open_files(self):
+        """What its descriptors lead to: paths, or the like of socket:[1]."""
+        found = []
+        for at in pathlib.Path(f"/proc/{self.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                found.append(os.readlink(at))
+        return found
+
     def threads(self):
         return len(os.listdir(f"/proc/{self.pid}/task"))
 
@@ -193,6 +205,11 @@ class Tandem:
             time.sleep(0.05)
 
 
+def said(p):
+    """What came of a command, for a test that did not want that."""
+    return f"status {p.returncode}, stdout {p.stdout[-300:]!r}, stderr {p.stderr[-500:]!r}"
+
+
 class Cases:
     """Counts, in the way that the runner reads."""
 
@@ -211,6 +228,12 @@ class Cases:
                     if "site-packages" not in f.filename and f.filename != __file__]
             where = " < ".join(f"{f.name}:{f.lineno}" for f in reversed(ours))
             print(f"FAIL {name}: {type(fault).__name__} at {where}: {fault}", flush=True)
+
+    def check(self, name, ok, detail=""):
+        """One line of a case that has many: only a fault is told."""
+        self.passed, self.failed = self.passed + bool(ok), self.failed + (not ok)
+        if not ok:
+            print(f"FAIL {name}: {detail}", flush=True)
 
     def skip(self, name, why):
         self.skipped += 1

@@ -47,13 +47,13 @@ def stats(tree):
                   f" {quantile(n_func, .9):5} {max(n_func, default=0):8}")
 
 
-def main():
+def main(words=None):
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent.parent)
     ap.add_argument("--only", action="append", choices=sorted(ALL))
     ap.add_argument("--skip", action="append", choices=sorted(ALL), default=[])
     ap.add_argument("--stats", action="store_true")
-    opt = ap.parse_args()
+    opt = ap.parse_args(words)
     tree = Tree(opt.root)
     if opt.stats:
         stats(tree)

@@ -3,6 +3,8 @@
 
 TEST_ATTACK=full runs them at the numbers that the server promises (minutes each); else they are cut
 to what `make test` can afford, and nothing in them is judged by the clock."""
+import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -16,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from serving import BIN, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402,F401
+from serving import BIN, SLOW, Cases, Tandem, log_text, make_model, scratch  # noqa: E402,F401
 
 IS_FULL = os.environ.get("TEST_ATTACK") == "full"
 
@@ -130,6 +132,36 @@ def answer_of(server, path, body):
     return f"{text}\0{choice['finish_reason']}\0{r.json['usage']['completion_tokens']}".encode()
 
 
+class Opens:
+    """The names in some folders that anybody opens, reads, makes, moves or removes."""
+
+    def __init__(self, *folders):
+        libc = ctypes.CDLL(None)
+        self.folders, self.fd = folders, libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        for folder in folders:
+            libc.inotify_add_watch(self.fd, os.fsencode(folder), 0x3e7)
+
+    def take(self):
+        """Those since it was asked last; "" is a folder itself."""
+        names = set()
+        with contextlib.suppress(OSError):  # no more, or there is no inotify
+            while data := os.read(self.fd, 65536):
+                while data:
+                    n = struct.unpack_from("iIII", data)[3]
+                    names.add(data[16:16 + n].rstrip(b"\0").decode())
+                    data = data[16 + n:]
+        return names
+
+    def sees(self):
+        """Whether the system tells it of each of the folders."""
+        for folder in self.folders:
+            (folder / "seen").write_text("")
+            (folder / "seen").unlink()
+            if self.take() != {"seen"}:
+                return False
+        return True
+
+
 class Known:
     """Requests with the answers that they had alone."""
 
@@ -214,14 +246,14 @@ class Holdings:
         return (m["tandem_kv_cache_usage_ratio"], self.server.descriptors(), self.server.threads())
 
     def grown(self, slack):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while (grown := self.server.rss() - self.rss) > slack and time.monotonic() < end:
             time.sleep(0.2)
         return grown
 
     def check(self, rss_slack=16 << 20):
         was, now = (self.kv, self.fds, self.threads), self.now()
-        end = time.monotonic() + 5 * SLOW
+        end = time.monotonic() + 60 * SLOW
         while any(a > b for a, b in zip(now, was)) and time.monotonic() < end:
             time.sleep(0.05)  # the asker's own connection may still be open
             now = self.now()

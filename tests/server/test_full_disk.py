@@ -54,9 +54,9 @@ class Disk:
     def free(self):
         self.map[8:16] = struct.pack("q", NEVER)
 
-    def serve(self):
+    def serve(self, *options):
         return Tandem(MODEL, "--name", "tiny", "--data-dir", self.dir, "--no-access-log",
-                      "--kv-memory", "8M", "--max-lora-rank", "16", env=self.env)
+                      "--kv-memory", "8M", "--max-lora-rank", "16", *options, env=self.env)
 
 
 class World:
@@ -158,18 +158,18 @@ def shape(c, job):
     j = c.look(job)
     events = c.get(f"{JOBS}/{job}/events?limit=1000").json["data"][::-1]
     steps = [(e["data"]["step"], e["data"]["train_loss"]) for e in events if e["type"] == "metrics"]
-    points = [p["step_number"] for p in c.get(f"{JOBS}/{job}/checkpoints").json["data"]]
+    points = [(p["step_number"], p["metrics"]) for p in c.get(f"{JOBS}/{job}/checkpoints").json["data"]]
     made = [e["message"].split(":")[0] for e in events if "created" in e["message"].lower()]
     said = c.say(j["fine_tuned_model"]).json["choices"]
     return {"curve": c.get(f"/v1/files/{j['result_files'][0]}/content").body, "steps": steps,
             "checkpoints": points, "made": made, "tokens": j["trained_tokens"], "said": said}
 
 
-def one_job(w, file, k, n):
+def one_job(w, file, more, k, n):
     """A job that finds the disk full at its k-th write; whether it did."""
     before = w.disk.seen()
     w.disk.fill(k, n)
-    r = w.c.make(file, hyperparameters=HYPER, seed=5)
+    r = w.c.make(file, **more)
     if r.status != 200:
         w.disk.free()
         return None, True
@@ -193,25 +193,27 @@ def one_job(w, file, k, n):
     return job, hit
 
 
-def jobs(w):
+def jobs(w, n_try):
     file = w.c.file(rows(12))
+    more = {"validation_file": w.c.file(rows(5)), "hyperparameters": HYPER, "seed": 5}
     before = w.disk.seen()
-    straight = shape(w.c, w.c.done(w.c.job(file, hyperparameters=HYPER, seed=5))["id"])
+    straight = shape(w.c, w.c.done(w.c.job(file, **more))["id"])
     all_writes = w.disk.seen() - before
     hits, k = 0, 0
-    tries = range(0, all_writes + 8) if FULL else range(1, all_writes, max(1, all_writes // 10))
+    tries = range(0, all_writes + 8) if FULL else range(1, all_writes, max(1, all_writes // n_try))
     for i, k in enumerate(tries):
         n = (NEVER, 1)[i % 2]
-        job, hit = one_job(w, file, k, n)
+        job, hit = one_job(w, file, more, k, n)
         hits += hit
         if job:
             now = shape(w.c, job)
             assert now == straight, (k, n, {x: (now[x], straight[x]) for x in now
                                             if now[x] != straight[x]})
             name = w.c.look(job)["fine_tuned_model"]
-            for model in (name, *(f"{name}:ckpt-step-{s}" for s in straight["checkpoints"])):
+            for model in (name, *(f"{name}:ckpt-step-{s}" for s, _ in straight["checkpoints"])):
                 w.c.ask("DELETE", f"/v1/models/{model}")
     w.settled()
+    assert hits, "nothing writes by the library's numbers"
     return f"{hits} of {all_writes} writes"
 
 
@@ -248,7 +250,10 @@ def main():
             cases.run("uploads", lambda: uploads(w))
             cases.run("creations", lambda: creations(w))
             cases.run("deletions", lambda: deletions(w))
-            cases.run("jobs", lambda: jobs(w))
+            cases.run("jobs", lambda: jobs(w, 10))
+        with disk.serve("--tp", "2") as s:
+            w = World(s, disk)
+            cases.run("jobs of two ranks", lambda: jobs(w, 3))
         with contextlib.closing(sqlite3.connect(disk.dir / "store.db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         cases.run("the start", lambda: start(disk))

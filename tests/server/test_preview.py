@@ -19,7 +19,7 @@ from test_routes import Description  # noqa: E402
 from test_tuning import BOB, KEYS, LOW, Client, serve  # noqa: E402
 
 PATH = "/v1/fine_tuning/preview"
-# What is tested here of server/routes.def: tuning_preview. Of schema.def: PreviewRequest is asked.
+# What is tested here of server/http/routes.def: tuning_preview. Of schema.def: PreviewRequest is asked.
 
 
 def said(*texts, role="user"):

@@ -42,7 +42,7 @@ SCHEMAS = {
     "ChatLogprobs", "TokenLogprob", "TopLogprob", "ChatCompletionChunk", "ChatChunkChoice",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
 }
-# Need an adapter or an encoder: tests/server/test_ops.c and test_generate.c have them.
+# Need an adapter or an encoder: tests/server/answer/test_ops.c and test_generate.c have them.
 ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding"}
 # Of what tests/server/test_tuning.py asks: it has a data directory, and sends forms.
 ELSEWHERE_CODES = {"no_data_dir", "unsupported_media_type"}

@@ -17,19 +17,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
-from serving import BIN, SLOW  # noqa: E402
+from serving import BIN, MODE, SLOW, Cases  # noqa: E402
 
 MODEL = "tests/golden/models/llama_tied"
-good = bad = 0
-
-
-def check(name, ok, what=""):
-    global good, bad
-    if ok:
-        good += 1
-    else:
-        bad += 1
-        print("FAIL", name, what)
+cases = Cases()
+check = cases.check
 
 
 def port_of(pid):
@@ -115,7 +107,7 @@ with open("/dev/full", "w") as full:
     s.stop("full disk")
 
 # Little memory: wide answers and large bodies at once are answered or refused, as errors are.
-if "asan" not in os.path.realpath(BIN) and "tsan" not in os.path.realpath(BIN):
+if MODE not in ("asan", "tsan"):
     with tempfile.TemporaryFile() as log:
         s = Server("ulimit -v 600000", log)
         wide = json.dumps({"prompt": ["a"] * 200, "max_tokens": 40, "logprobs": 5}).encode()
@@ -141,5 +133,4 @@ if "asan" not in os.path.realpath(BIN) and "tsan" not in os.path.realpath(BIN):
         s.still_serves("memory")
         s.stop("memory")
 
-print(f"{good} passed, {bad} failed")
-raise SystemExit(bad != 0)
+raise SystemExit(cases.end())

@@ -3,13 +3,16 @@
  * What the files of the CUDA plug share: a GPU as a device, its streams and marks. Plain C over
  * CUDA's runtime; kernels are put on a stream by kernels/cuda/launch.h.
  *
- * Memory comes from the GPU's stream-ordered pool, which keeps what is given back. It is given out
- * and taken back on a stream of the device's own, `keeper`; what is given back waits there for all
- * that the other streams were given before. `lock` orders this against streams that come and go,
- * and against a capture, into which no mark of another thread may fall.
+ * Memory comes from a stream-ordered pool of the device's own, which keeps what is given back, and
+ * is filled ahead by cuda_reserve. It is given out and taken back on a stream of the device's,
+ * `keeper`; what is given back waits there for all that the other streams were given before. `lock`
+ * orders this against streams that come and go, and against a capture, into which no mark of
+ * another thread may fall.
  *
  * An answer of CUDA's other than success is kept by the stream it belongs to until the next sync.
- * One that stays, whatever is called next, is the end of the device in this process: `dead`.
+ * Up to there neither it nor a stream that waits for its marks is given anything: what comes behind
+ * might go by places and counts that were never brought, and other ranks would take sums that are
+ * none. One that stays, whatever is called next, is the end of the device in this process: `dead`.
  *
  * Thread: as engine/device/driver.h.
  */
@@ -35,7 +38,7 @@ struct cuda_device {
     int priority_low, priority_high;
     struct k_shape (*shape)(enum kernel_id id, const void *args);
     cudaStream_t keeper;
-    cudaMemPool_t pool;          /* the device's own */
+    cudaMemPool_t pool;          /* owned; of this device alone, also where others are on its GPU */
     cudaEvent_t order;           /* under lock */
     struct cuda_stream *streams; /* under lock */
     pthread_mutex_t lock;
@@ -87,7 +90,8 @@ cudaError_t cuda_await_event(struct cuda_device *d, cudaEvent_t v);
 /* Of those on s: 0, or why one broke. */
 int cuda_rails_state(struct cuda_device *d, const struct cuda_stream *s, struct err *e);
 void cuda_rails_replayed(struct cuda_stream *s);
-const struct rail_driver *cuda_rails(void); /* NULL: there are none */
+void cuda_rails_forget(struct cuda_stream *s); /* it ends; all that it was given is done */
+const struct rail_driver *cuda_rails(void);    /* NULL: there are none */
 
 /* ---- stream.c ---- */
 struct stream *cuda_stream_new(struct device *d, bool yields, struct err *e);

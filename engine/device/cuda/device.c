@@ -62,6 +62,20 @@ static void cuda_memory(const struct device *base, size_t *total_bytes, size_t *
         *free_bytes += reserved - used;
 }
 
+/* As cuda_answer, for who asked for memory. */
+static int answer_memory(struct cuda_device *d, cudaError_t rc, size_t bytes, const char *what,
+                         struct err *e)
+{
+    size_t total, left;
+    if (rc != cudaErrorMemoryAllocation)
+        return cuda_answer(d, rc, what, e);
+    cudaGetLastError(); /* nothing happened but that it said no */
+    cuda_memory(&d->base, &total, &left);
+    return err_set(e, ERR_NO_MEMORY,
+                   "%s: takes %.1f MB of the GPU's memory; of its %.1f MB %.1f MB are free", what,
+                   (double)bytes / 1e6, (double)total / 1e6, (double)left / 1e6);
+}
+
 static void *cuda_alloc(struct device *base, size_t bytes, const char *what, struct err *e)
 {
     struct cuda_device *d = cuda_device_of(base);
@@ -69,7 +83,7 @@ static void *cuda_alloc(struct device *base, size_t bytes, const char *what, str
     size_t size = bytes ? bytes : 1;
     cuda_enter(d);
     pthread_mutex_lock(&d->lock);
-    cudaError_t rc = cudaMallocAsync(&p, size, d->keeper);
+    cudaError_t rc = cudaMallocFromPoolAsync(&p, size, d->pool, d->keeper);
     if (!rc)
         rc = cudaMemsetAsync(p, 0, size, d->keeper);
     if (!rc)
@@ -77,17 +91,34 @@ static void *cuda_alloc(struct device *base, size_t bytes, const char *what, str
     if (rc && p)
         cudaFreeAsync(p, d->keeper);
     pthread_mutex_unlock(&d->lock);
-    return cuda_answer(d, rc, what, e) ? NULL : p;
+    return answer_memory(d, rc, size, what, e) ? NULL : p;
 }
 
+/* The pool keeps what it was given once. */
+static int cuda_reserve(struct device *base, size_t bytes, const char *what, struct err *e)
+{
+    struct cuda_device *d = cuda_device_of(base);
+    void *p = NULL;
+    cuda_enter(d);
+    pthread_mutex_lock(&d->lock);
+    cudaError_t rc = cudaMallocFromPoolAsync(&p, bytes, d->pool, d->keeper);
+    if (!rc)
+        rc = cudaFreeAsync(p, d->keeper);
+    if (!rc)
+        rc = cuda_await(d, d->keeper);
+    pthread_mutex_unlock(&d->lock);
+    return answer_memory(d, rc, bytes, what, e);
+}
+
+/* Behind what streams were given, which may still use it. */
 static void cuda_mem_free(struct device *base, void *p)
 {
     struct cuda_device *d = cuda_device_of(base);
     cuda_enter(d);
     pthread_mutex_lock(&d->lock);
     for (struct cuda_stream *s = d->streams; s; s = s->next)
-        if (!cudaEventRecord(d->order, s->at))
-            cudaStreamWaitEvent(d->keeper, d->order, 0);
+        if (cudaEventRecord(d->order, s->at) || cudaStreamWaitEvent(d->keeper, d->order, 0))
+            cuda_await(d, s->at);
     cudaFreeAsync(p, d->keeper);
     pthread_mutex_unlock(&d->lock);
 }
@@ -110,14 +141,16 @@ static void *cuda_host_alloc(struct device *base, size_t bytes, const char *what
     return p;
 }
 
-/* What streams were given may still copy to and from there. */
+/* What streams were given may still copy to and from there. A stream's own wait is told errors that
+ * its owner is to hear, so this one waits for marks. */
 static void cuda_host_free(struct device *base, void *p)
 {
     struct cuda_device *d = cuda_device_of(base);
     cuda_enter(d);
     pthread_mutex_lock(&d->lock);
     for (struct cuda_stream *s = d->streams; s; s = s->next)
-        cuda_await(d, s->at); /* an error of its work stays, so its owner is told as well */
+        if (cudaEventRecord(d->order, s->at) || cuda_await_event(d, d->order))
+            cuda_await(d, s->at);
     pthread_mutex_unlock(&d->lock);
     cudaFreeHost(p);
 }
@@ -152,6 +185,8 @@ static void cuda_free(struct device *base)
         cudaStreamSynchronize(d->keeper);
         cudaStreamDestroy(d->keeper);
     }
+    if (d->pool)
+        cudaMemPoolDestroy(d->pool);
     if (d->order)
         cudaEventDestroy(d->order);
     pthread_mutex_destroy(&d->lock);
@@ -164,6 +199,7 @@ static const struct device_driver cuda_driver = {
     .memory = cuda_memory,
     .alloc = cuda_alloc,
     .mem_free = cuda_mem_free,
+    .reserve = cuda_reserve,
     .host_alloc = cuda_host_alloc,
     .host_free = cuda_host_free,
     .check = cuda_check,
@@ -190,7 +226,10 @@ static const struct device_driver cuda_driver = {
 static cudaError_t make_pool(struct cuda_device *d)
 {
     unsigned long long all = ~0ULL;
-    cudaError_t rc = cudaDeviceGetDefaultMemPool(&d->pool, d->index);
+    const struct cudaMemPoolProps p = {
+        .allocType = cudaMemAllocationTypePinned,
+        .location = {.type = cudaMemLocationTypeDevice, .id = d->index}};
+    cudaError_t rc = cudaMemPoolCreate(&d->pool, &p);
     return rc ? rc : cudaMemPoolSetAttribute(d->pool, cudaMemPoolAttrReleaseThreshold, &all);
 }
 

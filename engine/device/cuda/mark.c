@@ -51,6 +51,7 @@ void cuda_event_record(struct event *v, struct stream *s)
 void cuda_event_wait(struct event *v, struct stream *s)
 {
     cuda_enter(cuda_device_of(v->device));
+    cuda_note(stream_of(s), (cudaError_t)event_of(v)->error, event_of(v)->error_at);
     cuda_note(stream_of(s), cudaStreamWaitEvent(stream_of(s)->at, event_of(v)->at, 0), "a mark");
 }
 
@@ -104,6 +105,8 @@ struct replay *cuda_replay_end(struct stream *base, struct err *e)
     cudaError_t rc = cudaStreamEndCapture(stream_of(base)->at, &graph);
     stream_of(base)->is_kept = false;
     pthread_mutex_unlock(&d->lock);
+    if (!rc)
+        rc = (cudaError_t)stream_of(base)->first_error; /* it lacks what failed, and all behind */
     if (!rc && r)
         rc = cudaGraphInstantiate(&r->at, graph, 0);
     if (graph)
@@ -128,6 +131,8 @@ void cuda_replay_free(struct replay *base)
 void cuda_replay_run(struct replay *base, struct stream *s)
 {
     struct cuda_replay *r = (struct cuda_replay *)base;
+    if (stream_of(s)->first_error)
+        return;
     cuda_enter(cuda_device_of(base->device));
     cuda_note(stream_of(s), cudaGraphLaunch(r->at, stream_of(s)->at), "a step's kept launches");
     if (r->has_rail)

@@ -5,65 +5,51 @@
  */
 #include "engine/device/cuda/nccl.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/so_table.h"
+
 #ifdef CUDA_HAS_NCCL
+
+static const struct so_row rows[] = {
+    {"ncclGetVersion", offsetof(struct nccl, get_version)},
+    {"ncclGetUniqueId", offsetof(struct nccl, get_unique_id)},
+    {"ncclCommInitRankConfig", offsetof(struct nccl, init)},
+    {"ncclCommFinalize", offsetof(struct nccl, finalize)},
+    {"ncclCommDestroy", offsetof(struct nccl, destroy)},
+    {"ncclCommAbort", offsetof(struct nccl, abort)},
+    {"ncclCommGetAsyncError", offsetof(struct nccl, async_error)},
+    {"ncclGetErrorString", offsetof(struct nccl, text)},
+    {"ncclAllGather", offsetof(struct nccl, all_gather)},
+    {"ncclSend", offsetof(struct nccl, send)},
+    {"ncclRecv", offsetof(struct nccl, recv)},
+    {"ncclGroupStart", offsetof(struct nccl, group_start)},
+    {"ncclGroupEnd", offsetof(struct nccl, group_end)},
+};
 
 static struct nccl found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char why[200] = "no libnccl.so.2 was found";
-
-static void *open_any(void)
-{
-    static const char *const names[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
-    const char *own = getenv("TANDEM_NCCL");
-    void *so = NULL;
-    if (own)
-        return dlopen(own, RTLD_NOW | RTLD_LOCAL);
-    for (size_t i = 0; i < sizeof names / sizeof *names && !so; i++)
-        so = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return so;
-}
-
-/* dlsym gives a function's address as an object's: POSIX lets it be one. */
-static void take(void *so, const char *name, void *to)
-{
-    void *p = dlsym(so, name);
-    if (!p && !*why)
-        snprintf(why, sizeof why, "its library lacks %s", name);
-    *(void **)to = p;
-}
+static char why[300];
+static bool is_there;
 
 static void find(void)
 {
-    void *so = open_any();
-    if (!so)
-        return;
-    *why = '\0';
-    take(so, "ncclGetVersion", &found.get_version);
-    take(so, "ncclGetUniqueId", &found.get_unique_id);
-    take(so, "ncclCommInitRankConfig", &found.init);
-    take(so, "ncclCommFinalize", &found.finalize);
-    take(so, "ncclCommDestroy", &found.destroy);
-    take(so, "ncclCommAbort", &found.abort);
-    take(so, "ncclCommGetAsyncError", &found.async_error);
-    take(so, "ncclGetErrorString", &found.text);
-    take(so, "ncclAllGather", &found.all_gather);
-    take(so, "ncclSend", &found.send);
-    take(so, "ncclRecv", &found.recv);
-    take(so, "ncclGroupStart", &found.group_start);
-    take(so, "ncclGroupEnd", &found.group_end);
+    const char *own = getenv("TANDEM_NCCL");
+    const char *files[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", NULL};
+    if (own)
+        files[0] = own, files[1] = NULL;
+    is_there = !so_table_fill(&found, rows, sizeof rows / sizeof *rows, files, why, sizeof why);
 }
 
 const struct nccl *nccl_get(struct err *e)
 {
     pthread_once(&once, find);
-    if (!*why)
+    if (is_there)
         return &found;
-    err_set(e, ERR_UNSUPPORTED, "NCCL: %s", why);
+    err_set(e, ERR_UNSUPPORTED, "NCCL cannot be loaded: %s", why);
     return NULL;
 }
 

@@ -227,7 +227,8 @@ static void make_room(struct cuda_rail *r)
     }
 }
 
-/* The lock is taken; false: it is broken. In a capture nothing runs, so nothing is waited for. */
+/* The lock is taken; false: it is broken, or its stream has failed. In a capture nothing runs, so
+ * nothing is waited for. */
 static bool begin(struct cuda_rail *r, struct stream *s)
 {
     cuda_enter(device_of(r));
@@ -237,7 +238,7 @@ static bool begin(struct cuda_rail *r, struct stream *s)
         r->stream->has_rail = true;
     else
         make_room(r);
-    return !r->is_broken;
+    return !r->is_broken && !r->stream->first_error;
 }
 
 static void end(struct cuda_rail *r, ncclResult_t rc, int64_t longer_ns)
@@ -296,6 +297,17 @@ void cuda_rails_replayed(struct cuda_stream *s)
         pthread_mutex_lock(&r->lock);
         make_room(r);
         mark(r, 0);
+        pthread_mutex_unlock(&r->lock);
+    }
+}
+
+void cuda_rails_forget(struct cuda_stream *s)
+{
+    for (struct cuda_rail *r = atomic_load(&cuda_device_of(s->base.device)->rails); r;
+         r = r->next) {
+        pthread_mutex_lock(&r->lock);
+        if (r->stream == s)
+            r->stream = NULL;
         pthread_mutex_unlock(&r->lock);
     }
 }
@@ -444,6 +456,11 @@ int cuda_rails_state(struct cuda_device *d, const struct cuda_stream *s, struct 
 }
 
 void cuda_rails_replayed(struct cuda_stream *s)
+{
+    (void)s;
+}
+
+void cuda_rails_forget(struct cuda_stream *s)
 {
     (void)s;
 }

@@ -76,6 +76,7 @@ void cuda_stream_free(struct stream *base)
     struct cuda_device *d = device_of(s);
     cuda_enter(d);
     cuda_await(d, s->at);
+    cuda_rails_forget(s);
     pthread_mutex_lock(&d->lock);
     for (at = &d->streams; *at != s;)
         at = &(*at)->next;
@@ -131,6 +132,8 @@ static void let_others(struct cuda_stream *s)
 void cuda_stream_launch(struct stream *base, enum kernel_id k, const void *args, size_t bytes)
 {
     struct cuda_stream *s = stream_of(base);
+    if (s->first_error)
+        return;
     cuda_enter(device_of(s));
     if (base->trace)
         launch_traced(s, k, args, bytes);
@@ -155,6 +158,8 @@ void cuda_stream_copy(struct stream *base, void *to, const void *from, size_t by
                                                 [COPY_FROM_DEVICE] = cudaMemcpyDeviceToHost,
                                                 [COPY_ON_DEVICE] = cudaMemcpyDeviceToDevice};
     struct cuda_stream *s = stream_of(base);
+    if (s->first_error)
+        return;
     cuda_enter(device_of(s));
     if (would_wait(s, to, kind))
         cuda_note(s, cuda_await(device_of(s), s->at), "before a copy");

@@ -15,11 +15,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
-from serving import SLOW  # noqa: E402
+from serving import SLOW, Cases, said  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 FIRST_S, BETWEEN_S = 0.05, 0.01
-faults, checks = [], 0
+cases = Cases()
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
@@ -65,6 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         how = self.path.split("/")[1]
         with self.server.lock:
+            self.nth = 1 + sum(path == self.path for path, _, _ in self.server.seen)
             self.server.seen.append((self.path, dict(self.headers), body))
             self.server.busy += 1
             self.server.busiest = max(self.server.busiest, self.server.busy)
@@ -117,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.how_plain(body)
 
     def how_busy(self, body):
-        if len(self.server.seen) % 2 == 0:
+        if self.nth % 2 == 0:
             self.reply(503, {"error": {"message": "the queue\nis full"}}, **{"Retry-After": "1"})
         else:
             self.how_plain(body)
@@ -192,12 +193,7 @@ def bench(server, how, *words, timeout=120 * SLOW):
 
 
 def expect(name, ok, p):
-    global checks
-    checks += 1
-    if not ok:
-        faults.append(name)
-        print(f"FAIL {name}: status {p.returncode}, stdout {p.stdout[-600:]!r}, "
-              f"stderr {p.stderr[-300:]!r}")
+    cases.check(name, ok, said(p))
 
 
 def rows(p):
@@ -326,8 +322,7 @@ def main():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for part in (streams, same_seed, endpoints, rates, ends, refusals):
         part(server)
-    print(f"{checks - len(faults)} passed, {len(faults)} failed")
-    return 1 if faults else 0
+    return cases.end()
 
 
 if __name__ == "__main__":

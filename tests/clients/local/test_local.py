@@ -13,10 +13,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from serving import Cases, make_model, said  # noqa: E402
+
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 MODELS = pathlib.Path("tests/golden/models")
 MODEL = MODELS / "llama_tied"
-faults = []
+cases = Cases()
 
 
 def run(*words, **kw):
@@ -24,20 +27,8 @@ def run(*words, **kw):
                           capture_output=True, text=True, check=False, **kw)
 
 
-def check(name, ok, detail=""):
-    if not ok:
-        faults.append(name)
-        print(f"FAIL {name}: {detail}")
-    return ok
-
-
-checks = 0
-
-
 def expect(name, ok, p):
-    global checks
-    checks += 1
-    check(name, ok, f"status {p.returncode}, stdout {p.stdout[-300:]!r}, stderr {p.stderr[-300:]!r}")
+    cases.check(name, ok, said(p))
 
 
 def greedy_text():
@@ -80,7 +71,24 @@ def graphs():
         p = run("graph", MODEL, "--format", form)
         expect(f"graph --format {form}", p.stdout.startswith(begin), p)
     p = run("graph", MODEL, "--after", "joyn")
-    expect("graph --after joyn", p.returncode == 2 and "no such pass" in p.stderr, p)
+    expect("graph --after joyn", p.returncode == 2 and "no such pass; record, shard" in p.stderr and
+           "rope_kv, dead, in_place are" in p.stderr, p)
+
+
+def gates(model):
+    """Gates are in products where the kernels have that, and a plan is of where they are not."""
+    words = [model, "--quantize", "bf16", "--device", "cpu"]
+    tokens = ["--tokens", 64, "--format", "json"]
+    within, apart = (run("graph", *words, "--kernels", "ref", *tokens, *more)
+                     for more in ([], ["--lora"]))
+    expect("graph of gated products", within.returncode == 0 and "swiglu" not in within.stdout, within)
+    expect("graph --lora", apart.returncode == 0 and "swiglu" in apart.stdout, apart)
+    p = run("graph", *words, "--kernels", "avx2", *tokens)
+    if "more than this CPU has" not in p.stderr:
+        expect("graph where no product gates", p.returncode == 0 and "swiglu" in p.stdout, p)
+    p = run("plan", *words, "--max-batch-tokens", 64, "--json")
+    expect("plan where no product gates", json.loads(p.stdout)["activations"] >
+           json.loads(within.stdout)["memory"]["bytes"], p)
 
 
 def shared_graph():
@@ -235,9 +243,9 @@ def main():
     bench_comm()
     bad_requests()
     with tempfile.TemporaryDirectory() as tmp:
+        gates(make_model(pathlib.Path(tmp) / "gated"))
         broken_directories(pathlib.Path(tmp))
-    print(f"{checks - len(faults)} passed, {len(faults)} failed")
-    return 1 if faults else 0
+    return cases.end()
 
 
 sys.exit(main())

@@ -15,9 +15,12 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from serving import Cases, said  # noqa: E402
+
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 MODEL = pathlib.Path("tests/golden/models/llama_tied")
-faults, checks = [], 0
+cases = Cases()
 
 
 def run(*words):
@@ -26,11 +29,7 @@ def run(*words):
 
 
 def expect(name, ok, p):
-    global checks
-    checks += 1
-    if not ok:
-        faults.append(name)
-        print(f"FAIL {name}: status {p.returncode}, stderr {p.stderr[-400:]!r}")
+    cases.check(name, ok, said(p))
 
 
 def write_rows(path, n=24):
@@ -168,8 +167,7 @@ def main():
         merged(tmp)
         from_nothing(tmp)
         bad_input(tmp)
-    print(f"{checks - len(faults)} passed, {len(faults)} failed")
-    return 1 if faults else 0
+    return cases.end()
 
 
 sys.exit(main())

@@ -5,11 +5,12 @@
 Faults they can catch: an answer that is not the API's; a talk that forgets what was said, or keeps what
 failed; Ctrl-C that ends the talk instead of the answer; a terminal left as it was during typing; a model
 that is switched to by a name that is none; figures of ps that are another's; a screen of ps that is
-wider than its terminal.
+wider than its terminal; a program that does not start where libcurl is not.
 
 Standard library only."""
 import http.server
 import json
+import os
 import pathlib
 import signal
 import sys
@@ -18,7 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from shell import HANG, Shell, Terminal, drawn, impostor, reply  # noqa: E402
-from serving import ENDLESS, Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import BUILD, ENDLESS, Cases, Tandem, make_model, scratch  # noqa: E402
 
 GREEDY = ("--temperature", 0, "--max-tokens", 8)
 PROMPT = r"\x1b\[K(\x1b\[1m)?> (\x1b\[0m)?\r"
@@ -219,9 +220,25 @@ def health(server, sh):
         Shell(url).bad(1, "Loading model", "health")
 
 
+def without_libcurl(tmp):
+    """Where libcurl is not, or is another library, a command says so that asks a server; the rest has
+    no use for it."""
+    own = tmp / "lib"
+    own.mkdir()
+    for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+        (own / name).write_text("none")
+    sh = Shell(LD_LIBRARY_PATH=os.pathsep.join(filter(None, (str(own), os.environ.get("LD_LIBRARY_PATH")))))
+    sh.good("version")
+    sh.bad(2, r"libcurl, which speaks to servers, cannot be loaded: .*lib/libcurl\.so\.4: ", "health")
+    (own / "libcurl.so.4").unlink()
+    (own / "libcurl.so.4").symlink_to(next((BUILD / "tests/fake/preload").glob("*.so")).resolve())
+    sh.bad(2, r"cannot be loaded: libcurl\.so\.4 lacks curl_", "health")
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
+        cases.run("without libcurl", lambda: without_libcurl(tmp))
         model = make_model(tmp / "model")
         with Tandem(model, "--name", "tiny", "--data-dir", tmp / "data", "--kv-memory", "16M",
                     "--threads", 1, "--no-access-log") as server:

@@ -55,6 +55,16 @@ class World:
         return self.sh.good("tune", self.endless, "--epochs", 50, "--batch", 1).out.strip()
 
 
+def until(p, word):
+    """Its stderr up to the line that has the word, which must come."""
+    seen = ""
+    while word not in seen:
+        line = p.stderr.readline()
+        assert line, f"{word} does not come: {seen}"
+        seen += line
+    return seen
+
+
 def rest(p):
     """What it still writes, when some of its stderr was read by lines; it has ended then."""
     err = p.stderr.read()
@@ -185,8 +195,7 @@ def job_states(w):
     assert ["status", "paused"] in w.sh.good("jobs", "pause", job).rows
     assert ["status", "queued"] in w.sh.good("jobs", "resume", job).rows
     p = w.sh.popen("jobs", "events", job, "-f")
-    while "Step" not in p.stderr.readline():
-        pass
+    until(p, "Step")
     assert ["status", "cancelled"] in w.sh.good("jobs", "cancel", job).rows
     out, err = rest(p)
     assert p.returncode == 1 and out == "" and f"{job} is cancelled" in err, (out, err)
@@ -196,8 +205,7 @@ def job_states(w):
 
 def interrupted(w):
     p = w.sh.popen("tune", w.endless, "--epochs", 50, "--batch", 1, "--follow")
-    while "Step" not in p.stderr.readline():
-        pass
+    until(p, "Step")
     p.send_signal(signal.SIGINT)
     _, err = rest(p)
     m = re.search(r"(ftjob-\w+) goes on. .* tandem jobs events \1 --follow\n.*cancel \1\n", err)
@@ -207,17 +215,16 @@ def interrupted(w):
 
 
 def restarted(w, server):
-    """The follower outlives the server."""
+    """The follower outlives the server; of many steps each hundredth has a line."""
     p = w.sh.popen("tune", w.long, "--epochs", 2, "--batch", 1, "--follow")
-    seen = ""
-    while "Step 3/" not in seen:
-        seen += p.stderr.readline()
+    seen = until(p, "Step 4/")
     assert server.stop() == 0
     with w.serve():
         out, err = rest(p)
         assert p.returncode == 0 and out.startswith("ft:tiny:"), (out, err)
     steps = [int(s) for s in re.findall(r"^Step (\d+)/200", seen + err, re.M)]
-    assert steps == list(range(1, 201)), steps
+    each = [s for s in steps if s == 1 or s % 2 == 0]
+    assert each == [1, *range(2, 201, 2)] and len(steps) < 120, steps  # more: a minute went by
 
 
 # ---- terminals

@@ -56,6 +56,17 @@ def overview(w):
         p.get_by_role("button", name="Stop").click()
 
 
+def addresses(w):
+    """An address that is none, or no view's: a page that shows nothing, or goes on to nowhere."""
+    for at in ("#/%", "#/nowhere", "#/tuning/%E0%A4%A"):
+        with w.page(at) as p:
+            expect(p.locator("#playground")).to_be_visible()
+            p.get_by_role("link", name="Fine-tuning").first.click()
+            expect(p.locator("#tuning")).to_be_visible()
+            p.evaluate("location.hash = '#/%'")
+            expect(p.locator("#playground")).to_be_visible()
+
+
 def keyboard(w):
     """A control that the Tab key does not come to, or that only a mouse can use."""
     with w.page() as p:
@@ -329,4 +340,4 @@ def readable(w):
     assert [len(g) for g in grounds.values()] == [1, 1] and grounds["light"] != grounds["dark"], grounds
 
 
-CASES = (overview, lost, keyboard, keys, hostile, narrow, readable)
+CASES = (overview, lost, addresses, keyboard, keys, hostile, narrow, readable)

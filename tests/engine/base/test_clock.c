@@ -41,11 +41,29 @@ static void text(void **state)
     assert_true(clock_wall_us() > 1700000000 * INT64_C(1000000));
 }
 
+/* Fault: a wait that ends by the wall clock, or never. */
+static void waits(void **state)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t c;
+    (void)state;
+    clock_cond_init(&c);
+    pthread_mutex_lock(&lock);
+    int64_t until = clock_ns() + 3000000;
+    while (clock_cond_wait(&c, &lock, until))
+        continue;
+    assert_true(clock_ns() >= until);
+    assert_false(clock_cond_wait(&c, &lock, 0));
+    pthread_mutex_unlock(&lock);
+    pthread_cond_destroy(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(monotonic),
         cmocka_unit_test(text),
+        cmocka_unit_test(waits),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

@@ -19,20 +19,17 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from serving import SLOW, Cases  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
 RANK = BUILD / "tests/tools/comm_rank"
-HANG_S = 120
+HANG_S = 120 * SLOW
 FULL = os.environ.get("TEST_ATTACK") == "full"
 # what an MPI leaves lying at its end is not ours
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-passed, failed, skipped = 0, 0, 0
-
-
-def check(name, ok, detail=""):
-    global passed, failed
-    passed, failed = passed + bool(ok), failed + (not ok)
-    if not ok:
-        print(f"FAIL {name}: {detail}")
+cases = Cases()
+check = cases.check
 
 
 def mpirun(*words, n, more=(), **kw):
@@ -65,6 +62,11 @@ def falls():
                 check(f"{name}: over within 10 s", time.monotonic() - begin < 10)
 
 
+def gives_up():
+    p = mpirun("abort", 1, 0, 60000, n=2)
+    check("who gave up keeps its memory", "nothing was touched" in p.stdout, p.stdout + p.stderr[-500:])
+
+
 def shared_model():
     """Two processes that share a model write what one does."""
     model = pathlib.Path("tests/golden/models/qwen2")
@@ -85,7 +87,6 @@ def ns(*words, check=True):
 
 def two_hosts():
     """mpirun starts its second daemon through a script that enters the other namespace."""
-    global skipped
     a, b, tag = "tandem-a", "tandem-b", str(os.getpid() % 10000)
     a, b, v, w = a + tag, b + tag, "tda" + tag, "tdb" + tag
     try:
@@ -111,9 +112,8 @@ def two_hosts():
         check("two namespaces", p.returncode == 0 and "2 ranks: good" in p.stdout,
               p.stdout[-500:] + p.stderr[-500:])
     except (OSError, subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
-        print(f"skipped: two network namespaces cannot be made here, or mpirun not start in them "
-              f"({getattr(e, 'stderr', '') or e})".strip())
-        skipped += 1
+        cases.skip("two namespaces", "they cannot be made here, or mpirun not start in them "
+                   f"({getattr(e, 'stderr', '') or e})".strip())
     finally:
         for name in (a, b):
             if shutil.which("ip"):
@@ -121,17 +121,15 @@ def two_hosts():
 
 
 def main():
-    global skipped
     if not shutil.which("mpirun") or not list(BUILD.glob("libtandem_mpi.so")):
-        print("skipped: no MPI here (make deps SETS=mpi installs one)")
-        skipped = 1
+        cases.skip("MPI", "there is none here (make deps SETS=mpi installs one)")
     else:
         suite()
         falls()
+        gives_up()
         shared_model()
         two_hosts()
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+    return cases.end()
 
 
 sys.exit(main())

@@ -21,7 +21,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
-from ranks import BUILD, Sockets, in_use  # noqa: E402
+from ranks import BUILD, Sockets  # noqa: E402
 from serving import SLOW, Cases  # noqa: E402
 
 RANK = BUILD / "tests/tools/comm_rank"
@@ -31,14 +31,10 @@ HANG_S = 120
 
 def run(*words, n, ranks=None, during=None, but=None):
     """All statuses; of who stands still (but): that it was killed at the end."""
-    for _ in range(5):
-        group = Sockets([RANK, *words], n, ranks)
-        if during:
-            during(group)
-        status = group.wait(HANG_S * SLOW, but)
-        if not in_use(group):
-            break
-    return status, group
+    group = Sockets([RANK, *words], n, ranks)
+    if during:
+        during(group)
+    return group.wait(HANG_S * SLOW, but), group
 
 
 def suite(n):
@@ -75,7 +71,7 @@ def call(group, word):
 def hello(rank, size, version=None):
     said = subprocess.run([BUILD / "tandem", "version"], capture_output=True, text=True, check=True)
     version = version or said.stdout.split()[1]
-    return b"tandem\0\2" + version.encode().ljust(16, b"\0") + struct.pack("=iiHH", rank, size, 0, 0)
+    return b"tandem\0\3" + version.encode().ljust(16, b"\0") + struct.pack("=iiHH", rank, size, 0, 0)
 
 
 def strangers():
@@ -117,6 +113,23 @@ def differs():
     assert re.search(r"all-reduce 0: rank \d does something else$", group.said(), re.M), group.said()
 
 
+def another(case):
+    status, group = run("other", 1, case, 60000, n=3)
+    assert 0 not in (status[0], status[2]), (status, group.said())
+    assert re.search(r" 0: rank \d does something else$", group.said(), re.M), group.said()
+
+
+def another_early(case):
+    """What is compared is a frame that was there before it was waited for."""
+    _, group = run("other", 1, case, 60000, n=2)
+    assert re.search(r" 1: rank 0 does something else$", group.said(1), re.M), group.said()
+
+
+def gives_up():
+    status, group = run("abort", 1, 0, 60000, n=2)
+    assert status[1] == 0 and "nothing was touched" in group.said(1), (status, group.said())
+
+
 def comes_late():
     status, group = run("late", 1, 15, 60000, n=2)
     assert status == [0, 0], group.said()
@@ -142,6 +155,11 @@ def main():
     cases.run("comes again", comes_again)
     cases.run("another version", other_version)
     cases.run("does something else", differs)
+    for i in range(4):
+        cases.run(f"another as long, {i}", lambda i=i: another(i))
+    for i in range(4, 7):
+        cases.run(f"another as long, early, {i}", lambda i=i: another_early(i))
+    cases.run("gives up", gives_up)
     if FULL:
         cases.run("comes late", comes_late)
     return cases.end()

@@ -17,17 +17,24 @@ import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "lib"), str(TESTS / "server")]
-from serving import BUILD, SLOW, Cases, Tandem, scratch  # noqa: E402
+from ranks import FALL_S  # noqa: E402
+from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
 from test_tuning import JOBS, MODEL, Client, rows  # noqa: E402
+from twin import PLUG, told  # noqa: E402
 
 HYPER = {"n_epochs": 2, "batch_size": 4, "learning_rate_multiplier": 20}
 ADAPTER_OPTIONS = ("--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "4",
-                   "--no-access-log", "--kernels", "ref", "--min-examples", "1", "--threads", "2")
+                   "--no-access-log", "--kernels", "ref", "--min-examples", "1")
 
 
-def serve(tmp, device, **env):
+def serve(tmp, device, threads=2, **env):
     return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp, "--device", device, *ADAPTER_OPTIONS,
-                  env={"TANDEM_CUDA_PLUG": str((BUILD / "tests/fake/cuda/plug.so").resolve()), **env})
+                  "--threads", threads, env={"TANDEM_CUDA_PLUG": PLUG, **env})
+
+
+def serve_alone(tmp, **env):
+    """By one thread, so that every start asks for the same blocks of memory."""
+    return serve(tmp, "cuda", threads=1, **env)
 
 
 def client(s):
@@ -145,6 +152,56 @@ def fails_once():
         assert failed > 0
 
 
+def memory_is_taken_at_the_start():
+    """Requests, a job and its adapter take no more of the GPU's memory than the start did; what cannot
+    be had is told by the start, with the numbers."""
+    def life(tmp, does):
+        with serve_alone(tmp, FAKE_CUDA_TELL=str(tmp / "tell")) as s:
+            if does:
+                c = client(s)
+                tuned = c.done(c.job(c.file(rows(12)), hyperparameters=HYPER, seed=3))
+                ask_all(s, tuned["fine_tuned_model"])
+        return told(tmp / "tell")[4:6]
+
+    with scratch() as tmp:
+        still, busy = life(tmp / "still", False), life(tmp / "busy", True)
+        assert busy[0] > still[0] and busy[1] == still[1], (still, busy)  # blocks; takings
+        s = Tandem(MODEL, "--data-dir", tmp / "none", "--device", "cuda", *ADAPTER_OPTIONS,
+                   "--train-memory", "950M", waits=False,
+                   env={"TANDEM_CUDA_PLUG": PLUG})
+        ends_with_words(s, ("what adapters and jobs may take", "1073.7 MB", "MB are free"))
+
+
+def memory_that_a_job_misses():
+    """Each block that a job asks for is refused in turn: it does without, or fails and says why; who
+    asks meanwhile is answered as ever, and the next job succeeds. Some; TEST_ATTACK=full: all."""
+    brief = {"n_epochs": 1, "batch_size": 4}
+    with scratch() as tmp:
+        with serve_alone(tmp / "a", FAKE_CUDA_TELL=str(tmp / "tell")) as s:
+            want = ask(s, "tiny", 1)
+        first = told(tmp / "tell")[4] + 1
+        with serve_alone(tmp / "b", FAKE_CUDA_TELL=str(tmp / "tell")) as s:
+            c = client(s)
+            c.done(c.job(c.file(rows(4)), hyperparameters=brief, seed=3))
+        last = told(tmp / "tell")[4]
+        step = 1 if os.environ.get("TEST_ATTACK") == "full" else (last - first) // 2
+        ends = []
+        for n in range(first, last + 1, step):
+            with serve_alone(tmp / str(n), FAKE_CUDA_FAIL=str(n), FAKE_CUDA_HOW="block") as s:
+                c = client(s)
+                file = c.file(rows(4))
+                job = c.job(file, hyperparameters=brief, seed=3)
+                said = ask(s, "tiny", 1)
+                end = c.wait(job)
+                assert (said, ask(s, "tiny", 1)) == (want, want), n
+                error = end.get("error") or {}
+                ends.append(error.get("code"))
+                assert end["status"] == "succeeded" or (
+                    error["code"] == "not_enough_memory" and "MB are free" in error["message"]), end
+                c.done(c.job(file, hyperparameters=brief, seed=3))
+        assert "not_enough_memory" in ends, ends
+
+
 def ends_with_words(s, words):
     """The server ends by itself, and its log says why."""
     end = time.monotonic() + 60 * SLOW
@@ -158,15 +215,17 @@ def ends_with_words(s, words):
 def breaks_while_serving():
     with scratch() as tmp:
         s = serve(tmp, "cuda", FAKE_CUDA_FAIL="1500", FAKE_CUDA_HOW="stays")
-        last = None
+        last, since = None, time.monotonic()
         with contextlib.suppress(OSError, http.client.HTTPException):
             for i in range(200):
+                asked = time.monotonic()
                 last = s.post("/v1/completions", {"model": "tiny", "prompt": "a b", "max_tokens": 8,
                                                   "temperature": 0, "seed": i})
+                since = asked
                 if last.status != 200:
                     break
-        assert last is not None and last.status == 503, last
-        assert "device" in last.error["message"], last
+        missed = time.monotonic() - since  # who comes late finds nobody who could say it
+        assert last.status == 503 and "device" in last.error["message"] or missed >= FALL_S, last
         ends_with_words(s, ("the model is lost", "illegal memory access"))
 
 
@@ -187,6 +246,8 @@ def main():
     cases.run("the numbers of the CPU", same_numbers)
     cases.run("goes ahead", goes_ahead)
     cases.run("fails once", fails_once)
+    cases.run("memory is taken at the start", memory_is_taken_at_the_start)
+    cases.run("memory that a job misses", memory_that_a_job_misses)
     cases.run("breaks while it serves", breaks_while_serving)
     cases.run("breaks while it trains", breaks_while_training)
     return cases.end()

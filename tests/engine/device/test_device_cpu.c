@@ -88,6 +88,74 @@ static void large_call_is_shared_out(void **state)
     teardown(&b);
 }
 
+/* A stand-in for linear_dx, of which so many units in a row stay together. */
+static struct {
+    _Atomic int hits[128], n_cut; /* slices that begin or end between them */
+    int64_t together;
+} tied;
+
+static void fake_dx(const void *args, const struct k_slice *s)
+{
+    (void)args;
+    for (int64_t i = s->lo; i < s->hi; i++)
+        atomic_fetch_add(&tied.hits[i], 1);
+    if (s->lo % tied.together || s->hi % tied.together)
+        atomic_fetch_add(&tied.n_cut, 1);
+}
+
+/* Faults: a unit lost, run twice or past the last; a slice between units that stay together though
+ * there is enough for each thread; threads without work because units stay together. */
+static void what_stays_together_is_not_cut(void **state)
+{
+    (void)state;
+    for (int n_thread = 2; n_thread < 5; n_thread++) {
+        struct bench b;
+        setup(&b, n_thread);
+        b.device->kernels.fn[K_linear_dx_bf16] = fake_dx;
+        struct k_linear_dx a = {
+            .m = 128, .w = {.type = K_BF16, .n = 64, .k = 576}, .panel_hi = 2, .ld_dx = 576};
+        struct k_shape shape = kernel_shape(K_linear_dx_bf16, &a);
+        memset(&tied, 0, sizeof tied);
+        tied.together = shape.n_together;
+        assert_true(shape.n_together > 1 && shape.n_unit == 18 * shape.n_together);
+        assert_true(shape.n_unit < 128);
+        stream_launch(b.stream, K_linear_dx_bf16, &a, sizeof a);
+        for (int64_t i = 0; i < 128; i++)
+            assert_int_equal(tied.hits[i], i < shape.n_unit);
+        assert_int_equal(tied.n_cut > 0, n_thread > 2); /* 18 is 8 for each of two, not of three */
+        teardown(&b);
+    }
+}
+
+static int64_t so_many_ns(void *ctx)
+{
+    return *(const int64_t *)ctx;
+}
+
+/* Fault: a piece of a call that is no multiple of what stays together loses its last units. */
+static void pieces_have_all_units(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t ns = 0;
+    setup(&b, 1); /* 8 of 18 then are enough, so that a piece may be more */
+    b.device->kernels.fn[K_linear_dx_bf16] = fake_dx;
+    struct k_linear_dx a = {
+        .m = 128, .w = {.type = K_BF16, .n = 64, .k = 576}, .panel_hi = 2, .ld_dx = 576};
+    int64_t n_unit = kernel_shape(K_linear_dx_bf16, &a).n_unit;
+    tied.together = kernel_shape(K_linear_dx_bf16, &a).n_together;
+    stream_between(b.stream, so_many_ns, &ns);
+    for (ns = 500; ns < 300000; ns += ns / 16) {
+        stream_rest(b.stream);
+        memset(tied.hits, 0, sizeof tied.hits);
+        stream_launch(b.stream, K_linear_dx_bf16, &a, sizeof a);
+        for (int64_t i = 0; i < 128; i++)
+            assert_int_equal(tied.hits[i], i < n_unit);
+    }
+    stream_between(b.stream, NULL, NULL);
+    teardown(&b);
+}
+
 /* Faults: a small call pays for the pool; an empty one is run. */
 static void small_call_runs_here(void **state)
 {
@@ -230,6 +298,8 @@ int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(large_call_is_shared_out),
+        cmocka_unit_test(what_stays_together_is_not_cut),
+        cmocka_unit_test(pieces_have_all_units),
         cmocka_unit_test(small_call_runs_here),
         cmocka_unit_test(trace_sees_each_launch),
         cmocka_unit_test(result_does_not_depend_on_threads),

@@ -12,7 +12,8 @@
 #include "engine/graph/memory.h"
 #include "engine/graph/passes.h"
 #include "engine/graph/print.h"
-#include "engine/op/ops.h"
+#include "engine/op/norm.h"
+#include "engine/op/rope_kv.h"
 #include "tests/lib/tiny.h"
 
 static void record(struct graph *g, const struct model *m, enum model_head head, bool lora)
@@ -67,8 +68,8 @@ static struct config whole_panels(enum config_family f)
 /* Faults: a pass that the command line can't name; one that is in the table and does not run. */
 static void passes_have_names(void **state)
 {
-    static const char *const names[] = {"shard",    "fold", "common", "bias",    "join",
-                                        "residual", "norm", "dead",   "in_place"};
+    static const char *const names[] = {"shard",    "fold", "common",  "bias", "join",    "gate",
+                                        "residual", "norm", "rope_kv", "dead", "in_place"};
     (void)state;
     assert_int_equal(sizeof names / sizeof *names, PASS_COUNT);
     for (int i = 0; i < PASS_COUNT; i++) {
@@ -93,16 +94,117 @@ static void passes_find_their_work(void **state)
     assert_int_equal(count_op(&g, OP_add), 2 * n);
     assert_good(passes_run(&g, PASS_ALL, PASS_COUNT - 1, &e), &e);
     assert_int_equal(count_op(&g, OP_linear), 4 * n + 1); /* qkv, o, gate and up, down; head */
-    assert_int_equal(count_op(&g, OP_round), 4 * n + 1);
+    assert_int_equal(count_op(&g, OP_round), 3 * n + 1);  /* the gate's is in the product */
+    assert_int_equal(count_op(&g, OP_swiglu), 0);
     assert_int_equal(count_op(&g, OP_add), 0);
-    assert_true(count_in_place(&g) >= 4 * n); /* two residuals, q and k turned */
+    assert_int_equal(count_op(&g, OP_rope), 0);
+    assert_int_equal(count_op(&g, OP_rope_kv), n);
+    assert_true(count_in_place(&g) >= 3 * n); /* two residuals, q turned */
     graph_release(&g);
 
     record(&g, m, MODEL_LOGITS, true);
     assert_good(passes_run(&g, PASS_ALL, PASS_COUNT - 1, &e), &e);
     assert_int_equal(count_op(&g, OP_lora), 7 * n);
-    assert_int_equal(count_op(&g, OP_add), 1); /* behind adapters the norm takes the sum, but for
-                                                * the last, which a gather stands behind */
+    assert_int_equal(count_op(&g, OP_swiglu), n); /* adapters add to what it reads */
+    assert_int_equal(count_op(&g, OP_add), 1);    /* behind adapters the norm takes the sum, but for
+                                                   * the last, which a gather stands behind */
+    graph_release(&g);
+    model_free(m);
+}
+
+/* What becomes op_rope_kv. Faults: keys that are turned by the queries' table, though theirs is
+ * another. */
+static void heads_of_other_tables_stay_apart(void **state)
+{
+    const float table[2] = {1, 1};
+    struct op_attn_attr at = {.n_head = 2, .n_kv_head = 1, .d_head = 4};
+    struct op_rope_attr turn = {.cos = table, .sin = table, .n_head = 2, .d_head = 4, .d_rot = 4};
+    struct op_node attn = {.op = OP_attn, .n_in = 3}, q = {.op = OP_rope, .n_in = 1}, k = q, made;
+    struct op_rope_kv_from f = {.attn = &attn, .rope_q = &q, .rope_k = &k};
+    (void)state;
+    memcpy(attn.attr, &at, sizeof at);
+    memcpy(q.attr, &turn, sizeof turn);
+    turn.n_head = 1;
+    memcpy(k.attr, &turn, sizeof turn);
+    assert_int_equal(op_rope_kv_set(&made, &f), 0);
+    assert_int_equal(made.op, OP_rope_kv);
+    turn.sin = table + 1;
+    memcpy(k.attr, &turn, sizeof turn);
+    assert_int_equal(op_rope_kv_set(&made, &f), -1);
+}
+
+/* Norms in front of them. Faults: one with another's epsilon; one of whole rows, done by heads. */
+static void only_norms_of_heads_come_along(void **state)
+{
+    const struct param of_heads = {.n = 4}, of_rows = {.n = 8};
+    const struct norm_attr good = {.weight = &of_heads, .eps = 1},
+                           bad[] = {{.weight = &of_heads, .eps = 2},
+                                    {.weight = &of_rows, .eps = 1}};
+    struct op_attn_attr at = {.n_head = 2, .n_kv_head = 2, .d_head = 4};
+    struct op_rope_attr turn = {.n_head = 2, .d_head = 4, .d_rot = 4};
+    struct op_node attn = {.op = OP_attn, .n_in = 3}, rope = {.op = OP_rope, .n_in = 1, .in = {5}};
+    struct op_node norm = {.op = OP_rmsnorm, .n_in = 1, .in = {4}}, other = norm, made;
+    struct op_rope_kv_from f = {
+        .attn = &attn, .rope_q = &rope, .rope_k = &rope, .norm_q = &norm, .norm_k = &other};
+    (void)state;
+    memcpy(attn.attr, &at, sizeof at);
+    memcpy(rope.attr, &turn, sizeof turn);
+    memcpy(norm.attr, &good, sizeof good);
+    memcpy(other.attr, &good, sizeof good);
+    assert_int_equal(op_rope_kv_set(&made, &f), 0);
+    assert_true(made.in[0] == 4 && made.in[1] == 4);
+    for (int i = 0; i < 2; i++) {
+        memcpy(other.attr, &bad[i], sizeof bad[i]);
+        assert_int_equal(op_rope_kv_set(&made, &f), 0);
+        assert_true(made.in[0] == 5 && made.in[1] == 5); /* they stay where they are */
+    }
+}
+
+static int32_t find_op(const struct graph *g, enum op_id op)
+{
+    int32_t i = 0;
+    while (g->node.at[i].op.op != op)
+        i++;
+    return i;
+}
+
+/* What the graph has of these behind all passes, where the first layer's `kept` is an output. */
+static int count_with(const struct model *m, enum op_id kept, int input, enum op_id counted)
+{
+    struct err e = ERR_INIT;
+    struct graph g;
+    record(&g, m, MODEL_LOGITS, false);
+    const struct op_node *n = &g.node.at[find_op(&g, kept)].op;
+    graph_mark_output(&g, (struct val){.id = input < 0 ? n->out[0] : n->in[input]});
+    assert_good(passes_run(&g, PASS_ALL, PASS_COUNT - 1, &e), &e);
+    int count = count_op(&g, counted);
+    graph_release(&g);
+    return count;
+}
+
+/* Faults: a gate, or the turning of heads, that is done twice because somebody else reads it;
+ * halves that are taken for each other. */
+static void what_others_read_stays(void **state)
+{
+    struct config c = whole_panels(FAMILY_LLAMA);
+    struct model *m = model_of(&c, K_BF16);
+    struct err e = ERR_INIT;
+    struct graph g;
+    int n = (int)c.n_layer;
+    (void)state;
+    for (int input = -1; input < 2; input++) {
+        assert_int_equal(count_with(m, OP_swiglu, input, OP_swiglu), 1);
+        assert_int_equal(count_with(m, OP_swiglu, input, OP_linear), 4 * n + 1);
+    }
+    assert_int_equal(count_with(m, OP_rope, -1, OP_rope_kv), n - 1);
+    assert_int_equal(count_with(m, OP_rope, -1, OP_rope), 2);
+    record(&g, m, MODEL_LOGITS, false);
+    struct op_node *gate = &g.node.at[find_op(&g, OP_swiglu)].op;
+    int32_t up = gate->in[1];
+    gate->in[1] = gate->in[0];
+    gate->in[0] = up;
+    assert_good(passes_run(&g, PASS_ALL, PASS_COUNT - 1, &e), &e);
+    assert_int_equal(count_op(&g, OP_swiglu), 1);
     graph_release(&g);
     model_free(m);
 }
@@ -311,6 +413,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(passes_have_names),
         cmocka_unit_test(passes_find_their_work),
+        cmocka_unit_test(heads_of_other_tables_stay_apart),
+        cmocka_unit_test(only_norms_of_heads_come_along),
+        cmocka_unit_test(what_others_read_stays),
         cmocka_unit_test(dead_parts_go),
         cmocka_unit_test(biases_are_folded),
         cmocka_unit_test(broken_graphs_are_refused),

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/graph/cost.h"
 #include "engine/graph/passes.h"
-#include "engine/graph/print.h"
 #include "engine/model/part.h"
 #include "engine/run/ranks.h"
 #include "engine/train/function.h"

@@ -210,6 +210,42 @@ static void test_no_weights(void **state)
     test_dir_free(dir);
 }
 
+/* Faults: a tensor that is another by its second asking; a piece of a row that is not of the row;
+ * all rows alike, or all matrices; numbers of no spread; a vector that is no ones. */
+static void test_random(void **state)
+{
+    (void)state;
+    enum { ROWS = 700, COLS = 3000 }; /* more than the numbers that are drawn from */
+    const int64_t dim[] = {ROWS, COLS}, len[] = {5};
+    struct err e = ERR_INIT;
+    struct weights *w = weights_random(&e);
+    const struct weight *m, *again, *other, *v;
+    uint16_t *all = calloc((size_t)ROWS * COLS, sizeof *all), part[100];
+    float ones[5], row[COLS];
+    double sum_sq = 0;
+    assert_non_null(w);
+    assert_good(weights_want(w, "m", 2, dim, &m, &e), &e);
+    assert_good(weights_want(w, "m", 2, dim, &again, &e), &e);
+    assert_good(weights_want(w, "v", 1, len, &v, &e), &e);
+    assert_ptr_equal(m, again);
+    assert_int_equal(weights_bytes(w), (ROWS * COLS + 5) * 2);
+    assert_good(weights_want(w, "other", 2, dim, &other, &e), &e);
+    assert_good(weight_read(m, 0, ROWS, all, &e), &e);
+    assert_good(weight_read_at(m, 699, 50, 100, part, &e), &e);
+    assert_memory_equal(part, all + (size_t)699 * COLS + 50, sizeof part);
+    assert_memory_not_equal(all, all + COLS, COLS * sizeof *all);
+    assert_good(weight_read_at(other, 0, 0, 100, part, &e), &e);
+    assert_memory_not_equal(part, all, sizeof part);
+    assert_good(weight_read_f32(m, 350, 1, row, &e), &e);
+    for (int i = 0; i < COLS; i++)
+        sum_sq += (double)row[i] * (double)row[i];
+    assert_true(sum_sq / COLS > 0.9 / 4096 && sum_sq / COLS < 1.1 / 4096);
+    assert_good(weight_read_f32(v, 0, 5, ones, &e), &e);
+    assert_true(ones[0] == 1 && ones[4] == 1);
+    free(all);
+    weights_close(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_want),
         cmocka_unit_test(test_shards),
         cmocka_unit_test(test_no_weights),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

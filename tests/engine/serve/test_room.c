@@ -4,6 +4,7 @@
  */
 #include "tests/lib/test.h"
 
+#include "engine/device/driver.h"
 #include "engine/serve/room.h"
 #include "tests/lib/tiny.h"
 
@@ -95,12 +96,39 @@ static void encoders_take_whole_texts(void **state)
     model_free(m);
 }
 
+/* Faults: shares of a GPU's memory that are more than there is; a training that is kept room where
+ * nobody can train, or on a CPU, whose pages are taken when they are touched. */
+static void a_gpu_is_shared_out(void **state)
+{
+    static const struct device_driver driver = {.kind = DEVICE_CUDA};
+    struct device gpu = {.driver = &driver};
+    struct engine_options o = {.max_adapters = 4};
+    (void)state;
+    struct model *m = model(FAMILY_LLAMA, 1 << 20);
+    size_t bytes = (size_t)64 << 20, token = model_kv_token_bytes(m);
+    assert_int_equal(choose(m, &o, bytes).train_bytes, 0);
+    m->device = &gpu;
+    struct room r = choose(m, &o, bytes);
+    size_t kv = (size_t)r.n_cell * K_CELL * token;
+    assert_true(kv <= bytes / 2 && r.lora_bytes == bytes / 8);
+    assert_int_equal(r.train_bytes, bytes - kv - bytes / 8 - bytes / 8);
+    o.train_bytes = 12345;
+    assert_int_equal(choose(m, &o, bytes).train_bytes, 12345);
+    o.train_bytes = -1;
+    assert_int_equal(choose(m, &o, bytes).train_bytes, 0);
+    o = (struct engine_options){.kv_bytes = (int64_t)bytes};
+    assert_int_equal(choose(m, &o, bytes).train_bytes, 0);
+    m->device = NULL;
+    model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_bounds_the_cells),
         cmocka_unit_test(options_are_bounded),
         cmocka_unit_test(encoders_take_whole_texts),
+        cmocka_unit_test(a_gpu_is_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,19 +68,21 @@ static double time_of(const struct tokenizer *t, const char *text, size_t len)
     return took;
 }
 
+/* The least of many is the text's own time; a machine that does other things meanwhile needs more
+ * of them. */
 static void check(const struct tokenizer *t, const char *kind, const char *name, const char *text)
 {
-    double part = 1e9, whole = 1e9;
-    for (int i = 0; i < ROUNDS; i++) {
+    double part = 1e9, whole = 1e9, spent = 0;
+    for (int i = 1; i <= ROUNDS || spent < 5; i++) {
         double a = time_of(t, text, MAX_BYTES / 4), b = time_of(t, text, MAX_BYTES);
         part = a < part ? a : part;
         whole = b < whole ? b : whole;
-        if (i > 0 && whole < 2.4 * 2.4 * part + 0.001)
+        spent += a + b;
+        if (i > 1 && whole < (i < ROUNDS ? 2.4 * 2.4 * part + 0.001 : 8 * part + 0.004))
             return;
     }
-    if (whole > 8 * part + 0.004)
-        fail_msg("%s, %s: %.1f ms for a quarter, %.1f ms for the whole", kind, name, part * 1e3,
-                 whole * 1e3);
+    fail_msg("%s, %s: %.1f ms for a quarter, %.1f ms for the whole", kind, name, part * 1e3,
+             whole * 1e3);
 }
 
 static void time_grows_with_the_text(void **state)

@@ -107,15 +107,19 @@ static void planned_is_held(void **state)
         int type;
         int64_t rank;
         enum train_recompute how;
-    } row[] = {{K_F32, 8, RECOMPUTE_OFF}, {K_BF16, 8, RECOMPUTE_ON}, {K_INT8, 8, RECOMPUTE_OFF},
-               {K_F32, 0, RECOMPUTE_OFF}, {K_BF16, 0, RECOMPUTE_ON}, {K_BF16, 0, RECOMPUTE_OFF}};
+        int64_t width, batch; /* of 4 rows: two micro-batches */
+    } row[] = {{K_F32, 8, RECOMPUTE_OFF, 64, 2},  {K_BF16, 8, RECOMPUTE_ON, 64, 2},
+               {K_INT8, 8, RECOMPUTE_OFF, 64, 2}, {K_F32, 0, RECOMPUTE_OFF, 64, 2},
+               {K_BF16, 0, RECOMPUTE_ON, 64, 2},  {K_BF16, 0, RECOMPUTE_OFF, 64, 2},
+               {K_BF16, 0, RECOMPUTE_ON, 384, 4}, {K_BF16, 0, RECOMPUTE_OFF, 384, 4}};
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct world w;
         struct train_plan p;
         struct err e = ERR_INIT;
-        world_init(&w, row[i].type, 64);
+        world_init(&w, row[i].type, row[i].width);
         struct tuning_options o = options(&w, row[i].rank);
+        o.batch = row[i].batch;
         assert_good(train_plan(w.m, w.g.device, &o, row[i].how, false, 0, &p, &e), &e);
         assert_int_equal(p.recomputes, row[i].how == RECOMPUTE_ON);
         o.train.checkpoints_blocks = p.recomputes;
@@ -123,6 +127,8 @@ static void planned_is_held(void **state)
         if (held > planned || (double)held < 0.98 * (double)planned)
             fail_msg("row %zu: %zu bytes planned, %zu held", i, planned, held);
         assert_int_equal(p.values + p.gradients + p.moments + p.inputs + p.activations, planned);
+        size_t lacks = row[i].rank > 0 ? 4 : row[i].type == K_BF16 ? 2 : 0; /* of each value */
+        assert_int_equal(p.values, p.gradients / 4 * lacks);
         assert_true(p.logits > 0 && p.logits <= p.activations);
         assert_true(p.total_recomputed < p.total_plain);
         world_release(&w);
@@ -169,6 +175,36 @@ static void memory_chooses(void **state)
     world_release(&w);
 }
 
+/* A trainer under a limit runs in what the plan leaves it; with less it ends with the numbers, has
+ * changed nothing, and another runs. */
+static void the_limit_holds(void **state)
+{
+    struct world w;
+    struct train_plan p;
+    struct err e = ERR_INIT;
+    bool is_done;
+    (void)state;
+    world_init(&w, K_BF16, 64);
+    struct tuning_options o = options(&w, 8);
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, 0, &p, &e), &e);
+    assert_int_equal(p.value_bytes, 0);
+    size_t least = p.total_recomputed;
+    assert_good(train_plan(w.m, w.g.device, &o, RECOMPUTE_AUTO, false, least, &p, &e), &e);
+    assert_int_equal(p.fixed + p.value_bytes, least);
+    o.train.checkpoints_blocks = p.recomputes;
+    o.train.value_bytes = p.value_bytes;
+    assert_true(really(&w, &o) + p.host <= least);
+    o.train.value_bytes = p.value_bytes / 2;
+    struct tuning *t = tuning_new(w.m, &o, w.g.stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_err(tuning_run(t, &is_done, &e), &e, ERR_NO_MEMORY, "that were planned");
+    assert_int_equal(trainer_n_step(tuning_trainer(t)), 0);
+    tuning_free(t);
+    o.train.value_bytes = p.value_bytes;
+    assert_true(really(&w, &o) + p.host <= least);
+    world_release(&w);
+}
+
 /* The pages of a training in which every value is written. */
 static void pages_are_planned(void **state)
 {
@@ -202,11 +238,10 @@ static void pages_are_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            pages_are_planned), /* first: the process has no other pages to use again */
-        cmocka_unit_test(planned_is_held),
-        cmocka_unit_test(a_copy_is_counted),
-        cmocka_unit_test(memory_chooses),
+        cmocka_unit_test(pages_are_planned), /* first: the process has no other pages to use again
+                                              */
+        cmocka_unit_test(planned_is_held),   cmocka_unit_test(a_copy_is_counted),
+        cmocka_unit_test(memory_chooses),    cmocka_unit_test(the_limit_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

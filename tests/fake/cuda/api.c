@@ -114,15 +114,29 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
 {
     cudaError_t rc = fake_begin();
     *all_bytes = fake_memory_all();
-    *free_bytes = *all_bytes - fake_memory_used();
+    *free_bytes = *all_bytes - fake_memory_taken();
     return fake_end(rc);
 }
 
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int index)
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props)
 {
-    (void)index;
     cudaError_t rc = fake_begin();
-    *pool = NULL;
+    if (!rc && (props->allocType != cudaMemAllocationTypePinned ||
+                props->location.type != cudaMemLocationTypeDevice || props->location.id < 0 ||
+                props->location.id >= n_device()))
+        rc = cudaErrorInvalidValue;
+    if (!rc) {
+        *pool = calloc(1, sizeof **pool);
+        fake_keep(1);
+    }
+    return fake_end(rc);
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+    cudaError_t rc = fake_begin();
+    fake_pool_end(pool);
+    fake_keep(-1);
     return fake_end(rc);
 }
 
@@ -134,9 +148,8 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, 
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value)
 {
-    (void)pool, (void)a;
     cudaError_t rc = fake_begin();
-    *(size_t *)value = fake_memory_used();
+    *(size_t *)value = a == cudaMemPoolAttrReservedMemCurrent ? pool->taken : pool->used;
     return fake_end(rc);
 }
 
@@ -146,12 +159,12 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessD
     return fake_end(fake_begin());
 }
 
-cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s)
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t s)
 {
     (void)s;
     cudaError_t rc = fake_begin();
     if (!rc) {
-        *p = fake_memory_new(bytes);
+        *p = fake_memory_new(pool, bytes);
         rc = *p ? cudaSuccess : cudaErrorMemoryAllocation;
         fake_keep(!rc);
     }
@@ -297,6 +310,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     cudaError_t rc = fake_begin();
     if (!rc && (!is_right(to, bytes, to_device) || !is_right(from, bytes, from_device)))
         rc = cudaErrorInvalidValue;
+    if (!rc && kind == cudaMemcpyHostToDevice && !fake_count_copy())
+        rc = cudaErrorUnknown;
     if (!rc)
         rc = add(s, copy_new(to, from, bytes, !from_device && !fake_is_pinned(from)));
     if (!rc && !to_device && !fake_is_pinned(to))

@@ -8,6 +8,7 @@
  *   rights in between), is not zeroed, and ends where it ends;
  * - a stream does nothing until somebody waits for it, so who reads a result too early, or writes
  *   to pinned memory under a copy, gets the wrong numbers every time;
+ * - a pool takes from the GPU what it has not got, keeps it, and gives it back when it ends;
  * - memory of the host that is not pinned is copied as CUDA copies it: when the call is made;
  * - an error that stays is answered by every later call.
  *
@@ -84,6 +85,13 @@ struct cudaMemAccessDesc {
     enum cudaMemAccessFlags flags;
 };
 
+enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
+
+struct cudaMemPoolProps {
+    enum cudaMemAllocationType allocType;
+    struct cudaMemLocation location;
+};
+
 struct cudaDeviceProp {
     char name[256];
     cudaUUID_t uuid;
@@ -102,12 +110,13 @@ const char *cudaGetErrorString(cudaError_t rc);
 const char *cudaGetErrorName(cudaError_t rc);
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes);
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int index);
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *props);
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value);
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr a, void *value);
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list,
                                  size_t n);
-cudaError_t cudaMallocAsync(void **p, size_t bytes, cudaStream_t s);
+cudaError_t cudaMallocFromPoolAsync(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t s);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t s);
 cudaError_t cudaHostAlloc(void **p, size_t bytes, unsigned flags);
 cudaError_t cudaFreeHost(void *p);

@@ -14,7 +14,7 @@ enum { STALL_MS = 300, REST_NS = 50000 };
 
 static pthread_mutex_t lock;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static long n_call, fail_at, n_kept, n_graph, n_ahead;
+static long n_call, fail_at, n_kept, n_graph, n_ahead, n_block, n_grown, n_copy;
 static const char *how;
 static cudaError_t broken;
 
@@ -24,7 +24,8 @@ static void tell(void)
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
         return;
-    fprintf(f, "calls %ld kept %ld graphs %ld ahead %ld\n", n_call, n_kept, n_graph, n_ahead);
+    fprintf(f, "calls %ld kept %ld graphs %ld ahead %ld blocks %ld grown %ld copies %ld\n", n_call,
+            n_kept, n_graph, n_ahead, n_block, n_grown, n_copy);
     fclose(f);
 }
 
@@ -58,7 +59,7 @@ cudaError_t fake_begin(void)
 {
     pthread_once(&once, start);
     pthread_mutex_lock(&lock);
-    if (++n_call == fail_at)
+    if (++n_call == fail_at && strcmp(how, "block") != 0 && strcmp(how, "copy") != 0)
         return fault();
     return broken;
 }
@@ -91,6 +92,21 @@ void fake_break(cudaError_t rc)
 void fake_count_ahead(void)
 {
     n_ahead++;
+}
+
+bool fake_count_block(void)
+{
+    return ++n_block != fail_at || strcmp(how, "block") != 0;
+}
+
+bool fake_count_copy(void)
+{
+    return ++n_copy != fail_at || strcmp(how, "copy") != 0;
+}
+
+void fake_count_grown(void)
+{
+    n_grown++;
 }
 
 void fake_count_graph(void)

@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communicators, and collectives as work that is ready when all ranks have reached theirs: who is
- * asked runs the streams of the others on, as a GPU would by itself.
+ * Communicators, and collectives as work that is ready when all ranks have reached theirs. Ranks
+ * that are threads read each other's memory: who is asked runs the streams of the others on, as a
+ * GPU would by itself. Those of several processes meet at a table.
  */
-#include <nccl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/fake/cuda/work.h"
-
-enum { RANKS = 16, TRANSFERS = 2 * RANKS };
-
-struct transfer {
-    bool sends;
-    int peer;
-    char *p; /* borrowed */
-    size_t n;
-};
-
-/* What one rank does in a collective: gathers, or sends and receives. */
-struct op {
-    struct ncclComm *c; /* counted */
-    cudaStream_t s;
-    const char *in;
-    char *out; /* of a gather; NULL: transfers */
-    size_t n;
-    struct transfer transfer[TRANSFERS];
-    int n_transfer;
-};
+#include "tests/fake/cuda/nccl_act.h"
 
 struct clique {
     ncclUniqueId id;
-    int n, n_come, n_ref;
+    int n, n_ref;
     struct ncclComm *of[RANKS]; /* borrowed; NULL: has not come, or is gone */
     struct clique *next;
 };
@@ -40,15 +20,15 @@ struct clique {
 struct ncclComm {
     struct clique *clique; /* counted */
     int rank, n_ref;
-    cudaStream_t s;      /* of its collectives */
+    cudaStream_t s;      /* of its collectives, counted; NULL: none yet */
+    struct table *table; /* owned */
     const struct op *at; /* has been reached; NULL: none */
-    bool is_done, is_aborted, is_absent;
+    bool is_done, is_aborted, is_absent, is_driven;
     ncclResult_t error;
 };
 
 static struct clique *cliques;
-static long n_call;
-static unsigned n_id;
+static long n_call, n_beside;
 static _Thread_local struct op *group; /* owned, between GroupStart and GroupEnd */
 static _Thread_local bool is_grouped;
 
@@ -60,7 +40,7 @@ static void tell(void)
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
         return;
-    fprintf(f, "calls %ld\n", n_call);
+    fprintf(f, "calls %ld beside %ld\n", n_call, n_beside);
     fclose(f);
 }
 
@@ -122,9 +102,7 @@ const char *ncclGetErrorString(ncclResult_t rc)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     ncclResult_t rc = begin(NULL);
-    memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "%u", ++n_id);
-    return end(rc);
+    return end(rc ? rc : table_make(id));
 }
 
 static struct clique *clique_of(const ncclUniqueId *id, int n)
@@ -156,6 +134,7 @@ static void comm_unref(struct ncclComm *c)
     if (--c->n_ref > 0)
         return;
     clique_unref(c->clique);
+    table_close(c->table);
     free(c);
 }
 
@@ -167,6 +146,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
     *out = NULL;
     if (!rc && (n > RANKS || config->blocking))
         rc = ncclInvalidArgument;
+    c->table = rc ? NULL : table_open(&id, n, rank);
+    if (!rc && !c->table)
+        rc = ncclSystemError;
     if (rc) {
         free(c);
         return end(rc);
@@ -174,7 +156,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
     c->clique = clique_of(&id, n);
     c->clique->n_ref++;
     c->clique->of[rank] = c;
-    c->clique->n_come++;
     c->rank = rank;
     c->n_ref = 1;
     fake_keep(1);
@@ -185,7 +166,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
 ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *error)
 {
     fake_look();
-    *error = c->error ? c->error : c->clique->n_come < c->clique->n ? ncclInProgress : ncclSuccess;
+    *error = c->error ? c->error : table_is_full(c->table) ? ncclSuccess : ncclInProgress;
     return end(ncclSuccess);
 }
 
@@ -197,6 +178,9 @@ ncclResult_t ncclCommFinalize(ncclComm_t c)
 static void leave(struct ncclComm *c)
 {
     c->is_aborted = true;
+    table_leave(&c->s);
+    stream_unref(c->s);
+    c->s = NULL;
     c->clique->of[c->rank] = NULL;
     fake_keep(-1);
     comm_unref(c);
@@ -271,6 +255,8 @@ static bool is_ready(void *ctx)
         return true;
     if (c->is_absent)
         return false;
+    if (c->is_driven)
+        return table_step(c->table, op, &c->error);
     c->at = op;
     for (int r = 0; r < q->n; r++) {
         struct ncclComm *o = q->of[r];
@@ -292,6 +278,14 @@ static void run(void *ctx)
     op->c->is_done = false;
 }
 
+/* Nobody may take from it any more: its memory may go. */
+static void lose(void *ctx)
+{
+    struct op *op = ctx;
+    if (op->c->at == op)
+        run(op);
+}
+
 static void drop(void *ctx)
 {
     struct op *op = ctx;
@@ -305,17 +299,27 @@ static struct op *op_new(struct ncclComm *c, cudaStream_t s)
     op->c = c;
     op->s = s;
     c->n_ref++;
+    if (c->s && c->s->is_gone) {
+        stream_unref(c->s);
+        c->s = NULL;
+    }
     if (c->s && c->s != s) {
         fprintf(stderr, "fake NCCL: one communicator on two streams\n");
         abort();
     }
+    s->n_ref += !c->s;
     c->s = s;
+    n_beside += stream_awaits(s);
+    if (!c->is_driven && table_is_shared(c->table)) {
+        c->is_driven = true;
+        table_drive(&c->s);
+    }
     return op;
 }
 
 static void submit(struct op *op)
 {
-    struct work w = {.is_ready = is_ready, .run = run, .ctx = op, .drop = drop};
+    struct work w = {.is_ready = is_ready, .run = run, .lose = lose, .ctx = op, .drop = drop};
     work_add_when(op->s->capture ? &op->s->capture->work : &op->s->work, &w);
 }
 

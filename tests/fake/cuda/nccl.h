@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A twin of NCCL over the twin of CUDA's runtime: the calls that engine/device/cuda/rail.c makes,
- * for ranks that are threads of one process. TANDEM_NCCL names the object that it is in. What it
- * keeps true to the original:
+ * for ranks that are threads of one process, or processes of one host. TANDEM_NCCL names the object
+ * that it is in. What it keeps true to the original:
  *
  * - a communicator stands when all ranks have come, and a call that does not block says so by
  *   ncclInProgress until then;

@@ -8,13 +8,25 @@ enum { END = -1 };
 
 #define AT(s, m) (int)offsetof(struct k_##s, m)
 
+/* Of a batch and a cache, which stand in `in`. */
+#define RAGGED(s, in)                                                                              \
+    AT(s, in batch.q_start), AT(s, in batch.kv_len), AT(s, in batch.seq_of), AT(s, in batch.pos),  \
+        AT(s, in batch.cell), AT(s, in cache.k), AT(s, in cache.v)
+#define ATTN(s, in) RAGGED(s, in), AT(s, in q), AT(s, in y), AT(s, in lse)
+
 static const int weight_pack_at[] = {AT(weight_pack, src), AT(weight_pack, w.data),
                                      AT(weight_pack, w.scale), END};
 static const int weight_unpack_at[] = {AT(weight_unpack, w.data), AT(weight_unpack, w.scale),
                                        AT(weight_unpack, dst), END};
 static const int rows_pack_at[] = {AT(rows_pack, x), AT(rows_pack, rows), END};
-static const int linear_at[] = {AT(linear, rows), AT(linear, w.data), AT(linear, w.scale),
-                                AT(linear, bias), AT(linear, y),      END};
+static const int cols_pack_at[] = {AT(cols_pack, x), AT(cols_pack, cols), END};
+static const int linear_at[] = {AT(linear, rows),
+                                AT(linear, w.data),
+                                AT(linear, w.scale),
+                                AT(linear, bias),
+                                AT(linear, y),
+                                AT(linear, gated),
+                                END};
 static const int linear_dx_at[] = {AT(linear_dx, rows), AT(linear_dx, w.data),
                                    AT(linear_dx, w.scale), AT(linear_dx, dx), END};
 static const int linear_dw_at[] = {AT(linear_dw, dy), AT(linear_dw, x), AT(linear_dw, dw), END};
@@ -46,53 +58,20 @@ static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row
 static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y), END};
 static const int col_sum_at[] = {AT(col_sum, x), AT(col_sum, y), END};
 static const int softmax_at[] = {AT(softmax, x), AT(softmax, y), END};
-static const int kv_write_at[] = {AT(kv_write, batch.q_start),
-                                  AT(kv_write, batch.kv_len),
-                                  AT(kv_write, batch.seq_of),
-                                  AT(kv_write, batch.pos),
-                                  AT(kv_write, batch.cell),
-                                  AT(kv_write, cache.k),
-                                  AT(kv_write, cache.v),
-                                  AT(kv_write, k),
-                                  AT(kv_write, v),
-                                  END};
-static const int attn_at[] = {AT(attn, batch.q_start),
-                              AT(attn, batch.kv_len),
-                              AT(attn, batch.seq_of),
-                              AT(attn, batch.pos),
-                              AT(attn, batch.cell),
-                              AT(attn, cache.k),
-                              AT(attn, cache.v),
-                              AT(attn, q),
-                              AT(attn, y),
-                              AT(attn, lse),
-                              END};
-static const int attn_part_at[] = {AT(attn_part, fwd.batch.q_start),
-                                   AT(attn_part, fwd.batch.kv_len),
-                                   AT(attn_part, fwd.batch.seq_of),
-                                   AT(attn_part, fwd.batch.pos),
-                                   AT(attn_part, fwd.batch.cell),
-                                   AT(attn_part, fwd.cache.k),
-                                   AT(attn_part, fwd.cache.v),
-                                   AT(attn_part, fwd.q),
-                                   AT(attn_part, fwd.y),
-                                   AT(attn_part, fwd.lse),
-                                   AT(attn_part, part),
-                                   END};
-static const int attn_bwd_at[] = {AT(attn_bwd, fwd.batch.q_start),
-                                  AT(attn_bwd, fwd.batch.kv_len),
-                                  AT(attn_bwd, fwd.batch.seq_of),
-                                  AT(attn_bwd, fwd.batch.pos),
-                                  AT(attn_bwd, fwd.batch.cell),
-                                  AT(attn_bwd, fwd.cache.k),
-                                  AT(attn_bwd, fwd.cache.v),
-                                  AT(attn_bwd, fwd.q),
-                                  AT(attn_bwd, fwd.y),
-                                  AT(attn_bwd, fwd.lse),
+static const int kv_write_at[] = {RAGGED(kv_write, ), AT(kv_write, k), AT(kv_write, v), END};
+static const int rope_kv_at[] = {RAGGED(rope_kv, kv.),  AT(rope_kv, kv.k),
+                                 AT(rope_kv, kv.v),     AT(rope_kv, q),
+                                 AT(rope_kv, y),        AT(rope_kv, cos),
+                                 AT(rope_kv, sin),      AT(rope_kv, q_weight),
+                                 AT(rope_kv, k_weight), END};
+static const int attn_at[] = {ATTN(attn, ), END};
+static const int attn_part_at[] = {ATTN(attn_part, fwd.), AT(attn_part, part), END};
+static const int attn_bwd_at[] = {ATTN(attn_bwd, fwd.),
                                   AT(attn_bwd, dy),
                                   AT(attn_bwd, dq),
                                   AT(attn_bwd, dk),
                                   AT(attn_bwd, dv),
+                                  AT(attn_bwd, part),
                                   END};
 static const int ce_at[] = {AT(ce, logits), AT(ce, target), AT(ce, state), AT(ce, dloss), END};
 static const int pool_at[] = {AT(pool, x), AT(pool, y), AT(pool, start), END};
@@ -109,12 +88,16 @@ static const int pick_at[] = {AT(pick, x), AT(pick, id), AT(pick, y), END};
 static const int token_feed_at[] = {AT(token_feed, token), AT(token_feed, from), AT(token_feed, id),
                                     END};
 static const int adamw_at[] = {AT(adamw, p), AT(adamw, m), AT(adamw, v), AT(adamw, g), END};
+static const int adamw_weight_at[] = {AT(adamw_weight, w.data), AT(adamw_weight, low),
+                                      AT(adamw_weight, a.m),    AT(adamw_weight, a.v),
+                                      AT(adamw_weight, a.g),    END};
 static const int sum_sq_at[] = {AT(sum_sq, x), AT(sum_sq, part), END};
 
 static const int *const of_kernel[KERNEL_COUNT] = {
     [K_weight_pack] = weight_pack_at,
     [K_weight_unpack] = weight_unpack_at,
     [K_rows_pack] = rows_pack_at,
+    [K_cols_pack] = cols_pack_at,
     [K_linear_f32] = linear_at,
     [K_linear_bf16] = linear_at,
     [K_linear_int8] = linear_at,
@@ -152,6 +135,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_softmax] = softmax_at,
     [K_log_softmax] = softmax_at,
     [K_kv_write] = kv_write_at,
+    [K_rope_kv] = rope_kv_at,
     [K_attn] = attn_at,
     [K_attn_part] = attn_part_at,
     [K_attn_merge] = attn_part_at,
@@ -170,6 +154,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_pick] = pick_at,
     [K_token_feed] = token_feed_at,
     [K_adamw] = adamw_at,
+    [K_adamw_weight] = adamw_weight_at,
     [K_sum_sq] = sum_sq_at,
 };
 

@@ -35,6 +35,8 @@ void work_drop_all(struct work_list *l)
     while (l->first) {
         struct work *w = l->first;
         l->first = w->next;
+        if (w->lose)
+            w->lose(w->ctx);
         work_free(w);
     }
 }
@@ -100,9 +102,16 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int pr
     cudaError_t rc = fake_begin();
     if (!rc) {
         *s = calloc(1, sizeof **s);
+        (*s)->n_ref = 1;
         fake_keep(1);
     }
     return fake_end(rc);
+}
+
+void stream_unref(cudaStream_t s)
+{
+    if (s && --s->n_ref == 0)
+        free(s);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t s)
@@ -112,7 +121,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
         work_drop_all(&s->work);
     stream_run(s, NULL);
     graph_unref(s->capture);
-    free(s);
+    s->capture = NULL;
+    s->is_gone = true;
+    stream_unref(s);
     fake_keep(-1);
     return fake_end(rc);
 }
@@ -170,6 +181,14 @@ static bool is_passed(void *ctx)
     while (!m->is_done && stream_step(m->on))
         ;
     return m->is_done;
+}
+
+bool stream_awaits(cudaStream_t s)
+{
+    for (const struct work *w = s->work.first; w; w = w->next)
+        if (w->is_ready == is_passed)
+            return true;
+    return false;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *v, unsigned flags)
@@ -334,8 +353,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
         x->graph->n_ref++;
         fake_count_graph();
         for (const struct work *w = x->graph->work.first; w; w = w->next)
-            work_add_when(&s->work,
-                          &(struct work){.is_ready = w->is_ready, .run = w->run, .ctx = w->ctx});
+            work_add_when(&s->work, &(struct work){.is_ready = w->is_ready,
+                                                   .run = w->run,
+                                                   .lose = w->lose,
+                                                   .ctx = w->ctx});
         work_add(&s->work, NULL, x->graph, drop_graph);
     }
     return fake_end(rc);

@@ -11,6 +11,7 @@
 struct work {
     bool (*is_ready)(void *ctx); /* NULL: at once; else asked until it says so */
     void (*run)(void *ctx);      /* NULL: nothing but to be ready */
+    void (*lose)(void *ctx);     /* where it never runs; NULL: nobody minds */
     void *ctx;
     void (*drop)(void *ctx);
     struct work *next;
@@ -34,6 +35,8 @@ struct CUstream_st {
     struct work_list work;
     struct CUgraph_st *capture; /* counted; NULL: not captured */
     bool is_busy;               /* is asked whether it is ready, or runs */
+    bool is_gone;               /* who counts it finds no work in it any more */
+    int n_ref;
 };
 
 /* A place in a stream. Once the stream is gone it has been passed. */
@@ -57,6 +60,11 @@ bool stream_step(cudaStream_t s);
 
 /* Runs what the stream was given, up to the mark; NULL: all. Waits for what is not ready. */
 void stream_run(cudaStream_t s, const struct mark *m);
+
+void stream_unref(cudaStream_t s);
+
+/* Whether a mark of another stream stands in it that it is to wait for. */
+bool stream_awaits(cudaStream_t s);
 
 void graph_unref(struct CUgraph_st *g);
 

@@ -19,7 +19,7 @@
 struct options {
     struct shape shape;
     int64_t n_shard, seed;
-    bool has_tokenizer;
+    bool has_tokenizer, has_weights;
 };
 
 #define AT(field)   offsetof(struct options, field)
@@ -54,6 +54,8 @@ static const struct opt_row rows[] = {
     {NULL, "shards", 0, OPT_INT, "1", 1, 1000, "N", "files", AT(n_shard)},
     {NULL, "seed", 0, OPT_INT, "1", 0, 1e15, "N", "of the weights", AT(seed)},
     {NULL, "tokenizer", 0, OPT_BOOL, "true", 0, 0, NULL, "write a tokenizer", AT(has_tokenizer)},
+    {NULL, "weights", 0, OPT_BOOL, "true", 0, 0, NULL, "write weights; else the shape alone",
+     AT(has_weights)},
 };
 
 static const struct opt_cmd cmd = {
@@ -97,7 +99,8 @@ static int make(const char *dir, const struct options *o, struct err *e)
     int64_t n = tensors_list(&c, t), n_param = 0;
     for (int64_t i = 0; i < n; i++)
         n_param += t[i].dim[0] * (t[i].rank == 2 ? t[i].dim[1] : 1);
-    if (weights_make(dir, t, n, file_dtype(o->shape.dtype), o->n_shard, (uint64_t)o->seed, e))
+    if (o->has_weights &&
+        weights_make(dir, t, n, file_dtype(o->shape.dtype), o->n_shard, (uint64_t)o->seed, e))
         goto out;
     printf("%s: %s, %lld tensors, %lld parameters, %s\n", dir, c.architecture, (long long)n,
            (long long)n_param, o->shape.dtype);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokens to text. The engine counts bytes as the detok here makes them, so its word on how much is
+ * certain (text_safe, text_bytes) needs no translation.
+ */
+#include "server/answer/choice.h"
+
+#include <string.h>
+
+void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
+                 bool goes_on)
+{
+    *c = (struct choice){.answer = a, .detok = t ? detok_new(t, !shows_special) : NULL};
+    if (t && goes_on)
+        detok_inside(c->detok);
+    buf_init(&c->text, CHOICE_TEXT_MAX);
+}
+
+int choice_echo(struct choice *c, const char *text, size_t n, struct err *e)
+{
+    buf_add(&c->text, text, n);
+    c->n_echo = n;
+    return buf_check(&c->text, "the text", e);
+}
+
+void choice_release(struct choice *c)
+{
+    if (c->answer)
+        answer_unref(c->answer);
+    detok_free(c->detok);
+    buf_release(&c->text);
+    *c = (struct choice){.answer = NULL};
+}
+
+/* Bytes of `text` that lie below a place in what the engine wrote. */
+static size_t below(const struct choice *c, uint64_t place)
+{
+    if (place == UINT64_MAX)
+        return c->text.len;
+    place += c->n_echo;
+    uint64_t n = place > c->text_at ? place - c->text_at : 0;
+    return n < c->text.len ? (size_t)n : c->text.len;
+}
+
+/* The state is read before the count: once it ended, the count is the whole answer's. */
+int choice_pull(struct choice *c, struct err *e)
+{
+    bool was_running = c->state == GEN_RUNS;
+    c->state = answer_state(c->answer);
+    size_t n = answer_count(c->answer);
+    uint64_t safe = 0;
+    for (; c->n_tok < n; c->n_tok++)
+        if (c->detok && detok_push(c->detok, answer_token(c->answer, c->n_tok)->id, &c->text, e))
+            return -1;
+    if (c->state != GEN_RUNS) {
+        if (was_running && c->detok && detok_finish(c->detok, &c->text, e))
+            return -1;
+        safe = answer_end(c->answer)->text_bytes;
+    } else if (n) {
+        safe = answer_token(c->answer, n - 1)->text_safe;
+    }
+    c->n_show = n || c->state != GEN_RUNS ? below(c, safe) : 0;
+    return buf_check(&c->text, "the text", e);
+}
+
+void choice_drop_shown(struct choice *c)
+{
+    c->text_at += c->n_show;
+    if (c->n_show == c->text.len) {
+        buf_clear(&c->text);
+    } else {
+        c->text.len -= c->n_show;
+        memmove(c->text.data, c->text.data + c->n_show, c->text.len + 1);
+    }
+    c->n_show = 0;
+}
+
+int64_t choice_tokens(const struct choice *c)
+{
+    bool has_end = answer_state(c->answer) != GEN_RUNS;
+    return (int64_t)answer_count(c->answer) + (has_end && answer_end(c->answer)->stop_id >= 0);
+}
+
+double choice_mean_logprob(const struct choice *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < c->n_tok; i++)
+        sum += (double)answer_token(c->answer, i)->logprob;
+    return c->n_tok ? sum / (double)c->n_tok : 0;
+}
+
+/* Behind the last of a small vocabulary the ids are -1. */
+static int32_t count_top(const struct answer_top *top, int64_t n)
+{
+    int32_t k = 0;
+    while (k < n && top[k].id >= 0)
+        k++;
+    return k;
+}
+
+void choice_logprobs(const struct choice *c, size_t from, int64_t n_top, struct api_logprob *at)
+{
+    for (size_t i = from; i < c->n_tok; i++) {
+        const struct answer_token *t = answer_token(c->answer, i);
+        const struct answer_top *top = n_top > 0 ? answer_top(c->answer, i) : NULL;
+        at[i - from] = (struct api_logprob){
+            .id = t->id, .logprob = t->logprob, .top = top, .n_top = count_top(top, n_top)};
+    }
+}
+
+void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,
+                            struct api_logprob *at)
+{
+    at[0] = (struct api_logprob){.id = id[0], .is_unknown = true};
+    for (size_t i = 1; i < n; i++) {
+        const struct answer_top *top = n_top > 0 ? answer_prompt_top(c->answer, i) : NULL;
+        at[i] = (struct api_logprob){.id = id[i],
+                                     .logprob = answer_prompt_logprob(c->answer, i),
+                                     .top = top,
+                                     .n_top = count_top(top, n_top)};
+    }
+}

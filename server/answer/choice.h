@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One choice of an answer: the engine's tokens on their way to text. Each pull takes the tokens
+ * that are new, appends their text, and says how much of it may be shown: all that is certain not
+ * to become part of a stop string.
+ *
+ * Thread: the HTTP thread that has the call.
+ */
+#ifndef SERVER_ANSWER_CHOICE_H
+#define SERVER_ANSWER_CHOICE_H
+
+#include "api/reply.h"
+#include "engine/serve/answer.h"
+#include "engine/token/tokenizer.h"
+
+enum { CHOICE_TEXT_MAX = 256 << 20 };
+
+struct choice {
+    struct answer *answer;  /* owned */
+    struct detok *detok;    /* owned; NULL: no tokenizer */
+    struct buf text;        /* what came and was not dropped */
+    uint64_t text_at;       /* bytes dropped before it */
+    uint64_t n_echo;        /* bytes of the prompt that the text begins with */
+    size_t n_show;          /* bytes of `text` that may be shown now */
+    size_t n_tok, n_told;   /* tokens pulled; of them told to the client */
+    size_t offset;          /* where the next token stands, in characters */
+    enum gen_end state;     /* as last pulled */
+    bool is_begun, is_over; /* something was told; all was */
+};
+
+/* The answer's reference is moved in. goes_on: as text_goes_on in gen.h. */
+void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
+                 bool goes_on);
+int choice_echo(struct choice *c, const char *text, size_t n, struct err *e); /* before any pull */
+void choice_release(struct choice *c);
+
+int choice_pull(struct choice *c, struct err *e);
+void choice_drop_shown(struct choice *c); /* what may be shown was */
+
+int64_t choice_tokens(const struct choice *c); /* made so far, the one that ended it too */
+double choice_mean_logprob(const struct choice *c);
+
+/* Tokens [from, n_tok) as the renderers take them, n_top of the likeliest each. */
+void choice_logprobs(const struct choice *c, size_t from, int64_t n_top, struct api_logprob *at);
+
+/* Of its prompt's n tokens; the first has none. */
+void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,
+                            struct api_logprob *at);
+
+#endif

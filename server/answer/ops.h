@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The routes around the generating ones: models and adapters, tokens, and what tells of the
+ * process. Each answers at once.
+ *
+ * Thread: the HTTP thread that has the call.
+ */
+#ifndef SERVER_ANSWER_OPS_H
+#define SERVER_ANSWER_OPS_H
+
+#include <stdint.h>
+
+#include "api/error.h"
+#include "api/jout.h"
+#include "server/http/call.h"
+
+struct engine;
+
+/* The engine; NULL while it loads, and the call was answered. */
+struct engine *ops_engine(struct call *c);
+
+/* 200 with the JSON in body, or the error that the buffer is too small for it. Moves the bytes. */
+void ops_reply(struct call *c, struct buf *body);
+
+#endif

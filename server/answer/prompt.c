@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rendering and tokenizing run on the HTTP thread that has the call: they are bounded by the body's
+ * size, linear in it, and touch nothing shared.
+ */
+#include "server/answer/prompt.h"
+
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/token/tokenizer.h"
+
+static const char *field(const struct api_request *q)
+{
+    return q->route == API_CHAT ? "messages" : q->route == API_COMPLETIONS ? "prompt" : "input";
+}
+
+struct api_limits prompt_limits(const struct engine *g)
+{
+    const struct engine_info *info = engine_info(g);
+    const struct template *t = engine_template(g);
+    return (struct api_limits){.n_vocab = info->n_vocab,
+                               .d_model = info->d_model,
+                               .sample = &info->sample,
+                               .knows_developer = t && template_mentions(t, "developer")};
+}
+
+/* ---- the template -------------------------------------------------------------------------- */
+
+/* Variables that are the server's to set. */
+static bool is_reserved(const char *name, size_t n)
+{
+    static const char *const names[] = {"messages", "tools", "add_generation_prompt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !memcmp(names[i], name, n))
+            return true;
+    return n > 6 && !memcmp(name + n - 6, "_token", 6);
+}
+
+static void ignore(struct api_request *q, struct arena *a, const char *name)
+{
+    if (q->ignored && strlen(q->ignored) > 512)
+        return;
+    q->ignored = q->ignored ? arena_printf(a, "%s, chat_template_kwargs.%.64s", q->ignored, name)
+                            : arena_printf(a, "chat_template_kwargs.%.64s", name);
+}
+
+/* Of the client's variables those that the template reads, under names it can have: what is left
+ * is printable, so that it can be told in a header. */
+static int extra_vars(const struct template *t, struct api_request *q, struct arena *a,
+                      struct jvalue *out, struct err *e)
+{
+    if (jv_dict(a, out, e))
+        return -1;
+    const struct jdict *d = q->extra.type == JT_DICT ? q->extra.d : NULL;
+    for (size_t i = 0; d && i < d->n; i++) {
+        const struct jstr *key = d->key[i].s;
+        char *name = arena_strndup(a, key->p, key->len < 64 ? key->len : 64);
+        if (is_reserved(key->p, key->len))
+            return err_set(e, ERR_BAD_INPUT, "chat_template_kwargs: '%s' is the server's to set",
+                           name);
+        if (key->len < 64 && template_uses(t, name)) {
+            if (jv_dict_put(a, out, key->p, key->len, d->val[i], e))
+                return -1;
+            continue;
+        }
+        for (char *p = name; *p; p++)
+            *p = *p > ' ' && *p < 0x7f && *p != ',' ? *p : '?';
+        ignore(q, a, name);
+    }
+    return 0;
+}
+
+/* How hard to think is a variable of the template; without one a model does what it does. */
+static int add_effort(const struct template *t, const struct api_request *q, struct arena *a,
+                      struct jvalue *extra, struct err *e)
+{
+    const char *word = q->reasoning_effort;
+    struct jvalue v;
+    if (!word)
+        return 0;
+    if (!template_uses(t, "reasoning_effort"))
+        return strcmp(word, "none") == 0 || strcmp(word, "medium") == 0
+                   ? 0
+                   : err_set(e, ERR_UNSUPPORTED,
+                             "reasoning_effort: this model has no such setting");
+    return jv_str_view(a, word, strlen(word), &v, e) ||
+                   jv_dict_put(a, extra, "reasoning_effort", strlen("reasoning_effort"), v, e)
+               ? -1
+               : 0;
+}
+
+/* Ends the text behind the last byte that the last message wrote, so that the answer goes on with
+ * it. */
+static void cut_behind_last(struct template_out *out, size_t n_message)
+{
+    size_t end = 0;
+    for (size_t i = 0; i < out->n_span; i++) {
+        uint32_t o = out->span[i].origin;
+        if (jorigin_kind(o) == JORIGIN_CONTENT && jorigin_message(o) == n_message - 1)
+            end = out->span[i].end;
+    }
+    if (!end) /* the template shows nothing of it */
+        return;
+    while (out->n_span && out->span[out->n_span - 1].end > end)
+        out->n_span--;
+    out->len = end;
+    out->text[end] = 0;
+}
+
+static int render(struct engine *g, struct api_request *q, struct arena *a,
+                  struct template_out *out, struct err *e)
+{
+    const struct template *t = engine_template(g);
+    const struct tokenizer *tok = engine_tokenizer(g);
+    struct template_token token[TEMPLATE_TOKENS];
+    struct jvalue extra;
+    if (!t || !tok)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "messages: this model has no chat template; use /v1/completions");
+    if (extra_vars(t, q, a, &extra, e) || add_effort(t, q, a, &extra, e))
+        return -1;
+    size_t out_bytes = (size_t)engine_info(g)->ctx * 64 + (1 << 20);
+    const struct template_in in = {
+        .messages = &q->messages,
+        .extra = &extra,
+        .token = token,
+        .n_token = template_tokens(tok, token),
+        .add_generation_prompt = q->adds_turn,
+        .now = clock_local_s(clock_wall_us() / 1000000),
+        .limits = {.out_bytes = out_bytes, .memory_bytes = 4 * out_bytes + ((size_t)16 << 20)}};
+    if (template_render(t, &in, out, e))
+        return -1;
+    if (q->goes_on)
+        cut_behind_last(out, q->messages.l->n);
+    return 0;
+}
+
+/* "name: what": the name is the field. */
+static int fail_at(const struct err *from, const char *otherwise, struct api_error *e)
+{
+    static const char *const names[] = {"chat_template_kwargs", "reasoning_effort"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(from->msg, names[i], strlen(names[i])))
+            return api_fail_err(e, from, names[i]);
+    return api_fail_err(e, from, otherwise);
+}
+
+int prompt_render(struct engine *g, struct api_request *q, struct arena *a,
+                  struct template_out *out, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    return render(g, q, a, out, &why) ? fail_at(&why, "messages", e) : 0;
+}
+
+/* ---- tokens -------------------------------------------------------------------------------- */
+
+/* Exact counts are told up to here; a text that is far too long is not tokenized to its end. */
+static size_t list_max(const struct engine *g, const struct api_request *q, size_t bytes)
+{
+    size_t ctx = (size_t)engine_info(g)->ctx;
+    return q->truncate ? bytes + 64 : 4 * ctx + 64;
+}
+
+static int too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
+                    struct api_error *e)
+{
+    long long ctx = (long long)engine_info(g)->ctx, new = (long long)q->gen.max_new;
+    const char *more = is_more ? "more than " : "";
+    if (q->route == API_EMBEDDINGS || new < 0)
+        return api_fail(e, 400, "context_length_exceeded", field(q),
+                        "This model's maximum context length is %lld tokens, and '%s' comes to "
+                        "%s%lld. Shorten it.",
+                        ctx, field(q), more, (long long)n);
+    return api_fail(e, 400, "context_length_exceeded", field(q),
+                    "This model's maximum context length is %lld tokens: %s%lld of '%s' and %lld "
+                    "to be generated are too many. Shorten it, or ask for fewer.",
+                    ctx, more, (long long)n, field(q), new);
+}
+
+/* Behind nothing but BOS a text begins. */
+static bool has_text(const struct tokenizer *t, const struct prompt *p)
+{
+    int64_t i = 0;
+    while (t && i < p->n && tokenizer_is_special(t, p->id[i]))
+        i++;
+    return i < p->n;
+}
+
+/* Keeps the end where the request wants that, and holds the length against the context. */
+static int finish(struct engine *g, const struct api_request *q, struct prompt *p,
+                  struct api_error *e)
+{
+    int64_t ctx = engine_info(g)->ctx, keep = q->truncate;
+    int64_t new = q->route == API_EMBEDDINGS ? 0 : q->gen.max_new < 0 ? 1 : q->gen.max_new;
+    if (keep < 0)
+        keep = new < ctx ? ctx - new : 1;
+    if (keep && p->n > keep) {
+        p->id += p->n - keep;
+        p->n = keep;
+        p->text = NULL;
+    }
+    if (!p->n)
+        return api_fail(e, 400, "invalid_value", field(q),
+                        "'%s' comes to no token at all, and this model begins with none.",
+                        field(q));
+    p->text_goes_on = q->route == API_COMPLETIONS && has_text(engine_tokenizer(g), p);
+    return p->n > ctx - new ? too_long(g, q, p->n, false, e) : 0;
+}
+
+static void release_list(void *list)
+{
+    tok_list_release(list);
+}
+
+static int encode(struct engine *g, const struct api_request *q, const struct tok_segment *seg,
+                  size_t n_seg, struct arena *a, struct prompt *out, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    size_t bytes = 0;
+    const struct tokenizer *t = engine_tokenizer(g);
+    if (!t)
+        return api_fail(e, 400, "unsupported", field(q),
+                        "This model has no tokenizer: send token ids.");
+    for (size_t i = 0; i < n_seg; i++)
+        bytes += seg[i].len;
+    struct tok_list *list = ARENA_NEW(a, struct tok_list);
+    tok_list_init(list, list_max(g, q, bytes), false);
+    arena_defer(a, release_list, list);
+    if (tokenizer_encode_segments(t, seg, n_seg, q->adds_special, list, &why))
+        return why.code == ERR_TOO_LARGE ? too_long(g, q, (int64_t)list->max, true, e)
+                                         : api_fail_err(e, &why, field(q));
+    out->id = list->id;
+    out->n = (int64_t)list->n;
+    return finish(g, q, out, e);
+}
+
+static int encode_chat(struct engine *g, struct api_request *q, struct arena *a, struct prompt *out,
+                       struct api_error *e)
+{
+    struct template_out text;
+    if (prompt_render(g, q, a, &text, e))
+        return -1;
+    struct err why = ERR_INIT;
+    struct tok_segment *seg = arena_try(a, text.n_span + 1, sizeof *seg, &why);
+    int rc = seg ? encode(g, q, seg, template_out_segments(&text, seg), a, out, e)
+                 : api_fail_err(e, &why, "messages");
+    template_out_release(&text);
+    return rc;
+}
+
+static int encode_input(struct engine *g, const struct api_request *q, const struct api_input *in,
+                        struct arena *a, struct prompt *out, struct api_error *e)
+{
+    *out = (struct prompt){
+        .id = in->id, .n = (int64_t)in->n_id, .text = in->text, .n_text = in->n_text};
+    if (!in->text)
+        return finish(g, q, out, e);
+    const struct tok_segment seg = {
+        .text = in->text, .len = in->n_text, .is_trusted = q->route == API_COMPLETIONS};
+    return encode(g, q, &seg, 1, a, out, e);
+}
+
+int prompts_make(struct engine *g, struct api_request *q, struct arena *a,
+                 const struct prompt **out, size_t *n, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    *n = q->route == API_CHAT ? 1 : q->n_input;
+    struct prompt *p = arena_try(a, *n, sizeof *p, &why);
+    if (!p)
+        return api_fail_err(e, &why, field(q));
+    *out = p;
+    if (q->route == API_CHAT)
+        return encode_chat(g, q, a, p, e);
+    for (size_t i = 0; i < *n; i++)
+        if (encode_input(g, q, &q->input[i], a, &p[i], e))
+            return -1;
+    return 0;
+}

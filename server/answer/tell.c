@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Telling the client what came, whole or as a stream. What a choice holds is described once for
+ * both (describe), and written by api/reply.
+ */
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "server/answer/generate_own.h"
+
+/* ---- what a choice holds ------------------------------------------------------------------- */
+
+void tell_spell(void *ctx, int32_t id, struct buf *out)
+{
+    struct generation *g = ctx;
+    if (g->spell)
+        detok_bytes(g->spell, id, out, NULL);
+}
+
+/* Entries of log-probabilities and of ids that telling a choice takes now. */
+static size_t count_room(const struct generation *g, const struct choice *c)
+{
+    const struct api_request *q = g->q;
+    size_t n_new = c->n_tok - c->n_told, n_prompt = (size_t)generation_prompt(g, c)->n;
+    size_t n = n_new * ((size_t)q->wants_logprobs + (size_t)q->sends_ids);
+    if (!c->is_begun)
+        n += n_prompt * ((size_t)(q->wants_logprobs && q->echo) + (q->prompt_logprobs >= 0));
+    return n;
+}
+
+static int make_room(struct generation *g, size_t n)
+{
+    size_t bytes = n * sizeof(struct api_logprob) + 1;
+    if (bytes <= g->room_bytes)
+        return 0;
+    void *room = try_resize(g->room, 2 * bytes, "log-probabilities", NULL);
+    if (!room)
+        return -1;
+    g->room = room;
+    g->room_bytes = 2 * bytes;
+    return 0;
+}
+
+static const char *finish_word(enum gen_end state)
+{
+    return state == GEN_STOPPED ? "stop" : state == GEN_LENGTH ? "length" : NULL;
+}
+
+/* vLLM tells which of the client's own stops it was; the model's end of text is none of these. */
+static void describe_stop(const struct generation *g, const struct choice *c,
+                          struct api_choice *out)
+{
+    const struct answer_end *end = answer_end(c->answer);
+    const struct gen_params *p = &g->q->gen;
+    for (int32_t i = 0; i < p->n_stop_id; i++)
+        if (p->stop_id[i] == end->stop_id)
+            out->stop_id = end->stop_id;
+    if (end->stop_index >= 0 && end->stop_index < p->n_stop)
+        out->stop = &p->stop[end->stop_index];
+}
+
+/* Entries go to *room, which is moved on. */
+static void describe_logprobs(const struct generation *g, struct choice *c, struct api_choice *out,
+                              struct api_logprob **room)
+{
+    const struct prompt *p = generation_prompt(g, c);
+    const struct api_request *q = g->q;
+    if (q->wants_logprobs) {
+        out->logprob = *room;
+        out->offset = &c->offset;
+        if (q->echo && !c->is_begun) {
+            choice_prompt_logprobs(c, p->id, (size_t)p->n, q->top_logprobs, *room);
+            *room += p->n;
+        }
+        choice_logprobs(c, c->n_told, q->top_logprobs, *room);
+        *room += c->n_tok - c->n_told;
+        out->n_logprob = (size_t)(*room - out->logprob);
+    }
+    if (q->prompt_logprobs >= 0) {
+        out->prompt = *room;
+        out->n_prompt = (size_t)p->n;
+        choice_prompt_logprobs(c, p->id, (size_t)p->n, q->prompt_logprobs, *room);
+        *room += p->n;
+    }
+}
+
+static void describe_ids(const struct generation *g, const struct choice *c, struct api_choice *out,
+                         struct api_logprob **room)
+{
+    const struct prompt *p = generation_prompt(g, c);
+    int32_t *id = (int32_t *)*room;
+    size_t n = c->n_tok - c->n_told;
+    if (!g->q->sends_ids)
+        return;
+    for (size_t i = 0; i < n; i++)
+        id[i] = answer_token(c->answer, c->n_told + i)->id;
+    *room += n;
+    out->id = id;
+    out->n_id = n;
+    if (!c->is_begun) {
+        out->prompt_id = p->id;
+        out->n_prompt_id = (size_t)p->n;
+    }
+}
+
+/* All that is new of a choice; what it borrows holds until the next pull. */
+static struct api_choice describe(const struct generation *g, struct choice *c, int64_t index,
+                                  struct api_logprob **room)
+{
+    struct api_choice out = {.index = index,
+                             .text = c->text.data,
+                             .n_text = c->n_show,
+                             .is_first = !c->is_begun,
+                             .finish = finish_word(c->state),
+                             .stop_id = -1};
+    if (out.finish)
+        describe_stop(g, c, &out);
+    describe_logprobs(g, c, &out, room);
+    describe_ids(g, c, &out, room);
+    return out;
+}
+
+void tell_send(struct generation *g)
+{
+    if (g->out.len)
+        call_send(g->call, g->out.data, g->out.len);
+    buf_clear(&g->out);
+}
+
+/* ---- a whole answer ------------------------------------------------------------------------ */
+
+/* The n best of each prompt come first among its choices, the best of all first. */
+static void sort_best(struct generation *g)
+{
+    size_t m = (size_t)g->q->best_of;
+    for (size_t p = 0; p < g->n_prompt; p++) {
+        struct choice *c = g->choice + p * m;
+        for (size_t i = 1; i < m; i++)
+            for (size_t k = i; k > 0 && choice_mean_logprob(&c[k]) > choice_mean_logprob(&c[k - 1]);
+                 k--) {
+                struct choice swap = c[k];
+                c[k] = c[k - 1];
+                c[k - 1] = swap;
+            }
+    }
+}
+
+void tell_whole(struct generation *g)
+{
+    size_t n = (size_t)g->q->n, m = (size_t)g->q->best_of, n_room = 0, k = 0;
+    struct err e = ERR_INIT;
+    if (m > n)
+        sort_best(g);
+    struct api_choice *choice = arena_try(call_arena(g->call), g->n_prompt * n, sizeof *choice, &e);
+    for (size_t i = 0; i < g->n_choice; i++)
+        n_room += count_room(g, &g->choice[i]);
+    if (!choice || make_room(g, n_room)) {
+        err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer now: try again later");
+        generation_fail_err(g, &e);
+        return;
+    }
+    struct api_logprob *room = g->room;
+    for (size_t i = 0; i < g->n_choice; i++)
+        if (i % m < n) {
+            choice[k] = describe(g, &g->choice[i], (int64_t)k, &room);
+            k++;
+        }
+    struct api_usage u = generation_usage(g);
+    api_reply_write(&g->reply, choice, k, &u, &g->out);
+    if (buf_check(&g->out, "the answer", &e)) {
+        generation_fail_err(g, &e);
+        return;
+    }
+    generation_note(g);
+    call_reply(g->call, 200, "application/json", &g->out);
+}
+
+/* ---- a stream ------------------------------------------------------------------------------ */
+
+static bool has_news(const struct generation *g, const struct choice *c)
+{
+    bool tells_tokens = g->q->wants_logprobs || g->q->sends_ids;
+    return !c->is_over &&
+           (c->n_show || c->state != GEN_RUNS || (tells_tokens && c->n_tok > c->n_told));
+}
+
+static int tell(struct generation *g, struct choice *c)
+{
+    const struct api_request *q = g->q;
+    if (make_room(g, count_room(g, c)))
+        return -1;
+    struct api_logprob *room = g->room;
+    struct api_choice choice = describe(g, c, c - g->choice, &room);
+    struct api_usage u =
+        q->sends_usage_always ? generation_usage(g) : (struct api_usage){.prompt = 0};
+    api_event_choice(&g->reply, &choice,
+                     q->sends_usage_always ? API_USAGE_GIVEN
+                     : q->sends_usage      ? API_USAGE_NULL
+                                           : API_USAGE_ABSENT,
+                     &u, &g->out);
+    choice_drop_shown(c);
+    c->n_told = c->n_tok;
+    c->is_begun = true;
+    c->is_over = c->state != GEN_RUNS;
+    return 0;
+}
+
+static void end_stream(struct generation *g)
+{
+    struct api_usage u = generation_usage(g);
+    if (g->q->sends_usage)
+        api_event_usage(&g->reply, &u, &g->out);
+    api_event_done(&g->out);
+    tell_send(g);
+    generation_note(g);
+    call_end(g->call);
+}
+
+/* A reader that is slow gets later what came meanwhile, in fewer events. */
+void tell_events(struct generation *g)
+{
+    size_t n_over = 0;
+    struct err e = ERR_INIT;
+    if (call_is_streaming(g->call) && call_is_full(g->call))
+        return;
+    for (size_t i = 0; i < g->n_choice; i++) {
+        struct choice *c = &g->choice[i];
+        if (has_news(g, c)) {
+            call_stream(g->call, "text/event-stream");
+            if (tell(g, c) || buf_check(&g->out, "the answer", &e)) {
+                err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer");
+                generation_fail_err(g, &e);
+                return;
+            }
+        }
+        n_over += c->is_over;
+    }
+    if (n_over == g->n_choice)
+        end_stream(g);
+    else
+        tell_send(g);
+}

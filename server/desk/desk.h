@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The desk: where requests about files, jobs and tuned models are dealt with. It holds the data
+ * directory, that is the store and the job thread, and has one thread of its own that runs errands
+ * one after the other. So no HTTP thread ever waits for a disk, and tokens of other clients do not
+ * either. One thread is enough: the store has one lock.
+ *
+ * An errand is what a handler leaves to the desk: a function, and what it is to look at. It answers
+ * with JSON, or with an error, or asks to be run again a little later, which is how requests wait
+ * for a job and how events are followed; what it has written until then goes out as a stream where
+ * it is one.
+ *
+ * Thread: desk_new, desk_open, desk_stop, desk_free by main; errand_* by the call's HTTP thread; an
+ * errand's work on the desk's; desk_claim_*: any.
+ */
+#ifndef SERVER_DESK_DESK_H
+#define SERVER_DESK_DESK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/error.h"
+#include "engine/base/arena.h"
+#include "engine/base/buf.h"
+#include "server/http/call.h"
+#include "server/store/store.h"
+
+struct desk;
+struct engine;
+struct jobs;
+struct metrics;
+
+struct desk_options {
+    const char *dir;                    /* borrowed: --data-dir */
+    int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
+    int64_t min_examples, train_memory; /* as jobs_options */
+    struct metrics *metrics;            /* as jobs_options */
+};
+
+struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */
+int desk_open(struct desk *d, struct engine *g, struct err *e);     /* errands and jobs begin */
+void desk_stop(struct desk *d); /* no errand and no job runs any more; desk may be NULL */
+void desk_free(struct desk *d); /* when no call can come any more; NULL is fine */
+
+const struct desk_options *desk_options(const struct desk *d);
+struct store *desk_store(struct desk *d);
+struct engine *desk_engine(struct desk *d);
+void desk_wake_jobs(struct desk *d);
+char *desk_file_path(const struct desk *d, const char *id); /* to be freed */
+
+/* What an upload has on the disk that no row counts yet. A key's claims together have its quota,
+ * too: so its files and what is on its way to be some take twice as much at most, and no HTTP
+ * thread asks the store. */
+struct desk_claim {
+    const char *owner; /* borrowed */
+    int64_t bytes;
+    struct desk_claim *next;
+};
+
+void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner);
+int desk_claim_grow(struct desk *d, struct desk_claim *c, int64_t n, struct api_error *e);
+void desk_claim_end(struct desk *d, struct desk_claim *c); /* twice is fine */
+
+/* The desk, where it is open; NULL: the error says why. */
+struct desk *desk_of(struct call *c, struct api_error *e);
+
+enum errand_end {
+    ERRAND_FAILED = -1, /* the error is the answer; of a stream that has begun, its last event */
+    ERRAND_DONE,
+    ERRAND_AGAIN /* run me again */
+};
+
+enum { ERRAND_FILTERS_MAX = 16 };
+
+struct errand {
+    struct desk *desk;              /* borrowed */
+    struct call *call;              /* counted while the desk has it */
+    const struct call_request *ask; /* borrowed from the call */
+    enum errand_end (*work)(struct errand *t, struct api_error *e);
+    struct arena arena; /* the work's */
+    /* what is asked for; texts lie in the call's arena */
+    struct store_page page;
+    const char *purpose, *retry_key;
+    struct errand_filter {
+        const char *key, *value;
+    } filter[ERRAND_FILTERS_MAX]; /* metadata[key]=value */
+    size_t n_filter;
+    bool wants_none; /* metadata=null */
+    bool is_retry, is_stream;
+    const char *last; /* the work's: the newest event that was sent */
+    int n_run;        /* how often it ran before */
+    /* what comes of it: the work writes out, and sets the others or not */
+    struct buf out;
+    const char *ignored; /* for x-tandem-ignored */
+    int fd;              /* a file whose bytes are the answer, owned; -1: none */
+    const char *type;    /* of the answer */
+    /* between the threads, under the desk's lock */
+    struct buf ready;
+    struct api_error error;
+    enum errand_end end;
+    bool is_gone;
+    int64_t due_us;
+    struct errand *next;
+};
+
+struct errand *errand_new(struct call *c);                       /* NULL: the call was answered */
+void errand_refuse(struct errand *t, const struct api_error *e); /* instead of errand_send */
+void errand_send(struct errand *t, enum errand_end (*work)(struct errand *, struct api_error *));
+
+/* For work: what err says, as an answer; and a row that is not there, as a 404. */
+enum errand_end errand_fail(const struct err *why, struct api_error *e);
+
+#endif

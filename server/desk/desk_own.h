@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the desk share.
+ *
+ * Thread: as desk.h says; the list and `stops` under the lock.
+ */
+#ifndef SERVER_DESK_DESK_OWN_H
+#define SERVER_DESK_DESK_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/desk/desk.h"
+
+struct desk {
+    struct desk_options opt;
+    struct store *store;   /* owned */
+    struct jobs *jobs;     /* owned; NULL: not yet */
+    struct engine *engine; /* borrowed */
+    pthread_t thread;
+    bool has_thread, stops;
+    atomic_bool is_open;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct errand *first, **last; /* each holds a reference to its call */
+    struct desk_claim *claim;     /* borrowed: all of them, under the lock */
+};
+
+/* desk_house.c */
+void desk_keep_house(struct desk *d);          /* the desk's thread, now and then */
+int desk_sweep(struct desk *d, struct err *e); /* before anybody writes files */
+
+bool desk_is_open(const struct desk *d);
+void desk_put(struct desk *d, struct errand *t); /* with a reference to its call */
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Lists as OpenAI pages them: `limit`, `after`, `order` and filters of the query, and the object
+ * around a page's things.
+ *
+ * Thread: page_read on the call's HTTP thread; the others any.
+ */
+#ifndef SERVER_DESK_PAGE_H
+#define SERVER_DESK_PAGE_H
+
+#include "api/jout.h"
+#include "server/desk/desk.h"
+
+/* Into t's page and filters; -1 with a 400. */
+int page_read(struct call *c, struct errand *t, int64_t limit, int64_t max, struct api_error *e);
+
+/* errand_fail for a list: an `after` that the list never had is the asker's fault. */
+enum errand_end page_fail(const struct err *why, struct api_error *e);
+
+void page_open(struct jout *j);
+/* ids: of the first and the last thing; NULL: an empty page, or names_ends is false. */
+void page_close(struct jout *j, bool names_ends, const char *first, const char *last, bool more);
+
+#endif

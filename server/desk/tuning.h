@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the errands of fine-tuning look up alike: the job of the path, a file that a job names.
+ *
+ * Thread: the desk's.
+ */
+#ifndef SERVER_DESK_TUNING_H
+#define SERVER_DESK_TUNING_H
+
+#include "api/job.h"
+#include "server/desk/desk.h"
+
+/* The asker's job that the path names; -1 with a 404. */
+int tuning_job(struct errand *t, struct job *job, struct api_error *e);
+
+/* A file of the asker that may be trained on; -1 with a 400 that names `param`. */
+int tuning_file(struct errand *t, const char *id, const char *param, struct api_error *e);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fields may stand in any order, so what depends on two of them is looked at behind the last.
+ */
+#include "server/desk/upload.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+#include "engine/base/num.h"
+
+enum { EXPIRES_MIN = 3600, EXPIRES_MAX = 2592000 };
+
+static const char *const names[UPLOAD_FIELDS] = {"purpose", "expires_after[anchor]",
+                                                 "expires_after[seconds]", "file"};
+
+static int disk_fault(const struct err *why, struct api_error *e)
+{
+    log_event(LOG_ERROR, "an upload cannot be kept", LOG_TEXT("why", why->msg));
+    return api_fail_err(e, why, NULL);
+}
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+static int check_purpose(const struct upload *u, struct api_error *e)
+{
+    static const char *const known[] = {"fine-tune", "batch",      "evals",
+                                        "user_data", "assistants", "vision"};
+    const char *purpose = u->field[UPLOAD_PURPOSE];
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], purpose) == 0)
+            return 0;
+    return api_fail(e, 400, "invalid_value", "purpose",
+                    "'purpose' is one of fine-tune, batch, evals, user_data, assistants, vision.");
+}
+
+static int begin_part(void *ctx, const char *name, const char *file, struct api_error *e)
+{
+    struct upload *u = ctx;
+    size_t i = 0;
+    while (i < UPLOAD_FIELDS && strcmp(names[i], name) != 0)
+        i++;
+    if (i == UPLOAD_FIELDS)
+        return api_fail(e, 400, "unknown_parameter", name, "Unknown field: '%.64s'.", name);
+    if (u->has[i])
+        return api_fail(e, 400, "invalid_multipart", names[i], "'%s' is there twice.", names[i]);
+    if ((i == UPLOAD_FILE) != (file != NULL))
+        return api_fail(e, 400, "invalid_value", names[i],
+                        i == UPLOAD_FILE ? "'%s' must be a file, with a filename."
+                                         : "'%s' must be a text, not a file.",
+                        names[i]);
+    u->part = (enum upload_part)i;
+    u->has[i] = true;
+    u->n_field = 0;
+    if (file)
+        snprintf(u->name, sizeof u->name, "%s", file);
+    return 0;
+}
+
+static int add_file(struct upload *u, const char *p, size_t n, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    if (u->file.n_bytes + (int64_t)n > u->bytes_max)
+        return api_fail(e, 413, "file_too_large", "file",
+                        "The file has more than the %" PRId64 " bytes that files may have here.",
+                        u->bytes_max);
+    if (desk_claim_grow(u->desk, &u->claim, (int64_t)n, e))
+        return -1;
+    sha256_add(&u->hash, p, n);
+    return aside_write(&u->file, p, n, &why) ? disk_fault(&why, e) : 0;
+}
+
+static int add_data(void *ctx, const char *p, size_t n, struct api_error *e)
+{
+    struct upload *u = ctx;
+    if (u->part == UPLOAD_FILE)
+        return add_file(u, p, n, e);
+    if (u->n_field + n > UPLOAD_FIELD_MAX || memchr(p, 0, n))
+        return api_fail(e, 400, "invalid_value", names[u->part], "'%s' is no such value.",
+                        names[u->part]);
+    memcpy(u->field[u->part] + u->n_field, p, n);
+    u->n_field += n;
+    u->field[u->part][u->n_field] = 0;
+    return 0;
+}
+
+/* A wrong purpose is told before the file is sent, where it comes first. */
+static int end_part(void *ctx, struct api_error *e)
+{
+    const struct upload *u = ctx;
+    return u->part == UPLOAD_PURPOSE ? check_purpose(u, e) : 0;
+}
+
+/* ---- the intake ---------------------------------------------------------------------------- */
+
+static void drop_file(struct upload *u)
+{
+    aside_release(&u->file);
+    desk_claim_end(u->desk, &u->claim);
+}
+
+static void upload_free(void *ctx)
+{
+    drop_file(ctx);
+    free(ctx);
+}
+
+static void *upload_new(struct call *c, int64_t length, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct desk *d = desk_of(c, e);
+    if (!d)
+        return NULL;
+    struct upload *u = xcalloc(1, sizeof *u);
+    u->file.fd = -1;
+    u->desk = d;
+    desk_claim_begin(d, &u->claim, call_request(c)->who->name);
+    u->bytes_max = desk_options(d)->file_bytes_max;
+    sha256_init(&u->hash);
+    store_id("file-", u->id);
+    if (length > u->bytes_max + (64 << 10)) {
+        api_fail(e, 413, "file_too_large", "file",
+                 "The file has more than the %" PRId64 " bytes that files may have here.",
+                 u->bytes_max);
+        upload_free(u);
+        return NULL;
+    }
+    char *path = desk_file_path(d, u->id);
+    const struct multipart_sink sink = {
+        .begin = begin_part, .data = add_data, .end = end_part, .ctx = u};
+    int rc = multipart_init(&u->parser, call_header(c, "Content-Type"), &sink, e);
+    if (!rc && aside_init(&u->file, path, &why))
+        rc = disk_fault(&why, e);
+    free(path);
+    if (!rc)
+        return u;
+    upload_free(u);
+    return NULL;
+}
+
+static int upload_push(void *ctx, const char *p, size_t n, struct api_error *e)
+{
+    struct upload *u = ctx;
+    if (!multipart_push(&u->parser, p, n, e))
+        return 0;
+    /* nothing more is kept of what was refused, but the client may be long in sending */
+    drop_file(u);
+    return -1;
+}
+
+const struct intake upload_intake = {
+    .type = "multipart/form-data", .begin = upload_new, .push = upload_push, .free = upload_free};
+
+/* ---- the row ------------------------------------------------------------------------------- */
+
+static int read_expiry(const struct upload *u, int64_t now, int64_t *expires, struct api_error *e)
+{
+    int64_t s;
+    *expires = 0;
+    if (!u->has[UPLOAD_ANCHOR] && !u->has[UPLOAD_SECONDS])
+        return 0;
+    if (strcmp(u->field[UPLOAD_ANCHOR], "created_at") != 0)
+        return api_fail(e, 400, "invalid_value", names[UPLOAD_ANCHOR],
+                        "'expires_after[anchor]' is created_at.");
+    if (num_int(u->field[UPLOAD_SECONDS], EXPIRES_MIN, EXPIRES_MAX, &s, NULL))
+        return api_fail(e, 400, "invalid_value", names[UPLOAD_SECONDS],
+                        "'expires_after[seconds]' is from %d to %d.", EXPIRES_MIN, EXPIRES_MAX);
+    *expires = now + s;
+    return 0;
+}
+
+int upload_row(struct upload *u, struct file_row *row, struct api_error *e)
+{
+    uint8_t digest[SHA256_BYTES];
+    int64_t now = (int64_t)time(NULL), expires;
+    if (multipart_finish(&u->parser, e))
+        return -1;
+    if (!u->has[UPLOAD_PURPOSE])
+        return api_fail(e, 400, "missing_required_parameter", "purpose", "'purpose' is needed.");
+    if (check_purpose(u, e))
+        return -1;
+    if (!u->has[UPLOAD_FILE])
+        return api_fail(e, 400, "missing_required_parameter", "file", "'file' is needed.");
+    if (read_expiry(u, now, &expires, e))
+        return -1;
+    sha256_end(&u->hash, digest);
+    *row = (struct file_row){.id = u->id,
+                             .purpose = u->field[UPLOAD_PURPOSE],
+                             .name = u->name,
+                             .sha256 = sha256_text(digest, u->sha),
+                             .bytes = u->file.n_bytes,
+                             .created = now,
+                             .expires = expires};
+    return 0;
+}
+
+int upload_commit(struct upload *u, struct err *e)
+{
+    return aside_commit(&u->file, e);
+}
+
+void upload_entered(struct upload *u)
+{
+    desk_claim_end(u->desk, &u->claim);
+}

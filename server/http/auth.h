@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who asks: API keys, their names, scopes and limits. A key file has a line for each:
+ *
+ *     NAME SCOPES KEY [rpm=N] [tpm=N] [at_once=N]
+ *
+ * SCOPES is a list of inference, training, admin with commas, or all. KEY is the key itself, or
+ * sha256:HEX of it, so that the file need not hold what opens the door. The rest overrides the
+ * limits that hold for every key. A # begins a comment.
+ *
+ * Keys are kept as digests; a request's key is digested and compared with all of them, whole, in a
+ * time that depends on their number alone.
+ *
+ * Thread: constant once made, but for the limits, which lock themselves.
+ */
+#ifndef SERVER_HTTP_AUTH_H
+#define SERVER_HTTP_AUTH_H
+
+#include "server/http/call.h"
+#include "server/http/limit.h"
+
+enum { AUTH_KEYS_MAX = 1024, AUTH_KEY_LEAST = 8, AUTH_NAME_MAX = 64, AUTH_FILE_BYTES = 1 << 20 };
+
+struct auth;
+
+struct auth_key {
+    struct who who;
+    struct limit limit;
+};
+
+/* With no key added, everybody is "anonymous" and may do everything. */
+struct auth *auth_new(struct limit_rule rule);
+void auth_free(struct auth *a);
+int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
+             const struct limit_rule *rule, struct err *e);
+int auth_read(struct auth *a, const char *path, struct err *e);
+bool auth_is_open(const struct auth *a); /* no keys */
+
+/* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. */
+struct auth_key *auth_find(struct auth *a, const char *header);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The transport from inside: what its files share. Only files named http*.c include the library's
+ * header; handles are void here.
+ *
+ * Thread: as http.h.
+ */
+#ifndef SERVER_HTTP_HTTP_OWN_H
+#define SERVER_HTTP_HTTP_OWN_H
+
+#include "server/http/call_own.h"
+#include "server/http/conn.h"
+#include "server/http/http.h"
+
+enum { HTTP_DAEMONS = 4 };
+
+struct http {
+    struct http_options o;
+    struct watch *watch;        /* owned */
+    void *daemon[HTTP_DAEMONS]; /* owned: struct MHD_Daemon */
+    int n_daemon;
+    _Atomic size_t n_call;
+    _Atomic int64_t body_bytes; /* of all bodies now */
+    _Atomic uint64_t n_id;
+    uint64_t id_salt;
+};
+
+/* http_call.c: from a request to a call. The types are the library's callbacks'. */
+void http_end(struct call *c, bool is_whole);
+void http_resume(struct call *c);
+const char *http_header(const struct call *c, const char *name);
+const char *http_query(const struct call *c, const char *name);
+void http_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                     void *ctx);
+void http_peer(const struct call *c, char *text, size_t n);
+
+/* http_reply.c: from an answer to a response. false: close the connection. */
+bool http_respond(struct call *c);
+bool http_answer_early(struct call *c); /* within the body; false: as above */
+bool http_suspend(struct call *c);      /* until the next wake; false: doomed */
+
+/* http_check.c: what is wrong with a head as HTTP; and with what its body is said to be. */
+int http_check_head(struct http_head *head, struct api_error *e);
+int http_check_body(const struct http_head *head, const struct route *r, struct api_error *e);
+
+#endif

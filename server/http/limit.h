@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much one key may ask for: requests and tokens a minute, and requests at once. Two buckets
+ * that fill steadily and hold a minute's worth, and a count; the same few words for each key
+ * whatever it does.
+ *
+ * A request takes one from the first bucket when it begins. What it costs in tokens is known when
+ * it ends, so it is taken then, and the bucket may go below nothing; the next request waits until
+ * it is above again.
+ *
+ * Thread: any.
+ */
+#ifndef SERVER_HTTP_LIMIT_H
+#define SERVER_HTTP_LIMIT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct limit_rule {
+    int64_t requests_min, tokens_min, at_once; /* 0: no limit */
+};
+
+struct limit {
+    struct limit_rule rule;
+    pthread_mutex_t lock;
+    double requests, tokens; /* in the buckets */
+    int64_t seen_us;         /* when they were last filled */
+    int64_t n_now;
+};
+
+/* What one request holds, from its admission to its end. */
+struct grant {
+    struct limit *limit; /* borrowed; NULL: nothing */
+};
+
+/* For the headers: what is left, and when the buckets are full again. */
+struct limit_view {
+    int64_t left_requests, left_tokens, full_requests_us, full_tokens_us;
+};
+
+enum limit_answer { LIMIT_GOOD, LIMIT_REQUESTS, LIMIT_TOKENS, LIMIT_AT_ONCE };
+
+void limit_init(struct limit *l, struct limit_rule rule, int64_t now_us);
+void limit_release(struct limit *l);
+/* Refused: *retry_us says when it is worth trying again. */
+enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
+                             struct limit_view *view, int64_t *retry_us);
+void limit_give(struct grant *g, int64_t tokens, int64_t now_us);
+
+/* "12ms", "1.5s", "6m0s": a time as the headers write it; returns text. */
+enum { LIMIT_TEXT_BYTES = 32 };
+char *limit_text(int64_t us, char text[LIMIT_TEXT_BYTES]);
+
+#endif

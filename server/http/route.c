@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matching a path against the table: a comparison of the text before the parameter and of the text
+ * behind it, row by row. Tables have some dozens of rows; a tree would save nothing.
+ */
+#include "server/http/route.h"
+
+#include <string.h>
+#include <strings.h>
+
+const struct route routes[] = {
+#define ROUTE(name, method, path, scope, max_body)                                                 \
+    {#name, method, path, scope, max_body, route_##name, NULL},
+#define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
+    {#name, method, path, scope, max_body, route_##name, &into},
+#include "server/http/routes.def"
+#undef ROUTE_INTO
+#undef ROUTE
+};
+
+const size_t n_routes = sizeof routes / sizeof *routes;
+
+static bool fits(const char *pattern, const char *path, size_t n_path, const char **param,
+                 size_t *n_param)
+{
+    size_t before = strcspn(pattern, "{");
+    *param = NULL;
+    *n_param = 0;
+    if (!pattern[before])
+        return n_path == before && memcmp(pattern, path, before) == 0;
+    const char *behind = strchr(pattern, '}') + 1;
+    size_t n_behind = strlen(behind);
+    if (n_path <= before + n_behind || memcmp(pattern, path, before) != 0 ||
+        memcmp(behind, path + n_path - n_behind, n_behind) != 0)
+        return false;
+    *param = path + before;
+    *n_param = n_path - before - n_behind;
+    return true;
+}
+
+static bool answers(const struct route *r, const char *method)
+{
+    return strcmp(r->method, method) == 0 ||
+           (strcmp(method, "HEAD") == 0 && strcmp(r->method, "GET") == 0);
+}
+
+/* A method that stands in the list already is not added again. */
+static void allow(struct route_match *m, const char *method)
+{
+    size_t n = strlen(m->allow), more = strlen(method);
+    if (strstr(m->allow, method) || n + more + 3 > sizeof m->allow)
+        return;
+    if (n) {
+        memcpy(m->allow + n, ", ", 2);
+        n += 2;
+    }
+    memcpy(m->allow + n, method, more + 1);
+}
+
+struct route_match route_find(const struct route *table, size_t n, const char *method,
+                              const char *path)
+{
+    struct route_match m = {0};
+    size_t n_path = strlen(path);
+    for (size_t i = 0; i < n; i++) {
+        const char *param;
+        size_t n_param;
+        if (!fits(table[i].path, path, n_path, &param, &n_param))
+            continue;
+        allow(&m, table[i].method);
+        if (!answers(&table[i], method))
+            continue;
+        m.route = &table[i];
+        m.param = param;
+        m.n_param = n_param;
+        return m;
+    }
+    return m;
+}
+
+const char *route_absent(const char *path)
+{
+    static const struct {
+        const char *path, *what;
+    } absent[] = {
+        {"/v1/batches", "Batches"},
+        {"/v1/uploads", "Uploads in parts"},
+        {"/v1/fine_tuning/alpha/graders", "Graders"},
+        {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
+        {"/v1/responses", "Responses"},
+        {"/v1/conversations", "Conversations"},
+        {"/v1/assistants", "Assistants"},
+        {"/v1/threads", "Threads"},
+        {"/v1/vector_stores", "Vector stores"},
+        {"/v1/evals", "Evaluations"},
+        {"/v1/moderations", "Moderations"},
+        {"/v1/images", "Images"},
+        {"/v1/audio", "Sounds"},
+        {"/v1/videos", "Videos"},
+        {"/v1/realtime", "Realtime sessions"},
+    };
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        size_t n = strlen(absent[i].path);
+        if (strncmp(path, absent[i].path, n) == 0 && (path[n] == '/' || !path[n]))
+            return absent[i].what;
+    }
+    return NULL;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int route_decode(char *path)
+{
+    char *to = path;
+    for (const char *p = path; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '%') {
+            int hi = hex(p[1]), lo = hi < 0 ? -1 : hex(p[2]);
+            if (lo < 0)
+                return -1;
+            c = (unsigned char)(hi << 4 | lo);
+            p += 2;
+        }
+        if (c < 0x20 || c == 0x7f)
+            return -1;
+        *to++ = (char)c;
+    }
+    *to = 0;
+    return 0;
+}

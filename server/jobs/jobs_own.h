@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the job thread share.
+ *
+ * Thread: the job thread, but for what the lock says.
+ */
+#ifndef SERVER_JOBS_JOBS_OWN_H
+#define SERVER_JOBS_JOBS_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api/job.h"
+#include "engine/serve/resident.h"
+#include "engine/train/beside.h"
+#include "engine/train/plan.h"
+#include "server/jobs/jobs.h"
+#include "server/store/store.h"
+
+struct jobs {
+    struct jobs_options opt;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* of has_mail and the condition */
+    pthread_cond_t wake;
+    bool has_mail;
+    atomic_bool stops;
+};
+
+/* One job while the thread has it. */
+struct job_run {
+    struct jobs *jobs;   /* borrowed */
+    struct job job;      /* its texts lie in the arena */
+    struct arena *arena; /* borrowed */
+    struct dataset data, valid;
+    struct beside beside;         /* the training itself */
+    int64_t begin_us, begin_step; /* when this process began, behind which step */
+    int64_t ran_tok;              /* tokens of the steps since */
+    int64_t look_us;              /* when the row was last looked at */
+    struct job_metrics last;      /* of the last step, and the epoch it ended; step 0: none yet */
+};
+
+/* Fails the job with what is wrong; 0 where that was written. */
+int job_fail(struct job_run *r, const char *code, const char *param, const char *message,
+             struct err *e);
+
+/* An event with the job's changed fields, in one transaction, from one of these states. */
+int job_move(struct job_run *r, enum job_state to, unsigned from, const char *level,
+             const char *message, struct err *e);
+int job_say(struct job_run *r, const char *type, const char *message, const char *data,
+            struct err *e);
+
+/* An event of level info; its id lies in the arena, message and type are borrowed. */
+void job_event_init(struct job_run *r, struct job_event *v, const char *type, const char *message);
+
+/* The steps of a job's life; each returns 0 where the job now stands in the store as it should. */
+int job_validate(struct job_run *r, struct err *e);
+int job_train(struct job_run *r, struct err *e);
+
+/* Reads a job's files into r->data and r->valid; 1: they cannot be used, and the job has failed. */
+int job_read_files(struct job_run *r, struct err *e);
+
+/* Hyperparameters that were left to us, once the rows are known; those that are said stay. */
+void job_choose(struct job_run *r);
+
+/* What the training takes of the memory, for an event; chooses whether blocks are run again. 1: it
+ * does not fit, and the job has failed. */
+int job_plan(struct job_run *r, struct tuning_options *o, struct job_event *said, struct err *e);
+
+/* The type of the weights of a copy that is trained: of eight bits they cannot be. */
+int job_copy_type(const struct resident *on);
+
+/* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
+ * killed may publish twice, or the result with the job's end. data: the event's; NULL: none. */
+int job_publish_checkpoint(struct job_run *r, int64_t step, const char *data, struct err *e);
+int job_publish_result(struct job_run *r, struct err *e);
+
+/* The last `keep` of a job's checkpoints stay; the others are not served any more. */
+int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e);
+
+/* The files of a job's owner: numbers of all steps, losses of all rows. They are on the disk, and
+ * their rows still to be entered. */
+enum { JOB_RESULT_FILES = 2 };
+int job_write_results(struct job_run *r, struct file_row file[JOB_RESULT_FILES], struct err *e);
+char *job_row_log_path(const struct job_run *r); /* of the training; to be freed */
+
+/* Removes the training state of jobs that have ended. */
+void jobs_sweep(struct jobs *j);
+
+/* Publishes all that the store knows. */
+int jobs_publish_all(struct jobs *j, struct err *e);
+
+#endif

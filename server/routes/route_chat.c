@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * POST /v1/chat/completions.
+ */
+#include "server/answer/generate.h"
+#include "server/http/route.h"
+
+void route_chat(struct call *c)
+{
+    generate(c, API_CHAT);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * /v1/files. The bytes of an upload are taken by server/desk/upload.h; here the row is made, behind
+ * the file: what a crash leaves between the two is a file that nobody can name.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/fs.h"
+#include "server/desk/page.h"
+#include "server/desk/upload.h"
+#include "server/http/route.h"
+
+enum { FILES_LIMIT = 10000 };
+
+static enum errand_end tell_file(struct errand *t, const struct file_row *f)
+{
+    struct jout j = jout_on(&t->out);
+    file_row_write(&j, f);
+    return ERRAND_DONE;
+}
+
+/* The file of the path, if it is the asker's and its time is not over. */
+static enum errand_end find(struct errand *t, struct file_row *f, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    const char *id = t->ask->param;
+    int rc = store_file_get(desk_store(t->desk), t->ask->who->name, id, &t->arena, f, &why);
+    if (!rc && f->expires && f->expires <= (int64_t)time(NULL))
+        rc = err_set(&why, ERR_NOT_FOUND, "no such file: %.64s", id);
+    return rc ? errand_fail(&why, e) : ERRAND_DONE;
+}
+
+/* ---- uploading ----------------------------------------------------------------------------- */
+
+static int check_quota(struct errand *t, const struct file_row *f, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    int64_t has, quota = desk_options(t->desk)->quota;
+    if (quota == 0)
+        return 0;
+    if (store_file_bytes(desk_store(t->desk), f->owner, &has, &why))
+        return api_fail_err(e, &why, NULL);
+    return has + f->bytes <= quota
+               ? 0
+               : api_fail(e, 400, "files_quota_exceeded", "file",
+                          "This key's files have %lld bytes, and may have %lld with this one; "
+                          "delete some.",
+                          (long long)has, (long long)quota);
+}
+
+static enum errand_end work_add(struct errand *t, struct api_error *e)
+{
+    struct upload *u = call_intake(t->call);
+    struct err why = ERR_INIT;
+    struct file_row f;
+    if (upload_row(u, &f, e))
+        return ERRAND_FAILED;
+    f.owner = t->ask->who->name;
+    if (check_quota(t, &f, e))
+        return ERRAND_FAILED;
+    if (!upload_commit(u, &why) && !store_file_add(desk_store(t->desk), &f, &why)) {
+        upload_entered(u);
+        return tell_file(t, &f);
+    }
+    /* under its name it may lie all the same, when only the folder could not be synced */
+    struct err unheard = ERR_INIT;
+    char *path = desk_file_path(t->desk, f.id);
+    fs_remove(path, &unheard);
+    free(path);
+    return errand_fail(&why, e);
+}
+
+void route_file_add(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    if (t)
+        errand_send(t, work_add);
+}
+
+/* ---- the others ---------------------------------------------------------------------------- */
+
+static enum errand_end work_list(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct file_row *f;
+    size_t n;
+    bool more;
+    if (store_file_list(desk_store(t->desk), t->ask->who->name, t->purpose, &t->page, &t->arena, &f,
+                        &n, &more, &why))
+        return page_fail(&why, e);
+    struct jout j = jout_on(&t->out);
+    page_open(&j);
+    for (size_t i = 0; i < n; i++)
+        file_row_write(&j, &f[i]);
+    page_close(&j, true, n ? f[0].id : NULL, n ? f[n - 1].id : NULL, more);
+    return ERRAND_DONE;
+}
+
+void route_files(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    struct api_error e;
+    if (!t)
+        return;
+    t->purpose = call_query(c, "purpose");
+    if (page_read(c, t, FILES_LIMIT, FILES_LIMIT, &e))
+        errand_refuse(t, &e);
+    else
+        errand_send(t, work_list);
+}
+
+static enum errand_end work_get(struct errand *t, struct api_error *e)
+{
+    struct file_row f;
+    return find(t, &f, e) ? ERRAND_FAILED : tell_file(t, &f);
+}
+
+void route_file(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    if (t)
+        errand_send(t, work_get);
+}
+
+static enum errand_end work_content(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct file_row f;
+    if (find(t, &f, e))
+        return ERRAND_FAILED;
+    char *path = desk_file_path(t->desk, f.id);
+    t->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (t->fd < 0)
+        err_sys(&why, "a file's bytes");
+    free(path);
+    if (t->fd < 0)
+        return errand_fail(&why, e);
+    t->type = strcmp(f.purpose, "fine-tune-results") == 0 ? "text/csv" : "application/octet-stream";
+    return ERRAND_DONE;
+}
+
+void route_file_content(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    if (t)
+        errand_send(t, work_content);
+}
+
+static enum errand_end work_drop(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct file_row f;
+    if (find(t, &f, e))
+        return ERRAND_FAILED;
+    char *path = desk_file_path(t->desk, f.id);
+    int rc = store_file_drop(desk_store(t->desk), f.owner, f.id, &why) || fs_remove(path, &why);
+    free(path);
+    if (rc)
+        return errand_fail(&why, e);
+    struct jout j = jout_on(&t->out);
+    jout_open(&j, '{');
+    jout_put_str(&j, "id", f.id);
+    jout_put_str(&j, "object", "file");
+    jout_put_bool(&j, "deleted", true);
+    jout_close(&j, '}');
+    return ERRAND_DONE;
+}
+
+void route_file_drop(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    if (t)
+        errand_send(t, work_drop);
+}

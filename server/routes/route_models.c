@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GET /v1/models, GET /v1/models/{id}: the base and its adapters, in OpenAI's form with what vLLM
+ * adds to it. `root` is a name, not a path: where files lie is nobody's business.
+ */
+#include <string.h>
+
+#include "engine/base/arena.h"
+#include "engine/engine.h"
+#include "server/answer/ops.h"
+#include "server/http/route.h"
+
+enum { BODY_BYTES_MAX = 4 << 20, ADAPTERS_MORE = 16 };
+
+static void put_model(struct jout *j, const struct engine_info *base, const char *id,
+                      int64_t created)
+{
+    jout_open(j, '{');
+    jout_put_str(j, "id", id);
+    jout_put_str(j, "object", "model");
+    jout_put_int(j, "created", created);
+    jout_put_str(j, "owned_by", "tandem");
+    jout_put_str(j, "root", base->name);
+    jout_put_str(j, "parent", id == base->name ? NULL : base->name);
+    jout_put_int(j, "max_model_len", base->ctx);
+    jout_close(j, '}');
+}
+
+/* Those that there are now; a few that come meanwhile have room. */
+static size_t adapters(struct call *c, struct engine *g, struct engine_adapter_info **at)
+{
+    size_t cap = engine_adapters(g, NULL, 0) + ADAPTERS_MORE;
+    *at = ARENA_ARRAY(call_arena(c), struct engine_adapter_info, cap);
+    size_t n = engine_adapters(g, *at, cap);
+    return n < cap ? n : cap;
+}
+
+void route_models(struct call *c)
+{
+    struct engine *g = ops_engine(c);
+    if (!g)
+        return;
+    struct engine_adapter_info *at;
+    size_t n = adapters(c, g, &at);
+    const struct engine_info *base = engine_info(g);
+    struct buf body;
+    buf_init(&body, BODY_BYTES_MAX);
+    struct jout j = jout_on(&body);
+    jout_open(&j, '{');
+    jout_put_str(&j, "object", "list");
+    jout_key(&j, "data");
+    jout_open(&j, '[');
+    put_model(&j, base, base->name, base->created);
+    for (size_t i = 0; i < n; i++)
+        put_model(&j, base, at[i].name, at[i].created);
+    jout_close(&j, ']');
+    jout_close(&j, '}');
+    ops_reply(c, &body);
+}
+
+static bool write_one(struct call *c, struct engine *g, const char *id, struct jout *j)
+{
+    const struct engine_info *base = engine_info(g);
+    if (strcmp(id, base->name) == 0) {
+        put_model(j, base, base->name, base->created);
+        return true;
+    }
+    struct engine_adapter_info *at;
+    size_t n = adapters(c, g, &at);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(id, at[i].name) != 0)
+            continue;
+        put_model(j, base, at[i].name, at[i].created);
+        return true;
+    }
+    return false;
+}
+
+void route_model(struct call *c)
+{
+    struct engine *g = ops_engine(c);
+    if (!g)
+        return;
+    struct buf body;
+    buf_init(&body, BODY_BYTES_MAX);
+    struct jout j = jout_on(&body);
+    if (write_one(c, g, call_request(c)->param, &j)) {
+        ops_reply(c, &body);
+        return;
+    }
+    struct api_error e;
+    buf_release(&body);
+    api_fail(&e, 404, "model_not_found", "model",
+             "No model of this name is served here; GET /v1/models lists them.");
+    call_error(c, &e);
+}

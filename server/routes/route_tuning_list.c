@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What there is of fine-tuning: jobs, a job's events and checkpoints, and the models that were made
+ * of them. Newest first.
+ *
+ * Events followed (?stream=true) begin with the oldest and end behind the job's end. The desk looks
+ * for new ones every tenth of a second, which costs one indexed query.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/job.h"
+#include "engine/base/vec.h"
+#include "engine/engine.h"
+#include "server/desk/page.h"
+#include "server/desk/tuning.h"
+#include "server/http/route.h"
+#include "server/jobs/jobs.h"
+#include "server/server.h"
+
+enum { LIMIT_MAX = 1000, JOBS = 20, EVENTS = 20, CHECKPOINTS = 10, LOOK = 200 };
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+static bool fits(const struct errand *t, const struct job *job)
+{
+    if (t->wants_none && job->metadata)
+        return false;
+    for (size_t i = 0; i < t->n_filter; i++)
+        if (!job_has_metadata(job, t->filter[i].key, t->filter[i].value))
+            return false;
+    return true;
+}
+
+static enum errand_end work_jobs(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct store_page page = {.after = t->page.after, .limit = LOOK};
+    struct jout j = jout_on(&t->out);
+    const char *first = NULL, *last = NULL;
+    int64_t n_out = 0;
+    bool more = true, has_more = false;
+    page_open(&j);
+    while (more && !has_more) {
+        struct job *job;
+        size_t n;
+        if (store_job_list(desk_store(t->desk), t->ask->who->name, &page, &t->arena, &job, &n,
+                           &more, &why))
+            return page_fail(&why, e);
+        for (size_t i = 0; i < n && !has_more; i++) {
+            if (!fits(t, &job[i]))
+                continue;
+            has_more = n_out++ == t->page.limit;
+            if (has_more)
+                break;
+            job_write(&j, &job[i]);
+            first = first ? first : job[i].id;
+            last = job[i].id;
+        }
+        page.after = n ? job[n - 1].id : page.after;
+    }
+    page_close(&j, true, first, last, has_more);
+    return ERRAND_DONE;
+}
+
+void route_jobs(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    struct api_error e;
+    if (!t)
+        return;
+    if (page_read(c, t, JOBS, LIMIT_MAX, &e))
+        errand_refuse(t, &e);
+    else
+        errand_send(t, work_jobs);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static enum errand_end work_events(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct job_event *v;
+    struct job job;
+    size_t n;
+    bool more;
+    if (tuning_job(t, &job, e))
+        return ERRAND_FAILED;
+    if (store_event_list(desk_store(t->desk), job.id, &t->page, &t->arena, &v, &n, &more, &why))
+        return page_fail(&why, e);
+    struct jout j = jout_on(&t->out);
+    page_open(&j);
+    for (size_t i = 0; i < n; i++)
+        job_event_write(&j, &v[i]);
+    page_close(&j, false, NULL, NULL, more);
+    return ERRAND_DONE;
+}
+
+/* The job is read before its events: behind its end there are none. */
+static enum errand_end follow(struct errand *t, struct arena *a, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct store *s = desk_store(t->desk);
+    struct store_page page = {.after = t->last, .limit = LOOK, .ascending = true};
+    struct job_event *v;
+    struct job job;
+    size_t n;
+    bool more;
+    if (store_job_get(s, t->ask->who->name, t->ask->param, a, &job, &why) ||
+        store_event_list(s, job.id, &page, a, &v, &n, &more, &why))
+        return page_fail(&why, e);
+    for (size_t i = 0; i < n; i++) {
+        struct jout j = jout_on(&t->out);
+        buf_str(&t->out, "data: ");
+        job_event_write(&j, &v[i]);
+        buf_str(&t->out, "\n\n");
+    }
+    if (n)
+        t->last = arena_strdup(&t->arena, v[n - 1].id);
+    bool is_over =
+        job.state == JOB_SUCCEEDED || job.state == JOB_FAILED || job.state == JOB_CANCELLED;
+    if (!server_is_draining(call_server(t->call)) && (more || !is_over))
+        return ERRAND_AGAIN;
+    buf_str(&t->out, "data: [DONE]\n\n");
+    return ERRAND_DONE;
+}
+
+static enum errand_end work_follow(struct errand *t, struct api_error *e)
+{
+    struct arena a;
+    arena_init(&a, 16 << 20);
+    enum errand_end end = follow(t, &a, e);
+    arena_release(&a);
+    return end;
+}
+
+void route_job_events(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    struct api_error e;
+    if (!t)
+        return;
+    const char *stream = call_query(c, "stream");
+    t->is_stream = stream && strcmp(stream, "true") == 0;
+    if (page_read(c, t, EVENTS, LIMIT_MAX, &e)) {
+        errand_refuse(t, &e);
+        return;
+    }
+    if (t->is_stream) {
+        t->last = t->page.after;
+        t->type = "text/event-stream";
+    }
+    errand_send(t, t->is_stream ? work_follow : work_events);
+}
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+static enum errand_end work_checkpoints(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct job_tuned *list;
+    struct job job;
+    size_t n;
+    bool more;
+    if (tuning_job(t, &job, e))
+        return ERRAND_FAILED;
+    if (store_tuned_list(desk_store(t->desk), job.owner, job.id, &t->page, &t->arena, &list, &n,
+                         &more, &why))
+        return page_fail(&why, e);
+    struct jout j = jout_on(&t->out);
+    page_open(&j);
+    for (size_t i = 0; i < n; i++)
+        job_tuned_write(&j, &list[i]);
+    page_close(&j, true, n ? list[0].id : NULL, n ? list[n - 1].id : NULL, more);
+    return ERRAND_DONE;
+}
+
+void route_job_checkpoints(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    struct api_error e;
+    if (!t)
+        return;
+    if (page_read(c, t, CHECKPOINTS, LIMIT_MAX, &e))
+        errand_refuse(t, &e);
+    else
+        errand_send(t, work_checkpoints);
+}
+
+/* The row of a tuned model of this owner; its texts in t's arena. */
+static int find_tuned(struct errand *t, struct job_tuned *out, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct store_page page = {.limit = LOOK};
+    struct job_tuned *list;
+    size_t n = 0;
+    for (bool more = true; more;) {
+        if (store_tuned_list(desk_store(t->desk), t->ask->who->name, NULL, &page, &t->arena, &list,
+                             &n, &more, &why))
+            return errand_fail(&why, e);
+        for (size_t i = 0; i < n; i++) {
+            if (strcmp(list[i].name, t->ask->param) != 0)
+                continue;
+            *out = list[i];
+            return 0;
+        }
+        page.after = n ? list[n - 1].id : NULL;
+    }
+    return api_fail(e, 404, "model_not_found", "model",
+                    "No model of this name was tuned here with this key.");
+}
+
+static enum errand_end work_model_drop(struct errand *t, struct api_error *e)
+{
+    struct jobs_options o = {.engine = desk_engine(t->desk),
+                             .store = desk_store(t->desk),
+                             .dir = desk_options(t->desk)->dir};
+    struct err why = ERR_INIT;
+    struct job_tuned tuned = {.id = NULL};
+    if (find_tuned(t, &tuned, e))
+        return ERRAND_FAILED;
+    if (jobs_tuned_drop(&o, &tuned, &why))
+        return errand_fail(&why, e);
+    struct jout j = jout_on(&t->out);
+    jout_open(&j, '{');
+    jout_put_str(&j, "id", tuned.name);
+    jout_put_str(&j, "object", "model");
+    jout_put_bool(&j, "deleted", true);
+    jout_close(&j, '}');
+    return ERRAND_DONE;
+}
+
+void route_model_drop(struct call *c)
+{
+    struct errand *t = errand_new(c);
+    if (t)
+        errand_send(t, work_model_drop);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening, checking and migrating the database; statements.
+ *
+ * WAL with full sync: a commit that returned is on the disk, at a power cut too. An older form is
+ * copied aside (store.db.1 for version 1) before the first statement that changes it.
+ */
+#include "server/store/store.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "engine/base/fs.h"
+#include "engine/base/mem.h"
+#include "server/store/store_own.h"
+
+/* migrations[i] brings version i to i + 1. Those that were released are never changed. */
+static const char *const migrations[] = {
+    "CREATE TABLE file (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, purpose TEXT NOT NULL, name TEXT NOT NULL, sha256 TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL);"
+    "CREATE INDEX file_owner ON file (owner, seq);"
+    "CREATE TABLE job (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, model TEXT NOT NULL, training_file TEXT NOT NULL,"
+    " validation_file TEXT, suffix TEXT, metadata TEXT, hyper TEXT NOT NULL,"
+    " error_code TEXT, error_message TEXT, error_param TEXT, tuned_model TEXT,"
+    " result_files TEXT NOT NULL, state INTEGER NOT NULL, created INTEGER NOT NULL,"
+    " started INTEGER NOT NULL, finished INTEGER NOT NULL, seed INTEGER NOT NULL,"
+    " trained_tokens INTEGER NOT NULL, estimated_finish INTEGER NOT NULL, step INTEGER NOT NULL,"
+    " n_step INTEGER NOT NULL, wants_cancel INTEGER NOT NULL, wants_pause INTEGER NOT NULL,"
+    " retry TEXT, body TEXT);"
+    "CREATE INDEX job_owner ON job (owner, seq);"
+    "CREATE INDEX job_state ON job (state, seq);"
+    "CREATE INDEX job_retry ON job (owner, retry) WHERE retry IS NOT NULL;"
+    "CREATE TABLE event (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " job TEXT NOT NULL REFERENCES job (id), level TEXT NOT NULL, type TEXT NOT NULL,"
+    " message TEXT NOT NULL, data TEXT, created INTEGER NOT NULL);"
+    "CREATE INDEX event_job ON event (job, seq);"
+    "CREATE TABLE tuned (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, job TEXT NOT NULL REFERENCES job (id),"
+    " base TEXT NOT NULL, dir TEXT NOT NULL, step INTEGER NOT NULL, metrics TEXT,"
+    " is_checkpoint INTEGER NOT NULL, created INTEGER NOT NULL);"
+    "CREATE INDEX tuned_job ON tuned (job, seq);",
+    "CREATE TABLE gone (seq INTEGER PRIMARY KEY AUTOINCREMENT, list TEXT NOT NULL,"
+    " owner TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL);"
+    "CREATE INDEX gone_id ON gone (id);",
+    "ALTER TABLE tuned ADD COLUMN is_full INTEGER NOT NULL DEFAULT 0;",
+};
+
+enum { VERSION = sizeof migrations / sizeof *migrations };
+
+static char *path_of(const char *dir, const char *name)
+{
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+/* A full disk that a sync comes to know of is an I/O error to SQLite. */
+static bool is_disk_full(struct store *s, int code)
+{
+    int no = code == SQLITE_IOERR ? sqlite3_system_errno(s->db) : 0;
+    return code == SQLITE_FULL || no == ENOSPC || no == EDQUOT || no == EFBIG;
+}
+
+int store_fault(struct store *s, struct err *e, const char *what)
+{
+    int code = sqlite3_errcode(s->db) & 0xff;
+    enum err_code as = is_disk_full(s, code)                             ? ERR_NO_SPACE
+                       : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? ERR_CORRUPT
+                       : code == SQLITE_NOMEM                            ? ERR_NO_MEMORY
+                       : code == SQLITE_CONSTRAINT                       ? ERR_EXISTS
+                                                                         : ERR_IO;
+    return err_set(e, as, "store: %s: %s", what, sqlite3_errmsg(s->db));
+}
+
+/* ---- statements ---------------------------------------------------------------------------- */
+
+static int run_script(struct store *s, const char *sql, const char *what, struct err *e)
+{
+    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : store_fault(s, e, what);
+}
+
+int store_begin(struct store *s, struct err *e)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!run_script(s, "BEGIN IMMEDIATE", "begin", e))
+        return 0;
+    pthread_mutex_unlock(&s->lock);
+    return -1;
+}
+
+int store_end(struct store *s, int rc, struct err *e)
+{
+    if (!rc)
+        rc = run_script(s, "COMMIT", "commit", e);
+    if (rc)
+        sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+sqlite3_stmt *store_query(struct store *s, struct err *e, const char *sql, const char *types, ...)
+{
+    sqlite3_stmt *q;
+    va_list ap;
+    if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK) {
+        store_fault(s, e, "prepare");
+        return NULL;
+    }
+    va_start(ap, types);
+    for (int i = 0; types[i]; i++) {
+        if (types[i] == 't')
+            sqlite3_bind_text(q, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+        else
+            sqlite3_bind_int64(q, i + 1, va_arg(ap, int64_t));
+    }
+    va_end(ap);
+    return q;
+}
+
+int store_row(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    int rc = sqlite3_step(q);
+    return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : store_fault(s, e, "step");
+}
+
+int store_run(struct store *s, sqlite3_stmt *q, struct err *e)
+{
+    int rc = q ? store_row(s, q, e) : -1;
+    sqlite3_finalize(q);
+    return rc < 0 ? -1 : 0;
+}
+
+int store_has(struct store *s, const char *sql, const char *of, bool *has, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, sql, "t", of);
+    int row = q ? store_row(s, q, e) : -1;
+    *has = row == 1;
+    sqlite3_finalize(q);
+    return store_end(s, row < 0 ? -1 : 0, e);
+}
+
+const char *store_text(sqlite3_stmt *q, int column, struct arena *a)
+{
+    const char *text = (const char *)sqlite3_column_text(q, column);
+    return text ? arena_strndup(a, text, (size_t)sqlite3_column_bytes(q, column)) : NULL;
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static int one_int(struct store *s, const char *sql, int64_t *out, struct err *e)
+{
+    sqlite3_stmt *q = store_query(s, e, sql, "");
+    int rc = q ? store_row(s, q, e) : -1;
+    *out = rc == 1 ? sqlite3_column_int64(q, 0) : 0;
+    sqlite3_finalize(q);
+    return rc < 0 ? -1 : 0;
+}
+
+static int check(struct store *s, struct err *e)
+{
+    sqlite3_stmt *q = store_query(s, e, "PRAGMA integrity_check(1)", "");
+    int rc = q ? store_row(s, q, e) : -1;
+    const char *said = rc == 1 ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    if (rc == 1 && (!said || strcmp(said, "ok")))
+        rc = err_set(e, ERR_CORRUPT, "store.db is damaged: %.200s", said ? said : "");
+    sqlite3_finalize(q);
+    return rc < 0 ? -1 : 0;
+}
+
+/* A whole copy of the database as it stands, before it is changed. */
+static int back_up(struct store *s, const char *dir, int64_t version, struct err *e)
+{
+    char name[40];
+    snprintf(name, sizeof name, "store.db.%" PRId64, version);
+    char *path = path_of(dir, name);
+    int rc = fs_remove(path, e);
+    if (!rc)
+        rc = store_run(s, store_query(s, e, "VACUUM INTO ?", "t", path), e);
+    if (!rc)
+        rc = fs_sync_parent(path, e);
+    free(path);
+    return rc;
+}
+
+static int migrate(struct store *s, const char *dir, struct err *e)
+{
+    char pragma[48];
+    int64_t version;
+    if (one_int(s, "PRAGMA user_version", &version, e))
+        return -1;
+    if (version > VERSION)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "store.db is of version %" PRId64 ", this program knows %d: it was made by "
+                       "a newer one",
+                       version, VERSION);
+    if (version > 0 && version < VERSION && back_up(s, dir, version, e))
+        return -1;
+    for (; version < VERSION; version++) {
+        snprintf(pragma, sizeof pragma, "PRAGMA user_version = %" PRId64, version + 1);
+        if (store_begin(s, e))
+            return -1;
+        int rc = run_script(s, migrations[version], "migration", e);
+        if (store_end(s, rc ? rc : run_script(s, pragma, "migration", e), e))
+            return -1;
+    }
+    return 0;
+}
+
+static int open_db(struct store *s, const char *dir, struct err *e)
+{
+    char *path = path_of(dir, "store.db");
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int rc = sqlite3_open_v2(path, &s->db, flags, NULL);
+    free(path);
+    if (rc != SQLITE_OK)
+        return store_fault(s, e, "open");
+    if (run_script(s,
+                   "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;"
+                   "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;",
+                   "open", e))
+        return -1;
+    return check(s, e) || migrate(s, dir, e) ? -1 : 0;
+}
+
+struct store *store_new(const char *dir, struct err *e)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    char *lock = path_of(dir, "lock");
+    pthread_mutex_init(&s->lock, NULL);
+    s->lock_fd = fs_mkdirs(dir, e) ? -1 : fs_lock(lock, e);
+    free(lock);
+    if (s->lock_fd >= 0 && !open_db(s, dir, e))
+        return s;
+    err_wrap(e, "data directory %s", dir);
+    store_free(s);
+    return NULL;
+}
+
+void store_free(struct store *s)
+{
+    if (!s)
+        return;
+    sqlite3_close(s->db);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+void store_id(const char *prefix, char id[STORE_ID_BYTES])
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    uint8_t draw[24];
+    size_t n = strlen(prefix);
+    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
+        BUG("getrandom");
+    memcpy(id, prefix, n);
+    for (size_t i = 0; i < sizeof draw; i++)
+        id[n + i] = letters[draw[i] % (sizeof letters - 1)];
+    id[n + sizeof draw] = 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store: files, jobs, their events and checkpoints, published models; one SQLite database in
+ * the data directory. What a call here has returned 0 for is on the disk. The row is the truth: a
+ * job is what its row says, whatever this process believes.
+ *
+ * One connection writes and reads, behind one lock; every call is a transaction of its own. The
+ * directory is locked for as long as the store is open, so two servers never share one. At the
+ * start the database is checked and, where its form is older, copied aside and brought up to date.
+ *
+ * Every thing has an owner, the tenant that made it; lists and look-ups see one owner's things.
+ *
+ * Thread: any.
+ */
+#ifndef SERVER_STORE_STORE_H
+#define SERVER_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/job.h"
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+
+struct store;
+
+/* ERR_BUSY: another process has the directory. ERR_CORRUPT: the database is damaged. */
+struct store *store_new(const char *dir, struct err *e);
+void store_free(struct store *s);
+
+enum { STORE_ID_BYTES = 40 };
+
+/* "file-" and the like before 24 random letters and digits. */
+void store_id(const char *prefix, char id[STORE_ID_BYTES]);
+
+/* A page of a list: behind the thing `after` (NULL: from the begin), at most limit of them. A list
+ * that never had such a thing is ERR_BAD_INPUT; one that was deleted since keeps its place. */
+struct store_page {
+    const char *after; /* borrowed */
+    int64_t limit;
+    bool ascending; /* oldest first */
+};
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+int store_file_add(struct store *s, const struct file_row *f, struct err *e);
+int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                   struct file_row *out, struct err *e); /* ERR_NOT_FOUND */
+int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e);
+int store_file_has(struct store *s, const char *id, bool *has, struct err *e); /* of any owner */
+/* One whose time is over, of any owner; ERR_NOT_FOUND: none. */
+int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,
+                       struct err *e);
+/* out: in the arena, *n of them; *more: there are more behind them. purpose NULL: all. */
+int store_file_list(struct store *s, const char *owner, const char *purpose,
+                    const struct store_page *page, struct arena *a, struct file_row **out,
+                    size_t *n, bool *more, struct err *e);
+int store_file_bytes(struct store *s, const char *owner, int64_t *bytes,
+                     struct err *e); /* in all */
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+/* With its first event, v (or NULL). retry: a key under which the same creation, sent again within
+ * `retry_s`, finds the first job
+ * (*found), NULL: none; body tells a repetition from a conflict (ERR_EXISTS). */
+int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
+                  const char *retry, const char *body, int64_t retry_s, struct arena *a,
+                  struct job *found, struct err *e);
+int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                  struct job *out, struct err *e);
+int store_job_list(struct store *s, const char *owner, const struct store_page *page,
+                   struct arena *a, struct job **out, size_t *n, bool *more, struct err *e);
+
+/* The oldest queued job, or one that a server was running when it died; ERR_NOT_FOUND: none. */
+int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e);
+
+/* What becomes of a job, all of it or nothing: its changing fields if its state still is one of
+ * `from` (bits 1 << state), and with them events, files that it made (those that are there already
+ * stay) and a model. ERR_BUSY: the state is another. */
+struct store_change {
+    const struct job *job;
+    unsigned from;
+    const struct job_event *event;
+    size_t n_event;
+    const struct file_row *file;
+    size_t n_file;
+    const struct job_tuned *tuned; /* NULL: none */
+};
+int store_job_change(struct store *s, const struct store_change *c, struct err *e);
+
+/* The same with one event, or NULL. */
+int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
+                   struct err *e);
+
+/* Asks a job that runs to end: the job thread will see it. ERR_BUSY: it does not run. */
+int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
+                  struct err *e);
+int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
+
+/* It has ended; one that is not known has not. */
+int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);
+
+int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e);
+int store_event_list(struct store *s, const char *job, const struct store_page *page,
+                     struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e);
+
+/* Several at once, in one transaction. */
+int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
+                     struct err *e);
+
+/* ---- models that jobs made ----------------------------------------------------------------- */
+
+int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);
+int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e);
+int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e); /* of any owner */
+/* Newest first; owner or job NULL: any. */
+int store_tuned_list(struct store *s, const char *owner, const char *job,
+                     const struct store_page *page, struct arena *a, struct job_tuned **out,
+                     size_t *n, bool *more, struct err *e);
+
+#endif

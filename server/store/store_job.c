@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of jobs. What a job was asked for never changes; what becomes of it changes only by
+ * store_job_move, which looks at the state first.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/buf.h"
+#include "server/store/store_own.h"
+
+#define COLUMNS                                                                                    \
+    "id, owner, model, training_file, validation_file, suffix, metadata, hyper, "                  \
+    "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
+    "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause"
+
+static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
+{
+    struct job *j = out;
+    const char *hyper = NULL;
+    const char **const text[] = {
+        &j->id,          &j->owner,       &j->model,       &j->training_file, &j->validation_file,
+        &j->suffix,      &j->metadata,    &hyper,          &j->error_code,    &j->error_message,
+        &j->error_param, &j->tuned_model, &j->result_files};
+    int c = 0;
+    *j = (struct job){.id = NULL};
+    for (; c < (int)(sizeof text / sizeof *text); c++)
+        *text[c] = store_text(q, c, a);
+    j->state = (enum job_state)sqlite3_column_int(q, c++);
+    int64_t *const number[] = {&j->created,        &j->started,          &j->finished, &j->seed,
+                               &j->trained_tokens, &j->estimated_finish, &j->step,     &j->n_step};
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        *number[i] = sqlite3_column_int64(q, c++);
+    j->wants_cancel = sqlite3_column_int(q, c++);
+    j->wants_pause = sqlite3_column_int(q, c);
+    return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
+}
+
+static const char *hyper_text(const struct job *j, char text[HYPER_TEXT_BYTES])
+{
+    struct buf b;
+    buf_init(&b, HYPER_TEXT_BYTES);
+    job_hyper_write(&j->hyper, &b);
+    snprintf(text, HYPER_TEXT_BYTES, "%s", b.data);
+    buf_release(&b);
+    return text;
+}
+
+static int no_job(struct err *e, const char *id)
+{
+    return err_set(e, ERR_NOT_FOUND, "no such job: %.64s", id);
+}
+
+/* One row, or ERR_NOT_FOUND; q is finalized. */
+static int one(struct store *s, sqlite3_stmt *q, const char *id, struct arena *a, struct job *out,
+               struct err *e)
+{
+    int row = q ? store_row(s, q, e) : -1;
+    int rc = row == 1 ? take(q, a, out, e) : row == 0 ? no_job(e, id) : -1;
+    sqlite3_finalize(q);
+    return rc;
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+/* 1: the same creation was made before, and is in *found; 0: it was not. */
+static int find_retry(struct store *s, const struct job *j, const char *retry, const char *body,
+                      int64_t retry_s, struct arena *a, struct job *found, struct err *e)
+{
+    if (!retry)
+        return 0;
+    sqlite3_stmt *q = store_query(s, e,
+                                  "SELECT " COLUMNS
+                                  ", body FROM job WHERE owner = ? AND retry = ? AND created >= ? "
+                                  "ORDER BY seq DESC LIMIT 1",
+                                  "tti", j->owner, retry, j->created - retry_s);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1) {
+        const char *before = (const char *)sqlite3_column_text(q, sqlite3_column_count(q) - 1);
+        if (!before || strcmp(before, body))
+            row = err_set(e, ERR_EXISTS, "this key was used for another request");
+        else if (take(q, a, found, e))
+            row = -1;
+    }
+    sqlite3_finalize(q);
+    return row;
+}
+
+static int insert(struct store *s, const struct job *j, const char *retry, const char *body,
+                  struct err *e)
+{
+    char hyper[HYPER_TEXT_BYTES];
+    return store_run(
+        s,
+        store_query(s, e,
+                    "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
+                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "tttttttttttttiiiiiiiiiiitt", j->id, j->owner, j->model, j->training_file,
+                    j->validation_file, j->suffix, j->metadata, hyper_text(j, hyper), j->error_code,
+                    j->error_message, j->error_param, j->tuned_model, j->result_files,
+                    (int64_t)j->state, j->created, j->started, j->finished, j->seed,
+                    j->trained_tokens, j->estimated_finish, j->step, j->n_step,
+                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, retry, retry ? body : NULL),
+        e);
+}
+
+static int insert_event(struct store *s, const char *job, const struct job_event *v, struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "INSERT INTO event (id, job, level, type, message, data, created) "
+                                 "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttti", v->id, job, v->level, v->type, v->message, v->data,
+                                 v->created),
+                     e);
+}
+
+int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
+                  const char *retry, const char *body, int64_t retry_s, struct arena *a,
+                  struct job *found, struct err *e)
+{
+    *found = (struct job){.id = NULL};
+    if (store_begin(s, e))
+        return -1;
+    int rc = find_retry(s, j, retry, body, retry_s, a, found, e);
+    bool is_new = rc == 0;
+    if (is_new)
+        rc = insert(s, j, retry, body, e);
+    if (is_new && rc == 0 && v)
+        rc = insert_event(s, j->id, v, e);
+    return store_end(s, rc < 0 ? -1 : 0, e);
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                  struct job *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT " COLUMNS " FROM job WHERE owner = ? AND id = ?",
+                                  "tt", owner, id);
+    return store_end(s, one(s, q, id, a, out, e), e);
+}
+
+int store_job_list(struct store *s, const char *owner, const struct store_page *page,
+                   struct arena *a, struct job **out, size_t *n, bool *more, struct err *e)
+{
+    const struct store_list l = {.table = "job",
+                                 .columns = COLUMNS,
+                                 .where = "owner = ?1",
+                                 .of = {owner},
+                                 .size = sizeof **out,
+                                 .take = take};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
+}
+
+int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e,
+                                  "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) "
+                                  "ORDER BY state = ? DESC, seq LIMIT 1",
+                                  "iiii", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED,
+                                  (int64_t)JOB_RUNNING, (int64_t)JOB_RUNNING);
+    return store_end(s, one(s, q, "any", a, out, e), e);
+}
+
+/* ---- changing ------------------------------------------------------------------------------ */
+
+static int update(struct store *s, const struct job *j, unsigned from, struct err *e)
+{
+    char hyper[HYPER_TEXT_BYTES];
+    int rc = store_run(
+        s,
+        store_query(s, e,
+                    "UPDATE job SET state = ?2, hyper = ?3, error_code = ?4, error_message = ?5, "
+                    "error_param = ?6, tuned_model = ?7, result_files = ?8, started = ?9, "
+                    "finished = ?10, trained_tokens = ?11, estimated_finish = ?12, step = ?13, "
+                    "n_step = ?14, wants_cancel = wants_cancel AND ?2 = ?16, "
+                    "wants_pause = wants_pause AND ?2 = ?16 "
+                    "WHERE id = ?1 AND (?15 >> state) & 1",
+                    "tittttttiiiiiiii", j->id, (int64_t)j->state, hyper_text(j, hyper),
+                    j->error_code, j->error_message, j->error_param, j->tuned_model,
+                    j->result_files, j->started, j->finished, j->trained_tokens,
+                    j->estimated_finish, j->step, j->n_step, (int64_t)from, (int64_t)JOB_RUNNING),
+        e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
+    return rc;
+}
+
+int store_job_change(struct store *s, const struct store_change *c, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    int rc = update(s, c->job, c->from, e);
+    for (size_t i = 0; !rc && i < c->n_file; i++)
+        rc = store_put_file(s, "INSERT OR IGNORE", &c->file[i], e);
+    if (!rc && c->tuned)
+        rc = store_put_tuned(s, c->tuned, e);
+    for (size_t i = 0; !rc && i < c->n_event; i++)
+        rc = insert_event(s, c->job->id, &c->event[i], e);
+    return store_end(s, rc, e);
+}
+
+int store_job_move(struct store *s, const struct job *j, unsigned from, const struct job_event *v,
+                   struct err *e)
+{
+    return store_job_change(
+        s, &(struct store_change){.job = j, .from = from, .event = v, .n_event = v != NULL}, e);
+}
+
+int store_job_ask(struct store *s, const char *owner, const char *id, bool cancel, bool pause,
+                  struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    int rc = store_run(s,
+                       store_query(s, e,
+                                   "UPDATE job SET wants_cancel = wants_cancel OR ?3, "
+                                   "wants_pause = wants_pause OR ?4 "
+                                   "WHERE owner = ?1 AND id = ?2 AND state = ?5",
+                                   "ttiii", owner, id, (int64_t)cancel, (int64_t)pause,
+                                   (int64_t)JOB_RUNNING),
+                       e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = err_set(e, ERR_BUSY, "job %.64s does not run", id);
+    return store_end(s, rc, e);
+}
+
+int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q =
+        store_query(s, e, "SELECT wants_cancel, wants_pause FROM job WHERE id = ?", "t", id);
+    int row = q ? store_row(s, q, e) : -1;
+    *cancel = row == 1 && sqlite3_column_int(q, 0);
+    *pause = row == 1 && sqlite3_column_int(q, 1);
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : row == 0 ? no_job(e, id) : -1, e);
+}
+
+int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e, "SELECT state FROM job WHERE id = ?", "t", id);
+    int row = q ? store_row(s, q, e) : -1;
+    int state = row == 1 ? sqlite3_column_int(q, 0) : JOB_QUEUED;
+    *is_over = state == JOB_SUCCEEDED || state == JOB_FAILED || state == JOB_CANCELLED;
+    sqlite3_finalize(q);
+    return store_end(s, row < 0 ? -1 : 0, e);
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+int store_event_add(struct store *s, const char *job, const struct job_event *v, struct err *e)
+{
+    return store_events_add(s, job, v, 1, e);
+}
+
+int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
+                     struct err *e)
+{
+    int rc = 0;
+    if (store_begin(s, e))
+        return -1;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = insert_event(s, job, &v[i], e);
+    return store_end(s, rc, e);
+}
+
+static int take_event(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
+{
+    struct job_event *v = out;
+    (void)e;
+    *v = (struct job_event){.id = store_text(q, 0, a),
+                            .level = store_text(q, 1, a),
+                            .type = store_text(q, 2, a),
+                            .message = store_text(q, 3, a),
+                            .data = store_text(q, 4, a),
+                            .seq = sqlite3_column_int64(q, 5),
+                            .created = sqlite3_column_int64(q, 6)};
+    return 0;
+}
+
+int store_event_list(struct store *s, const char *job, const struct store_page *page,
+                     struct arena *a, struct job_event **out, size_t *n, bool *more, struct err *e)
+{
+    const struct store_list l = {.table = "event",
+                                 .columns = "id, level, type, message, data, seq, created",
+                                 .where = "job = ?1",
+                                 .of = {job},
+                                 .size = sizeof **out,
+                                 .take = take_event};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of eager steps, on a device on paper that counts. Faults: a step like one before that
+ * asks the device again; a ceiling that is passed, or that memory nobody uses keeps from whom it
+ * would serve; a refusal without its numbers; room that is lost, or given twice.
+ */
+#include "tests/lib/test.h"
+
+#include "engine/base/rng.h"
+#include "engine/device/device_dry.h"
+#include "engine/eager/cache.h"
+
+enum { MB = 1 << 20, N_BUF = 24, STEPS = 200 };
+
+struct world {
+    struct pool *pool;
+    struct device *cpu, *dry;
+    struct eager_cache c;
+};
+
+static void world_init(struct world *w, size_t most)
+{
+    struct err e = ERR_INIT;
+    w->pool = pool_new(1, false, &e);
+    w->cpu = device_cpu_new(w->pool, NULL, &e);
+    assert_good(w->cpu ? 0 : -1, &e);
+    w->dry = device_dry_new(w->cpu);
+    eager_cache_init(&w->c, w->dry);
+    w->c.most_bytes = most;
+}
+
+static void world_release(struct world *w)
+{
+    eager_cache_release(&w->c);
+    assert_int_equal(device_dry_bytes(w->dry), 0);
+    device_free(w->dry);
+    device_free(w->cpu);
+    pool_free(w->pool);
+}
+
+/* Takes buffers of these sizes, all at once, and gives them back. */
+static int step(struct world *w, const size_t *bytes, int n, struct err *e)
+{
+    struct eager_buf *b[N_BUF];
+    int got = 0;
+    while (got < n && (b[got] = eager_buf_new(&w->c, bytes[got], e)))
+        got++;
+    for (int i = 0; i < got; i++)
+        for (int j = 0; j < i; j++)
+            assert_true((char *)b[i]->p >= (char *)b[j]->p + b[j]->bytes ||
+                        (char *)b[j]->p >= (char *)b[i]->p + b[i]->bytes);
+    for (int i = 0; i < 2 * got; i += 2) /* not in the order they came */
+        eager_buf_unref(&w->c, b[i < got ? i : (i - got) | 1]);
+    return got == n ? 0 : -1;
+}
+
+static void the_same_step_takes_nothing(void **state)
+{
+    static const size_t sizes[] = {300, 5 * MB, 70 * MB, 64, 90 * MB, 3 * MB, 12 * MB};
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, 0);
+    assert_good(step(&w, sizes, 7, &e), &e);
+    size_t held = device_dry_bytes(w.dry), peak = device_dry_peak(w.dry);
+    for (int i = 0; i < 5; i++)
+        assert_good(step(&w, sizes, 7, &e), &e);
+    assert_int_equal(device_dry_bytes(w.dry), held);
+    assert_int_equal(device_dry_peak(w.dry), peak);
+    assert_int_equal(w.c.held_bytes, held);
+    world_release(&w);
+}
+
+static void the_ceiling_holds(void **state)
+{
+    static const size_t fits[] = {40 * MB, 40 * MB, 20 * MB};
+    static const size_t over[] = {40 * MB, 40 * MB, 20 * MB, 1};
+    static const size_t large[] = {80 * MB, 16 * MB}, too_large[] = {101 * MB};
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, 100 * MB);
+    assert_good(step(&w, fits, 3, &e), &e);
+    assert_err(step(&w, over, 4, &e), &e, ERR_NO_MEMORY, "104.9 MB that were planned");
+    e = (struct err)ERR_INIT;
+    assert_good(step(&w, fits, 3, &e), &e);  /* as if nothing had been */
+    assert_good(step(&w, large, 2, &e), &e); /* which needs what those slabs held */
+    assert_good(step(&w, fits, 3, &e), &e);
+    assert_err(step(&w, too_large, 1, &e), &e, ERR_NO_MEMORY, "1.0 MB more");
+    assert_true(device_dry_peak(w.dry) <= 100 * MB);
+    world_release(&w);
+}
+
+/* Steps of any lengths under a ceiling that each of them fits easily. */
+static void steps_of_all_lengths(void **state)
+{
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, 200 * MB);
+    for (uint64_t s = 0; s < STEPS; s++) {
+        size_t bytes[N_BUF], all = 0;
+        int n = 0;
+        while (n < N_BUF && all < 50 * MB) {
+            bytes[n] = (size_t)(rng_unit(7, s, (uint64_t)n) * rng_unit(8, s, (uint64_t)n) *
+                                (double)(70 * MB));
+            all += bytes[n++];
+        }
+        assert_good(step(&w, bytes, n, &e), &e);
+        assert_int_equal(w.c.used_bytes, 0);
+        assert_int_equal(w.c.held_bytes, device_dry_bytes(w.dry));
+    }
+    assert_true(device_dry_peak(w.dry) <= 200 * MB);
+    world_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_step_takes_nothing),
+        cmocka_unit_test(the_ceiling_holds),
+        cmocka_unit_test(steps_of_all_lengths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

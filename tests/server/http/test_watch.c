@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The watch alone, over pairs of sockets that nobody reads: what it does while the HTTP thread that
+ * a connection belongs to is busy elsewhere.
+ */
+#include "server/http/conn.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "tests/lib/test.h"
+
+enum { LOOK_US = 200 * 1000, LONG_US = 60 * 1000 * 1000 };
+
+struct pair {
+    struct watch *watch;
+    struct conn *conn;
+    int server, client;
+};
+
+static void pair_init(struct pair *p)
+{
+    struct err e = ERR_INIT;
+    int fd[2];
+    p->watch = watch_new(4, (struct watch_times){.idle_us = LONG_US, .head_us = LONG_US}, &e);
+    assert_non_null(p->watch);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    p->server = fd[0];
+    p->client = fd[1];
+    p->conn = conn_open(p->watch, NULL, p->server);
+    assert_non_null(p->conn);
+}
+
+static void pair_release(struct pair *p)
+{
+    conn_close(p->conn);
+    close(p->server);
+    close(p->client);
+    watch_free(p->watch);
+}
+
+static void until_gone(const struct conn *n)
+{
+    int64_t end = clock_us() + LONG_US;
+    while (!atomic_load(&n->is_gone) && clock_us() < end)
+        usleep(1000);
+    assert_true(atomic_load(&n->is_gone));
+}
+
+static int64_t cpu_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* A watch that wakes itself by what it does, and holds its lock against those who would close: an
+ * end that the HTTP thread has not seen yet is shown again and again, but not without a pause. */
+static void test_shows_the_end_calmly(void **state)
+{
+    static const enum conn_phase phases[] = {CONN_HEAD, CONN_BODY, CONN_IDLE};
+    (void)state;
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        struct pair p;
+        pair_init(&p);
+        assert_true(conn_enter(p.conn, phases[i], 0));
+        shutdown(p.client, SHUT_WR);
+        until_gone(p.conn);
+        int64_t before = cpu_us();
+        usleep(LOOK_US);
+        assert_true(cpu_us() - before < LOOK_US / 4);
+        pair_release(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shows_the_end_calmly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
