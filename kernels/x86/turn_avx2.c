@@ -5,31 +5,9 @@
  */
 #include "kernels/variants.h"
 #include "kernels/x86/block_avx2.h"
+#include "kernels/x86/transpose_avx2.h"
 
-#include <immintrin.h>
 #include <string.h>
-
-/* v[i] lane j becomes v[j] lane i, of 32 bits each. */
-static inline void transpose8(__m256i v[8])
-{
-    __m256i t[8];
-#pragma GCC unroll 2
-    for (int i = 0; i < 8; i += 4) {
-        __m256i a = _mm256_unpacklo_epi32(v[i], v[i + 1]);
-        __m256i b = _mm256_unpackhi_epi32(v[i], v[i + 1]);
-        __m256i c = _mm256_unpacklo_epi32(v[i + 2], v[i + 3]);
-        __m256i d = _mm256_unpackhi_epi32(v[i + 2], v[i + 3]);
-        t[i] = _mm256_unpacklo_epi64(a, c);
-        t[i + 1] = _mm256_unpackhi_epi64(a, c);
-        t[i + 2] = _mm256_unpacklo_epi64(b, d);
-        t[i + 3] = _mm256_unpackhi_epi64(b, d);
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-        v[j] = _mm256_permute2x128_si256(t[j], t[j + 4], 0x20);
-        v[j + 4] = _mm256_permute2x128_si256(t[j], t[j + 4], 0x31);
-    }
-}
 
 /* Eight steps of eight outputs; `left` steps are there. */
 static inline void load8(const char *tile, int64_t left, __m256i v[8])
