@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operands of the gradients on AVX2: tiles of a packed weight turned over, columns packed, and
- * the adapters' b turned over.
+ * Operands of the gradients on AVX2: tiles of a packed weight turned over, and the adapters' b.
  */
 #include "kernels/variants.h"
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/transpose_avx2.h"
+#include "kernels/x86/vec.h"
 
 #include <string.h>
 
@@ -80,55 +80,26 @@ void turn_avx2(const struct turn *t)
     }
 }
 
-/* ---- columns ------------------------------------------------------------------------------ */
-
-static inline uint32_t pair(const struct columns *x, int64_t step, int64_t col)
+/* As many of the eight words as are there. */
+static inline __m256i words_at(const float *x, int64_t left)
 {
-    const float *at = x->at + 2 * step * x->ld + col;
-    uint32_t second = 2 * step + 1 < x->rows ? bf16_from_f32(at[x->ld]) : 0;
-    return bf16_from_f32(at[0]) | second << 16;
-}
-
-static inline uint32_t number(enum k_type type, const struct columns *x, int64_t step, int64_t col)
-{
-    return type == K_F32 ? f32_bits(x->at[step * x->ld + col]) : pair(x, step, col);
-}
-
-static void columns_left(enum k_type type, const struct columns *x, char *to)
-{
-    int64_t steps = columns_steps(type, x->rows), blocks = rows_blocks(x->cols);
-    uint32_t *out = (uint32_t *)(void *)to;
-    for (int64_t i = 0; i < blocks; i++) {
-        struct rows_block b = rows_block_at(x->cols, i);
-        for (int64_t s = x->step_lo; s < x->step_hi; s++)
-            for (int64_t c = 0; c < b.h; c++)
-                out[b.row * steps + s * b.h + c] = number(type, x, s, b.row + c);
-    }
-}
-
-static void columns_right(enum k_type type, const struct columns *x, char *to)
-{
-    int64_t steps = columns_steps(type, x->rows);
-    for (int64_t s = x->step_lo; s < x->step_hi; s++) {
-        for (int64_t col = 0; col < x->cols; col += K_NR) {
-            uint32_t *out = (uint32_t *)(void *)(to + (col / K_NR * steps + s) * TILE_STEP_BYTES);
-            int64_t n = linear_min(x->cols - col, K_NR);
-            for (int64_t c = 0; c < n; c++)
-                out[c] = number(type, x, s, col + c);
-            memset(out + n, 0, (size_t)(K_NR - n) * sizeof *out);
-        }
-    }
-}
-
-void cols_pack_avx2(const void *args, const struct k_slice *s)
-{
-    cols_pack_run(args, s, columns_left, columns_right);
+    return vf_bits(vf_load(x, left < 8 ? (int)left : 8));
 }
 
 void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to)
 {
-    for (int64_t r = 0; r < rank; r++) {
-        for (int64_t i = 0; i < 16; i++)
-            to[r * K_NR + i] = i < rows ? w[i * rank + r] : 0;
+    for (int64_t half = 0; half < 16; half += 8) {
+        for (int64_t r = 0; r < rank; r += 8) {
+            __m256i v[8];
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++)
+                v[i] = half + i < rows ? words_at(w + (half + i) * rank + r, rank - r)
+                                       : _mm256_setzero_si256();
+            transpose8(v);
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++)
+                if (i < rank - r)
+                    store8((char *)(to + (r + i) * K_NR + half), v[i]);
+        }
     }
 }
