@@ -129,6 +129,8 @@ struct linear_isa {
     /* t = x a^T and dt = scale (dy b) of some rows of a group */
     void (*lora_inner)(const struct k_lora *a, const struct lora_rows *rows);
     void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
+    /* f32 that adds to y, of few steps and any np; NULL: f32 is good at it */
+    void (*lora_outer)(const struct block *b);
     /* w[rows, rank], rows at most 16, as half a panel: to[r * 32 + row] */
     void (*lora_across)(const float *w, int64_t rows, int64_t rank, float *to);
     /* y[0, cols) += t[rank] times panels, as f32 does it with them widened; NULL: widened first */

@@ -18,6 +18,8 @@ void turn_avx2(const struct turn *t);
 
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows);
+void lora_outer_avx2(const struct block *b);
+void lora_row_avx2(const k_bf16 *panels, const float *t, int64_t rank, float *y, int64_t cols);
 void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to);
 void lora_widen_avx2(const k_bf16 *x, int64_t n, float *to);
 

@@ -13,7 +13,9 @@ const struct linear_isa linear_isa_avx2 = {
     .turn = turn_avx2,
     .lora_inner = lora_inner_avx2,
     .lora_inner_bwd = lora_inner_bwd_avx2,
+    .lora_outer = lora_outer_avx2,
     .lora_across = lora_across_avx2,
+    .lora_row = lora_row_avx2,
     .lora_widen = lora_widen_avx2,
 };
 

@@ -62,6 +62,8 @@ static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, i
                         int64_t h, const float *left, const char *right)
 {
     int64_t stride = o->rank * TILE_STEP_BYTES, step = o->isa->panels[h] * K_NR;
+    if (o->isa->lora_outer)
+        step = col_hi - col_lo;
     for (int64_t col = col_lo, end; col < col_hi; col = end) {
         end = linear_min(col_hi, col + step);
         struct block b = {.h = h,
@@ -75,7 +77,10 @@ static void pass_panels(const struct outer *o, int64_t col_lo, int64_t col_hi, i
                                   .cols = o->cols - col,
                                   .add = true}};
         b.ahead = tile_ahead_at(b.panel, 0);
-        o->isa->f32(&b);
+        if (o->isa->lora_outer)
+            o->isa->lora_outer(&b);
+        else
+            o->isa->f32(&b);
     }
 }
 

@@ -1,91 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sums over the long side of an adapter, eight numbers at a time. A tail is loaded masked, so
- * that a sum is the same tree whatever the length.
+ * The sums over the long side of an adapter: twelve vectors of sums at a time, which two
+ * multipliers keep busy. A tail is loaded masked, so that a sum is the same tree whatever the
+ * length.
  */
-#include "kernels/x86/block_avx2.h"
-
-#include <immintrin.h>
 #include <string.h>
+
+#include "kernels/x86/block_avx2.h"
+#include "kernels/x86/vec.h"
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
-enum { DOT_RANKS = 4, DOT_ROWS = 2, AXPY_ROWS = 4 };
+enum {
+    DOT_ROWS = 6,
+    DOT_RANKS = 32, /* whose sums wait in memory */
+    DOT_RUN = 512,  /* inputs, of which the rows stay in the first cache while the ranks pass */
+    DOT_SUMS = 12,
+    DOT_KEEP = 3,
+    AXPY_ROWS = 6, /* of two vectors of ranks; of one, twice as many */
+};
 
-TILE_INLINE __m256i mask(int64_t left)
+/* ---- t = x a^T ---------------------------------------------------------------------------- */
+
+/* Some rows by up to DOT_RANKS ranks, from `row` and `rank` on. */
+struct dot {
+    const struct k_lora *a;
+    const struct k_lora_group *g;
+    int64_t row, rank, n_rank;
+    vf *sum; /* [][DOT_RANKS] */
+};
+
+TILE_INLINE vf widened(__m128i x)
 {
-    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)linear_min(left, 8)), lane);
+    return vf_from_bits(vi_shl(_mm256_cvtepu16_epi32(x), 16));
 }
 
-TILE_INLINE float sum_of(__m256 v)
+/* a[at..], n numbers. */
+TILE_INLINE vf a_at(bool is_bf16, const struct k_lora_group *g, int64_t at, int n)
 {
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+    return is_bf16 ? widened(half_load(g->a_bf16 + at, n)) : vf_load(g->a + at, n);
 }
 
-TILE_INLINE __m256 widened(__m128i x)
+/* x[i..] of row j, n numbers. */
+TILE_INLINE vf x_at(const struct dot *d, int j, int64_t i, int n)
 {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+    return vf_load(d->a->x + (d->row + j) * d->a->ld_x + i, n);
 }
 
-/* a[at..] of as many as there are, up to eight. */
-TILE_INLINE __m256 a_at(bool is_bf16, const struct k_lora_group *g, int64_t at, int64_t left)
+/* Inputs [i, i + n) of `rows` rows and `ranks` ranks from q on. There are registers for the fewer
+ * of rows and ranks; the others come one by one. */
+TILE_INLINE void dot_step(bool is_bf16, int rows, int ranks, const struct dot *d, int64_t q,
+                          int64_t i, int n, vf *sum)
 {
-    k_bf16 tail[8] = {0};
-    const k_bf16 *x = g->a_bf16 + at;
-    if (!is_bf16)
-        return _mm256_maskload_ps(g->a + at, mask(left));
-    if (left < 8)
-        x = memcpy(tail, x, (size_t)left * sizeof *x);
-    return widened(_mm_loadu_si128((const __m128i *)(const void *)x));
-}
-
-/* t[row.., r..] of `rows` rows and `ranks` ranks. */
-TILE_INLINE void dot(bool is_bf16, int rows, int ranks, const struct k_lora *a,
-                     const struct k_lora_group *g, int64_t row, int64_t r)
-{
-    __m256 sum[DOT_ROWS * DOT_RANKS];
+    const int fewer = rows < ranks ? rows : ranks;
+    vf keep[DOT_KEEP];
+#pragma GCC unroll 3
+    for (int j = 0; j < fewer; j++)
+        keep[j] = rows < ranks ? x_at(d, j, i, n)
+                               : a_at(is_bf16, d->g, (d->rank + q + j) * d->a->k + i, n);
 #pragma GCC unroll 8
-    for (int i = 0; i < rows * ranks; i++)
-        sum[i] = _mm256_setzero_ps();
-    for (int64_t i = 0; i < a->k; i += 8) {
-        __m256i m = mask(a->k - i);
-        __m256 x[DOT_ROWS];
-#pragma GCC unroll 2
-        for (int j = 0; j < rows; j++)
-            x[j] = _mm256_maskload_ps(a->x + (row + j) * a->ld_x + i, m);
-#pragma GCC unroll 4
-        for (int q = 0; q < ranks; q++) {
-            __m256 w = a_at(is_bf16, g, (r + q) * a->k + i, a->k - i);
-#pragma GCC unroll 2
-            for (int j = 0; j < rows; j++)
-                sum[j * ranks + q] = _mm256_fmadd_ps(x[j], w, sum[j * ranks + q]);
+    for (int p = 0; p < (rows < ranks ? ranks : rows); p++) {
+        vf v = rows < ranks ? a_at(is_bf16, d->g, (d->rank + q + p) * d->a->k + i, n)
+                            : x_at(d, p, i, n);
+#pragma GCC unroll 3
+        for (int j = 0; j < fewer; j++) {
+            int at = rows < ranks ? j * ranks + p : p * ranks + j;
+            sum[at] = vf_fma(keep[j], v, sum[at]);
         }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < rows * ranks; i++)
-        a->t[(row + i / ranks) * a->rank_max + r + i % ranks] = sum_of(sum[i]);
 }
 
-TILE_INLINE void dot_ranks(bool is_bf16, int rows, const struct k_lora *a,
-                           const struct k_lora_group *g, int64_t row)
+/* Inputs [lo, hi): sums from memory and back. */
+TILE_INLINE void dot_run(bool is_bf16, int rows, int ranks, const struct dot *d, int64_t q,
+                         int64_t lo, int64_t hi)
 {
-    int64_t r = 0;
-    for (; r + DOT_RANKS <= g->rank; r += DOT_RANKS)
-        dot(is_bf16, rows, DOT_RANKS, a, g, row, r);
-    for (; r < g->rank; r++)
-        dot(is_bf16, rows, 1, a, g, row, r);
+    vf sum[DOT_SUMS];
+    int64_t i = lo;
+#pragma GCC unroll 12
+    for (int j = 0; j < rows * ranks; j++)
+        sum[j] = lo ? d->sum[j / ranks * DOT_RANKS + q + j % ranks] : vf_zero();
+    for (; i + VF <= hi; i += VF)
+        dot_step(is_bf16, rows, ranks, d, q, i, VF, sum);
+    if (i < hi)
+        dot_step(is_bf16, rows, ranks, d, q, i, (int)(hi - i), sum);
+#pragma GCC unroll 12
+    for (int j = 0; j < rows * ranks; j++)
+        d->sum[j / ranks * DOT_RANKS + q + j % ranks] = sum[j];
+}
+
+/* The totals of eight vectors, each by vf_sum's tree. */
+TILE_INLINE vf totals(const vf v[8])
+{
+    vf h[4], p[2];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        h[i] = vf_add(_mm256_permute2f128_ps(v[i], v[i + 4], 0x20),
+                      _mm256_permute2f128_ps(v[i], v[i + 4], 0x31));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        p[i] = vf_add(_mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0x44),
+                      _mm256_shuffle_ps(h[2 * i], h[2 * i + 1], 0xee));
+    return vf_add(_mm256_shuffle_ps(p[0], p[1], 0x88), _mm256_shuffle_ps(p[0], p[1], 0xdd));
+}
+
+static void dot_put(const struct dot *d, int rows)
+{
+    for (int j = 0; j < rows; j++) {
+        float *t = d->a->t + (d->row + j) * d->a->rank_max + d->rank;
+        for (int64_t q = 0; q < d->n_rank; q += VF)
+            vf_store(t + q, totals(d->sum + j * DOT_RANKS + q), vf_count(d->n_rank, q));
+    }
+}
+
+/* `rows` rows; `ranks` of them at a time. */
+TILE_INLINE void dot_rows(bool is_bf16, int rows, int ranks, const struct k_lora *a,
+                          const struct k_lora_group *g, int64_t row)
+{
+    vf sum[DOT_ROWS * DOT_RANKS];
+    struct dot d = {.a = a, .g = g, .row = row, .sum = sum};
+    for (; d.rank < g->rank; d.rank += DOT_RANKS) {
+        d.n_rank = linear_min(g->rank - d.rank, DOT_RANKS);
+        for (int64_t lo = 0; lo < a->k; lo += DOT_RUN) {
+            int64_t q = 0, hi = linear_min(a->k, lo + DOT_RUN);
+            for (; q + ranks <= d.n_rank; q += ranks)
+                dot_run(is_bf16, rows, ranks, &d, q, lo, hi);
+            for (; q < d.n_rank; q++)
+                dot_run(is_bf16, rows, 1, &d, q, lo, hi);
+        }
+        dot_put(&d, rows);
+    }
 }
 
 TILE_INLINE void inner(bool is_bf16, const struct k_lora *a, const struct lora_rows *rows)
 {
     int64_t row = rows->row_lo;
     for (; row + DOT_ROWS <= rows->row_hi; row += DOT_ROWS)
-        dot_ranks(is_bf16, DOT_ROWS, a, rows->group, row);
+        dot_rows(is_bf16, DOT_ROWS, 2, a, rows->group, row);
+    for (; row + 3 <= rows->row_hi; row += 3)
+        dot_rows(is_bf16, 3, 4, a, rows->group, row);
     for (; row < rows->row_hi; row++)
-        dot_ranks(is_bf16, 1, a, rows->group, row);
+        dot_rows(is_bf16, 1, 8, a, rows->group, row);
 }
 
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows)
@@ -96,48 +150,55 @@ void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows)
         inner(false, a, rows);
 }
 
-/* dt of `rows` rows, sixteen ranks from r on: a chain over the outputs each. */
-TILE_INLINE void axpy(int rows, const struct k_lora_bwd *a, const struct k_lora_group *g,
-                      int64_t row, int64_t r)
+/* ---- dt = scale (dy b) -------------------------------------------------------------------- */
+
+/* dt of `rows` rows, `vecs` vectors of ranks from r on, n numbers in the last one: a chain over the
+ * outputs each. */
+TILE_INLINE void axpy(int rows, int vecs, const struct k_lora_bwd *a, const struct k_lora_group *g,
+                      int64_t row, int64_t r, int n)
 {
-    __m256 sum[AXPY_ROWS * 2];
-    __m256i m0 = mask(g->rank - r), m1 = mask(g->rank - r - 8);
-    const float *dy = a->dy + row * a->ld_dy;
-#pragma GCC unroll 8
-    for (int i = 0; i < rows * 2; i++)
-        sum[i] = _mm256_setzero_ps();
-    for (int64_t o = 0; o < a->fwd.n; o++) {
-        __m256 b0 = _mm256_maskload_ps(g->b + o * g->rank + r, m0);
-        __m256 b1 = _mm256_maskload_ps(g->b + o * g->rank + r + 8, m1);
-#pragma GCC unroll 4
+    vf sum[DOT_SUMS];
+    const float *dy = a->dy + row * a->ld_dy, *b = g->b + r;
+#pragma GCC unroll 12
+    for (int i = 0; i < rows * vecs; i++)
+        sum[i] = vf_zero();
+    for (int64_t o = 0; o < a->fwd.n; o++, b += g->rank) {
+        vf last = vf_load(b + (vecs - 1) * VF, n), first = vecs > 1 ? vf_load(b, VF) : last;
+#pragma GCC unroll 12
         for (int j = 0; j < rows; j++) {
-            __m256 d = _mm256_set1_ps(dy[j * a->ld_dy + o]);
-            sum[j * 2] = _mm256_fmadd_ps(d, b0, sum[j * 2]);
-            sum[j * 2 + 1] = _mm256_fmadd_ps(d, b1, sum[j * 2 + 1]);
+            vf d = vf_set(dy[j * a->ld_dy + o]);
+            sum[j * vecs] = vf_fma(d, first, sum[j * vecs]);
+            if (vecs > 1)
+                sum[j * vecs + 1] = vf_fma(d, last, sum[j * vecs + 1]);
         }
     }
-    __m256 scale = _mm256_set1_ps(g->scale);
-#pragma GCC unroll 4
-    for (int j = 0; j < rows; j++) {
-        float *dt = a->dt + (row + j) * a->fwd.rank_max + r;
-        _mm256_maskstore_ps(dt, m0, _mm256_mul_ps(scale, sum[j * 2]));
-        _mm256_maskstore_ps(dt + 8, m1, _mm256_mul_ps(scale, sum[j * 2 + 1]));
+#pragma GCC unroll 12
+    for (int i = 0; i < rows * vecs; i++) {
+        float *dt = a->dt + (row + i / vecs) * a->fwd.rank_max + r + i % vecs * VF;
+        vf_store(dt, vf_mul(vf_set(g->scale), sum[i]), i % vecs == vecs - 1 ? n : VF);
     }
+}
+
+TILE_INLINE void axpy_rows(int vecs, const struct k_lora_bwd *a, const struct lora_rows *rows,
+                           int64_t r, int n)
+{
+    const int most = vecs > 1 ? AXPY_ROWS : 2 * AXPY_ROWS;
+    int64_t row = rows->row_lo;
+    for (; row + most <= rows->row_hi; row += most)
+        axpy(most, vecs, a, rows->group, row, r, n);
+    for (; row + 4 <= rows->row_hi; row += 4)
+        axpy(4, vecs, a, rows->group, row, r, n);
+    for (; row < rows->row_hi; row++)
+        axpy(1, vecs, a, rows->group, row, r, n);
 }
 
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows)
 {
-    for (int64_t r = 0; r < rows->group->rank; r += 16) {
-        int64_t row = rows->row_lo;
-        for (; row + AXPY_ROWS <= rows->row_hi; row += AXPY_ROWS)
-            axpy(AXPY_ROWS, a, rows->group, row, r);
-        for (; row < rows->row_hi; row++)
-            axpy(1, a, rows->group, row, r);
-    }
-}
-
-void lora_widen_avx2(const k_bf16 *x, int64_t n, float *to)
-{
-    for (int64_t i = 0; i < n; i += 8)
-        _mm256_storeu_ps(to + i, widened(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+    int64_t rank = rows->group->rank, r = 0;
+    for (; r + 2 * VF <= rank; r += 2 * VF)
+        axpy_rows(2, a, rows, r, VF);
+    for (; r + VF <= rank; r += VF)
+        axpy_rows(1, a, rows, r, VF);
+    if (r < rank)
+        axpy_rows(1, a, rows, r, (int)(rank - r));
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operands of the gradients on AVX2: tiles of a packed weight turned over, and the adapters' b.
+ * Operands of the gradients on AVX2: tiles of a packed weight turned over.
  */
 #include "kernels/variants.h"
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/transpose_avx2.h"
-#include "kernels/x86/vec.h"
 
 #include <string.h>
 
@@ -76,30 +75,6 @@ void turn_avx2(const struct turn *t)
                 turn_f32(from, t->left - s, t->to + o * TILE_STEP_BYTES + s * 4);
             else
                 turn_bf16(from, t->left - s, t->to + o / 2 * TILE_STEP_BYTES + s * 8);
-        }
-    }
-}
-
-/* As many of the eight words as are there. */
-static inline __m256i words_at(const float *x, int64_t left)
-{
-    return vf_bits(vf_load(x, left < 8 ? (int)left : 8));
-}
-
-void lora_across_avx2(const float *w, int64_t rows, int64_t rank, float *to)
-{
-    for (int64_t half = 0; half < 16; half += 8) {
-        for (int64_t r = 0; r < rank; r += 8) {
-            __m256i v[8];
-#pragma GCC unroll 8
-            for (int i = 0; i < 8; i++)
-                v[i] = half + i < rows ? words_at(w + (half + i) * rank + r, rank - r)
-                                       : _mm256_setzero_si256();
-            transpose8(v);
-#pragma GCC unroll 8
-            for (int i = 0; i < 8; i++)
-                if (i < rank - r)
-                    store8((char *)(to + (r + i) * K_NR + half), v[i]);
         }
     }
 }
