@@ -59,6 +59,7 @@ struct block {
     int64_t stride, steps;    /* bytes between panels; steps of inputs */
     const float *from;        /* [np][h][32] sums so far, 64-aligned; NULL: zero */
     float *to;                /* where sums go that are not yet complete; NULL: out */
+    const float *scale;       /* opened codes: of the one group that the steps are, [32]; else NULL */
     struct tile_out out;      /* of the first panel */
     struct tile_ahead ahead;  /* looked at when np is 1; set in any case */
     int64_t ahead_n;          /* 0: one run; else runs, each over an equal part of the steps, */
@@ -117,12 +118,21 @@ static inline int64_t columns_steps(enum k_type type, int64_t rows)
     return type == K_F32 ? rows : linear_ceil_div(rows, 2);
 }
 
+/* Where nothing multiplies pairs (kernels/x86/opened.h): n steps of a weight or of h packed rows as
+ * f32, [2 n][32] and [2 n][h]; what is written behind those is at most 15 numbers. */
+struct opening {
+    void (*weight)(enum k_type type, const char *steps, int64_t n, float *to);
+    void (*rows)(const char *rows, int64_t h, int64_t n, float *to);
+};
+
 struct linear_isa {
     void (*f32)(const struct block *b);
     void (*bf16)(const struct block *b);
     void (*int8)(const struct block_int8 *b);
     void (*int8_open)(const struct block_open *b); /* NULL: each looks up the codes for itself */
     void (*gate)(const struct gating *g);          /* NULL: no product is gated */
+    const struct opening *opening; /* NULL: bf16 and int8 multiply any rows; else `few` at most */
+    int64_t few;
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
     void (*turn)(const struct turn *t);

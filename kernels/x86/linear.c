@@ -18,7 +18,7 @@
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
  */
 #include "kernels/linear_grid.h"
-#include "kernels/x86/block.h"
+#include "kernels/x86/opened.h"
 #include "kernels/x86/soon.h"
 
 enum {
@@ -381,6 +381,10 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
 
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
+    if (isa->opening && a->w.type != K_F32 && a->m > isa->few) {
+        linear_opened_run(isa, a, s);
+        return;
+    }
     struct linear_grid g = linear_grid(a);
     struct weight w = weight_of(a);
     if (g.n_block == 1 && a->gated) {

@@ -6,7 +6,7 @@
  * 32 x 32 numbers take about 100 cycles to turn over and 32 cycles per row to multiply.
  */
 #include "kernels/linear_grid.h"
-#include "kernels/x86/block.h"
+#include "kernels/x86/opened.h"
 
 enum {
     PIECE_PANELS = 64,                       /* of the weight, turned over at a time */
@@ -124,11 +124,57 @@ static void dx_piece(const struct dx *d, const struct linear_piece *p, char *scr
     }
 }
 
+/* ---- opened -------------------------------------------------------------------------------- */
+
+static void dx_open(const struct opened *o, int64_t column, int64_t lo, int64_t n, float *to)
+{
+    char turned[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(64)));
+    const struct dx *d = o->call;
+    for (int64_t i = 0; i < n; i += K_NR / LINEAR_STEP, to += K_NR * K_NR) {
+        turn_tile(d, (lo + i) / (K_NR / LINEAR_STEP), column, turned);
+        d->isa->opening->weight(K_BF16, turned, linear_min(n - i, K_NR / LINEAR_STEP), to);
+    }
+}
+
+static struct tile_out dx_out(const struct opened *o, int64_t column, int64_t row)
+{
+    const struct k_linear_dx *a = ((const struct dx *)o->call)->a;
+    return (struct tile_out){.y = a->dx + row * a->ld_dx + column * K_NR,
+                             .ld_y = a->ld_dx,
+                             .cols = a->w.k - column * K_NR,
+                             .add = a->add};
+}
+
+/* A run's tiles lie side by side in as many panels. */
+static const char *dx_stored(const struct opened *o, int64_t column, int64_t lo, int64_t i)
+{
+    return tile_at(o->call, lo / (K_NR / LINEAR_STEP) + i, column);
+}
+
+static void dx_opened(const struct dx *d, const struct linear_grid *g, const struct k_slice *s)
+{
+    struct opened o = {.isa = d->isa,
+                       .rows = d->a->rows,
+                       .m = d->a->m,
+                       .n_panel = g->n_panel,
+                       .steps = linear_ceil_div(d->n, LINEAR_STEP),
+                       .open = dx_open,
+                       .out = dx_out,
+                       .stored = dx_stored,
+                       .step_bytes = d->step_bytes,
+                       .call = d};
+    opened_run(&o, g, s);
+}
+
 void linear_dx_run(const struct linear_isa *isa, const struct k_linear_dx *a,
                    const struct k_slice *s)
 {
     struct linear_grid g = linear_dx_grid(a);
     struct dx d = dx_of(isa, a);
+    if (isa->opening && a->w.type != K_F32) {
+        dx_opened(&d, &g, s);
+        return;
+    }
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
         dx_piece(&d, &p, s->scratch);
