@@ -59,7 +59,6 @@ struct block {
     int64_t stride, steps;    /* bytes between panels; steps of inputs */
     const float *from;        /* [np][h][32] sums so far, 64-aligned; NULL: zero */
     float *to;                /* where sums go that are not yet complete; NULL: out */
-    const float *scale;       /* opened codes: of the one group that the steps are, [32]; else NULL */
     struct tile_out out;      /* of the first panel */
     struct tile_ahead ahead;  /* looked at when np is 1; set in any case */
     int64_t ahead_n;          /* 0: one run; else runs, each over an equal part of the steps, */
@@ -118,10 +117,20 @@ static inline int64_t columns_steps(enum k_type type, int64_t rows)
     return type == K_F32 ? rows : linear_ceil_div(rows, 2);
 }
 
-/* Where nothing multiplies pairs (kernels/x86/opened.h): n steps of a weight or of h packed rows as
- * f32, [2 n][32] and [2 n][h]; what is written behind those is at most 15 numbers. */
+/* The same of what was opened (kernels/x86/opened.h): np 1, the steps are inputs, the panel is
+ * [2][steps][16], each half of its outputs by itself. */
+struct block_opened {
+    struct block b;
+    int64_t to_second, to_third; /* of rows: numbers from an input to the next two; and so on */
+    const float *scale;          /* [32], of the group of codes that the inputs are; NULL: none */
+};
+
+/* How panels and rows are opened. */
 struct opening {
-    void (*weight)(enum k_type type, const char *steps, int64_t n, float *to);
+    void (*block)(const struct block_opened *b);
+    /* n inputs of a panel, half of their outputs to [n][16] at `to`, half at `second` */
+    void (*weight)(enum k_type type, const char *steps, int64_t n, float *to, float *second);
+    /* Pairs of h rows: [2][n][h]; what is written behind those is at most 7 numbers. */
     void (*rows)(const char *rows, int64_t h, int64_t n, float *to);
 };
 
@@ -131,7 +140,7 @@ struct linear_isa {
     void (*int8)(const struct block_int8 *b);
     void (*int8_open)(const struct block_open *b); /* NULL: each looks up the codes for itself */
     void (*gate)(const struct gating *g);          /* NULL: no product is gated */
-    const struct opening *opening; /* NULL: bf16 and int8 multiply any rows; else `few` at most */
+    const struct opening *opening; /* NULL: there is no need; else only `few` rows go without */
     int64_t few;
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */

@@ -4,9 +4,8 @@
  * panel are twelve sums. Everything is a fused multiply-add; vectors of integers would take the
  * multipliers' turns, so that bf16 and codes become f32 before (kernels/x86/opened.c).
  *
- * A block of twelve is four such tiles, so the panel is cut into runs of steps that stay in the
- * first-level cache while the tiles pass; sums wait in memory meanwhile. Both tiles of a half pass
- * before the other half comes.
+ * A block of twelve is four such tiles. Both tiles of a half pass before the other half comes, so
+ * that a run of 256 inputs, 16 KB of it, stays in the first-level cache meanwhile.
  */
 #include "kernels/x86/block_avx2.h"
 
@@ -15,15 +14,17 @@
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
-enum { RUN_STEPS = 128, ROWS_MAX = 6, VECTORS = 2 /* of half a panel */, SUMS_MAX = 12 };
+enum { ROWS_MAX = 6, VECTORS = 2 /* of half a panel */, SUMS_MAX = 12, HALF = K_NR / 2 };
 
-/* Some steps of a block: n_row of its h rows, half a panel. */
+/* Some inputs of a block: n_row of its h rows, half a panel. */
 struct tile {
     const float *rows, *panel;
-    int64_t h, n_row, steps;
-    const float *from;  /* [][32]; NULL: zero */
-    const float *scale; /* NULL: none; else the sums join `from` times these */
-    float *to;          /* [][32] */
+    int64_t to_second, to_third; /* of rows: from an input to the next, and to the one behind it */
+    int64_t to_next;             /* of the panel: from an input to the next */
+    int64_t n_row, n;            /* inputs */
+    const float *from;           /* [][32]; NULL: zero */
+    const float *scale;          /* NULL: none; else the sums join `from` times these */
+    float *to;                   /* [][32] */
     struct tile_ahead ahead;
 };
 
@@ -51,23 +52,33 @@ TILE_INLINE void tile_end(int n, const struct tile *t, const __m256 *sum)
     }
 }
 
-TILE_INLINE void tile_steps(int n, bool asks, const struct tile *t, __m256 *sum)
+TILE_INLINE void tile_input(int n, const float *rows, const float *panel, __m256 *sum)
+{
+    __m256 w0 = _mm256_loadu_ps(panel), w1 = _mm256_loadu_ps(panel + 8);
+#pragma GCC unroll 6
+    for (int r = 0; r < n; r++) {
+        __m256 x = _mm256_broadcast_ss(rows + r);
+        sum[r * 2] = _mm256_fmadd_ps(x, w0, sum[r * 2]);
+        sum[r * 2 + 1] = _mm256_fmadd_ps(x, w1, sum[r * 2 + 1]);
+    }
+}
+
+TILE_INLINE void tile_inputs(int n, bool asks, const struct tile *t, __m256 *sum)
 {
     const float *rows = t->rows, *panel = t->panel;
     const char *at = t->ahead.at;
-    for (int64_t i = 0; i < t->steps; i++, rows += t->h, panel += K_NR) {
-        __m256 w0 = _mm256_loadu_ps(panel), w1 = _mm256_loadu_ps(panel + 8);
+    for (int64_t i = t->n / 2; i > 0; i--) {
         if (asks) {
             _mm_prefetch(at, _MM_HINT_T1);
             at += t->ahead.pace;
         }
-#pragma GCC unroll 6
-        for (int r = 0; r < n; r++) {
-            __m256 x = _mm256_broadcast_ss(rows + r);
-            sum[r * 2] = _mm256_fmadd_ps(x, w0, sum[r * 2]);
-            sum[r * 2 + 1] = _mm256_fmadd_ps(x, w1, sum[r * 2 + 1]);
-        }
+        tile_input(n, rows, panel, sum);
+        tile_input(n, rows + t->to_second, panel + t->to_next, sum);
+        rows += t->to_third;
+        panel += 2 * t->to_next;
     }
+    if (t->n % 2)
+        tile_input(n, rows, panel, sum);
 }
 
 TILE_INLINE void tile_rows(int n, const struct tile *t)
@@ -75,9 +86,9 @@ TILE_INLINE void tile_rows(int n, const struct tile *t)
     __m256 sum[SUMS_MAX];
     tile_start(n, t, sum);
     if (t->ahead.pace > 0)
-        tile_steps(n, true, t, sum);
+        tile_inputs(n, true, t, sum);
     else
-        tile_steps(n, false, t, sum);
+        tile_inputs(n, false, t, sum);
     tile_end(n, t, sum);
 }
 
@@ -99,24 +110,22 @@ static void tile_run(const struct tile *t)
     }
 }
 
-/* Steps [at, at + steps) for all rows; the first tile asks ahead. */
-static void block_steps(const struct block *b, const float *from, float *to, int64_t at,
-                        int64_t steps, const struct tile_ahead *ahead)
+/* All rows by both halves of a panel, of which the tile is the first row and the first half. */
+static void tiles_run(const struct tile *all, int64_t h, int64_t to_half)
 {
-    int64_t parts = linear_ceil_div(b->h, ROWS_MAX);
-    for (int64_t half = 0; half < K_NR; half += K_NR / 2) {
+    int64_t parts = linear_ceil_div(h, ROWS_MAX);
+    for (int64_t half = 0; half < 2; half++) {
         for (int64_t p = 0; p < parts; p++) {
-            int64_t row = b->h * p / parts;
-            struct tile t = {.rows = (const float *)(const void *)b->rows + at * b->h + row,
-                             .panel = (const float *)(const void *)b->panel + at * K_NR + half,
-                             .h = b->h,
-                             .n_row = b->h * (p + 1) / parts - row,
-                             .steps = steps,
-                             .from = from ? from + row * K_NR + half : NULL,
-                             .scale = b->scale ? b->scale + half : NULL,
-                             .to = to + row * K_NR + half};
-            if (half == 0 && p == 0)
-                t.ahead = *ahead;
+            struct tile t = *all;
+            int64_t row = h * p / parts, at = row * K_NR + half * HALF;
+            t.rows += row;
+            t.panel += half * to_half;
+            t.n_row = h * (p + 1) / parts - row;
+            t.from = t.from ? t.from + at : NULL;
+            t.scale = t.scale ? t.scale + half * HALF : NULL;
+            t.to += at;
+            if (half + p > 0) /* the first one asks ahead */
+                t.ahead.pace = 0;
             tile_run(&t);
         }
     }
@@ -154,31 +163,66 @@ void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum)
     }
 }
 
-/* ---- the block ----------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+static void sums_copy(const float *from, int64_t h, float *to)
+{
+    size_t bytes = (size_t)(h * K_NR) * sizeof *to;
+    if (!from)
+        memset(to, 0, bytes);
+    else if (from != to)
+        memcpy(to, from, bytes);
+}
+
+static float *sums_of(const struct block *b, float *own)
+{
+    return b->to ? b->to : own;
+}
 
 void block_f32_avx2(const struct block *b)
 {
     float own[LINEAR_MR * K_NR] __attribute__((aligned(64)));
-    const float *from = b->from;
-    if (b->h <= BLOCK_FEW && !b->scale) {
+    float *sum = sums_of(b, own);
+    if (b->h <= BLOCK_FEW) {
         few_avx2(K_F32, b);
         return;
     }
-    float *sum = b->to ? b->to : own;
-    int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
-    struct tile_ahead ahead = b->ahead;
-    if (b->steps == 0 && from && from != sum)
-        memcpy(sum, from, (size_t)b->h * K_NR * sizeof *sum);
-    else if (b->steps == 0 && !from)
-        memset(sum, 0, (size_t)b->h * K_NR * sizeof *sum);
-    for (int64_t i = 0; i < n; i++, ahead.at += b->ahead_stride) {
-        int64_t first = b->steps * i / n, end = b->steps * (i + 1) / n;
-        for (int64_t at = first; at < end; at += RUN_STEPS) {
-            struct tile_ahead now = tile_ahead_behind(&ahead, at - first);
-            block_steps(b, from, sum, at, linear_min(end - at, RUN_STEPS), &now);
-            from = sum;
-        }
-    }
+    if (b->steps == 0)
+        sums_copy(b->from, b->h, sum);
+    else
+        tiles_run(&(struct tile){.rows = (const float *)(const void *)b->rows,
+                                 .panel = (const float *)(const void *)b->panel,
+                                 .to_second = b->h,
+                                 .to_third = 2 * b->h,
+                                 .to_next = K_NR,
+                                 .n = b->steps,
+                                 .from = b->from,
+                                 .to = sum,
+                                 .ahead = b->ahead},
+                  b->h, HALF);
+    if (!b->to)
+        block_finish_avx2(&b->out, b->h, sum);
+}
+
+void block_opened_avx2(const struct block_opened *o)
+{
+    float own[LINEAR_MR * K_NR] __attribute__((aligned(64)));
+    const struct block *b = &o->b;
+    float *sum = sums_of(b, own);
+    if (b->steps == 0)
+        sums_copy(b->from, b->h, sum);
+    else
+        tiles_run(&(struct tile){.rows = (const float *)(const void *)b->rows,
+                                 .panel = (const float *)(const void *)b->panel,
+                                 .to_second = o->to_second,
+                                 .to_third = o->to_third,
+                                 .to_next = HALF,
+                                 .n = b->steps,
+                                 .from = b->from,
+                                 .scale = o->scale,
+                                 .to = sum,
+                                 .ahead = b->ahead},
+                  b->h, b->steps * HALF);
     if (!b->to)
         block_finish_avx2(&b->out, b->h, sum);
 }

@@ -15,6 +15,7 @@ enum { BLOCK_FEW = 4 }; /* rows that are multiplied as they are stored; bf16 and
 extern const struct opening opening_avx2;
 
 void block_f32_avx2(const struct block *b);
+void block_opened_avx2(const struct block_opened *o);
 void few_avx2(enum k_type type, const struct block *b); /* up to BLOCK_FEW rows, four panels */
 void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);

@@ -381,7 +381,7 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
 
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
-    if (isa->opening && a->w.type != K_F32 && a->m > isa->few) {
+    if (isa->opening && a->m > isa->few) {
         linear_opened_run(isa, a, s);
         return;
     }

@@ -126,13 +126,17 @@ static void dx_piece(const struct dx *d, const struct linear_piece *p, char *scr
 
 /* ---- opened -------------------------------------------------------------------------------- */
 
-static void dx_open(const struct opened *o, int64_t column, int64_t lo, int64_t n, float *to)
+/* Runs are whole tiles but for the last. */
+static void dx_open(const struct opened *o, int64_t column, int64_t lo, int64_t n, float *to,
+                    float *second)
 {
-    char turned[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(64)));
+    char turned[K_NR * TILE_STEP_BYTES] __attribute__((aligned(64)));
     const struct dx *d = o->call;
-    for (int64_t i = 0; i < n; i += K_NR / LINEAR_STEP, to += K_NR * K_NR) {
-        turn_tile(d, (lo + i) / (K_NR / LINEAR_STEP), column, turned);
-        d->isa->opening->weight(K_BF16, turned, linear_min(n - i, K_NR / LINEAR_STEP), to);
+    enum k_type type = o->type == K_F32 ? K_F32 : K_BF16;
+    for (int64_t i = 0; i < n; i += K_NR) {
+        int64_t at = i * (K_NR / 2);
+        turn_tile(d, (lo + i) / K_NR, column, turned);
+        d->isa->opening->weight(type, turned, linear_min(n - i, K_NR), to + at, second + at);
     }
 }
 
@@ -145,23 +149,27 @@ static struct tile_out dx_out(const struct opened *o, int64_t column, int64_t ro
                              .add = a->add};
 }
 
-/* A run's tiles lie side by side in as many panels. */
-static const char *dx_stored(const struct opened *o, int64_t column, int64_t lo, int64_t i)
+/* The tiles of some columns lie side by side, those of a run in some panels. */
+static const char *dx_stored(const struct opened *o, int64_t column, int64_t lo, int64_t q,
+                             int64_t at)
 {
-    return tile_at(o->call, lo / (K_NR / LINEAR_STEP) + i, column);
+    const struct dx *d = o->call;
+    int64_t beside = OPENED_PANELS * tile_steps(d) * d->step_bytes;
+    int64_t panel = (lo + q * (OPENED_INPUTS / OPENED_PANELS)) / K_NR + at / beside;
+    return tile_at(d, linear_min(panel, d->a->panel_hi - 1), column) + at % beside;
 }
 
 static void dx_opened(const struct dx *d, const struct linear_grid *g, const struct k_slice *s)
 {
     struct opened o = {.isa = d->isa,
+                       .type = d->a->w.type == K_F32 ? K_F32 : K_BF16,
                        .rows = d->a->rows,
                        .m = d->a->m,
                        .n_panel = g->n_panel,
-                       .steps = linear_ceil_div(d->n, LINEAR_STEP),
+                       .inputs = linear_k_stored(d->a->w.type, d->n),
                        .open = dx_open,
                        .out = dx_out,
                        .stored = dx_stored,
-                       .step_bytes = d->step_bytes,
                        .call = d};
     opened_run(&o, g, s);
 }
@@ -171,7 +179,7 @@ void linear_dx_run(const struct linear_isa *isa, const struct k_linear_dx *a,
 {
     struct linear_grid g = linear_dx_grid(a);
     struct dx d = dx_of(isa, a);
-    if (isa->opening && a->w.type != K_F32) {
+    if (isa->opening) {
         dx_opened(&d, &g, s);
         return;
     }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run of some panels is opened, then each block of rows is, and passes those panels: 16 KB of a
- * panel and 6 KB of rows lie in the first cache meanwhile, the other panels in the second. The sums
- * wait in scratch from run to run, 100 cycles of a block's 3,000. Opening costs a panel 8 cycles a
- * step, which all blocks share, and a block 3 cycles a step, which all panels share.
+ * A run of some panels is opened, then each block of rows is, and passes those panels: 16 KB of half
+ * a panel and 12 KB of rows lie in the first cache meanwhile, the other panels in the second. The
+ * sums wait in scratch from run to run.
  */
 #include "kernels/x86/opened.h"
 
@@ -23,20 +22,49 @@ static struct room room_in(char *scratch)
                          (float *)(void *)(rows + OPENED_ROWS_BYTES)};
 }
 
+static float *panel_in(const struct room *room, int64_t i)
+{
+    return room->panels + i * (OPENED_PANEL_BYTES / (int64_t)sizeof(float));
+}
+
+static int64_t run_of(const struct opened *o)
+{
+    return o->type == K_INT8 ? K_INT8_GROUP : OPENED_INPUTS;
+}
+
 /* Block i of an area asks for its share of part q of what the next run opens. */
 static struct tile_ahead ask(const struct opened *o, const struct area *r, int64_t lo, int64_t n,
                              int64_t i, int64_t q)
 {
-    int64_t next = lo + OPENED_STEPS, panel = r->panel;
-    int64_t bytes = OPENED_STEPS * o->step_bytes;
-    if (next >= o->steps) { /* most likely these come then */
+    int64_t next = lo + run_of(o), panel = r->panel;
+    int64_t bytes = run_of(o) * K_NR * (int64_t)linear_elem_bytes(o->type);
+    if (next >= o->inputs) { /* most likely these come then */
         next = 0;
         panel += r->n_panel;
     }
-    if (panel >= o->n_panel || n == 0)
+    if (panel >= o->n_panel || n < LINEAR_STEP)
         return tile_ahead_at(o->rows, 0);
-    return tile_ahead_at(o->stored(o, panel, next, q) + bytes * i / r->n_block,
-                         linear_ceil_div(bytes, r->n_block * 2 * n));
+    return tile_ahead_at(o->stored(o, panel, next, q, bytes * i / r->n_block),
+                         linear_ceil_div(bytes, r->n_block * (n / 2)));
+}
+
+/* Rows of a block, n inputs from `lo` on. */
+static void rows_open(const struct opened *o, const struct rows_block *b, int64_t lo, int64_t n,
+                      const struct room *room, struct block_opened *k)
+{
+    int64_t at = b->row * o->inputs + lo * b->h;
+    k->b.h = b->h;
+    k->b.steps = n;
+    if (o->type == K_F32) {
+        k->b.rows = o->rows + at * (int64_t)sizeof(float);
+        k->to_second = b->h;
+        k->to_third = 2 * b->h;
+        return;
+    }
+    o->isa->opening->rows(o->rows + at * (int64_t)sizeof(k_bf16), b->h, n / 2, room->rows);
+    k->b.rows = (const char *)room->rows;
+    k->to_second = n / 2 * b->h;
+    k->to_third = b->h;
 }
 
 /* Block i against all panels of the area. */
@@ -45,19 +73,16 @@ static void pass(const struct opened *o, const struct area *r, const struct room
 {
     struct rows_block b = rows_block_at(o->m, r->block + i);
     float *sum = room->sums + i * OPENED_PANELS * LINEAR_MR * K_NR;
-    o->isa->opening->rows(o->rows + (b.row * o->steps + lo * b.h) * 4, b.h, n, room->rows);
+    struct block_opened k = {.b.np = 1};
+    rows_open(o, &b, lo, n, room, &k);
     for (int64_t q = 0; q < r->n_panel; q++, sum += LINEAR_MR * K_NR) {
-        struct block k = {.h = b.h,
-                          .np = 1,
-                          .rows = (const char *)room->rows,
-                          .panel = (const char *)room->panels + q * OPENED_PANEL_BYTES,
-                          .steps = 2 * n,
-                          .from = lo > 0 ? sum : NULL,
-                          .to = lo + n < o->steps ? sum : NULL,
-                          .scale = o->scale ? o->scale(o, r->panel + q, lo) : NULL,
-                          .out = o->out(o, r->panel + q, b.row),
-                          .ahead = ask(o, r, lo, n, i, q)};
-        o->isa->f32(&k);
+        k.b.panel = (const char *)panel_in(room, q);
+        k.b.from = lo > 0 ? sum : NULL;
+        k.b.to = lo + n < o->inputs ? sum : NULL;
+        k.b.out = o->out(o, r->panel + q, b.row);
+        k.b.ahead = ask(o, r, lo, n, i, q);
+        k.scale = o->scale ? o->scale(o, r->panel + q, lo) : NULL;
+        o->isa->opening->block(&k);
     }
 }
 
@@ -66,13 +91,15 @@ static void area_run(const struct opened *o, const struct area *r, char *scratch
     struct room room = room_in(scratch);
     int64_t lo = 0;
     do { /* without inputs, too: there may be a bias */
-        int64_t n = linear_min(o->steps - lo, OPENED_STEPS);
-        for (int64_t q = 0; q < r->n_panel; q++)
-            o->open(o, r->panel + q, lo, n, room.panels + q * (OPENED_PANEL_BYTES / 4));
+        int64_t n = linear_min(o->inputs - lo, run_of(o));
+        for (int64_t q = 0; q < r->n_panel; q++) {
+            float *to = panel_in(&room, q);
+            o->open(o, r->panel + q, lo, n, to, to + n * (K_NR / 2));
+        }
         for (int64_t i = 0; i < r->n_block; i++)
             pass(o, r, &room, lo, n, i);
         lo += n;
-    } while (lo < o->steps);
+    } while (lo < o->inputs);
 }
 
 /* Panels that follow each other and pass the same blocks. */
@@ -107,23 +134,24 @@ void opened_run(const struct opened *o, const struct linear_grid *g, const struc
 
 /* ---- the forward --------------------------------------------------------------------------- */
 
-static const char *linear_stored(const struct opened *o, int64_t panel, int64_t lo, int64_t i)
+static const char *linear_stored(const struct opened *o, int64_t panel, int64_t lo, int64_t q,
+                                 int64_t at)
 {
     const struct k_linear *a = o->call;
-    int64_t at = (a->panel_lo + panel + i) * o->steps + lo;
-    return (const char *)a->w.data + at * o->step_bytes;
+    int64_t number = ((a->panel_lo + panel + q) * o->inputs + lo) * K_NR;
+    return (const char *)a->w.data + number * (int64_t)linear_elem_bytes(o->type) + at;
 }
 
-static void linear_open(const struct opened *o, int64_t panel, int64_t lo, int64_t n, float *to)
+static void linear_open(const struct opened *o, int64_t panel, int64_t lo, int64_t n, float *to,
+                        float *second)
 {
-    const struct k_linear *a = o->call;
-    o->isa->opening->weight(a->w.type, linear_stored(o, panel, lo, 0), n, to);
+    o->isa->opening->weight(o->type, linear_stored(o, panel, lo, 0, 0), n, to, second);
 }
 
 static const float *linear_scale(const struct opened *o, int64_t panel, int64_t lo)
 {
     const struct k_linear *a = o->call;
-    int64_t group = (a->panel_lo + panel) * linear_groups(a->w.k) + lo / OPENED_STEPS;
+    int64_t group = (a->panel_lo + panel) * linear_groups(a->w.k) + lo / K_INT8_GROUP;
     return a->w.scale + group * K_NR;
 }
 
@@ -142,17 +170,16 @@ void linear_opened_run(const struct linear_isa *isa, const struct k_linear *a,
                        const struct k_slice *s)
 {
     struct linear_grid g = linear_grid(a);
-    bool codes = a->w.type == K_INT8;
     struct opened o = {.isa = isa,
+                       .type = a->w.type,
                        .rows = a->rows,
                        .m = a->m,
                        .n_panel = a->panel_hi - a->panel_lo,
-                       .steps = linear_k_stored(a->w.type, a->w.k) / LINEAR_STEP,
+                       .inputs = linear_k_stored(a->w.type, a->w.k),
                        .open = linear_open,
-                       .scale = codes ? linear_scale : NULL,
+                       .scale = a->w.type == K_INT8 ? linear_scale : NULL,
                        .out = linear_out,
                        .stored = linear_stored,
-                       .step_bytes = codes ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES,
                        .call = a};
     opened_run(&o, &g, s);
 }
