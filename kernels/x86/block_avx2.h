@@ -10,7 +10,9 @@
 
 #include "kernels/x86/block.h"
 
-enum { BLOCK_FEW = 4 }; /* rows that are multiplied as they are stored; bf16 and int8 have no more */
+enum {
+    BLOCK_FEW = 4
+}; /* rows that are multiplied as they are stored; bf16 and int8 have no more */
 
 extern const struct opening opening_avx2;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run of some panels is opened, then each block of rows is, and passes those panels: 16 KB of half
- * a panel and 12 KB of rows lie in the first cache meanwhile, the other panels in the second. The
- * sums wait in scratch from run to run.
+ * A run of some panels is opened, then each block of rows is, and passes those panels: 16 KB of
+ * half a panel and 12 KB of rows lie in the first cache meanwhile, the other panels in the second.
+ * The sums wait in scratch from run to run.
  */
 #include "kernels/x86/opened.h"
 

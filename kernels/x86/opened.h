@@ -3,8 +3,8 @@
  * Products where vectors have no more room than half a panel for a few rows: a run of inputs at a
  * time, panels are laid out anew in scratch, each half of their outputs by itself; bf16 and codes
  * become f32 there, and so do rows. Numbers and codes become f32 exactly, so an output is one chain
- * of fused multiply-adds over ascending inputs; int8: over a group, whose sum joins the others times
- * its scale.
+ * of fused multiply-adds over ascending inputs; int8: over a group, whose sum joins the others
+ * times its scale.
  *
  * Thread: any; no state.
  */
