@@ -208,3 +208,8 @@ void upload_entered(struct upload *u)
 {
     desk_claim_end(u->desk, &u->claim);
 }
+
+void upload_refuse(struct upload *u)
+{
+    drop_file(u);
+}

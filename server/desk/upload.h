@@ -42,5 +42,6 @@ extern const struct intake upload_intake;
 int upload_row(struct upload *u, struct file_row *row, struct api_error *e);
 int upload_commit(struct upload *u, struct err *e); /* the file has its name, and is on the disk */
 void upload_entered(struct upload *u);              /* and its row counts its bytes */
+void upload_refuse(struct upload *u);               /* or nothing of it is held from here on */
 
 #endif

@@ -51,9 +51,8 @@ static int check_quota(struct errand *t, const struct file_row *f, struct api_er
                           (long long)has, (long long)quota);
 }
 
-static enum errand_end work_add(struct errand *t, struct api_error *e)
+static enum errand_end add(struct errand *t, struct upload *u, struct api_error *e)
 {
-    struct upload *u = call_intake(t->call);
     struct err why = ERR_INIT;
     struct file_row f;
     if (upload_row(u, &f, e))
@@ -71,6 +70,16 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     fs_remove(path, &unheard);
     free(path);
     return errand_fail(&why, e);
+}
+
+/* Who reads that it was refused may send the next at once: it must not be in the way any more. */
+static enum errand_end work_add(struct errand *t, struct api_error *e)
+{
+    struct upload *u = call_intake(t->call);
+    enum errand_end end = add(t, u, e);
+    if (end == ERRAND_FAILED)
+        upload_refuse(u);
+    return end;
 }
 
 void route_file_add(struct call *c)

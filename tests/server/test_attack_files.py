@@ -89,6 +89,9 @@ def quota(server):
     r = send(server, bytes(101), **ANN)
     assert r.status == 400 and r.error["code"] == "files_quota_exceeded", r
     assert send(server, bytes(100), **ANN).status == 200
+    for _ in range(50):  # who was refused holds nothing when it reads so: not even for a moment
+        r = send(server, bytes(QUOTA), **ANN)
+        assert r.status == 400 and r.error["message"].startswith("This key's files have"), r
     r = send(server, b"1", **ANN)
     assert r.status == 400 and r.error["param"] == "file", r
     assert send(server, bytes(QUOTA), **BOB).status == 200, "another's quota"
