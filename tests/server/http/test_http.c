@@ -265,7 +265,10 @@ static void until_closed(void)
     assert_int_equal(atomic_load(&world.n_open), 0);
 }
 
-static int start(int64_t deadline_us)
+enum { SHORT_US = 3 * 1000 * 1000, PATIENT_US = 600 * 1000 * 1000 /* no test waits for it */ };
+
+/* What a test waits for is short, and that alone: the machine may stand still anywhere. */
+static int start(int64_t head_us, int64_t stall_us, int64_t request_us)
 {
     struct err e = ERR_INIT;
     struct listen_at at;
@@ -273,10 +276,10 @@ static int start(int64_t deadline_us)
                              .n_route = sizeof table / sizeof *table,
                              .n_thread = 2,
                              .max_conn = 64,
-                             .head_us = deadline_us,
-                             .idle_us = deadline_us,
-                             .stall_us = deadline_us,
-                             .request_timeout_us = deadline_us + 2 * 1000 * 1000,
+                             .head_us = head_us,
+                             .idle_us = head_us,
+                             .stall_us = stall_us,
+                             .request_timeout_us = request_us,
                              .ended = ended,
                              .connection = connection};
     memset(&world, 0, sizeof world);
@@ -289,17 +292,28 @@ static int start(int64_t deadline_us)
     return 0;
 }
 
+static int setup_head(void **state)
+{
+    (void)state;
+    return start(SHORT_US, PATIENT_US, PATIENT_US);
+}
+
+static int setup_stall(void **state)
+{
+    (void)state;
+    return start(PATIENT_US, SHORT_US, PATIENT_US);
+}
+
+static int setup_request(void **state)
+{
+    (void)state;
+    return start(PATIENT_US, PATIENT_US, SHORT_US);
+}
+
 static int setup(void **state)
 {
     (void)state;
-    return start(3 * 1000 * 1000);
-}
-
-/* Deadlines that no test waits for. */
-static int setup_patient(void **state)
-{
-    (void)state;
-    return start(600 * 1000 * 1000);
+    return start(PATIENT_US, PATIENT_US, PATIENT_US);
 }
 
 static int teardown(void **state)
@@ -507,6 +521,44 @@ static void test_far_too_long(void **state)
     until_busy(0);
 }
 
+/* So many blocks of a body that has no end. */
+static int dial_endless(int n_block)
+{
+    char block[4096 + 16];
+    int fd = dial();
+    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
+    for (int i = 0; i < n_block; i++)
+        (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
+    return fd;
+}
+
+/* A client that was told 413 and is slow to see it: what it still sends resets the connection, and
+ * takes the answer with it. */
+static void test_slow_to_be_told(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 500 * 1000 * 1000};
+    (void)state;
+    int fd = dial_endless(257);
+    for (int i = 0; i < 5; i++) {
+        nanosleep(&pause, NULL);
+        put(fd, "1\r\nx\r\n");
+    }
+    char *text = take_all(fd);
+    assert_int_equal(status_of(text), 413);
+    free(text);
+}
+
+/* A client that was told 413, and is waited for without end. */
+static void test_told_and_stays(void **state)
+{
+    (void)state;
+    int fd = dial_endless(257);
+    until(&world.n_opened, 1);
+    until_closed();
+    close(fd);
+}
+
 /* Heads that never fit. */
 static void test_huge_head(void **state)
 {
@@ -671,21 +723,31 @@ static void test_stop(void **state)
         close(fd[i]);
 }
 
-#define CASE(f)    cmocka_unit_test_setup_teardown(f, setup, teardown)
-#define PATIENT(f) cmocka_unit_test_setup_teardown(f, setup_patient, teardown)
+#define CASE(f)     cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define WITH(f, up) cmocka_unit_test_setup_teardown(f, up, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PATIENT(test_answers),      PATIENT(test_keep_alive),
-        PATIENT(test_smuggling),    PATIENT(test_chunks),
-        PATIENT(test_too_long),     PATIENT(test_huge_head),
-        PATIENT(test_race),         PATIENT(test_gone),
-        PATIENT(test_gone_in_race), CASE(test_late),
-        CASE(test_slow_head),       CASE(test_slow_reader),
-        PATIENT(test_stop),         PATIENT(test_too_long_at_once),
-        PATIENT(test_far_too_long), PATIENT(test_end_within),
-        PATIENT(test_end_behind),
+        CASE(test_answers),
+        CASE(test_keep_alive),
+        CASE(test_smuggling),
+        CASE(test_chunks),
+        CASE(test_too_long),
+        CASE(test_huge_head),
+        CASE(test_race),
+        CASE(test_gone),
+        CASE(test_gone_in_race),
+        WITH(test_late, setup_request),
+        WITH(test_slow_head, setup_head),
+        WITH(test_slow_reader, setup_stall),
+        CASE(test_stop),
+        CASE(test_too_long_at_once),
+        CASE(test_far_too_long),
+        CASE(test_slow_to_be_told),
+        WITH(test_told_and_stays, setup_stall),
+        CASE(test_end_within),
+        CASE(test_end_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
