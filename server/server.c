@@ -232,7 +232,8 @@ static void drain(struct server *s, const struct server_options *o, int signals,
         return;
     log_event(LOG_WARN, "cutting short", LOG_INT("in_work", (int64_t)http_busy(s->http)));
     engine_stop(server_engine(s)); /* what runs is answered: cancelled */
-    settle(s, signals, clock_us() + GRACE_US, false);
+    if (!settle(s, signals, clock_us() + GRACE_US, false))
+        log_event(LOG_WARN, "cutting off", LOG_INT("in_work", (int64_t)http_busy(s->http)));
 }
 
 void server_broke(void *ctx)

@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGTERM among live streams. Catches: a stream cut without a word, a process that does not end or
 ends badly, a request that is taken after the end began and never answered."""
+import contextlib
 import os
 import signal
 import sys
 import time
 
-from attack import SLOW, Cases, Raw, Tandem, events, make_model, request, scratch, size
+from attack import SLOW, Cases, Raw, Tandem, events, log_text, make_model, request, scratch, size
 
 STREAMS = size(40, 200)
+TRIES = 10
 CTX = 131072
 
 
@@ -29,9 +31,11 @@ def open_streams(server, n, max_tokens):
 
 def how_it_ended(c):
     """What the last event was, when the framing is whole."""
-    while not c.got.endswith(b"0\r\n\r\n") and c.more():
-        pass
-    assert c.got.endswith(b"0\r\n\r\n"), f"cut: {c.got[-80:]!r}"
+    with contextlib.suppress(ConnectionResetError):
+        while not c.got.endswith(b"0\r\n\r\n") and c.more():
+            pass
+    if not c.got.endswith(b"0\r\n\r\n"):
+        return "cut"
     last = events(c.got)[-1]
     assert last == b"[DONE]" or b'"error"' in events(c.got)[-1] + events(c.got)[-2], last
     return "error" if any(b'"error"' in x for x in events(c.got)[-2:]) else "done"
@@ -48,6 +52,8 @@ def drain(model, max_tokens, *options):
         status = server.stop()
         idle.close()
         assert status == 0, f"status {status}: {server.output()}"
+        assert "cut" not in ends or " cutting off " in log_text(server.log), (
+            ends, streams[ends.index("cut")].got[-80:])
         for c in streams:
             c.close()
         return {x: ends.count(x) for x in set(ends)}, time.monotonic() - began
@@ -64,9 +70,12 @@ def in_time(model):
 
 
 def too_long(model):
-    ends, seconds = drain(model, 100000, "--shutdown-timeout", 1, "--max-seqs", STREAMS)
-    assert sum(ends.values()) == STREAMS and ends.get("error", 0) > 0, ends
-    return f"{ends}, {seconds:.1f} s"
+    for _ in range(TRIES):  # until nobody stood still for longer than the server waits for readers
+        ends, seconds = drain(model, 100000, "--shutdown-timeout", 1, "--max-seqs", STREAMS)
+        assert sum(ends.values()) == STREAMS and ends.get("error", 0) > 0, ends
+        if "cut" not in ends:
+            return f"{ends}, {seconds:.1f} s"
+    raise AssertionError(f"always cut: {ends}")
 
 
 def at_once(model):
