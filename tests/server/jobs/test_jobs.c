@@ -416,7 +416,8 @@ static void stopped_and_gone_on(void **state)
         free(b);
     }
     assert_true(goes(w, "checkpoints", "ftjob-straight")); /* an ended job's training state */
-    put_job(w, "ftjob-paused", "file-1", 40);
+    put_rows(w, "file-long", 5000);                        /* minutes: it does not end by itself */
+    put_job(w, "ftjob-paused", "file-long", 40);
     wait_for(w, "ftjob-paused", ENDS, 2);
     assert_good(store_job_ask(w->store, "me", "ftjob-paused", false, true, &e), &e);
     struct job j = wait_for(w, "ftjob-paused", ENDS | 1u << JOB_PAUSED, 0);
