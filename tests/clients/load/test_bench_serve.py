@@ -210,8 +210,9 @@ def streams(server):
            and r[0]["between_tokens_ms"]["count"] == 8 * 5, p)
     first, between = r[0]["first_token_ms"], r[0]["between_tokens_ms"]
     expect("first token", first["min"] >= FIRST_S * 1e3 and first["min"] < first["max"] + 1, p)
-    expect("between tokens", between["max"] >= BETWEEN_S * 1e3, p)
     least = (FIRST_S + 5 * BETWEEN_S) * 1e3
+    # one that reads late finds several tokens at once: what it waits for the first, it does not between
+    expect("between tokens", first["mean"] + 5 * between["mean"] >= least - 0.1, p)
     expect("whole", r[0]["whole_ms"]["min"] >= least, p)
     expect("connections are kept", server.connections == 2 + 1 + 4, p)
     expect("who goes by answers is never late", r[0]["own_late_ms"] is None, p)

@@ -8,6 +8,7 @@ there is no MPI.
 
 Catches: a rank that trains something else, or was told to, an adapter or a model that is one rank's
 part, a checkpoint that only its own size can read, a process that is left behind."""
+import contextlib
 import json
 import os
 import pathlib
@@ -191,7 +192,8 @@ def one_kill(command, rng):
         ranks = children(q.pid)
         begin = time.monotonic()
         if ranks:
-            os.kill(rng.choice(ranks), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it was at its end meanwhile
+                os.kill(rng.choice(ranks), signal.SIGKILL)
         while any(not is_gone(r) for r in ranks) and time.monotonic() < begin + HANG_S:
             time.sleep(0.02)
         took = time.monotonic() - begin
