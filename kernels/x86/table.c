@@ -8,6 +8,8 @@
 
 kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     /* packed linear algebra */
+    [K_weight_pack] = weight_pack_avx2,
+    [K_weight_unpack] = weight_unpack_avx2,
     [K_rows_pack] = rows_pack_avx2,
     [K_cols_pack] = cols_pack_avx2,
     [K_linear_f32] = linear_f32_avx2,
