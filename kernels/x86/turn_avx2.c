@@ -47,25 +47,41 @@ static void turn_bf16(const char *tile, int64_t left, char *to)
     }
 }
 
-/* The tile's codes as bf16(scale * code), in the order of a bf16 panel. */
-static void widen(const struct turn *t, k_bf16 *to)
+/* Input e of the pairs of eight outputs, whose codes are the bytes of their words. */
+static inline __m256 scaled(__m256i pairs, int e, __m256 scale)
 {
-    const uint8_t *code = (const uint8_t *)t->tile;
-    for (int64_t i = 0; i < 2 * t->left; i++) {
-        for (int64_t o = 0; o < K_NR; o++) {
-            float v = t->scale[o] * (float)linear_int8_code(code[linear_int8_at(o, i)]);
-            to[linear_bf16_at(o, i)] = bf16_from_f32(v);
+    __m256i code = _mm256_srai_epi32(e ? pairs : _mm256_slli_epi32(pairs, 8), 24);
+    return _mm256_mul_ps(scale, _mm256_cvtepi32_ps(code));
+}
+
+/* The tile's codes as bf16(scale * code), in the order of a bf16 panel. The steps' bytes are in the
+ * order that unpacking makes good (linear_int8_at). */
+static void widen(const struct turn *t, char *to)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    for (int64_t s = 0; s < t->left && s < K_NR / LINEAR_STEP; s++, to += TILE_STEP_BYTES) {
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            int o = v / 2 * 8 + v % 2 * 16;
+            const char *at = t->tile + s * TILE_INT8_STEP_BYTES + v / 2 * 32;
+            __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)at);
+            __m256i size = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
+            __m256i plain = _mm256_sign_epi8(size, code);
+            __m256i pairs =
+                v % 2 ? _mm256_unpackhi_epi16(zero, plain) : _mm256_unpacklo_epi16(zero, plain);
+            __m256 scale = _mm256_loadu_ps(t->scale + o);
+            store8(to + o * 4, bf16_pairs(scaled(pairs, 0, scale), scaled(pairs, 1, scale)));
         }
     }
 }
 
 void turn_avx2(const struct turn *t)
 {
-    k_bf16 wide[K_NR * K_NR] __attribute__((aligned(32)));
+    char wide[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(32)));
     const char *tile = t->tile;
     if (t->type == K_INT8) {
         widen(t, wide);
-        tile = (const char *)wide;
+        tile = wide;
     }
     int64_t steps = t->type == K_F32 ? K_NR : K_NR / LINEAR_STEP;
     for (int64_t s = 0; s < steps; s += 8) {
