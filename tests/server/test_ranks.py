@@ -127,7 +127,7 @@ def take_away(group, pid, how):
 
 def moment(kind, n, how, who, rng, is_early):
     """Waits for a moment, and takes rank `who` away."""
-    server = shared(kind, n, rank_s=60 if how == "kill" else 5, waits=False)
+    server = shared(kind, n, rank_s=60 if how == "kill" else 10, waits=False)
     load, is_told = None, kind is Sockets and who != 0  # mpirun may take rank 0 away in the middle of a word
     try:
         pids = server.group.pids()

@@ -184,7 +184,7 @@ def asks(server):
 def falls(kind, who, how, want):
     """One rank: the others end, rank 0 answers 503 until it does, and the job goes on."""
     with scratch() as tmp:
-        server = serve(kind, tmp, rank_s=5 if how == signal.SIGSTOP else 60)
+        server = serve(kind, tmp, rank_s=10 if how == signal.SIGSTOP else 60)
         try:
             job = begins(server)
             pid, begin = server.group.pids()[who], time.monotonic()

@@ -398,7 +398,7 @@ def readme(tmp):
     with Tandem(None, "--kv-memory", "64M", "--data-dir", tmp / "readme") as server:
         p = subprocess.run([sys.executable, "-c", block.replace("localhost:8080",
                                                                 f"localhost:{server.port}")],
-                           cwd=tmp, text=True, capture_output=True, timeout=300 * SLOW, check=False)
+                           cwd=tmp, text=True, capture_output=True, timeout=600 * SLOW, check=False)
     assert p.returncode == 0, p.stderr
     assert f"\n> {p.stdout}" in text, p.stdout
 

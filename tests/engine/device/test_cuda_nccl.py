@@ -13,7 +13,6 @@ import os
 import pathlib
 import shutil
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 from serving import Cases, make_model, said, scratch  # noqa: E402
@@ -73,12 +72,11 @@ def is_told(p):
 
 
 def fails(name, want, tell, **env):
-    began = time.monotonic()
     p = tandem(*run_words("llama_plain", "--tp", 2), FAKE_CUDA_TELL=tell, **env)
-    took, found = time.monotonic() - began, told(tell)
+    found = told(tell)
     ok = is_told(p) if p.returncode else p.stdout == want
     check(name, ok and found and found[1] == 0, f"{said(p)} {found}")
-    return p, took
+    return p
 
 
 def training_fails(tmp):
@@ -125,10 +123,10 @@ def walks(tmp):
             fails(f"CUDA's call {n} of {n_cuda}, {how}", good.stdout, tell, FAKE_CUDA_FAIL=n,
                   FAKE_CUDA_HOW=how)
     for n in (range(4, n_nccl - 2) if FULL else (20,)):
-        p, took = fails(f"never, from {n}", good.stdout, tell, FAKE_NCCL_FAIL=n,
-                        FAKE_NCCL_HOW="never")
-        check(f"never, from {n}: is missed", p.returncode == 1 and took < 60 and
-              "not all ranks came within 8.0 s" in p.stderr, f"{took:.1f} s, {said(p)}")
+        p = fails(f"never, from {n}", good.stdout, tell, FAKE_NCCL_FAIL=n,
+                  FAKE_NCCL_HOW="never")
+        check(f"never, from {n}: is missed", p.returncode == 1 and
+              "not all ranks came within 8.0 s" in p.stderr, said(p))
 
 
 def main():
