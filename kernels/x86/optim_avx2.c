@@ -12,7 +12,7 @@ void adamw_avx2(const void *args, const struct k_slice *s)
 
 void adamw_weight_avx2(const void *args, const struct k_slice *s)
 {
-    adamw_panels(args, s, weight_unpack_ref, weight_pack_ref);
+    adamw_panels(args, s, weight_unpack_avx2, weight_pack_avx2);
 }
 
 void sum_sq_avx2(const void *args, const struct k_slice *s)
