@@ -32,8 +32,7 @@ enum {
 
 static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
 
-/* c[n_row, w] = factor * a b; with take: c = c keep[row] + (a b) take[row]; with more: the sums of
- * a b go on from c instead of zero. */
+/* c[n_row, w] = factor * a b; with take: c = c keep[row] + (a b) take[row]. */
 struct attn_product {
     const void *rows;         /* n_row rows of n_panel * n_in inputs */
     const void *const *panel; /* n_panel panels [n_in][w] or [n_in / 2][w][2] */
@@ -45,14 +44,13 @@ struct attn_product {
     int ld_c;
     float factor;
     const float *keep, *take; /* [n_row] or NULL */
-    bool more;
 };
 
 /* What is asked of a cell: nothing, every other line (the hardware brings the one beside it), all.
  */
 enum attn_ask { ATTN_ASK_NONE, ATTN_ASK_HALF, ATTN_ASK_ALL };
 
-/* A row's heads against the cells of a wave of chunks, one below the other: all K, then all V. */
+/* A row's heads against the cells of a wave of chunks. */
 struct attn_row {
     enum k_type type;
     const void *const *k, *const *v;  /* [n_cell] */
@@ -99,7 +97,7 @@ struct attn_ops {
     /* d numbers to a left operand, rounded as the type says */
     void (*pack_row)(enum k_type type, void *row, const float *x, int d);
     void (*product[2])(const struct attn_product *p);
-    void (*row)(const struct attn_row *p); /* NULL: by products */
+    void (*row)(const struct attn_row *p); /* of ATTN_MR heads at most */
     void (*probs[2])(const struct attn_probs *p);
     /* Folds maxima m and sums l of up to 16 rows into big_m, big_l, and says what weights their
      * vectors take. All arrays [16], of which n are looked at and written. */

@@ -12,44 +12,6 @@
 
 enum { MR = 6 };
 
-/* 2^x for x <= 128: exact at 0, 0 below -127, NaN for NaN. */
-INLINE __m256 exp2_ps(__m256 x)
-{
-    x = _mm256_max_ps(_mm256_set1_ps(-127), x);
-    __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m256 f = _mm256_sub_ps(x, n), p = _mm256_set1_ps(0x1.5bba14p-10f);
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.3cea88p-7f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.c6b752p-5f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.ebf9bcp-3f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.62e42ap-1f));
-    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1));
-    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
-}
-
-/* tanh(x) = 1 - 2 / (e^2x + 1) */
-INLINE __m256 tanh_ps(__m256 x)
-{
-    const __m256 one = _mm256_set1_ps(1);
-    x = _mm256_min_ps(_mm256_set1_ps(20), x); /* NaN stays */
-    __m256 e = exp2_ps(_mm256_mul_ps(x, _mm256_set1_ps(2 * attn_log2e)));
-    return _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, one)));
-}
-
-INLINE float sum_lanes(__m256 x)
-{
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-}
-
-INLINE float max_lanes(__m256 x)
-{
-    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
-}
-
 /* ---- products ---- */
 
 INLINE void product_store(const struct attn_product *p, int col, __m256 (*acc)[2], const int mr)
@@ -85,14 +47,6 @@ INLINE void accumulate(__m256 (*acc)[2], const float *a, __m256 b0, __m256 b1, c
     }
 }
 
-/* What the sums of row r start from: zero, or with `more` what c holds. */
-INLINE __m256 sum_start(const struct attn_product *p, int r, int col)
-{
-    if (!p->more || r >= p->n_row || col >= p->w)
-        return _mm256_setzero_ps();
-    return load_ps(p->c + (ptrdiff_t)r * p->ld_c, col, p->w);
-}
-
 /* Columns [col, col + 16) of a panel; tail: they may end before. */
 INLINE void product_cols(const struct attn_product *p, int col, const int mr, const bool bf16,
                          const bool tail)
@@ -103,8 +57,7 @@ INLINE void product_cols(const struct attn_product *p, int col, const int mr, co
     __m256 acc[MR][2];
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
-        acc[r][0] = sum_start(p, r, col);
-        acc[r][1] = sum_start(p, r, col + 8);
+        acc[r][0] = acc[r][1] = _mm256_setzero_ps();
     }
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = (const float *)p->panel[j] + col;
@@ -160,12 +113,6 @@ static void product_f32(const struct attn_product *p)
 
 /* ---- between products ---- */
 
-/* Ones in the lanes i .. i + 7 that are in the span. */
-INLINE __m256 seen_lanes(struct k_span seen, int i)
-{
-    return _mm256_castsi256_ps(_mm256_andnot_si256(lanes((int)seen.lo, i), lanes((int)seen.hi, i)));
-}
-
 /* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
 static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
 {
@@ -217,8 +164,8 @@ static void probs_f32(const struct attn_probs *p)
     probs(p, false);
 }
 
-static void fold(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
-                 float *take)
+void attn_fold_avx2(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
+                    float *take)
 {
     const __m256 none = _mm256_set1_ps(-INFINITY);
     for (int i = 0; i < n; i += 8) {
@@ -322,8 +269,9 @@ static const struct attn_ops ops = {
     .in_bytes = {[K_F32] = 4, [K_BF16] = 4},
     .pack_row = pack_row,
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
+    .row = attn_row_avx2,
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
-    .fold = fold,
+    .fold = attn_fold_avx2,
     .fold_vec = fold_vec,
     .finish = finish,
     .copy_values = attn_copy_values_avx2,

@@ -9,6 +9,7 @@
 #define KERNELS_X86_ATTN_AVX2_H
 
 #include <immintrin.h>
+#include <math.h>
 
 #include "kernels/x86/attn.h"
 
@@ -63,6 +64,55 @@ INLINE __m256 round_bf16_ps(__m256 x)
     __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
     return odd_ps(_mm256_blendv_ps(_mm256_castsi256_ps(u), x, nan));
 }
+
+/* 2^x for x <= 128: exact at 0, 0 below -127, NaN for NaN. */
+INLINE __m256 exp2_ps(__m256 x)
+{
+    x = _mm256_max_ps(_mm256_set1_ps(-127), x);
+    __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 f = _mm256_sub_ps(x, n), p = _mm256_set1_ps(0x1.5bba14p-10f);
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.3cea88p-7f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.c6b752p-5f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.ebf9bcp-3f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0x1.62e42ap-1f));
+    p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1));
+    __m256i e = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(e, 23)));
+}
+
+/* tanh(x) = 1 - 2 / (e^2x + 1) */
+INLINE __m256 tanh_ps(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1);
+    x = _mm256_min_ps(_mm256_set1_ps(20), x); /* NaN stays */
+    __m256 e = exp2_ps(_mm256_mul_ps(x, _mm256_set1_ps(2 * attn_log2e)));
+    return _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, one)));
+}
+
+INLINE float sum_lanes(__m256 x)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+INLINE float max_lanes(__m256 x)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* Ones in the lanes i .. i + 7 that are in the span. */
+INLINE __m256 seen_lanes(struct k_span seen, int i)
+{
+    return _mm256_castsi256_ps(_mm256_andnot_si256(lanes((int)seen.lo, i), lanes((int)seen.hi, i)));
+}
+
+/* see struct attn_ops */
+void attn_fold_avx2(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
+                    float *take);
+void attn_row_avx2(const struct attn_row *p);
 
 /* attn_cells_avx2.c: see struct attn_ops */
 bool attn_copy_values_avx2(enum k_type type, void *dst, const void *src, int d,

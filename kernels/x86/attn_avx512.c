@@ -59,22 +59,11 @@ INLINE void product_store(const struct attn_product *p, __m512 (*acc)[2], const 
     }
 }
 
-/* What the sums start from: zero, or with `more` what c holds. */
-INLINE void product_start(const struct attn_product *p, __m512 (*acc)[2], const int mr)
+INLINE void product_start(__m512 (*acc)[2], const int mr)
 {
 #pragma GCC unroll 12
     for (int r = 0; r < mr; r++)
         acc[r][0] = acc[r][1] = _mm512_setzero_ps();
-    if (!p->more)
-        return;
-#pragma GCC unroll 12
-    for (int r = 0; r < mr; r++) {
-        const float *c = p->c + (ptrdiff_t)r * p->ld_c;
-        if (r >= p->n_row)
-            break;
-        acc[r][0] = _mm512_maskz_loadu_ps(lanes(p->w, 0), c);
-        acc[r][1] = _mm512_maskz_loadu_ps(lanes(p->w, 1), c + 16);
-    }
 }
 
 INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
@@ -82,7 +71,7 @@ INLINE void product_bf16_rows(const struct attn_product *p, const int mr)
     const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
-    product_start(p, acc, mr);
+    product_start(acc, mr);
     for (int j = 0; j < p->n_panel; j++) {
         const char *b = p->panel[j];
         const int n_in = j + 1 < p->n_panel || !p->n_in_last ? p->n_in : p->n_in_last;
@@ -132,7 +121,7 @@ INLINE void product_f32_rows(const struct attn_product *p, const int mr)
     const __mmask16 m0 = lanes(p->w, 0), m1 = lanes(p->w, 1);
     const char *a = p->rows;
     __m512 acc[ATTN_MR][2];
-    product_start(p, acc, mr);
+    product_start(acc, mr);
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = p->panel[j];
         for (int i = 0; i < p->n_in; i++, a += 4, b += p->w) {

@@ -6,10 +6,10 @@
  * it is stored.
  *
  * A single row, decode, waits for memory, and memory is fast where it is read in long runs and
- * without pause. So it goes through V cell after cell; and where the variant has ops->row, all K of
- * a wave of chunks is read and then all V, probabilities are made while other cells are read, and
- * where runs are short the cells of the units to come are asked for meanwhile (attn_ahead.c): many
- * short sequences are then read like one. The arithmetic is the same, to the bit.
+ * without pause. So ops->row takes a wave of chunks at once, in the order in which its machines
+ * read best: probabilities are made while other cells are read, and where runs are short the cells
+ * of the units to come are asked for meanwhile (attn_ahead.c): many short sequences are then read
+ * like one. The arithmetic is the same, to the bit.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -27,7 +27,7 @@ enum {
     WAVE_CELLS = ATTN_WAVE * K_CHUNK_CELLS,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_RING_LD + ATTN_WAVE_LD) * 4 +
-            ATTN_MR * K_HEAD_MAX * 4 + K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
+            K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
 };
 
 _Static_assert(TAKEN + 64 * 8 <= K_SCRATCH_BYTES, "a tile fits the scratch");
@@ -43,7 +43,6 @@ struct tile {
     float *m, *l;             /* [n_vec] */
     float *s;                 /* [ATTN_MR, ATTN_LD], or [ATTN_MR, ATTN_RING_LD] of a wave */
     char *p;                  /* [ATTN_MR] left operands */
-    float *part;              /* [ATTN_MR, d] */
     char *edge;               /* [K_CHUNK_CELLS] V cells */
     struct attn_ahead *ahead; /* borrowed */
     size_t cell_bytes;
@@ -212,29 +211,6 @@ static void block_values(const struct tile *t, struct block *b)
     }
 }
 
-/* The same, cell after cell as V stands in memory; the sums of p v wait in `part` meanwhile. */
-static void block_values_in_order(const struct tile *t, struct block *b)
-{
-    enum k_type type = t->a->cache.type;
-    int d = t->a->cache.d_head;
-    float keep[16], take[16];
-    const void *panel;
-    struct attn_product p = {
-        .n_row = b->n, .panel = &panel, .n_panel = 1, .n_in = K_CELL, .ld_c = d, .factor = 1};
-    t->ops->fold(b->n, t->m + b->lo, t->l + b->lo, b->m, b->l, keep, take);
-    for (int j = 0; j < b->n_cell; j++) {
-        p.rows = b->p + (size_t)(j * K_CELL) * t->ops->in_bytes[type];
-        p.more = j > 0;
-        for (int col = 0; col < d; col += K_NR) {
-            panel = v_panel(t, b, j, col, &p.w);
-            p.c = t->part + col;
-            t->ops->product[type](&p);
-        }
-    }
-    for (int i = 0; i < b->n; i++)
-        t->ops->fold_vec(t->o + (b->lo + i) * d, t->part + i * d, keep[i], take[i], d);
-}
-
 /* The cells of a wave of a single row. */
 struct wave {
     int64_t lo;          /* the first cell's first key */
@@ -317,32 +293,14 @@ static void tile_wave(const struct tile *t, struct k_span keys)
     t->ops->row(&p);
 }
 
-/* The chunk at key_lo, for a tile that is one block of one row. */
-static void tile_row(const struct tile *t, int64_t key_lo)
-{
-    struct chunk c = {.key_lo = key_lo};
-    struct block b;
-    int n_edge = 0;
-    chunk_find(t, &c, t->seen[0]);
-    if (!block_open(t, &b, &c, 0, (int)t->n_vec))
-        return;
-    chunk_edges(t, &c, t->seen[0], t->seen[0], &n_edge);
-    block_scores(t, &b);
-    block_probs(t, &b);
-    block_values_in_order(t, &b);
-}
-
 /* The chunks that hold the keys. */
 static void tile_keys(const struct tile *t, struct k_span keys)
 {
-    bool is_row = t->n_vec == t->n_head && t->n_vec <= t->ops->mr;
-    bool is_wave = is_row && t->ops->row;
-    int64_t step = is_wave ? ATTN_WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
+    bool is_row = t->n_vec == t->n_head && t->n_vec <= ATTN_MR;
+    int64_t step = is_row ? ATTN_WAVE * K_ATTN_CHUNK : K_ATTN_CHUNK;
     for (int64_t key = keys.lo / K_ATTN_CHUNK * K_ATTN_CHUNK; key < keys.hi; key += step) {
-        if (is_wave)
+        if (is_row)
             tile_wave(t, attn_span_and(keys, (struct k_span){key, key + step}));
-        else if (is_row)
-            tile_row(t, key);
         else
             tile_chunk(t, key, 0, t->n_vec);
     }
@@ -359,7 +317,6 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
     t->l = attn_take(s, VEC_MAX * sizeof *t->l);
     t->s = attn_take(s, ATTN_MR * ATTN_RING_LD * sizeof *t->s);
     t->p = attn_take(s, ATTN_MR * (size_t)ATTN_WAVE_LD * 4);
-    t->part = attn_take(s, ATTN_MR * (size_t)c->d_head * sizeof *t->part);
     t->edge = attn_take(s, K_CHUNK_CELLS * t->cell_bytes);
 }
 
