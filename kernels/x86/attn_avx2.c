@@ -14,37 +14,83 @@ enum { MR = 6 };
 
 /* ---- products ---- */
 
-INLINE void product_store(const struct attn_product *p, int col, __m256 (*acc)[2], const int mr)
+struct pair { /* 16 columns */
+    __m256 v[2];
+};
+
+/* Stores of columns [col, w) of the rows what there is of it; with `whole` that is all. */
+INLINE void product_store(const struct attn_product *p, int col, const struct pair *acc,
+                          const int mr, const bool whole)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
-        if (r >= p->n_row)
+        if (!whole && r >= p->n_row)
             break;
         float *c = p->c + (ptrdiff_t)r * p->ld_c;
         __m256 factor = _mm256_set1_ps(p->take ? p->take[r] : p->factor);
 #pragma GCC unroll 2
         for (int v = 0; v < 2; v++) {
-            int i = col + v * 8;
-            if (i >= p->w)
+            int i = col + v * 8, w = whole ? i + 8 : p->w;
+            if (!whole && i >= w)
                 break;
-            __m256 x = _mm256_mul_ps(acc[r][v], factor);
+            __m256 x = _mm256_mul_ps(acc[r].v[v], factor);
             if (p->take) {
-                x = _mm256_mul_ps(load_ps(c, i, p->w), _mm256_set1_ps(p->keep[r]));
-                x = _mm256_fmadd_ps(acc[r][v], factor, x);
+                x = _mm256_mul_ps(load_ps(c, i, w), _mm256_set1_ps(p->keep[r]));
+                x = _mm256_fmadd_ps(acc[r].v[v], factor, x);
             }
-            store_ps(c, i, p->w, x);
+            store_ps(c, i, w, x);
         }
     }
 }
 
-INLINE void accumulate(__m256 (*acc)[2], const float *a, __m256 b0, __m256 b1, const int mr)
+/* One row's product with two vectors: its factor, in any lane, times both. */
+#define TIMES(in, r)                                                                               \
+    "vbroadcastss " #r "*1088+" in "(%[a]), %[x]\n\tvfmadd231ps %[b0], %[x], %[s" #r "0]\n\t"      \
+    "vfmadd231ps %[b1], %[x], %[s" #r "1]\n\t"
+#define TIMES6(in) TIMES(in, 0) TIMES(in, 1) TIMES(in, 2) TIMES(in, 3) TIMES(in, 4) TIMES(in, 5)
+#define SUMS(r)    [s##r##0] "+x"(acc[r].v[0]), [s##r##1] "+x"(acc[r].v[1])
+
+_Static_assert(ROW_FLOATS * 4 == 1088, "as TIMES has it");
+
+/* Both inputs of a pair, for six rows and 16 columns. Written out since all 16 registers are in
+ * use: the compiler moves a sum to where a product's other form wants it, and has none left. */
+INLINE void accumulate_pairs(struct pair *acc, const float *a, const float *b)
+{
+    const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u));
+    __m256 x, b0, b1;
+    __asm__(
+        "vmovdqu (%[b]), %[b0]\n\tvmovdqu 32(%[b]), %[b1]\n\t"
+        "vpslld $16, %[b0], %[b0]\n\tvpslld $16, %[b1], %[b1]\n\t" TIMES6(
+            "0") "vandps (%[b]), %[high], %[b0]\n\tvandps 32(%[b]), %[high], %[b1]\n\t" TIMES6("4")
+        : SUMS(0), SUMS(1), SUMS(2), SUMS(3), SUMS(4),
+          SUMS(5), [x] "=&x"(x), [b0] "=&x"(b0), [b1] "=&x"(b1)
+        : [a] "r"(a), [b] "r"(b), [high] "x"(high)
+        : "memory");
+}
+
+INLINE void accumulate(struct pair *acc, const float *a, __m256 b0, __m256 b1, const int mr)
 {
 #pragma GCC unroll 6
     for (int r = 0; r < mr; r++) {
         __m256 x = _mm256_broadcast_ss(a + r * ROW_FLOATS);
-        acc[r][0] = _mm256_fmadd_ps(x, b0, acc[r][0]);
-        acc[r][1] = _mm256_fmadd_ps(x, b1, acc[r][1]);
+        acc[r].v[0] = _mm256_fmadd_ps(x, b0, acc[r].v[0]);
+        acc[r].v[1] = _mm256_fmadd_ps(x, b1, acc[r].v[1]);
     }
+}
+
+/* A step: one input, in bf16 two; tail: `in` says which columns there are. */
+INLINE void product_step(struct pair *acc, const float *a, const float *b, const __m256i *in,
+                         const int mr, const bool bf16, const bool tail)
+{
+    if (bf16 && mr == MR && !tail) {
+        accumulate_pairs(acc, a, b);
+        return;
+    }
+    __m256 b0 = tail ? _mm256_maskload_ps(b, in[0]) : _mm256_loadu_ps(b);
+    __m256 b1 = tail ? _mm256_maskload_ps(b + 8, in[1]) : _mm256_loadu_ps(b + 8);
+    accumulate(acc, a, bf16 ? even_ps(b0) : b0, bf16 ? even_ps(b1) : b1, mr);
+    if (bf16)
+        accumulate(acc, a + 1, odd_ps(b0), odd_ps(b1), mr);
 }
 
 /* Columns [col, col + 16) of a panel; tail: they may end before. */
@@ -52,36 +98,47 @@ INLINE void product_cols(const struct attn_product *p, int col, const int mr, co
                          const bool tail)
 {
     const float *a = p->rows;
-    const __m256i m0 = lanes(p->w, col), m1 = lanes(p->w, col + 8);
-    const int step = bf16 ? 2 : 1;
-    __m256 acc[MR][2];
+    const __m256i in[2] = {lanes(p->w, col), lanes(p->w, col + 8)};
+    const int each = bf16 ? 2 : 1, w = p->w;
+    struct pair acc[MR];
 #pragma GCC unroll 6
-    for (int r = 0; r < mr; r++) {
-        acc[r][0] = acc[r][1] = _mm256_setzero_ps();
-    }
+    for (int r = 0; r < mr; r++)
+        acc[r].v[0] = acc[r].v[1] = _mm256_setzero_ps();
     for (int j = 0; j < p->n_panel; j++) {
         const float *b = (const float *)p->panel[j] + col;
-        for (int i = 0; i < p->n_in; i += step, a += step, b += p->w) {
-            __m256 b0 = tail ? _mm256_maskload_ps(b, m0) : _mm256_loadu_ps(b);
-            __m256 b1 = tail ? _mm256_maskload_ps(b + 8, m1) : _mm256_loadu_ps(b + 8);
-            if (bf16) {
-                accumulate(acc, a, even_ps(b0), even_ps(b1), mr);
-                accumulate(acc, a + 1, odd_ps(b0), odd_ps(b1), mr);
-            } else {
-                accumulate(acc, a, b0, b1, mr);
-            }
-        }
+        const int n_in = p->n_in_last && j + 1 == p->n_panel ? p->n_in_last : p->n_in;
+        for (int i = 0; i < n_in; i += each, a += each, b += w)
+            product_step(acc, a, b, in, mr, bf16, tail);
     }
-    product_store(p, col, acc, mr);
+    if (!tail && p->n_row == mr)
+        product_store(p, col, acc, mr, true);
+    else
+        product_store(p, col, acc, mr, false);
+}
+
+/* Functions of their own: beside other code the sums would not all be in registers. */
+__attribute__((noinline)) static void product_six_bf16(const struct attn_product *p, int col)
+{
+    product_cols(p, col, MR, true, false);
+}
+
+__attribute__((noinline)) static void product_six_f32(const struct attn_product *p, int col)
+{
+    product_cols(p, col, MR, false, false);
 }
 
 INLINE void product_rows(const struct attn_product *p, const int mr, const bool bf16)
 {
-    for (int col = 0; col < p->w; col += 16) {
-        if (p->w - col >= 16)
-            product_cols(p, col, mr, bf16, false);
-        else
+    const int n_col = p->n_col ? p->n_col : p->w;
+    for (int col = 0; col < n_col; col += 16) {
+        if (p->w - col < 16)
             product_cols(p, col, mr, bf16, true);
+        else if (mr < MR)
+            product_cols(p, col, mr, bf16, false);
+        else if (bf16)
+            product_six_bf16(p, col);
+        else
+            product_six_f32(p, col);
     }
 }
 
