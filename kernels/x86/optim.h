@@ -69,22 +69,30 @@ static inline vi halves_fit_vec(vi u)
     return vi_select(vi_less(off, vi_set(1)), vi_add(u, vi_set(1)), u);
 }
 
-/* Elements [at, at + n) of the row-major arrays, whose numbers as packed are p. */
+/* Elements [at, at + few) of the row-major arrays, whose numbers as packed are p. */
+__attribute__((always_inline)) static inline void
+adamw_few(const struct k_adamw_weight *a, const struct adamw_vec *c, int64_t at, int few, float *p)
+{
+    vf x = vf_load(p, few);
+    if (!a->low) {
+        vf_store(p, adamw_step(&a->a, c, at, few, x), few);
+        return;
+    }
+    x = vf_from_bits(halves_join_vec(vf_bits(x), vi_load16(a->low + at, few)));
+    vi u = halves_fit_vec(vf_bits(adamw_step(&a->a, c, at, few, x)));
+    vi_store16(a->low + at, u, few);
+    vf_store(p, vf_from_bits(u), few);
+}
+
+/* The same for n of them. */
 static inline void adamw_run(const struct k_adamw_weight *a, const struct adamw_vec *c, int64_t at,
                              int64_t n, float *p)
 {
-    for (int64_t j = 0; j < n; j += VF) {
-        int few = vf_count(n, j);
-        vf x = vf_load(p + j, few);
-        if (!a->low) {
-            vf_store(p + j, adamw_step(&a->a, c, at + j, few, x), few);
-            continue;
-        }
-        x = vf_from_bits(halves_join_vec(vf_bits(x), vi_load16(a->low + at + j, few)));
-        vi u = halves_fit_vec(vf_bits(adamw_step(&a->a, c, at + j, few, x)));
-        vi_store16(a->low + at + j, u, few);
-        vf_store(p + j, vf_from_bits(u), few);
-    }
+    int64_t j = 0;
+    for (; j + VF <= n; j += VF)
+        adamw_few(a, c, at + j, VF, p + j);
+    if (j < n)
+        adamw_few(a, c, at + j, (int)(n - j), p + j);
 }
 
 /* Panels are turned to rows in scratch, stepped there, and packed again. Some inputs of a panel are
