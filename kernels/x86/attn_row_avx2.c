@@ -2,10 +2,10 @@
  *
  * One row of a sequence, which is to say the heads of a group, against the cells of a wave of
  * chunks, with AVX2: what decoding is made of. One core of Zen 3 reads 12 to 17 GB/s of one stream,
- * whatever is asked for ahead (its first cache has 24 misses under way), and 21 to 24 GB/s of
- * two or more that the hardware follows side by side. So K runs LEAD cells ahead of V, and the two
- * are read by turns, PIECE inputs of a K cell and then one panel of a V cell. A cell's
- * probabilities are made right before its values are read, out of the first cache.
+ * whatever is asked for ahead, and 20 to 24 GB/s of two or more that the hardware follows side by
+ * side. So K runs LEAD cells ahead of V, and the two are read by turns, PIECE inputs of a K cell
+ * and then one panel of a V cell. A cell's probabilities are made right before its values are read,
+ * out of the first cache.
  *
  * 16 registers hold the sums of three heads by 32 columns, two numbers of each step and one factor.
  * More heads go over the piece again, which is in the first cache by then: bf16 pairs are widened
