@@ -26,9 +26,10 @@
  * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
  *
  * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
- * the pair sums of the variant's dot product; int8: such a chain over a group, from zero, then
- * total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which changes
- * nothing. Nothing else may depend on m, on the units, or on the place of a row in its block.
+ * these, or the pair sums of the variant's dot product; int8: such a chain over a group, from zero,
+ * then total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which
+ * changes nothing. Nothing else may depend on m, on the units, or on the place of a row in its
+ * block.
  *
  * Thread: any; pure functions.
  */

@@ -8,6 +8,10 @@
 #ifndef KERNELS_X86_ATTN_AVX2_H
 #define KERNELS_X86_ATTN_AVX2_H
 
+#if !defined(__AVX2__) /* so that the header compiles alone */
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
 #include <immintrin.h>
 #include <math.h>
 

@@ -117,7 +117,7 @@ static inline int64_t columns_steps(enum k_type type, int64_t rows)
     return type == K_F32 ? rows : linear_ceil_div(rows, 2);
 }
 
-/* The same of what was opened (kernels/x86/opened.h): np 1, the steps are inputs, the panel is
+/* A block of what was opened (kernels/x86/opened.h): np 1, the steps are inputs, the panel is
  * [2][steps][16], each half of its outputs by itself. */
 struct block_opened {
     struct block b;
@@ -130,7 +130,7 @@ struct opening {
     void (*block)(const struct block_opened *b);
     /* n inputs of a panel, half of their outputs to [n][16] at `to`, half at `second` */
     void (*weight)(enum k_type type, const char *steps, int64_t n, float *to, float *second);
-    /* Pairs of h rows: [2][n][h]; what is written behind those is at most 7 numbers. */
+    /* n pairs of h rows: [2][n][h]. */
     void (*rows)(const char *rows, int64_t h, int64_t n, float *to);
 };
 
@@ -138,7 +138,7 @@ struct linear_isa {
     void (*f32)(const struct block *b);
     void (*bf16)(const struct block *b);
     void (*int8)(const struct block_int8 *b);
-    void (*int8_open)(const struct block_open *b); /* NULL: each looks up the codes for itself */
+    void (*int8_open)(const struct block_open *b); /* NULL: of no use, codes are opened (below) */
     void (*gate)(const struct gating *g);          /* NULL: no product is gated */
     const struct opening *opening; /* NULL: there is no need; else only `few` rows go without */
     int64_t few;

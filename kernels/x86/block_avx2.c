@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A block of f32 rows against a panel of f32, with sixteen vectors of eight: six rows by half a
- * panel are twelve sums. Everything is a fused multiply-add; vectors of integers would take the
- * multipliers' turns, so that bf16 and codes become f32 before (kernels/x86/opened.c).
+ * A block of f32 rows against a panel of f32 that was opened, with sixteen vectors of eight: six
+ * rows by half a panel are twelve sums. Everything is a fused multiply-add; vectors of integers
+ * would take the multipliers' turns, so that bf16 and codes become f32 before
+ * (kernels/x86/opened.c).
  *
  * A block of twelve is four such tiles. Both tiles of a half pass before the other half comes, so
  * that a run of 256 inputs, 16 KB of it, stays in the first-level cache meanwhile.
@@ -18,9 +19,8 @@ enum { ROWS_MAX = 6, VECTORS = 2 /* of half a panel */, SUMS_MAX = 12, HALF = K_
 
 /* Some inputs of a block: n_row of its h rows, half a panel. */
 struct tile {
-    const float *rows, *panel;
+    const float *rows, *panel;   /* panel: [n][16] */
     int64_t to_second, to_third; /* of rows: from an input to the next, and to the one behind it */
-    int64_t to_next;             /* of the panel: from an input to the next */
     int64_t n_row, n;            /* inputs */
     const float *from;           /* [][32]; NULL: zero */
     const float *scale;          /* NULL: none; else the sums join `from` times these */
@@ -73,9 +73,9 @@ TILE_INLINE void tile_inputs(int n, bool asks, const struct tile *t, __m256 *sum
             at += t->ahead.pace;
         }
         tile_input(n, rows, panel, sum);
-        tile_input(n, rows + t->to_second, panel + t->to_next, sum);
+        tile_input(n, rows + t->to_second, panel + HALF, sum);
         rows += t->to_third;
-        panel += 2 * t->to_next;
+        panel += 2 * HALF;
     }
     if (t->n % 2)
         tile_input(n, rows, panel, sum);
@@ -111,7 +111,7 @@ static void tile_run(const struct tile *t)
 }
 
 /* All rows by both halves of a panel, of which the tile is the first row and the first half. */
-static void tiles_run(const struct tile *all, int64_t h, int64_t to_half)
+static void tiles_run(const struct tile *all, int64_t h)
 {
     int64_t parts = linear_ceil_div(h, ROWS_MAX);
     for (int64_t half = 0; half < 2; half++) {
@@ -119,7 +119,7 @@ static void tiles_run(const struct tile *all, int64_t h, int64_t to_half)
             struct tile t = *all;
             int64_t row = h * p / parts, at = row * K_NR + half * HALF;
             t.rows += row;
-            t.panel += half * to_half;
+            t.panel += half * t.n * HALF;
             t.n_row = h * (p + 1) / parts - row;
             t.from = t.from ? t.from + at : NULL;
             t.scale = t.scale ? t.scale + half * HALF : NULL;
@@ -165,64 +165,24 @@ void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-static void sums_copy(const float *from, int64_t h, float *to)
-{
-    size_t bytes = (size_t)(h * K_NR) * sizeof *to;
-    if (!from)
-        memset(to, 0, bytes);
-    else if (from != to)
-        memcpy(to, from, bytes);
-}
-
-static float *sums_of(const struct block *b, float *own)
-{
-    return b->to ? b->to : own;
-}
-
-void block_f32_avx2(const struct block *b)
-{
-    float own[LINEAR_MR * K_NR] __attribute__((aligned(64)));
-    float *sum = sums_of(b, own);
-    if (b->h <= BLOCK_FEW) {
-        few_avx2(K_F32, b);
-        return;
-    }
-    if (b->steps == 0)
-        sums_copy(b->from, b->h, sum);
-    else
-        tiles_run(&(struct tile){.rows = (const float *)(const void *)b->rows,
-                                 .panel = (const float *)(const void *)b->panel,
-                                 .to_second = b->h,
-                                 .to_third = 2 * b->h,
-                                 .to_next = K_NR,
-                                 .n = b->steps,
-                                 .from = b->from,
-                                 .to = sum,
-                                 .ahead = b->ahead},
-                  b->h, HALF);
-    if (!b->to)
-        block_finish_avx2(&b->out, b->h, sum);
-}
-
 void block_opened_avx2(const struct block_opened *o)
 {
     float own[LINEAR_MR * K_NR] __attribute__((aligned(64)));
     const struct block *b = &o->b;
-    float *sum = sums_of(b, own);
+    float *sum = b->to ? b->to : own;
     if (b->steps == 0)
-        sums_copy(b->from, b->h, sum);
+        memset(sum, 0, (size_t)(b->h * K_NR) * sizeof *sum);
     else
         tiles_run(&(struct tile){.rows = (const float *)(const void *)b->rows,
                                  .panel = (const float *)(const void *)b->panel,
                                  .to_second = o->to_second,
                                  .to_third = o->to_third,
-                                 .to_next = HALF,
                                  .n = b->steps,
                                  .from = b->from,
                                  .scale = o->scale,
                                  .to = sum,
                                  .ahead = b->ahead},
-                  b->h, b->steps * HALF);
+                  b->h);
     if (!b->to)
         block_finish_avx2(&b->out, b->h, sum);
 }

@@ -10,15 +10,14 @@
 
 #include "kernels/x86/block.h"
 
-enum {
-    BLOCK_FEW = 4
-}; /* rows that are multiplied as they are stored; bf16 and int8 have no more */
+/* Rows that are multiplied by four panels at most, as those are stored: no block has more that was
+ * not opened. */
+enum { BLOCK_FEW = 4, BLOCK_FEW_PANELS = 4 };
 
 extern const struct opening opening_avx2;
 
 void block_f32_avx2(const struct block *b);
 void block_opened_avx2(const struct block_opened *o);
-void few_avx2(enum k_type type, const struct block *b); /* up to BLOCK_FEW rows, four panels */
 void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
 void block_int8_avx2(const struct block_int8 *b);

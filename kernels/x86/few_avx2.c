@@ -12,7 +12,7 @@
 
 #define FEW_INLINE static inline __attribute__((always_inline))
 
-enum { BURST_BYTES = 1024, ROWS = BLOCK_FEW, PANELS = 4 };
+enum { BURST_BYTES = 1024, ROWS = BLOCK_FEW, PANELS = BLOCK_FEW_PANELS };
 
 /* A step of a panel, half of it or all: n vectors of outputs from vector v0 on. Input e of its pair
  * joins the sums. */
@@ -111,18 +111,12 @@ static void few_finish(const struct block *b, const float *sum)
     }
 }
 
-void few_avx2(enum k_type type, const struct block *b)
+static void few(enum k_type type, const struct block *b)
 {
     float own[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
-    float *sum = b->to ? b->to : own;
-    size_t bytes = (size_t)(b->np * b->h * K_NR) * sizeof *sum;
-    if (!b->from)
-        memset(sum, 0, bytes);
-    else if (sum != b->from)
-        memcpy(sum, b->from, bytes);
-    few_any(type, b, 0, b->steps, sum);
-    if (!b->to)
-        few_finish(b, sum);
+    memset(own, 0, (size_t)(b->np * b->h * K_NR) * sizeof *own);
+    few_any(type, b, 0, b->steps, own);
+    few_finish(b, own);
 }
 
 /* A group's sums join the totals times their scales. */
@@ -153,7 +147,12 @@ void block_int8_avx2(const struct block_int8 *q)
     few_finish(b, q->total);
 }
 
+void block_f32_avx2(const struct block *b)
+{
+    few(K_F32, b);
+}
+
 void block_bf16_avx2(const struct block *b)
 {
-    few_avx2(K_BF16, b);
+    few(K_BF16, b);
 }

@@ -14,6 +14,8 @@
  * cache, rounded rows to where the next product reads them. Written as numbers both would be four
  * times as much, of which the cores' caches hold little.
  *
+ * Where a variant opens what it multiplies, more than few rows go to opened.c instead.
+ *
  * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
  */

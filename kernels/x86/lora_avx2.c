@@ -120,13 +120,15 @@ TILE_INLINE void dot_rows(bool is_bf16, int rows, int ranks, const struct k_lora
     struct dot d = {.a = a, .g = g, .row = row, .sum = sum};
     for (; d.rank < g->rank; d.rank += DOT_RANKS) {
         d.n_rank = linear_min(g->rank - d.rank, DOT_RANKS);
-        for (int64_t lo = 0; lo < a->k; lo += DOT_RUN) {
+        int64_t lo = 0;
+        do { /* without inputs, too: sums begin there */
             int64_t q = 0, hi = linear_min(a->k, lo + DOT_RUN);
             for (; q + ranks <= d.n_rank; q += ranks)
                 dot_run(is_bf16, rows, ranks, &d, q, lo, hi);
             for (; q < d.n_rank; q++)
                 dot_run(is_bf16, rows, 1, &d, q, lo, hi);
-        }
+            lo += DOT_RUN;
+        } while (lo < a->k);
         dot_put(&d, rows);
     }
 }

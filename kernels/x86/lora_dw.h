@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * lora_dw, for the width of kernels/x86/vec.h: both gradients are sums over a group's rows. A strip
+ * lora_dw with AVX-512: both gradients are sums over a group's rows. A strip
  * of VF columns of x (for da) or dy (for db) goes past as it lies, and each of its rows joins up to
  * VF sums, one for each rank, by that row's number of dt or t. Nothing is packed: a number of the
  * long side is used for all ranks at once, and a number of the short side comes as a broadcast.
  *
  * db is row-major by outputs, so its tile is turned over on the way out.
  *
- * Thread: any; included by lora_dw_*.c, and by lora_rounded_avx512.c, which packs all the same.
+ * Thread: any; included by lora_dw_avx512.c, and by lora_rounded_avx512.c, which packs all the same.
  */
 #ifndef KERNELS_X86_LORA_DW_H
 #define KERNELS_X86_LORA_DW_H

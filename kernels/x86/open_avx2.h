@@ -7,6 +7,10 @@
 #ifndef KERNELS_X86_OPEN_AVX2_H
 #define KERNELS_X86_OPEN_AVX2_H
 
+#if !defined(__AVX2__) /* so that the header compiles alone */
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
 #include <immintrin.h>
 #include <string.h>
 

@@ -9,6 +9,7 @@
 /* Panels [panel, panel + n_panel) and blocks of rows [block, block + n_block). */
 struct area {
     int64_t panel, n_panel, block, n_block;
+    int64_t next; /* panel that most likely comes then */
 };
 
 struct room {
@@ -37,15 +38,14 @@ static struct tile_ahead ask(const struct opened *o, const struct area *r, int64
                              int64_t i, int64_t q)
 {
     int64_t next = lo + run_of(o), panel = r->panel;
-    int64_t bytes = run_of(o) * K_NR * (int64_t)linear_elem_bytes(o->type);
-    if (next >= o->inputs) { /* most likely these come then */
+    if (next >= o->inputs) {
         next = 0;
-        panel += r->n_panel;
+        panel = r->next;
     }
     if (panel >= o->n_panel || n < LINEAR_STEP)
         return tile_ahead_at(o->rows, 0);
-    return tile_ahead_at(o->stored(o, panel, next, q, bytes * i / r->n_block),
-                         linear_ceil_div(bytes, r->n_block * (n / 2)));
+    return tile_ahead_at(o->stored(o, panel, next, q, o->run_bytes * i / r->n_block),
+                         linear_ceil_div(o->run_bytes, r->n_block * (n / 2)));
 }
 
 /* Rows of a block, n inputs from `lo` on. */
@@ -106,7 +106,7 @@ static void area_run(const struct opened *o, const struct area *r, char *scratch
 static struct area area_next(const struct linear_grid *g, int64_t *u, int64_t hi)
 {
     struct linear_piece p = linear_grid_next(g, u, hi);
-    struct area r = {p.panel, 1, p.block_lo, p.block_hi - p.block_lo};
+    struct area r = {p.panel, 1, p.block_lo, p.block_hi - p.block_lo, p.panel};
     while (*u < hi && r.n_panel < OPENED_PANELS) {
         int64_t behind = *u;
         struct linear_piece q = linear_grid_next(g, &behind, hi);
@@ -126,6 +126,7 @@ void opened_run(const struct opened *o, const struct linear_grid *g, const struc
         for (int64_t i = 0; i < parts; i++) {
             struct area r = all;
             r.block += all.n_block * i / parts;
+            r.next += i + 1 < parts ? 0 : r.n_panel;
             r.n_block = all.block + all.n_block * (i + 1) / parts - r.block;
             area_run(o, &r, s->scratch);
         }
@@ -181,5 +182,6 @@ void linear_opened_run(const struct linear_isa *isa, const struct k_linear *a,
                        .out = linear_out,
                        .stored = linear_stored,
                        .call = a};
+    o.run_bytes = run_of(&o) * K_NR * (int64_t)linear_elem_bytes(o.type);
     opened_run(&o, &g, s);
 }

@@ -34,6 +34,7 @@ struct opened {
     const char *rows;   /* packed: [m, inputs] */
     int64_t m, n_panel; /* panels: of outputs */
     int64_t inputs;     /* as they are stored */
+    int64_t run_bytes;  /* of a panel's run, as it is stored */
     /* Inputs [lo, lo + n) of a panel. */
     void (*open)(const struct opened *o, int64_t panel, int64_t lo, int64_t n, float *to,
                  float *second);

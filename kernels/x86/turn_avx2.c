@@ -2,7 +2,6 @@
  *
  * Operands of the gradients on AVX2: tiles of a packed weight turned over.
  */
-#include "kernels/variants.h"
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/transpose_avx2.h"
 
