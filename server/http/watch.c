@@ -11,15 +11,13 @@
  *
  * Whoever sends a request too slowly is told so on the bare socket, which nobody else writes to in
  * these phases, and cut off. Where a handler has the request the call is woken instead, and ends as
- * its HTTP thread sees fit. When it is we who are late nobody is told so: time in which the process
- * stood still is no part of any phase, and who has sent what was not read yet is not waited for.
+ * its HTTP thread sees fit.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,13 +26,12 @@
 #include "server/http/call_own.h"
 #include "server/http/conn.h"
 
-enum { TICK_MS = 250, TICK_US = TICK_MS * 1000, EVENTS = 64 };
+enum { TICK_MS = 250, EVENTS = 64 };
 
 struct watch {
     struct watch_times times;
     int epoll, stop; /* owned */
     pthread_t thread;
-    int64_t look_us; /* the thread's: when it looked last */
     bool runs;
     _Atomic bool is_cut;
     _Atomic size_t n_open;
@@ -82,16 +79,7 @@ static void show_end(struct conn *n, int phase)
         shutdown(n->fd, SHUT_RD);
 }
 
-/* Bytes that its HTTP thread has not come to. */
-static bool is_unread(const struct conn *n, int phase)
-{
-    int unread = 0;
-    return (phase == CONN_HEAD || phase == CONN_BODY) && ioctl(n->fd, FIONREAD, &unread) == 0 &&
-           unread > 0;
-}
-
-/* stood_us: for so long the process stood still. */
-static void look_at(struct conn *n, int64_t now, int64_t stood_us)
+static void look_at(struct conn *n, int64_t now)
 {
     int phase = atomic_load(&n->phase);
     int64_t due = atomic_load(&n->due_us), ping = atomic_load(&n->ping_us);
@@ -99,9 +87,7 @@ static void look_at(struct conn *n, int64_t now, int64_t stood_us)
         return;
     if (atomic_load(&n->is_gone))
         show_end(n, phase);
-    if (due && stood_us > 0 && atomic_compare_exchange_strong(&n->due_us, &due, due + stood_us))
-        due += stood_us;
-    if (due && now >= due && !is_unread(n, phase)) {
+    if (due && now >= due) {
         if (phase != CONN_WAIT) {
             doom(n, phase);
             return;
@@ -136,6 +122,7 @@ static void on_events(struct watch *w, const struct epoll_event *ev, int n)
 static void *run(void *arg)
 {
     struct watch *w = arg;
+    int64_t look_us = 0;
     for (;;) {
         struct epoll_event ev[EVENTS];
         int n = epoll_wait(w->epoll, ev, EVENTS, TICK_MS);
@@ -143,11 +130,11 @@ static void *run(void *arg)
             return NULL;
         pthread_mutex_lock(&w->lock);
         on_events(w, ev, n);
-        int64_t now = clock_us(), passed = now - w->look_us;
-        if (passed >= TICK_US) {
-            w->look_us = now;
-            for (size_t i = 0; i < w->n_conn && atomic_load(&w->n_open); i++)
-                look_at(&w->conn[i], now, passed - 2 * TICK_US);
+        int64_t now = clock_us();
+        if (now - look_us >= TICK_MS * 1000 && atomic_load(&w->n_open)) {
+            look_us = now;
+            for (size_t i = 0; i < w->n_conn; i++)
+                look_at(&w->conn[i], now);
         }
         pthread_mutex_unlock(&w->lock);
         for (int i = 1; i < n; i++)
@@ -179,7 +166,6 @@ struct watch *watch_new(size_t max_conn, struct watch_times times, struct err *e
         pthread_mutex_init(&n->lock, NULL);
         w->free = n;
     }
-    w->look_us = clock_us();
     int rc = pthread_create(&w->thread, NULL, run, w);
     if (rc) {
         errno = rc;
