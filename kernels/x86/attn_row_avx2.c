@@ -83,7 +83,7 @@ static int heads_at_once(int n)
     "vpslld $16, %[b0], %[b0]\n\tvpslld $16, %[b1], %[b1]\n\t"
 #define ODD "vandps (%[b]), %[high], %[b0]\n\tvandps 32(%[b]), %[high], %[b1]\n\t"
 
-#define SUMS(r) [s##r##0] "+x"(acc[r].v[v]), [s##r##1] "+x"(acc[r].v[v + 1])
+#define SUMS(r) [s##r##0] "+&x"(acc[r].v[v]), [s##r##1] "+&x"(acc[r].v[v + 1])
 #define TEMPS   [x] "=&x"(x), [b0] "=&x"(b0), [b1] "=&x"(b1)
 #define INPUTS  [b] "r"(b), [rows] "r"(rows), [ld] "r"(ld * 4), [high] "x"(high)
 

@@ -222,9 +222,13 @@ static int charge(struct call *c)
                                                                                              : 0;
 }
 
-/* A refusal that does not wait for the rest of the body. */
+/* A refusal that does not wait for the rest of the body, nor keeps what came of it: the client may
+ * be long in sending, and others have use for the memory. */
 static enum MHD_Result refuse_now(struct call *c)
 {
+    atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
+    c->n_charged = 0;
+    buf_release(&c->body);
     return http_answer_early(c) ? MHD_YES : MHD_NO;
 }
 

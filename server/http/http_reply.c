@@ -18,7 +18,8 @@ enum {
     BLOCK_BYTES = 8 << 10,
     SEND_RATE = 64 << 10, /* bytes a second, at least, that a client must read */
     STREAM_KEEP = 256 << 10,
-    EARLY_BYTES = 64 << 10
+    EARLY_BYTES = 64 << 10,
+    LINGER_US = 5 * 1000 * 1000
 };
 
 bool http_suspend(struct call *c)
@@ -123,8 +124,8 @@ static void add_headers(const struct call *c, struct MHD_Response *r)
 
 /* Past its head a request cannot be answered through the library before its body is whole, so this
  * writes to the bare socket, which the library leaves alone meanwhile, and ends our side. What the
- * client still sends is then read and dropped, as long as a client may take to read: closing at
- * once would reset the connection, and the client might never see the answer. */
+ * client still sends is then read and dropped for a while: closing at once would reset the
+ * connection, and the client might never see the answer. */
 bool http_answer_early(struct call *c)
 {
     struct buf b;
@@ -137,7 +138,7 @@ bool http_answer_early(struct call *c)
         buf_printf(&b, "%s: %s\r\n", h->name, h->value);
     buf_str(&b, "\r\n");
     buf_add(&b, c->out.data, c->out.len);
-    c->is_told = !b.failed && conn_enter(c->conn, CONN_SEND, clock_us() + c->http->o.stall_us) &&
+    c->is_told = !b.failed && conn_enter(c->conn, CONN_SEND, clock_us() + LINGER_US) &&
                  send(c->conn->fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)b.len &&
                  shutdown(c->conn->fd, SHUT_WR) == 0;
     c->n_sent = c->out.len;

@@ -265,6 +265,7 @@ static const struct lora_case mixed[] = {
     {15, 31, 0, {2 * LINEAR_DW_ROWS + 5}, {6}, 1, CHECK_RANDOM},
     {530, 521, 0, {17}, {70}, 1, CHECK_RANDOM}, /* beyond what is packed at a time */
     {8, 8, 0, {0}, {4}, 1, CHECK_RANDOM},
+    {0, 33, 0, {7}, {11}, 1, CHECK_RANDOM}, /* no inputs: sums of nothing */
 };
 
 enum { N_MIXED = sizeof mixed / sizeof *mixed };
