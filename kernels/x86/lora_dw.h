@@ -7,7 +7,8 @@
  *
  * db is row-major by outputs, so its tile is turned over on the way out.
  *
- * Thread: any; included by lora_dw_avx512.c, and by lora_rounded_avx512.c, which packs all the same.
+ * Thread: any; included by lora_dw_avx512.c, and by lora_rounded_avx512.c, which packs all the
+ * same.
  */
 #ifndef KERNELS_X86_LORA_DW_H
 #define KERNELS_X86_LORA_DW_H
