@@ -3,8 +3,6 @@
  * The transport over loopback sockets, with routes of its own and no engine: what is answered to
  * requests that are wrong as HTTP, waiting and waking, clients that go, are slow, or do not read.
  */
-#include <arpa/inet.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,6 +16,7 @@
 #include "engine/base/clock.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
+#include "tests/lib/caller.h"
 #include "tests/lib/test.h"
 
 struct world {
@@ -186,51 +185,16 @@ static void connection(void *ctx, int change)
 
 /* ---- a client -------------------------------------------------------------------------------- */
 
-static int dial(void)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)world.port)};
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof in), 0);
-    return fd;
-}
-
-static void put(int fd, const char *text)
-{
-    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
-}
-
-/* Everything until the server closes. */
-static char *take_all(int fd)
-{
-    size_t cap = 1 << 16, n = 0;
-    char *text = malloc(cap);
-    ssize_t got;
-    while (n + 1 < cap && (got = recv(fd, text + n, cap - n - 1, 0)) > 0)
-        n += (size_t)got;
-    text[n] = 0;
-    close(fd);
-    return text;
-}
-
 static int status_of(const char *text)
 {
     return strncmp(text, "HTTP/1.1 ", 9) == 0 ? (int)strtol(text + 9, NULL, 10) : 0;
 }
 
-static int count(const char *text, const char *what)
-{
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p++)
-        n++;
-    return n;
-}
-
 static int ask(const char *request)
 {
-    int fd = dial();
-    put(fd, request);
-    char *text = take_all(fd);
+    int fd = caller_dial(world.port);
+    caller_put(fd, request);
+    char *text = caller_hear(fd);
     int status = status_of(text);
     free(text);
     return status;
@@ -325,10 +289,6 @@ static int teardown(void **state)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-#define HEAD(line) line " HTTP/1.1\r\nHost: localhost\r\n"
-#define CLOSE      "Connection: close\r\n"
-#define JSON       "Content-Type: application/json\r\n"
-
 /* A wrong status, or an error without its body. */
 static void test_answers(void **state)
 {
@@ -348,9 +308,9 @@ static void test_answers(void **state)
     assert_int_equal(ask(HEAD("GET /plain?a=%zz") CLOSE "\r\n"), 400);
     assert_int_equal(ask(HEAD("GET /plain?a=1&b%0a=1") CLOSE "\r\n"), 400);
     assert_int_equal(ask(HEAD("GET /plain?a=%C3%A9&b") CLOSE "\r\n"), 200);
-    int fd = dial();
-    put(fd, HEAD("GET /none") CLOSE "\r\n");
-    char *text = take_all(fd);
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("GET /none") CLOSE "\r\n");
+    char *text = caller_hear(fd);
     assert_non_null(strstr(text, "{\"error\":{\"message\":"));
     assert_non_null(strstr(text, "x-request-id: req-"));
     free(text);
@@ -360,11 +320,12 @@ static void test_answers(void **state)
 static void test_keep_alive(void **state)
 {
     (void)state;
-    int fd = dial();
-    put(fd, HEAD("GET /none") "\r\n" HEAD("GET /plain") "\r\n" HEAD("GET /plain") CLOSE "\r\n");
-    char *text = take_all(fd);
-    assert_int_equal(count(text, "HTTP/1.1 "), 3);
-    assert_int_equal(count(text, " 200 OK"), 2);
+    int fd = caller_dial(world.port);
+    caller_put(fd,
+               HEAD("GET /none") "\r\n" HEAD("GET /plain") "\r\n" HEAD("GET /plain") CLOSE "\r\n");
+    char *text = caller_hear(fd);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 3);
+    assert_int_equal(caller_count(text, " 200 OK"), 2);
     free(text);
 }
 
@@ -415,9 +376,9 @@ static void test_smuggling(void **state)
         char request[512];
         snprintf(request, sizeof request,
                  HEAD("POST /echo") JSON "%s\r\n\r\n{}" HEAD("GET /plain") CLOSE "\r\n", field[i]);
-        int fd = dial();
-        put(fd, request);
-        char *text = take_all(fd);
+        int fd = caller_dial(world.port);
+        caller_put(fd, request);
+        char *text = caller_hear(fd);
         if (status_of(text) < 400 || strstr(text, " 200 OK"))
             fail_msg("%s: %s", field[i], text);
         free(text);
@@ -449,10 +410,10 @@ static void test_chunks(void **state)
         char request[512];
         snprintf(request, sizeof request,
                  HEAD("POST /echo") JSON CLOSE "Transfer-Encoding: chunked\r\n\r\n%s", c[i].body);
-        int fd = dial();
-        put(fd, request);
+        int fd = caller_dial(world.port);
+        caller_put(fd, request);
         shutdown(fd, SHUT_WR);
-        char *text = take_all(fd);
+        char *text = caller_hear(fd);
         if (c[i].status ? status_of(text) != c[i].status : status_of(text) == 200)
             fail_msg("%s: %s", c[i].body, text);
         free(text);
@@ -464,13 +425,13 @@ static void test_too_long(void **state)
 {
     char block[4096 + 16];
     (void)state;
-    int fd = dial();
-    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
     int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
     for (int i = 0; i < 300; i++)
         (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
-    put(fd, "0\r\n\r\n");
-    char *text = take_all(fd);
+    caller_put(fd, "0\r\n\r\n");
+    char *text = caller_hear(fd);
     assert_int_equal(status_of(text), 413);
     free(text);
 }
@@ -480,16 +441,16 @@ static void test_too_long_at_once(void **state)
 {
     char block[4096 + 16];
     (void)state;
-    int fd = dial();
-    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
     int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
     for (int i = 0; i < 257; i++)
         (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
     int64_t begin = clock_us();
-    char *text = take_all(fd);
+    char *text = caller_hear(fd);
     assert_int_equal(status_of(text), 413);
     assert_non_null(strstr(text, "{\"error\":"));
-    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
     assert_true(clock_us() - begin < 60 * 1000 * 1000);
     free(text);
     until_busy(0);
@@ -501,18 +462,18 @@ static void test_far_too_long(void **state)
 {
     char block[4096 + 16];
     (void)state;
-    int fd = dial();
-    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
     int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
     for (int i = 0; i < 1024; i++)
         if (send(fd, block, (size_t)n, MSG_NOSIGNAL) != n)
             break;
-    char *text = take_all(fd);
+    char *text = caller_hear(fd);
     assert_int_equal(status_of(text), 413);
-    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
     free(text);
-    fd = dial();
-    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    fd = caller_dial(world.port);
+    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
     int i = 0;
     while (i < 1 << 14 && send(fd, block, (size_t)n, MSG_NOSIGNAL) == n)
         i++;
@@ -525,8 +486,8 @@ static void test_far_too_long(void **state)
 static int dial_endless(int n_block)
 {
     char block[4096 + 16];
-    int fd = dial();
-    put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
     int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
     for (int i = 0; i < n_block; i++)
         (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
@@ -542,9 +503,9 @@ static void test_slow_to_be_told(void **state)
     int fd = dial_endless(257);
     for (int i = 0; i < 5; i++) {
         nanosleep(&pause, NULL);
-        put(fd, "1\r\nx\r\n");
+        caller_put(fd, "1\r\nx\r\n");
     }
-    char *text = take_all(fd);
+    char *text = caller_hear(fd);
     assert_int_equal(status_of(text), 413);
     free(text);
 }
@@ -571,9 +532,9 @@ static void test_huge_head(void **state)
     memset(request, 'a', n + 63);
     memcpy(request, "GET /", 5);
     request[n] = 0;
-    int fd = dial();
-    put(fd, request);
-    char *text = take_all(fd);
+    int fd = caller_dial(world.port);
+    caller_put(fd, request);
+    char *text = caller_hear(fd);
     assert_int_not_equal(status_of(text), 200);
     free(text);
     free(request);
@@ -598,8 +559,8 @@ static void test_gone(void **state)
     int fd[N];
     (void)state;
     for (int i = 0; i < N; i++) {
-        fd[i] = dial();
-        put(fd[i], HEAD("GET /wait") "\r\n");
+        fd[i] = caller_dial(world.port);
+        caller_put(fd[i], HEAD("GET /wait") "\r\n");
     }
     until_busy(N);
     for (int i = 0; i < N; i++)
@@ -627,8 +588,8 @@ static void test_end_within(void **state)
         int fd[N];
         int before = atomic_load(&world.n_opened);
         for (int i = 0; i < N; i++) {
-            fd[i] = dial();
-            put(fd[i], part[i]);
+            fd[i] = caller_dial(world.port);
+            caller_put(fd[i], part[i]);
             if (way & 1)
                 nanosleep(&pause, NULL);
             shutdown(fd[i], SHUT_WR);
@@ -647,11 +608,12 @@ static void test_end_behind(void **state)
 {
     (void)state;
     for (int i = 0; i < 50; i++) {
-        int fd = dial();
-        put(fd, HEAD("POST /echo") JSON "Content-Length: 2\r\n\r\n{}" HEAD("GET /plain") "\r\n");
+        int fd = caller_dial(world.port);
+        caller_put(fd,
+                   HEAD("POST /echo") JSON "Content-Length: 2\r\n\r\n{}" HEAD("GET /plain") "\r\n");
         shutdown(fd, SHUT_WR);
-        char *text = take_all(fd);
-        assert_int_equal(count(text, " 200 OK"), 2);
+        char *text = caller_hear(fd);
+        assert_int_equal(caller_count(text, " 200 OK"), 2);
         free(text);
     }
     until_closed();
@@ -663,8 +625,8 @@ static void test_gone_in_race(void **state)
     enum { N = 40 };
     (void)state;
     for (int i = 0; i < N; i++) {
-        int fd = dial();
-        put(fd, i % 2 ? HEAD("GET /race") "\r\n" : HEAD("GET /stream") "\r\n");
+        int fd = caller_dial(world.port);
+        caller_put(fd, i % 2 ? HEAD("GET /race") "\r\n" : HEAD("GET /stream") "\r\n");
         close(fd);
     }
     until(&world.n_opened, N); /* the last of them may not have been accepted yet */
@@ -686,13 +648,13 @@ static void test_slow_head(void **state)
 {
     const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
     (void)state;
-    int slow = dial(), idle = dial();
-    put(slow, "GET /plain HTTP/1.1\r\n");
+    int slow = caller_dial(world.port), idle = caller_dial(world.port);
+    caller_put(slow, "GET /plain HTTP/1.1\r\n");
     for (int i = 0; i < 40; i++) {
-        put(slow, "X");
+        caller_put(slow, "X");
         nanosleep(&pause, NULL);
     }
-    char *text = take_all(slow), *other = take_all(idle);
+    char *text = caller_hear(slow), *other = caller_hear(idle);
     assert_true(status_of(text) == 408 || !*text);
     assert_true(status_of(other) == 408 || !*other);
     free(text);
@@ -703,8 +665,8 @@ static void test_slow_head(void **state)
 static void test_slow_reader(void **state)
 {
     (void)state;
-    int fd = dial();
-    put(fd, HEAD("GET /flood") "\r\n");
+    int fd = caller_dial(world.port);
+    caller_put(fd, HEAD("GET /flood") "\r\n");
     until(&world.n_done, 1);
     close(fd);
 }
@@ -715,8 +677,8 @@ static void test_stop(void **state)
     int fd[20];
     (void)state;
     for (int i = 0; i < 20; i++) {
-        fd[i] = dial();
-        put(fd[i], i % 2 ? HEAD("GET /wait") "\r\n" : HEAD("GET /flood") "\r\n");
+        fd[i] = caller_dial(world.port);
+        caller_put(fd[i], i % 2 ? HEAD("GET /wait") "\r\n" : HEAD("GET /flood") "\r\n");
     }
     until_busy(20);
     http_free(world.http);

@@ -5,7 +5,6 @@
  *
  * Deadlines are short here, and a test waits for what they bring, however late it comes.
  */
-#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "server/http/front.h"
 #include "server/http/http_own.h"
 #include "server/http/listen.h"
+#include "tests/lib/caller.h"
 #include "tests/lib/test.h"
 
 static void on_plain(struct call *c)
@@ -70,18 +70,6 @@ static int link_to(int fd, const struct sockaddr *at, size_t n)
     return fd;
 }
 
-static int dial(int port)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return link_to(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&in, sizeof in);
-}
-
-static void put(int fd, const char *text)
-{
-    (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
-}
-
 /* Until the words came, or the server closed. */
 static void take(int fd, const char *words, char *text, size_t cap)
 {
@@ -95,13 +83,10 @@ static void take(int fd, const char *words, char *text, size_t cap)
     }
 }
 
-#define HEAD(line) line " HTTP/1.1\r\nHost: localhost\r\n"
-#define CLOSE      "Connection: close\r\n"
-
 static void assert_plain(int fd)
 {
     char text[2048];
-    put(fd, HEAD("GET /plain") CLOSE "\r\n");
+    caller_put(fd, HEAD("GET /plain") CLOSE "\r\n");
     take(fd, NULL, text, sizeof text);
     assert_non_null(strstr(text, "HTTP/1.1 200 OK"));
     assert_non_null(strstr(text, "\r\n\r\nplain"));
@@ -200,13 +185,13 @@ static void test_per_address(void **state)
     http = make(2);
     int port = listen_here();
     for (int i = 0; i < 2; i++) {
-        fd[i] = dial(port);
-        put(fd[i], HEAD("GET /plain") "\r\n");
+        fd[i] = caller_dial(port);
+        caller_put(fd[i], HEAD("GET /plain") "\r\n");
         take(fd[i], "plain", text, sizeof text);
         assert_non_null(strstr(text, "200 OK"));
     }
-    int third = dial(port);
-    put(third, HEAD("GET /plain") CLOSE "\r\n");
+    int third = caller_dial(port);
+    caller_put(third, HEAD("GET /plain") CLOSE "\r\n");
     take(third, NULL, text, sizeof text);
     assert_string_equal(text, "");
     close(third);
@@ -215,8 +200,8 @@ static void test_per_address(void **state)
     while (watch_count(http->watch) > 1 && clock_us() < end)
         usleep(1000);
     for (text[0] = 0; !strstr(text, "200 OK") && clock_us() < end;) {
-        int again = dial(port);
-        put(again, HEAD("GET /plain") CLOSE "\r\n");
+        int again = caller_dial(port);
+        caller_put(again, HEAD("GET /plain") CLOSE "\r\n");
         take(again, NULL, text, sizeof text);
         close(again);
     }
@@ -229,8 +214,9 @@ static void test_slow_body(void **state)
 {
     char text[2048];
     (void)state;
-    int fd = dial(listen_here());
-    put(fd, HEAD("POST /echo") "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
+    int fd = caller_dial(listen_here());
+    caller_put(fd,
+               HEAD("POST /echo") "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
     take(fd, NULL, text, sizeof text);
     assert_int_equal(strncmp(text, "HTTP/1.1 408 ", 13), 0);
     assert_non_null(strstr(text, "\"code\":\"request_timeout\""));
@@ -242,8 +228,8 @@ static void test_ping(void **state)
 {
     char text[2048];
     (void)state;
-    int fd = dial(listen_here());
-    put(fd, HEAD("GET /silent") "\r\n");
+    int fd = caller_dial(listen_here());
+    caller_put(fd, HEAD("GET /silent") "\r\n");
     take(fd, ": ping\n\n\r\n8\r\n: ping\n\n", text, sizeof text);
     const char *event = strstr(text, "data: 1\n\n"), *ping = strstr(text, ": ping\n\n");
     assert_non_null(event);
@@ -258,8 +244,9 @@ static void test_preflight(void **state)
 {
     char text[4096];
     (void)state;
-    int fd = dial(listen_here());
-    put(fd, HEAD("OPTIONS /echo") "Origin: http://page.example\r\n"
+    int fd = caller_dial(listen_here());
+    caller_put(
+        fd, HEAD("OPTIONS /echo") "Origin: http://page.example\r\n"
                                   "Access-Control-Request-Method: POST\r\n\r\n" HEAD("GET /plain")
                                       CLOSE "Origin: http://page.example\r\n\r\n");
     take(fd, NULL, text, sizeof text);

@@ -3,7 +3,6 @@
  * What becomes of a connection whose request is refused by its head: clients keep a pool of them,
  * and one that is closed at each refusal costs a handshake when the server is busiest.
  */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,10 @@
 
 #include "server/http/http.h"
 #include "server/http/listen.h"
+#include "tests/lib/caller.h"
 #include "tests/lib/test.h"
 
-enum { TEXT_BYTES = 1 << 16, DROPPED = 64 << 10 };
+enum { DROPPED = 64 << 10 };
 
 static void on_echo(struct call *c)
 {
@@ -58,36 +58,17 @@ static int teardown(void **state)
 /* All that is answered to `request` and so many bytes of `x`, until the server closes. */
 static char *ask(const char *request, size_t n_more, const char *last)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    size_t n = 0;
-    ssize_t got;
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&in, sizeof in), 0);
-    char *more = malloc(n_more + 1), *text = malloc(TEXT_BYTES);
+    int fd = caller_dial(port);
+    char *more = malloc(n_more + 1);
     memset(more, 'x', n_more);
-    (void)!send(fd, request, strlen(request), MSG_NOSIGNAL);
+    caller_put(fd, request);
     (void)!send(fd, more, n_more, MSG_NOSIGNAL);
-    (void)!send(fd, last, strlen(last), MSG_NOSIGNAL);
-    while (n + 1 < TEXT_BYTES && (got = recv(fd, text + n, TEXT_BYTES - n - 1, 0)) > 0)
-        n += (size_t)got;
-    text[n] = 0;
+    caller_put(fd, last);
     free(more);
-    close(fd);
-    return text;
+    return caller_hear(fd);
 }
 
-static int count(const char *text, const char *what)
-{
-    int n = 0;
-    for (const char *p = text; (p = strstr(p, what)); p++)
-        n++;
-    return n;
-}
-
-#define HEAD(line) line " HTTP/1.1\r\nHost: localhost\r\n"
-#define JSON       "Content-Type: application/json\r\n"
-#define NEXT       HEAD("GET /plain") "Connection: close\r\n\r\n"
+#define NEXT HEAD("GET /plain") "Connection: close\r\n\r\n"
 
 /* A connection that is closed although its refused body is short; a body that is taken for the next
  * request, or reaches a handler. */
@@ -110,15 +91,16 @@ static void test_short_bodies_are_dropped(void **state)
         char request[512];
         snprintf(request, sizeof request, "%s%s", c[i].head, c[i].body);
         char *text = ask(request, 0, NEXT);
-        if (strncmp(text, c[i].status, strlen(c[i].status)) != 0 || count(text, "HTTP/1.1 ") != 2 ||
-            !strstr(text, "took 0") || !strstr(text, "{\"error\":{"))
+        if (strncmp(text, c[i].status, strlen(c[i].status)) != 0 ||
+            caller_count(text, "HTTP/1.1 ") != 2 || !strstr(text, "took 0") ||
+            !strstr(text, "{\"error\":{"))
             fail_msg("%s: %s", request, text);
         free(text);
     }
     char head[256];
     snprintf(head, sizeof head, HEAD("POST /none") JSON "Content-Length: %d\r\n\r\n", DROPPED);
     char *text = ask(head, DROPPED, NEXT);
-    assert_int_equal(count(text, "HTTP/1.1 "), 2);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 2);
     assert_non_null(strstr(text, "took 0"));
     free(text);
 }
@@ -138,7 +120,7 @@ static void test_long_bodies_are_not_read(void **state)
              DROPPED + 1);
     text = ask(head, DROPPED + 1, "\r\n0\r\n\r\n" NEXT);
     assert_int_equal(strncmp(text, "HTTP/1.1 404 ", 13), 0);
-    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
     free(text);
 }
 
@@ -149,7 +131,7 @@ static void test_who_asks_first_is_told_at_once(void **state)
     char *text =
         ask(HEAD("POST /none") JSON "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n", 0, "");
     assert_int_equal(strncmp(text, "HTTP/1.1 404 ", 13), 0);
-    assert_int_equal(count(text, "HTTP/1.1 "), 1);
+    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
     free(text);
 }
 
