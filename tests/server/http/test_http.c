@@ -436,93 +436,6 @@ static void test_too_long(void **state)
     free(text);
 }
 
-/* A body whose end never comes: the 413 must not wait for it. */
-static void test_too_long_at_once(void **state)
-{
-    char block[4096 + 16];
-    (void)state;
-    int fd = caller_dial(world.port);
-    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
-    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
-    for (int i = 0; i < 257; i++)
-        (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
-    int64_t begin = clock_us();
-    char *text = caller_hear(fd);
-    assert_int_equal(status_of(text), 413);
-    assert_non_null(strstr(text, "{\"error\":"));
-    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
-    assert_true(clock_us() - begin < 60 * 1000 * 1000);
-    free(text);
-    until_busy(0);
-}
-
-/* A client that does not stop sending after its 413, or sends far too much before it reads: the
- * answer is lost by a reset, or the server reads for ever. */
-static void test_far_too_long(void **state)
-{
-    char block[4096 + 16];
-    (void)state;
-    int fd = caller_dial(world.port);
-    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
-    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
-    for (int i = 0; i < 1024; i++)
-        if (send(fd, block, (size_t)n, MSG_NOSIGNAL) != n)
-            break;
-    char *text = caller_hear(fd);
-    assert_int_equal(status_of(text), 413);
-    assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
-    free(text);
-    fd = caller_dial(world.port);
-    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
-    int i = 0;
-    while (i < 1 << 14 && send(fd, block, (size_t)n, MSG_NOSIGNAL) == n)
-        i++;
-    assert_true(i < 1 << 14);
-    close(fd);
-    until_busy(0);
-}
-
-/* So many blocks of a body that has no end. */
-static int dial_endless(int n_block)
-{
-    char block[4096 + 16];
-    int fd = caller_dial(world.port);
-    caller_put(fd, HEAD("POST /echo") JSON "Transfer-Encoding: chunked\r\n\r\n");
-    int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
-    for (int i = 0; i < n_block; i++)
-        (void)!send(fd, block, (size_t)n, MSG_NOSIGNAL);
-    return fd;
-}
-
-/* A client that was told 413 and is slow to see it: what it still sends resets the connection, and
- * takes the answer with it. */
-static void test_slow_to_be_told(void **state)
-{
-    const struct timespec pause = {.tv_nsec = 500 * 1000 * 1000};
-    (void)state;
-    int fd = dial_endless(257);
-    for (int i = 0; i < 5; i++) {
-        nanosleep(&pause, NULL);
-        caller_put(fd, "1\r\nx\r\n");
-    }
-    char *text = caller_hear(fd);
-    assert_int_equal(status_of(text), 413);
-    free(text);
-}
-
-/* A client that was told 413 and stays is not waited for without end. */
-static void test_told_and_stays(void **state)
-{
-    char line[12];
-    (void)state;
-    int fd = dial_endless(257);
-    assert_int_equal(recv(fd, line, sizeof line, MSG_PEEK | MSG_WAITALL), sizeof line);
-    assert_memory_equal(line + 9, "413", 3);
-    until(&world.n_opened, 1);
-    until_closed();
-    close(fd);
-}
-
 /* Heads that never fit. */
 static void test_huge_head(void **state)
 {
@@ -707,10 +620,6 @@ int main(void)
         WITH(test_slow_head, setup_head),
         WITH(test_slow_reader, setup_stall),
         CASE(test_stop),
-        CASE(test_too_long_at_once),
-        CASE(test_far_too_long),
-        CASE(test_slow_to_be_told),
-        CASE(test_told_and_stays),
         CASE(test_end_within),
         CASE(test_end_behind),
     };
