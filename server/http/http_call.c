@@ -222,14 +222,43 @@ static int charge(struct call *c)
                                                                                              : 0;
 }
 
-/* A refusal that does not wait for the rest of the body, nor keeps what came of it: the client may
- * be long in sending, and others have use for the memory. */
+/* What was done is told of, and what it held is free for others. */
+static void settle(struct call *c, bool is_whole)
+{
+    struct http *h = c->http;
+    int64_t now = clock_us();
+    /* a connection that fails before its head is whole made no request */
+    if (c->req.method && h->o.ended) {
+        char peer[64];
+        http_peer(c, peer, sizeof peer);
+        struct http_record r = {.request = &c->req,
+                                .route = c->route,
+                                .model = c->model,
+                                .peer = peer,
+                                .status = c->status,
+                                .is_cut = !is_whole,
+                                .took_us = now - c->req.begin_us,
+                                .tok_in = c->tok_in,
+                                .tok_out = c->tok_out,
+                                .n_in = c->req.n_body,
+                                .n_out = c->answer == CALL_NONE ? 0 : c->n_sent};
+        h->o.ended(h->o.ctx, &r);
+    }
+    limit_give(&c->grant, c->tok_in + c->tok_out, now);
+    if (c->n_charged)
+        atomic_fetch_sub(&h->body_bytes, (int64_t)c->n_charged);
+    atomic_fetch_sub(&h->n_call, 1);
+}
+
+/* A refusal that does not wait for the rest of the body, nor keeps what came of it, nor counts as
+ * work: the client may be long in sending, and others have use for what it held. */
 static enum MHD_Result refuse_now(struct call *c)
 {
-    atomic_fetch_sub(&c->http->body_bytes, (int64_t)c->n_charged);
-    c->n_charged = 0;
+    if (!http_answer_early(c))
+        return MHD_NO;
     buf_release(&c->body);
-    return http_answer_early(c) ? MHD_YES : MHD_NO;
+    settle(c, true);
+    return MHD_YES;
 }
 
 /* Of a request that was refused already. In pieces it may be longer than it seemed. */
@@ -340,36 +369,14 @@ enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url
 
 void http_end(struct call *c, bool is_whole)
 {
-    struct http *h = c->http;
-    int64_t now = clock_us();
-    is_whole |= c->is_told;
     if (c->waits && !is_whole && !c->is_left) {
         c->is_left = true;
         if (c->later.gone)
             c->later.gone(c->later.ctx);
     }
     conn_call(c->conn, NULL);
-    /* a connection that fails before its head is whole made no request */
-    if (c->req.method && h->o.ended) {
-        char peer[64];
-        http_peer(c, peer, sizeof peer);
-        struct http_record r = {.request = &c->req,
-                                .route = c->route,
-                                .model = c->model,
-                                .peer = peer,
-                                .status = c->status,
-                                .is_cut = !is_whole,
-                                .took_us = now - c->req.begin_us,
-                                .tok_in = c->tok_in,
-                                .tok_out = c->tok_out,
-                                .n_in = c->req.n_body,
-                                .n_out = c->answer == CALL_NONE ? 0 : c->n_sent};
-        h->o.ended(h->o.ctx, &r);
-    }
-    limit_give(&c->grant, c->tok_in + c->tok_out, now);
-    if (c->n_charged)
-        atomic_fetch_sub(&h->body_bytes, (int64_t)c->n_charged);
-    atomic_fetch_sub(&h->n_call, 1);
+    if (!c->is_told)
+        settle(c, is_whole);
     call_unref(c);
 }
 
