@@ -51,6 +51,8 @@ struct conn {
     int fd;              /* borrowed */
     uint32_t place, generation;
     bool is_armed;           /* the watch's epoll has it */
+    bool is_dry;             /* the watch's: nothing of it lay unread at the last look */
+    int n_spared;            /* the watch's: looks since its phase ought to have ended */
     _Atomic int phase;       /* enum conn_phase */
     _Atomic int64_t due_us;  /* the end of the phase; 0: none */
     _Atomic int64_t ping_us; /* when silence is to be broken; 0: never */

@@ -11,13 +11,18 @@
  *
  * Whoever sends a request too slowly is told so on the bare socket, which nobody else writes to in
  * these phases, and cut off. Where a handler has the request the call is woken instead, and ends as
- * its HTTP thread sees fit.
+ * its HTTP thread sees fit. Nobody is too slow whose bytes lie here unread: then it is we who are
+ * late, as after the process stood still. That holds for some looks only, since who sends without a
+ * pause always has some on the way; and looks are counted, not time, in which we may stand again.
+ * (Taking the time that we stood still off every client's would let some stay for ever, where a
+ * machine stands still all the time.)
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +31,7 @@
 #include "server/http/call_own.h"
 #include "server/http/conn.h"
 
-enum { TICK_MS = 250, EVENTS = 64 };
+enum { TICK_MS = 250, EVENTS = 64, SPARED_LOOKS = 20 };
 
 struct watch {
     struct watch_times times;
@@ -79,6 +84,18 @@ static void show_end(struct conn *n, int phase)
         shutdown(n->fd, SHUT_RD);
 }
 
+/* Of a phase past its end: is there nothing that its HTTP thread may still have to read? What lay
+ * there a look ago may be in that thread's hands. */
+static bool is_late(struct conn *n, int phase)
+{
+    int unread = 0;
+    bool was_dry = n->is_dry;
+    if (phase == CONN_SEND)
+        return true;
+    n->is_dry = ioctl(n->fd, FIONREAD, &unread) || unread == 0;
+    return (n->is_dry && was_dry) || ++n->n_spared > SPARED_LOOKS;
+}
+
 static void look_at(struct conn *n, int64_t now)
 {
     int phase = atomic_load(&n->phase);
@@ -87,11 +104,15 @@ static void look_at(struct conn *n, int64_t now)
         return;
     if (atomic_load(&n->is_gone))
         show_end(n, phase);
-    if (due && now >= due) {
-        if (phase != CONN_WAIT) {
+    bool is_over = due && now >= due;
+    if (is_over && phase != CONN_WAIT) {
+        if (is_late(n, phase))
             doom(n, phase);
-            return;
-        }
+        return;
+    }
+    n->is_dry = false;
+    n->n_spared = 0;
+    if (is_over) {
         atomic_compare_exchange_strong(&n->due_us, &due, 0);
         pthread_mutex_lock(&n->lock);
         if (n->call)
@@ -236,6 +257,8 @@ struct conn *conn_open(struct watch *w, void *mhd, int fd)
         w->free = n->next;
         n->mhd = mhd;
         n->fd = fd;
+        n->is_dry = false;
+        n->n_spared = 0;
         n->generation++;
         atomic_store(&n->is_gone, atomic_load(&w->is_cut));
         atomic_store(&n->ping_us, 0);

@@ -5,12 +5,15 @@
  *
  * Deadlines are short here, and a test waits for what they bring, however late it comes.
  */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
@@ -93,7 +96,9 @@ static void assert_plain(int fd)
     close(fd);
 }
 
-static struct http *make(unsigned max_conn_ip)
+enum { SHORT_US = 50 * 1000, BODY_US = 2 * 1000 * 1000 };
+
+static struct http *make(unsigned max_conn_ip, int64_t body_us)
 {
     struct err e = ERR_INIT;
     struct http_options o = {.route = table,
@@ -101,7 +106,7 @@ static struct http *make(unsigned max_conn_ip)
                              .n_thread = 1, /* with more, each has a share of max_conn_ip */
                              .max_conn = 16,
                              .max_conn_ip = max_conn_ip,
-                             .body_us = 50 * 1000,
+                             .body_us = body_us,
                              .ping_us = 50 * 1000,
                              .admit = admit};
     struct http *h = http_new(&o, &e);
@@ -119,13 +124,18 @@ static int listen_here(void)
     return at.port;
 }
 
-static int setup(void **state)
+static void start(int64_t body_us)
 {
     static const char *origins[] = {"http://page.example"};
-    (void)state;
     front = (struct front){
         .auth = auth_new((struct limit_rule){0}), .host = "", .cors_origin = {origins, 1}};
-    http = make(0);
+    http = make(0, body_us);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    start(SHORT_US);
     return 0;
 }
 
@@ -182,7 +192,7 @@ static void test_per_address(void **state)
     char text[2048];
     (void)state;
     http_free(http);
-    http = make(2);
+    http = make(2, SHORT_US);
     int port = listen_here();
     for (int i = 0; i < 2; i++) {
         fd[i] = caller_dial(port);
@@ -257,13 +267,81 @@ static void test_preflight(void **state)
     close(fd);
 }
 
+/* A process of its own that serves until it is killed, at the latest with this one. */
+static pid_t start_apart(int *port)
+{
+    int out[2];
+    assert_int_equal(pipe(out), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        start(BODY_US);
+        int at = listen_here();
+        if (write(out[1], &at, sizeof at) != sizeof at)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(out[1]);
+    assert_int_equal(read(out[0], port, sizeof *port), sizeof *port);
+    close(out[0]);
+    return child;
+}
+
+/* The server stands still from the middle of N bodies, whose rest comes meanwhile, to behind their
+ * deadline: how many are answered. *took_us: what the clients took of their time, at the most. */
+static int answered_after_a_stop(int n, int64_t *took_us)
+{
+    int port, fd[16], n_good = 0;
+    char text[2048];
+    pid_t server = start_apart(&port);
+    int64_t begin = clock_us();
+    for (int i = 0; i < n; i++) {
+        fd[i] = caller_dial(port);
+        caller_put(fd[i], HEAD("POST /echo") CLOSE JSON "Content-Length: 2\r\n\r\n{");
+    }
+    usleep(200 * 1000); /* until the head was read: its deadline is a longer one */
+    kill(server, SIGSTOP);
+    for (int i = 0; i < n; i++)
+        caller_put(fd[i], "}");
+    *took_us = clock_us() - begin;
+    usleep(BODY_US + BODY_US / 2);
+    kill(server, SIGCONT);
+    for (int i = 0; i < n; i++) {
+        take(fd[i], NULL, text, sizeof text);
+        n_good += strncmp(text, "HTTP/1.1 200 ", 13) == 0;
+        close(fd[i]);
+    }
+    kill(server, SIGKILL);
+    waitpid(server, NULL, 0);
+    return n_good;
+}
+
+/* Clients that are told that they were too slow by a server that was itself. */
+static void test_standing_still(void **state)
+{
+    enum { N = 16 };
+    int64_t took_us = BODY_US;
+    int n = 0;
+    (void)state;
+    for (int i = 0; i < 20 && n < N && took_us >= BODY_US; i++)
+        n = answered_after_a_stop(N, &took_us);
+    assert_int_equal(n, N);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_unix),      CASE(test_adopt), CASE(test_per_address),
-        CASE(test_slow_body), CASE(test_ping),  CASE(test_preflight),
+        CASE(test_unix),
+        CASE(test_adopt),
+        CASE(test_per_address),
+        CASE(test_slow_body),
+        CASE(test_ping),
+        CASE(test_preflight),
+        cmocka_unit_test(test_standing_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,10 +76,65 @@ static void test_shows_the_end_calmly(void **state)
     }
 }
 
+static bool is_cut(const struct pair *p)
+{
+    char byte;
+    return recv(p->client, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0; /* 408, or the end */
+}
+
+static void until_cut(const struct pair *p)
+{
+    for (int64_t end = clock_us() + LONG_US; !is_cut(p) && clock_us() < end;)
+        usleep(1000);
+    assert_true(is_cut(p));
+}
+
+enum { SPARED_US = 4 * 1000 * 1000, TRIES = 20 };
+
+/* A client that is told that it was too slow, though what it sent lies here unread; one that is
+ * waited for though nothing of it is there any more. */
+static void test_waits_for_what_came(void **state)
+{
+    static const enum conn_phase phases[] = {CONN_HEAD, CONN_BODY, CONN_IDLE};
+    (void)state;
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        bool is = true;
+        char byte = 'x';
+        for (int k = 0; k < TRIES && is; k++) {
+            struct pair p;
+            pair_init(&p);
+            int64_t begin = clock_us();
+            assert_int_equal(send(p.client, &byte, 1, 0), 1);
+            assert_true(conn_enter(p.conn, phases[i], begin));
+            usleep(5 * LOOK_US);
+            is = is_cut(&p);
+            assert_true(!is || clock_us() - begin > SPARED_US);
+            (void)!recv(p.server, &byte, 1, MSG_DONTWAIT);
+            until_cut(&p);
+            pair_release(&p);
+        }
+        assert_false(is);
+    }
+}
+
+/* A client that stays for ever by never being without bytes on their way. */
+static void test_waits_not_for_ever(void **state)
+{
+    struct pair p;
+    (void)state;
+    pair_init(&p);
+    assert_int_equal(send(p.client, "x", 1, 0), 1);
+    assert_true(conn_enter(p.conn, CONN_HEAD, clock_us()));
+    until_cut(&p);
+    pair_release(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shows_the_end_calmly),
+        cmocka_unit_test(test_waits_for_what_came),
+        cmocka_unit_test(test_waits_not_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
