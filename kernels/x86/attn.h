@@ -53,8 +53,10 @@ enum attn_ask { ATTN_ASK_NONE, ATTN_ASK_HALF, ATTN_ASK_ALL };
 /* A row's heads against the cells of a wave of chunks. */
 struct attn_row {
     enum k_type type;
-    const void *const *k, *const *v;  /* [n_cell] */
-    const ptrdiff_t *k_away, *v_away; /* from a cell to the one to ask memory for meanwhile */
+    const void *const *k, *const *v; /* [n_cell] */
+    /* From a cell to the one to ask memory for meanwhile, and how much of that to ask for: advice,
+     * which changes no number. A variant may ask for less of it, or for other cells. */
+    const ptrdiff_t *k_away, *v_away;
     enum attn_ask ask;
     int n_row, n_cell, d;
     int n_first;        /* cells of the first chunk; those behind it begin with their first cell */
