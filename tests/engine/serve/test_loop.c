@@ -239,7 +239,9 @@ static void waiting_has_an_end(void **state)
     struct gen_params p = gen_greedy(8);
     struct gen_req req = {.prompt = &token, .n_prompt = 1, .params = &p};
     bool has_begun = false;
-    for (int i = 0; i < 50 && !has_begun; i++) { /* else the machine held the engine up so long */
+    /* Where the first was not in its step in time, as the machine held the engine up so long, it
+     * has no answer, and the other, before which nobody stood then, may have one. */
+    for (int i = 0; i < 50 && !has_begun; i++) {
         gate_take(engine_gate(g), GATE_TRAIN);
         struct answer *first = submit(g, &req);
         while (engine_stat(g).n_waiting)
@@ -248,8 +250,7 @@ static void waiting_has_an_end(void **state)
         usleep(TIMEOUT_US + 1000);
         gate_give(engine_gate(g), GATE_TRAIN);
         has_begun = answer_wait(first) == GEN_LENGTH;
-        enum gen_end end =
-            answer_wait(late); /* where the first did not stand in its way, it may run */
+        enum gen_end end = answer_wait(late);
         assert_true(end == GEN_FAILED || !has_begun);
         if (end == GEN_FAILED) {
             assert_int_equal(answer_end(late)->err.code, ERR_BUSY);
