@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A step that fails at one rank while sums of gradients are under way: what becomes of them, and of
- * the memory that they were of.
+ * the memory that they were of. How long ranks wait for each other's rows.
  */
 #include "tests/lib/test.h"
 
@@ -94,8 +94,62 @@ static void dropped_under_way(void **state)
     golden_release(&g);
 }
 
+enum { N_TOK = 64, WORK_US = 50 * 1000 };
+
+/* What each rank takes for the time of a token. */
+struct pace {
+    double ns[2];
+};
+
+/* A step in which rank 0 alone has rows, and takes WORK_US for them. */
+static int keep_pace(void *ctx, struct team_rank *r, struct err *e)
+{
+    struct pace *p = ctx;
+    struct exchange x;
+    const struct train_options o = {
+        .lora = {.rank = 2, .alpha = 8}, .lr = 1e-3, .cap_tok = 64, .ranks = r->ranks};
+    struct trainer *t = trainer_new(r->model, &o, r->stream, e);
+    bool is_lead = train_is_lead(&r->ranks);
+    float one = 1;
+    int rc = t ? exchange_init(&x, &trainer_subject(t)->tensors, r->model, NULL, r->stream, e) : -1;
+    if (!rc) {
+        exchange_begin(&x, is_lead ? N_TOK : 0, N_TOK);
+        usleep(is_lead ? WORK_US : 0);
+        rc = exchange_rows(&x, &one, 1, e);
+        assert_true(rc || one == 2);
+        p->ns[!is_lead] = x.all_ns;
+        exchange_release(&x);
+    }
+    trainer_free(t);
+    return rc;
+}
+
+/* A rank without rows that waits for ever for those that have some, as it cannot know how long they
+ * take, or by the deadline alone; ranks that give each other different times. */
+static void pace_is_shared(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct pace p = {{0}};
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    struct team_options o = {.dir = &g.dir,
+                             .model = {.type = K_F32, .kv_type = -1, .ctx = g.model->ctx},
+                             .device = "cpu",
+                             .n_tensor = 1,
+                             .n_data = 2,
+                             .n_thread = 1,
+                             .work = keep_pace,
+                             .ctx = &p};
+    assert_good(team_run(&o, &e), &e);
+    assert_true(p.ns[0] >= WORK_US * 1e3 / N_TOK);
+    assert_true(p.ns[0] == p.ns[1]);
+    golden_release(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dropped_under_way)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dropped_under_way),
+                                       cmocka_unit_test(pace_is_shared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
