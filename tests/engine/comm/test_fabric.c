@@ -6,15 +6,14 @@
  */
 #include "tests/lib/test.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/comm/fabric.h"
 #include "engine/device/open.h"
+#include "tests/lib/gpu.h"
 
 /* ROOM: little, so that vectors go in pieces. */
 enum { RANKS = 4, MOST = 20000, ROOM = 1 << 14, WORDS = 37 };
@@ -208,28 +207,10 @@ static void absence_is_missed(void **state)
         absent_rank("4", "nccl");
 }
 
-/* The twins of this build; TEST_GPU: what is there. */
-static void find_gpu(void)
-{
-    char exe[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (getenv("TEST_GPU"))
-        return;
-    exe[n > 0 ? n : 0] = 0;
-    for (int up = 0; up < 3; up++) { /* from tests/engine/comm/NAME to tests */
-        char *slash = strrchr(exe, '/');
-        if (slash)
-            *slash = 0;
-    }
-    snprintf(path, sizeof path, "%s/fake/cuda/plug.so", exe);
-    setenv("TANDEM_CUDA_PLUG", path, 1);
-    setenv("TANDEM_NCCL", path, 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shared_gpu), cmocka_unit_test(own_gpus),
                                        cmocka_unit_test(absence_is_missed)};
-    find_gpu();
+    gpu_play();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,24 +7,16 @@
  */
 #include "tests/lib/test.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/eager/eager.h"
 #include "engine/graph/passes.h"
 #include "engine/run/runner.h"
 #include "tests/lib/golden.h"
-
-/* Who watches threads is not told of the emulation's fibers. */
-#ifdef __SANITIZE_THREAD__
-enum { WATCHES_THREADS = 1 };
-#else
-enum { WATCHES_THREADS = 0 };
-#endif
+#include "tests/lib/gpu.h"
 
 enum { TOK_MAX = 64, GREEDY_MAX = 64, ROW_MAX = 8, NAME_BYTES = 256 };
 
@@ -214,28 +206,6 @@ static void loss_and_gradients(void **state)
     }
 }
 
-/* The plug and the kernels of this build; TEST_GPU: those of a GPU that is there. */
-static void find_gpu(void)
-{
-    if (getenv("TEST_GPU"))
-        return;
-    char exe[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    exe[n > 0 ? n : 0] = 0;
-    for (int up = 0; up < 3; up++) { /* from tests/engine/device/NAME to tests */
-        char *slash = strrchr(exe, '/');
-        if (slash)
-            *slash = 0;
-    }
-    snprintf(path, sizeof path, "%s/fake/cuda/plug.so", exe);
-    setenv("TANDEM_CUDA_PLUG", path, 1);
-    snprintf(path, sizeof path, "%s/../libtandem_cuda_emu.so", exe);
-    if (!WATCHES_THREADS && access(path, R_OK) == 0)
-        setenv("FAKE_CUDA_KERNELS", path, 1);
-    else
-        print_message("%s is not used: kernels/ref in its place\n", path);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +213,7 @@ int main(void)
         cmocka_unit_test(greedy_text),
         cmocka_unit_test(loss_and_gradients),
     };
-    find_gpu();
+    if (gpu_play())
+        gpu_play_kernels();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
