@@ -4,21 +4,25 @@
  * else. One thread at a time calls MPI, which may not be the one that opened it.
  *
  * What is under way cannot be taken back, a collective not at all and the rest not for sure: there
- * is no `drop`. Nor has a collective of MPI room to say what it is for.
+ * is no `drop`. Nor has a collective of MPI room to say what it is for: each kind has a
+ * communicator of its own, so that different ones wait for each other in vain instead of being
+ * taken for one.
  */
 #include <mpi.h>
 #include <stdio.h>
 
 #include "engine/comm/plug.h"
 
-enum { PLACES = 8 };
+enum { PLACES = 8, KINDS = 8 };
 
 struct wire {
-    MPI_Comm comm;
+    MPI_Comm comm;      /* for what goes from one to one */
+    MPI_Comm of[KINDS]; /* by what a collective is for */
     MPI_Request request[PLACES];
     int is_world;
 };
 
+/* The communicators are a meeting of all. */
 static struct wire *wire_new(MPI_Comm comm, int is_world)
 {
     struct wire *w; /* the plug has no allocator but the library's */
@@ -27,7 +31,10 @@ static struct wire *wire_new(MPI_Comm comm, int is_world)
     *w = (struct wire){.comm = comm, .is_world = is_world};
     for (int i = 0; i < PLACES; i++)
         w->request[i] = MPI_REQUEST_NULL;
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN); /* and of what is made of it */
+    for (int i = 0; i < KINDS; i++)
+        if (MPI_Comm_dup(comm, &w->of[i]) != MPI_SUCCESS)
+            return NULL;
     return w;
 }
 
@@ -57,6 +64,8 @@ static void wire_close(struct wire *w, int is_broken)
     int is_world = w->is_world;
     if (is_broken)
         return; /* requests may still write into it */
+    for (int i = 0; i < KINDS; i++)
+        MPI_Comm_free(&w->of[i]);
     if (!is_world)
         MPI_Comm_free(&w->comm);
     MPI_Free_mem(w);
@@ -91,24 +100,21 @@ static struct wire *wire_split(struct wire *w, int colour, const int *member, in
 static int wire_gather(struct wire *w, int place, unsigned what, const void *in, void *out,
                        size_t bytes)
 {
-    (void)what;
     const char *own = (const char *)out + (size_t)wire_rank(w) * bytes;
     return MPI_Iallgather(in == own ? MPI_IN_PLACE : in, (int)bytes, MPI_BYTE, out, (int)bytes,
-                          MPI_BYTE, w->comm, &w->request[place]);
+                          MPI_BYTE, w->of[what % KINDS], &w->request[place]);
 }
 
 static int wire_exchange(struct wire *w, int place, unsigned what, const void *in, void *out,
                          size_t bytes)
 {
-    (void)what;
-    return MPI_Ialltoall(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, w->comm,
+    return MPI_Ialltoall(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, w->of[what % KINDS],
                          &w->request[place]);
 }
 
 static int wire_broadcast(struct wire *w, int place, unsigned what, void *x, size_t bytes, int from)
 {
-    (void)what;
-    return MPI_Ibcast(x, (int)bytes, MPI_BYTE, from, w->comm, &w->request[place]);
+    return MPI_Ibcast(x, (int)bytes, MPI_BYTE, from, w->of[what % KINDS], &w->request[place]);
 }
 
 static int wire_send(struct wire *w, int place, const void *in, size_t bytes, int to)

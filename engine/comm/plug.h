@@ -35,8 +35,9 @@ struct comm_plug {
     /* The group of the ranks member[n], which is known by its colour; -1: in none; NULL. */
     struct wire *(*split)(struct wire *w, int colour, const int *member, int n);
 
-    /* 0, or what the library answers. what: a number that all ranks must give alike; a plug whose
-     * network has room for it compares them, and says so in `test`. */
+    /* 0, or what the library answers. what: a number that all ranks must give alike. A plug whose
+     * network has room for it compares them, and says so in `test`; over another those who differ
+     * at least never meet. */
     int (*gather)(struct wire *w, int place, unsigned what, const void *in, void *out,
                   size_t bytes);
     int (*exchange)(struct wire *w, int place, unsigned what, const void *in, void *out,

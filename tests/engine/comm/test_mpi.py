@@ -7,7 +7,7 @@ TEST_ATTACK=full: fifty.
 Says so, and passes nothing, where there is no MPI.
 
 Catches: sums in another order than threads have them; a process that waits for one that is gone;
-an end without a word."""
+different collectives that are taken for one; an end without a word."""
 import json
 import os
 import pathlib
@@ -60,6 +60,15 @@ def falls():
                   f"{p.returncode} {p.stdout[-300:]} {p.stderr[-300:]}")
             if FULL:
                 check(f"{name}: over within 10 s", time.monotonic() - begin < 10)
+
+
+def others():
+    """Collectives as long as each other, of different kinds: none gets the numbers of the other."""
+    for case in range(4):
+        p = mpirun("other", 1, case, 1500, n=3)
+        check(f"does something else: {case}", p.returncode != 0
+              and re.search(r" 0: not all ranks came within 1\.5 s$", p.stdout, re.M),
+              f"{p.returncode} {p.stdout[-300:]} {p.stderr[-300:]}")
 
 
 def gives_up():
@@ -126,6 +135,7 @@ def main():
     else:
         suite()
         falls()
+        others()
         gives_up()
         shared_model()
         two_hosts()
