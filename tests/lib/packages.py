@@ -2,6 +2,7 @@
 """Cases that need packages of PyPI: run in a virtual environment of their own, build/deps/NAME, which is
 made once for each requirements.txt. Standard library only."""
 import hashlib
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -16,10 +17,15 @@ def skip(what, why):
 
 
 def make(venv, wanted, stamp, digest):
-    """What went wrong, or None."""
-    for words in ([sys.executable, "-m", "venv", "--clear", venv],
-                  [venv / "bin/python", "-m", "pip", "install", "-q", "--no-input",
-                   "--disable-pip-version-check", "--retries", "1", "-r", wanted]):
+    """What went wrong, or None. Of a package only what is imported is compiled, then; and where there
+    is a pip, it is not installed again: each would take longer than the packages do."""
+    python = venv / "bin/python"
+    without, pip = ["--clear"], [python, "-m", "pip"]
+    if importlib.util.find_spec("pip"):
+        without, pip = ["--clear", "--without-pip"], [sys.executable, "-m", "pip", "--python", python]
+    for words in ([sys.executable, "-m", "venv", *without, venv],
+                  [*pip, "install", "-q", "--no-input", "--disable-pip-version-check", "--retries", "1",
+                   "--no-compile", "-r", wanted]):
         p = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, check=False)
         if p.returncode != 0:
