@@ -71,9 +71,10 @@ def train(words, n_merge):
             where[pair].add(i)
     merges = []
     while len(merges) < n_merge and count:
-        best = min(count, key=lambda p: (-count[p], p))
-        if count[best] < 2:
+        most = max(count.values())
+        if most < 2:
             break
+        best = min(p for p, n in count.items() if n == most)
         merges.append(best)
         for i in sorted(where.pop(best)):
             old, n = words[i]

@@ -20,7 +20,7 @@ class Draw:
         return self.bits() % n
 
     def one(self, seq):
-        return seq[self.below(len(seq))]
+        return seq[self.bits() % len(seq)]
 
     def chance(self, share):
         return self.bits() < share * MASK
