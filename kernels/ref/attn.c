@@ -8,34 +8,53 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/float16.h"
 #include "kernels/variants.h"
-
-float attn_ref_round(enum k_type type, float x)
-{
-    return type == K_BF16 ? bf16_to_f32(bf16_from_f32(x)) : x;
-}
-
-static float cell_get(enum k_type type, const void *cell, int64_t at)
-{
-    return type == K_BF16 ? bf16_to_f32(((const k_bf16 *)cell)[at]) : ((const float *)cell)[at];
-}
 
 void attn_ref_key(const struct k_attn *a, int64_t seq, int64_t head, int64_t key, float *k)
 {
     const char *cell =
         (const char *)a->cache.k + attn_cell_at(&a->batch, &a->cache, seq, head, key);
-    for (int32_t i = 0; i < a->cache.d_head; i++)
-        k[i] = cell_get(a->cache.type, cell, attn_k_at(a->cache.type, key % K_CELL, i));
+    enum k_type type = a->cache.type;
+    int64_t at = attn_k_at(type, key % K_CELL, 0);
+    for (int64_t i = 0; i < a->cache.d_head && type == K_F32; i++)
+        k[i] = ((const float *)cell)[at + i * K_CELL];
+    for (int64_t i = 0; i < a->cache.d_head && type == K_BF16; i++)
+        k[i] = bf16_to_f32(((const k_bf16 *)cell)[at + i / 2 * (2 * K_CELL) + i % 2]);
 }
 
 void attn_ref_value(const struct k_attn *a, int64_t seq, int64_t head, int64_t key, float *v)
 {
     const char *cell =
         (const char *)a->cache.v + attn_cell_at(&a->batch, &a->cache, seq, head, key);
-    int32_t d = a->cache.d_head;
-    for (int32_t i = 0; i < d; i++)
-        v[i] = cell_get(a->cache.type, cell, attn_v_at(a->cache.type, d, key % K_CELL, i));
+    enum k_type type = a->cache.type;
+    int64_t d = a->cache.d_head;
+    for (int64_t panel = 0; panel < d; panel += K_NR) {
+        int64_t at = attn_v_at(type, d, key % K_CELL, panel),
+                w = d - panel < K_NR ? d - panel : K_NR;
+        for (int64_t i = 0; i < w && type == K_F32; i++)
+            v[panel + i] = ((const float *)cell)[at + i];
+        for (int64_t i = 0; i < w && type == K_BF16; i++)
+            v[panel + i] = bf16_to_f32(((const k_bf16 *)cell)[at + 2 * i]);
+    }
+}
+
+/* q k^T of every key of the cell of `key`, each as attn_ref_dot takes it: of those that are not
+ * seen, too, whatever they hold. */
+static void cell_dots(const struct k_attn *a, int64_t seq, int64_t head, int64_t key,
+                      const float *q, float dot[K_CELL])
+{
+    const char *cell =
+        (const char *)a->cache.k + attn_cell_at(&a->batch, &a->cache, seq, head, key);
+    float sum[K_CELL] = {0};
+    for (int64_t i = 0; i < a->cache.d_head; i++) {
+        const float *whole = (const float *)cell + i * K_CELL;
+        const k_bf16 *half = (const k_bf16 *)cell + i / 2 * (2 * K_CELL) + i % 2;
+        for (int j = 0; j < K_CELL && a->cache.type == K_F32; j++)
+            sum[j] += q[i] * whole[j];
+        for (int j = 0; j < K_CELL && a->cache.type == K_BF16; j++)
+            sum[j] += q[i] * bf16_to_f32(half[2 * j]);
+    }
+    memcpy(dot, sum, sizeof sum);
 }
 
 float attn_ref_dot(const float *a, const float *b, int32_t d)
@@ -57,10 +76,11 @@ static void part_of(const struct k_attn *a, int64_t seq, int64_t head, const flo
                     struct k_span keys, float *part)
 {
     int32_t d = a->cache.d_head;
-    float score[K_ATTN_CHUNK], vec[K_HEAD_MAX], m = -INFINITY, l = 0;
+    float score[K_ATTN_CHUNK], dot[K_CELL], vec[K_HEAD_MAX], m = -INFINITY, l = 0;
     for (int64_t j = keys.lo; j < keys.hi; j++) {
-        attn_ref_key(a, seq, head, j, vec);
-        score[j - keys.lo] = attn_ref_score(a, attn_ref_dot(q, vec, d));
+        if (j == keys.lo || j % K_CELL == 0)
+            cell_dots(a, seq, head, j, q, dot);
+        score[j - keys.lo] = attn_ref_score(a, dot[j % K_CELL]);
         m = fmaxf(m, score[j - keys.lo]);
     }
     memset(part, 0, (size_t)d * sizeof *part);

@@ -8,9 +8,13 @@
 #define KERNELS_REF_ATTN_H
 
 #include "kernels/attention.h"
+#include "kernels/float16.h"
 
 /* x as a product of a cache of this type takes it. */
-float attn_ref_round(enum k_type type, float x);
+static inline float attn_ref_round(enum k_type type, float x)
+{
+    return type == K_BF16 ? bf16_to_f32(bf16_from_f32(x)) : x;
+}
 
 /* A key or a value of a sequence, for a K/V head; a rounded query: [d_head] */
 void attn_ref_key(const struct k_attn *a, int64_t seq, int64_t head, int64_t key, float *k);
