@@ -5,7 +5,7 @@
 #   make deps        installs what is missing (DEPS=check only says what that is)
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
 #   make check-web   the page in Chromium; part of make check
-#   make check-emu   the GPU's kernels, emulated, at every size; part of make check
+#   make check-emu   what this machine lacks, GPU and AVX-512, emulated: part of make check
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
@@ -144,6 +144,9 @@ CUDAC := $(CUDASRC) $(patsubst %,engine/base/%.c,err mem so_table)
 EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
           $(wildcard tests/cuda_emu/*.cc))
 EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
+# and the kernels for AVX-512, by an emulation of its instructions, where this CPU lacks them
+EMU512 := $(patsubst %.c,$(B)/%.emu512.o,$(wildcard kernels/x86/*_avx512.c) tests/x86_emu/cpu.c)
+EMU512BIN := $(if $(filter x86,$(ISA)),$(if $(shell grep -wm1 avx512_bf16 /proc/cpuinfo),,$(B)/tandem-kernels-emu))
 CCACHE := $(filter ccache,$(CC))
 NVFLAGS := -std=c++17 -O3 -I. -fmad=false -Xcompiler -Wall,-Wextra,-fPIC \
            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
@@ -217,6 +220,14 @@ $(B)/%.emu.o: % $(B)/flags
 $(B)/libtandem_cuda_emu.so: $(EMU)
 	$(call say,LD $@)
 	$(Q)$(CXX) -shared -pthread -Wl,-z,defs,-Bsymbolic-functions $^ -o $@
+# debug information of what is so long takes longer than the rest of it
+$(B)/%.emu512.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU $<)
+	$(Q)$(CC) $(CFLAGS_all) -O1 -fno-var-tracking -mavx2 -mfma -mf16c -DTANDEM_X86_EMU \
+	  -D__AVX512F__ -isystem tests/x86_emu $(WARN) -Wno-psabi $(WERROR) -c $< -o $@
+$(B)/tandem-kernels-emu: $(call obj,$(KCHK)) $(EMU512) $(B)/libtandem.a
+	$(call link)
 # twins of outside things: a test has them only if it asks, and then before the real ones
 $(call bin,$(FAKED)): $(B)/libfake.a
 $(B)/libfake.a: $(call obj,$(FAKE))
@@ -270,8 +281,9 @@ deps:
 	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
 check-web: $(PROGBIN) $(TOOLBIN)
 	$(Q)TEST_WEB=1 tests/run --mode $(MODE) tests/clients/web/test_web.py
-check-emu: $(B)/tandem-kernels $(EMUBIN)
-	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda"
+check-emu: $(B)/tandem-kernels $(EMUBIN) $(EMU512BIN)
+	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda" \
+	  $(if $(EMU512BIN),"$(EMU512BIN) check --variant avx512" "$(EMU512BIN) check --variant avx512_bf16")
 lint:
 	$(Q)tests/lint/lint.py
 check:

@@ -44,11 +44,14 @@ INLINE __m512 times(__m512 sum, __m512i x, __m512i y, const enum k_type type)
     return _mm512_fmadd_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y), sum);
 }
 
-/* A line of a cell, in a register: the compiler would load it again for each of its products. */
+/* A line of a cell, in a register, where it is not emulated: the compiler would load it again
+ * for each of its products. */
 INLINE __m512i line_of(const char *p)
 {
     __m512i x = _mm512_loadu_si512(p);
+#ifndef TANDEM_X86_EMU
     __asm__("" : "+v"(x));
+#endif
     return x;
 }
 
