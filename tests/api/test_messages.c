@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
 
-static struct arena arena;
 static struct api_request q;
 static struct api_error error;
 static struct api_limits limits;
@@ -19,15 +19,8 @@ static struct api_limits limits;
 static int setup(void **state)
 {
     (void)state;
-    arena_init(&arena, 8 << 20);
+    arena_init(&own_arena, 8 << 20);
     limits = (struct api_limits){.n_vocab = 100};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
     return 0;
 }
 
@@ -36,7 +29,7 @@ static int parse(const char *messages)
     char body[2048];
     snprintf(body, sizeof body, "{\"messages\":%s}", messages);
     error = (struct api_error){.status = 0};
-    return api_request_parse(API_CHAT, body, strlen(body), &limits, &arena, &q, &error);
+    return api_request_parse(API_CHAT, body, strlen(body), &limits, &own_arena, &q, &error);
 }
 
 static void good(const char *messages)
@@ -181,9 +174,10 @@ static void test_arguments_are_bounded(void **state)
     }
     buf_str(&b, "]}]}");
     assert_false(b.failed);
-    arena_release(&arena);
-    arena_init(&arena, (size_t)512 << 20);
-    assert_int_equal(api_request_parse(API_CHAT, b.data, b.len, &limits, &arena, &q, &error), 0);
+    arena_release(&own_arena);
+    arena_init(&own_arena, (size_t)512 << 20);
+    assert_int_equal(api_request_parse(API_CHAT, b.data, b.len, &limits, &own_arena, &q, &error),
+                     0);
     const struct jvalue *calls = get(message(0), "tool_calls");
     size_t n_dict = 0;
     for (size_t i = 0; i < calls->l->n; i++)
@@ -194,7 +188,7 @@ static void test_arguments_are_bounded(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
     const struct CMUnitTest tests[] = {
         T(test_content),
         T(test_roles),

@@ -9,32 +9,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
 
-static struct arena arena;
 static struct api_request q;
 static struct api_error error;
 static struct api_limits limits;
 
 static int setup(void **state)
 {
-    (void)state;
-    arena_init(&arena, 1 << 20);
     limits = (struct api_limits){.n_vocab = 100, .d_model = 8};
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    return 0;
+    return own_arena_new(state);
 }
 
 static int parse(enum api_route route, const char *body)
 {
     error = (struct api_error){.status = 0};
-    return api_request_parse(route, body, strlen(body), &limits, &arena, &q, &error);
+    return api_request_parse(route, body, strlen(body), &limits, &own_arena, &q, &error);
 }
 
 static void assert_good_body(enum api_route route, const char *body)
@@ -278,7 +269,7 @@ static void test_percent_signs(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
     const struct CMUnitTest tests[] = {
         T(test_defaults),
         T(test_the_models_advice),
