@@ -225,7 +225,7 @@ $(B)/%.emu512.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,EMU $<)
 	$(Q)$(CC) $(CFLAGS_all) -O1 -fno-var-tracking -mavx2 -mfma -mf16c -DTANDEM_X86_EMU \
-	  -D__AVX512F__ -isystem tests/x86_emu $(WARN) -Wno-psabi $(WERROR) -c $< -o $@
+	  -D__AVX512F__ -Itests/x86_emu $(WARN) -Wno-psabi $(WERROR) -c $< -o $@
 $(B)/tandem-kernels-emu: $(call obj,$(KCHK)) $(EMU512) $(B)/libtandem.a
 	$(call link)
 # twins of outside things: a test has them only if it asks, and then before the real ones
