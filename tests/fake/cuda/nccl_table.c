@@ -15,7 +15,8 @@
 
 #include "tests/fake/cuda/nccl_act.h"
 
-enum { ROOM_BYTES = 64 << 20, DRIVEN_MOST = 64, TURN_NS = 200000 };
+enum { ROOM_BYTES = 64 << 20, DRIVEN_MOST = 64 };
+enum { TURN_NS = 200000, IDLE_TURN_NS = 1000000, IDLE_TURNS = 100 };
 
 struct part {
     int peer;
@@ -179,15 +180,18 @@ static cudaStream_t *driven[DRIVEN_MOST]; /* borrowed, under the twin's lock */
 static int n_driven;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Whoever has had nothing to do for some time looks less often: most of a test is that. */
 static void *drive(void *arg)
 {
     (void)arg;
-    for (;;) {
-        nanosleep(&(struct timespec){.tv_nsec = TURN_NS}, NULL);
+    for (int n_idle = 0;;) {
+        long turn_ns = n_idle < IDLE_TURNS ? TURN_NS : IDLE_TURN_NS;
+        nanosleep(&(struct timespec){.tv_nsec = turn_ns}, NULL);
         cudaError_t rc = fake_look();
+        n_idle += n_idle < IDLE_TURNS;
         for (int i = 0; i < n_driven && !rc; i++)
             while (*driven[i] && stream_step(*driven[i]))
-                ;
+                n_idle = 0;
         fake_end(rc);
     }
     return NULL;
