@@ -26,8 +26,8 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The n-th of a wait: who waited long can wait longer. A nap is about a thousandth of what was waited;
- * of seconds in naps that are all short a tenth would be spent on falling asleep. */
+/* The n-th of a wait: who waited long can wait longer. A nap is about a thousandth of what was
+ * waited; of seconds in naps that are all short a tenth would be spent on falling asleep. */
 static void nap(int n)
 {
     int64_t ns = NAP_NS + (int64_t)(n - SPIN) / NAP_LONGER * NAP_NS;
@@ -155,8 +155,7 @@ static cudaError_t await(struct cuda_device *d, cudaStream_t s, cudaEvent_t v)
 {
     int64_t broken_ns = 0;
     cudaError_t rc;
-    for (int n = 0; (rc = v ? cudaEventQuery(v) : cudaStreamQuery(s)) == cudaErrorNotReady;
-         n++) {
+    for (int n = 0; (rc = v ? cudaEventQuery(v) : cudaStreamQuery(s)) == cudaErrorNotReady; n++) {
         if (look_at_all(d) && !broken_ns)
             broken_ns = now_ns();
         if (broken_ns && now_ns() - broken_ns > DAZED_NS)
