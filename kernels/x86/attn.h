@@ -91,6 +91,8 @@ struct attn_grad {
     bool query_is_col;         /* lse and delta go with columns, not rows */
 };
 
+struct attn_keys;
+
 struct attn_ops {
     int mr;
     size_t row_bytes[2]; /* from one left operand to the next, by K_F32 and K_BF16 */
@@ -122,6 +124,8 @@ struct attn_ops {
     void (*rows_of_v)(enum k_type type, void *rows, const void *cell, int d);
     void (*k_of_rows)(enum k_type type, void *cell, const void *rows, int d);
     void (*v_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
+    /* NULL, or the variant's own tile of keys (attn_bwd.h) */
+    void (*keys)(const struct attn_keys *k, void *scratch);
 };
 
 void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s);

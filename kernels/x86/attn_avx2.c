@@ -247,7 +247,7 @@ static void fold_vec(float *o, const float *part, float keep, float take, int d)
     }
 }
 
-static void finish(float *y, const float *o, float inv, int d)
+void attn_finish_avx2(float *y, const float *o, float inv, int d)
 {
     __m256 f = _mm256_set1_ps(inv), zero = _mm256_setzero_ps();
     for (int i = 0; i < d; i += 8)
@@ -255,7 +255,7 @@ static void finish(float *y, const float *o, float inv, int d)
 }
 
 /* Whole vectors are stored: a left operand has room up to K_HEAD_MAX. */
-static void pack_row(enum k_type type, void *row, const float *x, int d)
+void attn_pack_row_avx2(enum k_type type, void *row, const float *x, int d)
 {
     for (int i = 0; i < d; i += 8) {
         __m256 v = load_ps(x, i, d);
@@ -263,7 +263,7 @@ static void pack_row(enum k_type type, void *row, const float *x, int d)
     }
 }
 
-static float dot(const float *x, const float *y, int d)
+float attn_dot_avx2(const float *x, const float *y, int d)
 {
     __m256 sum = _mm256_setzero_ps();
     for (int i = 0; i < d; i += 8)
@@ -272,21 +272,6 @@ static float dot(const float *x, const float *y, int d)
 }
 
 /* ---- gradient ---- */
-
-/* p and ds of 8 pairs; `in` are those that see each other. */
-INLINE void grad_vec(const struct attn_grad *g, __m256 s, __m256 dp, __m256 lse, __m256 delta,
-                     __m256 in, __m256 *p, __m256 *ds)
-{
-    __m256 slope = _mm256_set1_ps(1);
-    if (g->cap > 0) {
-        __m256 t = tanh_ps(_mm256_mul_ps(s, _mm256_set1_ps(g->cap_scale)));
-        s = _mm256_mul_ps(t, _mm256_set1_ps(g->cap));
-        slope = _mm256_fnmadd_ps(t, t, slope);
-    }
-    *p = _mm256_and_ps(in, exp2_ps(_mm256_sub_ps(s, lse)));
-    dp = _mm256_mul_ps(*p, _mm256_sub_ps(dp, delta));
-    *ds = _mm256_and_ps(in, _mm256_mul_ps(dp, slope));
-}
 
 INLINE void grad(const struct attn_grad *g, const bool bf16)
 {
@@ -301,8 +286,8 @@ INLINE void grad(const struct attn_grad *g, const bool bf16)
                 lse = _mm256_loadu_ps(g->lse + i);
                 delta = _mm256_loadu_ps(g->delta + i);
             }
-            grad_vec(g, _mm256_loadu_ps(s + i), _mm256_loadu_ps(dp + i), lse, delta,
-                     seen_lanes(g->seen[r], i), &p, &ds);
+            attn_grad_vec(g, _mm256_loadu_ps(s + i), _mm256_loadu_ps(dp + i), lse, delta,
+                          seen_lanes(g->seen[r], i), &p, &ds);
             _mm256_storeu_ps((float *)g->ds_rows + at + i, bf16 ? round_bf16_ps(ds) : ds);
             if (g->p_rows)
                 _mm256_storeu_ps((float *)g->p_rows + at + i, bf16 ? round_bf16_ps(p) : p);
@@ -324,20 +309,21 @@ static const struct attn_ops ops = {
     .mr = MR,
     .row_bytes = {[K_F32] = ROW_FLOATS * 4, [K_BF16] = ROW_FLOATS * 4},
     .in_bytes = {[K_F32] = 4, [K_BF16] = 4},
-    .pack_row = pack_row,
+    .pack_row = attn_pack_row_avx2,
     .product = {[K_F32] = product_f32, [K_BF16] = product_bf16},
     .row = attn_row_avx2,
     .probs = {[K_F32] = probs_f32, [K_BF16] = probs_bf16},
     .fold = attn_fold_avx2,
     .fold_vec = fold_vec,
-    .finish = finish,
+    .finish = attn_finish_avx2,
     .copy_values = attn_copy_values_avx2,
     .grad = {[K_F32] = grad_f32, [K_BF16] = grad_bf16},
-    .dot = dot,
+    .dot = attn_dot_avx2,
     .rows_of_k = attn_rows_of_k_avx2,
     .rows_of_v = attn_rows_of_v_avx2,
     .k_of_rows = attn_k_of_rows_avx2,
     .v_of_rows = attn_v_of_rows_avx2,
+    .keys = attn_keys_avx2,
 };
 
 void attn_avx2(const void *args, const struct k_slice *s)

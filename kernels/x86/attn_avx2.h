@@ -113,7 +113,26 @@ INLINE __m256 seen_lanes(struct k_span seen, int i)
     return _mm256_castsi256_ps(_mm256_andnot_si256(lanes((int)seen.lo, i), lanes((int)seen.hi, i)));
 }
 
+/* p and ds of 8 pairs; `in` are those that see each other. */
+INLINE void attn_grad_vec(const struct attn_grad *g, __m256 s, __m256 dp, __m256 lse, __m256 delta,
+                          __m256 in, __m256 *p, __m256 *ds)
+{
+    __m256 slope = _mm256_set1_ps(1);
+    if (g->cap > 0) {
+        __m256 t = tanh_ps(_mm256_mul_ps(s, _mm256_set1_ps(g->cap_scale)));
+        s = _mm256_mul_ps(t, _mm256_set1_ps(g->cap));
+        slope = _mm256_fnmadd_ps(t, t, slope);
+    }
+    *p = _mm256_and_ps(in, exp2_ps(_mm256_sub_ps(s, lse)));
+    dp = _mm256_mul_ps(*p, _mm256_sub_ps(dp, delta));
+    *ds = _mm256_and_ps(in, _mm256_mul_ps(dp, slope));
+}
+
 /* see struct attn_ops */
+void attn_pack_row_avx2(enum k_type type, void *row, const float *x, int d);
+void attn_finish_avx2(float *y, const float *o, float inv, int d);
+float attn_dot_avx2(const float *x, const float *y, int d);
+void attn_keys_avx2(const struct attn_keys *of, void *scratch);
 void attn_fold_avx2(int n, float *big_m, float *big_l, const float *m, const float *l, float *keep,
                     float *take);
 void attn_row_avx2(const struct attn_row *p);

@@ -16,13 +16,13 @@
  */
 #include <string.h>
 
-#include "kernels/x86/attn.h"
+#include "kernels/x86/attn_bwd.h"
 
 enum {
     VEC_MAX = (K_ATTN_TILE + 15) / 16 * 16,
     FETCH = 12, /* vectors between asking for one and reading it */
-    STEP_CELLS = 2,
-    STEP = STEP_CELLS * K_CELL,
+    STEP_CELLS = ATTN_STEP / K_CELL,
+    STEP = ATTN_STEP,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     CELL_MAX = K_CELL * K_HEAD_MAX * 4,
     BLOCK_TAKEN = 2 * ATTN_MR * (ATTN_LD * 4 + ROW_MAX),
@@ -31,7 +31,7 @@ enum {
     KV_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + K_HEAD_MAX * 4) + 4 * STEP_CELLS * CELL_MAX +
                K_CELL * ROW_MAX + STEP * 8 + BLOCK_TAKEN,
     KEY_CELLS = K_ATTN_KEYS / K_CELL,
-    PART_HEAD = K_HEAD_MAX / 2, /* heads of more would not fit with what parts take besides */
+    PART_HEAD = ATTN_PART_HEAD,
     PART_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + PART_HEAD * 4) +
                  (4 * STEP_CELLS + KEY_CELLS) * K_CELL * PART_HEAD * 4 + K_CELL * ROW_MAX +
                  STEP * 8 + BLOCK_TAKEN + (K_ATTN_KEYS + STEP) * ROW_MAX + K_CELL * STEP * 4
@@ -72,27 +72,13 @@ static void grad_init(struct grad *g, const struct attn_ops *ops, const struct k
         g->take[i] = a->fwd.scale;
 }
 
-static const float *row_of(const float *x, int64_t ld, int64_t tok, int64_t head, int d)
-{
-    return x + tok * ld + head * d;
-}
-
-/* The rows of q, dy and y that belong to a query, some time before they are read. */
-static void query_fetch(const struct grad *g, int64_t tok, int64_t head)
-{
-    const struct k_attn *f = &g->a->fwd;
-    attn_fetch(row_of(f->q, f->ld_q, tok, head, g->d), g->d);
-    attn_fetch(row_of(g->a->dy, g->a->ld_dy, tok, head, g->d), g->d);
-    attn_fetch(row_of(f->y, f->ld_y, tok, head, g->d), g->d);
-}
-
 /* log2 units of what forward saved, and D. */
 static void query_stats(const struct grad *g, int64_t tok, int64_t head, float *lse, float *delta)
 {
     const struct k_attn *f = &g->a->fwd;
     *lse = f->lse[tok * f->n_head + head] * attn_log2e;
-    *delta = g->ops->dot(row_of(g->a->dy, g->a->ld_dy, tok, head, g->d),
-                         row_of(f->y, f->ld_y, tok, head, g->d), g->d);
+    *delta = g->ops->dot(attn_row_of(g->a->dy, g->a->ld_dy, tok, head, g->d),
+                         attn_row_of(f->y, f->ld_y, tok, head, g->d), g->d);
 }
 
 /* c[:, 32 j] = factor * rows cell[j] for n_cell cells laid out as K. */
@@ -145,20 +131,6 @@ static void values_add(const struct grad *g, const void *rows, int n_row, const 
 
 /* ---- parts of dq ---- */
 
-static bool has_parts(const struct k_attn_bwd *a)
-{
-    return a->part && a->fwd.cache.d_head <= PART_HEAD;
-}
-
-/* The part of dq that the run of keys with key `key` gives a head and row. */
-static float *part_at(const struct k_attn_bwd *a, int64_t seq, int64_t key, int64_t row,
-                      int64_t head)
-{
-    const struct k_ragged *b = &a->fwd.batch;
-    int64_t run = key / attn_key_run(b->kv_len[seq]), tok = b->q_start[seq] + row;
-    return a->part + ((run * b->n_tok + tok) * a->fwd.n_head + head) * a->fwd.cache.d_head;
-}
-
 /* dq of a row, for the heads of a unit: its parts in the order of the keys. */
 static void parts_sum(const struct attn_ops *ops, const struct k_attn_bwd *a,
                       const struct k_attn_unit *u, int64_t row)
@@ -169,15 +141,9 @@ static void parts_sum(const struct attn_ops *ops, const struct k_attn_bwd *a,
     struct k_span seen = attn_seen(f, u->seq, row);
     float *dq = a->dq + (f->batch.q_start[u->seq] + row) * a->ld_dq + head * f->cache.d_head;
     int64_t run = attn_key_run(f->batch.kv_len[u->seq]), key = seen.lo / run * run;
-    ops->finish(dq, part_at(a, u->seq, key, row, head), 1, n);
+    ops->finish(dq, attn_part_at(a, u->seq, key, row, head), 1, n);
     while ((key += run) < seen.hi)
-        ops->fold_vec(dq, part_at(a, u->seq, key, row, head), 1, 1, n);
-}
-
-/* The factor that brings dots to what attn_grad takes for scores. */
-static float score_factor(const struct k_attn *f)
-{
-    return f->softcap > 0 ? f->scale : f->scale * attn_log2e;
+        ops->fold_vec(dq, attn_part_at(a, u->seq, key, row, head), 1, 1, n);
 }
 
 static struct attn_grad elements(const struct grad *g)
@@ -229,10 +195,11 @@ static void q_open(struct q_tile *t, int64_t head_lo, int64_t n_head)
     for (int64_t i = 0; i < t->n_vec; i++) {
         int64_t tok = q_token(t, i), head = head_lo + i % n_head, next = i + FETCH;
         if (next < t->n_vec)
-            query_fetch(g, q_token(t, next), head_lo + next % n_head);
+            attn_query_fetch(g->a, q_token(t, next), head_lo + next % n_head);
         size_t at = (size_t)i * g->row_bytes;
-        g->ops->pack_row(g->type, t->q + at, row_of(f->q, f->ld_q, tok, head, g->d), g->d);
-        g->ops->pack_row(g->type, t->dy + at, row_of(g->a->dy, g->a->ld_dy, tok, head, g->d), g->d);
+        g->ops->pack_row(g->type, t->q + at, attn_row_of(f->q, f->ld_q, tok, head, g->d), g->d);
+        g->ops->pack_row(g->type, t->dy + at, attn_row_of(g->a->dy, g->a->ld_dy, tok, head, g->d),
+                         g->d);
         query_stats(g, tok, head, t->lse + i, t->delta + i);
         t->seen[i] = attn_seen(f, g->u.seq, g->u.row_lo + i / n_head);
     }
@@ -282,7 +249,7 @@ static void q_chunk(const struct q_tile *t, int64_t key_lo)
         for (int r = 0; r < n; r++)
             seen[r] = attn_span_in(t->seen[i + r], key_lo + cell * K_CELL, n_cell * K_CELL);
         scores_of(g, t->q + (size_t)i * g->row_bytes, n, k + cell, n_cell, g->s,
-                  score_factor(&g->a->fwd));
+                  attn_score_factor(&g->a->fwd));
         scores_of(g, t->dy + (size_t)i * g->row_bytes, n, v_as_k + cell, n_cell, g->dp, 1);
         e.seen = seen;
         e.n_row = n;
@@ -328,9 +295,9 @@ void attn_bwd_q_x86(const struct attn_ops *ops, const struct k_attn_bwd *a, cons
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.g.u);
-        if (!has_parts(a))
+        if (!attn_has_parts(a))
             q_unit(&t);
-        for (int64_t row = t.g.u.row_lo; has_parts(a) && row < t.g.u.row_hi; row++)
+        for (int64_t row = t.g.u.row_lo; attn_has_parts(a) && row < t.g.u.row_hi; row++)
             parts_sum(ops, a, &t.g.u, row);
     }
 }
@@ -368,7 +335,7 @@ static void kv_take(struct kv_tile *t, struct attn_scratch *s)
     t->dy_v = attn_take(s, STEP_CELLS * g->cell_bytes);
     t->lse = attn_take(s, STEP * sizeof *t->lse);
     t->delta = attn_take(s, STEP * sizeof *t->delta);
-    if (!has_parts(g->a))
+    if (!attn_has_parts(g->a))
         return;
     t->k_v = attn_take(s, KEY_CELLS * g->cell_bytes);
     t->ds_all = attn_take(s, K_ATTN_KEYS * g->row_bytes);
@@ -395,7 +362,7 @@ static void kv_open(struct kv_tile *t)
                           g->d);
         g->ops->rows_of_v(g->type, t->v + (size_t)i * g->row_bytes, (const char *)f->cache.v + at,
                           g->d);
-        if (has_parts(g->a))
+        if (attn_has_parts(g->a))
             g->ops->v_of_rows(g->type, t->k_v + (size_t)(i / K_CELL) * g->cell_bytes,
                               t->k + (size_t)i * g->row_bytes, g->d,
                               (struct k_span){0, kv_cell_keys(t, i / K_CELL)});
@@ -412,7 +379,7 @@ static void cells_of(const struct grad *g, const float *x, int64_t ld, int64_t t
 {
     for (int i = 0; i < n; i++)
         g->ops->pack_row(g->type, g->temp + (size_t)i * g->row_bytes,
-                         row_of(x, ld, tok + i, head, g->d), g->d);
+                         attn_row_of(x, ld, tok + i, head, g->d), g->d);
     g->ops->k_of_rows(g->type, k, g->temp, g->d);
     g->ops->v_of_rows(g->type, v, g->temp, g->d, (struct k_span){0, n});
 }
@@ -434,7 +401,8 @@ static void kv_step_open(const struct kv_tile *t, int64_t row, int n, int64_t he
         cells_of(g, f->q, f->ld_q, tok + i, head, rows, t->q_k + at, t->q_v + at);
         cells_of(g, g->a->dy, g->a->ld_dy, tok + i, head, rows, t->dy_k + at, t->dy_v + at);
     }
-    for (int i = 0; has_parts(g->a) && i < t->n_key; i++) /* pairs that do not see each other */
+    for (int i = 0; attn_has_parts(g->a) && i < t->n_key;
+         i++) /* pairs that do not see each other */
         memset(t->ds_all + (size_t)i * g->row_bytes, 0, STEP * g->ops->in_bytes[g->type]);
 }
 
@@ -458,12 +426,13 @@ static void kv_block(const struct kv_tile *t, int i, int n, int64_t row)
     for (int r = 0; r < n; r++)
         seen[r] = attn_span_in(t->seen[i + r], row + c * K_CELL, n_cell * K_CELL);
     cell_list(g, t->q_k, c, n_cell, cell);
-    scores_of(g, t->k + (size_t)i * g->row_bytes, n, cell, n_cell, g->s, score_factor(&g->a->fwd));
+    scores_of(g, t->k + (size_t)i * g->row_bytes, n, cell, n_cell, g->s,
+              attn_score_factor(&g->a->fwd));
     cell_list(g, t->dy_k, c, n_cell, cell);
     scores_of(g, t->v + (size_t)i * g->row_bytes, n, cell, n_cell, g->dp, 1);
     struct attn_grad e = elements(g);
     e.p_rows = g->p;
-    if (has_parts(g->a))
+    if (attn_has_parts(g->a))
         e.ds_rows =
             t->ds_all + (size_t)i * g->row_bytes + (size_t)(c * K_CELL) * g->ops->in_bytes[g->type];
     e.seen = seen;
@@ -498,7 +467,7 @@ static void kv_part(const struct kv_tile *t, int64_t row, int n, int64_t head)
     const struct grad *g = &t->g;
     const void *cell[KEY_CELLS];
     int64_t ld = (int64_t)g->a->fwd.n_head * g->d;
-    float *part = part_at(g->a, g->u.seq, t->key0, row, head);
+    float *part = attn_part_at(g->a, g->u.seq, t->key0, row, head);
     int lo = 0, n_cell = 0;
     for (int c = 0; c < (t->n_key + K_CELL - 1) / K_CELL; c++) {
         const struct k_span *seen = t->seen + c * K_CELL;
@@ -538,7 +507,7 @@ static void kv_fetch(const struct kv_tile *t, int64_t lo, int64_t hi, int64_t he
 {
     const struct k_attn_unit *u = &t->g.u;
     for (; lo < hi && lo < u->row_hi; lo++)
-        query_fetch(&t->g, t->g.a->fwd.batch.q_start[u->seq] + lo, head);
+        attn_query_fetch(t->g.a, t->g.a->fwd.batch.q_start[u->seq] + lo, head);
 }
 
 static void kv_tile_run(struct kv_tile *t)
@@ -557,7 +526,7 @@ static void kv_tile_run(struct kv_tile *t)
                          row + STEP + (int64_t)(i + mr) * STEP / t->n_key, h);
                 kv_block(t, i, t->n_key - i < mr ? t->n_key - i : mr, row);
             }
-            if (has_parts(t->g.a))
+            if (attn_has_parts(t->g.a))
                 kv_part(t, row, n, h);
         }
     }
@@ -571,21 +540,24 @@ static void kv_part_zero(const struct kv_tile *t)
     const struct k_attn *f = &t->g.a->fwd;
     int64_t group = f->n_head / f->cache.n_kv_head;
     for (int64_t row = 0; row < u->row_hi; row++)
-        memset(part_at(t->g.a, u->seq, u->key_lo, row, u->head * group), 0,
+        memset(attn_part_at(t->g.a, u->seq, u->key_lo, row, u->head * group), 0,
                (size_t)(group * t->g.d) * sizeof(float));
 }
 
-static void kv_unit(struct kv_tile *t)
+static void kv_unit(struct kv_tile *t, void *scratch)
 {
     const struct k_attn_unit all = t->g.u;
     t->adds = all.key_hi - all.key_lo > K_ATTN_KEYS;
-    if (has_parts(t->g.a) && t->adds)
+    if (attn_has_parts(t->g.a) && t->adds)
         kv_part_zero(t);
     for (int64_t lo = all.key_lo, hi; lo < all.key_hi; lo = hi) {
         hi = (lo / K_ATTN_KEYS + 1) * K_ATTN_KEYS;
         t->g.u.key_lo = lo;
         t->g.u.key_hi = hi < all.key_hi ? hi : all.key_hi;
-        kv_tile_run(t);
+        if (t->g.ops->keys)
+            t->g.ops->keys(&(struct attn_keys){t->g.a, t->g.u, t->adds}, scratch);
+        else
+            kv_tile_run(t);
     }
 }
 
@@ -600,6 +572,6 @@ void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
     attn_iter_init(&it, &a->fwd, a->part ? K_CUT_KEY_RUNS : K_CUT_KEYS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.g.u);
-        kv_unit(&t);
+        kv_unit(&t, s->scratch);
     }
 }
