@@ -171,18 +171,20 @@ static void product_f32(const struct attn_product *p)
 /* ---- between products ---- */
 
 /* Caps scores that need it, hides keys outside of `seen`, and returns the largest. */
-static float row_max(const struct attn_probs *p, float *s, struct k_span seen)
+INLINE float row_max(const struct attn_probs *p, float *s, struct k_span seen, const bool caps)
 {
     const __m256 hidden = _mm256_set1_ps(-INFINITY);
     const __m256 cap = _mm256_set1_ps(p->cap), scale = _mm256_set1_ps(p->cap_scale);
     __m256 most = hidden;
     for (int i = 0; i < p->n_key; i += 8) {
+        const bool whole = i >= seen.lo && i + 8 <= seen.hi;
         __m256 x = _mm256_loadu_ps(s + i);
-        if (p->cap > 0)
+        if (caps)
             x = _mm256_mul_ps(tanh_ps(_mm256_mul_ps(x, scale)), cap);
-        if (i < seen.lo || i + 8 > seen.hi)
+        if (!whole)
             x = _mm256_blendv_ps(hidden, x, seen_lanes(seen, i));
-        _mm256_storeu_ps(s + i, x);
+        if (caps || !whole)
+            _mm256_storeu_ps(s + i, x);
         most = _mm256_max_ps(x, most);
     }
     return max_lanes(most);
@@ -203,7 +205,7 @@ INLINE void probs(const struct attn_probs *p, const bool bf16)
 {
     for (int r = 0; r < p->n_row; r++) {
         float *s = p->s + r * ATTN_LD;
-        float m = row_max(p, s, p->seen[r]);
+        float m = p->cap > 0 ? row_max(p, s, p->seen[r], true) : row_max(p, s, p->seen[r], false);
         p->m[r] = m;
         if (p->seen[r].lo >= p->seen[r].hi)
             m = 0; /* all are hidden, and -inf - 0 gives the probability 0 */

@@ -240,21 +240,31 @@ static void step_scores(const struct tile *t, const struct step *s, const float 
     }
 }
 
-/* p and ds of one query, in place. */
+/* p and ds of one query, in place, eight pairs of which `in` see each other. */
+INLINE void pairs_grad(const struct attn_grad *g, float *p, float *ds, __m256 lse, __m256 delta,
+                       __m256 in, const bool bf16)
+{
+    __m256 x, y;
+    attn_grad_vec(g, _mm256_loadu_ps(p), _mm256_loadu_ps(ds), lse, delta, in, &x, &y);
+    _mm256_storeu_ps(p, bf16 ? round_bf16_ps(x) : x);
+    _mm256_storeu_ps(ds, bf16 ? round_bf16_ps(y) : y);
+}
+
 INLINE void row_grad(const struct tile *t, const struct attn_grad *g, int r, const bool bf16)
 {
     const __m256 lse = _mm256_set1_ps(t->lse[r]), delta = _mm256_set1_ps(t->delta[r]);
+    const __m256 all = _mm256_castsi256_ps(_mm256_set1_epi32(-1)), none = _mm256_setzero_ps();
     const struct k_span seen = attn_span_in(t->seen[r], t->key0, t->n_key);
     float *p = t->p + r * PAIR_LD, *ds = t->ds + r * PAIR_LD;
     for (int i = 0; i < t->n_key; i += 8) {
-        __m256 x = _mm256_setzero_ps(), y = x;
-        if (i < seen.hi && i + 8 > seen.lo) {
-            __m256 in = seen_lanes(seen, i);
-            attn_grad_vec(g, _mm256_loadu_ps(p + i), _mm256_loadu_ps(ds + i), lse, delta, in, &x,
-                          &y);
+        if (i >= seen.lo && i + 8 <= seen.hi) {
+            pairs_grad(g, p + i, ds + i, lse, delta, all, bf16);
+        } else if (i < seen.hi && i + 8 > seen.lo) {
+            pairs_grad(g, p + i, ds + i, lse, delta, seen_lanes(seen, i), bf16);
+        } else {
+            _mm256_storeu_ps(p + i, none);
+            _mm256_storeu_ps(ds + i, none);
         }
-        _mm256_storeu_ps(p + i, bf16 ? round_bf16_ps(x) : x);
-        _mm256_storeu_ps(ds + i, bf16 ? round_bf16_ps(y) : y);
     }
 }
 
