@@ -117,10 +117,19 @@ static inline int64_t columns_steps(enum k_type type, int64_t rows)
     return type == K_F32 ? rows : linear_ceil_div(rows, 2);
 }
 
+/* Lines of memory that are wanted soon, in the second level; may run past what is mapped. */
+struct lines {
+    const char *at;
+    int64_t n;
+};
+
+enum { LINE_BYTES = 64 };
+
 /* A block of what was opened (kernels/x86/opened.h): np 1, the steps are inputs, the panel is
  * [2][steps][16], each half of its outputs by itself. */
 struct block_opened {
-    struct block b;
+    struct block b;              /* its `ahead` is not looked at */
+    struct lines ahead;          /* as many of them as there is time for */
     int64_t to_second, to_third; /* of rows: numbers from an input to the next two; and so on */
     const float *scale;          /* [32], of the group of codes that the inputs are; NULL: none */
 };

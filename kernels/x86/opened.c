@@ -10,6 +10,7 @@
 struct area {
     int64_t panel, n_panel, block, n_block;
     int64_t next; /* panel that most likely comes then */
+    struct rows_cut cut;
 };
 
 struct room {
@@ -33,19 +34,18 @@ static int64_t run_of(const struct opened *o)
     return o->type == K_INT8 ? K_INT8_GROUP : OPENED_INPUTS;
 }
 
-/* Block i of an area asks for its share of part q of what the next run opens. */
-static struct tile_ahead ask(const struct opened *o, const struct area *r, int64_t lo, int64_t n,
-                             int64_t i, int64_t q)
+/* Lines [line, end) of part q of what the next run opens. */
+static struct lines ask(const struct opened *o, const struct area *r, int64_t lo, int64_t q,
+                        int64_t line, int64_t end)
 {
     int64_t next = lo + run_of(o), panel = r->panel;
     if (next >= o->inputs) {
         next = 0;
         panel = r->next;
     }
-    if (panel >= o->n_panel || n < LINEAR_STEP)
-        return tile_ahead_at(o->rows, 0);
-    return tile_ahead_at(o->stored(o, panel, next, q, o->run_bytes * i / r->n_block),
-                         linear_ceil_div(o->run_bytes, r->n_block * (n / 2)));
+    if (panel >= o->n_panel)
+        return (struct lines){0};
+    return (struct lines){o->stored(o, panel, next, q, line * LINE_BYTES), end - line};
 }
 
 /* Rows of a block, n inputs from `lo` on. */
@@ -71,16 +71,18 @@ static void rows_open(const struct opened *o, const struct rows_block *b, int64_
 static void pass(const struct opened *o, const struct area *r, const struct room *room, int64_t lo,
                  int64_t n, int64_t i)
 {
-    struct rows_block b = rows_block_at(o->m, r->block + i);
+    struct rows_block b = rows_cut_at(&r->cut, r->block + i);
     float *sum = room->sums + i * OPENED_PANELS * LINEAR_MR * K_NR;
     struct block_opened k = {.b.np = 1};
+    int64_t lines = o->run_bytes / LINE_BYTES; /* each block asks for its share of them */
+    int64_t line = lines * i / r->n_block, end = lines * (i + 1) / r->n_block;
     rows_open(o, &b, lo, n, room, &k);
     for (int64_t q = 0; q < r->n_panel; q++, sum += LINEAR_MR * K_NR) {
         k.b.panel = (const char *)panel_in(room, q);
         k.b.from = lo > 0 ? sum : NULL;
         k.b.to = lo + n < o->inputs ? sum : NULL;
         k.b.out = o->out(o, r->panel + q, b.row);
-        k.b.ahead = ask(o, r, lo, n, i, q);
+        k.ahead = ask(o, r, lo, q, line, end);
         k.scale = o->scale ? o->scale(o, r->panel + q, lo) : NULL;
         o->isa->opening->block(&k);
     }
@@ -106,7 +108,7 @@ static void area_run(const struct opened *o, const struct area *r, char *scratch
 static struct area area_next(const struct linear_grid *g, int64_t *u, int64_t hi)
 {
     struct linear_piece p = linear_grid_next(g, u, hi);
-    struct area r = {p.panel, 1, p.block_lo, p.block_hi - p.block_lo, p.panel};
+    struct area r = {p.panel, 1, p.block_lo, p.block_hi - p.block_lo, p.panel, {0}};
     while (*u < hi && r.n_panel < OPENED_PANELS) {
         int64_t behind = *u;
         struct linear_piece q = linear_grid_next(g, &behind, hi);
@@ -120,8 +122,12 @@ static struct area area_next(const struct linear_grid *g, int64_t *u, int64_t hi
 
 void opened_run(const struct opened *o, const struct linear_grid *g, const struct k_slice *s)
 {
+    if (o->m <= 0)
+        return;
+    struct rows_cut cut = rows_cut_of(o->m);
     for (int64_t u = s->lo; u < s->hi;) {
         struct area all = area_next(g, &u, s->hi);
+        all.cut = cut;
         int64_t parts = linear_ceil_div(all.n_block, OPENED_BLOCKS);
         for (int64_t i = 0; i < parts; i++) {
             struct area r = all;
