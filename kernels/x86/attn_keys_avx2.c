@@ -305,7 +305,7 @@ static void step_sums(const struct tile *t, const struct step *s, const float *p
                             .ld_a = PAIR_LD,
                             .ld_b = ROW_FLOATS,
                             .ld_c = t->ld,
-                            .n_row = n,
+                            .n_row = t->n_key - i < n ? t->n_key - i : n,
                             .n_col = t->ld - col < 2 * PIECE ? t->ld - col : 2 * PIECE,
                             .n_in = (int)(in.hi - in.lo),
                             .factor = factor,

@@ -29,6 +29,12 @@ static const struct attn_spec specs[] = {
     {.d = 36, .n_head = 4, .n_kv_head = 2, .n_seq = 1, .n_row = {300}, .kv_len = {300}},
     {.d = 80, .n_head = 5, .n_kv_head = 1, .n_seq = 2, .n_row = {7, 129}, .kv_len = {300, 132}},
     {.d = 128, .n_head = 4, .n_kv_head = 2, .n_seq = 1, .n_row = {128}, .kv_len = {128}},
+    {.d = 48, /* tiles that lack one key, and with it part of a block of rows */
+     .n_head = 2,
+     .n_kv_head = 1,
+     .n_seq = 2,
+     .n_row = {255, 127},
+     .kv_len = {255, 127}},
     {.d = 256, .n_head = 2, .n_kv_head = 1, .n_seq = 2, .n_row = {70, 2}, .kv_len = {270, 2}},
     {.d = 46, .n_head = 100, .n_kv_head = 1, .n_seq = 1, .n_row = {5}, .kv_len = {5}},
     {.d = 64, .n_head = 3, .n_kv_head = 3, .window = 1, .n_seq = 1, .n_row = {33}, .kv_len = {33}},
