@@ -254,9 +254,12 @@ static void settle(struct call *c, bool is_whole)
  * work: the client may be long in sending, and others have use for what it held. */
 static enum MHD_Result refuse_now(struct call *c)
 {
+    buf_release(&c->body);
+    if (c->intake)
+        c->route->intake->free(c->intake);
+    c->intake = NULL;
     if (!http_answer_early(c))
         return MHD_NO;
-    buf_release(&c->body);
     settle(c, true);
     return MHD_YES;
 }

@@ -25,11 +25,12 @@ struct api_error;
 /* Takes the body of a call while it comes, on the call's HTTP thread. Each error is the answer. */
 struct intake {
     const char *type; /* the media type that bodies must have */
-    /* Before the body. What it returns is call_intake's to everybody, and freed with the call;
-     * NULL: refused. length: what the client says; -1: nothing. */
+    /* Before the body. What it returns is call_intake's to everybody, and freed with the call
+     * or before; NULL: refused. length: what the client says; -1: nothing. */
     void *(*begin)(struct call *c, int64_t length, struct api_error *e);
     int (*push)(void *ctx, const char *p, size_t n, struct api_error *e);
-    void (*free)(void *ctx); /* whether or not the function ran; on the thread that ends the call */
+    /* Whether or not the function ran; on the thread that ends the call, or refuses the rest. */
+    void (*free)(void *ctx);
 };
 
 struct route {
