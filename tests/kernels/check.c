@@ -112,10 +112,10 @@ void check_run_layout(struct check *c, enum kernel_id id, const void *args)
     kernel_run(c->is_gpu ? c->table : c->ref, id, args, c->scratch);
 }
 
-/* What a kernel may expect of its scratch is nothing; the beginning is what most of them use. */
+/* What a kernel may expect of its scratch is nothing. */
 static void scratch_poison(void *scratch)
 {
-    memset(scratch, 0xcb, 1 << 16);
+    memset(scratch, 0xcb, K_SCRATCH_BYTES);
 }
 
 void check_run(struct check *c, const void *args)
