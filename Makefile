@@ -146,7 +146,8 @@ EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
 EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
 # and the kernels for AVX-512, by an emulation of its instructions, where this CPU lacks them
 EMU512 := $(patsubst %.c,$(B)/%.emu512.o,$(wildcard kernels/x86/*_avx512.c) tests/x86_emu/cpu.c)
-EMU512BIN := $(if $(filter x86,$(ISA)),$(if $(shell grep -wm1 avx512_bf16 /proc/cpuinfo),,$(B)/tandem-kernels-emu))
+EMU512BIN := $(if $(filter x86,$(ISA)),$(if $(EMUISA),$(if $(shell grep -wm1 avx512_bf16 /proc/cpuinfo),,\
+             $(B)/tandem-kernels-emu)))
 CCACHE := $(filter ccache,$(CC))
 NVFLAGS := -std=c++17 -O3 -I. -fmad=false -Xcompiler -Wall,-Wextra,-fPIC \
            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]

@@ -28,9 +28,9 @@ static int64_t now_ns(void)
 
 /* The n-th of a wait: who waited long can wait longer. A nap is about a thousandth of what was
  * waited; of seconds in naps that are all short a tenth would be spent on falling asleep. */
-static void nap(int n)
+static void nap(int64_t n)
 {
-    int64_t ns = NAP_NS + (int64_t)(n - SPIN) / NAP_LONGER * NAP_NS;
+    int64_t ns = NAP_NS + (n - SPIN) / NAP_LONGER * NAP_NS;
     if (n < SPIN)
         sched_yield();
     else
@@ -155,7 +155,8 @@ static cudaError_t await(struct cuda_device *d, cudaStream_t s, cudaEvent_t v)
 {
     int64_t broken_ns = 0;
     cudaError_t rc;
-    for (int n = 0; (rc = v ? cudaEventQuery(v) : cudaStreamQuery(s)) == cudaErrorNotReady; n++) {
+    for (int64_t n = 0; (rc = v ? cudaEventQuery(v) : cudaStreamQuery(s)) == cudaErrorNotReady;
+         n++) {
         if (look_at_all(d) && !broken_ns)
             broken_ns = now_ns();
         if (broken_ns && now_ns() - broken_ns > DAZED_NS)
@@ -191,7 +192,7 @@ static void settle(struct cuda_rail *r, ncclResult_t rc, int64_t most_ns)
 {
     int64_t begin = now_ns();
     struct err why = ERR_INIT;
-    for (int n = 0; rc == ncclInProgress; n++) {
+    for (int64_t n = 0; rc == ncclInProgress; n++) {
         if (r->nccl->async_error(r->at, &rc))
             rc = ncclInternalError;
         if (rc == ncclInProgress && r->opt.watch(r->opt.ctx, &why)) {
@@ -224,7 +225,7 @@ static void mark(struct cuda_rail *r, int64_t longer_ns)
 /* Under lock: waits for the oldest where RAIL_FLIGHT are under way. */
 static void make_room(struct cuda_rail *r)
 {
-    for (int n = 0; !r->is_broken && r->n_given - r->n_passed == RAIL_FLIGHT; n++) {
+    for (int64_t n = 0; !r->is_broken && r->n_given - r->n_passed == RAIL_FLIGHT; n++) {
         look(r);
         nap(n);
     }
