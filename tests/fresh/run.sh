@@ -36,6 +36,8 @@ apt-config dump | grep -E '^Acquire::[a-z]+::Proxy ' >"$root/etc/apt/apt.conf.d/
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 mount -t proc proc "$root/proc"
 mount -t tmpfs tmpfs "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" # tests open terminals
+ln -sf pts/ptmx "$root/dev/ptmx"
 git -c safe.directory='*' clone -q --no-hardlinks "$tree" "$root/tandem"
 
 in_root() {
