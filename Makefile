@@ -65,7 +65,7 @@ NOTE := $(if $(OLD),$(OLD) $(call pkg,--modversion $(OLD)) has published faults:
 
 # ---- flags -------------------------------------------------------------------------------------
 HARDEN_release  := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
-CFLAGS_release  := -O2 -g -DNDEBUG
+CFLAGS_release  := -O2 -g1 -DNDEBUG
 CFLAGS_debug    := -O0 -g3
 CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
                    -fno-omit-frame-pointer
@@ -144,6 +144,8 @@ CUDAC := $(CUDASRC) $(patsubst %,engine/base/%.c,err mem so_table)
 EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
           $(wildcard tests/cuda_emu/*.cc))
 EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
+# what is nothing without it, or less
+EMUTEST := $(if $(EMUBIN),$(B)/tests/engine/device/test_cuda_golden $(wildcard tests/cuda_emu/test_*.py))
 # and the kernels for AVX-512, by an emulation of its instructions, where this CPU lacks them
 EMU512 := $(patsubst %.c,$(B)/%.emu512.o,$(wildcard kernels/x86/*_avx512.c) tests/x86_emu/cpu.c)
 EMU512BIN := $(if $(filter x86,$(ISA)),$(if $(EMUISA),$(if $(shell grep -wm1 avx512_bf16 /proc/cpuinfo),,\
@@ -256,9 +258,9 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(PROGBIN) $(PLUGBIN) $(EMUBIN) $(TESTBIN) $(TOOLBIN)
+test: $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") \
-	  $(if $(EMUBIN),"$(B)/tandem-kernels check --variant cuda --short") $(TESTBIN) $(SCRIPTS)
+	  $(filter-out $(EMUTEST),$(TESTBIN) $(SCRIPTS))
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
 	$(Q)$<
 # on a machine with a GPU: what runs there, and how fast
@@ -282,8 +284,8 @@ deps:
 	$(Q)CC="$(CC)" DEPS=$(DEPS) tests/fresh/deps.sh $(or $(SETS),build test lint)
 check-web: $(PROGBIN) $(TOOLBIN)
 	$(Q)TEST_WEB=1 tests/run --mode $(MODE) tests/clients/web/test_web.py
-check-emu: $(B)/tandem-kernels $(EMUBIN) $(EMU512BIN)
-	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda" \
+check-emu: $(PROGBIN) $(EMUBIN) $(EMUTEST) $(EMU512BIN) $(TOOLBIN)
+	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda" $(EMUTEST) \
 	  $(if $(EMU512BIN),"$(EMU512BIN) check --variant avx512" "$(EMU512BIN) check --variant avx512_bf16")
 lint:
 	$(Q)tests/lint/lint.py

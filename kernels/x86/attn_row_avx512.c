@@ -396,42 +396,31 @@ INLINE void row_of(const struct attn_row *p, const int mr, const enum k_type typ
         values(&w, c, mr, type);
 }
 
+/* A function for each: in one they would be compiled in the square of their number. */
+#define ROW(mr, type)                                                                              \
+    __attribute__((noinline)) static void row_##mr##_##type(const struct attn_row *p)              \
+    {                                                                                              \
+        row_of(p, mr, K_##type);                                                                   \
+    }
+/* clang-format off */
+#define ROWS(type)                                                                                 \
+    ROW(1, type) ROW(2, type) ROW(3, type) ROW(4, type)                                            \
+    ROW(6, type) ROW(7, type) ROW(8, type) ROW(12, type)
+/* clang-format on */
+ROWS(F32)
+ROWS(BF16)
+
 /* The number of heads is rounded up to one there is code for: what lies behind the last one is
  * computed with and not stored. */
-INLINE void row_of_type(const struct attn_row *p, const enum k_type type)
-{
-    switch (p->n_row) {
-    case 1:
-        row_of(p, 1, type);
-        break;
-    case 2:
-        row_of(p, 2, type);
-        break;
-    case 3:
-        row_of(p, 3, type);
-        break;
-    case 4:
-        row_of(p, 4, type);
-        break;
-    case 5:
-    case 6:
-        row_of(p, 6, type);
-        break;
-    case 7:
-        row_of(p, 7, type);
-        break;
-    case 8:
-        row_of(p, 8, type);
-        break;
-    default:
-        row_of(p, 12, type);
+#define TABLE(type)                                                                                \
+    {                                                                                              \
+        [1] = row_1_##type, row_2_##type, row_3_##type, row_4_##type, row_6_##type, row_6_##type,  \
+        row_7_##type, row_8_##type, row_12_##type, row_12_##type, row_12_##type, row_12_##type     \
     }
-}
 
 void attn_row_avx512(const struct attn_row *p)
 {
-    if (p->type == K_BF16)
-        row_of_type(p, K_BF16);
-    else
-        row_of_type(p, K_F32);
+    static void (*const f32[ATTN_MR + 1])(const struct attn_row *) = TABLE(F32);
+    static void (*const bf16[ATTN_MR + 1])(const struct attn_row *) = TABLE(BF16);
+    (p->type == K_BF16 ? bf16 : f32)[p->n_row](p);
 }

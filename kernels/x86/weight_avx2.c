@@ -206,25 +206,30 @@ TURN_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_
         pack_plain(from, K_F32, a, panel);
 }
 
-static void pack_from(enum k_type from, const struct k_weight_pack *a, int64_t panel)
-{
-    if (from == K_F32)
-        pack_to(K_F32, a, panel);
-    else if (from == K_BF16)
-        pack_to(K_BF16, a, panel);
-    else
-        pack_to(K_F16, a, panel);
-}
+/* A function for each: in one they would be compiled in the square of their number. */
+#define PACK(from)                                                                                 \
+    static void pack_##from(const struct k_weight_pack *a, int64_t panel)                          \
+    {                                                                                              \
+        pack_to(K_##from, a, panel);                                                               \
+    }
+PACK(F32)
+PACK(BF16)
+PACK(F16)
 
 void weight_pack_avx2(const void *args, const struct k_slice *s)
 {
+    static void (*const pack[])(const struct k_weight_pack *, int64_t) = {
+        [K_F32] = pack_F32,
+        [K_BF16] = pack_BF16,
+        [K_F16] = pack_F16,
+    };
     const struct k_weight_pack *a = args;
     if (a->transposed) {
         weight_pack_ref(args, s);
         return;
     }
     for (int64_t panel = s->lo; panel < s->hi; panel++)
-        pack_from(a->src_type, a, panel);
+        pack[a->src_type](a, panel);
     _mm_sfence();
 }
 
