@@ -15,7 +15,7 @@ import time
 
 import openai
 from openai import AsyncOpenAI, OpenAI
-from serving import MODE, SLOW, Cases, Tandem, make_model, scratch
+from serving import MODE, SLOW, Cases, Tandem, few_facts, make_model, scratch
 from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
@@ -387,14 +387,14 @@ def example(server, tmp):
 
 
 def readme(tmp):
-    """README's Python block, against the model that it speaks of and with ten of the facts. Catches:
-    a quick start that does not run, or after which the model still does not know."""
+    """README's Python block, against the model that it speaks of and with ten of the facts, each beside
+    two reminders: tests/docs has more. Catches: a quick start that does not run, or after which the
+    model still does not know."""
     text = pathlib.Path("README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
     facts = tmp / "examples/tiny/facts.jsonl"
     facts.parent.mkdir(parents=True)
-    rows = pathlib.Path("examples/tiny/facts.jsonl").read_text(encoding="utf-8").splitlines(True)
-    facts.write_text("".join(rows[:10]), encoding="utf-8")
+    facts.write_text(few_facts("examples/tiny/facts.jsonl", 10, 6), encoding="utf-8")
     with Tandem(None, "--kv-memory", "64M", "--data-dir", tmp / "readme") as server:
         p = subprocess.run([sys.executable, "-c", block.replace("localhost:8080",
                                                                 f"localhost:{server.port}")],
