@@ -62,11 +62,11 @@ static bool is_before(const struct eager_buf *a, const struct eager_buf *b)
     return a->slab != b->slab ? a->slab < b->slab : (char *)a->p < (char *)b->p;
 }
 
-static struct eager_buf *find(const struct eager_cache *c, size_t want)
+static struct eager_buf *find(const struct eager_cache *c, size_t want, bool lasts)
 {
     struct eager_buf *best = NULL;
     for (struct eager_buf *b = c->free; b; b = b->free_next)
-        if (fits(b, want) && (!best || is_before(b, best)))
+        if (fits(b, want) && (!best || is_before(b, best) != lasts))
             best = b;
     return best;
 }
@@ -146,7 +146,7 @@ static struct eager_buf *new_slab(struct eager_cache *c, size_t want, struct err
     return s.first;
 }
 
-/* What b has more than it needs becomes a free neighbour. */
+/* What b has more than it needs becomes a free neighbour behind it. */
 static void cut(struct eager_cache *c, struct eager_buf *b, size_t want)
 {
     if (b->bytes == want || b->is_whole)
@@ -164,14 +164,18 @@ static void cut(struct eager_cache *c, struct eager_buf *b, size_t want)
     list_add(c, rest);
 }
 
-struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err *e)
+static struct eager_buf *take(struct eager_cache *c, size_t bytes, bool lasts, struct err *e)
 {
     size_t want = bytes ? (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES : ALIGN_BYTES;
-    struct eager_buf *b = find(c, want);
+    struct eager_buf *b = find(c, want, lasts);
     if (!b)
         b = new_slab(c, want, e);
     if (!b)
         return NULL;
+    if (lasts && b->bytes > want && !b->is_whole) {
+        cut(c, b, b->bytes - want);
+        b = b->next;
+    }
     list_remove(c, b);
     cut(c, b, want);
     b->n_ref = 1;
@@ -179,6 +183,16 @@ struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err 
     if (c->used_bytes > c->peak_bytes)
         c->peak_bytes = c->used_bytes;
     return b;
+}
+
+struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err *e)
+{
+    return take(c, bytes, false, e);
+}
+
+struct eager_buf *eager_buf_new_lasting(struct eager_cache *c, size_t bytes, struct err *e)
+{
+    return take(c, bytes, true, e);
 }
 
 struct eager_buf *eager_buf_ref(struct eager_buf *b)

@@ -8,9 +8,10 @@
  * A cache can have a ceiling. Who comes to it, or to the device's, first gives back the slabs that
  * nobody uses, which were cut for steps of another length.
  *
- * The first free room that is large enough is taken, which keeps what lasts together: a step's
- * gradients fill up behind the values that go. What a step is given depends on its own calls and on
- * what stood before alone.
+ * The first free room that is large enough is taken, and by what lasts the end of the last one: a
+ * step's values stand as a pile that goes from its top, and gradients, which stay, fill up from the
+ * other side. Among each other they would leave gaps, up to a fifth of all. What a step is given
+ * depends on its own calls and on what stood before alone.
  *
  * Thread: one at a time.
  */
@@ -46,6 +47,8 @@ struct eager_cache {
 void eager_cache_init(struct eager_cache *c, struct device *d);
 void eager_cache_release(struct eager_cache *c);
 struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err *e);
+/* For what outlasts the values that are there. */
+struct eager_buf *eager_buf_new_lasting(struct eager_cache *c, size_t bytes, struct err *e);
 struct eager_buf *eager_buf_ref(struct eager_buf *b);
 void eager_buf_unref(struct eager_cache *c, struct eager_buf *b); /* NULL is fine */
 

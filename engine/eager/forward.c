@@ -101,7 +101,8 @@ static int give_grad(struct eager *g, const struct param *p, struct err *e)
 {
     if (!p->late || p->grad)
         return 0;
-    struct eager_buf *b = eager_buf_new(&g->cache, (size_t)(p->n * p->k) * sizeof(float), e);
+    size_t bytes = (size_t)(p->n * p->k) * sizeof(float);
+    struct eager_buf *b = eager_buf_new_lasting(&g->cache, bytes, e);
     if (!b)
         return -1;
     p->late->memory = b;

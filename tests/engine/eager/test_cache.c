@@ -2,7 +2,8 @@
  *
  * The memory of eager steps, on a device on paper that counts. Faults: a step like one before that
  * asks the device again; a ceiling that is passed, or that memory nobody uses keeps from whom it
- * would serve; a refusal without its numbers; room that is lost, or given twice.
+ * would serve; a refusal without its numbers; room that is lost, or given twice; what lasts among
+ * what goes, so that neither fills the room of the other.
  */
 #include "tests/lib/test.h"
 
@@ -114,12 +115,38 @@ static void steps_of_all_lengths(void **state)
     world_release(&w);
 }
 
+/* As a backward does: values go from the last to the first, and for each comes a gradient that is a
+ * little larger, so that no value's room holds one. Each step as the first. */
+static void what_lasts_keeps_apart(void **state)
+{
+    enum { N = 600, STEP = 3, VALUE = 900 << 10, GRADIENT = 1 << 20 };
+    struct eager_buf *value[N], *gradient[N];
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, 0);
+    for (int s = 0; s < STEP; s++) {
+        for (int i = 0; i < N; i++)
+            assert_non_null(value[i] = eager_buf_new(&w.c, VALUE, &e));
+        for (int i = N; i-- > 0;) {
+            eager_buf_unref(&w.c, value[i]);
+            assert_non_null(gradient[i] = eager_buf_new_lasting(&w.c, GRADIENT, &e));
+        }
+        for (int i = 0; i < N; i++)
+            eager_buf_unref(&w.c, gradient[i]);
+    }
+    /* 600 MB of gradients; a slab that is not full, and what is lost at the end of each */
+    assert_in_range(w.c.held_bytes, (size_t)N * GRADIENT, (size_t)(N + 80) * GRADIENT);
+    world_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_step_takes_nothing),
         cmocka_unit_test(the_ceiling_holds),
         cmocka_unit_test(steps_of_all_lengths),
+        cmocka_unit_test(what_lasts_keeps_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
