@@ -7,48 +7,43 @@
  * and then one panel of a V cell. A cell's probabilities are made right before its values are read,
  * out of the first cache.
  *
- * 16 registers hold the sums of three heads by 32 columns, two numbers of each step and one factor.
- * More heads go over the piece again, which is in the first cache by then: bf16 pairs are widened
- * for each three of them, beside the products and for nothing. Between pieces sums wait in memory.
+ * What is done for a piece beside its products (attn_run_avx2.c) memory waits for, so that it is
+ * little: plans, widths and distances are found once for the wave or the cell.
  *
  * An output's sum is the one of attn_product, input after input from zero, so the bits are too.
  */
 #include <string.h>
 
-#include "kernels/x86/attn_avx2.h"
+#include "kernels/x86/attn_run_avx2.h"
 
 enum {
-    HEADS = 3,
-    VECS = K_CELL / 8,
+    VECS = QUAD_VECS,
     PIECE = K_NR,         /* inputs of K, of V columns */
     LEAD = K_CHUNK_CELLS, /* a chunk's maxima are known before its first values are wanted */
-    LINE = 64
 };
 
 _Static_assert((int)LEAD < (int)ATTN_RING, "scores wait until their values come");
 
-struct quad { /* 32 columns, or keys */
-    __m256 v[VECS];
-};
-
 /* What goes on from cell to cell. */
 struct wave {
-    const struct attn_row *p;    /* borrowed */
-    int known;                   /* cells of chunks whose maxima are known */
-    __m256 l[ATTN_MR];           /* of the chunk that probabilities have come to */
-    struct quad scores[ATTN_MR]; /* of the cell of K that is read */
+    const struct attn_row *p; /* borrowed */
+    struct attn_plan plan[2]; /* of 16 columns, of 32 */
+    struct quad *scores;      /* [ATTN_RING, n_row] */
+    float *probs;             /* [n_row, ROW_FLOATS]: of a cell */
+    int shift, each;          /* of inputs to steps; bytes of an input of a cell */
+    int piece_bytes, last_at; /* of a cell's last piece: where it begins */
+    int known;                /* cells of chunks whose maxima are known */
+    __m256 l[ATTN_MR];        /* of the chunk that probabilities have come to */
     struct quad sum[K_HEAD_MAX / K_NR][ATTN_MR];
     float m[ATTN_WAVE][16];   /* of chunks */
     float keep[16], take[16]; /* of the chunk whose values are in `sum` */
 };
 
-/* A piece of a cell: n_in inputs, or keys, by w columns; the heads' inputs lie ld apart. */
+/* A piece of a cell: n_in inputs, or keys, by w columns. */
 struct piece {
     const float *b, *rows;
-    ptrdiff_t ld;
     const char *ahead; /* what memory is asked for meanwhile */
     int n_in, w;
-    bool begins; /* sums, from zero */
 };
 
 static int chunk_of(const struct attn_row *p, int cell)
@@ -61,100 +56,9 @@ static bool chunk_ends(const struct attn_row *p, int cell)
     return cell + 1 == p->n_cell || chunk_of(p, cell + 1) != chunk_of(p, cell);
 }
 
-static float *scores_at(const struct attn_row *p, int cell, int r)
+static struct quad *scores_at(const struct wave *w, int cell)
 {
-    return p->s + r * ATTN_RING_LD + cell % ATTN_RING * K_CELL;
-}
-
-/* Of the n heads that are left. Two and two are even where three and one would wait. */
-static int heads_at_once(int n)
-{
-    return n == 4 || n == 2 ? 2 : n < HEADS ? n : HEADS;
-}
-
-/* One head's product with two vectors of a step: its factor, in any lane, times both. */
-#define TIMES(at, r)                                                                               \
-    "vbroadcastss " at ", %[x]\n\tvfmadd231ps %[b0], %[x], %[s" r "0]\n\t"                         \
-    "vfmadd231ps %[b1], %[x], %[s" r "1]\n\t"
-
-/* The even and the odd inputs of two vectors of pairs. */
-#define EVEN                                                                                       \
-    "vmovdqu (%[b]), %[b0]\n\tvmovdqu 32(%[b]), %[b1]\n\t"                                         \
-    "vpslld $16, %[b0], %[b0]\n\tvpslld $16, %[b1], %[b1]\n\t"
-#define ODD "vandps (%[b]), %[high], %[b0]\n\tvandps 32(%[b]), %[high], %[b1]\n\t"
-
-#define SUMS(r) [s##r##0] "+&x"(acc[r].v[v]), [s##r##1] "+&x"(acc[r].v[v + 1])
-#define TEMPS   [x] "=&x"(x), [b0] "=&x"(b0), [b1] "=&x"(b1)
-#define INPUTS  [b] "r"(b), [rows] "r"(rows), [ld] "r"(ld * 4), [high] "x"(high)
-
-/* Both inputs of a pair against two vectors of them. Written out since all 16 registers are in use:
- * the compiler loads a factor once for all vectors, or moves a sum to where a product's other form
- * wants it, and has none left. */
-INLINE void pair_times(struct quad *acc, int v, const float *rows, const ptrdiff_t ld,
-                       const float *b, const int mr)
-{
-    const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u));
-    __m256 x, b0, b1;
-    if (mr == 1)
-        __asm__(EVEN TIMES("(%[rows])", "0") ODD TIMES("4(%[rows])", "0")
-                : SUMS(0), TEMPS:INPUTS
-                : "memory");
-    else if (mr == 2)
-        __asm__(EVEN TIMES("(%[rows])", "0") TIMES("(%[rows], %[ld])", "1")
-                    ODD TIMES("4(%[rows])", "0") TIMES("4(%[rows], %[ld])", "1")
-                : SUMS(0), SUMS(1), TEMPS:INPUTS
-                : "memory");
-    else
-        __asm__(EVEN TIMES("(%[rows])", "0") TIMES("(%[rows], %[ld])", "1")
-                    TIMES("(%[rows], %[ld], 2)", "2") ODD TIMES("4(%[rows])", "0")
-                        TIMES("4(%[rows], %[ld])", "1") TIMES("4(%[rows], %[ld], 2)", "2")
-                : SUMS(0), SUMS(1), SUMS(2), TEMPS:INPUTS
-                : "memory");
-}
-
-/* One input of mr heads against two vectors. */
-INLINE void times(struct quad *acc, int v, const float *rows, const ptrdiff_t ld, __m256 b0,
-                  __m256 b1, const int mr)
-{
-#pragma GCC unroll 3
-    for (int r = 0; r < mr; r++) {
-        __m256 x = _mm256_broadcast_ss(rows + r * ld);
-        acc[r].v[v] = _mm256_fmadd_ps(x, b0, acc[r].v[v]);
-        acc[r].v[v + 1] = _mm256_fmadd_ps(x, b1, acc[r].v[v + 1]);
-    }
-}
-
-/* A step, one input or in bf16 two, against 8 nv columns. */
-INLINE void step(struct quad *acc, const float *rows, const ptrdiff_t ld, const float *b,
-                 const int mr, const int nv, const enum k_type type)
-{
-#pragma GCC unroll 2
-    for (int v = 0; v < nv; v += 2) {
-        if (type == K_BF16)
-            pair_times(acc, v, rows, ld, b + v * 8, mr);
-        else
-            times(acc, v, rows, ld, _mm256_loadu_ps(b + v * 8), _mm256_loadu_ps(b + v * 8 + 8), mr);
-    }
-}
-
-/* The same of one head, against w columns and none behind; with `odd` not against the second of a
- * pair. */
-static void step_edge(struct quad *acc, const float *rows, const float *b, int w, bool odd,
-                      enum k_type type)
-{
-    for (int v = 0; v < VECS; v++) {
-        const __m256 x = _mm256_maskload_ps(b + v * 8, lanes(w, v * 8));
-        const __m256 first = type == K_BF16 ? even_ps(x) : x;
-        acc->v[v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows), first, acc->v[v]);
-        if (type == K_BF16 && !odd)
-            acc->v[v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows + 1), odd_ps(x), acc->v[v]);
-    }
-}
-
-/* Inputs of a step. */
-INLINE int step_of(const enum k_type type)
-{
-    return type == K_BF16 ? 2 : 1;
+    return w->scores + (unsigned)cell % ATTN_RING * (unsigned)w->p->n_row;
 }
 
 /* ---- probabilities ---- */
@@ -162,17 +66,16 @@ INLINE int step_of(const enum k_type type)
 /* Of one cell, the next, of which the scores are there. */
 __attribute__((noinline)) static void cell_probs(struct wave *w, int cell)
 {
-    const struct attn_row *p = w->p;
-    const float *m = w->m[chunk_of(p, cell)];
-    const bool bf16 = p->type == K_BF16;
-    for (int r = 0; r < p->n_row; r++) {
-        const float *s = scores_at(p, cell, r);
-        float *out = (float *)p->p + r * ATTN_WAVE_LD + cell * K_CELL;
+    const struct quad *s = scores_at(w, cell);
+    const float *m = w->m[chunk_of(w->p, cell)];
+    const bool bf16 = w->p->type == K_BF16;
+    for (int r = 0; r < w->p->n_row; r++) {
+        float *out = w->probs + r * ROW_FLOATS;
         const __m256 max = _mm256_set1_ps(m[r]);
         __m256 x[VECS], l = w->l[r];
 #pragma GCC unroll 4
         for (int v = 0; v < VECS; v++)
-            x[v] = exp2_ps(_mm256_sub_ps(_mm256_loadu_ps(s + v * 8), max));
+            x[v] = exp2_ps(_mm256_sub_ps(s[r].v[v], max));
 #pragma GCC unroll 4
         for (int v = 0; v < VECS; v++) {
             l = _mm256_add_ps(l, x[v]);
@@ -211,25 +114,40 @@ __attribute__((noinline)) static void scores_mend(const struct attn_row *p, floa
     }
 }
 
-/* A chunk, up to a cell, has its scores: their maxima. */
+/* Scales a head's scores of cells [lo, hi); their maximum. */
+static float scores_scale(const struct wave *w, int r, int lo, int hi, float factor)
+{
+    const __m256 none = _mm256_set1_ps(-INFINITY), f = _mm256_set1_ps(factor);
+    __m256 most[VECS] = {none, none, none, none};
+    for (int c = lo; c < hi; c++) {
+        __m256 *s = scores_at(w, c)[r].v;
+#pragma GCC unroll 4
+        for (int v = 0; v < VECS; v++) {
+            s[v] = _mm256_mul_ps(s[v], f);
+            most[v] = _mm256_max_ps(s[v], most[v]);
+        }
+    }
+    most[0] = _mm256_max_ps(most[0], most[1]);
+    most[2] = _mm256_max_ps(most[2], most[3]);
+    return max_lanes(_mm256_max_ps(most[0], most[2]));
+}
+
+/* A chunk, up to a cell, has its sums: their scores and maxima. */
 static void chunk_known(struct wave *w, int cell)
 {
     const struct attn_row *p = w->p;
+    const int lo = w->known, hi = cell + 1;
+    const bool whole = p->cap <= 0 && p->seen.lo <= lo * K_CELL && p->seen.hi >= hi * K_CELL;
+    float *m = w->m[chunk_of(p, cell)];
     for (int r = 0; r < p->n_row; r++) {
-        __m256 most[VECS];
-        for (int v = 0; v < VECS; v++)
-            most[v] = _mm256_set1_ps(-INFINITY);
-        for (int c = w->known; c <= cell; c++) {
-            const float *s = scores_at(p, c, r);
-#pragma GCC unroll 4
-            for (int v = 0; v < VECS; v++)
-                most[v] = _mm256_max_ps(_mm256_loadu_ps(s + v * 8), most[v]);
-        }
-        most[0] = _mm256_max_ps(most[0], most[1]);
-        most[2] = _mm256_max_ps(most[2], most[3]);
-        w->m[chunk_of(p, cell)][r] = max_lanes(_mm256_max_ps(most[0], most[2]));
+        m[r] = scores_scale(w, r, lo, hi, p->factor);
+        for (int c = lo; !whole && c < hi; c++)
+            scores_mend(p, (float *)(scores_at(w, c) + r),
+                        attn_span_in(p->seen, c * K_CELL, K_CELL));
+        if (!whole)
+            m[r] = scores_scale(w, r, lo, hi, 1);
     }
-    w->known = cell + 1;
+    w->known = hi;
 }
 
 /* A panel's sums of a chunk into the outputs: o = o keep + sum take. */
@@ -249,175 +167,162 @@ static void values_end(const struct wave *w, int col, int n_col)
 
 /* ---- pieces ---- */
 
-/* Goes on with the sums of mr heads, in bf16 by whole pairs. */
-INLINE void run(struct quad *sum, const float *rows, const struct piece *p, const int mr,
-                const int nv, const enum k_type type)
+/* A step of one head against w columns and none behind; with `odd` not against the second of a
+ * pair. */
+static void step_edge(struct quad *acc, const float *rows, const float *b, int w, bool odd,
+                      enum k_type type)
 {
-    const float *b = p->b;
-    const char *ahead = p->ahead;
-    const ptrdiff_t ld = p->ld;
-    struct quad acc[HEADS];
-#pragma GCC unroll 3
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
-            acc[r].v[v] = p->begins ? _mm256_setzero_ps() : sum[r].v[v];
-    for (int i = p->n_in / step_of(type); i > 0; i--, rows += step_of(type), b += nv * 8) {
-        _mm_prefetch(ahead, _MM_HINT_T0);
-        if (nv > 2)
-            _mm_prefetch(ahead + LINE, _MM_HINT_T0);
-        ahead += nv * 32;
-        step(acc, rows, ld, b, mr, nv, type);
+    for (int v = 0; v < VECS; v++) {
+        const __m256 x = _mm256_maskload_ps(b + v * 8, lanes(w, v * 8));
+        const __m256 first = type == K_BF16 ? even_ps(x) : x;
+        acc->v[v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows), first, acc->v[v]);
+        if (type == K_BF16 && !odd)
+            acc->v[v] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows + 1), odd_ps(x), acc->v[v]);
     }
-#pragma GCC unroll 3
-    for (int r = 0; r < mr; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < nv; v++)
-            sum[r].v[v] = acc[r].v[v];
 }
 
-/* Functions of their own: beside other code the sums would not all be in registers. */
-typedef void run_fn(struct quad *sum, const float *rows, const struct piece *p);
-
-#define RUN(mr, nv, type)                                                                          \
-    __attribute__((noinline)) static void run_##type##_##mr##_##nv(                                \
-        struct quad *sum, const float *rows, const struct piece *p)                                \
-    {                                                                                              \
-        run(sum, rows, p, mr, nv, type);                                                           \
-    }
-RUN(1, 2, K_BF16)
-RUN(2, 2, K_BF16)
-RUN(3, 2, K_BF16)
-RUN(1, 4, K_BF16)
-RUN(2, 4, K_BF16)
-RUN(3, 4, K_BF16)
-RUN(1, 2, K_F32)
-RUN(2, 2, K_F32)
-RUN(3, 2, K_F32)
-RUN(1, 4, K_F32)
-RUN(2, 4, K_F32)
-RUN(3, 4, K_F32)
-
-static run_fn *const run_of[2][2][HEADS] = {
-    [K_F32] = {{run_K_F32_1_2, run_K_F32_2_2, run_K_F32_3_2},
-               {run_K_F32_1_4, run_K_F32_2_4, run_K_F32_3_4}},
-    [K_BF16] = {{run_K_BF16_1_2, run_K_BF16_2_2, run_K_BF16_3_2},
-                {run_K_BF16_1_4, run_K_BF16_2_4, run_K_BF16_3_4}},
-};
+/* Inputs of a step. */
+INLINE int step_of(const enum k_type type)
+{
+    return type == K_BF16 ? 2 : 1;
+}
 
 /* Inputs from i on where columns are of another number, and the last where it is the first of a
  * pair. */
-static void run_edge(struct quad *sum, const struct piece *p, int i, int n_head, enum k_type type)
+__attribute__((noinline)) static void run_edge(const struct wave *w, struct quad *sum, bool begins,
+                                               const struct piece *p, int i)
 {
-    if (i == 0 && p->begins)
-        memset(sum, 0, (size_t)n_head * sizeof *sum);
+    const enum k_type type = w->p->type;
+    if (i == 0 && begins)
+        memset(sum, 0, (size_t)w->p->n_row * sizeof *sum);
     for (; i < p->n_in; i += step_of(type)) {
         const float *b = p->b + i / step_of(type) * p->w;
-        for (int r = 0; r < n_head; r++)
-            step_edge(sum + r, p->rows + r * p->ld + i, b, p->w, i + 1 == p->n_in, type);
+        for (int r = 0; r < w->p->n_row; r++)
+            step_edge(sum + r, p->rows + r * ROW_FLOATS + i, b, p->w, i + 1 == p->n_in, type);
     }
 }
 
 /* Goes on with the sums of all heads over a piece. */
-static void piece_run(struct quad *sum, const struct piece *p, int n_head, enum k_type type)
+INLINE void piece_run(const struct wave *w, struct quad *sum, bool begins, struct piece p)
 {
-    const bool is_even = p->w == K_NR || p->w == K_NR / 2;
-    const int whole = is_even ? p->n_in / step_of(type) * step_of(type) : 0;
-    for (int r = 0, n; whole && r < n_head; r += n) {
-        n = heads_at_once(n_head - r);
-        run_of[type][p->w == K_NR][n - 1](sum + r, p->rows + r * p->ld, p);
-    }
-    if (whole < p->n_in)
-        run_edge(sum, p, whole, n_head, type);
+    static const struct quad zero[ATTN_MR];
+    const struct quad *from = begins ? zero : sum;
+    const struct attn_plan *plan = &w->plan[p.w == K_NR];
+    const int n = p.w == K_NR || p.w == K_NR / 2 ? p.n_in >> w->shift : 0;
+    const struct attn_group *g = plan->group, *end = n ? g + plan->n : g;
+    for (; g < end; g++)
+        g->run(sum[g->row].v + g->vec, from[g->row].v + g->vec, p.rows + g->row * ROW_FLOATS,
+               p.b + g->vec * 8, p.ahead + g->vec * 32, n);
+    if (n << w->shift < p.n_in)
+        run_edge(w, sum, begins, &p, n << w->shift);
 }
 
 /* ---- cells ---- */
 
-/* What is asked for beside a piece that begins `at` bytes in a cell of a stream and has n: the
- * stream's next, for what is far ahead would wait for its turn in the first cache; but for a row of
- * a few cells, far ahead are others. */
-static const char *ahead_of(const struct attn_row *p, const void *const *cells,
-                            const ptrdiff_t *away, int cell, size_t at, size_t n)
+/* A cell that is read; what is asked for beside a piece of it is the stream's next, for what is far
+ * ahead would wait for its turn in the first cache; but for a row of a few cells, far ahead are
+ * others. */
+struct here {
+    const char *cell;
+    ptrdiff_t next, last; /* bytes from a piece to what is asked for; from the last one */
+};
+
+INLINE struct here here_of(const struct wave *w, const void *const *cells, const ptrdiff_t *away,
+                           int cell)
 {
-    const char *here = (const char *)cells[cell] + at;
-    if (p->n_cell < LEAD)
-        return (const char *)((uintptr_t)here + (uintptr_t)away[cell]);
-    if (at + n < k_kv_cell_bytes(p->type, p->d) || cell + 1 == p->n_cell)
-        return here + n;
-    return cells[cell + 1];
+    struct here h = {cells[cell], w->piece_bytes, w->piece_bytes};
+    if (w->p->n_cell < LEAD)
+        h.next = h.last = away[cell];
+    else if (cell + 1 < w->p->n_cell)
+        h.last = (ptrdiff_t)((uintptr_t)cells[cell + 1] - (uintptr_t)h.cell) - w->last_at;
+    return h;
+}
+
+/* The piece of inputs, or columns, from i on. */
+INLINE struct piece piece_at(const struct wave *w, const struct here *h, int i)
+{
+    const char *b = h->cell + i * w->each;
+    const ptrdiff_t away = i + PIECE < w->p->d ? h->next : h->last;
+    return (struct piece){.b = (const float *)b,
+                          .ahead = (const char *)((uintptr_t)b + (uintptr_t)away)};
 }
 
 /* Inputs [i, i + PIECE) of the scores of a cell. */
-static void scores_piece(struct wave *w, int cell, int i)
+INLINE void scores_piece(const struct wave *w, const struct here *h, struct quad *sum, int i)
 {
     const struct attn_row *p = w->p;
-    const size_t each = k_type_bytes(p->type) * K_CELL, at = each * (size_t)i, n = each * PIECE;
-    const struct piece k = {.b = (const float *)p->k[cell] + at / sizeof(float),
-                            .rows = (const float *)p->q + i,
-                            .ld = ROW_FLOATS,
-                            .n_in = p->d - i < PIECE ? p->d - i : PIECE,
-                            .w = K_CELL,
-                            .begins = i == 0,
-                            .ahead = ahead_of(p, p->k, p->k_away, cell, at, n)};
-    piece_run(w->scores, &k, p->n_row, p->type);
+    struct piece k = piece_at(w, h, i);
+    k.rows = (const float *)p->q + i;
+    k.n_in = p->d - i < PIECE ? p->d - i : PIECE;
+    k.w = K_CELL;
+    piece_run(w, sum, i == 0, k);
 }
 
-/* The scores of a cell are whole. */
-__attribute__((noinline)) static void scores_end(struct wave *w, int cell)
+/* Columns [col, col + PIECE) of the values of n_key keys. */
+INLINE void values_piece(struct wave *w, const struct here *h, int n_key, bool begins, int col)
+{
+    struct piece v = piece_at(w, h, col);
+    v.rows = w->probs;
+    v.n_in = n_key;
+    v.w = w->p->d - col < PIECE ? w->p->d - col : PIECE;
+    piece_run(w, w->sum[col / PIECE], begins, v);
+}
+
+static void chunk_end(const struct wave *w)
+{
+    const int d = w->p->d;
+    for (int col = 0; col < d; col += PIECE)
+        values_end(w, col, d - col < PIECE ? d - col : PIECE);
+}
+
+/* The scores of cell k beside the values of cell v, of those that there are. */
+static void cells_run(struct wave *w, int k, int v)
 {
     const struct attn_row *p = w->p;
-    struct k_span seen = attn_span_in(p->seen, cell * K_CELL, K_CELL);
-    const bool is_whole = p->cap <= 0 && seen.hi - seen.lo == K_CELL;
-    const __m256 factor = _mm256_set1_ps(p->factor);
-    for (int r = 0; r < p->n_row; r++) {
-        float *s = scores_at(p, cell, r);
-#pragma GCC unroll 4
-        for (int v = 0; v < VECS; v++)
-            _mm256_storeu_ps(s + v * 8, _mm256_mul_ps(w->scores[r].v[v], factor));
-        if (!is_whole)
-            scores_mend(p, s, seen);
+    const bool has_k = k < p->n_cell, has_v = v >= 0;
+    const struct here k_here = has_k ? here_of(w, p->k, p->k_away, k) : (struct here){0};
+    const struct here v_here = has_v ? here_of(w, p->v, p->v_away, v) : (struct here){0};
+    const bool begins = v <= 0 || chunk_ends(p, v - 1);
+    const int keys = (int)p->seen.hi - v * K_CELL, n_key = keys < K_CELL ? keys : K_CELL;
+    struct quad *sum = scores_at(w, k);
+    for (int i = 0; i < p->d; i += PIECE) {
+        if (has_k)
+            scores_piece(w, &k_here, sum, i);
+        if (has_v)
+            values_piece(w, &v_here, n_key, begins, i);
     }
-    if (chunk_ends(p, cell))
-        chunk_known(w, cell);
 }
 
-/* Columns [col, col + PIECE) of the values of a cell. */
-static void values_piece(struct wave *w, int cell, int col)
+static void wave_init(struct wave *w, const struct attn_row *p)
 {
-    const struct attn_row *p = w->p;
-    const int keys = (int)p->seen.hi - cell * K_CELL;
-    const size_t each = k_type_bytes(p->type) * K_CELL, at = each * (size_t)col, n = each * PIECE;
-    const struct piece v = {.b = (const float *)p->v[cell] + at / sizeof(float),
-                            .rows = (const float *)p->p + cell * K_CELL,
-                            .ld = ATTN_WAVE_LD,
-                            .n_in = keys < K_CELL ? keys : K_CELL,
-                            .w = p->d - col < PIECE ? p->d - col : PIECE,
-                            .begins = cell == 0 || chunk_ends(p, cell - 1),
-                            .ahead = ahead_of(p, p->v, p->v_away, cell, at, n)};
-    piece_run(w->sum[col / PIECE], &v, p->n_row, p->type);
-    if (chunk_ends(p, cell))
-        values_end(w, col, v.w);
+    const int each = (int)k_type_bytes(p->type) * K_CELL;
+    w->p = p;
+    w->plan[0] = attn_plan_avx2(p->type, p->n_row, K_NR / 2);
+    w->plan[1] = attn_plan_avx2(p->type, p->n_row, K_NR);
+    w->shift = p->type == K_BF16;
+    w->each = each;
+    w->piece_bytes = each * PIECE;
+    w->last_at = (p->d - 1) / PIECE * PIECE * each;
+    w->scores = (struct quad *)p->s;
+    w->probs = p->p;
+    w->known = 0;
+    for (int r = 0; r < p->n_row; r++)
+        w->l[r] = _mm256_setzero_ps();
 }
 
 void attn_row_avx2(const struct attn_row *p)
 {
     struct wave w;
-    w.p = p;
-    w.known = 0;
-    for (int r = 0; r < p->n_row; r++)
-        w.l[r] = _mm256_setzero_ps();
+    wave_init(&w, p);
     for (int k = 0, v = -LEAD; v < p->n_cell; k++, v++) {
         if (v >= 0)
             cell_probs(&w, v);
-        if (v >= 0 && chunk_ends(p, v))
+        cells_run(&w, k, v);
+        if (v >= 0 && chunk_ends(p, v)) {
             chunk_fold(&w, v);
-        for (int i = 0; i < p->d; i += PIECE) {
-            if (k < p->n_cell)
-                scores_piece(&w, k, i);
-            if (v >= 0)
-                values_piece(&w, v, i);
+            chunk_end(&w);
         }
-        if (k < p->n_cell)
-            scores_end(&w, k);
+        if (k < p->n_cell && chunk_ends(p, k))
+            chunk_known(&w, k);
     }
 }
