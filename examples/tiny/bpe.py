@@ -8,6 +8,7 @@ A text is cut as GPT-2 does, with every digit a piece of its own, since sums are
 digit. Of pairs that are equally frequent the one that sorts first is merged, so the same rows give
 the same file. The first ids are the special tokens, then the 256 bytes, then the merges."""
 import collections
+import heapq
 import json
 import re
 import sys
@@ -42,10 +43,11 @@ def texts(path):
 
 def count_pieces(path):
     letters, count = byte_letters(), collections.Counter()
-    for text in texts(path):
+    for text, n in collections.Counter(texts(path)).items():
         if not text.isascii():
             raise SystemExit(f"bpe: a text that is not ASCII: {text[:60]!r}")
-        count.update(PIECE.findall(text))
+        for piece in PIECE.findall(text):
+            count[piece] += n
     return {tuple(letters[b] for b in piece.encode()): n for piece, n in count.items()}
 
 
@@ -62,31 +64,37 @@ def merged(word, pair):
 
 
 def train(words, n_merge):
-    """Pairs are counted once; a merge changes the counts of the words that have it."""
+    """Pairs are counted once; a merge changes the counts of the words that have it. In the heap each pair
+    has its count, and some that it had before."""
     words = [[w, n] for w, n in sorted(words.items())]
     count, where = collections.Counter(), collections.defaultdict(set)
     for i, (w, n) in enumerate(words):
         for pair in zip(w, w[1:]):
             count[pair] += n
             where[pair].add(i)
-    merges = []
-    while len(merges) < n_merge and count:
-        most = max(count.values())
-        if most < 2:
+    merges, heap = [], [(-n, pair) for pair, n in count.items()]
+    heapq.heapify(heap)
+    while len(merges) < n_merge and heap:
+        most, best = heapq.heappop(heap)
+        if count[best] != -most:
+            continue
+        if -most < 2:
             break
-        best = min(p for p, n in count.items() if n == most)
         merges.append(best)
+        touched = set()
         for i in sorted(where.pop(best)):
             old, n = words[i]
             new = merged(old, best)
             for pair in zip(old, old[1:]):
                 count[pair] -= n
-                if count[pair] <= 0:
-                    del count[pair]
+                touched.add(pair)
             for pair in zip(new, new[1:]):
                 count[pair] += n
+                touched.add(pair)
                 where[pair].add(i)
             words[i][0] = new
+        for pair in touched:
+            heapq.heappush(heap, (-count[pair], pair))
     return merges
 
 

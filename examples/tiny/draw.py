@@ -5,16 +5,17 @@
 MASK = (1 << 64) - 1
 
 
+def mixed(state):
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        yield z ^ (z >> 31)
+
+
 class Draw:
     def __init__(self, seed):
-        self.state = seed & MASK
-
-    def bits(self):
-        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        return z ^ (z >> 31)
+        self.bits = mixed(seed & MASK).__next__
 
     def below(self, n):
         return self.bits() % n
