@@ -2,7 +2,6 @@
 """Cases that need packages of PyPI: run in a virtual environment of their own, build/deps/NAME, which is
 made once for each requirements.txt. Standard library only."""
 import hashlib
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -21,7 +20,7 @@ def make(venv, wanted, stamp, digest):
     is a pip, it is not installed again: each would take longer than the packages do."""
     python = venv / "bin/python"
     without, pip = ["--clear"], [python, "-m", "pip"]
-    if importlib.util.find_spec("pip"):
+    if subprocess.run([sys.executable, "-c", "import pip"], capture_output=True, check=False).returncode == 0:
         without, pip = ["--clear", "--without-pip"], [sys.executable, "-m", "pip", "--python", python]
     for words in ([sys.executable, "-m", "venv", *without, venv],
                   [*pip, "install", "-q", "--no-input", "--disable-pip-version-check", "--retries", "1",
