@@ -21,7 +21,7 @@ import traceback
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
 BIN = os.environ.get("TANDEM_BIN", str(BUILD / "tandem"))
 MODE = os.environ.get("TEST_MODE", "release")
-ENDLESS = 20000  # rows of a job that at 50 epochs and a batch of 1 lasts until it is ended
+ENDLESS = 5000  # rows of a job that at 50 epochs and a batch of 1 lasts until it is ended
 SLOW = {"asan": 4, "tsan": 10, "paranoid": 4, "coverage": 3, "debug": 4}.get(MODE, 1)
 
 
