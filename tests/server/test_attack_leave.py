@@ -83,7 +83,7 @@ def main():
     cases, counts = Cases(), {}
     with scratch() as tmp:
         model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 2048)
-        with Tandem(model) as server:
+        with Tandem(model, "--kv-memory", size("16M", "64M")) as server:
             fill_cells(server)
             known = Known(server, 40)
             storm(server, known, max(N // 20, 20), {})  # what is allocated once, is

@@ -108,7 +108,7 @@ def main():
     cases = Cases()
     with scratch() as tmp:
         model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", 2048)
-        with Tandem(model) as server:
+        with Tandem(model, "--kv-memory", size("32M", "64M")) as server:
             known = Known(server, 10)
             fill_cells(server)
             bench(server, *SHAPE, "-n", 200)
