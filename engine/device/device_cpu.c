@@ -262,7 +262,7 @@ struct device *device_cpu_new(struct pool *pool, const char *kernels, struct err
                                 : "ref");
         goto fail;
     }
-    d->scratch = try_alloc((size_t)pool_size(pool), K_SCRATCH_BYTES, "kernel scratch", e);
+    d->scratch = try_lazy((size_t)pool_size(pool), K_SCRATCH_BYTES, "kernel scratch", e);
     if (!d->scratch)
         goto fail;
     return &d->base;
