@@ -112,13 +112,20 @@ void linear_int8_ref(const void *args, const struct k_slice *s)
 /* ---- input gradient ----------------------------------------------------------------------- */
 
 /* Inputs [first, first + n) of an output's weight, as a gradient is multiplied with them: int8's
- * are rounded. */
-static void row_get(const struct k_weight *w, int64_t o, int64_t first, int64_t n, float *to)
+ * are rounded. Zeros behind them. */
+static void row_get(const struct k_weight *w, int64_t o, int64_t first, int64_t n, float to[K_NR])
 {
-    for (int64_t j = 0; j < n; j++)
-        to[j] = linear_weight_at(w, o, first + j);
-    for (int64_t j = 0; j < n && w->type == K_INT8; j++)
-        to[j] = bf16_to_f32(bf16_from_f32(to[j]));
+    const void *p = (const char *)w->data + (size_t)(o / K_NR) * linear_panel_bytes(w->type, w->k);
+    memset(to, 0, K_NR * sizeof *to);
+    if (w->type == K_F32)
+        for (int64_t j = 0; j < n; j++)
+            to[j] = ((const float *)p)[linear_f32_at(o % K_NR, first + j)];
+    else if (w->type == K_BF16)
+        for (int64_t j = 0; j < n; j++)
+            to[j] = bf16_to_f32(((const k_bf16 *)p)[linear_bf16_at(o % K_NR, first + j)]);
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j] = bf16_to_f32(bf16_from_f32(linear_weight_at(w, o, first + j)));
 }
 
 /* Rows of a block, [first, first + n) of their inputs: each gradient a chain over the outputs. */
@@ -132,7 +139,7 @@ static void input_gradients(const struct k_linear_dx *a, const struct rows_block
         row_get(&a->w, o + i, first, n, w);
         for (int64_t r = 0; r < b->h; r++) {
             float dy = rows_block_number(a->w.type, a->rows, n_out, b, r, i);
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = 0; j < K_NR; j++)
                 sum[r][j] += dy * w[j];
         }
     }
