@@ -151,6 +151,10 @@ struct linear_isa {
     void (*gate)(const struct gating *g);          /* NULL: no product is gated */
     const struct opening *opening; /* NULL: there is no need; else only `few` rows go without */
     int64_t few;
+    /* Panels [lo, hi) of a call of f32 or bf16 with more rows than few, up to some_max; NULL:
+     * opened */
+    void (*some)(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
+    int64_t some_max;
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
     void (*turn)(const struct turn *t);

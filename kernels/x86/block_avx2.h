@@ -14,6 +14,10 @@
  * not opened. */
 enum { BLOCK_FEW = 4, BLOCK_FEW_PANELS = 4 };
 
+/* Rows up to which panels of bf16 and f32 are multiplied as they are stored: two blocks, of which
+ * each unit of a call is a panel (kernels/linear_grid.h). */
+enum { BLOCK_SOME = 2 * LINEAR_MR };
+
 extern const struct opening opening_avx2;
 
 void block_f32_avx2(const struct block *b);
@@ -21,6 +25,7 @@ void block_opened_avx2(const struct block_opened *o);
 void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
 void block_int8_avx2(const struct block_int8 *b);
+void linear_some_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
 
 void turn_avx2(const struct turn *t);
 

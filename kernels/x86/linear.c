@@ -14,7 +14,8 @@
  * cache, rounded rows to where the next product reads them. Written as numbers both would be four
  * times as much, of which the cores' caches hold little.
  *
- * Where a variant opens what it multiplies, more than few rows go to opened.c instead.
+ * Where a variant opens what it multiplies, more than few rows go to opened.c instead, or, up to
+ * some more, to what the variant has for those.
  *
  * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
@@ -383,6 +384,11 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
 
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
+    const bool is_some = isa->some && a->m > isa->few && a->m <= isa->some_max;
+    if (is_some && a->w.type != K_INT8) {
+        isa->some(a, s->lo, s->hi, s->scratch);
+        return;
+    }
     if (isa->opening && a->m > isa->few) {
         linear_opened_run(isa, a, s);
         return;
