@@ -300,11 +300,32 @@ static void attn_asking_all(struct check *c)
     }
 }
 
+/* More heads to a key than above, up to what decoding takes at once: each number of them goes in
+ * groups of its own, by whole panels, by half a panel and by less. */
+static void attn_groups(struct check *c)
+{
+    for (int group = 6; group <= 12; group++) {
+        for (int i = 0; i < 4; i++) {
+            struct attn_spec s = {.type = i % 2 ? K_BF16 : K_F32,
+                                  .d = i / 2 ? 36 : 48,
+                                  .n_head = 2 * group,
+                                  .n_kv_head = 2,
+                                  .window = group % 3 ? 0 : 40,
+                                  .n_seq = 2,
+                                  .n_row = {20, 1},
+                                  .kv_len = {270, 33}};
+            attn_one(c, &s);
+            attn_same(c, &s, i / 2);
+        }
+    }
+}
+
 void check_attn(struct check *c)
 {
     if (!c->is_gpu && !check_is_plain(c)) {
         attn_large(c);
         attn_asking_all(c);
+        attn_groups(c);
     }
     for (int i = 0; i < N_SPEC; i++) {
         for (int type = K_F32; type <= attn_last_type(&specs[i]); type++) {

@@ -294,6 +294,23 @@ static void run_many(struct check *c, int64_t n, int64_t k)
     }
 }
 
+/* Panels from one that is not the first on, more of them than are taken at once, for every number
+ * of rows that a variant may do by code of its own. */
+static void run_panels(struct check *c)
+{
+    for (int64_t m = 1; m <= 2 * LINEAR_MR + 1; m++) {
+        struct linear_case k = {.m = m,
+                                .n = 20 * K_NR + 9,
+                                .k = 131,
+                                .panel_lo = 1 + m % 3,
+                                .panel_hi = 21 - m % 4,
+                                .pad = m % 3,
+                                .bias = m % 2,
+                                .add = m / 2 % 2};
+        run_case(c, &k);
+    }
+}
+
 static void check_linear(struct check *c)
 {
     if (c->is_gpu) {
@@ -313,6 +330,7 @@ static void check_linear(struct check *c)
     run_case(c, &(struct linear_case){.m = 26, .n = 40, .k = 8300, .panel_hi = 2});
     run_case(c, &(struct linear_case){.m = 2060, .n = 40, .k = 9, .panel_hi = 2, .bias = true});
     if (!c->is_gpu) {
+        run_panels(c);
         run_soon(c, 26, 161, 300, 40);
         run_soon(c, 64, 72, 1030, 3);
         run_soon(c, 13, 33, 5, 200);
