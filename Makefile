@@ -28,7 +28,7 @@ CC := $(if $(filter fuzz,$(MODE)),clang,gcc)
 endif
 B    := build/$(MODE)
 Q    := $(if $(V),,@)
-say   = $(if $(V),,@echo "  $(1)")
+say   = $(if $(V),,$(info $()  $(1)))
 MAKEFLAGS += --no-print-directory
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
@@ -94,9 +94,14 @@ $(patsubst %,$(B)/%.o,$(addprefix tests/kernels/,attn_case check_attn_bwd) $(add
   CFLAGS_own += $(if $(filter release,$(MODE)),-O3)
 # what is fuzzed is what reads outside bytes; clang 14 cannot instrument some of the widest kernels
 $(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
-$(B)/%_avx2.o:   CFLAGS_isa := -mavx2 -mfma -mf16c
-$(B)/%_avx512.o: CFLAGS_isa := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi \
-                               -mavx512bf16 -mfma -mprefer-vector-width=512
+ISA_avx2   := -mavx2 -mfma -mf16c
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
+# the compiler's header of instructions takes longer than most kernels that want it: it is read once.
+# (ccache does not know what to make of that.) Where flags differ, the header is read as any other.
+ONCE := $(if $(filter ccache,$(CC)),,$(filter gcc,$(CC)))
+once  = $(ISA_$(1)) $(if $(ONCE),-include $(B)/$(1).h)
+$(B)/%_avx2.o:   CFLAGS_isa := $(call once,avx2)
+$(B)/%_avx512.o: CFLAGS_isa := $(call once,avx512)
 def = -DTANDEM_$(1)='"$($(1))"'
 # a plug and a program fit when they were made of the same headers
 PLUGHEAD := $(wildcard engine/device/*.h kernels/*.h) kernels/kernels.def engine/base/err.h
@@ -168,9 +173,16 @@ all: $(PROGBIN) $(PLUGBIN)
 build/tandem build/tandem-kernels: all
 
 $(B)/%.o: %.c $(B)/flags
-	@mkdir -p $(@D)
+	$(if $(wildcard $(@D)),,@mkdir -p $(@D))
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
+$(B)/%.h.gch: $(B)/flags
+	$(call say,CC $*.h)
+	$(Q)echo '#include <immintrin.h>' >$(B)/$*.h
+	$(Q)$(CC) $(CFLAGS_all) $(ISA_$*) -x c-header $(B)/$*.h -o $@
+ifneq ($(ONCE),)
+$(foreach x,avx2 avx512,$(eval $(filter %_$(x).o,$(call obj,$(SRC) $(KCHK))): $(B)/$(x).h.gch))
+endif
 # the page of clients/web, as bytes of the program
 WEB := $(wildcard $(foreach x,html css js svg,clients/web/*.$(x)))
 $(B)/web_files.c: clients/web/embed.sh clients/web $(WEB)
