@@ -95,7 +95,8 @@ $(patsubst %,$(B)/%.o,$(addprefix tests/kernels/,attn_case check_attn_bwd) $(add
 # what is fuzzed is what reads outside bytes; clang 14 cannot instrument some of the widest kernels
 $(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
 ISA_avx2   := -mavx2 -mfma -mf16c
-ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma -mprefer-vector-width=512
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma \
+              -mprefer-vector-width=512
 # the compiler's header of instructions takes longer than most kernels that want it: it is read once.
 # (ccache does not know what to make of that.) Where flags differ, the header is read as any other.
 ONCE := $(if $(filter ccache,$(CC)),,$(filter gcc,$(CC)))
@@ -149,7 +150,7 @@ CUDAC := $(CUDASRC) $(patsubst %,engine/base/%.c,err mem so_table)
 EMU  := $(patsubst %,$(B)/%.emu.o,$(filter-out kernels/cuda/host.cu,$(CU)) \
           $(wildcard tests/cuda_emu/*.cc))
 EMUBIN := $(if $(filter release,$(MODE)),$(B)/libtandem_cuda_emu.so)
-# what is nothing without it, or less
+# what has nothing to test without it, or kernels/ref in its place
 EMUTEST := $(if $(EMUBIN),$(B)/tests/engine/device/test_cuda_golden $(wildcard tests/cuda_emu/test_*.py))
 # and the kernels for AVX-512, by an emulation of its instructions, where this CPU lacks them
 EMU512 := $(patsubst %.c,$(B)/%.emu512.o,$(wildcard kernels/x86/*_avx512.c) tests/x86_emu/cpu.c)

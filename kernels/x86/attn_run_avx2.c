@@ -8,36 +8,14 @@
  * is in the first cache by then. Between pieces sums wait in memory.
  */
 #include "kernels/x86/attn_run_avx2.h"
+#include "kernels/x86/six_avx2.h"
 
 enum { HEADS_QUAD = 3, HEADS_MAX = 6, STEPS = 2 /* at a time */ };
 
-_Static_assert(ROW_FLOATS * sizeof(float) == 1088, "as TIMES has it");
+_Static_assert(ROW_FLOATS * sizeof(float) == 1088, "as ROW_STRIDE has it");
 
-/* Head r's product with two vectors of a step: its factor, in any lane, times both. */
-#define TIMES(r, in)                                                                               \
-    "vbroadcastss 1088*" #r "+" in "(%[rows]), %[x]\n\tvfmadd231ps %[b0], %[x], %[s" #r            \
-    "0]\n\tvfmadd231ps %[b1], %[x], %[s" #r "1]\n\t"
-#define TIMES_1(in) TIMES(0, in)
-#define TIMES_2(in) TIMES_1(in) TIMES(1, in)
-#define TIMES_3(in) TIMES_2(in) TIMES(2, in)
-#define TIMES_4(in) TIMES_3(in) TIMES(3, in)
-#define TIMES_5(in) TIMES_4(in) TIMES(4, in)
-#define TIMES_6(in) TIMES_5(in) TIMES(5, in)
-
-/* Two vectors of numbers; of pairs the even and the odd inputs. */
-#define BOTH "vmovups (%[b]), %[b0]\n\tvmovups 32(%[b]), %[b1]\n\t"
-#define EVEN BOTH "vpslld $16, %[b0], %[b0]\n\tvpslld $16, %[b1], %[b1]\n\t"
-#define ODD  "vandps (%[b]), %[high], %[b0]\n\tvandps 32(%[b]), %[high], %[b1]\n\t"
-
-#define SUMS(r) [s##r##0] "+&x"(acc[r].v[v]), [s##r##1] "+&x"(acc[r].v[v + 1])
-#define SUMS_1  SUMS(0)
-#define SUMS_2  SUMS_1, SUMS(1)
-#define SUMS_3  SUMS_2, SUMS(2)
-#define SUMS_4  SUMS_3, SUMS(3)
-#define SUMS_5  SUMS_4, SUMS(4)
-#define SUMS_6  SUMS_5, SUMS(5)
-#define REST                                                                                       \
-    [x] "=&x"(x), [b0] "=&x"(b0), [b1] "=&x"(b1) : [b] "r"(b), [rows] "r"(rows), [high] "x"(high)
+#define ROW_STRIDE "1088"
+#define SUMS(r)    [s##r##0] "+&x"(acc[r].v[v]), [s##r##1] "+&x"(acc[r].v[v + 1])
 
 #define STEP(n)                                                                                    \
     do {                                                                                           \
@@ -47,9 +25,7 @@ _Static_assert(ROW_FLOATS * sizeof(float) == 1088, "as TIMES has it");
             __asm__ volatile(BOTH TIMES_##n("0") : SUMS_##n, REST : "memory");                     \
     } while (0)
 
-/* A step, one input or in bf16 two, against two vectors. Written out since all 16 registers are in
- * use: the compiler loads a factor once for all vectors, or moves a sum to where a product's other
- * form wants it, and has none left. */
+/* A step, one input or in bf16 two, against two vectors. */
 INLINE void step(struct quad *acc, int v, const float *rows, const float *b, const int mr,
                  const enum k_type type)
 {

@@ -13,6 +13,7 @@
 
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/open_avx2.h"
+#include "kernels/x86/six_avx2.h"
 
 #define SOME_INLINE static inline __attribute__((always_inline))
 
@@ -27,49 +28,27 @@ enum {
 
 _Static_assert(ROWS_BYTES + PANELS * SUMS * 4 <= K_SCRATCH_BYTES, "all of it fits scratch");
 
-/* Row r's product with two vectors of an input. */
-#define TIMES(r)                                                                                   \
-    "vbroadcastss 4*" #r "(%[rows]), %[x]\n\tvfmadd231ps %[w0], %[x], %[s" #r                      \
-    "0]\n\tvfmadd231ps %[w1], %[x], %[s" #r "1]\n\t"
-#define TIMES_1 TIMES(0)
-#define TIMES_2 TIMES_1 TIMES(1)
-#define TIMES_3 TIMES_2 TIMES(2)
-#define TIMES_4 TIMES_3 TIMES(3)
-#define TIMES_5 TIMES_4 TIMES(4)
-#define TIMES_6 TIMES_5 TIMES(5)
-
-#define PLAIN "vmovups (%[w]), %[w0]\n\tvmovups 32(%[w]), %[w1]\n\t"
-#define EVEN  PLAIN "vpslld $16, %[w0], %[w0]\n\tvpslld $16, %[w1], %[w1]\n\t"
-#define ODD   "vandps (%[w]), %[high], %[w0]\n\tvandps 32(%[w]), %[high], %[w1]\n\t"
-
-#define SUM(r) [s##r##0] "+&x"(sum[r * 2]), [s##r##1] "+&x"(sum[r * 2 + 1])
-#define SUM_1  SUM(0)
-#define SUM_2  SUM_1, SUM(1)
-#define SUM_3  SUM_2, SUM(2)
-#define SUM_4  SUM_3, SUM(3)
-#define SUM_5  SUM_4, SUM(4)
-#define SUM_6  SUM_5, SUM(5)
-#define REST                                                                                       \
-    [x] "=&x"(x), [w0] "=&x"(w0), [w1] "=&x"(w1) : [w] "r"(w), [rows] "r"(rows), [high] "x"(high)
+#define ROW_STRIDE "4"
+#define SUMS(r)    [s##r##0] "+&x"(sum[r * 2]), [s##r##1] "+&x"(sum[r * 2 + 1])
 
 /* The last of the operands is for ODD alone. */
 #define INPUT(n)                                                                                   \
     do {                                                                                           \
         if (which == INPUT_PLAIN)                                                                  \
-            __asm__ volatile(PLAIN TIMES_##n : SUM_##n, REST : "memory");                          \
+            __asm__ volatile(BOTH TIMES_##n("0") : SUMS_##n, REST : "memory");                     \
         else if (which == INPUT_EVEN)                                                              \
-            __asm__ volatile(EVEN TIMES_##n : SUM_##n, REST : "memory");                           \
+            __asm__ volatile(EVEN TIMES_##n("0") : SUMS_##n, REST : "memory");                     \
         else                                                                                       \
-            __asm__ volatile(ODD TIMES_##n : SUM_##n, REST : "memory");                            \
+            __asm__ volatile(ODD TIMES_##n("0") : SUMS_##n, REST : "memory");                      \
     } while (0)
 
 enum input { INPUT_PLAIN, INPUT_EVEN, INPUT_ODD };
 
-/* An input of n rows against two vectors. Written out: left to itself the compiler moves sums. */
-SOME_INLINE void input(int n, enum input which, const float *rows, const char *w, __m256 *sum)
+/* An input of n rows against two vectors. */
+SOME_INLINE void input(int n, enum input which, const float *rows, const char *b, __m256 *sum)
 {
     const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u));
-    __m256 x, w0, w1;
+    __m256 x, b0, b1;
     if (n == 1)
         INPUT(1);
     else if (n == 2)
