@@ -5,6 +5,7 @@
 #   make deps        installs what is missing (DEPS=check only says what that is)
 #   make lint        the gates of tests/lint                    make check  the suite instrumented
 #   make check-web   the page in Chromium; part of make check
+#   make check-recipes   follows CONTRIBUTING's recipes in a copy of the tree; part of make check
 #   make check-emu   what this machine lacks, GPU and AVX-512, emulated: part of make check
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
@@ -57,8 +58,14 @@ OURS := build/deps/lib/pkgconfig
 pkg   = $(shell PKG_CONFIG_PATH="$(OURS):$$PKG_CONFIG_PATH" pkg-config $(1) 2>/dev/null)
 HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))
 LACK := $(filter-out $(HAVE),$(PKGS))
-FOUND := $(strip $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p))) \
-         $(if $(LACK),(not here: $(LACK); see make deps)))
+# a program cannot be built without them: said at once, and not by the compiler of some file
+ifneq ($(LACK),)
+ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
+$(error not here: $(LACK). To install what is missing, type: make deps$(if \
+  $(shell command -v apt-get),, (no apt-get here: make deps DEPS=check says what, by Debian's names)))
+endif
+endif
+FOUND := $(strip $(foreach p,$(HAVE),$(p:lib%=%) $(call pkg,--modversion $(p))))
 # what the program says of itself when a library is older than is safe
 OLD  := $(call pkg,--max-version=1.0.9 libmicrohttpd && echo libmicrohttpd)
 NOTE := $(if $(OLD),$(OLD) $(call pkg,--modversion $(OLD)) has published faults: 1.0.10 is wanted)
@@ -105,7 +112,7 @@ $(B)/%_avx2.o:   CFLAGS_isa := $(call once,avx2)
 $(B)/%_avx512.o: CFLAGS_isa := $(call once,avx512)
 def = -DTANDEM_$(1)='"$($(1))"'
 # a plug and a program fit when they were made of the same headers
-PLUGHEAD := $(wildcard engine/device/*.h kernels/*.h) kernels/kernels.def engine/base/err.h
+PLUGHEAD := $(wildcard engine/device/*.h kernels/*.h kernels/*.def) engine/base/err.h
 PLUGABI := -DDEVICE_PLUG_ABI=$(firstword $(shell cat $(PLUGHEAD) | cksum))u
 $(B)/engine/device/open.o: CFLAGS_own += $(PLUGABI)
 $(B)/engine/base/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(call def,$(v)))
@@ -300,11 +307,14 @@ check-web: $(PROGBIN) $(TOOLBIN)
 check-emu: $(PROGBIN) $(EMUBIN) $(EMUTEST) $(EMU512BIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) "$(B)/tandem-kernels check --variant cuda" $(EMUTEST) \
 	  $(if $(EMU512BIN),"$(EMU512BIN) check --variant avx512" "$(EMU512BIN) check --variant avx512_bf16")
+check-recipes: all $(TOOLBIN)
+	$(Q)tests/recipes/prove.py
 lint:
 	$(Q)tests/lint/lint.py
 check:
 	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; \
-	  $(MAKE) check-emu || s=1; $(MAKE) check-web || s=1; exit $$s
+	  $(MAKE) check-emu || s=1; $(MAKE) check-web || s=1; \
+	  $(MAKE) check-recipes || s=1; exit $$s
 fuzz:
 	$(Q)$(MAKE) MODE=fuzz CC="$(patsubst gcc,clang,$(CC))" fuzz-targets
 	$(Q)tests/fuzz/run.sh $(patsubst %.c,build/fuzz/%,$(FUZZ))
@@ -327,6 +337,6 @@ clean:
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
 .PHONY: all build/tandem build/tandem-kernels test run deps lint check check-emu check-gpu \
-        check-web bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
+        check-web check-recipes bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -10,6 +10,7 @@
 
 #include "api/params.h"
 #include "api/schema.h"
+#include "engine/base/near.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
@@ -20,7 +21,7 @@ static const struct row {
     double min, max;
     const char *words, *about;
 } rows[] = {
-#define HYPER(name, member, kind, min, max, words, about)                                          \
+#define HYPER(name, member, kind, min, max, words, about, ...)                                     \
     {#name, offsetof(struct job_hyper, member), kind, min, max, words, about},
 #include "api/hyper.def"
 #undef HYPER
@@ -147,6 +148,15 @@ static bool is_auto(const json_t *v)
     return json_is_null(v) || (json_is_string(v) && strcmp(json_string_value(v), "auto") == 0);
 }
 
+static int refuse_unknown(struct api_reader *r, const char *name, const char *key)
+{
+    struct near meant = {.word = key};
+    for (size_t i = 0; i < N_ROW; i++)
+        near_try(&meant, rows[i].name);
+    return param_bad(r, name, "is no hyperparameter%s%s%s", meant.best ? "; did you mean '" : "",
+                     meant.best ? meant.best : "", meant.best ? "'?" : "");
+}
+
 int hyper_read(struct api_reader *r, const char *where, const json_t *v, struct job_hyper *h)
 {
     const char *key;
@@ -159,8 +169,8 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, struct 
         const struct row *row = find(key);
         snprintf(name, sizeof name, "%s.%s", where, key);
         if (!row)
-            params_ignore(r, name);
-        else if (!is_auto(value) && read_row(r, row, name, value, h))
+            return refuse_unknown(r, name, key);
+        if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
     }
     return 0;

@@ -30,7 +30,25 @@ enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
 enum { HYPER_CUT = 1, HYPER_REFUSE };
 enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
 
-/* An object of hyperparameters, whose name is `where`; unknown members are noted as ignored. */
+/* The type of the option that says a hyperparameter of each kind. */
+#define HYPER_OPT_INT_AUTO  OPT_INT
+#define HYPER_OPT_INT_PLAIN OPT_INT
+#define HYPER_OPT_NUM_AUTO  OPT_DOUBLE
+#define HYPER_OPT_NUM_PLAIN OPT_DOUBLE
+#define HYPER_OPT_WORD      OPT_CHOICE
+#define HYPER_OPT_BOOL      OPT_BOOL
+#define HYPER_OPT_NAMES     OPT_LIST
+
+/* And of its field. */
+#define HYPER_FIELD_INT_AUTO  int64_t
+#define HYPER_FIELD_INT_PLAIN int64_t
+#define HYPER_FIELD_NUM_AUTO  double
+#define HYPER_FIELD_NUM_PLAIN double
+#define HYPER_FIELD_WORD      const char *
+#define HYPER_FIELD_BOOL      bool
+#define HYPER_FIELD_NAMES     struct opt_list
+
+/* An object of hyperparameters, whose name is `where`; an unknown member is an error. */
 int hyper_read(struct api_reader *r, const char *where, const struct json_t *v,
                struct job_hyper *h);
 

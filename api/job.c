@@ -144,6 +144,14 @@ static int read_integrations(struct api_reader *r, const char *name, const json_
     return json_array_size(v) == 0 ? 0 : param_bad(r, name, "must be empty: none is supported");
 }
 
+static int read_shared(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
+{
+    if (!json_is_boolean(v))
+        return param_type(r, name, "true or false", v);
+    out->job.is_shared = json_is_true(v);
+    return 0;
+}
+
 static const struct {
     const char *name;
     read_fn *read;
@@ -155,7 +163,8 @@ static const struct {
               {"hyperparameters", read_hyper},
               {"method", read_method},
               {"integrations", read_integrations},
-              {"metadata", read_metadata}};
+              {"metadata", read_metadata},
+              {"shared", read_shared}};
 
 static int read_field(struct api_reader *r, const char *key, const json_t *v, void *out)
 {

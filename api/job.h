@@ -50,10 +50,12 @@ struct job {
     const char *error_code, *error_message, *error_param; /* NULL: no error */
     const char *tuned_model;                              /* NULL: not yet */
     const char *result_files;                             /* JSON of an array of ids */
+    const char *fingerprint; /* of its base (engine_info); NULL: of a time without any */
     enum job_state state;
     int64_t created, started, finished, seed; /* times: 0: not yet */
     int64_t trained_tokens;                   /* -1: not known yet */
     int64_t estimated_finish, step, n_step;
+    bool is_shared;                 /* asked for: every key may use what it makes */
     bool wants_cancel, wants_pause; /* asked of a running job; the job thread answers */
 };
 
@@ -66,8 +68,9 @@ struct job_event {
 /* A model that a job made: the result, or a checkpoint of an epoch. */
 struct job_tuned {
     const char *id, *name, *owner, *job, *base,
-        *dir;            /* dir: below the data directory's adapters/, or models/ */
-    const char *metrics; /* JSON of an object: of the last step before it; NULL */
+        *dir;                /* dir: below the data directory's adapters/, or models/ */
+    const char *metrics;     /* JSON of an object: of the last step before it; NULL */
+    const char *fingerprint; /* as a job's */
     int64_t step, created;
     bool is_checkpoint;
     bool is_full; /* a whole model, which a server of its own serves */

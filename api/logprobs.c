@@ -174,7 +174,7 @@ static void open_list(struct jout *j, const char *key)
 }
 
 void api_logprobs_completion(struct jout *j, const struct api_vocab *v,
-                             const struct api_logprob *at, size_t n, size_t *offset)
+                             const struct api_logprob *at, size_t n)
 {
     struct lister l;
     struct dict d = {.n = 0};
@@ -200,11 +200,8 @@ void api_logprobs_completion(struct jout *j, const struct api_vocab *v,
         put_dict(&l, &at[i], &d);
     jout_close(j, ']');
     open_list(j, "text_offset");
-    for (size_t i = 0; i < n; i++) {
-        look(&l, at[i].id);
-        jout_int(j, (int64_t)*offset);
-        *offset += l.name.len ? jutf8_count(l.name.data, l.name.len) : 0;
-    }
+    for (size_t i = 0; i < n; i++)
+        jout_int(j, (int64_t)at[i].offset);
     jout_close(j, ']');
     jout_close(j, '}');
     buf_release(&d.names);
@@ -222,11 +219,7 @@ static void put_ranked(struct lister *l, int32_t id, float logprob, int32_t rank
     jout_open(l->j, '{');
     jout_key(l->j, "logprob");
     put_logprob(l->j, logprob);
-    jout_key(l->j, "rank");
-    if (rank)
-        jout_int(l->j, rank);
-    else
-        jout_null(l->j);
+    jout_put_int(l->j, "rank", rank);
     jout_key(l->j, "decoded_token");
     put_name(l);
     jout_close(l->j, '}');
@@ -239,18 +232,15 @@ void api_logprobs_prompt(struct jout *j, const struct api_vocab *v, const struct
     begin(&l, j, v, "bytes:");
     jout_open(j, '[');
     for (size_t i = 0; i < n; i++) {
-        bool is_listed = false;
         if (at[i].is_unknown) {
             jout_null(j);
             continue;
         }
         jout_open(j, '{');
-        for (int32_t k = 0; k < at[i].n_top; k++) {
-            put_ranked(&l, at[i].top[k].id, at[i].top[k].logprob, k + 1);
-            is_listed |= at[i].top[k].id == at[i].id;
-        }
-        if (!is_listed) /* how many are likelier nobody counted */
-            put_ranked(&l, at[i].id, at[i].logprob, 0);
+        put_ranked(&l, at[i].id, at[i].logprob, at[i].rank);
+        for (int32_t k = 0; k < at[i].n_top; k++)
+            if (at[i].top[k].id != at[i].id)
+                put_ranked(&l, at[i].top[k].id, at[i].top[k].logprob, k + 1);
         jout_close(j, '}');
     }
     jout_close(j, ']');

@@ -28,7 +28,9 @@ struct api_vocab {
 struct api_logprob {
     int32_t id;
     float logprob;
+    int32_t rank;                 /* of a prompt's token: 1 for the likeliest */
     bool is_unknown;              /* the first token of a prompt has none */
+    size_t offset;                /* of completions: where it begins in the text, in characters */
     const struct answer_top *top; /* borrowed */
     int32_t n_top;
 };
@@ -36,9 +38,8 @@ struct api_logprob {
 void api_logprobs_chat(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
                        size_t n);
 
-/* offset: where the first token stands in the text, in characters; moved behind the last. */
 void api_logprobs_completion(struct jout *j, const struct api_vocab *v,
-                             const struct api_logprob *at, size_t n, size_t *offset);
+                             const struct api_logprob *at, size_t n);
 
 void api_logprobs_prompt(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
                          size_t n);

@@ -64,7 +64,17 @@ int multipart_init(struct multipart *m, const char *type, const struct multipart
 
 /* ---- a part's headers ---------------------------------------------------------------------- */
 
-/* name="..." of a Content-Disposition, with \" and %22 as browsers write them. 1: found. */
+/* A quote, CR or LF in a name, as browsers write them: %22, %0D, %0A (the HTML standard, "multipart
+ * form data"), and nothing else: they leave a '%' of the name's own as it is. 0: it is none. */
+static char percent_char(const char *p)
+{
+    if (strncmp(p, "%22", 3) == 0)
+        return '"';
+    return strncasecmp(p, "%0D", 3) == 0 ? '\r' : strncasecmp(p, "%0A", 3) == 0 ? '\n' : 0;
+}
+
+/* name="..." of a Content-Disposition, with \" and \\ as programs write them, or by percent_char.
+ * 1: found. */
 static int take_param(const char *line, const char *key, char *out, size_t cap)
 {
     size_t n = strlen(key), at = 0;
@@ -77,11 +87,14 @@ static int take_param(const char *line, const char *key, char *out, size_t cap)
     if (!p)
         return 0;
     for (p += n + 2; *p && *p != '"'; p++) {
-        if (*p == '\\' && (p[1] == '"' || p[1] == '\\'))
+        char c = percent_char(p);
+        if (c)
+            p += 2;
+        else if (*p == '\\' && (p[1] == '"' || p[1] == '\\'))
             p++;
         if (at + 1 == cap)
             return -1;
-        out[at++] = *p;
+        out[at++] = c ? c : *p;
     }
     out[at] = 0;
     return *p == '"' ? 1 : -1;

@@ -46,9 +46,17 @@ static void words(struct jout *j, const char *list)
     jout_close(j, ']');
 }
 
+static const char *hint_type(json_type type)
+{
+    return type == JSON_TRUE      ? "boolean"
+           : type == JSON_STRING  ? "string"
+           : type == JSON_INTEGER ? "integer"
+           : type == JSON_REAL    ? "number"
+                                  : "object";
+}
+
 static void property(struct jout *j, const struct param_row *row)
 {
-    const char *type;
     switch (row->kind) {
     case PARAM_INT:
     case PARAM_NUM:
@@ -71,8 +79,7 @@ static void property(struct jout *j, const struct param_row *row)
         words(j, row->words);
         return;
     case PARAM_HINT:
-        type = row->type == JSON_TRUE ? "boolean" : row->type == JSON_STRING ? "string" : "object";
-        schema_type(j, type, "Changes nothing here");
+        schema_type(j, hint_type(row->type), "Changes nothing here");
         return;
     case PARAM_REFUSED:
         return;

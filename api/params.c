@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The walk over a body: each member finds its row, and the row says what to do. A name without a
- * row is kept for the header that tells the client so.
+ * row, and one that changes nothing, is kept for the header that tells the client so.
  */
 #include "api/params.h"
 
@@ -20,16 +20,19 @@
 #define ALL         (API_CHAT | API_COMPLETIONS | API_EMBEDDINGS)
 #define NAMED       (ALL | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE)
 
-#define TO(field)          .at = offsetof(struct api_request, field)
-#define INT(lo, hi, field) .kind = PARAM_INT, .min = (lo), .max = (hi), TO(field)
-#define NUM(lo, hi, field) .kind = PARAM_NUM, .min = (lo), .max = (hi), TO(field)
+#define INT(lo, hi, to)                                                                            \
+    .kind = PARAM_INT, .min = (lo), .max = (hi), .at = API_REQUEST_AT(int64_t, to)
+#define NUM(lo, hi, to)                                                                            \
+    .kind = PARAM_NUM, .min = (lo), .max = (hi), .at = API_REQUEST_AT(double, to)
 #define NUM_ONLY(v)        .kind = PARAM_NUM, .min = (v), .max = (v), .at = PARAM_NOWHERE
-#define BOOL(field)        .kind = PARAM_BOOL, TO(field)
-#define TEXT(hi, field)    .kind = PARAM_TEXT, .max = (hi), TO(field)
+#define BOOL(to)           .kind = PARAM_BOOL, .at = API_REQUEST_AT(bool, to)
+#define TEXT(hi, to)       .kind = PARAM_TEXT, .max = (hi), .at = API_REQUEST_AT(const char *, to)
 #define READ(fn, shape)    .kind = PARAM_READ, .read = param_read_##fn, .words = (shape)
 #define WORD(list, reason) .kind = PARAM_WORD, .words = (list), .why = (reason)
 #define HINT(t)            .kind = PARAM_HINT, .type = (t)
 #define REFUSED(reason)    .kind = PARAM_REFUSED, .why = (reason)
+#define NOT_FALSE(reason)  .kind = PARAM_REFUSED, .idle = 1, .why = (reason)
+#define NEVER(reason)      .kind = PARAM_REFUSED, .idle = -1, .why = (reason)
 
 #define PARAM(id, on, ...) {.name = #id, .n_name = sizeof #id - 1, .routes = (on), __VA_ARGS__},
 const struct param_row param_rows[] = {
@@ -184,16 +187,39 @@ static int read_word(struct api_reader *r, const struct param_row *row, const js
                     "'%s' can only be one of \"%s\" here: %s.", row->name, row->words, row->why);
 }
 
+static bool is_of(const json_t *v, json_type type)
+{
+    return type == JSON_TRUE      ? json_is_boolean(v)
+           : type == JSON_INTEGER ? json_is_integer(v)
+           : type == JSON_REAL    ? json_is_number(v)
+                                  : json_typeof(v) == type;
+}
+
 static int read_hint(struct api_reader *r, const struct param_row *row, const json_t *v)
 {
-    bool is_bool = row->type == JSON_TRUE;
-    if (is_bool ? json_is_boolean(v) : json_typeof(v) == row->type)
-        return 0;
-    return param_type(r, row->name,
-                      is_bool                    ? "a boolean"
-                      : row->type == JSON_STRING ? "a string"
-                                                 : "an object",
-                      v);
+    static const char *const name[] = {[JSON_TRUE] = "a boolean",
+                                       [JSON_STRING] = "a string",
+                                       [JSON_INTEGER] = "an integer",
+                                       [JSON_REAL] = "a number",
+                                       [JSON_OBJECT] = "an object"};
+    if (!is_of(v, row->type))
+        return param_type(r, row->name, name[row->type], v);
+    return params_ignore(r, row->name);
+}
+
+static int read_refused(struct api_reader *r, const struct param_row *row, const json_t *v)
+{
+    bool is_idle = json_is_boolean(v) && json_is_true(v) == row->idle;
+    return is_idle || (json_is_array(v) && !json_array_size(v)) ? 0 : refuse(r, row);
+}
+
+enum param_class param_class(const struct param_row *row)
+{
+    bool has_one_value = row->kind == PARAM_NUM && row->at == PARAM_NOWHERE;
+    if (row->kind == PARAM_HINT || row->read == param_read_metadata)
+        return PARAM_DECORATIVE;
+    return row->kind == PARAM_REFUSED || row->kind == PARAM_WORD || has_one_value ? PARAM_UNBUILT
+                                                                                  : PARAM_HONOURED;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
@@ -217,7 +243,7 @@ static int read_row(struct api_reader *r, const struct param_row *row, const jso
     case PARAM_HINT:
         return read_hint(r, row, v);
     case PARAM_REFUSED:
-        return json_is_false(v) || (json_is_array(v) && !json_array_size(v)) ? 0 : refuse(r, row);
+        return read_refused(r, row, v);
     }
     return 0;
 }

@@ -31,7 +31,7 @@ enum param_kind {
     PARAM_READ,   /* by a function of its own */
     PARAM_WORD,   /* one of `words`, each of which is what happens anyway */
     PARAM_HINT,   /* changes nothing here; of the right type all the same */
-    PARAM_REFUSED /* null, false and [] are harmless; anything else is not supported */
+    PARAM_REFUSED /* null, [] and `idle` are harmless; anything else is not supported */
 };
 
 enum { PARAM_NOWHERE = -1 };
@@ -42,17 +42,22 @@ struct param_row {
     unsigned routes;
     enum param_kind kind;
     double min, max; /* INT, NUM; max of TEXT: bytes */
-    int at;          /* offset in struct api_request; PARAM_NOWHERE: checked only */
+    int at;          /* API_REQUEST_AT of the type that the kind writes; PARAM_NOWHERE */
     int (*read)(struct api_reader *r, const char *name, const json_t *v);
     const char *words; /* WORD: "a|b"; READ: its type, as api/schema.h has types */
     json_type type;    /* HINT */
+    int idle;          /* REFUSED: the boolean that asks for what happens anyway; -1: neither */
     const char *why;   /* WORD, REFUSED: said when refused */
 };
 
 extern const struct param_row param_rows[];
 extern const size_t n_param_rows;
 
-/* Reads every member of the body by its row; unknown ones go to out->ignored. */
+/* What becomes of a field. */
+enum param_class { PARAM_HONOURED, PARAM_DECORATIVE, PARAM_UNBUILT };
+enum param_class param_class(const struct param_row *row);
+
+/* Reads every member of the body by its row; decorative and unknown ones go to out->ignored. */
 int params_read(struct api_reader *r, const json_t *body);
 
 /* A body that has no rows: each member goes to fn, with a reader for the functions below. *ignored
@@ -94,6 +99,12 @@ PARAM_READER(stream_options);
 PARAM_READER(seed);
 PARAM_READER(request_id);
 PARAM_READER(response_format);
+PARAM_READER(structured_outputs);
+PARAM_READER(guided_json);
+PARAM_READER(guided_json_object);
+PARAM_READER(guided_regex);
+PARAM_READER(guided_choice);
+PARAM_READER(guided_grammar);
 PARAM_READER(modalities);
 PARAM_READER(metadata);
 PARAM_READER(encoding);

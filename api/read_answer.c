@@ -24,29 +24,39 @@ static int option(struct api_reader *r, const char *name, const char *key, const
     return 0;
 }
 
+static const char *const stream_option[] = {"include_usage", "continuous_usage_stats",
+                                            "include_obfuscation"};
+
+/* Named, as fields of the body are. */
+static int ignore_others(struct api_reader *r, const char *name, const json_t *v)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)v, key, value)
+    {
+        size_t i = 0, n = sizeof stream_option / sizeof *stream_option;
+        while (i < n && strcmp(key, stream_option[i]) != 0)
+            i++;
+        if (i == n && params_ignore(r, arena_printf(r->arena, "%s.%.64s", name, key)))
+            return -1;
+    }
+    return 0;
+}
+
 int param_read_stream_options(struct api_reader *r, const char *name, const json_t *v)
 {
     bool obscures = false;
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
+    if (ignore_others(r, name, v))
+        return -1;
     r->has_stream_options = true;
-    if (option(r, name, "include_usage", v, &r->out->sends_usage) ||
-        option(r, name, "continuous_usage_stats", v, &r->out->sends_usage_always) ||
-        option(r, name, "include_obfuscation", v, &obscures))
+    if (option(r, name, stream_option[0], v, &r->out->sends_usage) ||
+        option(r, name, stream_option[1], v, &r->out->sends_usage_always) ||
+        option(r, name, stream_option[2], v, &obscures))
         return -1;
     return obscures ? param_bad(r, name, "asks for include_obfuscation, which is not supported")
                     : 0;
-}
-
-int param_read_response_format(struct api_reader *r, const char *name, const json_t *v)
-{
-    if (!json_is_object(v))
-        return param_type(r, name, "an object", v);
-    if (is_word(json_object_get(v, "type"), "text"))
-        return 0;
-    return api_fail(r->e, 400, "unsupported_parameter", name,
-                    "'%s' can only be {\"type\":\"text\"}: structured output is not supported yet.",
-                    name);
 }
 
 int param_read_modalities(struct api_reader *r, const char *name, const json_t *v)
@@ -57,7 +67,7 @@ int param_read_modalities(struct api_reader *r, const char *name, const json_t *
                     "'%s' can only be [\"text\"]: the models here write text alone.", name);
 }
 
-/* Stored answers have them; here they are checked and forgotten. */
+/* Stored answers have them; here they are checked, and named among what is ignored. */
 int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
 {
     const char *key;
@@ -71,7 +81,7 @@ int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
         json_string_length(value) >
             512) return param_bad(r, name,
                                   "must map keys of up to 64 bytes to strings of up to 512 bytes");
-    return 0;
+    return params_ignore(r, name);
 }
 
 int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)

@@ -61,7 +61,7 @@ static void put_logprobs(struct jout *j, const struct api_reply *r, const struct
     else if (r->route == API_CHAT)
         api_logprobs_chat(j, &r->vocab, c->logprob, c->n_logprob);
     else
-        api_logprobs_completion(j, &r->vocab, c->logprob, c->n_logprob, c->offset);
+        api_logprobs_completion(j, &r->vocab, c->logprob, c->n_logprob);
 }
 
 static void put_text(struct jout *j, const char *key, const struct api_choice *c)
@@ -83,7 +83,13 @@ static void put_message(struct jout *j, const struct api_choice *c, bool is_even
     jout_close(j, '}');
 }
 
-/* What vLLM adds. */
+static void put_prompt(struct jout *j, const struct api_reply *r, const struct api_choice *c)
+{
+    jout_key(j, "prompt_logprobs");
+    api_logprobs_prompt(j, &r->vocab, c->prompt, c->n_prompt);
+}
+
+/* What vLLM adds. A chat's prompt is that of all its choices, and stands beside them. */
 static void put_more(struct jout *j, const struct api_reply *r, const struct api_choice *c)
 {
     if (c->stop) {
@@ -92,10 +98,8 @@ static void put_more(struct jout *j, const struct api_reply *r, const struct api
     } else if (c->stop_id >= 0) {
         jout_put_int(j, "stop_reason", c->stop_id);
     }
-    if (c->prompt) {
-        jout_key(j, "prompt_logprobs");
-        api_logprobs_prompt(j, &r->vocab, c->prompt, c->n_prompt);
-    }
+    if (c->prompt && r->route != API_CHAT)
+        put_prompt(j, r, c);
     if (c->prompt_id)
         put_ids(j, "prompt_token_ids", c->prompt_id, c->n_prompt_id);
     if (c->id)
@@ -127,6 +131,11 @@ static void put_usage(struct jout *j, const struct api_usage *u)
     jout_open(j, '{');
     jout_put_int(j, "cached_tokens", u->cached);
     jout_close(j, '}');
+    jout_key(j, "completion_tokens_details");
+    jout_open(j, '{');
+    jout_put_int(j, "accepted_prediction_tokens", u->accepted);
+    jout_put_int(j, "rejected_prediction_tokens", u->rejected);
+    jout_close(j, '}');
     jout_close(j, '}');
 }
 
@@ -145,6 +154,8 @@ void api_reply_write(const struct api_reply *r, const struct api_choice *choice,
     jout_close(&j, ']');
     jout_key(&j, "usage");
     put_usage(&j, usage);
+    if (r->route == API_CHAT && n && choice->prompt)
+        put_prompt(&j, r, choice);
     jout_close(&j, '}');
 }
 

@@ -15,6 +15,8 @@
 
 struct api_usage {
     int64_t prompt, completion, cached; /* tokens; cached: of the prompt */
+    int64_t accepted,
+        rejected; /* tokens that were guessed: of the answer; not of it, nor counted */
 };
 
 struct api_reply {
@@ -34,8 +36,8 @@ struct api_choice {
     int32_t stop_id;                   /* the token asked for that ended it, or -1 */
     const struct gen_text *stop;       /* the text that ended it, or NULL */
     const struct api_logprob *logprob; /* NULL: not wanted */
-    size_t n_logprob, *offset;         /* offset: of completions, kept between events */
-    const int32_t *id;                 /* its tokens; NULL: not wanted */
+    size_t n_logprob;
+    const int32_t *id; /* its tokens; NULL: not wanted */
     size_t n_id;
     const int32_t *prompt_id; /* NULL: not wanted */
     size_t n_prompt_id;

@@ -107,6 +107,7 @@ static void settle(struct api_request *q)
     q->top_logprobs = top;
     g->n_top = (int32_t)(top > q->prompt_logprobs ? top : q->prompt_logprobs);
     g->wants_prompt = q->prompt_logprobs >= 0 || (q->echo && q->wants_logprobs);
+    g->wants_ranks = q->prompt_logprobs >= 0;
     g->wants_logprob = q->wants_logprobs || q->best_of > q->n || g->wants_prompt;
     g->sample.top_k = g->sample.top_k < 0 ? 0 : g->sample.top_k;
     if (g->sample.top_p <= 0) /* the likeliest token alone */

@@ -14,6 +14,8 @@
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
 
+#include <stddef.h>
+
 #include "api/error.h"
 #include "engine/base/arena.h"
 #include "engine/serve/gen.h"
@@ -73,9 +75,16 @@ struct api_request {
 
     bool wants_strings;              /* tokenize: each token as the vocabulary spells it */
     const char *adapter_name, *path; /* adapter; path NULL: as the name */
+    bool is_shared;                  /* every key may use it */
+
+    struct constraint constraint; /* of the text; its kind may be none */
 
     const char *ignored; /* names of fields that nobody here knows; NULL: none */
 };
+
+/* Where a member lies, for tables: it is of this type, or the row does not compile. */
+#define API_REQUEST_AT(type, member)                                                               \
+    _Generic(&((struct api_request *)0)->member, type * : (int)offsetof(struct api_request, member))
 
 /* What the model allows and advises. */
 struct api_limits {

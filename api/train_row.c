@@ -9,7 +9,7 @@
 #include "api/messages.h"
 
 /* Weights stand on messages, and are no business of templates: they are taken off. */
-static int read_weights(struct api_reader *r, json_t *messages, struct api_train_row *out)
+static int read_weights(struct api_reader *r, json_t *messages, struct train_example *out)
 {
     size_t n = json_array_size(messages);
     double *weight = param_alloc(r, "messages", n + 1, sizeof *weight);
@@ -31,7 +31,7 @@ static int read_weights(struct api_reader *r, json_t *messages, struct api_train
 }
 
 static int read_tools(struct api_reader *r, const char *name, const json_t *v,
-                      struct api_train_row *out)
+                      struct train_example *out)
 {
     struct err e = ERR_INIT;
     if (!json_is_array(v))
@@ -41,7 +41,7 @@ static int read_tools(struct api_reader *r, const char *name, const json_t *v,
 }
 
 /* What older files call functions are the tools of newer ones. */
-static int read_functions(struct api_reader *r, const json_t *v, struct api_train_row *out)
+static int read_functions(struct api_reader *r, const json_t *v, struct train_example *out)
 {
     json_t *tools = json_array();
     for (size_t i = 0; i < json_array_size(v); i++)
@@ -61,12 +61,12 @@ static bool has_assistant(const json_t *messages)
     return false;
 }
 
-static int read_chat(struct api_reader *r, const json_t *row, struct api_train_row *out)
+static int read_chat(struct api_reader *r, const json_t *row, struct train_example *out)
 {
     json_t *messages = json_object_get(row, "messages");
     const json_t *tools = json_object_get(row, "tools");
     const json_t *functions = json_object_get(row, "functions");
-    out->kind = API_TRAIN_CHAT;
+    out->kind = TRAIN_CHAT;
     if (read_weights(r, messages, out) || api_messages(r, "messages", messages, &out->messages))
         return -1;
     if (!has_assistant(messages))
@@ -76,11 +76,11 @@ static int read_chat(struct api_reader *r, const json_t *row, struct api_train_r
     return functions && !json_is_null(functions) ? read_functions(r, functions, out) : 0;
 }
 
-static int read_text(struct api_reader *r, const json_t *row, struct api_train_row *out)
+static int read_text(struct api_reader *r, const json_t *row, struct train_example *out)
 {
     const json_t *prompt = json_object_get(row, "prompt");
     const json_t *completion = json_object_get(row, "completion");
-    out->kind = API_TRAIN_TEXT;
+    out->kind = TRAIN_TEXT;
     if (!json_is_string(prompt))
         return param_type(r, "prompt", "a string", prompt);
     if (!json_is_string(completion))
@@ -93,14 +93,14 @@ static int read_text(struct api_reader *r, const json_t *row, struct api_train_r
 }
 
 int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
-                  struct api_train_row *out, struct api_error *e)
+                  struct train_example *out, struct api_error *e)
 {
     struct api_limits limits = {.knows_developer = knows_developer};
     struct api_request unused = {0};
     struct api_reader r = {
         .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
     const json_t *row = api_json_line(a, line, n, e);
-    *out = (struct api_train_row){0};
+    *out = (struct train_example){0};
     if (!row)
         return -1;
     if (json_object_get(row, "messages"))
@@ -108,10 +108,19 @@ int api_train_row(struct arena *a, const char *line, size_t n, bool knows_develo
     if (json_object_get(row, "prompt") && json_object_get(row, "completion"))
         return read_text(&r, row, out);
     if (json_object_get(row, "preferred_output") || json_object_get(row, "preferred_completion")) {
-        out->kind = API_TRAIN_PREFERENCE;
+        out->kind = TRAIN_PREFERENCE;
         return 0;
     }
     return api_fail(
         e, 400, "invalid_training_file", NULL,
         "Unexpected file format, expected either prompt/completion pairs or chat messages.");
+}
+
+int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
+                   struct train_example *out, struct err *e)
+{
+    struct api_error *why = ctx;
+    if (!api_train_row(a, line, n, knows_developer, out, why))
+        return 0;
+    return err_set(e, why->status >= 500 ? ERR_NO_MEMORY : ERR_BAD_INPUT, "%s", why->message);
 }

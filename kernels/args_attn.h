@@ -47,11 +47,13 @@ struct k_rope_kv {
     const float *q; /* [n_tok, n_head, d_head] */
     float *y;       /* like q, turned; may be q */
     int64_t ld_q, ld_y;
+    const int32_t *turn;              /* [n_tok] rows of cos and sin, as k_rope.pos */
     const float *cos, *sin;           /* as in k_rope */
     const float *q_weight, *k_weight; /* [d_head]; both or neither */
     int32_t n_head, d_rot;
     float eps;
     bool interleaved;
+    bool plus_one; /* as in k_norm */
 };
 
 struct k_attn {

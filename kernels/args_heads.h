@@ -14,12 +14,14 @@ struct k_ce_state { /* per row; the chunk at lo = 0 starts it */
 };
 
 struct k_ce { /* ce_fwd folds logits[m, n] of entries [lo, lo + n) into state, n <= K_CE_CHUNK;
-               * ce_bwd writes dlogits over them: (exp(logit - lse) - [id == target]) * dloss */
+               * ce_bwd writes dlogits over them: (exp(logit - lse) - [id == target]) * dloss,
+               * and of capped logits the gradient of what was capped */
     float *logits;
     int64_t ld, m, lo, n;
     const int32_t *target; /* [m]; -1: a row without loss */
     struct k_ce_state *state;
     const float *dloss; /* [m] */
+    float cap;          /* that softcap gave the logits; 0: none did */
 };
 
 float k_ce_lse(const struct k_ce_state *s); /* max + log(sum): log-prob is logit - lse */

@@ -9,14 +9,20 @@
 #include "kernels/types.h"
 
 struct k_weight {
-    enum k_type type; /* K_F32, K_BF16 or K_INT8 */
+    enum k_type type; /* its format */
     int64_t n, k;     /* outputs, inputs */
-    void *data;       /* panels; 64-aligned; k_weight_bytes */
-    float *scale;     /* int8: [panel, group, K_NR], inside data's allocation; else NULL */
+    void *data;       /* the first stream: panels; 64-aligned; k_weight_bytes for all of them */
+    void *scale; /* the second: [panel, group, K_NR], f32 or of int4 f16; NULL: a format without */
 };
 
 size_t k_weight_bytes(enum k_type type, int64_t n, int64_t k); /* panels and scales */
 void k_weight_bind(struct k_weight *w, enum k_type type, int64_t n, int64_t k, void *data);
+
+/* Streams one by one, for weights of which each stream is to follow another's: whether all of them
+ * do is k_weight_follows. put gives where the stream ends. */
+size_t k_weight_stream_bytes(enum k_type type, int stream, int64_t n, int64_t k);
+void *k_weight_put_stream(struct k_weight *w, int stream, void *at);
+bool k_weight_follows(const struct k_weight *w, const struct k_weight *next);
 
 struct k_weight_pack {    /* unit: a panel */
     const void *src;      /* [n, k] row-major, or [k, n] when transposed */
@@ -34,32 +40,32 @@ struct k_weight_unpack { /* unit: a panel */
     int64_t ld_dst;
 };
 
-/* Blocked rows: what a product reads. For K_F32 weights the rows stay f32, for K_BF16 and K_INT8
- * they are rounded to bf16. k_rows_bytes(type, m, k) bytes, 64-aligned. */
+/* Blocked rows: what a product reads, as its weight's format wants them (k_format.rows): f32, or
+ * rounded to bf16. k_rows_bytes(type, m, k) bytes, 64-aligned. */
 struct k_rows_pack { /* unit: a block of rows */
     const float *x;  /* [m, k] */
     int64_t ld_x, m, k;
-    enum k_type type; /* the weight's type */
+    enum k_type type; /* K_F32 or K_BF16 */
     void *rows;
 };
 
-size_t k_rows_bytes(enum k_type weight_type, int64_t m, int64_t k);
+size_t k_rows_bytes(enum k_type type, int64_t m, int64_t k);
 
 struct k_lora_group;
 
 /* What the adapters of a product will be read from next: n_table tables of groups, of the products
  * that stand joined in it. A product that waits for arithmetic may ask memory for it meanwhile; no
  * result depends on it. */
-struct k_soon {
+struct k_prefetch {
     const struct k_lora_group *group; /* NULL: nothing */
     int64_t n_group, n_table, stride; /* groups from a table to the next */
 };
 
-/* linear_f32, linear_bf16, linear_int8: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
+/* linear_<format>: y[m, :] (+)= x w^T + bias over panels [panel_lo, panel_hi)
  * of w; column 0 of y is the first output of panel_lo. The bias joins the finished sum, and what
  * is in y joins last.
  *
- * With `gated`, of linear_bf16 and linear_int8 where kernel_table.gates: the panels are those of
+ * With `gated`, of formats whose rows are bf16, where kernel_table.gates: the panels are those of
  * gates and then as many of what they gate, all of them whole, and in place of y rows are left that
  * are ready for the next product, with the bits of swiglu and rows_pack: of silu(first half) *
  * second half, rounded to bf16. */
@@ -71,14 +77,14 @@ struct k_linear {
     int64_t ld_y, m;
     int64_t panel_lo, panel_hi;
     bool add;
-    struct k_soon soon; /* not with gated */
-    void *gated;        /* [m, half the outputs] as of rows_pack; NULL: y is wanted */
+    struct k_prefetch prefetch; /* not with gated */
+    void *gated;                /* [m, half the outputs] as of rows_pack; NULL: y is wanted */
 };
 
-/* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). An int8 weight is taken as
- * bf16(scale * code). */
+/* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). A weight with scales is taken
+ * as bf16(scale * code). */
 struct k_linear_dx {
-    const void *rows; /* of rows_pack: dy [m, outputs of those panels], by w.type */
+    const void *rows; /* of rows_pack: dy [m, outputs of those panels] */
     int64_t m;
     struct k_weight w;
     int64_t panel_lo, panel_hi;

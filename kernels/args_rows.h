@@ -32,6 +32,7 @@ struct k_norm { /* rmsnorm, layernorm. With residual, x + residual is normalised
     int64_t ld_x, ld_residual, ld_y, ld_sum, m, d;
     int64_t n_head; /* a row is n_head runs of d, each normalised by itself under one weight[d] */
     float eps;
+    bool plus_one; /* rmsnorm: by 1 + weight */
 };
 
 struct k_norm_bwd { /* *_bwd: dx (+)=; *_dw: dweight, dbias +=, either may be NULL */
@@ -40,6 +41,7 @@ struct k_norm_bwd { /* *_bwd: dx (+)=; *_dw: dweight, dbias +=, either may be NU
     int64_t ld_x, ld_dy, ld_dx, m, d;
     int64_t n_head; /* as in k_norm */
     bool add;
+    bool plus_one; /* as in k_norm */
 };
 
 struct k_rope { /* y may be x */
@@ -47,8 +49,8 @@ struct k_rope { /* y may be x */
     float *y;
     int64_t ld_x, ld_y, m;
     int32_t n_head, d_head, d_rot; /* the first d_rot of each head turn */
-    const int32_t *pos;            /* [m] */
-    const float *cos, *sin;        /* [pos, d_rot / 2] */
+    const int32_t *pos;            /* [m] rows of the table */
+    const float *cos, *sin;        /* [row, d_rot / 2] */
     bool interleaved;              /* pairs (2i, 2i+1) instead of (i, i + d_rot/2) */
     bool inverse;                  /* the backward */
 };
@@ -70,6 +72,13 @@ struct k_gelu { /* gelu_bwd: y is dx, and dy is read */
     float *y;
     int64_t ld_x, ld_dy, ld_y, m, d;
     bool tanh;
+};
+
+struct k_softcap { /* y = cap tanh(x / cap); softcap_bwd: x is that y, y = dy (1 - (x / cap)^2) */
+    const float *x, *dy;
+    float *y; /* may be x; of softcap_bwd dy too */
+    int64_t ld_x, ld_dy, ld_y, m, d;
+    float cap;
 };
 
 struct k_binary { /* add, mul: y = a op b; a stride of 0 repeats one row. y may be a or b */

@@ -17,8 +17,10 @@
  * Packed weights. A weight w[n, k] is stored once, as panels of K_NR outputs, and that copy serves
  * matrix-vector, matrix-matrix and both gradients (kernels/linear.h has the layout).
  *
- * Rounding rule: a product rounds its input rows to the weight's compute type (bf16 for bf16 and
- * int8 weights) in one place, rows_pack, to nearest even. Sums are f32.
+ * Formats. A weight is kept as one row of kernels/format.def says (kernels/format.h).
+ *
+ * Rounding rule: a product's input rows are what its weight's format multiplies, k_format.rows:
+ * f32, or rounded to bf16 in one place, rows_pack, to nearest even. Sums are f32.
  *
  * K/V cells. Keys and values live in cells of K_CELL tokens of one head, laid out as packed weights
  * are (kernels/attention.h has the layout), so the attention products are the linear micro-kernels.

@@ -8,12 +8,20 @@
  * from its first byte to its last whatever the number of rows:
  *
  *   f32   [panel][k]  [32]                element (o, i) of a panel at i * 32 + o
+ *   f16   [panel][k]  [32]                the same; rows stay f32, so each input is a step
  *   bf16  [panel][k/2][32][2]             pairs of inputs, as the dot-product instructions take
- * them int8  [panel][k/2][64], then scales [panel][group][32] a byte is sign and magnitude, sign *
- * (|code| 0..127), so that its bf16 comes from two table look-ups by magnitude and one bit; within
- * a step the bytes are in the order in which interleaving their low and high halves per 128-bit
- * lane leaves the bf16 step of above: linear_int8_at. Code times scale is the weight; a group is
- * K_INT8_GROUP inputs.
+ *                                         them
+ *   int8  [panel][k/2][64], then scales [panel][group][32]
+ *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
+ *
+ * int8: a byte is sign and magnitude, sign * (|code| 0..127), so that its bf16 comes from two table
+ * look-ups by magnitude and one bit; within a step the bytes are in the order in which interleaving
+ * their low and high halves per 128-bit lane leaves the bf16 step of above: linear_int8_at. Code
+ * times scale is the weight; a group is K_INT8_GROUP inputs.
+ *
+ * int4: a byte has the code 0..15 of an output and, above it, that of the output 16 further on, in
+ * the order of the halves of a bf16 step: linear_int4_at, in nibbles. The weight is
+ * scale * (code - 8), exact in f32; a group is K_INT4_GROUP inputs. Padding is code 8.
  *
  * Outputs past n and the second half of an odd k's last pair are zeros: products run over whole
  * panels and only the stores are cut.
@@ -26,7 +34,8 @@
  * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
  *
  * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
- * these, or the pair sums of the variant's dot product; int8: such a chain over a group, from zero,
+ * these, or the pair sums of the variant's dot product; int8, int4: such a chain over a group, from
+ * zero,
  * then total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which
  * changes nothing. Nothing else may depend on m, on the units, or on the place of a row in its
  * block.
@@ -37,7 +46,7 @@
 #define KERNELS_LINEAR_H
 
 #include "kernels/float16.h"
-#include "kernels/kernels.h"
+#include "kernels/format.h"
 
 enum {
     LINEAR_MR = 12,      /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
@@ -65,27 +74,30 @@ static inline int64_t linear_panels(int64_t n)
 /* Inputs as stored. */
 static inline int64_t linear_k_stored(enum k_type type, int64_t k)
 {
-    return type == K_F32 ? k : linear_ceil_div(k, LINEAR_STEP) * LINEAR_STEP;
+    int64_t inputs = format_stream(type, 0).inputs;
+    return inputs == 1 ? k : linear_ceil_div(k, LINEAR_STEP) * LINEAR_STEP;
 }
 
-/* Of a stored weight; seen by the loops that ask for it at each number, unlike k_type_bytes. */
-static inline size_t linear_elem_bytes(enum k_type type)
-{
-    return type == K_F32 ? sizeof(float) : type == K_INT8 ? 1 : sizeof(k_bf16);
-}
-
-static inline int64_t linear_groups(int64_t k)
-{
-    return linear_ceil_div(k, K_INT8_GROUP);
-}
-
+/* Of a panel's numbers. */
 static inline size_t linear_panel_bytes(enum k_type type, int64_t k)
 {
-    return (size_t)linear_k_stored(type, k) * K_NR * linear_elem_bytes(type);
+    struct k_stream s = format_stream(type, 0);
+    return (size_t)(linear_ceil_div(k, s.inputs) * s.bytes);
 }
 
-/* Output o of 32, input i: index into a panel of the type. */
+/* Inputs that the second stream's entries stand for, and the number of those. */
+static inline int64_t linear_groups(enum k_type type, int64_t k)
+{
+    return linear_ceil_div(k, format_group(type));
+}
+
+/* Output o of 32, input i: index into a panel of the format. */
 static inline int64_t linear_f32_at(int64_t o, int64_t i)
+{
+    return i * K_NR + o;
+}
+
+static inline int64_t linear_f16_at(int64_t o, int64_t i)
 {
     return i * K_NR + o;
 }
@@ -98,6 +110,12 @@ static inline int64_t linear_bf16_at(int64_t o, int64_t i)
 static inline int64_t linear_int8_at(int64_t o, int64_t i)
 {
     return i / 2 * (2 * K_NR) + o % 16 / 4 * 16 + o / 16 * 8 + o % 4 * 2 + i % 2;
+}
+
+/* The nibble of a panel of int4; the lower one of a byte first. */
+static inline int64_t linear_int4_at(int64_t o, int64_t i)
+{
+    return i / 2 * (2 * K_NR) + (o % 16 * 2 + i % 2) * 2 + o / 16;
 }
 
 /* Sign and magnitude of a code; -0 does not occur. */
@@ -124,22 +142,74 @@ static inline int64_t linear_outputs(const struct k_weight *w, int64_t lo, int64
     return hi <= lo ? 0 : linear_min(w->n, hi * K_NR) - lo * K_NR;
 }
 
-/* Number i of output o as it is stored: for int8 the code. */
+/* The number there, as it is stored: for int8 the code, for int4 what it is above 8. */
+static inline float linear_f32_get(const void *panel, int64_t o, int64_t i)
+{
+    return ((const float *)panel)[linear_f32_at(o, i)];
+}
+
+static inline float linear_bf16_get(const void *panel, int64_t o, int64_t i)
+{
+    return bf16_to_f32(((const k_bf16 *)panel)[linear_bf16_at(o, i)]);
+}
+
+static inline float linear_f16_get(const void *panel, int64_t o, int64_t i)
+{
+    return f16_to_f32(((const k_f16 *)panel)[linear_f16_at(o, i)]);
+}
+
+static inline float linear_int8_get(const void *panel, int64_t o, int64_t i)
+{
+    return (float)linear_int8_code(((const uint8_t *)panel)[linear_int8_at(o, i)]);
+}
+
+static inline float linear_int4_get(const void *panel, int64_t o, int64_t i)
+{
+    int64_t at = linear_int4_at(o, i);
+    return (float)((((const uint8_t *)panel)[at / 2] >> at % 2 * 4 & 15) - 8);
+}
+
+/* Number i of output o as it is stored. */
 static inline float linear_stored_at(const struct k_weight *w, int64_t o, int64_t i)
 {
     const char *panel =
         (const char *)w->data + (size_t)(o / K_NR) * linear_panel_bytes(w->type, w->k);
-    if (w->type == K_F32)
-        return ((const float *)(const void *)panel)[linear_f32_at(o % K_NR, i)];
-    if (w->type == K_BF16)
-        return bf16_to_f32(((const k_bf16 *)(const void *)panel)[linear_bf16_at(o % K_NR, i)]);
-    return (float)linear_int8_code(((const uint8_t *)panel)[linear_int8_at(o % K_NR, i)]);
+    switch (w->type) {
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        return linear_##name##_get(panel, o % K_NR, i);
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        return 0;
+    }
+}
+
+/* Scales are f32, or f16 where a group has two bytes for each output. */
+static inline bool format_scale_is_f16(enum k_type t)
+{
+    return format_stream(t, 1).bytes == (int32_t)sizeof(k_f16) * K_NR;
+}
+
+/* Where the scales of a panel's group are. */
+static inline const void *linear_scales(const struct k_weight *w, int64_t panel, int64_t group)
+{
+    int64_t at = panel * linear_groups(w->type, w->k) + group;
+    return (const char *)w->scale + at * format_stream(w->type, 1).bytes;
+}
+
+static inline float linear_scale_get(enum k_type type, const void *scales, int64_t o)
+{
+    return format_scale_is_f16(type) ? f16_to_f32(((const k_f16 *)scales)[o])
+                                     : ((const float *)scales)[o];
 }
 
 static inline float linear_scale_at(const struct k_weight *w, int64_t o, int64_t i)
 {
-    int64_t group = o / K_NR * linear_groups(w->k) + i / K_INT8_GROUP;
-    return w->type == K_INT8 ? w->scale[group * K_NR + o % K_NR] : 1.0f;
+    int64_t size = format_group(w->type);
+    if (size == 0)
+        return 1.0f;
+    return linear_scale_get(w->type, linear_scales(w, o / K_NR, i / size), o % K_NR);
 }
 
 /* The weight: w[o, i]. */
@@ -150,10 +220,16 @@ static inline float linear_weight_at(const struct k_weight *w, int64_t o, int64_
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static inline size_t linear_row_bytes(enum k_type weight_type, int64_t k)
+/* Inputs as they are stored: those of a pair that misses its second are padded. */
+static inline int64_t linear_row_stored(enum k_type type, int64_t k)
 {
-    size_t elem = weight_type == K_F32 ? sizeof(float) : sizeof(k_bf16);
-    return (size_t)linear_k_stored(weight_type, k) * elem;
+    return format_rows(type) == K_F32 ? k : linear_ceil_div(k, LINEAR_STEP) * LINEAR_STEP;
+}
+
+static inline size_t linear_row_bytes(enum k_type type, int64_t k)
+{
+    size_t elem = format_rows(type) == K_F32 ? sizeof(float) : sizeof(k_bf16);
+    return (size_t)linear_row_stored(type, k) * elem;
 }
 
 struct rows_block {
@@ -196,12 +272,12 @@ static inline struct rows_block rows_block_of(int64_t m, int64_t row)
     return rows_block_at(m, row < split ? row / (h + 1) : more + (row - split) / h);
 }
 
-/* Number i of row r of a block. */
+/* Number i of row r of a block; type: of the rows, or of a weight that reads them. */
 static inline float rows_block_number(enum k_type type, const void *rows, int64_t k,
                                       const struct rows_block *b, int64_t r, int64_t i)
 {
-    int64_t start = b->row * linear_k_stored(type, k);
-    if (type == K_F32)
+    int64_t start = b->row * linear_row_stored(type, k);
+    if (format_rows(type) == K_F32)
         return ((const float *)rows)[start + i * b->h + r];
     return bf16_to_f32(((const k_bf16 *)rows)[start + i / 2 * b->h * 2 + r * 2 + i % 2]);
 }
@@ -217,7 +293,7 @@ static inline int64_t cols_run_rows(int64_t m, int64_t lo)
 static inline size_t cols_run_at(enum k_type type, int64_t n, bool is_panels, int64_t lo)
 {
     int64_t wide = is_panels ? linear_panels(n) * K_NR : n;
-    return (size_t)(lo * wide) * linear_elem_bytes(type);
+    return (size_t)(lo * wide) * (type == K_F32 ? sizeof(float) : sizeof(k_bf16));
 }
 
 #endif

@@ -31,7 +31,8 @@ static inline void rope_kv_turn(const struct k_rope_kv *a, const struct rope_kv_
                           .m = turn.m,
                           .d = turn.d_head,
                           .n_head = turn.n_head,
-                          .eps = a->eps};
+                          .eps = a->eps,
+                          .plus_one = a->plus_one};
     if (weight) {
         by->norm(&norm, &runs);
         turn.x = turn.y;
@@ -81,7 +82,7 @@ static inline void rope_kv_rows(const struct k_rope_kv *a, const struct k_slice 
                               .n_head = a->n_head,
                               .d_head = a->kv.cache.d_head,
                               .d_rot = a->d_rot,
-                              .pos = a->kv.batch.pos + lo,
+                              .pos = a->turn + lo,
                               .cos = a->cos,
                               .sin = a->sin,
                               .interleaved = a->interleaved};

@@ -2,11 +2,10 @@
  *
  * The sizes of numbers.
  */
-#include "kernels/types.h"
+#include "kernels/format.h"
 
 size_t k_type_bytes(enum k_type t)
 {
-    static const size_t bytes[K_TYPE_COUNT] = {
-        [K_F32] = 4, [K_BF16] = 2, [K_F16] = 2, [K_INT8] = 1};
-    return bytes[t];
+    struct k_stream numbers = format_stream(t, 0);
+    return (size_t)(numbers.bytes / (numbers.inputs * K_NR));
 }

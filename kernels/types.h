@@ -10,13 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum k_type { K_F32, K_BF16, K_F16, K_INT8, K_TYPE_COUNT };
+/* Formats of matrices, the plain ones of which are types of numbers as well (kernels/format.def).
+ */
+enum k_type {
+#define FORMAT(name, ID, ...) K_##ID,
+#include "kernels/format.def"
+#undef FORMAT
+    K_TYPE_COUNT
+};
 
 enum {
     K_NR = 32,                /* outputs in a panel */
     K_CELL = 32,              /* tokens in a K/V cell */
     K_ATTN_CHUNK = 256,       /* keys whose part of an attention sum is made at a time */
     K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
+    K_INT4_GROUP = 32,        /* the same of int4 */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
     K_SCRATCH_BYTES = 1 << 20 /* what each compute thread lends to a kernel */
@@ -46,6 +54,6 @@ typedef struct k_shape kernel_shape_fn(const void *args);
 /* bf16 and f16 as bits; conversions round to nearest even, keep NaN a NaN. */
 typedef uint16_t k_bf16;
 typedef uint16_t k_f16;
-size_t k_type_bytes(enum k_type t);
+size_t k_type_bytes(enum k_type t); /* of a number as it is stored */
 
 #endif

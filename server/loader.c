@@ -14,7 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
-#include "engine/train/beside.h"
+#include "engine/tune.h"
 #include "server/server_own.h"
 
 enum { ADAPTER_ROOM = 64 };
@@ -36,6 +36,19 @@ struct loader {
 static const char *keep(struct loader *l, const char *text)
 {
     return text ? arena_strdup(&l->arena, text) : NULL;
+}
+
+/* The same flags, with texts of the loader's own. */
+static struct load_flags keep_load(struct loader *l, const struct load_flags *of)
+{
+    struct load_flags f = *of;
+#define KEEP_OPT_INT(field)                     (void)0
+#define KEEP_OPT_SIZE(field)                    (void)0
+#define KEEP_OPT_CHOICE(field)                  f.field = keep(l, f.field)
+#define OPTION(field, section, name, type, ...) KEEP_##type(field);
+#include "engine/serve/load_flags.def"
+#undef OPTION
+    return f;
 }
 
 static void tell(void *ctx, uint64_t done, uint64_t all)
@@ -98,12 +111,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                      .latency_us = (int64_t)(o->target_itl * 1000)};
     l->o = (struct engine_options){.model = keep(l, model),
                                    .name = keep(l, o->name),
-                                   .device = keep(l, o->device),
-                                   .kernels = keep(l, o->kernels),
-                                   .quantize = keep(l, o->quantize),
-                                   .kv_type = keep(l, o->kv_type),
-                                   .threads = o->threads,
-                                   .ctx = o->ctx,
+                                   .load = keep_load(l, &o->load),
                                    .max_batch_tokens = o->max_batch_tokens,
                                    .max_seqs = o->max_seqs,
                                    .max_waiting = o->max_waiting,
@@ -115,14 +123,17 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,
+                                   .speculate = strcmp(o->speculate, "off") == 0
+                                                    ? ENGINE_SPECULATE_OFF
+                                                    : ENGINE_SPECULATE_NGRAM,
                                    .progress = tell,
                                    .tp = (int)o->tp,
-                                   .work = beside_work,
-                                   .comm = l->server->group,
+                                   .work = tune_work,
+                                   .comm = *l->server->group,
                                    .broke = server_broke,
                                    .broke_ctx = l->server,
                                    .progress_ctx = l};
-    l->server->group = NULL;
+    *l->server->group = NULL;
     l->n_adapter = o->adapter.n;
     l->adapter = ARENA_ARRAY(&l->arena, const char *, o->adapter.n);
     for (size_t i = 0; i < o->adapter.n; i++)

@@ -22,13 +22,12 @@
 #include <unistd.h>
 
 #include "api/json.h"
+#include "engine/base/background.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/pool.h"
-#include "engine/comm/comm.h"
 #include "engine/engine.h"
-#include "engine/serve/resident.h"
 #include "server/banner.h"
 #include "server/http/listen.h"
 #include "server/metrics/metrics.h"
@@ -39,6 +38,11 @@ enum {
     FALL_US = 500 * 1000,
     TICK_MS = 20,
     RETRY_S = 2,
+    HTTP_DOORS = 2,        /* a port and a unix socket */
+    HOUSE_TASKS = 1,       /* of the desk's own */
+    LOADS_MAX = 64,        /* adapters that wait to be loaded */
+    CONSTRAINTS_MAX = 256, /* that wait to be compiled */
+    CONSTRAINTS_AT_ONCE = 2,
     BANNER_BYTES_MAX = 1 << 16
 };
 
@@ -65,6 +69,11 @@ bool server_is_draining(const struct server *s)
 struct desk *server_desk(const struct server *s)
 {
     return s->desk;
+}
+
+struct background *server_work(const struct server *s)
+{
+    return s->work;
 }
 
 const char *server_adapter_root(const struct server *s)
@@ -136,6 +145,8 @@ static int make_http(struct server *s, const struct server_options *o, struct er
                              .ping_us = ping > 0 ? ping : -1,
                              .body_bytes = o->body_memory,
                              .server = s,
+                             .work = s->work,
+                             .lane = SERVER_HANDLERS,
                              .admit = server_admit,
                              .ended = server_ended,
                              .connection = server_connection,
@@ -150,6 +161,18 @@ static int make_http(struct server *s, const struct server_options *o, struct er
     return s->http ? 0 : -1;
 }
 
+/* Whoever asks for files and jobs has a connection, and one thing in work at a time. */
+static int make_work(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct background_lane lane[SERVER_LANES] = {
+        [SERVER_DESK] = {"desk", 1, (size_t)o->max_connections * HTTP_DOORS + HOUSE_TASKS, 0},
+        [SERVER_LOADS] = {"adapters", 1, LOADS_MAX, 0},
+        [SERVER_HANDLERS] = {"handlers", (int)o->http_threads, 0, (size_t)o->body_memory},
+        [SERVER_CONSTRAINTS] = {"constraints", CONSTRAINTS_AT_ONCE, CONSTRAINTS_MAX, 0}};
+    s->work = background_new(lane, SERVER_LANES, e);
+    return s->work ? 0 : -1;
+}
+
 static int make_desk(struct server *s, const struct server_options *o, struct err *e)
 {
     struct desk_options d = {.dir = o->data_dir,
@@ -157,7 +180,8 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .quota = o->files_quota,
                              .min_examples = o->min_examples,
                              .train_memory = o->train_memory,
-                             .metrics = s->metrics};
+                             .metrics = s->metrics,
+                             .work = s->work};
     if (!d.dir || !*d.dir)
         return 0;
     s->desk = desk_new(&d, e);
@@ -259,19 +283,18 @@ static void fall(struct server *s, int signals, const struct err *why)
 static void server_free(struct server *s)
 {
     struct engine *g = server_engine(s);
-    desk_stop(s->desk); /* a job that runs needs the engine to come to a checkpoint */
+    if (s->work)
+        background_stop(s->work); /* what runs may still look at the engine, and at the desk */
+    desk_stop(s->desk);           /* a job that runs needs the engine to come to a checkpoint */
     if (g)
         engine_stop(g);
     http_free(s->http);
     desk_free(s->desk);
+    background_free(s->work);
     engine_free(g);
     metrics_free(s->metrics);
     auth_free(s->auth);
     free(s->shape);
-    if (s->group) {
-        comm_abort(s->group, "the server did not start");
-        comm_free(s->group);
-    }
     if (s->broke_fd >= 0)
         close(s->broke_fd);
     free(s);
@@ -289,6 +312,7 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
         loader_join(l, &e);
         server_free(s);
     } else {
+        background_stop(s->work);
         http_free(s->http);
     }
     if (o->unix_socket)
@@ -303,7 +327,7 @@ static void greet(const struct server *s, const struct server_options *o)
     struct banner b = {.model = engine_info(g),
                        .at = &s->at,
                        .data_dir = s->desk ? o->data_dir : NULL,
-                       .threads = pool_size(engine_resident(g)->pool),
+                       .threads = engine_info(g)->n_thread,
                        .wants_key = !auth_is_open(s->auth)};
     struct buf text;
     if (strcmp(o->log_format, "json") == 0)
@@ -366,7 +390,7 @@ void server_log(const struct server_options *o)
                   NULL);
 }
 
-int server_run(const struct server_options *o, const char *model, struct comm *group, int signals,
+int server_run(const struct server_options *o, const char *model, struct comm **group, int signals,
                struct err *e)
 {
     struct server *s = xcalloc(1, sizeof *s);
@@ -377,8 +401,8 @@ int server_run(const struct server_options *o, const char *model, struct comm *g
     api_json_init();
     if (s->broke_fd < 0)
         err_sys(e, "making an eventfd");
-    if (s->broke_fd < 0 || make_auth(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) ||
-        open_door(s, o, e)) {
+    if (s->broke_fd < 0 || make_auth(s, o, e) || make_work(s, o, e) || make_http(s, o, e) ||
+        make_desk(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

@@ -12,6 +12,7 @@
 
 #include "engine/base/err.h"
 
+struct background;
 struct comm;
 struct desk;
 struct engine;
@@ -26,15 +27,21 @@ int server_signals(struct err *e);
 void server_log(const struct server_options *o);
 
 /* Serves until a signal ends it; -1, too, where a rank that shares the model is gone. group: of the
- * processes that share it, whose rank 0 this is; moved in; NULL: none do. */
-int server_run(const struct server_options *o, const char *model, struct comm *group, int signals,
+ * processes that share it, whose rank 0 this is; *group is moved into the engine, and
+ * NULL from then on; NULL: none do. */
+int server_run(const struct server_options *o, const char *model, struct comm **group, int signals,
                struct err *e);
 
 struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);
 bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
-struct desk *server_desk(const struct server *s);        /* --data-dir; NULL: none */
+struct desk *server_desk(const struct server *s); /* --data-dir; NULL: none */
+
+/* What no HTTP thread waits for; lanes of background work. */
+enum server_lane { SERVER_DESK, SERVER_LOADS, SERVER_HANDLERS, SERVER_CONSTRAINTS, SERVER_LANES };
+struct background *server_work(const struct server *s);
+
 const char *server_adapter_root(const struct server *s); /* --adapter-root; NULL: none */
 
 #endif

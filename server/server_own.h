@@ -32,9 +32,10 @@ struct server {
     struct listen_at at;      /* where clients come in */
     struct http *http;        /* owned */
     const char **shape;       /* owned: the routes' paths, for the metrics */
+    struct background *work;  /* owned */
     struct desk *desk;        /* owned; NULL: no --data-dir */
     const char *adapter_root; /* borrowed from the options; NULL: none */
-    struct comm *group;       /* owned until the engine has it; NULL: one process */
+    struct comm **group;      /* borrowed: moved into the engine; NULL: one process */
     int broke_fd;             /* owned: readable once a rank is gone */
     bool logs_requests;
 };

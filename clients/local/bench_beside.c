@@ -46,7 +46,7 @@ struct beside_values {
     }
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     {.section = "Streams",
      .name = "streams",
      .type = OPT_INT,

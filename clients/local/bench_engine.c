@@ -35,7 +35,7 @@ struct bench_values {
 #define AT(field) offsetof(struct bench_values, field)
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     LOCAL_WEIGHTS_ROW,
     {.section = "Bench",
      .name = "prompt",
@@ -403,6 +403,7 @@ static int make_engine(struct bench *b, const char *path, struct err *e)
     const struct bench_values *v = b->v;
     struct engine_options o = {.max_seqs = v->streams,
                                .max_waiting = v->streams,
+                               .speculate = ENGINE_SPECULATE_OFF, /* a token a step */
                                .is_eager = strcmp(v->mode, "eager") == 0};
     b->engine = local_engine(path, &v->model, &o, e);
     if (!b->engine)

@@ -32,7 +32,7 @@ struct bench_train_values {
 #define AT(field) offsetof(struct bench_train_values, field)
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     LOCAL_WEIGHTS_ROW,
     {.section = "Bench",
      .name = "rows",

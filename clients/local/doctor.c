@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tandem doctor`: what this machine has, which kernels will run on it, and what is amiss, each
- * warning with its mend. The first thing to ask of who reports that it is slow.
+ * warning with its mend. The first thing to ask of who reports that it is slow. With --data-dir it
+ * looks at what a server keeps there, and with --repair mends it.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "engine/base/version.h"
 #include "engine/device/open.h"
 #include "kernels/kernels.h"
+#include "server/store/store_doctor.h"
 
 enum { FILES_WANTED = 4096 }; /* a connection is a file, and so is each of a model */
 
@@ -114,7 +116,8 @@ static void warn_all(const struct k_cpu *cpu)
 }
 
 struct doctor {
-    const char *config, *kernels;
+    const char *config, *kernels, *data_dir;
+    bool repair;
 };
 
 static const struct opt_row rows[] = {
@@ -129,9 +132,40 @@ static const struct opt_row rows[] = {
      .hint = "auto|ref|avx2|avx512|avx512_bf16",
      .help = "the highest level of kernels to use",
      .offset = offsetof(struct doctor, kernels)},
+    {.name = "data-dir",
+     .type = OPT_TEXT,
+     .hint = "DIR",
+     .help = "look at a data directory too, while no server has it: its store, rows and files",
+     .offset = offsetof(struct doctor, data_dir)},
+    {.name = "repair",
+     .type = OPT_BOOL,
+     .help = "mend it: adopt the folder, restore the store's newest backup, enter files again by "
+             "the notes beside them; nothing is deleted",
+     .offset = offsetof(struct doctor, repair)},
 };
 
 const struct cmd_opt cmd_opt_doctor = {rows, sizeof rows / sizeof *rows, sizeof(struct doctor)};
+
+static void say_data(void *ctx, bool is_amiss, const char *text)
+{
+    (void)ctx;
+    if (is_amiss)
+        warn(text);
+    else
+        show("data", text);
+}
+
+/* CMD_FAILED: something is amiss, and stays so. */
+static int show_data(const struct opt *o, const struct doctor *want)
+{
+    struct store_doctor d = {.repairs = want->repair, .say = say_data};
+    struct err e = ERR_INIT;
+    if (!want->data_dir || !*want->data_dir)
+        return CMD_GOOD;
+    return store_doctor(&d, want->data_dir, &e) ? cmd_fail(o, &e)
+           : d.n_amiss                          ? CMD_FAILED
+                                                : CMD_GOOD;
+}
 
 int cmd_doctor(const struct opt *o)
 {
@@ -153,5 +187,5 @@ int cmd_doctor(const struct opt *o)
     show_gpus();
     show_files();
     warn_all(&cpu);
-    return CMD_GOOD;
+    return show_data(o, want);
 }

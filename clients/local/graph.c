@@ -25,7 +25,7 @@ struct graph_values {
 #define AT(field) offsetof(struct graph_values, field)
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     {.section = "Graph",
      .name = "after",
      .type = OPT_TEXT,
@@ -100,10 +100,10 @@ static int no_such_pass(const char *name, struct err *e)
 /* The passes that run on the device that the options name. */
 static int passes_here(const struct local_options *o, unsigned *mask, struct err *e)
 {
-    bool is_auto = strcmp(o->kernels, "auto") == 0;
+    bool is_auto = strcmp(o->load.kernels, "auto") == 0;
     struct pool *pool = pool_new(1, false, e);
     struct device_options want = {
-        .want = o->device, .pool = pool, .kernels = is_auto ? NULL : o->kernels};
+        .want = o->load.device, .pool = pool, .kernels = is_auto ? NULL : o->load.kernels};
     struct device *d = pool ? device_open(&want, e) : NULL;
     if (d)
         *mask = passes_of_device(PASS_ALL, d);
@@ -165,6 +165,7 @@ int cmd_graph(const struct opt *o)
     struct op_ranks at = {.size = (int32_t)v->tp};
     struct err e = ERR_INIT;
     int rc = model_dir_init(&dir, o->arg[0], &e);
+    mo.files = dir.weights;
     if (!rc && v->tp > 1) {
         rc = ranks_share(&share, &dir.config, &mo, &at, &e);
         mo.share = &share;

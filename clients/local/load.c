@@ -37,8 +37,10 @@ static void show_progress(void *ctx, uint64_t done, uint64_t all)
 
 struct model_options local_model_options(const struct local_options *o)
 {
-    return (struct model_options){
-        .type = resident_type(o->quantize), .kv_type = resident_type(o->kv_type), .ctx = o->ctx};
+    return (struct model_options){.type = resident_type(o->load.quantize),
+                                  .is_trained = o->is_trained,
+                                  .kv_type = resident_type(o->load.kv_type),
+                                  .ctx = o->load.ctx};
 }
 
 static bool wants_random(const struct local_options *o)
@@ -61,15 +63,15 @@ int local_group(int64_t deadline_ms, struct comm **c, struct err *e)
 int local_follow(const char *path, const struct local_options *o, struct comm *c,
                  crew_work_fn *work, struct err *e)
 {
-    bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
+    bool is_auto = !o->load.kernels || strcmp(o->load.kernels, "auto") == 0;
     struct model_dir dir = {0};
     struct crew_options co = {.dir = &dir,
                               .model = local_model_options(o),
-                              .device = o->device,
-                              .kernels = is_auto ? NULL : o->kernels,
+                              .device = o->load.device,
+                              .kernels = is_auto ? NULL : o->load.kernels,
                               .comm = c,
                               .work = work};
-    int rc = crew_threads(c, 1, o->threads, &co.n_thread, e) || model_dir_init(&dir, path, e);
+    int rc = crew_threads(c, 1, o->load.threads, &co.n_thread, e) || model_dir_init(&dir, path, e);
     if (!rc) {
         rc = crew_follow(&co, e);
     } else {
@@ -86,14 +88,10 @@ int local_load(struct resident *r, const char *path, const struct local_options 
     struct bar bar = {.begin_ns = clock_ns()};
     bool shows = isatty(STDERR_FILENO);
     struct resident_options ro = {.dir = path,
-                                  .device = o->device,
-                                  .kernels = o->kernels,
-                                  .quantize = o->quantize,
-                                  .kv_type = o->kv_type,
-                                  .threads = o->threads,
-                                  .ctx = o->ctx,
+                                  .load = o->load,
                                   .tp = o->group ? comm_size(o->group) : (int)o->tp,
                                   .comm = o->group,
+                                  .is_trained = o->is_trained,
                                   .wants_text = wants_text,
                                   .text_only = o->text_only,
                                   .random_weights = wants_random(o),
@@ -110,12 +108,7 @@ struct engine *local_engine(const char *path, const struct local_options *o,
     struct bar bar = {.begin_ns = clock_ns()};
     struct engine_options eo = *with;
     eo.model = path;
-    eo.device = o->device;
-    eo.kernels = o->kernels;
-    eo.quantize = o->quantize;
-    eo.kv_type = o->kv_type;
-    eo.threads = o->threads;
-    eo.ctx = o->ctx;
+    eo.load = o->load;
     eo.random_weights = wants_random(o);
     eo.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
     eo.progress_ctx = &bar;

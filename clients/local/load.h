@@ -11,39 +11,25 @@
 #include "clients/cli/cmd.h"
 #include "engine/engine.h"
 #include "engine/run/crew.h"
+#include "engine/serve/load_flags.h"
 #include "engine/serve/resident.h"
+#include "kernels/format.h"
 
-/* The values behind LOCAL_MODEL_ROWS: the first member of a command's struct. */
+/* The first member of a command's struct. A table of options begins with load_rows.inc, the rows
+ * of `load`. */
 struct local_options {
-    int64_t threads, ctx;
-    const char *device, *kernels, *quantize, *kv_type, *config;
+    struct load_flags load;
+    const char *config;
     const char *weights; /* only where a command has LOCAL_WEIGHTS_ROW */
     int64_t tp;          /* ranks that share the model; only where a command has a row for it */
+    bool is_trained;     /* model_options.is_trained */
     bool text_only;      /* the model's texts, no weights: ranks load their parts themselves */
     struct comm *group;  /* moved in by local_load: of processes that share it; NULL: none */
 };
 
-#define LOCAL_ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)             \
-    {                                                                                              \
-        .section = (section_), .name = (name_), .type = (type_), .fallback = (fallback_),          \
-        .min = (min_), .max = (max_), .hint = (hint_), .help = (help_),                            \
-        .offset = offsetof(struct local_options, field_)                                           \
-    }
-
-/* Rows that every command with a model begins with. */
-#define LOCAL_MODEL_ROWS                                                                           \
-    LOCAL_ROW("Model", "ctx", OPT_SIZE, "0", 0, 1 << 30, "N",                                      \
-              "positions to make room for; 0: what the model was made for", ctx),                  \
-        LOCAL_ROW(NULL, "quantize", OPT_CHOICE, "none", 0, 0, "none|int8|bf16|f32",                \
-                  "format that weights are packed to; none: as they are stored", quantize),        \
-        LOCAL_ROW(NULL, "kv-type", OPT_CHOICE, "auto", 0, 0, "auto|bf16|f32",                      \
-                  "format of keys and values; auto: f32 under f32 weights, else bf16", kv_type),   \
-        LOCAL_ROW("Machine", "threads", OPT_INT, "0", 0, 1024, "N",                                \
-                  "compute threads; 0: one for each CPU", threads),                                \
-        LOCAL_ROW(NULL, "device", OPT_CHOICE, "auto", 0, 0, "auto|cpu|cuda",                       \
-                  "where the model runs; auto: on a GPU where there is one", device),              \
-        LOCAL_ROW(NULL, "kernels", OPT_CHOICE, "auto", 0, 0, "auto|ref|avx2|avx512|avx512_bf16",   \
-                  "the highest instruction set that kernels may use", kernels)
+#define LOCAL_ROW(section, name, type, fallback, min, max, hint, help, field)                      \
+    OPT_ROW(section, name, type, fallback, min, max, hint, help,                                   \
+            offsetof(struct local_options, field))
 
 #define LOCAL_WEIGHTS_ROW                                                                          \
     LOCAL_ROW(NULL, "weights", OPT_CHOICE, "stored", 0, 0, "stored|random",                        \

@@ -15,11 +15,14 @@ int cmd_merge(const struct opt *o)
     struct model_dir dir;
     struct model *m = NULL;
     struct err e = ERR_INIT;
-    struct model_options mo = {.kv_type = -1};
-    int rc = model_dir_init(&dir, o->arg[0], &e) || model_stored_type(&dir, &mo.type, &e) ? -1 : 0;
+    struct model_options mo = {.type = -1, .kv_type = -1};
+    int rc = model_dir_init(&dir, o->arg[0], &e);
     if (!rc) {
+        mo.files = dir.weights;
         m = model_new(&dir.config, &mo, NULL, &e);
-        rc = m ? model_export_merged(&dir, m, o->arg[1], o->arg[2], &e) : -1;
+        rc = !m || base_id_read(&dir, &m->base, &e)
+                 ? -1
+                 : model_export_merged(&dir, m, o->arg[1], o->arg[2], &e);
     }
     if (!rc)
         fprintf(stderr, "the merged model is in %s\n", o->arg[2]);

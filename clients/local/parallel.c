@@ -108,8 +108,7 @@ int parallel_serve(struct parallel *out, const struct parallel_place *p,
     if (p->is_started)
         return take(out, p->n_device, 1, "%d processes were started, and share the model",
                     p->n_device);
-    if (typed.type < 0 && model_stored_type(dir, &typed.type, e))
-        return -1;
+    typed.files = dir->weights;
     plan_sizes_init(&s, dir, &typed, p->n_device, p->memory, n_tok);
     bool fits = s.taken >= 0;
     int at = fits ? s.taken : roomiest(&s, p->memory);
@@ -172,8 +171,7 @@ int parallel_train(struct parallel *out, const struct parallel_place *p,
 {
     struct model_options typed = *mo;
     int n = p->n_device;
-    if (typed.type < 0 && model_stored_type(dir, &typed.type, e))
-        return -1;
+    typed.files = dir->weights;
     if (n == 1)
         return take(out, 1, 1, "one rank: %s",
                     p->is_cpu ? "on a CPU all cores work on every product already"

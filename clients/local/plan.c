@@ -14,6 +14,7 @@
 #include "engine/base/machine.h"
 #include "engine/base/num.h"
 #include "engine/comm/comm.h"
+#include "kernels/format.h"
 
 struct plan_values {
     struct local_options model;
@@ -24,7 +25,7 @@ struct plan_values {
 #define AT(field) offsetof(struct plan_values, field)
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     {.section = "Plan",
      .name = "devices",
      .type = OPT_INT,
@@ -98,13 +99,12 @@ static double mb(size_t bytes)
 
 static void show_text(const struct plan_result *r, const char *name)
 {
-    static const char *const types[] = {"f32", "bf16", "f16", "int8"};
     const struct plan_size *m = &r->of;
     int64_t longest = r->tokens < m->ctx ? r->tokens : m->ctx;
     printf("%s: %s, %.1f million parameters\n", name, config_family_name(r->family),
            (double)r->size.n_param / 1e6);
     printf("  %-24s %12.1f MB  packed as %s, %.1f MB in files\n", "weights", mb(r->of.weights),
-           types[m->type], mb(r->size.file_bytes));
+           k_format(m->type)->name, mb(r->size.file_bytes));
     printf("  %-24s %12.1f MB  for %lld positions\n", "rotary table", mb(r->of.table),
            (long long)m->ctx);
     printf("  %-24s %12.1f MB  %.1f%% above the lower bound\n", "activations",
@@ -112,7 +112,7 @@ static void show_text(const struct plan_result *r, const char *name)
            r->of.lower_bound ? 100.0 * (double)r->of.activations / (double)r->of.lower_bound - 100
                              : 0);
     printf("  %-24s %12.1f kB  in %s\n", "K/V of a token", (double)r->of.kv_token / 1e3,
-           types[m->kv_type]);
+           k_format(m->kv_type)->name);
     printf("  %-24s %12.1f MB\n", "memory", mb(r->memory));
     printf("  %-24s %12lld tokens of K/V\n", "room for", (long long)r->tokens);
     printf("  %-24s %12lld tokens\n", "longest sequence", (long long)longest);
@@ -149,8 +149,7 @@ static int show(const struct plan_values *v, const char *path, struct err *e)
     struct model_options mo = local_model_options(&v->model);
     struct model_dir dir;
     int rc = model_dir_init(&dir, path, e);
-    if (!rc && mo.type < 0)
-        rc = model_stored_type(&dir, &mo.type, e);
+    mo.files = dir.weights;
     if (!rc && v->devices) {
         struct plan_devices p = {.name = path,
                                  .dir = &dir,

@@ -26,7 +26,6 @@ static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_t
 {
     int64_t cap[DIM_COUNT] = {[DIM_TOK] = n_tok, [DIM_OUT] = 1, [DIM_SEQ] = 1, [DIM_GROUP] = 1};
     unsigned passes = PASS_ALL & ~(1u << PASS_gate);
-    bool encodes = m->cfg.family == FAMILY_BERT;
     struct graph_ranks ranks;
     struct graph g;
     struct graph_recorder rec;
@@ -34,7 +33,7 @@ static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_t
     int rc = -1;
     graph_init(&g);
     graph_recorder_init(&rec, &g);
-    graph_mark_output(&g, model_build(m, &rec.b, encodes ? MODEL_EMBED : MODEL_LOGITS));
+    graph_mark_output(&g, model_build(m, &rec.b, m->cfg.is_encoder ? MODEL_EMBED : MODEL_LOGITS));
     if (ranks_of_model(m, &ranks))
         g.ranks = &ranks;
     if (rec.b.failed) {
@@ -53,11 +52,12 @@ static int measure_graph(struct plan_size *s, const struct model *m, int64_t n_t
 
 static int measure(struct plan_size *s, const struct model *m, int64_t n_tok, struct err *e)
 {
-    s->type = m->type;
+    s->type = model_main_type(m);
     s->kv_type = m->kv_type;
     s->ctx = m->ctx;
     s->weights = m->block_bytes;
-    s->table = 2 * (size_t)m->ctx * (size_t)(m->d_rot / 2) * sizeof(float);
+    s->table = 2 * (size_t)model_turn_rows(m) * (size_t)(m->d_rot / 2) * sizeof(float);
+    s->table *= m->cfg.local_theta > 0 ? 2 : 1;
     s->kv_token = model_kv_token_bytes(m);
     s->has_all_kv = s->tp > 1 && m->n_kv_head == m->cfg.n_kv_head;
     return measure_graph(s, m, n_tok, e);
@@ -96,7 +96,7 @@ int64_t plan_size_tokens(const struct plan_size *s, size_t memory)
 
 bool plan_size_fits(const struct plan_size *s, const struct model_dir *dir, size_t memory)
 {
-    if (dir->config.family == FAMILY_BERT)
+    if (dir->config.is_encoder)
         return plan_size_fixed(s) <= memory;
     return plan_size_tokens(s, memory) >= s->ctx;
 }

@@ -14,16 +14,16 @@
 struct plan_size {
     int tp; /* ranks */
     size_t weights, table, activations,
-        lower_bound;  /* bytes; the least that activations can take */
-    size_t kv_token;  /* bytes of a token's keys and values */
-    double sent;      /* bytes that a rank sends for a token, at least */
-    int n_collective; /* for a step */
-    bool has_all_kv;  /* although others do too */
-    enum k_type type, kv_type;
+        lower_bound;           /* bytes; the least that activations can take */
+    size_t kv_token;           /* bytes of a token's keys and values */
+    double sent;               /* bytes that a rank sends for a token, at least */
+    int n_collective;          /* for a step */
+    bool has_all_kv;           /* although others do too */
+    enum k_type type, kv_type; /* type: the weights' main one */
     int64_t ctx;
 };
 
-/* In steps of at most n_tok tokens. mo.type must not be open. ERR_UNSUPPORTED: so many cannot. */
+/* In steps of at most n_tok tokens. mo.files: the directory's. ERR_UNSUPPORTED: so many cannot. */
 int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struct model_options *mo,
                    int tp, int64_t n_tok, struct err *e);
 

@@ -34,7 +34,7 @@ struct run_values {
 #define AT(field) offsetof(struct run_values, field)
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     {.section = "Text",
      .name = "prompt",
      .letter = 'p',
@@ -207,10 +207,11 @@ static int make_runner(struct run *r, struct err *e)
     struct runner_options o = {
         .cap = {[DIM_TOK] = CHUNK, [DIM_OUT] = 1, [DIM_SEQ] = 1, [DIM_GROUP] = 1},
         .n_cell = (room + K_CELL - 1) / K_CELL + 1,
+        .n_feed = room,
         .is_eager = strcmp(r->v->mode, "eager") == 0,
         .passes = PASS_ALL,
         .head = MODEL_LOGITS};
-    if (m->cfg.family == FAMILY_BERT)
+    if (m->cfg.is_encoder)
         return err_set(e, ERR_UNSUPPORTED, "an encoder gives vectors, not text");
     if (r->n_prompt < 1)
         return err_set(e, ERR_BAD_INPUT, "the prompt has no token");

@@ -24,12 +24,7 @@ const struct cmd_opt cmd_opt_serve = {server_rows, N_SERVER_ROWS, sizeof(struct 
 static int follow_rank_0(const struct server_options *o, const char *model, struct comm *group,
                          struct err *e)
 {
-    struct local_options lo = {.threads = o->threads,
-                               .ctx = o->ctx,
-                               .device = o->device,
-                               .kernels = o->kernels,
-                               .quantize = o->quantize,
-                               .kv_type = o->kv_type};
+    struct local_options lo = {.load = o->load};
     server_log(o);
     log_event(LOG_INFO, "following", LOG_INT("rank", comm_rank(group)),
               LOG_INT("of", comm_size(group)));
@@ -43,8 +38,9 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
 static int choose(struct server_options *o, const char *model, const struct comm *group,
                   struct err *e)
 {
-    struct model_options mo = {
-        .type = resident_type(o->quantize), .kv_type = resident_type(o->kv_type), .ctx = o->ctx};
+    struct model_options mo = {.type = resident_type(o->load.quantize),
+                               .kv_type = resident_type(o->load.kv_type),
+                               .ctx = o->load.ctx};
     struct parallel_place place;
     struct parallel taken;
     struct model_dir dir = {0};
@@ -54,7 +50,7 @@ static int choose(struct server_options *o, const char *model, const struct comm
     if (o->tp > 1)
         return err_set(e, ERR_BAD_INPUT,
                        "--parallel auto chooses what --tp says: give one of them");
-    int rc = parallel_look(&place, o->device, n, n, e) || model_dir_init(&dir, model, e) ||
+    int rc = parallel_look(&place, o->load.device, n, n, e) || model_dir_init(&dir, model, e) ||
                      parallel_serve(&taken, &place, &dir, &mo,
                                     o->max_batch_tokens ? o->max_batch_tokens : STEP_TOKENS, e)
                  ? -1
@@ -79,12 +75,15 @@ static int serve(const struct server_options *given, const char *model, struct c
     model = model ? model : bundled;
     if (model)
         rc = choose(&o, model, group, e);
-    if (rc && group) {
-        comm_abort(group, e->msg);
+    bool follows = !rc && group && comm_rank(group) > 0;
+    if (follows)
+        rc = follow_rank_0(&o, model, group, e);
+    else if (!rc)
+        rc = server_run(&o, model, &group, signals, e);
+    if (!follows && group) {
+        comm_abort(group, *e->msg ? e->msg : "the server did not start");
         comm_free(group);
-    } else if (!rc)
-        rc = group && comm_rank(group) > 0 ? follow_rank_0(&o, model, group, e)
-                                           : server_run(&o, model, group, signals, e);
+    }
     free(bundled);
     return rc;
 }

@@ -19,13 +19,15 @@
 #include <unistd.h>
 
 #include "api/json.h"
+#include "api/train_row.h"
 #include "clients/local/train_rank.h"
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/model/first.h"
 #include "engine/run/crew.h"
-#include "server/jobs/train_file.h"
+#include "engine/train/train_file.h"
 
 #define ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, field_)                   \
     {                                                                                              \
@@ -35,7 +37,7 @@
     }
 
 static const struct opt_row rows[] = {
-    LOCAL_MODEL_ROWS,
+#include "clients/local/load_rows.inc"
     ROW("Files", "model", OPT_TEXT, NULL, 0, 0, "DIR", "the model's directory", dir),
     ROW(NULL, "init", OPT_CHOICE, "weights", 0, 0, "weights|random",
         "begin with the model's weights, or train every parameter of its shape from nothing", init),
@@ -47,33 +49,18 @@ static const struct opt_row rows[] = {
      .hint = "FILE",
      .help = "a file with these options, one a line",
      .offset = offsetof(struct train_values, model.config)},
-    ROW("Adapter", "rank", OPT_INT, "16", 0, TRAIN_RANK_MAX, "R",
-        "rank of the adapter; 0: none, every parameter is trained", rank),
-    ROW(NULL, "alpha", OPT_DOUBLE, "32", 1e-6, 1e6, "A", "its scale is alpha / rank", alpha),
-    ROW(NULL, "rslora", OPT_BOOL, NULL, 0, 0, NULL, "its scale is alpha / sqrt(rank)", rslora),
-    ROW(NULL, "lora-dropout", OPT_DOUBLE, "0", 0, 0.95, "P", "share of its inputs left out",
-        dropout),
-    ROW(NULL, "target", OPT_LIST, NULL, 0, 0, "NAME",
-        "a product to adapt, as q_proj; none: all of them", target),
-    ROW("Training", "epochs", OPT_INT, "3", 1, 10000, "N", "times that every row is seen", epochs),
-    ROW(NULL, "batch", OPT_INT, "8", 1, 65536, "N", "rows of a step", batch),
-    ROW(NULL, "lr", OPT_DOUBLE, "2e-4", 1e-12, 10, "X", "learning rate", lr),
-    ROW(NULL, "schedule", OPT_CHOICE, "linear", 0, 0, "constant|linear|cosine",
-        "how the learning rate falls", schedule),
-    ROW(NULL, "warmup", OPT_INT, "0", 0, 1 << 30, "N", "steps in which it first rises", warmup),
-    ROW(NULL, "weight-decay", OPT_DOUBLE, "0", 0, 10, "X", "of matrices", decay),
-    ROW(NULL, "clip", OPT_DOUBLE, "1", 0, 1e9, "X", "largest norm of the gradient; 0: any", clip),
+    ROW("Training", "lr", OPT_DOUBLE, "2e-4", 1e-12, 10, "X", "learning rate", lr),
+#define TRAIN_TRAIN(kind, flag, field, hint, help, fallback, min, max)                             \
+    ROW(NULL, flag, HYPER_OPT_##kind, fallback, min, max, hint, help, field),
+#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+    TRAIN_##whose(kind, __VA_ARGS__)
+#include "api/hyper.def"
+#undef HYPER
     ROW(NULL, "seed", OPT_INT, "0", 0, 2147483647, "S", "the same seed trains the same adapter",
         seed),
-    ROW("Rows", "length", OPT_INT, "0", 0, 1 << 24, "N",
-        "most tokens of a row; 0: the model's context", length),
-    ROW(NULL, "longer", OPT_CHOICE, "cut", 0, 0, "cut|refuse", "longer rows are cut, or left out",
-        longer),
-    ROW(NULL, "micro-batch", OPT_INT, "2048", 1, 1 << 24, "N",
+    ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
+    ROW("Memory", "micro-batch", OPT_INT, "2048", 1, 1 << 24, "N",
         "tokens computed at once, at least the longest row's", micro),
-    ROW(NULL, "recompute", OPT_CHOICE, "auto", 0, 0, "auto|on|off",
-        "less memory for a second forward, to the same bits; auto: where memory is short",
-        recompute),
     ROW(NULL, "train-memory", OPT_SIZE, "0", 0, 1e15, "SIZE",
         "memory that the training may take; 0: what is free", memory),
     ROW("Ranks", "tp", OPT_INT, "1", 1, COMM_RANK_MAX, "N", "ranks that share the model", model.tp),
@@ -84,9 +71,6 @@ static const struct opt_row rows[] = {
         "auto: --tp and --dp are chosen from the model, the training, the devices that are here and "
         "their memory; a line says why",
         parallel),
-    ROW("Checkpoints", "checkpoint-steps", OPT_INT, "0", 0, 1 << 30, "N",
-        "at each Nth step, besides at the end of each epoch; 0: none", checkpoint_steps),
-    ROW(NULL, "keep", OPT_INT, "3", 1, 1000, "N", "checkpoints that are kept", keep),
 };
 
 const struct cmd_opt cmd_opt_train = {
@@ -125,8 +109,9 @@ static void say_file(const char *path, const struct dataset *d, const struct tra
 
 static int read_file(struct train *t, const char *path, struct dataset *d, struct err *e)
 {
-    int64_t ctx = t->v->model.ctx ? t->v->model.ctx : t->on.dir.config.max_pos;
-    struct api_error why = {0};
+    int64_t ctx = t->v->model.load.ctx ? t->v->model.load.ctx : t->on.dir.config.max_pos;
+    struct api_error said;
+    const struct train_reader reader = {.fn = api_train_read, .ctx = &said};
     struct train_file f;
     int64_t most = t->v->length && t->v->length < ctx ? t->v->length : ctx;
     dataset_init(d, &(struct dataset_options){
@@ -137,8 +122,8 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
                         .now = clock_local_s(t->now),
                         .end_id = t->on.dir.generation.eos,
                         .n_end_id = t->on.dir.generation.n_eos});
-    if (train_file_read(path, d, &f, &why))
-        return err_set(e, ERR_BAD_INPUT, "%s: %.400s", path, why.message);
+    if (train_file_read(train_file_open(path, e), &reader, d, &f, e))
+        return err_wrap(e, "%s", path);
     if (speaks(t))
         say_file(path, d, &f);
     return 0;
@@ -166,7 +151,7 @@ static int count_ranks(struct train *t, struct err *e)
                        "--parallel auto chooses what --tp and --dp say: give one of them");
     t->place.n_device = n;
     if ((t->group && crew_count_here(t->group, &n_here, e)) ||
-        (speaks(t) && parallel_look(&t->place, v->model.device, n, n_here, e)))
+        (speaks(t) && parallel_look(&t->place, v->model.load.device, n, n_here, e)))
         return -1;
     t->n_tensor = 1;
     t->n_data = t->place.n_device;
@@ -192,7 +177,8 @@ static int find_ranks(struct train *t, struct err *e)
                        COMM_RANK_MAX);
     if (t->group && crew_count_here(t->group, &t->n_here, e))
         return -1;
-    return crew_threads(t->group, t->group ? 1 : t->n_here, v->model.threads, &t->n_thread, e) ||
+    return crew_threads(t->group, t->group ? 1 : t->n_here, v->model.load.threads, &t->n_thread,
+                        e) ||
                    train_tell(&all, &t->now, sizeof t->now, e)
                ? -1
                : 0;
@@ -203,11 +189,19 @@ static bool has_ranks(const struct train *t)
     return t->n_tensor * t->n_data > 1;
 }
 
+/* Where all of the model is trained, its weights are in a format that can be. */
+static struct local_options model_of(const struct train *t)
+{
+    struct local_options o = t->v->model;
+    o.is_trained = t->v->rank == 0 || strcmp(t->v->init, "random") == 0;
+    return o;
+}
+
 /* What --parallel auto takes, at the first rank, for all. */
 static int choose_ranks(struct train *t, struct err *e)
 {
-    const struct local_options *o = &t->v->model;
-    struct model_options mo = local_model_options(o);
+    struct local_options o = model_of(t);
+    struct model_options mo = local_model_options(&o);
     struct train_ranks all = {.all = t->group};
     struct tuning_options to = {.n_epoch = 0};
     struct parallel taken = {0};
@@ -231,19 +225,32 @@ static int choose_ranks(struct train *t, struct err *e)
     return 0;
 }
 
+/* The place of the result is free, or has what an earlier training made. */
+static int check_place(const struct train *t, struct err *e)
+{
+    struct train_ranks all = {.all = t->group};
+    char *path = train_result_path(t);
+    int rc = speaks(t) ? made_may_remove(path, e) : 0;
+    free(path);
+    if (rc && e->code == ERR_EXISTS)
+        err_wrap(e, "what is trained has no place; move away what lies there, or give another "
+                    "--out");
+    return train_tell_end(&all, rc, e);
+}
+
 /* The directory in which training begins: the model's, or one of its shape, which one process
  * writes for all. */
 static int write_first(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
-    enum k_type type = resident_type(v->model.quantize) == K_F32 ? K_F32 : K_BF16;
+    enum k_type type = resident_type(v->model.load.quantize) == K_F32 ? K_F32 : K_BF16;
     struct train_ranks all = {.all = t->group};
     int rc = 0;
     if (strcmp(v->init, "random") != 0)
         return 0;
     t->first = train_path(t, "first");
     if (speaks(t))
-        rc = fs_mkdirs(v->out, e) || fs_remove_tree(t->first, e) ||
+        rc = fs_mkdirs(v->out, e) || made_remove(t->first, e) ||
                      model_first_write(v->dir, type, (uint64_t)v->seed, t->first, e)
                  ? -1
                  : 0;
@@ -252,7 +259,7 @@ static int write_first(struct train *t, struct err *e)
 
 static int load(struct train *t, struct err *e)
 {
-    struct local_options o = t->v->model;
+    struct local_options o = model_of(t);
     o.tp = 0;
     o.text_only = has_ranks(t);
     return local_load(&t->on, t->first ? t->first : t->v->dir, &o, true, e);
@@ -263,7 +270,7 @@ static int prepare(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
     t->is_common = true;
-    if (check_given(v, e) || find_ranks(t, e) || write_first(t, e))
+    if (check_given(v, e) || find_ranks(t, e) || check_place(t, e) || write_first(t, e))
         return -1;
     t->is_common = false;
     return load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
@@ -274,11 +281,12 @@ static int prepare(struct train *t, struct err *e)
 
 static int work(struct train *t, struct err *e)
 {
-    const struct local_options *o = &t->v->model;
+    struct local_options o = model_of(t);
     struct team_options team = {.dir = &t->on.dir,
-                                .model = local_model_options(o),
-                                .device = o->device,
-                                .kernels = strcmp(o->kernels, "auto") == 0 ? NULL : o->kernels,
+                                .model = local_model_options(&o),
+                                .device = o.load.device,
+                                .kernels =
+                                    strcmp(o.load.kernels, "auto") == 0 ? NULL : o.load.kernels,
                                 .n_tensor = t->n_tensor,
                                 .n_data = t->n_data,
                                 .n_thread = t->n_thread,

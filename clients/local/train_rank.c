@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/fs.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/train/adapter_dir.h"
 #include "engine/train/full_dir.h"
@@ -180,19 +180,24 @@ static int begin(struct train *t, struct tuning *tuning, struct err *e)
     return 0;
 }
 
+char *train_result_path(const struct train *t)
+{
+    return train_path(t, rank_of(t->v) == 0 ? "model" : "adapter");
+}
+
 static int put_result(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
 {
     bool is_full = rank_of(t->v) == 0;
-    char *path = train_path(t, is_full ? "model" : "adapter");
+    char *path = train_result_path(t);
     struct train_subject *s = trainer_subject(tuning_trainer(tuning));
-    int rc = is_lead ? fs_remove_tree(path, e) : 0;
+    int rc = is_lead ? made_remove(path, e) : 0;
     if (!rc)
         rc = is_full ? full_dir_write(path, s, &t->on.dir, e)
                      : adapter_dir_write(path, s, t->v->dir, e);
     if (!rc && is_lead)
         fprintf(stderr, "the %s is in %s\n", is_full ? "model" : "adapter", path);
     if (!rc && is_lead && t->first)
-        rc = fs_remove_tree(t->first, e);
+        rc = made_remove(t->first, e);
     free(path);
     return rc;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "api/hyper.h"
 #include "clients/local/load.h"
 #include "clients/local/parallel.h"
 #include "engine/train/team.h"
@@ -18,11 +19,17 @@
 struct train_values {
     struct local_options model;
     const char *dir, *init, *data, *valid, *out;
-    int64_t rank, warmup, epochs, batch, length, micro, seed, checkpoint_steps, keep, memory;
-    double alpha, dropout, lr, decay, clip;
-    struct opt_list target;
-    const char *schedule, *longer, *recompute;
-    bool rslora;
+    int64_t micro, seed, keep, memory;
+    double lr;
+#define TRAIN_NONE(...)
+#define TRAIN_TUNE(...)
+#define TRAIN_BOTH                          TRAIN_TRAIN
+#define TRAIN_TRAIN(kind, flag, field, ...) HYPER_FIELD_##kind field;
+#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+    TRAIN_##whose(kind, __VA_ARGS__)
+#include "api/hyper.def"
+#undef HYPER
+#undef TRAIN_TRAIN
     int64_t dp; /* groups of ranks with rows of their own */
     const char *parallel;
 };
@@ -44,6 +51,8 @@ struct train {
 };
 
 char *train_path(const struct train *t, const char *name); /* in the output folder; free() it */
+
+char *train_result_path(const struct train *t); /* of what it makes; free() it */
 
 /* What a rank trains, and how. */
 int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,

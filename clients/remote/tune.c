@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/hyper.h"
 #include "clients/remote/follow.h"
 #include "clients/remote/interrupt.h"
 #include "clients/remote/term.h"
@@ -18,10 +19,17 @@
 struct tune_values {
     struct remote_options remote;
     const char *model, *validation, *suffix, *method;
-    int64_t seed, epochs, batch, rank;
-    double lr_multiplier, alpha;
+    int64_t seed;
     struct opt_list hyper, metadata;
     bool follow;
+#define TUNE_NONE(...)
+#define TUNE_TRAIN(...)
+#define TUNE_BOTH                                                TUNE_TUNE
+#define TUNE_TUNE(name, kind, min, max, words, flag, field, ...) HYPER_FIELD_##kind field;
+#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+    TUNE_##whose(name, kind, min, max, words, __VA_ARGS__)
+#include "api/hyper.def"
+#undef TUNE_TUNE
 };
 
 #define AT(field) offsetof(struct tune_values, field)
@@ -45,14 +53,12 @@ static const struct opt_row rows[] = {
         "the same seed makes the same model; default: the server draws one", seed),
     ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME", "default: supervised", method),
     ROW(NULL, "metadata", 0, OPT_LIST, 0, 0, "KEY=VALUE", "is kept with the job", metadata),
-    ROW("Training", "epochs", 0, OPT_INT, 1, 1e9, "N", "times that every row is seen", epochs),
-    ROW(NULL, "batch", 0, OPT_INT, 1, 1e9, "N", "rows of a step", batch),
-    ROW(NULL, "lr-multiplier", 0, OPT_DOUBLE, 1e-9, 1e9, "X", "times the base's learning rate",
-        lr_multiplier),
-    ROW(NULL, "rank", 0, OPT_INT, 1, 1e6, "R", "rank of the adapter", rank),
-    ROW(NULL, "alpha", 0, OPT_DOUBLE, 1e-9, 1e9, "A", "its scale is alpha / rank", alpha),
-    ROW(NULL, "hyper", 0, OPT_LIST, 0, 0, "NAME=VALUE",
-        "any other of the API's hyperparameters, by the API's name", hyper),
+    ROW("Training", "hyper", 0, OPT_LIST, 0, 0, "NAME=VALUE",
+        "any of the API's hyperparameters, by the API's name", hyper),
+#define TUNE_TUNE(name, kind, min, max, words, flag, field, hint, help, ...)                       \
+    ROW(NULL, flag, 0, HYPER_OPT_##kind, min, max, hint, help, field),
+#include "api/hyper.def"
+#undef TUNE_TUNE
     REMOTE_ROWS};
 
 const struct cmd_opt cmd_opt_tune = {rows, sizeof rows / sizeof *rows, sizeof(struct tune_values)};
@@ -144,16 +150,12 @@ static int put_list(json_t *to, const char *flag, const struct opt_list *list, b
 static json_t *hyper_of(const struct tune_values *v, struct err *e)
 {
     json_t *h = json_object();
-    if (v->epochs)
-        json_object_set_new(h, "n_epochs", json_integer(v->epochs));
-    if (v->batch)
-        json_object_set_new(h, "batch_size", json_integer(v->batch));
-    if (v->lr_multiplier > 0)
-        json_object_set_new(h, "learning_rate_multiplier", json_real(v->lr_multiplier));
-    if (v->rank)
-        json_object_set_new(h, "lora_rank", json_integer(v->rank));
-    if (v->alpha > 0)
-        json_object_set_new(h, "lora_alpha", json_real(v->alpha));
+#define JSON_OF_INT_AUTO json_integer
+#define JSON_OF_NUM_AUTO json_real
+#define TUNE_TUNE(name, kind, min, max, words, flag, field, ...)                                   \
+    if (v->field > 0)                                                                              \
+        json_object_set_new(h, #name, JSON_OF_##kind(v->field));
+#include "api/hyper.def"
     if (put_list(h, "--hyper", &v->hyper, false, e) == 0)
         return h;
     json_decref(h);

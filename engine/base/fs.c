@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@
 
 static const char temp_mark[] = ".tmp-";
 
-enum { TEMP_TRIES = 100 };
+enum { TEMP_TRIES = 100, TREE_DEPTH_MAX = 64 };
 
 static int read_fd(int fd, const char *path, struct buf *out, struct err *e)
 {
@@ -53,31 +52,63 @@ static bool at_end(int fd)
     return n == 0;
 }
 
+int fs_read_fd(int fd, const char *path, struct buf *out, struct err *e)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return err_sys(e, "reading %s", path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(e, ERR_BAD_INPUT, "reading %s: is a folder", path);
+    if (S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size < out->max_bytes - out->len)
+        buf_reserve(out, (size_t)st.st_size + 1); /* one more, to see the end without growing */
+    if (read_fd(fd, path, out, e))
+        return -1;
+    if (out->failed && !out->no_memory && out->len == out->max_bytes && at_end(fd))
+        out->failed = false; /* it fits to the byte */
+    return buf_check(out, path, e);
+}
+
 int fs_read(const char *path, struct buf *out, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return err_sys(e, "opening %s", path);
-    struct stat st;
-    int rc = -1;
-    if (fstat(fd, &st)) {
-        err_sys(e, "reading %s", path);
-        goto out;
-    }
-    if (S_ISDIR(st.st_mode)) {
-        err_set(e, ERR_BAD_INPUT, "reading %s: is a folder", path);
-        goto out;
-    }
-    if (S_ISREG(st.st_mode) && st.st_size > 0 && (size_t)st.st_size < out->max_bytes - out->len)
-        buf_reserve(out, (size_t)st.st_size + 1); /* one more, to see the end without growing */
-    if (read_fd(fd, path, out, e))
-        goto out;
-    if (out->failed && !out->no_memory && out->len == out->max_bytes && at_end(fd))
-        out->failed = false; /* it fits to the byte */
-    rc = buf_check(out, path, e);
-out:
+    int rc = fs_read_fd(fd, path, out, e);
     close(fd);
     return rc;
+}
+
+/* Opening a pipe would wait for who writes to it, and a device may do anything; so neither waits,
+ * and both are refused. */
+static int open_file(int dir, const char *path, int flags, struct err *e)
+{
+    struct stat st;
+    int fd = openat(dir, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags);
+    if (fd < 0 && errno == ELOOP)
+        return err_set(e, ERR_BAD_INPUT, "%s: is a link, which is not followed here", path);
+    if (fd < 0 && errno == ENXIO)
+        return err_set(e, ERR_BAD_INPUT, "%s: is no regular file", path);
+    if (fd < 0)
+        return err_sys(e, "opening %s", path);
+    if (fstat(fd, &st))
+        err_sys(e, "reading %s", path);
+    else if (!S_ISREG(st.st_mode))
+        err_set(e, ERR_BAD_INPUT,
+                S_ISDIR(st.st_mode) ? "%s: is a folder" : "%s: is no regular file", path);
+    else
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int fs_open(const char *path, struct err *e)
+{
+    return open_file(AT_FDCWD, path, 0, e);
+}
+
+int fs_open_at(int dir, const char *name, struct err *e)
+{
+    return open_file(dir, name, O_NOFOLLOW, e);
 }
 
 /* The folder that holds the entry `path`; free() it. */
@@ -154,17 +185,39 @@ int fs_remove(const char *path, struct err *e)
     return unlink(path) && errno != ENOENT ? err_sys(e, "removing %s", path) : 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+/* What the entry `name` of the folder `at` is, and all below it, goes. Entries are reached from the
+ * folders that hold them, and no link is followed, whoever puts one there meanwhile. */
+static int remove_at(int at, const char *name, int depth)
 {
-    (void)st, (void)kind, (void)at;
-    return remove(path) && errno != ENOENT ? -1 : 0;
+    if (!unlinkat(at, name, 0) || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM)
+        return -1;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d || depth == TREE_DEPTH_MAX) {
+        if (d)
+            closedir(d);
+        else if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    int rc = 0;
+    for (struct dirent *it; !rc && (it = readdir(d));)
+        if (strcmp(it->d_name, ".") != 0 && strcmp(it->d_name, "..") != 0)
+            rc = remove_at(dirfd(d), it->d_name, depth + 1);
+    closedir(d);
+    return rc || (unlinkat(at, name, AT_REMOVEDIR) && errno != ENOENT) ? -1 : 0;
 }
 
 int fs_remove_tree(const char *path, struct err *e)
 {
-    if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
-        return err_sys(e, "removing %s", path);
-    return 0;
+    struct stat st;
+    if (lstat(path, &st))
+        return errno == ENOENT ? 0 : err_sys(e, "removing %s", path);
+    if (!S_ISDIR(st.st_mode))
+        return err_set(e, ERR_EXISTS, "removing %s: is no folder, and stays", path);
+    return remove_at(AT_FDCWD, path, 0) ? err_sys(e, "removing %s", path) : 0;
 }
 
 char *fs_temp_name(const char *path)
@@ -180,8 +233,9 @@ char *fs_temp_name(const char *path)
 
 bool fs_is_temp(const char *name)
 {
-    size_t n = strlen(name);
-    return n > FS_TEMP_TAIL && !strncmp(name + n - FS_TEMP_TAIL, temp_mark, sizeof temp_mark - 1);
+    size_t n = strlen(name), drawn = FS_TEMP_TAIL - (sizeof temp_mark - 1);
+    return n > FS_TEMP_TAIL && !strncmp(name + n - FS_TEMP_TAIL, temp_mark, sizeof temp_mark - 1) &&
+           strspn(name + n - drawn, "0123456789abcdef") == drawn;
 }
 
 int fs_temp_file(const char *path, char **name, struct err *e)
@@ -213,21 +267,36 @@ char *fs_temp_dir(const char *path, struct err *e)
     return NULL;
 }
 
-int fs_sweep(const char *dir, struct err *e)
+/* One that is ours; whatever else bears such a name stays. */
+static int sweep_one(const char *dir, const char *name, bool (*is_ours)(const char *stem),
+                     struct err *e)
+{
+    char *stem = xstrndup(name, strlen(name) - FS_TEMP_TAIL);
+    bool ours = is_ours(stem);
+    free(stem);
+    if (!ours)
+        return 0;
+    size_t n = strlen(dir) + strlen(name) + 2;
+    struct stat st;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s/%s", dir, name);
+    int rc = lstat(path, &st)       ? err_sys(e, "removing %s", path)
+             : S_ISDIR(st.st_mode)  ? fs_remove_tree(path, e)
+             : !S_ISREG(st.st_mode) ? 0
+                                    : fs_remove(path, e);
+    free(path);
+    return rc;
+}
+
+int fs_sweep(const char *dir, bool (*is_ours)(const char *stem), struct err *e)
 {
     DIR *d = opendir(dir);
     if (!d)
         return err_sys(e, "opening %s", dir);
     int rc = 0;
-    for (struct dirent *it; !rc && (it = readdir(d));) {
-        if (!fs_is_temp(it->d_name))
-            continue;
-        size_t n = strlen(dir) + strlen(it->d_name) + 2;
-        char *path = xmalloc(n);
-        snprintf(path, n, "%s/%s", dir, it->d_name);
-        rc = fs_remove_tree(path, e);
-        free(path);
-    }
+    for (struct dirent *it; !rc && (it = readdir(d));)
+        if (fs_is_temp(it->d_name))
+            rc = sweep_one(dir, it->d_name, is_ours, e);
     closedir(d);
     return rc;
 }
@@ -243,7 +312,7 @@ static int lock_is_held(int fd, const char *path, struct err *e)
 
 int fs_lock(const char *path, struct err *e)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return err_sys(e, "opening %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB)) {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/base/conf.h"
+#include "engine/base/log.h"
 #include "engine/base/near.h"
 #include "engine/base/num.h"
 
@@ -326,11 +327,24 @@ static int apply_file(const struct parse *p, struct err *e)
     return 0;
 }
 
+/* Kubernetes tells each container of each service by variables of its own; for one that is called
+ * tandem TANDEM_PORT is tcp://ADDRESS:PORT, which nobody meant as an option. */
+static bool is_service_link(const struct opt_row *row, const char *value)
+{
+    return row->type == OPT_INT &&
+           (strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0);
+}
+
 static int apply_env(struct opt *o, struct err *e)
 {
     char env[OPT_ENV_BYTES];
     for (size_t i = 0; i < o->cmd->n_row; i++) {
         const char *value = getenv(opt_env(&o->cmd->row[i], env));
+        if (value && is_service_link(&o->cmd->row[i], value)) {
+            log_event(LOG_WARN, "a service link of Kubernetes is no option, and is ignored",
+                      LOG_TEXT("name", env), LOG_TEXT("value", value));
+            continue;
+        }
         if (value && set_value(o, i, value, OPT_ENV, e))
             return err_wrap(e, "%s", env);
     }

@@ -43,6 +43,18 @@ struct opt_list {
     size_t n;
 };
 
+/* The type of the field that a row of each type writes, for structs that are declared by the rows
+ * of a .def file: one type for both, and no field without a row. */
+#define OPT_BOOL_FIELD       bool
+#define OPT_INT_FIELD        int64_t
+#define OPT_DOUBLE_FIELD     double
+#define OPT_SIZE_FIELD       int64_t
+#define OPT_TEXT_FIELD       const char *
+#define OPT_CHOICE_FIELD     const char *
+#define OPT_LIST_FIELD       struct opt_list
+#define OPT_CONFIG_FIELD     const char *
+#define OPT_CONFIG_ARG_FIELD const char *
+
 struct opt_row {
     const char *section; /* NULL: that of the row before */
     const char *name;    /* "kv-memory" */
@@ -54,6 +66,13 @@ struct opt_row {
     const char *help;
     size_t offset; /* of the field in the caller's struct */
 };
+
+/* A row of a .def file, whose field is `at` bytes into the caller's struct. */
+#define OPT_ROW(section_, name_, type_, fallback_, min_, max_, hint_, help_, at)                   \
+    {                                                                                              \
+        .section = (section_), .name = (name_), .type = (type_), .fallback = (fallback_),          \
+        .min = (min_), .max = (max_), .hint = (hint_), .help = (help_), .offset = (at)             \
+    }
 
 /* What one can type behind `tandem`. */
 struct opt_cmd {

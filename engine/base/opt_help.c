@@ -68,6 +68,33 @@ static bool reads_file(const struct opt_cmd *cmd)
     return false;
 }
 
+static const char *section_of(const struct opt_cmd *cmd, size_t i)
+{
+    while (!cmd->row[i].section && i > 0)
+        i--;
+    return cmd->row[i].section ? cmd->row[i].section : "";
+}
+
+static bool is_first_of_section(const struct opt_cmd *cmd, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(section_of(cmd, k), section_of(cmd, i)) == 0)
+            return false;
+    return true;
+}
+
+/* A section's rows stand together, in whatever order the tables that they come from are joined. */
+static void put_section(const struct opt_cmd *cmd, size_t first, struct buf *out)
+{
+    const char *name = section_of(cmd, first);
+    buf_char(out, '\n');
+    if (*name)
+        buf_printf(out, "%s:\n", name);
+    for (size_t i = first; i < cmd->n_row; i++)
+        if (strcmp(section_of(cmd, i), name) == 0)
+            put_row(&cmd->row[i], out);
+}
+
 void opt_help(const struct opt_cmd *cmd, struct buf *out)
 {
     size_t at = 0;
@@ -75,17 +102,9 @@ void opt_help(const struct opt_cmd *cmd, struct buf *out)
                cmd->n_row ? " [OPTION]..." : "");
     put_words(out, cmd->about, 0, &at);
     buf_char(out, '\n');
-    const char *section = NULL;
-    for (size_t i = 0; i < cmd->n_row; i++) {
-        const char *s = cmd->row[i].section;
-        if (s && (!section || strcmp(s, section))) {
-            buf_printf(out, "\n%s:\n", s);
-            section = s;
-        } else if (!section && !i) {
-            buf_char(out, '\n');
-        }
-        put_row(&cmd->row[i], out);
-    }
+    for (size_t i = 0; i < cmd->n_row; i++)
+        if (is_first_of_section(cmd, i))
+            put_section(cmd, i, out);
     if (cmd->n_row)
         buf_printf(out, "\nA flag overrides its variable%s.\n",
                    reads_file(cmd) ? ", which overrides the configuration file" : "");

@@ -17,14 +17,14 @@
 #include "engine/comm/driver.h"
 #include "engine/comm/fabric_way.h"
 
-struct seat {
+struct near_member {
     struct event *ready, *read; /* owned by its rank; under the hub's lock; NULL: it has left */
 };
 
 struct hub {
     pthread_mutex_t lock;
     int n_end; /* under lock: ranks that have not left */
-    struct seat seat[COMM_RANK_MAX];
+    struct near_member member[COMM_RANK_MAX];
 };
 
 struct near {
@@ -47,7 +47,7 @@ static int await(struct near *n, struct stream *s, bool is_ready, struct err *e)
     int rc = 0;
     pthread_mutex_lock(&n->hub->lock);
     for (int r = 0; r < n->base.comm->size && !rc; r++) {
-        struct event *v = is_ready ? n->hub->seat[r].ready : n->hub->seat[r].read;
+        struct event *v = is_ready ? n->hub->member[r].ready : n->hub->member[r].read;
         if (!v)
             rc = err_set(e, ERR_DEVICE, "rank %d has left", r);
         else if (r != n->rank)
@@ -61,20 +61,20 @@ static int await(struct near *n, struct stream *s, bool is_ready, struct err *e)
 static int meet(struct near *n, struct stream *s, const struct comm_job *j, const void *own,
                 const void **of, struct err *e)
 {
-    struct seat *seat = &n->hub->seat[n->rank];
+    struct near_member *member = &n->hub->member[n->rank];
     struct comm_job tell = {.kind = COMM_ALL_GATHER,
                             .in = &own,
                             .out = of,
                             .n = sizeof own,
                             .is_patient = j->is_patient};
     tell.longer_ms = j->longer_ms;
-    event_record(seat->ready, s);
+    event_record(member->ready, s);
     return stream_state(s, e) || comm_run(n->base.comm, &tell, e) || await(n, s, true, e) ? -1 : 0;
 }
 
 static int part(struct near *n, struct stream *s, struct err *e)
 {
-    event_record(n->hub->seat[n->rank].read, s);
+    event_record(n->hub->member[n->rank].read, s);
     return stream_state(s, e) || comm_barrier(n->base.comm, e) || await(n, s, false, e) ? -1 : 0;
 }
 
@@ -109,12 +109,12 @@ static int exchange(struct fabric *f, struct stream *s, const struct comm_job *j
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void leave(struct hub *h, struct seat *own)
+static void leave(struct hub *h, struct near_member *own)
 {
     pthread_mutex_lock(&h->lock);
-    struct seat last = *own;
+    struct near_member last = *own;
     int n_left = --h->n_end;
-    *own = (struct seat){NULL, NULL};
+    *own = (struct near_member){NULL, NULL};
     pthread_mutex_unlock(&h->lock);
     event_free(last.ready);
     event_free(last.read);
@@ -127,7 +127,7 @@ static void leave(struct hub *h, struct seat *own)
 static void near_free(struct fabric *f)
 {
     struct near *n = near_of(f);
-    leave(n->hub, &n->hub->seat[n->rank]);
+    leave(n->hub, &n->hub->member[n->rank]);
     mem_free(n);
 }
 
@@ -151,7 +151,7 @@ static int find_hub(struct comm *c, struct hub **h, struct err *e)
     return comm_run(c, &j, e); /* where it fails at rank 0 others may have it, so it stays */
 }
 
-/* What a rank lacks it tells by leaving at once: the others find its seat empty, or the group
+/* What a rank lacks it tells by leaving at once: the others find its part empty, or the group
  * broken. */
 struct fabric *fabric_near_new(struct comm *c, struct device *d, struct err *e)
 {
@@ -159,7 +159,7 @@ struct fabric *fabric_near_new(struct comm *c, struct device *d, struct err *e)
     if (find_hub(c, &h, e))
         return NULL;
     struct near *n = try_alloc(1, sizeof *n, "a fabric", e);
-    struct seat *own = &h->seat[c->rank];
+    struct near_member *own = &h->member[c->rank];
     own->ready = event_new(d, e);
     own->read = own->ready ? event_new(d, e) : NULL;
     if (n && own->read) {

@@ -23,12 +23,13 @@ struct hall *hall_new(int n, struct err *e)
     pthread_mutex_init(&h->lock, NULL);
     clock_cond_init(&h->bell);
     h->mail = xcalloc((size_t)(n * n), sizeof *h->mail);
-    h->seat = try_alloc((size_t)n, sizeof *h->seat, "the seats of ranks", e);
-    h->stage = try_lazy((size_t)n * COMM_FLIGHT, HALL_STAGE_BYTES, "the seats of ranks", e);
-    for (int r = 0; r < n && h->seat && h->stage; r++)
+    h->member = try_alloc((size_t)n, sizeof *h->member, "what ranks keep together", e);
+    h->stage = try_lazy((size_t)n * COMM_FLIGHT, HALL_STAGE_BYTES, "what ranks keep together", e);
+    for (int r = 0; r < n && h->member && h->stage; r++)
         for (int k = 0; k < COMM_FLIGHT; k++)
-            h->seat[r].slot[k].stage = h->stage + (size_t)(r * COMM_FLIGHT + k) * HALL_STAGE_BYTES;
-    if (h->seat && h->stage)
+            h->member[r].slot[k].stage =
+                h->stage + (size_t)(r * COMM_FLIGHT + k) * HALL_STAGE_BYTES;
+    if (h->member && h->stage)
         return h;
     atomic_store(&h->n_end, 1);
     hall_leave(h, -1);
@@ -45,12 +46,12 @@ static void ring(struct hall *h)
 static bool is_full(const struct hall *h)
 {
     for (int r = 0; r < h->n; r++)
-        if (!h->seat[r].is_taken)
+        if (!h->member[r].is_taken)
             return false;
     return true;
 }
 
-struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int seat, struct err *e)
+struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int own, struct err *e)
 {
     struct hall **at = &h->inner, *in = NULL;
     pthread_mutex_lock(&h->lock);
@@ -64,7 +65,7 @@ struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int s
         *at = in;
         in->number = number;
         in->first = first;
-        in->seat[seat].is_taken = true;
+        in->member[own].is_taken = true;
         if (is_full(in))
             *at = in->next;
     }
@@ -72,12 +73,12 @@ struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int s
     return in;
 }
 
-/* Nobody comes to the free seats any more. The last of them may be what keeps the hall. */
+/* Nobody comes to the free parts any more. The last of them may be what keeps the hall. */
 static void leave_free_seats(struct hall *h)
 {
     int at[COMM_RANK_MAX], n = 0;
     for (int r = 0; r < h->n; r++)
-        if (!h->seat[r].is_taken)
+        if (!h->member[r].is_taken)
             at[n++] = r;
     for (int i = 0; i < n; i++)
         hall_leave(h, at[i]);
@@ -94,7 +95,7 @@ static void leave_inner(struct hall *h)
 void hall_leave(struct hall *h, int rank)
 {
     if (rank >= 0)
-        atomic_store(&h->seat[rank].has_left, true);
+        atomic_store(&h->member[rank].has_left, true);
     ring(h);
     if (atomic_fetch_sub(&h->n_end, 1) > 1)
         return;
@@ -102,7 +103,7 @@ void hall_leave(struct hall *h, int rank)
     pthread_mutex_destroy(&h->lock);
     pthread_cond_destroy(&h->bell);
     mem_free(h->stage);
-    mem_free(h->seat);
+    mem_free(h->member);
     free(h->mail);
     free(h);
 }
@@ -110,7 +111,7 @@ void hall_leave(struct hall *h, int rank)
 /* What a look finds; HALL_LATE: nothing yet. A rank that left may have passed before it did. */
 static enum hall_wait look(struct hall *h, atomic_uint_fast64_t *counter, uint64_t value, int who)
 {
-    bool left = atomic_load(&h->seat[who].has_left);
+    bool left = atomic_load(&h->member[who].has_left);
     if (atomic_load(counter) > value)
         return HALL_PASSED;
     if (atomic_load(&h->is_broken))
@@ -160,22 +161,22 @@ void hall_move(struct hall *h, atomic_uint_fast64_t *counter, uint64_t value)
 
 bool hall_copy_begin(struct hall *h, int rank)
 {
-    atomic_store(&h->seat[rank].is_copying, true); /* before the look: see hall_quiet */
+    atomic_store(&h->member[rank].is_copying, true); /* before the look: see hall_quiet */
     if (!atomic_load(&h->is_broken))
         return true;
-    atomic_store(&h->seat[rank].is_copying, false);
+    atomic_store(&h->member[rank].is_copying, false);
     return false;
 }
 
 void hall_copy_end(struct hall *h, int rank)
 {
-    atomic_store(&h->seat[rank].is_copying, false);
+    atomic_store(&h->member[rank].is_copying, false);
 }
 
 void hall_quiet(struct hall *h, int rank)
 {
     for (int r = 0; r < h->n; r++)
-        while (r != rank && atomic_load(&h->seat[r].is_copying))
+        while (r != rank && atomic_load(&h->member[r].is_copying))
             sched_yield();
 }
 

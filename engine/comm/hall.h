@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the threads of a local group meet: a seat for each rank with counters that only rise, and
+ * Where the threads of a local group meet: a part for each rank with counters that only rise, and
  * a way to wait until another's counter has passed a value, the group is broken, or time is up.
  *
  * Who waits spins for some microseconds where every rank can have a CPU, and then sleeps; who moves
  * a counter rings the bell only if somebody sleeps.
  *
- * Thread: a seat's counters are moved by its rank alone; everything else by any.
+ * Thread: a part's counters are moved by its rank alone; everything else by any.
  */
 #ifndef ENGINE_COMM_HALL_H
 #define ENGINE_COMM_HALL_H
@@ -27,7 +27,7 @@ struct hall_slot {
 
 /* Numbers of collectives: started; met: has written what others wait for; ended: reads nothing of
  * others any more. */
-struct hall_seat {
+struct hall_rank {
     _Alignas(64) atomic_uint_fast64_t started;
     atomic_uint_fast64_t met, ended;
     atomic_bool has_left, is_copying;
@@ -50,22 +50,22 @@ struct hall {
     pthread_cond_t bell;
     atomic_int n_asleep;
     atomic_bool is_broken;
-    struct err why;         /* under lock */
-    char *stage;            /* owned */
-    struct hall_mail *mail; /* owned: [n, n] from, to */
-    struct hall_seat *seat; /* owned: [n] */
-    struct hall *inner;     /* owned, under lock: halls in this one that have free seats */
-    struct hall *next;      /* of them */
-    uint64_t number;        /* of an inner one: with which collective it was made, and for whom */
+    struct err why;           /* under lock */
+    char *stage;              /* owned */
+    struct hall_mail *mail;   /* owned: [n, n] from, to */
+    struct hall_rank *member; /* owned: [n] */
+    struct hall *inner;       /* owned, under lock: halls in this one that have free parts */
+    struct hall *next;        /* of them */
+    uint64_t number;          /* of an inner one: with which collective it was made, and for whom */
     int first;
 };
 
 struct hall *hall_new(int n, struct err *e);
 
-/* Takes a seat in the hall for n of this one's ranks that goes by that number and by the first of
+/* Takes a part of the hall for n of this one's ranks that goes by that number and by the first of
  * them. Who comes first makes it. What breaks this hall, or frees it, leaves nobody waiting for
  * those who have not come by then. */
-struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int seat, struct err *e);
+struct hall *hall_enter(struct hall *h, uint64_t number, int first, int n, int own, struct err *e);
 void hall_leave(struct hall *h, int rank); /* the last one out frees it */
 
 enum hall_wait { HALL_PASSED, HALL_BROKEN, HALL_LEFT, HALL_LATE };

@@ -68,7 +68,7 @@ enum counter { STARTED, MET, ENDED };
 
 static atomic_uint_fast64_t *counter_of(struct local *l, int rank, enum counter which)
 {
-    struct hall_seat *s = &l->hall->seat[rank];
+    struct hall_rank *s = &l->hall->member[rank];
     return which == STARTED ? &s->started : which == MET ? &s->met : &s->ended;
 }
 
@@ -109,7 +109,7 @@ static bool is_staged(const struct comm *c, const struct comm_job *j)
 
 static struct hall_slot *slot_of(struct local *l, int rank, uint64_t number)
 {
-    return &l->hall->seat[rank].slot[number % COMM_FLIGHT];
+    return &l->hall->member[rank].slot[number % COMM_FLIGHT];
 }
 
 static int start_together(const struct at *a, uint64_t number, struct err *e)

@@ -235,7 +235,7 @@ static int n_missing(struct join *j, int lo)
 }
 
 /* A rank that says what we are told too. */
-static int seat(struct join *j, const struct guest *g, int lo, struct err *e)
+static int member_add(struct join *j, const struct guest *g, int lo, struct err *e)
 {
     const struct comm_launch *l = j->l;
     const struct hello *h = &g->hello;
@@ -267,7 +267,7 @@ static int hear(struct join *j, int i, int lo, struct err *e)
     bool is_rank = n > 0 && memcmp(g->hello.magic, magic, known) == 0;
     if (is_rank && g->got < sizeof g->hello)
         return 0;
-    int rc = is_rank ? seat(j, g, lo, e) : 0, fd = see_off(j, i);
+    int rc = is_rank ? member_add(j, g, lo, e) : 0, fd = see_off(j, i);
     if (!is_rank || rc < 0)
         close(fd);
     return rc;

@@ -468,21 +468,27 @@ static void wired_free(struct comm *c)
 static const struct comm_driver table = {
     .start = start, .finish = finish, .split = split, .drop = drop, .free = wired_free};
 
-struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e)
+struct comm *comm_wired_over(const struct comm_plug *g, const struct comm_options *o, struct err *e)
 {
     char text[256] = "";
-    const struct comm_plug *g = comm_plug_open(name, e);
-    struct wire *wire = g ? g->open(text, sizeof text) : NULL;
-    if (g && !wire)
-        err_set(e, ERR_UNSUPPORTED, "%s: %s", name, text);
-    if (!wire)
+    struct wire *wire = g->open(text, sizeof text);
+    if (!wire) {
+        err_set(e, ERR_UNSUPPORTED, "%s: %s", g->name, text);
         return NULL;
+    }
     if (g->size(wire) > COMM_RANK_MAX) {
         err_set(e, ERR_TOO_LARGE, "%d ranks: at most %d there may be", g->size(wire),
                 COMM_RANK_MAX);
+        g->close(wire, false);
         return NULL;
     }
     return wired_new(g, wire, lock_new(), o);
+}
+
+struct comm *comm_wired_new(const char *name, const struct comm_options *o, struct err *e)
+{
+    const struct comm_plug *g = comm_plug_open(name, e);
+    return g ? comm_wired_over(g, o, e) : NULL;
 }
 
 int comm_launched_new(const struct comm_options *o, struct comm **c, struct err *e)

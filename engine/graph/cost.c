@@ -72,6 +72,7 @@ static void prompt_init(struct prompt *p, const struct graph *g, int64_t n_tok, 
                         .out_row = at + 4 * n_tok + 3 + n_cell,
                         .cell_stride = n_cell,
                         .kv = p->kv};
+    b->turn = b->pos;
     b->q_start[1] = b->kv_len[0] = (int32_t)n_tok;
     for (int64_t i = 0; i < n_tok; i++)
         b->pos[i] = (int32_t)i;

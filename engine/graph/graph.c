@@ -11,6 +11,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/op/slice.h"
+#include "kernels/format.h"
 
 void graph_init(struct graph *g)
 {
@@ -125,9 +126,8 @@ const char *graph_dim_name(enum dim d)
 
 const char *graph_shape_text(struct op_shape s, char *text, size_t size)
 {
-    static const char *const types[] = {"f32", "bf16", "f16", "int8"};
     snprintf(text, size, "[%s, %lld]%s%s", graph_dim_name(s.rows), (long long)s.cols,
-             s.blocked ? " for " : "", s.blocked ? types[s.type] : "");
+             s.blocked ? " for " : "", s.blocked ? k_format(s.type)->name : "");
     return text;
 }
 

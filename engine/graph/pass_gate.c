@@ -7,6 +7,7 @@
 #include "engine/graph/passes.h"
 #include "engine/op/linear.h"
 #include "engine/op/slice.h"
+#include "kernels/format.h"
 
 static const struct op_node *def_of(const struct rewrite *r, int32_t v)
 {
@@ -41,7 +42,7 @@ static const struct op_node *product_before(const struct rewrite *r, const struc
     bool fits = product->op == OP_linear && product->n_in == 1 && r->n_use[both] == 2 &&
                 def_of(r, gate->in[1])->in[0] == both &&
                 op_linear_attr_get(product)->n == 2 * half &&
-                op_linear_attr_get(product)->w->w.type != K_F32;
+                k_format(op_linear_attr_get(product)->w->w.type)->rows != K_F32;
     return fits ? product : NULL;
 }
 

@@ -162,7 +162,9 @@ static bool is_legal(const struct search *x, const struct op_node *n, const stru
 
 static double param_bytes(const struct param *p)
 {
-    return p->is_vector ? 0 : (double)p->n * (double)p->k * (double)k_type_bytes(p->w.type);
+    return p->is_vector
+               ? 0
+               : (double)p->n / K_NR * (double)k_weight_stream_bytes(p->w.type, 0, K_NR, p->k);
 }
 
 static double rule_cost(const struct search *x, size_t i, const struct op_shard *r)

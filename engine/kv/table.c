@@ -93,6 +93,13 @@ bool kv_table_grow(struct kv_table *t, struct kv_pool *p, int64_t n, int64_t wan
     return true;
 }
 
+void kv_table_cut(struct kv_table *t, struct kv_pool *p, int64_t n)
+{
+    ASSERT(n >= t->n_open);
+    while (t->n > n)
+        kv_cell_unref(p, t->cell[--t->n]);
+}
+
 static bool can_be_found(const struct kv_pool *p, const struct kv_table *t, int64_t i)
 {
     return !i || p->cell[t->cell[i - 1]].state == KV_STANDS;

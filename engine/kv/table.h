@@ -38,6 +38,9 @@ int32_t kv_table_find(struct kv_table *t, struct kv_pool *p, const int32_t *toke
 /* Makes it n cells long, with `want` in mind; false, and nothing done, where there is no room. */
 bool kv_table_grow(struct kv_table *t, struct kv_pool *p, int64_t n, int64_t want);
 
+/* Gives cells back until it has n; those that are left over nobody was told of. */
+void kv_table_cut(struct kv_table *t, struct kv_pool *p, int64_t n);
+
 /* The whole cells of token[0, n_tok) will be computed. */
 void kv_table_announce(struct kv_table *t, struct kv_pool *p, const int32_t *token, int64_t n_tok);
 

@@ -9,21 +9,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/near.h"
+#include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
 #include "kernels/attention.h"
 
 #define MAX_VOCAB (1 << 24)
-#define MAX_WIDTH (1 << 20)
-#define MAX_CTX   (1 << 28)
+
+typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
+
+static parse_fn parse_llama, parse_gpt2, parse_bert;
 
 static const struct {
     const char *type, *arch;
+    parse_fn *parse;
+    struct config_traits traits;
 } family_row[FAMILY_COUNT] = {
-#define FAMILY(name, type, arch) {type, arch},
+#define FAMILY(name, type, arch, body, ...) {type, arch, parse_##body, {__VA_ARGS__}},
 #include "engine/load/family.def"
 #undef FAMILY
 };
+
+const struct config_traits *config_traits_of(const struct config *c)
+{
+    return &family_row[c->family].traits;
+}
 
 /* The names under which files call the activations that there are. */
 static const struct {
@@ -34,32 +45,35 @@ static const struct {
     {"gelu_new", ACT_GELU_TANH}, {"gelu_fast", ACT_GELU_TANH}, {"gelu_pytorch_tanh", ACT_GELU_TANH},
 };
 
-/* Fields of other models that would change the arithmetic here if they were obeyed. At `neutral`,
+/* Fields that would change the arithmetic of a model whose family does not obey them. At `neutral`,
  * or absent, or null, they change nothing. */
 static const struct {
     const char *key;
     double neutral;
+    unsigned obeyed; /* by families that have one of these traits */
 } foreign[] = {
-    {"add_cross_attention", 0},
-    {"alibi", 0},
-    {"attention_multiplier", 1},
-    {"attn_logit_softcapping", 0},
-    {"clip_qkv", 0},
-    {"embedding_multiplier", 1},
-    {"final_logit_softcapping", 0},
-    {"is_encoder_decoder", 0},
-    {"logit_scale", 1},
-    {"logits_scaling", 1},
-    {"moe_intermediate_size", 0},
-    {"n_routed_experts", 0},
-    {"no_rope_layers", 0},
-    {"num_experts", 0},
-    {"num_local_experts", 0},
-    {"parallel_attn", 0},
-    {"qk_layernorm", 0},
-    {"quantization_config", 0},
-    {"query_pre_attn_scalar", 0},
-    {"residual_multiplier", 1},
+    {"add_cross_attention", 0, 0},
+    {"alibi", 0, 0},
+    {"attention_multiplier", 1, OBEYS_MULTIPLIERS},
+    {"attn_logit_softcapping", 0, OBEYS_CAPS},
+    {"clip_qkv", 0, 0},
+    {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
+    {"final_logit_softcapping", 0, OBEYS_CAPS},
+    {"is_encoder_decoder", 0, 0},
+    {"logit_scale", 1, 0},
+    {"logits_scaling", 1, OBEYS_MULTIPLIERS},
+    {"moe_intermediate_size", 0, 0},
+    {"n_routed_experts", 0, 0},
+    {"no_rope_layers", 0, OBEYS_NO_ROPE},
+    {"num_experts", 0, 0},
+    {"num_local_experts", 0, 0},
+    {"parallel_attn", 0, 0},
+    {"qk_layernorm", 0, 0},
+    {"quantization_config", 0, 0},
+    {"query_pre_attn_scalar", 0, OBEYS_QUERY_SCALE},
+    {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
+    {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
+    {"use_bidirectional_attention", 0, 0},
 };
 
 const char *config_family_name(enum config_family f)
@@ -73,17 +87,22 @@ const char *config_act_name(enum config_act a)
     return name[a];
 }
 
-static int err_family(const struct json *v, const char *found, struct err *e)
+/* Names the nearest known beside all of them: of a misspelt one, or of a later version. */
+static int err_family(const struct json *v, const char *found, bool by_arch, struct err *e)
 {
-    char known[256] = "";
+    struct near near = {.word = found};
+    char known[512] = "";
     size_t n = 0;
+    for (int f = 0; f < FAMILY_COUNT; f++)
+        near_try(&near, by_arch ? family_row[f].arch : family_row[f].type);
     for (int f = 0; f < FAMILY_COUNT && n < sizeof known; f++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
                               f == 0                  ? ""
                               : f == FAMILY_COUNT - 1 ? " and "
                                                       : ", ",
-                              family_row[f].arch);
-    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported; %s are", found, known);
+                              by_arch ? family_row[f].arch : family_row[f].type);
+    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported; %s are%s%s", found, known,
+                    near.best ? "; the nearest is " : "", near.best ? near.best : "");
 }
 
 /* By architectures[0]; by model_type where there is none. */
@@ -101,16 +120,17 @@ static int find_family(const struct json *root, enum config_family *out, struct 
     for (int f = 0; f < FAMILY_COUNT; f++)
         if (strcmp(name, by_arch ? family_row[f].arch : family_row[f].type) == 0)
             return *out = (enum config_family)f, 0;
-    return err_family(&m, name, e);
+    return err_family(&m, name, by_arch, e);
 }
 
-static int refuse_foreign(const struct json *root, struct err *e)
+static int refuse_foreign(const struct config *c, const struct json *root, struct err *e)
 {
+    unsigned obeys = config_traits_of(c)->obeys;
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         struct json m = json_member(root, foreign[i].key);
         double num;
         bool flag;
-        if (json_absent(&m))
+        if (json_absent(&m) || (foreign[i].obeyed & obeys))
             continue;
         if (json_is(&m, JSON_BOOL) && json_as_bool(&m, &flag, e) == 0 &&
             flag == (foreign[i].neutral != 0))
@@ -125,27 +145,23 @@ static int refuse_foreign(const struct json *root, struct err *e)
     return 0;
 }
 
-static bool is_gated(const struct config *c)
-{
-    return c->family != FAMILY_GPT2 && c->family != FAMILY_BERT;
-}
-
 static int parse_act(struct config *c, const struct json *root, const char *key, struct err *e)
 {
     struct json m = json_member(root, key);
     const char *name;
+    bool wants_silu = c->is_gated && config_traits_of(c)->act == ACT_SILU;
     if (json_absent(&m))
         return 0;
     if (json_as_str(&m, &name, e))
         return -1;
     for (size_t i = 0; i < sizeof act_row / sizeof act_row[0]; i++) {
-        if (strcmp(name, act_row[i].name) != 0 || is_gated(c) != (act_row[i].act == ACT_SILU))
+        if (strcmp(name, act_row[i].name) != 0 || wants_silu != (act_row[i].act == ACT_SILU))
             continue;
         c->act = act_row[i].act;
         return 0;
     }
     return json_err(&m, e, ERR_UNSUPPORTED, "'%.40s' is not supported; %s", name,
-                    is_gated(c) ? "silu is" : "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh are");
+                    wants_silu ? "silu is" : "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh are");
 }
 
 static int parse_eps(struct config *c, const struct json *root, const char *key, struct err *e)
@@ -169,7 +185,7 @@ static int get_count(const struct json *v, const char *key, int64_t hi, int32_t 
     return 0;
 }
 
-static int opt_count(const struct json *v, const char *key, int64_t hi, int32_t *out, struct err *e)
+int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t *out, struct err *e)
 {
     int64_t n = *out;
     if (json_opt_int(v, key, 1, hi, &n, e))
@@ -234,103 +250,51 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
 {
     struct json kv = json_member(root, "num_key_value_heads"), dim = json_member(root, "head_dim");
     c->n_kv_head = c->n_head;
-    if (!kv.node && c->family != FAMILY_LLAMA)
+    if (!kv.node && !config_traits_of(c)->may_omit_kv_heads)
         return json_err(root, e, ERR_BAD_INPUT, "num_key_value_heads is missing");
-    if (opt_count(root, "num_key_value_heads", c->n_head, &c->n_kv_head, e))
+    if (config_count_opt(root, "num_key_value_heads", c->n_head, &c->n_kv_head, e))
         return -1;
     if (c->n_head % c->n_kv_head)
         return json_err(&kv, e, ERR_BAD_INPUT, "%d heads cannot share %d", c->n_head, c->n_kv_head);
     if (!json_absent(&dim))
         return get_count(root, "head_dim", K_HEAD_MAX, &c->d_head, e);
-    c->d_head = 128; /* Qwen3's class says so */
-    return c->family == FAMILY_QWEN3 ? 0 : split_width(c, root, "hidden_size", e);
-}
-
-/* A list that says for each layer whether its attention slides. The engine takes full layers
- * followed by sliding ones. */
-static int parse_layer_types(struct config *c, const struct json *list, struct err *e)
-{
-    struct json m;
-    int64_t i = 0;
-    if (json_count(list) != (size_t)c->n_layer)
-        return json_err(list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
-                        (long long)c->n_layer, json_count(list));
-    c->window_from_layer = c->n_layer;
-    json_each(m, *list)
-    {
-        const char *name;
-        if (json_as_str(&m, &name, e))
-            return -1;
-        bool slides = strcmp(name, "sliding_attention") == 0;
-        if (!slides && strcmp(name, "full_attention") != 0)
-            return json_err(&m, e, ERR_UNSUPPORTED,
-                            "'%.40s' is not supported; full_attention and sliding_attention are",
-                            name);
-        if (slides && !c->window)
-            return json_err(&m, e, ERR_BAD_INPUT, "sliding_attention without a sliding_window");
-        if (slides && i < c->window_from_layer)
-            c->window_from_layer = i;
-        if (!slides && i > c->window_from_layer)
-            return json_err(&m, e, ERR_UNSUPPORTED,
-                            "full_attention behind sliding_attention is not supported");
-        i++;
-    }
-    return 0;
-}
-
-/* Which layers see only the last `window` tokens. Mistral: all, 4096 where the file does not tell;
- * Qwen: from max_window_layers on, where it says so at all; a list of layer_types rules. */
-static int parse_window(struct config *c, const struct json *root, struct err *e)
-{
-    bool used = c->family == FAMILY_MISTRAL;
-    struct json m = json_member(root, "sliding_window"), types = {.node = NULL};
-    if (json_opt(root, "layer_types", JSON_ARRAY, &types, e))
-        return -1;
-    if (c->family == FAMILY_QWEN2 || c->family == FAMILY_QWEN3) {
-        c->window_from_layer = 28;
-        if (json_opt_bool(root, "use_sliding_window", &used, e) ||
-            json_opt_int(root, "max_window_layers", 0, MAX_WIDTH, &c->window_from_layer, e))
-            return -1;
-    }
-    if (used && (!m.node || !json_absent(&m))) {
-        c->window = 4096;
-        if (opt_count(root, "sliding_window", MAX_CTX, &c->window, e))
-            return -1;
-    }
-    if (types.node && parse_layer_types(c, &types, e))
-        return -1;
-    if (c->window_from_layer >= c->n_layer)
-        c->window = 0, c->window_from_layer = 0;
-    return 0;
+    c->d_head = config_traits_of(c)->d_head;
+    return c->d_head ? 0 : split_width(c, root, "hidden_size", e);
 }
 
 /* As most families name them. */
 static int parse_sizes(struct config *c, const struct json *root, struct err *e)
 {
     return json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
-                   json_get_int(root, "hidden_size", 1, MAX_WIDTH, &c->d_model, e) ||
-                   json_get_int(root, "intermediate_size", 1, MAX_WIDTH, &c->d_ff, e) ||
+                   json_get_int(root, "hidden_size", 1, CONFIG_WIDTH_MAX, &c->d_model, e) ||
+                   json_get_int(root, "intermediate_size", 1, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
                    json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
-                   get_count(root, "num_attention_heads", MAX_WIDTH, &c->n_head, e) ||
-                   json_get_int(root, "max_position_embeddings", 1, MAX_CTX, &c->max_pos, e)
+                   get_count(root, "num_attention_heads", CONFIG_WIDTH_MAX, &c->n_head, e) ||
+                   json_get_int(root, "max_position_embeddings", 1, CONFIG_CTX_MAX, &c->max_pos, e)
                ? -1
                : 0;
 }
 
-/* Llama, Mistral, Qwen. */
-static int parse_llama_like(struct config *c, const struct json *root, struct err *e)
+/* Llama, Mistral, Qwen, OLMo 2, SmolLM3, Granite, Gemma, Phi-3. */
+static int parse_llama(struct config *c, const struct json *root, struct err *e)
 {
-    bool attn_bias = false;
-    c->norm_eps = 1e-6, c->act = ACT_SILU;
+    const struct config_traits *t = config_traits_of(c);
+    bool attn_bias = false, mlp_bias = false;
+    c->norm_eps = t->norm_eps > 0 ? t->norm_eps : 1e-6, c->act = t->act;
+    c->has_rope = c->is_gated = true;
+    c->norm_plus_one = t->norm_plus_one, c->is_joined = t->is_joined;
+    c->norms = t->norms, c->qk_norm = t->qk_norm, c->is_tied = t->is_tied;
     if (parse_sizes(c, root, e) || json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
-        json_opt_bool(root, "mlp_bias", &c->has_mlp_bias, e) ||
+        json_opt_bool(root, "mlp_bias", &mlp_bias, e) ||
         json_opt_bool(root, "attention_bias", &attn_bias, e) || parse_heads(c, root, e) ||
-        parse_eps(c, root, "rms_norm_eps", e) || parse_act(c, root, "hidden_act", e) ||
-        parse_window(c, root, e) || config_rope_parse(c, root, e))
+        parse_eps(c, root, "rms_norm_eps", e) ||
+        parse_act(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
+        config_layers_parse(c, root, e) || config_scales_parse(c, root, e) ||
+        config_rope_parse(c, root, e))
         return -1;
-    c->has_o_bias = attn_bias && (c->family == FAMILY_LLAMA || c->family == FAMILY_QWEN3);
-    c->has_qkv_bias = c->has_o_bias || c->family == FAMILY_QWEN2;
-    c->has_mlp_bias &= c->family == FAMILY_LLAMA;
+    c->has_o_bias = attn_bias && t->reads_attn_bias;
+    c->has_qkv_bias = c->has_o_bias || t->has_qkv_bias;
+    c->has_mlp_bias = mlp_bias && t->reads_mlp_bias;
     return 0;
 }
 
@@ -339,10 +303,10 @@ static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
     c->norm_eps = 1e-5, c->act = ACT_GELU_TANH, c->is_tied = true;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
     if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
-        json_get_int(root, "n_embd", 1, MAX_WIDTH, &c->d_model, e) ||
+        json_get_int(root, "n_embd", 1, CONFIG_WIDTH_MAX, &c->d_model, e) ||
         json_get_int(root, "n_layer", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
-        get_count(root, "n_head", MAX_WIDTH, &c->n_head, e) ||
-        json_get_int(root, "n_positions", 1, MAX_CTX, &c->max_pos, e) ||
+        get_count(root, "n_head", CONFIG_WIDTH_MAX, &c->n_head, e) ||
+        json_get_int(root, "n_positions", 1, CONFIG_CTX_MAX, &c->max_pos, e) ||
         json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
         json_opt_bool(root, "scale_attn_weights", &c->scales_attn, e) ||
         json_opt_bool(root, "scale_attn_by_inverse_layer_idx", &c->scales_attn_by_layer, e) ||
@@ -351,7 +315,7 @@ static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
         return -1;
     c->d_ff = 4 * c->d_model;
     c->n_kv_head = c->n_head;
-    return json_opt_int(root, "n_inner", 1, MAX_WIDTH, &c->d_ff, e);
+    return json_opt_int(root, "n_inner", 1, CONFIG_WIDTH_MAX, &c->d_ff, e);
 }
 
 static int parse_bert(struct config *c, const struct json *root, struct err *e)
@@ -359,9 +323,10 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
     const char *position = "absolute";
     bool is_decoder = false;
     c->norm_eps = 1e-12, c->act = ACT_GELU, c->n_segment = 2, c->pool = POOL_MEAN;
+    c->is_encoder = true, c->norms = NORMS_SUM;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
     if (parse_sizes(c, root, e) ||
-        opt_count(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
+        config_count_opt(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
         json_opt_str(root, "position_embedding_type", &position, e) ||
         json_opt_bool(root, "is_decoder", &is_decoder, e) ||
         split_width(c, root, "hidden_size", e) || parse_eps(c, root, "layer_norm_eps", e) ||
@@ -378,18 +343,19 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
 
 static int parse_root(struct config *c, const struct json *root, struct err *e)
 {
-    *c = (struct config){.bos = -1, .pad = -1, .scales_attn = true};
+    *c = (struct config){.bos = -1,
+                         .pad = -1,
+                         .scales_attn = true,
+                         .embed_scale = 1,
+                         .residual_scale = 1,
+                         .logit_scale = 1};
     if (json_want(root, JSON_OBJECT, e) || find_family(root, &c->family, e) ||
-        refuse_foreign(root, e) || config_id_opt(root, "bos_token_id", &c->bos, e) ||
+        refuse_foreign(c, root, e) || config_id_opt(root, "bos_token_id", &c->bos, e) ||
         config_id_opt(root, "pad_token_id", &c->pad, e) ||
         config_eos_opt(root, c->eos, &c->n_eos, e))
         return -1;
     snprintf(c->architecture, sizeof c->architecture, "%s", family_row[c->family].arch);
-    if (c->family == FAMILY_GPT2)
-        return parse_gpt2(c, root, e);
-    if (c->family == FAMILY_BERT)
-        return parse_bert(c, root, e);
-    return parse_llama_like(c, root, e);
+    return family_row[c->family].parse(c, root, e);
 }
 
 static int parse_doc(struct config *c, struct json_doc *doc, struct err *e)
@@ -412,7 +378,7 @@ int config_load(struct config *c, const char *dir, struct err *e)
     char *path = path_join(dir, "config.json");
     int rc = parse_doc(c, json_read(path, "config.json", &json_rules_config, e), e);
     free(path);
-    if (rc == 0 && c->family == FAMILY_BERT)
+    if (rc == 0 && c->is_encoder)
         rc = config_pooling_load(c, dir, e);
     return rc;
 }

@@ -20,7 +20,7 @@
 struct json;
 
 enum config_family {
-#define FAMILY(name, type, arch) FAMILY_##name,
+#define FAMILY(name, ...) FAMILY_##name,
 #include "engine/load/family.def"
 #undef FAMILY
     FAMILY_COUNT
@@ -29,6 +29,17 @@ enum config_family {
 enum config_act { ACT_SILU, ACT_GELU, ACT_GELU_TANH };
 
 enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
+
+/* Where a half of a layer, f, is normed. */
+enum config_norms {
+    NORMS_INPUT,  /* x + f(norm(x)) */
+    NORMS_SUM,    /* norm(x + f(x)) */
+    NORMS_OUTPUT, /* x + norm(f(x)) */
+    NORMS_BOTH    /* x + norm(f(norm(x))) */
+};
+
+/* Queries and keys before they turn: each head of them is normed, or all together. */
+enum config_qk_norm { QK_NORM_NONE, QK_NORM_HEADS, QK_NORM_WHOLE };
 
 enum pool_kind { POOL_CLS, POOL_MEAN };
 
@@ -54,10 +65,23 @@ struct config {
     int32_t n_segment; /* BERT's token types; 0 elsewhere */
     enum config_act act;
     double norm_eps;
-    struct config_rope rope;   /* families that turn */
-    int32_t window;            /* keys seen at most; 0: all */
-    int64_t window_from_layer; /* Qwen: the first layer that has the window */
-    bool is_tied;              /* the head is the embedding */
+    struct config_rope rope;       /* where has_rope */
+    int32_t window;                /* keys seen at most by layers that slide; 0: none does */
+    bool slides[CONFIG_LAYER_MAX]; /* by layer */
+    bool is_tied;                  /* the head is the embedding */
+    bool is_encoder;               /* sees the whole text at once and ends in one vector */
+    bool has_rope;                 /* positions turn queries and keys; else they are embedded */
+    bool is_gated;                 /* act(gate x) * up x, else act(up x) */
+    bool is_unturned[CONFIG_LAYER_MAX]; /* by layer: has no positions, though others turn */
+    enum config_norms norms;
+    enum config_qk_norm qk_norm;
+    double embed_scale, residual_scale; /* of embeddings; of a half before it is added */
+    double logit_scale;
+    double attn_scale;          /* 0: as the next two say */
+    double attn_cap, logit_cap; /* soft bounds of scores and logits; 0: none */
+    double local_theta;         /* of rotary positions in layers that slide; 0: as in the others */
+    bool norm_plus_one;         /* norms by 1 + their weights */
+    bool is_joined;             /* q, k and v are one matrix, and gate and up */
     bool has_qkv_bias, has_o_bias, has_mlp_bias;
     bool scales_attn_by_layer; /* GPT-2: scale_attn_by_inverse_layer_idx */
     bool scales_attn;          /* 1 / sqrt(d_head), else 1 */

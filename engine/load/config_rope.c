@@ -5,8 +5,7 @@
  */
 #include <string.h>
 
-#include "engine/load/config.h"
-
+#include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 
 static const char *const kind_name[] = {
@@ -107,7 +106,7 @@ static int parse_longrope(struct config *c, const struct json *root, const struc
                           struct err *e)
 {
     struct config_rope *r = &c->rope;
-    r->n_factor = c->d_head / 2;
+    r->n_factor = (int)(c->d_head * r->partial) / 2;
     if (positive(v, "factor", false, &r->factor, e) || old_context(v, false, r, e) ||
         old_context(root, false, r, e) ||
         positive(v, "attention_factor", false, &r->attention_factor, e) ||
@@ -144,24 +143,55 @@ static int parse_scaling(struct config *c, const struct json *root, const struct
     BUG("rope kind %d", (int)r->kind);
 }
 
+/* The later spelling where layers differ: one object for each type of layer. */
+static int parse_by_type(struct config *c, struct json *v, struct err *e)
+{
+    struct json full = json_member(v, "full_attention"),
+                local = json_member(v, "sliding_attention");
+    const char *kind = "default";
+    if (!v->node || !full.node)
+        return 0;
+    if (json_want(&full, JSON_OBJECT, e))
+        return -1;
+    if (local.node &&
+        (json_want(&local, JSON_OBJECT, e) || json_opt_str(&local, "rope_type", &kind, e) ||
+         positive(&local, "rope_theta", false, &c->local_theta, e)))
+        return -1;
+    if (strcmp(kind, "default") != 0)
+        return json_err(&local, e, ERR_UNSUPPORTED,
+                        "rope_type: '%.40s' is not supported in layers that slide; default is",
+                        kind);
+    full.up = NULL;
+    *v = full;
+    return 0;
+}
+
 /* After max_pos and d_head are known. */
 int config_rope_parse(struct config *c, const struct json *root, struct err *e)
 {
     struct json v = {.up = root, .file = root->file};
     struct config_rope *r = &c->rope;
-    *r = (struct config_rope){.theta = 10000, .partial = 1};
+    const struct config_traits *t = config_traits_of(c);
+    *r = (struct config_rope){.theta = t->theta > 0 ? t->theta : 10000, .partial = 1};
     if (c->d_head % 2)
         return json_err(root, e, ERR_UNSUPPORTED,
                         "head_dim: %d is not supported with rotary positions; even numbers are",
                         c->d_head);
+    if (t->obeys & OBEYS_LOCAL_ROPE)
+        c->local_theta = 10000;
     if (positive(root, "rope_theta", false, &r->theta, e) ||
+        positive(root, "rope_local_base_freq", false, &c->local_theta, e) ||
         json_opt_num(root, "partial_rotary_factor", &r->partial, e) ||
         json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
         json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
         return -1;
+    if ((t->obeys & OBEYS_LOCAL_ROPE) && parse_by_type(c, &v, e))
+        return -1;
     if (v.node && (parse_kind(r, &v, e) || positive(&v, "rope_theta", false, &r->theta, e) ||
                    json_opt_num(&v, "partial_rotary_factor", &r->partial, e)))
         return -1;
+    if (r->partial != 1 && (t->obeys & OBEYS_PARTIAL_ROPE) && r->partial > 0 && r->partial < 1)
+        return parse_scaling(c, root, &v, e);
     if (r->partial != 1)
         return json_err(root, e, ERR_UNSUPPORTED,
                         "partial_rotary_factor: %g is not supported; 1 is", r->partial);

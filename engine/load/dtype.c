@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "kernels/format.h"
 
 static const struct {
     const char *name;
@@ -37,28 +38,16 @@ bool st_dtype_parse(const char *name, enum st_dtype *out)
 
 bool st_dtype_k_type(enum st_dtype t, enum k_type *out)
 {
-    switch (t) {
-    case ST_F32:
-        return *out = K_F32, true;
-    case ST_F16:
-        return *out = K_F16, true;
-    case ST_BF16:
-        return *out = K_BF16, true;
-    default:
-        return false;
-    }
+    int type = k_format_stored(row[t].name);
+    if (type >= 0)
+        *out = (enum k_type)type;
+    return type >= 0;
 }
 
 enum st_dtype st_dtype_of(enum k_type t)
 {
-    switch (t) {
-    case K_F32:
-        return ST_F32;
-    case K_F16:
-        return ST_F16;
-    case K_BF16:
-        return ST_BF16;
-    default:
+    enum st_dtype out;
+    if (!st_dtype_parse(k_format(t)->dtype, &out))
         BUG("no file type for kernel type %d", (int)t);
-    }
+    return out;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Element types of tensors in files: more than the engine computes with, so that any file's header
- * can be read and sized. Only F32, F16 and BF16 can become weights.
+ * can be read and sized. Those that a row of kernels/format.def names can become weights.
  *
  * Thread: any.
  */
@@ -23,6 +23,6 @@ const char *st_dtype_name(enum st_dtype t);                /* "BF16" */
 int st_dtype_bits(enum st_dtype t);                        /* of one element; 4 and 6 too */
 bool st_dtype_parse(const char *name, enum st_dtype *out); /* false: no such type */
 bool st_dtype_k_type(enum st_dtype t, enum k_type *out);   /* false: no weight can have it */
-enum st_dtype st_dtype_of(enum k_type t);                  /* K_F32, K_F16, K_BF16 */
+enum st_dtype st_dtype_of(enum k_type t);                  /* of numbers that files have */
 
 #endif

@@ -8,8 +8,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/aside.h"
 #include "engine/base/mem.h"
+#include "engine/load/gguf_config.h"
+#include "engine/load/gguf_tokenizer.h"
+#include "engine/load/json.h"
 #include "engine/load/path.h"
+#include "engine/load/small_files.h"
+
+enum { CONFIG_TEXT_MAX = 1 << 20 };
 
 static int check_dir(const char *path, struct err *e)
 {
@@ -19,7 +26,7 @@ static int check_dir(const char *path, struct err *e)
     if (!S_ISDIR(st.st_mode))
         return err_set(e, ERR_BAD_INPUT,
                        "not a directory; a model is a directory with config.json, "
-                       "tokenizer.json and *.safetensors");
+                       "tokenizer.json and *.safetensors, or a GGUF file");
     return 0;
 }
 
@@ -34,21 +41,81 @@ static int read_generation(struct model_dir *d, struct err *e)
     return rc;
 }
 
+/* sentence-transformers keeps the length in the tokenizer's file where its own does not tell it. A
+ * text is never longer than there are positions. */
+static void bound_text(struct model_dir *d)
+{
+    struct config *c = &d->config;
+    if (!c->max_text && path_exists(d->path, "modules.json"))
+        c->max_text = d->tokenizer.max_len;
+    if (c->max_text > c->max_pos)
+        c->max_text = c->max_pos;
+}
+
 static int read_all(struct model_dir *d, bool is_random, struct err *e)
 {
     if (check_dir(d->path, e) || config_load(&d->config, d->path, e) || read_generation(d, e) ||
         tokenizer_config_init(&d->tokenizer, d->path, e))
         return -1;
+    if (d->config.is_encoder)
+        bound_text(d);
     if (path_exists(d->path, "tokenizer.json"))
         d->tokenizer_path = path_join(d->path, "tokenizer.json");
     d->weights = is_random ? weights_random(e) : weights_open(d->path, e);
     return d->weights ? 0 : -1;
 }
 
+/* ---- a GGUF file --------------------------------------------------------------------------- */
+
+typedef int gguf_text_fn(const struct gguf *g, struct buf *out, struct err *e);
+
+static char *text_of(const struct gguf *g, gguf_text_fn *fn, size_t max_bytes, struct err *e)
+{
+    struct buf b;
+    buf_init(&b, max_bytes);
+    char *text = fn(g, &b, e) ? NULL : buf_take(&b);
+    buf_release(&b);
+    return text;
+}
+
+static int read_gguf_tokenizer(struct model_dir *d, const struct gguf *g, struct err *e)
+{
+    if (!gguf_has_tokenizer(g))
+        return tokenizer_config_parse(&d->tokenizer, "{}", 2, e);
+    char *text = text_of(g, gguf_tokenizer_config_text, GGUF_TEXT_BYTES_MAX, e);
+    int rc = text ? tokenizer_config_parse(&d->tokenizer, text, strlen(text), e) : -1;
+    free(text);
+    d->tokenizer_path = xstrdup(d->path);
+    return rc;
+}
+
+static int read_gguf_texts(struct model_dir *d, const struct gguf *g, struct err *e)
+{
+    d->config_text = text_of(g, gguf_config_text, CONFIG_TEXT_MAX, e);
+    if (!d->config_text || config_parse(&d->config, d->config_text, strlen(d->config_text),
+                                        "the metadata as config.json", e))
+        return -1;
+    generation_default(&d->generation, &d->config);
+    return read_gguf_tokenizer(d, g, e);
+}
+
+static int read_gguf(struct model_dir *d, bool is_random, struct err *e)
+{
+    struct gguf *g = gguf_open(d->path, e);
+    int rc = g ? read_gguf_texts(d, g, e) : -1;
+    gguf_close(g);
+    if (rc)
+        return -1;
+    d->weights = is_random ? weights_random(e) : weights_open_gguf(d->path, e);
+    return d->weights ? 0 : -1;
+}
+
+/* ---- as a whole ---------------------------------------------------------------------------- */
+
 static int init(struct model_dir *d, const char *path, bool is_random, struct err *e)
 {
     *d = (struct model_dir){.path = xstrdup(path)};
-    if (read_all(d, is_random, e) == 0)
+    if ((gguf_is_file(path) ? read_gguf : read_all)(d, is_random, e) == 0)
         return 0;
     err_wrap(e, "%s", path);
     model_dir_release(d);
@@ -70,8 +137,52 @@ void model_dir_release(struct model_dir *d)
     weights_close(d->weights);
     tokenizer_config_release(&d->tokenizer);
     free(d->tokenizer_path);
+    free(d->config_text);
     free(d->path);
     *d = (struct model_dir){.path = NULL};
+}
+
+struct json_doc *model_dir_config_doc(const struct model_dir *d, struct err *e)
+{
+    const char *name = "config.json";
+    if (d->config_text)
+        return json_parse(d->config_text, strlen(d->config_text), name, &json_rules_config, e);
+    char *path = path_join(d->path, name);
+    struct json_doc *doc = json_read(path, name, &json_rules_config, e);
+    free(path);
+    return doc;
+}
+
+static int put_text(const char *dir, const char *name, const char *text, struct err *e)
+{
+    char *path = path_join(dir, name);
+    int rc = text ? aside_put(path, text, strlen(text), e) : -1;
+    free(path);
+    return rc;
+}
+
+static int put_gguf_tokenizer(const struct model_dir *d, const char *to, struct err *e)
+{
+    struct gguf *g = gguf_open(d->path, e);
+    char *tokenizer = g ? text_of(g, gguf_tokenizer_text, GGUF_TEXT_BYTES_MAX, e) : NULL;
+    char *config =
+        tokenizer ? text_of(g, gguf_tokenizer_config_text, GGUF_TEXT_BYTES_MAX, e) : NULL;
+    int rc = config && put_text(to, "tokenizer.json", tokenizer, e) == 0
+                 ? put_text(to, "tokenizer_config.json", config, e)
+                 : -1;
+    free(tokenizer);
+    free(config);
+    gguf_close(g);
+    return rc;
+}
+
+int model_dir_copy_small(const struct model_dir *d, const char *to, struct err *e)
+{
+    if (!d->config_text)
+        return small_files_copy(d->path, to, e);
+    if (put_text(to, "config.json", d->config_text, e))
+        return -1;
+    return d->tokenizer_path ? put_gguf_tokenizer(d, to, e) : 0;
 }
 
 static bool is_embedding(const char *name)
@@ -93,6 +204,6 @@ void model_dir_size(const struct model_dir *d, struct model_size *s)
         s->n_param += n;
         s->n_param_embed += is_embedding(t->name) ? n : 0;
     }
-    if (c->family != FAMILY_BERT)
+    if (!c->is_encoder)
         s->kv_bytes = (uint64_t)(2 * 2 * c->n_layer * c->n_kv_head * c->d_head);
 }

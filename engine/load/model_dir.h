@@ -10,6 +10,9 @@
  *         chat_template.jinja                            struct tokenizer_config
  *     tokenizer.json                                     its path, for engine/token
  *
+ * Or one GGUF file, or the first of its parts, that holds all of this: it is read into the texts
+ * that a directory would have (gguf_config.h, gguf_tokenizer.h), so that nothing above knows it.
+ *
  * Errors begin with the directory: "models/x: config.json: hidden_act: ...".
  *
  * Thread: one opens it, any reads.
@@ -26,7 +29,8 @@
 
 struct model_dir {
     char *path;           /* owned */
-    char *tokenizer_path; /* owned; NULL when the directory has no tokenizer.json */
+    char *tokenizer_path; /* owned; NULL when there is no tokenizer */
+    char *config_text;    /* owned; NULL: config.json stands in the directory */
     struct config config;
     struct generation generation;
     struct tokenizer_config tokenizer;
@@ -46,5 +50,11 @@ int model_dir_init_random(struct model_dir *d, const char *path,
                           struct err *e); /* no weights there */
 void model_dir_release(struct model_dir *d);
 void model_dir_size(const struct model_dir *d, struct model_size *s);
+
+/* config.json as it was read. */
+struct json_doc *model_dir_config_doc(const struct model_dir *d, struct err *e);
+
+/* What belongs to the model beside its weights, copied to another directory. */
+int model_dir_copy_small(const struct model_dir *d, const char *to, struct err *e);
 
 #endif

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/mem.h"
+#include "engine/load/path.h"
 
 struct st_file {
     int fd;
@@ -52,12 +54,17 @@ static int open_regular(struct st_file *f, const char *path, struct err *e)
 static int read_header_len(const struct st_file *f, uint64_t *len, struct err *e)
 {
     unsigned char b[8];
+    char first[64];
+    size_t n_first = f->file_bytes < sizeof first ? (size_t)f->file_bytes : sizeof first;
     *len = 0;
+    if (read_at(f, 0, first, n_first, e))
+        return -1;
+    if (path_is_lfs_pointer(first, n_first))
+        return path_err_lfs(f->name, e);
     if (f->file_bytes < sizeof b)
         return err_set(e, ERR_BAD_INPUT, "%s: %llu bytes are too few for a safetensors file",
                        f->name, (unsigned long long)f->file_bytes);
-    if (read_at(f, 0, b, sizeof b, e))
-        return -1;
+    memcpy(b, first, sizeof b);
     for (int i = 7; i >= 0; i--)
         *len = *len << 8 | b[i];
     if (*len > ST_MAX_HEADER_BYTES)

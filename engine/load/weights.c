@@ -2,7 +2,7 @@
  *
  * See weights.h. Tensors of all shards stand in one array and one map; a name in two shards, a
  * shard that the index names but the folder lacks, and a tensor that is not where the index says
- * are errors.
+ * are errors. A GGUF file's are there under their new names.
  */
 #include "engine/load/weights.h"
 
@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
 #include "engine/load/drawn.h"
+#include "engine/load/gguf_weights.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
 #include "kernels/float16.h"
@@ -29,6 +30,7 @@ struct weights {
     struct weight *at;          /* owned, [n] */
     size_t n;
     struct map by_name;         /* of struct weight */
+    struct gguf *gguf;          /* owned; NULL: weights of other files */
     uint16_t *drawn;            /* owned; NULL: weights of files */
     VEC(struct drawn *) wanted; /* owned: those that were drawn */
 };
@@ -174,6 +176,32 @@ struct weights *weights_open_file(const char *path, struct err *e)
     return NULL;
 }
 
+static int gather_gguf(struct weights *w, struct err *e)
+{
+    size_t n;
+    const struct gguf_weight *from = gguf_weights_new(w->gguf, &n, e);
+    w->at = from ? try_alloc(n + 1, sizeof *w->at, "the list of tensors", e) : NULL;
+    if (!w->at)
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        w->at[i] = (struct weight){.t = &from[i].t, .gguf = &from[i]};
+        if (map_put_str(&w->by_name, from[i].t.name, &w->at[w->n++]))
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: a layer's tensor under two names",
+                           w->gguf->name, from[i].from->name);
+    }
+    return 0;
+}
+
+struct weights *weights_open_gguf(const char *path, struct err *e)
+{
+    struct weights *w = weights_new("", 0);
+    w->gguf = gguf_open(path, e);
+    if (w->gguf && gather_gguf(w, e) == 0)
+        return w;
+    weights_close(w);
+    return NULL;
+}
+
 struct weights *weights_random(struct err *e)
 {
     struct weights *w = weights_new("", 0);
@@ -198,6 +226,7 @@ void weights_close(struct weights *w)
     map_release(&w->file_by_name);
     map_release(&w->by_name);
     mem_free(w->at);
+    gguf_close(w->gguf);
     free(w->dir);
     free(w);
 }
@@ -220,7 +249,7 @@ const struct weight *weights_get(const struct weights *w, const char *name)
 
 uint64_t weights_bytes(const struct weights *w)
 {
-    uint64_t sum = 0;
+    uint64_t sum = w->gguf ? gguf_bytes(w->gguf) : 0;
     for (size_t i = 0; i < w->file.n; i++)
         sum += st_file_header(w->file.at[i])->data_bytes;
     for (size_t i = 0; i < w->wanted.n; i++)
@@ -232,6 +261,8 @@ void weights_prefetch(const struct weights *w)
 {
     for (size_t i = 0; i < w->file.n; i++)
         st_prefetch(w->file.at[i]);
+    if (w->gguf)
+        gguf_prefetch(w->gguf);
 }
 
 static int err_shape(const struct weight *w, int rank, const int64_t *dim, struct err *e)
@@ -240,7 +271,7 @@ static int err_shape(const struct weight *w, int rank, const int64_t *dim, struc
     for (int i = 0; i < rank; i++)
         p += snprintf(p, (size_t)(want + sizeof want - p), "%s%lld", i ? ", " : "",
                       (long long)dim[i]);
-    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: expected [%s], found %s", st_file_name(w->file),
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: expected [%s], found %s", weight_file_name(w),
                    w->t->name, want, st_tensor_text(w->t, found, sizeof found));
 }
 
@@ -263,14 +294,33 @@ int weights_want(struct weights *w, const char *name, int rank, const int64_t *d
         have = draw(w, name, rank, dim);
     if (!have)
         return err_set(e, ERR_NOT_FOUND, "%s: the tensor %s is missing",
-                       w->file.n == 1 ? st_file_name(w->file.at[0]) : INDEX_NAME, name);
+                       w->gguf          ? w->gguf->name
+                       : w->file.n == 1 ? st_file_name(w->file.at[0])
+                                        : INDEX_NAME,
+                       name);
     if (have->t->rank != rank || (rank && memcmp(have->t->dim, dim, (size_t)rank * sizeof *dim)))
         return err_shape(have, rank, dim, e);
     if (!st_dtype_k_type(have->t->dtype, &type))
         return err_set(e, ERR_UNSUPPORTED, "%s: %s: expected F32, F16 or BF16, found %s",
-                       st_file_name(have->file), name, st_dtype_name(have->t->dtype));
+                       weight_file_name(have), name, st_dtype_name(have->t->dtype));
     *out = have;
     return 0;
+}
+
+const char *weight_file_name(const struct weight *w)
+{
+    return w->file ? st_file_name(w->file) : w->gguf ? gguf_tensor_file(w->gguf->from) : "";
+}
+
+uint64_t weight_stored_bytes(const struct weight *w)
+{
+    return w->gguf ? w->gguf->from->bytes : w->t->end - w->t->begin;
+}
+
+int weight_read_stored(const struct weight *w, uint64_t at, void *dst, size_t n, struct err *e)
+{
+    return w->gguf ? gguf_read(w->gguf->from, at, dst, n, e)
+                   : st_read(w->file, w->t, at, dst, n, e);
 }
 
 int64_t weight_rows(const struct weight *w)
@@ -304,6 +354,8 @@ int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, s
     ASSERT(row >= 0 && n_row >= 0 && row <= weight_rows(w) && n_row <= weight_rows(w) - row);
     if (w->drawn)
         return drawn_read(w, row * weight_row_len(w), n_row * weight_row_len(w), dst);
+    if (w->gguf)
+        return gguf_weight_read(w->gguf, row, 0, n_row * weight_row_len(w), dst, e);
     return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
 }
 
@@ -316,6 +368,8 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
            n <= (weight_rows(w) - row) * len - col);
     if (w->drawn)
         return drawn_read(w, row * len + col, n, dst);
+    if (w->gguf)
+        return gguf_weight_read(w->gguf, row, col, n, dst, e);
     return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
 }
 

@@ -8,6 +8,9 @@
  * A weight is read by rows (its first dimension), raw or as f32, into the caller's buffer: packing
  * a matrix reads some panels' rows at a time and never holds a second copy of it.
  *
+ * The tensors of a GGUF file look the same: under the names, shapes and orders that a directory
+ * has, read as the narrowest numbers that hold theirs exactly (gguf_weights.h).
+ *
  * Weights can also be drawn instead of read (weights_random), to measure a shape whose files would
  * not fit anywhere: whatever is wanted is then there.
  *
@@ -22,16 +25,19 @@
 #include "engine/base/err.h"
 #include "engine/load/safetensors.h"
 
+struct gguf_weight;
 struct weights;
 
 struct weight {
-    const struct st_tensor *t;  /* borrowed: name, dtype, shape */
-    const struct st_file *file; /* borrowed; NULL: drawn */
-    const uint16_t *drawn;      /* borrowed: numbers of which a drawn one is made */
+    const struct st_tensor *t;      /* borrowed: name, dtype, shape */
+    const struct st_file *file;     /* borrowed; NULL: of no safetensors file */
+    const struct gguf_weight *gguf; /* borrowed; NULL: of no GGUF file */
+    const uint16_t *drawn;          /* borrowed: numbers of which a drawn one is made */
 };
 
 struct weights *weights_open(const char *dir, struct err *e);
 struct weights *weights_open_file(const char *path, struct err *e); /* one file of any name */
+struct weights *weights_open_gguf(const char *path, struct err *e); /* with its parts */
 struct weights *weights_random(struct err *e);
 void weights_close(struct weights *w);
 
@@ -56,6 +62,12 @@ int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *d
 /* n elements from column `col` of row `row` on. */
 int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                    struct err *e);
+const char *weight_file_name(const struct weight *w); /* for errors, and for what is written anew */
+
+/* n bytes from byte `at` of [0, weight_stored_bytes) on, as the file has them, of one that is not
+ * drawn. */
+int weight_read_stored(const struct weight *w, uint64_t at, void *dst, size_t n, struct err *e);
+uint64_t weight_stored_bytes(const struct weight *w);
 enum k_type weight_k_type(const struct weight *w); /* of a weight that weights_want gave */
 
 #endif

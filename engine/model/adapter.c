@@ -14,13 +14,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/base/carve.h"
+#include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/model/adapter_files.h"
 #include "engine/model/part.h"
 #include "kernels/float16.h"
 #include "kernels/linear.h"
-
-enum { ALIGN_BYTES = 64 };
 
 struct product {
     const struct param *whole; /* borrowed: as all ranks have it together */
@@ -48,15 +48,6 @@ struct adapter {
 
 /* ---- room ---------------------------------------------------------------------------------- */
 
-/* Cuts the block, or only measures where there is none. */
-static void *cut(const struct adapter *a, size_t *at, int64_t rows, int64_t cols, size_t each)
-{
-    char *p = a->block ? (char *)a->block + *at : NULL;
-    size_t bytes = (size_t)(rows * cols) * each; /* of a file that holds as many */
-    *at += (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-    return p;
-}
-
 static int64_t outputs_of(const struct part *p)
 {
     int64_t n = 0;
@@ -65,21 +56,23 @@ static int64_t outputs_of(const struct part *p)
     return n;
 }
 
+/* Cuts the block, or only measures where there is none. How many elements there are a file that
+ * holds them says. */
 static size_t lay_out(struct adapter *a)
 {
-    size_t at = 0;
+    struct carve c = {.base = a->block};
     for (int32_t i = 0; i < a->n_lora; i++) {
         struct product *p = &a->at[i];
         if (!p->is.rank)
             continue;
         size_t each = p->is.is_bf16 ? sizeof(k_bf16) : sizeof(float);
-        size_t begin = at;
-        p->a = cut(a, &at, p->is.rank, p->part.input.n, each);
-        p->b = cut(a, &at, linear_panels(outputs_of(&p->part)) * K_NR, p->is.rank, each);
-        p->bytes = at - begin;
+        size_t begin = c.at;
+        p->a = carve(&c, p->is.rank * p->part.input.n, each);
+        p->b = carve(&c, linear_panels(outputs_of(&p->part)) * K_NR * p->is.rank, each);
+        p->bytes = c.at - begin;
         a->rank = p->is.rank > a->rank ? p->is.rank : a->rank;
     }
-    return at;
+    return c.at;
 }
 
 static int check_rank(const struct adapter *a, const struct adapter_options *o, struct err *e)
@@ -274,11 +267,22 @@ static struct adapter *load(const struct model *m, const struct adapter_files *f
     return NULL;
 }
 
+/* It answers, and not with the bits that its training had. */
+static void say_types(const struct adapter_files *f, const struct adapter_options *o)
+{
+    if (base_id_match(&f->base, &f->m->base) == BASE_OTHER_TYPES)
+        log_event(LOG_WARN, "an adapter was trained over weights of another type",
+                  LOG_TEXT("model", o->name), LOG_TEXT("trained_over", f->base.types),
+                  LOG_TEXT("here", f->m->base.types));
+}
+
 struct adapter *adapter_load(const struct model *m, const char *dir,
                              const struct adapter_options *o, struct err *e)
 {
     struct adapter_files f;
     struct adapter *a = adapter_files_init(&f, m, dir, e) ? NULL : load(m, &f, o, e);
+    if (a)
+        say_types(&f, o);
     adapter_files_release(&f);
     return a;
 }

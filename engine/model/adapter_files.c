@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a file claims is checked in this order: every tensor is a half of a product that takes
+ * What a file claims is checked in this order: the base that it was trained over, where it says
+ * so; every tensor is a half of a product that takes
  * adapters, every half has its other one, every product that the config names has both; then
  * shapes.
  */
@@ -147,6 +148,19 @@ static int pair_up(struct adapter_files *f, struct err *e)
     return 0;
 }
 
+/* Names and shapes fit any model of the same form; the numbers were learnt beside one. */
+static int check_base(struct adapter_files *f, const char *dir, struct err *e)
+{
+    char of[BASE_ID_TEXT_BYTES], here[BASE_ID_TEXT_BYTES], name[BASE_NAME_BYTES];
+    if (base_id_get(dir, &f->base, name, e))
+        return -1;
+    if (base_id_match(&f->base, &f->m->base) != BASE_OTHER)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT,
+                   "trained over another base: '%s', %s (" BASE_ID_NAME "); this one is %s", name,
+                   base_id_text(&f->base, of), base_id_text(&f->m->base, here));
+}
+
 int adapter_files_init(struct adapter_files *f, const struct model *m, const char *dir,
                        struct err *e)
 {
@@ -155,7 +169,10 @@ int adapter_files_init(struct adapter_files *f, const struct model *m, const cha
     for (int32_t i = 0; i < m->n_param; i++)
         if (m->param[i].lora >= 0)
             f->at[m->param[i].lora].param = &m->param[i];
-    return peft_read(&f->config, dir, e) || open_tensors(f, dir, e) || pair_up(f, e) ? -1 : 0;
+    return peft_read(&f->config, dir, e) || check_base(f, dir, e) || open_tensors(f, dir, e) ||
+                   pair_up(f, e)
+               ? -1
+               : 0;
 }
 
 void adapter_files_release(struct adapter_files *f)

@@ -25,6 +25,7 @@ struct adapter_halves {
 struct adapter_files {
     const struct model *m; /* borrowed */
     struct peft config;
+    struct base_id base;       /* what it says that it was trained over */
     struct weights *tensors;   /* owned */
     struct adapter_halves *at; /* owned: [n_lora] */
 };

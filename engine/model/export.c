@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "engine/base/fs.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/load/path.h"
-#include "engine/load/small_files.h"
 #include "engine/load/st_writer.h"
 #include "engine/load/weights.h"
 #include "kernels/float16.h"
@@ -127,7 +127,8 @@ static int write_file(struct export *x, const char *dir, size_t lo, size_t hi, s
     const struct weights *w = x->from->weights;
     struct st_writer *out = st_writer_new();
     const struct st_tensor *next;
-    char *path = path_join(dir, st_file_name(weights_at(w, lo)->file));
+    const struct weight *first = weights_at(w, lo);
+    char *path = path_join(dir, first->file ? weight_file_name(first) : "model.safetensors");
     int rc = st_writer_meta(out, "format", "pt", e);
     for (size_t i = lo; i < hi && !rc; i++) {
         const struct st_tensor *t = weights_at(w, i)->t;
@@ -180,7 +181,7 @@ int model_export(const struct model_dir *from, const struct model *m, const char
         return -1;
     x.is_transposed = xcalloc((size_t)m->n_param + 1, sizeof *x.is_transposed);
     find_transposed(&x);
-    int rc = write_files(&x, dir, e) || small_files_copy(from->path, dir, e) ||
+    int rc = write_files(&x, dir, e) || model_dir_copy_small(from, dir, e) || made_list(dir, e) ||
                      fs_sync_dir(dir, e) || fs_rename(dir, to, e)
                  ? err_wrap(e, "%s", to)
                  : 0;

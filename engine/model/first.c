@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/fs.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "engine/load/path.h"
@@ -38,9 +39,11 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_FINAL_NORM:
     case SLOT_ATTN_NORM:
     case SLOT_MLP_NORM:
+    case SLOT_ATTN_OUT_NORM:
+    case SLOT_MLP_OUT_NORM:
     case SLOT_Q_NORM:
     case SLOT_K_NORM:
-        return 1;
+        return c->norm_plus_one ? 0 : 1;
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:
         return EMBED_WIDTH;
@@ -134,8 +137,8 @@ static int write_dir(struct first *f, const char *shape, const char *to, struct 
     char *dir = fs_temp_dir(to, e);
     if (!dir)
         return -1;
-    int rc = write_file(f, dir, e) || small_files_copy(shape, dir, e) || fs_sync_dir(dir, e) ||
-                     fs_rename(dir, to, e)
+    int rc = write_file(f, dir, e) || small_files_copy(shape, dir, e) || made_list(dir, e) ||
+                     fs_sync_dir(dir, e) || fs_rename(dir, to, e)
                  ? err_wrap(e, "%s", to)
                  : 0;
     if (rc)
@@ -152,7 +155,7 @@ int model_first_write(const char *shape, enum k_type type, uint64_t seed, const 
     struct config cfg;
     if (config_load(&cfg, shape, e))
         return err_wrap(e, "%s", shape);
-    if (cfg.family == FAMILY_BERT)
+    if (cfg.is_encoder)
         return err_set(e, ERR_UNSUPPORTED, "%s: an encoder does not learn to go on with a text",
                        shape);
     f.m = model_new(&cfg, &mo, NULL, e);

@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/base/sha256.h"
 #include "engine/load/weights.h"
 #include "engine/model/model.h"
 #include "engine/model/part.h"
+#include "engine/model/stored.h"
 #include "kernels/linear.h"
 
-enum { PIECE_BYTES = 1 << 20, NAME_BYTES = 512 };
+enum { PIECE_BYTES = 1 << 20 };
 
 /* A compute thread's way to a device that the host cannot write to: pieces are read here, go over
  * as they are, and are packed there, by the device's own order of numbers. */
@@ -53,21 +55,11 @@ static int fail(struct load *l, const struct err *e)
     return -1;
 }
 
-/* Looks the tensor up under each of the family's prefixes. */
 static int find_tensor(struct load *l, const struct param *p, bool transposed, struct err *e)
 {
-    const char *const *prefix = spec_of(l->m->cfg.family)->prefix;
     int64_t dim[2] = {transposed ? p->k : p->n, transposed ? p->n : p->k};
-    char name[NAME_BYTES];
-    for (; *prefix; prefix++) {
-        snprintf(name, sizeof name, "%s%s", *prefix, p->name);
-        if (weights_get(l->w, name))
-            break;
-    }
-    if (!*prefix)
-        snprintf(name, sizeof name, "%s%s", spec_of(l->m->cfg.family)->prefix[0], p->name);
     l->transposed[p->index] = transposed;
-    return weights_want(l->w, name, p->is_vector ? 1 : 2, dim, &l->from[p->index], e);
+    return stored_want(l->w, &l->m->cfg, p->name, p->is_vector ? 1 : 2, dim, &l->from[p->index], e);
 }
 
 static int find_all(struct load *l, struct err *e)
@@ -226,6 +218,22 @@ static void *lane_room(struct load *l, struct lane *n, size_t bytes, struct err 
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
+/* Numbers of a file that a narrower format would make infinite. */
+static int check_most(const struct param *p, enum k_type type, const void *src, int64_t n,
+                      struct err *e)
+{
+    float most = k_format(p->w.type)->most;
+    for (int64_t i = 0; i < n && most > 0 && type != p->w.type; i++) {
+        uint16_t half = type == K_F32 ? 0 : ((const uint16_t *)src)[i];
+        float v = type == K_F32 ? ((const float *)src)[i] : bf16_to_f32(half);
+        if (v > most || v < -most)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: %g is more than %s holds, %g: load it as it is stored", p->name,
+                           (double)v, k_format(p->w.type)->name, (double)most);
+    }
+    return 0;
+}
+
 static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, struct err *e)
 {
     const struct param *p = &model_stored(l->m)[c->param];
@@ -246,6 +254,8 @@ static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, st
                               .panel_lo = c->panel_lo,
                               .n_src = transposed ? cols : rows};
     int rc = src ? read_block(w, &b, src, e) : -1;
+    if (!rc)
+        rc = check_most(p, a.src_type, src, rows * cols, e);
     if (!rc && n) {
         stream_copy(n->stream, n->there, src, bytes, COPY_TO_DEVICE);
         stream_launch(n->stream, K_weight_pack, &a, sizeof a);
@@ -312,21 +322,30 @@ static int run_all(struct load *l, struct err *e)
     return atomic_load(&l->failed) ? -1 : 0;
 }
 
-int model_stored_type(const struct model_dir *dir, int *type, struct err *e)
+/* What the matrices are packed in: the name of the one type, or a digest of each one's. */
+static void name_types(const struct model *m, struct base_id *id)
 {
-    const struct config *c = &dir->config;
-    const struct spec *s = spec_of(c->family);
-    int64_t dim[2] = {c->n_vocab, c->d_model};
-    char name[NAME_BYTES];
-    const struct weight *w = NULL;
-    for (const char *const *prefix = s->prefix; *prefix && !w; prefix++) {
-        snprintf(name, sizeof name, "%s%s", *prefix, s->row[0].name);
-        w = weights_get(dir->weights, name);
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT_BYTES];
+    const struct param *first = NULL;
+    struct sha256 all;
+    bool is_one = true;
+    sha256_init(&all);
+    for (int32_t i = 0; i < m->n_param; i++) {
+        const struct param *p = &m->param[i];
+        if (p->is_vector)
+            continue;
+        first = first ? first : p;
+        is_one = is_one && p->w.type == first->w.type;
+        sha256_add(&all, p->name, strlen(p->name) + 1);
+        const char *format = k_format(p->w.type)->name;
+        sha256_add(&all, format, strlen(format) + 1);
     }
-    if (weights_want(dir->weights, name, 2, dim, &w, e))
-        return -1;
-    *type = weight_k_type(w) == K_F32 ? K_F32 : K_BF16;
-    return 0;
+    sha256_end(&all, digest);
+    if (is_one)
+        snprintf(id->types, sizeof id->types, "%s", first ? k_format(first->w.type)->name : "");
+    else
+        snprintf(id->types, sizeof id->types, "mixed-%.8s", sha256_text(digest, text));
 }
 
 struct model *model_load(const struct model_dir *dir, const struct model_options *o,
@@ -335,14 +354,14 @@ struct model *model_load(const struct model_dir *dir, const struct model_options
     struct load l = {.opt = o, .w = dir->weights};
     struct model_options opt = *o;
     int rc = -1;
-    if (opt.type < 0 && model_stored_type(dir, &opt.type, e))
-        return NULL;
+    opt.files = dir->weights;
     l.m = model_new(&dir->config, &opt, d, e);
     if (!l.m)
         return NULL;
     l.from = xcalloc((size_t)l.m->n_param + 1, sizeof *l.from);
     l.transposed = xcalloc((size_t)l.m->n_param + 1, sizeof *l.transposed);
-    if (!find_all(&l, e)) {
+    name_types(l.m, &l.m->base);
+    if (!base_id_read(dir, &l.m->base, e) && !find_all(&l, e)) {
         cut_pieces(&l);
         rc = run_all(&l, e);
     }

@@ -2,8 +2,9 @@
  *
  * From a family's rows and a config to the list of parameters and their memory.
  *
- * All parameters share one block. A matrix's panels are followed by its scales (int8); a group's
- * panels come first, then its scales, so that neighbours can be read as one weight.
+ * All parameters share one block. A matrix's numbers are followed by what groups of them share; of
+ * matrices that stand together all numbers come first, so that neighbours can be read as one
+ * weight.
  */
 #include "engine/model/model.h"
 
@@ -12,10 +13,10 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
-#include "engine/model/blocks.h"
+#include "engine/model/formats.h"
 #include "engine/model/part.h"
 #include "engine/model/rope_table.h"
-#include "kernels/linear.h"
+#include "kernels/format.h"
 
 enum { NAME_BYTES = 96, ALIGN_BYTES = 64 };
 
@@ -75,7 +76,7 @@ static void fill_param(struct model *m, const struct spec_row *r, int64_t layer,
     if (layer < 0)
         m->slot[r->slot] = p;
     else
-        m->layer[layer][r->slot - SLOT_GLOBAL_COUNT] = p;
+        m->layer[layer].slot[r->slot - SLOT_GLOBAL_COUNT] = p;
 }
 
 static void list_params(struct model *m)
@@ -88,20 +89,11 @@ static void list_params(struct model *m)
     m->param = xcalloc((size_t)m->n_param + 1, sizeof *m->param);
     m->names = xcalloc((size_t)m->n_param + 1, NAME_BYTES);
     m->layer = xcalloc((size_t)m->cfg.n_layer + 1, sizeof *m->layer);
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        layer_init(&m->layer[l], &m->cfg, l);
     w = walk_begin(&m->cfg);
     for (const struct spec_row *r; (r = walk_next(&w, &layer)); n++)
         fill_param(m, r, layer, n);
-}
-
-static size_t panel_bytes(const struct model *m, const struct param *p)
-{
-    return (size_t)linear_panels(p->n) * linear_panel_bytes(m->type, p->k);
-}
-
-static size_t scale_bytes(const struct model *m, const struct param *p)
-{
-    size_t n = (size_t)(linear_panels(p->n) * linear_groups(p->k)) * K_NR;
-    return m->type == K_INT8 ? n * sizeof(float) : 0;
 }
 
 static size_t aligned(size_t at)
@@ -109,34 +101,29 @@ static size_t aligned(size_t at)
     return (at + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Params [i, i + n) of `list` back to back from `at` on: vectors, or panels and then scales. A list
- * without memory has addresses that nobody reads: they say who is whose neighbour. */
-static size_t place_run(struct model *m, struct param *list, char *block, int32_t i, int32_t n,
-                        size_t at)
+/* Params [i, i + n) of `list` back to back from `at` on: vectors, or a stream of all matrices and
+ * then the next. A list without memory has addresses that nobody reads: they say who is whose
+ * neighbour. */
+static size_t place_run(struct param *list, char *block, int32_t i, int32_t n, size_t at)
 {
     at = aligned(at);
-    for (int32_t k = i; k < i + n; k++) {
-        struct param *p = &list[k];
-        if (!p->is_vector)
-            p->w = (struct k_weight){.type = m->type, .n = p->n, .k = p->k};
-        if (p->is_vector)
-            p->vec = (float *)(void *)(block + at);
-        else
-            p->w.data = block + at;
-        at += p->is_vector ? (size_t)p->n * sizeof(float) : panel_bytes(m, p);
+    for (int32_t k = i; k < i + n && list[k].is_vector; k++) {
+        list[k].vec = (float *)(void *)(block + at);
+        at += (size_t)list[k].n * sizeof(float);
     }
-    for (int32_t k = i; k < i + n; k++) {
-        struct param *p = &list[k];
-        if (p->is_vector || m->type != K_INT8)
-            continue;
-        p->w.scale = (float *)(void *)(block + at);
-        at += scale_bytes(m, p);
+    for (int stream = 0; stream < FORMAT_STREAMS; stream++) {
+        for (int32_t k = i; k < i + n && !list[k].is_vector; k++) {
+            struct param *p = &list[k];
+            if (stream == 0)
+                p->w = (struct k_weight){.type = p->w.type, .n = p->n, .k = p->k};
+            at = (size_t)((char *)k_weight_put_stream(&p->w, stream, block + at) - block);
+        }
     }
     return at;
 }
 
 /* The rows of one group, which stand next to each other, are one run. */
-static size_t place_all(struct model *m, struct param *list, void *memory)
+static size_t place_all(const struct model *m, struct param *list, void *memory)
 {
     char *block = memory ? memory : (char *)(uintptr_t)ALIGN_BYTES;
     struct walk w = walk_begin(&m->cfg);
@@ -147,13 +134,13 @@ static size_t place_all(struct model *m, struct param *list, void *memory)
     for (; (r = walk_next(&w, &layer)); i++) {
         bool joins = run && layer == run_layer && r->group && r->group == run->group;
         if (!joins && i > 0) {
-            at = place_run(m, list, block, lo, i - lo, at);
+            at = place_run(list, block, lo, i - lo, at);
             lo = i;
         }
         run = r;
         run_layer = layer;
     }
-    return place_run(m, list, block, lo, i - lo, at);
+    return place_run(list, block, lo, i - lo, at);
 }
 
 static void list_parts(struct model *m, const struct model_share *s)
@@ -169,16 +156,13 @@ static void list_parts(struct model *m, const struct model_share *s)
     }
 }
 
-static enum k_type pick_type(int wanted, enum k_type otherwise)
-{
-    return wanted < 0 ? otherwise : (enum k_type)wanted;
-}
-
-/* Cells of bf16 hold pairs of a key's numbers: odd heads have f32, whatever was wanted. */
+/* As wide as the rows that the matrices multiply. Cells of bf16 hold pairs of a key's numbers: odd
+ * heads have f32, whatever was wanted. */
 static enum k_type pick_kv_type(const struct model *m, int wanted)
 {
-    bool is_narrow = m->type != K_F32;
-    return m->cfg.d_head % 2 ? K_F32 : pick_type(wanted, is_narrow ? K_BF16 : K_F32);
+    if (m->cfg.d_head % 2)
+        return K_F32;
+    return wanted < 0 ? k_format(model_main_type(m))->rows : (enum k_type)wanted;
 }
 
 struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
@@ -187,14 +171,16 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     struct model *m = xcalloc(1, sizeof *m);
     m->cfg = *c;
     m->device = d;
-    m->type = pick_type(o->type, K_BF16);
-    m->kv_type = pick_kv_type(m, o->kv_type);
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
-    if (c->family != FAMILY_GPT2 && c->family != FAMILY_BERT)
+    if (c->has_rope)
         m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
+    m->rope_short = m->d_rot ? rope_short_tokens(c, m->ctx) : 0;
     m->n_kv_head = c->n_kv_head;
     m->ranks.size = 1;
     list_params(m);
+    if (formats_pick(m, o, e))
+        goto fail;
+    m->kv_type = pick_kv_type(m, o->kv_type);
     place_all(m, m->param, NULL);
     if (o->share)
         list_parts(m, o->share);
@@ -218,8 +204,10 @@ void model_free(struct model *m)
     if (!m)
         return;
     if (m->device) {
-        device_mem_free(m->device, m->rope_cos);
-        device_mem_free(m->device, m->rope_sin);
+        for (int i = 0; i < LAYER_ROPE_COUNT; i++) {
+            device_mem_free(m->device, m->rope[i].cos);
+            device_mem_free(m->device, m->rope[i].sin);
+        }
         device_mem_free(m->device, m->block);
     }
     free(m->part);
@@ -229,6 +217,16 @@ void model_free(struct model *m)
     free(m);
 }
 
+int32_t model_turn(const struct model *m, int64_t n_tok)
+{
+    return m->rope_short && n_tok <= m->rope_short ? (int32_t)m->ctx : 0;
+}
+
+int64_t model_turn_rows(const struct model *m)
+{
+    return m->ctx + m->rope_short;
+}
+
 struct param *model_stored(const struct model *m)
 {
     return m->part ? m->part : m->param;
@@ -236,7 +234,7 @@ struct param *model_stored(const struct model *m)
 
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s)
 {
-    return m->layer[layer][s - SLOT_GLOBAL_COUNT];
+    return m->layer[layer].slot[s - SLOT_GLOBAL_COUNT];
 }
 
 struct param *model_find(const struct model *m, const char *name)
@@ -256,14 +254,4 @@ size_t model_kv_token_bytes(const struct model *m)
 {
     size_t cell = k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
     return 2 * cell * (size_t)m->cfg.n_layer / K_CELL;
-}
-
-struct val model_build(const struct model *m, struct builder *b, enum model_head head)
-{
-    static model_build_fn *const build[] = {
-        [FAMILY_LLAMA] = model_build_llama, [FAMILY_QWEN2] = model_build_llama,
-        [FAMILY_QWEN3] = model_build_llama, [FAMILY_MISTRAL] = model_build_llama,
-        [FAMILY_GPT2] = model_build_gpt2,   [FAMILY_BERT] = model_build_bert,
-    };
-    return build[m->cfg.family](m, b, head);
 }

@@ -10,7 +10,8 @@
 #define ENGINE_MODEL_MODEL_H
 
 #include "engine/device/device.h"
-#include "engine/load/model_dir.h"
+#include "engine/load/base_id.h"
+#include "engine/model/layer.h"
 #include "engine/model/spec.h"
 #include "engine/op/builder.h"
 #include "engine/op/collective.h"
@@ -20,16 +21,20 @@ struct model {
     struct device *device; /* borrowed */
     struct param *param;   /* owned */
     int32_t n_param, n_lora;
-    struct param *slot[SLOT_GLOBAL_COUNT];                  /* in param; NULL: not there */
-    struct param *(*layer)[SLOT_COUNT - SLOT_GLOBAL_COUNT]; /* owned; in param */
-    float *rope_cos, *rope_sin;                             /* owned: [ctx, d_rot / 2] */
-    int32_t d_rot; /* of a head; 0: a family that does not turn */
-    int64_t ctx;   /* positions served: at most cfg.max_pos where that binds */
-    void *block;   /* owned: device memory of all parameters */
+    struct param *slot[SLOT_GLOBAL_COUNT]; /* in param; NULL: not there */
+    struct layer *layer;                   /* owned: [n_layer] */
+    struct model_rope {
+        float *cos, *sin;     /* owned: [model_turn_rows, d_rot / 2] */
+    } rope[LAYER_ROPE_COUNT]; /* of layers that slide: NULL where they turn as the others */
+    int32_t d_rot;            /* of a head; 0: positions are embedded */
+    int64_t rope_short; /* tokens of a sequence that turns by the table's short form; 0: one form */
+    int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
+    void *block;        /* owned: device memory of all parameters */
     size_t block_bytes;
     char *names; /* owned: the parameters' names */
-    enum k_type type, kv_type;
-    int32_t n_kv_head; /* heads whose keys and values are kept here */
+    enum k_type kv_type;
+    struct base_id base; /* what was loaded; not known of a model that was made of nothing */
+    int32_t n_kv_head;   /* heads whose keys and values are kept here */
 
     /* Where ranks share the model `param` says what all have together and has no memory; `part` is
      * what is here. */
@@ -46,8 +51,12 @@ struct model_share {
 };
 
 struct model_options {
-    int type;    /* enum k_type of the matrices, or -1: as stored (f16 becomes bf16) */
-    int kv_type; /* K_F32 or K_BF16, or -1: bf16, f32 under f32 weights; odd heads: always f32 */
+    int type;        /* enum k_type of all matrices, or -1: of each as the next three say */
+    bool is_trained; /* what a format that is not trained would have is stored, or else bf16 */
+    const struct model *like; /* borrowed: as there; NULL: as stored */
+    struct weights *files;    /* borrowed: where they are stored; NULL: as if in bf16 */
+    int kv_type; /* K_F32 or K_BF16, or -1: as the rows that most of the weights multiply; odd
+                  * heads: always f32 */
     int64_t ctx; /* 0: the config's */
     const struct model_share *share; /* borrowed for the model's life; NULL: one rank */
     struct pool *pool;               /* borrowed: packs in parallel; NULL: this thread */
@@ -59,14 +68,17 @@ struct model_options {
 struct model *model_load(const struct model_dir *dir, const struct model_options *o,
                          struct device *d, struct err *e);
 
-/* What -1 in model_options.type stands for: f32 under an f32 token embedding, else bf16. */
-int model_stored_type(const struct model_dir *dir, int *type, struct err *e);
+/* The options of a model that is trained in place of `served`: the same, but for formats that are
+ * not trained themselves. files: of what is served. */
+struct model_options model_options_trained(const struct model *served, struct weights *files);
 
 /* The parameters of a config with memory and zeros: sizes (d NULL: no memory at all), and models
  * that are trained from nothing. */
 struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
                         struct err *e);
 void model_free(struct model *m);
+
+enum k_type model_main_type(const struct model *m); /* the format of most of its numbers */
 
 struct param *model_stored(const struct model *m); /* by index, with memory: parts, or all */
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s);
@@ -83,6 +95,13 @@ enum model_head {
 
 /* Builds the model's function; returns its result. */
 struct val model_build(const struct model *m, struct builder *b, enum model_head head);
+
+/* The row of the rotary table at which a sequence of at most n_tok tokens begins, all its life:
+ * where there are two forms, those of the short one follow those of the long one, which fills the
+ * context.
+ */
+int32_t model_turn(const struct model *m, int64_t n_tok);
+int64_t model_turn_rows(const struct model *m);
 
 /* Bytes of K and V of one token over all layers, and the packed parameters. */
 size_t model_kv_token_bytes(const struct model *m);

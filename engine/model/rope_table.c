@@ -122,13 +122,24 @@ void rope_frequencies(const struct config *c, int64_t ctx, int32_t d_rot, double
         freq[i] /= c->rope.factor;
 }
 
-/* Angles are computed as PyTorch does, in f32: the frequency is rounded, and so is the product. */
-static void fill(const struct model *m, float *cos_t, float *sin_t)
+int64_t rope_short_tokens(const struct config *c, int64_t ctx)
+{
+    bool has_two = c->rope.kind == ROPE_DYNAMIC || c->rope.kind == ROPE_LONGROPE;
+    return has_two && (double)ctx > original_pos(c) ? (int64_t)original_pos(c) : 0;
+}
+
+/* n rows, of the form that a context of n takes. Angles are computed as PyTorch does, in f32: the
+ * frequency is rounded, and so is the product. */
+static void fill(const struct model *m, enum layer_rope which, int64_t n, float *cos_t,
+                 float *sin_t)
 {
     int32_t half = m->d_rot / 2;
-    double freq[CONFIG_ROPE_FACTOR_MAX], mscale;
-    rope_frequencies(&m->cfg, m->ctx, m->d_rot, freq, &mscale);
-    for (int64_t pos = 0; pos < m->ctx; pos++) {
+    double freq[CONFIG_ROPE_FACTOR_MAX], mscale = 1;
+    if (which == LAYER_ROPE_LOCAL)
+        plain(m->cfg.local_theta, m->d_rot, freq);
+    else
+        rope_frequencies(&m->cfg, n, m->d_rot, freq, &mscale);
+    for (int64_t pos = 0; pos < n; pos++) {
         for (int32_t i = 0; i < half; i++) {
             float angle = (float)pos * (float)freq[i];
             cos_t[pos * half + i] = (float)(cos((double)angle) * mscale);
@@ -146,14 +157,14 @@ static float *to_device(struct model *m, const float *host, size_t bytes, struct
     return p;
 }
 
-int rope_table_make(struct model *m, struct err *e)
+static int make(struct model *m, enum layer_rope which, struct err *e)
 {
+    struct model_rope *r = &m->rope[which];
     float *host = NULL;
     struct stream *s = NULL;
     int rc = -1;
-    if (!m->d_rot)
-        return 0;
-    size_t n = (size_t)m->ctx * (size_t)(m->d_rot / 2);
+    size_t n = (size_t)model_turn_rows(m) * (size_t)(m->d_rot / 2);
+    size_t n_long = (size_t)m->ctx * (size_t)(m->d_rot / 2);
     if (m->d_rot / 2 > CONFIG_ROPE_FACTOR_MAX)
         return err_set(e, ERR_UNSUPPORTED, "heads of %d turn; at most %d do", m->d_rot,
                        2 * CONFIG_ROPE_FACTOR_MAX);
@@ -161,12 +172,20 @@ int rope_table_make(struct model *m, struct err *e)
     s = host ? stream_new(m->device, e) : NULL;
     if (!s)
         goto done;
-    fill(m, host, host + n);
-    m->rope_cos = to_device(m, host, n * sizeof *host, s, e);
-    m->rope_sin = m->rope_cos ? to_device(m, host + n, n * sizeof *host, s, e) : NULL;
-    rc = m->rope_sin ? stream_sync(s, e) : -1;
+    fill(m, which, m->ctx, host, host + n);
+    fill(m, which, m->rope_short, host + n_long, host + n + n_long);
+    r->cos = to_device(m, host, n * sizeof *host, s, e);
+    r->sin = r->cos ? to_device(m, host + n, n * sizeof *host, s, e) : NULL;
+    rc = r->sin ? stream_sync(s, e) : -1;
 done:
     stream_free(s);
     mem_free(host);
     return rc;
+}
+
+int rope_table_make(struct model *m, struct err *e)
+{
+    if (!m->d_rot || make(m, LAYER_ROPE, e))
+        return m->d_rot ? -1 : 0;
+    return m->cfg.local_theta > 0 ? make(m, LAYER_ROPE_LOCAL, e) : 0;
 }

@@ -15,7 +15,8 @@
 
 static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
-    VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL,
+           .when = WHEN_NORM_BEFORE),
     MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .group = 1,
            .takes_lora = true),
     MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .group = 1,
@@ -30,9 +31,18 @@ static const struct spec_row llama_rows[] = {
            .group = 3),
     VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM),
     VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM),
+    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_Q, .when = WHEN_WHOLE_QK_NORM),
+    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_KV, .when = WHEN_WHOLE_QK_NORM),
     MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true),
     VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS),
-    VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_OUT_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
+           .when = WHEN_NORM_AFTER),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
+           .when = WHEN_NORM_BEFORE_ONLY),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.pre_feedforward_layernorm.weight", DIM_OF_MODEL,
+           .when = WHEN_NORM_BOTH),
+    VECTOR(SLOT_MLP_OUT_NORM, "layers.%d.post_feedforward_layernorm.weight", DIM_OF_MODEL,
+           .when = WHEN_NORM_AFTER),
     MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
            .takes_lora = true),
     MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
@@ -116,7 +126,20 @@ static const struct spec bert_spec = {ROWS(bert_rows), .prefix = bert_prefix};
 
 const struct spec *spec_of(enum config_family f)
 {
-    return f == FAMILY_GPT2 ? &gpt2_spec : f == FAMILY_BERT ? &bert_spec : &llama_spec;
+    static const struct spec *const spec[FAMILY_COUNT] = {
+#define FAMILY(name, type, arch, body, ...) &body##_spec,
+#include "engine/load/family.def"
+#undef FAMILY
+    };
+    return spec[f];
+}
+
+bool spec_is_transposed(const struct spec *s)
+{
+    for (int i = 0; i < s->n_row; i++)
+        if (s->row[i].takes_lora && s->row[i].is_transposed)
+            return true;
+    return false;
 }
 
 int64_t spec_dim_of(const struct config *c, enum spec_dim d)
@@ -146,7 +169,17 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r)
     case WHEN_MLP_BIAS:
         return c->has_mlp_bias;
     case WHEN_QK_NORM:
-        return c->family == FAMILY_QWEN3;
+        return c->qk_norm == QK_NORM_HEADS;
+    case WHEN_WHOLE_QK_NORM:
+        return c->qk_norm == QK_NORM_WHOLE;
+    case WHEN_NORM_BEFORE:
+        return c->norms == NORMS_INPUT || c->norms == NORMS_BOTH;
+    case WHEN_NORM_AFTER:
+        return c->norms == NORMS_OUTPUT || c->norms == NORMS_BOTH;
+    case WHEN_NORM_BEFORE_ONLY:
+        return c->norms == NORMS_INPUT;
+    case WHEN_NORM_BOTH:
+        return c->norms == NORMS_BOTH;
     case WHEN_UNTIED:
         return !c->is_tied;
     case WHEN_ALWAYS:

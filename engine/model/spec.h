@@ -39,13 +39,16 @@ enum slot {
     SLOT_O_BIAS,
     SLOT_MLP_NORM,
     SLOT_MLP_NORM_BIAS,
+    SLOT_ATTN_OUT_NORM, /* of what a half gives, before it is added */
+    SLOT_MLP_OUT_NORM,
     SLOT_GATE,
     SLOT_UP,
     SLOT_DOWN,
     SLOT_GATE_BIAS,
     SLOT_UP_BIAS,
     SLOT_DOWN_BIAS,
-    SLOT_COUNT
+    SLOT_COUNT,
+    SLOT_LAYER_COUNT = SLOT_COUNT - SLOT_GLOBAL_COUNT
 };
 
 enum spec_dim {
@@ -68,6 +71,11 @@ enum spec_when {
     WHEN_O_BIAS,
     WHEN_MLP_BIAS,
     WHEN_QK_NORM,
+    WHEN_WHOLE_QK_NORM,
+    WHEN_NORM_BEFORE, /* a half is normed before, ... */
+    WHEN_NORM_AFTER,
+    WHEN_NORM_BEFORE_ONLY,
+    WHEN_NORM_BOTH,
     WHEN_UNTIED
 };
 
@@ -92,5 +100,8 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r);
 bool spec_row_is_vector(const struct spec_row *r);
 
 const struct spec *spec_of(enum config_family f);
+
+/* Whether the matrices that take adapters are [k, n] in files (PEFT's fan_in_fan_out). */
+bool spec_is_transposed(const struct spec *s);
 
 #endif

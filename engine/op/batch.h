@@ -31,6 +31,7 @@ struct batch {
                        * NULL: no step goes ahead of another's tokens */
     int32_t *segment; /* [n_tok] BERT's token types; NULL: zeros are not needed */
     int32_t *pos;     /* [n_tok] place in the sequence */
+    int32_t *turn;    /* [n_tok] row of the table of rotary positions; pos where it has one form */
     int32_t *seq_of;  /* [n_tok] */
     int32_t *q_start; /* [n_seq + 1] */
     int32_t *kv_len;  /* [n_seq] */

@@ -27,6 +27,7 @@
 #include "engine/op/collective.h"
 #include "engine/op/ops.h"
 #include "engine/op/weight_grad.h"
+#include "kernels/format.h"
 
 enum { CE_BYTES = 24 << 20, CE_ROWS_LEAST = 48 };
 
@@ -34,6 +35,7 @@ struct ce_attr {
     const struct param *head; /* what is here of it */
     int64_t n_vocab, pieces;  /* of the whole; pieces 0: all of it is here */
     struct op_ranks ranks;
+    float cap; /* of the logits; 0: none */
 };
 
 static const struct ce_attr *attr_of(const struct op_node *n)
@@ -46,11 +48,13 @@ static const struct param *head_of(const struct op_node *n)
     return attr_of(n)->head;
 }
 
-struct val op_ce(struct builder *b, struct val x, const struct param *head)
+struct val op_ce(struct builder *b, struct val x, const struct param *head, float cap)
 {
     struct op_node n = {.op = OP_ce, .n_in = 1, .in = {x.id}};
-    struct ce_attr a = {.head = head, .n_vocab = head->n};
-    memcpy(n.attr, &a, sizeof a);
+    struct ce_attr *a = (struct ce_attr *)(void *)n.attr; /* whose gaps stay zero */
+    a->head = head;
+    a->n_vocab = head->n;
+    a->cap = cap;
     return builder_add(b, &n);
 }
 
@@ -149,12 +153,6 @@ static void launch(struct op_ctx *c, enum kernel_id k, const void *args, size_t 
     op_launch(c, k, args, bytes, NULL, 0);
 }
 
-static enum kernel_id by_type(const struct param *head, enum kernel_id f32, enum kernel_id bf16,
-                              enum kernel_id int8)
-{
-    return head->w.type == K_F32 ? f32 : head->w.type == K_BF16 ? bf16 : int8;
-}
-
 static const float *input_at(const struct op_ctx *c, const struct run *r)
 {
     return c->in[0].p + r->lo * c->in[0].ld;
@@ -175,7 +173,7 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
                          .m = r->m,
                          .panel_hi = (r->head->n + K_NR - 1) / K_NR};
     launch(c, K_rows_pack, &x, sizeof x);
-    launch(c, by_type(r->head, K_linear_f32, K_linear_bf16, K_linear_int8), &a, sizeof a);
+    launch(c, k_format(r->head->w.type)->linear, &a, sizeof a);
 }
 
 /* All ranks' parts of the run's logits. */
@@ -194,6 +192,18 @@ static void gather_logits(struct op_ctx *c, const struct run *r)
     c->sink->collective(c->sink, &a, DIM_OUT);
 }
 
+static void cap_logits(struct op_ctx *c, const struct run *r)
+{
+    struct k_softcap a = {.x = r->logits,
+                          .y = r->logits,
+                          .ld_x = r->ld,
+                          .ld_y = r->ld,
+                          .m = r->m,
+                          .d = r->at->n_vocab,
+                          .cap = r->at->cap};
+    launch(c, K_softcap, &a, sizeof a);
+}
+
 /* Kernel k over the run's logits, chunk by chunk; chunk 0 starts the state. */
 static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
 {
@@ -206,7 +216,8 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
                          .n = n - lo < K_CE_CHUNK ? n - lo : K_CE_CHUNK,
                          .target = c->batch->target + r->lo,
                          .state = (struct k_ce_state *)(void *)c->out[0].p + r->lo,
-                         .dloss = c->batch->dloss + r->lo};
+                         .dloss = c->batch->dloss + r->lo,
+                         .cap = r->at->cap};
         launch(c, k, &a, sizeof a);
     }
 }
@@ -239,7 +250,7 @@ static void input_gradient(struct op_ctx *c, const struct run *r)
                             .dx = (float *)c->save + r->lo * r->head->k,
                             .ld_dx = r->head->k};
     launch(c, K_rows_pack, &dy, sizeof dy);
-    launch(c, by_type(r->head, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), &a, sizeof a);
+    launch(c, k_format(r->head->w.type)->dx, &a, sizeof a);
 }
 
 /* The run's places in the op's work. */
@@ -268,6 +279,8 @@ static void forward(struct op_ctx *c)
         fill_logits(c, &r);
         if (r.own)
             gather_logits(c, &r);
+        if (r.at->cap > 0)
+            cap_logits(c, &r);
         over_chunks(c, &r, K_ce_fwd);
         if (!c->save)
             continue;

@@ -15,6 +15,7 @@
 
 #include "engine/op/ops.h"
 #include "engine/op/weight_grad.h"
+#include "kernels/format.h"
 
 struct op_linear_attr *op_linear_attr(struct op_node *n)
 {
@@ -41,7 +42,7 @@ static struct val product(struct builder *b, struct val rows, struct val x, cons
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias)
 {
-    struct val y = product(b, op_round(b, x, w->w.type), x, w);
+    struct val y = product(b, op_round(b, x, k_format(w->w.type)->rows), x, w);
     if (bias)
         y = op_bias(b, y, bias);
     if (!b->has_lora || w->lora < 0)
@@ -55,7 +56,7 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
                  struct err *e)
 {
     const struct op_linear_attr *a = op_linear_attr_get(n);
-    if (!in[0].blocked || in[0].type != a->w->w.type)
+    if (!in[0].blocked || in[0].type != k_format(a->w->w.type)->rows)
         return err_set(e, ERR_BAD_INPUT, "%s: the rows are not rounded for it", a->w->name);
     if (in[0].cols != a->w->k)
         return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the weight takes %lld", a->w->name,
@@ -76,22 +77,16 @@ struct k_weight op_linear_weight(const struct op_node *n)
     return w;
 }
 
-static enum kernel_id by_type(enum k_type t, enum kernel_id f32, enum kernel_id bf16,
-                              enum kernel_id int8)
-{
-    return t == K_F32 ? f32 : t == K_BF16 ? bf16 : int8;
-}
-
 /* The adapters that are applied behind the product, which asks memory for them. */
-static struct k_soon soon_of(const struct op_ctx *c)
+static struct k_prefetch soon_of(const struct op_ctx *c)
 {
     const struct op_linear_attr *at = op_linear_attr_get(c->node);
     if (!at->is_adapted)
-        return (struct k_soon){0};
-    return (struct k_soon){.group = c->batch->lora + at->w->lora * c->batch->lora_stride,
-                           .n_group = op_rows(c, DIM_GROUP),
-                           .n_table = at->n_joined + 1,
-                           .stride = c->batch->lora_stride};
+        return (struct k_prefetch){0};
+    return (struct k_prefetch){.group = c->batch->lora + at->w->lora * c->batch->lora_stride,
+                               .n_group = op_rows(c, DIM_GROUP),
+                               .n_table = at->n_joined + 1,
+                               .stride = c->batch->lora_stride};
 }
 
 static void forward(struct op_ctx *c)
@@ -108,14 +103,13 @@ static void forward(struct op_ctx *c)
                          .ld_y = c->out[0].ld,
                          .m = op_rows(c, rows),
                          .add = in_place,
-                         .soon = soon_of(c)};
+                         .prefetch = soon_of(c)};
     const struct op_count count[] = {
         {.offset = offsetof(struct k_linear, m), .dim = rows},
-        {.offset = offsetof(struct k_linear, soon) + offsetof(struct k_soon, n_group),
+        {.offset = offsetof(struct k_linear, prefetch) + offsetof(struct k_prefetch, n_group),
          .dim = DIM_GROUP}};
     a.panel_hi = (a.w.n + K_NR - 1) / K_NR;
-    op_launch(c, by_type(a.w.type, K_linear_f32, K_linear_bf16, K_linear_int8), &a, sizeof a, count,
-              a.soon.group ? 2 : 1);
+    op_launch(c, k_format(a.w.type)->linear, &a, sizeof a, count, a.prefetch.group ? 2 : 1);
     if (residual && !in_place) {
         struct k_binary sum = {.a = c->in[1].p,
                                .b = c->out[0].p,
@@ -140,7 +134,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                                  .ld_x = g->dout[0].ld,
                                  .m = op_rows(c, rows),
                                  .k = w.n,
-                                 .type = w.type,
+                                 .type = k_format(w.type)->rows,
                                  .rows = c->work};
         OP_LAUNCH_M(c, K_rows_pack, dy, rows);
         struct k_linear_dx a = {.rows = dy.rows,
@@ -150,8 +144,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                                 .dx = g->din[0].p,
                                 .ld_dx = g->din[0].ld,
                                 .add = g->din_add[0]};
-        OP_LAUNCH_M(c, by_type(w.type, K_linear_dx_f32, K_linear_dx_bf16, K_linear_dx_int8), a,
-                    rows);
+        OP_LAUNCH_M(c, k_format(w.type)->dx, a, rows);
     }
     if (at->w->grad)
         op_weight_grad(c, &(struct op_weight_grad){.w = at->w,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/op/ops.h"
+#include "kernels/format.h"
 
 struct lora_attr {
     const struct param *w;
@@ -82,7 +83,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                            .dt = c->work,
                            .dx = g->din[1].p,
                            .ld_dx = g->din[1].ld,
-                           .rounds = attr_of(c->node)->w->w.type != K_F32};
+                           .rounds = k_format(attr_of(c->node)->w->w.type)->rows != K_F32};
     a.fwd.t = c->save;
     if (a.dx && !g->din_add[1])
         op_zero(c, g->din[1]);

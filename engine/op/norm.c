@@ -19,6 +19,7 @@ struct val norm_add(struct builder *b, enum op_id op, struct val x, const struct
     to->weight = attr->weight;
     to->bias = attr->bias;
     to->eps = attr->eps;
+    to->plus_one = attr->plus_one;
     return builder_add(b, &n);
 }
 
@@ -59,7 +60,8 @@ void norm_forward(struct op_ctx *c, enum kernel_id k)
                        .m = op_rows(c, c->in[0].shape.rows),
                        .d = at->weight->n,
                        .n_head = c->in[0].shape.cols / at->weight->n,
-                       .eps = at->eps};
+                       .eps = at->eps,
+                       .plus_one = at->plus_one};
     OP_LAUNCH_M(c, k, a, c->in[0].shape.rows);
 }
 
@@ -80,7 +82,8 @@ void norm_backward(struct op_ctx *c, const struct op_grad *g, enum kernel_id dx,
                            .m = op_rows(c, c->in[0].shape.rows),
                            .d = at->weight->n,
                            .n_head = c->in[0].shape.cols / at->weight->n,
-                           .add = g->din_add[0]};
+                           .add = g->din_add[0],
+                           .plus_one = at->plus_one};
     if (a.dx)
         OP_LAUNCH_M(c, dx, a, c->in[0].shape.rows);
     if (a.dweight || a.dbias)

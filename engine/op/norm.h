@@ -15,6 +15,7 @@
 struct norm_attr {
     const struct param *weight, *bias; /* bias NULL: none */
     float eps;
+    int32_t plus_one; /* rmsnorm by 1 + weight */
 };
 
 struct val norm_add(struct builder *b, enum op_id op, struct val x, const struct norm_attr *attr);

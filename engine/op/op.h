@@ -31,7 +31,7 @@ enum { OP_IN_MAX = 4, OP_OUT_MAX = 2, OP_ATTR_BYTES = 96, OP_LAUNCH_BYTES = 320 
 struct op_shape {
     enum dim rows;
     bool blocked;     /* rounded rows in the layout of rows_pack */
-    enum k_type type; /* of a blocked value: the weight's type; else K_F32 */
+    enum k_type type; /* of a blocked value: K_F32 or K_BF16; else K_F32 */
     int64_t cols;
 };
 

@@ -34,7 +34,8 @@ struct val op_bias(struct builder *b, struct val x, const struct param *bias);
 struct val op_add(struct builder *b, struct val x, struct val y);
 struct val op_mul(struct builder *b, struct val x, struct val y);
 struct val op_scale(struct builder *b, struct val x, float s);
-struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps);
+struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps,
+                      bool plus_one);
 struct val op_layernorm(struct builder *b, struct val x, const struct param *weight,
                         const struct param *bias, float eps);
 struct val op_rope(struct builder *b, struct val x, const struct op_rope_attr *attr);
@@ -42,6 +43,7 @@ struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
                    const struct op_attn_attr *attr);
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
 struct val op_gelu(struct builder *b, struct val x, bool tanh);
+struct val op_softcap(struct builder *b, struct val x, float cap);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);
 struct val op_reduce(struct builder *b, struct val x, const struct op_reduce_attr *attr);
 struct val op_collect(struct builder *b, struct val x, const struct op_collect_attr *attr);
@@ -55,8 +57,9 @@ struct val op_lora(struct builder *b, struct val y, struct val x, const struct p
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias);
 
-/* Head and loss: one struct k_ce_state per row of DIM_OUT, as K_CE_STATE_COLS floats. */
-struct val op_ce(struct builder *b, struct val x, const struct param *head);
+/* Head, softcap of its logits (cap 0: none) and loss: one struct k_ce_state per row of DIM_OUT, as
+ * K_CE_STATE_COLS floats. */
+struct val op_ce(struct builder *b, struct val x, const struct param *head, float cap);
 size_t op_ce_work_bytes(const struct param *head, int64_t n_row); /* beside its values */
 
 enum { OP_CE_COLS = (int)(sizeof(struct k_ce_state) / sizeof(float)) };

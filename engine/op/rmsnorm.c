@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Root-mean-square norm, of whole rows or (Qwen3's q and k) of each head.
+ * Root-mean-square norm, of whole rows or (Qwen3's q and k) of each head; by its weights, or
+ * (Gemma) by 1 + them.
  */
 #include "engine/op/norm.h"
 
-struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps)
+struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps,
+                      bool plus_one)
 {
-    return norm_add(b, OP_rmsnorm, x, &(struct norm_attr){.weight = weight, .eps = eps});
+    struct norm_attr a = {.weight = weight, .eps = eps, .plus_one = plus_one};
+    return norm_add(b, OP_rmsnorm, x, &a);
 }
 
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)

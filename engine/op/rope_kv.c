@@ -47,6 +47,7 @@ static void forward(struct op_ctx *c)
                           .y = c->out[0].p,
                           .ld_q = c->in[0].ld,
                           .ld_y = c->out[0].ld,
+                          .turn = c->batch->turn,
                           .cos = at->rope.cos,
                           .sin = at->rope.sin,
                           .q_weight = at->q_weight ? at->q_weight->vec : NULL,
@@ -54,7 +55,8 @@ static void forward(struct op_ctx *c)
                           .n_head = at->rope.n_head,
                           .d_rot = at->rope.d_rot,
                           .eps = at->eps,
-                          .interleaved = at->rope.interleaved};
+                          .interleaved = at->rope.interleaved,
+                          .plus_one = at->plus_one};
     op_launch(c, K_rope_kv, &a, sizeof a, count, 2);
 }
 
@@ -102,7 +104,8 @@ int op_rope_kv_set(struct op_node *n, const struct op_rope_kv_from *f)
     if (memcmp(&q, &k, sizeof q) != 0 || q.d_head != at.d_head)
         return -1;
     bool has_norms = is_of_heads(f->norm_q, &q) && is_of_heads(f->norm_k, &q) &&
-                     norm_of(f->norm_q)->eps == norm_of(f->norm_k)->eps;
+                     norm_of(f->norm_q)->eps == norm_of(f->norm_k)->eps &&
+                     norm_of(f->norm_q)->plus_one == norm_of(f->norm_k)->plus_one;
     *n = (struct op_node){.op = OP_rope_kv, .n_in = 3, .n_out = 1};
     n->in[0] = has_norms ? f->norm_q->in[0] : f->rope_q->in[0];
     n->in[1] = has_norms ? f->norm_k->in[0] : f->rope_k->in[0];
@@ -111,6 +114,7 @@ int op_rope_kv_set(struct op_node *n, const struct op_rope_kv_from *f)
         a.q_weight = norm_of(f->norm_q)->weight;
         a.k_weight = norm_of(f->norm_k)->weight;
         a.eps = norm_of(f->norm_q)->eps;
+        a.plus_one = norm_of(f->norm_q)->plus_one;
     }
     memcpy(n->attr, &a, sizeof a);
     return 0;

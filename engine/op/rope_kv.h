@@ -13,7 +13,7 @@ struct op_rope_kv_attr {
     struct op_rope_attr rope;                /* of q; k's but for its heads */
     const struct param *q_weight, *k_weight; /* of rmsnorms of heads before them; NULL: none */
     float eps;
-    int32_t layer, n_kv_head;
+    int32_t layer, n_kv_head, plus_one; /* of the norms */
 };
 
 /* The nodes that it takes the place of; norms are NULL where there are none, or others read them.

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs the columns of both sides and multiplies them. An int8 weight has no gradient.
+ * Packs the columns of both sides, as the format's rows are, and multiplies them.
  */
 #include "engine/op/weight_grad.h"
 
+#include "kernels/format.h"
+
 size_t op_weight_grad_dy_bytes(const struct param *w, int64_t m)
 {
-    return k_cols_bytes(w->w.type, m, w->n, false);
+    return k_cols_bytes(k_format(w->w.type)->rows, m, w->n, false);
 }
 
 size_t op_weight_grad_x_bytes(const struct param *w, int64_t m)
 {
-    return k_cols_bytes(w->w.type, m, w->k, true);
+    return k_cols_bytes(k_format(w->w.type)->rows, m, w->k, true);
 }
 
 void op_weight_grad(struct op_ctx *c, const struct op_weight_grad *g)
 {
-    enum k_type type = g->w->w.type;
+    const struct k_format *format = k_format(g->w->w.type);
+    enum k_type type = format->rows;
     struct k_cols_pack dy = {
         .x = g->dy, .ld_x = g->ld_dy, .m = g->m, .n = g->w->n, .type = type, .cols = g->dy_cols};
     struct k_cols_pack x = {.x = g->x,
@@ -34,9 +37,9 @@ void op_weight_grad(struct op_ctx *c, const struct op_weight_grad *g)
                             .dw = g->w->grad,
                             .ld_dw = x.n,
                             .fills = param_fills_grad(g->w)};
-    ASSERT(type != K_INT8);
+    ASSERT(format->trained != FORMAT_FROZEN);
     op_launch(c, K_cols_pack, &dy, sizeof dy, NULL, 0);
     if (!g->has_x_cols)
         op_launch(c, K_cols_pack, &x, sizeof x, NULL, 0);
-    op_launch(c, type == K_F32 ? K_linear_dw_f32 : K_linear_dw_bf16, &a, sizeof a, NULL, 0);
+    op_launch(c, format->dw, &a, sizeof a, NULL, 0);
 }

@@ -77,13 +77,17 @@ struct loaded {
 static uint64_t kind_of(const struct model *m)
 {
     const struct config *c = &m->cfg;
-    const int64_t whole[] = {c->family,    c->n_vocab, c->n_layer,       c->d_model,
-                             c->d_ff,      c->max_pos, c->n_head,        c->n_kv_head,
-                             c->d_head,    c->window,  (int64_t)m->type, (int64_t)m->kv_type,
-                             c->rope.kind, m->ctx,     m->n_param};
+    const int64_t whole[] = {c->family,           c->n_vocab,   c->n_layer,   c->d_model, c->d_ff,
+                             c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,  c->window,
+                             (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param};
     const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
-                     siphash((struct siphash_key){0}, real, sizeof real)};
+                     siphash((struct siphash_key){0}, real, sizeof real),
+                     siphash((struct siphash_key){0}, c->slides, sizeof c->slides), 0};
+    for (int32_t i = 0; i < m->n_param; i++) {
+        const uint64_t next[] = {of[3], (uint64_t)m->param[i].w.type};
+        of[3] = siphash((struct siphash_key){0}, next, sizeof next);
+    }
     return siphash((struct siphash_key){0}, of, sizeof of);
 }
 
@@ -149,9 +153,9 @@ static int pass_call(struct comm *c, enum call *call, struct err *e)
 }
 
 struct sitter {
-    struct crew_seat seat;
+    struct crew_rank own;
     crew_work_fn *work;
-    struct comm *serving; /* borrowed: the member's, which ends when this thread fails */
+    struct comm *serving; /* borrowed: the rank's, which ends when this thread fails */
     pthread_t thread;
     bool is_started;
 };
@@ -162,13 +166,13 @@ static void *sit(void *arg)
     struct err e = ERR_INIT;
     enum call call;
     int rc;
-    while (!(rc = pass_call(s->seat.comm, &call, &e)) && call == CALL_WORK)
+    while (!(rc = pass_call(s->own.comm, &call, &e)) && call == CALL_WORK)
         if (!s->work)
             rc = err_set(&e, ERR_UNSUPPORTED, "this rank was not given any work beside serving");
-        else if ((rc = s->work(&s->seat, &e)) != 0)
+        else if ((rc = s->work(&s->own, &e)) != 0)
             break;
     if (rc) {
-        comm_abort(s->seat.comm, e.msg);
+        comm_abort(s->own.comm, e.msg);
         comm_abort(s->serving, e.msg);
     }
     return NULL;
@@ -177,11 +181,11 @@ static void *sit(void *arg)
 static int sitter_start(struct sitter *s, struct member *m, struct model *model, struct err *e)
 {
     /* serving goes first: what is done beside it comes at rank 0's pace */
-    *s = (struct sitter){.seat = {.model = model,
-                                  .dir = m->opt->dir,
-                                  .device = model->device,
-                                  .gate = gate_new((struct gate_policy){.share = 0}),
-                                  .comm = m->beside},
+    *s = (struct sitter){.own = {.model = model,
+                                 .dir = m->opt->dir,
+                                 .device = model->device,
+                                 .gate = gate_new((struct gate_policy){.share = 0}),
+                                 .comm = m->beside},
                          .work = m->opt->work,
                          .serving = m->comm};
     errno = pthread_create(&s->thread, NULL, sit, s);
@@ -193,10 +197,10 @@ static int sitter_start(struct sitter *s, struct member *m, struct model *model,
 static void sitter_end(struct sitter *s, const char *why)
 {
     if (s->is_started && why)
-        comm_abort(s->seat.comm, why);
+        comm_abort(s->own.comm, why);
     if (s->is_started)
         pthread_join(s->thread, NULL);
-    gate_free(s->seat.gate);
+    gate_free(s->own.gate);
 }
 
 struct comm *crew_beside(const struct crew *c)
@@ -221,7 +225,7 @@ static int stay(struct member *m, struct model *model, struct stream *s, struct 
     struct crew_memory memory;
     struct sitter sitter = {.is_started = false};
     int rc = all_have_loaded(m, model, &memory, e) || sitter_start(&sitter, m, model, e) ||
-                     follow(model, s, sitter.seat.gate, e)
+                     follow(model, s, sitter.own.gate, e)
                  ? -1
                  : 0;
     sitter_end(&sitter, rc ? e->msg : NULL);
@@ -265,12 +269,6 @@ static void *run_member(void *arg)
     return NULL;
 }
 
-/* The type that rank 0 would find in the files is everybody's. */
-static int settle_type(struct crew_options *o, struct err *e)
-{
-    return o->model.type < 0 ? model_stored_type(o->dir, &o->model.type, e) : 0;
-}
-
 static int start_members(struct crew *c, struct err *e)
 {
     struct comm *end[COMM_RANK_MAX];
@@ -297,7 +295,8 @@ struct crew *crew_new(const struct crew_options *o, struct err *e)
 {
     struct crew *c = xcalloc(1, sizeof *c);
     c->opt = *o;
-    if (!settle_type(&c->opt, e) && !start_members(c, e))
+    c->opt.model.files = o->dir->weights;
+    if (!start_members(c, e))
         return c;
     crew_free(c, NULL);
     return NULL;
@@ -358,7 +357,8 @@ int crew_follow(const struct crew_options *o, struct err *e)
 {
     struct crew_options opt = *o;
     struct member m = {.opt = &opt, .comm = o->comm};
-    int rc = settle_type(&opt, e) || choose(&m, e) || load_and_follow(&m, e) ? -1 : 0;
+    opt.model.files = o->dir->weights;
+    int rc = choose(&m, e) || load_and_follow(&m, e) ? -1 : 0;
     comm_free(m.beside);
     comm_free(m.comm);
     ranks_share_release(&m.share);

@@ -5,8 +5,8 @@
  * its part of the files only.
  *
  * Beside serving the ranks can work together on the model (they train): each has a thread for it,
- * and a second group of the same ranks (its seat). Rank 0 calls, the others begin what they were
- * given to do, and are back in their seats when that is done.
+ * and a second group of the same ranks (beside serving). Rank 0 calls, the others begin what they
+ * were given to do, and are back waiting when that is done.
  *
  * Two kinds of threads, one pair of them at each rank, with one gate: why they cannot wait for each
  * other in a ring. A serving thread S holds the gate for a step, and within it waits for other
@@ -31,8 +31,8 @@
 struct crew;
 struct gate;
 
-/* A rank's seat beside serving. */
-struct crew_seat {
+/* What a rank has beside serving. */
+struct crew_rank {
     struct model *model;         /* that is served; its own comm is serving's */
     const struct model_dir *dir; /* borrowed */
     struct device *device;       /* borrowed */
@@ -41,7 +41,7 @@ struct crew_seat {
 };
 
 /* 0: done, well or not, alike at all ranks; -1: this rank cannot go on. */
-typedef int crew_work_fn(const struct crew_seat *s, struct err *e);
+typedef int crew_work_fn(const struct crew_rank *s, struct err *e);
 
 struct crew_options {
     const struct model_dir *dir;  /* borrowed */

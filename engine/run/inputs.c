@@ -6,41 +6,30 @@
 
 #include <string.h>
 
-enum { ALIGN_BYTES = 64 };
-
-struct cut {
-    char *base; /* NULL measures */
-    size_t at;
-};
-
-static void *take(struct cut *c, int64_t n, size_t size)
-{
-    void *p = c->base ? c->base + c->at : NULL;
-    c->at += ((size_t)n * size + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-    return p;
-}
+#include "engine/base/carve.h"
 
 static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *base)
 {
-    struct cut c = {.base = base};
+    struct carve c = {.base = base};
     const int64_t *n = caps->n;
     b->cell_stride = caps->cell_stride;
     b->lora_stride = n[DIM_GROUP];
-    b->token = take(&c, n[DIM_TOK], sizeof *b->token);
-    b->from = caps->goes_ahead ? take(&c, n[DIM_TOK], sizeof *b->from) : NULL;
-    b->segment = take(&c, n[DIM_TOK], sizeof *b->segment);
-    b->pos = take(&c, n[DIM_TOK], sizeof *b->pos);
-    b->seq_of = take(&c, n[DIM_TOK], sizeof *b->seq_of);
-    b->q_start = take(&c, n[DIM_SEQ] + 1, sizeof *b->q_start);
-    b->kv_len = take(&c, n[DIM_SEQ], sizeof *b->kv_len);
-    b->cell = take(&c, n[DIM_SEQ] * caps->cell_stride, sizeof *b->cell);
-    b->out_row = take(&c, n[DIM_OUT], sizeof *b->out_row);
-    b->lora = take(&c, caps->n_lora * n[DIM_GROUP], sizeof *b->lora);
-    b->lora_of = take(&c, n[DIM_GROUP], sizeof *b->lora_of);
+    b->token = carve(&c, n[DIM_TOK], sizeof *b->token);
+    b->from = caps->goes_ahead ? carve(&c, n[DIM_TOK], sizeof *b->from) : NULL;
+    b->segment = carve(&c, n[DIM_TOK], sizeof *b->segment);
+    b->pos = carve(&c, n[DIM_TOK], sizeof *b->pos);
+    b->turn = caps->has_turns ? carve(&c, n[DIM_TOK], sizeof *b->turn) : b->pos;
+    b->seq_of = carve(&c, n[DIM_TOK], sizeof *b->seq_of);
+    b->q_start = carve(&c, n[DIM_SEQ] + 1, sizeof *b->q_start);
+    b->kv_len = carve(&c, n[DIM_SEQ], sizeof *b->kv_len);
+    b->cell = carve(&c, n[DIM_SEQ] * caps->cell_stride, sizeof *b->cell);
+    b->out_row = carve(&c, n[DIM_OUT], sizeof *b->out_row);
+    b->lora = carve(&c, caps->n_lora * n[DIM_GROUP], sizeof *b->lora);
+    b->lora_of = carve(&c, n[DIM_GROUP], sizeof *b->lora_of);
     if (caps->trains) {
-        b->target = take(&c, n[DIM_OUT], sizeof *b->target);
-        b->dloss = take(&c, n[DIM_OUT], sizeof *b->dloss);
-        b->dropout_key = take(&c, n[DIM_TOK], sizeof *b->dropout_key);
+        b->target = carve(&c, n[DIM_OUT], sizeof *b->target);
+        b->dloss = carve(&c, n[DIM_OUT], sizeof *b->dloss);
+        b->dropout_key = carve(&c, n[DIM_TOK], sizeof *b->dropout_key);
     }
     return c.at;
 }

@@ -23,6 +23,7 @@ struct inputs_caps {
     int64_t n[DIM_COUNT], cell_stride;
     int32_t n_lora;
     bool trains;     /* with the arrays that only training needs */
+    bool has_turns;  /* the table of rotary positions has two forms */
     bool goes_ahead; /* a step is filled while the one before is on its way */
 };
 

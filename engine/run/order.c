@@ -40,6 +40,8 @@ static void put_arrays(struct packer *p, struct batch *b)
     put(p, b->token, n[DIM_TOK], sizeof *b->token);
     put(p, b->segment, n[DIM_TOK], sizeof *b->segment);
     put(p, b->pos, n[DIM_TOK], sizeof *b->pos);
+    if (b->turn != b->pos)
+        put(p, b->turn, n[DIM_TOK], sizeof *b->turn);
     put(p, b->seq_of, n[DIM_TOK], sizeof *b->seq_of);
     put(p, b->q_start, n[DIM_SEQ] + 1, sizeof *b->q_start);
     put(p, b->kv_len, n[DIM_SEQ], sizeof *b->kv_len);
@@ -70,6 +72,6 @@ void order_batch_get(struct batch *b, char *room, const struct order_group **gro
 size_t order_batch_room(const struct batch *b, const int64_t *cap)
 {
     return sizeof(struct order_group) * (size_t)cap[DIM_GROUP] +
-           sizeof(int32_t) * (size_t)(4 * cap[DIM_TOK] + cap[DIM_OUT] + 2 * cap[DIM_SEQ] + 1 +
+           sizeof(int32_t) * (size_t)(5 * cap[DIM_TOK] + cap[DIM_OUT] + 2 * cap[DIM_SEQ] + 1 +
                                       cap[DIM_SEQ] * b->cell_stride);
 }

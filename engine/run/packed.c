@@ -50,6 +50,7 @@ struct packed *packed_new(const struct model *m, const struct packed_options *o,
                                      [DIM_GROUP] = o->cap_group},
                                .cell_stride = (longest + K_CELL - 1) / K_CELL,
                                .n_lora = m->n_lora,
+                               .has_turns = m->rope_short > 0,
                                .trains = true};
     /* every row ends in a cell that may be filled in part */
     int64_t n_cell = o->cap_tok / K_CELL + o->cap_row + 1;
@@ -110,12 +111,14 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
 {
     struct batch *b = &p->in.host;
     int64_t row = b->n[DIM_SEQ], at = b->n[DIM_TOK];
+    int32_t turn = model_turn(p->model, n);
     if (check_row(p, id, label, n, e))
         return -1;
     for (int64_t i = 0; i < n; i++, at++) {
         b->token[at] = id[i];
         b->segment[at] = 0;
         b->pos[at] = (int32_t)i;
+        b->turn[at] = turn + (int32_t)i;
         b->seq_of[at] = (int32_t)row;
         b->dropout_key[at] = key << 32 | (uint64_t)i;
         if (label[i] < 0)

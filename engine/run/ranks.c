@@ -55,8 +55,7 @@ static int choose(struct model_share *out, const struct model *m, enum model_hea
 int ranks_share(struct model_share *s, const struct config *c, const struct model_options *o,
                 const struct op_ranks *at, struct err *e)
 {
-    bool is_encoder = c->family == FAMILY_BERT;
-    return ranks_share_for(s, c, o, at, is_encoder ? MODEL_EMBED : MODEL_LOGITS, e);
+    return ranks_share_for(s, c, o, at, c->is_encoder ? MODEL_EMBED : MODEL_LOGITS, e);
 }
 
 int ranks_share_for(struct model_share *s, const struct config *c, const struct model_options *o,

@@ -62,10 +62,11 @@ static int make_memory(struct runner *r, struct err *e)
     r->in_caps =
         (struct inputs_caps){.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
                              .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0,
+                             .has_turns = r->model->rope_short > 0,
                              .goes_ahead = !device_reads_host(r->device) && !r->model->part};
     memcpy(r->in_caps.n, r->opt.cap, sizeof r->in_caps.n);
     if (inputs_init(&r->in, &r->in_caps, r->device, e) ||
-        cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.family == FAMILY_BERT, e) ||
+        cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.is_encoder, e) ||
         make_parts(r, e))
         return -1;
     r->in.host.kv = r->in.dev.kv = r->cells.kv;
@@ -199,6 +200,7 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
                 struct op_view *out, struct err *e)
 {
     struct batch *b = &r->in.host;
+    int32_t turn = model_turn(r->model, r->opt.n_feed ? r->opt.n_feed : r->model->ctx);
     if (n < 1 || n > r->opt.cap[DIM_TOK] || n_out < 0 || n_out > n || n_out > r->opt.cap[DIM_OUT] ||
         pos < 0 || pos + n > b->cell_stride * K_CELL)
         return err_set(e, ERR_TOO_LARGE, "tokens %lld to %lld: a step takes %lld, the cache %lld",
@@ -210,6 +212,7 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
                            (long long)r->model->cfg.n_vocab);
         b->token[i] = token[i];
         b->pos[i] = (int32_t)(pos + i);
+        b->turn[i] = turn + b->pos[i];
         b->seq_of[i] = b->segment[i] = 0;
     }
     b->q_start[0] = 0;

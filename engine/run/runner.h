@@ -18,6 +18,7 @@ struct runner_options {
     int64_t cap[DIM_COUNT]; /* the most tokens, wanted rows, sequences, adapter groups of a step */
     int64_t n_cell;         /* K/V cells, K_CELL tokens each, shared by all sequences */
     size_t beside_bytes;    /* of the device's memory, kept for adapters and trainings */
+    int64_t n_feed;         /* tokens that runner_feed's sequence may come to; 0: the context */
     bool is_eager;          /* op by op instead of a plan */
     unsigned passes;        /* mask of graph passes; PASS_ALL */
     int32_t lora_rank_max;  /* 0: no adapters */

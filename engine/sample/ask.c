@@ -20,6 +20,22 @@ struct k_sample_how sample_ask(const struct sample_row *r)
     return how;
 }
 
+/* Guesses count like what was seen: one more of an entry, or a new entry. Returns how many there
+ * are then. */
+static int64_t add_ahead(const struct sample_row *r, struct k_edit *edit, int64_t n)
+{
+    int64_t n_seen = n;
+    for (int32_t i = 0; i < r->n_ahead; i++) {
+        int64_t at = seen_find(r->seen, r->ahead[i]);
+        for (int64_t k = n_seen; at < 0 && k < n; k++)
+            at = edit[k].id == r->ahead[i] ? k : -1;
+        if (at < 0)
+            edit[at = n++] = (struct k_edit){r->ahead[i], 0};
+        edit[at].by += 1;
+    }
+    return n;
+}
+
 int64_t sample_ask_edits(const struct sample_row *r, struct k_edit_row *h, struct k_edit *edit,
                          int64_t room)
 {
@@ -28,16 +44,18 @@ int64_t sample_ask_edits(const struct sample_row *r, struct k_edit_row *h, struc
     int64_t n_seen = 0, n = 0;
     if (r->seen && sample_wants_seen(p))
         seen = seen_tokens(r->seen, &n_seen);
-    if (n_seen + p->n_bias + r->n_banned > room)
+    if (n_seen + r->n_ahead + p->n_bias + r->n_banned > room)
         return -1;
     h->repetition = p->repetition;
     h->frequency = p->frequency;
     h->presence = p->presence;
-    h->n_seen = (int32_t)n_seen;
     h->n_bias = p->n_bias;
     h->n_ban = r->n_banned;
     for (int64_t i = 0; i < n_seen; i++)
         edit[n++] = (struct k_edit){seen[i].id, (float)seen[i].n_answer};
+    if (seen)
+        n = add_ahead(r, edit, n);
+    h->n_seen = (int32_t)n;
     for (int32_t i = 0; i < p->n_bias; i++)
         edit[n++] = (struct k_edit){p->bias[i].id, p->bias[i].add};
     for (int32_t i = 0; i < r->n_banned; i++)

@@ -127,27 +127,37 @@ static float clamped(double x)
     return (float)fmin(fmax(x, -(double)FLT_MAX), (double)FLT_MAX);
 }
 
-static void penalise(float *row, const struct sample_params *p, const struct seen *seen)
+static float penalised(double x, const struct sample_params *p, int32_t n_answer)
+{
+    x = x > 0 ? x / p->repetition : x * p->repetition;
+    x -= p->frequency * n_answer;
+    x -= n_answer > 0 ? p->presence : 0;
+    return clamped(x);
+}
+
+static void penalise(float *row, const struct sample_row *r)
 {
     int64_t n;
-    const struct seen_token *t = seen_tokens(seen, &n);
-    for (int64_t i = 0; i < n; i++) {
-        double x = (double)row[t[i].id];
-        x = x > 0 ? x / p->repetition : x * p->repetition;
-        x -= p->frequency * t[i].n_answer;
-        x -= t[i].n_answer > 0 ? p->presence : 0;
-        row[t[i].id] = clamped(x);
+    const struct seen_token *t = seen_tokens(r->seen, &n);
+    for (int64_t i = 0; i < n; i++)
+        row[t[i].id] = penalised((double)r->logits[t[i].id], r->params, t[i].n_answer);
+    for (int32_t i = 0; i < r->n_ahead; i++) {
+        int64_t at = seen_find(r->seen, r->ahead[i]);
+        int32_t n_answer = at >= 0 ? t[at].n_answer : 0;
+        for (int32_t k = 0; k < r->n_ahead; k++)
+            n_answer += r->ahead[k] == r->ahead[i];
+        row[r->ahead[i]] = penalised((double)r->logits[r->ahead[i]], r->params, n_answer);
     }
 }
 
-static void apply_mask(float *row, int64_t n, const uint64_t *mask)
+static void apply_mask(float *row, int64_t n, const uint32_t *mask)
 {
-    for (int64_t lo = 0; lo < n; lo += 64) {
-        uint64_t out = ~mask[lo / 64];
-        if (n - lo < 64)
-            out &= (UINT64_C(1) << (n - lo)) - 1;
+    for (int64_t lo = 0; lo < n; lo += 32) {
+        uint32_t out = ~mask[lo / 32];
+        if (n - lo < 32)
+            out &= (UINT32_C(1) << (n - lo)) - 1;
         for (; out; out &= out - 1)
-            row[lo + __builtin_ctzll(out)] = -INFINITY;
+            row[lo + __builtin_ctz(out)] = -INFINITY;
     }
 }
 
@@ -162,12 +172,17 @@ bool sample_is_edited(const struct sample_row *r)
            r->n_banned > 0;
 }
 
+bool sample_follows_text(const struct sample_row *r)
+{
+    return (r->seen && sample_wants_seen(r->params)) || r->mask;
+}
+
 static void edit(struct sampler *s, const struct sample_row *r)
 {
     const struct sample_params *p = r->params;
     memcpy(s->row, r->logits, (size_t)s->n_vocab * sizeof *s->row);
     if (r->seen && sample_wants_seen(p))
-        penalise(s->row, p, r->seen);
+        penalise(s->row, r);
     for (int32_t i = 0; i < p->n_bias; i++)
         s->row[p->bias[i].id] = clamped((double)s->row[p->bias[i].id] + (double)p->bias[i].add);
     if (r->mask)
@@ -328,9 +343,19 @@ static int find_best(struct sampler *s, const struct sample_row *r, struct k_bes
     return err_set(e, ERR_DIVERGED, "the model's logits are not finite: its weights overflow here");
 }
 
+/* Its place in the order that the likeliest are listed in: descending, ties by lower id. */
+static int32_t rank_of(const float *logits, int64_t n, int32_t id)
+{
+    int32_t rank = 1;
+    float x = logits[id];
+    for (int64_t i = 0; i < n; i++)
+        rank += logits[i] > x || (i < id && logits[i] >= x);
+    return rank;
+}
+
 bool sample_needs_logits(const struct sample_row *r)
 {
-    return r->mask || (sample_is_edited(r) && (r->wants_logprob || r->n_top > 0));
+    return r->mask || r->wants_rank || (sample_is_edited(r) && (r->wants_logprob || r->n_top > 0));
 }
 
 /* ---- the face ------------------------------------------------------------------------------ */
@@ -362,6 +387,8 @@ int sampler_score_row(struct sampler *s, const struct sample_row *r, int32_t id,
     if (find_best(s, r, &best, e))
         return -1;
     score(s, r, top_count(s, r->n_top), t);
+    if (r->wants_rank)
+        t->rank = rank_of(r->logits, s->n_vocab, id);
     return 0;
 }
 

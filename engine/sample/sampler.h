@@ -45,11 +45,14 @@ struct sample_row {
     const struct sample_params *params;
     uint64_t place;          /* of the token in its new text: each has its own draw */
     const struct seen *seen; /* what penalties count; NULL: nothing was seen */
-    const uint64_t *mask;    /* bit id % 64 of word id / 64 set: may be taken; NULL: all may */
-    const int32_t *banned;   /* [n_banned] may not be taken: ends, before the least length */
+    const int32_t *ahead;    /* [n_ahead] and these behind it: guesses that the row counts on */
+    int32_t n_ahead;
+    const uint32_t *mask;  /* bit id % 32 of word id / 32 set: may be taken; NULL: all may */
+    const int32_t *banned; /* [n_banned] may not be taken: ends, before the least length */
     int32_t n_banned;
     bool wants_logprob;
-    int32_t n_top; /* the likeliest wanted; at most SAMPLE_TOP_MAX */
+    int32_t n_top;   /* the likeliest wanted; at most SAMPLE_TOP_MAX */
+    bool wants_rank; /* of a token that is known: how many are likelier; takes the logits */
     /* What was found of the row where it lies; NULL: found here. Where all that is wanted is there,
      * logits may be NULL. */
     const struct k_best *best;      /* kernel argmax's */
@@ -63,8 +66,12 @@ struct sample_row {
 bool sample_is_greedy(const struct sample_params *p);
 bool sample_is_edited(const struct sample_row *r); /* its token is not taken by the logits alone */
 
-/* Whether it can be sampled only with its logits here: it has a mask; or it is edited, and wants
- * log-probabilities, which are of the row as it was. */
+/* Whether its token hangs on the tokens before it by more than the logits: nobody can take it who
+ * does not know them. */
+bool sample_follows_text(const struct sample_row *r);
+
+/* Whether it can be taken only with its logits here: it has a mask; or it is edited, and wants
+ * log-probabilities, which are of the row as it was; or a rank is wanted. */
 bool sample_needs_logits(const struct sample_row *r);
 
 struct sample_top {
@@ -76,6 +83,7 @@ struct sample_top {
 struct sample_taken {
     int32_t id;
     float logprob;                         /* where wanted, or n_top > 0 */
+    int32_t rank;                          /* where wanted: 1 for the likeliest */
     int32_t n_top;                         /* n_top, or all of a small vocabulary */
     struct sample_top top[SAMPLE_TOP_MAX]; /* descending, ties by lower id */
 };

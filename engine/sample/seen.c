@@ -64,12 +64,25 @@ static uint32_t hash(uint64_t x)
     return (uint32_t)(x >> 32 ^ x);
 }
 
-static struct seen_token *find_or_add(struct seen *s, int32_t id)
+/* Its slot, or the empty one where it would be. */
+static uint32_t slot_of(const struct seen *s, int32_t id)
 {
     uint32_t i = hash(s->key + (uint32_t)id) & s->mask;
-    for (; s->slot[i]; i = (i + 1) & s->mask)
-        if (s->at[s->slot[i] - 1].id == id)
-            return &s->at[s->slot[i] - 1];
+    while (s->slot[i] && s->at[s->slot[i] - 1].id != id)
+        i = (i + 1) & s->mask;
+    return i;
+}
+
+int64_t seen_find(const struct seen *s, int32_t id)
+{
+    return (int64_t)s->slot[slot_of(s, id)] - 1;
+}
+
+static struct seen_token *find_or_add(struct seen *s, int32_t id)
+{
+    uint32_t i = slot_of(s, id);
+    if (s->slot[i])
+        return &s->at[s->slot[i] - 1];
     ASSERT(s->n < s->n_max);
     s->at[s->n] = (struct seen_token){.id = id};
     s->slot[i] = (uint32_t)++s->n;

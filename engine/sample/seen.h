@@ -33,5 +33,6 @@ void seen_prompt(struct seen *s, int32_t id);
 void seen_answer(struct seen *s, int32_t id);
 
 const struct seen_token *seen_tokens(const struct seen *s, int64_t *n); /* borrowed: [n] */
+int64_t seen_find(const struct seen *s, int32_t id); /* where among them; -1: it was not seen */
 
 #endif

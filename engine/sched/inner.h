@@ -52,7 +52,8 @@ struct sched {
     struct seq_node **run;   /* owned: [n_seat], best rank first */
     struct sched_part *part; /* owned: [cap_seq], and as much to sort with */
     struct cell_mark *mark;  /* owned: [n_cell] */
-    int64_t n_seat, n_run, n_part, n_decode;
+    int64_t n_seat, n_run, n_part, n_decode, n_draft;
+    int64_t n_press;                /* prompts that a step could hold a part of */
     int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
     int64_t ahead;                  /* cells that a table should have room to grow by */
     int64_t clock;                  /* tokens run */
@@ -76,9 +77,9 @@ static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
 
 enum seat { SEAT_GIVEN, SEAT_PARKED, SEAT_REFUSED };
 
-enum seat sched_seat(struct sched *s, struct seq_node *n); /* the queue's first */
-bool sched_grow(struct sched *s, struct seq_node *n);      /* cells for all its tokens */
-void sched_unseat(struct sched *s, struct seq_node *n);    /* takes its cells; it is in no place */
+enum seat sched_seat(struct sched *s, struct seq_node *n);           /* the queue's first */
+bool sched_grow(struct sched *s, struct seq_node *n, int64_t n_tok); /* cells for so many */
+void sched_unseat(struct sched *s, struct seq_node *n); /* takes its cells; it is in no place */
 void sched_preempt(struct sched *s, struct seq_node *n);
 void sched_enqueue(struct sched *s, struct seq_node *n);
 void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: others may take it */

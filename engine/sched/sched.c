@@ -134,6 +134,7 @@ static void enter(struct sched *s, struct seq *q)
     q->n_stand = q->n_cached = q->n_cell = 0;
     q->cell = NULL;
     q->is_finished = q->is_open = false;
+    q->n_draft = q->n_agreed = 0;
     q->age = ++s->age;
     s->n_waiting++;
     sched_enqueue(s, q->node);
@@ -190,16 +191,26 @@ static void ran_part(struct sched *s, const struct sched_part *part)
 {
     struct seq *q = part->seq;
     struct seq_node *n = q->node;
-    q->n_stand = part->pos + part->n_tok;
+    q->n_stand = part->pos + part->n_tok - (part->n_draft - q->n_agreed);
+    q->n_draft = q->n_agreed = 0;
     n->n_answered = n->n_answered > q->n_stand ? n->n_answered : q->n_stand;
     n->n_ran++;
     n->is_in_step = false;
-    s->clock += part->n_tok;
+    s->clock += part->n_tok - part->n_draft;
     ASSERT(q->is_finished || (q->n_tok > q->n_stand && !q->is_whole));
     if (q->is_whole)
         leave(s, n);
     else
         sched_settle(s, n);
+    if (part->n_draft) /* nobody keeps a cell for what was only guessed */
+        kv_table_cut(&n->table, s->pool, sched_cells(s, q->n_tok));
+}
+
+/* The pace is that of steps without drafts. */
+static void saw(struct sched *s, int64_t us, int64_t n_tok, int64_t n_decode, int64_t n_draft)
+{
+    if (!n_draft)
+        pace_saw(&s->pace, us, n_decode, n_tok - n_decode);
 }
 
 void sched_ran(struct sched *s, int64_t us)
@@ -209,7 +220,7 @@ void sched_ran(struct sched *s, int64_t us)
         n_tok += s->part[i].n_tok;
         ran_part(s, &s->part[i]);
     }
-    pace_saw(&s->pace, us, s->n_decode, n_tok - s->n_decode);
+    saw(s, us, n_tok, s->n_decode, s->n_draft);
     s->n_part = 0;
     for (int64_t i = 0; i < s->n_run; i++)
         n_left += s->run[i]->seq->is_finished;
@@ -227,7 +238,7 @@ void sched_ran(struct sched *s, int64_t us)
 
 void sched_took(struct sched *s, const struct sched_step *step, int64_t us)
 {
-    pace_saw(&s->pace, us, step->n_decode, step->n_tok - step->n_decode);
+    saw(s, us, step->n_tok, step->n_decode, step->n_draft);
 }
 
 void sched_failed(struct sched *s)
@@ -235,6 +246,7 @@ void sched_failed(struct sched *s)
     for (int64_t i = 0; i < s->n_part; i++) {
         struct seq_node *n = s->part[i].seq->node;
         n->is_in_step = false;
+        n->seq->n_draft = n->seq->n_agreed = 0;
         if (!n->seq->is_whole)
             continue;
         kv_table_clear(&n->table, s->pool);

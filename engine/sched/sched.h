@@ -14,10 +14,15 @@
  *         sched_ran(s, us);
  *     }
  *
+ * A step is k tokens of a sequence. Behind the one token of a sequence that decodes, guesses of
+ * what follows may run as well (drafts): each of their rows has an answer, and seq_push says which
+ * of them were right. Keys and values behind those are cut at sched_ran, and nobody finds them.
+ *
  * Where a device takes the tokens itself, the next step may be asked for before they are known: a
  * part's token is promised (seq_promise) before sched_ran, which says that the step was given, and
- * filled in once it has come. What is learnt then, an end as well, counts from the sched_ran that
- * comes next.
+ * pushed once it has come. What is learnt then, an end as well, counts from the sched_ran that
+ * comes next. What follows from a token that is not known cannot be guessed: an open sequence has
+ * no drafts, and one token a step.
  *
  * Thread: engine only.
  */
@@ -30,6 +35,7 @@
 #include "engine/sched/seq.h"
 
 struct sched;
+struct sched_part;
 
 struct sched_options {
     int64_t n_cell;   /* K/V cells in all */
@@ -44,18 +50,23 @@ struct sched_options {
     int64_t age_tok;  /* tokens run that make up for one level of priority; 0: 64 full steps */
     uint64_t (*hash)(const void *p, size_t n); /* of prefixes; NULL: map_hash */
     bool keeps_prefixes;
+    /* Called in sched_next where all of a step decode, and no prompt waits for its turn: may give
+     * each of them a draft (seq_draft). Of these as many run as the step has room and the pool free
+     * cells. NULL: no drafts. */
+    void (*draft)(void *ctx, const struct sched_part *part, int64_t n);
+    void *draft_ctx;
 };
 
-/* A sequence's share of a step: its tokens [pos, pos + n_tok), answers wanted for the last n_out.
- */
+/* A sequence's share of a step: its tokens [pos, pos + n_tok), the last n_draft of them guessed;
+ * answers wanted for the last n_out. */
 struct sched_part {
     struct seq *seq; /* borrowed */
-    int64_t pos, n_tok, n_out;
+    int64_t pos, n_tok, n_out, n_draft;
 };
 
 struct sched_step {
-    const struct sched_part *part; /* sorted by adapter; as long as the step */
-    int64_t n_part, n_tok, n_out, n_decode;
+    const struct sched_part *part;                   /* sorted by adapter; as long as the step */
+    int64_t n_part, n_tok, n_out, n_decode, n_draft; /* decode: sequences; draft: tokens */
 };
 
 struct sched_stat {
@@ -77,9 +88,10 @@ void sched_remove(struct sched *s, struct seq *q);
 /* The next step; false where there is nothing to run. */
 bool sched_next(struct sched *s, struct sched_step *step);
 
-/* The step ran: its cells stand. Each part that ends at n_tok had a token pushed (seq_push) or was
- * marked as finished (seq_finish); the finished leave, and are the caller's again. us: how long the
- * step took, from which the pace is learnt; 0: not known. */
+/* The step ran: its cells stand, but for those of drafts that were wrong. Each part that ends at
+ * n_tok had a token pushed (seq_push), and one more for each draft that was right, or was marked as
+ * finished (seq_finish); the finished leave, and are the caller's again. us: how long the step
+ * took, from which the pace is learnt; 0: not known. */
 void sched_ran(struct sched *s, int64_t us);
 
 /* How long a step took that sched_ran was told of too early to know (us 0). */

@@ -75,9 +75,9 @@ static void run_del(struct sched *s, const struct seq_node *n)
     memmove(s->run + i, s->run + i + 1, (size_t)(--s->n_run - i) * sizeof *s->run);
 }
 
-bool sched_grow(struct sched *s, struct seq_node *n)
+bool sched_grow(struct sched *s, struct seq_node *n, int64_t n_tok)
 {
-    int64_t most = sched_cells(s, n->seq->n_max), want = sched_cells(s, n->seq->n_tok);
+    int64_t most = sched_cells(s, n->seq->n_max), want = sched_cells(s, n_tok);
     int64_t ahead = want + s->ahead;
     return kv_table_grow(&n->table, s->pool, want, ahead < most ? ahead : most);
 }
@@ -147,7 +147,7 @@ enum seat sched_seat(struct sched *s, struct seq_node *n)
     int64_t n_found = n->table.n, found_kept = room - kv_pool_room(s->pool);
     int64_t more = sched_cells(s, n->seq->n_tok) - n_found;
     int64_t need = found_kept + more + spare_beside(s->n_run);
-    if (room < need || !sched_grow(s, n)) {
+    if (room < need || !sched_grow(s, n, n->seq->n_tok)) {
         kv_table_clear(&n->table, s->pool);
         n->need_room = need;
         return SEAT_REFUSED;

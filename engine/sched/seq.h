@@ -31,15 +31,22 @@ struct seq {
     int64_t n_cached;    /* of the prompt, found standing when it first ran */
     bool is_finished;    /* seq_finish was called */
     bool is_open;        /* its last token is one that nobody knows yet (seq_promise) */
+    int64_t n_draft;     /* tokens behind n_tok that are guessed (seq_draft) */
+    int64_t n_agreed;    /* of those that this step runs, the leading ones that were right */
     uint64_t age;        /* order of submission */
     const int32_t *cell; /* borrowed: places of its cells, valid for the step */
     int64_t n_cell;
     struct seq_node *node; /* owned by the scheduler */
 };
 
-void seq_push(struct seq *q, int32_t token); /* one more; at most to n_max */
+/* One more token is known; at most to n_max. Where it was promised it fills its place. Where one
+ * was drafted the draft stands if it is this one; if not, it is cut with all drafts behind it. */
+void seq_push(struct seq *q, int32_t token);
 void seq_promise(struct seq *q); /* one more, which is on its way: it may run, not be seated */
-void seq_fill(struct seq *q, int32_t token); /* it has come */
-void seq_finish(struct seq *q);              /* leaves at the end of the step */
+void seq_finish(struct seq *q);  /* leaves at the end of the step */
+
+/* token[n_tok, n_tok + n) are guesses, to run in this step behind what is known; less than to
+ * n_max. Of a sequence that is not open. */
+void seq_draft(struct seq *q, int64_t n);
 
 #endif

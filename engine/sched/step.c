@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which tokens a step holds: of those that decode one each, then prompts by rank, those that run
- * and those that wait alike, as far as the step's budgets go.
+ * and those that wait alike, as far as the step's budgets go. A step without prompts may hold
+ * drafts besides.
  */
 #include <string.h>
 
@@ -67,7 +68,7 @@ static void add_decodes(struct sched *s, struct budget *b)
         struct seq_node *n = s->run[i];
         if (!is_decode(n) || !fits(n, b, 1))
             continue;
-        while (i < s->n_run && !sched_grow(s, n))
+        while (i < s->n_run && !sched_grow(s, n, n->seq->n_tok))
             sched_preempt(s, s->run[s->n_run - 1]);
         if (i == s->n_run)
             break;
@@ -77,14 +78,14 @@ static void add_decodes(struct sched *s, struct budget *b)
 }
 
 /* Tokens of prompts beside those that decode. Prompts that no seat is left for do not press. */
-static int64_t prompt_tokens(const struct sched *s)
+static int64_t prompt_tokens(struct sched *s)
 {
     int64_t n_prompt = s->n_run - s->n_decode + s->n_waiting + s->n_preempted;
     int64_t n_seat = s->n_seat - s->n_decode;
+    s->n_press = n_prompt < n_seat ? n_prompt : n_seat;
     if (!s->n_decode || !n_prompt)
         return s->opt.cap_tok;
-    n_prompt = n_prompt < n_seat ? n_prompt : n_seat;
-    return s->opt.chunk ? s->opt.chunk : pace_rows(&s->pace, s->n_decode, n_prompt);
+    return s->opt.chunk ? s->opt.chunk : pace_rows(&s->pace, s->n_decode, s->n_press);
 }
 
 static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
@@ -127,6 +128,34 @@ static void add_prompts(struct sched *s, struct budget *b)
             break;
         }
     }
+}
+
+/* As much of a part's draft as there is room for. It takes no cell from anybody. */
+static void add_draft(struct sched *s, struct budget *b, struct sched_part *p)
+{
+    struct seq *q = p->seq;
+    int64_t n = q->n_draft < b->tok ? q->n_draft : b->tok;
+    n = n < b->out ? n : b->out;
+    if (n && !sched_grow(s, q->node, q->n_tok + n)) {
+        int64_t left = q->node->table.n * s->opt.cell_tok - q->n_tok;
+        n = n < left ? n : left;
+    }
+    q->n_draft = p->n_draft = n;
+    q->n_cell = q->node->table.n;
+    p->n_tok += n;
+    p->n_out += n;
+    b->tok -= n;
+    b->out -= n;
+    s->n_draft += n;
+}
+
+static void add_drafts(struct sched *s, struct budget *b)
+{
+    if (!s->opt.draft || s->n_press > 0 || s->n_part != s->n_decode)
+        return;
+    s->opt.draft(s->opt.draft_ctx, s->part, s->n_part);
+    for (int64_t i = 0; i < s->n_part; i++)
+        add_draft(s, b, &s->part[i]);
 }
 
 /* Sorts the parts by adapter, each adapter's in the order they were given. Merges runs of doubling
@@ -185,11 +214,12 @@ bool sched_next(struct sched *s, struct sched_step *step)
 #ifdef TANDEM_PARANOID
     force_preemption(s);
 #endif
-    s->n_decode = 0;
+    s->n_decode = s->n_draft = 0;
     sched_make_way(s);
     seat_large_whole(s, &b);
     add_decodes(s, &b);
     add_prompts(s, &b);
+    add_drafts(s, &b);
     sort_parts(s);
     ASSERT(s->n_part ||
            (!s->n_run && (is_open(queue_first(&s->queue)) || (!s->n_waiting && !s->n_preempted))));
@@ -197,6 +227,7 @@ bool sched_next(struct sched *s, struct sched_step *step)
                                 .n_part = s->n_part,
                                 .n_tok = s->opt.cap_tok - b.tok,
                                 .n_out = s->opt.cap_out - b.out,
-                                .n_decode = s->n_decode};
+                                .n_decode = s->n_decode,
+                                .n_draft = s->n_draft};
     return s->n_part > 0;
 }

@@ -44,6 +44,71 @@ int engine_adapter_drop(struct engine *g, const char *name, struct err *e)
     return 0;
 }
 
+int engine_adapter_claim(struct engine *g, const char *name, const char *owner, bool is_shared,
+                         struct err *e)
+{
+    return owners_claim(g->owners, name, owner, is_shared, e) < 0 ? -1 : 0;
+}
+
+static bool is_operators(struct engine *g, const char *name)
+{
+    struct adapter *a = engine_adapter_get(g, name);
+    bool yes = a && owners_may_change(g->owners, name, "");
+    adapter_unref(a);
+    return yes;
+}
+
+static int load_own(struct engine *g, const char *name, const char *dir, const char *owner,
+                    bool is_shared, struct err *e)
+{
+    int is_new = owners_claim(g->owners, name, owner, is_shared, e);
+    int rc = is_new < 0 ? -1 : engine_adapter_load(g, name, dir, e);
+    if (rc && is_new > 0)
+        owners_forget(g->owners, name);
+    /* once more, as its owner may have dropped the name meanwhile, and the claim with it */
+    if (!rc && owners_claim(g->owners, name, owner, is_shared, e) < 0) {
+        engine_adapter_drop(g, name, NULL);
+        rc = -1;
+    }
+    return rc;
+}
+
+int engine_adapter_load_for(struct engine *g, const char *name, const char *dir, const char *owner,
+                            bool is_shared, struct err *e)
+{
+    pthread_mutex_lock(&g->naming);
+    int rc = is_operators(g, name) ? engine_adapter_load(g, name, dir, e)
+                                   : load_own(g, name, dir, owner, is_shared, e);
+    pthread_mutex_unlock(&g->naming);
+    return rc;
+}
+
+void engine_adapter_disown(struct engine *g, const char *name)
+{
+    owners_forget(g->owners, name);
+}
+
+bool engine_adapter_may_use(struct engine *g, const char *name, const char *who)
+{
+    return owners_may_use(g->owners, name, who);
+}
+
+bool engine_adapter_may_change(struct engine *g, const char *name, const char *who)
+{
+    return owners_may_change(g->owners, name, who);
+}
+
+void engine_adapter_bar(struct engine *g, const char *name, const struct err *why)
+{
+    if (g->adapters)
+        registry_bar(g->adapters, name, why);
+}
+
+bool engine_adapter_why(struct engine *g, const char *name, struct err *why)
+{
+    return g->adapters && registry_why(g->adapters, name, why);
+}
+
 struct adapter *engine_adapter_get(struct engine *g, const char *name)
 {
     return g->adapters ? registry_get(g->adapters, name) : NULL;

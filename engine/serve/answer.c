@@ -10,6 +10,7 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
+#include "engine/base/carve.h"
 #include "engine/base/mem.h"
 
 struct answer_bell {
@@ -25,6 +26,7 @@ struct answer {
     struct answer_token *token;    /* [max_new] */
     struct answer_top *top;        /* [max_new, n_top] */
     float *prompt_logprob;         /* [n_prompt] where wanted */
+    int32_t *prompt_rank;          /* [n_prompt] where wanted */
     struct answer_top *prompt_top; /* [n_prompt, n_top] where wanted */
     float *vector;                 /* [n_vector] */
     struct answer_end end;
@@ -52,24 +54,19 @@ bool answer_bell_rang(struct answer_bell *b)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static void *cut(char *base, size_t *at, int64_t n, size_t size)
-{
-    void *p = base ? base + *at : NULL;
-    *at += ((size_t)n * size + 15) / 16 * 16;
-    return p;
-}
-
 static size_t lay_out(struct answer *a, char *base)
 {
     const struct answer_room *r = &a->room;
     int64_t n_prompt = r->wants_prompt ? r->n_prompt : 0;
-    size_t at = sizeof *a;
-    a->token = cut(base, &at, r->max_new, sizeof *a->token);
-    a->top = cut(base, &at, r->max_new * r->n_top, sizeof *a->top);
-    a->prompt_logprob = cut(base, &at, n_prompt, sizeof *a->prompt_logprob);
-    a->prompt_top = cut(base, &at, n_prompt * r->n_top, sizeof *a->prompt_top);
-    a->vector = cut(base, &at, r->n_vector, sizeof *a->vector);
-    return at;
+    struct carve c = {.base = base};
+    carve(&c, 1, sizeof *a); /* itself */
+    a->token = carve(&c, r->max_new, sizeof *a->token);
+    a->top = carve(&c, r->max_new * r->n_top, sizeof *a->top);
+    a->prompt_logprob = carve(&c, n_prompt, sizeof *a->prompt_logprob);
+    a->prompt_rank = carve(&c, r->wants_ranks ? n_prompt : 0, sizeof *a->prompt_rank);
+    a->prompt_top = carve(&c, n_prompt * r->n_top, sizeof *a->prompt_top);
+    a->vector = carve(&c, r->n_vector, sizeof *a->vector);
+    return c.at;
 }
 
 size_t answer_bytes(const struct answer_room *room)
@@ -131,14 +128,15 @@ void answer_put(struct answer *a, const struct answer_token *t, const struct sam
     atomic_store_explicit(&a->count, i + 1, memory_order_release);
 }
 
-void answer_put_prompt(struct answer *a, int64_t i, float logprob, const struct sample_top *top,
-                       int32_t n_top)
+void answer_put_prompt(struct answer *a, int64_t i, const struct sample_taken *t)
 {
     ASSERT(a->room.wants_prompt && i < a->room.n_prompt);
     if (atomic_load_explicit(&a->count, memory_order_relaxed))
         return;
-    a->prompt_logprob[i] = logprob;
-    put_top(a, a->prompt_top + i * a->room.n_top, top, n_top);
+    a->prompt_logprob[i] = t->logprob;
+    if (a->room.wants_ranks)
+        a->prompt_rank[i] = t->rank;
+    put_top(a, a->prompt_top + i * a->room.n_top, t->top, t->n_top);
 }
 
 float *answer_vector_room(struct answer *a)
@@ -177,6 +175,11 @@ const struct answer_top *answer_top(const struct answer *a, size_t i)
 float answer_prompt_logprob(const struct answer *a, size_t i)
 {
     return a->prompt_logprob[i];
+}
+
+int32_t answer_prompt_rank(const struct answer *a, size_t i)
+{
+    return a->room.wants_ranks ? a->prompt_rank[i] : 0;
 }
 
 const struct answer_top *answer_prompt_top(const struct answer *a, size_t i)

@@ -41,6 +41,7 @@ struct answer_end {
     uint64_t text_bytes; /* where the shown text ends; UINT64_MAX: with the last token */
     int64_t queued_us, first_us, end_us; /* clock_us: left the queue, first token, end */
     int64_t n_cached;                    /* tokens of the prompt that stood already */
+    int64_t n_drafted, n_accepted;       /* tokens guessed and run; of these, what became text */
 };
 
 struct answer;
@@ -56,6 +57,7 @@ const struct answer_token *answer_token(const struct answer *a, size_t i);
 const struct answer_top *answer_top(const struct answer *a, size_t i);
 /* Of the prompt's token i >= 1, once a token of the answer or the end is there; where wanted. */
 float answer_prompt_logprob(const struct answer *a, size_t i);
+int32_t answer_prompt_rank(const struct answer *a, size_t i);                 /* 0: not wanted */
 const struct answer_top *answer_prompt_top(const struct answer *a, size_t i); /* [n_top] */
 const float *answer_vector(const struct answer *a, size_t *n); /* of GEN_EMBED, at the end */
 enum gen_end answer_state(const struct answer *a);             /* acquire */

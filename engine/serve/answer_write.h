@@ -27,7 +27,7 @@ bool answer_bell_rang(struct answer_bell *b); /* since the last call */
 struct answer_room {
     int64_t n_prompt, max_new, n_vector;
     int32_t n_top;
-    bool wants_prompt;
+    bool wants_prompt, wants_ranks;
 };
 
 size_t answer_bytes(const struct answer_room *room);
@@ -40,8 +40,7 @@ void answer_put(struct answer *a, const struct answer_token *t, const struct sam
                 int32_t n_top);
 
 /* Of the prompt's token i >= 1; changes nothing once a token of the answer is there. */
-void answer_put_prompt(struct answer *a, int64_t i, float logprob, const struct sample_top *top,
-                       int32_t n_top);
+void answer_put_prompt(struct answer *a, int64_t i, const struct sample_taken *t);
 float *answer_vector_room(struct answer *a); /* [n_vector] */
 
 /* What the end will say, to be filled before it is published. */

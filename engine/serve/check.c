@@ -57,11 +57,13 @@ static int check_stops(const struct check_limits *l, const struct gen_params *p,
     return check_ids("stop_token_ids", p->stop_id, p->n_stop_id, l->n_vocab, e);
 }
 
-/* What the context leaves where nothing was said; at least one token then. */
+/* What the context leaves where nothing was said; at least one token then. A prompt that fits the
+ * context of the model's first training stays in it. */
 static int find_max_new(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
                         struct err *e)
 {
     int64_t left = l->ctx - r->n_prompt, asked = r->params->max_new;
+    int64_t left_short = l->ctx_short - r->n_prompt;
     if (asked < -1)
         return err_set(e, ERR_BAD_INPUT, "max_tokens: %lld is below 0", (long long)asked);
     if (asked == -1 ? left < 1 : asked > left)
@@ -70,7 +72,7 @@ static int find_max_new(const struct check_limits *l, const struct gen_req *r, i
                        "context of %lld holds",
                        (long long)r->n_prompt, (long long)(asked < 0 ? 1 : asked),
                        (long long)l->ctx);
-    *max_new = asked == -1 ? left : asked;
+    *max_new = asked != -1 ? asked : left_short > 0 && left_short < left ? left_short : left;
     return 0;
 }
 

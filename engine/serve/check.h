@@ -13,6 +13,7 @@
 /* The bounds of a request on this engine. */
 struct check_limits {
     int64_t n_vocab, ctx;
+    int64_t ctx_short; /* of sequences whose positions turn by the short form; 0: all turn alike */
     bool generates, embeds, has_tokenizer;
 };
 

@@ -16,8 +16,11 @@
 #include "engine/run/crew.h"
 #include "engine/serve/engine_own.h"
 #include "engine/template/template.h"
+#include "kernels/format.h"
 
 enum { TEXT_BYTES_MAX = 1 << 20 };
+
+_Static_assert((int)ENGINE_RANK_MAX == (int)COMM_RANK_MAX, "what can share a model can meet");
 
 /* What training may have where nobody says otherwise. */
 static const struct gate_policy default_policy = {.share = 0.03};
@@ -28,12 +31,7 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
 {
     struct resident_options ro = {.dir = o->model,
                                   .random_weights = o->random_weights,
-                                  .device = o->device,
-                                  .kernels = o->kernels,
-                                  .quantize = o->quantize,
-                                  .kv_type = o->kv_type,
-                                  .threads = o->threads,
-                                  .ctx = o->ctx,
+                                  .load = o->load,
                                   .tp = o->tp,
                                   .comm = o->comm,
                                   .work = o->work,
@@ -50,7 +48,7 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
 
 static bool is_encoder(const struct engine *g)
 {
-    return g->res.model->cfg.family == FAMILY_BERT;
+    return g->res.model->cfg.is_encoder;
 }
 
 static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
@@ -80,6 +78,14 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
     return g->runner ? 0 : -1;
 }
 
+/* Where a step is given before the last one's tokens are known, nothing can be guessed from them.
+ */
+static int make_drafts(struct engine *g, const struct engine_options *o, struct err *e)
+{
+    bool can = !is_encoder(g) && !runner_goes_ahead(g->runner);
+    return drafts_init(g, can ? o->speculate : ENGINE_SPECULATE_OFF, e);
+}
+
 static int make_sched(struct engine *g, const struct engine_options *o, struct err *e)
 {
     const struct room *r = &g->room;
@@ -90,7 +96,9 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
                                .max_wait = r->max_waiting + r->cap_seq,
                                .chunk = r->chunk,
                                .enough = r->enough,
-                               .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g)};
+                               .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g),
+                               .draft = g->chance ? drafts_offer : NULL,
+                               .draft_ctx = g};
     g->sched = sched_new(&so, e);
     return g->sched ? 0 : -1;
 }
@@ -142,15 +150,16 @@ static char *name_of(const struct engine_options *o)
 
 static void fill_info(struct engine *g, const struct engine_options *o)
 {
-    static const char *const types[] = {[K_F32] = "f32", [K_BF16] = "bf16", [K_INT8] = "int8"};
     const struct resident *r = &g->res;
     struct model_size size;
     model_dir_size(&r->dir, &size);
     g->name = name_of(o);
+    base_id_text(&r->model->base, g->fingerprint);
     g->info = (struct engine_info){
         .name = g->name,
         .architecture = config_family_name(r->model->cfg.family),
-        .weights = types[r->model->type],
+        .weights = k_format(model_main_type(r->model))->name,
+        .fingerprint = g->fingerprint,
         .created = clock_wall_us() / 1000000,
         .ctx = g->room.ctx,
         .n_vocab = r->model->cfg.n_vocab,
@@ -161,11 +170,13 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .max_lora_rank = g->room.lora_rank,
         .generates = !is_encoder(g),
         .embeds = is_encoder(g),
+        .max_text = r->model->cfg.max_text,
         .n_param = (int64_t)size.n_param,
         .kv_bytes = g->room.n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
         .weight_bytes = (int64_t)r->model->block_bytes,
         .train_bytes = (int64_t)g->room.train_bytes,
         .n_rank = r->model->ranks.size,
+        .n_thread = pool_size(r->pool),
         .cell_tokens = K_CELL,
         .n_cell = g->room.n_cell,
         .n_eos = r->dir.generation.n_eos,
@@ -179,14 +190,17 @@ static void fill_limits(struct engine *g)
     const struct engine_info *i = &g->info;
     g->limits = (struct check_limits){.n_vocab = i->n_vocab,
                                       .ctx = i->ctx,
+                                      .ctx_short = g->res.model->rope_short,
                                       .generates = i->generates,
                                       .embeds = i->embeds,
                                       .has_tokenizer = g->res.tokenizer != NULL};
-    g->work_model = (struct work_model){.eos = i->eos,
+    g->work_model = (struct work_model){.model = g->res.model,
+                                        .eos = i->eos,
                                         .n_eos = i->n_eos,
                                         .d_model = i->d_model,
                                         .tokenizer = g->res.tokenizer,
-                                        .bell = g->bell};
+                                        .bell = g->bell,
+                                        .guesses = g->chance != NULL};
 }
 
 /* A GPU's is shared out once, here. */
@@ -206,6 +220,8 @@ static void tell_memory(const struct engine *g)
 struct engine *engine_new(const struct engine_options *o, struct err *e)
 {
     struct engine *g = xcalloc(1, sizeof *g);
+    g->owners = owners_new();
+    pthread_mutex_init(&g->naming, NULL);
     pthread_mutex_init(&g->lock, NULL);
     pthread_mutex_init(&g->stat_lock, NULL);
     clock_cond_init(&g->wake);
@@ -218,12 +234,14 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     g->bell = answer_bell_new();
     g->queue_timeout_us = o->queue_timeout_us;
     atomic_init(&g->is_idle, true);
-    if (load(g, o, e) || make_runner(g, o, e) || make_sched(g, o, e) || make_tables(g, o, e)) {
+    if (load(g, o, e) || make_runner(g, o, e) || make_drafts(g, o, e) || make_sched(g, o, e) ||
+        make_tables(g, o, e)) {
         engine_free(g);
         return NULL;
     }
     fill_info(g, o);
     fill_limits(g);
+    g->constraints = constraints_new(g->res.tokenizer, (size_t)g->info.n_vocab);
     tell_memory(g);
     if (g->info.ctx < g->res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
@@ -238,8 +256,12 @@ void engine_free(struct engine *g)
     engine_stop(g);
     samplers_free(g->samplers);
     sched_free(g->sched);
+    drafts_release(g);
     runner_free(g->runner);
     registry_free(g->adapters);
+    owners_free(g->owners);
+    constraints_free(g->constraints);
+    pthread_mutex_destroy(&g->naming);
     flights_release(g);
     fetch_release(&g->fetch);
     resident_release(&g->res);
@@ -264,11 +286,12 @@ int engine_start(struct engine *g, struct err *e)
     sigset_t all, before; /* signals are for the threads that expect them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    g->runs = true;
+    pthread_mutex_lock(&g->lock); /* held until it is true of the thread, which takes errands */
     int rc = pthread_create(&g->thread, NULL, engine_main, g);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = rc;
     g->runs = rc == 0;
+    pthread_mutex_unlock(&g->lock);
     if (rc)
         return err_sys(e, "starting the engine's thread");
     pthread_setname_np(g->thread, "engine");
@@ -296,9 +319,31 @@ const struct engine_info *engine_info(const struct engine *g)
     return &g->info;
 }
 
+enum engine_base engine_base_match(const struct engine *g, const char *fingerprint)
+{
+    static const enum engine_base as[] = {[BASE_UNKNOWN] = ENGINE_BASE_UNKNOWN,
+                                          [BASE_SAME] = ENGINE_BASE_SAME,
+                                          [BASE_OTHER_TYPES] = ENGINE_BASE_OTHER_TYPES,
+                                          [BASE_OTHER] = ENGINE_BASE_OTHER};
+    struct base_id of;
+    base_id_parse(fingerprint, &of);
+    return as[base_id_match(&of, &g->res.model->base)];
+}
+
 const struct tokenizer *engine_tokenizer(const struct engine *g)
 {
     return g->res.tokenizer;
+}
+
+struct masks *engine_constraint_find(struct engine *g, const struct constraint *c, uint64_t tenant)
+{
+    return constraints_find(g->constraints, c, tenant);
+}
+
+struct masks *engine_constraint(struct engine *g, const struct constraint *c, uint64_t tenant,
+                                struct err *e)
+{
+    return constraints_make(g->constraints, c, tenant, e);
 }
 
 struct template *engine_template(const struct engine *g)

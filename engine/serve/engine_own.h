@@ -16,12 +16,15 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/vec.h"
+#include "engine/draft/gain.h"
 #include "engine/engine.h"
 #include "engine/run/runner.h"
 #include "engine/sample/samplers.h"
 #include "engine/sched/sched.h"
 #include "engine/serve/check.h"
+#include "engine/serve/constraints.h"
 #include "engine/serve/fetch.h"
+#include "engine/serve/owners.h"
 #include "engine/serve/registry.h"
 #include "engine/serve/resident.h"
 #include "engine/serve/room.h"
@@ -43,10 +46,11 @@ struct errand {
     bool is_done;
 };
 
-/* A row of a step that is sampled or scored: whose, and for which place of its text. */
+/* A row of a step that is sampled or scored: whose, and for which place of its text. Behind drafts,
+ * which it counts on, it says something only if they were right. */
 struct row_use {
     struct work *work;
-    int64_t place, row;
+    int64_t place, row, n_ahead;
 };
 
 /* A step that was given to the device, until its answers were told. */
@@ -71,13 +75,17 @@ struct engine {
     void (*broke)(void *ctx);
     void *broke_ctx;
     struct engine_info info;
+    char fingerprint[BASE_ID_TEXT_BYTES]; /* info's */
     struct room room;
     struct check_limits limits;
     struct work_model work_model;
     int64_t queue_timeout_us;
     struct gate *gate;
     struct answer_bell *bell;
+    struct owners *owners;     /* of adapters' names */
+    pthread_mutex_t naming;    /* of a load for an owner: its claim stands or falls with it */
     struct registry *adapters; /* NULL: an encoder, or not wanted */
+    struct constraints *constraints;
 
     /* any thread, under lock */
     pthread_mutex_t lock;
@@ -105,7 +113,10 @@ struct engine {
     /* engine's thread only */
     struct runner *runner;
     struct sched *sched;
-    struct samplers *samplers; /* NULL: an encoder */
+    struct samplers *samplers;               /* NULL: an encoder */
+    _Atomic enum engine_speculate speculate; /* any thread */
+    struct gain gain;                        /* what steps take, and so how many guesses pay */
+    float *chance;                           /* owned: [cap_seq * DRAFT_MAX]; NULL: no guesses */
     struct work_list live;
     bool looks;              /* for cancelled works, in the next round */
     struct work_list over;   /* ended in this step */
@@ -118,7 +129,7 @@ struct engine {
     struct fetch fetch;
     struct buf text; /* of one token */
     int64_t expire_us;
-    uint64_t tok_prompt, tok_new;
+    uint64_t tok_prompt, tok_new, tok_drafted, tok_accepted;
     int64_t n_step, n_seq_last, step_us;
     int64_t n_of_size[ENGINE_SIZES], n_seq_all; /* as engine_stat says */
 };
@@ -161,6 +172,20 @@ int flights_init(struct engine *g, struct err *e);
 void flights_release(struct engine *g);
 void flight_round(struct engine *g, const struct sched_step *step);
 void flight_land(struct engine *g); /* what is up, where nothing follows it */
+
+/* ---- drafts.c: guesses, where they gain ---- */
+int drafts_init(struct engine *g, enum engine_speculate how, struct err *e);
+void drafts_release(struct engine *g);
+void drafts_offer(void *ctx, const struct sched_part *part, int64_t n); /* ctx is the engine */
+void drafts_ran(struct engine *g, const struct flight *f);
+
+/* ---- constrained.c: texts that must be something ---- */
+void constrained_rows(struct engine *g, struct flight *f); /* the masks of its wanted rows */
+const uint32_t *constrained_row(const struct work *w, int64_t n_ahead); /* NULL: none */
+/* How many of the guesses may come at all; the others are taken back. */
+int64_t constrained_guesses(struct work *w, int64_t n);
+void constrained_heard(struct work *w, int32_t id); /* it is the text's next token */
+bool constrained_is_whole(const struct work *w);    /* nothing can follow */
 
 /* ---- take.c: from rows to answers ---- */
 void take_plan(struct flight *f);

@@ -7,9 +7,8 @@
 
 #include <string.h>
 
+#include "engine/base/carve.h"
 #include "engine/sample/ask.h"
-
-enum { ALIGN_BYTES = 64 };
 
 /* What the device is told. Of the host; `to` is the way to the device's. */
 struct ask {
@@ -46,37 +45,30 @@ struct way {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static void *cut(char *base, size_t *at, int64_t n, size_t size)
-{
-    char *p = base ? base + *at : NULL; /* NULL measures */
-    *at += ((size_t)n * size + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-    return p;
-}
-
 /* Edits come last: how many there are shows only as they are written. */
 static void lay_ask(struct ask *a, char *base, int64_t n_row, int64_t n_edit)
 {
-    size_t at = 0;
-    a->how = cut(base, &at, n_row, sizeof *a->how);
-    a->known = cut(base, &at, n_row, sizeof *a->known);
-    a->top_k = cut(base, &at, n_row, sizeof *a->top_k);
-    a->top_p = cut(base, &at, n_row, sizeof *a->top_p);
-    a->min_p = cut(base, &at, n_row, sizeof *a->min_p);
-    a->edited = cut(base, &at, n_row, sizeof *a->edited);
-    a->edit = cut(base, &at, n_edit, sizeof *a->edit);
-    a->bytes = at;
+    struct carve c = {.base = base};
+    a->how = carve(&c, n_row, sizeof *a->how);
+    a->known = carve(&c, n_row, sizeof *a->known);
+    a->top_k = carve(&c, n_row, sizeof *a->top_k);
+    a->top_p = carve(&c, n_row, sizeof *a->top_p);
+    a->min_p = carve(&c, n_row, sizeof *a->min_p);
+    a->edited = carve(&c, n_row, sizeof *a->edited);
+    a->edit = carve(&c, n_edit, sizeof *a->edit);
+    a->bytes = c.at;
 }
 
 static void lay_found(struct found *r, char *base, int64_t n_row, int64_t n_top)
 {
-    size_t at = 0;
-    r->id = cut(base, &at, n_row, sizeof *r->id);
-    r->best = cut(base, &at, n_row, sizeof *r->best);
-    r->state = cut(base, &at, n_row, sizeof *r->state);
-    r->logit = cut(base, &at, n_row, sizeof *r->logit);
-    r->top_id = cut(base, &at, n_row * n_top, sizeof *r->top_id);
-    r->top_logit = cut(base, &at, n_row * n_top, sizeof *r->top_logit);
-    r->bytes = at;
+    struct carve c = {.base = base};
+    r->id = carve(&c, n_row, sizeof *r->id);
+    r->best = carve(&c, n_row, sizeof *r->best);
+    r->state = carve(&c, n_row, sizeof *r->state);
+    r->logit = carve(&c, n_row, sizeof *r->logit);
+    r->top_id = carve(&c, n_row * n_top, sizeof *r->top_id);
+    r->top_logit = carve(&c, n_row * n_top, sizeof *r->top_logit);
+    r->bytes = c.at;
 }
 
 static int64_t top_max(const struct fetch *f)
@@ -172,7 +164,7 @@ static bool ask_task(struct way *w, struct sample_task *t, int64_t at)
     struct sample_row *r = &t->row;
     if (t->known >= 0) {
         w->ask.known[at] = t->known;
-        return true;
+        return !sample_needs_logits(r);
     }
     if (sample_needs_logits(r) || (sample_is_edited(r) && !add_edits(w, r, at)))
         return false;

@@ -7,8 +7,9 @@
  * this one is under way (it leads): the tokens are promised to their sequences, and the next step's
  * inputs take them from the device. What the host then learns a step late is who has ended: such a
  * text has a row in the step that is up already, of which nothing is told, and its work is kept
- * until that has landed. A text with penalties needs its tokens on the host before the next is
- * drawn: a step that holds one does not lead.
+ * until that has landed. A text with penalties or a mask needs its tokens on the host before the
+ * next is drawn, and drafts before it is known which of them stand: a step that holds any does not
+ * lead.
  *
  * The gate is held from a step's launch until the rows of the one before are there and sampled, so
  * training gets its turn between any two launches, as it does without.
@@ -29,7 +30,7 @@
 
 static bool goes_ahead(const struct engine *g)
 {
-    return g->res.model->cfg.family != FAMILY_BERT && runner_goes_ahead(g->runner);
+    return !g->res.model->cfg.is_encoder && runner_goes_ahead(g->runner);
 }
 
 static int init(struct flight *f, struct engine *g, struct err *e)
@@ -93,10 +94,10 @@ static void begin(struct engine *g, struct flight *f, const struct sched_step *s
 
 static bool needs_tokens(const struct flight *f)
 {
-    for (int64_t i = 0; i < f->n_task; i++)
-        if (f->task[i].row.seen)
-            return true;
-    return false;
+    bool needs = f->step.n_draft > 0; /* how many of them stand decides what comes next */
+    for (int64_t i = 0; i < f->n_task && !needs; i++)
+        needs = sample_follows_text(&f->task[i].row);
+    return needs;
 }
 
 /* Its launches, and what brings its answers back. */
@@ -117,6 +118,7 @@ static int give(struct engine *g, struct flight *f, struct err *e)
         fetch_tasks(&g->fetch, f->slot, &f->out, n_row, f->task, f->n_task, g->res.stream);
     f->leads = goes_ahead(g) && is_drawn && !needs_tokens(f);
     event_record(f->done, g->res.stream);
+    constrained_rows(g, f);
     return 0;
 }
 
@@ -158,6 +160,7 @@ static void tell(struct engine *g, struct flight *f)
         take_rows(g, f, now);
     else
         take_vectors(g, f, now);
+    drafts_ran(g, f);
     let_down(f);
     g->step_us += f->took_us;
 }

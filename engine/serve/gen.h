@@ -12,6 +12,9 @@
 
 #include "engine/sample/params.h"
 
+struct jvalue;
+struct masks;
+
 enum { GEN_STOP_MAX = 16, GEN_STOP_BYTES_MAX = 1024, GEN_STOP_ID_MAX = 128, GEN_TOP_MAX = 20 };
 
 enum gen_kind { GEN_TEXT, GEN_EMBED };
@@ -21,9 +24,30 @@ struct gen_text {
     uint32_t n;
 };
 
+/* What a text must be (engine/grammar), as it was asked for. */
+enum constraint_kind {
+    CONSTRAINT_NONE,
+    CONSTRAINT_OBJECT, /* any JSON object */
+    CONSTRAINT_SCHEMA,
+    CONSTRAINT_REGEX,
+    CONSTRAINT_CHOICE,
+    CONSTRAINT_GBNF
+};
+
+struct constraint {
+    enum constraint_kind kind;
+    bool is_compact;             /* JSON without white space */
+    const char *field;           /* the request's, for errors */
+    struct gen_text text;        /* the schema, regex, grammar or the choices, as they came */
+    const struct jvalue *schema; /* borrowed for the compiling */
+    const struct gen_text *choice;
+    int32_t n_choice;
+};
+
 struct gen_params {
     struct sample_params sample;
-    int64_t max_new; /* -1: what the context leaves */
+    struct masks *masks; /* borrowed: engine_constraint's; NULL: any text */
+    int64_t max_new;     /* -1: what the context leaves */
     int64_t min_new;
     struct gen_text stop[GEN_STOP_MAX];
     int32_t n_stop;
@@ -36,6 +60,7 @@ struct gen_params {
     bool wants_logprob; /* of each token that was taken */
     int32_t n_top;      /* and of so many likeliest */
     bool wants_prompt;  /* the same for the prompt's tokens */
+    bool wants_ranks;   /* and how many are likelier than each of these */
 };
 
 /* Why a generation ended. */

@@ -109,7 +109,9 @@ static void put_stat(struct engine *g, int64_t now)
                                    .tok_new = g->tok_new,
                                    .preempted = s.preempted,
                                    .prefix_asked = s.prefix_asked,
-                                   .prefix_hit = s.prefix_hit};
+                                   .prefix_hit = s.prefix_hit,
+                                   .tok_drafted = g->tok_drafted,
+                                   .tok_accepted = g->tok_accepted};
     memcpy(g->stat.n_of_size, g->n_of_size, sizeof g->n_of_size);
     pthread_mutex_unlock(&g->stat_lock);
 }

@@ -6,6 +6,7 @@
 #include "engine/serve/registry.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ struct registry {
     uint64_t n_version;   /* under load */
     pthread_mutex_t lock;
     struct map by_name; /* of struct adapter, counted; under lock */
+    struct map barred;  /* of struct err, owned: why; under lock */
 };
 
 struct registry *registry_new(const struct model *m, const struct registry_limits *l)
@@ -31,6 +33,7 @@ struct registry *registry_new(const struct model *m, const struct registry_limit
     pthread_mutex_init(&r->load, NULL);
     pthread_mutex_init(&r->lock, NULL);
     map_init(&r->by_name);
+    map_init(&r->barred);
     return r;
 }
 
@@ -41,6 +44,9 @@ void registry_free(struct registry *r)
     for (struct map_entry *it = map_next(&r->by_name, NULL); it; it = map_next(&r->by_name, it))
         adapter_unref(it->value);
     map_release(&r->by_name);
+    for (struct map_entry *it = map_next(&r->barred, NULL); it; it = map_next(&r->barred, it))
+        free(it->value);
+    map_release(&r->barred);
     pthread_mutex_destroy(&r->lock);
     pthread_mutex_destroy(&r->load);
     free(r);
@@ -82,6 +88,7 @@ static uint64_t put(struct registry *r, struct adapter *a)
 {
     pthread_mutex_lock(&r->lock);
     struct adapter *old = map_put_str(&r->by_name, adapter_name(a), a);
+    free(map_del_str(&r->barred, adapter_name(a)));
     pthread_mutex_unlock(&r->lock);
     uint64_t version = old ? adapter_version(old) : 0;
     adapter_unref(old);
@@ -117,6 +124,7 @@ int registry_drop(struct registry *r, const char *name, uint64_t *gone, struct e
 {
     pthread_mutex_lock(&r->lock);
     struct adapter *old = map_del_str(&r->by_name, name);
+    free(map_del_str(&r->barred, name));
     pthread_mutex_unlock(&r->lock);
     if (!old)
         return err_set(e, ERR_NOT_FOUND, "no adapter has the name %.100s", name);
@@ -124,6 +132,25 @@ int registry_drop(struct registry *r, const char *name, uint64_t *gone, struct e
         *gone = adapter_version(old);
     adapter_unref(old);
     return 0;
+}
+
+void registry_bar(struct registry *r, const char *name, const struct err *why)
+{
+    struct err *copy = xmalloc(sizeof *copy);
+    *copy = *why;
+    pthread_mutex_lock(&r->lock);
+    free(map_put_str(&r->barred, name, copy));
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool registry_why(struct registry *r, const char *name, struct err *why)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct err *is = map_get_str(&r->barred, name);
+    if (is)
+        *why = *is;
+    pthread_mutex_unlock(&r->lock);
+    return is != NULL;
 }
 
 struct adapter *registry_get(struct registry *r, const char *name)

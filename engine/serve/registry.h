@@ -39,6 +39,11 @@ int registry_load(struct registry *r, const char *name, const char *dir, uint64_
 /* ERR_NOT_FOUND: no such name. */
 int registry_drop(struct registry *r, const char *name, uint64_t *gone, struct err *e);
 
+/* A name that is known, means nothing here, and why, until something is loaded under it or it is
+ * dropped. Their number is the caller's to bound. false: it is no such name. */
+void registry_bar(struct registry *r, const char *name, const struct err *why);
+bool registry_why(struct registry *r, const char *name, struct err *why);
+
 /* Counted: the caller's to unref. NULL: no such name. */
 struct adapter *registry_get(struct registry *r, const char *name);
 

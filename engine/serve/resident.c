@@ -13,6 +13,7 @@
 #include "engine/run/crew.h"
 #include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
+#include "kernels/format.h"
 
 struct text_job {
     struct resident *r;
@@ -67,18 +68,15 @@ static int join_text(struct text_job *j, struct err *e)
 
 int resident_type(const char *name)
 {
-    return !name                       ? -1
-           : strcmp(name, "int8") == 0 ? K_INT8
-           : strcmp(name, "bf16") == 0 ? K_BF16
-           : strcmp(name, "f32") == 0  ? K_F32
-                                       : -1;
+    return name ? k_format_named(name) : -1;
 }
 
 static int load_weights(struct resident *r, const struct resident_options *o, struct err *e)
 {
-    struct model_options mo = {.type = resident_type(o->quantize),
-                               .kv_type = resident_type(o->kv_type),
-                               .ctx = o->ctx,
+    struct model_options mo = {.type = resident_type(o->load.quantize),
+                               .is_trained = o->is_trained,
+                               .kv_type = resident_type(o->load.kv_type),
+                               .ctx = o->load.ctx,
                                .pool = r->pool,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
@@ -92,10 +90,11 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
                       struct err *e)
 {
     struct crew_options co = {.dir = &r->dir,
-                              .model = {.type = resident_type(o->quantize),
-                                        .kv_type = resident_type(o->kv_type),
-                                        .ctx = o->ctx},
-                              .device = o->device,
+                              .model = {.type = resident_type(o->load.quantize),
+                                        .is_trained = o->is_trained,
+                                        .kv_type = resident_type(o->load.kv_type),
+                                        .ctx = o->load.ctx},
+                              .device = o->load.device,
                               .kernels = kernels,
                               .n_rank = o->tp,
                               .n_thread = pool_size(r->pool),
@@ -120,14 +119,14 @@ static int open_dir(struct resident *r, const struct resident_options *o, bool i
 int resident_init(struct resident *r, const struct resident_options *o, struct err *e)
 {
     struct text_job text = {.r = r, .err = ERR_INIT};
-    bool is_auto = !o->kernels || strcmp(o->kernels, "auto") == 0;
+    bool is_auto = !o->load.kernels || strcmp(o->load.kernels, "auto") == 0;
     bool is_shared = o->tp > 1 || o->comm;
-    int n_thread = o->text_only ? 1 : (int)o->threads;
+    int n_thread = o->text_only ? 1 : (int)o->load.threads;
     memset(r, 0, sizeof *r);
-    if (!is_shared || !crew_threads(o->comm, o->tp, o->threads, &n_thread, e))
+    if (!is_shared || !crew_threads(o->comm, o->tp, o->load.threads, &n_thread, e))
         r->pool = pool_new(n_thread, !is_shared, e);
     struct device_options want = {
-        .want = o->device, .pool = r->pool, .kernels = is_auto ? NULL : o->kernels};
+        .want = o->load.device, .pool = r->pool, .kernels = is_auto ? NULL : o->load.kernels};
     r->device = r->pool ? device_open(&want, e) : NULL;
     r->stream = r->device ? stream_new(r->device, e) : NULL;
     if (!r->stream || open_dir(r, o, is_shared, e)) {
@@ -137,7 +136,7 @@ int resident_init(struct resident *r, const struct resident_options *o, struct e
         }
         return -1;
     }
-    if (start_crew(r, o, is_auto ? NULL : o->kernels, e))
+    if (start_crew(r, o, is_auto ? NULL : o->load.kernels, e))
         return -1;
     if (o->wants_text && start_text(&text, e))
         return -1;

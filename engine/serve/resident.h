@@ -10,20 +10,20 @@
 #define ENGINE_SERVE_RESIDENT_H
 
 #include "engine/model/model.h"
+#include "engine/serve/load_flags.h"
 
 struct crew;
-struct crew_seat;
+struct crew_rank;
 struct template;
 struct tokenizer;
 
 struct resident_options {
     const char *dir;
-    /* names as the options take them; NULL: "auto" */
-    const char *device, *kernels, *quantize, *kv_type;
-    int64_t threads, ctx; /* 0: chosen */
-    int tp;               /* ranks that share the model, as threads of this process; 0, 1: one */
-    struct comm *comm;    /* owned from here on: rank 0's end among processes that share it; NULL */
-    int (*work)(const struct crew_seat *seat, struct err *e); /* as in crew_options */
+    struct load_flags load;
+    int tp;            /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm; /* owned from here on: rank 0's end among processes that share it; NULL */
+    int (*work)(const struct crew_rank *member, struct err *e); /* as in crew_options */
+    bool is_trained;                                            /* model_options.is_trained */
     bool wants_text;     /* tokenizer and template, where there are any */
     bool text_only;      /* these alone: no weights, and one compute thread */
     bool random_weights; /* drawn, not read: dir has but the shape; of one rank */
@@ -47,7 +47,7 @@ struct resident {
 int resident_init(struct resident *r, const struct resident_options *o, struct err *e);
 void resident_release(struct resident *r);
 
-/* "int8", "bf16", "f32"; -1 for everything else, which stands for "chosen". */
+/* A format by its name; -1 for everything else, which stands for "chosen". */
 int resident_type(const char *name);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     ENOUGH_CPU = 128, /* rows of a product that is within a few percent of its best */
     ENOUGH_GPU = 512,
     TOK_MAX = 1 << 20,
-    OUT_LEAST = 16, /* rows of prompts whose log-probabilities are wanted come in such pieces */
+    OUT_MORE = 16, /* rows of drafts, or of prompts whose log-probabilities are wanted */
     RANK = 64,
     RANK_MAX = 1024,
     WAITING = 1024,
@@ -75,8 +75,8 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
                        .hold_bytes = memory->host_bytes / 4,
                        .max_waiting = clamp(o->max_waiting, WAITING, 1, WAITING_MAX)};
     r->cap_tok = clamp(o->max_batch_tokens, is_gpu ? TOK_GPU : TOK_CPU, r->cap_seq, TOK_MAX);
-    r->cap_out = r->cap_seq < OUT_LEAST ? OUT_LEAST : r->cap_seq;
-    if (m->cfg.family == FAMILY_BERT) {
+    r->cap_out = r->cap_seq + OUT_MORE;
+    if (m->cfg.is_encoder) {
         choose_encoder(r, m);
         return 0;
     }

@@ -20,10 +20,12 @@ static void put_from(struct batch *b, const struct sched_part *p, int64_t at)
 
 static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, int64_t at)
 {
+    const struct work *w = p->seq->owner;
     memcpy(b->token + at, p->seq->token + p->pos, (size_t)p->n_tok * sizeof *b->token);
     memset(b->segment + at, 0, (size_t)p->n_tok * sizeof *b->segment);
     for (int64_t i = 0; i < p->n_tok; i++) {
         b->pos[at + i] = (int32_t)(p->pos + i);
+        b->turn[at + i] = w->turn + b->pos[at + i];
         b->seq_of[at + i] = s;
     }
     put_from(b, p, at);

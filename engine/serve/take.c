@@ -11,21 +11,26 @@
 static void plan_row(struct flight *f, const struct sched_part *p, int64_t place, int64_t row)
 {
     struct work *w = p->seq->owner;
-    int64_t n_new = w->n_new + w->n_promised;
     bool is_known = place < p->seq->n_tok;
+    int64_t n_ahead = is_known ? 0 : place - p->seq->n_tok; /* drafts that it counts on */
+    int64_t n_new = w->n_new + w->n_promised + n_ahead;
     if (is_known ? !w->params.wants_prompt || n_new > 0 : n_new == w->max_new)
         return;
-    f->use[f->n_task] = (struct row_use){.work = w, .place = place, .row = row};
+    f->use[f->n_task] = (struct row_use){.work = w, .place = place, .row = row, .n_ahead = n_ahead};
     struct sample_task *t = &f->task[f->n_task++];
     t->known = is_known ? p->seq->token[place] : -1;
     t->row = (struct sample_row){.logits = f->out.p + row * f->out.ld,
                                  .params = &w->params.sample,
                                  .place = (uint64_t)n_new,
                                  .seen = w->seen,
+                                 .ahead = p->seq->token + p->seq->n_tok,
+                                 .n_ahead = (int32_t)n_ahead,
+                                 .mask = is_known ? NULL : constrained_row(w, n_ahead),
                                  .banned = w->end_id,
                                  .n_banned = n_new < w->params.min_new ? w->n_end_id : 0,
                                  .wants_logprob = w->params.wants_logprob,
-                                 .n_top = w->params.n_top};
+                                 .n_top = w->params.n_top,
+                                 .wants_rank = is_known && w->params.wants_ranks};
 }
 
 void take_plan(struct flight *f)
@@ -70,7 +75,7 @@ void take_promise(struct flight *f)
 static void keep_promise(struct work *w, const struct sample_task *t)
 {
     if (w->seq.is_open)
-        seq_fill(&w->seq, *t->row.drawn > 0 ? *t->row.drawn : 0);
+        seq_push(&w->seq, *t->row.drawn > 0 ? *t->row.drawn : 0);
     else if (!w->n_promised && !w->is_over && !t->rc && !work_ends_with(w, t->taken.id))
         seq_push(&w->seq, t->taken.id);
     w->n_promised = 0;
@@ -131,6 +136,7 @@ static void put_token(struct engine *g, struct work *w, const struct sample_take
     if (w->n_new++ == 0)
         answer_end_room(w->answer)->first_us = now;
     g->tok_new++;
+    draft_heard(&w->draft, t->id);
     if (w->seen)
         seen_answer(w->seen, t->id);
     if (w->stop) {
@@ -139,8 +145,11 @@ static void put_token(struct engine *g, struct work *w, const struct sample_take
     }
     answer_put(w->answer, &at, t->top, t->n_top);
     work_mark(g, w, false);
+    constrained_heard(w, t->id);
     if (stops)
         stop_at_string(g, w, now);
+    else if (constrained_is_whole(w))
+        finish(g, w, GEN_STOPPED, now);
     else if (w->n_new == w->max_new)
         finish(g, w, GEN_LENGTH, now);
 }
@@ -171,16 +180,17 @@ void take_rows(struct engine *g, struct flight *f, int64_t now)
     for (int64_t i = 0; i < f->n_task; i++) {
         const struct sample_task *t = &f->task[i];
         struct work *w = f->use[i].work;
+        if (f->use[i].n_ahead != w->seq.n_agreed && t->known < 0)
+            continue; /* it counts on a draft that was wrong */
         if (t->known < 0)
             keep_promise(w, t);
         if (w->is_over)
             continue;
         if (t->rc) {
             seq_finish(&w->seq);
-            work_fail(g, w, &t->err, now);
+            work_fail(g, w, w->mask_err.code ? &w->mask_err : &t->err, now);
         } else if (t->known >= 0) {
-            answer_put_prompt(w->answer, f->use[i].place, t->taken.logprob, t->taken.top,
-                              t->taken.n_top);
+            answer_put_prompt(w->answer, f->use[i].place, &t->taken);
         } else {
             take(g, w, &t->taken, now);
         }

@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "engine/base/siphash.h"
 #include "engine/model/adapter.h"
 #include "engine/sample/sampler.h"
 
@@ -56,12 +57,21 @@ static void copy_params(struct work *w, const struct work_model *m, const struct
     w->params.stop_id = NULL;
 }
 
-static void copy_prompt(struct work *w, const struct gen_req *r, struct sizes s)
+/* Keys that turn by another form are not those of the same text. */
+static uint64_t salt_of(const struct gen_req *r, int32_t turn)
 {
+    const uint64_t of[] = {r->salt, (uint64_t)turn};
+    return turn ? siphash((struct siphash_key){0}, of, sizeof of) : r->salt;
+}
+
+static void copy_prompt(struct work *w, const struct work_model *m, const struct gen_req *r,
+                        struct sizes s)
+{
+    w->turn = model_turn(m->model, s.n_max);
     w->seq.n_prompt = w->seq.n_tok = r->n_prompt;
     w->seq.n_max = s.n_max;
     w->seq.priority = r->priority;
-    w->seq.salt = r->salt;
+    w->seq.salt = salt_of(r, w->turn);
     w->seq.wants_prompt = w->params.wants_prompt;
     w->seq.is_whole = r->kind == GEN_EMBED;
     w->seq.owner = w;
@@ -94,13 +104,42 @@ static int make_seen(struct work *w, struct err *e)
     return w->seen ? 0 : -1;
 }
 
+/* The prompt is read here, where nobody waits for it. */
+static int make_draft(struct work *w, const struct work_model *m, struct err *e)
+{
+    if (!m->guesses)
+        return 0;
+    if (draft_init(&w->draft, w->seq.n_max, e))
+        return -1;
+    w->bytes += draft_bytes(w->seq.n_max);
+    ngram_read(w->draft.ngram, w->seq.token, w->seq.n_prompt);
+    return 0;
+}
+
+static int make_matcher(struct work *w, const struct work_model *m, struct err *e)
+{
+    struct masks *masks = w->params.masks;
+    if (!masks)
+        return 0;
+    size_t n_row = m->guesses ? DRAFT_MAX + 1 : 1;
+    w->params.masks = NULL;
+    w->mask_words = masks_words(masks);
+    w->mask = try_alloc(n_row * w->mask_words, sizeof *w->mask, "the masks of a text", e);
+    if (!w->mask)
+        return -1;
+    w->bytes += n_row * w->mask_words * sizeof *w->mask;
+    w->matcher = matcher_new(masks, DRAFT_MAX);
+    return 0;
+}
+
 static int make_answer(struct work *w, const struct work_model *m, struct err *e)
 {
     struct answer_room room = {.n_prompt = w->seq.n_prompt,
                                .max_new = w->max_new,
                                .n_vector = w->kind == GEN_EMBED ? m->d_model : 0,
                                .n_top = w->params.n_top,
-                               .wants_prompt = w->params.wants_prompt};
+                               .wants_prompt = w->params.wants_prompt,
+                               .wants_ranks = w->params.wants_ranks};
     w->answer = answer_new(&room, m->bell, e);
     w->bytes += answer_bytes(&room);
     return w->answer ? 0 : -1;
@@ -118,12 +157,14 @@ struct work *work_new(const struct work_model *m, const struct gen_req *r, int64
     w->group = g;
     w->submit_us = clock_us();
     copy_params(w, m, r->params, s);
-    copy_prompt(w, r, s);
+    copy_prompt(w, m, r, s);
     if (r->adapter) {
         w->adapter = adapter_ref(r->adapter);
         w->seq.adapter = adapter_version(r->adapter);
     }
-    if (make_answer(w, m, e) || (w->kind == GEN_TEXT && (make_stop(w, m, e) || make_seen(w, e)))) {
+    if (make_answer(w, m, e) ||
+        (w->kind == GEN_TEXT &&
+         (make_stop(w, m, e) || make_seen(w, e) || make_draft(w, m, e) || make_matcher(w, m, e)))) {
         work_free(w);
         return NULL;
     }
@@ -134,6 +175,9 @@ void work_free(struct work *w)
 {
     if (!w)
         return;
+    draft_release(&w->draft);
+    matcher_free(w->matcher);
+    mem_free(w->mask);
     seen_free(w->seen);
     stop_free(w->stop);
     detok_free(w->detok);

@@ -11,7 +11,10 @@
 #ifndef ENGINE_SERVE_WORK_H
 #define ENGINE_SERVE_WORK_H
 
+#include "engine/draft/draft.h"
 #include "engine/engine.h"
+#include "engine/grammar/matcher.h"
+#include "engine/model/model.h"
 #include "engine/sample/seen.h"
 #include "engine/sample/stop.h"
 #include "engine/sched/seq.h"
@@ -30,11 +33,17 @@ struct work {
     enum gen_kind kind;
     struct gen_params params; /* what it points to is copied, or not used any more */
     int64_t max_new, n_new;
+    int32_t turn;     /* the row of the rotary table at which its positions begin */
     int64_t row_from; /* of the step that draws the promised token */
     int n_promised;   /* 1: a token is on its way beyond n_new */
     int n_flight;     /* steps under way that it is in */
     int32_t *end_id;  /* in the block: eos where it counts, and stop ids */
     int32_t n_end_id;
+    struct draft draft;      /* without an ngram: no guesses */
+    struct matcher *matcher; /* owned; NULL: any text will do */
+    uint32_t *mask;          /* owned: of a row, and of one behind each guess */
+    size_t mask_words;       /* of one */
+    struct err mask_err;     /* the text cannot go on */
     struct seen *seen;       /* owned; NULL: no penalties */
     struct stop *stop;       /* owned; NULL: no stop strings */
     struct detok *detok;     /* owned; NULL likewise */
@@ -50,11 +59,13 @@ struct work {
 
 /* What making one needs to know of the model. */
 struct work_model {
+    const struct model *model;
     const int32_t *eos; /* [n_eos] */
     int32_t n_eos;
     int64_t d_model;
     const struct tokenizer *tokenizer; /* NULL: none */
     struct answer_bell *bell;
+    bool guesses; /* texts are guessed */
 };
 
 /* The request was checked, and max_new found. */

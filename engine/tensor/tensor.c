@@ -8,22 +8,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct {
-    const char *name;
-    size_t bytes;
-} types[TENSOR_TYPE_COUNT] = {
-    [TENSOR_F32] = {"f32", 4},   [TENSOR_BF16] = {"bf16", 2}, [TENSOR_F16] = {"f16", 2},
-    [TENSOR_INT8] = {"int8", 1}, [TENSOR_I32] = {"i32", 4},
-};
+#include "kernels/format.h"
 
 const char *tensor_type_name(enum tensor_type t)
 {
-    return types[t].name;
+    return t == TENSOR_I32 ? "i32" : k_format((enum k_type)t)->name;
 }
 
 size_t tensor_type_bytes(enum tensor_type t)
 {
-    return types[t].bytes;
+    return t == TENSOR_I32 ? sizeof(int32_t) : k_type_bytes((enum k_type)t);
 }
 
 static char *shape_text(char text[TENSOR_TEXT_BYTES], int n_dim, const int64_t *dim)
@@ -43,7 +37,7 @@ static char *shape_text(char text[TENSOR_TEXT_BYTES], int n_dim, const int64_t *
 char *tensor_text(const struct tensor *t, char text[TENSOR_TEXT_BYTES])
 {
     char shape[TENSOR_TEXT_BYTES];
-    snprintf(text, TENSOR_TEXT_BYTES, "%s %.100s", types[t->type].name,
+    snprintf(text, TENSOR_TEXT_BYTES, "%s %.100s", tensor_type_name(t->type),
              shape_text(shape, t->n_dim, t->dim));
     return text;
 }
@@ -80,10 +74,10 @@ int tensor_view(struct tensor *t, struct storage *s, size_t offset, enum tensor_
     if (take_dims(&v, n_dim, dim, &count, e))
         return -1;
     char text[TENSOR_TEXT_BYTES];
-    if (offset % types[type].bytes)
+    if (offset % tensor_type_bytes(type))
         return err_set(e, ERR_BAD_INPUT, "%s at byte %zu: not a multiple of the element",
                        tensor_text(&v, text), offset);
-    if (__builtin_mul_overflow((size_t)count, types[type].bytes, &bytes) ||
+    if (__builtin_mul_overflow((size_t)count, tensor_type_bytes(type), &bytes) ||
         __builtin_add_overflow(offset, bytes, &end) || end > storage_bytes(s))
         return err_set(e, ERR_BAD_INPUT, "%s at byte %zu: ends past the %zu bytes there are",
                        tensor_text(&v, text), offset, storage_bytes(s));
@@ -120,7 +114,7 @@ struct tensor tensor_slice_rows(const struct tensor *t, int64_t lo, int64_t hi)
 {
     ASSERT(0 <= lo && lo <= hi && hi <= t->dim[0]);
     struct tensor v = *t;
-    v.offset += (size_t)(lo * t->ld) * types[t->type].bytes;
+    v.offset += (size_t)(lo * t->ld) * tensor_type_bytes(t->type);
     v.dim[0] = hi - lo;
     return v;
 }
@@ -129,7 +123,7 @@ struct tensor tensor_slice_cols(const struct tensor *t, int64_t lo, int64_t hi)
 {
     ASSERT(t->n_dim > 1 && 0 <= lo && lo <= hi && hi <= t->dim[1]);
     struct tensor v = *t;
-    v.offset += (size_t)(lo * t->dim[2] * t->dim[3]) * types[t->type].bytes;
+    v.offset += (size_t)(lo * t->dim[2] * t->dim[3]) * tensor_type_bytes(t->type);
     v.dim[1] = hi - lo;
     return v;
 }
@@ -164,6 +158,6 @@ int tensor_check(const struct tensor *t, const char *what, enum tensor_type type
     if (fits)
         return 0;
     char have[TENSOR_TEXT_BYTES], want[TENSOR_TEXT_BYTES];
-    return err_set(e, ERR_BAD_INPUT, "%s: expected %s %s, found %s", what, types[type].name,
+    return err_set(e, ERR_BAD_INPUT, "%s: expected %s %s, found %s", what, tensor_type_name(type),
                    shape_text(want, n_dim, dim), tensor_text(t, have));
 }

@@ -28,8 +28,6 @@
 enum tensor_type {
     TENSOR_F32 = K_F32,
     TENSOR_BF16 = K_BF16,
-    TENSOR_F16 = K_F16,
-    TENSOR_INT8 = K_INT8,
     TENSOR_I32 = K_TYPE_COUNT,
     TENSOR_TYPE_COUNT
 };

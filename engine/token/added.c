@@ -79,7 +79,7 @@ static int add_normal(struct added *a, size_t i, const struct normalize *chain,
 {
     struct piece in = {.p = (const uint8_t *)a->token[i].content,
                        .len = a->token[i].len,
-                       .at_start = true},
+                       .place = PIECE_START},
                  out;
     if (normalize_apply(chain, run, &in, &out, e))
         return -1;

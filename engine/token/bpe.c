@@ -178,12 +178,13 @@ static size_t put_symbols(const struct bpe *b, struct bpe_sym *sym, const struct
                           uint32_t lo, uint32_t hi)
 {
     struct symbols s = {.b = b, .sym = sym};
+    bool goes_on = lo == 0 && p->place == PIECE_AFTER; /* the word began before the text */
     for (uint32_t i = lo; i < hi;) {
         const uint8_t *c = p->p + i;
         unsigned len = b->byte_mode ? 1 : utf8_len(*c);
         int32_t id;
         if (b->prefix || b->suffix)
-            id = find_affixed(b, c, len, i == lo, i + len == hi);
+            id = find_affixed(b, c, len, i == lo && !goes_on, i + len == hi);
         else
             id = len == 1 ? b->symbol[*c] : vocab_find(&b->vocab, c, len);
         i += len;

@@ -19,6 +19,7 @@ struct detok {
     struct buf held;           /* BPE: the token before */
     uint8_t part[4];           /* an incomplete character */
     unsigned n_part, n_left, n_right;
+    size_t begin; /* of the last token's text, in the buffer that it was pushed to */
     bool skip_special, is_first, is_left_done, has_held;
 };
 
@@ -183,35 +184,36 @@ static bool spell_bytes(struct detok *d, const uint8_t *p, size_t n)
     return true;
 }
 
-static void put_byte_level(struct detok *d, const uint8_t *p, size_t n, struct buf *out)
+/* What was put may begin with what was left over from tokens before: bytes that came to nothing, or
+ * characters that Strip held back. The token's own text is the end of it, where that is whole. */
+static void note_begin(struct detok *d, const uint8_t *p, size_t n, const struct buf *out)
 {
-    if (spell_bytes(d, p, n))
-        put_bytes(d, (const uint8_t *)d->spare.data, d->spare.len, out);
-    else
-        put_bytes(d, p, n, out);
+    bool is_end = !d->n_part && n && out->len - d->begin > n &&
+                  !memcmp(out->data + out->len - n, p, n) && utf8_valid(p, n) == n;
+    if (is_end)
+        d->begin = out->len - n;
 }
 
 static void put_token(struct detok *d, const struct buf *b, struct buf *out)
 {
     const uint8_t *p = (const uint8_t *)b->data;
-    int byte;
-    switch (d->t->decode.bytes) {
-    case DECODE_NO_BYTES:
-        put_text(d, p, b->len, out);
-        break;
-    case DECODE_BYTE_LEVEL:
-        put_byte_level(d, p, b->len, out);
-        break;
-    case DECODE_BYTE_FALLBACK:
-        byte = byte_token(p, b->len);
-        if (byte >= 0) {
-            put_byte(d, (uint8_t)byte, out);
-        } else {
-            flush_part(d, out);
-            put_text(d, p, b->len, out);
-        }
-        break;
+    size_t n = b->len;
+    enum decode_bytes bytes = d->t->decode.bytes;
+    int byte = bytes == DECODE_BYTE_FALLBACK ? byte_token(p, n) : -1;
+    if (bytes == DECODE_BYTE_LEVEL && spell_bytes(d, p, n)) {
+        p = (const uint8_t *)d->spare.data;
+        n = d->spare.len;
     }
+    if (bytes == DECODE_BYTE_LEVEL) {
+        put_bytes(d, p, n, out);
+    } else if (byte >= 0) {
+        put_byte(d, (uint8_t)byte, out);
+        return;
+    } else {
+        flush_part(d, out);
+        put_text(d, p, n, out);
+    }
+    note_begin(d, p, n, out);
 }
 
 /* ---- one token ---- */
@@ -349,6 +351,7 @@ static int push_piece(struct detok *d, const char *p, size_t n, bool is_last, st
 {
     if (rewrite(d, p, n, is_last, e))
         return -1;
+    d->begin = out->len;
     put_token(d, &d->work, out);
     return buf_check(out, "text", e);
 }
@@ -373,16 +376,23 @@ int detok_push(struct detok *d, int32_t id, struct buf *out, struct err *e)
 {
     uint32_t len;
     const uint8_t *p = id < 0 ? NULL : vocab_text(&d->t->piece, (uint32_t)id, &len);
+    d->begin = out->len;
     if (!p || (d->skip_special && tokenizer_is_special(d->t, id)))
         return 0;
     if (!holds_last(d))
         return push_piece(d, (const char *)p, len, false, out, e);
     if (push_held(d, false, out, e))
         return -1;
+    d->begin = out->len;
     buf_clear(&d->held);
     buf_add(&d->held, p, len);
     d->has_held = true;
     return buf_check(&d->held, "token", e);
+}
+
+size_t detok_begin(const struct detok *d)
+{
+    return d->begin;
 }
 
 int detok_finish(struct detok *d, struct buf *out, struct err *e)

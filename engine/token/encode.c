@@ -11,6 +11,8 @@
 #include "engine/token/tok_list.h"
 #include "engine/token/utf8.h"
 
+enum { NEAR_BYTES = 256 }; /* of a border: no word that a model knows is longer */
+
 struct segments {
     const struct tok_segment *seg; /* borrowed */
     size_t *end;                   /* owned: where each ends in the joined text */
@@ -25,7 +27,10 @@ struct encode {
     struct piece_buf mended;
     struct normalize_run normalize;
     struct pretok_run pretok;
-    struct bpe_run *bpe; /* owned */
+    struct bpe_run *bpe;    /* owned */
+    enum piece_place place; /* of the text */
+    uint32_t border;        /* not 0: only whether a word stands over it is asked */
+    bool is_crossed;
 };
 
 /* ---- segments ---- */
@@ -95,6 +100,11 @@ static int on_piece(void *ctx, const struct piece *p, struct err *e)
 {
     struct encode *x = ctx;
     const struct tokenizer *t = x->t;
+    if (x->border) {
+        struct tok_span s = piece_span(p, 0, p->len);
+        x->is_crossed |= s.lo < x->border && s.hi > x->border;
+        return 0;
+    }
     if (t->model == MODEL_BPE)
         return bpe_encode(&t->bpe, x->bpe, p, x->out, e);
     if (t->model == MODEL_WORDPIECE)
@@ -160,7 +170,7 @@ static void mend(const uint8_t *text, size_t len, struct piece_buf *out)
 static int encode_text(struct encode *x, const char *text, size_t len, struct err *e)
 {
     const struct tokenizer *t = x->t;
-    struct piece in = {.p = (const uint8_t *)text, .len = (uint32_t)len, .at_start = true};
+    struct piece in = {.p = (const uint8_t *)text, .len = (uint32_t)len, .place = x->place};
     bool is_valid = utf8_valid(in.p, len) == len;
     bool is_mixed = !x->segments.all_trusted && !x->segments.none_trusted;
     bool with_spans =
@@ -173,7 +183,7 @@ static int encode_text(struct encode *x, const char *text, size_t len, struct er
     if (!rc && !is_valid) {
         mend(in.p, len, &x->mended);
         rc = piece_buf_check(&x->mended, e);
-        in = piece_buf_view(&x->mended, true);
+        in = piece_buf_view(&x->mended, x->place);
     }
     if (!rc)
         rc = encode_between(x, &t->added.raw, &in, false, e);
@@ -193,17 +203,19 @@ static int push_affix(const struct tokenizer_affix *a, size_t at, struct tok_lis
     return 0;
 }
 
-int tokenizer_encode_segments(const struct tokenizer *t, const struct tok_segment *seg,
-                              size_t n_seg, bool add_special, struct tok_list *out, struct err *e)
+/* All but t, place and border of x is filled here. */
+static int encode_segments(struct encode *x, const struct tok_segment *seg, size_t n_seg,
+                           bool add_special, struct tok_list *out, struct err *e)
 {
-    struct encode x = {.t = t, .out = out};
+    const struct tokenizer *t = x->t;
     size_t n_before = out->n;
     char *owned = NULL;
-    int rc = segments_init(&x.segments, seg, n_seg, e);
-    const char *text = rc ? NULL : join(&x.segments, &owned, e);
+    x->out = out;
+    int rc = segments_init(&x->segments, seg, n_seg, e);
+    const char *text = rc ? NULL : join(&x->segments, &owned, e);
     if (text) {
-        size_t len = n_seg ? x.segments.end[n_seg - 1] : 0;
-        rc = (add_special && push_affix(&t->before, 0, out, e)) || encode_text(&x, text, len, e) ||
+        size_t len = n_seg ? x->segments.end[n_seg - 1] : 0;
+        rc = (add_special && push_affix(&t->before, 0, out, e)) || encode_text(x, text, len, e) ||
              (add_special && push_affix(&t->after, len, out, e));
     }
     if (!text || rc) {
@@ -211,8 +223,15 @@ int tokenizer_encode_segments(const struct tokenizer *t, const struct tok_segmen
         rc = -1;
     }
     mem_free(owned);
-    mem_free(x.segments.end);
+    mem_free(x->segments.end);
     return rc;
+}
+
+int tokenizer_encode_segments(const struct tokenizer *t, const struct tok_segment *seg,
+                              size_t n_seg, bool add_special, struct tok_list *out, struct err *e)
+{
+    struct encode x = {.t = t, .place = PIECE_START};
+    return encode_segments(&x, seg, n_seg, add_special, out, e);
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bool trusted,
@@ -220,4 +239,61 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bo
 {
     struct tok_segment seg = {text, len, trusted};
     return tokenizer_encode_segments(t, &seg, 1, add_special, out, e);
+}
+
+/* ---- a text that goes on ---- */
+
+/* Up to so many bytes of the text's end, from a character's beginning on. */
+static struct tok_segment end_of(const struct tok_segment *s)
+{
+    size_t lo = s->len > NEAR_BYTES ? s->len - NEAR_BYTES : 0;
+    while (lo > 0 && lo < s->len && ((uint8_t)s->text[lo] & 0xc0) == 0x80)
+        lo++;
+    return (struct tok_segment){s->text + lo, s->len - lo, s->is_trusted};
+}
+
+static struct tok_segment beginning_of(const struct tok_segment *s)
+{
+    size_t hi = s->len < NEAR_BYTES ? s->len : NEAR_BYTES;
+    while (hi > 0 && hi < s->len && ((uint8_t)s->text[hi] & 0xc0) == 0x80)
+        hi--;
+    return (struct tok_segment){s->text, hi, s->is_trusted};
+}
+
+/* Does a piece that the model is given, or that gets a mark in front, stand over the border? Asked
+ * of the texts joined, near it. */
+static int find_word(const struct tokenizer *t, const struct tok_segment *before,
+                     const struct tok_segment *seg, size_t n_seg, bool *is_there, struct err *e)
+{
+    struct tok_segment near[2] = {end_of(before), {0}};
+    struct encode x = {.t = t, .place = PIECE_WITHIN, .border = (uint32_t)near[0].len};
+    struct tok_list unused;
+    for (size_t i = 0; i < n_seg && !near[1].len; i++)
+        near[1] = beginning_of(&seg[i]);
+    *is_there = false;
+    if (!near[0].len || !near[1].len)
+        return 0;
+    tok_list_init(&unused, 2 * NEAR_BYTES, true);
+    int rc = encode_segments(&x, near, 2, false, &unused, e);
+    tok_list_release(&unused);
+    *is_there = x.is_crossed;
+    return rc;
+}
+
+int tokenizer_encode_after(const struct tokenizer *t, const struct tok_segment *before,
+                           const struct tok_segment *seg, size_t n_seg, struct tok_list *out,
+                           struct err *e)
+{
+    struct encode x = {.t = t, .place = PIECE_AFTER};
+    bool has_words = t->model != MODEL_BPE || t->bpe.prefix || pretok_marks_pieces(&t->pretok);
+    bool goes_on = true;
+    if (has_words && find_word(t, before, seg, n_seg, &goes_on, e))
+        return -1;
+    x.place = goes_on ? PIECE_AFTER : PIECE_WITHIN;
+    return encode_segments(&x, seg, n_seg, false, out, e);
+}
+
+size_t tokenizer_n_after(const struct tokenizer *t)
+{
+    return t->after.n;
 }

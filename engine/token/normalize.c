@@ -144,7 +144,7 @@ static bool map_bytes(const struct piece *in, struct piece_buf *out)
 static bool strip(const struct normalize_step *s, const struct piece *in, struct piece_buf *out)
 {
     uint32_t lo = 0, hi = in->len, c;
-    while (s->left && lo < hi) {
+    while (s->left && lo < hi && in->place != PIECE_AFTER) {
         unsigned len = utf8_get(in->p + lo, &c);
         if (!uclass_is_white(c))
             break;
@@ -165,7 +165,7 @@ static bool strip(const struct normalize_step *s, const struct piece *in, struct
 
 static bool prepend(const struct normalize_step *s, const struct piece *in, struct piece_buf *out)
 {
-    if (!in->len)
+    if (!in->len || in->place == PIECE_AFTER)
         return false;
     piece_buf_put(out, s->text, (uint32_t)strlen(s->text), piece_span(in, 0, 0));
     piece_buf_copy(out, in, 0, in->len);
@@ -262,7 +262,7 @@ int normalize_apply(const struct normalize *c, struct normalize_run *r, const st
             return -1;
         if (!changed)
             continue;
-        *out = piece_buf_view(b, in->at_start);
+        *out = piece_buf_view(b, in->place);
         turn ^= 1;
     }
     return 0;

@@ -59,13 +59,13 @@ int piece_buf_check(const struct piece_buf *b, struct err *e)
     return 0;
 }
 
-struct piece piece_buf_view(const struct piece_buf *b, bool at_start)
+struct piece piece_buf_view(const struct piece_buf *b, enum piece_place place)
 {
     return (struct piece){
         .p = b->p ? b->p : (const uint8_t *)"",
         .from = b->with_spans ? b->from : NULL,
         .len = b->len,
-        .at_start = at_start,
+        .place = place,
     };
 }
 

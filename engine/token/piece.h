@@ -21,11 +21,18 @@
 #include "engine/base/err.h"
 #include "engine/token/tokenizer.h"
 
+/* Where a piece begins. */
+enum piece_place {
+    PIECE_WITHIN, /* behind something of the caller's text */
+    PIECE_START,  /* with the caller's text, which is the beginning */
+    PIECE_AFTER   /* with the caller's text, which goes on from another: nothing is put in front */
+};
+
 struct piece {
     const uint8_t *p;            /* borrowed; valid UTF-8 */
     const struct tok_span *from; /* borrowed, one per byte; NULL: byte i is byte base+i */
     uint32_t len, base;
-    bool at_start; /* begins where the caller's text begins */
+    enum piece_place place;
 };
 
 struct piece_buf {
@@ -39,7 +46,7 @@ void piece_buf_init(struct piece_buf *b, bool with_spans);
 void piece_buf_release(struct piece_buf *b);
 int piece_buf_reserve(struct piece_buf *b, size_t more); /* -1: marks the buffer as failed */
 int piece_buf_check(const struct piece_buf *b, struct err *e);
-struct piece piece_buf_view(const struct piece_buf *b, bool at_start);
+struct piece piece_buf_view(const struct piece_buf *b, enum piece_place place);
 
 /* n bytes that all stand for the bytes `from` of the text. After a failure it does nothing. */
 static inline void piece_buf_put(struct piece_buf *b, const void *p, uint32_t n,
@@ -66,7 +73,7 @@ static inline struct piece piece_sub(const struct piece *p, uint32_t lo, uint32_
         .from = p->from ? p->from + lo : NULL,
         .len = hi - lo,
         .base = p->base + lo,
-        .at_start = p->at_start && lo == 0,
+        .place = lo == 0 ? p->place : PIECE_WITHIN,
     };
 }
 

@@ -167,8 +167,10 @@ static void put_marks(const struct pretok_step *s, const struct piece *in, struc
 {
     uint32_t n = (uint32_t)strlen(s->text), lo = 0;
     bool has_mark = in->p[0] == ' ' || (in->len >= n && !memcmp(in->p, s->text, n));
-    if (!has_mark && (s->prepend == PRETOK_PREPEND_ALWAYS ||
-                      (s->prepend == PRETOK_PREPEND_FIRST && in->at_start)))
+    bool wants_mark = s->prepend == PRETOK_PREPEND_ALWAYS
+                          ? in->place != PIECE_AFTER
+                          : s->prepend == PRETOK_PREPEND_FIRST && in->place == PIECE_START;
+    if (!has_mark && wants_mark)
         piece_buf_put(out, s->text, n, piece_span(in, 0, 0));
     while (lo < in->len) {
         const uint8_t *at = memchr(in->p + lo, ' ', in->len - lo);
@@ -196,7 +198,7 @@ static int rewrite(const struct walk *w, size_t i, const struct piece *in)
     }
     if (piece_buf_check(b, w->e))
         return -1;
-    struct piece out = piece_buf_view(b, in->at_start);
+    struct piece out = piece_buf_view(b, in->place);
     if (!s->is_split)
         return apply_from(w, i + 1, &out);
     struct cutter k = {.w = w, .step = s, .in = &out, .next_step = i + 1};
@@ -217,7 +219,8 @@ static int apply_from(const struct walk *w, size_t i, const struct piece *in)
     case PRETOK_BYTES:
         return rewrite(w, i, in);
     case PRETOK_PREFIX_SPACE:
-        return in->p[0] == ' ' ? apply_from(w, i + 1, in) : rewrite(w, i, in);
+        return in->p[0] == ' ' || in->place == PIECE_AFTER ? apply_from(w, i + 1, in)
+                                                           : rewrite(w, i, in);
     default:
         return cut(w, i, in);
     }
@@ -228,6 +231,14 @@ int pretok_apply(const struct pretok *c, struct pretok_run *r, const struct piec
 {
     struct walk w = {c, r, fn, ctx, e};
     return in->len ? apply_from(&w, 0, in) : 0;
+}
+
+bool pretok_marks_pieces(const struct pretok *c)
+{
+    for (size_t i = 1; i < c->n; i++)
+        if (c->step[i].kind == PRETOK_METASPACE || c->step[i].kind == PRETOK_PREFIX_SPACE)
+            return true;
+    return false;
 }
 
 int pretok_give(struct pretok *c, struct pretok_step *step, struct err *e)

@@ -74,6 +74,9 @@ int pretok_give(struct pretok *c, struct pretok_step *step, struct err *e);
 void pretok_run_init(struct pretok_run *r, bool with_spans);
 void pretok_run_release(struct pretok_run *r);
 
+/* Whether a step puts something in front of pieces that an earlier step has cut. */
+bool pretok_marks_pieces(const struct pretok *c);
+
 /* Calls fn for each piece that is not empty, in order. Non-zero from fn ends it with that. */
 typedef int pretok_fn(void *ctx, const struct piece *p, struct err *e);
 int pretok_apply(const struct pretok *c, struct pretok_run *r, const struct piece *in,

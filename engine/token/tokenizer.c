@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/load/gguf_tokenizer.h"
 #include "engine/load/tokenizer_config.h"
 #include "engine/token/internal.h"
 
@@ -106,23 +107,53 @@ static void read_role(const struct tokenizer *t, const char *piece, int32_t *id)
         *id = found;
 }
 
-static int read_roles(struct tokenizer *t, const char *dir, struct err *e)
+static void read_roles(struct tokenizer *t, struct tokenizer_config *c)
 {
+    read_role(t, c->bos, &t->bos);
+    read_role(t, c->eos, &t->eos);
+    read_role(t, c->unk, &t->unk);
+    read_role(t, c->pad, &t->pad);
+    tokenizer_config_release(c);
+}
+
+/* ---- of a GGUF file ---- */
+
+static struct tokenizer *from_gguf(const struct gguf *g, struct err *e)
+{
+    struct buf text, config;
     struct tokenizer_config c;
-    int rc = tokenizer_config_init(&c, dir, e);
-    if (!rc) {
-        read_role(t, c.bos, &t->bos);
-        read_role(t, c.eos, &t->eos);
-        read_role(t, c.unk, &t->unk);
-        read_role(t, c.pad, &t->pad);
-        tokenizer_config_release(&c);
+    struct tokenizer *t = NULL;
+    buf_init(&text, GGUF_TEXT_BYTES_MAX);
+    buf_init(&config, GGUF_TEXT_BYTES_MAX);
+    if (gguf_tokenizer_text(g, &text, e) == 0 && gguf_tokenizer_config_text(g, &config, e) == 0 &&
+        tokenizer_config_parse(&c, config.data, config.len, e) == 0) {
+        t = tokenizer_parse(text.data, text.len, e);
+        if (t)
+            read_roles(t, &c);
+        else
+            err_wrap(e, "%s: the metadata as", g->name);
+        if (!t)
+            tokenizer_config_release(&c);
     }
-    return rc;
+    buf_release(&text);
+    buf_release(&config);
+    return t;
+}
+
+static struct tokenizer *load_gguf(const char *path, struct err *e)
+{
+    struct gguf *g = gguf_open(path, e);
+    struct tokenizer *t = g ? from_gguf(g, e) : NULL;
+    gguf_close(g);
+    return t;
 }
 
 struct tokenizer *tokenizer_load(const char *dir, struct err *e)
 {
     char path[4096];
+    struct tokenizer_config c;
+    if (gguf_is_file(dir))
+        return load_gguf(dir, e);
     int n = snprintf(path, sizeof path, "%s/tokenizer.json", dir);
     if (n < 0 || (size_t)n >= sizeof path) {
         err_set(e, ERR_BAD_INPUT, "the name of the model's directory is too long");
@@ -130,10 +161,11 @@ struct tokenizer *tokenizer_load(const char *dir, struct err *e)
     }
     struct json_doc *doc = json_read(path, "tokenizer.json", &json_rules_tokenizer, e);
     struct tokenizer *t = doc ? from_doc(doc, e) : NULL;
-    if (t && read_roles(t, dir, e)) {
+    if (!t || tokenizer_config_init(&c, dir, e)) {
         tokenizer_free(t);
-        t = NULL;
+        return NULL;
     }
+    read_roles(t, &c);
     return t;
 }
 
@@ -160,6 +192,14 @@ int32_t tokenizer_id(const struct tokenizer *t, const char *piece, size_t len)
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
     return id >= 0 && (size_t)id < t->added.n_special && t->added.is_special[id];
+}
+
+bool tokenizer_has_text(const struct tokenizer *t, const int32_t *id, size_t n)
+{
+    size_t i = 0;
+    while (i < n && tokenizer_is_special(t, id[i]))
+        i++;
+    return i < n;
 }
 
 int32_t tokenizer_bos(const struct tokenizer *t)

@@ -52,7 +52,7 @@ struct tok_segment {
 };
 
 /* tokenizer.json of a model's directory; tokenizer_config.json and special_tokens_map.json, when
- * they are there, say which tokens begin and end a text. */
+ * they are there, say which tokens begin and end a text. Or a GGUF file's tokenizer. */
 struct tokenizer *tokenizer_load(const char *dir, struct err *e);
 struct tokenizer *tokenizer_parse(const char *json, size_t len, struct err *e);
 void tokenizer_free(struct tokenizer *t);
@@ -67,6 +67,21 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bo
                      bool add_special, struct tok_list *out, struct err *e);
 int tokenizer_encode_segments(const struct tokenizer *t, const struct tok_segment *seg,
                               size_t n_seg, bool add_special, struct tok_list *out, struct err *e);
+
+/* Of what add_special adds, how many tokens stand behind the text. */
+size_t tokenizer_n_after(const struct tokenizer *t);
+
+/* Whether these tokens of a prompt have a text that an answer goes on from: behind BOS and the like
+ * alone a text begins. */
+bool tokenizer_has_text(const struct tokenizer *t, const int32_t *id, size_t n);
+
+/* Appends the tokens of a text that goes on from the text `before`, which is not touched: what a
+ * model with the tokens of `before` as its prompt has to answer for them to read on as the text.
+ * Nothing is put in front of it, and a word that goes on from `before` goes on here. Spans speak of
+ * the text alone. */
+int tokenizer_encode_after(const struct tokenizer *t, const struct tok_segment *before,
+                           const struct tok_segment *seg, size_t n_seg, struct tok_list *out,
+                           struct err *e);
 
 /* The text of the ids, appended to `out`, always valid UTF-8. An id out of range is an error. */
 int tokenizer_decode(const struct tokenizer *t, const int32_t *id, size_t n, bool skip_special,
@@ -96,6 +111,10 @@ void detok_reset(struct detok *d); /* as new */
 void detok_inside(
     struct detok *d); /* of a new one: what comes is no beginning and keeps its space */
 int detok_push(struct detok *d, int32_t id, struct buf *out, struct err *e);
+
+/* Where in `out` the text of the token that was pushed last begins, or will. One that begins inside
+ * of a character begins with it. */
+size_t detok_begin(const struct detok *d);
 int detok_finish(struct detok *d, struct buf *out, struct err *e);
 
 /* The bytes that one token stands for inside of a text, special or not; they may be a part of a

@@ -2,7 +2,8 @@
  *
  * The tokens of a word are appended as they are found and taken back when the word turns out to
  * be unknown. A token that begins with the prefix can stand at the beginning of a word too (the
- * text "##ing" is a word like any other), so such tokens are in both tries.
+ * text "##ing" is a word like any other), so such tokens are in both tries. A word that goes on
+ * from the text before has no beginning here.
  */
 #include "engine/token/wordpiece.h"
 
@@ -68,7 +69,8 @@ int wordpiece_encode(const struct wordpiece *w, const struct piece *p, struct to
     if (p->len > w->max_chars && count_chars(p) > w->max_chars)
         return tok_list_push(out, w->unk, piece_span(p, 0, p->len), e);
     while (lo < p->len) {
-        int32_t id = longest(lo ? &w->tail : &w->head, p->p + lo, p->len - lo, &len);
+        bool goes_on = lo > 0 || p->place == PIECE_AFTER;
+        int32_t id = longest(goes_on ? &w->tail : &w->head, p->p + lo, p->len - lo, &len);
         if (id < 0) {
             out->n = n_before;
             return tok_list_push(out, w->unk, piece_span(p, 0, p->len), e);

@@ -11,6 +11,7 @@
 
 #include "engine/base/aside.h"
 #include "engine/base/fs.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/load/st_writer.h"
 #include "engine/train/state.h"
@@ -106,7 +107,7 @@ static int write_config(const char *path, const struct train_subject *s, const c
                         struct err *e)
 {
     const struct train_lora *l = &s->lora;
-    bool is_transposed = s->model->cfg.family == FAMILY_GPT2;
+    bool is_transposed = spec_is_transposed(spec_of(s->model->cfg.family));
     struct buf b;
     int rc;
     buf_init(&b, CONFIG_BYTES_MAX);
@@ -133,23 +134,27 @@ static int write_config(const char *path, const struct train_subject *s, const c
 static int write_dir(const char *path, const struct train_subject *s, struct train_state *state,
                      const char *base, struct err *e)
 {
-    char *dir = fs_temp_dir(path, e), *tensors = NULL, *config = NULL;
+    char *dir = fs_temp_dir(path, e), *tensors = NULL, *config = NULL, *id = NULL;
     int rc = -1;
     if (!dir)
         return err_wrap(e, "adapter");
     size_t n = strlen(dir) + sizeof "/adapter_model.safetensors";
     tensors = xmalloc(n);
     config = xmalloc(n);
+    id = xmalloc(n);
     snprintf(tensors, n, "%s/adapter_model.safetensors", dir);
     snprintf(config, n, "%s/adapter_config.json", dir);
+    snprintf(id, n, "%s/" BASE_ID_NAME, dir);
     rc = write_tensors(tensors, s, state, e) || write_config(config, s, base, e) ||
-                 fs_sync_dir(dir, e) || fs_rename(dir, path, e)
+                 (*s->model->base.files && base_id_put(&s->model->base, base, id, e)) ||
+                 made_list(dir, e) || fs_sync_dir(dir, e) || fs_rename(dir, path, e)
              ? err_wrap(e, "adapter")
              : 0;
     if (rc)
         fs_remove_tree(dir, NULL);
     free(tensors);
     free(config);
+    free(id);
     free(dir);
     return rc;
 }

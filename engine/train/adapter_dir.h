@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A trained adapter as a PEFT directory: adapter_config.json and adapter_model.safetensors, as PEFT
- * itself writes them and as the server loads them. The folder is written aside and takes its name
+ * itself writes them and as the server loads them, and beside them tandem.json, which names the
+ * base (engine/load/base_id.h). The folder is written aside and takes its name
  * synced and whole.
  *
  * Thread: the trainer's.

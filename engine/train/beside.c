@@ -10,32 +10,31 @@
 #include "engine/train/brief.h"
 
 /* This rank's copy of the model: all of it, or its part. */
-static struct model *copy_of(struct beside *b, const struct crew_seat *seat, int type,
-                             struct err *e)
+static struct model *copy_of(struct beside *b, const struct crew_rank *member, struct err *e)
 {
-    const struct model *served = seat->model;
-    struct model_options mo = {.type = type, .kv_type = (int)served->kv_type, .ctx = served->ctx};
+    const struct model *served = member->model;
+    struct model_options mo = model_options_trained(served, member->dir->weights);
     struct op_ranks at = {
         .comm = b->ranks.all, .rank = served->ranks.rank, .size = served->ranks.size};
     if (served->part && ranks_share_for(&b->share, &served->cfg, &mo, &at, MODEL_LOSS, e))
         return NULL;
     mo.share = served->part ? &b->share : NULL;
-    return model_load(seat->dir, &mo, seat->device, e);
+    return model_load(member->dir, &mo, member->device, e);
 }
 
-static int make(struct beside *b, const struct crew_seat *seat, struct tuning_options *o,
-                int copy_type, struct err *e)
+static int make(struct beside *b, const struct crew_rank *member, struct tuning_options *o,
+                bool copies, struct err *e)
 {
     int rc = 0;
-    o->gate = seat->gate;
+    o->gate = member->gate;
     o->train.ranks = b->ranks;
-    if (copy_type >= 0)
-        rc = (b->copy = copy_of(b, seat, copy_type, e)) ? 0 : -1;
+    if (copies)
+        rc = (b->copy = copy_of(b, member, e)) ? 0 : -1;
     if (!rc)
-        rc = (b->stream = stream_new_yielding(seat->device, e)) ? 0 : -1;
+        rc = (b->stream = stream_new_yielding(member->device, e)) ? 0 : -1;
     if (train_agree(&b->ranks, rc, e))
         return -1;
-    b->tuning = tuning_new(b->copy ? b->copy : seat->model, o, b->stream, e);
+    b->tuning = tuning_new(b->copy ? b->copy : member->model, o, b->stream, e);
     return b->tuning ? 0 : -1;
 }
 
@@ -51,15 +50,15 @@ static void release(struct beside *b)
 
 /* ---- rank 0 ---------------------------------------------------------------------------------- */
 
-int beside_begin(struct beside *b, const struct crew_seat *seat, struct crew *crew,
-                 struct tuning_options *o, int copy_type, struct err *e)
+int beside_begin(struct beside *b, const struct crew_rank *member, struct crew *crew,
+                 struct tuning_options *o, bool copies, struct err *e)
 {
     *b = (struct beside){0};
     if (crew)
-        b->ranks = (struct train_ranks){.all = seat->comm, .model = seat->comm};
-    if (crew && (crew_call(crew, e) || brief_send(&b->ranks, o, copy_type, e)))
+        b->ranks = (struct train_ranks){.all = member->comm, .model = member->comm};
+    if (crew && (crew_call(crew, e) || brief_send(&b->ranks, o, copies, e)))
         return -1;
-    return make(b, seat, o, copy_type, e);
+    return make(b, member, o, copies, e);
 }
 
 int beside_run(struct beside *b, bool *is_done, struct err *e)
@@ -92,15 +91,15 @@ static int follow(struct beside *b, struct err *e)
     return 0;
 }
 
-int beside_work(const struct crew_seat *seat, struct err *e)
+int beside_work(const struct crew_rank *member, struct err *e)
 {
-    struct beside b = {.ranks = {.all = seat->comm, .model = seat->comm}};
+    struct beside b = {.ranks = {.all = member->comm, .model = member->comm}};
     struct brief brief;
     struct err common = ERR_INIT;
-    int rc = brief_take(&brief, &b.ranks, &common) ||
-                     make(&b, seat, &brief.opt, brief.copy_type, &common)
-                 ? comm_check(seat->comm, e)
-                 : follow(&b, e);
+    int rc =
+        brief_take(&brief, &b.ranks, &common) || make(&b, member, &brief.opt, brief.copies, &common)
+            ? comm_check(member->comm, e)
+            : follow(&b, e);
     release(&b);
     brief_release(&brief);
     return rc;

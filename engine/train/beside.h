@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A training beside serving: on the model that is served, or, for a full one, on a copy of it.
- * Where ranks share the model (engine/run/crew.h) all of them train, each in its seat: rank 0
+ * Where ranks share the model (engine/run/crew.h) all of them train, each beside serving: rank 0
  * calls, and sends the others the options and the rows, since it alone has the files. From there on
  * all run the same tuning; the others hear nothing of jobs, stores and names.
  *
@@ -28,11 +28,11 @@ struct beside {
     struct tuning *tuning;    /* owned */
 };
 
-/* At rank 0. crew: NULL: nobody shares the model, and seat->comm is not read. o: gate and
- * train.ranks are filled in here. copy_type: enum k_type of a copy's matrices; -1: none is made.
+/* At rank 0. crew: NULL: nobody shares the model, and member->comm is not read. o: gate and
+ * train.ranks are filled in here. copies: a copy of the model is trained, not what is served.
  * Whatever it returns: beside_end. */
-int beside_begin(struct beside *b, const struct crew_seat *seat, struct crew *crew,
-                 struct tuning_options *o, int copy_type, struct err *e);
+int beside_begin(struct beside *b, const struct crew_rank *member, struct crew *crew,
+                 struct tuning_options *o, bool copies, struct err *e);
 int beside_run(struct beside *b, bool *is_done, struct err *e); /* as tuning_run */
 void beside_end(struct beside *b);                              /* of zeros, too */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Plain data goes as it lies in memory: all ranks run one program. How much comes is told before it
- * comes.
+ * comes, and all agree that there is room for it.
  */
 #include "engine/train/brief.h"
 
@@ -18,7 +18,7 @@ struct rows_head {
 
 struct head {
     struct tuning_options opt;
-    int copy_type;
+    int copies;
     size_t targets_bytes;
     bool has_valid, has_checkpoints;
     struct rows_head data, valid;
@@ -77,18 +77,19 @@ static char *join_targets(const struct train_lora *l, size_t *bytes)
     return all;
 }
 
-int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, int copy_type,
+int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, bool copies,
                struct err *e)
 {
     struct head h = {.opt = *o,
-                     .copy_type = copy_type,
+                     .copies = copies,
                      .has_valid = o->valid != NULL,
                      .has_checkpoints = o->checkpoints != NULL,
                      .data = rows_head_of(o->data)};
     char *targets = join_targets(&o->train.lora, &h.targets_bytes);
     if (o->valid)
         h.valid = rows_head_of(o->valid);
-    int rc = train_tell(ranks, &h, sizeof h, e) || train_tell(ranks, targets, h.targets_bytes, e) ||
+    int rc = train_tell(ranks, &h, sizeof h, e) || train_agree(ranks, 0, e) ||
+                     train_tell(ranks, targets, h.targets_bytes, e) ||
                      pass_rows(ranks, o->data, e) || (o->valid && pass_rows(ranks, o->valid, e))
                  ? -1
                  : 0;
@@ -98,7 +99,7 @@ int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, 
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static void reserve_rows(struct dataset *d, const struct rows_head *h)
+static int reserve_rows(struct dataset *d, const struct rows_head *h, struct err *e)
 {
     dataset_init(d, &(struct dataset_options){.tokenizer = NULL});
     d->n_cut = h->n_cut;
@@ -106,11 +107,13 @@ static void reserve_rows(struct dataset *d, const struct rows_head *h)
     d->n_learn = h->n_learn;
     d->longest = h->longest;
     d->digest = h->digest;
-    vec_reserve(&d->id, h->n_id);
-    vec_reserve(&d->is_learned, h->n_id);
-    vec_reserve(&d->row, h->n_row);
+    if (vec_try_reserve(&d->id, h->n_id, "rows to train on", e) ||
+        vec_try_reserve(&d->is_learned, h->n_id, "rows to train on", e) ||
+        vec_try_reserve(&d->row, h->n_row, "rows to train on", e))
+        return -1;
     d->id.n = d->is_learned.n = h->n_id;
     d->row.n = h->n_row;
+    return 0;
 }
 
 /* What led to rank 0's memory leads to what is here. */
@@ -138,12 +141,11 @@ int brief_take(struct brief *b, const struct train_ranks *ranks, struct err *e)
     if (train_tell(ranks, &h, sizeof h, e))
         return -1;
     b->targets = xcalloc(h.targets_bytes, 1);
-    reserve_rows(&b->data, &h.data);
-    reserve_rows(&b->valid, &h.valid);
-    if (train_tell(ranks, b->targets, h.targets_bytes, e) || pass_rows(ranks, &b->data, e) ||
-        (h.has_valid && pass_rows(ranks, &b->valid, e)))
+    int rc = reserve_rows(&b->data, &h.data, e) || reserve_rows(&b->valid, &h.valid, e) ? -1 : 0;
+    if (train_agree(ranks, rc, e) || train_tell(ranks, b->targets, h.targets_bytes, e) ||
+        pass_rows(ranks, &b->data, e) || (h.has_valid && pass_rows(ranks, &b->valid, e)))
         return -1;
-    b->copy_type = h.copy_type;
+    b->copies = h.copies != 0;
     point(b, &h);
     return 0;
 }

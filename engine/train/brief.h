@@ -11,13 +11,13 @@
 
 struct brief {
     struct tuning_options opt; /* its pointers lead into the brief; gate and ranks: the taker's */
-    int copy_type;             /* as in beside_begin */
+    bool copies;               /* as in beside_begin */
     struct dataset data, valid;
     char *targets; /* owned: their names, one behind the other */
 };
 
 /* Rank 0, over ranks->all. */
-int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, int copy_type,
+int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, bool copies,
                struct err *e);
 
 /* The others; after a failure, too, brief_release. */

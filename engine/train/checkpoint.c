@@ -6,10 +6,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/aside.h"
 #include "engine/base/fs.h"
@@ -63,6 +65,41 @@ static int64_t piece_rows(const int64_t dim[2])
 {
     int64_t fit = PIECE_BYTES / (dim[1] * (int64_t)sizeof(float));
     return fit < 1 ? 1 : fit < dim[0] ? fit : dim[0];
+}
+
+/* ---- removing ------------------------------------------------------------------------------ */
+
+static const char *const part[] = {"state.safetensors", "manifest.json"};
+
+/* "step-000000012" */
+static bool is_step(const char *name)
+{
+    const char *digits = name + strlen("step-");
+    return strncmp(name, "step-", strlen("step-")) == 0 && strlen(digits) >= STEP_DIGITS &&
+           strspn(digits, "0123456789") == strlen(digits);
+}
+
+/* Only what checkpoints are made of; a folder that holds something else stays, with ERR_EXISTS. */
+static int drop(const char *path, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), rc = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0)
+        return err_set(e, ERR_EXISTS, "%s: is no checkpoint's folder", path);
+    for (size_t i = 0; i < sizeof part / sizeof *part && !rc; i++)
+        rc = unlinkat(fd, part[i], 0) && errno != ENOENT ? err_sys(e, "removing %s", path) : 0;
+    close(fd);
+    if (!rc && rmdir(path) && errno != ENOENT)
+        rc = errno == ENOTEMPTY || errno == EEXIST
+                 ? err_set(e, ERR_EXISTS, "%s: holds what this program did not put there", path)
+                 : err_sys(e, "removing %s", path);
+    return rc;
+}
+
+int checkpoint_open(const char *parent, struct err *e)
+{
+    return fs_mkdirs(parent, e) || fs_sweep(parent, is_step, e) ? -1 : 0;
 }
 
 /* ---- writing ------------------------------------------------------------------------------- */
@@ -148,7 +185,7 @@ done:
 static int write_manifest(const char *dir, const struct checkpoint *c, struct err *e)
 {
     char *state = join(dir, "state.safetensors"), *path = join(dir, "manifest.json");
-    char sha[SHA256_TEXT_BYTES];
+    char sha[SHA256_TEXT_BYTES], base[BASE_ID_TEXT_BYTES];
     uint64_t bytes;
     struct buf b;
     int rc = -1;
@@ -157,6 +194,8 @@ static int write_manifest(const char *dir, const struct checkpoint *c, struct er
         goto done;
     buf_printf(&b, "{\"format\":1,\"step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"row\":%" PRId64,
                c->step, c->epoch, c->row);
+    if (*c->base.files)
+        buf_printf(&b, ",\"base\":\"%s\"", base_id_text(&c->base, base));
     buf_printf(&b, ",\"subject\":\"%s\",\"sums\":[", c->subject);
     for (int i = 0; i < CHECKPOINT_SUMS; i++)
         buf_printf(&b, "%s\"%a\"", i ? "," : "", c->sum[i]); /* hexadecimal: every bit */
@@ -183,7 +222,7 @@ static int save(const char *parent, const struct checkpoint *c, struct train_sta
     if (write_state(state, s, e) || write_manifest(dir, c, e) || fs_sync_dir(dir, e))
         goto done;
     /* the same step again, by a training that went on from an older checkpoint */
-    if (fs_remove_tree(path, e) || fs_rename(dir, path, e))
+    if (drop(path, e) || fs_rename(dir, path, e))
         goto done;
     rc = 0;
 done:
@@ -223,11 +262,8 @@ static int list_steps(const char *parent, struct steps *out, struct err *e)
     if (!d)
         return errno == ENOENT ? 0 : err_sys(e, "checkpoints");
     while ((entry = readdir(d))) {
-        const char *digits = entry->d_name + strlen("step-");
-        if (strncmp(entry->d_name, "step-", strlen("step-")) || fs_is_temp(entry->d_name) ||
-            strlen(digits) < STEP_DIGITS || strspn(digits, "0123456789") != strlen(digits))
-            continue;
-        vec_push(&out->list, strtoll(digits, NULL, 10));
+        if (is_step(entry->d_name))
+            vec_push(&out->list, strtoll(entry->d_name + strlen("step-"), NULL, 10));
     }
     closedir(d);
     if (out->list.n > 1)
@@ -241,11 +277,23 @@ int checkpoint_prune(const char *parent, int keep, struct err *e)
     int rc = list_steps(parent, &steps, e);
     for (size_t i = (size_t)keep; !rc && i < steps.list.n; i++) {
         char *path = checkpoint_path(parent, steps.list.at[i]);
-        rc = fs_remove_tree(path, e);
+        struct err why = ERR_INIT;
+        rc = drop(path, &why);
+        if (rc)
+            rc = why.code == ERR_EXISTS ? 0 : err_set(e, why.code, "%s", why.msg);
         free(path);
     }
     vec_release(&steps.list);
     return rc;
+}
+
+int checkpoint_forget(const char *parent, struct err *e)
+{
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : err_set(e, ERR_EXISTS, "%s: is no folder", parent);
+    close(fd);
+    return fs_sweep(parent, is_step, e) || checkpoint_prune(parent, 0, e) ? -1 : 0;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -271,30 +319,32 @@ static int read_sums(const struct json *root, struct checkpoint *c, struct err *
 static int read_manifest(const struct json *root, struct checkpoint *c, const char **sha,
                          int64_t *bytes, struct err *e)
 {
-    const char *subject;
+    const char *subject, *base = NULL;
     struct json files, file;
     int64_t format;
     if (json_get_int(root, "format", 1, 1, &format, e) ||
         json_get_int(root, "step", 0, INT64_MAX >> 11, &c->step, e) ||
         json_get_int(root, "epoch", 0, INT64_MAX >> 11, &c->epoch, e) ||
         json_get_int(root, "row", 0, INT64_MAX >> 11, &c->row, e) ||
-        json_get_str(root, "subject", &subject, e) || read_sums(root, c, e) ||
-        json_get(root, "files", JSON_ARRAY, &files, e))
+        json_get_str(root, "subject", &subject, e) || json_opt_str(root, "base", &base, e) ||
+        read_sums(root, c, e) || json_get(root, "files", JSON_ARRAY, &files, e))
         return -1;
     file = json_child(&files);
     if (!file.node || json_get_str(&file, "sha256", sha, e) ||
         json_get_int(&file, "bytes", 0, INT64_MAX >> 11, bytes, e))
         return json_err(&files, e, ERR_CORRUPT, "a file is expected");
     snprintf(c->subject, sizeof c->subject, "%s", subject);
+    base_id_parse(base, &c->base);
     return 0;
 }
 
-/* The manifest is good, the file is as it says, and both are of this subject. */
-static int verify(const char *dir, const char *subject, struct checkpoint *c, struct err *e)
+/* The manifest is good, the file is as it says, and both are of this training. */
+static int verify(const char *dir, const struct checkpoint *want, struct checkpoint *c,
+                  struct err *e)
 {
     char *state = join(dir, "state.safetensors"), *path = join(dir, "manifest.json");
     struct json_doc *doc = json_read(path, "manifest.json", &json_rules_config, e);
-    char sha[SHA256_TEXT_BYTES];
+    char sha[SHA256_TEXT_BYTES], made[BASE_ID_TEXT_BYTES], here[BASE_ID_TEXT_BYTES];
     const char *want_sha;
     int64_t want_bytes;
     uint64_t bytes;
@@ -304,7 +354,11 @@ static int verify(const char *dir, const char *subject, struct checkpoint *c, st
     struct json root = json_root(doc);
     if (read_manifest(&root, c, &want_sha, &want_bytes, e) || digest_of(state, sha, &bytes, e))
         goto done;
-    if (strcmp(c->subject, subject))
+    enum base_match base = base_id_match(&c->base, &want->base);
+    if (base == BASE_OTHER || base == BASE_OTHER_TYPES)
+        err_set(e, ERR_BAD_INPUT, "made over another base: %s, and this one is %s",
+                base_id_text(&c->base, made), base_id_text(&want->base, here));
+    else if (strcmp(c->subject, want->subject))
         err_set(e, ERR_CORRUPT, "made with other options or other data");
     else if (bytes != (uint64_t)want_bytes || strcmp(sha, want_sha))
         err_set(e, ERR_CORRUPT, "state.safetensors is not as it was written");
@@ -375,14 +429,13 @@ static int read_state(const char *dir, struct train_state *s, struct err *e)
 static int load(const char *parent, struct checkpoint *c, struct train_state *s, struct err *e)
 {
     struct steps steps = {0};
-    char subject[SHA256_TEXT_BYTES];
+    const struct checkpoint want = *c;
     int rc = list_steps(parent, &steps, e);
-    memcpy(subject, c->subject, sizeof subject);
     if (!rc && steps.list.n == 0)
         rc = err_set(e, ERR_NOT_FOUND, "no checkpoint");
     for (size_t i = 0; i < steps.list.n; i++) {
         char *dir = checkpoint_path(parent, steps.list.at[i]);
-        rc = verify(dir, subject, c, e) || read_state(dir, s, e) ? -1 : 0;
+        rc = verify(dir, &want, c, e) || read_state(dir, s, e) ? -1 : 0;
         free(dir);
         if (!rc)
             break;

@@ -17,6 +17,7 @@
 #define ENGINE_TRAIN_CHECKPOINT_H
 
 #include "engine/base/sha256.h"
+#include "engine/load/base_id.h"
 #include "engine/train/state.h"
 
 enum { CHECKPOINT_SUMS = 8 };
@@ -26,19 +27,24 @@ struct checkpoint {
     int64_t epoch, row;              /* the cursor: the next row, in the order of its epoch */
     double sum[CHECKPOINT_SUMS];     /* the maker's partial sums */
     char subject[SHA256_TEXT_BYTES]; /* digest of what must not have changed: options, data */
+    struct base_id base;             /* nor may the weights; an older one does not say */
 };
 
 /* Both are calls of all ranks. */
 int checkpoint_save(const char *parent, const struct checkpoint *c, struct train_tensors *t,
                     struct stream *s, struct err *e);
 
-/* The newest that is whole and has c->subject; its values and moments go where t says.
+/* The newest that is whole and has c->subject and c->base; its values and moments go where t says.
  * ERR_NOT_FOUND: none is there. */
 int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tensors *t,
                     struct stream *s, struct err *e);
 
-/* Removes all but the newest `keep`. */
+/* Removes all but the newest `keep`; what a checkpoint is not made of stays, here and below. */
 int checkpoint_prune(const char *parent, int keep, struct err *e);
+int checkpoint_forget(const char *parent, struct err *e); /* all of them; parent itself stays */
+
+/* Makes the parent where it is not there; what a killed process left half made is removed. */
+int checkpoint_open(const char *parent, struct err *e);
 
 /* The folder of a step, to be freed. */
 char *checkpoint_path(const char *parent, int64_t step);

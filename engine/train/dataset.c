@@ -4,18 +4,13 @@
  */
 #include "engine/train/dataset.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-#include "engine/base/buf.h"
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
+#include "engine/train/row_text.h"
 
 enum { TEXT_BYTES_MAX = 64 << 20, TOK_MAX = 1 << 24 };
-
-/* A piece of the text that is to be learned. */
-struct piece {
-    size_t lo, hi;
-};
 
 void dataset_init(struct dataset *d, const struct dataset_options *o)
 {
@@ -37,10 +32,13 @@ static void digest_row(struct dataset *d, const struct dataset_row *r)
     d->digest = a ^ siphash(learned, d->is_learned.at + r->at, (size_t)r->n);
 }
 
+static const char what[] = "rows to train on";
+
+/* Room is there. */
 static void put(struct dataset *d, struct dataset_row *r, int32_t id, bool is_learned)
 {
-    vec_push(&d->id, id);
-    vec_push(&d->is_learned, is_learned);
+    d->id.at[d->id.n++] = id;
+    d->is_learned.at[d->is_learned.n++] = is_learned;
     r->n_learn += is_learned;
     r->n++;
 }
@@ -56,39 +54,50 @@ static bool ends_turn(const struct dataset_options *o, int32_t id)
 /* The first token has nothing before it that could predict it; behind the token that ends a turn
  * nobody asks the model any more. */
 static void put_tokens(struct dataset *d, struct dataset_row *r, const struct tok_list *l,
-                       int64_t n, const struct piece *piece, size_t n_piece)
+                       int64_t n, const struct row_part *part, size_t n_part)
 {
     size_t p = 0;
-    for (int64_t i = 0; i < n; i++) {
-        struct tok_span s = l->span[i];
-        while (p < n_piece && piece[p].hi <= s.lo)
+    for (size_t i = 0; i < (size_t)n; i++) {
+        while (p < n_part && part[p].hi <= i)
             p++;
-        bool is_learned = p < n_piece && s.hi > piece[p].lo && s.hi > s.lo;
+        bool is_learned = p < n_part && i >= part[p].lo;
         put(d, r, l->id[i], is_learned && i > 0);
         p += is_learned && ends_turn(&d->opt, l->id[i]);
     }
 }
 
-/* The tokens of l become a row: those learned whose span meets a piece, and the token `end` behind
- * them (-1: none). */
-static int add_row(struct dataset *d, const struct tok_list *l, const struct piece *piece,
-                   size_t n_piece, int32_t end, struct err *e)
+static int make_room(struct dataset *d, int64_t n, struct err *e)
+{
+    size_t want = d->id.n + (size_t)n;
+    return vec_try_reserve(&d->id, want, what, e) ||
+                   vec_try_reserve(&d->is_learned, want, what, e) ||
+                   vec_try_reserve(&d->row, d->row.n + 1, what, e)
+               ? -1
+               : 0;
+}
+
+/* The tokens of l become a row: those of the parts are learned, and the token `end` behind them
+ * (-1: none). */
+static int add_row(struct dataset *d, const struct tok_list *l, const struct row_part *part,
+                   size_t n_part, int32_t end, struct err *e)
 {
     struct dataset_row r = {.at = d->id.n, .example = d->example};
-    bool has_end = end >= 0 && l->n > 0 && l->id[l->n - 1] == end;
-    int64_t n = (int64_t)l->n - has_end, all = n + (end >= 0);
-    if (all > d->opt.max_tok && d->opt.longer == DATASET_REFUSE)
+    bool has_end = end >= 0 && l->n > part[n_part - 1].lo && l->id[l->n - 1] == end;
+    int64_t n = (int64_t)l->n - has_end, all = n + (end >= 0), max = d->opt.max_tok;
+    if (all > max && d->opt.longer == DATASET_REFUSE)
         return err_set(e, ERR_TOO_LARGE, "%lld tokens: a row may have %lld", (long long)all,
-                       (long long)d->opt.max_tok);
-    r.is_cut = all > d->opt.max_tok;
+                       (long long)max);
+    if (make_room(d, all < max ? all : max, e))
+        return -1;
+    r.is_cut = all > max;
     if (r.is_cut) {
         d->n_cut++;
-        d->n_tok_cut += all - d->opt.max_tok;
+        d->n_tok_cut += all - max;
     }
-    put_tokens(d, &r, l, n < d->opt.max_tok ? n : d->opt.max_tok, piece, n_piece);
-    if (end >= 0 && r.n < d->opt.max_tok)
+    put_tokens(d, &r, l, n < max ? n : max, part, n_part);
+    if (end >= 0 && r.n < max)
         put(d, &r, end, r.n > 0);
-    vec_push(&d->row, r);
+    d->row.at[d->row.n++] = r;
     digest_row(d, &r);
     d->n_learn += r.n_learn;
     d->n_barren += r.n_learn == 0;
@@ -96,24 +105,85 @@ static int add_row(struct dataset *d, const struct tok_list *l, const struct pie
     return 0;
 }
 
-static int add_rendered(struct dataset *d, const struct template_out *out,
-                        const struct piece *piece, size_t n_piece, struct err *e)
+int dataset_leave_out(struct dataset *d, int64_t example, struct err *e)
 {
-    struct tok_segment *seg = xcalloc(out->n_span + 1, sizeof *seg);
+    return vec_try_push(&d->left_out, what, e, example);
+}
+
+static int add_rendered(struct dataset *d, const struct template_out *out, struct row_part *part,
+                        size_t n_part, struct err *e)
+{
     struct tok_list list;
-    size_t n = template_out_segments(out, seg);
     tok_list_init(&list, TOK_MAX, true);
-    int rc = tokenizer_encode_segments(d->opt.tokenizer, seg, n, false, &list, e);
+    int rc = row_text_chat(d->opt.tokenizer, out, (size_t)d->opt.max_tok, &list, part, n_part, e);
     if (!rc)
-        rc = add_row(d, &list, piece, n_piece, -1, e);
+        rc = add_row(d, &list, part, n_part, -1, e);
     tok_list_release(&list);
-    free(seg);
     return rc;
 }
 
 static int check_tokenizer(const struct dataset *d, struct err *e)
 {
     return d->opt.tokenizer ? 0 : err_set(e, ERR_UNSUPPORTED, "the model has no tokenizer");
+}
+
+/* ---- tools --------------------------------------------------------------------------------- */
+
+static bool is_text(const struct jvalue *v, const char *text)
+{
+    size_t n = strlen(text);
+    return v && v->type == JT_STR && v->s->len == n && memcmp(v->s->p, text, n) == 0;
+}
+
+/* Some clients write an empty list of calls beside each answer: it says nothing. */
+static bool says(const struct jvalue *message, const char *key)
+{
+    const struct jvalue *v = jv_dict_get(message, key);
+    return v && !(v->type == JT_LIST && v->l->n == 0);
+}
+
+/* What a row says of tools must be something that its template reads: a call that is not shown
+ * leaves an answer of "None" behind, and tools that are not shown teach calls out of nothing. */
+static int check_tools(const struct template *t, const struct jvalue *messages,
+                       const struct jvalue *tools, struct err *e)
+{
+    static const char *const calls[] = {"tool_calls", "function_call"};
+    if (tools && !template_uses(t, "tools"))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "'tools': the model's chat template shows the model none; take them out of "
+                       "the row");
+    if (messages->type != JT_LIST)
+        return 0;
+    for (size_t i = 0; i < messages->l->n; i++)
+        for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+            if (says(&messages->l->at[i], calls[k]) && !template_mentions(t, calls[k]))
+                return err_set(e, ERR_UNSUPPORTED,
+                               "'messages[%zu].%s': the model's chat template does not show them",
+                               i, calls[k]);
+    return 0;
+}
+
+/* What a tool answered must stand in the text, too. */
+static int check_answers(const struct template_out *out, const struct jvalue *messages,
+                         struct err *e)
+{
+    for (size_t i = 0; i < messages->l->n; i++) {
+        const struct jvalue *message = &messages->l->at[i], *role = jv_dict_get(message, "role");
+        const struct jvalue *content = jv_dict_get(message, "content");
+        bool is_answer = is_text(role, "tool") || is_text(role, "function"), is_shown = false;
+        if (!is_answer || !content || is_text(content, ""))
+            continue;
+        for (size_t k = 0; k < out->n_span && !is_shown; k++) {
+            enum jorigin_kind kind = jorigin_kind(out->span[k].origin);
+            is_shown = (kind == JORIGIN_MESSAGE || kind == JORIGIN_CONTENT) &&
+                       jorigin_message(out->span[k].origin) == i;
+        }
+        if (!is_shown)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "'messages[%zu]': the model's chat template shows no message of a tool",
+                           i);
+    }
+    return 0;
 }
 
 int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
@@ -133,18 +203,20 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
     int rc;
     if (!d->opt.template)
         return err_set(e, ERR_UNSUPPORTED, "the model has no chat template");
-    if (template_render_turns(d->opt.template, &in, &out, &turns, e))
+    if (check_tools(d->opt.template, messages, tools, e) ||
+        template_render_turns(d->opt.template, &in, &out, &turns, e))
         return -1;
-    struct piece *piece = xcalloc(turns.n + 1, sizeof *piece);
+    struct row_part *part =
+        check_answers(&out, messages, e) ? NULL : try_alloc(turns.n, sizeof *part, what, e);
     size_t n = 0;
-    for (size_t i = 0; i < turns.n; i++) {
+    for (size_t i = 0; part && i < turns.n; i++) {
         int64_t m = turns.at[i].message;
         bool is_left_out = weight && m >= 0 && (size_t)m < n_weight && weight[m] == 0;
         if (!is_left_out)
-            piece[n++] = (struct piece){.lo = turns.at[i].begin, .hi = turns.at[i].end};
+            part[n++] = (struct row_part){.lo = turns.at[i].begin, .hi = turns.at[i].end};
     }
-    rc = add_rendered(d, &out, piece, n, e);
-    free(piece);
+    rc = part ? add_rendered(d, &out, part, n, e) : -1;
+    mem_free(part);
     template_turns_release(&turns);
     template_out_release(&out);
     return rc;
@@ -153,16 +225,16 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
 int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,
                      size_t n_completion, struct err *e)
 {
-    const struct tok_segment seg[2] = {{.text = prompt, .len = n_prompt},
-                                       {.text = completion, .len = n_completion}};
-    const struct piece piece = {.lo = n_prompt, .hi = n_prompt + n_completion};
+    const struct tok_segment before = {prompt, n_prompt, true},
+                             after = {completion, n_completion, true};
     struct tok_list list;
+    struct row_part part;
     if (check_tokenizer(d, e))
         return -1;
     tok_list_init(&list, TOK_MAX, true);
-    int rc = tokenizer_encode_segments(d->opt.tokenizer, seg, 2, true, &list, e);
+    int rc = row_text_pair(d->opt.tokenizer, &before, &after, &list, &part, e);
     if (!rc)
-        rc = add_row(d, &list, &piece, 1, tokenizer_eos(d->opt.tokenizer), e);
+        rc = add_row(d, &list, &part, 1, tokenizer_eos(d->opt.tokenizer), e);
     tok_list_release(&list);
     return rc;
 }

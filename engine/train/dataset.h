@@ -6,7 +6,9 @@
  *
  * Of a conversation the assistant's turns are learned, from the first byte it had to choose to the
  * token that ends its turn; a message's weight 0 leaves it out. Of a prompt with its completion the
- * completion is, and the end of the text. A token that lies across a border is learned.
+ * completion is, and the end of the text; special tokens in both are special, as they are in the
+ * prompts of /v1/completions. No token lies across the border of what is learned: what is before it
+ * has the tokens that serving gives it (engine/train/row_text.h).
  *
  * Thread: filling, one at a time; constant after.
  */
@@ -56,11 +58,15 @@ void dataset_init(struct dataset *d, const struct dataset_options *o);
 void dataset_release(struct dataset *d);
 
 /* A conversation: messages as the template takes them; weight[i] of message i, NULL: all 1. What
- * cannot be used is an error, and nothing is added. */
+ * cannot be used is an error, and nothing is added: among it tools, calls and answers of tools that
+ * the template does not show. */
 int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
                      const double *weight, size_t n_weight, struct err *e);
 int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,
                      size_t n_completion, struct err *e);
+
+/* Lists an example that was too long. */
+int dataset_leave_out(struct dataset *d, int64_t example, struct err *e);
 
 /* Row i as a trainer takes it; the arrays are filled by the caller's room of at least row.n. */
 struct train_row dataset_get(const struct dataset *d, size_t i, int32_t *label);

@@ -121,7 +121,7 @@ static void update_weight(struct optimizer *o, const struct k_adamw *step,
     if (!is_own(on, &lo, &hi, &a.a))
         return;
     a.w = linear_part(&x->param->w, (lo - x->at) / x->cols, (hi - lo) / x->cols);
-    a.low = on->low ? on->low + (lo - on->own_lo) : NULL;
+    a.low = train_tensor_has_low(x) ? on->low + (lo - on->own_lo) : NULL;
     a.a.g = train_tensor_grad(x) + (lo - x->at);
     stream_launch(o->stream, K_adamw_weight, &a, sizeof a);
 }

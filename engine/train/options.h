@@ -11,20 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/train/plain.h"
 #include "engine/train/ranks.h"
-
-enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
-
-enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
-
-struct train_lora {
-    int64_t rank; /* 0: no adapter, every parameter is trained */
-    double alpha;
-    double dropout;                       /* of the adapter's input */
-    bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
-    const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
-    int32_t n_target;                     /* 0: every product that takes adapters */
-};
 
 struct train_options {
     struct train_lora lora;

@@ -7,11 +7,11 @@
 #include "engine/train/plan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "engine/base/mem.h"
 #include "engine/device/device_dry.h"
 #include "engine/op/ops.h"
+#include "engine/train/row_set.h"
 
 struct paper {
     struct device *device;    /* owned */
@@ -32,7 +32,7 @@ static void paper_release(struct paper *p)
     stream_free(p->stream);
     if (p->device)
         device_free(p->device);
-    free(p->row);
+    mem_free(p->row);
     mem_free(p->id);
     mem_free(p->label);
 }
@@ -58,7 +58,8 @@ static int64_t labels_of(const struct dataset *d, int64_t n)
 static int paper_init(struct paper *p, const struct model *like, const struct device *d,
                       const struct train_options *o, struct err *e)
 {
-    struct model_options mo = {.type = (int)like->type,
+    struct model_options mo = {.type = -1,
+                               .like = like,
                                .kv_type = (int)like->kv_type,
                                .ctx = o->cap_tok < like->ctx ? o->cap_tok : like->ctx};
     *p = (struct paper){.device = device_dry_new(d), .share = {.at = like->ranks}};
@@ -82,10 +83,10 @@ static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap
                      int64_t longest, int64_t n_label, struct err *e)
 {
     int64_t n_micro = (n_tok + cap_tok - 1) / cap_tok, each = (cap_tok + longest - 1) / longest;
-    p->row = xcalloc((size_t)(n_rank * n_micro * each), sizeof *p->row);
+    p->row = try_alloc((size_t)(n_rank * n_micro * each), sizeof *p->row, "rows on paper", e);
     p->id = try_alloc((size_t)longest, sizeof *p->id, "a row on paper", e);
     p->label = try_alloc((size_t)longest, sizeof *p->label, "a row on paper", e);
-    if (!p->id || !p->label)
+    if (!p->row || !p->id || !p->label)
         return -1;
     for (int64_t i = 0; i < longest; i++)
         p->label[i] = i < n_label ? 0 : -1;
@@ -153,10 +154,11 @@ done:
 
 static size_t host_bytes(const struct tuning_options *o)
 {
-    size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows), n = 0;
-    n += rows * (size_t)longest_of(o) * (sizeof(int32_t) + 3 * sizeof(float));
+    size_t n = row_set_bytes(o->data, o->batch);
+    n += o->valid ? row_set_bytes(o->valid, o->batch) : 0;
+    n += (size_t)o->batch * (size_t)longest_of(o) * 2 * sizeof(float); /* of a step's tokens */
     n += (size_t)o->train.cap_tok * (sizeof(struct k_ce_state) + sizeof(float));
-    n += o->data->row.n * 2 * sizeof(int64_t);
+    n += o->data->row.n * sizeof(int64_t); /* the order of an epoch */
     return n;
 }
 

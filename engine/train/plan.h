@@ -17,25 +17,6 @@
 
 #include "engine/train/tuning.h"
 
-enum train_recompute { RECOMPUTE_AUTO, RECOMPUTE_ON, RECOMPUTE_OFF };
-
-struct train_plan {
-    size_t weights;                       /* of a copy that is made for this training; 0: shared */
-    size_t values;                        /* of an adapter; what packed weights lack of f32 */
-    size_t gradients;                     /* of what is trained */
-    size_t moments;                       /* AdamW's two */
-    size_t inputs;                        /* a micro-batch's arrays and K/V cells */
-    size_t activations;                   /* values and gradients of a micro-batch; of these: */
-    size_t logits;                        /* of the run of rows that the head has at once */
-    size_t host;                          /* rows, labels, losses */
-    size_t fixed;                         /* of all these, what is held from beginning to end */
-    size_t total, limit;                  /* 0: no limit */
-    size_t value_bytes;                   /* what the limit leaves for micro-batches; 0: no limit */
-    size_t total_plain, total_recomputed; /* without and with running blocks again */
-    int64_t n_tok;                        /* of the largest micro-batch */
-    bool recomputes;
-};
-
 /* Chooses how blocks are kept and fills in what it takes; o->train.checkpoints_blocks is not read.
  * The model may be one without weights, d is where it would be trained. copies: the training is of
  * a copy of the model (a full one beside serving). ERR_TOO_LARGE with the numbers: it does not fit.
@@ -43,9 +24,5 @@ struct train_plan {
 int train_plan(const struct model *m, const struct device *d, const struct tuning_options *o,
                enum train_recompute how, bool copies, size_t limit, struct train_plan *out,
                struct err *e);
-
-/* One line for people. */
-enum { TRAIN_PLAN_TEXT_BYTES = 512 };
-const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEXT_BYTES]);
 
 #endif

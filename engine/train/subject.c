@@ -12,6 +12,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "kernels/format.h"
 
 enum { NAME_BYTES = 256, RNG_FIRST = 1 << 20 /* the stream of first values, beside a step's */ };
 
@@ -157,6 +158,19 @@ static int first_values(struct train_subject *s, uint64_t seed, struct err *e)
     return 0;
 }
 
+static int check_trained(const struct model *m, struct err *e)
+{
+    for (int32_t i = 0; i < m->n_param; i++) {
+        const struct param *p = &m->param[i];
+        if (!p->is_vector && k_format(p->w.type)->trained == FORMAT_FROZEN)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: weights of %s are not trained themselves: take bf16 or f32 "
+                           "(--quantize), or an adapter",
+                           p->name, k_format(p->w.type)->name);
+    }
+    return 0;
+}
+
 static int init_list(struct train_subject *s, struct model *m, struct stream *stream,
                      const struct train_options *o, struct err *e)
 {
@@ -171,10 +185,8 @@ static int init_list(struct train_subject *s, struct model *m, struct stream *st
     s->half_a = xcalloc((size_t)m->n_lora + 1, sizeof *s->half_a);
     for (int32_t i = 0; i < m->n_lora; i++)
         s->half_a[i] = -1;
-    if (lora->rank == 0 && m->type == K_INT8)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "weights of eight bits are not trained themselves: take bf16 or f32, or an "
-                       "adapter");
+    if (lora->rank == 0 && check_trained(m, e))
+        return -1;
     if (lora->rank < 0 || lora->rank > TRAIN_RANK_MAX)
         return err_set(e, ERR_BAD_INPUT, "rank %lld: 1 to %d", (long long)lora->rank,
                        TRAIN_RANK_MAX);

@@ -143,7 +143,6 @@ static int run_threads(struct member *m, int n, struct err *e)
     return tell(m, n, e);
 }
 
-/* The type that one rank would find in the files is everybody's. */
 int team_run(const struct team_options *options, struct err *e)
 {
     struct team_options o = *options;
@@ -154,8 +153,8 @@ int team_run(const struct team_options *options, struct err *e)
     if (o.comm && comm_size(o.comm) != o.n_tensor * o.n_data)
         return err_set(e, ERR_BAD_INPUT, "%d times %d ranks, and %d were started", o.n_tensor,
                        o.n_data, comm_size(o.comm));
-    if ((o.model.type < 0 && model_stored_type(o.dir, &o.model.type, e)) ||
-        (!o.comm && comm_local_new(n, NULL, end, e)))
+    o.model.files = o.dir->weights;
+    if (!o.comm && comm_local_new(n, NULL, end, e))
         return -1;
     struct member *m = xcalloc((size_t)n, sizeof *m);
     for (int r = 0; r < n; r++)

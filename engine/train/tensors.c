@@ -143,12 +143,17 @@ static void measure(struct train_tensors *t, int64_t *at)
     t->own_hi = train_tensors_cut(t, t->model.rank, at, t->n_elem, d + 1);
 }
 
-/* Halves of adapters are f32 and nothing else; a model's matrices are all of one type. */
+bool train_tensor_has_low(const struct train_tensor *x)
+{
+    return is_matrix(x) && k_format(x->param->w.type)->trained == FORMAT_HALVES;
+}
+
+/* For all of what this rank steps, as soon as one has any: places are the moments' own. */
 static bool has_low(const struct train_tensors *t)
 {
     for (size_t i = 0; i < t->list.n; i++)
-        if (is_matrix(&t->list.at[i]))
-            return t->list.at[i].param->w.type == K_BF16;
+        if (train_tensor_has_low(&t->list.at[i]))
+            return true;
     return false;
 }
 

@@ -92,6 +92,8 @@ int64_t train_tensors_cut(const struct train_tensors *t, int rank, const int64_t
 void *train_tensors_value_at(const struct train_tensors *t, int64_t i);
 
 /* The gradient of one, late or not; NULL: it is late and there is none. */
+/* Whether the low halves of its values are kept in train_tensors.low. */
+bool train_tensor_has_low(const struct train_tensor *x);
 float *train_tensor_grad(const struct train_tensor *x);
 
 struct train_tensor *train_tensors_get(const struct train_tensors *t,

@@ -126,66 +126,32 @@ static void judge_row(const struct train_row *r, const struct seen *seen, struct
     out->n_tok += r->n;
 }
 
-/* Rows that are computed here, which of them are packed, and what is done with them. */
+/* The rows of a step or an evaluation: which of them are computed here, and which of these are in
+ * the micro-batch at hand. */
 struct work {
-    const struct train_row *row; /* of the whole step */
-    int64_t lo, hi, first;       /* here; the first that is packed */
-    struct seen *seen;           /* of row `first` on */
+    const struct train_row *row; /* [n] of the whole step */
+    int64_t n, n_tok;
+    int64_t lo, hi;     /* computed here */
+    int64_t first, end; /* in the micro-batch */
+    struct seen *seen;  /* of row `first` on */
     double normaliser;
-    bool trains;
+    bool trains, is_open; /* is_open: there is a tape */
 };
 
-/* Runs the rows [first, end) that were packed, and their backward where wanted. */
-static int run_micro(struct trainer *t, struct work *w, int64_t end, struct err *e)
-{
-    const struct train_options *o = &t->opt;
-    bool is_last = end == w->hi;
-    struct eager_options eo = {.wants_grad = w->trains,
-                               .has_lora = o->lora.rank > 0,
-                               .lora_rank_max = (int32_t)o->lora.rank,
-                               .checkpoint = o->checkpoints_blocks,
-                               .dropout = w->trains ? (float)o->lora.dropout : 0,
-                               .block_done = is_last ? exchange_block : NULL,
-                               .ctx = &t->exchange};
-    uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
-    int64_t at = 0, n_out = packed_n_out(t->packed);
-    int rc = -1;
-    train_subject_bind(&t->subject, t->packed);
-    eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
-    struct builder *b = eager_builder(t->eager);
-    struct val v = train_function_build(&t->function, b, w->trains);
-    if (b->failed) {
-        err_set(e, b->err.code, "%s", b->err.msg);
-        goto done;
-    }
-    stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
-                COPY_FROM_DEVICE);
-    if ((w->trains && eager_backward(t->eager, e)) || stream_sync(t->stream, e) ||
-        exchange_check(&t->exchange, e))
-        goto done;
-    for (; w->first < end; w->seen += w->row[w->first++].n)
-        at = read_row(t, &w->row[w->first], at, w->seen);
-    rc = 0;
-done:
-    eager_end(t->eager);
-    packed_clear(t->packed);
-    return rc;
-}
-
 /* The rows that are this rank's: of runs of about as many tokens each, one for each rank. */
-static void share_rows(struct trainer *t, struct work *w, int64_t n, int64_t n_tok)
+static void share_rows(struct trainer *t, struct work *w)
 {
     const struct train_ranks *r = &t->opt.ranks;
     int64_t n_rank = train_n_data(r), before = 0, last = -1, tok = 0, most = 0, own = 0;
-    w->lo = w->hi = n;
-    for (int64_t i = 0; i < n; before += w->row[i++].n) {
-        int64_t of = (2 * before + w->row[i].n) * n_rank / (2 * n_tok); /* its middle's */
+    w->lo = w->hi = w->n;
+    for (int64_t i = 0; i < w->n; before += w->row[i++].n) {
+        int64_t of = (2 * before + w->row[i].n) * n_rank / (2 * w->n_tok); /* its middle's */
         tok = of == last ? tok + w->row[i].n : w->row[i].n;
         most = tok > most ? tok : most;
         last = of;
-        if (of == r->data_rank && w->lo == n)
+        if (of == r->data_rank && w->lo == w->n)
             w->lo = i;
-        if (of > r->data_rank && w->hi == n)
+        if (of > r->data_rank && w->hi == w->n)
             w->hi = i;
     }
     w->lo = w->lo < w->hi ? w->lo : w->hi;
@@ -207,49 +173,105 @@ static int reserve_seen(struct trainer *t, int64_t n, struct err *e)
     return 0;
 }
 
-/* This rank's rows, as many at a time as fit. */
-static int run_own(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+/* What is to be learned of these rows, room for what each of their tokens gets, and this rank's
+ * share. */
+static int begin(struct trainer *t, struct work *w, const struct train_row *row, int64_t n,
+                 bool trains, struct train_result *out, struct err *e)
 {
-    packed_clear(t->packed);
-    for (int64_t i = 0; i < w->lo; i++)
-        w->seen += w->row[i].n;
-    w->first = w->lo;
-    for (int64_t i = w->lo; i < w->hi; i++) {
-        const struct train_row *r = &w->row[i];
-        if (i > w->first && !packed_fits(t->packed, r->n)) {
-            out->n_micro++;
-            if (run_micro(t, w, i, e))
-                return -1;
-        }
-        if (packed_add(t->packed, r->id, r->label, r->weight, r->n, r->key, e))
-            return err_wrap(e, "row %lld", (long long)i);
-    }
-    out->n_micro += w->lo < w->hi;
-    return w->lo < w->hi ? run_micro(t, w, w->hi, e) : 0;
-}
-
-static int run_rows(struct trainer *t, const struct train_row *row, int64_t n, bool trains,
-                    struct train_result *out, struct err *e)
-{
-    struct work w = {.row = row, .trains = trains};
-    int64_t n_tok = 0;
     *out = (struct train_result){0};
-    for (int64_t i = 0; i < n; n_tok += row[i++].n)
+    *w = (struct work){.row = row, .n = n, .trains = trains};
+    for (int64_t i = 0; i < n; w->n_tok += row[i++].n)
         for (int64_t k = 0; k < row[i].n; k++)
             out->weight += weight_of(&row[i], k);
     if (!(out->weight > 0))
         return err_set(e, ERR_BAD_INPUT, "no token to learn from");
-    if (reserve_seen(t, n_tok, e))
+    if (reserve_seen(t, w->n_tok, e))
         return -1;
-    w.normaliser = out->weight;
-    w.seen = t->seen;
-    share_rows(t, &w, n, n_tok);
-    if (run_own(t, &w, out, e) || (trains && exchange_end(&t->exchange, e)) ||
-        exchange_rows(&t->exchange, &t->seen->logprob, 2 * (size_t)n_tok, e))
+    w->normaliser = out->weight;
+    w->seen = t->seen;
+    share_rows(t, w);
+    for (int64_t i = 0; i < w->lo; i++)
+        w->seen += row[i].n;
+    w->first = w->lo;
+    packed_clear(t->packed);
+    return 0;
+}
+
+/* As many of this rank's next rows as fit, one behind the other. */
+static int pack(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    for (w->end = w->first; w->end < w->hi; w->end++) {
+        const struct train_row *r = &w->row[w->end];
+        if (w->end > w->first && !packed_fits(t->packed, r->n))
+            break;
+        if (packed_add(t->packed, r->id, r->label, r->weight, r->n, r->key, e))
+            return err_wrap(e, "row %lld", (long long)w->end);
+    }
+    out->n_micro++;
+    return 0;
+}
+
+/* Runs the model up to its losses, which are on their way to the host behind it; leaves a tape. */
+static int forward(struct trainer *t, struct work *w, struct err *e)
+{
+    const struct train_options *o = &t->opt;
+    bool is_last = w->end == w->hi;
+    struct eager_options eo = {.wants_grad = w->trains,
+                               .has_lora = o->lora.rank > 0,
+                               .lora_rank_max = (int32_t)o->lora.rank,
+                               .checkpoint = o->checkpoints_blocks,
+                               .dropout = w->trains ? (float)o->lora.dropout : 0,
+                               .block_done = is_last ? exchange_block : NULL,
+                               .ctx = &t->exchange};
+    uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
+    int64_t n_out = packed_n_out(t->packed);
+    train_subject_bind(&t->subject, t->packed);
+    eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
+    w->is_open = true;
+    struct builder *b = eager_builder(t->eager);
+    struct val v = train_function_build(&t->function, b, w->trains);
+    if (b->failed)
+        return err_set(e, b->err.code, "%s", b->err.msg);
+    stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
+                COPY_FROM_DEVICE);
+    return 0;
+}
+
+/* Adds the micro-batch's gradients; behind the last one the ranks' sums are on their way. */
+static int backward(struct trainer *t, struct err *e)
+{
+    return eager_backward(t->eager, e);
+}
+
+static void close_micro(struct trainer *t, struct work *w)
+{
+    if (w->is_open)
+        eager_end(t->eager);
+    packed_clear(t->packed);
+    w->is_open = false;
+}
+
+/* Waits for the micro-batch, takes what its labels got, and gives it back. */
+static int read_micro(struct trainer *t, struct work *w, struct err *e)
+{
+    int64_t at = 0;
+    if (stream_sync(t->stream, e) || exchange_check(&t->exchange, e))
         return -1;
+    for (; w->first < w->end; w->seen += w->row[w->first++].n)
+        at = read_row(t, &w->row[w->first], at, w->seen);
+    close_micro(t, w);
+    return 0;
+}
+
+/* The loss over the rows of all ranks, in the order of the rows. */
+static int sum_losses(struct trainer *t, const struct work *w, struct train_result *out,
+                      struct err *e)
+{
     const struct seen *seen = t->seen;
-    for (int64_t i = 0; i < n; seen += row[i++].n)
-        judge_row(&row[i], seen, out);
+    if (exchange_rows(&t->exchange, &t->seen->logprob, 2 * (size_t)w->n_tok, e))
+        return -1;
+    for (int64_t i = 0; i < w->n; seen += w->row[i++].n)
+        judge_row(&w->row[i], seen, out);
     out->loss /= out->weight;
     out->accuracy /= out->weight;
     return isfinite(out->loss) ? 0 : err_set(e, ERR_DIVERGED, "the loss is not finite");
@@ -258,7 +280,14 @@ static int run_rows(struct trainer *t, const struct train_row *row, int64_t n, b
 int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
-    return run_rows(t, row, n, false, out, e);
+    struct work w;
+    int rc = begin(t, &w, row, n, false, out, e);
+    while (!rc && w.first < w.hi)
+        rc = pack(t, &w, out, e) || forward(t, &w, e) || read_micro(t, &w, e) ? -1 : 0;
+    if (!rc)
+        return sum_losses(t, &w, out, e);
+    close_micro(t, &w);
+    return -1;
 }
 
 /* Values whose squares overflow leave a norm as zeros, so that everything behind it is finite, the
@@ -285,28 +314,49 @@ static void late_gradients_end(struct trainer *t)
             eager_grad_end(t->eager, on->list.at[i].param);
 }
 
+/* The gradient's norm, which says whether there is a step to take. */
+static int take_norm(struct trainer *t, struct train_result *out, struct err *e)
+{
+    if (late_gradients_begin(t, e) || optimizer_norm(&t->optimizer, &out->grad_norm, e))
+        return -1;
+    if (!isfinite(out->grad_norm))
+        return err_set(e, ERR_DIVERGED, "the gradient is not finite");
+    if (has_collapsed(t, out))
+        return err_set(e, ERR_DIVERGED,
+                       "the gradient is zero at a loss of %.3g: values within the model have "
+                       "overflowed",
+                       out->loss);
+    return 0;
+}
+
+static int update(struct trainer *t, const struct train_result *r, struct err *e)
+{
+    return optimizer_step(&t->optimizer, &t->opt, t->n_step, r->grad_norm, e);
+}
+
+/* Shapes: m tokens and k labels of a micro-batch, n_elem trained values. */
 int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
-    if (run_rows(t, row, n, true, out, e) || late_gradients_begin(t, e) ||
-        optimizer_norm(&t->optimizer, &out->grad_norm, e))
+    struct work w;
+    if (begin(t, &w, row, n, true, out, e))
         goto fail;
-    if (!isfinite(out->grad_norm)) {
-        err_set(e, ERR_DIVERGED, "the gradient is not finite");
-        goto fail;
-    }
-    if (has_collapsed(t, out)) {
-        err_set(e, ERR_DIVERGED,
-                "the gradient is zero at a loss of %.3g: values within the model have overflowed",
-                out->loss);
-        goto fail;
-    }
-    if (optimizer_step(&t->optimizer, &t->opt, t->n_step, out->grad_norm, e))
+    while (w.first < w.hi)
+        if (pack(t, &w, out, e)      /* rows -> tokens [m], labels and their weights [k] */
+            || forward(t, &w, e)     /* tokens [m] -> logits' sums [k]; a tape */
+            || backward(t, e)        /* the tape -> gradients += [n_elem] */
+            || read_micro(t, &w, e)) /* logits' sums [k] -> log-probabilities of rows */
+            goto fail;
+    if (exchange_end(&t->exchange, e) /* gradients [n_elem], of all ranks' rows */
+        || sum_losses(t, &w, out, e)  /* log-probabilities of all rows -> the loss */
+        || take_norm(t, out, e)       /* gradients [n_elem] -> their norm */
+        || update(t, out, e))         /* gradients, moments -> values, moments [n_elem] */
         goto fail;
     late_gradients_end(t);
     t->n_step++;
     return stream_sync(t->stream, e);
 fail:
+    close_micro(t, &w);
     exchange_drop(&t->exchange, e);
     optimizer_clear(&t->optimizer);
     late_gradients_end(t);

@@ -32,14 +32,6 @@ struct train_row {
     uint64_t key; /* tells the row's draws of dropout apart from other rows' */
 };
 
-struct train_result {
-    double loss;      /* mean over the weights */
-    double weight;    /* sum of the weights */
-    double accuracy;  /* of labels that were the likeliest, weighted */
-    double grad_norm; /* before clipping; 0 for trainer_eval */
-    int64_t n_tok, n_label, n_micro;
-};
-
 struct trainer *trainer_new(struct model *m, const struct train_options *o, struct stream *s,
                             struct err *e);
 void trainer_free(struct trainer *t);

@@ -5,7 +5,6 @@
  */
 #include "engine/train/tuning.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +15,8 @@
 #include "engine/train/checkpoint.h"
 #include "engine/train/order.h"
 #include "engine/train/row_log.h"
+#include "engine/train/row_set.h"
+#include "engine/train/tuning_subject.h"
 
 enum { SUM_TRAINED /* tokens that were in steps */ };
 
@@ -23,18 +24,15 @@ struct tuning {
     struct tuning_options opt;
     struct trainer *trainer; /* owned */
     struct stream *stream;   /* borrowed */
-    int64_t *usable;         /* owned: [n_row] rows with something to learn */
-    int64_t *order;          /* owned: [n_row] of this epoch: places in usable */
-    int64_t n_row;
-    struct train_row *row; /* owned: [rows of the largest batch] */
-    int64_t *example;      /* owned: where they come from */
-    int32_t *label;        /* owned: room for their labels */
-    float *logprob;        /* owned: as many */
-    struct row_log *log;   /* owned; NULL: none */
-    int64_t epoch, at;     /* the cursor */
+    struct row_set train;    /* what steps take */
+    struct row_set valid;    /* what is evaluated; none: n is 0 */
+    int64_t *order;          /* owned: [train.n] the usable rows as this epoch takes them */
+    struct row_log *log;     /* owned; NULL: none */
+    int64_t epoch, at;       /* the cursor; at: in order */
     double n_trained;
     int64_t saved_us, saved_step;
-    char subject[SHA256_TEXT_BYTES];
+    struct base_id base;             /* whose weights are trained; */
+    char subject[SHA256_TEXT_BYTES]; /* both are what its checkpoints must have been made with */
 };
 
 /* ---- the gate ------------------------------------------------------------------------------ */
@@ -90,22 +88,13 @@ int64_t tuning_n_step(const struct tuning_options *o)
     return (usable_rows(o->data) + o->batch - 1) / o->batch * o->n_epoch;
 }
 
-/* What a checkpoint of this training must have been made with. */
-static void subject_of(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
+static int check_longest(const struct dataset *d, int64_t cap_tok, struct err *e)
 {
-    const struct train_options *t = &o->train;
-    uint8_t digest[SHA256_BYTES];
-    char all[1024];
-    int n = snprintf(
-        all, sizeof all, "%lld %a %a %d|%a %d %lld %lld %a %a %a %a %a %llu %lld|%lld %lld %llx|",
-        (long long)t->lora.rank, t->lora.alpha, t->lora.dropout, t->lora.is_rs, t->lr,
-        (int)t->schedule, (long long)t->warmup, (long long)t->n_step, t->beta1, t->beta2, t->eps,
-        t->decay, t->max_norm, (unsigned long long)t->seed, (long long)t->cap_tok,
-        (long long)o->n_epoch, (long long)o->batch, (unsigned long long)o->data->digest);
-    for (int32_t i = 0; i < t->lora.n_target && n < (int)sizeof all; i++)
-        n += snprintf(all + n, sizeof all - (size_t)n, "%s,", t->lora.target[i]);
-    sha256_of(all, strnlen(all, sizeof all), digest);
-    sha256_text(digest, text);
+    return d->longest <= cap_tok
+               ? 0
+               : err_set(e, ERR_BAD_INPUT,
+                         "a row of %lld tokens, micro-batches of %lld: the latter must be as large",
+                         (long long)d->longest, (long long)cap_tok);
 }
 
 static int check(const struct tuning_options *o, struct err *e)
@@ -114,16 +103,17 @@ static int check(const struct tuning_options *o, struct err *e)
         return err_set(e, ERR_BAD_INPUT, "batches of at least one row, at least one epoch");
     if (o->data->n_learn == 0)
         return err_set(e, ERR_BAD_INPUT, "no row has a token to learn from");
-    if (o->data->longest > o->train.cap_tok)
-        return err_set(e, ERR_BAD_INPUT,
-                       "a row of %lld tokens, micro-batches of %lld: one must be larger",
-                       (long long)o->data->longest, (long long)o->train.cap_tok);
-    return 0;
+    if (o->valid && o->valid->n_learn == 0)
+        return err_set(e, ERR_BAD_INPUT, "no row of the validation set has a token to learn from");
+    return check_longest(o->data, o->train.cap_tok, e) ||
+                   (o->valid && check_longest(o->valid, o->train.cap_tok, e))
+               ? -1
+               : 0;
 }
 
 static void enter_epoch(struct tuning *t)
 {
-    train_order(t->opt.train.seed, t->epoch, t->n_row, t->order);
+    train_order(t->opt.train.seed, t->epoch, t->train.n, t->order);
 }
 
 /* Goes on from the newest checkpoint, where there is one. */
@@ -131,13 +121,11 @@ static int go_on(struct tuning *t, struct err *e)
 {
     struct checkpoint c = {0};
     memcpy(c.subject, t->subject, sizeof c.subject);
+    c.base = t->base;
     if (!t->opt.checkpoints)
         return 0;
     const struct train_ranks *r = &t->opt.train.ranks;
-    int rc =
-        train_is_lead(r) && (fs_mkdirs(t->opt.checkpoints, e) || fs_sweep(t->opt.checkpoints, e))
-            ? -1
-            : 0;
+    int rc = train_is_lead(r) ? checkpoint_open(t->opt.checkpoints, e) : 0;
     if (train_tell_end(r, rc, e))
         return -1;
     struct err why = ERR_INIT;
@@ -156,31 +144,19 @@ static int go_on(struct tuning *t, struct err *e)
 static int make(struct tuning *t, struct model *m, struct stream *s, struct err *e)
 {
     const struct tuning_options *o = &t->opt;
-    size_t rows = (size_t)(o->batch > o->valid_rows ? o->batch : o->valid_rows);
-    int64_t longest = o->data->longest;
-    if (o->valid && o->valid->longest > longest)
-        longest = o->valid->longest;
     if (check(o, e))
         return -1;
     t->opt.train.n_step = tuning_n_step(o);
-    subject_of(&t->opt, t->subject);
+    t->base = m->base;
+    tuning_subject(&t->opt, t->subject);
     enter(t);
     t->trainer = trainer_new(m, &t->opt.train, s, e);
     leave(t);
-    t->n_row = usable_rows(o->data);
-    t->order = try_alloc((size_t)t->n_row, sizeof *t->order, "the order of rows", e);
-    t->usable = try_alloc((size_t)t->n_row, sizeof *t->usable, "the order of rows", e);
-    t->row = try_alloc(rows, sizeof *t->row, "a batch", e);
-    t->example = try_alloc(rows, sizeof *t->example, "a batch", e);
-    t->label = try_alloc(rows * (size_t)longest, sizeof *t->label, "a batch's labels", e);
-    t->logprob = try_alloc(rows * (size_t)longest, sizeof *t->logprob, "a batch's losses", e);
-    if (!t->trainer || !t->order || !t->usable || !t->row || !t->example || !t->label ||
-        !t->logprob)
+    if (!t->trainer || row_set_init(&t->train, o->data, o->batch, e) ||
+        (o->valid && row_set_init(&t->valid, o->valid, o->batch, e)))
         return -1;
-    for (size_t i = 0, n = 0; i < o->data->row.n; i++)
-        if (o->data->row.at[i].n_learn > 0)
-            t->usable[n++] = (int64_t)i;
-    return 0;
+    t->order = try_alloc((size_t)t->train.n, sizeof *t->order, "the order of rows", e);
+    return t->order ? 0 : -1;
 }
 
 /* Processes read their options and rows by themselves. */
@@ -188,15 +164,18 @@ static int check_alike(struct tuning *t, struct err *e)
 {
     const struct train_ranks *r = &t->opt.train.ranks;
     char first[sizeof t->subject];
+    struct base_id base = t->base;
     memcpy(first, t->subject, sizeof first);
-    if (train_tell(r, first, sizeof first, e))
+    if (train_tell(r, first, sizeof first, e) || train_tell(r, &base, sizeof base, e))
         return -1;
-    int rc = strcmp(first, t->subject) == 0
+    const char *other = strcmp(first, t->subject) != 0 ? "other options or other rows"
+                        : strcmp(base.files, t->base.files) || strcmp(base.types, t->base.types)
+                            ? "another base"
+                            : NULL;
+    int rc = !other
                  ? 0
-                 : err_set(e, ERR_BAD_INPUT,
-                           "rank %d has other options or other rows than rank 0: all must be told "
-                           "alike",
-                           r->all ? comm_rank(r->all) : 0);
+                 : err_set(e, ERR_BAD_INPUT, "rank %d has %s than rank 0: all must be told alike",
+                           r->all ? comm_rank(r->all) : 0, other);
     return train_agree(r, rc, e);
 }
 
@@ -228,23 +207,10 @@ void tuning_free(struct tuning *t)
         return;
     trainer_free(t->trainer);
     mem_free(t->order);
-    mem_free(t->usable);
-    mem_free(t->row);
-    mem_free(t->example);
-    mem_free(t->label);
-    mem_free(t->logprob);
+    row_set_release(&t->train);
+    row_set_release(&t->valid);
     row_log_free(t->log);
     free(t);
-}
-
-static int64_t take_row(struct tuning *t, const struct dataset *d, int64_t i, int64_t n,
-                        int32_t **label)
-{
-    t->row[n] = dataset_get(d, (size_t)i, *label);
-    t->row[n].logprob = t->logprob + (*label - t->label);
-    t->example[n] = d->row.at[i].example ? d->row.at[i].example : i + 1;
-    *label += t->row[n].n;
-    return n + (d->row.at[i].n_learn > 0); /* a row with nothing to learn costs nothing */
 }
 
 static int say(struct tuning *t, struct tuning_event *v, struct err *e)
@@ -280,6 +246,7 @@ static int save(struct tuning *t, struct err *e)
         return -1;
     c.sum[SUM_TRAINED] = t->n_trained;
     memcpy(c.subject, t->subject, sizeof c.subject);
+    c.base = t->base;
     if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
                         e))
         return -1;
@@ -291,23 +258,20 @@ static int save(struct tuning *t, struct err *e)
     return say(t, &v, e);
 }
 
-/* Rows [lo, hi) of the validation set, as many at a time as a batch has room for. */
+/* Usable rows [lo, hi) of the validation set, a batch at a time. */
 static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_result *out,
                     struct err *e)
 {
-    const struct dataset *d = t->opt.valid;
+    struct row_set *v = &t->valid;
     double loss = 0, accuracy = 0;
     *out = (struct train_result){0};
     for (int64_t i = lo; i < hi;) {
         struct train_result part;
-        int32_t *label = t->label;
-        int64_t n = 0;
-        for (; i < hi && n < t->opt.batch; i++)
-            n = take_row(t, d, i, n, &label);
-        if (n == 0)
-            continue;
+        row_set_clear(v);
+        while (i < hi && row_set_add(v, i))
+            i++;
         enter(t);
-        int rc = settle(t, trainer_eval(t->trainer, t->row, n, &part, e), e);
+        int rc = settle(t, trainer_eval(t->trainer, v->row, v->n_row, &part, e), e);
         leave(t);
         if (rc)
             return err_wrap(e, "validation");
@@ -317,10 +281,8 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
         out->n_tok += part.n_tok;
         out->n_label += part.n_label;
     }
-    if (out->weight > 0) {
-        out->loss = loss / out->weight;
-        out->accuracy = accuracy / out->weight;
-    }
+    out->loss = loss / out->weight;
+    out->accuracy = accuracy / out->weight;
     return 0;
 }
 
@@ -328,7 +290,7 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
 static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
 {
     const struct tuning_options *o = &t->opt;
-    int64_t step = trainer_n_step(t->trainer), n = o->valid ? (int64_t)o->valid->row.n : 0, lo;
+    int64_t step = trainer_n_step(t->trainer), n = t->valid.n, lo;
     if (n == 0 || o->valid_rows < 1 || o->valid_every < 1 || step % o->valid_every)
         return 0;
     lo = step / o->valid_every * o->valid_rows % n;
@@ -339,9 +301,9 @@ static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
 static int tell_epoch(struct tuning *t, struct err *e)
 {
     struct tuning_event v = {.what = TUNING_EPOCH};
-    if (t->opt.valid && t->opt.valid->row.n) {
+    if (t->valid.n) {
         v.has_valid = true;
-        if (evaluate(t, 0, (int64_t)t->opt.valid->row.n, &v.valid, e))
+        if (evaluate(t, 0, t->valid.n, &v.valid, e))
             return -1;
     }
     return say(t, &v, e);
@@ -361,18 +323,19 @@ static int end_epoch(struct tuning *t, struct err *e)
 static int one_step(struct tuning *t, struct err *e)
 {
     struct tuning_event v = {.what = TUNING_STEP};
-    int32_t *label = t->label;
-    int64_t n = 0, hi = t->at + t->opt.batch;
-    for (; t->at < hi && t->at < t->n_row; t->at++)
-        n = take_row(t, t->opt.data, t->usable[t->order[t->at]], n, &label);
+    struct row_set *rows = &t->train;
+    row_set_clear(rows);
+    while (t->at < rows->n && row_set_add(rows, t->order[t->at]))
+        t->at++;
     enter(t);
-    int rc = settle(t, trainer_step(t->trainer, t->row, n, &v.train, e), e);
+    int rc = settle(t, trainer_step(t->trainer, rows->row, rows->n_row, &v.train, e), e);
     leave(t);
     if (rc)
         return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);
     t->n_trained += (double)v.train.n_tok;
-    for (int64_t i = 0; t->log && i < n; i++)
-        row_log_add(t->log, trainer_n_step(t->trainer), t->epoch + 1, t->example[i], &t->row[i]);
+    for (int64_t i = 0; t->log && i < rows->n_row; i++)
+        row_log_add(t->log, trainer_n_step(t->trainer), t->epoch + 1, rows->example[i],
+                    &rows->row[i]);
     return glance(t, &v, e) || say(t, &v, e) ? -1 : 0;
 }
 
@@ -415,9 +378,9 @@ int tuning_run(struct tuning *t, bool *is_done, struct err *e)
             return -1;
         if (ends)
             return save(t, e);
-        if (one_step(t, e) || (t->at < t->n_row && decide(t, is_checkpoint_due, &is_due, e)))
+        if (one_step(t, e) || (t->at < t->train.n && decide(t, is_checkpoint_due, &is_due, e)))
             return -1;
-        if (t->at >= t->n_row ? end_epoch(t, e) : is_due ? save_between(t, e) : 0)
+        if (t->at >= t->train.n ? end_epoch(t, e) : is_due ? save_between(t, e) : 0)
             return -1;
     }
     *is_done = true;

@@ -21,23 +21,6 @@
 
 struct tuning;
 
-/* The end of an epoch, and what is to be saved, are told before the checkpoint that stands behind
- * them: after a kill they are told again rather than never. */
-enum tuning_what {
-    TUNING_STEP,      /* a step was taken: loss, accuracy, valid_* where evaluated */
-    TUNING_EPOCH,     /* an epoch is over: `valid` of the whole set where there is one */
-    TUNING_SAVE,      /* between two epochs a checkpoint is about to be written */
-    TUNING_CHECKPOINT /* one is on disk */
-};
-
-struct tuning_event {
-    enum tuning_what what;
-    int64_t step, n_step, epoch; /* steps done, steps in all, epochs done */
-    struct train_result train, valid;
-    bool has_valid;
-    int64_t n_trained; /* tokens that were in steps so far */
-};
-
 struct tuning_options {
     struct train_options train;
     int64_t n_epoch, batch;      /* rows of a step */

@@ -73,7 +73,7 @@ static struct part_run low_run(const struct train_tensors *on, const struct trai
     int64_t lo = x->at + at, hi = lo + n;
     lo = lo > on->own_lo ? lo : on->own_lo;
     hi = hi < on->own_hi ? hi : on->own_hi;
-    return (struct part_run){lo - on->own_lo, on->low && lo < hi ? hi - lo : 0};
+    return (struct part_run){lo - on->own_lo, train_tensor_has_low(x) && lo < hi ? hi - lo : 0};
 }
 
 static int get_packed(struct train_value *v, const struct train_tensor *x, int64_t at, int64_t n,
@@ -103,7 +103,7 @@ static int put_packed(struct train_value *v, const struct train_tensor *x, int64
     struct view of;
     if (view_init(&of, v, x, at, n, e) || reserve_low(v, n, e))
         return -1;
-    for (int64_t i = 0; i < n && x->param->w.type == K_BF16; i++) {
+    for (int64_t i = 0; i < n && train_tensor_has_low(x); i++) {
         uint32_t u = halves_fit(f32_bits(in[i]));
         in[i] = f32_from_bits(u);
         v->low[i] = (uint16_t)u;

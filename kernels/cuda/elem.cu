@@ -247,6 +247,35 @@ template <int WAY> static __global__ void gelu_kernel(struct k_gelu a)
     }
 }
 
+static __global__ void softcap_kernel(struct k_softcap a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows())
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = a.cap * tanhf(a.x[i * a.ld_x + j] / a.cap);
+}
+
+static __global__ void softcap_bwd_kernel(struct k_softcap a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            float t = a.x[i * a.ld_x + j] / a.cap;
+            a.y[i * a.ld_y + j] = a.dy[i * a.ld_dy + j] * ((1 - t) * (1 + t));
+        }
+    }
+}
+
+int softcap_cuda(const void *args, void *stream)
+{
+    const struct k_softcap *a = (const struct k_softcap *)args;
+    return launch_each(softcap_kernel, a->m, a->d, stream, *a);
+}
+
+int softcap_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_softcap *a = (const struct k_softcap *)args;
+    return launch_each(softcap_bwd_kernel, a->m, a->d, stream, *a);
+}
+
 int gelu_cuda(const void *args, void *stream)
 {
     const struct k_gelu *a = (const struct k_gelu *)args;

@@ -9,7 +9,10 @@
  * strip in one run, and ldmatrix turns a block for the products that run over outputs. int8: the
  * same with 16 inputs to a block; of each 4 codes the middle two change places, so that one mask
  * leaves a pair; a code is its sign and its magnitude, as elsewhere. The last block of a strip is
- * as wide as what is left. Scales stand as they do elsewhere, and so do weights of f32.
+ * as wide as what is left. int4: blocks of 128 inputs, four groups, of which lane t of four reads
+ * 16 bytes: inputs 8t to 8t + 7 of each group, a word for each; in a word the even inputs come
+ * first, so that one mask leaves a pair. In a last block that is narrower codes stand in a row.
+ * Scales stand as they do elsewhere, and so do weights of f32 and f16.
  *
  * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d].
  *
@@ -26,17 +29,17 @@
 #define CUDA_LAYOUT static inline
 #endif
 
-enum { CUDA_STRIP = 8, CUDA_BLOCK_BF16 = 8, CUDA_BLOCK_INT8 = 16 };
+enum { CUDA_STRIP = 8, CUDA_BLOCK_BF16 = 8, CUDA_BLOCK_INT8 = 16, CUDA_BLOCK_INT4 = 128 };
 
 CUDA_LAYOUT int64_t cuda_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Inputs as stored: even, but for f32. */
+/* Inputs as stored: even, but for formats whose rows are f32. */
 CUDA_LAYOUT int64_t cuda_k_stored(enum k_type type, int64_t k)
 {
-    return type == K_F32 ? k : k + k % 2;
+    return type == K_F32 || type == K_F16 ? k : k + k % 2;
 }
 
 /* Output o, input i of a bf16 weight whose strips have `stored` inputs: an index of elements. */
@@ -57,6 +60,18 @@ CUDA_LAYOUT int64_t cuda_int8_at(int64_t stored, int64_t o, int64_t i)
     return (o / CUDA_STRIP * stored + block) * CUDA_STRIP + o % CUDA_STRIP * w + in;
 }
 
+/* Of an int4 weight: an index of nibbles, the lower one of a byte first. */
+CUDA_LAYOUT int64_t cuda_int4_at(int64_t stored, int64_t o, int64_t i)
+{
+    int64_t block = i / CUDA_BLOCK_INT4 * CUDA_BLOCK_INT4, in = i - block;
+    int64_t at = (o / CUDA_STRIP * stored + block) * CUDA_STRIP;
+    if (stored - block < CUDA_BLOCK_INT4)
+        return at + o % CUDA_STRIP * (stored - block) + in;
+    int64_t lane = in % K_INT4_GROUP / 8, word = in / K_INT4_GROUP;
+    return at + (lane * CUDA_STRIP + o % CUDA_STRIP) * 32 + word * 8 + in % 8 / 2 + in % 2 * 4;
+}
+
+/* And of one of f32 or f16. */
 CUDA_LAYOUT int64_t cuda_f32_at(int64_t stored, int64_t o, int64_t i)
 {
     return o / K_NR * stored * K_NR + i * K_NR + o % K_NR;
@@ -64,16 +79,17 @@ CUDA_LAYOUT int64_t cuda_f32_at(int64_t stored, int64_t o, int64_t i)
 
 CUDA_LAYOUT int64_t cuda_weight_at(enum k_type type, int64_t stored, int64_t o, int64_t i)
 {
-    return type == K_F32    ? cuda_f32_at(stored, o, i)
-           : type == K_BF16 ? cuda_bf16_at(stored, o, i)
-                            : cuda_int8_at(stored, o, i);
+    return type == K_F32 || type == K_F16 ? cuda_f32_at(stored, o, i)
+           : type == K_BF16               ? cuda_bf16_at(stored, o, i)
+           : type == K_INT4               ? cuda_int4_at(stored, o, i)
+                                          : cuda_int8_at(stored, o, i);
 }
 
-/* The scale of output o, input i; k is the weight's. */
-CUDA_LAYOUT int64_t cuda_scale_at(int64_t k, int64_t o, int64_t i)
+/* The scale of output o, input i; k is the weight's, as many inputs as `group` share one. */
+CUDA_LAYOUT int64_t cuda_scale_at(int64_t group, int64_t k, int64_t o, int64_t i)
 {
-    int64_t groups = (k + K_INT8_GROUP - 1) / K_INT8_GROUP;
-    return (o / K_NR * groups + i / K_INT8_GROUP) * K_NR + o % K_NR;
+    int64_t groups = (k + group - 1) / group;
+    return (o / K_NR * groups + i / group) * K_NR + o % K_NR;
 }
 
 /* Number i of a key, in elements from the start of its cell; K and V alike. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x w^T + bias. bf16 and int8 on the tensor cores (linear.cuh); f32 by plain fused chains over
- * the inputs, a lane for each output of a panel, so that a panel is read as it lies.
+ * y = x w^T + bias. bf16, int8 and int4 on the tensor cores (linear.cuh); f32 and f16, whose rows
+ * are f32, by plain fused chains over the inputs, a lane for each output of a panel, so that a
+ * panel is read as it lies.
  */
 #include "kernels/cuda/linear.cuh"
 
@@ -38,15 +39,21 @@ int linear_int8_cuda(const void *args, void *stream)
     return linear<K_INT8>((const struct k_linear *)args, stream);
 }
 
-/* ---- f32 ---- */
+int linear_int4_cuda(const void *args, void *stream)
+{
+    struct linear_args a = args_of((const struct k_linear *)args);
+    return a.n > 0 && a.k.m > 0 ? linear_small<K_INT4>(a, stream) : 0;
+}
+
+/* ---- f32, f16 ---- */
 
 enum { F32_WARPS = 8, F32_ROWS = 4 }; /* rows of a warp */
 
-static __global__ void linear_f32_kernel(struct linear_args a)
+template <int TYPE> static __global__ void linear_plain_kernel(struct linear_args a)
 {
     int64_t panel = a.k.panel_lo + blockIdx.x;
     int64_t row = ((int64_t)blockIdx.y * F32_WARPS + warp_id()) * F32_ROWS;
-    const float *w = (const float *)a.k.w.data + panel * a.stored * K_NR + lane_id();
+    int64_t first = panel * a.stored * K_NR + lane_id();
     const float *x[F32_ROWS];
     float sum[F32_ROWS] = {};
     for (int r = 0; r < F32_ROWS; r++)
@@ -55,7 +62,7 @@ static __global__ void linear_f32_kernel(struct linear_args a)
         return;
 #pragma unroll 4
     for (int64_t i = 0; i < a.stored; i++) {
-        float v = w[i * K_NR];
+        float v = weight_plain<TYPE>(a.k.w.data, first + i * K_NR);
 #pragma unroll
         for (int r = 0; r < F32_ROWS; r++)
             sum[r] = fmaf(v, x[r][i], sum[r]);
@@ -64,13 +71,23 @@ static __global__ void linear_f32_kernel(struct linear_args a)
         linear_store(a, row + r, (int64_t)blockIdx.x * K_NR + lane_id(), sum[r]);
 }
 
-int linear_f32_cuda(const void *args, void *stream)
+template <int TYPE> static int linear_plain(const struct k_linear *k, void *stream)
 {
-    struct linear_args a = args_of((const struct k_linear *)args);
+    struct linear_args a = args_of(k);
     if (a.n <= 0 || a.k.m <= 0)
         return 0;
     return launch(
-        linear_f32_kernel,
+        linear_plain_kernel<TYPE>,
         dim3((unsigned)ceil_div(a.n, K_NR), (unsigned)ceil_div(a.k.m, F32_WARPS * F32_ROWS)),
         dim3(F32_WARPS * FULL_WARP), 0, stream, a);
+}
+
+int linear_f32_cuda(const void *args, void *stream)
+{
+    return linear_plain<K_F32>((const struct k_linear *)args, stream);
+}
+
+int linear_f16_cuda(const void *args, void *stream)
+{
+    return linear_plain<K_F16>((const struct k_linear *)args, stream);
 }

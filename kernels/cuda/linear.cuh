@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the products of bf16 and int8 weights share, and the order of their sums.
+ * What the products of bf16, int8 and int4 weights share, and the order of their sums.
  *
  * A product runs on mma_bf16 with 16 outputs of the weight as its rows and 8 packed rows as its
  * columns. An output's inputs are taken in stretches: 256 of bf16; of int8 a group, 128, of codes
  * alone. The sum of a stretch starts at zero and takes its inputs 16 by 16; then
  *     bf16  total = total + sum        int8  total = fma(scale, sum, total)
- * from the first stretch to the last. That is the order for one row (linear_small.cuh: a warp has a
+ * from the first stretch to the last; int4: 256 as well, within which a sum for each group joins
+ * the stretch's by its scale. That is the order for one row (linear_small.cuh: a warp has a
  * stretch of its own) and for thousands (linear_tile.cuh: a warp goes through all), so a row has
  * the same bits in both. Which 16 inputs share an instruction follows from how lanes read: lane
  * 4g + t reads 16 bytes of output g (and g + 8) and of row g, blocks t of the weight's order, and
@@ -39,12 +40,55 @@ static __device__ __forceinline__ void int8_pairs(uint32_t codes, uint32_t *lo, 
     *hi = bf16x2_less_128((next & 0x007f007fu) | 0x43004300u) | (next & 0x00800080u) << 8;
 }
 
+/* Inputs 4j to 4j + 3 of the eight codes of int4 in a word, likewise. */
+static __device__ __forceinline__ void int4_pairs(uint32_t codes, int j, uint32_t *lo, uint32_t *hi)
+{
+    *lo = bf16x2_less_136((codes >> 8 * j & 0x000f000fu) | 0x43004300u);
+    *hi = bf16x2_less_136((codes >> (8 * j + 4) & 0x000f000fu) | 0x43004300u);
+}
+
 static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
 /* ---- the weight: 16 bytes of output `o` from input `i` on, zeros past the end ---- */
+
+/* Where lane t's of a block of int4 lie, which is whole; and what it would read of one that is not:
+ * code 8, zero, where nothing is. */
+static __device__ __forceinline__ const void *int4_at(const struct linear_args &a, int64_t o,
+                                                      int64_t block, int t)
+{
+    return (const char *)a.k.w.data + ((o / CUDA_STRIP * a.stored + block) * CUDA_STRIP +
+                                       (t * CUDA_STRIP + o % CUDA_STRIP) * 32) /
+                                          2;
+}
+
+static __device__ uint4 int4_tail(const struct linear_args &a, int64_t o, int64_t block, int t)
+{
+    uint32_t word[4] = {0x88888888u, 0x88888888u, 0x88888888u, 0x88888888u};
+    for (int at = 0; at < 32; at++) {
+        int64_t i = block + at / 8 * K_INT4_GROUP + t * 8 + at % 8;
+        if (i >= a.stored)
+            continue;
+        int64_t from = cuda_int4_at(a.stored, o, i);
+        uint32_t code = ((const uint8_t *)a.k.w.data)[from / 2] >> from % 2 * 4 & 15;
+        int place = (at % 8 / 2 + at % 2 * 4) * 4;
+        word[at / 8] = (word[at / 8] & ~(15u << place)) | code << place;
+    }
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+static __device__ __forceinline__ uint4 int4_load(const struct linear_args &a, int64_t o,
+                                                  int64_t block, int t)
+{
+    if (block + CUDA_BLOCK_INT4 > a.stored)
+        return int4_tail(a, o, block, t);
+    if (a.stored % 4 == 0) /* else strips begin at multiples of 8 bytes */
+        return load_once(int4_at(a, o, block, t));
+    const uint2 *half = (const uint2 *)int4_at(a, o, block, t);
+    return make_uint4(half[0].x, half[0].y, half[1].x, half[1].y);
+}
 
 /* Where they lie, if there are 16. */
 template <int TYPE>
@@ -120,7 +164,7 @@ static __device__ __forceinline__ void linear_store(const struct linear_args &a,
 static __device__ __forceinline__ float linear_scale(const struct linear_args &a, int64_t o,
                                                      int64_t i)
 {
-    return a.k.w.scale[cuda_scale_at(a.k.w.k, a.strip * CUDA_STRIP + o, i)];
+    return int8_scale(a.k.w, a.strip * CUDA_STRIP + o, i);
 }
 
 #endif

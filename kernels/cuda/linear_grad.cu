@@ -5,9 +5,9 @@
  * their way from shared memory to registers. A tile of 128 by 128 results; 64 outputs, or 32 rows,
  * at a time.
  *
- * dx: a result is one chain over ascending outputs, 16 at a time. An int8 weight is taken as
+ * dx: a result is one chain over ascending outputs, 16 at a time. A weight of codes is taken as
  * bf16(scale * code) when it comes into shared memory. dw: runs of GRAD_RUN rows are summed, each
- * sum is added. f32 does the same in plain chains.
+ * sum is added. Where rows are f32 (f32, f16) the same is done in plain chains.
  */
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -60,14 +60,12 @@ static __device__ __forceinline__ int dx_row_at(int r, int c)
     return DX_WEIGHT_BYTES + r * (DX_SUM * 2) + (c ^ r % 8) * 16;
 }
 
-/* 8 inputs of one output of an int8 weight, as bf16. */
+/* 8 inputs of one output of a weight of codes, as bf16. */
 static __device__ uint4 dx_dequantise(const struct linear_args &a, int64_t o, int64_t i)
 {
     uint32_t word[4] = {0, 0, 0, 0};
     for (int j = 0; j < 8 && i + j < a.k.w.k; j++) {
-        float code = int8_value(((const uint8_t *)a.k.w.data)[cuda_int8_at(a.stored, o, i + j)]);
-        float v = code * a.k.w.scale[cuda_scale_at(a.k.w.k, o, i + j)];
-        word[j / 2] |= bf16_bits(v) << j % 2 * 16;
+        word[j / 2] |= bf16_bits(weight_get(a.k.w, a.stored, o, i + j)) << j % 2 * 16;
     }
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
@@ -82,7 +80,7 @@ static __device__ __forceinline__ void dx_load(const struct dx_args &a, int64_t 
         int64_t out = a.w.strip * CUDA_STRIP + o + at, from = i + in;
         unsigned char *to = stage + dx_weight_at(at, in);
         bool is_here = o + at / 8 * 8 < a.n && from < a.w.stored;
-        if (TYPE == K_INT8)
+        if (TYPE != K_BF16)
             *(uint4 *)to = is_here ? dx_dequantise(a.w, out, from) : make_uint4(0, 0, 0, 0);
         else if (is_here && from + 8 > a.w.stored)
             *(uint4 *)to = weight_tail<K_BF16>(a.w, out, from);
@@ -194,8 +192,13 @@ int linear_dx_int8_cuda(const void *args, void *stream)
     return dx_launch<K_INT8>((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_int4_cuda(const void *args, void *stream)
+{
+    return dx_launch<K_INT4>((const struct k_linear_dx *)args, stream);
+}
+
 /* A thread has an input and four rows; a panel's line of 32 outputs stays in the first cache. */
-static __global__ void dx_f32_kernel(struct dx_args a)
+template <int TYPE> static __global__ void dx_plain_kernel(struct dx_args a)
 {
     int64_t i = (int64_t)blockIdx.x * EACH_X + threadIdx.x;
     int64_t row = ((int64_t)blockIdx.y * EACH_Y + threadIdx.y) * 4;
@@ -203,7 +206,8 @@ static __global__ void dx_f32_kernel(struct dx_args a)
         return;
     float sum[4] = {};
     for (int64_t o = 0; o < a.n; o++) {
-        float w = ((const float *)a.k.w.data)[cuda_f32_at(a.k.w.k, a.k.panel_lo * K_NR + o, i)];
+        int64_t at = cuda_f32_at(a.k.w.k, a.k.panel_lo * K_NR + o, i);
+        float w = weight_plain<TYPE>(a.k.w.data, at);
         for (int r = 0; r < 4; r++)
             sum[r] =
                 fmaf(w, ((const float *)a.k.rows)[least(row + r, a.k.m - 1) * a.n + o], sum[r]);
@@ -214,12 +218,21 @@ static __global__ void dx_f32_kernel(struct dx_args a)
     }
 }
 
-int linear_dx_f32_cuda(const void *args, void *stream)
+template <int TYPE> static int dx_plain(const struct k_linear_dx *k, void *stream)
 {
-    const struct k_linear_dx *k = (const struct k_linear_dx *)args;
-    return launch(dx_f32_kernel,
+    return launch(dx_plain_kernel<TYPE>,
                   dim3((unsigned)ceil_div(k->w.k, EACH_X), (unsigned)ceil_div(k->m, EACH_Y * 4)),
                   dim3(EACH_X, EACH_Y), 0, stream, dx_args_of(k));
+}
+
+int linear_dx_f32_cuda(const void *args, void *stream)
+{
+    return dx_plain<K_F32>((const struct k_linear_dx *)args, stream);
+}
+
+int linear_dx_f16_cuda(const void *args, void *stream)
+{
+    return dx_plain<K_F16>((const struct k_linear_dx *)args, stream);
 }
 
 /* ---- dw ---- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product of few rows: what limits it is reading the weight. A block has 16 outputs; each of its
- * warps reads 256 inputs of them in one go, straight into the registers that the product wants, so
- * that a few warps keep a hundred kilobytes under way; it asks for the next 256 before the sums of
- * the last are added up. Sums of stretches meet in shared memory and are folded in their order.
+ * A product of few rows, and of int4 any product, so many rows at a time: what limits it is reading
+ * the weight. A block has 16 outputs; each of its warps reads 256 inputs of them in one go,
+ * straight into the registers that the product wants, so that a few warps keep a hundred kilobytes
+ * under way; it asks for the next 256 before the sums of the last are added up. Sums of stretches
+ * meet in shared memory and are folded in their order.
  */
 #ifndef KERNELS_CUDA_LINEAR_SMALL_CUH
 #define KERNELS_CUDA_LINEAR_SMALL_CUH
@@ -18,9 +19,10 @@ enum {
 
 /* What a warp holds of the weight: outputs g and g + 8, 16 bytes for each step. */
 template <int TYPE> struct small_piece {
-    static constexpr int STEP = TYPE == K_BF16 ? 32 : 64; /* inputs of a warp's 16-byte loads */
+    /* inputs of a warp's 16-byte loads */
+    static constexpr int STEP = TYPE == K_BF16 ? 32 : TYPE == K_INT8 ? 64 : (int)CUDA_BLOCK_INT4;
     static constexpr int STEPS = SMALL_INPUTS / STEP;
-    static constexpr int SUM = TYPE == K_BF16 ? (int)LINEAR_SUM : (int)K_INT8_GROUP;
+    static constexpr int SUM = TYPE == K_INT8 ? (int)K_INT8_GROUP : (int)LINEAR_SUM;
     static constexpr int SUMS = SMALL_INPUTS / SUM; /* stretches */
     uint4 w[STEPS][2];
 };
@@ -34,6 +36,11 @@ static __device__ __forceinline__ void small_load(const struct linear_args &a, i
     constexpr int STEP = small_piece<TYPE>::STEP;
 #pragma unroll
     for (int s = 0; s < small_piece<TYPE>::STEPS; s++) {
+        if (TYPE == K_INT4) {
+            p.w[s][0] = int4_load(a, o, i + s * STEP, t);
+            p.w[s][1] = int4_load(a, o + CUDA_STRIP, i + s * STEP, t);
+            continue;
+        }
         p.w[s][0] = weight_load<TYPE>(a, o, i + s * STEP + t * (STEP / 4));
         p.w[s][1] = weight_load<TYPE>(a, o + CUDA_STRIP, i + s * STEP + t * (STEP / 4));
     }
@@ -64,6 +71,46 @@ static __device__ __forceinline__ void small_step(const struct linear_args &a, c
         const uint4 &from = j < 2 ? x : more;
         uint32_t xb[2] = {word_of(from, 2 * (j % 2)), word_of(from, 2 * (j % 2) + 1)};
         mma_bf16(acc, wa, xb);
+    }
+}
+
+/* The same of codes of int4: each group is summed by itself and joins by its scale. */
+template <int TILES>
+static __device__ __forceinline__ void small_product_int4(const struct linear_args &a, int64_t i,
+                                                          const struct small_piece<K_INT4> &p,
+                                                          float *part)
+{
+    int g = lane_id() / 4, t = lane_id() % 4;
+    int64_t o = a.strip * CUDA_STRIP + (int64_t)blockIdx.x * LINEAR_OUTPUTS + g;
+    float sum[TILES][4] = {};
+#pragma unroll
+    for (int group = 0; group < SMALL_INPUTS / K_INT4_GROUP; group++) {
+        int64_t at = i + group * K_INT4_GROUP;
+        if (at >= a.stored)
+            break;
+        float scale[2] = {int4_scale(a.k.w, o, at), int4_scale(a.k.w, o + CUDA_STRIP, at)};
+        uint32_t wa[2][4];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            int4_pairs(word_of(p.w[group / 4][0], group % 4), j, &wa[j][0], &wa[j][2]);
+            int4_pairs(word_of(p.w[group / 4][1], group % 4), j, &wa[j][1], &wa[j][3]);
+        }
+#pragma unroll
+        for (int r = 0; r < TILES; r++) {
+            uint4 x = row_load(a.k.rows, a.stored, a.is_aligned, a.k.m, r * 8 + g, at + t * 8);
+            float acc[4] = {};
+            for (int j = 0; j < 2; j++) {
+                uint32_t xb[2] = {word_of(x, 2 * j), word_of(x, 2 * j + 1)};
+                mma_bf16(acc, wa[j], xb);
+            }
+            for (int h = 0; h < 4; h++)
+                sum[r][h] = fmaf(scale[h / 2], acc[h], sum[r][h]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < TILES; r++) {
+        for (int h = 0; h < 4; h++)
+            part[(g + h / 2 * 8) * TILES * 8 + r * 8 + 2 * t + h % 2] = sum[r][h];
     }
 }
 
@@ -110,7 +157,7 @@ static __device__ __forceinline__ void small_fold(const struct linear_args &a, i
             continue;
         float v = total[e];
         for (int s = 0; s < n_sum; s++) {
-            if (TYPE == K_BF16)
+            if (TYPE != K_INT8)
                 v += part[s * SIZE + e];
             else
                 v = fmaf(linear_scale(a, o, i + s * SUM), part[s * SIZE + e], v);
@@ -124,6 +171,10 @@ static __global__ void __launch_bounds__(SMALL_WARPS *FULL_WARP)
     linear_small_kernel(struct linear_args a)
 {
     constexpr int SIZE = LINEAR_OUTPUTS * TILES * 8;
+    int64_t row = (int64_t)blockIdx.y * TILES * 8;
+    a.k.rows = (const k_bf16 *)a.k.rows + row * a.stored;
+    a.k.y += row * a.k.ld_y;
+    a.k.m -= row;
     float *total = (float *)shared_memory(), *part = total + SIZE;
     float *mine = part + warp_id() * small_piece<TYPE>::SUMS * SIZE;
     int64_t round = (int64_t)blockDim.x / FULL_WARP * SMALL_INPUTS;
@@ -133,7 +184,10 @@ static __global__ void __launch_bounds__(SMALL_WARPS *FULL_WARP)
     for (int e = (int)threadIdx.x; e < SIZE; e += (int)blockDim.x)
         total[e] = 0;
     for (int64_t i = 0; i < a.stored; i += round) {
-        small_product<TYPE, TILES>(a, i + first, p, mine);
+        if constexpr (TYPE == K_INT4)
+            small_product_int4<TILES>(a, i + first, p, mine);
+        else
+            small_product<TYPE, TILES>(a, i + first, p, mine);
         small_load<TYPE>(a, i + round + first, p);
         __syncthreads();
         small_fold<TYPE, TILES>(a, i, part, total);
@@ -156,12 +210,14 @@ static int linear_small_tiles(const struct linear_args &a, void *stream)
 {
     int n_warp = small_warps(a.stored);
     size_t parts = 1 + (size_t)n_warp * small_piece<TYPE>::SUMS;
-    return launch(linear_small_kernel<TYPE, TILES>, dim3((unsigned)ceil_div(a.n, LINEAR_OUTPUTS)),
-                  dim3((unsigned)n_warp * FULL_WARP),
-                  parts * LINEAR_OUTPUTS * TILES * 8 * sizeof(float), stream, a);
+    return launch(
+        linear_small_kernel<TYPE, TILES>,
+        dim3((unsigned)ceil_div(a.n, LINEAR_OUTPUTS), (unsigned)ceil_div(a.k.m, TILES * 8)),
+        dim3((unsigned)n_warp * FULL_WARP), parts * LINEAR_OUTPUTS * TILES * 8 * sizeof(float),
+        stream, a);
 }
 
-/* At most SMALL_ROWS_MAX rows. */
+/* Any number of rows; the weight is read once for SMALL_ROWS_MAX of them. */
 template <int TYPE> static int linear_small(const struct linear_args &a, void *stream)
 {
     if (a.k.m <= 8)

@@ -32,6 +32,11 @@ static __device__ const float *run_get(const struct k_norm &a, int64_t i)
     return sum;
 }
 
+static __device__ __forceinline__ float weight_at(const float *weight, int64_t j, bool plus_one)
+{
+    return plus_one ? 1 + weight[j] : weight[j];
+}
+
 static __global__ void rmsnorm_kernel(struct k_norm a)
 {
     int64_t i = blockIdx.x;
@@ -39,7 +44,7 @@ static __global__ void rmsnorm_kernel(struct k_norm a)
     float *y = a.y + run_at(i, a.n_head, a.ld_y, a.d);
     float rstd = run_rstd(x, a.d, a.eps, (float *)shared_memory());
     for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS)
-        y[j] = x[j] * rstd * a.weight[j];
+        y[j] = x[j] * rstd * weight_at(a.weight, j, a.plus_one);
     if (a.stat && threadIdx.x == 0)
         a.stat[i] = rstd;
 }
@@ -86,10 +91,10 @@ static __global__ void rmsnorm_bwd_kernel(struct k_norm_bwd a)
     const float *dy = a.dy + run_at(i, a.n_head, a.ld_dy, a.d);
     float *dx = a.dx + run_at(i, a.n_head, a.ld_dx, a.d), rstd = a.stat[i], dot = 0;
     for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS)
-        dot = fmaf(a.weight[j] * dy[j], x[j] * rstd, dot);
+        dot = fmaf(weight_at(a.weight, j, a.plus_one) * dy[j], x[j] * rstd, dot);
     dot = block_sum(dot, (float *)shared_memory()) / (float)a.d;
     for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS) {
-        float v = rstd * (a.weight[j] * dy[j] - x[j] * rstd * dot);
+        float v = rstd * (weight_at(a.weight, j, a.plus_one) * dy[j] - x[j] * rstd * dot);
         dx[j] = a.add ? dx[j] + v : v;
     }
 }

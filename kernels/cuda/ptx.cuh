@@ -38,6 +38,20 @@ static __device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4],
 #endif
 }
 
+/* Two numbers of bf16 less 136 each: exact where both are from 128 to 255. */
+static __device__ __forceinline__ uint32_t bf16x2_less_136(uint32_t x)
+{
+#ifdef __CUDACC__
+    uint32_t d;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(0x3f803f80u), "r"(0xc308c308u));
+    return d;
+#else
+    uint32_t lo = __float_as_uint(__uint_as_float(x << 16) - 136.0f);
+    uint32_t hi = __float_as_uint(__uint_as_float(x & 0xffff0000u) - 136.0f);
+    return lo >> 16 | (hi & 0xffff0000u);
+#endif
+}
+
 /* Two numbers of bf16 less 128 each: exact where both are from 128 to 255. */
 static __device__ __forceinline__ uint32_t bf16x2_less_128(uint32_t x)
 {

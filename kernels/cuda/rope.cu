@@ -134,7 +134,7 @@ static __device__ __forceinline__ void head_turn(const struct k_rope_kv &a, int6
         return;
     }
     int32_t i0 = pair_lo(a.interleaved, i), i1 = pair_hi(a.interleaved, i, half);
-    int64_t angle = (int64_t)a.kv.batch.pos[t] * half + i;
+    int64_t angle = (int64_t)a.turn[t] * half + i;
     struct pair p = turned(x[i0], x[i1], a.cos[angle], a.sin[angle]);
     head_put(a, t, head, i0, p.y0);
     head_put(a, t, head, i1, p.y1);
@@ -169,7 +169,7 @@ static __global__ void rope_kv_norm_kernel(struct k_rope_kv a)
     const float *from = head_get(a, t, head), *weight = head < a.n_head ? a.q_weight : a.k_weight;
     float rstd = run_rstd(from, c.d_head, a.eps, (float *)shared_memory());
     for (int32_t j = (int32_t)threadIdx.x; j < c.d_head; j += ROW_THREADS)
-        x[j] = from[j] * rstd * weight[j];
+        x[j] = from[j] * rstd * (a.plus_one ? 1 + weight[j] : weight[j]);
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < c.d_head - a.d_rot / 2; i += ROW_THREADS)
         head_turn(a, t, head, x, i);

@@ -81,7 +81,8 @@ static __global__ void ce_bwd_kernel(struct k_ce a)
         for (int64_t j = each_col(); j < each_end(a.n); j += EACH_X) {
             bool is_target = a.lo + j == target;
             float p = is_target ? expm1f(x[j] - lse) : expf(x[j] - lse);
-            x[j] = target < 0 ? 0 : p * a.dloss[i];
+            float t = a.cap > 0 ? x[j] / a.cap : 0;
+            x[j] = target < 0 ? 0 : p * a.dloss[i] * ((1 - t) * (1 + t));
         }
     }
 }

@@ -3,10 +3,12 @@
  * weight_pack, weight_unpack, rows_pack, cols_pack: by the order of kernels/cuda/layout.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
- * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int4:
+ * kernels/int4.h.
  */
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/weight.cuh"
+#include "kernels/int4.h"
 
 enum { GROUP_LANES = FULL_WARP };
 
@@ -33,6 +35,8 @@ static __global__ void pack_kernel(struct k_weight_pack a)
         int64_t at = cuda_weight_at(a.w.type, stored, a.panel_lo * K_NR + o, i);
         if (a.w.type == K_F32)
             ((float *)a.w.data)[at] = v;
+        else if (a.w.type == K_F16)
+            ((k_f16 *)a.w.data)[at] = (k_f16)f16_bits(v);
         else
             ((k_bf16 *)a.w.data)[at] = (k_bf16)bf16_bits(v);
     }
@@ -64,7 +68,73 @@ static __global__ void pack_int8_kernel(struct k_weight_pack a)
     for (int64_t i = lo + threadIdx.x; i < hi; i += GROUP_LANES)
         ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, i)] = quantise(source_get(a, o, i), scale);
     if (threadIdx.x == 0)
-        a.w.scale[cuda_scale_at(a.w.k, out, lo)] = scale;
+        ((float *)a.w.scale)[cuda_scale_at(K_INT8_GROUP, a.w.k, out, lo)] = scale;
+}
+
+/* A thread has one group of one output. */
+struct int4_group {
+    float v[K_INT4_GROUP];
+    int n;
+};
+
+static __device__ __forceinline__ int int4_code(float v, float scale)
+{
+    if (!(fabsf(scale) > 0))
+        return 0;
+    return (int)rintf(fmaxf(fminf(v * (1 / scale), 7.0f), -8.0f));
+}
+
+static __device__ float int4_error(const struct int4_group &g, float scale)
+{
+    float sum = 0;
+    for (int i = 0; i < g.n; i++) {
+        float d = fmaf(-scale, (float)int4_code(g.v[i], scale), g.v[i]);
+        sum = fmaf(d, d, sum);
+    }
+    return sum;
+}
+
+static __device__ uint32_t int4_scale_of(const struct int4_group &g)
+{
+    const float reach[INT4_REACHES] = INT4_REACH;
+    float most = 0, least_error = 0;
+    uint32_t best = 0;
+    for (int i = 0; i < g.n; i++) {
+        if (!(fabsf(g.v[i]) <= 3.4028235e38f))
+            return 0x7e00u;
+        most = fabsf(g.v[i]) > fabsf(most) ? g.v[i] : most;
+    }
+    for (int r = 0; r < INT4_REACHES; r++) {
+        uint32_t scale = f16_bits(most / reach[r]);
+        float error = int4_error(g, f16_get(scale));
+        if (r == 0 || error < least_error) {
+            best = scale;
+            least_error = error;
+        }
+    }
+    return best;
+}
+
+static __global__ void pack_int4_kernel(struct k_weight_pack a)
+{
+    int64_t stored = cuda_k_stored(K_INT4, a.w.k), groups = ceil_div(stored, K_INT4_GROUP);
+    int64_t o = (int64_t)blockIdx.x * K_NR + threadIdx.x, out = a.panel_lo * K_NR + o;
+    for (int64_t at = (int64_t)blockIdx.y * K_NR + threadIdx.y; at < groups;
+         at += (int64_t)gridDim.y * K_NR) {
+        int64_t lo = at * K_INT4_GROUP;
+        struct int4_group g;
+        g.n = (int)least(stored - lo, K_INT4_GROUP);
+        for (int i = 0; i < g.n; i++)
+            g.v[i] = source_get(a, o, lo + i);
+        uint32_t scale = int4_scale_of(g);
+        for (int i = 0; i < g.n; i++) { /* both codes of a byte are of this group */
+            int64_t to = cuda_int4_at(stored, out, lo + i);
+            uint8_t *byte = (uint8_t *)a.w.data + to / 2;
+            int shift = (int)(to % 2 * 4), code = INT4_ZERO + int4_code(g.v[i], f16_get(scale));
+            *byte = (uint8_t)((*byte & (0xf0 >> shift)) | code << shift);
+        }
+        ((k_f16 *)a.w.scale)[cuda_scale_at(K_INT4_GROUP, a.w.k, out, lo)] = (k_f16)scale;
+    }
 }
 
 int weight_pack_cuda(const void *args, void *stream)
@@ -76,6 +146,11 @@ int weight_pack_cuda(const void *args, void *stream)
         return launch(pack_int8_kernel,
                       dim3((unsigned)panels, (unsigned)ceil_div(stored, K_INT8_GROUP)), block, 0,
                       stream, *a);
+    if (a->w.type == K_INT4)
+        return launch(pack_int4_kernel,
+                      dim3((unsigned)panels,
+                           (unsigned)least(ceil_div(stored, K_INT4_GROUP * K_NR), GRID_Y_MAX)),
+                      block, 0, stream, *a);
     return launch(pack_kernel,
                   dim3((unsigned)panels, (unsigned)least(ceil_div(stored, FULL_WARP), GRID_Y_MAX)),
                   block, 0, stream, *a);
@@ -102,7 +177,7 @@ static __global__ void rows_pack_kernel(struct k_rows_pack a)
     for (int64_t r = each_row(); r < a.m; r += each_rows()) {
         for (int64_t i = each_col(); i < each_end(stored); i += EACH_X) {
             float v = i < a.k ? a.x[r * a.ld_x + i] : 0;
-            if (a.type == K_F32)
+            if (a.type == K_F32 || a.type == K_F16)
                 ((float *)a.rows)[r * stored + i] = v;
             else
                 ((k_bf16 *)a.rows)[r * stored + i] = (k_bf16)bf16_bits(v);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A number of a packed weight, for kernels that want one here and there (kernels/cuda/layout.h has
- * the order), and the codes of int8.
+ * the order), and the codes of int8 and int4.
  */
 #ifndef KERNELS_CUDA_WEIGHT_CUH
 #define KERNELS_CUDA_WEIGHT_CUH
@@ -14,14 +14,40 @@ static __device__ __forceinline__ float int8_value(uint8_t byte)
     return byte & 0x80 ? -mag : mag;
 }
 
-/* As it is stored: for int8 the code. `stored` is cuda_k_stored of the weight. */
+/* Number `at` of a weight whose rows are f32: K_F32 or K_F16. */
+template <int TYPE>
+static __device__ __forceinline__ float weight_plain(const void *data, int64_t at)
+{
+    return TYPE == K_F32 ? ((const float *)data)[at] : f16_get(((const k_f16 *)data)[at]);
+}
+
+static __device__ __forceinline__ float int4_value(const void *data, int64_t at)
+{
+    return (float)((((const uint8_t *)data)[at / 2] >> at % 2 * 4 & 15) - 8);
+}
+
+static __device__ __forceinline__ float int8_scale(const struct k_weight &w, int64_t o, int64_t i)
+{
+    return ((const float *)w.scale)[cuda_scale_at(K_INT8_GROUP, w.k, o, i)];
+}
+
+static __device__ __forceinline__ float int4_scale(const struct k_weight &w, int64_t o, int64_t i)
+{
+    return f16_get(((const k_f16 *)w.scale)[cuda_scale_at(K_INT4_GROUP, w.k, o, i)]);
+}
+
+/* As it is stored: of codes what they count. `stored` is cuda_k_stored of the weight. */
 static __device__ __forceinline__ float weight_stored(const struct k_weight &w, int64_t stored,
                                                       int64_t o, int64_t i)
 {
     if (w.type == K_F32)
         return ((const float *)w.data)[cuda_f32_at(stored, o, i)];
+    if (w.type == K_F16)
+        return f16_get(((const k_f16 *)w.data)[cuda_f32_at(stored, o, i)]);
     if (w.type == K_BF16)
         return bf16_get(((const k_bf16 *)w.data)[cuda_bf16_at(stored, o, i)]);
+    if (w.type == K_INT4)
+        return int4_value(w.data, cuda_int4_at(stored, o, i));
     return int8_value(((const uint8_t *)w.data)[cuda_int8_at(stored, o, i)]);
 }
 
@@ -29,7 +55,9 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
                                                    int64_t o, int64_t i)
 {
     float v = weight_stored(w, stored, o, i);
-    return w.type == K_INT8 ? v * w.scale[cuda_scale_at(w.k, o, i)] : v;
+    if (w.type == K_INT8)
+        return v * int8_scale(w, o, i);
+    return w.type == K_INT4 ? v * int4_scale(w, o, i) : v;
 }
 
 #endif

@@ -33,6 +33,26 @@ void swiglu_bwd_ref(const void *args, const struct k_slice *s)
     }
 }
 
+void softcap_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_softcap *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++)
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] =
+                (float)(a->cap * tanh((double)a->x[i * a->ld_x + j] / (double)a->cap));
+}
+
+void softcap_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_softcap *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        for (int64_t j = 0; j < a->d; j++) {
+            double t = (double)a->x[i * a->ld_x + j] / (double)a->cap;
+            a->y[i * a->ld_y + j] = (float)(a->dy[i * a->ld_dy + j] * (1 - t) * (1 + t));
+        }
+    }
+}
+
 /* sqrt(2 / pi) (x + 0.044715 x^3) */
 static double tanh_arg(double x)
 {

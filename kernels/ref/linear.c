@@ -15,22 +15,25 @@
 static void column_get(const struct k_weight *w, int64_t panel, int64_t i, float to[K_NR])
 {
     const void *p = (const char *)w->data + (size_t)panel * linear_panel_bytes(w->type, w->k);
-    if (w->type == K_F32)
-        memcpy(to, (const float *)p + linear_f32_at(0, i), K_NR * sizeof *to);
-    else if (w->type == K_BF16)
-        for (int64_t j = 0; j < K_NR; j++)
-            to[j] = bf16_to_f32(((const k_bf16 *)p)[linear_bf16_at(j, i)]);
-    else
-        for (int64_t j = 0; j < K_NR; j++)
-            to[j] = (float)linear_int8_code(((const uint8_t *)p)[linear_int8_at(j, i)]);
+    switch (w->type) {
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        for (int64_t j = 0; j < K_NR; j++)                                                         \
+            to[j] = linear_##name##_get(p, j, i);                                                  \
+        return;
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        return;
+    }
 }
 
-/* Chains over the inputs, side by side those of a block's rows and a panel's outputs; int8: total
- * += scale * chain of a group. */
+/* Chains over the inputs, side by side those of a block's rows and a panel's outputs; of a format
+ * with groups total += scale * chain of a group. */
 static void outputs(const struct k_linear *a, const struct rows_block *b, int64_t panel,
                     float total[LINEAR_MR][K_NR])
 {
-    int64_t group = a->w.type == K_INT8 ? K_INT8_GROUP : a->w.k, o = panel * K_NR;
+    int64_t size = format_group(a->w.type), group = size ? size : a->w.k, o = panel * K_NR;
     memset(total, 0, sizeof(float[LINEAR_MR][K_NR]));
     for (int64_t lo = 0; lo < a->w.k; lo += group) {
         float sum[LINEAR_MR][K_NR] = {0}, w[K_NR];
@@ -104,28 +107,47 @@ void linear_bf16_ref(const void *args, const struct k_slice *s)
     linear_ref(args, s);
 }
 
+void linear_f16_ref(const void *args, const struct k_slice *s)
+{
+    linear_ref(args, s);
+}
+
 void linear_int8_ref(const void *args, const struct k_slice *s)
+{
+    linear_ref(args, s);
+}
+
+void linear_int4_ref(const void *args, const struct k_slice *s)
 {
     linear_ref(args, s);
 }
 
 /* ---- input gradient ----------------------------------------------------------------------- */
 
-/* Inputs [first, first + n) of an output's weight, as a gradient is multiplied with them: int8's
- * are rounded. Zeros behind them. */
+/* Inputs [first, first + n) of an output's weight, as a gradient is multiplied with them: scaled,
+ * those of a format with groups are rounded as its rows are. Zeros behind them. */
 static void row_get(const struct k_weight *w, int64_t o, int64_t first, int64_t n, float to[K_NR])
 {
     const void *p = (const char *)w->data + (size_t)(o / K_NR) * linear_panel_bytes(w->type, w->k);
     memset(to, 0, K_NR * sizeof *to);
-    if (w->type == K_F32)
-        for (int64_t j = 0; j < n; j++)
-            to[j] = ((const float *)p)[linear_f32_at(o % K_NR, first + j)];
-    else if (w->type == K_BF16)
-        for (int64_t j = 0; j < n; j++)
-            to[j] = bf16_to_f32(((const k_bf16 *)p)[linear_bf16_at(o % K_NR, first + j)]);
-    else
-        for (int64_t j = 0; j < n; j++)
-            to[j] = bf16_to_f32(bf16_from_f32(linear_weight_at(w, o, first + j)));
+    switch (w->type) {
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        for (int64_t j = 0; j < n; j++)                                                            \
+            to[j] = linear_##name##_get(p, o % K_NR, first + j);                                   \
+        break;
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        break;
+    }
+    if (format_group(w->type) == 0)
+        return;
+    for (int64_t j = 0; j < n; j++) {
+        to[j] *= linear_scale_at(w, o, first + j);
+        if (format_rows(w->type) == K_BF16)
+            to[j] = bf16_to_f32(bf16_from_f32(to[j]));
+    }
 }
 
 /* Rows of a block, [first, first + n) of their inputs: each gradient a chain over the outputs. */
@@ -174,7 +196,17 @@ void linear_dx_bf16_ref(const void *args, const struct k_slice *s)
     dx_ref(args, s);
 }
 
+void linear_dx_f16_ref(const void *args, const struct k_slice *s)
+{
+    dx_ref(args, s);
+}
+
 void linear_dx_int8_ref(const void *args, const struct k_slice *s)
+{
+    dx_ref(args, s);
+}
+
+void linear_dx_int4_ref(const void *args, const struct k_slice *s)
 {
     dx_ref(args, s);
 }

@@ -6,25 +6,28 @@
  */
 #include <string.h>
 
-#include "kernels/float16.h"
 #include "kernels/linear.h"
 #include "kernels/shape/rows.h"
 #include "kernels/variants.h"
 
-/* One output of a packed weight is the embedding of one token: number i of panel output o. */
-static float weight_at(const struct k_weight *w, const unsigned char *panel, int64_t p, int64_t o,
-                       int64_t i)
+/* One output of a packed weight is the embedding of one token. */
+static void weight_row(const struct k_weight *w, int64_t o, float *y)
 {
+    const char *panel =
+        (const char *)w->data + (size_t)(o / K_NR) * linear_panel_bytes(w->type, w->k);
     switch (w->type) {
-    case K_BF16:
-        return bf16_to_f32(((const k_bf16 *)(const void *)panel)[linear_bf16_at(o, i)]);
-    case K_INT8: {
-        int64_t group = p * linear_groups(w->k) + i / K_INT8_GROUP;
-        return (float)linear_int8_code(panel[linear_int8_at(o, i)]) * w->scale[group * K_NR + o];
-    }
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        for (int64_t i = 0; i < w->k; i++)                                                         \
+            y[i] = linear_##name##_get(panel, o % K_NR, i);                                        \
+        break;
+#include "kernels/format.def"
+#undef FORMAT
     default:
-        return ((const float *)(const void *)panel)[linear_f32_at(o, i)];
+        break;
     }
+    for (int64_t i = 0; i < w->k && format_group(w->type); i++)
+        y[i] *= linear_scale_at(w, o, i);
 }
 
 void embed_ref(const void *args, const struct k_slice *s)
@@ -32,16 +35,13 @@ void embed_ref(const void *args, const struct k_slice *s)
     const struct k_embed *a = args;
     const struct k_weight *w = &a->table;
     for (int64_t i = s->lo; i < s->hi; i++) {
-        int64_t at = a->token[i] - a->lo, p = at / K_NR, o = at % K_NR;
+        int64_t at = a->token[i] - a->lo;
         if (at < 0 || at >= w->n) {
             for (int64_t j = 0; j < w->k; j++)
                 a->y[i * a->ld_y + j] = 0;
             continue;
         }
-        const unsigned char *panel =
-            (const unsigned char *)w->data + (size_t)p * linear_panel_bytes(w->type, w->k);
-        for (int64_t j = 0; j < w->k; j++)
-            a->y[i * a->ld_y + j] = weight_at(w, panel, p, o, j);
+        weight_row(w, at, a->y + i * a->ld_y);
     }
 }
 

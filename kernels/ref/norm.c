@@ -22,6 +22,11 @@ static const float *row_get(const struct k_norm *a, int64_t i)
     return sum;
 }
 
+static float weight_at(const float *weight, int64_t j, bool plus_one)
+{
+    return plus_one ? 1 + weight[j] : weight[j];
+}
+
 void rmsnorm_ref(const void *args, const struct k_slice *s)
 {
     const struct k_norm *a = args;
@@ -33,7 +38,7 @@ void rmsnorm_ref(const void *args, const struct k_slice *s)
             sq += (double)x[j] * x[j];
         float rstd = (float)(1 / sqrt(sq / (double)a->d + a->eps));
         for (int64_t j = 0; j < a->d; j++)
-            y[j] = x[j] * rstd * a->weight[j];
+            y[j] = x[j] * rstd * weight_at(a->weight, j, a->plus_one);
         if (a->stat)
             a->stat[i] = rstd;
     }
@@ -76,10 +81,12 @@ void rmsnorm_bwd_ref(const void *args, const struct k_slice *s)
                     *dy = a->dy + rows_run_at(i, a->n_head, a->ld_dy, a->d);
         double rstd = a->stat[i], dot = 0;
         for (int64_t j = 0; j < a->d; j++)
-            dot += (double)a->weight[j] * dy[j] * x[j];
+            dot += (double)weight_at(a->weight, j, a->plus_one) * dy[j] * x[j];
         dot *= rstd / (double)a->d;
-        for (int64_t j = 0; j < a->d; j++)
-            dx_put(a, i, j, rstd * ((double)a->weight[j] * dy[j] - x[j] * rstd * dot));
+        for (int64_t j = 0; j < a->d; j++) {
+            double g = (double)weight_at(a->weight, j, a->plus_one) * dy[j];
+            dx_put(a, i, j, rstd * (g - x[j] * rstd * dot));
+        }
     }
 }
 

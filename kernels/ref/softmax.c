@@ -91,11 +91,11 @@ void ce_bwd_ref(const void *args, const struct k_slice *s)
     for (int64_t i = s->lo; i < s->hi; i++) {
         float *x = a->logits + i * a->ld, lse = k_ce_lse(&a->state[i]);
         for (int64_t j = 0; j < a->n; j++) {
-            double p = exp((double)x[j] - lse);
+            double p = exp((double)x[j] - lse), t = a->cap > 0 ? (double)x[j] / (double)a->cap : 0;
             if (a->target[i] < 0)
                 x[j] = 0;
             else
-                x[j] = (float)((p - (a->lo + j == a->target[i])) * a->dloss[i]);
+                x[j] = (float)((p - (a->lo + j == a->target[i])) * a->dloss[i] * (1 - t) * (1 + t));
         }
     }
 }

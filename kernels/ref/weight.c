@@ -4,11 +4,13 @@
  * kernels/linear.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
- * group that holds a number which is not finite gets a NaN for a scale: the damage shows.
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int4:
+ * kernels/int4.h.
  */
 #include <math.h>
 #include <string.h>
 
+#include "kernels/int4.h"
 #include "kernels/linear_grid.h"
 #include "kernels/variants.h"
 
@@ -48,10 +50,10 @@ static int quantise(float v, float scale)
 
 static void pack_int8(const struct k_weight_pack *a, int64_t panel)
 {
-    int64_t groups = linear_groups(a->w.k), stored = linear_k_stored(K_INT8, a->w.k);
+    int64_t groups = linear_groups(K_INT8, a->w.k), stored = linear_k_stored(K_INT8, a->w.k);
     uint8_t *code =
         (uint8_t *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(K_INT8, a->w.k);
-    float *scale = a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    float *scale = (float *)a->w.scale + (a->panel_lo + panel) * groups * K_NR;
     for (int64_t o = 0; o < K_NR; o++) {
         for (int64_t g = 0; g < groups; g++) {
             int64_t lo = g * K_INT8_GROUP, hi = linear_min(stored, lo + K_INT8_GROUP);
@@ -64,31 +66,131 @@ static void pack_int8(const struct k_weight_pack *a, int64_t panel)
     }
 }
 
-static void pack_float(const struct k_weight_pack *a, int64_t panel)
+/* ---- int4 --------------------------------------------------------------------------------- */
+
+struct int4_group {
+    float v[K_INT4_GROUP];
+    int n;
+};
+
+static int int4_code(float v, float scale)
 {
-    enum k_type type = a->w.type;
-    char *data =
-        (char *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(type, a->w.k);
-    for (int64_t i = 0; i < linear_k_stored(type, a->w.k); i++) {
-        for (int64_t o = 0; o < K_NR; o++) {
-            float v = source_at(a, panel * K_NR + o, i);
-            if (type == K_F32)
-                ((float *)(void *)data)[linear_f32_at(o, i)] = v;
-            else
-                ((k_bf16 *)(void *)data)[linear_bf16_at(o, i)] = bf16_from_f32(v);
+    if (!(fabsf(scale) > 0))
+        return 0;
+    float q = v * (1 / scale);
+    return (int)rintf(q > 7 ? 7 : q > -8 ? q : -8);
+}
+
+static float int4_error(const struct int4_group *g, float scale)
+{
+    float sum = 0;
+    for (int i = 0; i < g->n; i++) {
+        float d = fmaf(-scale, (float)int4_code(g->v[i], scale), g->v[i]);
+        sum = fmaf(d, d, sum);
+    }
+    return sum;
+}
+
+/* The scale of a group, in bits (kernels/int4.h). */
+static k_f16 int4_scale(const struct int4_group *g)
+{
+    static const float reach[INT4_REACHES] = INT4_REACH;
+    float most = 0, least_error = 0;
+    k_f16 best = 0;
+    for (int i = 0; i < g->n; i++) {
+        if (!isfinite(g->v[i]))
+            return f16_from_f32(NAN);
+        most = fabsf(g->v[i]) > fabsf(most) ? g->v[i] : most;
+    }
+    for (int r = 0; r < INT4_REACHES; r++) {
+        k_f16 scale = f16_from_f32(most / reach[r]);
+        float error = int4_error(g, f16_to_f32(scale));
+        if (r == 0 || error < least_error) {
+            best = scale;
+            least_error = error;
+        }
+    }
+    return best;
+}
+
+static void pack_int4_group(const struct k_weight_pack *a, int64_t panel, int64_t lo, uint8_t *code,
+                            k_f16 *scale)
+{
+    int64_t hi = linear_min(linear_k_stored(K_INT4, a->w.k), lo + K_INT4_GROUP);
+    for (int64_t o = 0; o < K_NR; o++) {
+        struct int4_group g = {.n = (int)(hi - lo)};
+        for (int64_t i = lo; i < hi; i++)
+            g.v[i - lo] = source_at(a, panel * K_NR + o, i);
+        scale[o] = int4_scale(&g);
+        for (int64_t i = lo; i < hi; i++) {
+            int64_t at = linear_int4_at(o, i);
+            int q = INT4_ZERO + int4_code(g.v[i - lo], f16_to_f32(scale[o]));
+            code[at / 2] = (uint8_t)(at % 2 ? code[at / 2] | q << 4 : q);
         }
     }
 }
 
+static void pack_int4(const struct k_weight_pack *a, int64_t panel)
+{
+    int64_t groups = linear_groups(K_INT4, a->w.k), at = a->panel_lo + panel;
+    uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(K_INT4, a->w.k);
+    k_f16 *scale = (k_f16 *)a->w.scale + at * groups * K_NR;
+    for (int64_t g = 0; g < groups; g++)
+        pack_int4_group(a, panel, g * K_INT4_GROUP, code, scale + g * K_NR);
+}
+
+/* A panel, number by number. */
+static void pack_plain(const struct k_weight_pack *a, int64_t panel,
+                       void (*put)(void *panel, int64_t o, int64_t i, float v))
+{
+    enum k_type type = a->w.type;
+    char *data =
+        (char *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(type, a->w.k);
+    for (int64_t i = 0; i < linear_k_stored(type, a->w.k); i++)
+        for (int64_t o = 0; o < K_NR; o++)
+            put(data, o, i, source_at(a, panel * K_NR + o, i));
+}
+
+static void put_f32(void *panel, int64_t o, int64_t i, float v)
+{
+    ((float *)panel)[linear_f32_at(o, i)] = v;
+}
+
+static void put_bf16(void *panel, int64_t o, int64_t i, float v)
+{
+    ((k_bf16 *)panel)[linear_bf16_at(o, i)] = bf16_from_f32(v);
+}
+
+static void put_f16(void *panel, int64_t o, int64_t i, float v)
+{
+    ((k_f16 *)panel)[linear_f16_at(o, i)] = f16_from_f32(v);
+}
+
+static void pack_f32(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_plain(a, panel, put_f32);
+}
+
+static void pack_bf16(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_plain(a, panel, put_bf16);
+}
+
+static void pack_f16(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_plain(a, panel, put_f16);
+}
+
 void weight_pack_ref(const void *args, const struct k_slice *s)
 {
+    static void (*const pack[K_TYPE_COUNT])(const struct k_weight_pack *, int64_t) = {
+#define FORMAT(name, ID, ...) [K_##ID] = pack_##name,
+#include "kernels/format.def"
+#undef FORMAT
+    };
     const struct k_weight_pack *a = args;
-    for (int64_t panel = s->lo; panel < s->hi; panel++) {
-        if (a->w.type == K_INT8)
-            pack_int8(a, panel);
-        else
-            pack_float(a, panel);
-    }
+    for (int64_t panel = s->lo; panel < s->hi; panel++)
+        pack[a->w.type](a, panel);
 }
 
 void weight_unpack_ref(const void *args, const struct k_slice *s)
@@ -108,16 +210,17 @@ static float row_number(const struct k_rows_pack *a, int64_t row, int64_t i)
 void rows_pack_ref(const void *args, const struct k_slice *s)
 {
     const struct k_rows_pack *a = args;
-    int64_t stored = linear_k_stored(a->type, a->k);
+    enum k_type type = format_rows(a->type);
+    int64_t stored = linear_row_stored(type, a->k);
     for (int64_t block = s->lo; block < s->hi; block++) {
         struct rows_block b = rows_block_at(a->m, block);
         int64_t at = b.row * stored;
-        int64_t step = a->type == K_F32 ? 1 : LINEAR_STEP;
+        int64_t step = type == K_F32 ? 1 : LINEAR_STEP;
         for (int64_t i = 0; i < stored; i += step) {
             for (int64_t r = 0; r < b.h; r++) {
                 for (int64_t j = 0; j < step; j++, at++) {
                     float v = row_number(a, b.row + r, i + j);
-                    if (a->type == K_F32)
+                    if (type == K_F32)
                         ((float *)a->rows)[at] = v;
                     else
                         ((k_bf16 *)a->rows)[at] = bf16_from_f32(v);

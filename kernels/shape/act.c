@@ -30,6 +30,18 @@ struct k_shape gelu_bwd_shape(const void *args)
     return rows_shape(a->m, a->d, 3, 0, 56);
 }
 
+struct k_shape softcap_shape(const void *args)
+{
+    const struct k_softcap *a = args;
+    return rows_shape(a->m, a->d, 2, 0, 20);
+}
+
+struct k_shape softcap_bwd_shape(const void *args)
+{
+    const struct k_softcap *a = args;
+    return rows_shape(a->m, a->d, 3, 0, 5);
+}
+
 struct k_shape softmax_shape(const void *args)
 {
     const struct k_softmax *a = args;

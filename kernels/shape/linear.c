@@ -76,7 +76,17 @@ struct k_shape linear_bf16_shape(const void *args)
     return linear_shape(args);
 }
 
+struct k_shape linear_f16_shape(const void *args)
+{
+    return linear_shape(args);
+}
+
 struct k_shape linear_int8_shape(const void *args)
+{
+    return linear_shape(args);
+}
+
+struct k_shape linear_int4_shape(const void *args)
 {
     return linear_shape(args);
 }
@@ -104,7 +114,17 @@ struct k_shape linear_dx_bf16_shape(const void *args)
     return dx_shape(args);
 }
 
+struct k_shape linear_dx_f16_shape(const void *args)
+{
+    return dx_shape(args);
+}
+
 struct k_shape linear_dx_int8_shape(const void *args)
+{
+    return dx_shape(args);
+}
+
+struct k_shape linear_dx_int4_shape(const void *args)
 {
     return dx_shape(args);
 }

@@ -10,8 +10,8 @@
 struct k_shape embed_shape(const void *args)
 {
     const struct k_embed *a = args;
-    double k = (double)a->table.k, each = (double)k_type_bytes(a->table.type);
-    return rows_shape(a->m, a->table.k, 1, (double)a->m * (k * each + 4), 0);
+    size_t panel = linear_panel_bytes(a->table.type, a->table.k);
+    return rows_shape(a->m, a->table.k, 1, (double)a->m * ((double)panel / K_NR + 4), 0);
 }
 
 struct k_shape embed_bwd_shape(const void *args)

@@ -91,6 +91,32 @@ static inline vf gelu_slope_tanh(vf x)
     return vf_fma(rise, inner, vf_fma(half, t, half));
 }
 
+static inline void softcap_rows(const struct k_softcap *a, int64_t lo, int64_t hi)
+{
+    vf cap = vf_set(a->cap), inv = vf_set(1 / a->cap);
+    for (int64_t i = lo; i < hi; i++) {
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            vf t = vf_tanh(vf_mul(vf_load(a->x + i * a->ld_x + j, n), inv));
+            vf_store(a->y + i * a->ld_y + j, vf_mul(cap, t), n);
+        }
+    }
+}
+
+static inline void softcap_bwd_rows(const struct k_softcap *a, int64_t lo, int64_t hi)
+{
+    vf inv = vf_set(1 / a->cap), one = vf_set(1.0f);
+    for (int64_t i = lo; i < hi; i++) {
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            vf t = vf_mul(vf_load(a->x + i * a->ld_x + j, n), inv);
+            vf slope = vf_mul(vf_sub(one, t), vf_add(one, t));
+            vf_store(a->y + i * a->ld_y + j, vf_mul(vf_load(a->dy + i * a->ld_dy + j, n), slope),
+                     n);
+        }
+    }
+}
+
 static inline void gelu_rows(const struct k_gelu *a, int64_t lo, int64_t hi)
 {
     for (int64_t i = lo; i < hi; i++) {

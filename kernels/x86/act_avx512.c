@@ -24,3 +24,13 @@ void gelu_bwd_avx512(const void *args, const struct k_slice *s)
 {
     gelu_bwd_rows(args, s->lo, s->hi);
 }
+
+void softcap_avx512(const void *args, const struct k_slice *s)
+{
+    softcap_rows(args, s->lo, s->hi);
+}
+
+void softcap_bwd_avx512(const void *args, const struct k_slice *s)
+{
+    softcap_bwd_rows(args, s->lo, s->hi);
+}

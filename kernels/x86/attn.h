@@ -158,7 +158,7 @@ static inline void attn_fetch(const float *x, int d)
 }
 
 /* Asks memory for the cells of decoding rows, some way ahead of those that are read. */
-struct attn_ahead {
+struct attn_prefetch {
     struct k_attn_iter it;
     struct k_attn_unit u;
     int64_t n_unit;     /* left behind u */
@@ -171,14 +171,14 @@ struct attn_ahead {
     size_t cell_bytes;
 };
 
-void attn_ahead_init(struct attn_ahead *w, const struct k_attn *a, enum k_attn_cut cut,
-                     const struct k_slice *s);
+void attn_prefetch_init(struct attn_prefetch *w, const struct k_attn *a, enum k_attn_cut cut,
+                        const struct k_slice *s);
 /* Few heads leave the hardware time to find some of it in memory by itself, and long runs let it
  * learn. There, asking for less is a tenth faster, or for nothing; out of a cache it is a third
  * slower. */
-enum attn_ask attn_ahead_how(const struct attn_ahead *w, struct k_span seen);
+enum attn_ask attn_prefetch_how(const struct attn_prefetch *w, struct k_span seen);
 /* Before n cells are read: how far from each is the one to ask for meanwhile. */
-void attn_ahead_next(struct attn_ahead *w, int n, const void *const *cell, ptrdiff_t *away);
+void attn_prefetch_next(struct attn_prefetch *w, int n, const void *const *cell, ptrdiff_t *away);
 
 /* The scratch of a slice, handed out from its start in 64-aligned pieces. Each driver asserts that
  * what it takes at most fits. */

@@ -8,8 +8,8 @@
  * A single row, decode, waits for memory, and memory is fast where it is read in long runs and
  * without pause. So ops->row takes a wave of chunks at once, in the order in which its machines
  * read best: probabilities are made while other cells are read, and where runs are short the cells
- * of the units to come are asked for meanwhile (attn_ahead.c): many short sequences are then read
- * like one. The arithmetic is the same, to the bit.
+ * of the units to come are asked for meanwhile (attn_prefetch.c): many short sequences are then
+ * read like one. The arithmetic is the same, to the bit.
  *
  * Keys that a vector does not see get the probability zero. Zero times a value that is not finite
  * would show, so a V cell that not every vector of the tile sees whole is copied with the slots
@@ -36,15 +36,15 @@ struct tile {
     const struct attn_ops *ops; /* borrowed */
     const struct k_attn *a;     /* borrowed */
     struct k_attn_unit u;
-    int64_t group, head_lo;   /* heads [head_lo, head_lo + group') of the vectors */
-    int64_t n_head, n_vec;    /* heads of a row in this tile; vectors are row-major over them */
-    char *q;                  /* [n_vec] left operands */
-    float *o;                 /* [n_vec, d] sums of p v */
-    float *m, *l;             /* [n_vec] */
-    float *s;                 /* [ATTN_MR, ATTN_LD], or [ATTN_MR, ATTN_RING_LD] of a wave */
-    char *p;                  /* [ATTN_MR] left operands */
-    char *edge;               /* [K_CHUNK_CELLS] V cells */
-    struct attn_ahead *ahead; /* borrowed */
+    int64_t group, head_lo;      /* heads [head_lo, head_lo + group') of the vectors */
+    int64_t n_head, n_vec;       /* heads of a row in this tile; vectors are row-major over them */
+    char *q;                     /* [n_vec] left operands */
+    float *o;                    /* [n_vec, d] sums of p v */
+    float *m, *l;                /* [n_vec] */
+    float *s;                    /* [ATTN_MR, ATTN_LD], or [ATTN_MR, ATTN_RING_LD] of a wave */
+    char *p;                     /* [ATTN_MR] left operands */
+    char *edge;                  /* [K_CHUNK_CELLS] V cells */
+    struct attn_prefetch *ahead; /* borrowed */
     size_t cell_bytes;
     struct k_span seen[VEC_MAX];
 };
@@ -119,8 +119,8 @@ static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span som
 }
 
 /* False when the vectors see nothing of the chunk. */
-static bool block_open(const struct tile *t, struct block *b, const struct chunk *c, int64_t lo,
-                       int n)
+static bool block_widen(const struct tile *t, struct block *b, const struct chunk *c, int64_t lo,
+                        int n)
 {
     struct k_span some, all;
     seen_bounds(t, lo, lo + n, &some, &all);
@@ -232,7 +232,7 @@ static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t
     }
     for (int64_t i = lo; i < hi; i += t->ops->mr) {
         struct block b;
-        if (!block_open(t, &b, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
+        if (!block_widen(t, &b, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
             continue;
         block_scores(t, &b);
         block_probs(t, &b);
@@ -273,7 +273,7 @@ static void tile_wave(const struct tile *t, struct k_span keys)
                          .v = w.v,
                          .k_away = k_away,
                          .v_away = v_away,
-                         .ask = attn_ahead_how(t->ahead, t->seen[0]),
+                         .ask = attn_prefetch_how(t->ahead, t->seen[0]),
                          .n_row = (int)t->n_vec,
                          .n_cell = w.n_cell,
                          .n_first = w.n_first,
@@ -288,8 +288,8 @@ static void tile_wave(const struct tile *t, struct k_span keys)
                          .o = t->o,
                          .m = t->m,
                          .l = t->l};
-    attn_ahead_next(t->ahead, p.n_cell, p.k, k_away);
-    attn_ahead_next(t->ahead, p.n_cell, p.v, v_away);
+    attn_prefetch_next(t->ahead, p.n_cell, p.k, k_away);
+    attn_prefetch_next(t->ahead, p.n_cell, p.v, v_away);
     t->ops->row(&p);
 }
 
@@ -385,11 +385,11 @@ static int64_t heads_at_once(int64_t group)
 void attn_x86(const struct attn_ops *ops, const struct k_attn *a, const struct k_slice *s)
 {
     struct attn_scratch scratch = {s->scratch};
-    struct attn_ahead ahead;
+    struct attn_prefetch ahead;
     struct tile t = {.ops = ops, .a = a, .group = a->n_head / a->cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
-    attn_ahead_init(&ahead, a, K_CUT_ROWS, s);
+    attn_prefetch_init(&ahead, a, K_CUT_ROWS, s);
     attn_iter_init(&it, a, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);
@@ -428,12 +428,12 @@ static void tile_export(const struct tile *t, const struct k_attn_part *a)
 void attn_part_x86(const struct attn_ops *ops, const struct k_attn_part *a, const struct k_slice *s)
 {
     struct attn_scratch scratch = {s->scratch};
-    struct attn_ahead ahead;
+    struct attn_prefetch ahead;
     struct tile t = {
         .ops = ops, .a = &a->fwd, .group = a->fwd.n_head / a->fwd.cache.n_kv_head, .ahead = &ahead};
     struct k_attn_iter it;
     tile_take(&t, &scratch);
-    attn_ahead_init(&ahead, &a->fwd, K_CUT_ROWS_CHUNKS, s);
+    attn_prefetch_init(&ahead, &a->fwd, K_CUT_ROWS_CHUNKS, s);
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS_CHUNKS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
         attn_iter_next(&it, &t.u);

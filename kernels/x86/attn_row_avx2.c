@@ -11,6 +11,10 @@
  * little: plans, widths and distances are found once for the wave or the cell.
  *
  * An output's sum is the one of attn_product, input after input from zero, so the bits are too.
+ *
+ * Tried: asking 512 bytes to 4 KB ahead, into either cache, or for the first lines of the next page
+ * (slower the more); 4 and 8 KB of K at a time; probabilities between pieces; loops of K and V
+ * apart.
  */
 #include <string.h>
 

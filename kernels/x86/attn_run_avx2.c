@@ -8,7 +8,7 @@
  * is in the first cache by then. Between pieces sums wait in memory.
  */
 #include "kernels/x86/attn_run_avx2.h"
-#include "kernels/x86/six_avx2.h"
+#include "kernels/x86/tile_6x2_avx2.h"
 
 enum { HEADS_QUAD = 3, HEADS_MAX = 6, STEPS = 2 /* at a time */ };
 

@@ -5,7 +5,8 @@
  * struct linear_isa; linear.c, linear_dx.c, linear_dw.c and lora.c say once, for all of
  * them, what is multiplied with what and in which order memory is walked.
  *
- * The layouts are those of kernels/linear.h. A step is one input (f32) or a pair (bf16, int8).
+ * The layouts are those of kernels/linear.h. A step is one input or a pair, as the format stores
+ * them.
  *
  * Thread: any; no state.
  */
@@ -17,15 +18,22 @@
 
 enum {
     TILE_STEP_BYTES = 128, /* of a panel of f32 or bf16 */
+    TILE_F16_STEP_BYTES = 64,
     TILE_INT8_STEP_BYTES = 64,
-    TILE_GROUP_STEPS = K_INT8_GROUP / 2
+    TILE_INT4_STEP_BYTES = 32,
 };
+
+/* Steps of a group of codes. */
+static inline int64_t tile_group_steps(enum k_type type)
+{
+    return format_group(type) / 2;
+}
 
 /* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second
  * level, because what waits for the first would hold up the loop's own misses there. May run past
  * what is mapped (a prefetch does not fault), but not for long: that costs a page walk each. Two
  * such runs: of `at` a step asks for one line, of `also` for two half a pace apart. */
-struct tile_ahead {
+struct tile_prefetch {
     const char *at;
     int64_t pace;
     const char *also;
@@ -33,16 +41,17 @@ struct tile_ahead {
 };
 
 /* One run. */
-static inline struct tile_ahead tile_ahead_at(const char *at, int64_t pace)
+static inline struct tile_prefetch tile_prefetch_at(const char *at, int64_t pace)
 {
-    return (struct tile_ahead){at, pace, at, pace};
+    return (struct tile_prefetch){at, pace, at, pace};
 }
 
 /* What is left of it behind so many steps. */
-static inline struct tile_ahead tile_ahead_behind(const struct tile_ahead *a, int64_t steps)
+static inline struct tile_prefetch tile_prefetch_behind(const struct tile_prefetch *a,
+                                                        int64_t steps)
 {
-    return (struct tile_ahead){a->at + steps * a->pace, a->pace, a->also + steps * a->also_pace,
-                               a->also_pace};
+    return (struct tile_prefetch){a->at + steps * a->pace, a->pace, a->also + steps * a->also_pace,
+                                  a->also_pace};
 }
 
 /* Where a panel's outputs go: y[row][cols of 32], plus bias, plus what is there. */
@@ -54,42 +63,42 @@ struct tile_out {
 };
 
 struct block {
-    int64_t h, np;            /* rows; panels: at most linear_isa.panels[h] */
-    const char *rows, *panel; /* panel: 64-aligned */
-    int64_t stride, steps;    /* bytes between panels; steps of inputs */
-    const float *from;        /* [np][h][32] sums so far, 64-aligned; NULL: zero */
-    float *to;                /* where sums go that are not yet complete; NULL: out */
-    struct tile_out out;      /* of the first panel */
-    struct tile_ahead ahead;  /* looked at when np is 1; set in any case */
-    int64_t ahead_n;          /* 0: one run; else runs, each over an equal part of the steps, */
-    int64_t ahead_stride;     /* this many bytes from one to the next */
+    int64_t h, np;              /* rows; panels: at most linear_isa.panels[h] */
+    const char *rows, *panel;   /* panel: 64-aligned */
+    int64_t stride, steps;      /* bytes between panels; steps of inputs */
+    const float *from;          /* [np][h][32] sums so far, 64-aligned; NULL: zero */
+    float *to;                  /* where sums go that are not yet complete; NULL: out */
+    struct tile_out out;        /* of the first panel */
+    struct tile_prefetch ahead; /* looked at when np is 1; set in any case */
+    int64_t ahead_n;            /* 0: one run; else runs, each over an equal part of the steps, */
+    int64_t ahead_stride;       /* this many bytes from one to the next */
 };
 
 /* The same from codes, over all inputs: from and to are not used. A group's sums are taken alone
  * and join `total` by a fused multiply-add with their scales. */
-struct block_int8 {
+struct block_codes {
     struct block b;       /* panel: codes */
-    const float *scale;   /* of the first panel, [group][32] */
-    int64_t scale_stride; /* floats from panel to panel */
+    const char *scale;    /* of the first panel, [group][32] as stored */
+    int64_t scale_stride; /* bytes from panel to panel */
     float *total;         /* room for [np][h][32], 64-aligned */
 };
 
 /* The same for one of several blocks of rows, np 1, over whole groups of inputs: from and to are
  * totals. The first block turns the codes to bf16 as it goes and leaves them to the others. */
-struct block_open {
-    struct block b;     /* its panel: codes of the first block, bf16 of the others */
-    char *opened;       /* of the first block: where bf16 goes; else NULL */
-    const float *scale; /* [group][32] */
+struct block_widen {
+    struct block b;    /* its panel: codes of the first block, bf16 of the others */
+    char *widened;     /* of the first block: where bf16 goes; else NULL */
+    const char *scale; /* [group][32] as stored */
 };
 
 /* A tile of 32 inputs by 32 outputs of a panel, to be turned over: what was an output becomes a
  * step (or half of one), what was an input an output. */
 struct turn {
     enum k_type type;
-    const char *tile;   /* its first step */
-    int64_t left;       /* steps that are there; the rest are zeros */
-    const float *scale; /* int8: of the tile's group, [32]; bf16(scale * code) is turned */
-    char *to;           /* f32: [32][32] floats; else [16][32][2] bf16; 64-aligned */
+    const char *tile;  /* its first step */
+    int64_t left;      /* steps that are there; the rest are zeros */
+    const void *scale; /* of codes: the tile's group's, [32]; bf16(scale * code) is turned */
+    char *to;          /* as the rows are: [32][32] f32 or [16][32][2] bf16; 64-aligned */
 };
 
 /* Some rows of 32 gates and of what they gate: their products, rounded, become 32 inputs of a block
@@ -125,43 +134,45 @@ struct lines {
 
 enum { LINE_BYTES = 64 };
 
-/* A block of what was opened (kernels/x86/opened.h): np 1, the steps are inputs, the panel is
- * [2][steps][16], each half of its outputs by itself. */
-struct block_opened {
+/* A block of what was widened (kernels/x86/linear_widened.h): np 1, the steps are inputs, the panel
+ * is [2][steps][16], each half of its outputs by itself. */
+struct block_widened {
     struct block b;              /* its `ahead` is not looked at */
     struct lines ahead;          /* as many of them as there is time for */
     int64_t to_second, to_third; /* of rows: numbers from an input to the next two; and so on */
     const float *scale;          /* [32], of the group of codes that the inputs are; NULL: none */
 };
 
-/* How panels and rows are opened. */
-struct opening {
-    void (*block)(const struct block_opened *b);
+/* How panels and rows are widened. */
+struct widening {
+    void (*block)(const struct block_widened *b);
     /* n inputs of a panel, half of their outputs to [n][16] at `to`, half at `second` */
     void (*weight)(enum k_type type, const char *steps, int64_t n, float *to, float *second);
+    /* The scales of a group of codes, [32]. */
+    void (*scales)(enum k_type type, const void *scales, float *to);
     /* n pairs of h rows: [2][n][h]. */
     void (*rows)(const char *rows, int64_t h, int64_t n, float *to);
 };
 
 struct linear_isa {
-    void (*f32)(const struct block *b);
-    void (*bf16)(const struct block *b);
-    void (*int8)(const struct block_int8 *b);
-    void (*int8_open)(const struct block_open *b); /* NULL: of no use, codes are opened (below) */
-    void (*gate)(const struct gating *g);          /* NULL: no product is gated */
-    const struct opening *opening; /* NULL: there is no need; else only `few` rows go without */
-    int64_t few;
-    /* Panels [lo, hi) of a call of f32 or bf16 with more rows than few, up to some_max; NULL:
-     * opened */
-    void (*some)(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
-    int64_t some_max;
+    void (*block[K_TYPE_COUNT])(const struct block *b);       /* of weights without groups */
+    void (*codes[K_TYPE_COUNT])(const struct block_codes *b); /* of those with */
+    /* NULL: of no use, codes are widened (below) */
+    void (*codes_widen[K_TYPE_COUNT])(const struct block_widen *b);
+    void (*gate)(const struct gating *g); /* NULL: no product is gated */
+    const struct widening *widening; /* NULL: there is no need; else only few_max rows go without */
+    int64_t few_max;
+    /* Panels [lo, hi) of a call without groups, with more rows than few_max, up to mid_max; NULL:
+     * widened */
+    void (*mid)(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
+    int64_t mid_max;
     uint8_t
         panels[LINEAR_MR + 1]; /* that this many rows should take at once when there are enough */
     void (*turn)(const struct turn *t);
     /* t = x a^T and dt = scale (dy b) of some rows of a group */
     void (*lora_inner)(const struct k_lora *a, const struct lora_rows *rows);
     void (*lora_inner_bwd)(const struct k_lora_bwd *a, const struct lora_rows *rows);
-    /* f32 that adds to y, of few steps and any np; NULL: f32 is good at it */
+    /* block of f32 that adds to y, of few steps and any np; NULL: that is good at it */
     void (*lora_outer)(const struct block *b);
     /* w[rows, rank], rows at most 16, as half a panel: to[r * 32 + row] */
     void (*lora_across)(const float *w, int64_t rows, int64_t rank, float *to);
@@ -175,10 +186,7 @@ extern const struct linear_isa linear_isa_avx2, linear_isa_avx512;
 
 static inline void block_run(const struct linear_isa *isa, enum k_type type, const struct block *b)
 {
-    if (type == K_F32)
-        isa->f32(b);
-    else
-        isa->bf16(b);
+    isa->block[type](b);
 }
 
 /* linear.c and its like: all of a kernel. */

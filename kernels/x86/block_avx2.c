@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A block of f32 rows against a panel of f32 that was opened, with sixteen vectors of eight: six
+ * A block of f32 rows against a panel of f32 that was widened, with sixteen vectors of eight: six
  * rows by half a panel are twelve sums. Everything is a fused multiply-add; vectors of integers
  * would take the multipliers' turns, so that bf16 and codes become f32 before
- * (kernels/x86/opened.c).
+ * (kernels/x86/linear_widened.c).
  *
  * A block of twelve is four such tiles. Both tiles of a half pass before the other half comes, so
  * that a run of 256 inputs, 16 KB of it, stays in the first-level cache meanwhile. A tile asks for
@@ -208,7 +208,7 @@ void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum)
 
 /* ---- blocks -------------------------------------------------------------------------------- */
 
-void block_opened_avx2(const struct block_opened *o)
+void block_widened_avx2(const struct block_widened *o)
 {
     float own[LINEAR_MR * K_NR] __attribute__((aligned(64)));
     const struct block *b = &o->b;

@@ -11,23 +11,25 @@
 #include "kernels/x86/block.h"
 
 /* Rows that are multiplied by four panels at most, as those are stored: no block has more that was
- * not opened. */
+ * not widened. */
 enum { BLOCK_FEW = 4, BLOCK_FEW_PANELS = 4 };
 
-/* Rows up to which panels of bf16 and f32 are multiplied as they are stored: two blocks, of which
+/* Rows up to which panels without groups are multiplied as they are stored: two blocks, of which
  * each unit of a call is a panel (kernels/linear_grid.h). */
 enum { BLOCK_SOME = 2 * LINEAR_MR };
 
-extern const struct opening opening_avx2;
+extern const struct widening opening_avx2;
 
 void block_f32_avx2(const struct block *b);
-void block_opened_avx2(const struct block_opened *o);
+void block_widened_avx2(const struct block_widened *o);
 void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
-void block_int8_avx2(const struct block_int8 *b);
-void linear_some_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
+void block_f16_avx2(const struct block *b);
+void block_int8_avx2(const struct block_codes *b);
+void block_int4_avx2(const struct block_codes *b);
+void linear_rows5to24_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
 
-void turn_avx2(const struct turn *t);
+void linear_dx_tiles_avx2(const struct turn *t);
 
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows);

@@ -6,8 +6,6 @@
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/tile_avx512.h"
 
-enum kind { KIND_F32, KIND_BF16, KIND_INT8 };
-
 static inline struct tile_out out_of_panel(const struct tile_out *first, int p)
 {
     struct tile_out out = *first;
@@ -28,12 +26,12 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
     if (np == 1 && !b->to)
         tile_own(h, &b->out);
     int64_t n = b->ahead_n > 0 ? b->ahead_n : 1;
-    struct tile_ahead ahead = b->ahead;
+    struct tile_prefetch ahead = b->ahead;
     int64_t at = 0;
     for (int64_t i = 1; i <= n; i++, ahead.at += b->ahead_stride, ahead.also += b->ahead_stride) {
         int64_t end = i < n ? b->steps * i / n : b->steps;
-        tile_run(type, h, np, sum, b->rows + at * h * 4, b->panel + at * TILE_STEP_BYTES, b->stride,
-                 end - at, ahead);
+        tile_run(type, h, np, sum, b->rows + at * h * 4,
+                 b->panel + at * format_stream(type, 0).bytes, b->stride, end - at, ahead);
         at = end;
     }
     if (b->to) {
@@ -47,37 +45,48 @@ TILE_INLINE void plain(enum k_type type, int h, int np, const struct block *b)
     }
 }
 
-TILE_INLINE void scaled(int h, int np, const struct block_int8 *q)
+TILE_INLINE void scaled(enum k_type type, int h, int np, const struct block_codes *q)
 {
-    struct tile_int8_table table = tile_int8_table();
-    __m512 sum[TILE_SUMS_MAX];
+    struct tile_table table = tile_table(type);
+    const int64_t group = tile_group_steps(type);
+    __m512 sum[TILE_SUMS_MAX], total[TILE_SUMS_MAX / 2];
+    const bool stays = h * np * 2 <= TILE_SUMS_MAX / 2; /* beside the sums, in registers */
     tile_zero(h * np * 2, sum);
-    tile_store(h * np * 2, sum, q->total);
-    for (int64_t at = 0; at < q->b.steps; at += TILE_GROUP_STEPS) {
-        int64_t steps = linear_min(q->b.steps - at, TILE_GROUP_STEPS), g = at / TILE_GROUP_STEPS;
-        struct tile_ahead ahead = tile_ahead_behind(&q->b.ahead, at);
+    if (stays)
+        tile_zero(h * np * 2, total);
+    else
+        tile_store(h * np * 2, sum, q->total);
+    for (int64_t at = 0; at < q->b.steps; at += group) {
+        int64_t steps = linear_min(q->b.steps - at, group), g = at / group;
+        struct tile_prefetch ahead = tile_prefetch_behind(&q->b.ahead, at);
         tile_zero(h * np * 2, sum);
-        tile_run_int8(h, np, sum, q->b.rows + at * h * 4, q->b.panel + at * TILE_INT8_STEP_BYTES,
-                      q->b.stride, steps, &table, ahead);
+        tile_run_codes(type, h, np, sum, q->b.rows + at * h * 4,
+                       q->b.panel + at * format_stream(type, 0).bytes, q->b.stride, steps, &table,
+                       ahead);
 #pragma GCC unroll 8
-        for (int p = 0; p < np; p++)
-            tile_fold(h, sum + p * h * 2, q->scale + p * q->scale_stride + g * K_NR,
-                      q->total + p * h * K_NR);
+        for (int p = 0; p < np; p++) {
+            const char *scale = q->scale + p * q->scale_stride + g * format_stream(type, 1).bytes;
+            if (stays)
+                tile_fold_here(type, h, sum + p * h * 2, scale, total + p * h * 2);
+            else
+                tile_fold(type, h, sum + p * h * 2, scale, q->total + p * h * K_NR);
+        }
     }
-    tile_load(h * np * 2, sum, q->total);
+    if (!stays)
+        tile_load(h * np * 2, sum, q->total);
 #pragma GCC unroll 8
     for (int p = 0; p < np; p++) {
         struct tile_out out = out_of_panel(&q->b.out, p);
-        tile_out(h, sum + p * h * 2, &out);
+        tile_out(h, (stays ? total : sum) + p * h * 2, &out);
     }
 }
 
-TILE_INLINE void fixed(enum kind kind, int h, int np, const void *b)
+TILE_INLINE void fixed(enum k_type type, int h, int np, const void *b)
 {
-    if (kind == KIND_INT8)
-        scaled(h, np, b);
+    if (format_group(type))
+        scaled(type, h, np, b);
     else
-        plain(kind == KIND_F32 ? K_F32 : K_BF16, h, np, b);
+        plain(type, h, np, b);
 }
 
 /* A function for each: in one they would be compiled in the square of their number. */
@@ -92,11 +101,13 @@ TILE_INLINE void fixed(enum kind kind, int h, int np, const void *b)
 #define FUNCTION(kind, h, np)                                                                      \
     __attribute__((noinline)) static void kind##_##h##_##np(const void *b)                         \
     {                                                                                              \
-        fixed(KIND_##kind, h, np, b);                                                              \
+        fixed(K_##kind, h, np, b);                                                                 \
     }
 EACH(FUNCTION, F32)
 EACH(FUNCTION, BF16)
+EACH(FUNCTION, F16)
 EACH(FUNCTION, INT8)
+EACH(FUNCTION, INT4)
 
 #define CASE(kind, h, np)                                                                          \
     case h * 8 + np:                                                                               \
@@ -116,9 +127,23 @@ void block_bf16_avx512(const struct block *b)
     }
 }
 
-void block_int8_avx512(const struct block_int8 *b)
+void block_f16_avx512(const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+        EACH(CASE, F16)
+    }
+}
+
+void block_int8_avx512(const struct block_codes *b)
 {
     switch (b->b.h * 8 + b->b.np) {
         EACH(CASE, INT8)
+    }
+}
+
+void block_int4_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, INT4)
     }
 }

@@ -12,12 +12,15 @@
 
 void block_f32_avx512(const struct block *b);
 void block_bf16_avx512(const struct block *b);
-void block_int8_avx512(const struct block_int8 *b);
-void block_int8_open_avx512(const struct block_open *b);
+void block_f16_avx512(const struct block *b);
+void block_int8_avx512(const struct block_codes *b);
+void block_int4_avx512(const struct block_codes *b);
+void block_int8_widen_avx512(const struct block_widen *b);
+void block_int4_widen_avx512(const struct block_widen *b);
 
 void gate_avx512(const struct gating *g);
 
-void turn_avx512(const struct turn *t);
+void linear_dx_tiles_avx512(const struct turn *t);
 
 void lora_inner_avx512(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx512(const struct k_lora_bwd *a, const struct lora_rows *rows);

@@ -1,43 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_f32, linear_bf16, linear_int8. One block of rows (decode): memory is the limit. Up to
+ * linear_<format>. One block of rows (decode): memory is the limit. Up to
  * three rows take several panels at once to have enough sums under way, and the hardware's
  * prefetcher keeps up with their plain ascending reads; more rows read one panel more slowly, and a
  * prefetch at a fixed distance keeps memory busy. Several blocks: a panel passes them while it lies
  * in the core's cache, and each asks for its share of the next, so that memory and arithmetic
  * overlap. The rows stream from the cache behind, 48 bytes per 24 cycles.
  *
- * int8 in many blocks: a run of a panel's inputs at a time is opened to bf16 in scratch, for all
+ * Codes in many blocks: a run of a panel's inputs at a time is widened to bf16 in scratch, for all
  * blocks; the totals of blocks that have more inputs to come wait there too.
  *
  * Gated: a piece's gates go to scratch, then what they gate, and from there, out of the second
  * cache, rounded rows to where the next product reads them. Written as numbers both would be four
  * times as much, of which the cores' caches hold little.
  *
- * Where a variant opens what it multiplies, more than few rows go to opened.c instead, or, up to
- * some more, to what the variant has for those.
+ * Where a variant opens what it multiplies, more than few rows go to linear_widened.c instead, or,
+ * up to some more, to what the variant has for those.
  *
  * Rejected: cutting the inputs so that a piece of a bf16 panel fits in the first-level cache. The
  * sums' way to memory and back costs more than the second-level cache does (5 to 20%).
  */
 #include "kernels/linear_grid.h"
-#include "kernels/x86/opened.h"
-#include "kernels/x86/soon.h"
+#include "kernels/x86/linear_widened.h"
+#include "kernels/x86/prefetch.h"
 
 enum {
     AHEAD_BYTES =
         32 << 10, /* of one block of rows: far enough for memory, near in a small weight */
     OPEN_BLOCKS = 4,
-    OPEN_STEPS = 1024, /* of codes, opened at a time: whole groups */
+    OPEN_STEPS = 1024, /* of codes, widened at a time: whole groups */
     OPEN_BYTES = OPEN_STEPS * TILE_STEP_BYTES,
     SUMS_BYTES = LINEAR_SPAN_ROWS * K_NR * 4, /* of one panel */
     HALF_AT = OPEN_BYTES + SUMS_BYTES /* in scratch: gates, and behind them what they gate */
 };
 
-_Static_assert(OPEN_STEPS % TILE_GROUP_STEPS == 0, "a run of codes is whole groups");
+_Static_assert(OPEN_STEPS % (K_INT8_GROUP / 2) == 0 && OPEN_STEPS % (K_INT4_GROUP / 2) == 0,
+               "a run of codes is whole groups");
 _Static_assert(HALF_AT + 2 * SUMS_BYTES <= K_SCRATCH_BYTES, "all of it fits scratch");
 
-/* What the three types differ in, and where outputs go. */
+/* What formats differ in, and where outputs go. */
 struct weight {
     int64_t steps, panel_bytes, step_bytes;
     int64_t row_bytes;
@@ -51,9 +52,9 @@ struct weight {
 static struct weight weight_of(const struct k_linear *a)
 {
     int64_t stored = linear_k_stored(a->w.type, a->w.k);
-    struct weight w = {.steps = a->w.type == K_F32 ? stored : stored / 2};
+    struct k_stream numbers = format_stream(a->w.type, 0);
+    struct weight w = {.steps = stored / numbers.inputs, .step_bytes = numbers.bytes};
     w.row_bytes = w.steps * 4;
-    w.step_bytes = a->w.type == K_INT8 ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
     w.panel_bytes = w.steps * w.step_bytes;
     w.panel = (const char *)a->w.data + a->panel_lo * w.panel_bytes;
     w.cut = rows_cut_of(a->m);
@@ -74,22 +75,23 @@ static struct tile_out out_at(const struct k_linear *a, const struct weight *w, 
                              .add = a->add};
 }
 
-static const float *scale_at(const struct k_linear *a, int64_t panel)
+static const char *scale_at(const struct k_linear *a, int64_t panel, int64_t group)
 {
-    return a->w.scale + (a->panel_lo + panel) * linear_groups(a->w.k) * K_NR;
+    return linear_scales(&a->w, a->panel_lo + panel, group);
 }
 
 static void run_block(const struct linear_isa *isa, const struct k_linear *a, const struct block *b,
                       int64_t panel, float *total)
 {
-    if (a->w.type != K_INT8) {
+    if (!format_group(a->w.type)) {
         block_run(isa, a->w.type, b);
     } else {
-        struct block_int8 q = {.b = *b,
-                               .scale = scale_at(a, panel),
-                               .scale_stride = linear_groups(a->w.k) * K_NR,
-                               .total = total};
-        isa->int8(&q);
+        int64_t groups = linear_groups(a->w.type, a->w.k);
+        struct block_codes q = {.b = *b,
+                                .scale = scale_at(a, panel, 0),
+                                .scale_stride = groups * format_stream(a->w.type, 1).bytes,
+                                .total = total};
+        isa->codes[a->w.type](&q);
     }
 }
 
@@ -107,7 +109,7 @@ static void one_block(const struct linear_isa *isa, const struct k_linear *a,
                           .stride = w->panel_bytes,
                           .steps = w->steps,
                           .out = out_at(a, w, panel, 0)};
-        b.ahead = tile_ahead_at(b.panel + AHEAD_BYTES, w->step_bytes);
+        b.ahead = tile_prefetch_at(b.panel + AHEAD_BYTES, w->step_bytes);
         run_block(isa, a, &b, panel, total);
     }
 }
@@ -125,9 +127,9 @@ static struct share share_of_next(const char *next, int64_t bytes, int64_t steps
     return (struct share){next, bytes / n, steps > 0 ? linear_ceil_div(bytes, n * steps) : 0};
 }
 
-static struct tile_ahead share_at(const struct share *s, int64_t i)
+static struct tile_prefetch share_at(const struct share *s, int64_t i)
 {
-    return tile_ahead_at(s->next + s->bytes * i, s->pace);
+    return tile_prefetch_at(s->next + s->bytes * i, s->pace);
 }
 
 static struct block block_at(const struct k_linear *a, const struct weight *w,
@@ -144,16 +146,16 @@ static struct block block_at(const struct k_linear *a, const struct weight *w,
 
 /* A block's steps in as many parts as there are runs in its share of what is wanted soon. */
 struct asking {
-    struct soon *soon;
-    struct soon_share share; /* what is left of it */
-    struct tile_ahead own;   /* of the whole block */
-    int64_t bytes, steps;    /* of the share; of the block */
-    int64_t grain;           /* steps that a part may not cut */
+    struct prefetch *prefetch;
+    struct prefetch_share share; /* what is left of it */
+    struct tile_prefetch own;    /* of the whole block */
+    int64_t bytes, steps;        /* of the share; of the block */
+    int64_t grain;               /* steps that a part may not cut */
 };
 
 struct part {
     int64_t lo, hi; /* steps */
-    struct tile_ahead ahead;
+    struct tile_prefetch ahead;
 };
 
 /* The next part; {.hi = 0} begins. */
@@ -161,10 +163,10 @@ static bool part_next(struct asking *q, struct part *p)
 {
     if (p->hi == q->steps)
         return false;
-    *p = (struct part){p->hi, q->steps, tile_ahead_behind(&q->own, p->hi)};
+    *p = (struct part){p->hi, q->steps, tile_prefetch_behind(&q->own, p->hi)};
     if (q->share.lo < q->share.hi) {
         int64_t n;
-        p->ahead.also = soon_cut(q->soon, &q->share, &n);
+        p->ahead.also = prefetch_cut(q->prefetch, &q->share, &n);
         p->ahead.also_pace = linear_ceil_div(q->bytes, q->steps);
         int64_t end = q->steps - (q->share.hi - q->share.lo) * q->steps / q->bytes;
         end = (end > p->lo ? end + q->grain - 1 : p->lo + q->grain) / q->grain * q->grain;
@@ -173,11 +175,11 @@ static bool part_next(struct asking *q, struct part *p)
     return true;
 }
 
-static struct asking asking_of(struct soon *soon, int64_t share, const struct block *b,
+static struct asking asking_of(struct prefetch *prefetch, int64_t share, const struct block *b,
                                int64_t grain)
 {
-    struct asking q = {.soon = soon,
-                       .share = soon_share(soon, share),
+    struct asking q = {.prefetch = prefetch,
+                       .share = prefetch_share(prefetch, share),
                        .own = b->ahead,
                        .steps = b->steps,
                        .grain = grain};
@@ -185,14 +187,15 @@ static struct asking asking_of(struct soon *soon, int64_t share, const struct bl
     return q;
 }
 
-/* A block of f32 or bf16; sums: room for what goes from part to part. */
+/* A block without groups; sums: room for what goes from part to part. */
 static void run_asking(const struct linear_isa *isa, const struct k_linear *a,
-                       const struct block *whole, struct asking *q, float *sums)
+                       const struct weight *w, const struct block *whole, struct asking *q,
+                       float *sums)
 {
     for (struct part p = {0}; part_next(q, &p);) {
         struct block b = *whole;
         b.rows += p.lo * b.h * 4;
-        b.panel += p.lo * TILE_STEP_BYTES;
+        b.panel += p.lo * w->step_bytes;
         b.steps = p.hi - p.lo;
         b.from = p.lo > 0 ? sums : NULL;
         b.to = p.hi < whole->steps ? sums : NULL;
@@ -202,28 +205,28 @@ static void run_asking(const struct linear_isa *isa, const struct k_linear *a,
 }
 
 /* The same of codes, whose totals stand in `total` between parts. */
-static void open_asking(const struct linear_isa *isa, const struct block_open *whole,
-                        struct asking *q, float *total)
+static void open_asking(const struct linear_isa *isa, enum k_type type,
+                        const struct block_widen *whole, struct asking *q, float *total)
 {
-    int64_t step_bytes = whole->opened ? TILE_INT8_STEP_BYTES : TILE_STEP_BYTES;
+    int64_t step_bytes = whole->widened ? format_stream(type, 0).bytes : TILE_STEP_BYTES;
     for (struct part p = {0}; part_next(q, &p);) {
-        struct block_open o = *whole;
+        struct block_widen o = *whole;
         o.b.rows += p.lo * o.b.h * 4;
         o.b.panel += p.lo * step_bytes;
-        o.opened = o.opened ? o.opened + p.lo * TILE_STEP_BYTES : NULL;
-        o.scale += p.lo / TILE_GROUP_STEPS * K_NR;
+        o.widened = o.widened ? o.widened + p.lo * TILE_STEP_BYTES : NULL;
+        o.scale += p.lo / q->grain * format_stream(type, 1).bytes;
         o.b.steps = p.hi - p.lo;
         o.b.from = p.lo > 0 ? total : whole->b.from;
         o.b.to = p.hi < whole->b.steps ? total : whole->b.to;
         o.b.ahead = p.ahead;
-        isa->int8_open(&o);
+        isa->codes_widen[type](&o);
     }
 }
 
-/* Shares of a panel's pass of one block: codes may be opened a run at a time. */
+/* Shares of a panel's pass of one block: codes may be widened a run at a time. */
 static int64_t pass_shares(const struct k_linear *a, const struct weight *w)
 {
-    return a->w.type == K_INT8 && w->steps > 0 ? linear_ceil_div(w->steps, OPEN_STEPS) : 1;
+    return format_group(a->w.type) && w->steps > 0 ? linear_ceil_div(w->steps, OPEN_STEPS) : 1;
 }
 
 /* The share of block i of a piece over the run of steps from `lo` on. */
@@ -237,14 +240,14 @@ static int64_t share_index(const struct k_linear *a, const struct weight *w,
 /* Block i of a piece, which asks for its share of what is wanted soon. */
 static void block_asking(const struct linear_isa *isa, const struct k_linear *a,
                          const struct weight *w, const struct linear_piece *p, int64_t i,
-                         struct block *b, struct soon *soon, float *total)
+                         struct block *b, struct prefetch *prefetch, float *total)
 {
     /* codes in one part: behind the end of a run stands what is wanted next */
-    int64_t grain = a->w.type == K_INT8 ? w->steps : 1;
-    struct asking q = asking_of(soon, share_index(a, w, p, i, 0), b, grain);
+    int64_t grain = format_group(a->w.type) ? w->steps : 1;
+    struct asking q = asking_of(prefetch, share_index(a, w, p, i, 0), b, grain);
     struct part all = {0};
-    if (q.bytes > 0 && a->w.type != K_INT8) {
-        run_asking(isa, a, b, &q, total);
+    if (q.bytes > 0 && !format_group(a->w.type)) {
+        run_asking(isa, a, w, b, &q, total);
         return;
     }
     if (q.bytes > 0 && part_next(&q, &all))
@@ -253,17 +256,17 @@ static void block_asking(const struct linear_isa *isa, const struct k_linear *a,
 }
 
 static void blocks(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
-                   const struct linear_piece *p, struct soon *soon, float *total)
+                   const struct linear_piece *p, struct prefetch *prefetch, float *total)
 {
     int64_t n = p->block_hi - p->block_lo;
     const char *next = w->panel + (p->panel + w->to_next) * w->panel_bytes;
     struct share share = share_of_next(next, w->panel_bytes, w->steps, n);
-    bool asks = soon->bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
+    bool asks = prefetch->bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
         if (asks)
-            block_asking(isa, a, w, p, i, &b, soon, total);
+            block_asking(isa, a, w, p, i, &b, prefetch, total);
         else
             run_block(isa, a, &b, p->panel, total);
     }
@@ -272,53 +275,54 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
 /* Steps [lo, lo + n) of a panel of codes. */
 static void open_steps(const struct linear_isa *isa, const struct k_linear *a,
                        const struct weight *w, const struct linear_piece *p, int64_t lo, int64_t n,
-                       struct soon *soon, char *scratch)
+                       struct prefetch *prefetch, char *scratch)
 {
     const char *codes = w->panel + p->panel * w->panel_bytes + lo * w->step_bytes;
+    int64_t group = tile_group_steps(a->w.type);
     int64_t n_block = p->block_hi - p->block_lo, bytes = n * w->step_bytes;
     float *total = (float *)(void *)(scratch + OPEN_BYTES);
     int64_t skip = lo + n < w->steps ? 0 : (w->to_next - 1) * w->panel_bytes;
     struct share share = share_of_next(codes + bytes + skip, bytes, n, n_block);
     for (int64_t i = 0; i < n_block; i++) {
-        struct block_open o = {.b = block_at(a, w, p, p->block_lo + i),
-                               .opened = i == 0 ? scratch : NULL,
-                               .scale = scale_at(a, p->panel) + lo / TILE_GROUP_STEPS * K_NR};
+        struct block_widen o = {.b = block_at(a, w, p, p->block_lo + i),
+                                .widened = i == 0 ? scratch : NULL,
+                                .scale = scale_at(a, p->panel, lo / group)};
         o.b.rows += lo * o.b.h * 4;
         o.b.panel = i == 0 ? codes : scratch;
         o.b.steps = n;
         o.b.from = lo > 0 ? total : NULL;
         o.b.to = lo + n < w->steps ? total : NULL;
         o.b.ahead = share_at(&share, i);
-        struct asking q = asking_of(soon, share_index(a, w, p, i, lo), &o.b, TILE_GROUP_STEPS);
-        open_asking(isa, &o, &q, total);
+        struct asking q = asking_of(prefetch, share_index(a, w, p, i, lo), &o.b, group);
+        open_asking(isa, a->w.type, &o, &q, total);
         total += o.b.h * K_NR;
     }
 }
 
-static void opened_blocks(const struct linear_isa *isa, const struct k_linear *a,
-                          const struct weight *w, const struct linear_piece *p, struct soon *soon,
-                          char *scratch)
+static void widened_blocks(const struct linear_isa *isa, const struct k_linear *a,
+                           const struct weight *w, const struct linear_piece *p,
+                           struct prefetch *prefetch, char *scratch)
 {
     for (int64_t lo = 0; lo < w->steps; lo += OPEN_STEPS)
-        open_steps(isa, a, w, p, lo, linear_min(w->steps - lo, OPEN_STEPS), soon, scratch);
+        open_steps(isa, a, w, p, lo, linear_min(w->steps - lo, OPEN_STEPS), prefetch, scratch);
 }
 
 /* Few blocks are done sooner when each looks the codes up for itself. */
 static bool opens(const struct linear_isa *isa, const struct k_linear *a, const struct weight *w,
                   const struct linear_piece *p)
 {
-    return a->w.type == K_INT8 && isa->int8_open && w->steps > 0 &&
+    return format_group(a->w.type) && isa->codes_widen[a->w.type] && w->steps > 0 &&
            p->block_hi - p->block_lo >= OPEN_BLOCKS;
 }
 
 static void run_piece(const struct linear_isa *isa, const struct k_linear *a,
-                      const struct weight *w, const struct linear_piece *p, struct soon *soon,
-                      char *scratch)
+                      const struct weight *w, const struct linear_piece *p,
+                      struct prefetch *prefetch, char *scratch)
 {
     if (opens(isa, a, w, p))
-        opened_blocks(isa, a, w, p, soon, scratch);
+        widened_blocks(isa, a, w, p, prefetch, scratch);
     else
-        blocks(isa, a, w, p, soon, (float *)(void *)scratch);
+        blocks(isa, a, w, p, prefetch, (float *)(void *)scratch);
 }
 
 static float *half_at(char *scratch, int half)
@@ -363,7 +367,7 @@ static void gated_one_block(const struct linear_isa *isa, const struct k_linear 
 
 static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
                         const struct linear_grid *g, const struct linear_piece *p,
-                        struct soon *soon, char *scratch)
+                        struct prefetch *prefetch, char *scratch)
 {
     struct weight w = weight_of(a);
     w.ld_y = K_NR;
@@ -374,7 +378,7 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
         w.y = half_at(scratch, half);
         w.y_panel = q.panel;
         w.to_next = half ? 1 - g->n_panel : g->n_panel;
-        run_piece(isa, a, &w, &q, soon, scratch);
+        run_piece(isa, a, &w, &q, prefetch, scratch);
     }
     for (int64_t i = p->block_lo; i < p->block_hi; i++) {
         struct rows_block r = rows_cut_at(&w.cut, i);
@@ -384,13 +388,13 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
 
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
-    const bool is_some = isa->some && a->m > isa->few && a->m <= isa->some_max;
-    if (is_some && a->w.type != K_INT8) {
-        isa->some(a, s->lo, s->hi, s->scratch);
+    const bool is_mid = isa->mid && a->m > isa->few_max && a->m <= isa->mid_max;
+    if (is_mid && !format_group(a->w.type)) {
+        isa->mid(a, s->lo, s->hi, s->scratch);
         return;
     }
-    if (isa->opening && a->m > isa->few) {
-        linear_opened_run(isa, a, s);
+    if (isa->widening && a->m > isa->few_max) {
+        linear_widened_run(isa, a, s);
         return;
     }
     struct linear_grid g = linear_grid(a);
@@ -403,13 +407,13 @@ void linear_run(const struct linear_isa *isa, const struct k_linear *a, const st
         one_block(isa, a, &w, s->lo, s->hi, s->scratch);
         return;
     }
-    struct soon soon;
-    soon_init(&soon, &a->soon, g.n_panel * g.n_block * pass_shares(a, &w));
+    struct prefetch prefetch;
+    prefetch_init(&prefetch, &a->prefetch, g.n_panel * g.n_block * pass_shares(a, &w));
     for (int64_t u = s->lo; u < s->hi;) {
         struct linear_piece p = linear_grid_next(&g, &u, s->hi);
         if (a->gated)
-            gated_piece(isa, a, &g, &p, &soon, s->scratch);
+            gated_piece(isa, a, &g, &p, &prefetch, s->scratch);
         else
-            run_piece(isa, a, &w, &p, &soon, s->scratch);
+            run_piece(isa, a, &w, &p, &prefetch, s->scratch);
     }
 }

@@ -6,15 +6,14 @@
 #include "kernels/x86/block_avx2.h"
 
 const struct linear_isa linear_isa_avx2 = {
-    .f32 = block_f32_avx2,
-    .bf16 = block_bf16_avx2,
-    .int8 = block_int8_avx2,
+    .block = {[K_F32] = block_f32_avx2, [K_BF16] = block_bf16_avx2, [K_F16] = block_f16_avx2},
+    .codes = {[K_INT8] = block_int8_avx2, [K_INT4] = block_int4_avx2},
     .panels = {1, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS},
-    .opening = &opening_avx2,
-    .few = BLOCK_FEW,
-    .some = linear_some_avx2,
-    .some_max = BLOCK_SOME,
-    .turn = turn_avx2,
+    .widening = &opening_avx2,
+    .few_max = BLOCK_FEW,
+    .mid = linear_rows5to24_avx2,
+    .mid_max = BLOCK_SOME,
+    .turn = linear_dx_tiles_avx2,
     .lora_inner = lora_inner_avx2,
     .lora_inner_bwd = lora_inner_bwd_avx2,
     .lora_outer = lora_outer_avx2,
@@ -33,7 +32,17 @@ void linear_bf16_avx2(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx2, args, s);
 }
 
+void linear_f16_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
 void linear_int8_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
+void linear_int4_avx2(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx2, args, s);
 }
@@ -48,7 +57,17 @@ void linear_dx_bf16_avx2(const void *args, const struct k_slice *s)
     linear_dx_run(&linear_isa_avx2, args, s);
 }
 
+void linear_dx_f16_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
 void linear_dx_int8_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int4_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

@@ -6,13 +6,12 @@
 #include "kernels/x86/block_avx512.h"
 
 const struct linear_isa linear_isa_avx512 = {
-    .f32 = block_f32_avx512,
-    .bf16 = block_bf16_avx512,
-    .int8 = block_int8_avx512,
-    .int8_open = block_int8_open_avx512,
+    .block = {[K_F32] = block_f32_avx512, [K_BF16] = block_bf16_avx512, [K_F16] = block_f16_avx512},
+    .codes = {[K_INT8] = block_int8_avx512, [K_INT4] = block_int4_avx512},
+    .codes_widen = {[K_INT8] = block_int8_widen_avx512, [K_INT4] = block_int4_widen_avx512},
     .gate = gate_avx512,
     .panels = {1, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1},
-    .turn = turn_avx512,
+    .turn = linear_dx_tiles_avx512,
     .lora_inner = lora_inner_avx512,
     .lora_inner_bwd = lora_inner_bwd_avx512,
     .lora_across = lora_across_avx512,
@@ -30,7 +29,17 @@ void linear_bf16_avx512(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx512, args, s);
 }
 
+void linear_f16_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
 void linear_int8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
+void linear_int4_avx512(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx512, args, s);
 }
@@ -45,7 +54,17 @@ void linear_dx_bf16_avx512(const void *args, const struct k_slice *s)
     linear_dx_run(&linear_isa_avx512, args, s);
 }
 
+void linear_dx_f16_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
 void linear_dx_int8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_int4_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

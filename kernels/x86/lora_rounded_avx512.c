@@ -146,7 +146,7 @@ static void outer_block(const struct run *u, const struct rows_block *r, int64_t
                               .cols = n,
                               .add = true}};
     for (; b.out.cols > 0; b.panel += steps * TILE_STEP_BYTES) {
-        b.ahead = tile_ahead_at(b.panel, 0);
+        b.ahead = tile_prefetch_at(b.panel, 0);
         block_bf16_avx512(&b);
         b.out.y += K_NR;
         b.out.cols -= K_NR;

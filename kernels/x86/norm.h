@@ -19,7 +19,13 @@ struct norm_row {
     float *y, *sum, *dx;
     int64_t d;
     float mean, rstd;
+    float base; /* added to the weights: 1, or -0, which changes no number */
 };
+
+static inline vf norm_weight(const struct norm_row *r, int64_t j, int n)
+{
+    return vf_add(vf_load(r->weight + j, n), vf_set(r->base));
+}
 
 static inline struct norm_row norm_row_at(const struct k_norm *a, int64_t i)
 {
@@ -27,7 +33,8 @@ static inline struct norm_row norm_row_at(const struct k_norm *a, int64_t i)
                          .weight = a->weight,
                          .bias = a->bias,
                          .y = a->y + rows_run_at(i, a->n_head, a->ld_y, a->d),
-                         .d = a->d};
+                         .d = a->d,
+                         .base = a->plus_one ? 1.0f : -0.0f};
     if (a->residual) {
         r.residual = a->residual + rows_run_at(i, a->n_head, a->ld_residual, a->d);
         r.sum = a->sum + rows_run_at(i, a->n_head, a->ld_sum, a->d);
@@ -41,7 +48,8 @@ static inline struct norm_row norm_bwd_row_at(const struct k_norm_bwd *a, int64_
                              .weight = a->weight,
                              .dy = a->dy + rows_run_at(i, a->n_head, a->ld_dy, a->d),
                              .dx = a->dx + rows_run_at(i, a->n_head, a->ld_dx, a->d),
-                             .d = a->d};
+                             .d = a->d,
+                             .base = a->plus_one ? 1.0f : -0.0f};
 }
 
 /* x + residual as it rounds, kept in sum. */
@@ -111,7 +119,7 @@ static inline void rmsnorm_rows(const struct k_norm *a, int64_t lo, int64_t hi)
         for (int64_t j = 0; j < a->d; j += VF) {
             int n = vf_count(a->d, j);
             vf v = vf_mul(vf_load(x + j, n), rstd);
-            vf_store(r.y + j, vf_mul(v, vf_load(r.weight + j, n)), n);
+            vf_store(r.y + j, vf_mul(v, norm_weight(&r, j, n)), n);
         }
         if (a->stat)
             a->stat[i] = r.rstd;

@@ -11,14 +11,14 @@ __attribute__((always_inline)) static inline void term_rms_dot(const struct norm
                                                                int n, vf *a, vf *b)
 {
     (void)b;
-    vf g = vf_mul(vf_load(r->weight + j, n), vf_load(r->dy + j, n));
+    vf g = vf_mul(norm_weight(r, j, n), vf_load(r->dy + j, n));
     *a = vf_fma(g, vf_mul(vf_load(r->x + j, n), vf_set(r->rstd)), *a);
 }
 
 __attribute__((always_inline)) static inline void term_layer_dot(const struct norm_row *r,
                                                                  int64_t j, int n, vf *a, vf *b)
 {
-    vf g = vf_mul(vf_load(r->weight + j, n), vf_load(r->dy + j, n));
+    vf g = vf_mul(norm_weight(r, j, n), vf_load(r->dy + j, n));
     vf xhat = vf_mul(vf_sub(vf_load(r->x + j, n), vf_set(r->mean)), vf_set(r->rstd));
     *a = vf_fma(g, xhat, *a);
     *b = vf_add(*b, g);
@@ -30,7 +30,7 @@ static inline void norm_dx_put(const struct norm_row *r, float dot, float c, boo
     vf mean = vf_set(r->mean), rstd = vf_set(r->rstd), vdot = vf_set(dot), vc = vf_set(c);
     for (int64_t j = 0; j < r->d; j += VF) {
         int n = vf_count(r->d, j);
-        vf g = vf_mul(vf_load(r->weight + j, n), vf_load(r->dy + j, n));
+        vf g = vf_mul(norm_weight(r, j, n), vf_load(r->dy + j, n));
         vf xhat = vf_mul(vf_sub(vf_load(r->x + j, n), mean), rstd);
         vf v = vf_mul(rstd, vf_fnma(xhat, vdot, vf_sub(g, vc)));
         if (add)

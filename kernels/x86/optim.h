@@ -103,14 +103,13 @@ static inline void adamw_panels(const struct k_adamw_weight *a, const struct k_s
     struct adamw_vec c = adamw_vec(&a->a);
     const struct k_slice one = {.hi = 1};
     int64_t stored = linear_k_stored(a->w.type, a->w.k);
-    size_t step_bytes = K_NR * linear_elem_bytes(a->w.type);
     float *rows = s->scratch;
     for (int64_t panel = s->lo; panel < s->hi; panel++)
         for (int64_t i = 0; i < a->w.k; i += ADAMW_INPUTS) {
             struct k_weight w = {.type = a->w.type,
                                  .n = rows_min(a->w.n - panel * K_NR, K_NR),
                                  .k = rows_min(a->w.k - i, ADAMW_INPUTS)};
-            w.data = (char *)a->w.data + (size_t)(panel * stored + i) * step_bytes;
+            w.data = (char *)a->w.data + linear_panel_bytes(a->w.type, panel * stored + i);
             unpack(&(struct k_weight_unpack){.w = w, .dst = rows, .ld_dst = ADAMW_LD}, &one);
             for (int64_t r = 0; r < w.n; r++)
                 adamw_run(a, &c, (panel * K_NR + r) * a->w.k + i, w.k, rows + r * ADAMW_LD);

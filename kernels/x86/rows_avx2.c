@@ -122,7 +122,7 @@ TURN_INLINE void pack_rows(enum k_type type, const struct k_rows_pack *a, const 
 void rows_pack_avx2(const void *args, const struct k_slice *s)
 {
     const struct k_rows_pack *a = args;
-    if (a->type == K_F32)
+    if (format_rows(a->type) == K_F32)
         pack_rows(K_F32, a, s);
     else
         pack_rows(K_BF16, a, s);

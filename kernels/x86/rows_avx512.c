@@ -70,7 +70,7 @@ void rows_pack_avx512(const void *args, const struct k_slice *s)
     const struct k_rows_pack *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
         struct rows_block b = rows_block_at(a->m, i);
-        if (a->type == K_F32)
+        if (format_rows(a->type) == K_F32)
             pack_block(K_F32, a, &b);
         else
             pack_block(K_BF16, a, &b);

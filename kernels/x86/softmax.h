@@ -118,8 +118,16 @@ static inline void ce_fwd_rows(const struct k_ce *a, int64_t lo, int64_t hi)
     }
 }
 
+/* The slope of softcap where it gave x. */
+static inline vf ce_slope(vf x, float inv_cap)
+{
+    vf one = vf_set(1.0f), t = vf_mul(x, vf_set(inv_cap));
+    return vf_mul(vf_sub(one, t), vf_add(one, t));
+}
+
 static inline void ce_bwd_rows(const struct k_ce *a, int64_t lo, int64_t hi)
 {
+    float inv_cap = a->cap > 0 ? 1 / a->cap : 0;
     for (int64_t i = lo; i < hi; i++) {
         float *x = a->logits + i * a->ld;
         int64_t target = a->target[i];
@@ -130,11 +138,15 @@ static inline void ce_bwd_rows(const struct k_ce *a, int64_t lo, int64_t hi)
             hit = x[target - a->lo];
         for (int64_t j = 0; j < a->n; j += VF) {
             int n = vf_count(a->n, j);
-            vf p = target < 0 ? vf_zero() : vf_exp(vf_sub(vf_load(x + j, n), lse));
-            vf_store(x + j, vf_mul(p, dloss), n);
+            vf v = vf_load(x + j, n);
+            vf p = target < 0 ? vf_zero() : vf_exp(vf_sub(v, lse));
+            p = vf_mul(p, dloss);
+            vf_store(x + j, inv_cap > 0 ? vf_mul(p, ce_slope(v, inv_cap)) : p, n);
         }
-        if (is_here)
-            x[target - a->lo] = (expf(hit - k_ce_lse(&a->state[i])) - 1.0f) * a->dloss[i];
+        if (is_here) {
+            float t = hit * inv_cap, p = (expf(hit - k_ce_lse(&a->state[i])) - 1.0f) * a->dloss[i];
+            x[target - a->lo] = inv_cap > 0 ? p * ((1 - t) * (1 + t)) : p;
+        }
     }
 }
 

@@ -22,7 +22,7 @@
 
 enum { TILE_SUMS_MAX = 24 };
 
-TILE_INLINE void tile_prefetch(const struct tile_ahead *ahead, int64_t step)
+TILE_INLINE void tile_prefetch(const struct tile_prefetch *ahead, int64_t step)
 {
     const char *also = ahead->also + step * ahead->also_pace;
     _mm_prefetch(ahead->at + step * ahead->pace, _MM_HINT_T1);
@@ -77,19 +77,28 @@ TILE_INLINE void tile_step_f32(int h, __m512 *sum, const void *rows, __m512 w0, 
     }
 }
 
-/* sum[np][h][2] += rows [steps][h] times panels of f32 or bf16 that lie `stride` bytes apart */
+/* One half of an f16 step as f32. */
+TILE_INLINE __m512 tile_f16(const char *w)
+{
+    return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)w));
+}
+
+/* sum[np][h][2] += rows [steps][h] times panels without groups that lie `stride` bytes apart */
 TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const char *rows,
-                          const char *panel, int64_t stride, int64_t steps, struct tile_ahead ahead)
+                          const char *panel, int64_t stride, int64_t steps,
+                          struct tile_prefetch ahead)
 {
     for (int64_t i = 0; i < steps; i++) {
         if (np == 1)
             tile_prefetch(&ahead, i);
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
-            const char *w = panel + p * stride + i * TILE_STEP_BYTES;
+            const char *w = panel + p * stride + i * format_stream(type, 0).bytes;
             if (type == K_F32)
                 tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_ps(w),
                               _mm512_load_ps(w + 64));
+            else if (type == K_F16)
+                tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, tile_f16(w), tile_f16(w + 32));
             else
                 tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, _mm512_load_si512(w),
                                _mm512_load_si512(w + 64));
@@ -97,7 +106,7 @@ TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const ch
     }
 }
 
-/* ---- int8 --------------------------------------------------------------------------------- */
+/* ---- codes -------------------------------------------------------------------------------- */
 
 /* bf16 of the magnitudes 0 to 127, split in low and high bytes of 2 x 64 entries. */
 struct tile_int8_table {
@@ -132,10 +141,60 @@ TILE_INLINE void tile_int8_step(const struct tile_int8_table *t, __m512i code, _
     w[1] = _mm512_unpackhi_epi8(lo, hi);
 }
 
+/* bf16 of the codes of int4, twice: the look-up has five bits. */
+TILE_INLINE __m512i tile_int4_table(void)
+{
+    const __m512i lane = _mm512_setr_epi32(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    __m512i u = _mm512_castps_si512(_mm512_cvtepi32_ps(lane));
+    __m256i once = _mm512_cvtepi32_epi16(_mm512_srli_epi32(u, 16));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(once), once, 1);
+}
+
+/* A step of 32 bytes, two codes each. Of a word's five bits the uppermost does not matter. */
+TILE_INLINE void tile_int4_step(__m512i table, __m256i code, __m512i w[2])
+{
+    __m512i wide = _mm512_cvtepu8_epi16(code);
+    w[0] = _mm512_permutexvar_epi16(wide, table);
+    w[1] = _mm512_permutexvar_epi16(_mm512_srli_epi16(wide, 4), table);
+}
+
+/* What opens a format's codes. */
+struct tile_table {
+    struct tile_int8_table int8;
+    __m512i int4;
+};
+
+TILE_INLINE struct tile_table tile_table(enum k_type type)
+{
+    struct tile_table t = {0};
+    if (type == K_INT4)
+        t.int4 = tile_int4_table();
+    else
+        t.int8 = tile_int8_table();
+    return t;
+}
+
+TILE_INLINE void tile_code_step(enum k_type type, const struct tile_table *t, const void *code,
+                                __m512i w[2])
+{
+    if (type == K_INT4)
+        tile_int4_step(t->int4, _mm256_load_si256(code), w);
+    else
+        tile_int8_step(&t->int8, _mm512_load_si512(code), w);
+}
+
+/* 16 of a group's scales. */
+TILE_INLINE __m512 tile_scale(enum k_type type, const char *scales, int half)
+{
+    if (format_scale_is_f16(type))
+        return tile_f16(scales + half * 32);
+    return _mm512_load_ps(scales + half * 64);
+}
+
 /* sum[np][h][2] += rows times panels of codes, unscaled: at most a group at a time */
-TILE_INLINE void tile_run_int8(int h, int np, __m512 *sum, const char *rows, const char *panel,
-                               int64_t stride, int64_t steps, const struct tile_int8_table *table,
-                               struct tile_ahead ahead)
+TILE_INLINE void tile_run_codes(enum k_type type, int h, int np, __m512 *sum, const char *rows,
+                                const char *panel, int64_t stride, int64_t steps,
+                                const struct tile_table *table, struct tile_prefetch ahead)
 {
     for (int64_t i = 0; i < steps; i++) {
         if (np == 1)
@@ -143,22 +202,34 @@ TILE_INLINE void tile_run_int8(int h, int np, __m512 *sum, const char *rows, con
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
             __m512i w[2];
-            tile_int8_step(table, _mm512_load_si512(panel + p * stride + i * TILE_INT8_STEP_BYTES),
-                           w);
+            tile_code_step(type, table, panel + p * stride + i * format_stream(type, 0).bytes, w);
             tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
         }
     }
 }
 
 /* total = fma(scale, sum, total): a group's sums join the output */
-TILE_INLINE void tile_fold(int h, const __m512 *sum, const float *scale, float *total)
+TILE_INLINE void tile_fold(enum k_type type, int h, const __m512 *sum, const char *scale,
+                           float *total)
 {
-    __m512 s0 = _mm512_load_ps(scale), s1 = _mm512_load_ps(scale + 16);
+    __m512 s0 = tile_scale(type, scale, 0), s1 = tile_scale(type, scale, 1);
 #pragma GCC unroll 12
     for (int r = 0; r < h; r++) {
         float *t = total + r * K_NR;
         _mm512_store_ps(t, _mm512_fmadd_ps(s0, sum[r * 2], _mm512_load_ps(t)));
         _mm512_store_ps(t + 16, _mm512_fmadd_ps(s1, sum[r * 2 + 1], _mm512_load_ps(t + 16)));
+    }
+}
+
+/* The same of totals in registers. */
+TILE_INLINE void tile_fold_here(enum k_type type, int h, const __m512 *sum, const char *scale,
+                                __m512 *total)
+{
+    __m512 s0 = tile_scale(type, scale, 0), s1 = tile_scale(type, scale, 1);
+#pragma GCC unroll 12
+    for (int r = 0; r < h; r++) {
+        total[r * 2] = _mm512_fmadd_ps(s0, sum[r * 2], total[r * 2]);
+        total[r * 2 + 1] = _mm512_fmadd_ps(s1, sum[r * 2 + 1], total[r * 2 + 1]);
     }
 }
 

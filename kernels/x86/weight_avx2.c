@@ -3,12 +3,13 @@
  * weight_pack from rows: half a panel by eight steps at a time, loaded by outputs, turned over,
  * stored by steps past the caches, a line each, because a weight that is packed at load is not read
  * until much later. Transposed sources, which are rare, go to the reference. weight_unpack is the
- * way back, but for int8, which nobody unpacks in haste.
+ * way back, but for codes, which nobody unpacks in haste.
  *
  * int8 divides as the reference does: a packed weight has the same bits whatever packed it.
  */
 #include <math.h>
 
+#include "kernels/int4.h"
 #include "kernels/variants.h"
 #include "kernels/x86/block.h"
 #include "kernels/x86/transpose_avx2.h"
@@ -126,6 +127,36 @@ TURN_INLINE void pack_plain(enum k_type from, enum k_type to, const struct k_wei
     }
 }
 
+/* Half a panel's n steps of f16. */
+TURN_INLINE void pack_f16_tile(enum k_type from, const struct source *s, int64_t n, char *out)
+{
+    __m256i lo[STEPS], hi[STEPS];
+    struct source upper = *s;
+    upper.at += VF * s->stride;
+    upper.rows -= VF;
+    load_tile(from, K_F32, s, lo);
+    load_tile(from, K_F32, &upper, hi);
+#pragma GCC unroll 8
+    for (int i = 0; i < STEPS; i++) {
+        if (i >= n)
+            return;
+        __m128i first = _mm256_cvtps_ph(_mm256_castsi256_ps(lo[i]), 0);
+        __m128i second = _mm256_cvtps_ph(_mm256_castsi256_ps(hi[i]), 0);
+        stream(out + i * TILE_F16_STEP_BYTES, _mm256_set_m128i(second, first));
+    }
+}
+
+TURN_INLINE void pack_f16(enum k_type from, const struct k_weight_pack *a, int64_t panel)
+{
+    char *out = (char *)a->w.data + (a->panel_lo + panel) * a->w.k * TILE_F16_STEP_BYTES;
+    for (int64_t s = 0; s < a->w.k; s += STEPS) {
+        for (int64_t half = 0; half < 2; half++) {
+            struct source src = source_at(a, panel * K_NR + half * HALF, s);
+            pack_f16_tile(from, &src, a->w.k - s, out + s * TILE_F16_STEP_BYTES + half * 32);
+        }
+    }
+}
+
 /* ---- int8 --------------------------------------------------------------------------------- */
 
 /* A group of eight outputs: inputs by outputs, and the scales. */
@@ -181,18 +212,122 @@ TURN_INLINE void pack_group(const struct group g[4], int64_t steps, char *out)
 
 TURN_INLINE void pack_int8(enum k_type from, const struct k_weight_pack *a, int64_t panel)
 {
-    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(a->w.k);
+    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(K_INT8, a->w.k);
     char *out = (char *)a->w.data + (a->panel_lo + panel) * steps * TILE_INT8_STEP_BYTES;
-    float *scale = a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    float *scale = (float *)a->w.scale + (a->panel_lo + panel) * groups * K_NR;
     struct group g[K_NR / VF];
     for (int64_t i = 0; i < groups; i++) {
-        int64_t first = i * TILE_GROUP_STEPS;
+        int64_t first = i * tile_group_steps(K_INT8);
         for (int64_t p = 0; p < K_NR / VF; p++) {
             load_group(from, source_at(a, panel * K_NR + p * VF, i * K_INT8_GROUP), &g[p]);
             vf_store(scale + i * K_NR + p * VF, g[p].scale, VF);
         }
-        pack_group(g, linear_min(steps - first, TILE_GROUP_STEPS),
+        pack_group(g, linear_min(steps - first, tile_group_steps(K_INT8)),
                    out + first * TILE_INT8_STEP_BYTES);
+    }
+}
+
+/* ---- int4 (kernels/int4.h) ---------------------------------------------------------------- */
+
+/* A group of eight outputs: inputs by outputs, the scales, their reciprocals, and where those are
+ * of any use. */
+struct int4_group {
+    float v[K_INT4_GROUP][VF] __attribute__((aligned(32)));
+    vf scale, inverse, some;
+};
+
+/* Eight codes, from -8 on. */
+TURN_INLINE vi int4_codes(const float *v, vf some, vf inverse)
+{
+    vf q = vf_and(vf_mul(vf_load(v, VF), inverse), some);
+    return _mm256_cvtps_epi32(vf_max(vf_min(q, vf_set(7)), vf_set(-8)));
+}
+
+TURN_INLINE vf int4_some(vf scale)
+{
+    return vf_gt(vf_abs(scale), vf_zero());
+}
+
+TURN_INLINE vf int4_error(const struct int4_group *g, vf scale)
+{
+    vf some = int4_some(scale), inverse = vf_div(vf_set(1), scale), sum = vf_zero();
+    for (int i = 0; i < K_INT4_GROUP; i++) {
+        vf code = _mm256_cvtepi32_ps(int4_codes(g->v[i], some, inverse));
+        vf d = _mm256_fnmadd_ps(scale, code, vf_load(g->v[i], VF));
+        sum = _mm256_fmadd_ps(d, d, sum);
+    }
+    return sum;
+}
+
+TURN_INLINE void int4_scale(struct int4_group *g, vf most, vf fine)
+{
+    static const float reach[INT4_REACHES] = INT4_REACH;
+    vf best = vf_zero(), least = vf_zero();
+    for (int r = 0; r < INT4_REACHES; r++) {
+        vf scale = _mm256_cvtph_ps(_mm256_cvtps_ph(vf_div(most, vf_set(reach[r])), 0));
+        vf error = int4_error(g, scale);
+        vf better = r == 0 ? vf_from_bits(vi_set(-1)) : vf_gt(least, error);
+        best = vf_select(better, scale, best);
+        least = vf_select(better, error, least);
+    }
+    g->scale = vf_select(fine, best, vf_set(NAN));
+    g->some = int4_some(g->scale);
+    g->inverse = vf_div(vf_set(1), g->scale);
+}
+
+TURN_INLINE void load_int4(enum k_type from, struct source src, struct int4_group *g)
+{
+    vf most = vf_zero(), fine = vf_from_bits(vi_set(-1));
+    int64_t bytes = STEPS * (int64_t)(from == K_F32 ? 4 : 2);
+    for (int i = 0; i < K_INT4_GROUP; i += STEPS) {
+        __m256i v[STEPS];
+        load_tile(from, K_F32, &src, v);
+#pragma GCC unroll 8
+        for (int j = 0; j < STEPS; j++) {
+            vf one = vf_from_bits(v[j]), size = vf_abs(one);
+            fine = vf_and(fine, vf_gt(vf_set(INFINITY), size));
+            most = vf_select(vf_gt(size, vf_abs(most)), one, most);
+            vf_store(g->v[i + j], one, VF);
+        }
+        src.at += bytes;
+        src.left -= STEPS;
+    }
+    int4_scale(g, most, fine);
+}
+
+/* An input of the outputs of two groups that stand 16 apart: bytes of two codes. */
+TURN_INLINE vi int4_bytes(const struct int4_group *lower, const struct int4_group *upper, int64_t i)
+{
+    const vi zero = _mm256_set1_epi32(INT4_ZERO);
+    vi lo = _mm256_add_epi32(int4_codes(lower->v[i], lower->some, lower->inverse), zero);
+    vi hi = _mm256_add_epi32(int4_codes(upper->v[i], upper->some, upper->inverse), zero);
+    return _mm256_or_si256(lo, vi_shl(hi, 4));
+}
+
+/* A step of eight of them: words. */
+TURN_INLINE vi int4_words(const struct int4_group *lower, const struct int4_group *upper, int64_t s)
+{
+    vi odd = int4_bytes(lower, upper, s * 2 + 1);
+    return _mm256_or_si256(int4_bytes(lower, upper, s * 2), vi_shl(odd, 8));
+}
+
+TURN_INLINE void pack_int4(enum k_type from, const struct k_weight_pack *a, int64_t panel)
+{
+    const int64_t group = tile_group_steps(K_INT4);
+    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(K_INT4, a->w.k);
+    char *out = (char *)a->w.data + (a->panel_lo + panel) * steps * TILE_INT4_STEP_BYTES;
+    __m128i *scale = (__m128i *)a->w.scale + (a->panel_lo + panel) * groups * (K_NR / VF);
+    struct int4_group g[K_NR / VF];
+    for (int64_t i = 0; i < groups; i++) {
+        for (int64_t p = 0; p < K_NR / VF; p++) {
+            load_int4(from, source_at(a, panel * K_NR + p * VF, i * K_INT4_GROUP), &g[p]);
+            scale[i * (K_NR / VF) + p] = _mm256_cvtps_ph(g[p].scale, 0);
+        }
+        for (int64_t s = 0; s < linear_min(steps - i * group, group); s++) {
+            vi both = _mm256_packus_epi32(int4_words(&g[0], &g[2], s), int4_words(&g[1], &g[3], s));
+            stream(out + (i * group + s) * TILE_INT4_STEP_BYTES,
+                   _mm256_permute4x64_epi64(both, 0xd8));
+        }
     }
 }
 
@@ -200,6 +335,10 @@ TURN_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_
 {
     if (a->w.type == K_INT8)
         pack_int8(from, a, panel);
+    else if (a->w.type == K_INT4)
+        pack_int4(from, a, panel);
+    else if (a->w.type == K_F16)
+        pack_f16(from, a, panel);
     else if (a->w.type == K_BF16)
         pack_plain(from, K_BF16, a, panel);
     else
@@ -208,7 +347,7 @@ TURN_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_
 
 /* A function for each: in one they would be compiled in the square of their number. */
 #define PACK(from)                                                                                 \
-    static void pack_##from(const struct k_weight_pack *a, int64_t panel)                          \
+    static void pack_from_##from(const struct k_weight_pack *a, int64_t panel)                     \
     {                                                                                              \
         pack_to(K_##from, a, panel);                                                               \
     }
@@ -219,9 +358,9 @@ PACK(F16)
 void weight_pack_avx2(const void *args, const struct k_slice *s)
 {
     static void (*const pack[])(const struct k_weight_pack *, int64_t) = {
-        [K_F32] = pack_F32,
-        [K_BF16] = pack_BF16,
-        [K_F16] = pack_F16,
+        [K_F32] = pack_from_F32,
+        [K_BF16] = pack_from_BF16,
+        [K_F16] = pack_from_F16,
     };
     const struct k_weight_pack *a = args;
     if (a->transposed) {
@@ -238,7 +377,7 @@ void weight_pack_avx2(const void *args, const struct k_slice *s)
 /* Eight steps of an output become so many numbers. */
 TURN_INLINE void store_steps(enum k_type type, float *dst, __m256i v, int64_t left)
 {
-    if (type == K_F32) {
+    if (type != K_BF16) {
         vf_store(dst, vf_from_bits(v), left < VF ? (int)left : VF);
         return;
     }
@@ -249,6 +388,14 @@ TURN_INLINE void store_steps(enum k_type type, float *dst, __m256i v, int64_t le
         vf_store(dst + VF, hi, left < 2 * VF ? (int)left - VF : VF);
 }
 
+/* Eight outputs' step, f16 as f32. */
+TURN_INLINE __m256i load_step(enum k_type type, const char *in)
+{
+    if (type == K_F16)
+        return vf_bits(_mm256_cvtph_ps(_mm_loadu_si128((const void *)in)));
+    return _mm256_loadu_si256((const void *)in);
+}
+
 /* Eight outputs of so many steps, `left` inputs. */
 TURN_INLINE void unpack_tile(enum k_type type, const char *in, int64_t steps, float *dst,
                              int64_t ld, int64_t rows, int64_t left)
@@ -256,7 +403,7 @@ TURN_INLINE void unpack_tile(enum k_type type, const char *in, int64_t steps, fl
     __m256i v[STEPS];
 #pragma GCC unroll 8
     for (int i = 0; i < STEPS; i++)
-        v[i] = i < steps ? _mm256_loadu_si256((const void *)(in + i * TILE_STEP_BYTES))
+        v[i] = i < steps ? load_step(type, in + i * format_stream(type, 0).bytes)
                          : _mm256_setzero_si256();
     transpose8(v);
 #pragma GCC unroll 8
@@ -267,11 +414,12 @@ TURN_INLINE void unpack_tile(enum k_type type, const char *in, int64_t steps, fl
 
 TURN_INLINE void unpack_panel(enum k_type type, const struct k_weight_unpack *a, int64_t panel)
 {
-    int64_t per_step = type == K_F32 ? 1 : LINEAR_STEP, steps = linear_ceil_div(a->w.k, per_step);
-    const char *in = (const char *)a->w.data + panel * steps * TILE_STEP_BYTES;
+    const struct k_stream step = format_stream(type, 0);
+    int64_t per_step = step.inputs, steps = linear_ceil_div(a->w.k, per_step);
+    const char *in = (const char *)a->w.data + panel * steps * step.bytes;
     for (int64_t s = 0; s < steps; s += STEPS)
         for (int64_t part = 0; part < K_NR; part += VF) {
-            const char *at = in + s * TILE_STEP_BYTES + part * 4;
+            const char *at = in + s * step.bytes + part * (step.bytes / K_NR);
             int64_t o = panel * K_NR + part, i = s * per_step;
             float *dst = a->dst + o * a->ld_dst + i;
             if (a->w.n - o >= VF && a->w.k - i >= STEPS * per_step)
@@ -284,13 +432,15 @@ TURN_INLINE void unpack_panel(enum k_type type, const struct k_weight_unpack *a,
 void weight_unpack_avx2(const void *args, const struct k_slice *s)
 {
     const struct k_weight_unpack *a = args;
-    if (a->w.type == K_INT8) {
+    if (format_group(a->w.type)) {
         weight_unpack_ref(args, s);
         return;
     }
     for (int64_t panel = s->lo; panel < s->hi; panel++) {
         if (a->w.type == K_F32)
             unpack_panel(K_F32, a, panel);
+        else if (a->w.type == K_F16)
+            unpack_panel(K_F16, a, panel);
         else
             unpack_panel(K_BF16, a, panel);
     }

@@ -7,6 +7,7 @@
 #include "api/error.h"
 #include "engine/base/map.h"
 #include "server/answer/generate.h"
+#include "server/answer/ops.h"
 #include "server/answer/prompt.h"
 #include "server/server.h"
 
@@ -23,10 +24,10 @@ static int find_model(struct call *c, struct admitted *at, struct api_error *e)
         at->q.model = base;
         return 0;
     }
-    at->adapter = engine_adapter_get(at->engine, at->q.model);
+    bool may_use = engine_adapter_may_use(at->engine, at->q.model, call_request(c)->who->name);
+    at->adapter = may_use ? engine_adapter_get(at->engine, at->q.model) : NULL;
     if (!at->adapter)
-        return api_fail(e, 404, "model_not_found", "model",
-                        "No model of this name is served here; GET /v1/models lists them.");
+        return ops_no_model(c, at->engine, at->q.model, e);
     arena_defer(call_arena(c), release_adapter, at->adapter);
     return 0;
 }

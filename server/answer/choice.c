@@ -5,7 +5,11 @@
  */
 #include "server/answer/choice.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/template/jvalue.h"
 
 void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
                  bool goes_on)
@@ -23,12 +27,81 @@ int choice_echo(struct choice *c, const char *text, size_t n, struct err *e)
     return buf_check(&c->text, "the text", e);
 }
 
+/* ---- where tokens begin -------------------------------------------------------------------- */
+
+static int add_place(struct choice *c, uint64_t at, struct err *e)
+{
+    struct choice_places *p = &c->places;
+    if (p->n == p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 64;
+        uint64_t *more = try_resize(p->at, cap * sizeof *more, "places of tokens", e);
+        if (!more)
+            return -1;
+        p->at = more;
+        p->cap = cap;
+    }
+    p->at[p->n++] = at;
+    return 0;
+}
+
+int choice_place(struct choice *c, const uint64_t *at, size_t n, struct err *e)
+{
+    c->places.is_wanted = true;
+    for (size_t i = 0; i < n; i++)
+        if (add_place(c, at[i], e))
+            return -1;
+    return 0;
+}
+
+/* Places rise but for those in the middle of a character, which count as its beginning; a stop
+ * string ends the text before the places of its own tokens. */
+void choice_offsets(const struct choice *c, struct api_logprob *at, size_t n)
+{
+    const struct choice_places *p = &c->places;
+    size_t chars = 0, byte = 0;
+    for (size_t i = 0; i < n && i < p->n; i++) {
+        size_t to = p->at[i] > c->text_at ? (size_t)(p->at[i] - c->text_at) : 0;
+        to = to < c->n_show ? to : c->n_show;
+        while (to > 0 && to < c->text.len && ((unsigned char)c->text.data[to] & 0xC0) == 0x80)
+            to--;
+        if (to > byte) {
+            chars += jutf8_count(c->text.data + byte, to - byte);
+            byte = to;
+        }
+        at[i].offset = (size_t)p->n_char + chars;
+    }
+}
+
+static void drop_places(struct choice *c, size_t n)
+{
+    struct choice_places *p = &c->places;
+    n = n < p->n ? n : p->n;
+    p->n -= n;
+    if (p->n)
+        memmove(p->at, p->at + n, p->n * sizeof *p->at);
+}
+
+/* The tokens of what may still be a stop string wait with its text. */
+static size_t count_ready(const struct choice *c)
+{
+    const struct choice_places *p = &c->places;
+    size_t n = c->n_tok;
+    if (!p->is_wanted || c->state != GEN_RUNS || c->n_show == c->text.len)
+        return n;
+    while (n > c->n_told && p->at[p->n - 1 - (c->n_tok - n)] >= c->text_at + c->n_show)
+        n--;
+    return n;
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
 void choice_release(struct choice *c)
 {
     if (c->answer)
         answer_unref(c->answer);
     detok_free(c->detok);
     buf_release(&c->text);
+    free(c->places.at);
     *c = (struct choice){.answer = NULL};
 }
 
@@ -42,6 +115,15 @@ static size_t below(const struct choice *c, uint64_t place)
     return n < c->text.len ? (size_t)n : c->text.len;
 }
 
+static int push(struct choice *c, int32_t id, struct err *e)
+{
+    if (!c->detok)
+        return c->places.is_wanted ? add_place(c, 0, e) : 0;
+    if (detok_push(c->detok, id, &c->text, e))
+        return -1;
+    return c->places.is_wanted ? add_place(c, c->text_at + detok_begin(c->detok), e) : 0;
+}
+
 /* The state is read before the count: once it ended, the count is the whole answer's. */
 int choice_pull(struct choice *c, struct err *e)
 {
@@ -50,7 +132,7 @@ int choice_pull(struct choice *c, struct err *e)
     size_t n = answer_count(c->answer);
     uint64_t safe = 0;
     for (; c->n_tok < n; c->n_tok++)
-        if (c->detok && detok_push(c->detok, answer_token(c->answer, c->n_tok)->id, &c->text, e))
+        if (push(c, answer_token(c->answer, c->n_tok)->id, e))
             return -1;
     if (c->state != GEN_RUNS) {
         if (was_running && c->detok && detok_finish(c->detok, &c->text, e))
@@ -60,12 +142,18 @@ int choice_pull(struct choice *c, struct err *e)
         safe = answer_token(c->answer, n - 1)->text_safe;
     }
     c->n_show = n || c->state != GEN_RUNS ? below(c, safe) : 0;
+    c->n_ready = count_ready(c);
     return buf_check(&c->text, "the text", e);
 }
 
-void choice_drop_shown(struct choice *c)
+void choice_told(struct choice *c)
 {
+    size_t n_waiting = c->n_tok - c->n_ready;
+    drop_places(c, c->places.n > n_waiting ? c->places.n - n_waiting : 0);
+    c->n_told = c->n_ready;
     c->text_at += c->n_show;
+    if (c->places.is_wanted && c->n_show)
+        c->places.n_char += jutf8_count(c->text.data, c->n_show);
     if (c->n_show == c->text.len) {
         buf_clear(&c->text);
     } else {
@@ -98,12 +186,12 @@ static int32_t count_top(const struct answer_top *top, int64_t n)
     return k;
 }
 
-void choice_logprobs(const struct choice *c, size_t from, int64_t n_top, struct api_logprob *at)
+void choice_logprobs(const struct choice *c, int64_t n_top, struct api_logprob *at)
 {
-    for (size_t i = from; i < c->n_tok; i++) {
+    for (size_t i = c->n_told; i < c->n_ready; i++) {
         const struct answer_token *t = answer_token(c->answer, i);
         const struct answer_top *top = n_top > 0 ? answer_top(c->answer, i) : NULL;
-        at[i - from] = (struct api_logprob){
+        at[i - c->n_told] = (struct api_logprob){
             .id = t->id, .logprob = t->logprob, .top = top, .n_top = count_top(top, n_top)};
     }
 }
@@ -116,6 +204,7 @@ void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n,
         const struct answer_top *top = n_top > 0 ? answer_prompt_top(c->answer, i) : NULL;
         at[i] = (struct api_logprob){.id = id[i],
                                      .logprob = answer_prompt_logprob(c->answer, i),
+                                     .rank = answer_prompt_rank(c->answer, i),
                                      .top = top,
                                      .n_top = count_top(top, n_top)};
     }

@@ -10,6 +10,7 @@
 
 #include "api/reply.h"
 #include "server/answer/choice.h"
+#include "server/answer/constraining.h"
 #include "server/answer/generate.h"
 #include "server/answer/prompt.h"
 
@@ -21,7 +22,10 @@ struct generation {
     const struct api_request *q;
     const struct prompt *prompt; /* in the arena */
     size_t n_prompt, n_choice;   /* n_choice: best_of for each prompt, neighbours */
+    size_t n_asked;              /* n_choice is as many once they are submitted */
     struct choice *choice;       /* in the arena */
+    struct answer **answer;      /* in the arena: for the choices */
+    struct constraining constraining;
     struct api_reply reply;
     struct detok *spell; /* owned: tokens alone, for log-probabilities */
     struct buf out;
@@ -29,7 +33,7 @@ struct generation {
     size_t room_bytes;
     int64_t submit_us;
     struct err begin_err; /* the first step fails with it */
-    bool is_over;
+    bool has_begun, is_over;
 };
 
 const struct prompt *generation_prompt(const struct generation *g, const struct choice *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rendering and tokenizing run on the HTTP thread that has the call: they are bounded by the body's
- * size, linear in it, and touch nothing shared.
+ * Rendering and tokenizing run on the thread that has the call, of a long body one of background
+ * work: they are bounded by the body's size, linear in it, and touch nothing shared.
  */
 #include "server/answer/prompt.h"
 
@@ -155,11 +155,30 @@ int prompt_render(struct engine *g, struct api_request *q, struct arena *a,
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
+/* Tokens of a text that become a vector, as the model's files say; 0: all. */
+static int64_t text_max(const struct engine *g, const struct api_request *q)
+{
+    return q->route == API_EMBEDDINGS ? engine_info(g)->max_text : 0;
+}
+
+/* A text that is too long loses its end, but not the special tokens behind it: what
+ * sentence-transformers does. Fewer tokens that the request asks for itself are taken from all. */
+static void cut_text(const struct engine *g, const struct api_request *q, struct tok_list *l)
+{
+    size_t most = (size_t)text_max(g, q);
+    size_t after = q->adds_special ? tokenizer_n_after(engine_tokenizer(g)) : 0;
+    if (!most || l->n <= most || (q->truncate > 0 && (size_t)q->truncate <= most))
+        return;
+    after = after < most ? after : most;
+    memmove(l->id + most - after, l->id + l->n - after, after * sizeof *l->id);
+    l->n = most;
+}
+
 /* Exact counts are told up to here; a text that is far too long is not tokenized to its end. */
 static size_t list_max(const struct engine *g, const struct api_request *q, size_t bytes)
 {
     size_t ctx = (size_t)engine_info(g)->ctx;
-    return q->truncate ? bytes + 64 : 4 * ctx + 64;
+    return q->truncate || text_max(g, q) ? bytes + 64 : 4 * ctx + 64;
 }
 
 static int too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
@@ -178,19 +197,11 @@ static int too_long(const struct engine *g, const struct api_request *q, int64_t
                     ctx, more, (long long)n, field(q), new);
 }
 
-/* Behind nothing but BOS a text begins. */
-static bool has_text(const struct tokenizer *t, const struct prompt *p)
-{
-    int64_t i = 0;
-    while (t && i < p->n && tokenizer_is_special(t, p->id[i]))
-        i++;
-    return i < p->n;
-}
-
 /* Keeps the end where the request wants that, and holds the length against the context. */
 static int finish(struct engine *g, const struct api_request *q, struct prompt *p,
                   struct api_error *e)
 {
+    const struct tokenizer *t = engine_tokenizer(g);
     int64_t ctx = engine_info(g)->ctx, keep = q->truncate;
     int64_t new = q->route == API_EMBEDDINGS ? 0 : q->gen.max_new < 0 ? 1 : q->gen.max_new;
     if (keep < 0)
@@ -204,7 +215,8 @@ static int finish(struct engine *g, const struct api_request *q, struct prompt *
         return api_fail(e, 400, "invalid_value", field(q),
                         "'%s' comes to no token at all, and this model begins with none.",
                         field(q));
-    p->text_goes_on = q->route == API_COMPLETIONS && has_text(engine_tokenizer(g), p);
+    p->text_goes_on =
+        q->route == API_COMPLETIONS && (!t || tokenizer_has_text(t, p->id, (size_t)p->n));
     return p->n > ctx - new ? too_long(g, q, p->n, false, e) : 0;
 }
 
@@ -225,13 +237,15 @@ static int encode(struct engine *g, const struct api_request *q, const struct to
     for (size_t i = 0; i < n_seg; i++)
         bytes += seg[i].len;
     struct tok_list *list = ARENA_NEW(a, struct tok_list);
-    tok_list_init(list, list_max(g, q, bytes), false);
+    tok_list_init(list, list_max(g, q, bytes), q->echo && q->wants_logprobs);
     arena_defer(a, release_list, list);
     if (tokenizer_encode_segments(t, seg, n_seg, q->adds_special, list, &why))
         return why.code == ERR_TOO_LARGE ? too_long(g, q, (int64_t)list->max, true, e)
                                          : api_fail_err(e, &why, field(q));
+    cut_text(g, q, list);
     out->id = list->id;
     out->n = (int64_t)list->n;
+    out->span = list->span;
     return finish(g, q, out, e);
 }
 

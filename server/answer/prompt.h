@@ -15,12 +15,14 @@
 #include "api/request.h"
 #include "engine/engine.h"
 #include "engine/template/template.h"
+#include "engine/token/tokenizer.h"
 
 struct prompt {
     const int32_t *id; /* [n] */
     int64_t n;
     const char *text; /* as it was sent; NULL: ids, or cut */
     size_t n_text;
+    const struct tok_span *span; /* [n] of text, where an echo wants them; NULL */
     bool
         text_goes_on; /* an answer's text goes on from this one's: it is no chat's, and not empty */
 };

@@ -21,7 +21,7 @@ void tell_spell(void *ctx, int32_t id, struct buf *out)
 static size_t count_room(const struct generation *g, const struct choice *c)
 {
     const struct api_request *q = g->q;
-    size_t n_new = c->n_tok - c->n_told, n_prompt = (size_t)generation_prompt(g, c)->n;
+    size_t n_new = c->n_ready - c->n_told, n_prompt = (size_t)generation_prompt(g, c)->n;
     size_t n = n_new * ((size_t)q->wants_logprobs + (size_t)q->sends_ids);
     if (!c->is_begun)
         n += n_prompt * ((size_t)(q->wants_logprobs && q->echo) + (q->prompt_logprobs >= 0));
@@ -66,15 +66,16 @@ static void describe_logprobs(const struct generation *g, struct choice *c, stru
     const struct prompt *p = generation_prompt(g, c);
     const struct api_request *q = g->q;
     if (q->wants_logprobs) {
-        out->logprob = *room;
-        out->offset = &c->offset;
+        struct api_logprob *first = *room;
+        out->logprob = first;
         if (q->echo && !c->is_begun) {
             choice_prompt_logprobs(c, p->id, (size_t)p->n, q->top_logprobs, *room);
             *room += p->n;
         }
-        choice_logprobs(c, c->n_told, q->top_logprobs, *room);
-        *room += c->n_tok - c->n_told;
+        choice_logprobs(c, q->top_logprobs, *room);
+        *room += c->n_ready - c->n_told;
         out->n_logprob = (size_t)(*room - out->logprob);
+        choice_offsets(c, first, out->n_logprob);
     }
     if (q->prompt_logprobs >= 0) {
         out->prompt = *room;
@@ -89,7 +90,7 @@ static void describe_ids(const struct generation *g, const struct choice *c, str
 {
     const struct prompt *p = generation_prompt(g, c);
     int32_t *id = (int32_t *)*room;
-    size_t n = c->n_tok - c->n_told;
+    size_t n = c->n_ready - c->n_told;
     if (!g->q->sends_ids)
         return;
     for (size_t i = 0; i < n; i++)
@@ -181,7 +182,7 @@ static bool has_news(const struct generation *g, const struct choice *c)
 {
     bool tells_tokens = g->q->wants_logprobs || g->q->sends_ids;
     return !c->is_over &&
-           (c->n_show || c->state != GEN_RUNS || (tells_tokens && c->n_tok > c->n_told));
+           (c->n_show || c->state != GEN_RUNS || (tells_tokens && c->n_ready > c->n_told));
 }
 
 static int tell(struct generation *g, struct choice *c)
@@ -198,8 +199,7 @@ static int tell(struct generation *g, struct choice *c)
                      : q->sends_usage      ? API_USAGE_NULL
                                            : API_USAGE_ABSENT,
                      &u, &g->out);
-    choice_drop_shown(c);
-    c->n_told = c->n_tok;
+    choice_told(c);
     c->is_begun = true;
     c->is_over = c->state != GEN_RUNS;
     return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread and the data directory. Errands wait in one list; those that asked to be run again
- * have a time before which they are not looked at.
+ * Errands as background work, in a lane where one runs after the other; and the data directory.
  */
 #include "server/desk/desk.h"
 
@@ -10,45 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/background.h"
 #include "engine/base/clock.h"
-#include "engine/base/fs.h"
 #include "engine/base/mem.h"
+#include "server/data/data_dir.h"
 #include "server/desk/desk_own.h"
 #include "server/jobs/jobs.h"
+#include "server/server.h"
 
 enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256 << 10 };
 
-/* ---- the thread ---------------------------------------------------------------------------- */
+/* ---- errands ------------------------------------------------------------------------------- */
 
-/* The first errand whose time has come; else NULL and when to look again. Under the lock. */
-static struct errand *take(struct desk *d, int64_t now, int64_t *until_us)
+/* A turn of it; what came of it is brought to the other side. */
+static int64_t run(void *ctx)
 {
-    for (struct errand **at = &d->first; *at; at = &(*at)->next) {
-        struct errand *t = *at;
-        if (t->due_us <= now) {
-            *at = t->next;
-            if (d->last == &t->next)
-                d->last = at;
-            t->next = NULL;
-            return t;
-        }
-        if (t->due_us < *until_us)
-            *until_us = t->due_us;
-    }
-    return NULL;
-}
-
-static void put(struct desk *d, struct errand *t)
-{
-    t->next = NULL;
-    *d->last = t;
-    d->last = &t->next;
-}
-
-/* Runs it, without the lock, and brings to the other side what came of it. */
-static void run(struct desk *d, struct errand *t)
-{
+    struct errand *t = ctx;
+    struct desk *d = t->desk;
     struct api_error e = {0};
+    pthread_mutex_lock(&d->lock);
     bool is_full = t->ready.len > FULL_BYTES;
     pthread_mutex_unlock(&d->lock);
     enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
@@ -60,48 +39,44 @@ static void run(struct desk *d, struct errand *t)
     }
     t->end = end;
     t->error = e;
-    if (end == ERRAND_AGAIN && !t->is_gone && !d->stops) {
-        t->due_us = clock_us() + AGAIN_US;
-        put(d, t);
-        if (t->ready.len)
-            call_wake(t->call);
-        return;
-    }
+    bool goes_on = end == ERRAND_AGAIN && !t->is_gone, has_news = !goes_on || t->ready.len;
     pthread_mutex_unlock(&d->lock);
-    call_wake(t->call);
+    if (has_news)
+        call_wake(t->call);
+    if (goes_on)
+        return clock_us() + AGAIN_US;
     call_unref(t->call); /* t may be gone */
-    pthread_mutex_lock(&d->lock);
+    return BACKGROUND_DONE;
 }
 
-static void *desk_main(void *arg)
+static void fail(struct errand *t, const char *code, const char *why)
 {
-    struct desk *d = arg;
-    int64_t house_us = clock_us();
-    pthread_mutex_lock(&d->lock);
-    while (!d->stops) {
-        int64_t now = clock_us(), until_us = house_us;
-        struct errand *t = take(d, now, &until_us);
-        if (t) {
-            run(d, t);
-        } else if (house_us <= now) {
-            pthread_mutex_unlock(&d->lock);
-            desk_keep_house(d);
-            house_us = clock_us() + KEEP_HOUSE_US;
-            pthread_mutex_lock(&d->lock);
-        } else {
-            clock_cond_wait(&d->wake, &d->lock, until_us * 1000);
-        }
-    }
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
+    pthread_mutex_lock(&t->desk->lock);
+    api_fail(&t->error, 503, code, NULL, "%s", why);
+    t->error.retry_after_s = 1;
+    t->end = ERRAND_FAILED;
+    pthread_mutex_unlock(&t->desk->lock);
+    call_wake(t->call);
+    call_unref(t->call);
+}
+
+static void drop(void *ctx)
+{
+    fail(ctx, "shutting_down", "The server is being stopped.");
 }
 
 void desk_put(struct desk *d, struct errand *t)
 {
-    pthread_mutex_lock(&d->lock);
-    put(d, t);
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
+    struct err e = ERR_INIT;
+    const struct background_task task = {.run = run, .drop = drop, .ctx = t};
+    if (background_give(d->opt.work, SERVER_DESK, &task, &e))
+        fail(t, "overloaded", e.msg);
+}
+
+static int64_t keep_house(void *ctx)
+{
+    desk_keep_house(ctx);
+    return clock_us() + KEEP_HOUSE_US;
 }
 
 /* ---- the data directory -------------------------------------------------------------------- */
@@ -110,11 +85,9 @@ struct desk *desk_new(const struct desk_options *o, struct err *e)
 {
     struct desk *d = xcalloc(1, sizeof *d);
     d->opt = *o;
-    d->last = &d->first;
     pthread_mutex_init(&d->lock, NULL);
-    clock_cond_init(&d->wake);
-    d->store = fs_mkdirs(o->dir, e) ? NULL : store_new(o->dir, e);
-    if (d->store && !desk_sweep(d, e))
+    d->store = store_new(o->dir, e);
+    if (d->store && !data_dir_sweep(store_dir(d->store), e) && !desk_sweep(d, e))
         return d;
     err_wrap(e, "--data-dir");
     desk_free(d);
@@ -133,9 +106,9 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
     d->jobs = jobs_new(&o, e);
     if (!d->jobs)
         return -1;
-    if (pthread_create(&d->thread, NULL, desk_main, d))
-        return err_set(e, ERR_NO_MEMORY, "the desk's thread cannot be started");
-    d->has_thread = true;
+    const struct background_task house = {.run = keep_house, .ctx = d};
+    if (background_give(d->opt.work, SERVER_DESK, &house, e))
+        return -1;
     atomic_store(&d->is_open, true);
     return 0;
 }
@@ -144,13 +117,6 @@ void desk_stop(struct desk *d)
 {
     if (!d)
         return;
-    pthread_mutex_lock(&d->lock);
-    d->stops = true;
-    pthread_cond_signal(&d->wake);
-    pthread_mutex_unlock(&d->lock);
-    if (d->has_thread)
-        pthread_join(d->thread, NULL);
-    d->has_thread = false;
     jobs_free(d->jobs);
     d->jobs = NULL;
 }
@@ -160,12 +126,7 @@ void desk_free(struct desk *d)
     if (!d)
         return;
     desk_stop(d);
-    for (struct errand *t = d->first, *next; t; t = next) {
-        next = t->next;
-        call_unref(t->call);
-    }
     store_free(d->store);
-    pthread_cond_destroy(&d->wake);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The desk: where requests about files, jobs and tuned models are dealt with. It holds the data
- * directory, that is the store and the job thread, and has one thread of its own that runs errands
- * one after the other. So no HTTP thread ever waits for a disk, and tokens of other clients do not
- * either. One thread is enough: the store has one lock.
+ * directory, that is the store and the job thread; errands are background work of one lane, which
+ * runs them one after the other. So no HTTP thread ever waits for a disk, and tokens of other
+ * clients do not either. One at a time is enough: the store has one lock.
  *
  * An errand is what a handler leaves to the desk: a function, and what it is to look at. It answers
  * with JSON, or with an error, or asks to be run again a little later, which is how requests wait
@@ -11,7 +11,7 @@
  * it is one.
  *
  * Thread: desk_new, desk_open, desk_stop, desk_free by main; errand_* by the call's HTTP thread; an
- * errand's work on the desk's; desk_claim_*: any.
+ * errand's work on its lane's; desk_claim_*: any.
  */
 #ifndef SERVER_DESK_DESK_H
 #define SERVER_DESK_DESK_H
@@ -25,6 +25,7 @@
 #include "server/http/call.h"
 #include "server/store/store.h"
 
+struct background;
 struct desk;
 struct engine;
 struct jobs;
@@ -35,18 +36,20 @@ struct desk_options {
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
     int64_t min_examples, train_memory; /* as jobs_options */
     struct metrics *metrics;            /* as jobs_options */
+    struct background *work;            /* borrowed: runs the errands */
 };
 
 struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */
 int desk_open(struct desk *d, struct engine *g, struct err *e);     /* errands and jobs begin */
-void desk_stop(struct desk *d); /* no errand and no job runs any more; desk may be NULL */
+void desk_stop(struct desk *d); /* background work has stopped; then jobs. desk may be NULL */
 void desk_free(struct desk *d); /* when no call can come any more; NULL is fine */
 
 const struct desk_options *desk_options(const struct desk *d);
 struct store *desk_store(struct desk *d);
 struct engine *desk_engine(struct desk *d);
 void desk_wake_jobs(struct desk *d);
-char *desk_file_path(const struct desk *d, const char *id); /* to be freed */
+char *desk_file_path(const struct desk *d, const char *id);                  /* to be freed */
+int desk_file_drop(struct desk *d, const struct file_row *f, struct err *e); /* row and bytes */
 
 /* What an upload has on the disk that no row counts yet. A key's claims together have its quota,
  * too: so its files and what is on its way to be some take twice as much at most, and no HTTP
@@ -74,7 +77,7 @@ enum { ERRAND_FILTERS_MAX = 16 };
 
 struct errand {
     struct desk *desk;              /* borrowed */
-    struct call *call;              /* counted while the desk has it */
+    struct call *call;              /* counted while it waits or runs */
     const struct call_request *ask; /* borrowed from the call */
     enum errand_end (*work)(struct errand *t, struct api_error *e);
     struct arena arena; /* the work's */
@@ -91,16 +94,15 @@ struct errand {
     int n_run;        /* how often it ran before */
     /* what comes of it: the work writes out, and sets the others or not */
     struct buf out;
-    const char *ignored; /* for x-tandem-ignored */
-    int fd;              /* a file whose bytes are the answer, owned; -1: none */
-    const char *type;    /* of the answer */
+    const char *ignored;       /* for x-tandem-ignored */
+    struct store_proof *proof; /* of the file that is the answer, in the arena; NULL: none */
+    int64_t n_sent;            /* of its bytes */
+    const char *type;          /* of the answer */
     /* between the threads, under the desk's lock */
     struct buf ready;
     struct api_error error;
     enum errand_end end;
     bool is_gone;
-    int64_t due_us;
-    struct errand *next;
 };
 
 struct errand *errand_new(struct call *c);                       /* NULL: the call was answered */

@@ -2,7 +2,7 @@
  *
  * What the files of the desk share.
  *
- * Thread: as desk.h says; the list and `stops` under the lock.
+ * Thread: as desk.h says.
  */
 #ifndef SERVER_DESK_DESK_OWN_H
 #define SERVER_DESK_DESK_OWN_H
@@ -17,13 +17,9 @@ struct desk {
     struct store *store;   /* owned */
     struct jobs *jobs;     /* owned; NULL: not yet */
     struct engine *engine; /* borrowed */
-    pthread_t thread;
-    bool has_thread, stops;
     atomic_bool is_open;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct errand *first, **last; /* each holds a reference to its call */
-    struct desk_claim *claim;     /* borrowed: all of them, under the lock */
+    pthread_mutex_t lock;     /* of what of an errand goes between threads, and of claims */
+    struct desk_claim *claim; /* borrowed: all of them, under the lock */
 };
 
 /* desk_house.c */

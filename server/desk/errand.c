@@ -41,7 +41,6 @@ struct errand *errand_new(struct call *c)
     t->call = c;
     t->ask = call_request(c);
     t->type = "application/json";
-    t->fd = -1;
     t->end = ERRAND_AGAIN;
     arena_init(&t->arena, ARENA_BYTES);
     buf_init(&t->out, OUT_BYTES);
@@ -51,8 +50,8 @@ struct errand *errand_new(struct call *c)
 
 static void errand_free(struct errand *t)
 {
-    if (t->fd >= 0)
-        close(t->fd);
+    if (t->proof)
+        store_proof_end(t->proof);
     buf_release(&t->out);
     buf_release(&t->ready);
     arena_release(&t->arena);
@@ -96,16 +95,23 @@ static void step_stream(struct call *c, struct errand *t)
     call_end(c);
 }
 
-/* The file's next bytes; the client takes them before it is asked for more. */
+/* The file's next bytes; the client takes them before it is asked for more. What was cut short
+ * meanwhile, or cannot be read, must not look whole. */
 static void step_file(struct call *c, struct errand *t)
 {
     char block[READ_BYTES];
+    int64_t left = t->proof->file->bytes - t->n_sent;
     call_stream(c, t->type);
-    ssize_t n = read(t->fd, block, sizeof block);
-    if (n > 0)
-        call_send(c, block, (size_t)n);
-    else
+    ssize_t n = left ? read(t->proof->fd, block, left < READ_BYTES ? (size_t)left : READ_BYTES) : 0;
+    if (left == 0) {
         call_end(c);
+    } else if (n > 0) {
+        call_send(c, block, (size_t)n);
+        t->n_sent += n;
+    } else {
+        log_event(LOG_ERROR, "a file cannot be sent", LOG_TEXT("file", t->proof->file->id));
+        call_cut(c);
+    }
 }
 
 static void step(struct call *c, void *ctx)
@@ -123,7 +129,7 @@ static void step(struct call *c, void *ctx)
     pthread_mutex_unlock(&t->desk->lock);
     if (end == ERRAND_AGAIN)
         return;
-    if (end == ERRAND_DONE && t->fd >= 0) {
+    if (end == ERRAND_DONE && t->proof) {
         step_file(c, t);
         return;
     }

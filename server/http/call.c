@@ -188,6 +188,11 @@ void call_end(struct call *c)
     c->is_ended = true;
 }
 
+void call_cut(struct call *c)
+{
+    c->is_left = true;
+}
+
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 void call_wait(struct call *c, const struct call_later *later)
@@ -208,6 +213,15 @@ bool call_sleep(struct call *c)
 {
     int word = CALL_RUNS;
     return atomic_compare_exchange_strong(&c->wait, &word, CALL_SLEEPS);
+}
+
+/* A wake that came before is taken: what it was for is looked at once the handler has returned,
+ * which wakes again. */
+bool call_has_begun(struct call *c)
+{
+    if (!atomic_load(&c->is_begun))
+        atomic_exchange(&c->wait, CALL_RUNS);
+    return atomic_load(&c->is_begun);
 }
 
 void call_late(struct call *c)
@@ -264,7 +278,7 @@ enum call_turn call_turn(struct call *c)
         if (atomic_load(&c->is_late))
             return expire(c);
         c->later.step(c, c->later.ctx);
-        if (c->out.failed)
+        if (c->out.failed || c->is_left)
             return CALL_LEFT;
         if (has_spoken(c, was))
             return CALL_SPEAKS;
@@ -278,10 +292,11 @@ void call_begin(struct call *c)
 {
     struct api_error e;
     c->route->fn(c);
-    if (c->waits || c->answer != CALL_NONE)
-        return;
-    api_fail(&e, 500, NULL, NULL, "the server had no answer");
-    call_error(c, &e);
+    if (!c->waits && c->answer == CALL_NONE) {
+        api_fail(&e, 500, NULL, NULL, "the server had no answer");
+        call_error(c, &e);
+    }
+    atomic_store(&c->is_begun, true);
 }
 
 bool call_pings(const struct call *c)

@@ -15,8 +15,9 @@
  * last reference, and runs on the thread that lets go of it; so what a notification looks at (the
  * arena, the answers) is there as long as notifications come.
  *
- * Thread: a call belongs to one HTTP thread at a time; call_wake, call_ref and call_unref from any
- * thread that holds a reference.
+ * Thread: a call belongs to one HTTP thread at a time, and until its handler returns, where its
+ * body is long, to one of background work; call_wake, call_ref and call_unref from any thread that
+ * holds a reference.
  */
 #ifndef SERVER_HTTP_CALL_H
 #define SERVER_HTTP_CALL_H
@@ -91,6 +92,7 @@ bool call_is_streaming(const struct call *c); /* too late for another status */
 void call_send(struct call *c, const void *p, size_t n);
 bool call_is_full(const struct call *c); /* the client reads slower than we send: hold back */
 void call_end(struct call *c);
+void call_cut(struct call *c); /* in a step: the client must see that the stream is not whole */
 
 /* For the log and the metrics: tokens in, tokens out, the model that answered. */
 void call_note(struct call *c, const char *model, int64_t tok_in, int64_t tok_out);

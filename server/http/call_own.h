@@ -7,6 +7,9 @@
  * which fails when a wake came between, and then resumes it itself. So each suspension is resumed
  * once, by whoever changed the word, and no wake is lost.
  *
+ * A handler of a long body runs as background work, and has the call for itself until it returns:
+ * the HTTP thread that is woken meanwhile goes back to sleep.
+ *
  * Thread: as call.h says; call_late from the watch.
  */
 #ifndef SERVER_HTTP_CALL_OWN_H
@@ -52,6 +55,8 @@ struct call {
     _Atomic int refs;
     _Atomic int wait; /* enum call_word */
     _Atomic bool is_late;
+    _Atomic bool is_begun; /* the handler has returned: the call is its HTTP thread's again */
+    bool is_handed;        /* the handler runs as background work */
     enum call_answer answer;
     int status;
     const char *type;  /* of the answer's body */
@@ -75,6 +80,7 @@ struct call *call_new(struct http *h, struct conn *n, void *mhd);
 enum call_turn call_turn(struct call *c); /* the handler, or its step, until it says something */
 void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */
+bool call_has_begun(struct call *c);      /* false: the handler has it; nothing is looked at */
 void call_late(struct call *c);           /* its time is over */
 bool call_pings(const struct call *c);    /* its silence may be broken */
 void call_ping(struct call *c);           /* does so if it is due */

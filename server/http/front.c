@@ -5,6 +5,7 @@
  * Host is looked at because of browsers: a page of evil.com whose name was pointed at 127.0.0.1
  * after it was loaded may read what it asks of it, and is known by the name alone. Origin is looked
  * at because a page may send some requests to anybody without being allowed to read the answer.
+ * No page reaches a unix socket, so any Host is good there.
  */
 #include "server/http/front.h"
 
@@ -88,7 +89,7 @@ static bool is_own_origin(const struct http_head *h)
 static int check_names(const struct front *f, struct call *c, const struct http_head *h,
                        struct api_error *e)
 {
-    if (h->host && !front_knows_host(f, h->host))
+    if (h->host && !h->is_local && !front_knows_host(f, h->host))
         return api_fail(e, 403, "host_not_allowed", NULL,
                         "this server does not answer to that Host; --allowed-host adds a name");
     if (!h->origin || is_own_origin(h))
@@ -102,6 +103,21 @@ static int check_names(const struct front *f, struct call *c, const struct http_
     return 0;
 }
 
+enum { ASKED_BYTES = 1024 };
+
+#define OUR_HEADERS "authorization, content-type, x-request-id"
+
+/* Headers beyond ours change nothing here, and SDKs send some of their own (x-stainless-*): what a
+ * page that may ask wants to send, it may, as far as it is a list of names. */
+static const char *allowed_headers(struct call *c, const char *asked)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_, ";
+    size_t n = asked ? strlen(asked) : 0;
+    bool is_list = n > 0 && n <= ASKED_BYTES && strspn(asked, plain) == n;
+    return is_list ? arena_printf(&c->arena, OUR_HEADERS ", %s", asked) : OUR_HEADERS;
+}
+
 /* The question that a browser asks before it lets a page send something. */
 static bool answer_preflight(struct call *c, const struct http_head *h,
                              const struct route_match *match)
@@ -111,7 +127,7 @@ static bool answer_preflight(struct call *c, const struct http_head *h,
     struct buf none;
     buf_init(&none, 1);
     call_set_header(c, "Access-Control-Allow-Methods", match->allow);
-    call_set_header(c, "Access-Control-Allow-Headers", "authorization, content-type, x-request-id");
+    call_set_header(c, "Access-Control-Allow-Headers", allowed_headers(c, h->asks_headers));
     call_set_header(c, "Access-Control-Max-Age", "600");
     call_reply(c, 204, NULL, &none);
     return true;

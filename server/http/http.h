@@ -18,15 +18,18 @@
 #include "server/http/route.h"
 
 struct api_error;
+struct background;
 struct server;
 
 /* The head of a request, as far as anybody but handlers looks at it. NULL: not sent. */
 struct http_head {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *type, *coding, *length_text, *expect, *id;
+    const char *asks_headers; /* a preflight's: those that a page wants to send */
     int n_host, n_length, n_coding, n_authorization, n_type; /* how often each was sent */
     int64_t length;                                          /* of the body; -1: not said */
     bool is_old;                                             /* HTTP/1.0 */
+    bool is_local;                                           /* over a unix socket */
 };
 
 /* What one request came to, for the log and the metrics. */
@@ -50,6 +53,8 @@ struct http_options {
     int64_t ping_us;                          /* a stream's silence; 0: 15 s; -1: for ever */
     int64_t body_bytes;                       /* of all requests' bodies at once; 0: 512 MiB */
     struct server *server;                    /* borrowed: what call_server says */
+    struct background *work; /* borrowed: where handlers of long bodies run; NULL: nowhere else */
+    size_t lane;             /* of it */
     /* 0: on to the handler; -1: the error is the answer. It may answer the call itself. NULL: all
      * are welcome. */
     int (*admit)(void *ctx, struct call *c, const struct http_head *head,

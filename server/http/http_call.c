@@ -18,6 +18,7 @@
 #include <strings.h>
 
 #include "api/error.h"
+#include "engine/base/background.h"
 #include "engine/base/clock.h"
 #include "engine/base/num.h"
 #include "server/http/http_own.h"
@@ -25,6 +26,7 @@
 enum {
     BODY_RATE = 64 << 10, /* bytes a second, at least, after that */
     BODY_WASTE = 8 << 20, /* read after a refusal, so that the client sees the answer */
+    BODY_LONG = 64 << 10, /* a handler of more is background work */
     BODY_DROP = 64 << 10, /* read before a refusal, so that the connection stays */
     ID_BYTES_MAX = 128
 };
@@ -48,6 +50,7 @@ static const struct {
              NOTED("expect", expect, 0),
              NOTED("content-type", type, TIMES(n_type)),
              NOTED("x-request-id", id, 0),
+             NOTED("access-control-request-headers", asks_headers, 0),
              NOTED("authorization", authorization, TIMES(n_authorization)),
              NOTED("content-length", length_text, TIMES(n_length)),
              NOTED("transfer-encoding", coding, TIMES(n_coding))};
@@ -127,6 +130,7 @@ static int examine(struct call *c, struct http_head *head, const char *url, cons
     char *path = arena_strdup(&c->arena, url ? url : "/");
     *head = (struct http_head){.method = method, .path = path, .length = -1};
     head->is_old = strcmp(version, "HTTP/1.0") == 0;
+    head->is_local = c->conn->is_local;
     MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, head);
     c->req = (struct call_request){.method = method,
                                    .path = path,
@@ -325,6 +329,8 @@ static enum MHD_Result take(struct call *c, const char *data, size_t n)
 
 static enum MHD_Result go_on(struct call *c)
 {
+    if (!call_has_begun(c))
+        return http_suspend(c) ? MHD_YES : MHD_NO;
     switch (c->answer == CALL_NONE ? call_turn(c) : CALL_SPEAKS) {
     case CALL_LEFT:
         return MHD_NO;
@@ -341,6 +347,52 @@ static enum MHD_Result go_on(struct call *c)
     return http_suspend(c) ? MHD_YES : MHD_NO;
 }
 
+/* ---- handlers of long bodies --------------------------------------------------------------- */
+
+static int64_t begin_late(void *ctx)
+{
+    struct call *c = ctx;
+    call_begin(c);
+    call_wake(c);
+    call_unref(c);
+    return BACKGROUND_DONE;
+}
+
+static void refuse_late(struct call *c, const char *code, const char *why)
+{
+    struct api_error e;
+    api_fail(&e, 503, code, NULL, "%s", why);
+    e.retry_after_s = 1;
+    call_error(c, &e);
+    atomic_store(&c->is_begun, true);
+}
+
+static void drop_late(void *ctx)
+{
+    struct call *c = ctx;
+    refuse_late(c, "shutting_down", "The server is being stopped.");
+    call_wake(c);
+    call_unref(c);
+}
+
+/* What a handler does with a body (parsing, rendering, tokenizing) takes as long as that is, and
+ * this thread has others to serve. From the phase CONN_WAIT on the watch only wakes. */
+static enum MHD_Result hand(struct call *c)
+{
+    const struct background_task task = {
+        .run = begin_late, .drop = drop_late, .ctx = c, .bytes = c->req.n_body};
+    struct err e = ERR_INIT;
+    if (!conn_enter(c->conn, CONN_WAIT, c->due_us))
+        return MHD_NO;
+    c->is_handed = true;
+    call_ref(c);
+    if (background_give(c->http->o.work, c->http->o.lane, &task, &e)) {
+        refuse_late(c, "overloaded", e.msg);
+        call_unref(c);
+    }
+    return go_on(c);
+}
+
 /* The body is whole: the handler has it from here on. */
 static enum MHD_Result whole(struct call *c)
 {
@@ -351,6 +403,8 @@ static enum MHD_Result whole(struct call *c)
     c->req.body = c->body.data ? c->body.data : "";
     c->req.n_body = c->body.len;
     conn_call(c->conn, c);
+    if (c->http->o.work && c->req.n_body > BODY_LONG)
+        return hand(c);
     call_begin(c);
     return go_on(c);
 }
@@ -367,7 +421,7 @@ enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url
         *n = 0;
         return r;
     }
-    return c->waits ? go_on(c) : whole(c);
+    return c->is_handed || c->waits ? go_on(c) : whole(c);
 }
 
 void http_end(struct call *c, bool is_whole)

@@ -25,7 +25,8 @@ enum {
 bool http_suspend(struct call *c)
 {
     struct conn *n = c->conn;
-    atomic_store(&n->ping_us, call_pings(c) ? c->spoke_us + c->http->o.ping_us : 0);
+    bool pings = atomic_load(&c->is_begun) && call_pings(c);
+    atomic_store(&n->ping_us, pings ? c->spoke_us + c->http->o.ping_us : 0);
     if (!conn_enter(n, CONN_WAIT, c->due_us))
         return false;
     MHD_suspend_connection(c->mhd);

@@ -249,14 +249,23 @@ static void arm(struct conn *n)
     n->is_armed = epoll_ctl(n->watch->epoll, EPOLL_CTL_ADD, n->fd, &ev) == 0;
 }
 
+static bool is_unix(int fd)
+{
+    struct sockaddr_storage at;
+    socklen_t n = sizeof at;
+    return getsockname(fd, (struct sockaddr *)&at, &n) == 0 && at.ss_family == AF_UNIX;
+}
+
 struct conn *conn_open(struct watch *w, void *mhd, int fd)
 {
+    bool is_local = is_unix(fd);
     pthread_mutex_lock(&w->lock);
     struct conn *n = w->free;
     if (n) {
         w->free = n->next;
         n->mhd = mhd;
         n->fd = fd;
+        n->is_local = is_local;
         n->is_dry = false;
         n->n_spared = 0;
         n->generation++;

@@ -10,12 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/fs.h"
 #include "engine/engine.h"
-#include "engine/train/adapter_dir.h"
-#include "engine/train/ask.h"
-#include "engine/train/full_dir.h"
-#include "server/answer/adapter_dir.h"
+#include "server/data/data_dir.h"
 #include "server/jobs/jobs_own.h"
 
 enum { NAME_BYTES = 256, METRICS_BYTES = 1024, PAGE = 1000, TAIL = 8 };
@@ -55,6 +51,7 @@ static void describe(const struct job_run *r, int64_t step, struct job_tuned *t)
                             .owner = r->job.owner,
                             .job = r->job.id,
                             .base = r->job.model,
+                            .fingerprint = engine_info(r->jobs->opt.engine)->fingerprint,
                             .dir = step < 0 ? r->job.id
                                             : arena_printf(a, "%s-step-%" PRId64, r->job.id, step),
                             .metrics = metrics_text(r),
@@ -113,11 +110,13 @@ static int serve(struct job_run *r, const struct job_tuned *t, char *path, struc
                  struct err *e)
 {
     struct err why = ERR_INIT;
+    if (jobs_tuned_claim(&r->jobs->opt, t, e))
+        return -1;
     if (!load(r, t, path, v, &why))
         return 0;
     if (engine_look(r->jobs->opt.engine, e))
         return -1;
-    adapter_dir_hide(path, &why);
+    adapter_folder_hide(path, &why);
     say_more(r, v, "warn",
              arena_printf(r->arena,
                           "it is kept, but not served now: %.300s. It will be when the server "
@@ -131,13 +130,12 @@ static int serve(struct job_run *r, const struct job_tuned *t, char *path, struc
 static int put_model(struct job_run *r, const struct job_tuned *t, struct job_event *v,
                      struct err *e)
 {
-    const struct resident *on = engine_resident(r->jobs->opt.engine);
-    struct train_subject *s = trainer_subject(tuning_trainer(r->beside.tuning));
     char *path = jobs_tuned_path(r->jobs->opt.dir, t);
-    int rc = fs_remove_tree(path, e) || train_ask_state(&r->beside.ranks, e) ? -1 : 0;
-    if (!rc)
-        rc = t->is_full ? full_dir_write(path, s, &on->dir, e)
-                        : adapter_dir_write(path, s, r->job.model, e);
+    int rc = data_remove_made(store_dir(r->jobs->opt.store),
+                              t->is_full ? DATA_MODELS : DATA_ADAPTERS, t->dir, e) ||
+                     tune_publish(r->tune, path, r->job.model, e)
+                 ? -1
+                 : 0;
     if (!rc && t->is_full)
         say_more(r, v, "info",
                  arena_printf(r->arena,
@@ -158,6 +156,7 @@ static int enter(struct job_run *r, const struct store_change *c, struct err *e)
     if (!store_job_change(r->jobs->opt.store, c, e))
         return 0;
     engine_adapter_drop(r->jobs->opt.engine, c->tuned->name, &unknown);
+    engine_adapter_disown(r->jobs->opt.engine, c->tuned->name);
     return -1;
 }
 

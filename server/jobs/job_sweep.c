@@ -8,17 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/fs.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
+#include "server/data/data_dir.h"
 #include "server/jobs/jobs_own.h"
 
 #define JOB_PREFIX "ftjob-"
 
 /* Folders are named JOB, or JOB-step-N. */
-static int is_left(struct jobs *j, const char *folder, const char *name, bool *left, struct err *e)
+static int is_left(struct jobs *j, enum data_folder folder, const char *name, bool *left,
+                   struct err *e)
 {
-    bool is_model = strcmp(folder, "checkpoints") != 0, has = false;
+    bool is_model = folder != DATA_CHECKPOINTS, has = false;
     const char *step = strstr(name, "-step-");
     char *job = xstrndup(name, step ? (size_t)(step - name) : strlen(name));
     int rc = store_job_is_over(j->opt.store, job, left, e);
@@ -30,33 +31,36 @@ static int is_left(struct jobs *j, const char *folder, const char *name, bool *l
     return rc;
 }
 
-static int sweep_one(struct jobs *j, const char *folder, const char *name, struct err *e)
+static int sweep_one(struct jobs *j, enum data_folder folder, const char *name, struct err *e)
 {
-    bool left;
+    const struct data_dir *d = store_dir(j->opt.store);
+    const char *note = strrchr(name, '.'); /* lies beside its folder, with its name */
+    bool left, is_note = note && strcmp(note, ".json") == 0;
     if (strncmp(name, JOB_PREFIX, strlen(JOB_PREFIX)) != 0)
         return 0;
-    if (is_left(j, folder, name, &left, e))
-        return -1;
-    if (!left)
-        return 0;
-    char *path = jobs_path(j->opt.dir, folder, name);
-    int rc = fs_remove_tree(path, e);
-    free(path);
-    return rc;
+    char *stem = xstrndup(name, is_note ? (size_t)(note - name) : strlen(name));
+    int rc = is_left(j, folder, stem, &left, e);
+    free(stem);
+    if (rc || !left)
+        return rc;
+    if (is_note)
+        return data_remove(d, folder, name, e);
+    return folder == DATA_CHECKPOINTS ? data_remove_state(d, name, e)
+                                      : data_remove_made(d, folder, name, e);
 }
 
-static void sweep(struct jobs *j, const char *folder)
+static void sweep(struct jobs *j, enum data_folder folder)
 {
     struct err e = ERR_INIT;
-    char *path = jobs_path(j->opt.dir, folder, "");
+    char *path = jobs_path(j->opt.dir, data_folder_name(folder), "");
     DIR *dir = opendir(path);
     struct dirent *entry;
     int rc = 0;
     while (!rc && dir && (entry = readdir(dir)) != NULL)
         rc = sweep_one(j, folder, entry->d_name, &e);
     if (rc)
-        log_event(LOG_WARN, "what an ended job left stays", LOG_TEXT("in", folder),
-                  LOG_TEXT("why", e.msg));
+        log_event(LOG_WARN, "what an ended job left stays",
+                  LOG_TEXT("in", data_folder_name(folder)), LOG_TEXT("why", e.msg));
     if (dir)
         closedir(dir);
     free(path);
@@ -64,7 +68,7 @@ static void sweep(struct jobs *j, const char *folder)
 
 void jobs_sweep(struct jobs *j)
 {
-    sweep(j, "checkpoints");
-    sweep(j, "adapters");
-    sweep(j, "models");
+    sweep(j, DATA_CHECKPOINTS);
+    sweep(j, DATA_ADAPTERS);
+    sweep(j, DATA_MODELS);
 }

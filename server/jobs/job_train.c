@@ -15,19 +15,7 @@
 #include "server/jobs/jobs_own.h"
 #include "server/metrics/metrics.h"
 
-enum {
-    TEXT_BYTES = 256,
-    DATA_BYTES = 1024,
-    CHECKPOINT_ARENA_BYTES = 16 << 20,
-    KEEP = 3,
-    PAGE = 1000,
-    VALID_ROWS = 8,
-    VALID_EVERY = 10,
-    CHECKPOINT_US = 5 * 60 * 1000000,
-    MICRO_BATCH = 2048
-};
-
-static const double base_lr = 2e-4, base_lr_full = 2e-5; /* what a multiplier of 1 means */
+enum { TEXT_BYTES = 256, DATA_BYTES = 1024, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
 
 static struct job_metrics metrics_of(const struct tuning_event *v)
 {
@@ -120,7 +108,7 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
         job_metrics_write(m, &data);
     r->arena = &here;
     int rc = job_publish_checkpoint(r, v->step, v->has_valid ? data.data : NULL, e) ||
-                     job_drop_checkpoints(r, KEEP, e)
+                     job_drop_checkpoints(r, JOB_KEEP, e)
                  ? -1
                  : 0;
     r->arena = whole;
@@ -164,65 +152,6 @@ static bool is_wanted_end(void *ctx)
     return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
 }
 
-/* Tokens that are computed at once: a batch where it is small, and the longest row in any case. */
-static int64_t micro_batch(const struct job_run *r)
-{
-    int64_t longest = r->data.longest > r->valid.longest ? r->data.longest : r->valid.longest;
-    int64_t batch = longest * r->job.hyper.batch_size;
-    int64_t most = batch < MICRO_BATCH ? batch : MICRO_BATCH;
-    return most > longest ? most : longest;
-}
-
-/* What is trained, and at what rate. */
-static void fill_subject(struct job_run *r, struct train_options *o)
-{
-    const struct job_hyper *h = &r->job.hyper;
-    bool is_full = h->training_type == HYPER_FULL;
-    o->lr = (is_full ? base_lr_full : base_lr) * h->lr_multiplier;
-    o->lora = (struct train_lora){.rank = is_full ? 0 : h->lora_rank,
-                                  .alpha = h->lora_alpha,
-                                  .dropout = h->lora_dropout,
-                                  .is_rs = h->use_rslora};
-    train_lora_split(&o->lora, h->target_modules, r->arena);
-}
-
-static void fill_train(struct job_run *r, struct train_options *o)
-{
-    static const enum train_schedule schedule[] = {TRAIN_LINEAR, TRAIN_CONSTANT, TRAIN_LINEAR,
-                                                   TRAIN_COSINE};
-    const struct job_hyper *h = &r->job.hyper;
-    train_options_default(o);
-    fill_subject(r, o);
-    o->schedule = schedule[h->schedule];
-    o->warmup = h->warmup_steps;
-    o->decay = h->weight_decay;
-    o->max_norm = h->max_grad_norm;
-    o->seed = (uint64_t)r->job.seed;
-    o->cap_tok = micro_batch(r);
-}
-
-static void fill(struct job_run *r, struct tuning_options *o)
-{
-    const struct job_hyper *h = &r->job.hyper;
-    fill_train(r, &o->train);
-    o->n_epoch = h->n_epochs;
-    o->batch = h->batch_size;
-    o->data = &r->data;
-    if (r->job.validation_file) {
-        o->valid = &r->valid;
-        o->valid_rows = VALID_ROWS;
-        o->valid_every = VALID_EVERY;
-    }
-    o->checkpoint_steps = h->checkpoint_steps;
-    o->checkpoint_us =
-        h->checkpoint_minutes > 0 ? (int64_t)(h->checkpoint_minutes * 60e6) : CHECKPOINT_US;
-    o->keep = KEEP;
-    o->logs_logprobs = h->row_logprobs;
-    o->event = hear;
-    o->is_wanted_end = is_wanted_end;
-    o->ctx = r;
-}
-
 /* The last step that was told of, for a training that had ended before, and takes none here. */
 static int recall_last(struct job_run *r, struct err *e)
 {
@@ -244,7 +173,7 @@ static int begin(struct job_run *r, struct job_event *memory, struct err *e)
 {
     struct job_event v[2];
     r->begin_us = clock_us();
-    r->begin_step = trainer_n_step(tuning_trainer(r->beside.tuning));
+    r->begin_step = tune_step(r->tune);
     if (r->begin_step >= r->job.n_step && recall_last(r, e))
         return -1;
     if (r->job.state == JOB_RUNNING)
@@ -276,41 +205,66 @@ static int stand_still(struct job_run *r, struct err *e)
     return 0; /* the server stops: the job goes on when it is back */
 }
 
-/* The weights that are served are trained, or for a full training a copy of them, which is its own.
- */
-static int train(struct job_run *r, struct tuning_options *o, struct err *e)
+static int train(struct job_run *r, const struct tune_options *o, struct err *e)
 {
-    const struct resident *on = engine_resident(r->jobs->opt.engine);
-    bool copies = r->job.hyper.training_type == HYPER_FULL;
-    struct crew_seat seat = {.model = on->model,
-                             .dir = &on->dir,
-                             .device = on->device,
-                             .gate = engine_gate(r->jobs->opt.engine),
-                             .comm = on->crew ? crew_beside(on->crew) : NULL};
     struct job_event memory;
     bool is_done;
     int rc = job_plan(r, o, &memory, e);
     if (rc)
         return rc < 0 ? -1 : 0;
-    if (beside_begin(&r->beside, &seat, on->crew, o, copies ? job_copy_type(on) : -1, e) ||
-        begin(r, &memory, e) || beside_run(&r->beside, &is_done, e))
+    if (tune_begin(r->tune, e) || begin(r, &memory, e) || tune_run(r->tune, &is_done, e))
         return -1;
     return is_done ? job_publish_result(r, e) : stand_still(r, e);
 }
 
+/* What its steps were taken over must be what goes on. The same files in another type may be asked
+ * for by mistake, and come back: the job halts; over other files it ends. 1: it does not run. */
+static int check_base(struct job_run *r, struct err *e)
+{
+    const struct engine *g = r->jobs->opt.engine;
+    const struct engine_info *on = engine_info(g);
+    enum engine_base base = engine_base_match(g, r->job.fingerprint);
+    bool is_new = base == ENGINE_BASE_OTHER_TYPES && r->job.step == 0;
+    const char *why = arena_printf(
+        r->arena, "its base is '%s' (%s), and this server has '%s' (%s)", r->job.model,
+        r->job.fingerprint ? r->job.fingerprint : "not known", on->name, on->fingerprint);
+    if (base == ENGINE_BASE_SAME || is_new) {
+        r->job.fingerprint = on->fingerprint;
+        return 0;
+    }
+    if (base == ENGINE_BASE_OTHER_TYPES)
+        return job_move(r, JOB_PAUSED, 1u << JOB_RUNNING, "error",
+                        arena_printf(r->arena,
+                                     "Fine-tuning job paused: %s. Resume it where its base is "
+                                     "served; it goes on from its last checkpoint",
+                                     why),
+                        e)
+                   ? -1
+                   : 1;
+    return job_fail(r, "base_mismatch", NULL,
+                    arena_printf(r->arena, "The job cannot go on: %s.", why), e)
+               ? -1
+               : 1;
+}
+
 int job_train(struct job_run *r, struct err *e)
 {
-    struct tuning_options o = {.n_epoch = 0};
-    int rc = job_read_files(r, e);
+    struct tune_options o;
+    int rc = check_base(r, e);
+    if (!rc && !job_take_rows(r))
+        rc = job_read_files(r, e);
     if (rc)
         return rc < 0 ? -1 : 0;
     job_choose(r);
-    fill(r, &o);
+    job_ask(r, &o);
     char *checkpoints = jobs_path(r->jobs->opt.dir, "checkpoints", r->job.id);
     char *rows = job_row_log_path(r);
     o.checkpoints = checkpoints;
     o.row_log = rows;
-    r->job.n_step = tuning_n_step(&o);
+    o.event = hear;
+    o.is_wanted_end = is_wanted_end;
+    o.ctx = r;
+    r->job.n_step = tune_n_step(&o);
     rc = train(r, &o, e);
     free(checkpoints);
     free(rows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread: looks for a job, brings it on by one stage, looks again.
+ * The threads: each looks for a job in its stage, brings it on by that, looks again.
  */
 #include "server/jobs/jobs.h"
 
@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/fs.h"
 #include "engine/base/log.h"
+#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
+#include "server/data/data_dir.h"
 #include "server/jobs/jobs_own.h"
 
 enum { JOB_BYTES_MAX = 64 << 20, TUNED_PAGE = 1000, REST_NS = 1000000000 };
@@ -38,10 +39,77 @@ int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, str
     if (store_tuned_drop(o->store, t->owner, t->name, e))
         return -1;
     engine_adapter_drop(o->engine, t->name, &unknown);
-    char *path = jobs_tuned_path(o->dir, t);
-    int rc = fs_remove_tree(path, e);
+    engine_adapter_disown(o->engine, t->name);
+    return data_remove_made(store_dir(o->store), t->is_full ? DATA_MODELS : DATA_ADAPTERS, t->dir,
+                            e);
+}
+
+int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e)
+{
+    bool shares;
+    return store_job_shares(o->store, t->job, &shares, e) ||
+                   engine_adapter_claim(o->engine, t->name, t->owner, shares, e)
+               ? -1
+               : 0;
+}
+
+/* Asked for, it is refused with both names. */
+static void bar(struct jobs *j, const struct job_tuned *t)
+{
+    const struct engine_info *on = engine_info(j->opt.engine);
+    struct err why = ERR_INIT;
+    err_set(&why, ERR_UNSUPPORTED,
+            "'%.100s' was trained over the base '%.80s' (%s), and this server has '%.80s' (%s).",
+            t->name, t->base, t->fingerprint, on->name, on->fingerprint);
+    engine_adapter_bar(j->opt.engine, t->name, &why);
+    log_event(LOG_WARN, "a tuned model is of another base", LOG_TEXT("model", t->name),
+              LOG_TEXT("base", t->base), LOG_TEXT("fingerprint", t->fingerprint),
+              LOG_TEXT("here", on->fingerprint));
+}
+
+/* One that an older program made, which says no base: that its names and shapes fit, as they had to
+ * then, makes it this one's. */
+static int adopt(struct jobs *j, const struct job_tuned *t, struct err *e)
+{
+    const char *fingerprint = engine_info(j->opt.engine)->fingerprint;
+    log_event(LOG_INFO, "a tuned model without a base is taken for this one's",
+              LOG_TEXT("model", t->name), LOG_TEXT("fingerprint", fingerprint));
+    return store_tuned_adopt(j->opt.store, t->name, fingerprint, e);
+}
+
+/* Whether its files are what was published; those of version 0.1 have no list that says. Asked for,
+ * one that is not is refused with the name of what differs. */
+static bool is_whole(struct jobs *j, const struct job_tuned *t, char *path)
+{
+    struct err why = ERR_INIT, said = ERR_INIT;
+    if (!made_check(path, &why) || why.code == ERR_NOT_FOUND)
+        return true;
+    adapter_folder_hide(path, &why);
+    err_set(&said, ERR_CORRUPT, "'%.100s' is not served: its files are not what was published: %s.",
+            t->name, why.msg);
+    engine_adapter_bar(j->opt.engine, t->name, &said);
+    log_event(LOG_ERROR, "a tuned model is altered", LOG_TEXT("model", t->name),
+              LOG_TEXT("why", why.msg));
+    return false;
+}
+
+static int publish_one(struct jobs *j, const struct job_tuned *t, struct err *e)
+{
+    struct err why = ERR_INIT;
+    if (jobs_tuned_claim(&j->opt, t, e))
+        return -1;
+    if (engine_base_match(j->opt.engine, t->fingerprint) == ENGINE_BASE_OTHER) {
+        bar(j, t);
+        return 0;
+    }
+    char *path = jobs_tuned_path(j->opt.dir, t);
+    bool is_good = is_whole(j, t, path);
+    int rc = is_good ? engine_adapter_load(j->opt.engine, t->name, path, &why) : 0;
     free(path);
-    return rc;
+    if (rc)
+        log_event(LOG_ERROR, "a tuned model cannot be served", LOG_TEXT("model", t->name),
+                  LOG_TEXT("why", why.msg));
+    return is_good && !rc && !t->fingerprint ? adopt(j, t, e) : 0;
 }
 
 /* Results, or checkpoints. */
@@ -57,14 +125,8 @@ static int publish(struct jobs *j, bool checkpoints, struct err *e)
     while (!rc && more) {
         rc = store_tuned_list(j->opt.store, NULL, NULL, &page, &a, &list, &n, &more, e);
         for (size_t i = 0; !rc && i < n; i++) {
-            struct err why = ERR_INIT;
-            if (list[i].is_full || list[i].is_checkpoint != checkpoints)
-                continue;
-            char *path = jobs_tuned_path(j->opt.dir, &list[i]);
-            if (engine_adapter_load(j->opt.engine, list[i].name, path, &why))
-                log_event(LOG_ERROR, "a tuned model cannot be served",
-                          LOG_TEXT("model", list[i].name), LOG_TEXT("why", why.msg));
-            free(path);
+            if (!list[i].is_full && list[i].is_checkpoint == checkpoints)
+                rc = publish_one(j, &list[i], e);
         }
         if (n)
             page.after = list[n - 1].id;
@@ -79,22 +141,67 @@ int jobs_publish_all(struct jobs *j, struct err *e)
     return publish(j, false, e) || publish(j, true, e) ? -1 : 0;
 }
 
+/* ---- jobs of another base ------------------------------------------------------------------ */
+
+/* The newest thing that is told of it, unless that is so already. */
+static int say_waits(struct jobs *j, const struct job *job, struct arena *a, struct err *e)
+{
+    const struct engine_info *on = engine_info(j->opt.engine);
+    struct job_run r = {.jobs = j, .job = *job, .arena = a};
+    struct store_page page = {.limit = 1};
+    struct job_event *last;
+    size_t n;
+    bool more;
+    const char *message = arena_printf(
+        a, "The job waits for its base, '%s' (%s): this server has '%s' (%s)", job->model,
+        job->fingerprint ? job->fingerprint : "not known", on->name, on->fingerprint);
+    log_event(LOG_WARN, "a job is of another base", LOG_TEXT("job", job->id),
+              LOG_TEXT("base", job->model), LOG_TEXT("fingerprint", job->fingerprint),
+              LOG_TEXT("here", on->fingerprint));
+    if (store_event_list(j->opt.store, job->id, &page, a, &last, &n, &more, e))
+        return -1;
+    return n && strcmp(last->message, message) == 0 ? 0 : job_say(&r, "message", message, NULL, e);
+}
+
+/* Rows of an older program are this base's where their model's name is; the others that are not
+ * wait. */
+static int sort_out(struct jobs *j, struct err *e)
+{
+    const struct engine_info *on = engine_info(j->opt.engine);
+    struct arena a;
+    struct job *list;
+    size_t n = 0;
+    int64_t n_adopted;
+    arena_init(&a, JOB_BYTES_MAX);
+    int rc = store_adopt(j->opt.store, on->name, on->fingerprint, &n_adopted, e);
+    if (!rc && n_adopted)
+        log_event(LOG_INFO, "jobs and models without a base are taken for this one's",
+                  LOG_INT("n", n_adopted), LOG_TEXT("fingerprint", on->fingerprint));
+    if (!rc)
+        rc = store_job_strange(j->opt.store, on->fingerprint, &a, &list, &n, e);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = say_waits(j, &list[i], &a, e);
+    arena_release(&a);
+    return rc;
+}
+
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-static void sleep_for_mail(struct jobs *j)
+static void sleep_for_mail(struct jobs_worker *w)
 {
+    struct jobs *j = w->jobs;
     pthread_mutex_lock(&j->lock);
-    while (!j->has_mail && !atomic_load(&j->stops))
+    while (!w->has_mail && !atomic_load(&j->stops))
         pthread_cond_wait(&j->wake, &j->lock);
-    j->has_mail = false;
+    w->has_mail = false;
     pthread_mutex_unlock(&j->lock);
 }
 
 static void run_release(struct job_run *r)
 {
-    beside_end(&r->beside);
-    dataset_release(&r->data);
-    dataset_release(&r->valid);
+    tune_free(r->tune);
+    tune_rows_free(r->data);
+    tune_rows_free(r->valid);
 }
 
 /* The job's end, as its owner may see it: what the log says of the server is not for clients. */
@@ -168,11 +275,13 @@ static bool lost_engine(struct jobs *j)
 }
 
 /* One stage of one job; false: none is there, or the store cannot say. */
-static bool bring_on(struct jobs *j, struct arena *a)
+static bool bring_on(struct jobs_worker *w, struct arena *a)
 {
+    struct jobs *j = w->jobs;
     struct job_run r = {.jobs = j, .arena = a};
     struct err e = ERR_INIT;
-    if (store_job_next(j->opt.store, a, &r.job, &e)) {
+    if (store_job_next(j->opt.store, w->states, engine_info(j->opt.engine)->fingerprint, a, &r.job,
+                       &e)) {
         if (e.code == ERR_NOT_FOUND)
             return false;
         log_event(LOG_ERROR, "jobs cannot be read", LOG_TEXT("why", e.msg));
@@ -192,13 +301,17 @@ static bool bring_on(struct jobs *j, struct arena *a)
 
 static void *jobs_main(void *arg)
 {
-    struct jobs *j = arg;
+    struct jobs_worker *w = arg;
+    struct jobs *j = w->jobs;
     struct arena a;
     arena_init(&a, JOB_BYTES_MAX);
     while (!atomic_load(&j->stops)) {
-        if (!bring_on(j, &a)) {
-            jobs_sweep(j);
-            sleep_for_mail(j);
+        if (bring_on(w, &a)) {
+            jobs_wake(j); /* the other may have to go on with it */
+        } else {
+            if (w == &j->trainer)
+                jobs_sweep(j);
+            sleep_for_mail(w);
         }
         arena_reset(&a);
     }
@@ -209,36 +322,34 @@ static void *jobs_main(void *arg)
 void jobs_wake(struct jobs *j)
 {
     pthread_mutex_lock(&j->lock);
-    j->has_mail = true;
-    pthread_cond_signal(&j->wake);
+    j->validator.has_mail = j->trainer.has_mail = true;
+    pthread_cond_broadcast(&j->wake);
     pthread_mutex_unlock(&j->lock);
+}
+
+static int start(struct jobs *j, struct jobs_worker *w, unsigned states, struct err *e)
+{
+    w->jobs = j;
+    w->states = states;
+    if (pthread_create(&w->thread, NULL, jobs_main, w))
+        return err_set(e, ERR_NO_MEMORY, "a job thread cannot be started");
+    w->has_thread = true;
+    return 0;
 }
 
 struct jobs *jobs_new(const struct jobs_options *o, struct err *e)
 {
-    static const char *const folders[] = {"files", "checkpoints", "adapters", "models"};
     struct jobs *j = xcalloc(1, sizeof *j);
     j->opt = *o;
     pthread_mutex_init(&j->lock, NULL);
     clock_cond_init(&j->wake);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        char *path = jobs_path(o->dir, folders[i], "");
-        int rc = fs_mkdirs(path, e) || fs_sweep(path, e);
-        free(path);
-        if (rc)
-            goto fail;
+    if (sort_out(j, e) || jobs_publish_all(j, e) ||
+        start(j, &j->validator, 1u << JOB_VALIDATING, e) ||
+        start(j, &j->trainer, 1u << JOB_QUEUED | 1u << JOB_RUNNING, e)) {
+        jobs_free(j);
+        return NULL;
     }
-    if (jobs_publish_all(j, e))
-        goto fail;
-    if (pthread_create(&j->thread, NULL, jobs_main, j)) {
-        err_set(e, ERR_NO_MEMORY, "the job thread cannot be started");
-        goto fail;
-    }
-    j->has_thread = true;
     return j;
-fail:
-    jobs_free(j);
-    return NULL;
 }
 
 void jobs_free(struct jobs *j)
@@ -247,8 +358,11 @@ void jobs_free(struct jobs *j)
         return;
     atomic_store(&j->stops, true);
     jobs_wake(j);
-    if (j->has_thread)
-        pthread_join(j->thread, NULL);
+    if (j->validator.has_thread)
+        pthread_join(j->validator.thread, NULL);
+    if (j->trainer.has_thread)
+        pthread_join(j->trainer.thread, NULL);
+    jobs_kept_release(j);
     pthread_cond_destroy(&j->wake);
     pthread_mutex_destroy(&j->lock);
     free(j);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The job thread: takes fine-tuning jobs from the store, one at a time, and trains them on the
- * weights that are being served, while they are served. The store's row is the truth: a job that a
- * killed server was running goes on from its newest checkpoint when the next server starts.
+ * The job threads. One takes the files of jobs that were made, and validates them; the other takes
+ * jobs whose files are good, one at a time, and trains them on the weights that are being served,
+ * while they are served: so what is wrong with a file is told at once, whatever trains. The store's
+ * row is the truth: a job that a killed server was running goes on from its newest checkpoint when
+ * the next server starts.
  *
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files
@@ -52,6 +54,9 @@ char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
 /* Deletes one: the row first, so that what is deleted is not published again when a server starts.
  * ERR_NOT_FOUND: somebody else did. */
 int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
+
+/* Its name is its owner's from here on, or shared, as the job asked: before it is served. */
+int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
 
 /* DIR/files/ID and the like; to be freed. */
 char *jobs_path(const char *dir, const char *folder, const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the job thread share.
+ * What the files of the job threads share.
  *
- * Thread: the job thread, but for what the lock says.
+ * Thread: a run belongs to the thread that has its job; the rest is as the lock says.
  */
 #ifndef SERVER_JOBS_JOBS_OWN_H
 #define SERVER_JOBS_JOBS_OWN_H
@@ -11,33 +11,43 @@
 #include <stdatomic.h>
 
 #include "api/job.h"
-#include "engine/serve/resident.h"
-#include "engine/train/beside.h"
-#include "engine/train/plan.h"
+#include "engine/base/vec.h"
+#include "engine/tune.h"
 #include "server/jobs/jobs.h"
 #include "server/store/store.h"
 
+/* Of a job that waits for its training. */
+struct jobs_kept {
+    char id[STORE_ID_BYTES];        /* of the job */
+    struct tune_rows *data, *valid; /* owned; valid: NULL: none */
+};
+
 struct jobs {
     struct jobs_options opt;
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t lock; /* of has_mail and the condition */
+    struct jobs_worker {
+        struct jobs *jobs; /* borrowed */
+        unsigned states;   /* of the jobs that it brings on: bits 1 << state */
+        pthread_t thread;
+        bool has_thread, has_mail;
+    } validator, trainer;
+    pthread_mutex_t lock; /* of has_mail, the condition and kept */
     pthread_cond_t wake;
-    bool has_mail;
     atomic_bool stops;
+    VEC(struct jobs_kept) kept; /* oldest first */
+    size_t n_kept_bytes;
 };
 
 /* One job while the thread has it. */
 struct job_run {
-    struct jobs *jobs;   /* borrowed */
-    struct job job;      /* its texts lie in the arena */
-    struct arena *arena; /* borrowed */
-    struct dataset data, valid;
-    struct beside beside;         /* the training itself */
-    int64_t begin_us, begin_step; /* when this process began, behind which step */
-    int64_t ran_tok;              /* tokens of the steps since */
-    int64_t look_us;              /* when the row was last looked at */
-    struct job_metrics last;      /* of the last step, and the epoch it ended; step 0: none yet */
+    struct jobs *jobs;              /* borrowed */
+    struct job job;                 /* its texts lie in the arena */
+    struct arena *arena;            /* borrowed */
+    struct tune_rows *data, *valid; /* owned; NULL: not read, or none */
+    struct tune *tune;              /* owned: the training itself; NULL: not begun */
+    int64_t begin_us, begin_step;   /* when this process began, behind which step */
+    int64_t ran_tok;                /* tokens of the steps since */
+    int64_t look_us;                /* when the row was last looked at */
+    struct job_metrics last;        /* of the last step, and the epoch it ended; step 0: none yet */
 };
 
 /* Fails the job with what is wrong; 0 where that was written. */
@@ -60,15 +70,23 @@ int job_train(struct job_run *r, struct err *e);
 /* Reads a job's files into r->data and r->valid; 1: they cannot be used, and the job has failed. */
 int job_read_files(struct job_run *r, struct err *e);
 
+/* Moves a validated job's rows away for its training, unless they are too many; and back: false,
+ * and they are to be read again. */
+void job_keep_rows(struct job_run *r);
+bool job_take_rows(struct job_run *r);
+void jobs_kept_release(struct jobs *j);
+
 /* Hyperparameters that were left to us, once the rows are known; those that are said stay. */
 void job_choose(struct job_run *r);
 
-/* What the training takes of the memory, for an event; chooses whether blocks are run again. 1: it
- * does not fit, and the job has failed. */
-int job_plan(struct job_run *r, struct tuning_options *o, struct job_event *said, struct err *e);
+/* All of them, as what is asked of the engine: but for folders, files and who hears. */
+enum { JOB_KEEP = 3 }; /* checkpoints */
+void job_ask(const struct job_run *r, struct tune_options *o);
 
-/* The type of the weights of a copy that is trained: of eight bits they cannot be. */
-int job_copy_type(const struct resident *on);
+/* Makes the training, within the memory there is, and says in an event what it takes. 1: it does
+ * not fit, and the job has failed. */
+int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *said,
+             struct err *e);
 
 /* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
  * killed may publish twice, or the result with the job's end. data: the event's; NULL: none. */

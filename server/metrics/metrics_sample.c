@@ -33,6 +33,8 @@ static void sequences(struct metrics *m, const struct engine_stat *s)
     metrics_set(m, METRIC_generation_tokens, 0, (int64_t)s->tok_new);
     metrics_set(m, METRIC_prefix_asked, 0, (int64_t)s->prefix_asked);
     metrics_set(m, METRIC_prefix_hit, 0, (int64_t)s->prefix_hit);
+    metrics_set(m, METRIC_drafted, 0, (int64_t)s->tok_drafted);
+    metrics_set(m, METRIC_accepted, 0, (int64_t)s->tok_accepted);
     metrics_set(m, METRIC_preempted, 0, (int64_t)s->preempted);
     metrics_set(m, METRIC_steps, 0, s->n_step);
     metrics_set(m, METRIC_step_sequences, 0, s->n_seq_last);

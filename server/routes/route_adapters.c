@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * POST /v1/adapters, DELETE /v1/adapters/{name}. Loading reads a disk and so runs on a thread of
- * its own, which holds a reference to the call; a client that leaves does not undo it. A name that
- * is loaded already gets a new version: requests in flight end on the one they began with.
+ * POST /v1/adapters, DELETE /v1/adapters/{name}. Loading reads a disk and so is background
+ * work, which holds a reference to the call; a client that leaves does not undo it. A name that
+ * is loaded already gets a new version: requests in flight end on the one they began with. What a
+ * key loads is its own, unless it says `shared`.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "api/request.h"
+#include "engine/base/background.h"
 #include "engine/base/log.h"
 #include "engine/engine.h"
-#include "server/answer/adapter_dir.h"
 #include "server/answer/ops.h"
 #include "server/answer/prompt.h"
 #include "server/http/route.h"
@@ -22,32 +22,48 @@ enum { BODY_BYTES_MAX = 4096 };
 
 /* In the call's arena. */
 struct loading {
-    struct call *call;     /* borrowed; counted by the thread */
+    struct call *call;     /* borrowed; counted by the work */
     struct engine *engine; /* borrowed */
     const char *name;
-    char dir[ADAPTER_DIR_BYTES];
+    char dir[ADAPTER_FOLDER_BYTES];
     int fd;
     struct err err;
+    bool is_shared;
     atomic_bool is_done;
 };
 
-static void *load(void *ctx)
+static void end(struct loading *l)
 {
-    struct loading *l = ctx;
-    if (engine_adapter_load(l->engine, l->name, l->dir, &l->err))
-        adapter_dir_hide(l->dir, &l->err);
     close(l->fd);
     atomic_store(&l->is_done, true);
     call_wake(l->call);
     call_unref(l->call);
-    return NULL;
+}
+
+static int64_t load(void *ctx)
+{
+    struct loading *l = ctx;
+    const char *owner = call_request(l->call)->who->name;
+    if (engine_adapter_load_for(l->engine, l->name, l->dir, owner, l->is_shared, &l->err))
+        adapter_folder_hide(l->dir, &l->err);
+    end(l);
+    return BACKGROUND_DONE;
+}
+
+static void drop(void *ctx)
+{
+    struct loading *l = ctx;
+    err_set(&l->err, ERR_BUSY, "the server is stopping");
+    end(l);
 }
 
 /* The files are the client's to mend, unless the machine is at fault. */
 static void refuse(struct call *c, const struct err *why, const char *param)
 {
     struct api_error e;
-    if (why->code == ERR_CORRUPT || why->code == ERR_NOT_FOUND || why->code == ERR_TOO_LARGE)
+    if (why->code == ERR_EXISTS)
+        api_fail(&e, 409, "name_taken", "name", "The name is taken; choose another one.");
+    else if (why->code == ERR_CORRUPT || why->code == ERR_NOT_FOUND || why->code == ERR_TOO_LARGE)
         api_fail(&e, 400, "invalid_adapter", param, "%s", why->msg);
     else
         api_fail_err(&e, why, param);
@@ -108,23 +124,17 @@ static void nothing(void *ctx)
 static int begin(struct call *c, struct engine *g, const struct api_request *q, struct err *e)
 {
     struct loading *l = ARENA_NEW(call_arena(c), struct loading);
-    *l = (struct loading){.call = c, .engine = g, .name = q->adapter_name};
-    l->fd = adapter_dir_open(server_adapter_root(call_server(c)),
-                             q->path ? q->path : q->adapter_name, l->dir, e);
+    *l = (struct loading){
+        .call = c, .engine = g, .name = q->adapter_name, .is_shared = q->is_shared};
+    l->fd = adapter_folder_open(server_adapter_root(call_server(c)),
+                                q->path ? q->path : q->adapter_name, l->dir, e);
     if (l->fd < 0)
         return -1;
-    pthread_t thread;
+    const struct background_task task = {.run = load, .drop = drop, .ctx = l};
     call_wait(c, &(struct call_later){.step = step, .gone = nothing, .done = nothing, .ctx = l});
     call_ref(c);
-    if (!pthread_create(&thread, NULL, load, l)) {
-        pthread_detach(thread);
-        return 0;
-    }
-    err_set(&l->err, ERR_BUSY, "no thread could be made");
-    close(l->fd);
-    atomic_store(&l->is_done, true);
-    call_wake(c);
-    call_unref(c);
+    if (background_give(server_work(call_server(c)), SERVER_LOADS, &task, &l->err))
+        end(l);
     return 0;
 }
 
@@ -162,13 +172,16 @@ void route_adapter_drop(struct call *c)
     struct api_error e;
     if (!g)
         return;
-    if (engine_adapter_drop(g, name, &why)) {
+    if (!engine_adapter_may_change(g, name, call_request(c)->who->name)
+            ? err_set(&why, ERR_NOT_FOUND, "no adapter has the name %.100s", name)
+            : engine_adapter_drop(g, name, &why)) {
         if (why.code == ERR_UNSUPPORTED) /* without room for any there is none */
             why.code = ERR_NOT_FOUND;
         api_fail_err(&e, &why, "name");
         call_error(c, &e);
         return;
     }
+    engine_adapter_disown(g, name);
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);
     struct jout j = jout_on(&body);

@@ -3,17 +3,16 @@
  * /v1/files. The bytes of an upload are taken by server/desk/upload.h; here the row is made, behind
  * the file: what a crash leaves between the two is a file that nobody can name.
  */
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/fs.h"
+#include "engine/base/log.h"
+#include "server/data/data_dir.h"
 #include "server/desk/page.h"
 #include "server/desk/upload.h"
 #include "server/http/route.h"
 
-enum { FILES_LIMIT = 10000 };
+enum { FILES_LIMIT = 10000, PROOF_BYTES = 64 << 20 };
 
 static enum errand_end tell_file(struct errand *t, const struct file_row *f)
 {
@@ -66,9 +65,7 @@ static enum errand_end add(struct errand *t, struct upload *u, struct api_error 
     }
     /* under its name it may lie all the same, when only the folder could not be synced */
     struct err unheard = ERR_INIT;
-    char *path = desk_file_path(t->desk, f.id);
-    fs_remove(path, &unheard);
-    free(path);
+    data_remove(store_dir(desk_store(t->desk)), DATA_FILES, f.id, &unheard);
     return errand_fail(&why, e);
 }
 
@@ -134,21 +131,37 @@ void route_file(struct call *c)
         errand_send(t, work_get);
 }
 
+static enum errand_end altered(const struct err *why, struct api_error *e)
+{
+    if (why->code != ERR_CORRUPT)
+        return errand_fail(why, e);
+    log_event(LOG_ERROR, "a file is altered", LOG_TEXT("why", why->msg));
+    api_fail(e, 500, "file_altered", "id", "%s", why->msg);
+    e->no_retry = true;
+    return ERRAND_FAILED;
+}
+
+static int open_content(struct errand *t, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct file_row *f = ARENA_NEW(&t->arena, struct file_row);
+    if (find(t, f, e))
+        return -1;
+    t->proof = ARENA_NEW(&t->arena, struct store_proof);
+    t->type =
+        strcmp(f->purpose, "fine-tune-results") == 0 ? "text/csv" : "application/octet-stream";
+    return store_proof_begin(desk_store(t->desk), f, t->proof, &why) ? altered(&why, e) : 0;
+}
+
+/* It is looked at whole before its first byte goes out, a part in each turn, since others wait for
+ * the desk as well. */
 static enum errand_end work_content(struct errand *t, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    struct file_row f;
-    if (find(t, &f, e))
+    if (!t->proof && open_content(t, e))
         return ERRAND_FAILED;
-    char *path = desk_file_path(t->desk, f.id);
-    t->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (t->fd < 0)
-        err_sys(&why, "a file's bytes");
-    free(path);
-    if (t->fd < 0)
-        return errand_fail(&why, e);
-    t->type = strcmp(f.purpose, "fine-tune-results") == 0 ? "text/csv" : "application/octet-stream";
-    return ERRAND_DONE;
+    int rc = store_proof_read(t->proof, PROOF_BYTES, &why);
+    return rc < 0 ? altered(&why, e) : rc ? ERRAND_AGAIN : ERRAND_DONE;
 }
 
 void route_file_content(struct call *c)
@@ -164,10 +177,7 @@ static enum errand_end work_drop(struct errand *t, struct api_error *e)
     struct file_row f;
     if (find(t, &f, e))
         return ERRAND_FAILED;
-    char *path = desk_file_path(t->desk, f.id);
-    int rc = store_file_drop(desk_store(t->desk), f.owner, f.id, &why) || fs_remove(path, &why);
-    free(path);
-    if (rc)
+    if (desk_file_drop(t->desk, &f, &why))
         return errand_fail(&why, e);
     struct jout j = jout_on(&t->out);
     jout_open(&j, '{');

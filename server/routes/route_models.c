@@ -23,16 +23,20 @@ static void put_model(struct jout *j, const struct engine_info *base, const char
     jout_put_str(j, "root", base->name);
     jout_put_str(j, "parent", id == base->name ? NULL : base->name);
     jout_put_int(j, "max_model_len", base->ctx);
+    jout_put_str(j, "fingerprint", base->fingerprint);
     jout_close(j, '}');
 }
 
-/* Those that there are now; a few that come meanwhile have room. */
+/* Those that there are now and the asker may use; a few that come meanwhile have room. */
 static size_t adapters(struct call *c, struct engine *g, struct engine_adapter_info **at)
 {
-    size_t cap = engine_adapters(g, NULL, 0) + ADAPTERS_MORE;
+    size_t cap = engine_adapters(g, NULL, 0) + ADAPTERS_MORE, n_mine = 0;
     *at = ARENA_ARRAY(call_arena(c), struct engine_adapter_info, cap);
     size_t n = engine_adapters(g, *at, cap);
-    return n < cap ? n : cap;
+    for (size_t i = 0; i < n && i < cap; i++)
+        if (engine_adapter_may_use(g, (*at)[i].name, call_request(c)->who->name))
+            (*at)[n_mine++] = (*at)[i];
+    return n_mine;
 }
 
 void route_models(struct call *c)
@@ -90,7 +94,6 @@ void route_model(struct call *c)
     }
     struct api_error e;
     buf_release(&body);
-    api_fail(&e, 404, "model_not_found", "model",
-             "No model of this name is served here; GET /v1/models lists them.");
+    ops_no_model(c, g, call_request(c)->param, &e);
     call_error(c, &e);
 }

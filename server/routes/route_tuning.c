@@ -16,8 +16,7 @@
 #include "api/job.h"
 #include "engine/base/sha256.h"
 #include "engine/engine.h"
-#include "engine/serve/resident.h"
-#include "engine/train/subject.h"
+#include "engine/tune.h"
 #include "server/desk/page.h"
 #include "server/desk/tuning.h"
 #include "server/http/route.h"
@@ -60,7 +59,7 @@ static int check_model(struct errand *t, const char *name, struct api_error *e)
     struct engine_adapter_info *at = ARENA_ARRAY(&t->arena, struct engine_adapter_info, cap);
     size_t n = engine_adapters(g, at, cap);
     for (size_t i = 0; i < n && i < cap; i++)
-        if (strcmp(at[i].name, name) == 0)
+        if (strcmp(at[i].name, name) == 0 && engine_adapter_may_use(g, name, t->ask->who->name))
             return api_fail(e, 400, "model_not_supported", "model",
                             "Training goes on from the base, '%.100s'; a tuned model cannot be "
                             "trained further here.",
@@ -73,7 +72,6 @@ static int check_model(struct errand *t, const char *name, struct api_error *e)
 static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_error *e)
 {
     struct engine *g = desk_engine(t->desk);
-    struct train_lora l;
     struct err why = ERR_INIT;
     int64_t most = engine_info(g)->max_lora_rank;
     if (h->training_type == HYPER_FULL &&
@@ -86,8 +84,7 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
         return api_fail(e, 400, "invalid_value", HYPER_PATH "lora_rank",
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
                         (long long)most);
-    train_lora_split(&l, h->target_modules, &t->arena);
-    if (train_lora_check(&l, engine_resident(g)->model, &why))
+    if (tune_check_targets(g, h->target_modules, &why))
         return api_fail(e, 400, "invalid_value", HYPER_PATH "target_modules", "%s.", why.msg);
     return 0;
 }
@@ -152,6 +149,7 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
     ask.job.owner = t->ask->who->name;
     ask.job.created = (int64_t)time(NULL);
     ask.job.state = JOB_VALIDATING;
+    ask.job.fingerprint = engine_info(desk_engine(t->desk))->fingerprint;
     if (!ask.has_seed)
         ask.job.seed = draw_seed();
     return add(t, &ask.job, e);
@@ -289,6 +287,20 @@ void route_job_pause(struct call *c)
         errand_send(t, work_pause);
 }
 
+/* What its steps were taken over must be what goes on. */
+static int check_base(struct errand *t, const struct job *job, struct api_error *e)
+{
+    const struct engine *g = desk_engine(t->desk);
+    enum engine_base base = engine_base_match(g, job->fingerprint);
+    if (base == ENGINE_BASE_SAME || (base == ENGINE_BASE_OTHER_TYPES && job->step == 0))
+        return 0;
+    return api_fail(e, 400, "base_mismatch", NULL,
+                    "The job is over the base '%.100s' (%s), and this server has '%.100s' (%s): it "
+                    "goes on where its base is served.",
+                    job->model, job->fingerprint ? job->fingerprint : "not known",
+                    engine_info(g)->name, engine_info(g)->fingerprint);
+}
+
 static enum errand_end work_resume(struct errand *t, struct api_error *e)
 {
     struct job job;
@@ -296,6 +308,8 @@ static enum errand_end work_resume(struct errand *t, struct api_error *e)
         return ERRAND_FAILED;
     if (job.state != JOB_PAUSED)
         return conflict(&job, "resumed", e);
+    if (check_base(t, &job, e))
+        return ERRAND_FAILED;
     return move(t, &job, JOB_QUEUED, "Fine-tuning job resumed", e);
 }
 

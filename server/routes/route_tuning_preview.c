@@ -10,35 +10,52 @@
 #include <time.h>
 
 #include "api/preview.h"
+#include "api/train_row.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
+#include "engine/token/tokenizer.h"
+#include "engine/tune.h"
+#include "server/data/data_dir.h"
 #include "server/desk/tuning.h"
 #include "server/http/route.h"
-#include "server/jobs/train_file.h"
 
 enum { ROW_BYTES = 1 << 20, TEXT_BYTES = 16 << 20 };
 
-/* The line that is asked for, in the errand's arena or the JSON tree that it holds. */
-static int take_line(struct errand *t, const struct preview_ask *ask, const char **line, size_t *n,
-                     struct train_file *f, struct api_error *e)
+/* The line of a file that is asked for, in the errand's arena. */
+static int take_line(struct errand *t, const struct preview_ask *ask, struct tune_rows *rows,
+                     const char **line, size_t *n, struct err *e)
 {
     struct buf b;
-    *line = ask->row;
-    *n = ask->n_row;
-    if (ask->row)
-        return 0;
-    if (tuning_file(t, ask->training_file, "training_file", e))
+    int fd = data_open(store_dir(desk_store(t->desk)), DATA_FILES, ask->training_file, e);
+    if (fd < 0)
         return -1;
-    char *path = desk_file_path(t->desk, ask->training_file);
     buf_init(&b, ROW_BYTES);
-    int rc = train_file_line(path, ask->example, ROW_BYTES, &b, f, e);
+    int rc = tune_rows_line(rows, fd, ask->example, ROW_BYTES, &b, e);
     if (!rc) {
         *line = arena_strndup(&t->arena, b.data, b.len);
         *n = b.len;
     }
     buf_release(&b);
-    free(path);
     return rc;
+}
+
+/* What is wrong with a row that was sent, as with any request; with one of a file, as a job has it;
+ * or there is no such row. said: what its reader said, if it did. */
+static int refuse(const struct preview_ask *ask, const struct tune_rows *rows,
+                  const struct err *why, const struct api_error *said, struct api_error *e)
+{
+    const struct tune_rows_info at = tune_rows_info(rows);
+    bool is_read = !said->status;
+    if (!ask->row && why->code == ERR_BAD_INPUT && at.fault == TRAIN_FAULT_NONE)
+        return api_fail(e, 400, "invalid_value", "example", "%s", why->msg);
+    api_fail_err(e, why, ask->row ? "row" : "training_file");
+    if (at.fault == TRAIN_FAULT_FORMAT)
+        e->code = "invalid_file_format";
+    else if (at.fault == TRAIN_FAULT_ROW && !ask->row)
+        e->code = "invalid_training_file";
+    else if (!is_read)
+        e->code = said->code;
+    return -1;
 }
 
 /* The row's tokens as text, piece by piece. */
@@ -59,20 +76,21 @@ static int spell(const struct tokenizer *tok, struct preview *p, struct buf *tex
     return rc ? -1 : buf_check(text, "the row's text", e);
 }
 
-static int show(struct errand *t, const struct dataset *d, bool is_chat, struct api_error *e)
+static int show(struct errand *t, const struct tune_rows *rows, struct api_error *e)
 {
-    const struct dataset_row *row = &d->row.at[0];
+    const struct tune_rows_info info = tune_rows_info(rows);
+    const struct tune_row row = tune_rows_get(rows, 0);
     struct engine *g = desk_engine(t->desk);
     struct jout j = jout_on(&t->out);
     struct err why = ERR_INIT;
     struct preview p = {.model = engine_info(g)->name,
-                        .is_chat = is_chat,
-                        .max_tok = d->opt.max_tok,
-                        .n_cut = d->n_tok_cut,
-                        .n_learn = row->n_learn,
-                        .id = d->id.at,
-                        .is_learned = d->is_learned.at,
-                        .n = row->n};
+                        .is_chat = info.n_chat > 0,
+                        .max_tok = info.max_tok,
+                        .n_cut = info.n_tok_cut,
+                        .n_learn = row.n_learn,
+                        .id = row.id,
+                        .is_learned = row.is_learned,
+                        .n = row.n};
     struct buf text;
     size_t *end = xcalloc((size_t)p.n + 1, sizeof *end);
     buf_init(&text, TEXT_BYTES);
@@ -88,24 +106,25 @@ static int show(struct errand *t, const struct dataset *d, bool is_chat, struct 
 
 static enum errand_end work_preview(struct errand *t, struct api_error *e)
 {
-    const struct resident *on = engine_resident(desk_engine(t->desk));
-    const struct dataset_options o = train_file_options(on, (int64_t)time(NULL));
     struct preview_ask ask;
-    struct train_file f = {0};
-    struct dataset d;
-    const char *line;
-    size_t n;
+    struct api_error said = {0};
+    struct err why = ERR_INIT;
     if (preview_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
-        take_line(t, &ask, &line, &n, &f, e))
+        (!ask.row && tuning_file(t, ask.training_file, "training_file", e)))
         return ERRAND_FAILED;
     t->ignored = ask.ignored;
-    dataset_init(&d, &o);
-    int rc = train_file_add(&d, line, n, &t->arena, &f, e);
-    if (rc && ask.row)
-        snprintf(e->param, sizeof e->param, "row");
-    if (!rc)
-        rc = show(t, &d, f.n_chat > 0, e);
-    dataset_release(&d);
+    const char *line = ask.row;
+    size_t n = ask.n_row;
+    struct tune_rows *rows =
+        tune_rows_new(desk_engine(t->desk),
+                      &(struct tune_rows_options){.created_s = (int64_t)time(NULL),
+                                                  .reader = {.fn = api_train_read, .ctx = &said}});
+    int rc = ask.row ? 0 : take_line(t, &ask, rows, &line, &n, &why);
+    if (rc || tune_rows_add(rows, line, n, &t->arena, &why))
+        rc = refuse(&ask, rows, &why, &said, e);
+    else
+        rc = show(t, rows, e);
+    tune_rows_free(rows);
     return rc ? ERRAND_FAILED : ERRAND_DONE;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening, checking and migrating the database; statements.
+ * Checking and migrating the database; statements. Whose it is says store_home.c.
  *
  * WAL with full sync: a commit that returned is on the disk, at a power cut too. An older form is
- * copied aside (store.db.1 for version 1) before the first statement that changes it.
+ * copied to backups/ before the first statement that changes it.
  */
 #include "server/store/store.h"
 
@@ -11,13 +11,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
-#include "engine/base/fs.h"
-#include "engine/base/mem.h"
 #include "server/store/store_own.h"
 
 /* migrations[i] brings version i to i + 1. Those that were released are never changed. */
@@ -51,17 +47,13 @@ static const char *const migrations[] = {
     " owner TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL);"
     "CREATE INDEX gone_id ON gone (id);",
     "ALTER TABLE tuned ADD COLUMN is_full INTEGER NOT NULL DEFAULT 0;",
+    "CREATE TABLE home (id TEXT NOT NULL);",
+    "CREATE TABLE shared (job TEXT NOT NULL PRIMARY KEY REFERENCES job (id));",
+    "ALTER TABLE job ADD COLUMN fingerprint TEXT; ALTER TABLE tuned ADD COLUMN fingerprint TEXT;",
+    "ALTER TABLE file ADD COLUMN is_dropped INTEGER NOT NULL DEFAULT 0;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };
-
-static char *path_of(const char *dir, const char *name)
-{
-    size_t n = strlen(dir) + strlen(name) + 2;
-    char *path = xmalloc(n);
-    snprintf(path, n, "%s/%s", dir, name);
-    return path;
-}
 
 /* A full disk that a sync comes to know of is an I/O error to SQLite. */
 static bool is_disk_full(struct store *s, int code)
@@ -83,7 +75,7 @@ int store_fault(struct store *s, struct err *e, const char *what)
 
 /* ---- statements ---------------------------------------------------------------------------- */
 
-static int run_script(struct store *s, const char *sql, const char *what, struct err *e)
+int store_script(struct store *s, const char *sql, const char *what, struct err *e)
 {
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : store_fault(s, e, what);
 }
@@ -91,7 +83,7 @@ static int run_script(struct store *s, const char *sql, const char *what, struct
 int store_begin(struct store *s, struct err *e)
 {
     pthread_mutex_lock(&s->lock);
-    if (!run_script(s, "BEGIN IMMEDIATE", "begin", e))
+    if (!store_script(s, "BEGIN IMMEDIATE", "begin", e))
         return 0;
     pthread_mutex_unlock(&s->lock);
     return -1;
@@ -100,7 +92,7 @@ int store_begin(struct store *s, struct err *e)
 int store_end(struct store *s, int rc, struct err *e)
 {
     if (!rc)
-        rc = run_script(s, "COMMIT", "commit", e);
+        rc = store_script(s, "COMMIT", "commit", e);
     if (rc)
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     pthread_mutex_unlock(&s->lock);
@@ -158,7 +150,7 @@ const char *store_text(sqlite3_stmt *q, int column, struct arena *a)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
-static int one_int(struct store *s, const char *sql, int64_t *out, struct err *e)
+int store_int(struct store *s, const char *sql, int64_t *out, struct err *e)
 {
     sqlite3_stmt *q = store_query(s, e, sql, "");
     int rc = q ? store_row(s, q, e) : -1;
@@ -178,84 +170,40 @@ static int check(struct store *s, struct err *e)
     return rc < 0 ? -1 : 0;
 }
 
-/* A whole copy of the database as it stands, before it is changed. */
-static int back_up(struct store *s, const char *dir, int64_t version, struct err *e)
-{
-    char name[40];
-    snprintf(name, sizeof name, "store.db.%" PRId64, version);
-    char *path = path_of(dir, name);
-    int rc = fs_remove(path, e);
-    if (!rc)
-        rc = store_run(s, store_query(s, e, "VACUUM INTO ?", "t", path), e);
-    if (!rc)
-        rc = fs_sync_parent(path, e);
-    free(path);
-    return rc;
-}
-
-static int migrate(struct store *s, const char *dir, struct err *e)
+static int migrate(struct store *s, struct err *e)
 {
     char pragma[48];
     int64_t version;
-    if (one_int(s, "PRAGMA user_version", &version, e))
+    if (store_int(s, "PRAGMA user_version", &version, e))
         return -1;
     if (version > VERSION)
         return err_set(e, ERR_UNSUPPORTED,
                        "store.db is of version %" PRId64 ", this program knows %d: it was made by "
                        "a newer one",
                        version, VERSION);
-    if (version > 0 && version < VERSION && back_up(s, dir, version, e))
+    if (version > 0 && version < VERSION && store_back_up(s, e))
         return -1;
     for (; version < VERSION; version++) {
         snprintf(pragma, sizeof pragma, "PRAGMA user_version = %" PRId64, version + 1);
         if (store_begin(s, e))
             return -1;
-        int rc = run_script(s, migrations[version], "migration", e);
-        if (store_end(s, rc ? rc : run_script(s, pragma, "migration", e), e))
+        int rc = store_script(s, migrations[version], "migration", e);
+        if (store_end(s, rc ? rc : store_script(s, pragma, "migration", e), e))
             return -1;
     }
     return 0;
 }
 
-static int open_db(struct store *s, const char *dir, struct err *e)
+int store_prepare(struct store *s, struct err *e)
 {
-    char *path = path_of(dir, "store.db");
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    int rc = sqlite3_open_v2(path, &s->db, flags, NULL);
-    free(path);
-    if (rc != SQLITE_OK)
-        return store_fault(s, e, "open");
-    if (run_script(s,
-                   "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL;"
-                   "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;",
-                   "open", e))
-        return -1;
-    return check(s, e) || migrate(s, dir, e) ? -1 : 0;
-}
-
-struct store *store_new(const char *dir, struct err *e)
-{
-    struct store *s = xcalloc(1, sizeof *s);
-    char *lock = path_of(dir, "lock");
-    pthread_mutex_init(&s->lock, NULL);
-    s->lock_fd = fs_mkdirs(dir, e) ? -1 : fs_lock(lock, e);
-    free(lock);
-    if (s->lock_fd >= 0 && !open_db(s, dir, e))
-        return s;
-    err_wrap(e, "data directory %s", dir);
-    store_free(s);
-    return NULL;
-}
-
-void store_free(struct store *s)
-{
-    if (!s)
-        return;
-    sqlite3_close(s->db);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
+    return store_script(s,
+                        "PRAGMA journal_mode=WAL;"
+                        "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
+                        "PRAGMA trusted_schema=OFF;",
+                        "open", e) ||
+                   check(s, e) || migrate(s, e)
+               ? -1
+               : 0;
 }
 
 void store_id(const char *prefix, char id[STORE_ID_BYTES])

@@ -6,7 +6,7 @@
  *
  * One connection writes and reads, behind one lock; every call is a transaction of its own. The
  * directory is locked for as long as the store is open, so two servers never share one. At the
- * start the database is checked and, where its form is older, copied aside and brought up to date.
+ * start the database is checked and, where its form is older, backed up and brought up to date.
  *
  * Every thing has an owner, the tenant that made it; lists and look-ups see one owner's things.
  *
@@ -22,12 +22,20 @@
 #include "api/job.h"
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
+#include "engine/base/sha256.h"
 
+struct data_dir;
 struct store;
 
-/* ERR_BUSY: another process has the directory. ERR_CORRUPT: the database is damaged. */
+/* Opens the data directory `dir` and its store; an empty folder, or none, becomes one. ERR_BUSY:
+ * another process has it. ERR_EXISTS: the folder is somebody else's. ERR_CORRUPT: the database is
+ * damaged, lost, or of another directory. Where it fails nothing was changed. */
 struct store *store_new(const char *dir, struct err *e);
 void store_free(struct store *s);
+const struct data_dir *store_dir(const struct store *s);
+
+/* A copy in backups/, where the newest is of another day. */
+int store_back_up_daily(struct store *s, int64_t now, struct err *e);
 
 enum { STORE_ID_BYTES = 40 };
 
@@ -47,7 +55,15 @@ struct store_page {
 int store_file_add(struct store *s, const struct file_row *f, struct err *e);
 int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
                    struct file_row *out, struct err *e); /* ERR_NOT_FOUND */
-int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e);
+/* *held: a job that has not ended reads it. Then it is dropped as far as anybody can see, and stays
+ * for the job, and in its owner's bytes, until store_file_let_go gives it. */
+int store_file_drop(struct store *s, const char *owner, const char *id, bool *held, struct err *e);
+/* The same for a job: one that was dropped and is held is there. */
+int store_file_get_held(struct store *s, const char *owner, const char *id, struct arena *a,
+                        struct file_row *out, struct err *e);
+/* A dropped one that no job reads any more: its row is gone, the bytes are the caller's to remove.
+ * ERR_NOT_FOUND: none. */
+int store_file_let_go(struct store *s, struct arena *a, struct file_row *out, struct err *e);
 int store_file_has(struct store *s, const char *id, bool *has, struct err *e); /* of any owner */
 /* One whose time is over, of any owner; ERR_NOT_FOUND: none. */
 int store_file_expired(struct store *s, int64_t now, struct arena *a, struct file_row *out,
@@ -56,6 +72,24 @@ int store_file_expired(struct store *s, int64_t now, struct arena *a, struct fil
 int store_file_list(struct store *s, const char *owner, const char *purpose,
                     const struct store_page *page, struct arena *a, struct file_row **out,
                     size_t *n, bool *more, struct err *e);
+
+/* A file's bytes, held to its row before anybody uses them: begin, read until it says 0, and then
+ * fd stands at the first byte. ERR_CORRUPT: it is not what was stored; the text is for clients and
+ * names the file. */
+struct store_proof {
+    const struct file_row *file; /* borrowed */
+    int fd;                      /* owned, once begun; -1: none */
+    struct sha256 hash;
+    int64_t n_read;
+};
+int store_proof_begin(struct store *s, const struct file_row *f, struct store_proof *p,
+                      struct err *e);
+int store_proof_read(struct store_proof *p, int64_t most, struct err *e); /* 1: there is more */
+void store_proof_end(struct store_proof *p);
+
+/* All of that at once: the descriptor; -1. */
+int store_file_open(struct store *s, const struct file_row *f, struct err *e);
+
 int store_file_bytes(struct store *s, const char *owner, int64_t *bytes,
                      struct err *e); /* in all */
 
@@ -72,8 +106,20 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e);
 
-/* The oldest queued job, or one that a server was running when it died; ERR_NOT_FOUND: none. */
-int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e);
+/* Of jobs in these states (bits 1 << state) one that a server was running when it died, of any
+ * base, or the oldest that waits and is of this one: of its files, and once a step was taken in its
+ * types too. ERR_NOT_FOUND: none. */
+int store_job_next(struct store *s, unsigned states, const char *fingerprint, struct arena *a,
+                   struct job *out, struct err *e);
+
+/* Those that wait, or are paused, and do not run over this base. */
+int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
+                      size_t *n, struct err *e);
+
+/* Jobs and whole models that say no base, as those of an older program, and are of this model's
+ * name, are of this base from here on: *n of them. */
+int store_adopt(struct store *s, const char *model, const char *fingerprint, int64_t *n,
+                struct err *e);
 
 /* What becomes of a job, all of it or nothing: its changing fields if its state still is one of
  * `from` (bits 1 << state), and with them events, files that it made (those that are there already
@@ -98,6 +144,8 @@ int store_job_ask(struct store *s, const char *owner, const char *id, bool cance
                   struct err *e);
 int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
 
+int store_job_shares(struct store *s, const char *id, bool *shares, struct err *e); /* is_shared */
+
 /* It has ended; one that is not known has not. */
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);
 
@@ -112,6 +160,7 @@ int store_events_add(struct store *s, const char *job, const struct job_event *v
 /* ---- models that jobs made ----------------------------------------------------------------- */
 
 int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);
+int store_tuned_adopt(struct store *s, const char *name, const char *fingerprint, struct err *e);
 int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e);
 int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e); /* of any owner */
 /* Newest first; owner or job NULL: any. */

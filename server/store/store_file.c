@@ -35,7 +35,18 @@ int store_put_file(struct store *s, const char *verb, const struct file_row *f, 
 
 int store_file_add(struct store *s, const struct file_row *f, struct err *e)
 {
-    return store_begin(s, e) ? -1 : store_end(s, store_put_file(s, "INSERT", f, e), e);
+    struct err unheard = ERR_INIT;
+    bool is_there;
+    if (store_file_has(s, f->id, &is_there, e))
+        return -1;
+    if (is_there)
+        return err_set(e, ERR_EXISTS, "file %.64s is there already", f->id);
+    int rc = store_note_file(s, f, e) || store_begin(s, e)
+                 ? -1
+                 : store_end(s, store_put_file(s, "INSERT", f, e), e);
+    if (rc) /* it may lie there all the same, when only its folder could not be synced */
+        store_note_drop(s, DATA_FILES, f->id, &unheard);
+    return rc;
 }
 
 static int no_file(struct err *e, const char *id)
@@ -43,18 +54,31 @@ static int no_file(struct err *e, const char *id)
     return err_set(e, ERR_NOT_FOUND, "no such file: %.64s", id);
 }
 
-int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
-                   struct file_row *out, struct err *e)
+static int get(struct store *s, const char *owner, const char *id, bool held, struct arena *a,
+               struct file_row *out, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q = store_query(s, e, "SELECT " COLUMNS " FROM file WHERE owner = ? AND id = ?",
-                                  "tt", owner, id);
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT " COLUMNS " FROM file WHERE owner = ? AND id = ? AND is_dropped <= ?", "tti",
+        owner, id, (int64_t)held);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1)
         take(q, a, out, e);
     sqlite3_finalize(q);
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, id) : -1, e);
+}
+
+int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
+                   struct file_row *out, struct err *e)
+{
+    return get(s, owner, id, false, a, out, e);
+}
+
+int store_file_get_held(struct store *s, const char *owner, const char *id, struct arena *a,
+                        struct file_row *out, struct err *e)
+{
+    return get(s, owner, id, true, a, out, e);
 }
 
 int store_file_has(struct store *s, const char *id, bool *has, struct err *e)
@@ -67,8 +91,11 @@ int store_file_expired(struct store *s, int64_t now, struct arena *a, struct fil
 {
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q = store_query(
-        s, e, "SELECT " COLUMNS " FROM file WHERE expires > 0 AND expires <= ? LIMIT 1", "i", now);
+    sqlite3_stmt *q =
+        store_query(s, e,
+                    "SELECT " COLUMNS
+                    " FROM file WHERE expires > 0 AND expires <= ? AND NOT is_dropped LIMIT 1",
+                    "i", now);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1)
         take(q, a, out, e);
@@ -76,22 +103,84 @@ int store_file_expired(struct store *s, int64_t now, struct arena *a, struct fil
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, "expired") : -1, e);
 }
 
-int store_file_drop(struct store *s, const char *owner, const char *id, struct err *e)
+/* Of a row of `file`: a job that has not ended reads it. mask: the parameter of HOLDERS. */
+#define IS_HELD(mask)                                                                              \
+    "EXISTS (SELECT 1 FROM job WHERE (" mask " >> state) & 1 AND job.owner = file.owner AND "      \
+    "(training_file = file.id OR validation_file = file.id))"
+
+enum { HOLDERS = 1 << JOB_VALIDATING | 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_PAUSED };
+
+/* The row of one that is held stays; it is the store's own from here on. */
+static int drop(struct store *s, const char *owner, const char *id, bool *held, struct err *e)
 {
-    int rc = store_drop(s, "file", "id", owner, id, e);
-    return rc && e->code == ERR_NOT_FOUND ? no_file(e, id) : rc;
+    int rc = store_run(s,
+                       store_query(s, e,
+                                   "UPDATE file SET is_dropped = 1 WHERE owner = ?1 AND id = ?2 "
+                                   "AND NOT is_dropped",
+                                   "tt", owner, id),
+                       e);
+    if (!rc && sqlite3_changes(s->db) == 0)
+        rc = no_file(e, id);
+    if (!rc)
+        rc = store_keep_place(s, "file", "id", owner, id, e);
+    if (!rc)
+        rc = store_run(s,
+                       store_query(s, e,
+                                   "DELETE FROM file WHERE owner = ?1 AND id = ?2 "
+                                   "AND NOT " IS_HELD("?3"),
+                                   "tti", owner, id, (int64_t)HOLDERS),
+                       e);
+    *held = !rc && sqlite3_changes(s->db) == 0;
+    return rc;
+}
+
+int store_file_drop(struct store *s, const char *owner, const char *id, bool *held, struct err *e)
+{
+    struct arena a;
+    struct file_row f;
+    struct err unheard = ERR_INIT;
+    arena_init(&a, 0);
+    *held = false;
+    int rc =
+        store_file_get(s, owner, id, &a, &f, e) || store_note_drop(s, DATA_FILES, id, e) ? -1 : 0;
+    if (!rc) {
+        rc = store_begin(s, e) ? -1 : store_end(s, drop(s, owner, id, held, e), e);
+        if (rc)
+            store_note_file(s, &f, &unheard); /* it stays */
+    }
+    arena_release(&a);
+    return rc;
+}
+
+int store_file_let_go(struct store *s, struct arena *a, struct file_row *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT " COLUMNS " FROM file WHERE is_dropped AND NOT " IS_HELD("?1") " LIMIT 1",
+        "i", (int64_t)HOLDERS);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1)
+        take(q, a, out, e);
+    sqlite3_finalize(q);
+    int rc = row == 1
+                 ? store_run(s, store_query(s, e, "DELETE FROM file WHERE id = ?", "t", out->id), e)
+             : row == 0 ? no_file(e, "dropped")
+                        : -1;
+    return store_end(s, rc, e);
 }
 
 int store_file_list(struct store *s, const char *owner, const char *purpose,
                     const struct store_page *page, struct arena *a, struct file_row **out,
                     size_t *n, bool *more, struct err *e)
 {
-    const struct store_list l = {.table = "file",
-                                 .columns = COLUMNS,
-                                 .where = "owner = ?1 AND (?2 IS NULL OR purpose = ?2)",
-                                 .of = {owner, purpose},
-                                 .size = sizeof **out,
-                                 .take = take};
+    const struct store_list l = {
+        .table = "file",
+        .columns = COLUMNS,
+        .where = "(?1 IS NULL OR owner = ?1) AND NOT is_dropped AND (?2 IS NULL OR purpose = ?2)",
+        .of = {owner, purpose},
+        .size = sizeof **out,
+        .take = take};
     *out = store_list(s, &l, page, a, n, more, e);
     return *out ? 0 : -1;
 }

@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/vec.h"
 #include "server/store/store_own.h"
 
 #define COLUMNS                                                                                    \
     "id, owner, model, training_file, validation_file, suffix, metadata, hyper, "                  \
     "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
-    "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause"
+    "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause, "  \
+    "fingerprint"
 
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
@@ -32,7 +34,8 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         *number[i] = sqlite3_column_int64(q, c++);
     j->wants_cancel = sqlite3_column_int(q, c++);
-    j->wants_pause = sqlite3_column_int(q, c);
+    j->wants_pause = sqlite3_column_int(q, c++);
+    j->fingerprint = store_text(q, c, a);
     return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
 }
 
@@ -94,13 +97,14 @@ static int insert(struct store *s, const struct job *j, const char *retry, const
         s,
         store_query(s, e,
                     "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "tttttttttttttiiiiiiiiiiitt", j->id, j->owner, j->model, j->training_file,
+                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "tttttttttttttiiiiiiiiiiittt", j->id, j->owner, j->model, j->training_file,
                     j->validation_file, j->suffix, j->metadata, hyper_text(j, hyper), j->error_code,
                     j->error_message, j->error_param, j->tuned_model, j->result_files,
                     (int64_t)j->state, j->created, j->started, j->finished, j->seed,
                     j->trained_tokens, j->estimated_finish, j->step, j->n_step,
-                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, retry, retry ? body : NULL),
+                    (int64_t)j->wants_cancel, (int64_t)j->wants_pause, j->fingerprint, retry,
+                    retry ? body : NULL),
         e);
 }
 
@@ -126,6 +130,8 @@ int store_job_add(struct store *s, const struct job *j, const struct job_event *
     bool is_new = rc == 0;
     if (is_new)
         rc = insert(s, j, retry, body, e);
+    if (is_new && rc == 0 && j->is_shared)
+        rc = store_run(s, store_query(s, e, "INSERT INTO shared (job) VALUES (?)", "t", j->id), e);
     if (is_new && rc == 0 && v)
         rc = insert_event(s, j->id, v, e);
     return store_end(s, rc < 0 ? -1 : 0, e);
@@ -156,16 +162,73 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
     return *out ? 0 : -1;
 }
 
-int store_job_next(struct store *s, struct arena *a, struct job *out, struct err *e)
+/* What a fingerprint says before its colon names the files. */
+#define IS_OF_FILES "substr(fingerprint, 1, instr(fingerprint, ':')) = substr(?, 1, instr(?, ':'))"
+
+int store_job_next(struct store *s, unsigned states, const char *fingerprint, struct arena *a,
+                   struct job *out, struct err *e)
 {
+    const char *f = fingerprint;
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q = store_query(s, e,
-                                  "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) "
-                                  "ORDER BY state = ? DESC, seq LIMIT 1",
-                                  "iiii", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED,
-                                  (int64_t)JOB_RUNNING, (int64_t)JOB_RUNNING);
+    sqlite3_stmt *q =
+        store_query(s, e,
+                    "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
+                    "AND (state = ? OR "
+                    "fingerprint = ? OR (step = 0 AND " IS_OF_FILES ")) "
+                    "ORDER BY state = ? DESC, seq LIMIT 1",
+                    "iiiiittti", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_RUNNING,
+                    (int64_t)states, (int64_t)JOB_RUNNING, f, f, f, (int64_t)JOB_RUNNING);
     return store_end(s, one(s, q, "any", a, out, e), e);
+}
+
+int store_job_strange(struct store *s, const char *fingerprint, struct arena *a, struct job **out,
+                      size_t *n, struct err *e)
+{
+    const char *f = fingerprint;
+    VEC(struct job) list = {0};
+    struct job j;
+    int row = -1;
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) AND NOT coalesce("
+        "fingerprint = ? OR (step = 0 AND " IS_OF_FILES "), 0) ORDER BY seq LIMIT 1000",
+        "iiittt", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, f, f, f);
+    while (q && (row = store_row(s, q, e)) == 1 && (row = take(q, a, &j, e)) == 0)
+        vec_push(&list, j);
+    sqlite3_finalize(q);
+    *n = list.n;
+    *out = ARENA_ARRAY(a, struct job, list.n);
+    if (list.n)
+        memcpy(*out, list.at, list.n * sizeof j);
+    vec_release(&list);
+    return store_end(s, row < 0 ? -1 : 0, e);
+}
+
+int store_adopt(struct store *s, const char *model, const char *fingerprint, int64_t *n,
+                struct err *e)
+{
+    *n = 0;
+    if (store_begin(s, e))
+        return -1;
+    int rc = store_run(s,
+                       store_query(s, e,
+                                   "UPDATE job SET fingerprint = ? "
+                                   "WHERE fingerprint IS NULL AND model = ?",
+                                   "tt", fingerprint, model),
+                       e);
+    *n += sqlite3_changes(s->db);
+    if (!rc)
+        rc = store_run(s,
+                       store_query(s, e,
+                                   "UPDATE tuned SET fingerprint = ? "
+                                   "WHERE fingerprint IS NULL AND is_full AND base = ?",
+                                   "tt", fingerprint, model),
+                       e);
+    *n += sqlite3_changes(s->db);
+    return store_end(s, rc, e);
 }
 
 /* ---- changing ------------------------------------------------------------------------------ */
@@ -180,21 +243,30 @@ static int update(struct store *s, const struct job *j, unsigned from, struct er
                     "error_param = ?6, tuned_model = ?7, result_files = ?8, started = ?9, "
                     "finished = ?10, trained_tokens = ?11, estimated_finish = ?12, step = ?13, "
                     "n_step = ?14, wants_cancel = wants_cancel AND ?2 = ?16, "
-                    "wants_pause = wants_pause AND ?2 = ?16 "
+                    "wants_pause = wants_pause AND ?2 = ?16, fingerprint = ?17 "
                     "WHERE id = ?1 AND (?15 >> state) & 1",
-                    "tittttttiiiiiiii", j->id, (int64_t)j->state, hyper_text(j, hyper),
+                    "tittttttiiiiiiiit", j->id, (int64_t)j->state, hyper_text(j, hyper),
                     j->error_code, j->error_message, j->error_param, j->tuned_model,
                     j->result_files, j->started, j->finished, j->trained_tokens,
-                    j->estimated_finish, j->step, j->n_step, (int64_t)from, (int64_t)JOB_RUNNING),
+                    j->estimated_finish, j->step, j->n_step, (int64_t)from, (int64_t)JOB_RUNNING,
+                    j->fingerprint),
         e);
     if (!rc && sqlite3_changes(s->db) == 0)
         rc = err_set(e, ERR_BUSY, "job %.64s is in another state", j->id);
     return rc;
 }
 
+static int put_notes(struct store *s, const struct store_change *c, struct err *e)
+{
+    int rc = c->tuned ? store_note_tuned(s, c->tuned, e) : 0;
+    for (size_t i = 0; !rc && i < c->n_file; i++)
+        rc = store_note_file(s, &c->file[i], e);
+    return rc;
+}
+
 int store_job_change(struct store *s, const struct store_change *c, struct err *e)
 {
-    if (store_begin(s, e))
+    if (put_notes(s, c, e) || store_begin(s, e))
         return -1;
     int rc = update(s, c->job, c->from, e);
     for (size_t i = 0; !rc && i < c->n_file; i++)
@@ -242,6 +314,11 @@ int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, 
     *pause = row == 1 && sqlite3_column_int(q, 1);
     sqlite3_finalize(q);
     return store_end(s, row == 1 ? 0 : row == 0 ? no_job(e, id) : -1, e);
+}
+
+int store_job_shares(struct store *s, const char *id, bool *shares, struct err *e)
+{
+    return store_has(s, "SELECT 1 FROM shared WHERE job = ?", id, shares, e);
 }
 
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e)

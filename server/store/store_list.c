@@ -97,27 +97,36 @@ void *store_list(struct store *s, const struct store_list *l, const struct store
     return store_end(s, out ? 0 : -1, e) ? NULL : out;
 }
 
-int store_drop(struct store *s, const char *table, const char *key, const char *owner,
-               const char *value, struct err *e)
+int store_keep_place(struct store *s, const char *table, const char *key, const char *owner,
+                     const char *value, struct err *e)
 {
-    char keep[SQL_BYTES], drop[SQL_BYTES];
-    if (store_begin(s, e))
-        return -1;
+    char keep[SQL_BYTES];
     snprintf(keep, sizeof keep,
              "INSERT INTO gone (list, owner, id, place) SELECT '%s', owner, id, seq FROM %s "
              "WHERE owner = ? AND %s = ?",
              table, table, key);
+    return store_run(s, store_query(s, e, keep, "tt", owner, value), e) ||
+                   store_run(
+                       s,
+                       store_query(s, e,
+                                   "DELETE FROM gone WHERE seq <= (SELECT max(seq) FROM gone) - ?",
+                                   "i", (int64_t)KEPT),
+                       e)
+               ? -1
+               : 0;
+}
+
+int store_drop(struct store *s, const char *table, const char *key, const char *owner,
+               const char *value, struct err *e)
+{
+    char drop[SQL_BYTES];
+    if (store_begin(s, e))
+        return -1;
     snprintf(drop, sizeof drop, "DELETE FROM %s WHERE owner = ? AND %s = ?", table, key);
-    int rc = store_run(s, store_query(s, e, keep, "tt", owner, value), e);
+    int rc = store_keep_place(s, table, key, owner, value, e);
     if (!rc)
         rc = store_run(s, store_query(s, e, drop, "tt", owner, value), e);
     if (!rc && sqlite3_changes(s->db) == 0)
         rc = err_set(e, ERR_NOT_FOUND, "no such %s", table);
-    if (!rc)
-        rc = store_run(s,
-                       store_query(s, e,
-                                   "DELETE FROM gone WHERE seq <= (SELECT max(seq) FROM gone) - ?",
-                                   "i", (int64_t)KEPT),
-                       e);
     return store_end(s, rc, e);
 }

@@ -10,13 +10,45 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+#include "server/data/data_dir.h"
 #include "server/store/store.h"
 
 struct store {
     pthread_mutex_t lock;
     sqlite3 *db; /* owned */
-    int lock_fd; /* owned: the directory's */
+    struct data_dir dir;
 };
+
+int store_prepare(struct store *s, struct err *e); /* checked, and of this version */
+
+/* Statements without values; one that gives a number, 0 where it gives no row. */
+int store_script(struct store *s, const char *sql, const char *what, struct err *e);
+int store_int(struct store *s, const char *sql, int64_t *out, struct err *e);
+
+/* Opens the store of a directory that is open, or begins one in it. */
+int store_open(struct store *s, struct err *e);
+int store_begin_anew(struct store *s, struct err *e);
+
+/* Enters a model by its note, and an ended job where the one that made it is not known. */
+int store_tuned_enter(struct store *s, const struct job_tuned *t, bool is_shared, struct err *e);
+
+/* Copies in backups/, newest first. */
+enum { STORE_BACKUP_BYTES = 32, STORE_BACKUPS_MAX = 64 };
+struct store_backups {
+    char name[STORE_BACKUPS_MAX][STORE_BACKUP_BYTES];
+    size_t n;
+};
+int store_backups(const struct data_dir *dir, struct store_backups *out, struct err *e);
+int store_has_backup(struct store *s, bool *has, struct err *e);
+int store_back_up(struct store *s, struct err *e);
+
+/* Notes beside files and models (NAME.json), for a store that is lost. */
+int store_note_file(struct store *s, const struct file_row *f, struct err *e);
+int store_note_tuned(struct store *s, const struct job_tuned *t, struct err *e);
+int store_note_drop(struct store *s, enum data_folder folder, const char *name, struct err *e);
+int store_note_read(struct store *s, enum data_folder folder, const char *name, struct buf *out,
+                    struct err *e);
+int store_note_all(struct store *s, struct err *e); /* of all rows */
 
 /* A transaction; store_end commits where rc is 0 and takes all back otherwise; returns rc, or -1
  * with the fault of the commit. */
@@ -58,6 +90,10 @@ struct store_list {
  * never had a thing `page->after`. One that was deleted since still has its place. */
 void *store_list(struct store *s, const struct store_list *l, const struct store_page *page,
                  struct arena *a, size_t *n, bool *more, struct err *e);
+
+/* Keeps the place of the owner's row for pages that go on behind it; of an open transaction. */
+int store_keep_place(struct store *s, const char *table, const char *key, const char *owner,
+                     const char *value, struct err *e);
 
 /* Deletes the owner's row of a table whose `key` has this value, as a transaction, and keeps its
  * place for pages that go on behind it. ERR_NOT_FOUND, without words. */

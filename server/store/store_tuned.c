@@ -4,7 +4,9 @@
  */
 #include "server/store/store_own.h"
 
-#define COLUMNS "id, name, owner, job, base, dir, metrics, step, is_checkpoint, created, is_full"
+#define COLUMNS                                                                                    \
+    "id, name, owner, job, base, dir, metrics, step, is_checkpoint, created, is_full, "            \
+    "fingerprint"
 
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
@@ -20,7 +22,8 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
                             .step = sqlite3_column_int64(q, 7),
                             .is_checkpoint = sqlite3_column_int(q, 8),
                             .created = sqlite3_column_int64(q, 9),
-                            .is_full = sqlite3_column_int(q, 10)};
+                            .is_full = sqlite3_column_int(q, 10),
+                            .fingerprint = store_text(q, 11, a)};
     return 0;
 }
 
@@ -29,21 +32,60 @@ int store_put_tuned(struct store *s, const struct job_tuned *t, struct err *e)
     return store_run(s,
                      store_query(s, e,
                                  "INSERT OR REPLACE INTO tuned (" COLUMNS
-                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                 "tttttttiiii", t->id, t->name, t->owner, t->job, t->base, t->dir,
+                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 "tttttttiiiit", t->id, t->name, t->owner, t->job, t->base, t->dir,
                                  t->metrics, t->step, (int64_t)t->is_checkpoint, t->created,
-                                 (int64_t)t->is_full),
+                                 (int64_t)t->is_full, t->fingerprint),
                      e);
 }
 
 int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e)
 {
-    return store_begin(s, e) ? -1 : store_end(s, store_put_tuned(s, t, e), e);
+    return store_note_tuned(s, t, e) || store_begin(s, e)
+               ? -1
+               : store_end(s, store_put_tuned(s, t, e), e);
+}
+
+/* The note of this owner's model of this name, where it has one. */
+static int drop_note(struct store *s, const char *owner, const char *name, struct err *e)
+{
+    struct arena a;
+    const char *dir = NULL;
+    bool is_full = false;
+    if (store_begin(s, e))
+        return -1;
+    arena_init(&a, 0);
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT dir, is_full FROM tuned WHERE owner = ? AND name = ?", "tt", owner, name);
+    int row = q ? store_row(s, q, e) : -1;
+    if (row == 1) {
+        dir = store_text(q, 0, &a);
+        is_full = sqlite3_column_int(q, 1);
+    }
+    sqlite3_finalize(q);
+    int rc = store_end(s, row < 0 ? -1 : 0, e);
+    if (!rc && dir)
+        rc = store_note_drop(s, is_full ? DATA_MODELS : DATA_ADAPTERS, dir, e);
+    arena_release(&a);
+    return rc;
+}
+
+int store_tuned_adopt(struct store *s, const char *name, const char *fingerprint, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    return store_end(s,
+                     store_run(s,
+                               store_query(s, e, "UPDATE tuned SET fingerprint = ? WHERE name = ?",
+                                           "tt", fingerprint, name),
+                               e),
+                     e);
 }
 
 int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e)
 {
-    int rc = store_drop(s, "tuned", "name", owner, name, e);
+    int rc =
+        drop_note(s, owner, name, e) || store_drop(s, "tuned", "name", owner, name, e) ? -1 : 0;
     return rc && e->code == ERR_NOT_FOUND ? err_set(e, ERR_NOT_FOUND, "no such model: %.200s", name)
                                           : rc;
 }

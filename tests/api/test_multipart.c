@@ -72,6 +72,34 @@ static void any_cut(void **state)
     buf_release(&out);
 }
 
+/* Browsers write a quote and the ends of lines so, and leave every other '%' alone. */
+static void percent(void **state)
+{
+    static const struct {
+        const char *written, *read;
+    } name[] = {{"a %22b%22.jsonl", "a \"b\".jsonl"},
+                {"%0D%0a", "\r\n"},
+                {"100%", "100%"},
+                {"%2", "%2"},
+                {"%41%25", "%41%25"},
+                {"%%22", "%\""},
+                {"\\\"%22\\\\", "\"\"\\"}};
+    struct buf out;
+    char body[256], want[256];
+    (void)state;
+    buf_init(&out, 1 << 16);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        int n = snprintf(body, sizeof body,
+                         "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%s\""
+                         "\r\n\r\nx\r\n--xyz--",
+                         name[i].written);
+        snprintf(want, sizeof want, "[file|%s|x]", name[i].read);
+        assert_int_equal(read_body(body, (size_t)n, 5, &out), 0);
+        assert_string_equal(out.data, want);
+    }
+    buf_release(&out);
+}
+
 static void malformed(void **state)
 {
     static const char *const bodies[] = {
@@ -132,6 +160,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_cut),
+        cmocka_unit_test(percent),
         cmocka_unit_test(malformed),
         cmocka_unit_test(bounds),
     };

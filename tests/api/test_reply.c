@@ -25,8 +25,8 @@ static void bytes(void *ctx, int32_t id, struct buf *out)
 static const struct answer_top top[] = {{.id = 1, .logprob = -0.25f}, {.id = 2, .logprob = -2}};
 static const struct api_logprob logprobs[] = {
     {.id = 0, .is_unknown = true},
-    {.id = 1, .logprob = -0.1f, .top = top, .n_top = 2},
-    {.id = 5, .logprob = -INFINITY, .top = top, .n_top = 2},
+    {.id = 1, .logprob = -0.1f, .top = top, .n_top = 2, .rank = 1},
+    {.id = 5, .logprob = -INFINITY, .top = top, .n_top = 2, .rank = 7},
 };
 
 struct fixture {
@@ -66,7 +66,8 @@ static void end(struct fixture *f)
     buf_release(&f->out);
 }
 
-static const struct api_usage usage = {.prompt = 7, .completion = 3, .cached = 4};
+static const struct api_usage usage = {
+    .prompt = 7, .completion = 3, .cached = 4, .accepted = 2, .rejected = 5};
 
 static void test_chat(void **state)
 {
@@ -96,6 +97,9 @@ static void test_chat(void **state)
     assert_int_equal(json_integer_value(json_at(v, "usage.total_tokens")), 10);
     assert_int_equal(json_integer_value(json_at(v, "usage.prompt_tokens_details.cached_tokens")),
                      4);
+    v = json_at(v, "usage.completion_tokens_details");
+    assert_int_equal(json_integer_value(json_at(v, "accepted_prediction_tokens")), 2);
+    assert_int_equal(json_integer_value(json_at(v, "rejected_prediction_tokens")), 5);
     end(&f);
 }
 
@@ -155,15 +159,13 @@ static void test_chat_logprobs(void **state)
 static void test_completion_logprobs(void **state)
 {
     struct fixture f;
-    size_t offset = 10;
+    struct api_logprob placed[3];
     (void)state;
     begin(&f, API_COMPLETIONS);
-    const struct api_choice c = {.text = "abc",
-                                 .n_text = 3,
-                                 .stop_id = -1,
-                                 .logprob = logprobs,
-                                 .n_logprob = 3,
-                                 .offset = &offset};
+    memcpy(placed, logprobs, sizeof placed);
+    placed[1].offset = 11;
+    const struct api_choice c = {
+        .text = "abc", .n_text = 3, .stop_id = -1, .logprob = placed, .n_logprob = 3};
     api_reply_write(&f.r, &c, 1, &usage, &f.out);
     const json_t *v = parsed(&f, 0);
     assert_string_equal(json_text_at(v, "object"), "text_completion");
@@ -173,7 +175,6 @@ static void test_completion_logprobs(void **state)
                 json_is_null(json_at(v, "top_logprobs.0")));
     assert_string_equal(json_text_at(v, "tokens.1"), "b");
     assert_int_equal(json_integer_value(json_at(v, "text_offset.1")), 11);
-    assert_int_equal(offset, 10 + 1 + 1 + strlen("bytes:\\xf0\\x9f"));
     /* the token that was taken is there once, though it is among the likeliest too */
     assert_int_equal(json_object_size(json_at(v, "top_logprobs.1")), 2);
     assert_int_equal(json_object_size(json_at(v, "top_logprobs.2")), 3);
@@ -187,10 +188,9 @@ static void test_one_spelling_is_one_key(void **state)
     static const struct answer_top twins[] = {{.id = 6, .logprob = -1}, {.id = 0, .logprob = -3}};
     const struct api_logprob p = {.id = 0, .logprob = -3, .top = twins, .n_top = 2};
     struct fixture f;
-    size_t offset = 0;
     (void)state;
     begin(&f, API_COMPLETIONS);
-    const struct api_choice c = {.stop_id = -1, .logprob = &p, .n_logprob = 1, .offset = &offset};
+    const struct api_choice c = {.stop_id = -1, .logprob = &p, .n_logprob = 1};
     api_event_choice(&f.r, &c, API_USAGE_ABSENT, NULL, &f.out);
     const json_t *dict = json_at(event(&f), "choices.0.logprobs.top_logprobs.0");
     assert_int_equal(json_object_size(dict), 1);
@@ -223,6 +223,9 @@ static void test_vllm_members(void **state)
     assert_true(json_is_null(json_at(v, "prompt_logprobs.0")));
     assert_int_equal(json_integer_value(json_at(v, "prompt_logprobs.1.1.rank")), 1);
     assert_string_equal(json_text_at(v, "prompt_logprobs.2.5.decoded_token"), "token_id:5");
+    assert_int_equal(json_integer_value(json_at(v, "prompt_logprobs.2.5.rank")), 7);
+    json_t *last = json_at(v, "prompt_logprobs.2");
+    assert_string_equal(json_object_iter_key(json_object_iter(last)), "5");
     end(&f);
 }
 

@@ -108,7 +108,7 @@ static void test_fields_land_where_they_belong(void **state)
     assert_string_equal(q.cache_salt, "s");
     assert_string_equal(q.request_id, "r-1");
     assert_true(g->wants_logprob && g->n_top == 2 && g->wants_prompt && q.wants_logprobs);
-    assert_null(q.ignored);
+    assert_string_equal(q.ignored, "user");
 }
 
 /* Exactly what lm-evaluation-harness sends. */
@@ -185,6 +185,10 @@ static void test_contradictions(void **state)
     assert_good_body(API_CHAT, "{" CHAT ",\"stream\":true,\"stream_options\":"
                                "{\"include_usage\":true,\"include_obfuscation\":false}}");
     assert_true(q.sends_usage && !q.sends_usage_always);
+    assert_null(q.ignored);
+    assert_good_body(API_CHAT,
+                     "{" CHAT ",\"stream\":true,\"stream_options\":{\"%s\":1,\"wot\":true}}");
+    assert_string_equal(q.ignored, "stream_options.?s, stream_options.wot");
 }
 
 /* The newer name counts, in either order. */
@@ -262,7 +266,7 @@ static void test_percent_signs(void **state)
     (void)state;
     assert_bad_body(API_CHAT, "{" CHAT ",\"service_tier\":\"%n%s\"}", "service_tier");
     assert_good_body(API_CHAT, "{" CHAT ",\"%n%s\":\"%n%s\",\"user\":\"%n%s\"}");
-    assert_string_equal(q.ignored, "?n?s");
+    assert_string_equal(q.ignored, "?n?s, user");
     assert_bad_body(API_CHAT, "{\"messages\":[{\"role\":\"%n%s\",\"content\":\"x\"}]}",
                     "messages[0].role");
 }

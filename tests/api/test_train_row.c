@@ -12,7 +12,7 @@
 #include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
 
-static int read_line(const char *line, struct api_train_row *row, struct api_error *e)
+static int read_line(const char *line, struct train_example *row, struct api_error *e)
 {
     memset(e, 0, sizeof *e);
     return api_train_row(&own_arena, line, strlen(line), true, row, e);
@@ -20,7 +20,7 @@ static int read_line(const char *line, struct api_train_row *row, struct api_err
 
 static void conversations(void **state)
 {
-    struct api_train_row row;
+    struct train_example row;
     struct api_error e;
     (void)state;
     assert_int_equal(read_line("{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"},"
@@ -30,7 +30,7 @@ static void conversations(void **state)
                                "\"parallel_tool_calls\":false}",
                                &row, &e),
                      0);
-    assert_int_equal(row.kind, API_TRAIN_CHAT);
+    assert_int_equal(row.kind, TRAIN_CHAT);
     assert_int_equal(row.n_weight, 3);
     assert_true(row.weight[0] == 1 && row.weight[1] == 0 && row.weight[2] == 1);
     assert_true(row.has_tools);
@@ -45,17 +45,17 @@ static void conversations(void **state)
 
 static void completions(void **state)
 {
-    struct api_train_row row;
+    struct train_example row;
     struct api_error e;
     (void)state;
     assert_int_equal(read_line("{\"prompt\":\"p\\u0000\",\"completion\":\"\"}", &row, &e), 0);
-    assert_int_equal(row.kind, API_TRAIN_TEXT);
+    assert_int_equal(row.kind, TRAIN_TEXT);
     assert_int_equal(row.n_prompt, 2);
     assert_int_equal(row.n_completion, 0);
     assert_int_equal(
         read_line("{\"input\":{},\"preferred_output\":[],\"non_preferred_output\":[]}", &row, &e),
         0);
-    assert_int_equal(row.kind, API_TRAIN_PREFERENCE);
+    assert_int_equal(row.kind, TRAIN_PREFERENCE);
 }
 
 static void faults(void **state)
@@ -85,7 +85,7 @@ static void faults(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct api_train_row row;
+        struct train_example row;
         struct api_error e;
         if (read_line(bad[i].line, &row, &e) == 0 || strcmp(e.param, bad[i].param) != 0 ||
             !strstr(e.message, bad[i].words))

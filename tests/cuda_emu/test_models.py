@@ -32,7 +32,7 @@ def generates():
             check(f"{family} {way}", p.returncode == 0 and p.stdout.strip() == want, said(p))
     for family in ("llama_plain", "gpt2"):
         words, _ = golden_words(family)
-        for form in ("bf16", "int8"):
+        for form in ("bf16", "int8", "int4"):
             gpu, cpu = (tandem(*words, "--quantize", form, device=d) for d in ("cuda", "cpu"))
             check(f"{family} {form}", gpu.returncode == 0 and gpu.stdout == cpu.stdout, said(gpu))
 

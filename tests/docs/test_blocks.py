@@ -11,7 +11,8 @@ refuses, an answer that looks otherwise by now.
 Where a page runs, MODEL is a model, ADAPTER an adapter of it and CONFIG says how to train one;
 localhost:8080 is a server of MODEL as `base` with a data directory and that folder as its folder of
 adapters, the port at which ranks meet is a free one, and the examples are there.
-README's server has the bundled model instead, where there is one. `tandem serve` starts on a port of its
+README's server has the bundled model instead, where there is one. `tandem tune` is given a seed, so that
+what a model has learnt does not hang on a draw. `tandem serve` starts on a port of its
 own, must become ready, and is ended; `make` is not run, tests/fresh does that.
 
 Standard library only."""
@@ -43,6 +44,7 @@ make() { :; }
 """
 SERVE = """#!/bin/bash
 set -u
+[ "${1:-}" = tune ] && set -- "$@" --seed 1
 [ "${1:-}" = serve ] || exec %(bin)s "$@"
 log=$(mktemp)
 %(bin)s "$@" --port 0 --drain-delay 0 --kv-memory 16M 2>"$log" &

@@ -15,6 +15,7 @@
 #include "tests/lib/test.h"
 
 static struct engine *engine; /* one test runs at a time */
+static struct background *work;
 static struct metrics *metrics;
 static const char *adapter_root;
 static const struct who who = {.name = "test", .salt = 7};
@@ -22,6 +23,11 @@ static const struct who who = {.name = "test", .salt = 7};
 void fake_engine(struct engine *g)
 {
     engine = g;
+}
+
+void fake_work(struct background *b)
+{
+    work = b;
 }
 
 void fake_metrics(struct metrics *m)
@@ -50,6 +56,12 @@ struct engine *server_engine(const struct server *s)
 {
     (void)s;
     return engine;
+}
+
+struct background *server_work(const struct server *s)
+{
+    (void)s;
+    return work;
 }
 
 struct metrics *server_metrics(const struct server *s)

@@ -14,6 +14,8 @@
 #include "server/http/call.h"
 #include "server/metrics/metrics.h"
 
+struct background;
+
 struct call {
     struct arena arena;
     struct call_request request;
@@ -36,8 +38,9 @@ struct fake_client {
     bool reads_slowly; /* takes one send, then nothing until the engine has rested */
 };
 
-/* What server_engine, server_metrics and server_adapter_root give from here on. */
+/* What server_engine, server_work, server_metrics and server_adapter_root give from here on. */
 void fake_engine(struct engine *g);
+void fake_work(struct background *b);
 void fake_metrics(struct metrics *m);
 void fake_adapter_root(const char *path);
 

@@ -18,9 +18,9 @@ static void check_config(const struct config *c)
     ASSERT(c->n_vocab > 0 && c->n_layer > 0 && c->d_model > 0 && c->d_ff > 0 && c->max_pos > 0);
     ASSERT(c->n_head > 0 && c->n_kv_head > 0 && c->d_head > 0);
     ASSERT(c->n_head % c->n_kv_head == 0 && c->n_layer <= CONFIG_LAYER_MAX);
-    ASSERT(c->window >= 0 && c->window_from_layer >= 0 && c->n_eos <= CONFIG_EOS_MAX);
+    ASSERT(c->window >= 0 && c->n_eos <= CONFIG_EOS_MAX);
     ASSERT(c->norm_eps >= 0 && c->norm_eps < 1);
-    if (c->family != FAMILY_GPT2 && c->family != FAMILY_BERT)
+    if (c->has_rope)
         ASSERT(c->d_head % 2 == 0 && c->rope.theta > 0 && c->rope.n_factor <= c->d_head / 2);
 }
 

@@ -39,8 +39,11 @@ import tokenizers
 import torch
 import transformers
 from transformers import (BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig,
-                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+                          LlamaForCausalLM, MinistralConfig, MinistralForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM)
+
+import later_models
 
 OUT = pathlib.Path(__file__).resolve().parent / "models"
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-8)
@@ -97,7 +100,14 @@ MODELS = {
     "qwen2": lambda: qwen(Qwen2ForCausalLM, Qwen2Config, hidden_size=48, tie_word_embeddings=True),
     "qwen2_window": lambda: qwen(Qwen2ForCausalLM, Qwen2Config, hidden_size=48,
                                  use_sliding_window=True, sliding_window=11, max_window_layers=1),
+    "ministral_alternating": lambda: qwen(
+        MinistralForCausalLM, MinistralConfig, sliding_window=9, head_dim=14,
+        layer_types=["full_attention", "sliding_attention", "full_attention"]),
     "qwen3": lambda: qwen(Qwen3ForCausalLM, Qwen3Config, head_dim=16),
+    "qwen3_alternating": lambda: qwen(
+        Qwen3ForCausalLM, Qwen3Config, head_dim=16, use_sliding_window=True, sliding_window=7,
+        max_window_layers=3,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     "gpt2": lambda: (GPT2LMHeadModel, GPT2Config(
         vocab_size=197, n_embd=45, n_layer=2, n_head=3, n_positions=64, resid_pdrop=0.0,
         embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=1, eos_token_id=2)),
@@ -116,6 +126,10 @@ LORA = {  # name: options of LoraConfig
 }
 
 
+MODELS |= later_models.MODELS
+LORA |= later_models.LORA
+
+
 def bert(**kw):
     base = dict(vocab_size=179, hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
                 intermediate_size=95, max_position_embeddings=40, hidden_dropout_prob=0.0,
@@ -130,7 +144,8 @@ def draw(model, seed):
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=g)
             if "norm" in name.lower() or ".ln_" in name:
-                p.copy_((0 if name.endswith("bias") else 1) + 0.2 * noise)
+                p.copy_((0 if name.endswith("bias") or "Gemma" in type(model).__name__ else 1)
+                        + 0.2 * noise)
             elif p.dim() == 1:
                 p.copy_(0.3 * noise)
             elif "embed" in name or "wte" in name or "wpe" in name:

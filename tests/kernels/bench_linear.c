@@ -36,7 +36,7 @@ static struct k_weight weight_of(struct bench *b, enum k_type type, const struct
 
 static enum limit_unit unit_of(enum k_type t)
 {
-    return t == K_F32 ? LIMIT_F32 : LIMIT_BF16;
+    return format_rows(t) == K_F32 ? LIMIT_F32 : LIMIT_BF16;
 }
 
 static void peers(struct bench *b, const char *name, enum k_type type, const struct size *s,
@@ -100,9 +100,8 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
 
 void bench_linear(struct bench *b)
 {
-    forward(b, K_linear_bf16, K_BF16);
-    forward(b, K_linear_int8, K_INT8);
-    forward(b, K_linear_f32, K_F32);
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        forward(b, k_formats[t].linear, (enum k_type)t);
 }
 
 static void input_gradient(struct bench *b, enum kernel_id id, enum k_type type)
@@ -200,9 +199,8 @@ void bench_linear_grad(struct bench *b)
     for (int i = 0; i < 5 && bench_wants_rows(b, 512); i++)
         packing(b, columns[i] == 49152 ? 128 : 512, columns[i]);
 
-    input_gradient(b, K_linear_dx_bf16, K_BF16);
-    input_gradient(b, K_linear_dx_int8, K_INT8);
-    input_gradient(b, K_linear_dx_f32, K_F32);
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        input_gradient(b, k_formats[t].dx, (enum k_type)t);
     weight_gradient(b, K_linear_dw_bf16, K_BF16);
     weight_gradient(b, K_linear_dw_f32, K_F32);
 }

@@ -118,6 +118,12 @@ static void gelu_case(struct rows_bench *r)
     run(r, &(struct k_gelu){r->buf[0], r->buf[1], r->buf[2], r->d, r->d, r->d, r->m, r->d, false});
 }
 
+static void softcap_case(struct rows_bench *r)
+{
+    struct k_softcap a = {r->buf[0], r->buf[1], r->buf[2], r->d, r->d, r->d, r->m, r->d, 30};
+    run(r, &a);
+}
+
 static void softmax_case(struct rows_bench *r)
 {
     run(r, &(struct k_softmax){r->buf[0], r->buf[1], r->d, r->d, r->m, r->d});
@@ -182,6 +188,8 @@ void bench_rows(struct bench *b)
         {K_swiglu_bwd, inner, swiglu_bwd_case},
         {K_gelu, inner, gelu_case},
         {K_gelu_bwd, inner, gelu_case},
+        {K_softcap, inner, softcap_case},
+        {K_softcap_bwd, inner, softcap_case},
         {K_add, hidden, binary_case},
         {K_mul, hidden, binary_case},
         {K_cast, hidden, cast_case},

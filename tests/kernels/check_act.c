@@ -117,6 +117,65 @@ void check_swiglu_bwd(struct check *c)
     }
 }
 
+static double softcap_loss(const void *ctx, const double *x)
+{
+    const struct pair_loss *l = ctx;
+    double sum = 0;
+    for (int64_t j = 0; j < l->d; j++)
+        sum += 3 * tanh(x[j] / 3) * l->dy[j];
+    return sum;
+}
+
+static void softcap_run(struct check *c, int64_t d, bool bwd, enum check_kind kind)
+{
+    int64_t ld = d + 2, m = 2, n = m * ld;
+    check_begin(c);
+    check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    float *x = act_floats(c, n, kind), *dy = check_floats(c, n, CHECK_RANDOM);
+    float *y = check_floats(c, n, CHECK_NAN), *want = check_floats(c, n, CHECK_NAN);
+    float *capped = check_floats(c, n, CHECK_ZERO);
+    struct k_softcap fwd = {.x = x, .y = capped, .ld_x = ld, .ld_y = ld, .m = m, .d = d, .cap = 3};
+    check_run_row(c, K_softcap, &fwd);
+    struct k_softcap a = fwd;
+    a.x = bwd ? capped : x;
+    a.dy = bwd ? dy : NULL;
+    a.ld_dy = ld;
+    a.y = y;
+    struct k_softcap ref = a;
+    ref.y = want;
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)n * sizeof *y}}, 1);
+    check_run_ref(c, &ref);
+    for (int64_t i = 0; i < m; i++) {
+        check_near(c, "y", y + i * ld, want + i * ld, d, 2e-6, bwd ? 1e-6 : 1e-36);
+        struct pair_loss l = {.dy = dy + i * ld, .d = d};
+        if (bwd && kind == CHECK_RANDOM && d < 70)
+            check_gradient(c, "differences", y + i * ld, x + i * ld, d, softcap_loss, &l, 1e-5);
+    }
+    a.y = bwd ? dy : x;
+    check_run(c, &a);
+    for (int64_t i = 0; i < m; i++)
+        check_bits(c, "in place", a.y + i * ld, y + i * ld, (size_t)d * sizeof *y);
+}
+
+static void softcap_check(struct check *c, bool bwd)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int kind = 0; kind < CHECK_KINDS; kind++)
+        for (int i = 0; i < n; i++)
+            softcap_run(c, sizes[i], bwd, kind);
+}
+
+void check_softcap(struct check *c)
+{
+    softcap_check(c, false);
+}
+
+void check_softcap_bwd(struct check *c)
+{
+    softcap_check(c, true);
+}
+
 static double gelu_f64(double x, bool is_tanh)
 {
     double t = is_tanh ? tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)) : erf(x / sqrt(2));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear_{f32, bf16, int8}. Faults they can catch: a tail of outputs or inputs that is skipped,
+ * linear_<format>. Faults they can catch: a tail of outputs or inputs that is skipped,
  * read past or written past; a panel range that is off by one; bias or addition in the wrong place
  * or order; scales of a neighbouring group; sums that depend on the number of rows, on a row's
  * place in its block, on how units are cut, or on what scratch held.
@@ -14,17 +14,10 @@
 
 enum k_type linear_type(const struct check *c)
 {
-    switch (c->id) {
-    case K_linear_f32:
-    case K_linear_dx_f32:
-    case K_linear_dw_f32:
-        return K_F32;
-    case K_linear_int8:
-    case K_linear_dx_int8:
-        return K_INT8;
-    default:
-        return K_BF16;
-    }
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        if (k_formats[t].linear == c->id || k_formats[t].dx == c->id)
+            return (enum k_type)t;
+    return c->id == K_linear_dw_f32 ? K_F32 : K_BF16;
 }
 
 struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
@@ -50,7 +43,7 @@ struct linear_rows linear_rows_make(struct check *c, enum k_type type, const flo
     struct k_rows_pack pack = {.x = x, .ld_x = k, .m = m, .k = k, .type = type, .rows = rows};
     check_run_layout(c, K_rows_pack, &pack);
     for (int64_t i = 0; i < m * k; i++)
-        value[i] = type == K_F32 ? x[i] : bf16_to_f32(bf16_from_f32(x[i]));
+        value[i] = format_rows(type) == K_F32 ? x[i] : bf16_to_f32(bf16_from_f32(x[i]));
     return (struct linear_rows){rows, value};
 }
 
@@ -174,7 +167,8 @@ static void run_soon(struct check *c, int64_t m, int64_t n, int64_t k, int64_t n
     a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
     check_run(c, &a);
     a.y = y;
-    a.soon = (struct k_soon){.group = g, .n_group = n_group, .n_table = N_TABLE, .stride = n_group};
+    a.prefetch =
+        (struct k_prefetch){.group = g, .n_group = n_group, .n_table = N_TABLE, .stride = n_group};
     check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * n) * sizeof *y}}, 1);
     check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
 }
@@ -215,7 +209,7 @@ static void check_gated(struct check *c)
     if (check_is_plain(c))
         return;
     run_gated(c, 12, 32 * 100, 34, true); /* more panels of one block than have room at once */
-    run_gated(c, 64, 64, 2300, false);    /* codes opened in several runs */
+    run_gated(c, 64, 64, 2300, false);    /* codes widened in several runs */
     run_gated(c, 1100, 32, 9, false);     /* more rows than a span */
 }
 
@@ -337,7 +331,7 @@ static void check_linear(struct check *c)
         run_soon(c, 64, 33, 0, 4);
         run_soon(c, 64, 40, 4500, 20);
     }
-    if (c->table->gates && linear_type(c) != K_F32)
+    if (c->table->gates && format_rows(linear_type(c)) != K_F32)
         check_gated(c);
     run_invariance(c, 161, check_is_plain(c) ? 30 : 300);
     if (!check_is_plain(c)) /* pieces of the inputs */
@@ -354,7 +348,17 @@ void check_linear_bf16(struct check *c)
     check_linear(c);
 }
 
+void check_linear_f16(struct check *c)
+{
+    check_linear(c);
+}
+
 void check_linear_int8(struct check *c)
+{
+    check_linear(c);
+}
+
+void check_linear_int4(struct check *c)
 {
     check_linear(c);
 }

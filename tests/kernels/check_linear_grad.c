@@ -18,11 +18,11 @@ struct dx_case {
     bool add;
 };
 
-/* As the kernel may see an int8 weight: scaled, then rounded. */
+/* As the kernel may see a weight with scales: scaled, then rounded. */
 static double weight_seen(const struct linear_weight *w, int64_t o, int64_t i)
 {
     float v = w->value[o * w->w.k + i];
-    return w->w.type == K_INT8 ? bf16_to_f32(bf16_from_f32(v)) : v;
+    return format_group(w->w.type) ? bf16_to_f32(bf16_from_f32(v)) : v;
 }
 
 static struct linear_want dx_want(struct check *c, const struct k_linear_dx *a,
@@ -130,7 +130,17 @@ void check_linear_dx_bf16(struct check *c)
     check_dx(c);
 }
 
+void check_linear_dx_f16(struct check *c)
+{
+    check_dx(c);
+}
+
 void check_linear_dx_int8(struct check *c)
+{
+    check_dx(c);
+}
+
+void check_linear_dx_int4(struct check *c)
 {
     check_dx(c);
 }

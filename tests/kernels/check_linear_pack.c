@@ -17,26 +17,44 @@
 static float stored_at(const struct check *c, const struct k_weight *w, int64_t o, int64_t i)
 {
     int64_t at = cuda_weight_at(w->type, cuda_k_stored(w->type, w->k), o, i);
-    if (!c->is_gpu || w->type == K_F32)
+    if (!c->is_gpu || w->type == K_F32 || w->type == K_F16)
         return linear_stored_at(w, o, i);
+    if (w->type == K_INT4)
+        return (float)((((const uint8_t *)w->data)[at / 2] >> at % 2 * 4 & 15) - 8);
     return w->type == K_BF16 ? bf16_to_f32(((const k_bf16 *)w->data)[at])
                              : (float)linear_int8_code(((const uint8_t *)w->data)[at]);
 }
 
-/* Rewrites a weight of n outputs that a GPU packed into the order of the reference. */
-static void to_reference(struct check *c, const struct k_weight *w, int64_t n)
+static int64_t place(enum k_type type, int64_t o, int64_t i)
 {
-    size_t elem = k_type_bytes(w->type), bytes = (size_t)linear_panels(n) * K_NR * elem;
+    switch (type) {
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        return linear_##name##_at(o, i);
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        return 0;
+    }
+}
+
+/* Rewrites panels [lo, hi) of a weight that a GPU packed into the order of the reference. */
+static void to_reference(struct check *c, const struct k_weight *w, int64_t lo, int64_t hi)
+{
+    size_t elem = k_type_bytes(w->type);
     int64_t stored = linear_k_stored(w->type, w->k);
-    bytes *= (size_t)stored;
-    char *own = check_dup(c, w->data, bytes, 64), *to = w->data;
-    for (int64_t at = 0; at < linear_panels(n) * K_NR * stored; at++) {
+    char *own = check_dup(c, w->data, k_weight_stream_bytes(w->type, 0, hi * K_NR, w->k), 64);
+    char *to = w->data;
+    for (int64_t at = lo * K_NR * stored; at < hi * K_NR * stored; at++) {
         int64_t o = at / stored, i = at % stored, ref = o / K_NR * K_NR * stored;
-        ref += w->type == K_F32    ? linear_f32_at(o % K_NR, i)
-               : w->type == K_BF16 ? linear_bf16_at(o % K_NR, i)
-                                   : linear_int8_at(o % K_NR, i);
-        memcpy(to + (size_t)ref * elem, own + (size_t)cuda_weight_at(w->type, stored, o, i) * elem,
-               elem);
+        int64_t gpu = cuda_weight_at(w->type, stored, o, i);
+        ref += place(w->type, o % K_NR, i);
+        if (w->type == K_INT4) {
+            int code = (uint8_t)own[gpu / 2] >> gpu % 2 * 4 & 15;
+            to[ref / 2] = (char)((to[ref / 2] & 0xf0 >> ref % 2 * 4) | code << ref % 2 * 4);
+        } else {
+            memcpy(to + (size_t)ref * elem, own + (size_t)gpu * elem, elem);
+        }
     }
 }
 
@@ -84,7 +102,7 @@ static void pack_run(struct check *c, const struct pack_case *p)
     k_weight_bind(&a.w, p->to, n_all, p->k, got);
     check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
     if (c->is_gpu)
-        to_reference(c, &a.w, n_all);
+        to_reference(c, &a.w, a.panel_lo, a.panel_lo + linear_panels(p->n));
     check_bits(c, "panels", got, want, bytes);
 }
 
@@ -104,6 +122,8 @@ static void pack_meaning(struct check *c, enum k_type to, int64_t n, int64_t k)
             double got = stored_at(c, &a.w, o, i) * linear_scale_at(&a.w, o, i);
             double most = to == K_F32    ? 0
                           : to == K_BF16 ? fabs(v) / 256
+                          : to == K_F16  ? fabs(v) / 2048 + 0x1p-25
+                          : to == K_INT4 ? 2.1 * fabs(linear_scale_at(&a.w, o, i))
                                          : 0.5001 * linear_scale_at(&a.w, o, i);
             check_true(c, fabs(got - v) <= most, "w[%d, %d] is %g, was %g", (int)o, (int)i, got, v);
         }
@@ -115,32 +135,73 @@ static void pack_meaning(struct check *c, enum k_type to, int64_t n, int64_t k)
 }
 
 /* A number that is not finite must not be quantised to one that is. */
-static void pack_not_finite(struct check *c)
+static void pack_not_finite(struct check *c, enum k_type to)
 {
     static const float bad[] = {INFINITY, -INFINITY, NAN};
     for (int b = 0; b < 3; b++) {
         check_begin(c);
-        check_case(c, "int8 of %g", (double)bad[b]);
+        check_case(c, "type %d of %g", to, (double)bad[b]);
         float *src = check_floats(c, 3 * 300, CHECK_RANDOM);
         src[300 + 200] = bad[b];
         struct k_weight_pack a = {.src = src, .ld_src = 300, .n_src = 3};
-        k_weight_bind(&a.w, K_INT8, 3, 300, check_buf(c, k_weight_bytes(K_INT8, 3, 300), 64));
+        k_weight_bind(&a.w, to, 3, 300, check_buf(c, k_weight_bytes(to, 3, 300), 64));
         check_run(c, &a);
         check_true(c, isnan(linear_scale_at(&a.w, 1, 200)), "the group's scale hides it");
         check_true(c, isfinite(linear_scale_at(&a.w, 1, 100)), "another group's scale has it");
     }
 }
 
+/* Numbers that are a scale of f16 times -8 to 7, the furthest of them -8 of it, are kept exactly:
+ * each code, in a group that is whole and in one that is cut short. */
+static void pack_grid(struct check *c)
+{
+    enum { N = 35, K = 83 };
+    check_begin(c);
+    check_case(c, "int4 of its own values");
+    float *src = check_floats(c, N * K, CHECK_NAN);
+    for (int64_t at = 0; at < N * K; at++) {
+        int64_t o = at / K, i = at % K;
+        float scale = f16_to_f32(f16_from_f32((o % 2 ? -0.37f : 1.9f) * (float)(1 + o + i / 32)));
+        src[at] = scale * (float)(i % 32 ? (o * 5 + i * 7) % 16 - 8 : -8);
+    }
+    struct k_weight_pack a = {.src = src, .ld_src = K, .n_src = N};
+    k_weight_bind(&a.w, K_INT4, N, K, check_buf(c, k_weight_bytes(K_INT4, N, K), 64));
+    check_run(c, &a);
+    for (int64_t at = 0; at < N * K; at++) {
+        int64_t o = at / K, i = at % K;
+        float got = stored_at(c, &a.w, o, i) * linear_scale_at(&a.w, o, i);
+        check_true(c, got == src[at], "w[%d, %d] is %g, was %g", (int)o, (int)i, (double)got,
+                   (double)src[at]);
+    }
+}
+
+/* A group is done by the reach that fits it: codes up to 7 both ways need no clipping. */
+static void pack_reach(struct check *c)
+{
+    check_begin(c);
+    check_case(c, "int4 by another reach");
+    float *src = check_floats(c, K_INT4_GROUP, CHECK_NAN);
+    for (int i = 0; i < K_INT4_GROUP; i++)
+        src[i] = 0.25f * (float)(i % 15 - 7);
+    struct k_weight_pack a = {.src = src, .ld_src = K_INT4_GROUP, .n_src = 1};
+    k_weight_bind(&a.w, K_INT4, 1, K_INT4_GROUP,
+                  check_buf(c, k_weight_bytes(K_INT4, 1, K_INT4_GROUP), 64));
+    check_run(c, &a);
+    for (int i = 0; i < K_INT4_GROUP; i++)
+        check_true(c, stored_at(c, &a.w, 0, i) * linear_scale_at(&a.w, 0, i) == src[i],
+                   "w[%d] was %g", i, (double)src[i]);
+}
+
 void check_weight_pack(struct check *c)
 {
-    static const enum k_type from[] = {K_F32, K_BF16, K_F16}, to[] = {K_F32, K_BF16, K_INT8};
+    static const enum k_type from[] = {K_F32, K_BF16, K_F16};
     static const int64_t outputs[] = {0, 1, 15, 16, 17, 31, 32, 33, 67};
     int n_size, turn = 0;
     const int64_t *inputs = check_sizes(&n_size);
-    for (int t = 0; t < 9; t++) {
+    for (int t = 0; t < 3 * K_TYPE_COUNT; t++) {
         for (int i = 0; i < n_size; i++, turn++) {
-            struct pack_case p = {.from = from[t / 3],
-                                  .to = to[t % 3],
+            struct pack_case p = {.from = from[t % 3],
+                                  .to = (enum k_type)(t / 3),
                                   .n = outputs[turn % 9],
                                   .k = inputs[i],
                                   .pad = turn % 2 * 3,
@@ -151,22 +212,26 @@ void check_weight_pack(struct check *c)
             p = (struct pack_case){.from = p.from, .to = p.to, .n = 70, .k = inputs[i], .pad = 1};
             pack_run(c, &p);
         }
-        pack_meaning(c, to[t % 3], 37, 259);
+        pack_meaning(c, (enum k_type)(t / 3), 37, 259);
     }
-    pack_not_finite(c);
+    pack_not_finite(c, K_INT8);
+    pack_not_finite(c, K_INT4);
+    pack_grid(c);
+    pack_reach(c);
 }
 
 void check_weight_unpack(struct check *c)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
     static const int64_t outputs[] = {1, 31, 32, 33, 67};
     int n_size;
     const int64_t *inputs = check_sizes(&n_size);
-    for (int t = 0; t < 15 * n_size; t++) {
-        int64_t n = outputs[t / 3 % 5], k = inputs[t / 15], ld = k + t % 2;
+    for (int t = 0; t < 5 * K_TYPE_COUNT * n_size; t++) {
+        enum k_type type = (enum k_type)(t % K_TYPE_COUNT);
+        int64_t n = outputs[t / K_TYPE_COUNT % 5], k = inputs[t / K_TYPE_COUNT / 5];
+        int64_t ld = k + t / K_TYPE_COUNT % 2;
         check_begin(c);
-        check_case(c, "type %d n %d k %d ld %d", types[t % 3], (int)n, (int)k, (int)ld);
-        struct linear_weight w = linear_weight_make(c, types[t % 3], n, k);
+        check_case(c, "type %d n %d k %d ld %d", type, (int)n, (int)k, (int)ld);
+        struct linear_weight w = linear_weight_make(c, type, n, k);
         float *dst = check_floats(c, n * ld, CHECK_NAN), *want = check_floats(c, n * ld, CHECK_NAN);
         for (int64_t o = 0; o < n; o++) {
             for (int64_t i = 0; i < k; i++)
@@ -181,18 +246,19 @@ void check_weight_unpack(struct check *c)
 /* The hardware's rounding may take a denormal for zero. */
 static bool same_number(enum k_type type, float got, float want)
 {
-    bool tiny = type != K_F32 && fabsf(want) <= 0x1p-126f && got == 0;
+    bool tiny = format_rows(type) != K_F32 && fabsf(want) <= 0x1p-126f && got == 0;
     return tiny || f32_bits(got) == f32_bits(want);
 }
 
 static float gpu_row_number(enum k_type type, const void *rows, int64_t at)
 {
-    return type == K_F32 ? ((const float *)rows)[at] : bf16_to_f32(((const k_bf16 *)rows)[at]);
+    return format_rows(type) == K_F32 ? ((const float *)rows)[at]
+                                      : bf16_to_f32(((const k_bf16 *)rows)[at]);
 }
 
 static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, enum check_kind kind)
 {
-    int64_t ld = k + 2, stored = linear_k_stored(type, k);
+    int64_t ld = k + 2, stored = linear_row_stored(type, k);
     check_begin(c);
     check_case(c, "type %d m %d k %d %s", type, (int)m, (int)k, check_kind_name(kind));
     float *x = check_floats(c, m > 0 ? m * ld - 2 : 0, kind);
@@ -204,7 +270,7 @@ static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, en
         int64_t row = at / stored, i = at % stored;
         struct rows_block b = rows_block_of(m, row);
         float want = i < k ? x[row * ld + i] : 0;
-        if (type != K_F32)
+        if (format_rows(type) != K_F32)
             want = bf16_to_f32(bf16_from_f32(want));
         float got = c->is_gpu ? gpu_row_number(type, rows, at)
                               : rows_block_number(type, rows, k, &b, row - b.row, i);
@@ -215,13 +281,13 @@ static void rows_run(struct check *c, enum k_type type, int64_t m, int64_t k, en
 
 void check_rows_pack(struct check *c)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
     static const int64_t rows[] = {0, 1, 2, 3, 5, 8, 11, 12, 13, 16, 24, 25, 37};
     int n_size;
     const int64_t *inputs = check_sizes(&n_size);
     for (int i = 0; i < n_size; i++) {
         for (int r = 0; r < 13; r++)
-            rows_run(c, types[(i + r) % 3], rows[r], inputs[i], (i + 2 * r) % CHECK_KINDS);
+            rows_run(c, (enum k_type)((i + r) % K_TYPE_COUNT), rows[r], inputs[i],
+                     (i + 2 * r) % CHECK_KINDS);
     }
     for (int64_t m = 1; m <= 30; m++)
         rows_run(c, K_BF16, m, 70, CHECK_RANDOM);

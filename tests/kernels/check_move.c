@@ -47,8 +47,12 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
     for (int64_t i = 0; i < m; i++) {
         const float *row = src + token[i] * k;
         check_bits(c, "as unpacked", y + i * ld, all + token[i] * k, (size_t)k * sizeof *y);
-        double rel = type == K_F32 ? 0 : type == K_BF16 ? 0x1p-8 : 0;
-        check_near(c, "as packed", y + i * ld, row, k, rel, type == K_INT8 ? 0.015 : 0);
+        double rel = type == K_BF16 ? 0x1p-8 : type == K_F16 ? 0x1p-11 : 0;
+        check_near(c, "as packed", y + i * ld, row, k, rel,
+                   type == K_INT8   ? 0.015
+                   : type == K_INT4 ? 0.6
+                   : type == K_F16  ? 0x1p-25
+                                    : 0);
     }
     a.lo = n / 2; /* a part of a table: zeros for the tokens before it */
     check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld) * sizeof *y}}, 1);
@@ -61,8 +65,8 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
 void check_embed(struct check *c)
 {
     static const int64_t sizes[] = {1, 2, 31, 32, 33, 127, 128, 129, 300};
-    for (int type = 0; type < 3; type++) {
-        enum k_type t = type == 0 ? K_F32 : type == 1 ? K_BF16 : K_INT8;
+    for (int type = 0; type < K_TYPE_COUNT; type++) {
+        enum k_type t = (enum k_type)type;
         for (int i = 0; i < 9; i++) {
             embed_run(c, t, 1 + i * 11, sizes[i], i % 2);
             embed_run(c, t, 64, sizes[i], 0);

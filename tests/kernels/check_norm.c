@@ -13,15 +13,17 @@ struct norm_case {
     int64_t m, d, pad;
     bool residual, is_rms;
     enum check_kind kind;
+    bool plus_one;
 };
 
 static struct k_norm norm_make(struct check *c, const struct norm_case *k)
 {
     int64_t ld = k->d + k->pad, n = k->m * ld;
     struct k_norm a = {.ld_x = ld, .ld_y = ld, .m = k->m, .d = k->d, .eps = 1e-5f};
+    a.plus_one = k->plus_one;
     check_begin(c);
-    check_case(c, "%s m %lld d %lld ld %lld residual %d", check_kind_name(k->kind), (long long)k->m,
-               (long long)k->d, (long long)ld, k->residual);
+    check_case(c, "%s m %lld d %lld ld %lld residual %d plus_one %d", check_kind_name(k->kind),
+               (long long)k->m, (long long)k->d, (long long)ld, k->residual, k->plus_one);
     a.x = check_floats(c, n, k->kind);
     a.weight = check_floats(c, k->d, CHECK_RANDOM);
     if (!k->is_rms)
@@ -139,11 +141,11 @@ static void norm_check(struct check *c, bool is_rms)
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++) {
-            norm_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind});
-            norm_run(c, &(struct norm_case){2, sizes[i], 5, true, is_rms, kind});
+            norm_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind, false});
+            norm_run(c, &(struct norm_case){2, sizes[i], 5, true, is_rms, kind, is_rms});
         }
     }
-    norm_run(c, &(struct norm_case){0, 16, 0, false, is_rms, CHECK_RANDOM});
+    norm_run(c, &(struct norm_case){0, 16, 0, false, is_rms, CHECK_RANDOM, false});
     norm_heads(c, is_rms, 5, 24);
     norm_heads(c, is_rms, 2, 64);
 }
@@ -164,7 +166,7 @@ struct loss {
     const float *weight, *dy;
     int64_t d;
     bool is_rms;
-    double eps;
+    double eps, base; /* base: added to the weights */
 };
 
 /* dy . norm(x) for one row */
@@ -177,7 +179,8 @@ static double norm_loss(const void *ctx, const double *x)
     for (int64_t j = 0; j < l->d; j++)
         sq += (x[j] - mean) * (x[j] - mean);
     for (int64_t j = 0; j < l->d; j++)
-        sum += (x[j] - mean) / sqrt(sq / (double)l->d + l->eps) * l->weight[j] * l->dy[j];
+        sum += (x[j] - mean) / sqrt(sq / (double)l->d + l->eps) * (l->base + (double)l->weight[j]) *
+               l->dy[j];
     return sum;
 }
 
@@ -194,7 +197,8 @@ static struct k_norm_bwd bwd_make(struct check *c, const struct norm_case *k, fl
                          .ld_y = ld,
                          .m = k->m,
                          .d = k->d,
-                         .eps = 1e-5f};
+                         .eps = 1e-5f,
+                         .plus_one = k->plus_one};
     check_run_row(c, k->is_rms ? K_rmsnorm : K_layernorm, &fwd);
     return (struct k_norm_bwd){.x = x,
                                .weight = weight,
@@ -204,7 +208,8 @@ static struct k_norm_bwd bwd_make(struct check *c, const struct norm_case *k, fl
                                .ld_dy = ld,
                                .ld_dx = ld,
                                .m = k->m,
-                               .d = k->d};
+                               .d = k->d,
+                               .plus_one = k->plus_one};
 }
 
 static void bwd_differences(struct check *c, const struct k_norm_bwd *a, bool is_rms)
@@ -214,7 +219,8 @@ static void bwd_differences(struct check *c, const struct k_norm_bwd *a, bool is
                          .dy = a->dy + i * a->ld_dy,
                          .d = a->d,
                          .is_rms = is_rms,
-                         .eps = 1e-5f};
+                         .eps = 1e-5f,
+                         .base = a->plus_one};
         check_gradient(c, "differences", a->dx + i * a->ld_dx, a->x + i * a->ld_x, a->d, norm_loss,
                        &l, 1e-5);
     }
@@ -246,8 +252,10 @@ static void bwd_check(struct check *c, bool is_rms)
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++) {
-            bwd_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind}, false);
-            bwd_run(c, &(struct norm_case){2, sizes[i], 5, false, is_rms, kind}, true);
+            bwd_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind, false}, false);
+            bwd_run(c, &(struct norm_case){2, sizes[i], 5, false, is_rms, kind, false}, true);
+            if (is_rms)
+                bwd_run(c, &(struct norm_case){2, sizes[i], 1, false, true, kind, true}, false);
         }
     }
 }
@@ -256,7 +264,7 @@ static void bwd_check(struct check *c, bool is_rms)
 static void bwd_heads(struct check *c, bool is_rms, bool wants_dw)
 {
     int64_t m = 5, n_head = 3, d = 20, n = m * n_head * d;
-    struct norm_case k = {m * n_head, d, 0, false, is_rms, CHECK_RANDOM};
+    struct norm_case k = {m * n_head, d, 0, false, is_rms, CHECK_RANDOM, false};
     check_begin(c);
     check_case(c, "m %lld, %lld runs of %lld", (long long)m, (long long)n_head, (long long)d);
     struct k_norm_bwd rows = bwd_make(c, &k, check_floats(c, n, CHECK_NAN)), runs;
@@ -322,9 +330,9 @@ static void dw_check(struct check *c, bool is_rms)
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++)
-            dw_run(c, &(struct norm_case){rows[i % 6], sizes[i], i, false, is_rms, kind});
+            dw_run(c, &(struct norm_case){rows[i % 6], sizes[i], i, false, is_rms, kind, false});
     }
-    dw_run(c, &(struct norm_case){1000, 130, 0, false, is_rms, CHECK_RANDOM});
+    dw_run(c, &(struct norm_case){1000, 130, 0, false, is_rms, CHECK_RANDOM, false});
     bwd_heads(c, is_rms, true);
 }
 

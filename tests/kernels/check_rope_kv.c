@@ -34,7 +34,7 @@ static void turn_make(struct check *c, struct turn_case *u, const struct turn_sp
                                    .n_row = {s->n_row[0], s->n_row[1]},
                                    .kv_len = {s->kv_len[0], s->kv_len[1]},
                                    .kind = kind};
-    int64_t n_table = (int64_t)(s->kv_len[0] + s->kv_len[1]) * (s->d_rot / 2);
+    int64_t n_row = (int64_t)s->kv_len[0] + s->kv_len[1], n_table = (n_row + 1) * (s->d_rot / 2);
     attn_case_make(c, &u->t, &spec);
     int64_t n_tok = u->t.batch.n_tok, ld_q = (int64_t)s->n_head * s->d + GAP, ld_k = u->t.ld_k;
     u->n_q = n_tok * ld_q;
@@ -54,10 +54,15 @@ static void turn_make(struct check *c, struct turn_case *u, const struct turn_sp
                                  .d_rot = s->d_rot,
                                  .eps = 1e-5f,
                                  .interleaved = (way & PAIRS) != 0};
+    int32_t *turn = check_dup(c, u->t.batch.pos, (size_t)n_tok * sizeof *turn, 4);
+    for (int64_t i = 0; i < n_tok; i++) /* another row than its place, in some */
+        turn[i] = i % 3 ? turn[i] : (int32_t)n_row - turn[i];
+    u->args.turn = turn;
     u->args.y = check_dup(c, u->args.q, (size_t)u->n_q * sizeof(float), 4);
     if (way & NORM) {
         u->args.q_weight = check_floats(c, s->d, CHECK_SMALL);
         u->args.k_weight = check_floats(c, s->d, CHECK_SMALL);
+        u->args.plus_one = (way & PAIRS) != 0;
     }
     if (way & IN_PLACE)
         u->args.q = u->args.y;
@@ -77,7 +82,8 @@ static float *turned(struct check *c, const struct k_rope_kv *a, const float *x,
                           .m = m,
                           .d = a->kv.cache.d_head,
                           .n_head = n_head,
-                          .eps = a->eps};
+                          .eps = a->eps,
+                          .plus_one = a->plus_one};
     struct k_rope rope = {.x = y,
                           .y = y,
                           .ld_x = ld,
@@ -86,7 +92,7 @@ static float *turned(struct check *c, const struct k_rope_kv *a, const float *x,
                           .n_head = n_head,
                           .d_head = a->kv.cache.d_head,
                           .d_rot = a->d_rot,
-                          .pos = a->kv.batch.pos,
+                          .pos = a->turn,
                           .cos = a->cos,
                           .sin = a->sin,
                           .interleaved = a->interleaved};

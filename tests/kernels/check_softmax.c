@@ -58,6 +58,7 @@ void check_log_softmax(struct check *c)
 struct ce_case {
     int64_t m, n_vocab, chunk, pad;
     enum check_kind kind;
+    float cap; /* ce_bwd: of logits that were capped */
 };
 
 static struct k_ce_state *states_new(struct check *c, int64_t m)
@@ -96,7 +97,8 @@ static struct k_ce ce_args(const struct ce_case *k, float *x, const int32_t *tar
                          .lo = lo,
                          .n = k->n_vocab - lo < k->chunk ? k->n_vocab - lo : k->chunk,
                          .target = target,
-                         .state = st};
+                         .state = st,
+                         .cap = k->cap};
 }
 
 /* The definition, in f64, over the whole row at once. */
@@ -154,29 +156,34 @@ static void ce_fwd_run(struct check *c, const struct ce_case *k)
 void check_ce_fwd(struct check *c)
 {
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
-        ce_fwd_run(c, &(struct ce_case){5, 1, K_CE_CHUNK, 0, kind});
-        ce_fwd_run(c, &(struct ce_case){4, 33, 16, 3, kind});
-        ce_fwd_run(c, &(struct ce_case){4, 1000, 256, 1, kind});
-        ce_fwd_run(c, &(struct ce_case){2, K_CE_CHUNK - 1, K_CE_CHUNK, 0, kind});
-        ce_fwd_run(c, &(struct ce_case){2, 2 * K_CE_CHUNK + 17, K_CE_CHUNK, 0, kind});
+        ce_fwd_run(c, &(struct ce_case){5, 1, K_CE_CHUNK, 0, kind, 0});
+        ce_fwd_run(c, &(struct ce_case){4, 33, 16, 3, kind, 0});
+        ce_fwd_run(c, &(struct ce_case){4, 1000, 256, 1, kind, 0});
+        ce_fwd_run(c, &(struct ce_case){2, K_CE_CHUNK - 1, K_CE_CHUNK, 0, kind, 0});
+        ce_fwd_run(c, &(struct ce_case){2, 2 * K_CE_CHUNK + 17, K_CE_CHUNK, 0, kind, 0});
     }
-    ce_fwd_run(c, &(struct ce_case){0, 32, 32, 0, CHECK_RANDOM});
+    ce_fwd_run(c, &(struct ce_case){0, 32, 32, 0, CHECK_RANDOM, 0});
 }
 
 struct ce_loss {
     int64_t n, target;
-    double dloss;
+    double dloss, cap;
 };
+
+static double ce_capped(const struct ce_loss *l, double x)
+{
+    return l->cap > 0 ? l->cap * tanh(x / l->cap) : x;
+}
 
 static double ce_loss(const void *ctx, const double *x)
 {
     const struct ce_loss *l = ctx;
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < l->n; j++)
-        max = fmax(max, x[j]);
+        max = fmax(max, ce_capped(l, x[j]));
     for (int64_t j = 0; j < l->n; j++)
-        sum += exp(x[j] - max);
-    return (max + log(sum) - x[l->target]) * l->dloss;
+        sum += exp(ce_capped(l, x[j]) - max);
+    return (max + log(sum) - ce_capped(l, x[l->target])) * l->dloss;
 }
 
 static void states_fill(struct check *c, const struct ce_case *k, float *x, const int32_t *target,
@@ -198,6 +205,9 @@ static void ce_bwd_run(struct check *c, const struct ce_case *k)
     float *logits = logits_new(c, k), *dloss = check_floats(c, k->m, CHECK_RANDOM);
     int32_t *target = targets_new(c, k);
     struct k_ce_state *st = states_new(c, k->m);
+    float *free_logits = check_dup(c, logits, bytes, 4);
+    for (int64_t j = 0; j < k->m * ld && k->cap > 0; j++)
+        logits[j] = k->cap * tanhf(logits[j] / k->cap);
     states_fill(c, k, logits, target, st);
     float *x = check_dup(c, logits, bytes, 4), *want = check_dup(c, logits, bytes, 4);
     for (int64_t lo = 0; lo < k->n_vocab; lo += k->chunk) {
@@ -209,10 +219,10 @@ static void ce_bwd_run(struct check *c, const struct ce_case *k)
     }
     for (int64_t i = 0; i < k->m; i++) {
         check_near(c, "dlogits", x + i * ld, want + i * ld, k->n_vocab, 2e-5, 1e-7);
-        struct ce_loss l = {k->n_vocab, target[i], dloss[i]};
+        struct ce_loss l = {k->n_vocab, target[i], dloss[i], k->cap};
         if (target[i] >= 0 && k->n_vocab < 100 && k->kind == CHECK_RANDOM && i > 0)
-            check_gradient(c, "differences", x + i * ld, logits + i * ld, k->n_vocab, ce_loss, &l,
-                           1e-5);
+            check_gradient(c, "differences", x + i * ld, free_logits + i * ld, k->n_vocab, ce_loss,
+                           &l, 1e-5);
     }
 }
 
@@ -221,9 +231,10 @@ void check_ce_bwd(struct check *c)
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         if (kind == CHECK_HUGE) /* exp(logit - lse) has no digits left there */
             continue;
-        ce_bwd_run(c, &(struct ce_case){5, 1, K_CE_CHUNK, 0, kind});
-        ce_bwd_run(c, &(struct ce_case){4, 33, 16, 3, kind});
-        ce_bwd_run(c, &(struct ce_case){3, 1000, 256, 1, kind});
-        ce_bwd_run(c, &(struct ce_case){2, K_CE_CHUNK + 17, K_CE_CHUNK, 0, kind});
+        ce_bwd_run(c, &(struct ce_case){5, 1, K_CE_CHUNK, 0, kind, 0});
+        ce_bwd_run(c, &(struct ce_case){4, 33, 16, 3, kind, 4});
+        ce_bwd_run(c, &(struct ce_case){4, 33, 16, 3, kind, 0});
+        ce_bwd_run(c, &(struct ce_case){3, 1000, 256, 1, kind, 0});
+        ce_bwd_run(c, &(struct ce_case){2, K_CE_CHUNK + 17, K_CE_CHUNK, 0, kind, 0});
     }
 }

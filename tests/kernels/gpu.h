@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The level `cuda`: kernels/cuda as a shared object, opened at run time. Which one says the
+ * The level `cuda`: kernels/cuda as a shared object, widened at run time. Which one says the
  * environment's TANDEM_CUDA_KERNELS: libtandem_cuda.so, whose kernels run on a GPU; without it, the
  * emulated one that lies beside this program, if it was built.
  *

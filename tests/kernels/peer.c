@@ -216,7 +216,7 @@ static void free_dnnl(struct peer *p)
 struct peer *peer_onednn_new(int64_t m, int64_t n, int64_t k)
 {
     static const char *const libs[] = {"libdnnl.so.2", NULL};
-    setenv("OMP_NUM_THREADS", "1", 1); /* read when the library is opened */
+    setenv("OMP_NUM_THREADS", "1", 1); /* read when the library is widened */
     struct peer *p = peer_new(m, n, k, libs);
     if (!p)
         return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Other libraries' products, opened at run time where they are installed: OpenBLAS (f32) and oneDNN
- * (bf16). They stand beside ours in the same run; the product never uses them.
+ * Other libraries' products, widened at run time where they are installed: OpenBLAS (f32) and
+ * oneDNN (bf16). They stand beside ours in the same run; the product never uses them.
  *
  * Thread: main.
  */

@@ -141,10 +141,12 @@ static void score_prompt(struct alone *a, const float *logits, int64_t i)
 static void feed_adapter(struct alone *a, int64_t pos, int64_t n, struct op_view *out)
 {
     struct batch *b = runner_batch(a->runner);
+    int32_t turn = model_turn(a->g->model, a->req->n_prompt + a->req->params->max_new);
     struct err e = ERR_INIT;
     for (int64_t i = 0; i < n; i++) {
         b->token[i] = a->token[pos + i];
         b->pos[i] = (int32_t)(pos + i);
+        b->turn[i] = turn + b->pos[i];
         b->seq_of[i] = b->segment[i] = 0;
         b->out_row[i] = (int32_t)i;
     }
@@ -223,6 +225,7 @@ void reply_alone(struct reply *r, struct golden *g, const struct gen_req *req, i
     struct runner_options o = {
         .cap = {[DIM_TOK] = CHUNK_MAX, [DIM_OUT] = CHUNK_MAX, [DIM_SEQ] = 1, [DIM_GROUP] = 1},
         .n_cell = room / K_CELL + 1,
+        .n_feed = room,
         .passes = PASS_ALL,
         .lora_rank_max = req->adapter ? 16 : 0,
         .head = MODEL_LOGITS};

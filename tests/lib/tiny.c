@@ -17,6 +17,7 @@ enum { TINY_LAYERS = 3, TINY_CTX = 256 };
 struct config tiny_config(enum config_family f)
 {
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
+    bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3;
     struct config c = {.family = f,
                        .n_vocab = 67,
                        .n_layer = TINY_LAYERS,
@@ -28,18 +29,41 @@ struct config tiny_config(enum config_family f)
                        .d_head = is_old ? 8 : 16,
                        .n_segment = f == FAMILY_BERT ? 2 : 0,
                        .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
+                              : is_gemma         ? ACT_GELU_TANH
                               : f == FAMILY_BERT ? ACT_GELU
                                                  : ACT_SILU,
                        .norm_eps = 1e-5,
                        .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
-                       .window = f == FAMILY_MISTRAL ? 20 : 0,
+                       .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma ? 20 : 0,
                        .is_tied = f != FAMILY_LLAMA,
+                       .is_encoder = f == FAMILY_BERT,
+                       .norms = f == FAMILY_BERT    ? NORMS_SUM
+                                : f == FAMILY_OLMO2 ? NORMS_OUTPUT
+                                : is_gemma          ? NORMS_BOTH
+                                                    : NORMS_INPUT,
+                       .has_rope = !is_old,
+                       .is_gated = !is_old,
+                       .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 ? QK_NORM_HEADS
+                                  : f == FAMILY_OLMO2                     ? QK_NORM_WHOLE
+                                                                          : QK_NORM_NONE,
+                       .embed_scale = f == FAMILY_GRANITE ? 6 : 1,
+                       .residual_scale = f == FAMILY_GRANITE ? 0.4 : 1,
+                       .logit_scale = f == FAMILY_GRANITE ? 0.125 : 1,
+                       .norm_plus_one = is_gemma,
+                       .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
+                       .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
+                       .local_theta = f == FAMILY_GEMMA3 ? 100 : 0,
+                       .attn_scale = f == FAMILY_GRANITE ? 0.3 : 0,
                        .has_qkv_bias = f == FAMILY_QWEN2,
                        .scales_attn = true,
                        .pool = POOL_MEAN,
                        .normalizes = true,
                        .bos = -1,
                        .pad = -1};
+    for (int64_t l = 0; l < c.n_layer; l++) {
+        c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;
+        c.slides[l] = c.window > 0 && (f == FAMILY_MISTRAL || l % 2);
+    }
     return c;
 }
 

@@ -96,6 +96,20 @@ def rule_banned(tree):
                 yield f.path, f.line_of(m.start()), f"{m.group(1)}(): write {instead}"
 
 
+def rule_glossary(tree):
+    """A word that GLOSSARY.md has given up for another."""
+    instead = {}
+    for row in re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", tree.text("GLOSSARY.md"), re.M):
+        instead |= {w.strip(): row[0].strip() for w in row[1].split(",") if w.strip() not in ("", "not")}
+    instead = {w: x for w, x in instead.items() if not set(w) <= {"-"}}
+    if not instead:
+        return
+    word = re.compile(r"\b(" + "|".join(map(re.escape, instead)) + r")(?![a-z])")
+    for f in tree.c_files():
+        for m in word.finditer(f.text):
+            yield f.path, f.line_of(m.start()), f"{m.group(1)}: the word is {instead[m.group(1)]}"
+
+
 def rule_file_length(tree):
     """A file is one idea."""
     for f in tree.files:

@@ -90,6 +90,11 @@ class Tree:
     def c_files(self):
         return [f for f in self.files if f.is_c]
 
+    def text(self, path):
+        """Of a file of the tree; "" where there is none."""
+        path = self.root / path
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
     def table(self, name):
         """The rows of a data file of the lint: not comments, not blanks. A tree without it (the
         samples of the self-test) uses ours."""

@@ -31,12 +31,16 @@ def function(n_lines):
 
 GOOD = {
     ".clang-format": STYLE,
+    "GLOSSARY.md": "| word | meaning | not |\n|---|---|---|\n| prefetch | to ask memory early | k_soon |\n",
     "kernels/kernels.h": header("kernels/kernels.h", "int k_one(void);\n"),
     "kernels/one.c": TOP + '#include "kernels/kernels.h"\n\nint k_one(void)\n{\n    return 1;\n}\n',
     "kernels/README.md": "# kernels\n",
-    "engine/base/one.c": TOP + '#include <stdlib.h>\n\n#include "kernels/kernels.h"\n\n'
+    "engine/base/one.c": TOP + "#include <stdlib.h>\n\n"
                          "void *one(void);\n\nvoid *one(void)\n{\n"
-                         "    return malloc((size_t)k_one()); /* malloc(1), \"#if 0\" */\n}\n",
+                         "    return malloc(1); /* malloc(1), \"#if 0\" */\n}\n",
+    "engine/device/two.c": TOP + '#include "kernels/kernels.h"\n\n'
+                           "int two(void);\n\nint two(void)\n{\n    return k_one() + 1;\n}\n",
+    "engine/device/README.md": "# device\n",
     "engine/base/err.def": "ERR(IO, \"io\")\n",
     "engine/base/err.c": TOP + "enum { ERR_IO };\n",
     "engine/base/README.md": "# base\n",
@@ -56,6 +60,7 @@ BAD = [
      "    strcpy(d, s);\n}\n"),
     ("banned", "kernels/own.c",
      TOP + "void *f(void);\n\nvoid *f(void)\n{\n    return malloc(1);\n}\n"),
+    ("glossary", "kernels/soon.c", TOP + "int k_soon;\n"),
     ("file-length", "engine/base/long.c", TOP + "int x;\n" * 800),
     ("header-length", "engine/base/long.h", header("engine/base/long.h", "int f(void);\n" * 200)),
     ("header-length", "engine/base/code.h",

@@ -65,6 +65,19 @@ def as_served(c):
         assert learned(p).endswith(messages[-1]["content"] + "<|end|>"), p
 
 
+def pairs(c):
+    """A prompt has the tokens that /v1/completions gives it, wherever its completion begins."""
+    for text in ("the cat sat", "a  b\n\nc", "12345", "don't", "<|end|> a <|bos|>", "ß 你好 🙂"):
+        for at in range(1, len(text)):
+            p = show(c, row={"prompt": text[:at], "completion": text[at:]})
+            asked = c.ask("POST", "/v1/completions", {
+                "model": "tiny", "prompt": text[:at], "max_tokens": 1, "return_token_ids": True})
+            prompt = asked.json["choices"][0]["prompt_token_ids"]
+            assert p["tokens"][:len(prompt)] == prompt, (text, at, p, asked)
+            assert p["weights"] == [0] * len(prompt) + [1] * (len(p["tokens"]) - len(prompt)), p
+            assert "".join(p["texts"]).startswith(text), (text, at, p)
+
+
 def mask(c):
     talk = said("a", "b", "c", "d")
     assert learned(show(c, row={"messages": talk})) == "b<|end|>d<|end|>"
@@ -151,6 +164,7 @@ def main():
         with serve(tmp) as s:
             c, other, low = Client(s), Client(s, BOB), Client(s, LOW)
             cases.run("as it is served", lambda: as_served(c))
+            cases.run("a prompt and its completion", lambda: pairs(c))
             cases.run("the mask", lambda: mask(c))
             cases.run("a cut", lambda: cut(c))
             cases.run("rows of files", lambda: files(c, other))

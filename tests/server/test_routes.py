@@ -40,8 +40,8 @@ BODIES = {
 # What must have been seen in a real answer by the end.
 SCHEMAS = {
     "Error", "ErrorBody", "ModelList", "Model", "Tokens", "Text", "TokenizerInfo", "Version",
-    "Health", "Usage", "PromptDetails", "ChatCompletion", "ChatChoice", "ChatMessage",
-    "ChatLogprobs", "TokenLogprob", "TopLogprob", "ChatCompletionChunk", "ChatChunkChoice",
+    "Health", "Usage", "PromptDetails", "CompletionDetails", "ChatCompletion",
+    "ChatChoice", "ChatMessage", "ChatLogprobs", "TokenLogprob", "TopLogprob", "ChatCompletionChunk", "ChatChunkChoice",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
 }
 # Need an adapter or an encoder: tests/server/answer/test_ops.c and test_generate.c have them.
@@ -263,6 +263,24 @@ def figures_are_true(server):
     assert after[next(k for k in after if k.startswith("vllm:num_requests_running"))] == 0
 
 
+def guesses_are_told(server):
+    """A greedy text of so small a model goes round in circles, which is guessed."""
+    before, accepted, rejected = series(server), 0, 0
+    for _ in range(50):
+        u = server.post("/v1/completions", {**TEXT, "temperature": 0, "max_tokens": 60}, **ROOT)
+        u = u.json["usage"]
+        details = u["completion_tokens_details"]
+        assert 0 <= details["accepted_prediction_tokens"] < u["completion_tokens"], u
+        accepted += details["accepted_prediction_tokens"]
+        rejected += details["rejected_prediction_tokens"]
+        if accepted:
+            break
+    assert accepted
+    after = series(server)
+    for name, n in (("draft_tokens", accepted + rejected), ("accepted_tokens", accepted)):
+        assert told(before, after, f"vllm:spec_decode_num_{name}_total") == n, (name, n)
+
+
 def labels_do_not_grow(server):
     server.ask("BREW", "/pot", **ROOT)
     server.post("/v1/completions", {**TEXT, "model": "m"}, **ROOT)
@@ -320,6 +338,7 @@ def main():
             cases.run("ids out of range", lambda: ids_out_of_range(s))
             cases.run("adapters need a root", lambda: adapters_need_a_root(s))
             cases.run("figures", lambda: figures_are_true(s))
+            cases.run("guesses", lambda: guesses_are_told(s))
             cases.run("labels", lambda: labels_do_not_grow(s))
             cases.run("HEAD", lambda: head_has_no_body(s))
             cases.run("others", lambda: others_agree(s, api.doc))

@@ -137,11 +137,16 @@ def main():
     for what, options, hyper in (
             ("f32", (), {"batch_size": 1}),
             ("bf16", ("--quantize", "bf16"), {"batch_size": 4, "use_rslora": True}),
+            ("f16", ("--quantize", "f16"), {"batch_size": 3}),
+            ("two ranks, f16", ("--tp", "2", "--quantize", "f16"), {"batch_size": 2}),
+            ("f16, keys of bf16, eager", ("--quantize", "f16", "--kv-type", "bf16", "--mode", "eager"),
+             {"batch_size": 2, "activation_checkpointing": "on"}),
             ("two ranks", ("--tp", "2", "--quantize", "f32"), {"batch_size": 4}),
             ("two ranks, bf16", ("--tp", "2", "--quantize", "bf16"), {"batch_size": 1}),
             ("int8", ("--quantize", "int8"),
              {"batch_size": 3, "target_modules": ["q_proj", "v_proj", "down_proj"],
-              "activation_checkpointing": "on"})):
+              "activation_checkpointing": "on"}),
+            ("int4", ("--quantize", "int4"), {"batch_size": 2})):
         with scratch() as tmp:
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)

@@ -362,6 +362,10 @@ def lists_and_filters(c):
     assert [j["id"] for j in r["data"]] == made[:1] and r["has_more"] is False
     assert [j["id"] for j in c.get(f"{path}&metadata[n]=1").json["data"]] == made[1:2]
     assert all(j["metadata"] is None for j in c.get(f"{JOBS}?metadata=null").json["data"])
+    for list_ in (JOBS, f"{JOBS}/{made[0]}/events", f"{JOBS}/{made[0]}/checkpoints"):
+        for limit in ("0", "-1", "1001", "", "x"):
+            r = c.get(f"{list_}?limit={limit}")
+            assert r.status == 400 and r.error["param"] == "limit", (list_, limit, r)
     for job in made:
         c.wait(job)
 
@@ -376,6 +380,35 @@ def retries_find_the_first(c):
     assert c.make(small, headers=key).json["id"] == first
     assert c.make(small, headers=key, suffix="s").error["code"] == "idempotency_key_reused"
     assert c.make(small, more=1).headers["x-tandem-ignored"] == "more"
+
+
+def validated_beside_what_runs(c, data):
+    """Each file is told of at once, while another job trains: what is good waits as `queued`."""
+    busy = c.job(c.file(rows(ENDLESS)), **LONG)
+    c.wait(busy, ("running",))
+    good = c.file(rows(12))
+    held = c.job(good)  # its file is deleted while it waits, as scripts do behind a creation
+    assert c.ask("DELETE", f"/v1/files/{good}").json["deleted"] is True
+    assert c.get(f"/v1/files/{good}").status == 404
+    assert c.make(good).error["code"] == "file_not_found"
+    (data / "files" / good).write_bytes(b"{}\n" * 12)  # read and tokenized once: nobody looks again
+    waits = c.wait(c.job(c.file(rows(12))), ("queued",))
+    assert waits["hyperparameters"]["n_epochs"] == 16, waits
+    barren = b"".join(json.dumps({"messages": [{"role": "user", "content": "a"}, {
+        "role": "assistant", "content": "b", "weight": 0}]}).encode() + b"\n" for _ in range(200))
+    for training, validation, code, param in (
+            (b"{}\n" * 12, None, "invalid_training_file", "training_file"),
+            (rows(12), b"{}\n" * 12, "invalid_validation_file", "validation_file"),
+            (rows(12), b"not json\n", "invalid_validation_file", "validation_file"),
+            (rows(12), barren, "invalid_validation_file", "validation_file")):
+        more = {"validation_file": c.file(validation)} if validation else {}
+        j = c.wait(c.job(c.file(training), **more), ("failed",))
+        assert (j["error"]["code"], j["error"]["param"]) == (code, param), j
+        assert validation != barren or "has a token to measure" in j["error"]["message"], j
+    assert c.look(busy)["status"] == "running"
+    c.ask("POST", f"{JOBS}/{waits['id']}/cancel")
+    c.ask("POST", f"{JOBS}/{busy}/cancel")
+    c.done(held)
 
 
 LONG = {"hyperparameters": {"n_epochs": 50, "batch_size": 1}, "seed": 7}
@@ -495,6 +528,7 @@ def first_life(tmp, cases):
                   lambda: model_is_deleted(c, other, done["fine_tuned_model"]))
         cases.run("jobs fail", lambda: jobs_fail(c))
         cases.run("lists", lambda: lists_and_filters(c))
+        cases.run("validated beside what runs", lambda: validated_beside_what_runs(c, tmp / "data"))
         cases.run("retries", lambda: retries_find_the_first(c))
         cases.run("cancel", lambda: cancel(c))
         straight = c.curve(c.done(c.job(file, **LONG)))
@@ -560,6 +594,7 @@ def killed_anywhere(tmp, cases):
                 c.wait(job["id"])  # those too whose creation was not answered any more
             entered = {f["id"] for f in c.get("/v1/files").json["data"]}
             lie = {p.name for p in (tmp / "data/files").iterdir()}
+            lie -= {f"{name}.json" for name in entered}
             assert entered == lie, (entered - lie, lie - entered)
         with contextlib.closing(sqlite3.connect(tmp / "data/store.db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -161,6 +161,21 @@ EMU __m512i _mm512_cvtepu16_epi32(__m256i a)
     return (__m512i) __builtin_convertvector((emu_h16)a, emu_u32);
 }
 
+EMU __m512i _mm512_srli_epi16(__m512i a, int n)
+{
+    return (__m512i)((emu_u16)a >> n);
+}
+
+EMU __m512i _mm512_cvtepu8_epi16(__m256i a)
+{
+    uint8_t from[32];
+    _mm256_storeu_si256((__m256i *)(void *)from, a);
+    emu_u16 to = {0};
+    for (int i = 0; i < 32; i++)
+        to[i] = from[i];
+    return (__m512i)to;
+}
+
 EMU __m256i _mm512_cvtepi32_epi16(__m512i a)
 {
     return (__m256i) __builtin_convertvector((emu_u32)a, emu_h16);

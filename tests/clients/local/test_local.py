@@ -18,6 +18,7 @@ from serving import Cases, make_model, said  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 MODELS = pathlib.Path("tests/golden/models")
+GGUF = pathlib.Path("tests/golden/gguf")
 MODEL = MODELS / "llama_tied"
 cases = Cases()
 
@@ -57,6 +58,26 @@ def text_in_text_out():
     expect("run --profile", "linear_f32" in p.stderr and "new tokens" in p.stderr, p)
     p = run("run", MODEL, "-p", "A", "-n", 4, "--quantize", "int8", "--json")
     expect("run --json", json.loads(p.stderr.splitlines()[-1])["new_tokens"] <= 4, p)
+    p = run("run", MODEL, "-p", "A", "-n", 4, "--quantize", "int4", "--profile")
+    expect("run --quantize int4", p.returncode == 0 and "linear_int4" in p.stderr, p)
+
+
+def gguf_files():
+    """A GGUF file answers what the directory answers that it was made of."""
+    golden = json.loads((MODELS / "llama_plain" / "golden.json").read_text())
+    ids, want = golden["prompt"], golden["greedy"]
+    for words in ([], ["--tp", "2"], ["--kernels", "ref"]):
+        p = run("run", GGUF / "llama_plain.gguf", "--ids", ",".join(map(str, ids)), "-n", len(want),
+                "--ignore-eos", *words)
+        expect(f"run GGUF {words}", p.stdout.strip() == ",".join(map(str, want)), p)
+    for file, directory in ((GGUF / "llama_tied.gguf", MODEL),
+                            (GGUF / "qwen3-00001-of-00004.gguf", MODELS / "qwen3"),
+                            (GGUF / "quantised.gguf", GGUF / "quantised")):
+        for words in (["--ids", "9,33,7"], ["-p", "The cat sat"]):
+            if words[0] == "-p" and directory != MODEL:
+                continue
+            p, q = (run("run", x, "-n", 20, *words) for x in (file, directory))
+            expect(f"run {file.name}", p.returncode == 0 and p.stdout == q.stdout, p)
 
 
 def graphs():
@@ -138,6 +159,16 @@ def bench_engine():
             "--adapter-type", "bf16")
     rows = [json.loads(line)["case"] for line in p.stdout.splitlines()]
     expect("bench engine --adapters", rows == ["together", "adapted"], p)
+
+
+def bench_drafts():
+    p = run("bench", "drafts", MODEL, "--prompt", 8, "--new-tokens", 20, "--streams", 2,
+            "--rounds", 2, "--json")
+    rows = [json.loads(line) for line in p.stdout.splitlines()]
+    expect("bench drafts", [r["case"] for r in rows] == ["loop", "copy", "fresh"] and
+           all(r["ratio"] > 0 and 0 <= r["right"] <= 1 for r in rows), p)
+    p = run("bench", "drafts", MODEL, "--case", "loop", "--prompt", 8, "--new-tokens", 1)
+    expect("bench drafts, one token", p.returncode == 2 and "--new-tokens" in p.stderr, p)
 
 
 def refused(name, directory, words, *command):
@@ -234,10 +265,12 @@ def bench_comm():
 def main():
     greedy_text()
     text_in_text_out()
+    gguf_files()
     graphs()
     shared_graph()
     plans()
     bench_engine()
+    bench_drafts()
     bench_train()
     bench_beside()
     bench_comm()

@@ -4,7 +4,8 @@
 that is wrong; and the same from random weights. Catches: a resumed training that differs from a
 straight one, a loss that does not fall, a config file that is not read, a bad file that trains all
 the same; a pre-training that needs or uses the shape's own weights, is not that of its seed, begins
-with other numbers when it goes on, or leaves a model that does not say what it learned."""
+with other numbers when it goes on, or leaves a model that does not say what it learned; a file that
+somebody else put where the training writes, and that goes."""
 import json
 import os
 import pathlib
@@ -155,8 +156,29 @@ def bad_input(tmp):
                                     '{"role":"assistant","content":"y","weight":0}]}\n')
     p = run(config(tmp, "d"), "--data", tmp / "none.jsonl")
     expect("nothing to learn", p.returncode == 2 and "no row has a token" in p.stderr, p)
+    os.mkfifo(tmp / "fifo")  # nobody writes: who opened it as a file would wait for ever
+    p = run(config(tmp, "e"), "--data", tmp / "fifo")
+    expect("a pipe", p.returncode == 2 and "no regular file" in p.stderr, p)
     p = run(config(tmp, "straight"), "--lr", "1e-3")
     expect("other options", p.returncode != 0 and "other options" in p.stderr, p)
+
+
+def others_files(tmp):
+    """What lies where the result goes, and was not made here, stays."""
+    for name, file in (("theirs", "adapter/adapter_config.json"), ("notes", "checkpoints/list.tmp-012345")):
+        (tmp / name / file).parent.mkdir(parents=True)
+        (tmp / name / file).write_text("not ours")
+    p = run(config(tmp, "theirs"))
+    expect("another's adapter", p.returncode == 1 and "move away" in p.stderr and "adapter" in p.stderr, p)
+    p = run(config(tmp, "notes"))
+    expect("another's file", p.returncode == 0 and (tmp / "notes/checkpoints/list.tmp-012345").exists(), p)
+    (tmp / "notes/adapter/notes.txt").write_text("not ours")
+    p = run(config(tmp, "notes"))
+    expect("a file put into ours", p.returncode == 1 and "'notes.txt'" in p.stderr, p)
+    (tmp / "notes/adapter/notes.txt").unlink()
+    p = run(config(tmp, "notes"))
+    expect("our own is replaced", p.returncode == 0, p)
+    expect("theirs stays", (tmp / "theirs/adapter/adapter_config.json").read_text() == "not ours", p)
 
 
 def main():
@@ -167,6 +189,7 @@ def main():
         merged(tmp)
         from_nothing(tmp)
         bad_input(tmp)
+        others_files(tmp)
     return cases.end()
 
 

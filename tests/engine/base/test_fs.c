@@ -4,6 +4,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,13 @@ static void rename_and_remove(void **state)
     assert_good(fs_remove_tree(in_dir("sub"), &e), &e);
 }
 
-/* Fault: the sweep after a crash takes what is not temporary, or leaves what is. */
+static bool is_model_or_step(const char *stem)
+{
+    return strcmp(stem, "model") == 0 || strcmp(stem, "step") == 0;
+}
+
+/* Faults: the sweep after a crash takes what is not temporary, or leaves what is; one that takes
+ * what others gave such a name, or follows a link that has one. */
 static void sweep_takes_only_temporaries(void **state)
 {
     (void)state;
@@ -136,16 +143,49 @@ static void sweep_takes_only_temporaries(void **state)
     assert_non_null(tmp);
     put(in_dir("keep.tmp"), "", 0);
     put(in_dir(".tmp-"), "", 0);
-    assert_good(fs_sweep(dir, &e), &e);
+    put(in_dir("notes.tmp-123456"), "", 0);
+    put(in_dir("model.tmp-backup"), "", 0);
+    assert_int_equal(mkdir(in_dir("kept"), 0777), 0);
+    put(in_dir("kept/file"), "", 0);
+    assert_int_equal(symlink(in_dir("kept"), in_dir("step.tmp-123456")), 0);
+    assert_good(fs_sweep(dir, is_model_or_step, &e), &e);
+    assert_int_equal(access(in_dir("notes.tmp-123456"), F_OK), 0);
+    assert_int_equal(access(in_dir("model.tmp-backup"), F_OK), 0);
+    assert_int_equal(access(in_dir("kept/file"), F_OK), 0);
+    assert_int_equal(access(in_dir("step.tmp-123456"), F_OK), 0);
+    assert_err(fs_remove_tree(in_dir("step.tmp-123456"), &e), &e, ERR_EXISTS, "stays");
     assert_int_equal(access(name, F_OK), -1);
     free(name);
     assert_int_equal(access(tmp, F_OK), -1);
     assert_int_equal(access(in_dir("keep.tmp"), F_OK), 0);
     assert_int_equal(access(in_dir(".tmp-"), F_OK), 0);
-    assert_int_equal(fs_sweep(in_dir("nowhere"), &e), -1);
+    assert_int_equal(fs_sweep(in_dir("nowhere"), is_model_or_step, &e), -1);
     assert_int_equal(fs_temp_file(in_dir("nowhere/x"), &name, &e), -1);
     assert_null(name);
     free(tmp);
+}
+
+/* Fault: a pipe without a writer, a device or a link as a file: a thread that waits for ever, or
+ * reads what was not meant. */
+static void only_regular_files_are_opened(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+    assert_err(fs_open(in_dir("fifo"), &e), &e, ERR_BAD_INPUT, "no regular file");
+    assert_err(fs_open("/dev/zero", &e), &e, ERR_BAD_INPUT, "no regular file");
+    assert_err(fs_open(dir, &e), &e, ERR_BAD_INPUT, "is a folder");
+    assert_err(fs_open(in_dir("none"), &e), &e, ERR_NOT_FOUND, "none");
+    put(in_dir("plain"), "x", 1);
+    assert_int_equal(symlink("plain", in_dir("link")), 0);
+    int fd = fs_open(in_dir("link"), &e), at = open(dir, O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0 && at >= 0);
+    close(fd);
+    assert_err(fs_open_at(at, "link", &e), &e, ERR_BAD_INPUT, "is a link");
+    fd = fs_open_at(at, "plain", &e);
+    assert_true(fd >= 0);
+    close(fd);
+    close(at);
 }
 
 /* Fault: two servers on one folder, or a lock that outlives its holder. */
@@ -167,9 +207,13 @@ static void lock_is_for_one(void **state)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(read_has_a_ceiling),           cmocka_unit_test(read_of_unknown_size),
-        cmocka_unit_test(mkdirs_makes_all_levels),      cmocka_unit_test(rename_and_remove),
-        cmocka_unit_test(sweep_takes_only_temporaries), cmocka_unit_test(lock_is_for_one),
+        cmocka_unit_test(read_has_a_ceiling),
+        cmocka_unit_test(read_of_unknown_size),
+        cmocka_unit_test(mkdirs_makes_all_levels),
+        cmocka_unit_test(rename_and_remove),
+        cmocka_unit_test(sweep_takes_only_temporaries),
+        cmocka_unit_test(lock_is_for_one),
+        cmocka_unit_test(only_regular_files_are_opened),
     };
     return cmocka_run_group_tests(test, setup, teardown);
 }

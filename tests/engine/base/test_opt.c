@@ -119,6 +119,24 @@ static void precedence(void **state)
     unsetenv("TANDEM_ADAPTER");
 }
 
+/* Fault: a service called tandem, whose link takes the option's name, keeps a server from starting.
+ */
+static void service_links_are_ignored(void **state)
+{
+    (void)state;
+    struct opt o;
+    struct values v;
+    struct err e = ERR_INIT;
+    setenv("TANDEM_PORT", "tcp://10.96.0.17:8080", 1);
+    assert_good(PARSE(&o, &v, &e, "--port", "7"), &e);
+    assert_int_equal(v.port, 7);
+    opt_release(&o);
+    assert_good(PARSE(&o, &v, &e, "m"), &e);
+    assert_int_equal(o.source[1], OPT_DEFAULT);
+    opt_release(&o);
+    unsetenv("TANDEM_PORT");
+}
+
 /* Fault: a form of flag not understood, or an argument taken for a flag's value. */
 static void forms(void **state)
 {
@@ -256,9 +274,10 @@ static void help_page(void **state)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(precedence), cmocka_unit_test(forms),
-        cmocka_unit_test(refusals),   cmocka_unit_test(missing_things),
-        cmocka_unit_test(help_page),  cmocka_unit_test(help_of_files),
+        cmocka_unit_test(precedence),     cmocka_unit_test(service_links_are_ignored),
+        cmocka_unit_test(forms),          cmocka_unit_test(refusals),
+        cmocka_unit_test(missing_things), cmocka_unit_test(help_page),
+        cmocka_unit_test(help_of_files),
     };
     return cmocka_run_group_tests(test, setup, teardown);
 }

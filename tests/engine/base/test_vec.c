@@ -44,11 +44,32 @@ static void reserve_only_grows(void **state)
     vec_release(&v);
 }
 
+/* Faults: what cannot be had ends the process, loses what is there, or counts an element that is
+ * not there. */
+static void what_cannot_be_had_is_said(void **state)
+{
+    struct err e = ERR_INIT;
+    VEC(struct pair) v = {0};
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        assert_good(vec_try_push(&v, "pairs", &e, (struct pair){i, 0}), &e);
+    struct pair *at = v.at;
+    size_t cap = v.cap;
+    assert_err(vec_try_reserve(&v, SIZE_MAX / 2, "pairs", &e), &e, ERR_NO_MEMORY, "pairs");
+    e = (struct err)ERR_INIT;
+    assert_err(vec_try_reserve(&v, SIZE_MAX / sizeof *v.at, "pairs", &e), &e, ERR_NO_MEMORY,
+               "pairs: no memory");
+    assert_ptr_equal(v.at, at);
+    assert_true(v.n == 100 && v.cap == cap && v.at[99].a == 99);
+    vec_release(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(grows_and_keeps),
         cmocka_unit_test(reserve_only_grows),
+        cmocka_unit_test(what_cannot_be_had_is_said),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/comm/plug_open.h"
 #include "tests/lib/comm_suite.h"
 
 enum { SUITE_DEADLINE_MS = 60000, SIZE_MAX_ = 8 };
@@ -266,6 +267,55 @@ static void bounds_and_counts(void **state)
         assert_non_null(comm_kind_name((enum comm_kind)k));
 }
 
+/* ---- a plug with more ranks than there is room for ------------------------------------------ */
+
+struct wire {
+    int n_open;
+};
+
+static struct wire crowd;
+
+static struct wire *crowd_open(char *text, size_t size)
+{
+    (void)text, (void)size;
+    crowd.n_open++;
+    return &crowd;
+}
+
+static void crowd_close(struct wire *w, int is_broken)
+{
+    assert_false(is_broken);
+    w->n_open--;
+}
+
+static int crowd_rank(const struct wire *w)
+{
+    (void)w;
+    return 0;
+}
+
+static int crowd_size(const struct wire *w)
+{
+    (void)w;
+    return COMM_RANK_MAX + 1;
+}
+
+/* Fault: the network's end stays open for ever where the group is refused. */
+static void a_refused_group_is_closed(void **state)
+{
+    const struct comm_plug plug = {.abi = COMM_PLUG_ABI,
+                                   .name = "crowd",
+                                   .open = crowd_open,
+                                   .close = crowd_close,
+                                   .rank = crowd_rank,
+                                   .size = crowd_size};
+    struct err e = ERR_INIT;
+    (void)state;
+    struct comm *c = comm_wired_over(&plug, NULL, &e);
+    assert_err(c ? 0 : -1, &e, ERR_TOO_LARGE, "65 ranks: at most 64 there may be");
+    assert_int_equal(crowd.n_open, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_rank_gives_up_under_way),
         cmocka_unit_test(ranks_that_differ),
         cmocka_unit_test(bounds_and_counts),
+        cmocka_unit_test(a_refused_group_is_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,8 @@ from serving import Cases, said, scratch  # noqa: E402
 from twin import (FAMILIES, MODELS, PLUG, golden_words, tandem, told,  # noqa: E402
                   trains_the_same)
 
-WAYS = ([], ["--mode", "eager"], ["--tp", "2"], ["--tp", "4"], ["--quantize", "int8"], ["--quantize", "f32"])
+WAYS = ([], ["--mode", "eager"], ["--tp", "2"], ["--tp", "4"], ["--quantize", "int8"],
+        ["--quantize", "int4"], ["--quantize", "f32"])
 TRAININGS = (("adapter", "--rank", "4", "--lora-dropout", "0.1"), ("full", "--rank", "0"),
              ("adapter over two ranks", "--rank", "4", "--tp", "2"),
              ("full over two and two", "--rank", "0", "--tp", "2", "--dp", "2"))

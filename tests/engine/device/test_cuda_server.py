@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """`tandem serve --device cuda` on a GPU played over the host's memory (tests/fake/cuda): many at
-once, adapters, log-probabilities and a job get the numbers of --device cpu --kernels ref, and a GPU
+once, adapters, log-probabilities, constrained texts and a job get the numbers of --device cpu --kernels ref, and a GPU
 that breaks for good ends the server with words, its job whole where the store has it.
 
 Catches: a row of a step that is read before its copy has come; a server that stays ready, or hangs,
@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import os
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -43,9 +44,11 @@ def client(s):
 
 def ask(s, model, i):
     r = s.post("/v1/completions", {"model": model, "prompt": "a b " * (i % 7 + 1), "max_tokens": 6,
-                                   "temperature": 0.7 * (i % 2), "seed": i, "logprobs": 2})
+                                   "temperature": 0.7 * (i % 2), "seed": i, "logprobs": 2,
+                                   **({"guided_regex": "([a-d]{1,3}[0-9])+"} if i % 3 == 1 else {})})
     assert r.status == 200, r
     c, = r.json["choices"]
+    assert i % 3 != 1 or re.fullmatch("[a-d0-9]+", c["text"]), c
     return c["text"], c["logprobs"], c["finish_reason"]
 
 

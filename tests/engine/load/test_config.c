@@ -19,6 +19,13 @@
     "\"architectures\":[\"Qwen2ForCausalLM\"],\"vocab_size\":100,\"hidden_size\":48,"              \
     "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
     "\"num_key_value_heads\":2,\"max_position_embeddings\":64"
+#define SIZES                                                                                      \
+    "\"vocab_size\":9,\"hidden_size\":16,\"intermediate_size\":8,\"num_hidden_layers\":5,"         \
+    "\"num_attention_heads\":4,\"max_position_embeddings\":99"
+#define GEMMA2  "\"architectures\":[\"Gemma2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GEMMA3  "\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define SMOLLM3 "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GRANITE "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
 #define GPT2                                                                                       \
     "\"model_type\":\"gpt2\",\"vocab_size\":100,\"n_embd\":48,\"n_layer\":3,\"n_head\":6,"         \
     "\"n_positions\":64"
@@ -103,12 +110,18 @@ static void test_windows(void **state)
     assert_int_equal(c.family, FAMILY_QWEN2);
     assert_true(c.has_qkv_bias && !c.has_o_bias);
     assert_int_equal(c.window, 16);
-    assert_int_equal(c.window_from_layer, 1);
+    assert_true(!c.slides[0] && c.slides[1] && c.slides[2]);
     c = parse("{" QWEN2 ",\"use_sliding_window\":false,\"sliding_window\":16}");
     assert_int_equal(c.window, 0);
     c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,\"layer_types\":["
               "\"full_attention\",\"full_attention\",\"sliding_attention\"]}");
-    assert_true(c.window == 16 && c.window_from_layer == 2);
+    assert_true(c.window == 16 && !c.slides[0] && !c.slides[1] && c.slides[2]);
+    c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,\"layer_types\":["
+              "\"sliding_attention\",\"full_attention\",\"sliding_attention\"]}");
+    assert_true(c.window == 16 && c.slides[0] && !c.slides[1] && c.slides[2]);
+    c = parse("{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":16,\"layer_types\":["
+              "\"full_attention\",\"full_attention\",\"full_attention\"]}");
+    assert_int_equal(c.window, 0);
     const char *mistral = "{\"architectures\":[\"MistralForCausalLM\"],\"vocab_size\":9,"
                           "\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":2,"
                           "\"num_attention_heads\":2,\"num_key_value_heads\":1,"
@@ -126,8 +139,14 @@ static void test_windows(void **state)
         c = parse(text);
         assert_int_equal(c.family, FAMILY_MISTRAL);
         assert_int_equal(c.window, row[i].window);
-        assert_int_equal(c.window_from_layer, 0);
+        assert_true(c.slides[0] == (row[i].window > 0) && c.slides[1] == c.slides[0]);
     }
+    c = parse("{\"architectures\":[\"MinistralForCausalLM\"],\"vocab_size\":9,\"hidden_size\":8,"
+              "\"intermediate_size\":8,\"num_hidden_layers\":2,\"num_attention_heads\":2,"
+              "\"num_key_value_heads\":1,\"max_position_embeddings\":99,\"sliding_window\":5,"
+              "\"layer_types\":[\"full_attention\",\"sliding_attention\"]}");
+    assert_int_equal(c.family, FAMILY_MINISTRAL);
+    assert_true(c.window == 5 && !c.slides[0] && c.slides[1]);
 }
 
 /* Fault: Qwen3's head is taken for hidden_size over heads, or its norms are left out. */
@@ -142,6 +161,54 @@ static void test_qwen3(void **state)
     assert_int_equal(c.family, FAMILY_QWEN3);
     assert_int_equal(c.d_head, 128);
     assert_false(c.has_qkv_bias);
+}
+
+/* Fault: a multiplier, a layer without positions, or where a layer norms is passed over. */
+static void test_later_families(void **state)
+{
+    (void)state;
+    struct config c = parse("{" GRANITE ",\"embedding_multiplier\":12,\"residual_multiplier\":0.5,"
+                            "\"attention_multiplier\":0.0625,\"logits_scaling\":8}");
+    assert_int_equal(c.family, FAMILY_GRANITE);
+    assert_true(c.embed_scale == 12 && c.residual_scale == 0.5 && c.attn_scale == 0.0625);
+    assert_true(c.logit_scale == 0.125 && c.norms == NORMS_INPUT && c.n_kv_head == 4);
+    c = parse("{" GRANITE "}");
+    assert_true(c.embed_scale == 1 && c.attn_scale == 1 && c.logit_scale == 1);
+    c = parse("{" SMOLLM3 "}");
+    assert_true(c.family == FAMILY_SMOLLM3 && c.is_tied && c.rope.theta == 2e6 && !c.window);
+    assert_true(!c.is_unturned[0] && !c.is_unturned[2] && c.is_unturned[3] && !c.is_unturned[4]);
+    c = parse("{" SMOLLM3 ",\"no_rope_layers\":[0,1,1,1,0],\"use_sliding_window\":true,"
+              "\"sliding_window\":7}");
+    assert_true(c.is_unturned[0] && !c.is_unturned[3] && c.is_unturned[4]);
+    assert_true(c.window == 7 && c.slides[0] && !c.slides[3] && c.slides[4]);
+    c = parse("{\"architectures\":[\"Olmo2ForCausalLM\"]," SIZES "}");
+    assert_int_equal(c.family, FAMILY_OLMO2);
+    assert_true(c.norms == NORMS_OUTPUT && c.qk_norm == QK_NORM_WHOLE && c.norm_eps == 1e-5);
+}
+
+/* Faults: a default of Gemma's classes; a bound, a pattern or a second theta that is not read. */
+static void test_gemma(void **state)
+{
+    (void)state;
+    struct config c = parse("{" GEMMA2 "}");
+    assert_int_equal(c.family, FAMILY_GEMMA2);
+    assert_true(c.is_tied && c.norm_plus_one && c.norms == NORMS_BOTH && c.d_head == 256);
+    assert_true(c.act == ACT_GELU_TANH && c.is_gated && c.attn_scale == 1.0 / 16);
+    assert_true(c.attn_cap == 50 && c.logit_cap == 30 && c.embed_scale == 4 && !c.local_theta);
+    assert_true(c.window == 4096 && c.slides[0] && !c.slides[1] && c.slides[4]);
+    c = parse("{" GEMMA2 ",\"attn_logit_softcapping\":null,\"final_logit_softcapping\":7,"
+              "\"query_pre_attn_scalar\":4,\"hidden_activation\":\"gelu\"}");
+    assert_true(c.attn_cap == 0 && c.logit_cap == 7 && c.attn_scale == 0.5 && c.act == ACT_GELU);
+    c = parse("{" GEMMA3 ",\"sliding_window_pattern\":3,\"rope_local_base_freq\":500}");
+    assert_int_equal(c.family, FAMILY_GEMMA3);
+    assert_true(c.qk_norm == QK_NORM_HEADS && c.logit_cap == 0 && c.local_theta == 500);
+    assert_true(c.slides[1] && !c.slides[2] && c.slides[4] && c.rope.theta == 1e6);
+    c = parse("{" GEMMA3
+              ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\",\"factor\":8,"
+              "\"rope_theta\":5e5},\"sliding_attention\":{\"rope_type\":\"default\","
+              "\"rope_theta\":700}},\"torch_dtype\":\"bfloat16\"}");
+    assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 5e5 && c.rope.factor == 8);
+    assert_true(c.local_theta == 700 && c.embed_scale == 4 && c.slides[4]);
 }
 
 /* Fault: GPT-2's names or BERT's defaults are not known. */
@@ -175,9 +242,13 @@ static void test_refuses_what_it_cannot_compute(void **state)
         {"[]", "config.json: expected an object, found an array"},
         {"{\"architectures\":[\"GemmaForCausalLM\"]}",
          "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; LlamaForCausalLM, "
-         "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, GPT2LMHeadModel and BertModel "
-         "are"},
-        {"{\"model_type\":\"mamba\"}", "model_type: 'mamba' is not supported"},
+         "MistralForCausalLM, MinistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+         "Olmo2ForCausalLM, SmolLM3ForCausalLM, GraniteForCausalLM, Gemma2ForCausalLM, "
+         "Gemma3ForCausalLM, GPT2LMHeadModel and BertModel are; the nearest is Gemma2ForCausalLM"},
+        {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "are; the nearest is Qwen2ForCausalLM"},
+        {"{\"model_type\":\"mamba\"}",
+         "model_type: 'mamba' is not supported; llama, mistral, ministral, qwen2, qwen3, olmo2, "
+         "smollm3, granite, gemma2, gemma3_text, gpt2 and bert are"},
         {"{\"architectures\":[3]}", "architectures[0]: expected a string"},
         {"{" LLAMA ",\"hidden_act\":\"relu6\"}",
          "config.json: hidden_act: 'relu6' is not supported; silu is"},
@@ -185,12 +256,30 @@ static void test_refuses_what_it_cannot_compute(void **state)
         {"{" GPT2 ",\"activation_function\":\"relu\"}",
          "activation_function: 'relu' is not supported; gelu, gelu_new, gelu_fast, "
          "gelu_pytorch_tanh are"},
-        {"{" QWEN2 ",\"use_sliding_window\":true,\"sliding_window\":8,\"layer_types\":["
+        {"{" QWEN2 ",\"sliding_window\":8,\"layer_types\":["
          "\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
-         "layer_types[1]: full_attention behind sliding_attention is not supported"},
+         "layer_types[0]: sliding_attention without a sliding_window"},
         {"{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config: is not"},
         {"{" LLAMA ",\"final_logit_softcapping\":30.0}",
          "final_logit_softcapping: 30 is not supported; 0 is"},
+        {"{" LLAMA ",\"residual_multiplier\":0.2}", "residual_multiplier: 0.2 is not supported"},
+        {"{" LLAMA ",\"no_rope_layers\":[1]}", "no_rope_layers: is not supported with this value"},
+        {"{" SMOLLM3 ",\"no_rope_layers\":[1]}", "no_rope_layers: expected one for each of 5"},
+        {"{" GEMMA2 ",\"hidden_activation\":\"silu\"}",
+         "hidden_activation: 'silu' is not supported"},
+        {"{" GEMMA2 ",\"query_pre_attn_scalar\":0}",
+         "query_pre_attn_scalar: expected a number above"},
+        {"{" GEMMA2 ",\"final_logit_softcapping\":-1}", "softcapping: expected a number above 0"},
+        {"{" GEMMA2 ",\"rope_local_base_freq\":100}", "rope_local_base_freq: 100 is not supported"},
+        {"{" GEMMA3 ",\"attn_logit_softcapping\":50}",
+         "attn_logit_softcapping: 50 is not supported"},
+        {"{" GEMMA3 ",\"use_bidirectional_attention\":true}",
+         "use_bidirectional_attention: is not"},
+        {"{" GEMMA3
+         ",\"rope_parameters\":{\"full_attention\":{},\"sliding_attention\":{\"rope_type\":"
+         "\"linear\"}}}",
+         "'linear' is not supported in layers that slide"},
+        {"{" GRANITE ",\"logits_scaling\":0}", "logits_scaling: expected a number other than 0"},
         {"{" LLAMA ",\"num_local_experts\":8}", "num_local_experts: 8 is not supported"},
         {"{" LLAMA ",\"partial_rotary_factor\":0.5}", "partial_rotary_factor: 0.5"},
         {"{" LLAMA ",\"rope_scaling\":{\"type\":\"mrope\"}}",
@@ -283,6 +372,8 @@ int main(void)
         cmocka_unit_test(test_rope_parameters),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_later_families),
+        cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_gpt2_and_bert),
         cmocka_unit_test(test_refuses_what_it_cannot_compute),
         cmocka_unit_test(test_neutral_values_pass),

@@ -11,6 +11,7 @@
 
 #include "engine/load/model_dir.h"
 #include "tests/engine/load/st_make.h"
+#include "tests/lib/golden.h"
 #include "tests/lib/test.h"
 
 #define CONFIG                                                                                     \
@@ -77,6 +78,27 @@ static void test_errors_name_the_directory(void **state)
     assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT,
                "generation_config.json: eos_token_id: expected a number, found a string");
     test_dir_free(dir);
+}
+
+/* Fault: a folder that was cloned without its large files is told that they are no JSON. */
+static void test_lfs_pointers(void **state)
+{
+    (void)state;
+    static const char pointer[] =
+        "version https://git-lfs.github.com/spec/v1\n"
+        "oid sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\nsize 99\n";
+    static const char *const name[] = {"config.json", "model.safetensors", "tokenizer_config.json",
+                                       "generation_config.json", "chat_template.jinja"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        char *dir = dir_new(CONFIG), words[200];
+        struct model_dir d;
+        struct err e = ERR_INIT;
+        put_text(dir, name[i], pointer);
+        snprintf(words, sizeof words, "%s: a Git LFS pointer stands in place of the file; `git lfs",
+                 name[i]);
+        assert_err(model_dir_init(&d, dir, &e), &e, ERR_BAD_INPUT, words);
+        test_dir_free(dir);
+    }
 }
 
 /* Fault: a role's token, in either spelling and from either file, is lost or overruled. */
@@ -162,6 +184,16 @@ static void test_pooling(void **state)
     assert_true(d.config.pool == POOL_CLS && d.config.normalizes);
     assert_true(d.config.max_text == 32);
     model_dir_release(&d);
+    put_text(dir, "sentence_bert_config.json", "{\"max_seq_length\":1000000}");
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_true(d.config.max_text == d.config.max_pos);
+    model_dir_release(&d);
+    put_text(dir, "sentence_bert_config.json", "{\"max_seq_length\":null}");
+    put_text(dir, "tokenizer_config.json", "{\"model_max_length\":3}");
+    assert_good(model_dir_init(&d, dir, &e), &e);
+    assert_true(d.config.max_text == 3);
+    put_text(dir, "tokenizer_config.json", "{}");
+    model_dir_release(&d);
     put_pooling(dir, "{\"pooling_mode\":\"mean\"}");
     assert_good(model_dir_init(&d, dir, &e), &e);
     assert_int_equal(d.config.pool, POOL_MEAN);
@@ -214,7 +246,10 @@ static void test_golden_directories(void **state)
         n_seen++;
     }
     free(entry);
-    assert_int_equal(n_seen, 17);
+    int n_named = 0;
+    while (golden_names[n_named])
+        n_named++;
+    assert_int_equal(n_seen, n_named);
 }
 
 /* Fault: real directories are refused, or their shapes are read otherwise than their tensors say.
@@ -254,10 +289,10 @@ static void test_real_directories(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_least_directory),  cmocka_unit_test(test_errors_name_the_directory),
-        cmocka_unit_test(test_special_tokens),   cmocka_unit_test(test_templates),
-        cmocka_unit_test(test_pooling),          cmocka_unit_test(test_golden_directories),
-        cmocka_unit_test(test_real_directories),
+        cmocka_unit_test(test_least_directory),    cmocka_unit_test(test_errors_name_the_directory),
+        cmocka_unit_test(test_lfs_pointers),       cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_templates),          cmocka_unit_test(test_pooling),
+        cmocka_unit_test(test_golden_directories), cmocka_unit_test(test_real_directories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

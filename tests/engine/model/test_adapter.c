@@ -26,8 +26,9 @@
 
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
-static const char *const names[] = {"llama_plain", "qwen2", "gpt2"};
-enum { N_NAME = 3 };
+static const char *const names[] = {"llama_plain", "qwen2",   "gpt2",   "olmo2",
+                                    "smollm3",     "granite", "gemma2", "gemma3"};
+enum { N_NAME = 8 };
 
 static struct adapter *load(const struct model *m, const char *dir)
 {
@@ -461,9 +462,9 @@ static void trained(struct golden *g, const char *dir, double scale, const int32
  * than the trained one. */
 static void a_served_logprob_is_the_trained_one(void **state)
 {
-    static const enum k_type type[] = {K_F32, K_BF16, K_INT8};
+    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT4};
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct golden g;
         struct err e = ERR_INIT;
         int32_t token[TOK_MAX];
@@ -620,6 +621,35 @@ static void limits_and_references(void **state)
     golden_release(&g);
 }
 
+/* Faults: an adapter that attaches to other weights of the same shape; one that PEFT wrote, or one
+ * of the same weights in another type, that does not attach. */
+static void of_its_base(void **state)
+{
+    struct golden g;
+    struct err e = ERR_INIT;
+    struct adapter_budget budget = {.bytes_max = 1 << 20};
+    struct adapter_options o = {.name = "x", .version = 1, .rank_max = 4, .budget = &budget};
+    char *dir = test_dir_new(), path[512];
+    (void)state;
+    golden_init_short(&g, "llama_plain", K_F32);
+    assert_string_equal(g.model->base.types, "f32");
+    write_adapter(g.model, dir, 2, ST_F32);
+    adapter_unref(load(g.model, dir));
+    struct base_id id = g.model->base;
+    snprintf(path, sizeof path, "%s/" BASE_ID_NAME, dir);
+    snprintf(id.types, sizeof id.types, "int8");
+    assert_good(base_id_put(&id, "mine", path, &e), &e);
+    adapter_unref(load(g.model, dir));
+    id.files[3] = id.files[3] == '0' ? '1' : '0';
+    assert_good(base_id_put(&id, "mine", path, &e), &e);
+    assert_err(adapter_load(g.model, dir, &o, &e) == NULL, &e, ERR_BAD_INPUT,
+               "another base: 'mine'");
+    assert_non_null(strstr(e.msg, g.model->base.files));
+    assert_non_null(strstr(e.msg, id.files));
+    golden_release(&g);
+    test_dir_free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -633,6 +663,7 @@ int main(void)
         cmocka_unit_test(every_rank),
         cmocka_unit_test(bf16_is_f32_in_half_the_memory),
         cmocka_unit_test(limits_and_references),
+        cmocka_unit_test(of_its_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static float *values_of(const struct weight *w, int64_t *n)
 }
 
 /* Vectors are one value; matrices are spread evenly around nothing. */
-static void check_values(const struct weight *w)
+static void check_values(const struct weight *w, const struct config *c)
 {
     bool is_norm =
         strstr(w->t->name, "norm") || strstr(w->t->name, "ln_") || strstr(w->t->name, "LayerNorm");
@@ -50,7 +50,8 @@ static void check_values(const struct weight *w)
     }
     double width = sqrt(squares / (double)n);
     if (w->t->rank == 1) {
-        assert_true(most == (is_norm && !is_bias ? 1 : 0) && fabs(width - most) < 1e-12);
+        double one = is_norm && !is_bias && !c->norm_plus_one; /* where 1 is added, from 0 */
+        assert_true(most == one && fabs(width - most) < 1e-12);
     } else {
         assert_true(width > 0.01 && width < 0.4 && most < 1.8 * width);
         assert_true(fabs(sum / (double)n) < 6 * width / sqrt((double)n));
@@ -74,7 +75,7 @@ static void check_model(const struct golden *g, const char *path, enum k_type ty
         const struct weight *w = weights_at(d.weights, i);
         int64_t n;
         assert_int_equal(weight_k_type(w), type);
-        check_values(w);
+        check_values(w, &d.config);
         if (w->t->rank == 1)
             continue;
         float *x = values_of(w, &n);

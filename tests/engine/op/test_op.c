@@ -241,8 +241,9 @@ TEST_OF(add, leaf_new(&r, T, D, false),
         op_add(b, op_mul(b, x, leaf_rows(r, b, 1)), op_add(b, x, x)))
 TEST_OF(mul, leaf_new(&r, T, D, false), op_mul(b, op_add(b, x, leaf_rows(r, b, 1)), x))
 TEST_OF(scale, (void)0, op_scale(b, op_mul(b, x, x), -1.5f))
-TEST_OF(rmsnorm, leaf_new(&r, D, 1, true), op_add(b, op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f), x))
-TEST_OF(rmsnorm_heads, leaf_new(&r, 4, 1, true), op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f))
+TEST_OF(rmsnorm, leaf_new(&r, D, 1, true),
+        op_add(b, op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f, false), x))
+TEST_OF(rmsnorm_heads, leaf_new(&r, 4, 1, true), op_rmsnorm(b, x, &r->leaf[1].p, 1e-5f, true))
 TEST_OF(layernorm, (leaf_new(&r, D, 1, true), leaf_new(&r, D, 1, true)),
         op_layernorm(b, x, &r->leaf[1].p, &r->leaf[2].p, 1e-5f))
 TEST_OF(rope, (void)0,
@@ -254,7 +255,9 @@ TEST_OF(attn, (leaf_new(&r, T, D / 3, false), leaf_new(&r, T, D / 3, false)),
 TEST_OF(swiglu, leaf_new(&r, T, D, false), op_swiglu(b, x, op_add(b, x, leaf_rows(r, b, 1))))
 TEST_OF(gelu, (void)0, op_add(b, op_gelu(b, x, false), op_gelu(b, x, true)))
 TEST_OF(dropout, (void)0, op_dropout(b, op_mul(b, x, x), 0.4f, 2))
-TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p))
+TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
+TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 0))
+TEST_OF(ce_capped, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 2))
 TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
 
@@ -329,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_op_rope),          cmocka_unit_test(test_op_attn),
         cmocka_unit_test(test_op_swiglu),        cmocka_unit_test(test_op_gelu),
         cmocka_unit_test(test_op_dropout),       cmocka_unit_test(test_op_ce),
+        cmocka_unit_test(test_op_softcap),       cmocka_unit_test(test_op_ce_capped),
         cmocka_unit_test(test_op_mean_pool),     cmocka_unit_test(test_op_l2norm),
         cmocka_unit_test(test_op_lora),          cmocka_unit_test(wrong_shapes_are_refused),
     };

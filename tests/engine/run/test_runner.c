@@ -15,9 +15,10 @@
 
 enum { N_TOK = 70 };
 
-static const enum config_family families[] = {FAMILY_LLAMA, FAMILY_QWEN2,   FAMILY_QWEN3,
-                                              FAMILY_GPT2,  FAMILY_MISTRAL, FAMILY_BERT};
-static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+static const enum config_family families[] = {
+    FAMILY_LLAMA, FAMILY_QWEN2,   FAMILY_QWEN3,   FAMILY_GPT2,   FAMILY_MISTRAL, FAMILY_MINISTRAL,
+    FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE, FAMILY_GEMMA2, FAMILY_GEMMA3,  FAMILY_BERT};
+static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
 
 static enum model_head head_of(enum config_family f)
 {
@@ -50,8 +51,8 @@ static void assert_same(const struct model *m, const float *a, const float *b, c
     for (int64_t i = 0; i < N_TOK * cols; i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0)
             fail_msg("%s, type %d: %s: row %lld, column %lld: %.9g is not %.9g",
-                     config_family_name(m->cfg.family), m->type, what, (long long)(i / cols),
-                     (long long)(i % cols), (double)a[i], (double)b[i]);
+                     config_family_name(m->cfg.family), model_main_type(m), what,
+                     (long long)(i / cols), (long long)(i % cols), (double)a[i], (double)b[i]);
 }
 
 static void one_model(const struct config *c, enum k_type type,
@@ -121,7 +122,7 @@ static void passes_change_nothing(void **state)
 static void check_threads(struct tiny *t, const float *want)
 {
     struct tiny more;
-    tiny_init(&more, &t->model->cfg, t->model->type, 3, NULL);
+    tiny_init(&more, &t->model->cfg, model_main_type(t->model), 3, NULL);
     struct runner *r = tiny_runner(&more, N_TOK, head_of(t->model->cfg.family), false, PASS_ALL);
     float *got = feed(&more, r, N_TOK);
     assert_same(t->model, got, want, "three threads");

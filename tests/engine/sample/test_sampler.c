@@ -81,7 +81,7 @@ static void expect(const struct sample_row *r, const int *prompt, const int *ans
             x += p->bias[b].id == i ? (double)p->bias[b].add : 0;
         for (int b = 0; b < r->n_banned; b++)
             x = r->banned[b] == i ? -INFINITY : x;
-        if (r->mask && !(r->mask[0] >> i & 1))
+        if (r->mask && !(r->mask[i / 32] >> i % 32 & 1))
             x = -INFINITY;
         t[i] = (struct entry){.x = x / p->temperature, .id = i};
     }
@@ -128,7 +128,7 @@ static void draws_follow_the_chain(void **state)
 {
     static const struct sample_bias bias[] = {{3, 4}, {49, -100}, {20, -0.5f}};
     static const int32_t banned[] = {9, 44};
-    static const uint64_t mask[] = {0xffff0f0ff0f3fdffu};
+    static const uint32_t mask[] = {0xf0f3fdffu, 0xffff0f0fu};
     const struct {
         struct sample_params p;
         bool is_masked, is_banned;
@@ -183,17 +183,17 @@ static void draws_follow_the_chain(void **state)
  * hit, a row that is scaled twice. */
 static void draws_reach_every_chunk(void **state)
 {
-    enum { BIG = 3 * K_CE_CHUNK + 100, WORDS = (BIG + 63) / 64, N_AT = 5 };
+    enum { BIG = 3 * K_CE_CHUNK + 100, WORDS = (BIG + 31) / 32, N_AT = 5 };
     static const int32_t at[N_AT] = {7, K_CE_CHUNK - 1, K_CE_CHUNK, 2 * K_CE_CHUNK + 5, BIG - 1};
     static const float logit[N_AT] = {80, 81, 79.5f, 80.5f, 82};
     struct sampler *s = make(BIG);
     float *x = calloc(BIG, sizeof *x);
-    uint64_t mask[WORDS];
+    uint32_t mask[WORDS];
     (void)state;
     for (int i = 0; i < N_AT; i++)
         x[at[i]] = logit[i];
     memset(mask, 0xff, sizeof mask);
-    for (int i = 2 * K_CE_CHUNK / 64; i < 3 * K_CE_CHUNK / 64; i++)
+    for (int i = 2 * K_CE_CHUNK / 32; i < 3 * K_CE_CHUNK / 32; i++)
         mask[i] = 0; /* a chunk of nothing */
     for (int trial = 0; trial < 4; trial++) {
         struct sample_params p = {
@@ -303,7 +303,7 @@ static void an_edit_stays_finite(void **state)
     x[7] = -3e38f;
     for (int i = 0; i < N; i++)
         x[i] = i == 7 ? -3e38f : -3.4e38f;
-    r.mask = &(uint64_t){1 << 7};
+    r.mask = (uint32_t[2]){1 << 7};
     assert_int_equal(next(s, &r), 7);
     seen_free(seen);
     sampler_free(s);
@@ -318,7 +318,7 @@ static void a_mask_is_kept(void **state)
     enum { BIG = 3000 };
     struct sampler *s = make(BIG);
     float *x = calloc(BIG, sizeof *x);
-    uint64_t mask[(BIG + 63) / 64];
+    uint32_t mask[(BIG + 31) / 32];
     struct sample_params p = SAMPLE_PARAMS_INIT;
     struct sample_row r = {.logits = x, .params = &p, .mask = mask};
     struct sample_taken t;
@@ -329,13 +329,13 @@ static void a_mask_is_kept(void **state)
     for (uint64_t trial = 0; trial < 300; trial++) {
         int32_t only = (int32_t)rng_below(2, 1, trial, BIG), other;
         memset(mask, 0, sizeof mask);
-        mask[BIG / 64] = ~UINT64_C(0) << BIG % 64; /* behind the vocabulary */
-        mask[only / 64] |= UINT64_C(1) << only % 64;
+        mask[BIG / 32] = ~UINT32_C(0) << BIG % 32; /* behind the vocabulary */
+        mask[only / 32] |= UINT32_C(1) << only % 32;
         p.temperature = trial % 2 ? 1 : 0;
         p.top_k = trial % 3;
         assert_int_equal(next(s, &r), only);
         other = (only + 64) % BIG;
-        mask[other / 64] |= UINT64_C(1) << other % 64;
+        mask[other / 32] |= UINT32_C(1) << other % 32;
         r.banned = &only;
         r.n_banned = 1;
         assert_int_equal(next(s, &r), other);
@@ -519,11 +519,12 @@ static void find_away(const struct sample_row *r, float *x, struct away *a)
 }
 
 /* Faults: a row whose token is taken where it lies gets another one than here, or other bits of
- * its log-probabilities; a link of the chain that a device is not told of, or told wrongly. */
+ * its log-probabilities; a link of the chain that a device is not told of, or told wrongly; a guess
+ * that counts twice, or not. */
 static void what_was_found_elsewhere_serves(void **state)
 {
     static const struct sample_bias bias[] = {{3, 4}, {N - 1, -2.5f}, {17, 0.75f}};
-    static const int32_t banned[] = {5, -1, N};
+    static const int32_t banned[] = {5, -1, N}, ahead[] = {4, 16, 2, 4, N - 2};
     struct sampler *s = make(N);
     struct sample_taken here, there;
     struct err e = ERR_INIT;
@@ -548,6 +549,8 @@ static void what_was_found_elsewhere_serves(void **state)
                                .params = &p,
                                .place = (uint64_t)round % 9,
                                .seen = seen,
+                               .ahead = ahead,
+                               .n_ahead = round % 6,
                                .banned = banned,
                                .n_banned = round % 8 ? 0 : 3};
         struct away a;
@@ -575,6 +578,67 @@ static void what_was_found_elsewhere_serves(void **state)
     sampler_free(s);
 }
 
+/* Faults: a guess that penalties do not count, count for a prompt's token, or count once of twice.
+ */
+static void guesses_count_as_what_was_said(void **state)
+{
+    static const int32_t said[] = {7, 7, 9, 30, 7, 3, 3};
+    struct sampler *s = make(N);
+    struct sample_taken one, other;
+    struct err e = ERR_INIT;
+    float x[N];
+    (void)state;
+    for (int n = 0; n <= 7; n++) {
+        struct seen *seen = seen_new(20, &e), *some = seen_new(20, &e);
+        struct sample_params p = SAMPLE_PARAMS_INIT;
+        struct sample_row r = {.logits = x, .params = &p, .seen = seen};
+        p.repetition = 1.2;
+        p.frequency = 0.3;
+        p.presence = 0.1;
+        p.temperature = 1;
+        seen_prompt(seen, 30), seen_prompt(some, 30);
+        for (int i = 0; i < 7; i++)
+            seen_answer(seen, said[i]);
+        for (int i = 0; i < n; i++)
+            seen_answer(some, said[i]);
+        struct sample_row guessed = r;
+        guessed.seen = some;
+        guessed.ahead = said + n;
+        guessed.n_ahead = 7 - n;
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            fill(x);
+            p.seed = seed;
+            x[7] = x[9] = x[30] = x[3] = 4;
+            assert_good(sampler_next(s, &r, &one, &e), &e);
+            assert_good(sampler_next(s, &guessed, &other, &e), &e);
+            assert_int_equal(one.id, other.id);
+        }
+        seen_free(seen), seen_free(some);
+    }
+    sampler_free(s);
+}
+
+/* Faults: a row with a mask or penalties that runs ahead of the tokens they hang on; one without
+ * that waits for them. */
+static void what_follows_from_the_text_waits_for_it(void **state)
+{
+    uint32_t mask[(N + 31) / 32] = {1};
+    struct sample_params p = SAMPLE_PARAMS_INIT;
+    struct err e = ERR_INIT;
+    struct seen *seen = seen_new(20, &e);
+    struct sample_row r = {.params = &p};
+    (void)state;
+    assert_false(sample_follows_text(&r));
+    r.mask = mask;
+    assert_true(sample_follows_text(&r));
+    r.mask = NULL;
+    r.seen = seen;
+    assert_false(sample_follows_text(&r));
+    p.presence = 1;
+    assert_true(sample_follows_text(&r));
+    seen_free(seen);
+}
+
 /* Faults: a row that a device would sample wrongly is left to it; one that is not finite, or of
  * which nothing is left, passes for good. */
 static void what_was_not_found_is_told(void **state)
@@ -584,7 +648,7 @@ static void what_was_not_found_is_told(void **state)
     struct k_best best = {.max = 1, .id = 3, .is_finite = 1};
     struct sample_taken t;
     struct err e = ERR_INIT;
-    uint64_t mask[(N + 63) / 64] = {1};
+    uint32_t mask[(N + 31) / 32] = {1};
     int32_t drawn = -1, ban = 2;
     (void)state;
     struct sample_row r = {.params = &p, .best = &best, .drawn = &drawn};
@@ -686,6 +750,8 @@ int main(void)
         cmocka_unit_test(what_is_not_finite_is_an_error),
         cmocka_unit_test(logprobs_are_the_models),
         cmocka_unit_test(what_was_found_elsewhere_serves),
+        cmocka_unit_test(guesses_count_as_what_was_said),
+        cmocka_unit_test(what_follows_from_the_text_waits_for_it),
         cmocka_unit_test(what_was_not_found_is_told),
         cmocka_unit_test(bad_parameters_are_named),
     };

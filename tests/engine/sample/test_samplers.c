@@ -128,19 +128,19 @@ static void served(struct tiny *t, const int32_t *token, int64_t n, float *logpr
  * ends elsewhere: any bit between what training minimises and what serving reports. */
 static void a_served_logprob_is_the_trained_one(void **state)
 {
-    static const enum k_type type[] = {K_F32, K_BF16, K_INT8};
+    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT4};
     static const char *const kernels[] = {NULL, "avx2", "ref"};
     (void)state;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 12; i++) {
         struct kernel_table table;
         struct config c = tiny_config(FAMILY_LLAMA);
         struct tiny t;
         int32_t token[TOK];
         float want[TOK], got[TOK];
-        if (kernel_table_init(&table, kernels[i / 3]))
+        if (kernel_table_init(&table, kernels[i / 4]))
             continue; /* this CPU has no such level */
         c.n_vocab = 2 * K_CE_CHUNK + 77;
-        tiny_init(&t, &c, type[i % 3], 2, kernels[i / 3]);
+        tiny_init(&t, &c, type[i % 4], 2, kernels[i / 4]);
         tiny_tokens(t.model, token, TOK);
         trained(&t, token, want);
         served(&t, token, TOK, got);

@@ -32,8 +32,10 @@ static void like_an_array(void **state)
     for (int32_t id = 0; id < VOCAB; id++)
         different += in_prompt[id] || count[id];
     assert_int_equal(n, different);
+    assert_int_equal(seen_find(s, VOCAB), -1);
     for (int64_t i = 0; i < n; i++) {
         assert_int_equal(t[i].n_answer, count[t[i].id]);
+        assert_int_equal(seen_find(s, t[i].id), i);
         count[t[i].id] = -1; /* a second entry would not fit it */
     }
     seen_free(s);

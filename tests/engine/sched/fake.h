@@ -34,7 +34,9 @@ struct fake {
     uint64_t *slot;   /* [n_cell, cell_tok] */
     int64_t *written; /* [n_cell] the step in which each cell was last written */
     struct seq **written_by;
-    bool is_late; /* tokens are known to the scheduler's caller a step late */
+    bool is_late;           /* tokens are known to the scheduler's caller a step late */
+    uint64_t n_guess;       /* drafts so far: what the next is drawn by */
+    int64_t n_draft, n_cut; /* drafted tokens that ran; of these, those that were wrong */
 };
 
 /* A sequence with what it should say, and what it was told. */
@@ -126,22 +128,48 @@ static inline void fake_write(struct fake *f, const struct sched_part *p)
     }
 }
 
+/* As sched_options.draft, ctx the fake: what a sequence will say, each token right or wrong. */
+static inline void fake_draft(void *ctx, const struct sched_part *part, int64_t n)
+{
+    struct fake *f = ctx;
+    for (int64_t i = 0; i < n; i++) {
+        struct seq *q = part[i].seq;
+        const struct fake_seq *fs = q->owner;
+        int64_t most = fs->n_want - q->n_tok - 1, k = 0;
+        assert_int_equal(q->n_tok - q->n_stand, 1);
+        if (f->is_late || most < 1)
+            continue;
+        int64_t want = (int64_t)rng_below(3, 1, f->n_guess++, 8);
+        for (; k < want && k < most; k++) {
+            int32_t wrong = !rng_below(3, 2, f->n_guess++, 4);
+            q->token[q->n_tok + k] = (fs->expect[q->n_tok + k] + wrong) % FAKE_VOCAB;
+        }
+        seq_draft(q, k);
+    }
+}
+
+/* What a row says of the token behind it, where all that it read is right. */
+static inline void fake_say(struct fake_seq *fs, int64_t i, uint64_t sum)
+{
+    struct seq *q = &fs->q;
+    assert_int_equal(i, fs->n_answer); /* each once, in order */
+    fs->n_answer++;
+    if (i >= q->n_prompt - 1 && i + 1 < q->n_max)
+        assert_int_equal(fake_token(sum, fs->seed), fs->expect[i + 1]);
+}
+
 static inline void fake_answer(struct fake *f, const struct sched_part *p)
 {
     struct fake_seq *fs = p->seq->owner;
     struct seq *q = p->seq;
     uint64_t sum = 0;
-    int64_t end = p->pos + p->n_tok, n_tok = q->n_tok;
+    int64_t end = p->pos + p->n_tok - p->n_draft, n_tok = q->n_tok;
     for (int64_t i = 0; i < end; i++) {
         int32_t cell = q->cell[i / f->cell_tok];
         assert_true(f->written[cell] < f->n_step || f->written_by[cell] == q);
         sum = fake_mix(sum, *fake_slot(f, q, i));
-        if (i < end - p->n_out)
-            continue;
-        assert_int_equal(i, fs->n_answer); /* each once, in order */
-        fs->n_answer++;
-        if (i >= q->n_prompt - 1 && i + 1 < q->n_max)
-            assert_int_equal(fake_token(sum, fs->seed), fs->expect[i + 1]);
+        if (i >= end + p->n_draft - p->n_out)
+            fake_say(fs, i, sum);
     }
     if (end < n_tok)
         return;
@@ -153,6 +181,13 @@ static inline void fake_answer(struct fake *f, const struct sched_part *p)
     }
     if (q->n_tok < fs->n_want)
         seq_push(q, fake_token(sum, fs->seed));
+    for (int64_t k = 1; k <= p->n_draft && q->n_agreed == k; k++) {
+        sum = fake_mix(sum, *fake_slot(f, q, end + k - 1));
+        fake_say(fs, end + k - 1, sum);
+        seq_push(q, fake_token(sum, fs->seed));
+    }
+    f->n_draft += p->n_draft;
+    f->n_cut += p->n_draft - q->n_agreed;
     if (q->n_tok >= fs->n_want || q->is_whole)
         seq_finish(q);
 }

@@ -2,8 +2,9 @@
  *
  * The scheduler over pools of all small sizes under random load: groups come, go, are cancelled,
  * turned out, run again; adapters are forgotten, steps fail. In half of the worlds the model's
- * tokens are known a step late. Whatever happens, each sequence says what it says alone, every
- * answer is given once, and in the end nothing is held.
+ * tokens are known a step late, in most of the others drafts run, right and wrong. Whatever
+ * happens, each sequence says what it says alone, every answer is given once, and in the end
+ * nothing is held.
  */
 #include "tests/engine/sched/fake.h"
 
@@ -47,7 +48,9 @@ static struct sched_options options(struct world *w)
                                   .enough = draw(w, 3) ? 0 : 1 + draw(w, 20),
                                   .age_tok = draw(w, 2) ? 1 + draw(w, 300) : 0,
                                   .hash = hash[draw(w, 3)],
-                                  .keeps_prefixes = draw(w, 5) > 0};
+                                  .keeps_prefixes = draw(w, 5) > 0,
+                                  .draft = draw(w, 4) ? fake_draft : NULL,
+                                  .draft_ctx = &w->fake};
 }
 
 /* Few texts, tenants and adapters, so that the same ones meet again and again. */
@@ -117,12 +120,14 @@ static void cancel(struct world *w)
 static void check_step(const struct world *w, const struct sched_step *step)
 {
     const struct sched_options *o = &w->fake.s->opt;
-    int64_t n_tok = 0, n_out = 0, n_prompt = 0, n_large = 0;
+    int64_t n_tok = 0, n_out = 0, n_prompt = 0, n_large = 0, n_draft = 0;
     for (int64_t i = 0; i < step->n_part; i++) {
         const struct sched_part *p = &step->part[i];
         assert_true(p->n_tok >= 1 && p->n_out >= 0 && p->n_out <= p->n_tok);
         assert_int_equal(p->pos, p->seq->n_stand);
-        assert_true(p->pos + p->n_tok <= p->seq->n_tok);
+        assert_true(p->pos + p->n_tok - p->n_draft <= p->seq->n_tok);
+        assert_true(!p->n_draft || p->pos + p->n_tok - p->n_draft == p->seq->n_tok);
+        assert_int_equal(p->n_draft, p->seq->n_draft);
         assert_true(!i || step->part[i - 1].seq->adapter <= p->seq->adapter);
         if (p->seq->is_whole)
             assert_int_equal(p->n_tok, p->seq->n_prompt);
@@ -132,7 +137,10 @@ static void check_step(const struct world *w, const struct sched_step *step)
         n_out += p->n_out;
         n_prompt += p->seq->is_whole ? 0 : p->seq->n_tok - p->pos == 1 ? 0 : p->n_tok;
         n_large += p->seq->is_whole;
+        n_draft += p->n_draft;
     }
+    assert_int_equal(n_draft, step->n_draft);
+    assert_true(!n_draft || !n_prompt);
     assert_int_equal(n_tok, step->n_tok);
     assert_int_equal(n_out, step->n_out);
     assert_true(n_tok <= o->cap_tok && n_out <= o->cap_out && step->n_part <= o->cap_seq);
@@ -164,7 +172,7 @@ static bool late_land(struct world *w)
         if (!f->q.is_open || f->is_gone)
             continue;
         any = true;
-        seq_fill(&f->q, f->drawn);
+        seq_push(&f->q, f->drawn);
         if (f->q.n_tok >= f->n_want)
             seq_finish(&f->q);
     }
@@ -237,7 +245,13 @@ static void play(struct world *w)
         assert_true(i < 200000);
 }
 
-static void world_run(uint64_t seed, uint64_t *preempted, uint64_t *hit, int64_t *busy)
+/* Of all worlds. */
+struct seen {
+    uint64_t preempted, hit;
+    int64_t busy, drafted, cut;
+};
+
+static void world_run(uint64_t seed, struct seen *all)
 {
     struct world w = {.seed = seed};
     struct err e = ERR_INIT;
@@ -258,30 +272,35 @@ static void world_run(uint64_t seed, uint64_t *preempted, uint64_t *hit, int64_t
     assert_int_equal(st.cell_used, 0);
     struct kv_stat kv = kv_pool_stat(s->pool);
     assert_int_equal(kv.taken - kv.given_back, kv.n_kept);
-    *preempted += st.preempted;
-    *hit += st.prefix_hit;
-    *busy += w.n_busy;
+    all->preempted += st.preempted;
+    all->hit += st.prefix_hit;
+    all->busy += w.n_busy;
+    all->drafted += w.fake.n_draft;
+    all->cut += w.fake.n_cut;
     sched_free(s);
     fake_release(&w.fake);
 }
 
-/* Fault: any wrong cell, stale cell, wrong prefix, lost or doubled answer, leak, or standstill. */
+/* Fault: any wrong cell, stale cell, wrong prefix, lost or doubled answer, leak, or standstill;
+ * keys and values of a wrong draft that stay. */
 static void says_what_it_says_alone(void **state)
 {
     (void)state;
-    uint64_t preempted = 0, hit = 0;
-    int64_t busy = 0;
+    struct seen all = {0};
     const char *from = getenv("SCHED_SEED"), *n = getenv("SCHED_SEEDS");
     uint64_t first = from ? strtoull(from, NULL, 10) : 1;
     uint64_t count = n ? strtoull(n, NULL, 10) : N_SEED;
     for (uint64_t seed = first; seed < first + count; seed++) {
         if (from)
             fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-        world_run(seed, &preempted, &hit, &busy);
+        world_run(seed, &all);
     }
-    print_message("preempted %llu times, %llu tokens found, %lld groups refused\n",
-                  (unsigned long long)preempted, (unsigned long long)hit, (long long)busy);
-    assert_true(from || (preempted > N_SEED && hit > N_SEED && busy > 0));
+    print_message("preempted %llu times, %llu tokens found, %lld groups refused, %lld tokens "
+                  "drafted, %lld of them cut\n",
+                  (unsigned long long)all.preempted, (unsigned long long)all.hit,
+                  (long long)all.busy, (long long)all.drafted, (long long)all.cut);
+    assert_true(from || (all.preempted > N_SEED && all.hit > N_SEED && all.busy > 0));
+    assert_true(from || (all.drafted > N_SEED && all.cut > N_SEED && all.cut < all.drafted));
 }
 
 int main(void)

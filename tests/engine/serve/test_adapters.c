@@ -63,9 +63,9 @@ static void world_release(struct world *w)
 
 static struct engine *start(void)
 {
-    struct engine_options o = {.quantize = "f32",
-                               .threads = 2,
-                               .ctx = CTX,
+    struct engine_options o = {.load.quantize = "f32",
+                               .load.threads = 2,
+                               .load.ctx = CTX,
                                .max_adapters = 4,
                                .max_lora_rank = RANK,
                                .max_seqs = 20};
@@ -156,7 +156,7 @@ static void replaced_while_in_use(void **state)
 static void no_room(void **state)
 {
     (void)state;
-    struct engine_options o = {.quantize = "f32", .threads = 1};
+    struct engine_options o = {.load.quantize = "f32", .load.threads = 1};
     struct engine *g = engine_on(LLAMA, &o);
     struct err e = ERR_INIT;
     assert_err(engine_adapter_load(g, "one", dirs[1], &e), &e, ERR_UNSUPPORTED, "without room");

@@ -31,7 +31,9 @@ static void *write_all(void *arg)
 {
     struct answer *a = arg;
     for (int32_t i = 1; i < 9; i++)
-        answer_put_prompt(a, i, (float)-i, (struct sample_top[]){{i, 0}}, 1);
+        answer_put_prompt(a, i,
+                          &(struct sample_taken){
+                              .logprob = (float)-i, .rank = i + 1, .n_top = 1, .top = {{i, 0}}});
     for (int32_t i = 0; i < N && !answer_is_cancelled(a); i++)
         put(a, i);
     answer_end_room(a)->end_us = 77;
@@ -105,9 +107,9 @@ static void published_numbers_stay(void **state)
     struct answer_bell *bell = answer_bell_new();
     struct answer_room room = {.n_prompt = 3, .max_new = 2, .wants_prompt = true};
     struct answer *a = make(&room, bell);
-    answer_put_prompt(a, 1, -1, NULL, 0);
+    answer_put_prompt(a, 1, &(struct sample_taken){.logprob = -1});
     put(a, 0);
-    answer_put_prompt(a, 1, -2, NULL, 0);
+    answer_put_prompt(a, 1, &(struct sample_taken){.logprob = -2});
     assert_true(answer_prompt_logprob(a, 1) > -1.5f);
     answer_unref(a);
     answer_bell_unref(bell);
@@ -127,7 +129,7 @@ static void long_rooms_cost_nothing(void **state)
 #endif
     for (int i = 0; i < MANY; i++) { /* 9 GB, were it touched */
         a[i] = make(&room, bell);
-        answer_put_prompt(a[i], 5, 0, NULL, 0);
+        answer_put_prompt(a[i], 5, &(struct sample_taken){.id = 0});
         answer_put(a[i], &(struct answer_token){.id = 3}, NULL, 0);
     }
     for (int i = 0; i < MANY; i++)

@@ -146,7 +146,7 @@ static int64_t cell_bytes(const struct mix *m)
 
 static struct engine_options small(const char *type)
 {
-    return (struct engine_options){.quantize = type, .threads = 2, .ctx = CTX};
+    return (struct engine_options){.load.quantize = type, .load.threads = 2, .load.ctx = CTX};
 }
 
 /* Faults: a draw, a log-probability or a logit that depends on company, order, cached prefixes,
@@ -178,7 +178,7 @@ static void check_company(enum k_type type, const char *name)
 
     o = small(name);
     o.is_eager = true;
-    o.threads = 1;
+    o.load.threads = 1;
     g = engine_on(LLAMA, &o);
     ask_all(m, g, 5, 3, "eager, one thread");
     engine_free(g);
@@ -195,6 +195,12 @@ static void company_changes_nothing_int8(void **state)
 {
     (void)state;
     check_company(K_INT8, "int8");
+}
+
+static void company_changes_nothing_int4(void **state)
+{
+    (void)state;
+    check_company(K_INT4, "int4");
 }
 
 /* Faults: a text that goes on otherwise when its cells were taken away and it was computed again;
@@ -253,7 +259,7 @@ static void a_real_model(void **state)
     if (!golden_init_real(&g, "stories260K", NULL, NULL))
         return;
     snprintf(dir, sizeof dir, "%s/models/stories260K", data ? data : "../shared/data");
-    struct engine_options o = {.quantize = "f32", .threads = 2};
+    struct engine_options o = {.load.quantize = "f32", .load.threads = 2};
     struct engine *engine = engine_on(dir, &o);
     tok_list_init(&list, 100, false);
     assert_good(
@@ -289,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(company_changes_nothing_int8),
+        cmocka_unit_test(company_changes_nothing_int4),
         cmocka_unit_test(running_out_of_cells_changes_nothing),
         cmocka_unit_test(a_group_is_one_submission),
         cmocka_unit_test(a_real_model),

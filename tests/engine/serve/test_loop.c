@@ -56,7 +56,8 @@ static void kinds_release(struct kinds *k)
 
 static struct engine *start(int64_t max_seqs, int64_t ctx)
 {
-    struct engine_options o = {.quantize = "f32", .threads = 2, .ctx = ctx, .max_seqs = max_seqs};
+    struct engine_options o = {
+        .load.quantize = "f32", .load.threads = 2, .load.ctx = ctx, .max_seqs = max_seqs};
     return engine_on(LLAMA, &o);
 }
 
@@ -187,8 +188,11 @@ static void the_queue_has_an_end(void **state)
 {
     (void)state;
     enum { ROOM = 5 };
-    struct engine_options o = {
-        .quantize = "f32", .threads = 1, .ctx = LONG_CTX, .max_seqs = 1, .max_waiting = ROOM};
+    struct engine_options o = {.load.quantize = "f32",
+                               .load.threads = 1,
+                               .load.ctx = LONG_CTX,
+                               .max_seqs = 1,
+                               .max_waiting = ROOM};
     struct engine *g = engine_on(LLAMA, &o);
     int32_t token = 3;
     struct gen_params p = gen_greedy(-1);
@@ -229,9 +233,9 @@ static void waiting_has_an_end(void **state)
 {
     (void)state;
     enum { TIMEOUT_US = 300000 };
-    struct engine_options o = {.quantize = "f32",
-                               .threads = 1,
-                               .ctx = LONG_CTX,
+    struct engine_options o = {.load.quantize = "f32",
+                               .load.threads = 1,
+                               .load.ctx = LONG_CTX,
                                .max_seqs = 1,
                                .queue_timeout_us = TIMEOUT_US};
     struct engine *g = engine_on(LLAMA, &o);
@@ -323,7 +327,7 @@ static void stopping_ends_all(void **state)
 static void never_started(void **state)
 {
     (void)state;
-    struct engine_options o = {.model = LLAMA, .threads = 1};
+    struct engine_options o = {.model = LLAMA, .load.threads = 1};
     struct err e = ERR_INIT;
     struct engine *g = engine_new(&o, &e);
     int32_t token = 3;
@@ -398,7 +402,8 @@ static void a_row_of_nan_ends_alone(void **state)
     (void)state;
     enum { BAD = 7, D_MODEL = 52, ROUNDS = 20 };
     char *dir = poisoned_model(BAD, D_MODEL);
-    struct engine_options o = {.quantize = "f32", .threads = 2, .ctx = 128, .max_seqs = 4};
+    struct engine_options o = {
+        .load.quantize = "f32", .load.threads = 2, .load.ctx = 128, .max_seqs = 4};
     struct engine *g = engine_on(dir, &o);
     int32_t good[3] = {1, 2, 3}, bad[3] = {1, BAD, 3};
     struct sample_bias bias = {BAD, -100}; /* its embedding is poison for who draws it */

@@ -57,7 +57,7 @@ static enum outcome try_one(struct engine *g, int32_t *first)
 
 static enum outcome try_engine(bool is_eager)
 {
-    struct engine_options o = {.model = LLAMA, .quantize = "f32", .threads = 2};
+    struct engine_options o = {.model = LLAMA, .load.quantize = "f32", .load.threads = 2};
     struct err e = ERR_INIT;
     int32_t a = -1, b = -2;
     o.is_eager = is_eager;

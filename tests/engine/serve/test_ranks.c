@@ -37,9 +37,9 @@ static struct engine *start(const char *name, int tp, bool is_eager, bool keeps)
 {
     char dir[128], sub[160];
     struct err e = ERR_INIT;
-    struct engine_options o = {.quantize = "f32",
-                               .threads = 2,
-                               .ctx = CTX,
+    struct engine_options o = {.load.quantize = "f32",
+                               .load.threads = 2,
+                               .load.ctx = CTX,
                                .max_adapters = 4,
                                .max_seqs = 6,
                                .tp = tp,
@@ -210,7 +210,7 @@ static void vectors(void **state)
         int32_t ids[3][24];
         snprintf(dir, sizeof dir, "tests/golden/models/%s", names[m]);
         for (int tp = 1; tp <= 4; tp *= 2) {
-            struct engine_options o = {.quantize = "f32", .threads = 2, .tp = tp};
+            struct engine_options o = {.load.quantize = "f32", .load.threads = 2, .tp = tp};
             struct engine *g = engine_on(dir, &o);
             size_t d = (size_t)engine_info(g)->d_model, n;
             struct answer *a[3];
@@ -251,7 +251,7 @@ static void a_rank_is_gone(void **state)
         struct err e = ERR_INIT;
         struct answer *a;
         struct engine_options o = {.model = "tests/golden/models/llama_plain",
-                                   .threads = 2,
+                                   .load.threads = 2,
                                    .tp = 3,
                                    .broke = note,
                                    .broke_ctx = &told};

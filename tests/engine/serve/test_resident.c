@@ -45,7 +45,7 @@ static char *model_dir_new(void)
 
 static struct engine *try_engine(const char *dir, struct err *e)
 {
-    struct engine_options o = {.model = dir, .threads = 2, .quantize = "f32"};
+    struct engine_options o = {.model = dir, .load.threads = 2, .load.quantize = "f32"};
     return engine_new(&o, e);
 }
 
@@ -102,7 +102,8 @@ static void what_it_says_of_itself(void **state)
     struct err e = ERR_INIT;
     put(dir, "generation_config.json",
         "{\"do_sample\":true,\"temperature\":0.6,\"top_k\":20,\"eos_token_id\":[2,7]}");
-    struct engine_options o = {.model = dir, .name = "mine", .threads = 1, .quantize = "int8"};
+    struct engine_options o = {
+        .model = dir, .name = "mine", .load.threads = 1, .load.quantize = "int8"};
     struct engine *g = engine_new(&o, &e);
     assert_good(g ? 0 : -1, &e);
     const struct engine_info *i = engine_info(g);

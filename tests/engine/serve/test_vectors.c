@@ -57,7 +57,7 @@ static void check_model(const char *name, int64_t max_seqs)
     golden_init(&g, name, K_F32, 0);
     read_texts(&g, &t);
     snprintf(dir, sizeof dir, "tests/golden/models/%s", name);
-    struct engine_options o = {.quantize = "f32", .threads = 2, .max_seqs = max_seqs};
+    struct engine_options o = {.load.quantize = "f32", .load.threads = 2, .max_seqs = max_seqs};
     struct engine *engine = engine_on(dir, &o);
     assert_true(engine_info(engine)->embeds && !engine_info(engine)->generates);
     float *want = golden_tensor(&g, "embedding", &n_want);

@@ -109,9 +109,10 @@ static void planned_is_held(void **state)
         enum train_recompute how;
         int64_t width, batch; /* of 4 rows: two micro-batches */
     } row[] = {{K_F32, 8, RECOMPUTE_OFF, 64, 2},  {K_BF16, 8, RECOMPUTE_ON, 64, 2},
-               {K_INT8, 8, RECOMPUTE_OFF, 64, 2}, {K_F32, 0, RECOMPUTE_OFF, 64, 2},
-               {K_BF16, 0, RECOMPUTE_ON, 64, 2},  {K_BF16, 0, RECOMPUTE_OFF, 64, 2},
-               {K_BF16, 0, RECOMPUTE_ON, 384, 4}, {K_BF16, 0, RECOMPUTE_OFF, 384, 4}};
+               {K_INT8, 8, RECOMPUTE_OFF, 64, 2}, {K_INT4, 8, RECOMPUTE_OFF, 64, 2},
+               {K_F32, 0, RECOMPUTE_OFF, 64, 2},  {K_BF16, 0, RECOMPUTE_ON, 64, 2},
+               {K_BF16, 0, RECOMPUTE_OFF, 64, 2}, {K_BF16, 0, RECOMPUTE_ON, 384, 4},
+               {K_BF16, 0, RECOMPUTE_OFF, 384, 4}};
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct world w;

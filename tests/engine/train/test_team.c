@@ -120,7 +120,7 @@ static int run(struct story *s, const struct golden *g, const int size[2], struc
 {
     struct team_options team = {
         .dir = &g->dir,
-        .model = {.type = (int)g->model->type, .kv_type = -1, .ctx = g->model->ctx},
+        .model = {.type = (int)model_main_type(g->model), .kv_type = -1, .ctx = g->model->ctx},
         .device = "cpu",
         .n_tensor = size[0],
         .n_data = size[1],
@@ -369,14 +369,14 @@ static int train_and_serve(void *ctx, struct team_rank *r, struct err *e)
  * way, or folded in another order. */
 static void trained_is_served(void **state)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
     (void)state;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 5; i++)
         for (int size = 2; size <= 4; size += 2) {
             struct golden g;
             struct pair p = {0};
             struct err e = ERR_INIT;
-            golden_init_short(&g, names[i + 1], types[i]);
+            golden_init_short(&g, names[(i + 1) % 5], types[i]);
             struct golden_rows *rows = golden_rows_new(&g);
             struct team_options team = {
                 .dir = &g.dir,

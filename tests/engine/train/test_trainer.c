@@ -113,7 +113,8 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
 {
-    static const char *const names[] = {"llama_plain", "gpt2", "qwen2"};
+    static const char *const names[] = {"llama_plain", "gpt2",    "qwen2",  "olmo2",
+                                        "smollm3",     "granite", "gemma2", "gemma3"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;
@@ -185,10 +186,10 @@ static double three_steps(const char *name, enum k_type type, const struct train
  * int8 by a step of that. */
 static void cut_is_not_seen(void **state)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8};
-    static const double far[] = {1e-5, 1e-2, 1e-2};
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
+    static const double far[] = {1e-5, 1e-2, 1e-2, 1e-5, 1e-2};
     (void)state;
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = 0; k < 5; k++) {
         double whole[3], cut[3], norm[2];
         struct golden_rows *a, *b;
         struct train_options o = some;

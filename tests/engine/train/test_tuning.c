@@ -120,7 +120,7 @@ static void masks(void **state)
     split(&w, &d, 1, true, &b);
     split(&w, &d, 2, true, &b);
     assert_non_null(strstr(b.data, "Hello."));
-    assert_string_equal(b.data, "Hello.<|end|>No.<|end|>|No.<|end|>| sat down<|end|>|");
+    assert_string_equal(b.data, "Hello.<|end|>No.<|end|>|No.<|end|>|sat down<|end|>|");
     assert_int_equal(d.n_barren, 0);
     const double none[] = {1, 1, 0, 1, 0};
     assert_good(dataset_add_chat(&d, &messages, NULL, none, 5, &e), &e);
@@ -296,6 +296,73 @@ static void paused_equals_straight(void **state)
     world_release(&w);
 }
 
+/* Kinds of rows that a file may have. */
+enum kind { USABLE, BARREN, LONG_ONE, KINDS };
+
+/* 70 rows of each kind in `has`, by turns; long ones are cut or left out. */
+static void fill_kinds(struct world *w, struct dataset *d, unsigned has, enum dataset_long longer)
+{
+    static const double none[] = {1, 0};
+    char word[400];
+    data_init(w, d, 60, longer);
+    for (size_t i = 0; i + 1 < sizeof word; i++)
+        word[i] = i % 2 ? ' ' : (char)('a' + i % 26);
+    word[sizeof word - 1] = 0;
+    for (int i = 0; i < 70 * KINDS; i++) {
+        struct err e = ERR_INIT;
+        enum kind kind = (enum kind)(i % KINDS);
+        const char *const row[] = {"user", "What is it?", "assistant",
+                                   kind == LONG_ONE ? word : "It is this.", NULL};
+        struct jvalue messages = chat(w, row);
+        if (!(has & 1u << kind))
+            continue;
+        if (dataset_add_chat(d, &messages, NULL, kind == BARREN ? none : NULL, 2, &e))
+            assert_true(kind == LONG_ONE && longer == DATASET_REFUSE && e.code == ERR_TOO_LARGE);
+    }
+}
+
+/* One training whose files have these kinds of rows. */
+static void train_kinds(struct world *w, unsigned train, unsigned valid, enum dataset_long longer)
+{
+    struct dataset d, v;
+    struct story s = {0};
+    struct err e = ERR_INIT;
+    unsigned learns = 1u << USABLE | (longer == DATASET_CUT ? 1u << LONG_ONE : 0);
+    fill_kinds(w, &d, train, longer);
+    fill_kinds(w, &v, valid, longer);
+    struct tuning_options o = options(&s, &d, NULL);
+    o.n_epoch = 1;
+    o.batch = 40;
+    o.valid = &v;
+    o.valid_rows = 10;
+    if ((train & learns) && (valid & learns)) {
+        assert_true(run(w, &o));
+        assert_int_equal(s.n, tuning_n_step(&o));
+        assert_true(s.valid[0] > 0);
+    } else {
+        assert_null(tuning_new(w->g.model, &o, w->g.stream, &e));
+        assert_non_null(strstr(e.msg, train & learns ? "no row of the validation set has a token"
+                                                     : "no row has a token"));
+    }
+    dataset_release(&d);
+    dataset_release(&v);
+}
+
+/* Faults: labels behind their array, where rows that have nothing to learn, or that were cut, come
+ * in numbers; a loss of rows that have none. Each file meets each kind. */
+static void every_kind_of_row(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    for (unsigned has = (1u << KINDS) - 1; has > 0; has--)
+        for (int longer = DATASET_CUT; longer <= DATASET_REFUSE; longer++) {
+            train_kinds(&w, 1u << USABLE, has, (enum dataset_long)longer);
+            train_kinds(&w, has, 1u << USABLE, (enum dataset_long)longer);
+        }
+    world_release(&w);
+}
+
 /* The training in a process of its own, which is killed: by itself at an event, or from without at
  * some time, whichever of its work that meets. */
 static void killed_run(struct world *w, const struct dataset *d, int64_t rank, int64_t i)
@@ -427,6 +494,39 @@ static void damaged_is_passed_over(void **state)
     world_release(&w);
 }
 
+/* Faults: a training that goes on over other weights, or over the same ones in another type; one of
+ * the program before, whose checkpoints do not say over what they were made, that is lost. */
+static void goes_on_over_its_base(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story s = {.end_at = 4}, again = {0};
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&s, &d, w.dir);
+    assert_false(run(&w, &o));
+    o = options(&again, &d, w.dir);
+    struct base_id id = w.g.model->base;
+    snprintf(w.g.model->base.types, sizeof id.types, "int8");
+    assert_null(tuning_new(w.g.model, &o, w.g.stream, &e));
+    assert_non_null(strstr(e.msg, "another base"));
+    w.g.model->base = id;
+    w.g.model->base.files[0] = id.files[0] == '0' ? '1' : '0';
+    assert_null(tuning_new(w.g.model, &o, w.g.stream, &e));
+    assert_non_null(strstr(e.msg, id.files));
+    w.g.model->base.files[0] = 0; /* not known */
+    struct tuning *t = tuning_new(w.g.model, &o, w.g.stream, &e);
+    assert_good(t ? 0 : -1, &e);
+    assert_int_equal(trainer_n_step(tuning_trainer(t)), 4);
+    tuning_free(t);
+    w.g.model->base = id;
+    assert_true(run(&w, &o));
+    dataset_release(&d);
+    world_release(&w);
+}
+
 /* Faults: an adapter's file that is not what was trained. */
 static void adapters_are_written(void **state)
 {
@@ -516,8 +616,10 @@ int main(void)
         cmocka_unit_test(long_rows),
         cmocka_unit_test(orders),
         cmocka_unit_test(paused_equals_straight),
+        cmocka_unit_test(every_kind_of_row),
         cmocka_unit_test(killed_equals_straight),
         cmocka_unit_test(damaged_is_passed_over),
+        cmocka_unit_test(goes_on_over_its_base),
         cmocka_unit_test(adapters_are_written),
         cmocka_unit_test(whole_models_are_written),
     };

@@ -49,6 +49,7 @@ static const int swiglu_at[] = {AT(swiglu, gate), AT(swiglu, up), AT(swiglu, y),
 static const int swiglu_bwd_at[] = {AT(swiglu_bwd, gate),  AT(swiglu_bwd, up),  AT(swiglu_bwd, dy),
                                     AT(swiglu_bwd, dgate), AT(swiglu_bwd, dup), END};
 static const int gelu_at[] = {AT(gelu, x), AT(gelu, dy), AT(gelu, y), END};
+static const int softcap_at[] = {AT(softcap, x), AT(softcap, dy), AT(softcap, y), END};
 static const int binary_at[] = {AT(binary, a), AT(binary, b), AT(binary, y), END};
 static const int scale_at[] = {AT(scale, x), AT(scale, y), END};
 static const int cast_at[] = {AT(cast, x), AT(cast, y), END};
@@ -59,11 +60,17 @@ static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y),
 static const int col_sum_at[] = {AT(col_sum, x), AT(col_sum, y), END};
 static const int softmax_at[] = {AT(softmax, x), AT(softmax, y), END};
 static const int kv_write_at[] = {RAGGED(kv_write, ), AT(kv_write, k), AT(kv_write, v), END};
-static const int rope_kv_at[] = {RAGGED(rope_kv, kv.),  AT(rope_kv, kv.k),
-                                 AT(rope_kv, kv.v),     AT(rope_kv, q),
-                                 AT(rope_kv, y),        AT(rope_kv, cos),
-                                 AT(rope_kv, sin),      AT(rope_kv, q_weight),
-                                 AT(rope_kv, k_weight), END};
+static const int rope_kv_at[] = {RAGGED(rope_kv, kv.),
+                                 AT(rope_kv, kv.k),
+                                 AT(rope_kv, kv.v),
+                                 AT(rope_kv, q),
+                                 AT(rope_kv, y),
+                                 AT(rope_kv, turn),
+                                 AT(rope_kv, cos),
+                                 AT(rope_kv, sin),
+                                 AT(rope_kv, q_weight),
+                                 AT(rope_kv, k_weight),
+                                 END};
 static const int attn_at[] = {ATTN(attn, ), END};
 static const int attn_part_at[] = {ATTN(attn_part, fwd.), AT(attn_part, part), END};
 static const int attn_bwd_at[] = {ATTN(attn_bwd, fwd.),
@@ -100,10 +107,14 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_cols_pack] = cols_pack_at,
     [K_linear_f32] = linear_at,
     [K_linear_bf16] = linear_at,
+    [K_linear_f16] = linear_at,
     [K_linear_int8] = linear_at,
+    [K_linear_int4] = linear_at,
     [K_linear_dx_f32] = linear_dx_at,
     [K_linear_dx_bf16] = linear_dx_at,
+    [K_linear_dx_f16] = linear_dx_at,
     [K_linear_dx_int8] = linear_dx_at,
+    [K_linear_dx_int4] = linear_dx_at,
     [K_linear_dw_f32] = linear_dw_at,
     [K_linear_dw_bf16] = linear_dw_at,
     [K_lora] = lora_at,
@@ -122,6 +133,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_swiglu_bwd] = swiglu_bwd_at,
     [K_gelu] = gelu_at,
     [K_gelu_bwd] = gelu_at,
+    [K_softcap] = softcap_at,
+    [K_softcap_bwd] = softcap_at,
     [K_add] = binary_at,
     [K_mul] = binary_at,
     [K_scale] = scale_at,

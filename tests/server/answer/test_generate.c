@@ -18,9 +18,12 @@
 #include "api/params.h"
 #include "engine/token/tokenizer.h"
 #include "server/http/route.h"
+#include "tests/engine/load/st_make.h"
 #include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
+
+enum { MAX_TEXT = 32 }; /* tokens of a text that becomes a vector */
 
 extern char **environ;
 
@@ -391,13 +394,14 @@ static void test_scores_of_prompts(void **state)
     json_decref(alone);
 }
 
-/* Whether the prompt's second token is among the two likeliest. */
+/* Whether the prompt's second token, which comes first, is among the two likeliest. */
 static bool is_likely(const json_t *v)
 {
-    char path[64];
-    snprintf(path, sizeof path, "choices.0.prompt_logprobs.1.%d",
-             (int)json_int_at(v, "choices.0.prompt_token_ids.1"));
-    return json_is_integer(json_at(json_at(v, path), "rank"));
+    const json_t *at = json_at(v, "prompt_logprobs.1");
+    char token[32];
+    snprintf(token, sizeof token, "%d", (int)json_int_at(v, "choices.0.prompt_token_ids.1"));
+    assert_string_equal(json_object_iter_key(json_object_iter((json_t *)(uintptr_t)at)), token);
+    return json_int_at(json_at(at, token), "rank") <= 2;
 }
 
 static void test_logprobs_of_chats(void **state)
@@ -416,9 +420,8 @@ static void test_logprobs_of_chats(void **state)
         assert_true(json_equal(json_at(t, "bytes"), json_at(t, "top_logprobs.0.bytes")));
     }
     assert_int_equal(json_count_at(v, "choices.0.token_ids"), 4);
-    assert_int_equal(json_count_at(v, "choices.0.prompt_logprobs"),
-                     json_int_at(v, "usage.prompt_tokens"));
-    assert_int_equal(json_count_at(v, "choices.0.prompt_logprobs.1"), 2 + !is_likely(v));
+    assert_int_equal(json_count_at(v, "prompt_logprobs"), json_int_at(v, "usage.prompt_tokens"));
+    assert_int_equal(json_count_at(v, "prompt_logprobs.1"), 2 + !is_likely(v));
     assert_int_equal(json_count_at(v, "choices.0.prompt_token_ids"),
                      json_int_at(v, "usage.prompt_tokens"));
     json_decref(v);
@@ -621,16 +624,79 @@ static void test_embeddings(void **state)
     fake_engine(engine);
 }
 
+/* The vector of a request, which used n tokens. */
+static json_t *vector_of(const char *body, long long n)
+{
+    json_t *v = ask_json(route_embeddings, body, 200);
+    json_t *at = json_incref(json_at(v, "data.0.embedding"));
+    assert_int_equal(json_int_at(v, "usage.prompt_tokens"), n);
+    json_decref(v);
+    return at;
+}
+
+/* A request of 20,000 words of a letter each. */
+static char *long_request(const char *more)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    buf_str(&b, "{\"input\":\"");
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&b, "%c ", 'a' + i % 26);
+    buf_printf(&b, "\"%s}", more);
+    return buf_take(&b);
+}
+
+/* The first of its words as they stand in the model, with what begins and ends a text. */
+static char *first_ids(int n)
+{
+    const struct tokenizer *t = engine_tokenizer(encoder);
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    buf_printf(&b, "{\"input\":[[%d", (int)tokenizer_id(t, "[CLS]", 5));
+    for (int i = 0; i < n - 2; i++)
+        buf_printf(&b, ",%d", (int)tokenizer_id(t, (char[]){(char)('a' + i % 26)}, 1));
+    buf_printf(&b, ",%d]]}", (int)tokenizer_id(t, "[SEP]", 5));
+    return buf_take(&b);
+}
+
+/* Fault: a text that is longer than the model was made for is not cut as sentence-transformers cuts
+ * it: [CLS], what fits, [SEP]; or fewer tokens than the request asks for itself. */
+static void test_long_text_is_cut(void **state)
+{
+    char *text = long_request(""), *ids = first_ids(MAX_TEXT);
+    char *less = long_request(",\"truncate_prompt_tokens\":5");
+    (void)state;
+    fake_engine(encoder);
+    json_t *cut = vector_of(text, MAX_TEXT), *want = vector_of(ids, MAX_TEXT);
+    assert_true(json_equal(cut, want));
+    json_decref(cut);
+    json_decref(want);
+    json_decref(vector_of(less, 5));
+    free(text);
+    free(ids);
+    free(less);
+    fake_engine(engine);
+}
+
 /* ---- a model to ask ------------------------------------------------------------------------ */
 
 static char tool[512];
 static char *dir, *encoder_dir;
 
+/* What sentence-transformers writes beside a model, as far as it is read. */
+static void put_length(const char *at)
+{
+    char text[80];
+    snprintf(text, sizeof text, "{\"max_seq_length\":%d}", MAX_TEXT);
+    put_text(at, "modules.json", "[{\"type\":\"x.Transformer\",\"path\":\"\"}]");
+    put_text(at, "sentence_bert_config.json", text);
+}
+
 static struct engine *engine_of(const char *at, const char *preset)
 {
     const char *const argv[] = {tool,  at,         "--preset", preset, "--ctx",
                                 "512", "--layers", "2",        NULL};
-    const struct engine_options o = {.model = at, .threads = 2, .kv_bytes = 64 << 20};
+    const struct engine_options o = {.model = at, .load.threads = 2, .kv_bytes = 64 << 20};
     struct err e = ERR_INIT;
     pid_t pid;
     int status;
@@ -638,6 +704,7 @@ static struct engine *engine_of(const char *at, const char *preset)
                      0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+    put_length(at); /* of encoders alone */
     struct engine *g = engine_new(&o, &e);
     assert_good(g ? 0 : -1, &e);
     assert_good(engine_start(g, &e), &e);
@@ -685,6 +752,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_truncation_keeps_the_end),
         cmocka_unit_test(test_leaving),
         cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_long_text_is_cut),
     };
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     snprintf(tool, sizeof tool, "%.*s/../../tools/make_model", slash ? (int)(slash - argv[0]) : 1,

@@ -14,15 +14,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/background.h"
 #include "engine/engine.h"
 #include "server/http/route.h"
 #include "server/metrics/metrics.h"
+#include "server/server.h"
 #include "tests/fake/call.h"
 #include "tests/lib/json_at.h"
 #include "tests/lib/test.h"
 
 static struct engine *engine, *bare; /* with a tokenizer; with adapters */
 static char *root;
+static struct background *work;
 
 static json_t *json_out(struct call *c, int status)
 {
@@ -168,7 +171,7 @@ static void models_are_told(void **state)
 
 static json_t *load(const char *name, const char *path, int status)
 {
-    char body[512];
+    char body[5000];
     snprintf(body, sizeof body, path ? "{\"name\":\"%s\",\"path\":\"%s\"}" : "{\"name\":\"%s\"}",
              name, path);
     return post(route_adapter_load, body, status);
@@ -204,6 +207,9 @@ static void adapters_come_and_go(void **state)
     assert_true(json_int_at(v, "version") > version);
     json_decref(v);
     json_decref(load("lora", NULL, 200)); /* the path is the name */
+    char whole[4200];
+    assert_non_null(realpath("tests/golden/models/qwen2/lora", whole));
+    json_decref(load("lora", whole, 200)); /* spelled whole */
 
     v = get(route_models, NULL, 200);
     assert_int_equal(json_count_at(v, "data"), 3);
@@ -254,6 +260,12 @@ static void nothing_leads_out(void **state)
             fail_msg("%s tells where files lie: %s", bad[i], text);
         assert_string_equal(json_text_at(v, "error.param"), "path");
         json_decref(v);
+    }
+    /* spelled whole it is the same: out and dir lead out, above and beside are not below */
+    static const char *const whole[] = {"/out", "/dir", "/../x", "x/lora", "/dir/../../x", "/."};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        snprintf(path, sizeof path, "%s%s", root, whole[i]);
+        json_decref(load("x", path, 400));
     }
     snprintf(path, sizeof path, "%s/dir/adapter_config.json", root);
     unlink(path);
@@ -356,7 +368,7 @@ static void loading_is_said(void **state)
 static struct engine *engine_of(const char *dir, int64_t max_adapters)
 {
     struct err e = ERR_INIT;
-    const struct engine_options o = {.model = dir, .threads = 1, .max_adapters = max_adapters};
+    const struct engine_options o = {.model = dir, .load.threads = 1, .max_adapters = max_adapters};
     struct engine *g = engine_new(&o, &e);
     assert_good(g ? 0 : -1, &e);
     assert_good(engine_start(g, &e), &e);
@@ -365,17 +377,25 @@ static struct engine *engine_of(const char *dir, int64_t max_adapters)
 
 static int setup(void **state)
 {
+    struct err e = ERR_INIT;
     (void)state;
     engine = engine_of("tests/golden/models/llama_tied", 0);
     bare = engine_of("tests/golden/models/qwen2", 4);
     root = test_dir_new();
     fake_engine(engine);
+    const struct background_lane lane[SERVER_LANES] = {[SERVER_DESK] = {"desk", 1, 0, 0},
+                                                       [SERVER_LOADS] = {"adapters", 1, 0, 0},
+                                                       [SERVER_HANDLERS] = {"handlers", 1, 0, 0}};
+    work = background_new(lane, SERVER_LANES, &e);
+    assert_non_null(work);
+    fake_work(work);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    background_free(work);
     engine_stop(engine);
     engine_free(engine);
     engine_stop(bare);

@@ -124,6 +124,10 @@ static void test_names(void **state)
             fail_msg("taken: \"%s\"", bad[i]);
     assert_int_equal(ask(w, &open_route, (struct http_head){.host = "evil.example"}), 403);
     assert_string_equal(w->error.code, "host_not_allowed");
+    struct http_head local = {.host = "evil.example", .is_local = true};
+    assert_int_equal(ask(w, &open_route, local), 0);
+    local.origin = "http://strange.example";
+    assert_int_equal(ask(w, &open_route, local), 403);
 }
 
 /* Where every address is ours, a name that only looks like one. */
@@ -172,9 +176,22 @@ static void test_preflight(void **state)
 {
     struct world *w = *state;
     struct http_head h = {.method = "OPTIONS", .origin = "http://page.example"};
+    static char endless[1100];
     assert_int_equal(ask(w, NULL, h), 204);
     assert_string_equal(header(w, "Access-Control-Allow-Methods"), "GET, POST");
     assert_non_null(strstr(header(w, "Access-Control-Allow-Headers"), "authorization"));
+    h.asks_headers = "authorization,x-stainless-os, X-Stainless-Retry-Count";
+    assert_int_equal(ask(w, NULL, h), 204);
+    assert_non_null(strstr(header(w, "Access-Control-Allow-Headers"), "x-stainless-os"));
+    assert_non_null(strstr(header(w, "Access-Control-Allow-Headers"), "X-Stainless-Retry-Count"));
+    memset(endless, 'x', sizeof endless - 1);
+    static const char *const bad[] = {"a\r\nSet-Cookie: b", "*", "a;b", "\"a\"", endless};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        h.asks_headers = bad[i];
+        assert_int_equal(ask(w, NULL, h), 204);
+        assert_string_equal(header(w, "Access-Control-Allow-Headers"),
+                            "authorization, content-type, x-request-id");
+    }
     h.origin = "http://evil.example";
     assert_int_equal(ask(w, NULL, h), 403);
     h.origin = NULL; /* no page asks: the route table answers */

@@ -166,6 +166,11 @@ static void test_unix(void **state)
     assert_true(fd >= 0);
     assert_good(http_listen(http, fd, &e), &e);
     assert_plain(link_to(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof un));
+    int named = link_to(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&un, sizeof un);
+    caller_put(named, "GET /plain HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n\r\n");
+    char *text = caller_hear(named);
+    assert_memory_equal(text, "HTTP/1.1 200 ", 13); /* no page can ask here */
+    free(text);
     memset(far, 'x', sizeof far - 1);
     far[sizeof far - 1] = 0;
     assert_err(listen_unix(far, &e) < 0, &e, ERR_BAD_INPUT, "at most");

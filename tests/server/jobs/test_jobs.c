@@ -16,6 +16,7 @@
 #include "api/json.h"
 #include "engine/base/aside.h"
 #include "engine/base/fs.h"
+#include "engine/base/sha256.h"
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
 #include "server/jobs/jobs_own.h"
@@ -57,7 +58,7 @@ static void engine_begin(struct world *w)
     struct err e = ERR_INIT;
     struct engine_options o = {.model = "tests/golden/models/llama_tied",
                                .name = "tiny",
-                               .threads = 2,
+                               .load.threads = 2,
                                .max_adapters = 16,
                                .max_lora_rank = 16,
                                .kv_bytes = 8 << 20};
@@ -97,11 +98,14 @@ static int teardown(void **state)
 static void put_file(struct world *w, const char *id, const char *text)
 {
     struct err e = ERR_INIT;
+    uint8_t digest[SHA256_BYTES];
+    char sum[SHA256_TEXT_BYTES];
+    sha256_of(text, strlen(text), digest);
     struct file_row f = {.id = id,
                          .owner = "me",
                          .purpose = "fine-tune",
                          .name = "rows.jsonl",
-                         .sha256 = "",
+                         .sha256 = sha256_text(digest, sum),
                          .bytes = (int64_t)strlen(text),
                          .created = 1};
     char *path = jobs_path(w->dir, "files", id);
@@ -129,6 +133,7 @@ static void put_job(struct world *w, const char *id, const char *file, int64_t e
     struct job found, j = {.id = id,
                            .owner = "me",
                            .model = "tiny",
+                           .fingerprint = engine_info(w->engine)->fingerprint,
                            .training_file = file,
                            .validation_file = epochs > 3 ? file : NULL,
                            .suffix = "s",
@@ -331,6 +336,7 @@ static void odd_rows(struct world *w, const char *id, int64_t long_rows)
     struct job found, j = {.id = id,
                            .owner = "me",
                            .model = "tiny",
+                           .fingerprint = engine_info(w->engine)->fingerprint,
                            .training_file = "file-odd",
                            .result_files = "[]",
                            .hyper = {.n_epochs = 1,
@@ -438,6 +444,7 @@ static void put_full(struct world *w, const char *id, const char *file)
     struct job found, j = {.id = id,
                            .owner = "me",
                            .model = "tiny",
+                           .fingerprint = engine_info(w->engine)->fingerprint,
                            .training_file = file,
                            .result_files = "[]",
                            .hyper = {.n_epochs = 2, .training_type = HYPER_FULL},

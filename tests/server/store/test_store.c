@@ -5,6 +5,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "server/data/data_dir.h"
 #include "server/store/store.h"
 
 static char *dir;
@@ -77,6 +79,7 @@ static void files(void **state)
     bool more;
     int64_t bytes;
     char id[STORE_ID_BYTES];
+    bool held;
     (void)state;
     for (int i = 0; i < 7; i++) {
         snprintf(id, sizeof id, "file-%d", i);
@@ -103,8 +106,8 @@ static void files(void **state)
     assert_string_equal(list[0].id, "file-0");
     assert_good(store_file_list(s, "even", "batch", &page, &arena, &list, &n, &more, &e), &e);
     assert_int_equal(n, 0);
-    assert_good(store_file_drop(s, "even", "file-0", &e), &e);
-    assert_err(store_file_drop(s, "even", "file-0", &e), &e, ERR_NOT_FOUND, "file-0");
+    assert_good(store_file_drop(s, "even", "file-0", &held, &e), &e);
+    assert_err(store_file_drop(s, "even", "file-0", &held, &e), &e, ERR_NOT_FOUND, "file-0");
     store_free(s);
 }
 
@@ -119,6 +122,7 @@ static void places(void **state)
     struct job_tuned *models;
     size_t n;
     bool more;
+    bool held;
     (void)state;
     for (int i = 0; i < 6; i++) {
         char id[STORE_ID_BYTES];
@@ -126,7 +130,7 @@ static void places(void **state)
         struct file_row f = file_of(id, i < 5 ? "me" : "you");
         assert_good(store_file_add(s, &f, &e), &e);
     }
-    assert_good(store_file_drop(s, "me", "file-2", &e), &e);
+    assert_good(store_file_drop(s, "me", "file-2", &held, &e), &e);
     struct store_page page = {.limit = 2, .after = "file-2"};
     assert_good(store_file_list(s, "me", NULL, &page, &arena, &list, &n, &more, &e), &e);
     assert_true(n == 2 && !more);
@@ -173,7 +177,7 @@ static void jobs(void **state)
     assert_int_equal(got.step, 3);
     assert_int_equal(got.seed, 2147483647);
     assert_null(got.error_code);
-    assert_good(store_job_next(s, &arena, &got, &e), &e);
+    assert_good(store_job_next(s, ~0u, "f:bf16", &arena, &got, &e), &e);
     assert_string_equal(got.id, "ftjob-1");
     for (int i = 2; i < 6; i++) {
         char id[16];
@@ -237,6 +241,93 @@ static void run_sql(const char *sql)
     sqlite3_close(db);
 }
 
+/* Faults: a file that is taken from a job that has not ended; one that is still shown, or never
+ * goes; a page that ends at one that was dropped. */
+static void held_files(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct file_row f = file_of("file-1", "me"), other = file_of("file-2", "me"), got, *list;
+    struct job found, j = job_of("ftjob-1", "me");
+    struct store_page page = {.limit = 9, .after = "file-1", .ascending = true};
+    int64_t bytes;
+    bool held, has, more;
+    size_t n;
+    (void)state;
+    assert_good(store_file_add(s, &f, &e), &e);
+    assert_good(store_file_add(s, &other, &e), &e);
+    assert_good(store_job_add(s, &j, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    assert_good(store_file_drop(s, "me", "file-1", &held, &e), &e);
+    assert_true(held);
+    assert_err(store_file_get(s, "me", "file-1", &arena, &got, &e), &e, ERR_NOT_FOUND, "file-1");
+    assert_err(store_file_drop(s, "me", "file-1", &held, &e), &e, ERR_NOT_FOUND, "file-1");
+    assert_good(store_file_list(s, "me", NULL, &page, &arena, &list, &n, &more, &e), &e);
+    assert_int_equal(n, 1);
+    assert_good(store_file_get_held(s, "me", "file-1", &arena, &got, &e), &e);
+    assert_good(store_file_has(s, "file-1", &has, &e), &e);
+    assert_true(has);
+    assert_err(store_file_let_go(s, &arena, &got, &e), &e, ERR_NOT_FOUND, "dropped");
+    assert_good(store_file_bytes(s, "me", &bytes, &e), &e);
+    assert_int_equal(bytes, 20);
+    j.state = JOB_CANCELLED;
+    assert_good(store_job_move(s, &j, 1u << JOB_QUEUED, NULL, &e), &e);
+    assert_good(store_file_let_go(s, &arena, &got, &e), &e);
+    assert_string_equal(got.id, "file-1");
+    assert_err(store_file_let_go(s, &arena, &got, &e), &e, ERR_NOT_FOUND, "dropped");
+    assert_good(store_file_drop(s, "me", "file-2", &held, &e), &e);
+    assert_false(held);
+    store_free(s);
+}
+
+static void assert_next(struct store *s, const char *fingerprint, const char *id, size_t n_strange)
+{
+    struct err e = ERR_INIT;
+    struct job got, *list;
+    size_t n;
+    int rc = store_job_next(s, ~0u, fingerprint, &arena, &got, &e);
+    if (id) {
+        assert_good(rc, &e);
+        assert_string_equal(got.id, id);
+    } else {
+        assert_err(rc, &e, ERR_NOT_FOUND, "no such job");
+    }
+    assert_good(store_job_strange(s, fingerprint, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, n_strange);
+}
+
+/* Faults: a job that runs over another base, or over its own packed otherwise once a step of it was
+ * taken; one that ran before and is not looked at; rows without a base that are anybody's. */
+static void bases(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct job found, one = job_of("ftjob-1", "me"), two = job_of("ftjob-2", "me"),
+                      none = job_of("ftjob-3", "me");
+    int64_t n;
+    (void)state;
+    one.fingerprint = "aa:bf16";
+    two.fingerprint = "bb:bf16";
+    two.step = 2;
+    none.model = "other";
+    assert_good(store_job_add(s, &one, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &two, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    assert_good(store_job_add(s, &none, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    assert_next(s, "aa:bf16", "ftjob-1", 2);
+    assert_next(s, "aa:int8", "ftjob-1", 2);
+    assert_next(s, "bb:bf16", "ftjob-2", 2);
+    assert_next(s, "bb:int8", NULL, 3);
+    assert_next(s, "a:bf16", NULL, 3);
+    assert_good(store_adopt(s, "m", "cc:f32", &n, &e), &e);
+    assert_int_equal(n, 0);
+    assert_good(store_adopt(s, "other", "cc:f32", &n, &e), &e);
+    assert_int_equal(n, 1);
+    assert_next(s, "cc:f32", "ftjob-3", 2);
+    two.state = JOB_RUNNING;
+    assert_good(store_job_move(s, &two, 1u << JOB_QUEUED, NULL, &e), &e);
+    assert_next(s, "aa:bf16", "ftjob-2", 1);
+    store_free(s);
+}
+
 /* Faults: damage that is served; a newer program's data that an older one writes over. */
 static void strange_databases(void **state)
 {
@@ -265,15 +356,27 @@ static void older_form(void **state)
     struct file_row f = file_of("file-1", "me"), got;
     char path[512];
     sqlite3 *db;
+    bool held;
     (void)state;
     assert_good(store_file_add(s, &f, &e), &e);
     store_free(s);
-    run_sql("ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; PRAGMA user_version = 1");
+    run_sql(
+        "ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; DROP TABLE home; DROP TABLE shared;"
+        "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE job DROP COLUMN fingerprint; "
+        "ALTER TABLE file DROP COLUMN is_dropped; "
+        "PRAGMA user_version = 1");
+    snprintf(path, sizeof path, "%s/" DATA_MARK, dir);
+    assert_int_equal(unlink(path), 0); /* older ones have none */
     s = open_store();
     assert_good(store_file_get(s, "me", "file-1", &arena, &got, &e), &e);
-    assert_good(store_file_drop(s, "me", "file-1", &e), &e);
+    assert_good(store_file_drop(s, "me", "file-1", &held, &e), &e);
     store_free(s);
-    snprintf(path, sizeof path, "%s/store.db.1", dir);
+    glob_t found;
+    snprintf(path, sizeof path, "%s/backups/store-*.db", dir);
+    assert_int_equal(glob(path, 0, NULL, &found), 0);
+    assert_int_equal(found.gl_pathc, 1);
+    snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
+    globfree(&found);
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "SELECT seq FROM gone", NULL, NULL, NULL), SQLITE_ERROR);
     sqlite3_close(db);
@@ -347,6 +450,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(repeated_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(two_servers, setup, teardown),
         cmocka_unit_test_setup_teardown(strange_databases, setup, teardown),
+        cmocka_unit_test_setup_teardown(held_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(bases, setup, teardown),
         cmocka_unit_test_setup_teardown(older_form, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_while_writing, setup, teardown),
     };

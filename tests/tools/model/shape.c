@@ -191,7 +191,7 @@ static void put_bert(struct buf *b, const struct shape *s)
 static const char *architecture(const char *family)
 {
     static const char *const row[][2] = {
-#define FAMILY(name, type, arch) {type, arch},
+#define FAMILY(name, type, arch, ...) {type, arch},
 #include "engine/load/family.def"
 #undef FAMILY
     };

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON as rules of a program: values of any kind, white space, strings by their length. Rules are
+ * made when they are first asked for.
+ *
+ * White space stands behind { [ , : and before } ] only, and is bounded: nothing, a space, or one
+ * or two newlines and up to 20 spaces or tabs; or there is none at all (is_compact). Numbers have
+ * at most 15 digits before the point, 15 behind it, and 2 in the exponent.
+ *
+ * Thread: one at a time.
+ */
+#ifndef ENGINE_GRAMMAR_JSON_TEXT_H
+#define ENGINE_GRAMMAR_JSON_TEXT_H
+
+#include "engine/base/buf.h"
+#include "engine/grammar/build.h"
+#include "engine/template/jvalue.h"
+
+enum { JSON_MAX_DIGITS = 15, JSON_MAX_INDENT = 20, JSON_MAX_DEPTH = 128 };
+
+struct json_text {
+    struct build *d;
+    bool is_compact;
+    uint32_t space, value, object, array, string, character; /* rules + 1; 0: not made yet */
+};
+
+uint32_t json_text_space(struct json_text *j, uint32_t next);
+uint32_t json_text_any(struct json_text *j, uint32_t next); /* any value */
+uint32_t json_text_any_object(struct json_text *j, uint32_t next);
+uint32_t json_text_any_array(struct json_text *j, uint32_t next);
+uint32_t json_text_string(struct json_text *j, uint32_t min, uint32_t max, uint32_t next);
+uint32_t json_text_number(struct json_text *j, bool is_integer, uint32_t next);
+
+/* "key": and the space behind it. */
+uint32_t json_text_key(struct json_text *j, const char *key, size_t len, uint32_t next);
+uint32_t json_text_comma(struct json_text *j, uint32_t next);
+uint32_t json_text_close(struct json_text *j, char bracket, uint32_t next);
+
+/* The shortest JSON text of a value, as it is written for `enum` and `const`. */
+int json_text_write(struct budget *b, const struct jvalue *v, struct buf *out);
+bool json_text_same(const struct jvalue *x, const struct jvalue *y);
+
+#endif

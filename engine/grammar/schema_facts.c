@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A goal's subschemas read keyword by keyword. What leads to others that must hold too ($ref,
+ * allOf) is read in the same way; of anyOf and its like each choice is a way of its own.
+ */
+#include <string.h>
+
+#include "engine/grammar/schema.h"
+
+enum { MAX_ONE_OF = 64 };
+
+struct choice {
+    const struct jvalue *list;
+    const char *path;
+    const struct part *from;
+};
+
+struct way {
+    LIST(struct part) todo;
+    LIST(const struct jvalue *) seen;
+    LIST(struct choice) choice;
+    struct facts f;
+    bool is_dead;
+};
+
+struct reader {
+    struct schema *s;
+    struct way *w;
+    const struct part *p;
+};
+
+static int more(struct reader *r, const struct jvalue *v, const char *path)
+{
+    return list_push(r->s->b, &r->w->todo, (struct part){v, path, r->p}) ? 0 : -1;
+}
+
+static int choose(struct reader *r, const struct jvalue *list, const char *path)
+{
+    return list_push(r->s->b, &r->w->choice, (struct choice){list, path, r->p}) ? 0 : -1;
+}
+
+/* ---- subschemas that the schema does not spell itself ---- */
+
+static struct jvalue dict_of(struct schema *s, const char *key, struct jvalue v)
+{
+    struct jvalue d = jv_none();
+    struct err e = ERR_INIT;
+    if (jv_dict(&s->b->arena, &d, &e) || jv_dict_put(&s->b->arena, &d, key, strlen(key), v, &e))
+        budget_fail(s->b, e.code, "%s", e.msg);
+    return d;
+}
+
+static const struct jvalue *list_of(struct schema *s, struct jvalue x, struct jvalue y)
+{
+    struct jvalue *l = BUDGET_NEW(s->b, struct jvalue);
+    struct err e = ERR_INIT;
+    if (jv_list(&s->b->arena, l, &e) || jv_list_add(&s->b->arena, l, x, &e) ||
+        jv_list_add(&s->b->arena, l, y, &e))
+        budget_fail(s->b, e.code, "%s", e.msg);
+    return l;
+}
+
+/* ---- keywords that lead to subschemas ---- */
+
+static int follow_ref(struct reader *r, const struct jvalue *v)
+{
+    const char *path;
+    const struct jvalue *target = schema_ref(r->s, v, r->p->path, &path);
+    if (!target)
+        return -1;
+    for (const struct part *p = r->p; p; p = p->from)
+        if (p->at == target)
+            return schema_no(r->s, r->p->path, "$ref", "it leads back to itself");
+    return more(r, target, path);
+}
+
+static int all_of(struct reader *r, const struct jvalue *v)
+{
+    if (v->type != JT_LIST)
+        return schema_no(r->s, r->p->path, "allOf", "it must be a list of schemas");
+    for (size_t i = v->l->n; i-- > 0;) /* the first is read first */
+        if (more(r, &v->l->at[i], schema_path_at(r->s, r->p->path, "allOf", i)))
+            return -1;
+    return 0;
+}
+
+static int any_of(struct reader *r, const char *key, const struct jvalue *v)
+{
+    if (v->type != JT_LIST || v->l->n == 0)
+        return schema_no(r->s, r->p->path, key, "it must be a list of schemas");
+    if (key[0] == 'o') {
+        if (v->l->n > MAX_ONE_OF)
+            return schema_no(r->s, r->p->path, key, "more than 64 alternatives");
+        for (size_t i = 0; i < v->l->n; i++)
+            for (size_t k = 0; k < i && budget_tick(r->s->b, 16); k++)
+                if (!schema_disjoint(r->s, &v->l->at[k], &v->l->at[i]) && !r->s->b->failed)
+                    return budget_fail(r->s->b, ERR_UNSUPPORTED,
+                                       "%s/oneOf: alternatives %zu and %zu may both hold: give "
+                                       "them a required property whose values differ, or write "
+                                       "anyOf",
+                                       r->p->path, k, i);
+    }
+    return choose(r, v, schema_path(r->s, r->p->path, key, strlen(key)));
+}
+
+static int negate(struct reader *r, const struct jvalue *v)
+{
+    const struct jvalue *n = schema_not(r->s, v);
+    if (!n)
+        return schema_no(r->s, r->p->path, "not",
+                         "only the negation of type, enum, const, pattern, required and anyOf can "
+                         "be honoured");
+    return more(r, n, schema_path(r->s, r->p->path, "not", 3));
+}
+
+/* (if and then) or (not if, and else) */
+static int condition(struct reader *r, const struct jvalue *v)
+{
+    static const struct jvalue yes = {.type = JT_BOOL, .b = true};
+    const struct jvalue *then = jv_dict_get(r->p->at, "then");
+    const struct jvalue *otherwise = jv_dict_get(r->p->at, "else");
+    if (!then && !otherwise)
+        return 0;
+    const struct jvalue *n = schema_not(r->s, v);
+    if (!n)
+        return schema_no(r->s, r->p->path, "if",
+                         "only conditions on one property, its presence or its values can be "
+                         "honoured");
+    struct jvalue a = dict_of(r->s, "allOf", *list_of(r->s, *v, then ? *then : yes));
+    struct jvalue b = dict_of(r->s, "allOf", *list_of(r->s, *n, otherwise ? *otherwise : yes));
+    return choose(r, list_of(r->s, a, b), schema_path(r->s, r->p->path, "if", 2));
+}
+
+/* Each: the name is not there, or what it asks holds. */
+static int dependents(struct reader *r, const char *key, const struct jvalue *v)
+{
+    if (v->type != JT_DICT)
+        return schema_no(r->s, r->p->path, key, "it must be an object");
+    for (size_t i = 0; i < v->d->n && !r->s->b->failed; i++) {
+        struct jvalue name = v->d->key[i], asks = v->d->val[i], absent, present;
+        struct jvalue *names = BUDGET_NEW(r->s->b, struct jvalue);
+        struct err e = ERR_INIT;
+        absent = dict_of(r->s, "\001forbid", name);
+        if (jv_list(&r->s->b->arena, names, &e) || jv_list_add(&r->s->b->arena, names, name, &e))
+            return budget_fail(r->s->b, e.code, "%s", e.msg);
+        present = dict_of(r->s, "required", *names);
+        if (asks.type == JT_LIST)
+            asks = dict_of(r->s, "required", asks);
+        present = dict_of(r->s, "allOf", *list_of(r->s, present, asks));
+        choose(r, list_of(r->s, absent, present), schema_path(r->s, r->p->path, key, strlen(key)));
+    }
+    return r->s->b->failed ? -1 : 0;
+}
+
+/* ---- members and items ---- */
+
+static bool has_any(const struct jvalue *v, const char *const *key, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jv_dict_get(v, key[i]))
+            return true;
+    return false;
+}
+
+static int add_object(struct reader *r)
+{
+    static const char *const in_place[] = {"$ref", "allOf", "anyOf",           "oneOf",
+                                           "if",   "not",   "dependentSchemas"};
+    const struct jvalue *at = r->p->at;
+    struct object_fact o = {jv_dict_get(at, "properties"), jv_dict_get(at, "patternProperties"),
+                            jv_dict_get(at, "additionalProperties"), r->p->path, false};
+    const struct jvalue *asked = jv_dict_get(at, "\001members");
+    const struct jvalue *rest = jv_dict_get(at, "unevaluatedProperties");
+    const struct jvalue *names = jv_dict_get(at, "propertyNames");
+    if (rest && !o.others && !has_any(at, in_place, sizeof in_place / sizeof *in_place))
+        o.others = rest;
+    else if (rest && !(rest->type == JT_BOOL && rest->b))
+        return schema_no(r->s, r->p->path, "unevaluatedProperties",
+                         "beside other subschemas it cannot be honoured");
+    if ((o.props && o.props->type != JT_DICT) || (o.patterns && o.patterns->type != JT_DICT))
+        return schema_no(r->s, r->p->path,
+                         o.props && o.props->type != JT_DICT ? "properties" : "patternProperties",
+                         "it must be an object");
+    if (names)
+        list_push(r->s->b, &r->w->f.names,
+                  (struct part){names, schema_path(r->s, r->p->path, "propertyNames", 13), NULL});
+    if (asked && asked->type == JT_DICT)
+        list_push(r->s->b, &r->w->f.object,
+                  (struct object_fact){asked, NULL, NULL, r->p->path, true});
+    if (o.props || o.patterns || o.others)
+        list_push(r->s->b, &r->w->f.object, o);
+    return r->s->b->failed ? -1 : 0;
+}
+
+static int add_array(struct reader *r)
+{
+    const struct jvalue *at = r->p->at;
+    struct array_fact a = {jv_dict_get(at, "prefixItems"), jv_dict_get(at, "items"), r->p->path};
+    if (a.items && a.items->type == JT_LIST) { /* as drafts before 2020 have it */
+        a.prefix = a.items;
+        a.items = jv_dict_get(at, "additionalItems");
+    }
+    if (a.prefix && a.prefix->type != JT_LIST)
+        return schema_no(r->s, r->p->path, "prefixItems", "it must be a list of schemas");
+    if (a.prefix || a.items)
+        list_push(r->s->b, &r->w->f.array, a);
+    return r->s->b->failed ? -1 : 0;
+}
+
+/* ---- one subschema ---- */
+
+static int read_keyword(struct reader *r, const char *key, const struct jvalue *v)
+{
+    if (!strcmp(key, "$ref"))
+        return follow_ref(r, v);
+    if (!strcmp(key, "allOf"))
+        return all_of(r, v);
+    if (!strcmp(key, "anyOf") || !strcmp(key, "oneOf"))
+        return any_of(r, key, v);
+    if (!strcmp(key, "not"))
+        return negate(r, v);
+    if (!strcmp(key, "if"))
+        return condition(r, v);
+    if (!strncmp(key, "depend", 6))
+        return dependents(r, key, v);
+    if (!strcmp(key, "\001forbid"))
+        return list_push(r->s->b, &r->w->f.forbidden, v) ? 0 : -1;
+    if (!strcmp(key, "\001values")) {
+        for (size_t i = 0; v->type == JT_LIST && i < v->l->n; i++)
+            list_push(r->s->b, &r->w->f.no_value, &v->l->at[i]);
+        return 0;
+    }
+    if (!strcmp(key, "\001pattern") && v->type == JT_STR) {
+        list_push(r->s->b, &r->w->f.pattern,
+                  (struct pattern_fact){v->s->p, v->s->len, true, false, r->p->path});
+        return 0;
+    }
+    if (!strcmp(key, "then") || !strcmp(key, "else") || !strcmp(key, "nullable") ||
+        !strcmp(key, "unevaluatedProperties") || !strcmp(key, "\001members"))
+        return 0;
+    return schema_keyword(r->s, &r->w->f, r->p, key, v) < 0 ? -1 : 0;
+}
+
+static int read_part(struct schema *s, struct way *w, struct part part)
+{
+    struct part *p = BUDGET_NEW(s->b, struct part);
+    struct reader r = {s, w, p};
+    *p = part;
+    if (p->at->type == JT_BOOL) {
+        w->is_dead |= !p->at->b;
+        return 0;
+    }
+    if (p->at->type != JT_DICT)
+        return budget_fail(s->b, ERR_BAD_INPUT, "%s must be an object, true or false", p->path);
+    for (uint32_t i = 0; i < w->seen.n; i++)
+        if (w->seen.at[i] == p->at)
+            return 0;
+    list_push(s->b, &w->seen, p->at);
+    w->f.path = w->f.path ? w->f.path : p->path;
+    for (size_t i = 0; i < p->at->d->n && budget_tick(s->b, 1); i++) {
+        const struct jvalue *k = &p->at->d->key[i];
+        const char *key = arena_strndup(&s->b->arena, k->s->p, k->s->len);
+        if (read_keyword(&r, key, &p->at->d->val[i]))
+            return -1;
+    }
+    return add_object(&r) || add_array(&r) ? -1 : 0;
+}
+
+/* ---- all ways ---- */
+
+/* Lists of a copy must not grow into those of the original. */
+#define UNSHARE(list) ((list).cap = (list).n)
+
+static struct way way_copy(const struct way *from)
+{
+    struct way w = *from;
+    UNSHARE(w.todo), UNSHARE(w.seen), UNSHARE(w.choice);
+    UNSHARE(w.f.value), UNSHARE(w.f.no_value), UNSHARE(w.f.pattern), UNSHARE(w.f.array);
+    UNSHARE(w.f.object), UNSHARE(w.f.required), UNSHARE(w.f.forbidden), UNSHARE(w.f.names);
+    return w;
+}
+
+int schema_facts(struct schema *s, const struct goal *g, facts_list *out)
+{
+    LIST(struct way) way = {0};
+    struct way first = {.f = {.types = TYPE_ALL,
+                              .max_len = UINT32_MAX,
+                              .max_items = UINT32_MAX,
+                              .max_props = UINT32_MAX}};
+    for (uint32_t i = 0; i < g->part.n; i++)
+        list_push(s->b, &first.todo, g->part.at[i]);
+    list_push(s->b, &way, first);
+    for (uint32_t n_way = 1; way.n > 0 && budget_tick(s->b, 1);) {
+        struct way w = way.at[--way.n];
+        while (w.todo.n > 0 && !w.is_dead && !s->b->failed) {
+            struct part p = w.todo.at[--w.todo.n];
+            read_part(s, &w, p);
+        }
+        if (w.is_dead || s->b->failed)
+            continue;
+        if (w.choice.n == 0) {
+            list_push(s->b, out, w.f);
+            continue;
+        }
+        struct choice c = w.choice.at[--w.choice.n];
+        n_way += (uint32_t)c.list->l->n - 1;
+        if (n_way > SCHEMA_MAX_WAYS)
+            return budget_fail(s->b, ERR_TOO_LARGE, "%s: more than %d combinations of alternatives",
+                               c.path, SCHEMA_MAX_WAYS);
+        for (size_t i = c.list->l->n; i-- > 0;) { /* the first is read first */
+            struct way copy = way_copy(&w);
+            list_push(s->b, &copy.todo,
+                      (struct part){&c.list->l->at[i], schema_path_at(s, c.path, "", i), c.from});
+            list_push(s->b, &way, copy);
+        }
+    }
+    return s->b->failed ? -1 : 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What config.json says of some layers only: which see but the last tokens, and which have no
+ * positions.
+ */
+#include <string.h>
+
+#include "engine/load/config_traits.h"
+#include "engine/load/json.h"
+
+/* A list that says for each layer whether its attention slides. */
+static int parse_layer_types(struct config *c, const struct json *list, struct err *e)
+{
+    struct json m;
+    int64_t i = 0;
+    if (json_count(list) != (size_t)c->n_layer)
+        return json_err(list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
+                        (long long)c->n_layer, json_count(list));
+    json_each(m, *list)
+    {
+        const char *name;
+        if (json_as_str(&m, &name, e))
+            return -1;
+        bool slides = strcmp(name, "sliding_attention") == 0;
+        if (!slides && strcmp(name, "full_attention") != 0)
+            return json_err(&m, e, ERR_UNSUPPORTED,
+                            "'%.40s' is not supported; full_attention and sliding_attention are",
+                            name);
+        if (slides && !c->window)
+            return json_err(&m, e, ERR_BAD_INPUT, "sliding_attention without a sliding_window");
+        c->slides[i++] = slides;
+    }
+    return 0;
+}
+
+/* The first layer that slides where no list says it. */
+static int parse_window_size(struct config *c, const struct json *root, int64_t *first,
+                             struct err *e)
+{
+    enum window_rule rule = config_traits_of(c)->window;
+    struct json m = json_member(root, "sliding_window");
+    bool used = rule == WINDOW_ON;
+    *first = rule == WINDOW_SWITCHED ? 28 : 0;
+    if (rule >= WINDOW_SWITCHED && json_opt_bool(root, "use_sliding_window", &used, e))
+        return -1;
+    if (rule == WINDOW_SWITCHED &&
+        json_opt_int(root, "max_window_layers", 0, CONFIG_WIDTH_MAX, first, e))
+        return -1;
+    used = used || rule == WINDOW_PATTERN;
+    if (!used || (m.node && json_absent(&m)) || (rule == WINDOW_UNTURNED && !m.node))
+        return 0;
+    c->window = 4096;
+    return config_count_opt(root, "sliding_window", CONFIG_CTX_MAX, &c->window, e);
+}
+
+/* Which layers see only the last `window` tokens. Mistral: all, 4096 where the file does not tell;
+ * Qwen: from max_window_layers on, where it says so at all; SmolLM3: those without positions;
+ * Gemma: all but every n-th; a list of layer_types rules. */
+static int parse_window(struct config *c, const struct json *root, struct err *e)
+{
+    struct json types = {.node = NULL};
+    int64_t first;
+    bool any = false, by_turns = config_traits_of(c)->window == WINDOW_UNTURNED;
+    int64_t every = config_traits_of(c)->pattern;
+    if (json_opt(root, "layer_types", JSON_ARRAY, &types, e) ||
+        parse_window_size(c, root, &first, e) ||
+        (config_traits_of(c)->window == WINDOW_PATTERN &&
+         json_opt_int(root, "sliding_window_pattern", 1, CONFIG_LAYER_MAX, &every, e)))
+        return -1;
+    for (int64_t l = first; l < c->n_layer; l++)
+        c->slides[l] =
+            c->window > 0 && (!by_turns || c->is_unturned[l]) && (!every || (l + 1) % every != 0);
+    if (types.node && parse_layer_types(c, &types, e))
+        return -1;
+    for (int64_t l = 0; l < c->n_layer; l++)
+        any |= c->slides[l];
+    if (!any)
+        c->window = 0;
+    return 0;
+}
+
+/* 1 for each layer that turns. */
+static int parse_turns_list(struct config *c, const struct json *list, struct err *e)
+{
+    struct json m;
+    int64_t l = 0, turns;
+    if (json_count(list) != (size_t)c->n_layer)
+        return json_err(list, e, ERR_BAD_INPUT, "expected one for each of %lld layers, found %zu",
+                        (long long)c->n_layer, json_count(list));
+    json_each(m, *list)
+    {
+        if (json_as_int(&m, 0, 1, &turns, e))
+            return -1;
+        c->is_unturned[l++] = !turns;
+    }
+    return 0;
+}
+
+/* Layers without positions: as no_rope_layers lists them, or every no_rope_layer_interval-th. */
+static int parse_turns(struct config *c, const struct json *root, struct err *e)
+{
+    struct json list = {.node = NULL};
+    int64_t every = 4;
+    if (!(config_traits_of(c)->obeys & OBEYS_NO_ROPE))
+        return 0;
+    if (json_opt(root, "no_rope_layers", JSON_ARRAY, &list, e) ||
+        json_opt_int(root, "no_rope_layer_interval", 1, CONFIG_LAYER_MAX, &every, e))
+        return -1;
+    if (list.node)
+        return parse_turns_list(c, &list, e);
+    for (int64_t l = 0; l < c->n_layer; l++)
+        c->is_unturned[l] = (l + 1) % every == 0;
+    return 0;
+}
+
+int config_layers_parse(struct config *c, const struct json *root, struct err *e)
+{
+    return parse_turns(c, root, e) || parse_window(c, root, e) ? -1 : 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the readers of config.json share: what a family's class says beside the fields of its body,
+ * and the parts that have files of their own.
+ *
+ * Thread: any; traits are constant.
+ */
+#ifndef ENGINE_LOAD_CONFIG_TRAITS_H
+#define ENGINE_LOAD_CONFIG_TRAITS_H
+
+#include "engine/load/config.h"
+
+enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28 };
+
+/* Whether sliding_window is obeyed: never, always, where use_sliding_window says so, there but by
+ * layers without positions alone, or by all layers but every n-th. */
+enum window_rule { WINDOW_OFF, WINDOW_ON, WINDOW_SWITCHED, WINDOW_UNTURNED, WINDOW_PATTERN };
+
+/* Groups of fields that only some families obey. */
+enum {
+    OBEYS_MULTIPLIERS = 1, /* of embeddings, residuals, attention and logits */
+    OBEYS_NO_ROPE = 2,     /* no_rope_layers */
+    OBEYS_QUERY_SCALE = 4, /* query_pre_attn_scalar; and embeddings are scaled by the width */
+    OBEYS_CAPS = 8,        /* attn_logit_softcapping and final_logit_softcapping */
+    OBEYS_LOCAL_ROPE = 16, /* rope_local_base_freq */
+    OBEYS_PARTIAL_ROPE = 32
+};
+
+struct config_traits {
+    enum window_rule window;
+    int32_t d_head;         /* where head_dim is absent; 0: the width over the heads */
+    bool may_omit_kv_heads; /* num_key_value_heads: as many as heads */
+    bool reads_attn_bias, reads_mlp_bias;
+    bool has_qkv_bias; /* whatever the file says */
+    enum config_norms norms;
+    enum config_qk_norm qk_norm;
+    bool is_tied;           /* where the file does not say it */
+    double norm_eps, theta; /* where the file does not say it; 0: 1e-6, 10000 */
+    int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
+    enum config_act act;    /* gated families: whose sort their activations are of */
+    bool norm_plus_one, is_joined;
+    const char *act_key; /* where the activation stands; NULL: hidden_act */
+    unsigned obeys;      /* OBEYS_ */
+};
+
+const struct config_traits *config_traits_of(const struct config *c);
+
+int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t *out,
+                     struct err *e);
+
+int config_layers_parse(struct config *c, const struct json *root, struct err *e);
+int config_scales_parse(struct config *c, const struct json *root, struct err *e);
+
+#endif

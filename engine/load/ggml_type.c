@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See ggml_type.h. A block's scales come first to f32, then a scale of scales times its integer,
+ * then that times the number's integer, and last the offset: each step rounds once, in this order.
+ * Files are little-endian, and so is every machine that this is built for.
+ */
+#include "engine/load/ggml_type.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/float16.h"
+
+static float half_at(const uint8_t *p)
+{
+    return f16_to_f32((k_f16)(p[0] | p[1] << 8));
+}
+
+/* ---- blocks of 32: the first half in the low nibbles, the second in the high ones -------------
+ */
+
+static int nibble(const uint8_t *q, int i)
+{
+    return i < 16 ? q[i] & 15 : q[i - 16] >> 4;
+}
+
+static int fifth_bit(const uint8_t *high, int i)
+{
+    return (high[i / 8] >> i % 8 & 1) << 4;
+}
+
+static void q4_0(const uint8_t *b, float *out)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)(nibble(b + 2, i) - 8);
+}
+
+static void q4_1(const uint8_t *b, float *out)
+{
+    float d = half_at(b), m = half_at(b + 2);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)nibble(b + 4, i) + m;
+}
+
+static void q5_0(const uint8_t *b, float *out)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)((nibble(b + 6, i) | fifth_bit(b + 2, i)) - 16);
+}
+
+static void q5_1(const uint8_t *b, float *out)
+{
+    float d = half_at(b), m = half_at(b + 2);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)(nibble(b + 8, i) | fifth_bit(b + 4, i)) + m;
+}
+
+static void q8_0(const uint8_t *b, float *out)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)(int8_t)b[2 + i] * d;
+}
+
+static const int8_t curve[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+
+static void iq4_nl(const uint8_t *b, float *out)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)curve[nibble(b + 2, i)];
+}
+
+/* Numbers are doubled, so the scale is half of 2^(e - 127). */
+static void mxfp4(const uint8_t *b, float *out)
+{
+    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    uint32_t e = b[0];
+    float d = f32_from_bits(e < 2 ? UINT32_C(0x200000) << e : (e - 1) << 23);
+    for (int i = 0; i < 32; i++)
+        out[i] = d * (float)doubled[nibble(b + 1, i)];
+}
+
+/* ---- blocks of 256 with scales of scales ------------------------------------------------------
+ */
+
+/* Number i of two-bit ones: 32 bytes hold four rows of 32. */
+static int two_bits(const uint8_t *q, int i)
+{
+    return q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
+
+/* Of four-bit ones: 32 bytes hold two rows of 32. */
+static int four_bits(const uint8_t *q, int i)
+{
+    return q[i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+}
+
+static void q2_k(const uint8_t *b, float *out)
+{
+    const uint8_t *scale = b, *q = b + 16;
+    float d = half_at(b + 80), dmin = half_at(b + 82);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)(scale[i / 16] & 15), ml = dmin * (float)(scale[i / 16] >> 4);
+        out[i] = dl * (float)two_bits(q, i) - ml;
+    }
+}
+
+/* Scale k of 16, six bits each: four in the first eight bytes, two in the last four. */
+static int q3_scale(const uint8_t *s, int k)
+{
+    int low = k < 8 ? s[k] & 15 : s[k - 8] >> 4, high = s[8 + k % 4] >> k / 4 * 2 & 3;
+    return (low | high << 4) - 32;
+}
+
+static void q3_k(const uint8_t *b, float *out)
+{
+    const uint8_t *mask = b, *q = b + 32, *scale = b + 96;
+    float d = half_at(b + 108);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)q3_scale(scale, i / 16);
+        int less = mask[i % 32] >> i / 32 & 1 ? 0 : 4;
+        out[i] = dl * (float)(two_bits(q, i) - less);
+    }
+}
+
+/* Scale and minimum k of 8, six bits each, in twelve bytes. */
+static int k_scale(const uint8_t *s, int k)
+{
+    return k < 4 ? s[k] & 63 : (s[k + 4] & 15) | (s[k - 4] >> 2 & 48);
+}
+
+static int k_min(const uint8_t *s, int k)
+{
+    return k < 4 ? s[k + 4] & 63 : s[k + 4] >> 4 | (s[k] >> 2 & 48);
+}
+
+static void q4_k(const uint8_t *b, float *out)
+{
+    const uint8_t *scale = b + 4, *q = b + 16;
+    float d = half_at(b), dmin = half_at(b + 2);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)k_scale(scale, i / 32), ml = dmin * (float)k_min(scale, i / 32);
+        out[i] = dl * (float)four_bits(q, i) - ml;
+    }
+}
+
+static void q5_k(const uint8_t *b, float *out)
+{
+    const uint8_t *scale = b + 4, *high = b + 16, *q = b + 48;
+    float d = half_at(b), dmin = half_at(b + 2);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)k_scale(scale, i / 32), ml = dmin * (float)k_min(scale, i / 32);
+        int bit = high[i % 32] >> i / 32 & 1;
+        out[i] = dl * (float)(four_bits(q, i) | bit << 4) - ml;
+    }
+}
+
+static void q6_k(const uint8_t *b, float *out)
+{
+    const uint8_t *low = b, *high = b + 128, *scale = b + 192;
+    float d = half_at(b + 208);
+    for (int i = 0; i < 256; i++) {
+        float dl = d * (float)(int8_t)scale[i / 16];
+        int four = low[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15;
+        out[i] = dl * (float)((four | two_bits(high, i) << 4) - 32);
+    }
+}
+
+static void iq4_xs(const uint8_t *b, float *out)
+{
+    const uint8_t *low = b + 4, *q = b + 8;
+    int high = b[2] | b[3] << 8;
+    float d = half_at(b);
+    for (int i = 0; i < 256; i++) {
+        int k = i / 32, scale = (low[k / 2] >> k % 2 * 4 & 15) | (high >> 2 * k & 3) << 4;
+        float dl = d * (float)(scale - 32);
+        out[i] = dl * (float)curve[nibble(q + k * 16, i % 32)];
+    }
+}
+
+/* ---- the kinds, by their number in files ------------------------------------------------------
+ */
+
+/* Those without a function beyond F32, F16 and BF16 are known by name alone, for errors. */
+static const struct ggml_type type[] = {
+    [0] = {"F32", 1, 4, ST_F32, NULL},         [1] = {"F16", 1, 2, ST_F16, NULL},
+    [2] = {"Q4_0", 32, 18, ST_F32, q4_0},      [3] = {"Q4_1", 32, 20, ST_F32, q4_1},
+    [6] = {"Q5_0", 32, 22, ST_F32, q5_0},      [7] = {"Q5_1", 32, 24, ST_F32, q5_1},
+    [8] = {"Q8_0", 32, 34, ST_F32, q8_0},      [9] = {"Q8_1", 32, 40, ST_F32, NULL},
+    [10] = {"Q2_K", 256, 84, ST_F32, q2_k},    [11] = {"Q3_K", 256, 110, ST_F32, q3_k},
+    [12] = {"Q4_K", 256, 144, ST_F32, q4_k},   [13] = {"Q5_K", 256, 176, ST_F32, q5_k},
+    [14] = {"Q6_K", 256, 210, ST_F32, q6_k},   [15] = {"Q8_K", 256, 292, ST_F32, NULL},
+    [16] = {"IQ2_XXS", 256, 66, ST_F32, NULL}, [17] = {"IQ2_XS", 256, 74, ST_F32, NULL},
+    [18] = {"IQ3_XXS", 256, 98, ST_F32, NULL}, [19] = {"IQ1_S", 256, 50, ST_F32, NULL},
+    [20] = {"IQ4_NL", 32, 18, ST_F32, iq4_nl}, [21] = {"IQ3_S", 256, 110, ST_F32, NULL},
+    [22] = {"IQ2_S", 256, 82, ST_F32, NULL},   [23] = {"IQ4_XS", 256, 136, ST_F32, iq4_xs},
+    [24] = {"I8", 1, 1, ST_I8, NULL},          [25] = {"I16", 1, 2, ST_I16, NULL},
+    [26] = {"I32", 1, 4, ST_I32, NULL},        [27] = {"I64", 1, 8, ST_I64, NULL},
+    [28] = {"F64", 1, 8, ST_F64, NULL},        [29] = {"IQ1_M", 256, 56, ST_F32, NULL},
+    [30] = {"BF16", 1, 2, ST_BF16, NULL},      [34] = {"TQ1_0", 256, 54, ST_F32, NULL},
+    [35] = {"TQ2_0", 256, 66, ST_F32, NULL},   [39] = {"MXFP4", 32, 17, ST_BF16, mxfp4},
+};
+
+const struct ggml_type *ggml_type_get(uint32_t number)
+{
+    if (number >= sizeof type / sizeof *type || !type[number].name)
+        return NULL;
+    return &type[number];
+}
+
+bool ggml_type_is_read(const struct ggml_type *t)
+{
+    return t->unpack || t->dtype == ST_F16 || t->dtype == ST_BF16 || t == &type[0];
+}

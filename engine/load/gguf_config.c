@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See gguf_config.h. Keys begin with the architecture's name ("qwen2.block_count"). A head without
+ * a tensor is the embedding; biases are there where their first tensor is.
+ */
+#include "engine/load/gguf_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/attention.h"
+
+#define ROPE_FACTORS "rope_freqs.weight"
+
+enum { KEY_BYTES = 128 };
+
+static const struct {
+    const char *arch, *hf_arch, *hf_type;
+    bool is_permuted;
+} arch_row[] = {
+    {"llama", "LlamaForCausalLM", "llama", true},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2", false},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", false},
+};
+
+/* Whole numbers and fractions with the members that they become. */
+static const struct {
+    const char *key, *member;
+    bool is_fraction;
+} number_row[] = {
+    {"embedding_length", "hidden_size", false},
+    {"feed_forward_length", "intermediate_size", false},
+    {"block_count", "num_hidden_layers", false},
+    {"attention.head_count", "num_attention_heads", false},
+    {"context_length", "max_position_embeddings", false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
+    {"rope.freq_base", "rope_theta", true},
+    /* config.c refuses these where they are not neutral */
+    {"expert_count", "num_experts", false},
+    {"attn_logit_softcapping", "attn_logit_softcapping", true},
+    {"final_logit_softcapping", "final_logit_softcapping", true},
+    {"attention.clamp_kqv", "clip_qkv", true},
+    {"attention.max_alibi_bias", "alibi", true},
+    {"attention.scale", "attention_multiplier", true},
+    {"embedding_scale", "embedding_multiplier", true},
+    {"residual_scale", "residual_multiplier", true},
+    {"logit_scale", "logit_scale", true},
+};
+
+void gguf_json_str(struct buf *out, const char *p, size_t n)
+{
+    buf_char(out, '"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c == '"' || c == '\\')
+            buf_char(out, '\\');
+        if (c < 0x20)
+            buf_printf(out, "\\u%04x", c);
+        else
+            buf_char(out, (char)c);
+    }
+    buf_char(out, '"');
+}
+
+bool gguf_is_rope_factors(const struct gguf_tensor *t)
+{
+    return strcmp(t->name, ROPE_FACTORS) == 0;
+}
+
+static const char *key_of(char key[KEY_BYTES], const struct gguf_shape *s, const char *name)
+{
+    snprintf(key, KEY_BYTES, "%s.%s", s->arch, name);
+    return key;
+}
+
+/* ---- shape --------------------------------------------------------------------------------- */
+
+static int find_arch(struct gguf_shape *s, const struct gguf *g, struct err *e)
+{
+    const char *name = NULL;
+    if (gguf_opt_str(g, "general.architecture", &name, e))
+        return -1;
+    if (!name)
+        return err_set(e, ERR_BAD_INPUT, "%s: general.architecture is missing", g->name);
+    for (size_t i = 0; i < sizeof arch_row / sizeof *arch_row; i++)
+        if (strcmp(name, arch_row[i].arch) == 0) {
+            s->arch = arch_row[i].arch;
+            s->hf_arch = arch_row[i].hf_arch;
+            s->hf_type = arch_row[i].hf_type;
+            s->is_permuted = arch_row[i].is_permuted;
+            return 0;
+        }
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: general.architecture: '%.80s' is not supported in GGUF; llama (Mistral's "
+                   "too), qwen2 and qwen3 are",
+                   g->name, name);
+}
+
+static int get_int(const struct gguf *g, const struct gguf_shape *s, const char *name, int64_t most,
+                   int64_t *out, struct err *e)
+{
+    char key[KEY_BYTES];
+    *out = -1;
+    if (gguf_opt_int(g, key_of(key, s, name), out, e))
+        return -1;
+    if (*out == -1)
+        return err_set(e, ERR_BAD_INPUT, "%s: %s is missing", g->name, key);
+    if (*out < 1 || *out > most)
+        return err_set(e, ERR_BAD_INPUT, "%s: %s: expected 1 to %lld, found %lld", g->name, key,
+                       (long long)most, (long long)*out);
+    return 0;
+}
+
+/* A length that must be that of a head where it is told. */
+static int check_head(const struct gguf *g, const struct gguf_shape *s, const char *name,
+                      struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t n = s->d_head;
+    if (gguf_opt_int(g, key_of(key, s, name), &n, e))
+        return -1;
+    if (n == s->d_head)
+        return 0;
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; that of a head, %d, is",
+                   g->name, key, (long long)n, s->d_head);
+}
+
+int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t n_head, width, d = -1;
+    *s = (struct gguf_shape){.arch = NULL};
+    if (find_arch(s, g, e) || get_int(g, s, "attention.head_count", 1 << 20, &n_head, e) ||
+        get_int(g, s, "embedding_length", 1 << 20, &width, e) ||
+        gguf_opt_int(g, key_of(key, s, "attention.key_length"), &d, e))
+        return -1;
+    if (d == -1 && width % n_head)
+        return err_set(e, ERR_BAD_INPUT, "%s: a width of %lld cannot be divided among %lld heads",
+                       g->name, (long long)width, (long long)n_head);
+    d = d == -1 ? width / n_head : d;
+    if (d < 2 || d > K_HEAD_MAX)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: heads of %lld numbers are not supported; 2 to %d are", g->name,
+                       (long long)d, K_HEAD_MAX);
+    s->n_head = (int32_t)n_head;
+    s->d_head = (int32_t)d;
+    return check_head(g, s, "attention.value_length", e) ||
+                   check_head(g, s, "rope.dimension_count", e)
+               ? -1
+               : 0;
+}
+
+/* ---- members ------------------------------------------------------------------------------- */
+
+static int put_numbers(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                       struct err *e)
+{
+    char key[KEY_BYTES];
+    for (size_t i = 0; i < sizeof number_row / sizeof *number_row; i++) {
+        int64_t n = -1;
+        double x = 0;
+        if (!gguf_get(g, key_of(key, s, number_row[i].key)))
+            continue;
+        if (number_row[i].is_fraction ? gguf_opt_num(g, key, &x, e) : gguf_opt_int(g, key, &n, e))
+            return -1;
+        if (number_row[i].is_fraction)
+            buf_printf(out, ",\"%s\":%.17g", number_row[i].member, x);
+        else
+            buf_printf(out, ",\"%s\":%lld", number_row[i].member, (long long)n);
+    }
+    return 0;
+}
+
+static int put_kv_heads(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                        struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t n = s->n_head;
+    if (gguf_opt_int(g, key_of(key, s, "attention.head_count_kv"), &n, e))
+        return -1;
+    buf_printf(out, ",\"num_key_value_heads\":%lld,\"head_dim\":%d", (long long)n, s->d_head);
+    return 0;
+}
+
+/* Llama with a window is what Mistral is. */
+static int put_family(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                      struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t window = 0;
+    if (gguf_opt_int(g, key_of(key, s, "attention.sliding_window"), &window, e))
+        return -1;
+    if (window > 0 && !s->is_permuted)
+        return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
+                       (long long)window);
+    buf_printf(out, "{\"architectures\":[\"%s\"],\"model_type\":\"%s\"",
+               window > 0 ? "MistralForCausalLM" : s->hf_arch, window > 0 ? "mistral" : s->hf_type);
+    if (window > 0)
+        buf_printf(out, ",\"sliding_window\":%lld", (long long)window);
+    return 0;
+}
+
+static int put_vocab(const struct gguf *g, struct buf *out, struct err *e)
+{
+    const struct gguf_tensor *t = gguf_tensor(g, "token_embd.weight");
+    const struct gguf_value *tokens;
+    if (!t || t->rank != 2)
+        return err_set(e, ERR_BAD_INPUT,
+                       "%s: the tensor token_embd.weight is missing, or no matrix", g->name);
+    if (gguf_opt_array(g, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, e))
+        return -1;
+    if (tokens && tokens->n > (uint64_t)t->dim[0])
+        return err_set(e, ERR_BAD_INPUT, "%s: %zu tokens, but token_embd.weight has %lld rows",
+                       g->name, tokens->n, (long long)t->dim[0]);
+    buf_printf(out, ",\"vocab_size\":%lld,\"tie_word_embeddings\":%s", (long long)t->dim[0],
+               gguf_tensor(g, "output.weight") ? "false" : "true");
+    buf_printf(out, ",\"attention_bias\":%s,\"mlp_bias\":%s",
+               gguf_tensor(g, "blk.0.attn_output.bias") ? "true" : "false",
+               gguf_tensor(g, "blk.0.ffn_gate.bias") ? "true" : "false");
+    return 0;
+}
+
+/* ---- rotary positions ---------------------------------------------------------------------- */
+
+/* Frequencies divided by factors, one for each pair: Llama 3's, computed by who wrote the file. */
+static int put_factors(const struct gguf *g, const struct gguf_shape *s,
+                       const struct gguf_tensor *t, struct buf *out, struct err *e)
+{
+    float x[CONFIG_ROPE_FACTOR_MAX];
+    int n = s->d_head / 2;
+    if (t->rank != 1 || t->dim[0] != n || strcmp(t->type->name, "F32") != 0)
+        return err_set(e, ERR_BAD_INPUT, "%s: " ROPE_FACTORS ": expected %d numbers of kind F32",
+                       g->name, n);
+    if (gguf_read(t, 0, x, (size_t)n * sizeof *x, e))
+        return -1;
+    buf_str(out, ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"attention_factor\":1");
+    for (int list = 0; list < 2; list++) {
+        buf_printf(out, ",\"%s\":[", list ? "long_factor" : "short_factor");
+        for (int i = 0; i < n; i++) {
+            if (!(x[i] - x[i] == 0))
+                return err_set(e, ERR_BAD_INPUT, "%s: " ROPE_FACTORS ": number %d is not finite",
+                               g->name, i);
+            buf_printf(out, "%s%.9g", i ? "," : "", (double)x[i]);
+        }
+        buf_char(out, ']');
+    }
+    buf_char(out, '}');
+    return 0;
+}
+
+static int opt_rope(const struct gguf *g, const struct gguf_shape *s, const char *name,
+                    const char *member, struct buf *out, struct err *e)
+{
+    char key[KEY_BYTES];
+    double x;
+    if (!gguf_get(g, key_of(key, s, name)))
+        return 0;
+    if (gguf_opt_num(g, key, &x, e))
+        return -1;
+    buf_printf(out, ",\"%s\":%.17g", member, x);
+    return 0;
+}
+
+/* What nothing here implements must be absent, or change nothing. */
+static int refuse_unless_one(const struct gguf *g, const struct gguf_shape *s, const char *name,
+                             struct err *e)
+{
+    char key[KEY_BYTES];
+    double x = 1;
+    if (gguf_opt_num(g, key_of(key, s, name), &x, e))
+        return -1;
+    return x == 1
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED, "%s: %s: %g is not supported; 1 is", g->name, key, x);
+}
+
+static int put_scaling(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                       struct err *e)
+{
+    char key[KEY_BYTES];
+    const struct gguf_tensor *factors = gguf_tensor(g, ROPE_FACTORS);
+    const char *type = "none";
+    int64_t old = -1;
+    if (gguf_opt_str(g, key_of(key, s, "rope.scaling.type"), &type, e) ||
+        gguf_opt_int(g, key_of(key, s, "rope.scaling.original_context_length"), &old, e) ||
+        refuse_unless_one(g, s, "rope.scaling.attn_factor", e) ||
+        refuse_unless_one(g, s, "rope.scale_linear", e))
+        return -1;
+    if (factors && strcmp(type, "none") == 0)
+        return put_factors(g, s, factors, out, e);
+    if (factors)
+        return err_set(e, ERR_UNSUPPORTED, "%s: " ROPE_FACTORS " beside a scaling of positions",
+                       g->name);
+    if (strcmp(type, "none") == 0)
+        return 0;
+    if (strcmp(type, "linear") != 0 && strcmp(type, "yarn") != 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: %s.rope.scaling.type: '%.40s' is not supported; none, linear and yarn "
+                       "are",
+                       g->name, s->arch, type);
+    buf_printf(out, ",\"rope_scaling\":{\"rope_type\":\"%s\"", type);
+    if (old > 0)
+        buf_printf(out, ",\"original_max_position_embeddings\":%lld", (long long)old);
+    if (opt_rope(g, s, "rope.scaling.factor", "factor", out, e) ||
+        opt_rope(g, s, "rope.scaling.yarn_beta_fast", "beta_fast", out, e) ||
+        opt_rope(g, s, "rope.scaling.yarn_beta_slow", "beta_slow", out, e))
+        return -1;
+    buf_char(out, '}');
+    return 0;
+}
+
+/* ---- ids ----------------------------------------------------------------------------------- */
+
+static int put_ids(const struct gguf *g, struct buf *out, struct err *e)
+{
+    static const char *const end[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                      "tokenizer.ggml.eom_token_id"};
+    int64_t id = -1, seen[3];
+    int n = 0;
+    if (gguf_opt_int(g, "tokenizer.ggml.bos_token_id", &id, e))
+        return -1;
+    buf_printf(out, ",\"bos_token_id\":%lld", (long long)id);
+    id = -1;
+    if (gguf_opt_int(g, "tokenizer.ggml.padding_token_id", &id, e))
+        return -1;
+    buf_printf(out, ",\"pad_token_id\":%lld,\"eos_token_id\":[", (long long)id);
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+        bool is_new = true;
+        id = -1;
+        if (gguf_opt_int(g, end[i], &id, e))
+            return -1;
+        for (int k = 0; k < n; k++)
+            is_new = is_new && seen[k] != id;
+        if (id < 0 || !is_new)
+            continue;
+        buf_printf(out, "%s%lld", n ? "," : "", (long long)id);
+        seen[n++] = id;
+    }
+    buf_str(out, "]");
+    return 0;
+}
+
+int gguf_config_text(const struct gguf *g, struct buf *out, struct err *e)
+{
+    struct gguf_shape s;
+    if (gguf_shape_read(&s, g, e) || put_family(g, &s, out, e) || put_numbers(g, &s, out, e) ||
+        put_kv_heads(g, &s, out, e) || put_vocab(g, out, e) || put_scaling(g, &s, out, e) ||
+        put_ids(g, out, e))
+        return -1;
+    buf_str(out, "}");
+    return buf_check(out, g->name, e);
+}

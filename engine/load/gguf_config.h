@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A GGUF file's hyperparameters as the text of a config.json, which then goes the way of every
+ * other: what is understood there is understood here, and what would change the arithmetic is
+ * refused by the same list.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_LOAD_GGUF_CONFIG_H
+#define ENGINE_LOAD_GGUF_CONFIG_H
+
+#include "engine/base/buf.h"
+#include "engine/load/config.h"
+#include "engine/load/gguf.h"
+
+struct gguf_shape {
+    const char *arch;    /* "qwen2"; borrowed from g */
+    const char *hf_arch; /* "Qwen2ForCausalLM" */
+    const char *hf_type; /* "qwen2" */
+    bool is_permuted;    /* llama: queries and keys as llama.cpp has them */
+    int32_t n_head, d_head;
+};
+
+int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e);
+
+/* The rotary factors that stand among the tensors and belong to the config. */
+bool gguf_is_rope_factors(const struct gguf_tensor *t);
+
+int gguf_config_text(const struct gguf *g, struct buf *out, struct err *e);
+
+/* A JSON string; bytes as they are but for what JSON escapes. */
+void gguf_json_str(struct buf *out, const char *p, size_t n);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See gguf_weights.h. Blocks are read in pieces that a stack holds.
+ */
+#include "engine/load/gguf_weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/load/gguf_config.h"
+#include "kernels/float16.h"
+
+enum { PIECE_BYTES = 1 << 14 };
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+/* A parameter's name there and here; of a layer where it begins with a dot. */
+static const struct {
+    const char *there, *here;
+    bool is_query, is_key; /* of those that llama.cpp permutes */
+} name_row[] = {
+    {"token_embd.weight", "model.embed_tokens.weight", false, false},
+    {"output_norm.weight", "model.norm.weight", false, false},
+    {"output.weight", "lm_head.weight", false, false},
+    {".attn_norm.weight", ".input_layernorm.weight", false, false},
+    {".attn_q.weight", ".self_attn.q_proj.weight", true, false},
+    {".attn_q.bias", ".self_attn.q_proj.bias", true, false},
+    {".attn_k.weight", ".self_attn.k_proj.weight", false, true},
+    {".attn_k.bias", ".self_attn.k_proj.bias", false, true},
+    {".attn_v.weight", ".self_attn.v_proj.weight", false, false},
+    {".attn_v.bias", ".self_attn.v_proj.bias", false, false},
+    {".attn_output.weight", ".self_attn.o_proj.weight", false, false},
+    {".attn_output.bias", ".self_attn.o_proj.bias", false, false},
+    {".attn_q_norm.weight", ".self_attn.q_norm.weight", false, false},
+    {".attn_k_norm.weight", ".self_attn.k_norm.weight", false, false},
+    {".ffn_norm.weight", ".post_attention_layernorm.weight", false, false},
+    {".ffn_gate.weight", ".mlp.gate_proj.weight", false, false},
+    {".ffn_gate.bias", ".mlp.gate_proj.bias", false, false},
+    {".ffn_up.weight", ".mlp.up_proj.weight", false, false},
+    {".ffn_up.bias", ".mlp.up_proj.bias", false, false},
+    {".ffn_down.weight", ".mlp.down_proj.weight", false, false},
+    {".ffn_down.bias", ".mlp.down_proj.bias", false, false},
+};
+
+/* The layer of "blk.7.attn_q.weight", *rest at the dot behind it; -1: of no layer. */
+static int layer_of(const char *name, const char **rest)
+{
+    char *end;
+    *rest = name;
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9')
+        return -1;
+    long n = strtol(name + 4, &end, 10);
+    if (*end != '.' || n >= CONFIG_LAYER_MAX || (name[4] == '0' && end != name + 5))
+        return -1;
+    *rest = end;
+    return (int)n;
+}
+
+static int name_weight(struct gguf_weight *w, const struct gguf_shape *s, struct err *e)
+{
+    const char *rest;
+    int layer = layer_of(w->from->name, &rest);
+    for (size_t i = 0; i < sizeof name_row / sizeof *name_row; i++) {
+        if (strcmp(rest, name_row[i].there) != 0)
+            continue;
+        if (layer >= 0)
+            snprintf(w->name, sizeof w->name, "model.layers.%d%s", layer, name_row[i].here);
+        else
+            snprintf(w->name, sizeof w->name, "%s", name_row[i].here);
+        if (s->is_permuted && (name_row[i].is_query || name_row[i].is_key))
+            w->d_head = s->d_head;
+        return 0;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: is no parameter of %s",
+                   gguf_tensor_file(w->from), w->from->name, s->arch);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* Where row r of a head of d stands in the file: there its numbers alternate between the halves. */
+static int64_t place_of(int64_t row, int32_t d)
+{
+    if (!d)
+        return row;
+    int64_t in = row % d, half = d / 2;
+    return row - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+}
+
+static void put(void *dst, int64_t at, enum st_dtype dtype, float x)
+{
+    k_bf16 half;
+    if (dtype == ST_F32) {
+        memcpy((float *)dst + at, &x, sizeof x);
+        return;
+    }
+    half = dtype == ST_BF16 ? bf16_from_f32(x) : f16_from_f32(x);
+    memcpy((uint16_t *)dst + at, &half, sizeof half);
+}
+
+/* One block that was read, of which its place is told in errors. */
+static int unpack(const struct gguf_weight *w, uint64_t block, const uint8_t *bytes, float *x,
+                  struct err *e)
+{
+    const struct ggml_type *type = w->from->type;
+    type->unpack(bytes, x);
+    for (int i = 0; i < type->block; i++)
+        if (!(x[i] - x[i] == 0))
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: number %llu is not finite",
+                           gguf_tensor_file(w->from), w->from->name,
+                           (unsigned long long)block * type->block + (unsigned long long)i);
+    return 0;
+}
+
+/* Elements [at, at + n) as the file has them: blocks by pieces, the first and last in part. */
+static int read_run(const struct gguf_weight *w, uint64_t at, int64_t n, void *dst, struct err *e)
+{
+    const struct ggml_type *type = w->from->type;
+    uint8_t bytes[PIECE_BYTES];
+    float x[GGML_BLOCK_MAX];
+    if (!type->unpack)
+        return gguf_read(w->from, at * type->bytes, dst, (size_t)n * type->bytes, e);
+    if (n == 0)
+        return 0;
+    uint64_t block = at / type->block, end = (at + (uint64_t)n - 1) / type->block + 1;
+    int64_t to = -(int64_t)(at % type->block); /* where the block's first number would go */
+    uint64_t most = sizeof bytes / type->bytes;
+    for (uint64_t some; block < end; block += some) {
+        some = end - block < most ? end - block : most;
+        if (gguf_read(w->from, block * type->bytes, bytes, (size_t)some * type->bytes, e))
+            return -1;
+        for (uint64_t b = 0; b < some; b++, to += type->block) {
+            if (unpack(w, block + b, bytes + b * type->bytes, x, e))
+                return -1;
+            for (int64_t i = to < 0 ? -to : 0; i < type->block && to + i < n; i++)
+                put(dst, to + i, w->t.dtype, x[i]);
+        }
+    }
+    return 0;
+}
+
+int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                     struct err *e)
+{
+    int64_t rows = w->t.dim[0], len = st_tensor_count(&w->t) / rows;
+    size_t size = (size_t)st_dtype_bits(w->t.dtype) / 8;
+    char *to = dst;
+    if (!w->d_head)
+        return read_run(w, (uint64_t)(row * len + col), n, dst, e);
+    for (int64_t some; n; row++, col = 0, to += (size_t)some * size, n -= some) {
+        some = len - col < n ? len - col : n;
+        if (read_run(w, (uint64_t)(place_of(row, w->d_head) * len + col), some, to, e))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- what they are read as ----------------------------------------------------------------- */
+
+static bool is_half(float x, enum st_dtype dtype)
+{
+    return dtype == ST_BF16 ? bf16_to_f32(bf16_from_f32(x)) == x : f16_to_f32(f16_from_f32(x)) == x;
+}
+
+/* Of a kind whose numbers may need f32: whether they do. */
+static int find_dtype(struct gguf_weight *w, struct err *e)
+{
+    const struct ggml_type *type = w->from->type;
+    uint8_t bytes[GGML_BLOCK_BYTES_MAX];
+    float x[GGML_BLOCK_MAX];
+    uint64_t n_block = w->from->bytes / type->bytes;
+    bool is_bf16 = true, is_f16 = true;
+    w->t.dtype = type->dtype;
+    if (!type->unpack || type->dtype != ST_F32)
+        return 0;
+    for (uint64_t b = 0; b < n_block && (is_bf16 || is_f16); b++) {
+        if (gguf_read(w->from, b * type->bytes, bytes, type->bytes, e) || unpack(w, b, bytes, x, e))
+            return -1;
+        for (int i = 0; i < type->block; i++) {
+            is_bf16 = is_bf16 && is_half(x[i], ST_BF16);
+            is_f16 = is_f16 && is_half(x[i], ST_F16);
+        }
+    }
+    w->t.dtype = is_bf16 ? ST_BF16 : is_f16 ? ST_F16 : ST_F32;
+    return 0;
+}
+
+static int fill(struct gguf_weight *w, const struct gguf_tensor *from, const struct gguf_shape *s,
+                struct err *e)
+{
+    *w = (struct gguf_weight){.from = from};
+    if (!ggml_type_is_read(from->type))
+        return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: numbers of kind %s are not read",
+                       gguf_tensor_file(from), from->name, from->type->name);
+    if (name_weight(w, s, e) || find_dtype(w, e))
+        return -1;
+    if (w->d_head && (w->d_head % 2 || from->dim[0] % w->d_head))
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %lld rows are no heads of %d",
+                       gguf_tensor_file(from), from->name, (long long)from->dim[0], w->d_head);
+    uint64_t n = from->bytes / from->type->bytes * from->type->block;
+    w->t.name = w->name;
+    w->t.dim = from->dim;
+    w->t.rank = from->rank;
+    w->t.end = n * (uint64_t)st_dtype_bits(w->t.dtype) / 8;
+    return 0;
+}
+
+struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e)
+{
+    struct gguf_shape s;
+    *n = 0;
+    if (gguf_shape_read(&s, g, e))
+        return NULL;
+    struct gguf_weight *w = arena_try(&g->arena, g->n_tensor + 1, sizeof *w, e);
+    for (size_t i = 0; w && i < g->n_tensor; i++) {
+        if (gguf_is_rope_factors(&g->tensor[i]))
+            continue;
+        if (fill(&w[*n], &g->tensor[i], &s, e))
+            return NULL;
+        ++*n;
+    }
+    return w;
+}

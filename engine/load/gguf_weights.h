@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensors of a GGUF file as the model's parameters: under the names, shapes and orders of rows
+ * that a Hugging Face directory has. Llama's queries and keys are turned back from the order in
+ * which llama.cpp keeps the halves of a head.
+ *
+ * What a tensor's numbers are read as is the narrowest of BF16, F16 and F32 that holds each of them
+ * exactly: of a quantised tensor the blocks are looked at until one says that it must be F32, which
+ * real ones do at once.
+ *
+ * Thread: one makes it, any reads.
+ */
+#ifndef ENGINE_LOAD_GGUF_WEIGHTS_H
+#define ENGINE_LOAD_GGUF_WEIGHTS_H
+
+#include "engine/load/gguf.h"
+#include "engine/load/weights.h"
+
+struct gguf_weight {
+    struct st_tensor t; /* as it is read: bytes [0, end) of its dtype */
+    const struct gguf_tensor *from;
+    int32_t d_head; /* rows come in heads of so many, evens before odds; 0: as they are */
+    char name[ST_MAX_NAME_BYTES];
+};
+
+/* By file, then by place, [*n], in g's arena; g is the caller's. */
+struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e);
+
+/* n elements from column col of row `row` on, over as many rows as that takes, of t's dtype. */
+int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                     struct err *e);
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * model_build: what every model here computes. Embeddings, layers of two halves, attention and
+ * feed-forward, each added to the stream, and a head. What differs between models, and between
+ * layers of one, is data: the row of a layer (layer.h), and which parameters there are.
+ */
+#include "engine/model/model.h"
+#include "engine/op/ops.h"
+
+/* RMS, or with mean and bias where the model has one. */
+static struct val norm(const struct model *m, struct builder *b, struct val x,
+                       const struct param *weight, const struct param *bias)
+{
+    float eps = (float)m->cfg.norm_eps;
+    return bias ? op_layernorm(b, x, weight, bias, eps)
+                : op_rmsnorm(b, x, weight, eps, m->cfg.norm_plus_one);
+}
+
+static struct val scaled(struct builder *b, struct val x, float s)
+{
+    return s == 1 ? x : op_scale(b, x, s);
+}
+
+static struct val embed(const struct model *m, struct builder *b)
+{
+    struct val x =
+        scaled(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_TOKEN_EMBED]), (float)m->cfg.embed_scale);
+    if (m->slot[SLOT_POS_EMBED])
+        x = op_add(b, x, op_embed(b, OP_IDS_POS, m->slot[SLOT_POS_EMBED]));
+    if (m->slot[SLOT_SEGMENT_EMBED])
+        x = op_add(b, x, op_embed(b, OP_IDS_SEGMENT, m->slot[SLOT_SEGMENT_EMBED]));
+    if (m->slot[SLOT_EMBED_NORM])
+        x = norm(m, b, x, m->slot[SLOT_EMBED_NORM], m->slot[SLOT_EMBED_NORM_BIAS]);
+    return x;
+}
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+/* q, k, v by three products, or by one whose output is cut. */
+static void project(const struct model *m, struct builder *b, struct val h, int64_t l,
+                    struct val *q, struct val *k, struct val *v)
+{
+    const struct config *c = &m->cfg;
+    const struct param *joined = model_layer(m, l, SLOT_QKV);
+    int64_t n_q = (int64_t)c->n_head * c->d_head, n_kv = (int64_t)c->n_kv_head * c->d_head;
+    if (joined) {
+        struct val all = op_linear(b, h, joined, model_layer(m, l, SLOT_QKV_BIAS));
+        *q = op_slice(b, all, 0, n_q);
+        *k = op_slice(b, all, n_q, n_kv);
+        *v = op_slice(b, all, n_q + n_kv, n_kv);
+        return;
+    }
+    *q = op_linear(b, h, model_layer(m, l, SLOT_Q), model_layer(m, l, SLOT_Q_BIAS));
+    *k = op_linear(b, h, model_layer(m, l, SLOT_K), model_layer(m, l, SLOT_K_BIAS));
+    *v = op_linear(b, h, model_layer(m, l, SLOT_V), model_layer(m, l, SLOT_V_BIAS));
+}
+
+/* Queries or keys before they meet: normed, each head or all, and turned, where the layer does so.
+ */
+static struct val heads(const struct model *m, struct builder *b, struct val x,
+                        const struct layer *y, const struct param *weight, int32_t n_head)
+{
+    struct op_rope_attr a = {.n_head = n_head, .d_head = m->cfg.d_head, .d_rot = m->d_rot};
+    if (weight)
+        x = norm(m, b, x, weight, NULL);
+    if (y->rope == LAYER_ROPE_NONE)
+        return x;
+    a.cos = m->rope[y->rope].cos;
+    a.sin = m->rope[y->rope].sin;
+    return op_rope(b, x, &a);
+}
+
+static struct val attention(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    const struct config *c = &m->cfg;
+    const struct layer *y = &m->layer[l];
+    struct op_attn_attr a = {.layer = (int32_t)l,
+                             .n_head = c->n_head,
+                             .n_kv_head = c->n_kv_head,
+                             .d_head = c->d_head,
+                             .window = y->window,
+                             .causal = y->is_causal,
+                             .scale = y->scale,
+                             .softcap = y->cap};
+    struct val q, k, v;
+    project(m, b, h, l, &q, &k, &v);
+    q = heads(m, b, q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
+    k = heads(m, b, k, y, model_layer(m, l, SLOT_K_NORM), c->n_kv_head);
+    return op_linear(b, op_attn(b, q, k, v, &a), model_layer(m, l, SLOT_O),
+                     model_layer(m, l, SLOT_O_BIAS));
+}
+
+/* ---- feed-forward --------------------------------------------------------------------------- */
+
+/* g: only of the gated kinds. */
+static struct val activate(struct builder *b, enum layer_ff kind, struct val g, struct val u)
+{
+    if (kind == FF_SWIGLU)
+        return op_swiglu(b, g, u);
+    if (kind == FF_GELU || kind == FF_GELU_TANH)
+        return op_gelu(b, u, kind == FF_GELU_TANH);
+    return op_mul(b, op_gelu(b, g, kind == FF_GEGLU_TANH), u);
+}
+
+static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    enum layer_ff kind = m->layer[l].ff;
+    struct val g = {.id = -1}, u;
+    if (kind != FF_GELU && kind != FF_GELU_TANH)
+        g = op_linear(b, h, model_layer(m, l, SLOT_GATE), model_layer(m, l, SLOT_GATE_BIAS));
+    u = op_linear(b, h, model_layer(m, l, SLOT_UP), model_layer(m, l, SLOT_UP_BIAS));
+    u = activate(b, kind, g, u);
+    return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
+}
+
+/* ---- a layer, a head, the model ------------------------------------------------------------- */
+
+typedef struct val half_fn(const struct model *m, struct builder *b, struct val h, int64_t l);
+
+/* The parameters of a half's norms. */
+struct half_norms {
+    enum slot before, bias, after;
+};
+
+/* One half of a layer, added to the stream, and normed where the layer says. */
+static struct val half(const struct model *m, struct builder *b, struct val x, int64_t l,
+                       half_fn *f, const struct half_norms *n)
+{
+    const struct layer *y = &m->layer[l];
+    const struct param *before = model_layer(m, l, n->before), *bias = model_layer(m, l, n->bias),
+                       *after = model_layer(m, l, n->after);
+    if (y->norms == NORMS_SUM)
+        return norm(m, b, op_add(b, x, f(m, b, x, l)), before, bias);
+    struct val h = f(m, b, before ? norm(m, b, x, before, bias) : x, l);
+    if (after)
+        h = norm(m, b, h, after, NULL);
+    return op_add(b, x, scaled(b, h, y->residual));
+}
+
+static struct val decoder_head(const struct model *m, struct builder *b, struct val x,
+                               enum model_head head)
+{
+    const struct param *weight = m->slot[SLOT_FINAL_NORM], *bias = m->slot[SLOT_FINAL_NORM_BIAS];
+    float cap = (float)m->cfg.logit_cap;
+    if (head == MODEL_HIDDEN)
+        return norm(m, b, x, weight, bias);
+    x = norm(m, b, op_gather(b, x), weight, bias);
+    if (head == MODEL_EMBED)
+        return op_l2norm(b, x, 1e-12f);
+    x = scaled(b, x, (float)m->cfg.logit_scale);
+    if (head == MODEL_LOSS)
+        return op_ce(b, x, model_head_of(m), cap);
+    x = op_linear(b, x, model_head_of(m), NULL);
+    return cap > 0 ? op_softcap(b, x, cap) : x;
+}
+
+/* With CLS pooling the batch's wanted rows are the first of each sequence. */
+static struct val encoder_head(const struct model *m, struct builder *b, struct val x,
+                               enum model_head head)
+{
+    if (head == MODEL_HIDDEN)
+        return x;
+    if (head != MODEL_EMBED)
+        return builder_fail(b, ERR_UNSUPPORTED, "an encoder has no next-token head");
+    x = m->cfg.pool == POOL_CLS ? op_gather(b, x) : op_mean_pool(b, x);
+    return m->cfg.normalizes ? op_l2norm(b, x, 1e-12f) : x;
+}
+
+static const struct half_norms attn_norms = {SLOT_ATTN_NORM, SLOT_ATTN_NORM_BIAS,
+                                             SLOT_ATTN_OUT_NORM};
+static const struct half_norms mlp_norms = {SLOT_MLP_NORM, SLOT_MLP_NORM_BIAS, SLOT_MLP_OUT_NORM};
+
+struct val model_build(const struct model *m, struct builder *b, enum model_head head)
+{
+    struct val x = embed(m, b);
+    for (int64_t l = 0; l < m->cfg.n_layer; l++) {
+        builder_block(b, (int)l);
+        x = half(m, b, x, l, attention, &attn_norms);
+        x = half(m, b, x, l, feed_forward, &mlp_norms);
+    }
+    builder_block(b, -1);
+    return m->cfg.is_encoder ? encoder_head(m, b, x, head) : decoder_head(m, b, x, head);
+}

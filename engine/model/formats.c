@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One walk over the matrices asks for each, a second settles those that stand together.
+ */
+#include "engine/model/formats.h"
+
+#include "engine/load/weights.h"
+#include "engine/model/stored.h"
+#include "kernels/format.h"
+
+static bool is_frozen(enum k_type t)
+{
+    return k_format(t)->trained == FORMAT_FROZEN;
+}
+
+/* As the files have it; bf16 where there are none. */
+static int stored_format(const struct model *m, const struct model_options *o,
+                         const struct spec_row *r, const struct param *p, enum k_type *out,
+                         struct err *e)
+{
+    int64_t dim[2] = {r->is_transposed ? p->k : p->n, r->is_transposed ? p->n : p->k};
+    const struct weight *w;
+    *out = K_BF16;
+    if (!o->files)
+        return 0;
+    if (stored_want(o->files, &m->cfg, p->name, 2, dim, &w, e))
+        return -1;
+    *out = weight_k_type(w);
+    return 0;
+}
+
+static int pick(const struct model *m, const struct model_options *o, const struct spec_row *r,
+                struct param *p, struct err *e)
+{
+    enum k_type stored;
+    if (p->is_vector)
+        return 0;
+    p->w.type = (enum k_type)o->type;
+    if (o->type >= 0)
+        return 0;
+    if (stored_format(m, o, r, p, &stored, e))
+        return -1;
+    p->w.type = o->like ? o->like->param[p->index].w.type : stored;
+    if (o->is_trained && is_frozen(p->w.type))
+        p->w.type = is_frozen(stored) ? K_BF16 : stored;
+    return 0;
+}
+
+static struct param *param_at(const struct model *m, const struct spec_row *r, int64_t layer)
+{
+    return r->slot < SLOT_GLOBAL_COUNT ? m->slot[r->slot] : model_layer(m, layer, r->slot);
+}
+
+/* Whether row i's matrix in a layer has another format than one that it is packed with. */
+static bool is_mixed(const struct model *m, const struct spec *s, int i, int64_t layer)
+{
+    for (int j = 0; j < s->n_row; j++) {
+        const struct spec_row *r = &s->row[j];
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r) &&
+            param_at(m, r, layer)->w.type != param_at(m, &s->row[i], layer)->w.type)
+            return true;
+    }
+    return false;
+}
+
+/* All of a group at once: after the first of them became f32 the others would still differ. */
+static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
+{
+    if (!is_mixed(m, s, i, layer))
+        return;
+    for (int j = 0; j < s->n_row; j++) {
+        const struct spec_row *r = &s->row[j];
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r))
+            param_at(m, r, layer)->w.type = K_F32;
+    }
+}
+
+int formats_pick(struct model *m, const struct model_options *o, struct err *e)
+{
+    const struct spec *s = spec_of(m->cfg.family);
+    for (int i = 0; i < s->n_row; i++) {
+        const struct spec_row *r = &s->row[i];
+        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : m->cfg.n_layer;
+        for (int64_t layer = 0; layer < n && spec_row_is_used(&m->cfg, r); layer++)
+            if (pick(m, o, r, param_at(m, r, layer), e))
+                return -1;
+    }
+    for (int i = 0; i < s->n_row; i++) {
+        const struct spec_row *r = &s->row[i];
+        for (int64_t layer = 0; layer < m->cfg.n_layer && r->group && !spec_row_is_vector(r) &&
+                                spec_row_is_used(&m->cfg, r);
+             layer++)
+            settle(m, s, i, layer);
+    }
+    return 0;
+}
+
+enum k_type model_main_type(const struct model *m)
+{
+    int64_t n[K_TYPE_COUNT] = {0};
+    enum k_type most = K_F32;
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (!m->param[i].is_vector)
+            n[m->param[i].w.type] += m->param[i].n * m->param[i].k;
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        most = n[t] > n[most] ? (enum k_type)t : most;
+    return most;
+}
+
+struct model_options model_options_trained(const struct model *served, struct weights *files)
+{
+    return (struct model_options){.type = -1,
+                                  .is_trained = true,
+                                  .like = served,
+                                  .files = files,
+                                  .kv_type = (int)served->kv_type,
+                                  .ctx = served->ctx};
+}

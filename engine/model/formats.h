@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * In which format each matrix of a model is kept: a parameter's own, so that a model mixes them.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_MODEL_FORMATS_H
+#define ENGINE_MODEL_FORMATS_H
+
+#include "engine/model/model.h"
+
+/* Gives every matrix its format: the one that is asked for, or its own in the files. Matrices that
+ * are packed back to back share one: where theirs differ it is f32, which holds them all. Fails
+ * where the files are asked for what they have not. */
+int formats_pick(struct model *m, const struct model_options *o, struct err *e);
+
+#endif

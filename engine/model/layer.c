@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a config to its layers.
+ */
+#include "engine/model/layer.h"
+
+#include <math.h>
+
+static float scale_of(const struct config *c, int64_t l)
+{
+    if (c->attn_scale != 0)
+        return (float)c->attn_scale;
+    double s = c->scales_attn ? 1.0 / sqrt((double)c->d_head) : 1.0;
+    return (float)(c->scales_attn_by_layer ? s / (double)(l + 1) : s);
+}
+
+static enum layer_ff ff_of(const struct config *c)
+{
+    if (c->is_gated)
+        return c->act == ACT_SILU ? FF_SWIGLU : c->act == ACT_GELU ? FF_GEGLU : FF_GEGLU_TANH;
+    return c->act == ACT_GELU_TANH ? FF_GELU_TANH : FF_GELU;
+}
+
+static enum layer_rope rope_of(const struct config *c, int64_t l)
+{
+    if (!c->has_rope || c->is_unturned[l])
+        return LAYER_ROPE_NONE;
+    return c->slides[l] && c->local_theta > 0 ? LAYER_ROPE_LOCAL : LAYER_ROPE;
+}
+
+void layer_init(struct layer *y, const struct config *c, int64_t l)
+{
+    *y = (struct layer){.norms = c->norms,
+                        .ff = ff_of(c),
+                        .window = c->slides[l] ? c->window : 0,
+                        .scale = scale_of(c, l),
+                        .cap = (float)c->attn_cap,
+                        .residual = (float)c->residual_scale,
+                        .is_causal = !c->is_encoder,
+                        .rope = rope_of(c, l)};
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one line of a training file says: a conversation, a prompt with its completion, or a row of
+ * preferences, which is recognised so that it can be refused by name. The engine reads no JSON of
+ * clients: whoever gives it a file gives it the reader of its lines, too.
+ *
+ * Memory: everything lies in the reader's arena, or in what that holds.
+ * Thread: any.
+ */
+#ifndef ENGINE_TRAIN_EXAMPLE_H
+#define ENGINE_TRAIN_EXAMPLE_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/template/jvalue.h"
+
+enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE };
+
+struct train_example {
+    enum train_example_kind kind;
+    struct jvalue messages, tools;
+    bool has_tools;
+    const double *weight; /* [n_weight] of each message; NULL: all count */
+    size_t n_weight;
+    const char *prompt, *completion; /* not terminated */
+    size_t n_prompt, n_completion;
+};
+
+/* knows_developer: the template has that role. An error's text names the field, not the line. */
+struct train_reader {
+    int (*fn)(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
+              struct train_example *out, struct err *e);
+    void *ctx;
+};
+
+/* What the error of a file is about: a row, a row of another method's format, or neither. */
+enum train_fault { TRAIN_FAULT_NONE, TRAIN_FAULT_ROW, TRAIN_FAULT_FORMAT };
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is said of a training in plain data: how it is asked for, what memory it takes, what each
+ * step came to. engine/tune.h has these for who sees nothing else of trainings.
+ *
+ * Thread: any.
+ */
+#ifndef ENGINE_TRAIN_PLAIN_H
+#define ENGINE_TRAIN_PLAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
+
+enum { TRAIN_TARGET_MAX = 16, TRAIN_RANK_MAX = 256 };
+
+struct train_lora {
+    int64_t rank; /* 0: no adapter, every parameter is trained */
+    double alpha;
+    double dropout;                       /* of the adapter's input */
+    bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
+    const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
+    int32_t n_target;                     /* 0: every product that takes adapters */
+};
+
+struct train_result {
+    double loss;      /* mean over the weights */
+    double weight;    /* sum of the weights */
+    double accuracy;  /* of labels that were the likeliest, weighted */
+    double grad_norm; /* before clipping; 0 for trainer_eval */
+    int64_t n_tok, n_label, n_micro;
+};
+
+/* The end of an epoch, and what is to be saved, are told before the checkpoint that stands behind
+ * them: after a kill they are told again rather than never. */
+enum tuning_what {
+    TUNING_STEP,      /* a step was taken: loss, accuracy, valid_* where evaluated */
+    TUNING_EPOCH,     /* an epoch is over: `valid` of the whole set where there is one */
+    TUNING_SAVE,      /* between two epochs a checkpoint is about to be written */
+    TUNING_CHECKPOINT /* one is on disk */
+};
+
+struct tuning_event {
+    enum tuning_what what;
+    int64_t step, n_step, epoch; /* steps done, steps in all, epochs done */
+    struct train_result train, valid;
+    bool has_valid;
+    int64_t n_trained; /* tokens that were in steps so far */
+};
+
+enum train_recompute { RECOMPUTE_AUTO, RECOMPUTE_ON, RECOMPUTE_OFF };
+
+struct train_plan {
+    size_t weights;                       /* of a copy that is made for this training; 0: shared */
+    size_t values;                        /* of an adapter; what packed weights lack of f32 */
+    size_t gradients;                     /* of what is trained */
+    size_t moments;                       /* AdamW's two */
+    size_t inputs;                        /* a micro-batch's arrays and K/V cells */
+    size_t activations;                   /* values and gradients of a micro-batch; of these: */
+    size_t logits;                        /* of the run of rows that the head has at once */
+    size_t host;                          /* rows, labels, losses */
+    size_t fixed;                         /* of all these, what is held from beginning to end */
+    size_t total, limit;                  /* 0: no limit */
+    size_t value_bytes;                   /* what the limit leaves for micro-batches; 0: no limit */
+    size_t total_plain, total_recomputed; /* without and with running blocks again */
+    int64_t n_tok;                        /* of the largest micro-batch */
+    bool recomputes;
+};
+
+/* One line for people. */
+enum { TRAIN_PLAN_TEXT_BYTES = 512 };
+const char *train_plan_text(const struct train_plan *p, char text[TRAIN_PLAN_TEXT_BYTES]);
+
+#endif

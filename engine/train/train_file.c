@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line at a time is in memory, with its JSON tree. A line that is too long is not read to its
+ * end.
+ */
+#include "engine/train/train_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/buf.h"
+#include "engine/base/fs.h"
+
+enum { ROW_BYTES_MAX = 512 << 20 };
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+struct lines {
+    FILE *in;
+    char block[64 << 10]; /* what was read last; [at, n) is still to be looked at */
+    size_t at, n;
+    struct buf line; /* the one at hand, without its end; longer than its ceiling: failed */
+    struct train_file *f;
+};
+
+int train_file_open(const char *path, struct err *e)
+{
+    struct err why = ERR_INIT;
+    int fd = fs_open(path, &why);
+    if (fd >= 0)
+        return fd;
+    return why.code == ERR_BAD_INPUT
+               ? err_set(e, ERR_UNSUPPORTED, "the training file is no regular file")
+               : err_sys(e, "the training file cannot be read");
+}
+
+static int lines_init(struct lines *l, int fd, size_t max, struct train_file *f, struct err *e)
+{
+    *f = (struct train_file){0};
+    l->in = fd < 0 ? NULL : fdopen(fd, "rb");
+    l->f = f;
+    l->at = l->n = 0;
+    buf_init(&l->line, max);
+    if (l->in || fd < 0)
+        return l->in ? 0 : -1;
+    err_sys(e, "the training file cannot be read");
+    close(fd);
+    return -1;
+}
+
+static void lines_release(struct lines *l)
+{
+    if (l->in)
+        fclose(l->in);
+    buf_release(&l->line);
+}
+
+static bool refill(struct lines *l)
+{
+    l->at = 0;
+    l->n = fread(l->block, 1, sizeof l->block, l->in);
+    return l->n > 0;
+}
+
+/* Reads a line, however it ends; false: there is none. */
+static bool take_line(struct lines *l)
+{
+    bool is_there = false, is_end = false;
+    buf_clear(&l->line);
+    while (!is_end && (l->at < l->n || refill(l))) {
+        const char *from = l->block + l->at, *end = memchr(from, '\n', l->n - l->at);
+        size_t n = end ? (size_t)(end - from) : l->n - l->at;
+        buf_add(&l->line, from, n);
+        is_end = end;
+        is_there = true;
+        l->at += n + is_end;
+    }
+    l->f->n_line += is_there;
+    return is_there;
+}
+
+static void drop_mark(struct buf *line)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t n = sizeof mark - 1;
+    if (line->len < n || memcmp(line->data, mark, n) != 0)
+        return;
+    memmove(line->data, line->data + n, line->len - n);
+    line->len -= n;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* 1: the next line that is not blank; 0: there is none. */
+static int next_example(struct lines *l, struct err *e)
+{
+    while (take_line(l)) {
+        if (l->f->n_line == 1 && !l->line.failed)
+            drop_mark(&l->line);
+        while (!l->line.failed && l->line.len && is_blank(l->line.data[l->line.len - 1]))
+            l->line.len--;
+        if (l->line.len == 0 && !l->line.failed)
+            continue;
+        l->f->n_example++;
+        return 1;
+    }
+    return ferror(l->in) ? err_set(e, ERR_IO, "the training file cannot be read") : 0;
+}
+
+/* Of a full disk, or memory, no row is guilty. */
+static bool is_of_row(enum err_code code)
+{
+    return code == ERR_BAD_INPUT || code == ERR_TOO_LARGE || code == ERR_UNSUPPORTED;
+}
+
+/* "Example 7 (line 9): what". */
+static int at_example(struct train_file *f, struct err *e)
+{
+    char line[40] = "";
+    if (!is_of_row(e->code))
+        return -1;
+    if (f->fault == TRAIN_FAULT_NONE)
+        f->fault = TRAIN_FAULT_ROW;
+    if (f->n_example == 0)
+        return -1;
+    if (f->n_line != f->n_example)
+        snprintf(line, sizeof line, " (line %lld)", (long long)f->n_line);
+    return err_wrap(e, "Invalid file format. Example %lld%s", (long long)f->n_example, line);
+}
+
+static int check_length(struct lines *l, struct err *e)
+{
+    if (!l->line.failed)
+        return 0;
+    err_set(e, ERR_BAD_INPUT, "it has more than the %zu bytes that a line may have here",
+            l->line.max_bytes);
+    return at_example(l->f, e);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static int add_text(struct dataset *d, const struct train_example *x, struct err *e)
+{
+    return dataset_add_text(d, x->prompt, x->n_prompt, x->completion, x->n_completion, e);
+}
+
+static int add_chat(struct dataset *d, const struct train_example *x, struct err *e)
+{
+    return dataset_add_chat(d, &x->messages, x->has_tools ? &x->tools : NULL, x->weight,
+                            x->n_weight, e);
+}
+
+static int refuse_preference(struct train_file *f, struct err *e)
+{
+    f->fault = TRAIN_FAULT_FORMAT;
+    return err_set(e, ERR_BAD_INPUT,
+                   "it is of the fine-tune-preference format, but the method is 'supervised': rows "
+                   "of preferences are for the method 'dpo'.");
+}
+
+static int add_row(struct dataset *d, const struct train_reader *r, const char *line, size_t n,
+                   struct arena *a, struct train_file *f, struct err *e)
+{
+    const struct template *t = d->opt.template;
+    struct train_example x;
+    struct err why = ERR_INIT;
+    if (r->fn(r->ctx, a, line, n, t && template_mentions(t, "developer"), &x, e))
+        return -1;
+    if (x.kind == TRAIN_PREFERENCE)
+        return refuse_preference(f, e);
+    f->n_chat += x.kind == TRAIN_CHAT;
+    int rc = x.kind == TRAIN_CHAT ? add_chat(d, &x, &why) : add_text(d, &x, &why);
+    if (rc && why.code == ERR_TOO_LARGE && d->opt.longer == DATASET_REFUSE)
+        return dataset_leave_out(d, f->n_example, e);
+    return rc ? err_set(e, why.code, "%s", why.msg) : 0;
+}
+
+int train_file_add(struct dataset *d, const struct train_reader *r, const char *line, size_t n,
+                   struct arena *a, struct train_file *f, struct err *e)
+{
+    return add_row(d, r, line, n, a, f, e) ? at_example(f, e) : 0;
+}
+
+int train_file_read(int fd, const struct train_reader *r, struct dataset *d, struct train_file *f,
+                    struct err *e)
+{
+    struct arena arena;
+    struct lines l;
+    int rc = lines_init(&l, fd, TRAIN_FILE_LINE_MAX, f, e);
+    arena_init(&arena, ROW_BYTES_MAX);
+    while (!rc && (rc = next_example(&l, e)) == 1) {
+        d->example = f->n_example;
+        rc = check_length(&l, e) || train_file_add(d, r, l.line.data, l.line.len, &arena, f, e) ? -1
+                                                                                                : 0;
+        arena_reset(&arena);
+    }
+    arena_release(&arena);
+    lines_release(&l);
+    return rc;
+}
+
+int train_file_line(int fd, int64_t example, size_t max, struct buf *out, struct train_file *f,
+                    struct err *e)
+{
+    struct lines l;
+    int rc = lines_init(&l, fd, max, f, e);
+    while (!rc && (rc = next_example(&l, e)) == 1 && f->n_example < example)
+        rc = 0;
+    if (rc == 0)
+        rc = err_set(e, ERR_BAD_INPUT, "The file has %lld examples.", (long long)f->n_example);
+    else if (rc == 1)
+        rc = check_length(&l, e);
+    if (!rc)
+        buf_add(out, l.line.data, l.line.len);
+    lines_release(&l);
+    return rc;
+}

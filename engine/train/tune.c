@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A training on the model that an engine serves, or for a full one on a copy of it. Its memory is
+ * planned before any is taken: keys and values may yet come to fill all of theirs, so what is free
+ * now is not all a training's. Where ranks share the model the plan is of one of them.
+ */
+#include "engine/tune.h"
+
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
+#include "engine/engine.h"
+#include "engine/run/ranks.h"
+#include "engine/serve/resident.h"
+#include "engine/train/adapter_dir.h"
+#include "engine/train/ask.h"
+#include "engine/train/beside.h"
+#include "engine/train/checkpoint.h"
+#include "engine/train/full_dir.h"
+#include "engine/train/plan.h"
+#include "engine/train/tune_rows.h"
+
+enum {
+    MICRO_BATCH = 2048, /* tokens that are computed at once, where rows are not longer */
+    VALID_ROWS = 8,     /* of a step that is measured */
+    VALID_EVERY = 10,
+    LEAST_SHARE = 4, /* of the memory, whatever keys and values may come to take */
+    NAMES_BYTES = 1 << 16
+};
+
+struct tune {
+    struct engine *engine;   /* borrowed */
+    struct arena arena;      /* the targets' names */
+    struct tuning_options o; /* its texts and rows are borrowed from who asked */
+    struct train_plan plan;
+    struct beside beside;
+    bool is_full;
+};
+
+/* ---- what is asked for --------------------------------------------------------------------- */
+
+/* A batch where it is small, and the longest row in any case. */
+static int64_t micro_batch(const struct tune_options *o)
+{
+    int64_t longest = o->data->data.longest;
+    if (o->valid && o->valid->data.longest > longest)
+        longest = o->valid->data.longest;
+    int64_t batch = longest * o->batch;
+    int64_t most = batch < MICRO_BATCH ? batch : MICRO_BATCH;
+    return most > longest ? most : longest;
+}
+
+static void fill_train(const struct tune_options *from, struct train_options *o)
+{
+    train_options_default(o);
+    o->lora = from->lora;
+    if (from->is_full)
+        o->lora.rank = 0;
+    o->lr = from->lr;
+    o->schedule = from->schedule;
+    o->warmup = from->warmup;
+    o->decay = from->decay;
+    o->max_norm = from->max_norm;
+    o->seed = from->seed;
+    o->cap_tok = micro_batch(from);
+}
+
+static void fill(const struct tune_options *from, struct tuning_options *o)
+{
+    fill_train(from, &o->train);
+    o->n_epoch = from->n_epoch;
+    o->batch = from->batch;
+    o->data = &from->data->data;
+    if (from->valid) {
+        o->valid = &from->valid->data;
+        o->valid_rows = VALID_ROWS;
+        o->valid_every = VALID_EVERY;
+    }
+    o->checkpoints = from->checkpoints;
+    o->checkpoint_steps = from->checkpoint_steps;
+    o->checkpoint_us = from->checkpoint_us;
+    o->keep = from->keep;
+    o->row_log = from->row_log;
+    o->logs_logprobs = from->logs_logprobs;
+    o->event = from->event;
+    o->is_wanted_end = from->is_wanted_end;
+    o->ctx = from->ctx;
+}
+
+int64_t tune_n_step(const struct tune_options *o)
+{
+    struct tuning_options to = {.n_epoch = 0};
+    fill(o, &to);
+    return tuning_n_step(&to);
+}
+
+int tune_check_targets(const struct engine *g, const char *targets, struct err *e)
+{
+    struct arena a;
+    struct train_lora l = {.rank = 0};
+    arena_init(&a, NAMES_BYTES);
+    train_lora_split(&l, targets, &a);
+    int rc = train_lora_check(&l, engine_resident(g)->model, e);
+    arena_release(&a);
+    return rc;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static size_t limit_of(const struct engine *g, int64_t given)
+{
+    const struct resident *on = engine_resident(g);
+    size_t total, left, kept = (size_t)engine_info(g)->kv_bytes;
+    if (given > 0)
+        return (size_t)given;
+    if (device_get_kind(on->device) == DEVICE_CUDA) { /* what was kept at the start; 1: nothing */
+        int64_t ours = engine_info(g)->train_bytes;
+        return ours > 0 ? (size_t)ours : 1;
+    }
+    device_memory(on->device, &total, &left);
+    if (on->crew)
+        left /= (size_t)crew_memory(on->crew).n_sharer;
+    return left > kept && left - kept > left / LEAST_SHARE ? left - kept : left / LEAST_SHARE;
+}
+
+/* A model of the copy's shape at one rank, without weights. */
+static struct model *copy_shape(const struct resident *on, struct model_share *share, struct err *e)
+{
+    struct model_options mo = model_options_trained(on->model, on->dir.weights);
+    struct op_ranks at = {.rank = on->model->ranks.rank, .size = on->model->ranks.size};
+    if (on->model->part && ranks_share_for(share, &on->model->cfg, &mo, &at, MODEL_LOSS, e))
+        return NULL;
+    mo.share = on->model->part ? share : NULL;
+    return model_new(&on->model->cfg, &mo, NULL, e);
+}
+
+static int plan(struct tune *t, const struct tune_options *o, struct err *e)
+{
+    const struct resident *on = engine_resident(t->engine);
+    struct model_share share = {0};
+    struct model *copy = t->is_full ? copy_shape(on, &share, e) : NULL;
+    const struct model *m = t->is_full ? copy : on->model;
+    int rc = m ? train_plan(m, on->device, &t->o, o->recompute, t->is_full,
+                            limit_of(t->engine, o->memory), &t->plan, e)
+               : -1;
+    model_free(copy);
+    ranks_share_release(&share);
+    t->o.train.checkpoints_blocks = t->plan.recomputes;
+    t->o.train.value_bytes = t->plan.value_bytes;
+    return rc;
+}
+
+/* ---- its life ------------------------------------------------------------------------------ */
+
+struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err *e)
+{
+    struct tune *t = xcalloc(1, sizeof *t);
+    t->engine = g;
+    t->is_full = o->is_full;
+    arena_init(&t->arena, NAMES_BYTES);
+    fill(o, &t->o);
+    train_lora_split(&t->o.train.lora, o->targets, &t->arena);
+    if (!plan(t, o, e))
+        return t;
+    tune_free(t);
+    return NULL;
+}
+
+void tune_free(struct tune *t)
+{
+    if (!t)
+        return;
+    beside_end(&t->beside);
+    arena_release(&t->arena);
+    free(t);
+}
+
+const struct train_plan *tune_plan(const struct tune *t)
+{
+    return &t->plan;
+}
+
+int tune_begin(struct tune *t, struct err *e)
+{
+    const struct resident *on = engine_resident(t->engine);
+    const struct crew_rank seat = {.model = on->model,
+                                   .dir = &on->dir,
+                                   .device = on->device,
+                                   .gate = engine_gate(t->engine),
+                                   .comm = on->crew ? crew_beside(on->crew) : NULL};
+    return beside_begin(&t->beside, &seat, on->crew, &t->o, t->is_full, e);
+}
+
+int64_t tune_step(const struct tune *t)
+{
+    return trainer_n_step(tuning_trainer(t->beside.tuning));
+}
+
+int tune_run(struct tune *t, bool *is_done, struct err *e)
+{
+    return beside_run(&t->beside, is_done, e);
+}
+
+int tune_publish(struct tune *t, const char *path, const char *base, struct err *e)
+{
+    struct train_subject *s = trainer_subject(tuning_trainer(t->beside.tuning));
+    if (train_ask_state(&t->beside.ranks, e))
+        return -1;
+    return t->is_full ? full_dir_write(path, s, &engine_resident(t->engine)->dir, e)
+                      : adapter_dir_write(path, s, base, e);
+}
+
+int tune_forget(const char *checkpoints, struct err *e)
+{
+    return checkpoint_forget(checkpoints, e);
+}
+
+int tune_work(const struct crew_rank *seat, struct err *e)
+{
+    return beside_work(seat, e);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows behind engine/tune.h: a dataset, and what was read of its file.
+ */
+#include "engine/train/tune_rows.h"
+
+#include <stdlib.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/mem.h"
+#include "engine/engine.h"
+#include "engine/serve/resident.h"
+
+struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_options *o)
+{
+    const struct resident *on = engine_resident(g);
+    struct tune_rows *r = xcalloc(1, sizeof *r);
+    int64_t ctx = on->model->ctx;
+    r->reader = o->reader;
+    dataset_init(&r->data, &(struct dataset_options){
+                               .tokenizer = on->tokenizer,
+                               .template = on->template,
+                               .max_tok = o->max_tok > 0 && o->max_tok < ctx ? o->max_tok : ctx,
+                               .longer = o->refuses_longer ? DATASET_REFUSE : DATASET_CUT,
+                               .now = clock_local_s(o->created_s),
+                               .end_id = on->dir.generation.eos,
+                               .n_end_id = on->dir.generation.n_eos});
+    return r;
+}
+
+void tune_rows_free(struct tune_rows *r)
+{
+    if (r)
+        dataset_release(&r->data);
+    free(r);
+}
+
+int tune_rows_read(struct tune_rows *r, int fd, struct err *e)
+{
+    return train_file_read(fd, &r->reader, &r->data, &r->file, e);
+}
+
+int tune_rows_add(struct tune_rows *r, const char *line, size_t n, struct arena *a, struct err *e)
+{
+    return train_file_add(&r->data, &r->reader, line, n, a, &r->file, e);
+}
+
+int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, struct buf *out,
+                   struct err *e)
+{
+    return train_file_line(fd, example, max, out, &r->file, e);
+}
+
+static size_t bytes_of(const struct dataset *d)
+{
+    return d->id.n * (sizeof *d->id.at + sizeof *d->is_learned.at) + d->row.n * sizeof *d->row.at +
+           d->left_out.n * sizeof *d->left_out.at;
+}
+
+struct tune_rows_info tune_rows_info(const struct tune_rows *r)
+{
+    const struct dataset *d = &r->data;
+    return (struct tune_rows_info){.n_example = r->file.n_example,
+                                   .n_chat = r->file.n_chat,
+                                   .n_row = (int64_t)d->row.n - d->n_barren,
+                                   .n_learn = d->n_learn,
+                                   .n_tok_cut = d->n_tok_cut,
+                                   .max_tok = d->opt.max_tok,
+                                   .bytes = bytes_of(d),
+                                   .fault = r->file.fault};
+}
+
+static size_t left_out(const struct dataset *d, int64_t *example, size_t cap)
+{
+    for (size_t i = 0; i < d->left_out.n && i < cap; i++)
+        example[i] = d->left_out.at[i];
+    return d->left_out.n;
+}
+
+size_t tune_rows_odd(const struct tune_rows *r, enum tune_odd kind, int64_t *example, size_t cap)
+{
+    const struct dataset *d = &r->data;
+    size_t n = 0;
+    if (kind == TUNE_ODD_LEFT_OUT)
+        return left_out(d, example, cap);
+    for (size_t i = 0; i < d->row.n; i++) {
+        const struct dataset_row *row = &d->row.at[i];
+        bool is_odd = kind == TUNE_ODD_CUT ? row->is_cut : row->n_learn == 0;
+        if (is_odd && n < cap)
+            example[n] = row->example;
+        n += is_odd;
+    }
+    return n;
+}
+
+struct tune_row tune_rows_get(const struct tune_rows *r, size_t i)
+{
+    const struct dataset *d = &r->data;
+    ASSERT(i < d->row.n);
+    const struct dataset_row *row = &d->row.at[i];
+    return (struct tune_row){.id = d->id.at + row->at,
+                             .is_learned = d->is_learned.at + row->at,
+                             .n = row->n,
+                             .n_learn = row->n_learn};
+}

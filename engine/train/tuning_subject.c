@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers go into the digest as text with all their bits, names whole, each with what ends it.
+ */
+#include "engine/train/tuning_subject.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of any number that printf writes with %lld, %llx, %d or %a. */
+enum { NUMBER_BYTES = 32 };
+
+static __attribute__((format(printf, 2, 3))) void add(struct sha256 *s, const char *format, ...)
+{
+    char text[NUMBER_BYTES];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ASSERT(n >= 0 && n < (int)sizeof text);
+    sha256_add(s, text, (size_t)n);
+}
+
+static void add_lora(struct sha256 *s, const struct train_lora *l)
+{
+    add(s, "%lld ", (long long)l->rank);
+    add(s, "%a ", l->alpha);
+    add(s, "%a ", l->dropout);
+    add(s, "%d|", l->is_rs);
+}
+
+static void add_train(struct sha256 *s, const struct train_options *t)
+{
+    const double number[] = {t->beta1, t->beta2, t->eps, t->decay, t->max_norm};
+    add(s, "%a ", t->lr);
+    add(s, "%d ", (int)t->schedule);
+    add(s, "%lld ", (long long)t->warmup);
+    add(s, "%lld ", (long long)t->n_step);
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
+        add(s, "%a ", number[i]);
+    add(s, "%llu ", (unsigned long long)t->seed);
+    add(s, "%lld|", (long long)t->cap_tok);
+}
+
+void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
+{
+    const struct train_lora *l = &o->train.lora;
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 s;
+    sha256_init(&s);
+    add_lora(&s, l);
+    add_train(&s, &o->train);
+    add(&s, "%lld ", (long long)o->n_epoch);
+    add(&s, "%lld ", (long long)o->batch);
+    add(&s, "%llx|", (unsigned long long)o->data->digest);
+    for (int32_t i = 0; i < l->n_target; i++) {
+        sha256_add(&s, l->target[i], strlen(l->target[i]));
+        sha256_add(&s, ",", 1);
+    }
+    sha256_end(&s, digest);
+    sha256_text(digest, text);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fine-tuning as the server sees it: files become rows, rows train on the model that an engine
+ * serves, and what is trained is written where it can be loaded from.
+ *
+ *     tune_rows_new -> tune_rows_read           looked at by tune_rows_info, _odd, _get
+ *     tune_new -> tune_begin -> tune_run        tune_publish within its events, or behind it
+ *
+ * It knows of no jobs, stores or names: whoever asks hears of each step, and can end it between
+ * two. Where ranks share the model they all train (engine/train/beside.h).
+ *
+ * Thread: rows belong to one thread at a time, and are read while they are trained on; a tune
+ * belongs to the thread that made it, which hears its events. Any number of rows, but one tune at a
+ * time of an engine.
+ */
+#ifndef ENGINE_TUNE_H
+#define ENGINE_TUNE_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/train/example.h"
+#include "engine/train/plain.h"
+
+struct buf;
+struct crew_rank;
+struct engine;
+struct tune;
+struct tune_rows;
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+struct tune_rows_options {
+    int64_t created_s;   /* UTC: what templates take for the date */
+    int64_t max_tok;     /* of a row; 0, or more than the model's context: that */
+    bool refuses_longer; /* longer rows are left out, and not cut */
+    struct train_reader reader;
+};
+
+/* Rows as the engine's model is served them: empty. */
+struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_options *o);
+void tune_rows_free(struct tune_rows *r); /* NULL is fine */
+
+/* All lines of a file, which is moved in, up to the first that cannot be used, which the error
+ * names by its number. */
+int tune_rows_read(struct tune_rows *r, int fd, struct err *e);
+
+/* One line that is of no file, or the one that tune_rows_line found; the arena is for what is read
+ * of it. */
+int tune_rows_add(struct tune_rows *r, const char *line, size_t n, struct arena *a, struct err *e);
+
+/* The example of that number of a file, which is moved in, as text of at most `max` bytes. */
+int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, struct buf *out,
+                   struct err *e);
+
+struct tune_rows_info {
+    int64_t n_example, n_chat; /* lines that are not blank; of these: conversations */
+    int64_t n_row, n_learn;    /* rows with something to learn; tokens to be learned */
+    int64_t n_tok_cut;         /* tokens that were cut off */
+    int64_t max_tok;           /* of a row */
+    size_t bytes;
+    enum train_fault fault; /* of the last error */
+};
+struct tune_rows_info tune_rows_info(const struct tune_rows *r);
+
+/* Examples that deserve a word, by their number; how many there are in all. */
+enum tune_odd { TUNE_ODD_CUT, TUNE_ODD_LEFT_OUT, TUNE_ODD_NOTHING_TO_LEARN, TUNE_ODD_COUNT };
+size_t tune_rows_odd(const struct tune_rows *r, enum tune_odd kind, int64_t *example, size_t cap);
+
+struct tune_row {
+    const int32_t *id;         /* [n] borrowed */
+    const uint8_t *is_learned; /* [n] borrowed */
+    int64_t n, n_learn;
+};
+struct tune_row tune_rows_get(const struct tune_rows *r, size_t i);
+
+/* ---- training ------------------------------------------------------------------------------ */
+
+struct tune_options {
+    const struct tune_rows *data, *valid; /* borrowed; valid: NULL: none */
+    bool is_full;                         /* a copy of all weights, and no adapter */
+    struct train_lora lora;               /* but for its targets, which are: */
+    const char *targets;                  /* "q_proj,v_proj"; "": every product */
+    double lr, decay, max_norm;
+    enum train_schedule schedule;
+    int64_t warmup, n_epoch, batch;
+    uint64_t seed;
+    enum train_recompute recompute;
+    int64_t memory;          /* that it may take; 0: what is free beside keys and values */
+    const char *checkpoints; /* borrowed: its folder, from which it goes on */
+    int64_t checkpoint_steps, checkpoint_us; /* as in tuning_options */
+    int keep;
+    const char *row_log; /* borrowed: file of each row's losses */
+    bool logs_logprobs;
+    int (*event)(void *ctx, const struct tuning_event *event, struct err *e);
+    bool (*is_wanted_end)(void *ctx);
+    void *ctx;
+};
+
+/* Steps that such a training has. */
+int64_t tune_n_step(const struct tune_options *o);
+
+/* Whether the model has products of these names; ERR_BAD_INPUT with the one it lacks. */
+int tune_check_targets(const struct engine *g, const char *targets, struct err *e);
+
+/* Plans its memory. ERR_TOO_LARGE with the numbers: it does not fit. */
+struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err *e);
+void tune_free(struct tune *t); /* NULL is fine */
+const struct train_plan *tune_plan(const struct tune *t);
+
+/* Goes on from the newest checkpoint, where there is one. */
+int tune_begin(struct tune *t, struct err *e);
+int64_t tune_step(const struct tune *t); /* steps done */
+
+/* Until the last step, or until it is ended; *is_done tells which. ERR_DIVERGED. */
+int tune_run(struct tune *t, bool *is_done, struct err *e);
+
+/* What is trained now, as a PEFT directory, or of a full training a model directory; base: what its
+ * model is called. */
+int tune_publish(struct tune *t, const char *path, const char *base, struct err *e);
+
+/* Removes the checkpoints in a folder; the folder stays. */
+int tune_forget(const char *checkpoints, struct err *e);
+
+/* For engine_options.work: what other ranks do of a training. */
+int tune_work(const struct crew_rank *seat, struct err *e);
+
+#endif

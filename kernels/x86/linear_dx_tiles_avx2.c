@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operands of the gradients on AVX2: tiles of a packed weight turned over.
+ */
+#include "kernels/x86/block_avx2.h"
+#include "kernels/x86/transpose_avx2.h"
+#include "kernels/x86/widen_avx2.h"
+
+#include <string.h>
+
+/* Eight steps of eight outputs; `left` steps are there. */
+static inline void load8(const char *tile, int64_t left, __m256i v[8])
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        const __m256i *at = (const __m256i *)(const void *)(tile + i * TILE_STEP_BYTES);
+        v[i] = i < left ? _mm256_loadu_si256(at) : _mm256_setzero_si256();
+    }
+    transpose8(v);
+}
+
+/* The same of f16, which becomes f32. */
+static inline void load8_f16(const char *tile, int64_t left, __m256i v[8])
+{
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        const __m128i *at = (const __m128i *)(const void *)(tile + i * TILE_F16_STEP_BYTES);
+        v[i] = _mm256_setzero_si256();
+        if (i < left)
+            v[i] = _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(at)));
+    }
+    transpose8(v);
+}
+
+static inline void store8(char *to, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, v);
+}
+
+static void turn_f32(const char *tile, int64_t left, char *to)
+{
+    __m256i v[8];
+    load8(tile, left, v);
+#pragma GCC unroll 8
+    for (int o = 0; o < 8; o++)
+        store8(to + o * TILE_STEP_BYTES, v[o]);
+}
+
+static void turn_f16(const char *tile, int64_t left, char *to)
+{
+    __m256i v[8];
+    load8_f16(tile, left, v);
+#pragma GCC unroll 8
+    for (int o = 0; o < 8; o++)
+        store8(to + o * TILE_STEP_BYTES, v[o]);
+}
+
+/* Pairs of outputs: their words in turn. */
+static void turn_bf16(const char *tile, int64_t left, char *to)
+{
+    __m256i v[8];
+    load8(tile, left, v);
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) {
+        __m256i lo = _mm256_unpacklo_epi16(v[2 * p], v[2 * p + 1]);
+        __m256i hi = _mm256_unpackhi_epi16(v[2 * p], v[2 * p + 1]);
+        store8(to + p * TILE_STEP_BYTES, _mm256_permute2x128_si256(lo, hi, 0x20));
+        store8(to + p * TILE_STEP_BYTES + 32, _mm256_permute2x128_si256(lo, hi, 0x31));
+    }
+}
+
+/* Input e of the pairs of eight outputs, whose codes are the bytes of their words. */
+static inline __m256 scaled(__m256i pairs, int e, __m256 scale)
+{
+    __m256i code = _mm256_srai_epi32(e ? pairs : _mm256_slli_epi32(pairs, 8), 24);
+    return _mm256_mul_ps(scale, _mm256_cvtepi32_ps(code));
+}
+
+/* The tile's codes as bf16(scale * code), in the order of a bf16 panel. The steps' bytes are in the
+ * order that unpacking makes good (linear_int8_at). */
+static void widen_int8(const struct turn *t, char *to)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    for (int64_t s = 0; s < t->left && s < K_NR / LINEAR_STEP; s++, to += TILE_STEP_BYTES) {
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            int o = v / 2 * 8 + v % 2 * 16;
+            const char *at = t->tile + s * TILE_INT8_STEP_BYTES + v / 2 * 32;
+            __m256i code = _mm256_loadu_si256((const __m256i *)(const void *)at);
+            __m256i size = _mm256_and_si256(code, _mm256_set1_epi8(0x7f));
+            __m256i plain = _mm256_sign_epi8(size, code);
+            __m256i pairs =
+                v % 2 ? _mm256_unpackhi_epi16(zero, plain) : _mm256_unpacklo_epi16(zero, plain);
+            __m256 scale = open_scale(K_INT8, t->scale, o / 8);
+            store8(to + o * 4, bf16_pairs(scaled(pairs, 0, scale), scaled(pairs, 1, scale)));
+        }
+    }
+}
+
+static void widen_int4(const struct turn *t, char *to)
+{
+    for (int64_t s = 0; s < t->left && s < K_NR / LINEAR_STEP; s++, to += TILE_STEP_BYTES) {
+        const char *at = t->tile + s * TILE_INT4_STEP_BYTES;
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            __m256 scale = open_scale(K_INT4, t->scale, v);
+            __m256 first = _mm256_mul_ps(scale, open_vector(K_INT4, at, v, 0));
+            __m256 second = _mm256_mul_ps(scale, open_vector(K_INT4, at, v, 1));
+            store8(to + v * 32, bf16_pairs(first, second));
+        }
+    }
+}
+
+void linear_dx_tiles_avx2(const struct turn *t)
+{
+    char wide[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(32)));
+    const char *tile = t->tile;
+    if (format_group(t->type)) {
+        (t->type == K_INT4 ? widen_int4 : widen_int8)(t, wide);
+        tile = wide;
+    }
+    int64_t steps = K_NR / format_stream(t->type, 0).inputs;
+    for (int64_t s = 0; s < steps; s += 8) {
+        for (int64_t o = 0; o < K_NR; o += 8) {
+            if (t->type == K_F16) {
+                turn_f16(tile + s * TILE_F16_STEP_BYTES + o * 2, t->left - s,
+                         t->to + o * TILE_STEP_BYTES + s * 4);
+                continue;
+            }
+            const char *from = tile + s * TILE_STEP_BYTES + o * 4;
+            if (t->type == K_F32)
+                turn_f32(from, t->left - s, t->to + o * TILE_STEP_BYTES + s * 4);
+            else
+                turn_bf16(from, t->left - s, t->to + o / 2 * TILE_STEP_BYTES + s * 8);
+        }
+    }
+}

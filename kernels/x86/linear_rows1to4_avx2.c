@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One to four rows against some panels: memory is the limit, and one stream of it is not all that a
+ * core can read (20 GB/s; 25 from three or four). So up to four panels come by turns, a kilobyte of
+ * each, and no prefetch is asked for, which costs more than it brings. The sums of the others wait
+ * in the first cache meanwhile.
+ */
+#include "kernels/x86/block_avx2.h"
+#include "kernels/x86/widen_avx2.h"
+
+#include <string.h>
+
+#define FEW_INLINE static inline __attribute__((always_inline))
+
+enum { BURST_BYTES = 1024, ROWS = BLOCK_FEW, PANELS = BLOCK_FEW_PANELS };
+
+/* A step of a panel, half of it or all: n vectors of outputs from vector v0 on. Input e of its pair
+ * joins the sums. */
+FEW_INLINE void few_step(enum k_type type, int h, int v0, int nv, const char *step,
+                         const char *rows, __m256 *sum)
+{
+    const int pair = format_stream(type, 0).inputs;
+#pragma GCC unroll 2
+    for (int e = 0; e < pair; e++) {
+        __m256 x[ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < h; r++)
+            x[r] = open_input(type, rows, r, e);
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            __m256 w = open_vector(type, step, v0 + v, e);
+#pragma GCC unroll 4
+            for (int r = 0; r < h; r++)
+                sum[r * nv + v] = _mm256_fmadd_ps(x[r], w, sum[r * nv + v]);
+        }
+    }
+}
+
+FEW_INLINE void few_part(enum k_type type, int h, int v0, int nv, const char *panel,
+                         const char *rows, int64_t steps, float *to)
+{
+    __m256 sum[8 + ROWS];
+    const int64_t bytes = format_stream(type, 0).bytes;
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        sum[i] = _mm256_loadu_ps(to + i / nv * K_NR + (v0 + i % nv) * 8);
+    for (int64_t i = 0; i < steps; i++, panel += bytes, rows += h * 4)
+        few_step(type, h, v0, nv, panel, rows, sum);
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        _mm256_storeu_ps(to + i / nv * K_NR + (v0 + i % nv) * 8, sum[i]);
+}
+
+/* Steps of one panel for all rows: sums from memory and back. */
+FEW_INLINE void few_burst(enum k_type type, int h, const char *panel, const char *rows,
+                          int64_t steps, float *to)
+{
+    if (h * 4 <= 12) {
+        few_part(type, h, 0, 4, panel, rows, steps, to);
+        return;
+    }
+    few_part(type, h, 0, 2, panel, rows, steps, to);
+    few_part(type, h, 2, 2, panel, rows, steps, to);
+}
+
+/* Steps [at, at + steps) of np panels; sums: [np][h][32]. */
+FEW_INLINE void few_steps(enum k_type type, int h, const struct block *b, int64_t at, int64_t steps,
+                          float *sum)
+{
+    const int64_t bytes = format_stream(type, 0).bytes, burst = BURST_BYTES / bytes;
+    for (int64_t i = 0; i < steps; i += burst) {
+        int64_t n = linear_min(steps - i, burst);
+        for (int64_t q = 0; q < b->np; q++)
+            few_burst(type, h, b->panel + q * b->stride + (at + i) * bytes,
+                      b->rows + (at + i) * h * 4, n, sum + q * h * K_NR);
+    }
+}
+
+FEW_INLINE void few_height(enum k_type type, const struct block *b, int64_t at, int64_t steps,
+                           float *sum)
+{
+    switch (b->h) {
+    case 1:
+        return few_steps(type, 1, b, at, steps, sum);
+    case 2:
+        return few_steps(type, 2, b, at, steps, sum);
+    case 3:
+        return few_steps(type, 3, b, at, steps, sum);
+    default:
+        return few_steps(type, 4, b, at, steps, sum);
+    }
+}
+
+static void few_any(enum k_type type, const struct block *b, int64_t at, int64_t steps, float *sum)
+{
+    switch (type) {
+#define FORMAT(name, ID, ...)                                                                      \
+    case K_##ID:                                                                                   \
+        return few_height(K_##ID, b, at, steps, sum);
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        return;
+    }
+}
+
+static void few_finish(const struct block *b, const float *sum)
+{
+    for (int64_t q = 0; q < b->np; q++) {
+        struct tile_out o = b->out;
+        o.y += q * K_NR;
+        o.cols -= q * K_NR;
+        o.bias = o.bias ? o.bias + q * K_NR : NULL;
+        block_finish_avx2(&o, b->h, sum + q * b->h * K_NR);
+    }
+}
+
+static void few(enum k_type type, const struct block *b)
+{
+    float own[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
+    memset(own, 0, (size_t)(b->np * b->h * K_NR) * sizeof *own);
+    few_any(type, b, 0, b->steps, own);
+    few_finish(b, own);
+}
+
+/* A group's sums join the totals times their scales. */
+FEW_INLINE void few_join(enum k_type type, const struct block_codes *q, int64_t group,
+                         const float *sum)
+{
+    for (int64_t i = 0; i < q->b.np * q->b.h; i++) {
+        const char *scale =
+            q->scale + i / q->b.h * q->scale_stride + group * format_stream(type, 1).bytes;
+        for (int v = 0; v < 4; v++) {
+            float *at = q->total + i * K_NR + v * 8;
+            __m256 s = _mm256_loadu_ps(sum + i * K_NR + v * 8);
+            _mm256_storeu_ps(at,
+                             _mm256_fmadd_ps(open_scale(type, scale, v), s, _mm256_loadu_ps(at)));
+        }
+    }
+}
+
+FEW_INLINE void few_codes(enum k_type type, const struct block_codes *q)
+{
+    float sum[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
+    const struct block *b = &q->b;
+    size_t bytes = (size_t)(b->np * b->h * K_NR) * sizeof *sum;
+    memset(q->total, 0, bytes);
+    const int64_t group = tile_group_steps(type);
+    for (int64_t at = 0; at < b->steps; at += group) {
+        memset(sum, 0, bytes);
+        few_any(type, b, at, linear_min(b->steps - at, group), sum);
+        few_join(type, q, at / group, sum);
+    }
+    few_finish(b, q->total);
+}
+
+void block_int8_avx2(const struct block_codes *q)
+{
+    few_codes(K_INT8, q);
+}
+
+void block_int4_avx2(const struct block_codes *q)
+{
+    few_codes(K_INT4, q);
+}
+
+void block_f32_avx2(const struct block *b)
+{
+    few(K_F32, b);
+}
+
+void block_bf16_avx2(const struct block *b)
+{
+    few(K_BF16, b);
+}
+
+void block_f16_avx2(const struct block *b)
+{
+    few(K_F16, b);
+}

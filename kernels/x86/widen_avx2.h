@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stored numbers as f32, exactly: bf16 by a shift or a mask, f16 by its instruction, codes by a
+ * look-up.
+ *
+ * Thread: any; pure functions.
+ */
+#ifndef KERNELS_X86_WIDEN_AVX2_H
+#define KERNELS_X86_WIDEN_AVX2_H
+
+#if !defined(__AVX2__) /* so that the header compiles alone */
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels/linear.h"
+
+#define OPEN_INLINE static inline __attribute__((always_inline))
+
+OPEN_INLINE __m256 open_upper(__m256i pairs)
+{
+    return _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000)));
+}
+
+OPEN_INLINE __m256 open_lower(__m256i pairs)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+}
+
+/* Eight codes, byte e of pairs in turn from byte `first` of each half on. */
+OPEN_INLINE __m256 open_codes(__m256i codes, int first, int e)
+{
+    const char none = (char)0x80;
+    char at = (char)(first + e);
+    __m128i half = _mm_setr_epi8(none, none, none, at, none, none, none, (char)(at + 2), none, none,
+                                 none, (char)(at + 4), none, none, none, (char)(at + 6));
+    __m256i size = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
+    __m256i plain = _mm256_sign_epi8(size, codes);
+    __m256i top = _mm256_shuffle_epi8(plain, _mm256_broadcastsi128_si256(half));
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(top, 24));
+}
+
+/* Eight codes of int4 as pairs of bf16: by their bytes out of a table of sixteen. The quarters of
+ * a step change places, so that interleaving within 128 bits leaves outputs side by side. */
+OPEN_INLINE __m256i open_nibbles(__m256i step, int v)
+{
+    const __m256i lower = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0x00, (char)0xe0, (char)0xc0, (char)0xa0, (char)0x80, 0x40, 0x00, (char)0x80, 0x00,
+        (char)0x80, 0x00, 0x40, (char)0x80, (char)0xa0, (char)0xc0, (char)0xe0));
+    const __m256i upper = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8((char)0xc1, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0,
+                      (char)0xc0, (char)0xbf, 0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40));
+    __m256i code = _mm256_permute4x64_epi64(step, 0xd8);
+    if (v / 2)
+        code = _mm256_srli_epi16(code, 4);
+    code = _mm256_and_si256(code, _mm256_set1_epi8(0x0f));
+    __m256i lo = _mm256_shuffle_epi8(lower, code), hi = _mm256_shuffle_epi8(upper, code);
+    return v % 2 ? _mm256_unpackhi_epi8(lo, hi) : _mm256_unpacklo_epi8(lo, hi);
+}
+
+/* Outputs [8 v, 8 v + 8) of a step, input e of its pair (linear_int8_at says where codes are). */
+OPEN_INLINE __m256 open_vector(enum k_type type, const char *step, int v, int e)
+{
+    const __m256i *at = (const __m256i *)(const void *)step;
+    if (type == K_F32)
+        return _mm256_loadu_ps((const float *)(const void *)(at + v));
+    if (type == K_F16)
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)step + v));
+    if (type == K_BF16)
+        return e ? open_upper(_mm256_loadu_si256(at + v)) : open_lower(_mm256_loadu_si256(at + v));
+    if (type == K_INT4) {
+        __m256i pairs = open_nibbles(_mm256_loadu_si256(at), v);
+        return e ? open_upper(pairs) : open_lower(pairs);
+    }
+    return open_codes(_mm256_loadu_si256(at + v % 2), v / 2 * 8, e);
+}
+
+/* Those of a group's scales. */
+OPEN_INLINE __m256 open_scale(enum k_type type, const void *scales, int v)
+{
+    if (format_scale_is_f16(type))
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)scales + v));
+    return _mm256_loadu_ps((const float *)scales + v * 8);
+}
+
+/* Row r of a step, for a weight of the type. */
+OPEN_INLINE __m256 open_input(enum k_type type, const char *rows, int r, int e)
+{
+    int bits;
+    memcpy(&bits, rows + r * 4, sizeof bits);
+    __m256i all = _mm256_set1_epi32(bits);
+    if (format_rows(type) == K_F32)
+        return _mm256_castsi256_ps(all);
+    return e ? open_upper(all) : open_lower(all);
+}
+
+#endif

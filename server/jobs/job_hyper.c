@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A job's hyperparameters: those that were left to us are chosen, once its rows are known; then all
+ * are what the engine is asked for.
+ */
+#include "engine/engine.h"
+#include "server/jobs/jobs_own.h"
+
+enum {
+    ROWS_PER_STEP = 32,
+    BATCH_AUTO_MAX = 16,
+    RANK_AUTO = 16,
+    WIDTH_OF_LR = 2048, /* columns of a model whose multiplier is 1 */
+    LR_AUTO_MAX = 10,
+    CHECKPOINT_US = 5 * 60 * 1000000
+};
+
+static const double base_lr = 2e-4, base_lr_full = 2e-5; /* what a multiplier of 1 means */
+
+/* The step that suits a model falls with its width: what is a good one for thousands of columns
+ * teaches a small model nothing in the few steps of a small file. */
+static double lr_multiplier_of(int64_t d_model)
+{
+    double x = d_model > 0 ? (double)WIDTH_OF_LR / (double)d_model : 1;
+    return x < 1 ? 1 : x > LR_AUTO_MAX ? LR_AUTO_MAX : x;
+}
+
+/* What was left to us: enough steps for a small file, batches for a large one. */
+void job_choose(struct job_run *r)
+{
+    struct job_hyper *h = &r->job.hyper;
+    const struct tune_rows_info rows = tune_rows_info(r->data);
+    int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
+    int64_t batch = rows.n_row / ROWS_PER_STEP;
+    if (h->n_epochs == 0)
+        h->n_epochs = rows.n_row < 100 ? 16 : 3;
+    if (h->batch_size == 0)
+        h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
+    if (h->lr_multiplier == 0)
+        h->lr_multiplier = lr_multiplier_of(engine_info(r->jobs->opt.engine)->d_model);
+    if (h->training_type == 0)
+        h->training_type = HYPER_LORA;
+    if (h->lora_rank == 0 && h->training_type == HYPER_LORA)
+        h->lora_rank = most < RANK_AUTO ? most : RANK_AUTO;
+    if (h->lora_alpha == 0 && h->training_type == HYPER_LORA)
+        h->lora_alpha = 2 * (double)h->lora_rank;
+    if (h->schedule == 0)
+        h->schedule = HYPER_LINEAR;
+    if (h->max_grad_norm == 0)
+        h->max_grad_norm = 1;
+    if (h->long_rows == 0)
+        h->long_rows = HYPER_CUT;
+    h->max_length = rows.max_tok;
+}
+
+void job_ask(const struct job_run *r, struct tune_options *o)
+{
+    static const enum train_schedule schedule[] = {TRAIN_LINEAR, TRAIN_CONSTANT, TRAIN_LINEAR,
+                                                   TRAIN_COSINE};
+    static const enum train_recompute how[] = {RECOMPUTE_AUTO, RECOMPUTE_AUTO, RECOMPUTE_ON,
+                                               RECOMPUTE_OFF};
+    const struct job_hyper *h = &r->job.hyper;
+    bool is_full = h->training_type == HYPER_FULL;
+    *o = (struct tune_options){.data = r->data,
+                               .valid = r->job.validation_file ? r->valid : NULL,
+                               .is_full = is_full,
+                               .lora = {.rank = h->lora_rank,
+                                        .alpha = h->lora_alpha,
+                                        .dropout = h->lora_dropout,
+                                        .is_rs = h->use_rslora},
+                               .targets = h->target_modules,
+                               .lr = (is_full ? base_lr_full : base_lr) * h->lr_multiplier,
+                               .decay = h->weight_decay,
+                               .max_norm = h->max_grad_norm,
+                               .schedule = schedule[h->schedule],
+                               .warmup = h->warmup_steps,
+                               .n_epoch = h->n_epochs,
+                               .batch = h->batch_size,
+                               .seed = (uint64_t)r->job.seed,
+                               .recompute = how[h->activation_checkpointing],
+                               .memory = r->jobs->opt.train_memory,
+                               .checkpoint_steps = h->checkpoint_steps,
+                               .checkpoint_us = h->checkpoint_minutes > 0
+                                                    ? (int64_t)(h->checkpoint_minutes * 60e6)
+                                                    : CHECKPOINT_US,
+                               .keep = JOB_KEEP,
+                               .logs_logprobs = h->row_logprobs};
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Formats of a model's matrices. Faults they can catch: f16 that loses a bit on its way through
+ * the program; a matrix that takes its format from another; matrices that are read as one weight
+ * and are packed in two formats; a number that a format cannot hold and makes infinite; a format
+ * that is not trained, and is.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/device/open.h"
+#include "engine/graph/passes.h"
+#include "engine/load/small_files.h"
+#include "engine/load/st_writer.h"
+#include "engine/load/weights.h"
+#include "engine/run/runner.h"
+#include "engine/train/subject.h"
+#include "kernels/float16.h"
+#include "tests/lib/golden.h"
+#include "tests/lib/test.h"
+
+enum { N_TOK = 40, PATH_BYTES = 512 };
+
+/* The type of a tensor in the files that are written; x may be changed. */
+typedef enum st_dtype choose_fn(const char *name, float *x);
+
+static void write_tensor(struct st_writer *out, const struct weight *w, choose_fn *choose)
+{
+    struct err e = ERR_INIT;
+    int64_t n = weight_rows(w) * weight_row_len(w);
+    float *x = xmalloc((size_t)n * sizeof *x);
+    uint16_t *half = xmalloc((size_t)n * sizeof *half);
+    assert_good(weight_read_f32(w, 0, weight_rows(w), x, &e), &e);
+    enum st_dtype type = choose(w->t->name, x);
+    for (int64_t i = 0; i < n; i++)
+        half[i] = type == ST_F16 ? f16_from_f32(x[i]) : bf16_from_f32(x[i]);
+    const void *from = type == ST_F32 ? (const void *)x : half;
+    assert_good(st_writer_write(out, from, (size_t)n * (size_t)(st_dtype_bits(type) / 8), &e), &e);
+    free(half);
+    free(x);
+}
+
+/* A golden's model in other types. */
+static void write_model(const char *dir, const char *golden, choose_fn *choose)
+{
+    struct err e = ERR_INIT;
+    char from[PATH_BYTES], path[PATH_BYTES];
+    const struct st_tensor *next;
+    snprintf(from, sizeof from, "tests/golden/models/%s", golden);
+    snprintf(path, sizeof path, "%s/model.safetensors", dir);
+    struct weights *w = weights_open(from, &e);
+    assert_good(w ? 0 : -1, &e);
+    struct st_writer *out = st_writer_new();
+    for (size_t i = 0; i < weights_count(w); i++) {
+        const struct st_tensor *t = weights_at(w, i)->t;
+        float none[1] = {0};
+        assert_good(st_writer_add(out, t->name, choose(t->name, none), t->rank, t->dim, &e), &e);
+    }
+    assert_good(st_writer_open(out, path, &e), &e);
+    while ((next = st_writer_next(out)))
+        write_tensor(out, weights_get(w, next->name), choose);
+    assert_good(st_writer_commit(out, &e), &e);
+    assert_good(small_files_copy(from, dir, &e), &e);
+    st_writer_free(out);
+    weights_close(w);
+}
+
+struct world {
+    struct pool *pool;
+    struct device *device;
+    struct stream *stream;
+    struct model_dir dir;
+    char *path;
+};
+
+static void world_init(struct world *w, const char *golden, choose_fn *choose)
+{
+    struct err e = ERR_INIT;
+    w->path = test_dir_new();
+    write_model(w->path, golden, choose);
+    w->pool = pool_new(2, false, &e);
+    w->device = device_open(
+        &(struct device_options){.want = "cpu", .pool = w->pool, .kernels = getenv("TEST_KERNELS")},
+        &e);
+    assert_good(w->device ? 0 : -1, &e);
+    w->stream = stream_new(w->device, &e);
+    assert_good(model_dir_init(&w->dir, w->path, &e), &e);
+}
+
+static void world_release(struct world *w)
+{
+    model_dir_release(&w->dir);
+    stream_free(w->stream);
+    device_free(w->device);
+    pool_free(w->pool);
+    test_dir_free(w->path);
+}
+
+static struct model *load(struct world *w, struct model_options o)
+{
+    struct err e = ERR_INIT;
+    struct model *m = model_load(&w->dir, &o, w->device, &e);
+    assert_good(m ? 0 : -1, &e);
+    return m;
+}
+
+static float *logits_of(struct world *w, const struct model *m, int64_t *n)
+{
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int32_t id[N_TOK];
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = N_TOK, [DIM_OUT] = N_TOK, [DIM_SEQ] = 1, [DIM_GROUP] = 1},
+        .n_cell = 8,
+        .n_feed = N_TOK,
+        .passes = PASS_ALL,
+        .head = MODEL_LOGITS};
+    struct runner *r = runner_new(m, &o, w->stream, &e);
+    assert_good(r ? 0 : -1, &e);
+    for (int i = 0; i < N_TOK; i++)
+        id[i] = i * 7 % (int32_t)m->cfg.n_vocab;
+    assert_good(runner_feed(r, id, N_TOK, 0, N_TOK, &out, &e), &e);
+    *n = N_TOK * out.ld;
+    float *copy = xmalloc((size_t)*n * sizeof *copy);
+    memcpy(copy, out.p, (size_t)*n * sizeof *copy);
+    runner_free(r);
+    return copy;
+}
+
+static enum st_dtype all_f16(const char *name, float *x)
+{
+    (void)name, (void)x;
+    return ST_F16;
+}
+
+/* Weights of f16 multiply rows of f32 in the order in which those of f32 do: what f32 gives of the
+ * same numbers, which the goldens hold to transformers', f16 gives to the bit. */
+static void f16_is_exact(void **state)
+{
+    static const char *const names[] = {"llama_plain", "llama_tied", "qwen2", "gpt2"};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct world w;
+        int64_t n, n_wide;
+        world_init(&w, names[i], all_f16);
+        struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = -1});
+        struct model *wide = load(&w, (struct model_options){.type = K_F32, .kv_type = -1});
+        assert_int_equal(model_main_type(m), K_F16);
+        assert_int_equal(m->kv_type, K_F32);
+        assert_true(m->block_bytes < wide->block_bytes * 2 / 3);
+        float *got = logits_of(&w, m, &n), *want = logits_of(&w, wide, &n_wide);
+        assert_int_equal(n, n_wide);
+        assert_memory_equal(got, want, (size_t)n * sizeof *got);
+        free(got);
+        free(want);
+        model_free(m);
+        model_free(wide);
+        world_release(&w);
+    }
+}
+
+static enum st_dtype mixed(const char *name, float *x)
+{
+    (void)x;
+    return strstr(name, "0.self_attn.k_proj.weight") ? ST_F16
+           : strstr(name, "1.mlp.down_proj.weight")  ? ST_F32
+           : strstr(name, "0.mlp.down_proj.weight")  ? ST_F16
+                                                     : ST_BF16;
+}
+
+static enum k_type format_of(const struct model *m, const char *name)
+{
+    const struct param *p = model_find(m, name);
+    assert_non_null(p);
+    return p->w.type;
+}
+
+static void each_has_its_own(void **state)
+{
+    struct world w;
+    int64_t n;
+    (void)state;
+    world_init(&w, "llama_plain", mixed);
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = -1});
+    assert_int_equal(format_of(m, "embed_tokens.weight"), K_BF16);
+    assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_F16);
+    assert_int_equal(format_of(m, "layers.1.mlp.down_proj.weight"), K_F32);
+    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_F32);
+    assert_int_equal(format_of(m, "layers.0.self_attn.k_proj.weight"), K_F32);
+    assert_int_equal(format_of(m, "layers.1.self_attn.q_proj.weight"), K_BF16);
+    assert_int_equal(model_main_type(m), K_BF16);
+    assert_int_equal(m->kv_type, K_BF16);
+    float *got = logits_of(&w, m, &n);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(got[i] - got[i] == 0);
+    free(got);
+    model_free(m);
+    world_release(&w);
+}
+
+static enum st_dtype large(const char *name, float *x)
+{
+    if (strstr(name, "down_proj"))
+        x[0] = 1e6f;
+    return ST_F32;
+}
+
+static void what_does_not_fit_is_named(void **state)
+{
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, "llama_plain", large);
+    struct model_options o = {.type = K_F16, .kv_type = -1};
+    assert_null(model_load(&w.dir, &o, w.device, &e));
+    assert_non_null(strstr(e.msg, "down_proj"));
+    assert_non_null(strstr(e.msg, "65504"));
+    world_release(&w);
+}
+
+static void a_frozen_format_is_not_trained(void **state)
+{
+    struct world w;
+    struct err e = ERR_INIT;
+    struct train_subject s;
+    (void)state;
+    world_init(&w, "llama_plain", all_f16);
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = -1});
+    struct train_options o = {.cap_tok = N_TOK};
+    assert_int_equal(train_subject_init(&s, m, w.stream, &o, &e), -1);
+    assert_int_equal(e.code, ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "f16"));
+    train_subject_release(&s);
+    struct model_options trained = model_options_trained(m, w.dir.weights);
+    struct model *copy = load(&w, trained);
+    assert_int_equal(model_main_type(copy), K_BF16);
+    assert_int_equal(copy->kv_type, m->kv_type);
+    model_free(copy);
+    model_free(m);
+    world_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f16_is_exact),
+        cmocka_unit_test(each_has_its_own),
+        cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(a_frozen_format_is_not_trained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

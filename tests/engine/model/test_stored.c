@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The names under which files hold a parameter: with and without the body's, an embedding that
+ * stands there as the head alone, and what is told of one that is missing.
+ */
+#include "tests/lib/test.h"
+
+#include "engine/model/stored.h"
+#include "tests/engine/load/st_make.h"
+
+#define TENSOR(name) "{\"" name "\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]}}"
+
+/* Looks for an embedding in a file of one tensor. */
+static int want(const char *dir, const char *header, bool is_tied, struct err *e)
+{
+    const struct config c = {.family = FAMILY_QWEN2, .is_tied = is_tied};
+    const struct weight *found = NULL;
+    put_st(dir, "model.safetensors", header, 24);
+    struct weights *w = weights_open(dir, e);
+    assert_non_null(w);
+    int rc = stored_want(w, &c, "embed_tokens.weight", 2, (int64_t[]){3, 2}, &found, e);
+    assert_true(rc != 0 || found == weights_at(w, 0));
+    weights_close(w);
+    return rc;
+}
+
+/* Faults: one of the names is not tried; a head of its own is taken for the embedding. */
+static void any_of_its_names(void **state)
+{
+    char *dir = test_dir_new();
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_good(want(dir, TENSOR("model.embed_tokens.weight"), true, &e), &e);
+    assert_good(want(dir, TENSOR("embed_tokens.weight"), false, &e), &e);
+    assert_good(want(dir, TENSOR("lm_head.weight"), true, &e), &e);
+    assert_err(want(dir, TENSOR("lm_head.weight"), false, &e), &e, ERR_NOT_FOUND,
+               "the tensor model.embed_tokens.weight is missing; nor is there embed_tokens.weight");
+    test_dir_free(dir);
+}
+
+/* Fault: who has a file of other names is told of one alone. */
+static void all_names_are_told(void **state)
+{
+    char *dir = test_dir_new();
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_err(want(dir, TENSOR("x.embed_tokens.weight"), true, &e), &e, ERR_NOT_FOUND,
+               "model.safetensors: the tensor model.embed_tokens.weight is missing; nor is there "
+               "embed_tokens.weight, model.lm_head.weight, lm_head.weight");
+    test_dir_free(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_of_its_names),
+        cmocka_unit_test(all_names_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tiny models of make_models.py of families whose layers differ from Llama's in what they norm,
+scale or turn: by name what makes (class, config), and the options of their LoRA runs."""
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM,
+                          SmolLM3Config, SmolLM3ForCausalLM)
+
+SIZES = dict(vocab_size=199, hidden_size=48, intermediate_size=75, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+             rope_theta=10000.0, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def olmo2(**kw):
+    return Olmo2ForCausalLM, Olmo2Config(**(SIZES | kw))
+
+
+def smollm3(**kw):
+    return SmolLM3ForCausalLM, SmolLM3Config(**(SIZES | kw))
+
+
+def granite(**kw):
+    scales = dict(embedding_multiplier=3.0, attention_multiplier=0.21, residual_multiplier=0.37,
+                  logits_scaling=0.3)
+    return GraniteForCausalLM, GraniteConfig(**(SIZES | scales | kw))
+
+
+def gemma2(**kw):
+    sizes = dict(head_dim=14, sliding_window=11, query_pre_attn_scalar=9, attn_logit_softcapping=3.0,
+                 final_logit_softcapping=6.0, tie_word_embeddings=False)
+    return Gemma2ForCausalLM, Gemma2Config(**(SIZES | sizes | kw))
+
+
+def gemma3(**kw):
+    sizes = dict(head_dim=14, sliding_window=11, sliding_window_pattern=3, query_pre_attn_scalar=9,
+                 rope_theta=50000.0, rope_local_base_freq=300.0, tie_word_embeddings=False)
+    return Gemma3ForCausalLM, Gemma3TextConfig(**(SIZES | sizes | kw))
+
+
+MODELS = {
+    "olmo2": lambda: olmo2(),
+    "olmo2_bias": lambda: olmo2(attention_bias=True, num_key_value_heads=4),
+    "smollm3": lambda: smollm3(no_rope_layers=[1, 0, 1]),
+    "smollm3_window": lambda: smollm3(use_sliding_window=True, sliding_window=9,
+                                      no_rope_layer_interval=2, mlp_bias=True),
+    "granite": lambda: granite(),
+    "gemma2": lambda: gemma2(),
+    "gemma3": lambda: gemma3(),
+    "gemma3_scaled": lambda: gemma3(rope_scaling={"rope_type": "linear", "factor": 3.0},
+                                    layer_types=["full_attention", "sliding_attention",
+                                                 "sliding_attention"], attention_bias=True),
+}
+LORA = {
+    "olmo2": dict(r=4, lora_alpha=8, target_modules=ALL_LINEAR),
+    "smollm3": dict(r=3, lora_alpha=8, target_modules=ALL_LINEAR),
+    "granite": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
+    "gemma2": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
+    "gemma3": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where tokens stand in the text: `text_offset` of completions, whole and streamed, with echo, stop
+strings, several choices and characters of several tokens; and where `prompt_logprobs` stands.
+
+Faults they can catch: offsets counted in the names of tokens, which are not what the text has of
+them; offsets behind the end of the text; a stream that counts otherwise than a whole answer; a
+prompt's token without its rank, or behind its rivals.
+
+Standard library only."""
+import json
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+
+HOT = {"temperature": 2, "seed": 5, "max_tokens": 48, "logprobs": 0, "ignore_eos": True}
+PROMPT = "h\u00e9llo \u4e16\u754c \U0001f600!"
+
+
+def check_choice(c):
+    """Each token that is text stands where it is said to; the rest within the text, in order."""
+    text, lp = c["text"], c["logprobs"]
+    assert len(lp["tokens"]) == len(lp["text_offset"]) == len(lp["token_logprobs"])
+    assert lp["text_offset"] == sorted(lp["text_offset"]), lp["text_offset"]
+    n_text = 0
+    for name, at in zip(lp["tokens"], lp["text_offset"]):
+        assert 0 <= at <= len(text), (at, len(text))
+        if name.startswith(("bytes:", "<|")):  # a part of a character; one that is not shown
+            continue
+        assert text[at:].startswith(name) or name.startswith(text[at:]), (name, at, text)
+        n_text += at < len(text)
+    return n_text
+
+
+def streamed(server, body):
+    """The choices of a stream put together."""
+    reply = server.post("/v1/completions", {**body, "stream": True})
+    assert reply.status == 200, reply
+    found = {}
+    for line in reply.body.decode().split("\n\n"):
+        if not line.startswith("data: {"):
+            continue
+        for c in json.loads(line[6:])["choices"]:
+            at = found.setdefault(c["index"], {"text": "", "logprobs": {}})
+            at["text"] += c["text"]
+            for key, values in c["logprobs"].items():
+                at["logprobs"].setdefault(key, []).extend(values)
+    return [found[i] for i in sorted(found)]
+
+
+def offsets(server):
+    plain = server.post("/v1/completions", {"prompt": PROMPT, **HOT}).json["choices"][0]["text"]
+    stops = [plain[10:12], plain[30:31]]
+    n_text = 0
+    for prompt in (PROMPT, [PROMPT, "x"], [[85, 86, 87, 200, 201]]):
+        for more in ({}, {"echo": True}, {"n": 2}, {"echo": True, "n": 2, "max_tokens": 9},
+                     {"stop": stops}, {"stop": stops, "echo": True},
+                     {"stop": stops, "include_stop_str_in_output": True},
+                     {"skip_special_tokens": False, "echo": True}):
+            body = {"prompt": prompt, **HOT, **more}
+            reply = server.post("/v1/completions", body)
+            assert reply.status == 200, reply
+            whole = reply.json["choices"]
+            for c in whole:
+                n_text += check_choice(c)
+            for a, b in zip(whole, streamed(server, body), strict=True):
+                assert a["text"] == b["text"], (body, a["text"], b["text"])
+                assert a["logprobs"]["text_offset"] == b["logprobs"]["text_offset"], (body, a, b)
+    assert n_text > 100, n_text
+
+
+def prompts(server):
+    body = {"prompt": [85, 86, 87, 88], "prompt_logprobs": 2, "max_tokens": 1}
+    v = server.post("/v1/completions", body).json
+    lists = [v["choices"][0]["prompt_logprobs"]]
+    chat = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 1, "n": 2,
+            "return_token_ids": True}
+    v = server.post("/v1/chat/completions", {**chat, "prompt_logprobs": 2}).json
+    assert "prompt_logprobs" not in v["choices"][0], v
+    lists.append(v["prompt_logprobs"])
+    ids = [body["prompt"], v["choices"][0]["prompt_token_ids"]]
+    for entries, tokens in zip(lists, ids, strict=True):
+        assert entries[0] is None and len(entries) == len(tokens)
+        for entry, token in zip(entries[1:], tokens[1:], strict=True):
+            assert list(entry)[0] == str(token), (token, entry)
+            ranks = [e["rank"] for e in entry.values()]
+            assert all(isinstance(r, int) and r >= 1 for r in ranks), entry
+            assert sorted(ranks)[:2] == [1, 2] and 2 <= len(ranks) <= 3, entry
+            by_rank = sorted(entry.values(), key=lambda e: e["rank"])
+            assert [e["logprob"] for e in by_rank] == sorted((e["logprob"] for e in by_rank), reverse=True)
+    # all of a rank's elders are likelier: asked for as many, they are there, and it is the last
+    entry = lists[0][2]
+    rank = entry["87"]["rank"]
+    if rank <= 20:
+        body["prompt_logprobs"] = rank
+        again = server.post("/v1/completions", body).json["choices"][0]["prompt_logprobs"][2]
+        assert len(again) == rank and again["87"] == entry["87"], (entry, again)
+    body["prompt_logprobs"] = 0
+    alone = server.post("/v1/completions", body).json["choices"][0]["prompt_logprobs"]
+    assert all(len(e) == 1 for e in alone[1:]) and alone[2]["87"]["rank"] == rank
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        with Tandem(make_model(tmp), "--threads", 2) as server:
+            for f in (offsets, prompts):
+                cases.run(f.__name__, lambda f=f: f(server))
+    sys.exit(cases.end())
+
+
+if __name__ == "__main__":
+    main()

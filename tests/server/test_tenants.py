@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A key is a tenant: two keys with every scope, and every route of the table. What one made the other
+neither lists, nor reads, uses, changes or deletes; to it there is no such thing. Catches: a route that
+looks something up without its owner, and a new route that nobody asked this of; a model that is shared
+without a word; a name that is taken from its owner."""
+import pathlib
+import re
+import shutil
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
+
+KEYS = "".join(f"{who} all {who}-key-{who}-key\n" for who in ("ann", "bob"))
+ANN, BOB = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("ann", "bob"))
+JOBS = "/v1/fine_tuning/jobs"
+ROWS = b'{"prompt": "a b c", "completion": "d e f"}\n' * 12
+BOUNDARY = "x-boundary-x"
+CHAT = [{"role": "user", "content": "a b c"}]
+# what knows of no tenant's things, and why
+NOBODYS = {"file_add", "tokenizer_info", "version", "openapi", "web", "web_file", "health",
+           "live", "ready", "v2_live", "v2_ready", "detokenize",
+           "metrics"}  # for those who run the server: their scope says so
+
+
+def form(data):
+    part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
+    return (f'{part}"purpose"\r\n\r\nfine-tune\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
+            + data + f"\r\n--{BOUNDARY}--\r\n".encode())
+
+
+def routes():
+    text = pathlib.Path("server/http/routes.def").read_text(encoding="utf-8")
+    return re.findall(r'^ROUTE(?:_INTO)?\((\w+), "(\w+)", "([^"]+)"', text, re.M)
+
+
+def upload(s, key):
+    r = s.ask("POST", "/v1/files", form(ROWS), **key,
+              **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+    assert r.status == 200, r
+    return r.json["id"]
+
+
+def done(s, key, body):
+    r = s.post(JOBS, {"model": "tiny", "hyperparameters": {"n_epochs": 2}, **body}, **key)
+    assert r.status == 200, r
+    end = time.monotonic() + 120 * SLOW
+    while time.monotonic() < end:
+        j = s.get(f"{JOBS}/{r.json['id']}", **key).json
+        if j["status"] in ("succeeded", "failed", "cancelled"):
+            assert j["status"] == "succeeded", j
+            return j
+        time.sleep(0.02)
+    raise AssertionError(f"the job does not end: {j}")
+
+
+def other_weights(model):
+    """Another last bit in every number."""
+    file, = model.glob("*.safetensors")
+    data = bytearray(file.read_bytes())
+    for i in range(8 + int.from_bytes(data[:8], "little"), len(data), 2):
+        data[i] ^= 1
+    file.write_bytes(data)
+
+
+class World:
+    """Ann's things, and what bob is told of them."""
+
+    def __init__(self, s, root, data):
+        self.s = s
+        self.file = upload(s, ANN)
+        self.job = done(s, ANN, {"training_file": self.file, "suffix": "ann"})
+        self.model = self.job["fine_tuned_model"]
+        shutil.copytree(data / "adapters" / self.job["id"], root / "own")
+        r = s.post("/v1/adapters", {"name": "ann/own", "path": "own"}, **ANN)
+        assert r.status == 200, r
+
+    def same(self, ask):
+        """As something that nobody has."""
+        for name in (self.model, "ann/own"):
+            mine, none = ask(name), ask("ft:nobody:has:it")
+            assert mine.status == none.status and mine.error == none.error, (name, mine, none)
+            assert mine.status == 404, mine
+
+    def listed(self, path):
+        text = self.s.get(path, **BOB).body.decode()
+        assert self.job["id"] not in text and self.file not in text and "ann" not in text, text
+
+    def generates(self, path, **body):
+        self.same(lambda name: self.s.post(path, {"model": name, **body}, **BOB))
+
+    def missing(self, method, path, body=None):
+        r = self.s.ask(method, path, body, **BOB)
+        none = self.s.ask(method, re.sub(r"(file|ftjob)-\w+", r"\1-none", path), body, **BOB)
+        assert r.status == none.status == 404, (r, none)
+        assert set(r.error) == set(none.error) and r.error["code"] == none.error["code"], (r, none)
+
+    def case(self, name, method, path):
+        s, one = self.s, path.replace("{id}", self.file if "/files/" in path else self.job["id"])
+        other = {
+            "chat": lambda: self.generates(path, messages=CHAT, max_tokens=1),
+            "completions": lambda: self.generates(path, prompt="a", max_tokens=1),
+            "embeddings": lambda: self.generates(path, input="a"),
+            "tokenize": lambda: self.generates(path, prompt="a"),
+            "apply_template": lambda: self.generates(path, messages=CHAT),
+            "models": lambda: self.listed(path), "files": lambda: self.listed(path),
+            "jobs": lambda: self.listed(path + "?limit=100"),
+            "model": lambda: self.same(lambda n: s.get(f"/v1/models/{n}", **BOB)),
+            "model_drop": lambda: self.same(lambda n: s.ask("DELETE", f"/v1/models/{n}", **BOB)),
+            "adapter_drop": self.adapter_drop, "adapter_load": self.adapter_load,
+            "job_add": self.job_add, "tuning_preview": self.preview,
+        }
+        if name in other:
+            return other[name]()
+        if name in NOBODYS:
+            return None
+        assert "{id}" in path and ("/files/" in path or "/jobs/" in path), f"no case for {name}: {path}"
+        return self.missing(method, one, b"" if method == "POST" else None)
+
+    def adapter_drop(self):
+        for name in (self.model, "ann/own"):
+            r = self.s.ask("DELETE", f"/v1/adapters/{name}", **BOB)
+            assert r.status == 404, r
+
+    def adapter_load(self):
+        for name in ("ann/own", self.model):
+            r = self.s.post("/v1/adapters", {"name": name, "path": "own"}, **BOB)
+            assert r.status == 409 and r.error["code"] == "name_taken", r
+        r = self.s.post("/v1/adapters", {"name": "bobs", "path": "nothing"}, **BOB)
+        assert r.status == 400, r
+        r = self.s.post("/v1/adapters", {"name": "bobs", "path": "own"}, **ANN)
+        assert r.status == 200, "a load that failed keeps no name"
+        assert self.s.ask("DELETE", "/v1/adapters/bobs", **ANN).status == 200
+        r = self.s.post("/v1/adapters", {"name": "bobs", "path": "own"}, **BOB)
+        assert r.status == 200, "a name that was let go is free"
+
+    def job_add(self):
+        r = self.s.post(JOBS, {"model": "tiny", "training_file": self.file}, **BOB)
+        assert r.status == 400 and r.error["code"] == "file_not_found", r
+        r = self.s.post(JOBS, {"model": self.model, "training_file": upload(self.s, BOB)}, **BOB)
+        assert r.status == 404 and r.error["code"] == "model_not_found", r
+
+    def preview(self):
+        r = self.s.post("/v1/fine_tuning/preview", {"training_file": self.file}, **BOB)
+        assert r.status in (400, 404) and "tokens" not in r.json, r
+
+    def still_anns(self):
+        s = self.s
+        for name in (self.model, "ann/own"):
+            assert s.get(f"/v1/models/{name}", **ANN).status == 200, name
+            r = s.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1}, **ANN)
+            assert r.status == 200, r
+        assert s.get(f"/v1/files/{self.file}/content", **ANN).body == ROWS
+        assert s.get(f"{JOBS}/{self.job['id']}", **ANN).json["status"] == "succeeded"
+
+
+def shared(w):
+    s = w.s
+    model = done(s, ANN, {"training_file": w.file, "shared": True})["fine_tuned_model"]
+    r = s.post("/v1/adapters", {"name": "ann/for-all", "path": "own", "shared": True}, **ANN)
+    assert r.status == 200, r
+    for name in (model, "ann/for-all"):
+        assert name in {m["id"] for m in s.get("/v1/models", **BOB).json["data"]}, name
+        r = s.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1}, **BOB)
+        assert r.status == 200, r
+        assert s.ask("DELETE", f"/v1/adapters/{name}", **BOB).status == 404
+        assert s.ask("DELETE", f"/v1/models/{name}", **BOB).status == 404
+    r = s.post(JOBS, {"model": "tiny", "training_file": w.file, "shared": "yes"}, **ANN)
+    assert r.status == 400 and r.error["param"] == "shared", r
+    return model
+
+
+def restarted(s, w, model):
+    names = {m["id"] for m in s.get("/v1/models", **BOB).json["data"]}
+    assert model in names and w.model not in names and "operators" in names, names
+    assert w.model in {m["id"] for m in s.get("/v1/models", **ANN).json["data"]}
+    for key in (ANN, BOB):  # what the operator names is everybody's
+        r = s.post("/v1/completions", {"model": "operators", "prompt": "a", "max_tokens": 1}, **key)
+        assert r.status == 200, r
+
+
+def over_another_base(s, w):
+    """Its owner is told why it does not answer; to another key there is no such thing, in any route."""
+    w.s = s
+    r = s.get(f"/v1/models/{w.model}", **ANN)
+    assert r.status == 400 and r.error["code"] == "base_mismatch", r
+    for name, method, path in routes():
+        if name in ("chat", "completions", "embeddings", "tokenize", "apply_template", "models", "model",
+                    "model_drop", "job_add", "adapter_drop"):
+            w.case(name, method, path)
+    r = s.post("/v1/completions", {"model": w.model, "prompt": "a", "max_tokens": 1}, **ANN)
+    assert r.status == 400 and r.error["code"] == "base_mismatch", r
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model, root, data = make_model(tmp / "tiny", "--vocab", 300), tmp / "root", tmp / "data"
+        root.mkdir()
+        (tmp / "keys").write_text(KEYS)
+        (tmp / "keys").chmod(0o600)
+        words = ["--data-dir", data, "--api-key-file", tmp / "keys", "--adapter-root", root,
+                 "--min-examples", 2]
+        found = []
+        with Tandem(model, *words) as s:
+            w = World(s, root, data)
+            for name, method, path in routes():
+                cases.run(f"{name}: {method} {path}", lambda r=(name, method, path): w.case(*r))
+            cases.run("still ann's", w.still_anns)
+            cases.run("shared", lambda: found.append(shared(w)))
+        if found:
+            with Tandem(model, *words, "--adapter", f"operators={root / 'own'}") as s:
+                cases.run("restarted", lambda: restarted(s, w, found[0]))
+            other_weights(model)
+            with Tandem(model, *words) as s:
+                cases.run("over another base", lambda: over_another_base(s, w))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
