@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "clients/cli/cmd.h"
+#include "clients/cli/env.h"
 
 /* Read by the allocator, where it is jemalloc, before main. What was freed goes back to the system
  * after ten seconds, also when nobody allocates any more: a server that a crowd has left is as
@@ -42,5 +43,6 @@ int main(int argc, char **argv)
         return CMD_USAGE;
     }
     argv[1] = name_of(argv[1]);
+    env_check();
     return flush(cmd_dispatch(argc - 1, argv + 1));
 }

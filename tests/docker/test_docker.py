@@ -4,7 +4,8 @@
 
 Faults they can catch: a variable that is no option any more; a dashboard of metrics that were renamed,
 or with a label that they lack; a file that an image or a compose file takes and that is not there; a
-script that a shell cannot read; keys that the server would not take.
+script that a shell cannot read; keys that the server would not take; a pod whose command ends because a
+service has the name of the program.
 
 Standard library only."""
 import json
@@ -69,6 +70,38 @@ def scripts_can_be_read():
         subprocess.run(["bash", "-n", path], check=True)
 
 
+def pod_environment(text, tmp):
+    """What a container of the manifest finds: the image's variables, the manifest's, and those of a
+    service called tandem, with paths in place of the volumes."""
+    image = re.search(r"^ENV (.+)$", (DOCKER / "cpu.Dockerfile").read_text(), re.M)[1]
+    env = dict(v.split("=", 1) for v in image.split())
+    env |= dict(re.findall(r"- \{name: (TANDEM_\w+), value: ([^}]+)\}", text))
+    env |= {f"{name}_{part}": value for name in ("TANDEM", "TANDEM_METRICS") for part, value in {
+        "SERVICE_HOST": "10.96.0.17", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP": "80",
+        "PORT": "tcp://10.96.0.17:80", "PORT_80_TCP": "tcp://10.96.0.17:80",
+        "PORT_80_TCP_PROTO": "tcp", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_ADDR": "10.96.0.17"}.items()}
+    (tmp / "keys").write_text("main all " + "k" * 48 + "\n")
+    return {**env, "TANDEM_DATA_DIR": str(tmp / "data"), "TANDEM_API_KEY_FILE": str(tmp / "keys")}
+
+
+def pods_start(tmp):
+    """The image's command in a pod that was not told to leave services' variables out; of those the
+    one that has an option's name is said, and no other."""
+    env = pod_environment((DOCKER / "kubernetes/deployment.yaml").read_text(), tmp)
+    with Tandem(make_model(tmp / "pod"), "--kv-memory", "16M", "--threads", 1,
+                env={**env, "TANDEM_KV_MEMROY": "1G"}) as s:
+        warned = [json.loads(line) for line in s.output().splitlines() if '"warn"' in line]
+    said = {w["name"]: w.get("meant") for w in warned if "name" in w}
+    assert said == {"TANDEM_PORT": None, "TANDEM_KV_MEMROY": "TANDEM_KV_MEMORY"}, warned
+
+
+def pods_want_no_links():
+    for path in (DOCKER / "kubernetes").glob("*.yaml"):
+        text = path.read_text()
+        pods = len(re.findall(r"^ +containers:", text, re.M))
+        assert pods and len(re.findall(r"^ +enableServiceLinks: false\b", text, re.M)) == pods, path.name
+
+
 def keys_are_taken(tmp):
     shutil.copy(DOCKER / "keys.sh", tmp / "keys.sh")
     run = [subprocess.run([tmp / "keys.sh"], capture_output=True, text=True, check=True).stdout
@@ -88,10 +121,11 @@ def keys_are_taken(tmp):
 def main():
     cases = Cases()
     for case in (variables_are_options, dashboard_is_of_metrics, copied_files_are_there,
-                 scripts_can_be_read):
+                 scripts_can_be_read, pods_want_no_links):
         cases.run(case.__name__.replace("_", " "), case)
     with scratch() as tmp:
         cases.run("keys are taken", lambda: keys_are_taken(tmp))
+        cases.run("pods start", lambda: pods_start(tmp))
     return cases.end()
 
 
