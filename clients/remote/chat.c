@@ -11,6 +11,7 @@
 
 #include "clients/remote/edit.h"
 #include "clients/remote/interrupt.h"
+#include "clients/remote/pick.h"
 #include "clients/remote/remote.h"
 #include "engine/base/mem.h"
 
@@ -32,7 +33,7 @@ struct chat_values {
 
 static const struct opt_row rows[] = {
     ROW("Talk", "model", 'm', OPT_TEXT, 0, 0, "NAME",
-        "who answers; default: the base that the server has", model),
+        "who answers, by name or a part of it; default: the base that the server has", model),
     ROW(NULL, "system", 's', OPT_TEXT, 0, 0, "TEXT", "what the model is told first", system),
     ROW(NULL, "temperature", 't', OPT_DOUBLE, 0, 2, "T",
         "0: always the likeliest token; default: the server's", temperature),
@@ -187,50 +188,33 @@ static void begin_talk(struct chat *c, const char *system)
         add(c, "system", system, strlen(system));
 }
 
-struct search {
-    const char *word, *now;
-    char *exact, *part; /* owned */
-    int n_part;
-    bool lists;
-};
-
-static int match(void *ctx, const json_t *model, struct err *e)
+static int list_model(void *ctx, const json_t *model, struct err *e)
 {
-    struct search *s = ctx;
+    const struct chat *c = ctx;
     const char *id = json_string_value(json_object_get(model, "id"));
     (void)e;
     if (!id)
         return 0;
-    if (s->lists) {
-        printf("%c ", strcmp(id, s->now) == 0 ? '*' : ' ');
-        term_put(stdout, id);
-        putchar('\n');
-    } else if (!strcmp(id, s->word)) {
-        free(s->exact);
-        s->exact = xstrdup(id);
-    } else if (strstr(id, s->word) && s->n_part++ == 0) {
-        s->part = xstrdup(id);
-    }
+    printf("%c ", strcmp(id, c->model) == 0 ? '*' : ' ');
+    term_put(stdout, id);
+    putchar('\n');
     return 0;
 }
 
-/* The model of this name, or the only one whose name has the word in it; without a word, all. */
+/* The model that the word means; without a word, all. */
 static int switch_model(struct chat *c, const char *word, struct err *e)
 {
-    struct search s = {.word = word, .now = c->model, .lists = !*word};
-    int rc = remote_each(c->peer, "/v1/models", 0, match, &s, e);
-    char **found = s.exact ? &s.exact : s.n_part == 1 ? &s.part : NULL;
-    if (!rc && !s.lists && !found)
-        rc = err_set(e, ERR_NOT_FOUND, "%s \"%.80s\" in their names; /model lists all",
-                     s.n_part ? "more than one model has" : "no model has", word);
-    if (!rc && found) {
-        free(c->model);
-        c->model = *found;
-        *found = NULL;
-    }
-    free(s.exact);
-    free(s.part);
-    return rc;
+    if (!*word)
+        return remote_each(c->peer, "/v1/models", 0, list_model, c, e);
+    char *found = pick(c->peer, "/v1/models", word, e);
+    if (!found && e->code == ERR_NOT_FOUND)
+        return err_set(e, ERR_NOT_FOUND, "no model has \"%.80s\" in its name; /model lists all",
+                       word);
+    if (!found)
+        return -1;
+    free(c->model);
+    c->model = found;
+    return 0;
 }
 
 static void print_help(void)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "clients/remote/list.h"
+#include "clients/remote/pick.h"
 #include "clients/remote/upload.h"
 
 #define FILES "/v1/files"
@@ -23,6 +24,7 @@ int cmd_files(const struct opt *o)
                                     .member = member,
                                     .name = name,
                                     .n = sizeof name / sizeof *name,
+                                    .gives = "0132c",
                                     .empty = "no files; `tandem files upload FILE` adds one"};
     return list_show(o, &list, v->limit);
 }
@@ -96,11 +98,13 @@ static const struct opt_row content_rows[] = {
 const struct cmd_opt cmd_opt_files_content = {
     content_rows, sizeof content_rows / sizeof *content_rows, sizeof(struct content_values)};
 
-static int write_content(struct peer *p, const char *id, FILE *out, struct err *e)
+static int write_content(struct peer *p, const char *word, FILE *out, struct err *e)
 {
-    char *path = remote_path(FILES "/%s/content", id, e);
+    char *id = pick(p, FILES, word, e);
+    char *path = id ? remote_path(FILES "/%s/content", id, e) : NULL;
     int rc = path ? peer_download(p, path, out, e) : -1;
     free(path);
+    free(id);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include "clients/remote/follow.h"
 #include "clients/remote/list.h"
+#include "clients/remote/pick.h"
 #include "clients/remote/term.h"
 
 #define JOBS "/v1/fine_tuning/jobs"
@@ -25,6 +26,7 @@ int cmd_jobs(const struct opt *o)
                                     .member = member,
                                     .name = name,
                                     .n = sizeof name / sizeof *name,
+                                    .gives = "061235",
                                     .empty = "no jobs; `tandem tune FILE` makes one"};
     return list_show(o, &list, v->limit);
 }
@@ -63,14 +65,20 @@ int cmd_jobs_checkpoints(const struct opt *o)
     static const char *const member[] = {"step_number", "created_at",
                                          "fine_tuned_model_checkpoint"};
     static const char *const name[] = {"STEP", "CREATED", "MODEL"};
+    const struct remote_options *r = o->values;
     struct err e = ERR_INIT;
-    char *path = remote_path(JOBS "/%s/checkpoints", o->arg[0], &e);
+    struct peer *p = remote_peer(r, &e);
+    char *id = p ? pick(p, JOBS, o->arg[0], &e) : NULL;
+    char *path = id ? remote_path(JOBS "/%s/checkpoints", id, &e) : NULL;
     const struct list_shape list = {.path = path,
                                     .member = member,
                                     .name = name,
                                     .n = sizeof name / sizeof *name,
+                                    .gives = "210",
                                     .empty = "no checkpoints yet"};
     int status = path ? list_show(o, &list, 0) : cmd_fail(o, &e);
+    peer_free(p);
+    free(id);
     free(path);
     return status;
 }
@@ -133,13 +141,15 @@ int cmd_jobs_events(const struct opt *o)
     const struct events_values *v = o->values;
     struct err e = ERR_INIT;
     struct peer *p = remote_peer(&v->remote, &e);
+    char *id = p ? pick(p, JOBS, o->arg[0], &e) : NULL;
     int status = CMD_FAILED, rc = -1;
-    if (p && v->follow) {
-        rc = follow_job(p, &v->remote, o->arg[0], &status, &e);
-    } else if (p) {
-        rc = print_events(p, &v->remote, o->arg[0], &e);
+    if (id && v->follow) {
+        rc = follow_job(p, &v->remote, id, &status, &e);
+    } else if (id) {
+        rc = print_events(p, &v->remote, id, &e);
         status = CMD_GOOD;
     }
+    free(id);
     peer_free(p);
     return rc ? cmd_fail(o, &e) : status;
 }

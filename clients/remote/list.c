@@ -32,6 +32,7 @@ static int print(struct peer *p, const struct remote_options *o, const struct li
     struct term term;
     term_init(&term, stdout);
     table_init(&s.table, list->name, list->n);
+    s.table.gives = list->gives;
     int rc = remote_each(p, list->path, limit, show, &s, e);
     if (!rc && !o->json && s.table.n_cell == 0 && term.is_tty)
         fprintf(stderr, "%s\n", list->empty);

@@ -15,6 +15,7 @@ struct list_shape {
     const char *const *member; /* [n]: what the columns show */
     const char *const *name;   /* [n]: what stands above them */
     int n;
+    const char *gives; /* [n]: of a table, which columns give way (clients/remote/table.h) */
     const char *empty; /* said on a terminal where there are none */
 };
 

@@ -18,6 +18,7 @@ int cmd_models(const struct opt *o)
                                     .member = member,
                                     .name = name,
                                     .n = sizeof name / sizeof *name,
+                                    .gives = "0213",
                                     .empty = "no models"};
     return list_show(o, &list, 0);
 }

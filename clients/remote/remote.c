@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clients/remote/pick.h"
 #include "clients/remote/term.h"
 #include "engine/base/mem.h"
 
@@ -118,7 +119,7 @@ char *remote_base(struct peer *p, const char *wanted, struct err *e)
     struct bases b = {.n = 0};
     char *name = NULL;
     if (wanted)
-        return remote_ask(p, "GET", "/v1/models/%s", wanted, NULL, e) ? NULL : xstrdup(wanted);
+        return pick(p, "/v1/models", wanted, e);
     buf_init(&b.names, PATH_BYTES_MAX);
     if (remote_each(p, "/v1/models", 0, add_base, &b, e) == 0) {
         if (b.n == 1)
@@ -229,7 +230,7 @@ int remote_show(const struct opt *o, const char *method, const char *path)
     struct err e = ERR_INIT;
     json_t *object = NULL;
     struct peer *p = remote_peer(r, &e);
-    int rc = p ? remote_ask(p, method, path, o->arg[0], &object, &e) : -1;
+    int rc = p ? pick_ask(p, method, path, o->arg[0], &object, &e) : -1;
     if (!rc)
         remote_print(r, object);
     json_decref(object);

@@ -64,8 +64,8 @@ typedef int remote_each_fn(void *ctx, const json_t *object, struct err *e);
 int remote_each(struct peer *p, const char *path, int64_t limit, remote_each_fn *fn, void *ctx,
                 struct err *e);
 
-/* The name of a base that the server has: `wanted`, or where that is NULL its only one; free() it.
- */
+/* The name of a model that the server has: the one that `wanted` means (clients/remote/pick.h), or
+ * where that is NULL its only base; free() it. */
 char *remote_base(struct peer *p, const char *wanted, struct err *e);
 
 /* One object: as JSON in a line, or a line for each member that is not null. */

@@ -12,6 +12,7 @@
 #include "api/hyper.h"
 #include "clients/remote/follow.h"
 #include "clients/remote/interrupt.h"
+#include "clients/remote/pick.h"
 #include "clients/remote/term.h"
 #include "clients/remote/upload.h"
 #include "engine/base/mem.h"
@@ -41,7 +42,7 @@ struct tune_values {
 
 static const struct opt_row rows[] = {
     ROW("Job", "model", 'm', OPT_TEXT, 0, 0, "NAME",
-        "the base; default: the one that the server has", model),
+        "the base, or a part of its name; default: the one that the server has", model),
     ROW(NULL, "follow", 'f', OPT_BOOL, 0, 0, NULL,
         "watch the job until it ends; the status is 0 when it succeeded, 1 when it did not",
         follow),
@@ -84,8 +85,8 @@ static int give_file(struct peer *p, const struct tune_values *v, const char *pa
         return 0;
     g->is_new = !is_file_id(path);
     if (!g->is_new) {
-        g->id = xstrdup(path);
-        return 0;
+        g->id = pick(p, "/v1/files", path, e);
+        return g->id ? 0 : -1;
     }
     if (upload_file(p, path, "fine-tune", &file, e))
         return -1;

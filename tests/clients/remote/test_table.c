@@ -100,12 +100,54 @@ static void test_print(void **state)
           "sixteen ~  short\n");
 }
 
+static const char *const id_names[] = {"ID", "STATE", "AT", "RESULT", "NAME"};
+
+static void print_ids(const char *columns, const char *id, const char *want)
+{
+    struct table t;
+    struct term term = {.out = tmpfile(), .is_tty = true};
+    char out[512] = "";
+    assert_non_null(term.out);
+    setenv("COLUMNS", columns, 1);
+    table_init(&t, id_names, 5);
+    t.gives = "0312c";
+    const char *const cell[] = {id, "running", "12:00", "result-of-it",
+                                "a name that is longer than others"};
+    for (size_t i = 0; i < 5; i++)
+        table_add(&t, cell[i]);
+    table_print(&t, &term);
+    table_release(&t);
+    rewind(term.out);
+    out[fread(out, 1, sizeof out - 1, term.out)] = 0;
+    fclose(term.out);
+    assert_non_null(strchr(out, '\n'));
+    assert_string_equal(strchr(out, '\n') + 1, want);
+}
+
+/* Catches: an id that is cut where another column could go, or at all; a column left out that has
+ * room; a name cut further than it must be. */
+static void test_ids_stay_whole(void **state)
+{
+    (void)state;
+    static const char id[] = "job-0123456789", wide[] = "job-0123456789-0123456789";
+    print_ids("81", id,
+              "job-0123456789  running  12:00  result-of-it  a name that is longer than others\n");
+    print_ids("72", id,
+              "job-0123456789  running  12:00  result-of-it  a name that is longer tha~\n");
+    print_ids("69", id, "job-0123456789  running  result-of-it  a name that is longer than ot~\n");
+    print_ids("60", id, "job-0123456789  running  12:00  a name that is longer than ~\n");
+    print_ids("32", id, "job-0123456789  running  12:00\n");
+    print_ids("20", id, "job-0123456789\n");
+    print_ids("20", wide, "job-0123456789-01234\n56789\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_print),
+        cmocka_unit_test(test_ids_stay_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,7 +227,50 @@ def restarted(w, server):
     assert each == [1, *range(2, 201, 2)] and len(steps) < 120, steps  # more: a minute went by
 
 
+def names(w):
+    """Parts of names: unique ones do wherever an id does, a result wins over its checkpoints, and
+    what several have is said, with all of them."""
+    jobs = {s: w.sh.good("tune", w.rows, "--epochs", 2, "--batch", 12, "--suffix", s).out.strip()
+            for s in ("page", "paged")}
+    results = {s: w.sh.good("jobs", "events", job[:-1], "--follow").out.strip()
+               for s, job in jobs.items()}
+    made = [r[2] for r in w.sh.good("jobs", "checkpoints", jobs["page"][:-2]).rows]
+    assert results["page"] in made and any(":ckpt-step-" in m for m in made), made
+    for part in ("page:", results["page"][:-1], results["page"] + "~"):
+        assert ["id", results["page"]] in w.sh.good("models", "get", part).rows, part
+    assert w.sh.good("chat", "a", "--model", "page:", "-n", 1).status == 0
+    assert w.sh.good("models", "get", "tin").rows[0] == ["id", "tiny"]  # the others have it from their base
+    both = rf"(?=.*{results['page']})(?=.*{results['paged']})"
+    w.sh.bad(2, rf'"page" may be {both}', "models", "get", "page")
+    w.sh.bad(2, both, "models", "delete", "page")
+    w.sh.bad(2, "may be ftjob-", "jobs", "get", "ftjob-")
+    w.sh.bad(2, "no such job", "jobs", "get", "ftjob-none")
+    assert ["id", jobs["paged"]] in w.sh.good("jobs", "get", "paged").rows
+    file = w.sh.good("jobs", "get", jobs["page"], "--json")
+    file = json.loads(file.out)["training_file"]
+    assert w.sh.good("files", "content", file[:-1]).out == w.rows.read_text()
+    for model in results.values():
+        w.sh.good("models", "delete", model)
+    return w.sh.good("tune", file[:-1], "--model", "tin", "--epochs", 1, "--follow") and None
+
+
 # ---- terminals
+
+
+def whole_ids(w):
+    """On a terminal every id that is shown is one that commands take, whatever its width."""
+    job = w.sh.good("tune", w.rows, "--epochs", 1, "--suffix", "whole-ids").out.strip()
+    model = w.sh.good("jobs", "events", job, "--follow").out.strip()
+    file = w.sh.good("files", "-n", 1).rows[0][0]
+    for columns in (60, 80, 120):
+        for words, ids in ((("jobs",), [job, *([model] if columns > 60 else [])]), (("models",), [model]),
+                           (("files",), [file]), (("jobs", "checkpoints", job), [model])):
+            with Terminal(w.sh, *words, columns=columns) as t:
+                assert t.end() == 0, t.screen
+                shown = [s for s in drawn(t.screen) if s]
+            assert all(len(s) <= columns for s in shown), shown
+            cells = {cell for line in shown for cell in line.split()}
+            assert set(ids) <= cells, (words, columns, ids, shown)
 
 
 def bar(w, columns, **env):
@@ -327,7 +370,7 @@ def main():
         with w.serve() as server:
             for case in (files, large_file, lists, tune_makes_a_job, tune_follows, tune_that_fails,
                          tune_that_is_refused, job_states, interrupted, bars, bar_interrupted,
-                         tables, keys):
+                         tables, names, whole_ids, keys):
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(w))
             cases.run("restarted", lambda: restarted(w, server))
     return cases.end()
