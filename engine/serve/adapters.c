@@ -11,7 +11,7 @@
 
 static int check_has(const struct engine *g, struct err *e)
 {
-    if (g->adapters)
+    if (g->names.registry)
         return 0;
     return err_set(e, ERR_UNSUPPORTED, "this engine was started without room for adapters");
 }
@@ -20,16 +20,16 @@ static void forget(struct engine *g, uint64_t gone)
 {
     if (!gone)
         return;
-    pthread_mutex_lock(&g->lock);
-    vec_push(&g->gone, gone);
-    atomic_store_explicit(&g->has_mail, true, memory_order_release);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&g->mail.lock);
+    vec_push(&g->mail.gone, gone);
+    atomic_store_explicit(&g->mail.has_mail, true, memory_order_release);
+    pthread_mutex_unlock(&g->mail.lock);
 }
 
 int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e)
 {
     uint64_t gone = 0;
-    if (check_has(g, e) || registry_load(g->adapters, name, dir, &gone, e))
+    if (check_has(g, e) || registry_load(g->names.registry, name, dir, &gone, e))
         return -1;
     forget(g, gone);
     return 0;
@@ -38,7 +38,7 @@ int engine_adapter_load(struct engine *g, const char *name, const char *dir, str
 int engine_adapter_drop(struct engine *g, const char *name, struct err *e)
 {
     uint64_t gone = 0;
-    if (check_has(g, e) || registry_drop(g->adapters, name, &gone, e))
+    if (check_has(g, e) || registry_drop(g->names.registry, name, &gone, e))
         return -1;
     forget(g, gone);
     return 0;
@@ -47,13 +47,13 @@ int engine_adapter_drop(struct engine *g, const char *name, struct err *e)
 int engine_adapter_claim(struct engine *g, const char *name, const char *owner, bool is_shared,
                          struct err *e)
 {
-    return owners_claim(g->owners, name, owner, is_shared, e) < 0 ? -1 : 0;
+    return owners_claim(g->names.owners, name, owner, is_shared, e) < 0 ? -1 : 0;
 }
 
 static bool is_operators(struct engine *g, const char *name)
 {
     struct adapter *a = engine_adapter_get(g, name);
-    bool yes = a && owners_may_change(g->owners, name, "");
+    bool yes = a && owners_may_change(g->names.owners, name, "");
     adapter_unref(a);
     return yes;
 }
@@ -61,12 +61,12 @@ static bool is_operators(struct engine *g, const char *name)
 static int load_own(struct engine *g, const char *name, const char *dir, const char *owner,
                     bool is_shared, struct err *e)
 {
-    int is_new = owners_claim(g->owners, name, owner, is_shared, e);
+    int is_new = owners_claim(g->names.owners, name, owner, is_shared, e);
     int rc = is_new < 0 ? -1 : engine_adapter_load(g, name, dir, e);
     if (rc && is_new > 0)
-        owners_forget(g->owners, name);
+        owners_forget(g->names.owners, name);
     /* once more, as its owner may have dropped the name meanwhile, and the claim with it */
-    if (!rc && owners_claim(g->owners, name, owner, is_shared, e) < 0) {
+    if (!rc && owners_claim(g->names.owners, name, owner, is_shared, e) < 0) {
         engine_adapter_drop(g, name, NULL);
         rc = -1;
     }
@@ -76,50 +76,50 @@ static int load_own(struct engine *g, const char *name, const char *dir, const c
 int engine_adapter_load_for(struct engine *g, const char *name, const char *dir, const char *owner,
                             bool is_shared, struct err *e)
 {
-    pthread_mutex_lock(&g->naming);
+    pthread_mutex_lock(&g->names.lock);
     int rc = is_operators(g, name) ? engine_adapter_load(g, name, dir, e)
                                    : load_own(g, name, dir, owner, is_shared, e);
-    pthread_mutex_unlock(&g->naming);
+    pthread_mutex_unlock(&g->names.lock);
     return rc;
 }
 
 void engine_adapter_disown(struct engine *g, const char *name)
 {
-    owners_forget(g->owners, name);
+    owners_forget(g->names.owners, name);
 }
 
 bool engine_adapter_may_use(struct engine *g, const char *name, const char *who)
 {
-    return owners_may_use(g->owners, name, who);
+    return owners_may_use(g->names.owners, name, who);
 }
 
 bool engine_adapter_may_change(struct engine *g, const char *name, const char *who)
 {
-    return owners_may_change(g->owners, name, who);
+    return owners_may_change(g->names.owners, name, who);
 }
 
 void engine_adapter_bar(struct engine *g, const char *name, const struct err *why)
 {
-    if (g->adapters)
-        registry_bar(g->adapters, name, why);
+    if (g->names.registry)
+        registry_bar(g->names.registry, name, why);
 }
 
 bool engine_adapter_why(struct engine *g, const char *name, struct err *why)
 {
-    return g->adapters && registry_why(g->adapters, name, why);
+    return g->names.registry && registry_why(g->names.registry, name, why);
 }
 
 struct adapter *engine_adapter_get(struct engine *g, const char *name)
 {
-    return g->adapters ? registry_get(g->adapters, name) : NULL;
+    return g->names.registry ? registry_get(g->names.registry, name) : NULL;
 }
 
 size_t engine_adapters(struct engine *g, struct engine_adapter_info *at, size_t cap)
 {
-    if (!g->adapters)
+    if (!g->names.registry)
         return 0;
     struct adapter **list = xcalloc(cap, sizeof(struct adapter *));
-    size_t n = registry_list(g->adapters, list, cap);
+    size_t n = registry_list(g->names.registry, list, cap);
     for (size_t i = 0; i < cap && i < n; i++) {
         at[i] = (struct engine_adapter_info){.created = adapter_created(list[i]),
                                              .rank = adapter_rank(list[i]),

@@ -81,7 +81,7 @@ void constrained_rows(struct engine *g, struct flight *f)
         is_any = w->matcher != NULL;
     }
     if (is_any)
-        pool_run(g->res.pool, fill_parts, f, f->step.n_part, 1);
+        pool_run(g->fixed.res.pool, fill_parts, f, f->step.n_part, 1);
 }
 
 int64_t constrained_guesses(struct work *w, int64_t n)

@@ -15,19 +15,19 @@ int drafts_init(struct engine *g, enum engine_speculate how, struct err *e)
     engine_speculate(g, how);
     if (how == ENGINE_SPECULATE_OFF)
         return 0;
-    size_t n = (size_t)(g->room.cap_seq * DRAFT_MAX);
-    g->chance = try_alloc(n, sizeof *g->chance, "the chances of guesses", e);
-    return g->chance ? 0 : -1;
+    size_t n = (size_t)(g->fixed.room.cap_seq * DRAFT_MAX);
+    g->own.chance = try_alloc(n, sizeof *g->own.chance, "the chances of guesses", e);
+    return g->own.chance ? 0 : -1;
 }
 
 void drafts_release(struct engine *g)
 {
-    mem_free(g->chance);
+    mem_free(g->own.chance);
 }
 
 void engine_speculate(struct engine *g, enum engine_speculate how)
 {
-    atomic_store_explicit(&g->speculate, how, memory_order_relaxed);
+    atomic_store_explicit(&g->mail.speculate, how, memory_order_relaxed);
 }
 
 /* Descending. */
@@ -45,7 +45,7 @@ static int64_t look(struct engine *g, struct seq *q, int64_t n)
     n_found = constrained_guesses(w, n_found);
     float one = draft_chance(&w->draft), all = 1;
     for (int64_t i = 0; i < n_found; i++)
-        g->chance[n++] = all *= one;
+        g->own.chance[n++] = all *= one;
     return n;
 }
 
@@ -66,7 +66,7 @@ static int64_t run(struct seq *q, float least, int64_t most)
 void drafts_offer(void *ctx, const struct sched_part *part, int64_t n)
 {
     struct engine *g = ctx;
-    enum engine_speculate how = atomic_load_explicit(&g->speculate, memory_order_relaxed);
+    enum engine_speculate how = atomic_load_explicit(&g->mail.speculate, memory_order_relaxed);
     int64_t n_row = 0, n_texts = 0;
     for (int64_t i = 0; i < n && how != ENGINE_SPECULATE_OFF; i++) {
         int64_t had = n_row;
@@ -76,12 +76,12 @@ void drafts_offer(void *ctx, const struct sched_part *part, int64_t n)
     if (n_row == 0)
         return;
     if (n_texts > 1)
-        qsort(g->chance, (size_t)n_row, sizeof *g->chance, by_chance);
-    int64_t room = g->room.cap_out - n, best = n_row;
+        qsort(g->own.chance, (size_t)n_row, sizeof *g->own.chance, by_chance);
+    int64_t room = g->fixed.room.cap_out - n, best = n_row;
     best = best < room ? best : room > 0 ? room : 0;
     if (how != ENGINE_SPECULATE_ALWAYS)
-        best = gain_rows(&g->gain, n, g->chance, best);
-    float least = best > 0 ? g->chance[best - 1] : 2;
+        best = gain_rows(&g->own.gain, n, g->own.chance, best);
+    float least = best > 0 ? g->own.chance[best - 1] : 2;
     for (int64_t i = 0; i < n && best > 0; i++)
         best -= run(part[i].seq, least, best);
 }
@@ -91,7 +91,7 @@ void drafts_ran(struct engine *g, const struct flight *f)
 {
     const struct sched_step *s = &f->step;
     if (s->n_tok == s->n_decode + s->n_draft)
-        gain_saw(&g->gain, s->n_decode, s->n_draft, f->took_us);
+        gain_saw(&g->own.gain, s->n_decode, s->n_draft, f->took_us);
     if (!s->n_draft)
         return;
     for (int64_t i = 0; i < s->n_part; i++) {
@@ -100,7 +100,7 @@ void drafts_ran(struct engine *g, const struct flight *f)
         int64_t n_right = f->part[i].seq->n_agreed;
         end->n_drafted += f->part[i].n_draft;
         end->n_accepted += n_right;
-        g->tok_drafted += (uint64_t)f->part[i].n_draft;
-        g->tok_accepted += (uint64_t)n_right;
+        g->own.tok_drafted += (uint64_t)f->part[i].n_draft;
+        g->own.tok_accepted += (uint64_t)n_right;
     }
 }

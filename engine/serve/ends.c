@@ -26,7 +26,7 @@ void work_list_drop(struct work_list *l, struct work *w)
 void work_let_go(struct engine *g, struct work *w)
 {
     if (w->seq.node)
-        sched_remove(g->sched, &w->seq);
+        sched_remove(g->own.sched, &w->seq);
 }
 
 void work_begin(struct engine *g, struct work *w, int64_t now)
@@ -35,8 +35,8 @@ void work_begin(struct engine *g, struct work *w, int64_t now)
     w->has_begun = true;
     end->queued_us = now;
     end->n_cached = w->seq.n_cached;
-    g->tok_prompt += (uint64_t)w->seq.n_prompt;
-    atomic_fetch_sub_explicit(&g->n_waiting, 1, memory_order_relaxed);
+    g->own.tok_prompt += (uint64_t)w->seq.n_prompt;
+    atomic_fetch_sub_explicit(&g->told.n_waiting, 1, memory_order_relaxed);
 }
 
 void work_mark(struct engine *g, struct work *w, bool ended)
@@ -45,8 +45,8 @@ void work_mark(struct engine *g, struct work *w, bool ended)
     if (group->is_dirty || !(ended || group->notify.every_token))
         return;
     group->is_dirty = true;
-    group->next = g->dirty;
-    g->dirty = group;
+    group->next = g->own.dirty;
+    g->own.dirty = group;
 }
 
 void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now)
@@ -55,10 +55,10 @@ void work_end(struct engine *g, struct work *w, enum gen_end why, int64_t now)
     w->is_over = true;
     w->end = why;
     if (!w->has_begun)
-        atomic_fetch_sub_explicit(&g->n_waiting, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&g->told.n_waiting, 1, memory_order_relaxed);
     answer_end_room(w->answer)->end_us = now;
-    work_list_drop(&g->live, w);
-    work_list_add(&g->over, w);
+    work_list_drop(&g->own.live, w);
+    work_list_add(&g->own.over, w);
     work_mark(g, w, true);
 }
 
@@ -72,21 +72,21 @@ void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t 
 static void free_parted(struct engine *g)
 {
     struct work *next;
-    for (struct work *w = g->parted.first; w; w = next) {
+    for (struct work *w = g->own.parted.first; w; w = next) {
         next = w->next;
         if (w->n_flight > 0)
             continue;
-        work_list_drop(&g->parted, w);
-        atomic_fetch_sub_explicit(&g->hold_bytes, w->bytes, memory_order_relaxed);
+        work_list_drop(&g->own.parted, w);
+        atomic_fetch_sub_explicit(&g->told.hold_bytes, w->bytes, memory_order_relaxed);
         work_free(w);
     }
 }
 
 static void close_over(struct engine *g)
 {
-    for (struct work *w; (w = g->over.first) != NULL;) {
-        work_list_drop(&g->over, w);
-        work_list_add(&g->parted, w);
+    for (struct work *w; (w = g->own.over.first) != NULL;) {
+        work_list_drop(&g->own.over, w);
+        work_list_add(&g->own.parted, w);
         work_let_go(g, w);
         w->group->n_live--;
         w->group = NULL;
@@ -98,8 +98,8 @@ static void close_over(struct engine *g)
 void engine_tell(struct engine *g)
 {
     close_over(g);
-    for (struct group *group; (group = g->dirty) != NULL;) {
-        g->dirty = group->next;
+    for (struct group *group; (group = g->own.dirty) != NULL;) {
+        g->own.dirty = group->next;
         group->is_dirty = false;
         if (group->notify.fn)
             group->notify.fn(group->notify.ctx);

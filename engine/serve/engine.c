@@ -38,57 +38,58 @@ static int load(struct engine *g, const struct engine_options *o, struct err *e)
                                   .wants_text = true,
                                   .progress = o->progress,
                                   .progress_ctx = o->progress_ctx};
-    if (resident_init(&g->res, &ro, e))
+    if (resident_init(&g->fixed.res, &ro, e))
         return -1;
-    if (g->res.template_err.code)
+    if (g->fixed.res.template_err.code)
         log_event(LOG_WARN, "chat template does not compile",
-                  LOG_TEXT("why", g->res.template_err.msg));
+                  LOG_TEXT("why", g->fixed.res.template_err.msg));
     return 0;
 }
 
 static bool is_encoder(const struct engine *g)
 {
-    return g->res.model->cfg.is_encoder;
+    return g->fixed.res.model->cfg.is_encoder;
 }
 
 static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    struct room_memory memory = {.kv_token_bytes = model_kv_token_bytes(g->res.model)};
+    struct room_memory memory = {.kv_token_bytes = model_kv_token_bytes(g->fixed.res.model)};
     size_t all_bytes, host_free;
-    device_memory(g->res.device, &all_bytes, &memory.free_bytes);
+    device_memory(g->fixed.res.device, &all_bytes, &memory.free_bytes);
     machine_memory(&memory.host_bytes, &host_free);
-    if (g->res.crew) { /* what fits at every rank */
-        struct crew_memory least = crew_memory(g->res.crew);
+    if (g->fixed.res.crew) { /* what fits at every rank */
+        struct crew_memory least = crew_memory(g->fixed.res.crew);
         memory.free_bytes = least.free_bytes;
         memory.kv_token_bytes = least.kv_token_bytes;
     }
-    if (room_choose(&g->room, g->res.model, o, &memory, e))
+    struct room *r = &g->fixed.room;
+    if (room_choose(r, g->fixed.res.model, o, &memory, e))
         return -1;
-    struct runner_options ro = {.cap = {[DIM_TOK] = g->room.cap_tok,
-                                        [DIM_OUT] = g->room.cap_out,
-                                        [DIM_SEQ] = g->room.cap_seq,
-                                        [DIM_GROUP] = g->room.cap_group},
-                                .n_cell = g->room.n_cell,
-                                .beside_bytes = g->room.lora_bytes + g->room.train_bytes,
+    struct runner_options ro = {.cap = {[DIM_TOK] = r->cap_tok,
+                                        [DIM_OUT] = r->cap_out,
+                                        [DIM_SEQ] = r->cap_seq,
+                                        [DIM_GROUP] = r->cap_group},
+                                .n_cell = r->n_cell,
+                                .beside_bytes = r->lora_bytes + r->train_bytes,
                                 .is_eager = o->is_eager,
                                 .passes = PASS_ALL,
-                                .lora_rank_max = g->room.lora_rank,
+                                .lora_rank_max = r->lora_rank,
                                 .head = is_encoder(g) ? MODEL_EMBED : MODEL_LOGITS};
-    g->runner = runner_new(g->res.model, &ro, g->res.stream, e);
-    return g->runner ? 0 : -1;
+    g->own.runner = runner_new(g->fixed.res.model, &ro, g->fixed.res.stream, e);
+    return g->own.runner ? 0 : -1;
 }
 
 /* Where a step is given before the last one's tokens are known, nothing can be guessed from them.
  */
 static int make_drafts(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    bool can = !is_encoder(g) && !runner_goes_ahead(g->runner);
+    bool can = !is_encoder(g) && !runner_goes_ahead(g->own.runner);
     return drafts_init(g, can ? o->speculate : ENGINE_SPECULATE_OFF, e);
 }
 
 static int make_sched(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    const struct room *r = &g->room;
+    const struct room *r = &g->fixed.room;
     struct sched_options so = {.n_cell = r->n_cell,
                                .cap_tok = r->cap_tok,
                                .cap_seq = r->cap_seq,
@@ -97,32 +98,34 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
                                .chunk = r->chunk,
                                .enough = r->enough,
                                .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g),
-                               .draft = g->chance ? drafts_offer : NULL,
+                               .draft = g->own.chance ? drafts_offer : NULL,
                                .draft_ctx = g};
-    g->sched = sched_new(&so, e);
-    return g->sched ? 0 : -1;
+    g->own.sched = sched_new(&so, e);
+    return g->own.sched ? 0 : -1;
 }
 
 /* What the steps write to. */
 static int make_tables(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    const struct model *m = g->res.model;
+    const struct resident *res = &g->fixed.res;
+    const struct room *r = &g->fixed.room;
+    const struct model *m = res->model;
     int64_t cols = is_encoder(g) ? m->cfg.d_model : m->cfg.n_vocab;
-    g->seq = xcalloc((size_t)(g->room.max_waiting + g->room.cap_seq), sizeof *g->seq);
+    g->own.seq = xcalloc((size_t)(r->max_waiting + r->cap_seq), sizeof *g->own.seq);
     if (flights_init(g, e) ||
-        fetch_init(&g->fetch, g->res.device, g->room.cap_out, cols, !is_encoder(g), e))
+        fetch_init(&g->own.fetch, res->device, r->cap_out, cols, !is_encoder(g), e))
         return -1;
     if (is_encoder(g))
         return 0;
-    if (g->room.lora_rank)
-        g->adapters =
+    if (r->lora_rank)
+        g->names.registry =
             registry_new(m, &(struct registry_limits){.n_max = o->max_adapters,
-                                                      .rank_max = g->room.lora_rank,
-                                                      .bytes_max = g->room.lora_bytes,
-                                                      .tell = g->res.crew ? ranks_tell : NULL,
+                                                      .rank_max = r->lora_rank,
+                                                      .bytes_max = r->lora_bytes,
+                                                      .tell = res->crew ? ranks_tell : NULL,
                                                       .tell_ctx = g});
-    g->samplers = samplers_new(g->res.pool, m->cfg.n_vocab, device_kernels(g->res.device), e);
-    return g->samplers ? 0 : -1;
+    g->own.samplers = samplers_new(res->pool, m->cfg.n_vocab, device_kernels(res->device), e);
+    return g->own.samplers ? 0 : -1;
 }
 
 static struct sample_params advised(const struct generation *a)
@@ -150,90 +153,91 @@ static char *name_of(const struct engine_options *o)
 
 static void fill_info(struct engine *g, const struct engine_options *o)
 {
-    const struct resident *r = &g->res;
+    const struct resident *r = &g->fixed.res;
+    const struct room *room = &g->fixed.room;
     struct model_size size;
     model_dir_size(&r->dir, &size);
-    g->name = name_of(o);
-    base_id_text(&r->model->base, g->fingerprint);
-    g->info = (struct engine_info){
-        .name = g->name,
+    g->fixed.name = name_of(o);
+    base_id_text(&r->model->base, g->fixed.fingerprint);
+    g->fixed.info = (struct engine_info){
+        .name = g->fixed.name,
         .architecture = config_family_name(r->model->cfg.family),
         .weights = k_format(model_main_type(r->model))->name,
-        .fingerprint = g->fingerprint,
+        .fingerprint = g->fixed.fingerprint,
         .created = clock_wall_us() / 1000000,
-        .ctx = g->room.ctx,
+        .ctx = room->ctx,
         .n_vocab = r->model->cfg.n_vocab,
         .d_model = r->model->cfg.d_model,
-        .max_seqs = g->room.cap_seq,
-        .max_waiting = g->room.max_waiting,
+        .max_seqs = room->cap_seq,
+        .max_waiting = room->max_waiting,
         .max_adapters = o->max_adapters,
-        .max_lora_rank = g->room.lora_rank,
+        .max_lora_rank = room->lora_rank,
         .generates = !is_encoder(g),
         .embeds = is_encoder(g),
         .max_text = r->model->cfg.max_text,
         .n_param = (int64_t)size.n_param,
-        .kv_bytes = g->room.n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
+        .kv_bytes = room->n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
         .weight_bytes = (int64_t)r->model->block_bytes,
-        .train_bytes = (int64_t)g->room.train_bytes,
+        .train_bytes = (int64_t)room->train_bytes,
         .n_rank = r->model->ranks.size,
         .n_thread = pool_size(r->pool),
         .cell_tokens = K_CELL,
-        .n_cell = g->room.n_cell,
+        .n_cell = room->n_cell,
         .n_eos = r->dir.generation.n_eos,
         .chat_template = tokenizer_config_template(&r->dir.tokenizer, NULL),
         .sample = advised(&r->dir.generation)};
-    memcpy(g->info.eos, r->dir.generation.eos, sizeof g->info.eos);
+    memcpy(g->fixed.info.eos, r->dir.generation.eos, sizeof g->fixed.info.eos);
 }
 
 static void fill_limits(struct engine *g)
 {
-    const struct engine_info *i = &g->info;
-    g->limits = (struct check_limits){.n_vocab = i->n_vocab,
-                                      .ctx = i->ctx,
-                                      .ctx_short = g->res.model->rope_short,
-                                      .generates = i->generates,
-                                      .embeds = i->embeds,
-                                      .has_tokenizer = g->res.tokenizer != NULL};
-    g->work_model = (struct work_model){.model = g->res.model,
-                                        .eos = i->eos,
-                                        .n_eos = i->n_eos,
-                                        .d_model = i->d_model,
-                                        .tokenizer = g->res.tokenizer,
-                                        .bell = g->bell,
-                                        .guesses = g->chance != NULL};
+    const struct engine_info *i = &g->fixed.info;
+    g->fixed.limits = (struct check_limits){.n_vocab = i->n_vocab,
+                                            .ctx = i->ctx,
+                                            .ctx_short = g->fixed.res.model->rope_short,
+                                            .generates = i->generates,
+                                            .embeds = i->embeds,
+                                            .has_tokenizer = g->fixed.res.tokenizer != NULL};
+    g->fixed.work_model = (struct work_model){.model = g->fixed.res.model,
+                                              .eos = i->eos,
+                                              .n_eos = i->n_eos,
+                                              .d_model = i->d_model,
+                                              .tokenizer = g->fixed.res.tokenizer,
+                                              .bell = g->fixed.bell,
+                                              .guesses = g->own.chance != NULL};
 }
 
 /* A GPU's is shared out once, here. */
 static void tell_memory(const struct engine *g)
 {
     size_t all, left;
-    if (device_get_kind(g->res.device) == DEVICE_CPU)
+    if (device_get_kind(g->fixed.res.device) == DEVICE_CPU)
         return;
-    device_memory(g->res.device, &all, &left);
+    device_memory(g->fixed.res.device, &all, &left);
     log_event(LOG_INFO, "memory of the GPU", LOG_INT("mb", (int64_t)(all / 1000000)),
-              LOG_INT("weights", g->info.weight_bytes / 1000000),
-              LOG_INT("keys_and_values", g->info.kv_bytes / 1000000),
-              LOG_INT("adapters", (int64_t)(g->room.lora_bytes / 1000000)),
-              LOG_INT("jobs", g->info.train_bytes / 1000000));
+              LOG_INT("weights", g->fixed.info.weight_bytes / 1000000),
+              LOG_INT("keys_and_values", g->fixed.info.kv_bytes / 1000000),
+              LOG_INT("adapters", (int64_t)(g->fixed.room.lora_bytes / 1000000)),
+              LOG_INT("jobs", g->fixed.info.train_bytes / 1000000));
 }
 
 struct engine *engine_new(const struct engine_options *o, struct err *e)
 {
     struct engine *g = xcalloc(1, sizeof *g);
-    g->owners = owners_new();
-    pthread_mutex_init(&g->naming, NULL);
-    pthread_mutex_init(&g->lock, NULL);
-    pthread_mutex_init(&g->stat_lock, NULL);
-    clock_cond_init(&g->wake);
-    pthread_cond_init(&g->errand_done, NULL);
-    g->errand_end = &g->errand;
-    g->broke = o->broke;
-    g->broke_ctx = o->broke_ctx;
-    buf_init(&g->text, TEXT_BYTES_MAX);
-    g->gate = gate_new(o->policy ? *o->policy : default_policy);
-    g->bell = answer_bell_new();
-    g->queue_timeout_us = o->queue_timeout_us;
-    atomic_init(&g->is_idle, true);
+    g->names.owners = owners_new();
+    pthread_mutex_init(&g->names.lock, NULL);
+    pthread_mutex_init(&g->mail.lock, NULL);
+    pthread_mutex_init(&g->told.lock, NULL);
+    clock_cond_init(&g->mail.wake);
+    pthread_cond_init(&g->mail.errand_done, NULL);
+    g->mail.errand_end = &g->mail.errand;
+    g->fixed.broke = o->broke;
+    g->fixed.broke_ctx = o->broke_ctx;
+    buf_init(&g->own.text, TEXT_BYTES_MAX);
+    g->fixed.gate = gate_new(o->policy ? *o->policy : default_policy);
+    g->fixed.bell = answer_bell_new();
+    g->fixed.queue_timeout_us = o->queue_timeout_us;
+    atomic_init(&g->told.is_idle, true);
     if (load(g, o, e) || make_runner(g, o, e) || make_drafts(g, o, e) || make_sched(g, o, e) ||
         make_tables(g, o, e)) {
         engine_free(g);
@@ -241,11 +245,12 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     }
     fill_info(g, o);
     fill_limits(g);
-    g->constraints = constraints_new(g->res.tokenizer, (size_t)g->info.n_vocab);
+    g->fixed.constraints = constraints_new(g->fixed.res.tokenizer, (size_t)g->fixed.info.n_vocab);
     tell_memory(g);
-    if (g->info.ctx < g->res.model->ctx)
+    if (g->fixed.info.ctx < g->fixed.res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
-                  LOG_INT("context", g->res.model->ctx), LOG_INT("tokens", g->info.ctx));
+                  LOG_INT("context", g->fixed.res.model->ctx),
+                  LOG_INT("tokens", g->fixed.info.ctx));
     return g;
 }
 
@@ -254,28 +259,28 @@ void engine_free(struct engine *g)
     if (!g)
         return;
     engine_stop(g);
-    samplers_free(g->samplers);
-    sched_free(g->sched);
+    samplers_free(g->own.samplers);
+    sched_free(g->own.sched);
     drafts_release(g);
-    runner_free(g->runner);
-    registry_free(g->adapters);
-    owners_free(g->owners);
-    constraints_free(g->constraints);
-    pthread_mutex_destroy(&g->naming);
+    runner_free(g->own.runner);
+    registry_free(g->names.registry);
+    owners_free(g->names.owners);
+    constraints_free(g->fixed.constraints);
+    pthread_mutex_destroy(&g->names.lock);
     flights_release(g);
-    fetch_release(&g->fetch);
-    resident_release(&g->res);
-    gate_free(g->gate);
-    answer_bell_unref(g->bell);
-    buf_release(&g->text);
-    vec_release(&g->gone);
-    vec_release(&g->ended);
-    free(g->seq);
-    free(g->name);
-    pthread_cond_destroy(&g->wake);
-    pthread_cond_destroy(&g->errand_done);
-    pthread_mutex_destroy(&g->stat_lock);
-    pthread_mutex_destroy(&g->lock);
+    fetch_release(&g->own.fetch);
+    resident_release(&g->fixed.res);
+    gate_free(g->fixed.gate);
+    answer_bell_unref(g->fixed.bell);
+    buf_release(&g->own.text);
+    vec_release(&g->mail.gone);
+    vec_release(&g->mail.ended);
+    free(g->own.seq);
+    free(g->fixed.name);
+    pthread_cond_destroy(&g->mail.wake);
+    pthread_cond_destroy(&g->mail.errand_done);
+    pthread_mutex_destroy(&g->told.lock);
+    pthread_mutex_destroy(&g->mail.lock);
     free(g);
 }
 
@@ -286,37 +291,37 @@ int engine_start(struct engine *g, struct err *e)
     sigset_t all, before; /* signals are for the threads that expect them */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pthread_mutex_lock(&g->lock); /* held until it is true of the thread, which takes errands */
-    int rc = pthread_create(&g->thread, NULL, engine_main, g);
+    pthread_mutex_lock(&g->mail.lock); /* until `runs` is true of the thread, which takes errands */
+    int rc = pthread_create(&g->start.thread, NULL, engine_main, g);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = rc;
-    g->runs = rc == 0;
-    pthread_mutex_unlock(&g->lock);
+    g->mail.runs = rc == 0;
+    pthread_mutex_unlock(&g->mail.lock);
     if (rc)
         return err_sys(e, "starting the engine's thread");
-    pthread_setname_np(g->thread, "engine");
-    g->is_started = true;
+    pthread_setname_np(g->start.thread, "engine");
+    g->start.is_started = true;
     return 0;
 }
 
 void engine_stop(struct engine *g)
 {
-    pthread_mutex_lock(&g->lock);
-    g->stops = true;
-    pthread_cond_signal(&g->wake);
-    pthread_mutex_unlock(&g->lock);
-    if (g->is_started)
-        pthread_join(g->thread, NULL);
-    else if (g->sched)
+    pthread_mutex_lock(&g->mail.lock);
+    g->mail.stops = true;
+    pthread_cond_signal(&g->mail.wake);
+    pthread_mutex_unlock(&g->mail.lock);
+    if (g->start.is_started)
+        pthread_join(g->start.thread, NULL);
+    else if (g->own.sched)
         engine_end_all(g);
-    g->is_started = false;
+    g->start.is_started = false;
 }
 
 /* ---- what it is ---------------------------------------------------------------------------- */
 
 const struct engine_info *engine_info(const struct engine *g)
 {
-    return &g->info;
+    return &g->fixed.info;
 }
 
 enum engine_base engine_base_match(const struct engine *g, const char *fingerprint)
@@ -327,48 +332,49 @@ enum engine_base engine_base_match(const struct engine *g, const char *fingerpri
                                           [BASE_OTHER] = ENGINE_BASE_OTHER};
     struct base_id of;
     base_id_parse(fingerprint, &of);
-    return as[base_id_match(&of, &g->res.model->base)];
+    return as[base_id_match(&of, &g->fixed.res.model->base)];
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *g)
 {
-    return g->res.tokenizer;
+    return g->fixed.res.tokenizer;
 }
 
 struct masks *engine_constraint_find(struct engine *g, const struct constraint *c, uint64_t tenant)
 {
-    return constraints_find(g->constraints, c, tenant);
+    return constraints_find(g->fixed.constraints, c, tenant);
 }
 
 struct masks *engine_constraint(struct engine *g, const struct constraint *c, uint64_t tenant,
                                 struct err *e)
 {
-    return constraints_make(g->constraints, c, tenant, e);
+    return constraints_make(g->fixed.constraints, c, tenant, e);
 }
 
 struct template *engine_template(const struct engine *g)
 {
-    return g->res.template;
+    return g->fixed.res.template;
 }
 
 struct gate *engine_gate(const struct engine *g)
 {
-    return g->gate;
+    return g->fixed.gate;
 }
 
 /* A thread that sleeps without work is as well as one that goes round. */
 struct engine_stat engine_stat(struct engine *g)
 {
-    pthread_mutex_lock(&g->stat_lock);
-    struct engine_stat s = g->stat;
-    pthread_mutex_unlock(&g->stat_lock);
-    s.n_waiting = atomic_load(&g->n_waiting);
-    s.cell_all = g->room.n_cell;
-    s.heartbeat_us = atomic_load(&g->is_idle) ? clock_us() : atomic_load(&g->heartbeat_us);
+    pthread_mutex_lock(&g->told.lock);
+    struct engine_stat s = g->told.stat;
+    pthread_mutex_unlock(&g->told.lock);
+    s.n_waiting = atomic_load(&g->told.n_waiting);
+    s.cell_all = g->fixed.room.n_cell;
+    s.heartbeat_us =
+        atomic_load(&g->told.is_idle) ? clock_us() : atomic_load(&g->told.heartbeat_us);
     return s;
 }
 
 const struct resident *engine_resident(const struct engine *g)
 {
-    return &g->res;
+    return &g->fixed.res;
 }

@@ -30,15 +30,15 @@
 
 static bool goes_ahead(const struct engine *g)
 {
-    return !g->res.model->cfg.is_encoder && runner_goes_ahead(g->runner);
+    return !g->fixed.res.model->cfg.is_encoder && runner_goes_ahead(g->own.runner);
 }
 
 static int init(struct flight *f, struct engine *g, struct err *e)
 {
-    f->part = xcalloc((size_t)g->room.cap_seq, sizeof *f->part);
-    f->use = xcalloc((size_t)g->room.cap_out, sizeof *f->use);
-    f->task = try_alloc((size_t)g->room.cap_out, sizeof *f->task, "the rows of a step", e);
-    f->done = f->task ? event_new(g->res.device, e) : NULL;
+    f->part = xcalloc((size_t)g->fixed.room.cap_seq, sizeof *f->part);
+    f->use = xcalloc((size_t)g->fixed.room.cap_out, sizeof *f->use);
+    f->task = try_alloc((size_t)g->fixed.room.cap_out, sizeof *f->task, "the rows of a step", e);
+    f->done = f->task ? event_new(g->fixed.res.device, e) : NULL;
     return f->done ? 0 : -1;
 }
 
@@ -46,8 +46,8 @@ int flights_init(struct engine *g, struct err *e)
 {
     int n = goes_ahead(g) ? FETCH_SLOTS : 1;
     for (int i = 0; i < n; i++) {
-        g->flight[i].slot = i;
-        if (init(&g->flight[i], g, e))
+        g->own.flight[i].slot = i;
+        if (init(&g->own.flight[i], g, e))
             return -1;
     }
     return 0;
@@ -56,7 +56,7 @@ int flights_init(struct engine *g, struct err *e)
 void flights_release(struct engine *g)
 {
     for (int i = 0; i < FETCH_SLOTS; i++) {
-        struct flight *f = &g->flight[i];
+        struct flight *f = &g->own.flight[i];
         if (f->done)
             event_free(f->done);
         mem_free(f->task);
@@ -72,10 +72,10 @@ static void count_step(struct engine *g, int64_t n_seq)
     int size = 0;
     while (size + 1 < ENGINE_SIZES && n_seq > INT64_C(1) << size)
         size++;
-    g->n_step++;
-    g->n_seq_last = n_seq;
-    g->n_seq_all += n_seq;
-    g->n_of_size[size]++;
+    g->own.n_step++;
+    g->own.n_seq_last = n_seq;
+    g->own.n_seq_all += n_seq;
+    g->own.n_of_size[size]++;
 }
 
 static void begin(struct engine *g, struct flight *f, const struct sched_step *step, int64_t now)
@@ -107,17 +107,17 @@ static int give(struct engine *g, struct flight *f, struct err *e)
     f->n_task = 0;
     f->leads = false;
     if (goes_ahead(g))
-        runner_go_ahead(g->runner, g->up ? fetch_ids(&g->fetch) : NULL);
+        runner_go_ahead(g->own.runner, g->own.up ? fetch_ids(&g->own.fetch) : NULL);
     if (step_run(g, &f->step, &f->out, e))
         return -1;
-    int64_t n_row = runner_batch(g->runner)->n[DIM_OUT];
-    if (!g->samplers)
-        return fetch_rows(&g->fetch, &f->out, n_row, g->res.stream, e);
+    int64_t n_row = runner_batch(g->own.runner)->n[DIM_OUT];
+    if (!g->own.samplers)
+        return fetch_rows(&g->own.fetch, &f->out, n_row, g->fixed.res.stream, e);
     take_plan(f);
-    bool is_drawn =
-        fetch_tasks(&g->fetch, f->slot, &f->out, n_row, f->task, f->n_task, g->res.stream);
+    bool is_drawn = fetch_tasks(&g->own.fetch, f->slot, &f->out, n_row, f->task, f->n_task,
+                                g->fixed.res.stream);
     f->leads = goes_ahead(g) && is_drawn && !needs_tokens(f);
-    event_record(f->done, g->res.stream);
+    event_record(f->done, g->fixed.res.stream);
     constrained_rows(g, f);
     return 0;
 }
@@ -126,11 +126,11 @@ static int give(struct engine *g, struct flight *f, struct err *e)
 
 static int wait_for(struct engine *g, struct flight *f, struct err *e)
 {
-    if (!g->samplers) /* its vectors were waited for */
+    if (!g->own.samplers) /* its vectors were waited for */
         return 0;
-    if (f->leads ? event_sync(f->done, e) : stream_sync(g->res.stream, e))
+    if (f->leads ? event_sync(f->done, e) : stream_sync(g->fixed.res.stream, e))
         return -1;
-    samplers_run(g->samplers, f->task, f->n_task);
+    samplers_run(g->own.samplers, f->task, f->n_task);
     return 0;
 }
 
@@ -139,8 +139,8 @@ static int await(struct engine *g, struct flight *f, struct err *e)
 {
     int rc = wait_for(g, f, e);
     int64_t now = clock_us();
-    f->took_us = now - (f->from_us > g->landed_us ? f->from_us : g->landed_us);
-    g->landed_us = now;
+    f->took_us = now - (f->from_us > g->own.landed_us ? f->from_us : g->own.landed_us);
+    g->own.landed_us = now;
     return rc;
 }
 
@@ -156,13 +156,13 @@ static void let_down(struct flight *f)
 static void tell(struct engine *g, struct flight *f)
 {
     int64_t now = clock_us();
-    if (g->samplers)
+    if (g->own.samplers)
         take_rows(g, f, now);
     else
         take_vectors(g, f, now);
     drafts_ran(g, f);
     let_down(f);
-    g->step_us += f->took_us;
+    g->own.step_us += f->took_us;
 }
 
 static void fail_works(struct engine *g, struct flight *f, const struct err *e, int64_t now)
@@ -181,13 +181,13 @@ static void fail_works(struct engine *g, struct flight *f, const struct err *e, 
 static void fail(struct engine *g, struct flight *f, bool was_up, const struct err *e)
 {
     struct err more = ERR_INIT, why = *e;
-    stream_sync(g->res.stream, &more); /* nothing of it is under way any more */
+    stream_sync(g->fixed.res.stream, &more); /* nothing of it is under way any more */
     ranks_explain(g, &why);
     log_event(LOG_ERROR, "a step failed", LOG_INT("sequences", f->step.n_part),
               LOG_TEXT("why", why.msg));
-    sched_failed(g->sched);
+    sched_failed(g->own.sched);
     if (was_up)
-        sched_forget_all(g->sched);
+        sched_forget_all(g->own.sched);
     fail_works(g, f, &why, clock_us());
 }
 
@@ -200,44 +200,44 @@ static bool land(struct engine *g, struct flight *up, int rc, const struct err *
         fail(g, up, true, e);
         return false;
     }
-    sched_took(g->sched, &up->step, up->took_us);
+    sched_took(g->own.sched, &up->step, up->took_us);
     tell(g, up);
     return true;
 }
 
 void flight_round(struct engine *g, const struct sched_step *step)
 {
-    struct flight *up = g->up, *f = &g->flight[up ? 1 - up->slot : 0];
+    struct flight *up = g->own.up, *f = &g->own.flight[up ? 1 - up->slot : 0];
     struct err e = ERR_INIT, up_e = ERR_INIT;
     begin(g, f, step, clock_us());
-    gate_take(g->gate, GATE_SERVE);
+    gate_take(g->fixed.gate, GATE_SERVE);
     int rc = give(g, f, &e);
     int up_rc = up ? await(g, up, &up_e) : 0;
     if (!rc && !up_rc && !f->leads)
         rc = await(g, f, &e);
-    gate_give(g->gate, GATE_SERVE);
-    g->up = NULL;
+    gate_give(g->fixed.gate, GATE_SERVE);
+    g->own.up = NULL;
     if (up && !land(g, up, up_rc, &up_e)) {
         fail(g, f, false, &up_e);
     } else if (rc) {
         fail(g, f, false, &e);
     } else if (f->leads) {
         take_promise(f);
-        sched_ran(g->sched, 0);
-        g->up = f;
+        sched_ran(g->own.sched, 0);
+        g->own.up = f;
     } else {
         tell(g, f);
-        sched_ran(g->sched, f->took_us);
+        sched_ran(g->own.sched, f->took_us);
     }
 }
 
 void flight_land(struct engine *g)
 {
-    struct flight *up = g->up;
+    struct flight *up = g->own.up;
     struct err e = ERR_INIT;
-    gate_take(g->gate, GATE_SERVE);
+    gate_take(g->fixed.gate, GATE_SERVE);
     int rc = await(g, up, &e);
-    gate_give(g->gate, GATE_SERVE);
-    g->up = NULL;
+    gate_give(g->fixed.gate, GATE_SERVE);
+    g->own.up = NULL;
     land(g, up, rc, &e);
 }

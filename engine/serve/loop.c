@@ -23,11 +23,11 @@ static struct work *take_group(struct engine *g, struct work *w)
     int64_t n = 0, now;
     while ((w = next) != NULL && w->group == group) {
         next = w->next;
-        work_list_add(&g->live, w);
-        g->looks |= answer_is_cancelled(w->answer); /* the bell may have rung for it already */
-        g->seq[n++] = &w->seq;
+        work_list_add(&g->own.live, w);
+        g->own.looks |= answer_is_cancelled(w->answer); /* the bell may have rung for it already */
+        g->own.seq[n++] = &w->seq;
     }
-    if (!sched_submit(g->sched, g->seq, n, &e))
+    if (!sched_submit(g->own.sched, g->own.seq, n, &e))
         return next;
     now = clock_us();
     for (w = first; n-- > 0; w = first) {
@@ -39,15 +39,15 @@ static struct work *take_group(struct engine *g, struct work *w)
 
 static void take_mail(struct engine *g)
 {
-    if (!atomic_load_explicit(&g->has_mail, memory_order_acquire))
+    if (!atomic_load_explicit(&g->mail.has_mail, memory_order_acquire))
         return;
-    pthread_mutex_lock(&g->lock);
-    while (g->gone.n)
-        sched_forget(g->sched, vec_pop(&g->gone));
-    struct work *w = g->inbox.first;
-    g->inbox = (struct work_list){0};
-    atomic_store_explicit(&g->has_mail, false, memory_order_relaxed);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&g->mail.lock);
+    while (g->mail.gone.n)
+        sched_forget(g->own.sched, vec_pop(&g->mail.gone));
+    struct work *w = g->mail.inbox.first;
+    g->mail.inbox = (struct work_list){0};
+    atomic_store_explicit(&g->mail.has_mail, false, memory_order_relaxed);
+    pthread_mutex_unlock(&g->mail.lock);
     ranks_errands(g);
     while (w)
         w = take_group(g, w);
@@ -62,10 +62,10 @@ static void drop(struct engine *g, struct work *w, int64_t now)
 static void drop_cancelled(struct engine *g, int64_t now)
 {
     struct work *next;
-    if (!answer_bell_rang(g->bell) && !g->looks)
+    if (!answer_bell_rang(g->fixed.bell) && !g->own.looks)
         return;
-    g->looks = false;
-    for (struct work *w = g->live.first; w; w = next) {
+    g->own.looks = false;
+    for (struct work *w = g->own.live.first; w; w = next) {
         next = w->next;
         if (answer_is_cancelled(w->answer))
             drop(g, w, now);
@@ -76,14 +76,14 @@ static void drop_expired(struct engine *g, int64_t now)
 {
     struct work *next;
     struct err e = ERR_INIT;
-    if (g->queue_timeout_us <= 0 || now < g->expire_us)
+    if (g->fixed.queue_timeout_us <= 0 || now < g->own.expire_us)
         return;
-    g->expire_us = now + EXPIRE_EVERY_US;
+    g->own.expire_us = now + EXPIRE_EVERY_US;
     err_set(&e, ERR_BUSY, "waited %lld ms in the queue without a place: try again later",
-            (long long)(g->queue_timeout_us / 1000));
-    for (struct work *w = g->live.first; w; w = next) {
+            (long long)(g->fixed.queue_timeout_us / 1000));
+    for (struct work *w = g->own.live.first; w; w = next) {
         next = w->next;
-        if (w->has_begun || now - w->submit_us < g->queue_timeout_us)
+        if (w->has_begun || now - w->submit_us < g->fixed.queue_timeout_us)
             continue;
         work_let_go(g, w);
         work_fail(g, w, &e, now);
@@ -94,26 +94,26 @@ static void drop_expired(struct engine *g, int64_t now)
 
 static void put_stat(struct engine *g, int64_t now)
 {
-    struct sched_stat s = sched_stat(g->sched);
-    atomic_store_explicit(&g->heartbeat_us, now, memory_order_relaxed);
-    pthread_mutex_lock(&g->stat_lock);
-    g->stat = (struct engine_stat){.n_running = s.n_running,
-                                   .n_step = g->n_step,
-                                   .step_us = g->step_us,
-                                   .n_seq_last = g->n_seq_last,
-                                   .n_seq_all = g->n_seq_all,
-                                   .cell_used = s.cell_used,
-                                   .cell_kept = s.cell_kept,
-                                   .cell_all = s.cell_all,
-                                   .tok_prompt = g->tok_prompt,
-                                   .tok_new = g->tok_new,
-                                   .preempted = s.preempted,
-                                   .prefix_asked = s.prefix_asked,
-                                   .prefix_hit = s.prefix_hit,
-                                   .tok_drafted = g->tok_drafted,
-                                   .tok_accepted = g->tok_accepted};
-    memcpy(g->stat.n_of_size, g->n_of_size, sizeof g->n_of_size);
-    pthread_mutex_unlock(&g->stat_lock);
+    struct sched_stat s = sched_stat(g->own.sched);
+    atomic_store_explicit(&g->told.heartbeat_us, now, memory_order_relaxed);
+    pthread_mutex_lock(&g->told.lock);
+    g->told.stat = (struct engine_stat){.n_running = s.n_running,
+                                        .n_step = g->own.n_step,
+                                        .step_us = g->own.step_us,
+                                        .n_seq_last = g->own.n_seq_last,
+                                        .n_seq_all = g->own.n_seq_all,
+                                        .cell_used = s.cell_used,
+                                        .cell_kept = s.cell_kept,
+                                        .cell_all = s.cell_all,
+                                        .tok_prompt = g->own.tok_prompt,
+                                        .tok_new = g->own.tok_new,
+                                        .preempted = s.preempted,
+                                        .prefix_asked = s.prefix_asked,
+                                        .prefix_hit = s.prefix_hit,
+                                        .tok_drafted = g->own.tok_drafted,
+                                        .tok_accepted = g->own.tok_accepted};
+    memcpy(g->told.stat.n_of_size, g->own.n_of_size, sizeof g->own.n_of_size);
+    pthread_mutex_unlock(&g->told.lock);
 }
 
 /* Who reads the figures after an answer's end finds it counted. */
@@ -126,7 +126,7 @@ static void tell(struct engine *g)
 void engine_end_all(struct engine *g)
 {
     take_mail(g);
-    for (struct work *w; (w = g->live.first) != NULL;)
+    for (struct work *w; (w = g->own.live.first) != NULL;)
         drop(g, w, clock_us());
     tell(g);
 }
@@ -136,16 +136,16 @@ static void fall(struct engine *g, const struct err *why)
 {
     struct err e = *why;
     int64_t now = clock_us();
-    pthread_mutex_lock(&g->lock);
-    g->why = *why;
-    g->stops = true;
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&g->mail.lock);
+    g->mail.why = *why;
+    g->mail.stops = true;
+    pthread_mutex_unlock(&g->mail.lock);
     ranks_abort(g, why);
-    if (g->broke)
-        g->broke(g->broke_ctx);
+    if (g->fixed.broke)
+        g->fixed.broke(g->fixed.broke_ctx);
     ranks_explain(g, &e);
     take_mail(g);
-    for (struct work *w; (w = g->live.first) != NULL;) {
+    for (struct work *w; (w = g->own.live.first) != NULL;) {
         work_let_go(g, w);
         work_fail(g, w, &e, now);
     }
@@ -153,7 +153,7 @@ static void fall(struct engine *g, const struct err *why)
 
 static bool has_mail(const struct engine *g)
 {
-    return g->inbox.first || g->errand || g->stops || g->is_called;
+    return g->mail.inbox.first || g->mail.errand || g->mail.stops || g->mail.is_called;
 }
 
 /* Until there is mail, or, where others miss us, for a while; false: nothing came. */
@@ -161,9 +161,9 @@ static bool wait_for_mail(struct engine *g)
 {
     int64_t until_ns = clock_ns() + RANKS_PING_US * INT64_C(1000);
     while (!has_mail(g))
-        if (!g->res.crew)
-            pthread_cond_wait(&g->wake, &g->lock);
-        else if (!clock_cond_wait(&g->wake, &g->lock, until_ns))
+        if (!g->fixed.res.crew)
+            pthread_cond_wait(&g->mail.wake, &g->mail.lock);
+        else if (!clock_cond_wait(&g->mail.wake, &g->mail.lock, until_ns))
             return has_mail(g);
     return true;
 }
@@ -172,18 +172,18 @@ static bool wait_for_mail(struct engine *g)
 static bool sleep_for_mail(struct engine *g)
 {
     bool came = true;
-    pthread_mutex_lock(&g->lock);
+    pthread_mutex_lock(&g->mail.lock);
     if (!has_mail(g)) {
-        gate_active(g->gate, -1);
-        atomic_store_explicit(&g->is_idle, true, memory_order_relaxed);
-        g->is_asleep = true;
+        gate_active(g->fixed.gate, -1);
+        atomic_store_explicit(&g->told.is_idle, true, memory_order_relaxed);
+        g->mail.is_asleep = true;
         came = wait_for_mail(g);
-        g->is_asleep = false;
-        atomic_store_explicit(&g->is_idle, false, memory_order_relaxed);
-        gate_active(g->gate, 1);
+        g->mail.is_asleep = false;
+        atomic_store_explicit(&g->told.is_idle, false, memory_order_relaxed);
+        gate_active(g->fixed.gate, 1);
     }
-    bool goes_on = !g->stops;
-    pthread_mutex_unlock(&g->lock);
+    bool goes_on = !g->mail.stops;
+    pthread_mutex_unlock(&g->mail.lock);
     if (!came)
         ranks_ping(g, true);
     return goes_on;
@@ -191,7 +191,7 @@ static bool sleep_for_mail(struct engine *g)
 
 static bool is_stopped(struct engine *g)
 {
-    return atomic_load_explicit(&g->stops, memory_order_relaxed);
+    return atomic_load_explicit(&g->mail.stops, memory_order_relaxed);
 }
 
 void *engine_main(void *arg)
@@ -200,7 +200,7 @@ void *engine_main(void *arg)
     struct sched_step step;
     struct err lost = ERR_INIT;
     bool goes_on = true;
-    gate_active(g->gate, 1);
+    gate_active(g->fixed.gate, 1);
     ranks_begin(g);
     while (goes_on && !is_stopped(g)) {
         int64_t now = clock_us();
@@ -208,26 +208,26 @@ void *engine_main(void *arg)
         drop_cancelled(g, now);
         drop_expired(g, now);
         tell(g);
-        if (sched_next(g->sched, &step)) {
+        if (sched_next(g->own.sched, &step)) {
             flight_round(g, &step);
             tell(g);
-        } else if (g->up) {
+        } else if (g->own.up) {
             flight_land(g);
             tell(g);
         } else {
-            ASSERT(!g->live.first); /* whoever was let in can run when nobody else does */
+            ASSERT(!g->own.live.first); /* whoever was let in can run when nobody else does */
             goes_on = sleep_for_mail(g);
         }
         if (goes_on && ranks_lost(g, &lost)) {
-            if (g->up)
+            if (g->own.up)
                 flight_land(g);
             fall(g, &lost);
             goes_on = false;
         }
     }
-    if (g->up)
+    if (g->own.up)
         flight_land(g);
-    gate_active(g->gate, -1);
+    gate_active(g->fixed.gate, -1);
     engine_end_all(g);
     ranks_end(g);
     return NULL;

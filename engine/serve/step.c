@@ -64,18 +64,18 @@ static void put_groups(struct engine *g, struct batch *b, const struct sched_ste
         const struct adapter *a = adapter_of(&step->part[i]);
         for (end = i + 1; end < step->n_part && adapter_of(&step->part[end]) == a;)
             end++;
-        adapter_group(g->res.model, a, b->q_start[i], b->q_start[end], b, b->n[DIM_GROUP]++);
+        adapter_group(g->fixed.res.model, a, b->q_start[i], b->q_start[end], b, b->n[DIM_GROUP]++);
     }
 }
 
 int step_run(struct engine *g, const struct sched_step *step, struct op_view *out, struct err *e)
 {
-    struct batch *b = runner_batch(g->runner);
+    struct batch *b = runner_batch(g->own.runner);
     memset(b->n, 0, sizeof b->n);
     b->q_start[0] = 0;
     for (int64_t i = 0; i < step->n_part; i++)
         put_part(b, &step->part[i]);
-    if (g->adapters)
+    if (g->names.registry)
         put_groups(g, b, step);
-    return runner_step(g->runner, out, e);
+    return runner_step(g->own.runner, out, e);
 }

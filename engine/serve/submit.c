@@ -10,13 +10,13 @@
 
 static int check_room(struct engine *g, size_t n, struct err *e)
 {
-    int64_t max = g->room.max_waiting;
+    int64_t max = g->fixed.room.max_waiting;
     if (n < 1 || n > (size_t)max)
         return err_set(e, ERR_TOO_LARGE, "%zu generations at once: at least 1, at most %lld", n,
                        (long long)max);
-    if (atomic_load(&g->n_waiting) + (int64_t)n > max)
+    if (atomic_load(&g->told.n_waiting) + (int64_t)n > max)
         return err_set(e, ERR_BUSY, "%lld generations wait already: try again later",
-                       (long long)atomic_load(&g->n_waiting));
+                       (long long)atomic_load(&g->told.n_waiting));
     return 0;
 }
 
@@ -26,8 +26,8 @@ static int make_works(struct engine *g, const struct gen_req *req, size_t n, str
     for (size_t i = 0; i < n; i++) {
         int64_t max_new;
         struct work *w = NULL;
-        if (!check_request(&g->limits, &req[i], &max_new, e))
-            w = work_new(&g->work_model, &req[i], max_new, group, e);
+        if (!check_request(&g->fixed.limits, &req[i], &max_new, e))
+            w = work_new(&g->fixed.work_model, &req[i], max_new, group, e);
         if (!w)
             return -1;
         work_list_add(list, w);
@@ -46,12 +46,12 @@ static size_t bytes_of(const struct work_list *list)
 /* What it may come to take is set aside, although most answers end long before their room does. */
 static int check_memory(struct engine *g, size_t bytes, struct err *e)
 {
-    if (bytes > g->room.hold_bytes)
+    if (bytes > g->fixed.room.hold_bytes)
         return err_set(e, ERR_TOO_LARGE,
                        "prompt and answer with all that is wanted of them may take %zu MB, at "
                        "most %zu are for requests",
-                       bytes >> 20, g->room.hold_bytes >> 20);
-    if (atomic_load(&g->hold_bytes) + bytes > g->room.hold_bytes)
+                       bytes >> 20, g->fixed.room.hold_bytes >> 20);
+    if (atomic_load(&g->told.hold_bytes) + bytes > g->fixed.room.hold_bytes)
         return err_set(e, ERR_BUSY, "memory is set aside for others' answers: try again later");
     return 0;
 }
@@ -60,23 +60,23 @@ static int hand_over(struct engine *g, struct work_list *list, struct err *e)
 {
     size_t bytes = bytes_of(list);
     int rc = 0;
-    pthread_mutex_lock(&g->lock);
-    if (g->stops) {
-        rc =
-            err_set(e, ERR_BUSY, "%s", g->why.code ? ranks_lost_text(g) : "the engine is stopping");
+    pthread_mutex_lock(&g->mail.lock);
+    if (g->mail.stops) {
+        rc = err_set(e, ERR_BUSY, "%s",
+                     g->mail.why.code ? ranks_lost_text(g) : "the engine is stopping");
     } else if (check_room(g, (size_t)list->n, e) || check_memory(g, bytes, e)) {
         rc = -1;
     } else {
-        atomic_fetch_add(&g->hold_bytes, bytes);
-        atomic_fetch_add(&g->n_waiting, list->n);
-        list->first->prev = g->inbox.last;
-        *(g->inbox.last ? &g->inbox.last->next : &g->inbox.first) = list->first;
-        g->inbox.last = list->last;
-        atomic_store_explicit(&g->has_mail, true, memory_order_release);
-        if (g->is_asleep)
-            pthread_cond_signal(&g->wake);
+        atomic_fetch_add(&g->told.hold_bytes, bytes);
+        atomic_fetch_add(&g->told.n_waiting, list->n);
+        list->first->prev = g->mail.inbox.last;
+        *(g->mail.inbox.last ? &g->mail.inbox.last->next : &g->mail.inbox.first) = list->first;
+        g->mail.inbox.last = list->last;
+        atomic_store_explicit(&g->mail.has_mail, true, memory_order_release);
+        if (g->mail.is_asleep)
+            pthread_cond_signal(&g->mail.wake);
     }
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_unlock(&g->mail.lock);
     return rc;
 }
 

@@ -86,14 +86,14 @@ static void keep_promise(struct work *w, const struct sample_task *t)
 static bool found_stop(struct engine *g, struct work *w)
 {
     bool counts = w->n_new >= w->params.min_new;
-    return stop_push(w->stop, g->text.data, g->text.len, counts);
+    return stop_push(w->stop, g->own.text.data, g->own.text.len, counts);
 }
 
 /* What a token adds to the text. One that the tokenizer does not know adds nothing. */
 static bool push_text(struct engine *g, struct work *w, int32_t id)
 {
-    buf_clear(&g->text);
-    detok_push(w->detok, id, &g->text, NULL);
+    buf_clear(&g->own.text);
+    detok_push(w->detok, id, &g->own.text, NULL);
     return found_stop(g, w);
 }
 
@@ -102,8 +102,8 @@ static bool finish_text(struct engine *g, struct work *w)
 {
     if (!w->stop || stop_index(w->stop) >= 0)
         return false;
-    buf_clear(&g->text);
-    detok_finish(w->detok, &g->text, NULL);
+    buf_clear(&g->own.text);
+    detok_finish(w->detok, &g->own.text, NULL);
     return found_stop(g, w);
 }
 
@@ -135,7 +135,7 @@ static void put_token(struct engine *g, struct work *w, const struct sample_take
     bool stops = false;
     if (w->n_new++ == 0)
         answer_end_room(w->answer)->first_us = now;
-    g->tok_new++;
+    g->own.tok_new++;
     draft_heard(&w->draft, t->id);
     if (w->seen)
         seen_answer(w->seen, t->id);
