@@ -73,6 +73,27 @@ struct tune_row {
 };
 struct tune_row tune_rows_get(const struct tune_rows *r, size_t i);
 
+/* A file looked at whole, a part at a time and in little memory: every line that a job would
+ * refuse, and what the others come to. */
+struct tune_check;
+struct tune_check_info {
+    int64_t n_line, n_example, n_tok, n_learn; /* lines; those not blank; tokens; to be learned */
+    int64_t n_cut, n_barren, n_fault; /* examples cut; with nothing to learn; that are refused */
+};
+struct tune_fault {
+    int64_t line, example; /* from 1 */
+    const char *message;   /* borrowed */
+};
+enum { TUNE_FAULTS_MAX = 20 }; /* that are kept */
+
+/* The file is moved in; NULL: e says why. */
+struct tune_check *tune_check_new(const struct engine *g, const struct tune_rows_options *o, int fd,
+                                  struct err *e);
+void tune_check_free(struct tune_check *c); /* NULL is fine */
+int tune_check_some(struct tune_check *c, int64_t us, bool *is_done, struct err *e); /* so long */
+struct tune_check_info tune_check_info(const struct tune_check *c);
+struct tune_fault tune_check_fault(const struct tune_check *c, size_t i); /* i < n_fault, MAX */
+
 /* ---- training ------------------------------------------------------------------------------ */
 
 struct tune_options {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `tandem tune FILE`: the file goes up, a job is made of it, and with --follow it is watched until
- * it ends. A FILE that is none here, but looks like the id of one that the server has, is that.
+ * it ends. A FILE that is none here, but looks like the id of one that the server has, is that. The
+ * server looks the file over first: where a job of it would fail, none is made, and the status
+ * is 1.
  *
  * stdout gets one line: the job's id, or with --follow the name of the model that came of it.
  */
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include "api/hyper.h"
+#include "clients/remote/check.h"
 #include "clients/remote/follow.h"
 #include "clients/remote/interrupt.h"
 #include "clients/remote/pick.h"
@@ -227,7 +230,20 @@ static int make(struct peer *p, const struct tune_values *v, const json_t *ask, 
     return 0;
 }
 
-static int tune(struct peer *p, const struct opt *o, int *status, struct err *e)
+/* Both are sent, or none; what is to be learned was looked over by then. */
+static int give_files(struct peer *p, const struct opt *o, struct given *file,
+                      struct given *validation, bool *is_refused, struct err *e)
+{
+    const struct tune_values *v = o->values;
+    bool has_rows = !v->method || strcmp(v->method, "supervised") == 0;
+    if (give_file(p, v, o->arg[0], file, e) ||
+        (has_rows && check_file(p, file->id, o->arg[0], is_refused, e)))
+        return -1;
+    return give_file(p, v, v->validation, validation, e);
+}
+
+/* *is_refused: no job was made, for the file cannot be used. */
+static int tune(struct peer *p, const struct opt *o, int *status, bool *is_refused, struct err *e)
 {
     const struct tune_values *v = o->values;
     struct given file = {0}, validation = {0};
@@ -237,8 +253,7 @@ static int tune(struct peer *p, const struct opt *o, int *status, struct err *e)
     json_t *trial = job_of(v, false, "", "", NULL, e);
     char *model = trial ? remote_base(p, v->model, e) : NULL;
     int rc = -1;
-    if (model && !give_file(p, v, o->arg[0], &file, e) &&
-        !give_file(p, v, v->validation, &validation, e))
+    if (model && !give_files(p, o, &file, &validation, is_refused, e))
         ask = job_of(v, remote_is_given(o, "seed"), model, file.id, validation.id, e);
     if (ask)
         rc = make(p, v, ask, &job, e);
@@ -264,7 +279,9 @@ int cmd_tune(const struct opt *o)
     struct err e = ERR_INIT;
     int status = CMD_FAILED;
     struct peer *p = remote_peer(&v->remote, &e);
-    int rc = p ? tune(p, o, &status, &e) : -1;
+    bool is_refused = false;
+    int rc = p ? tune(p, o, &status, &is_refused, &e) : -1;
+    int failed = rc ? cmd_fail(o, &e) : 0;
     peer_free(p);
-    return rc ? cmd_fail(o, &e) : status;
+    return is_refused ? CMD_FAILED : rc ? failed : status;
 }

@@ -12,6 +12,9 @@
 
 #include "engine/base/buf.h"
 #include "engine/base/fs.h"
+#include "engine/base/mem.h"
+
+#define LINE_TOO_LONG "it has more than the %zu bytes that a line may have here"
 
 enum { ROW_BYTES_MAX = 512 << 20 };
 
@@ -137,8 +140,7 @@ static int check_length(struct lines *l, struct err *e)
 {
     if (!l->line.failed)
         return 0;
-    err_set(e, ERR_BAD_INPUT, "it has more than the %zu bytes that a line may have here",
-            l->line.max_bytes);
+    err_set(e, ERR_BAD_INPUT, LINE_TOO_LONG, l->line.max_bytes);
     return at_example(l->f, e);
 }
 
@@ -219,4 +221,41 @@ int train_file_line(int fd, int64_t example, size_t max, struct buf *out, struct
         buf_add(out, l.line.data, l.line.len);
     lines_release(&l);
     return rc;
+}
+
+/* ---- one call a line ----------------------------------------------------------------------- */
+
+struct train_scan {
+    struct lines lines;
+    struct train_file f;
+};
+
+struct train_scan *train_scan_new(int fd, struct err *e)
+{
+    struct train_scan *s = xcalloc(1, sizeof *s);
+    if (lines_init(&s->lines, fd, TRAIN_FILE_LINE_MAX, &s->f, e) == 0)
+        return s;
+    train_scan_free(s);
+    return NULL;
+}
+
+void train_scan_free(struct train_scan *s)
+{
+    if (s)
+        lines_release(&s->lines);
+    free(s);
+}
+
+int train_scan_next(struct train_scan *s, struct train_file *f, const char **line, size_t *n,
+                    struct err *e)
+{
+    int rc = next_example(&s->lines, e);
+    bool is_long = rc == 1 && s->lines.line.failed;
+    *f = s->f;
+    *line = s->lines.line.data;
+    *n = s->lines.line.len;
+    if (!is_long)
+        return rc;
+    f->fault = TRAIN_FAULT_ROW;
+    return err_set(e, ERR_BAD_INPUT, LINE_TOO_LONG, s->lines.line.max_bytes);
 }

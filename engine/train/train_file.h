@@ -36,6 +36,14 @@ int train_file_read(int fd, const struct train_reader *r, struct dataset *d, str
 int train_file_line(int fd, int64_t example, size_t max, struct buf *out, struct train_file *f,
                     struct err *e);
 
+/* The same lines, one call each: 1: there is one, in f by number and in *line until the next call;
+ * 0: there is none; -1: e says why, and where f->fault is set the line alone is at fault. */
+struct train_scan;
+struct train_scan *train_scan_new(int fd, struct err *e); /* the descriptor as above */
+void train_scan_free(struct train_scan *s);               /* NULL is fine */
+int train_scan_next(struct train_scan *s, struct train_file *f, const char **line, size_t *n,
+                    struct err *e);
+
 /* One line; the arena is for what is read of it. An error names the field, and the example where f
  * is of a file. */
 int train_file_add(struct dataset *d, const struct train_reader *r, const char *line, size_t n,

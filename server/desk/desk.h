@@ -92,6 +92,7 @@ struct errand {
     bool is_retry, is_stream;
     const char *last; /* the work's: the newest event that was sent */
     int n_run;        /* how often it ran before */
+    void *kept;       /* the work's, for its next turn: in the arena; NULL at first */
     /* what comes of it: the work writes out, and sets the others or not */
     struct buf out;
     const char *ignored;       /* for x-tandem-ignored */

@@ -169,9 +169,27 @@ def tune_follows(w):
 
 
 def tune_that_fails(w):
-    said = w.sh("tune", w.few, "--follow")
+    barren = w.tmp / "barren.jsonl"
+    barren.write_text(json.dumps({"messages": [{"role": "user", "content": "a"}, {
+        "role": "assistant", "content": "b", "weight": 0}]}) + "\n")
+    said = w.sh("tune", w.rows, "--follow", "--validation", barren)
     assert said.status == 1 and said.out == "", said
-    assert re.search(r"^tandem: ftjob-\w+ failed: .*3 example\(s\)", said.err, re.M), said
+    assert re.search(r"^tandem: ftjob-\w+ failed: .*token to measure", said.err, re.M), said
+
+
+def tune_that_must_fail(w):
+    """A file that no job can be made of: said with its lines, and none is made or kept."""
+    before, jobs = w.sh.good("files").out, w.sh.good("jobs", "-n", 0).out
+    said = w.sh("tune", "README.md")
+    assert said.status == 1 and said.out == "", said
+    assert re.search(r"^README\.md:1: .*JSON", said.err, re.M), said
+    assert re.search(r"^tandem tune: README\.md: \d+ of \d+ examples cannot be used, the first in line 1\.$",
+                     said.err, re.M), said
+    for follow in ((), ("--follow",)):
+        said = w.sh("tune", w.few, *follow)
+        assert said.status == 1 and said.out == "", said
+        assert re.search(r"^tandem tune: .*has 3 examples; a job wants at least 10\.$", said.err, re.M), said
+    assert (w.sh.good("files").out, w.sh.good("jobs", "-n", 0).out) == (before, jobs)
 
 
 def tune_that_is_refused(w):
@@ -369,6 +387,7 @@ def main():
         cases.run("impostors", lambda: impostors(w))
         with w.serve() as server:
             for case in (files, large_file, lists, tune_makes_a_job, tune_follows, tune_that_fails,
+                         tune_that_must_fail,
                          tune_that_is_refused, job_states, interrupted, bars, bar_interrupted,
                          tables, names, whole_ids, keys):
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(w))
