@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of a generation in flight, for generate.c, which begins and steps it, and tell.c,
- * which tells the client what came.
+ * The inside of a generation in flight, for generate.c, which has its steps in their order, and
+ * the files that have the details: submit.c, tell.c, end.c.
  *
  * Thread: the HTTP thread that has the call.
  */
@@ -23,6 +23,7 @@ struct generation {
     const struct prompt *prompt; /* in the arena */
     size_t n_prompt, n_choice;   /* n_choice: best_of for each prompt, neighbours */
     size_t n_asked;              /* n_choice is as many once they are submitted */
+    size_t n_ended;              /* of them, when they were last collected */
     struct choice *choice;       /* in the arena */
     struct answer **answer;      /* in the arena: for the choices */
     struct constraining constraining;
@@ -32,15 +33,30 @@ struct generation {
     void *room; /* owned: what is told at once, as the renderers take it */
     size_t room_bytes;
     int64_t submit_us;
-    struct err begin_err; /* the first step fails with it */
-    bool has_begun, is_over;
+    struct err begin_err; /* of what its choices begin with: the first step fails with it */
+    bool is_submitted, is_over;
 };
 
 const struct prompt *generation_prompt(const struct generation *g, const struct choice *c);
+
+/* ---- submit.c ---- */
+
+/* Once the constraint, if there is one, is compiled. */
+int generation_submit(struct generation *g, struct api_error *e);
+
+/* ---- end.c ---- */
 struct api_usage generation_usage(const struct generation *g);
 void generation_note(struct generation *g); /* it is over: for the log and the metrics */
+void generation_cancel(struct generation *g);
+
+/* Nothing more can be said: as a status, or as the last event of a stream that has begun. */
 void generation_fail(struct generation *g, const struct api_error *e);
 void generation_fail_err(struct generation *g, const struct err *why);
+
+/* True where a choice ended other than by its own end: the client was told that. */
+bool generation_has_failed(struct generation *g);
+
+/* ---- tell.c ---- */
 
 /* Appends the bytes of one token: struct api_vocab. */
 void tell_spell(void *generation, int32_t id, struct buf *out);
