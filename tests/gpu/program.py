@@ -247,8 +247,7 @@ def training(r, b, name, ranks):
 
 def show_training(r, b, name, rank, row):
     tflop, what = row["gflops"] / 1e3, "LoRA" if rank else "full training"
-    if tflop > b.got.get((name, f"{what} TFLOP/s"), 0):
-        b.got[name, f"{what} TFLOP/s"] = tflop
+    b.got[name, f"{what} TFLOP/s"] = max(tflop, b.got.get((name, f"{what} TFLOP/s"), 0))
     if row["rows"] > 1:
         b.got[name, what] = row["tokens_per_s"]
     r.figure(f"{name} {what}, {row['rows']} x {row['length']} tokens/s", row["tokens_per_s"],

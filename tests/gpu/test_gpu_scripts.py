@@ -65,7 +65,7 @@ def sections(tmp):
         r.section(name, 120, fn, state, *args)
     check("sections", r.failed == 0 and r.passed >= 8, (tmp / "sections.txt").read_text()[-2000:])
     for what in ("start s", "served 4", "LoRA TFLOP/s", "full training"):
-        check(f"1.2B {what}", state.got.get(("1.2B", what)), str(state.got))
+        check(f"1.2B {what}", ("1.2B", what) in state.got, str(state.got))  # 0.0 on a busy machine
     check("32B prompt", state.got.get(("32B int8", "prompt TFLOP/s")), str(state.got))
     r.section("fault", 10, lambda r: 1 // 0)
     check("a fault is told", r.failed == 1 and "ZeroDivisionError" in (tmp / "sections.txt").read_text())
