@@ -90,7 +90,7 @@ def pods_start(tmp):
     env = pod_environment((DOCKER / "kubernetes/deployment.yaml").read_text(), tmp)
     with Tandem(make_model(tmp / "pod"), "--kv-memory", "16M", "--threads", 1,
                 env={**env, "TANDEM_KV_MEMROY": "1G"}) as s:
-        warned = [json.loads(line) for line in s.output().splitlines() if '"warn"' in line]
+        warned = [json.loads(line) for line in s.said().splitlines() if '"warn"' in line]
     said = {w["name"]: w.get("meant") for w in warned if "name" in w}
     assert said == {"TANDEM_PORT": None, "TANDEM_KV_MEMROY": "TANDEM_KV_MEMORY"}, warned
 

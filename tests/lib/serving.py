@@ -122,8 +122,13 @@ class Tandem:
                 raise AssertionError(f"SIGTERM did not end it: {self.output()}") from None
         return self.process.returncode
 
+    def said(self):
+        """All that it logged."""
+        return log_text(self.log)
+
     def output(self):
-        return log_text(self.log)[-4000:]
+        """The end of it, for a message of what went wrong."""
+        return self.said()[-4000:]
 
     # ---- asking it
 

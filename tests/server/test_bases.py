@@ -166,7 +166,7 @@ def of_an_older_program(w):
         assert ask(c, w.tuned).json["choices"] == w.said
         c.wait_step(w.half, 5)
         c.ask("POST", f"{JOBS}/{w.half}/pause")
-        assert s.output().count("are taken for this one's") == 1
+        assert s.said().count("are taken for this one's") == 1
         c.done(w.queued)
     with serve(w.b, w.tmp, data="older") as s:
         c = Client(s)

@@ -55,7 +55,7 @@ def ends_behind_its_load(tmp, how):
         c.close()
     wait_for(lambda: server.metrics()["tandem_http_connections"] <= 1)
     server.process.send_signal(how)
-    wait_for(lambda: "draining" in server.output() or server.process.poll() is not None)
+    wait_for(lambda: "draining" in server.said() or server.process.poll() is not None)
     assert server.process.poll() is None, f"it did not wait: {server.output()}"
     (marks / "go").touch()
     assert server.stop() == 0, server.output()

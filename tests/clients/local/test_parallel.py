@@ -38,7 +38,7 @@ def run(*words, **env):
 def serves(want, *options, **env):
     with Tandem(MODEL, "--parallel", "auto", "--threads", 1, "--ctx", 32, "--kv-memory", "64K", *options,
                 env=env) as s:
-        said = re.search(r"parallel tp=(\d+) why=(.*)", s.output())
+        said = re.search(r"parallel tp=(\d+) why=(.*)", s.said())
         assert said and int(said[1]) == want, s.output()
         r = s.post("/v1/completions", {"model": s.get("/v1/models").json["data"][0]["id"],
                                        "prompt": [1, 2, 3], "max_tokens": 4, "temperature": 0})
