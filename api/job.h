@@ -109,7 +109,7 @@ void job_metrics_read(const char *data, struct job_metrics *m);
 
 /* The first line of a result file, and the line of a metrics event's data; none where it is of
  * something else. */
-void job_csv_head(struct buf *out);
+void job_csv_heading(struct buf *out);
 void job_csv_line(const char *data, struct buf *out);
 
 #endif

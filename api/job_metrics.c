@@ -52,7 +52,7 @@ void job_metrics_read(const char *data, struct job_metrics *m)
     json_decref(v);
 }
 
-void job_csv_head(struct buf *out)
+void job_csv_heading(struct buf *out)
 {
     buf_str(out, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
 }

@@ -104,7 +104,7 @@ static int begin_part(struct multipart *m, struct api_error *e)
 {
     static const char key[] = "Content-Disposition:";
     char name[MULTIPART_NAME_MAX], file[MULTIPART_NAME_MAX];
-    char *line = m->head, *end;
+    char *line = m->header, *end;
     for (; (end = strstr(line, "\r\n")) != NULL; line = end + 2)
         if (strncasecmp(line, key, sizeof key - 1) == 0)
             break;
@@ -121,7 +121,7 @@ static int begin_part(struct multipart *m, struct api_error *e)
     if (++m->n_part > MULTIPART_PARTS_MAX)
         return bad(m, e, "it has too many parts");
     m->state = MULTIPART_BODY;
-    m->n_head = 0;
+    m->n_header = 0;
     m->n_match = 0;
     if (m->sink.begin(m->sink.ctx, name, has_file ? file : NULL, e)) {
         m->state = MULTIPART_FAILED;
@@ -131,32 +131,32 @@ static int begin_part(struct multipart *m, struct api_error *e)
 }
 
 /* Until the empty line. */
-static int push_head(struct multipart *m, char c, struct api_error *e)
+static int push_header(struct multipart *m, char c, struct api_error *e)
 {
     if (c == 0)
         return bad(m, e, "a header holds a NUL");
-    if (m->n_head == MULTIPART_HEAD_MAX)
+    if (m->n_header == MULTIPART_HEADER_MAX)
         return bad(m, e, "a part's headers are too long");
-    m->head[m->n_head++] = c;
-    m->head[m->n_head] = 0;
-    bool is_over = m->n_head >= 4 && memcmp(m->head + m->n_head - 4, "\r\n\r\n", 4) == 0;
+    m->header[m->n_header++] = c;
+    m->header[m->n_header] = 0;
+    bool is_over = m->n_header >= 4 && memcmp(m->header + m->n_header - 4, "\r\n\r\n", 4) == 0;
     if (!is_over)
         return 0;
-    m->head[m->n_head - 2] = 0;
+    m->header[m->n_header - 2] = 0;
     return begin_part(m, e);
 }
 
 /* Behind a boundary stands a line's end, or -- behind the last. head holds what came so far. */
 static int push_behind(struct multipart *m, char c, struct api_error *e)
 {
-    m->head[m->n_head++] = c;
-    if (m->n_head < 2)
+    m->header[m->n_header++] = c;
+    if (m->n_header < 2)
         return c == '\r' || c == '-' ? 0 : bad(m, e, "a boundary is followed by something else");
-    bool is_line = memcmp(m->head, "\r\n", 2) == 0, is_last = memcmp(m->head, "--", 2) == 0;
+    bool is_line = memcmp(m->header, "\r\n", 2) == 0, is_last = memcmp(m->header, "--", 2) == 0;
     if (!is_line && !is_last)
         return bad(m, e, "a boundary is followed by something else");
-    m->state = is_last ? MULTIPART_AFTER : MULTIPART_HEAD;
-    m->n_head = 0;
+    m->state = is_last ? MULTIPART_AFTER : MULTIPART_HEADERS;
+    m->n_header = 0;
     return 0;
 }
 
@@ -176,7 +176,7 @@ static int reach_boundary(struct multipart *m, struct api_error *e)
 {
     bool ends = m->state == MULTIPART_BODY;
     m->state = MULTIPART_BEHIND;
-    m->n_head = m->n_match = 0;
+    m->n_header = m->n_match = 0;
     if (ends && m->sink.end(m->sink.ctx, e)) {
         m->state = MULTIPART_FAILED;
         return -1;
@@ -224,8 +224,8 @@ int multipart_push(struct multipart *m, const char *p, size_t n, struct api_erro
         case MULTIPART_BEHIND:
             rc = push_behind(m, p[at++], e);
             break;
-        case MULTIPART_HEAD:
-            rc = push_head(m, p[at++], e);
+        case MULTIPART_HEADERS:
+            rc = push_header(m, p[at++], e);
             break;
         case MULTIPART_AFTER:
             return 0;

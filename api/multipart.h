@@ -16,7 +16,7 @@
 
 enum {
     MULTIPART_BOUNDARY_MAX = 70,
-    MULTIPART_HEAD_MAX = 4096, /* of one part's headers */
+    MULTIPART_HEADER_MAX = 4096, /* of one part's headers */
     MULTIPART_NAME_MAX = 256,
     MULTIPART_PARTS_MAX = 64
 };
@@ -31,9 +31,9 @@ struct multipart_sink {
 };
 
 enum multipart_state {
-    MULTIPART_BEFORE, /* the first boundary */
-    MULTIPART_BEHIND, /* behind a boundary: a line's end, or -- */
-    MULTIPART_HEAD,   /* a part's headers */
+    MULTIPART_BEFORE,  /* the first boundary */
+    MULTIPART_BEHIND,  /* behind a boundary: a line's end, or -- */
+    MULTIPART_HEADERS, /* a part's headers */
     MULTIPART_BODY,
     MULTIPART_AFTER, /* the last boundary: what follows is nobody's */
     MULTIPART_FAILED
@@ -44,8 +44,8 @@ struct multipart {
     enum multipart_state state;
     char stop[MULTIPART_BOUNDARY_MAX + 8]; /* CR LF -- boundary */
     size_t n_stop, n_match;                /* bytes of stop that stand at the end of the input */
-    char head[MULTIPART_HEAD_MAX + 1];
-    size_t n_head;
+    char header[MULTIPART_HEADER_MAX + 1];
+    size_t n_header;
     int n_part;
 };
 

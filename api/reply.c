@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { HEAD_BYTES_MAX = 4096 };
+enum { OPENING_BYTES_MAX = 4096 };
 
 static const char *object(enum api_route route, bool is_event)
 {
@@ -16,7 +16,7 @@ static const char *object(enum api_route route, bool is_event)
     return is_event ? "chat.completion.chunk" : "chat.completion";
 }
 
-static void put_head(struct jout *j, const struct api_reply *r, bool is_event)
+static void put_opening(struct jout *j, const struct api_reply *r, bool is_event)
 {
     jout_put_str(j, "id", r->id);
     jout_put_str(j, "object", object(r->route, is_event));
@@ -29,17 +29,17 @@ void api_reply_init(struct api_reply *r, enum api_route route, const char *id, c
 {
     *r = (struct api_reply){
         .route = route, .id = id, .model = model, .created = created, .vocab = vocab};
-    buf_init(&r->head, HEAD_BYTES_MAX);
-    buf_str(&r->head, "data: ");
-    struct jout j = jout_on(&r->head);
+    buf_init(&r->opening, OPENING_BYTES_MAX);
+    buf_str(&r->opening, "data: ");
+    struct jout j = jout_on(&r->opening);
     jout_open(&j, '{');
-    put_head(&j, r, true);
+    put_opening(&j, r, true);
     jout_key(&j, "choices");
 }
 
 void api_reply_release(struct api_reply *r)
 {
-    buf_release(&r->head);
+    buf_release(&r->opening);
 }
 
 /* ---- a choice ------------------------------------------------------------------------------ */
@@ -146,7 +146,7 @@ void api_reply_write(const struct api_reply *r, const struct api_choice *choice,
 {
     struct jout j = jout_on(out);
     jout_open(&j, '{');
-    put_head(&j, r, false);
+    put_opening(&j, r, false);
     jout_key(&j, "choices");
     jout_open(&j, '[');
     for (size_t i = 0; i < n; i++)
@@ -164,7 +164,7 @@ void api_reply_write(const struct api_reply *r, const struct api_choice *choice,
 void api_event_choice(const struct api_reply *r, const struct api_choice *c,
                       enum api_usage_form form, const struct api_usage *usage, struct buf *out)
 {
-    buf_add(out, r->head.data, r->head.len);
+    buf_add(out, r->opening.data, r->opening.len);
     struct jout j = jout_on(out);
     jout_open(&j, '[');
     put_choice(&j, r, c, true);
@@ -180,7 +180,7 @@ void api_event_choice(const struct api_reply *r, const struct api_choice *c,
 
 void api_event_usage(const struct api_reply *r, const struct api_usage *usage, struct buf *out)
 {
-    buf_add(out, r->head.data, r->head.len);
+    buf_add(out, r->opening.data, r->opening.len);
     buf_str(out, "[],\"usage\":");
     struct jout j = jout_on(out);
     put_usage(&j, usage);

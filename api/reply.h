@@ -4,7 +4,7 @@
  * holds; the two routes differ in where it is written. An event costs its own bytes: what all
  * events of a stream share is rendered once.
  *
- * Memory: everything is borrowed but `head`.
+ * Memory: everything is borrowed but `opening`.
  * Thread: one at a time.
  */
 #ifndef API_REPLY_H
@@ -24,7 +24,7 @@ struct api_reply {
     const char *id, *model;
     int64_t created; /* seconds since 1970 */
     struct api_vocab vocab;
-    struct buf head; /* owned: how each event begins */
+    struct buf opening; /* owned: how each event begins */
 };
 
 struct api_choice {

@@ -25,7 +25,7 @@ static int check_queue(const struct server *s, const struct route *r, struct api
     return -1;
 }
 
-int server_admit(void *ctx, struct call *c, const struct http_head *head,
+int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
     const struct server *s = ctx;
@@ -34,7 +34,7 @@ int server_admit(void *ctx, struct call *c, const struct http_head *head,
         will = FRONT_REFUSING;
     else if (!atomic_load(&s->engine))
         will = FRONT_LOADING;
-    if (front_admit(&s->front, will, http_busy(s->http), c, head, match, e))
+    if (front_admit(&s->front, will, http_busy(s->http), c, headers, match, e))
         return -1;
     return match->route && will == FRONT_GOOD ? check_queue(s, match->route, e) : 0;
 }

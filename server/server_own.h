@@ -41,7 +41,7 @@ struct server {
 };
 
 /* The hooks of the transport; ctx is the server. */
-int server_admit(void *ctx, struct call *c, const struct http_head *head,
+int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e);
 void server_ended(void *ctx, const struct http_record *r);
 void server_connection(void *ctx, int change);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing requests. The body is written behind room for the head, whose only part that depends on
- * it is a number of fixed width.
+ * Writing requests. The body is written behind room for the headers, whose only part that depends
+ * on it is a number of fixed width.
  */
 #include "clients/load/ask.h"
 
@@ -84,8 +84,8 @@ static void write_body(const struct load_ask *a, uint64_t n, struct buf *out)
     buf_char(out, '}');
 }
 
-static void write_head(const struct load_ask *a, const char *method, const char *path,
-                       struct buf *out)
+static void write_headers(const struct load_ask *a, const char *method, const char *path,
+                          struct buf *out)
 {
     const struct load_url *u = a->url;
     bool is_v6 = strchr(u->host, ':') != NULL;
@@ -98,7 +98,7 @@ static void write_head(const struct load_ask *a, const char *method, const char 
 void load_ask_write(const struct load_ask *a, uint64_t n, struct buf *out)
 {
     buf_clear(out);
-    write_head(a, "POST", a->is_chat ? "/v1/chat/completions" : "/v1/completions", out);
+    write_headers(a, "POST", a->is_chat ? "/v1/chat/completions" : "/v1/completions", out);
     buf_str(out, "Accept: application/json, text/event-stream\r\n"
                  "Content-Type: application/json\r\nContent-Length: ");
     size_t number = out->len;
@@ -113,6 +113,6 @@ void load_ask_write(const struct load_ask *a, uint64_t n, struct buf *out)
 void load_ask_write_get(const struct load_ask *a, const char *path, struct buf *out)
 {
     buf_clear(out);
-    write_head(a, "GET", path, out);
+    write_headers(a, "GET", path, out);
     buf_str(out, "Accept: application/json\r\n\r\n");
 }

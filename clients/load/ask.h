@@ -30,7 +30,7 @@ struct load_ask {
     uint64_t seed;
 };
 
-/* The whole request, head and body. */
+/* The whole request, headers and body. */
 void load_ask_write(const struct load_ask *a, uint64_t n, struct buf *out);
 
 /* One that only reads: GET. */

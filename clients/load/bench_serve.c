@@ -316,7 +316,7 @@ static int run_all(struct bench *b, struct err *e)
 {
     struct load_fleet_stage first = stage_of(b, b->clients[0]);
     if (!b->v->json)
-        load_report_head(&b->ask, &first);
+        load_report_heading(&b->ask, &first);
     for (int i = 0; i < b->n_stage; i++)
         if (run_stage(b, b->clients[i], e))
             return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A machine of eight states. Lines (the head's, chunks', trailers') gather in `head` until they
- * are whole; only the body's bytes are handed on.
+ * A machine of eight states. Lines (the headers', chunks', trailers') gather in `headers` until
+ * they are whole; only the body's bytes are handed on.
  */
 #include "clients/load/reply.h"
 
@@ -13,19 +13,19 @@ enum { LENGTH_DIGITS_MAX = 18, CHUNK_DIGITS_MAX = 15 };
 void load_reply_init(struct load_reply *r)
 {
     *r = (struct load_reply){0};
-    buf_init(&r->head, LOAD_REPLY_HEAD_BYTES_MAX);
+    buf_init(&r->headers, LOAD_REPLY_HEADERS_BYTES_MAX);
 }
 
 void load_reply_release(struct load_reply *r)
 {
-    buf_release(&r->head);
+    buf_release(&r->headers);
 }
 
 void load_reply_clear(struct load_reply *r)
 {
-    struct buf head = r->head;
-    buf_clear(&head);
-    *r = (struct load_reply){.head = head};
+    struct buf headers = r->headers;
+    buf_clear(&headers);
+    *r = (struct load_reply){.headers = headers};
 }
 
 /* Adds bytes up to and with `last`; true when it came. */
@@ -33,12 +33,13 @@ static bool gather(struct load_reply *r, const char **at, const char *end, char 
 {
     const char *found = memchr(*at, last, (size_t)(end - *at));
     const char *stop = found ? found + 1 : end;
-    buf_add(&r->head, *at, (size_t)(stop - *at));
+    buf_add(&r->headers, *at, (size_t)(stop - *at));
     *at = stop;
     return found != NULL;
 }
 
-/* ---- the head ------------------------------------------------------------------------------ */
+/* ---- the headers ------------------------------------------------------------------------------
+ */
 
 /* The value of a header's line when its name is that one. */
 static const char *value_of(const char *line, size_t n, const char *name, size_t *n_value)
@@ -106,10 +107,10 @@ static bool read_status(struct load_reply *r, const char *line, size_t n)
     return r->status >= 100;
 }
 
-/* How the body is framed follows from the whole head. */
+/* How the body is framed follows from all headers. */
 static void begin_body(struct load_reply *r, bool is_chunked)
 {
-    buf_clear(&r->head);
+    buf_clear(&r->headers);
     if (r->status < 200)
         r->state = LOAD_REPLY_HEAD; /* 100 Continue: the answer follows */
     else if (r->status == 204 || r->status == 304)
@@ -123,9 +124,9 @@ static void begin_body(struct load_reply *r, bool is_chunked)
         r->state = r->left > 0 ? LOAD_REPLY_LENGTH : LOAD_REPLY_OVER;
 }
 
-static bool read_head(struct load_reply *r)
+static bool read_headers(struct load_reply *r)
 {
-    const char *at = r->head.data, *end = at + r->head.len;
+    const char *at = r->headers.data, *end = at + r->headers.len;
     bool is_chunked = false, is_first = true;
     r->left = -1;
     r->is_event_stream = false;
@@ -142,22 +143,22 @@ static bool read_head(struct load_reply *r)
     return true;
 }
 
-static bool ends_head(const struct buf *head)
+static bool ends_headers(const struct buf *headers)
 {
-    const char *p = head->data;
-    size_t n = head->len;
+    const char *p = headers->data;
+    size_t n = headers->len;
     return (n >= 4 && memcmp(p + n - 4, "\r\n\r\n", 4) == 0) ||
            (n >= 2 && memcmp(p + n - 2, "\n\n", 2) == 0);
 }
 
-static enum load_reply_got step_head(struct load_reply *r, const char **at, const char *end)
+static enum load_reply_got step_headers(struct load_reply *r, const char **at, const char *end)
 {
     while (*at < end) {
         bool is_line = gather(r, at, end, '\n');
-        if (r->head.failed)
+        if (r->headers.failed)
             return LOAD_REPLY_BAD;
-        if (is_line && ends_head(&r->head))
-            return read_head(r) ? LOAD_REPLY_BODY : LOAD_REPLY_BAD;
+        if (is_line && ends_headers(&r->headers))
+            return read_headers(r) ? LOAD_REPLY_BODY : LOAD_REPLY_BAD;
     }
     return LOAD_REPLY_WANTS;
 }
@@ -180,10 +181,10 @@ static enum load_reply_got take_body(struct load_reply *r, const char **at, cons
 
 static bool read_chunk_line(struct load_reply *r)
 {
-    const char *line = r->head.data;
+    const char *line = r->headers.data;
     int64_t size = 0;
     size_t n = 0;
-    for (; n < r->head.len; n++) {
+    for (; n < r->headers.len; n++) {
         char c = line[n];
         int digit = c >= '0' && c <= '9'   ? c - '0'
                     : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -205,11 +206,11 @@ static bool read_chunk_line(struct load_reply *r)
 static enum load_reply_got step_line(struct load_reply *r, const char **at, const char *end)
 {
     bool is_line = gather(r, at, end, '\n');
-    if (r->head.failed || r->head.len > LOAD_REPLY_CHUNK_LINE_MAX)
+    if (r->headers.failed || r->headers.len > LOAD_REPLY_CHUNK_LINE_MAX)
         return LOAD_REPLY_BAD;
     if (!is_line)
         return LOAD_REPLY_WANTS;
-    bool is_empty = r->head.len <= 2 && (r->head.len == 1 || r->head.data[0] == '\r');
+    bool is_empty = r->headers.len <= 2 && (r->headers.len == 1 || r->headers.data[0] == '\r');
     bool is_good = true;
     if (r->state == LOAD_REPLY_CHUNK_LINE)
         is_good = read_chunk_line(r);
@@ -218,7 +219,7 @@ static enum load_reply_got step_line(struct load_reply *r, const char **at, cons
         r->state = LOAD_REPLY_CHUNK_LINE;
     } else if (is_empty)
         r->state = LOAD_REPLY_OVER;
-    buf_clear(&r->head);
+    buf_clear(&r->headers);
     return is_good ? LOAD_REPLY_BODY : LOAD_REPLY_BAD;
 }
 
@@ -233,7 +234,7 @@ enum load_reply_got load_reply_next(struct load_reply *r, const char **at, const
         if (*at == end)
             return LOAD_REPLY_WANTS;
         if (r->state == LOAD_REPLY_HEAD)
-            got = step_head(r, at, end);
+            got = step_headers(r, at, end);
         else if (r->state == LOAD_REPLY_CHUNK || r->state == LOAD_REPLY_LENGTH ||
                  r->state == LOAD_REPLY_UNTIL_CLOSE)
             return take_body(r, at, end, body, n);

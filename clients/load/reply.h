@@ -2,7 +2,7 @@
  *
  * One HTTP/1.1 answer, taken apart as its bytes come: status line, headers, and the body's bytes
  * without their framing (a length, chunks, or until the connection ends). It holds no body: what
- * was received is handed on in place. The head has a ceiling; a chunk's line too.
+ * was received is handed on in place. The headers have a ceiling; a chunk's line too.
  *
  * Thread: one at a time.
  */
@@ -15,7 +15,7 @@
 
 #include "engine/base/buf.h"
 
-enum { LOAD_REPLY_HEAD_BYTES_MAX = 64 << 10, LOAD_REPLY_CHUNK_LINE_MAX = 256 };
+enum { LOAD_REPLY_HEADERS_BYTES_MAX = 64 << 10, LOAD_REPLY_CHUNK_LINE_MAX = 256 };
 
 enum load_reply_state {
     LOAD_REPLY_HEAD,
@@ -30,7 +30,7 @@ enum load_reply_state {
 
 struct load_reply {
     enum load_reply_state state;
-    struct buf head; /* of the head, and then of a chunk's or a trailer's line */
+    struct buf headers; /* of the headers, and then of a chunk's or a trailer's line */
     int64_t left;
     int status;
     bool is_event_stream; /* Content-Type: text/event-stream */

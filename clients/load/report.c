@@ -14,7 +14,7 @@
 static const double shares[] = {0.5, 0.9, 0.99};
 enum { N_SHARE = sizeof shares / sizeof *shares };
 
-void load_report_head(const struct load_ask *a, const struct load_fleet_stage *s)
+void load_report_heading(const struct load_ask *a, const struct load_fleet_stage *s)
 {
     printf("http://%s:%s%s, model %s, %s%s: %" PRId64 " %s in", a->url->host, a->url->port,
            a->url->base, a->model, a->is_chat ? "chat" : "completions",

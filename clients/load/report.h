@@ -11,7 +11,7 @@
 #include "clients/load/fleet.h"
 
 /* What was asked for, above the table. */
-void load_report_head(const struct load_ask *a, const struct load_fleet_stage *s);
+void load_report_heading(const struct load_ask *a, const struct load_fleet_stage *s);
 
 void load_report_row(const struct load_fleet_stage *s, const struct load_tally *t);
 int load_report_json(const struct load_fleet_stage *s, const struct load_tally *t, struct err *e);

@@ -153,11 +153,11 @@ static int64_t between(void *ctx)
         atomic_store(&b->piece_max_us, took_us);
     pthread_mutex_lock(&b->lock);
     if (!b->may_train) {
-        gate_give(b->gate, GATE_TRAIN);
+        gate_leave(b->gate, GATE_TRAIN);
         while (!b->may_train)
             pthread_cond_wait(&b->wake, &b->lock);
         pthread_mutex_unlock(&b->lock);
-        gate_take(b->gate, GATE_TRAIN);
+        gate_enter(b->gate, GATE_TRAIN);
     } else {
         pthread_mutex_unlock(&b->lock);
     }
@@ -176,7 +176,7 @@ static void let_train(struct beside *b, bool may)
 
 static void enter(struct beside *b, struct stream *s)
 {
-    gate_take(b->gate, GATE_TRAIN);
+    gate_enter(b->gate, GATE_TRAIN);
     b->piece_us = clock_us();
     stream_between(s, between, b);
 }
@@ -184,7 +184,7 @@ static void enter(struct beside *b, struct stream *s)
 static void leave(struct beside *b, struct stream *s)
 {
     stream_between(s, NULL, NULL);
-    gate_give(b->gate, GATE_TRAIN);
+    gate_leave(b->gate, GATE_TRAIN);
 }
 
 static int steps(struct beside *b, struct trainer *t, struct stream *s, struct err *e)

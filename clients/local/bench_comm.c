@@ -218,7 +218,7 @@ static void *run_part(void *arg)
     return NULL;
 }
 
-static void show_head(const struct bench_comm_values *v, const struct comm *c)
+static void show_heading(const struct bench_comm_values *v, const struct comm *c)
 {
     if (v->json || comm_rank(c) != 0 || is_on_gpu(v))
         return;
@@ -232,7 +232,7 @@ static void show_head(const struct bench_comm_values *v, const struct comm *c)
 static int run_wired(const struct bench_comm_values *v, struct comm *c, struct err *e)
 {
     struct part p = {.v = v, .c = c, .err = ERR_INIT};
-    show_head(v, p.c);
+    show_heading(v, p.c);
     run_part(&p);
     return p.rc ? err_set(e, p.err.code, "%s", p.err.msg) : 0;
 }
@@ -245,7 +245,7 @@ static int run_local(const struct bench_comm_values *v, struct err *e)
     int n = (int)v->ranks, n_thread = 0, rc = 0;
     if (comm_local_new(n, NULL, end, e))
         return -1;
-    show_head(v, end[0]);
+    show_heading(v, end[0]);
     for (int r = 0; r < n; r++)
         p[r] = (struct part){.v = v, .c = end[r], .err = ERR_INIT};
     for (int r = 1; r < n && !rc; r++, n_thread += !rc)

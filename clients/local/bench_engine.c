@@ -181,7 +181,7 @@ static int make_runner(struct bench *b, struct err *e)
         .n_cell = b->cells_each * v->streams,
         .is_eager = strcmp(v->mode, "eager") == 0,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     if (longest > b->local->model->ctx)
         return err_set(e, ERR_TOO_LARGE, "%lld tokens: the context holds %lld", (long long)longest,
                        (long long)b->local->model->ctx);

@@ -85,8 +85,8 @@ const struct cmd_opt cmd_opt_bench_train = {rows, sizeof rows / sizeof *rows,
 static double needed(const struct model *m, const struct bench_train_values *v)
 {
     const struct config *c = &m->cfg;
-    const struct param *head = model_head_of(m);
-    double products = (double)head->n * (double)head->k, trained, adapters = 0;
+    const struct param *lm_head = model_lm_head(m);
+    double products = (double)lm_head->n * (double)lm_head->k, trained, adapters = 0;
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
         if (p->lora < 0)

@@ -77,13 +77,13 @@ static const struct opt_row rows[] = {
 const struct cmd_opt cmd_opt_graph = {rows, sizeof rows / sizeof *rows,
                                       sizeof(struct graph_values)};
 
-static enum model_head head_of(const char *name)
+static enum model_output output_of(const char *name)
 {
     static const char *const names[] = {"logits", "loss", "hidden", "embed"};
     int i = 0;
     while (i < 3 && strcmp(names[i], name) != 0)
         i++;
-    return (enum model_head)i;
+    return (enum model_output)i;
 }
 
 static int no_such_pass(const char *name, struct err *e)
@@ -127,7 +127,7 @@ static int record(const struct model *m, const struct graph_values *v, struct gr
     graph_recorder_init(&rec, g);
     rec.b.has_lora = v->lora;
     rec.b.lora_rank_max = 16;
-    graph_mark_output(g, model_build(m, &rec.b, head_of(v->head)));
+    graph_mark_output(g, model_build(m, &rec.b, output_of(v->head)));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
     if (ranks_of_model(m, &ranks))

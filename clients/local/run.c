@@ -210,7 +210,7 @@ static int make_runner(struct run *r, struct err *e)
         .n_feed = room,
         .is_eager = strcmp(r->v->mode, "eager") == 0,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     if (m->cfg.is_encoder)
         return err_set(e, ERR_UNSUPPORTED, "an encoder gives vectors, not text");
     if (r->n_prompt < 1)

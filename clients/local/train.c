@@ -179,7 +179,7 @@ static int find_ranks(struct train *t, struct err *e)
         return -1;
     return crew_threads(t->group, t->group ? 1 : t->n_here, v->model.load.threads, &t->n_thread,
                         e) ||
-                   train_tell(&all, &t->now, sizeof t->now, e)
+                   train_broadcast(&all, &t->now, sizeof t->now, e)
                ? -1
                : 0;
 }
@@ -215,7 +215,7 @@ static int choose_ranks(struct train *t, struct err *e)
                  ? -1
                  : 0;
     t->is_common = true;
-    if (train_tell_end(&all, rc, e) || train_tell(&all, &taken, sizeof taken, e))
+    if (train_broadcast_end(&all, rc, e) || train_broadcast(&all, &taken, sizeof taken, e))
         return -1;
     t->is_common = false;
     t->n_tensor = taken.tp;
@@ -235,7 +235,7 @@ static int check_place(const struct train *t, struct err *e)
     if (rc && e->code == ERR_EXISTS)
         err_wrap(e, "what is trained has no place; move away what lies there, or give another "
                     "--out");
-    return train_tell_end(&all, rc, e);
+    return train_broadcast_end(&all, rc, e);
 }
 
 /* The directory in which training begins: the model's, or one of its shape, which one process
@@ -254,7 +254,7 @@ static int write_first(struct train *t, struct err *e)
                      model_first_write(v->dir, type, (uint64_t)v->seed, t->first, e)
                  ? -1
                  : 0;
-    return train_tell_end(&all, rc, e);
+    return train_broadcast_end(&all, rc, e);
 }
 
 static int load(struct train *t, struct err *e)

@@ -154,7 +154,7 @@ static int plan(const struct train *t, const struct team_rank *r, struct tuning_
 {
     struct train_plan p;
     int rc = train_is_lead(&r->ranks) ? say_plan(t, r, o, &p, e) : 0;
-    if (train_tell_end(&r->ranks, rc, e) || train_tell(&r->ranks, &p, sizeof p, e))
+    if (train_broadcast_end(&r->ranks, rc, e) || train_broadcast(&r->ranks, &p, sizeof p, e))
         return -1;
     o->train.checkpoints_blocks = p.recomputes;
     o->train.value_bytes = p.value_bytes;

@@ -36,11 +36,11 @@ static void format(char *msg, size_t cap, const char *fmt, va_list ap)
         mark_cut(msg, cap);
 }
 
-/* msg becomes "head: tail"; head and tail may lie in msg. */
-static void join(char *msg, size_t cap, const char *head, const char *tail)
+/* msg becomes "front: tail"; front and tail may lie in msg. */
+static void join(char *msg, size_t cap, const char *front, const char *tail)
 {
     char tmp[sizeof(((struct err *)0)->msg)];
-    int n = snprintf(tmp, sizeof tmp, "%s: %s", head, tail);
+    int n = snprintf(tmp, sizeof tmp, "%s: %s", front, tail);
     if ((size_t)n >= sizeof tmp)
         mark_cut(tmp, sizeof tmp);
     memcpy(msg, tmp, cap < sizeof tmp ? cap : sizeof tmp);
@@ -62,12 +62,12 @@ int err_wrap(struct err *e, const char *fmt, ...)
 {
     if (!e)
         return -1;
-    char head[sizeof e->msg];
+    char front[sizeof e->msg];
     va_list ap;
     va_start(ap, fmt);
-    format(head, sizeof head, fmt, ap);
+    format(front, sizeof front, fmt, ap);
     va_end(ap);
-    join(e->msg, sizeof e->msg, head, e->msg);
+    join(e->msg, sizeof e->msg, front, e->msg);
     return -1;
 }
 
@@ -94,12 +94,12 @@ int err_sys(struct err *e, const char *fmt, ...)
     int no = errno;
     if (!e)
         return -1;
-    char head[sizeof e->msg], why[128];
+    char front[sizeof e->msg], why[128];
     va_list ap;
     va_start(ap, fmt);
-    format(head, sizeof head, fmt, ap);
+    format(front, sizeof front, fmt, ap);
     va_end(ap);
-    join(e->msg, sizeof e->msg, head, strerror_r(no, why, sizeof why));
+    join(e->msg, sizeof e->msg, front, strerror_r(no, why, sizeof why));
     e->code = code_of(no);
     return -1;
 }

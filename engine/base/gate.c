@@ -117,14 +117,14 @@ static void give_locked(struct gate *g, enum gate_class class, int64_t now)
     wake(g);
 }
 
-void gate_take(struct gate *g, enum gate_class class)
+void gate_enter(struct gate *g, enum gate_class class)
 {
     pthread_mutex_lock(&g->lock);
     take_locked(g, class);
     pthread_mutex_unlock(&g->lock);
 }
 
-void gate_give(struct gate *g, enum gate_class class)
+void gate_leave(struct gate *g, enum gate_class class)
 {
     pthread_mutex_lock(&g->lock);
     give_locked(g, class, clock_us());

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate: who holds it may use the compute threads. Serving takes it for a step. Training takes
- * it for pieces of work, and asks between two of them whether it may go on:
+ * The gate: who has entered may use the compute threads. Serving enters it for a step. Training
+ * enters it for pieces of work, and asks between two of them whether it may go on:
  *
- *     gate_take(g, GATE_TRAIN);
+ *     gate_enter(g, GATE_TRAIN);
  *     for each piece { run it; gate_go_on(g); }
- *     gate_give(g, GATE_TRAIN);
+ *     gate_leave(g, GATE_TRAIN);
  *
  * While a server waits, training goes on only as long as the policy (engine/base/gate_meter.h) lets
  * it, and does not begin again before that server's step: so a server waits for one turn at most,
@@ -13,7 +13,7 @@
  * goes before the next server, so that several busy servers do not shut it out. Within a class the
  * gate is first come, first served.
  *
- * Thread: any. A thread that holds the gate must not take it again.
+ * Thread: any. A thread that is in the gate must not enter it again.
  */
 #ifndef ENGINE_BASE_GATE_H
 #define ENGINE_BASE_GATE_H
@@ -39,11 +39,11 @@ struct gate;
 struct gate *gate_new(struct gate_policy policy);
 void gate_free(struct gate *g); /* nobody holds it or waits */
 
-void gate_take(struct gate *g, enum gate_class class);
-void gate_give(struct gate *g, enum gate_class class);
+void gate_enter(struct gate *g, enum gate_class class);
+void gate_leave(struct gate *g, enum gate_class class);
 
-/* Training, behind a piece: keeps the gate, or gives and takes it. Returns how many microseconds
- * the next piece may take. */
+/* Training, behind a piece: stays in the gate, or leaves and enters it. Returns how many
+ * microseconds the next piece may take. */
 int64_t gate_go_on(struct gate *g);
 
 /* A server begins (+1) or ends (-1) having work; between, the policy bounds training. */

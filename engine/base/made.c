@@ -22,7 +22,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
 
-static const char head[] = "# made by tandem\n";
+static const char first[] = "# made by tandem\n";
 
 enum { LIST_BYTES_MAX = 4 << 20, PIECE_BYTES = 1 << 20, DIGITS = SHA256_TEXT_BYTES - 1 };
 
@@ -123,7 +123,7 @@ int made_list(const char *dir, struct err *e)
     char *path = xmalloc(n);
     snprintf(path, n, "%s/" MADE_LIST, dir);
     buf_init(&out, LIST_BYTES_MAX);
-    buf_str(&out, head);
+    buf_str(&out, first);
     if (!d)
         goto done;
     rc = 0;
@@ -153,9 +153,9 @@ static int no_list(struct err *e)
 static int list_cut(struct list *l, struct err *e)
 {
     char *p = l->text.data;
-    if (strlen(p) != l->text.len || strncmp(p, head, sizeof head - 1) != 0)
+    if (strlen(p) != l->text.len || strncmp(p, first, sizeof first - 1) != 0)
         return no_list(e);
-    for (p += sizeof head - 1; *p;) {
+    for (p += sizeof first - 1; *p;) {
         char *end = strchr(p, '\n');
         if (!end || end - p < DIGITS + 3 || strspn(p, "0123456789abcdef") != DIGITS ||
             strncmp(p + DIGITS, "  ", 2) != 0)

@@ -30,7 +30,7 @@ static const size_t map_min = 4 << 20, lazy_min = 128 << 10;
 /* What a paranoid build writes where nobody should read: all ones is a NaN in f32, bf16, f16. */
 enum { FILL_FRESH = 0xa5, FILL_FREED = 0xff };
 
-struct head {
+struct header {
     size_t bytes;     /* as asked for */
     size_t map_bytes; /* 0: of malloc */
 };
@@ -137,7 +137,7 @@ static void *map_lazy(size_t bytes, size_t *map_bytes)
 
 static void *block_get(size_t bytes, bool is_lazy)
 {
-    struct head h = {.bytes = bytes};
+    struct header h = {.bytes = bytes};
     void *p = NULL;
     if (bytes > SIZE_MAX / 2) /* rounding up must not wrap */
         return NULL;
@@ -189,7 +189,7 @@ void mem_free(void *p)
 {
     if (!p)
         return;
-    struct head h;
+    struct header h;
     char *base = (char *)p - HEAD_BYTES;
     memcpy(&h, base, sizeof h);
     atomic_fetch_sub_explicit(&stat_.now, h.bytes, memory_order_relaxed);

@@ -22,7 +22,7 @@
 
 enum { LOOK_NS = 1000000000, LOOKS = 10 };
 
-struct head {
+struct header {
     uint64_t wire, tag;
     uint32_t bytes, what;
 };
@@ -30,15 +30,15 @@ struct head {
 /* To be written. */
 struct out {
     struct out *next;
-    struct head head;
+    struct header header;
     const char *data; /* borrowed until the act is done */
-    size_t at;        /* of head and data, one behind the other */
+    size_t at;        /* of header and data, one behind the other */
     struct link_act *act;
 };
 
 /* What came before its act. */
 struct early {
-    struct head head;
+    struct header header;
     int from;
     char *data; /* owned */
 };
@@ -46,8 +46,8 @@ struct early {
 struct peer {
     int fd; /* owned; -1: gone, or oneself */
     struct out *first, *last;
-    struct head head; /* of what is being read */
-    size_t head_got, body_got;
+    struct header header; /* of what is being read */
+    size_t header_got, body_got;
     char *body;           /* borrowed from the act, or owned */
     struct link_act *act; /* whose place it is read into; NULL: none waits yet */
     int deaf;             /* looks in a row at which it was */
@@ -141,10 +141,10 @@ static void write_some(struct link *l, int r)
     struct peer *p = &l->peer[r];
     while (p->first && p->fd >= 0) {
         struct out *o = p->first;
-        size_t n_head = sizeof o->head, all = n_head + o->head.bytes;
-        size_t head_at = o->at < n_head ? o->at : n_head, body_at = o->at - head_at;
-        struct iovec v[2] = {{(char *)&o->head + head_at, n_head - head_at},
-                             {(char *)(uintptr_t)o->data + body_at, o->head.bytes - body_at}};
+        size_t n_header = sizeof o->header, all = n_header + o->header.bytes;
+        size_t header_at = o->at < n_header ? o->at : n_header, body_at = o->at - header_at;
+        struct iovec v[2] = {{(char *)&o->header + header_at, n_header - header_at},
+                             {(char *)(uintptr_t)o->data + body_at, o->header.bytes - body_at}};
         struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
         ssize_t n = sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -171,7 +171,7 @@ void link_send(struct link *l, struct link_act *a, int to, const void *data)
     if (p->fd < 0 || l->is_dead)
         return; /* link_test says so */
     struct out *o = xmalloc(sizeof *o);
-    *o = (struct out){.head = {a->wire, a->tag, a->bytes, a->what}, .data = data, .act = a};
+    *o = (struct out){.header = {a->wire, a->tag, a->bytes, a->what}, .data = data, .act = a};
     *(p->last ? &p->last->next : &p->first) = o;
     p->last = o;
     write_some(l, to);
@@ -179,7 +179,7 @@ void link_send(struct link *l, struct link_act *a, int to, const void *data)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-static struct link_act *act_of(const struct link *l, const struct head *h, int from)
+static struct link_act *act_of(const struct link *l, const struct header *h, int from)
 {
     for (size_t i = 0; i < l->act.n; i++) {
         struct link_act *a = l->act.at[i];
@@ -189,7 +189,7 @@ static struct link_act *act_of(const struct link *l, const struct head *h, int f
     return NULL;
 }
 
-static bool fits(const struct link_act *a, const struct head *h)
+static bool fits(const struct link_act *a, const struct header *h)
 {
     return a->bytes == h->bytes && a->what == h->what;
 }
@@ -199,15 +199,15 @@ static int begin_body(struct link *l, int r)
 {
     struct peer *p = &l->peer[r];
     struct err e = ERR_INIT;
-    if (p->head.bytes > COMM_PLUG_BYTES_MAX)
+    if (p->header.bytes > COMM_PLUG_BYTES_MAX)
         return -1;
     p->body_got = 0;
-    p->act = act_of(l, &p->head, r);
-    if (p->act && !fits(p->act, &p->head)) {
+    p->act = act_of(l, &p->header, r);
+    if (p->act && !fits(p->act, &p->header)) {
         p->act->misfit = r + 1;
         return -1;
     }
-    p->body = p->act ? p->act->to[r] : try_resize(NULL, p->head.bytes + 1, "a frame", &e);
+    p->body = p->act ? p->act->to[r] : try_resize(NULL, p->header.bytes + 1, "a frame", &e);
     return p->body || p->act ? 0 : -1;
 }
 
@@ -217,14 +217,14 @@ static void end_body(struct link *l, int r)
     if (p->act) {
         p->act->from &= ~bit(r);
     } else {
-        vec_push(&l->early, (struct early){p->head, r, p->body});
-        struct link_act *a = act_of(l, &p->head, r); /* it may have come meanwhile */
+        vec_push(&l->early, (struct early){p->header, r, p->body});
+        struct link_act *a = act_of(l, &p->header, r); /* it may have come meanwhile */
         if (a)
             link_wait(l, a);
     }
     p->body = NULL;
     p->act = NULL;
-    p->head_got = 0;
+    p->header_got = 0;
 }
 
 /* True: there may be more. */
@@ -242,18 +242,19 @@ static void read_some(struct link *l, int r)
 {
     struct peer *p = &l->peer[r];
     while (p->fd >= 0) {
-        if (p->head_got < sizeof p->head) {
-            if (!read_part(l, r, (char *)&p->head, sizeof p->head, &p->head_got))
+        if (p->header_got < sizeof p->header) {
+            if (!read_part(l, r, (char *)&p->header, sizeof p->header, &p->header_got))
                 return;
-            if (p->head_got == sizeof p->head && begin_body(l, r)) {
+            if (p->header_got == sizeof p->header && begin_body(l, r)) {
                 lose(l, r);
                 return;
             }
             continue;
         }
-        if (p->body_got < p->head.bytes && !read_part(l, r, p->body, p->head.bytes, &p->body_got))
+        if (p->body_got < p->header.bytes &&
+            !read_part(l, r, p->body, p->header.bytes, &p->body_got))
             return;
-        if (p->fd >= 0 && p->body_got == p->head.bytes)
+        if (p->fd >= 0 && p->body_got == p->header.bytes)
             end_body(l, r);
     }
 }
@@ -263,11 +264,11 @@ static void take_early(struct link *l, struct link_act *a)
 {
     for (size_t i = 0; i < l->early.n;) {
         struct early *x = &l->early.at[i];
-        if (x->head.wire != a->wire || x->head.tag != a->tag || !(a->from & bit(x->from))) {
+        if (x->header.wire != a->wire || x->header.tag != a->tag || !(a->from & bit(x->from))) {
             i++;
             continue;
         }
-        if (!fits(a, &x->head))
+        if (!fits(a, &x->header))
             a->misfit = x->from + 1;
         else if (a->bytes)
             memcpy(a->to[x->from], x->data, a->bytes);

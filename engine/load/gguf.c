@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See gguf.h. A split file's parts are called NAME-00001-of-00003.gguf; each has a head of its own,
- * the first one all the metadata.
+ * See gguf.h. A split file's parts are called NAME-00001-of-00003.gguf; each has a header of its
+ * own, the first one all the metadata.
  */
 #include "engine/load/gguf.h"
 
@@ -14,7 +14,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/load/gguf_file.h"
-#include "engine/load/gguf_head.h"
+#include "engine/load/gguf_header.h"
 #include "engine/load/st_header.h"
 
 enum { PART_END_BYTES = sizeof "-00001-of-00003.gguf" - 1 };
@@ -41,7 +41,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static int add_tensors(struct gguf *g, const struct gguf_head *h, struct err *e)
+static int add_tensors(struct gguf *g, const struct gguf_header *h, struct err *e)
 {
     for (size_t i = 0; i < h->n_tensor; i++) {
         struct gguf_tensor *t = &h->tensor[i], *other = map_put_str(&g->by_name, t->name, t);
@@ -52,8 +52,8 @@ static int add_tensors(struct gguf *g, const struct gguf_head *h, struct err *e)
     return 0;
 }
 
-/* Opens a part and reads its head. */
-static struct gguf_file *open_part(struct gguf *g, const char *path, struct gguf_head *h,
+/* Opens a part and reads its header. */
+static struct gguf_file *open_part(struct gguf *g, const char *path, struct gguf_header *h,
                                    struct err *e)
 {
     struct gguf_file *f = gguf_file_open(path, name_of(path), e);
@@ -62,14 +62,14 @@ static struct gguf_file *open_part(struct gguf *g, const char *path, struct gguf
     g->file = xrealloc(g->file, (g->n_file + 1) * sizeof *g->file);
     g->file[g->n_file++] = f;
     map_init(&h->by_key);
-    if (gguf_head_read(g, f, h, e) || add_tensors(g, h, e))
+    if (gguf_header_read(g, f, h, e) || add_tensors(g, h, e))
         return NULL;
     return f;
 }
 
 /* ---- splits -------------------------------------------------------------------------------- */
 
-/* A number of a part's head; -1: none. */
+/* A number of a part's header; -1: none. */
 static int64_t split_number(const struct map *by_key, const char *key)
 {
     const struct gguf_value *v = map_get_str(by_key, key);
@@ -94,7 +94,7 @@ static char *part_path(const char *path, int no, int n_part)
 
 static int open_one_part(struct gguf *g, const char *path, int no, int n_part, struct err *e)
 {
-    struct gguf_head h = {.n_tensor = 0};
+    struct gguf_header h = {.n_tensor = 0};
     struct gguf_file *f = open_part(g, path, &h, e);
     int rc = -1;
     if (!f)
@@ -155,7 +155,7 @@ static int gather(struct gguf *g, struct err *e)
 
 static int open_all(struct gguf *g, const char *path, struct err *e)
 {
-    struct gguf_head h = {.n_tensor = 0};
+    struct gguf_header h = {.n_tensor = 0};
     struct gguf_file *f = open_part(g, path, &h, e);
     g->by_key = h.by_key;
     return f && open_parts(g, path, e) == 0 ? gather(g, e) : -1;

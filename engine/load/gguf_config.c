@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See gguf_config.h. Keys begin with the architecture's name ("qwen2.block_count"). A head without
- * a tensor is the embedding; biases are there where their first tensor is.
+ * See gguf_config.h. Keys begin with the architecture's name ("qwen2.block_count"). A header
+ * without a tensor is the embedding; biases are there where their first tensor is.
  */
 #include "engine/load/gguf_config.h"
 
@@ -112,8 +112,8 @@ static int get_int(const struct gguf *g, const struct gguf_shape *s, const char 
 }
 
 /* A length that must be that of a head where it is told. */
-static int check_head(const struct gguf *g, const struct gguf_shape *s, const char *name,
-                      struct err *e)
+static int check_d_head(const struct gguf *g, const struct gguf_shape *s, const char *name,
+                        struct err *e)
 {
     char key[KEY_BYTES];
     int64_t n = s->d_head;
@@ -144,8 +144,8 @@ int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e)
                        (long long)d, K_HEAD_MAX);
     s->n_head = (int32_t)n_head;
     s->d_head = (int32_t)d;
-    return check_head(g, s, "attention.value_length", e) ||
-                   check_head(g, s, "rope.dimension_count", e)
+    return check_d_head(g, s, "attention.value_length", e) ||
+                   check_d_head(g, s, "rope.dimension_count", e)
                ? -1
                : 0;
 }

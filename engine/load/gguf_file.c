@@ -52,7 +52,7 @@ static int open_regular(struct gguf_file *f, const char *path, struct err *e)
         return err_set(e, ERR_BAD_INPUT, "%s: not a regular file", f->name);
     f->size = (uint64_t)st.st_size;
     f->window = try_alloc(f->size < WINDOW_BYTES ? (size_t)f->size + 1 : WINDOW_BYTES, 1,
-                          "the head of a GGUF file", e);
+                          "the header of a GGUF file", e);
     return f->window ? refuse_pointer(f, e) : -1;
 }
 
@@ -77,7 +77,7 @@ void gguf_file_close(struct gguf_file *f)
     free(f);
 }
 
-void gguf_file_head_done(struct gguf_file *f)
+void gguf_file_header_done(struct gguf_file *f)
 {
     mem_free(f->window);
     f->window = NULL;

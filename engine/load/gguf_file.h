@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of one part of a GGUF file: a cursor over its head that never passes its end, and
+ * The bytes of one part of a GGUF file: a cursor over its header that never passes its end, and
  * places in its data.
  *
  * Thread: one moves the cursor; any read the data.
@@ -17,7 +17,7 @@ struct gguf_file {
     int fd;
     char *name;        /* owned: what errors call it */
     uint64_t size, at; /* at: of the cursor */
-    uint64_t data;     /* where the tensors' data begins, once the head was read */
+    uint64_t data;     /* where the tensors' data begins, once the header was read */
     char *window;      /* owned: bytes [window_at, window_at + window_n) of the file */
     uint64_t window_at;
     size_t window_n;
@@ -25,7 +25,7 @@ struct gguf_file {
 
 struct gguf_file *gguf_file_open(const char *path, const char *name, struct err *e);
 void gguf_file_close(struct gguf_file *f);
-void gguf_file_head_done(struct gguf_file *f); /* the cursor is of no more use */
+void gguf_file_header_done(struct gguf_file *f); /* the cursor is of no more use */
 
 /* The next n bytes; what: for the error of a file that ends before them. */
 int gguf_file_take(struct gguf_file *f, void *dst, size_t n, const char *what, struct err *e);

@@ -36,8 +36,8 @@ struct adapter {
     uint64_t version;
     struct device *device;         /* borrowed */
     struct adapter_budget *budget; /* borrowed; NULL until its bytes are taken */
-    adapter_tell_fn *tell;         /* hears of the end; NULL until the others know of it */
-    void *tell_ctx;                /* borrowed */
+    adapter_news_fn *on_news;      /* hears of the end; NULL until the others know of it */
+    void *news_ctx;                /* borrowed */
     void *block;                   /* owned: device memory */
     size_t bytes;
     int64_t rank, created;
@@ -221,7 +221,7 @@ static int tell(struct adapter *a, const struct adapter_options *o, struct adapt
                 struct err *e)
 {
     n.version = a->version;
-    return o->tell ? o->tell(o->tell_ctx, &n, e) : 0;
+    return o->on_news ? o->on_news(o->news_ctx, &n, e) : 0;
 }
 
 static int read_halves(struct adapter *a, const struct adapter_halves *h, int32_t i,
@@ -242,8 +242,8 @@ static int read_all(struct adapter *a, const struct adapter_files *f,
                     const struct adapter_product *at, const struct adapter_options *o,
                     struct err *e)
 {
-    a->tell = o->tell;
-    a->tell_ctx = o->tell_ctx;
+    a->on_news = o->on_news;
+    a->news_ctx = o->news_ctx;
     if (tell(a, o, (struct adapter_news){.kind = ADAPTER_NEW, .at = at}, e))
         return -1;
     for (int32_t i = 0; i < a->n_lora; i++)
@@ -302,9 +302,9 @@ void adapter_unref(struct adapter *a)
     ASSERT(before > 0);
     if (before > 1)
         return;
-    if (a->tell)
-        a->tell(a->tell_ctx, &(struct adapter_news){.kind = ADAPTER_GONE, .version = a->version},
-                NULL);
+    if (a->on_news)
+        a->on_news(a->news_ctx, &(struct adapter_news){.kind = ADAPTER_GONE, .version = a->version},
+                   NULL);
     device_mem_free(a->device, a->block);
     if (a->budget)
         atomic_fetch_sub(&a->budget->bytes, a->bytes);

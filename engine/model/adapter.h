@@ -54,15 +54,15 @@ struct adapter_news {
     const float *a, *b;               /* borrowed for the call: [rank, k], [n, rank] */
 };
 
-typedef int adapter_tell_fn(void *ctx, const struct adapter_news *n, struct err *e);
+typedef int adapter_news_fn(void *ctx, const struct adapter_news *n, struct err *e);
 
 struct adapter_options {
     const char *name;              /* at most ADAPTER_NAME_BYTES - 1; what clients call it */
     uint64_t version;              /* above 0; what tells it apart from all others of the process */
     int64_t rank_max;              /* larger ones are refused: what a step has room for */
     struct adapter_budget *budget; /* borrowed: outlives the adapter */
-    adapter_tell_fn *tell;         /* NULL: nobody shares the model, or the others are told */
-    void *tell_ctx;                /* borrowed: outlives the adapter */
+    adapter_news_fn *on_news;      /* NULL: nobody shares the model, or the others are told */
+    void *news_ctx;                /* borrowed: outlives the adapter */
 };
 
 /* Reads adapter_config.json and adapter_model.safetensors of a directory. The caller holds one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * model_build: what every model here computes. Embeddings, layers of two halves, attention and
- * feed-forward, each added to the stream, and a head. What differs between models, and between
+ * feed-forward, each added to the stream, and its output. What differs between models, and between
  * layers of one, is data: the row of a layer (layer.h), and which parameters there are.
  */
 #include "engine/model/model.h"
@@ -113,7 +113,7 @@ static struct val feed_forward(const struct model *m, struct builder *b, struct 
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
 }
 
-/* ---- a layer, a head, the model ------------------------------------------------------------- */
+/* ---- a layer, an output, the model ----------------------------------------------------------- */
 
 typedef struct val half_fn(const struct model *m, struct builder *b, struct val h, int64_t l);
 
@@ -137,31 +137,31 @@ static struct val half(const struct model *m, struct builder *b, struct val x, i
     return op_add(b, x, scaled(b, h, y->residual));
 }
 
-static struct val decoder_head(const struct model *m, struct builder *b, struct val x,
-                               enum model_head head)
+static struct val decoder_output(const struct model *m, struct builder *b, struct val x,
+                                 enum model_output output)
 {
     const struct param *weight = m->slot[SLOT_FINAL_NORM], *bias = m->slot[SLOT_FINAL_NORM_BIAS];
     float cap = (float)m->cfg.logit_cap;
-    if (head == MODEL_HIDDEN)
+    if (output == MODEL_HIDDEN)
         return norm(m, b, x, weight, bias);
     x = norm(m, b, op_gather(b, x), weight, bias);
-    if (head == MODEL_EMBED)
+    if (output == MODEL_EMBED)
         return op_l2norm(b, x, 1e-12f);
     x = scaled(b, x, (float)m->cfg.logit_scale);
-    if (head == MODEL_LOSS)
-        return op_ce(b, x, model_head_of(m), cap);
-    x = op_linear(b, x, model_head_of(m), NULL);
+    if (output == MODEL_LOSS)
+        return op_ce(b, x, model_lm_head(m), cap);
+    x = op_linear(b, x, model_lm_head(m), NULL);
     return cap > 0 ? op_softcap(b, x, cap) : x;
 }
 
 /* With CLS pooling the batch's wanted rows are the first of each sequence. */
-static struct val encoder_head(const struct model *m, struct builder *b, struct val x,
-                               enum model_head head)
+static struct val encoder_output(const struct model *m, struct builder *b, struct val x,
+                                 enum model_output output)
 {
-    if (head == MODEL_HIDDEN)
+    if (output == MODEL_HIDDEN)
         return x;
-    if (head != MODEL_EMBED)
-        return builder_fail(b, ERR_UNSUPPORTED, "an encoder has no next-token head");
+    if (output != MODEL_EMBED)
+        return builder_fail(b, ERR_UNSUPPORTED, "an encoder has no lm_head");
     x = m->cfg.pool == POOL_CLS ? op_gather(b, x) : op_mean_pool(b, x);
     return m->cfg.normalizes ? op_l2norm(b, x, 1e-12f) : x;
 }
@@ -170,7 +170,7 @@ static const struct half_norms attn_norms = {SLOT_ATTN_NORM, SLOT_ATTN_NORM_BIAS
                                              SLOT_ATTN_OUT_NORM};
 static const struct half_norms mlp_norms = {SLOT_MLP_NORM, SLOT_MLP_NORM_BIAS, SLOT_MLP_OUT_NORM};
 
-struct val model_build(const struct model *m, struct builder *b, enum model_head head)
+struct val model_build(const struct model *m, struct builder *b, enum model_output output)
 {
     struct val x = embed(m, b);
     for (int64_t l = 0; l < m->cfg.n_layer; l++) {
@@ -179,5 +179,5 @@ struct val model_build(const struct model *m, struct builder *b, enum model_head
         x = half(m, b, x, l, feed_forward, &mlp_norms);
     }
     builder_block(b, -1);
-    return m->cfg.is_encoder ? encoder_head(m, b, x, head) : decoder_head(m, b, x, head);
+    return m->cfg.is_encoder ? encoder_output(m, b, x, output) : decoder_output(m, b, x, output);
 }

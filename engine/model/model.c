@@ -245,9 +245,9 @@ struct param *model_find(const struct model *m, const char *name)
     return NULL;
 }
 
-const struct param *model_head_of(const struct model *m)
+const struct param *model_lm_head(const struct model *m)
 {
-    return m->slot[SLOT_HEAD] ? m->slot[SLOT_HEAD] : m->slot[SLOT_TOKEN_EMBED];
+    return m->slot[SLOT_LM_HEAD] ? m->slot[SLOT_LM_HEAD] : m->slot[SLOT_TOKEN_EMBED];
 }
 
 size_t model_kv_token_bytes(const struct model *m)

@@ -83,10 +83,10 @@ enum k_type model_main_type(const struct model *m); /* the format of most of its
 struct param *model_stored(const struct model *m); /* by index, with memory: parts, or all */
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s);
 struct param *model_find(const struct model *m, const char *name);
-const struct param *model_head_of(const struct model *m); /* the embedding where they are tied */
+const struct param *model_lm_head(const struct model *m); /* the embedding where they are tied */
 
 /* What the function ends in. */
-enum model_head {
+enum model_output {
     MODEL_LOGITS, /* [DIM_OUT, n_vocab] */
     MODEL_LOSS,   /* [DIM_OUT, OP_CE_COLS]: struct k_ce_state */
     MODEL_HIDDEN, /* [DIM_TOK, d_model], behind the final norm */
@@ -94,7 +94,7 @@ enum model_head {
 };
 
 /* Builds the model's function; returns its result. */
-struct val model_build(const struct model *m, struct builder *b, enum model_head head);
+struct val model_build(const struct model *m, struct builder *b, enum model_output output);
 
 /* The row of the rotary table at which a sequence of at most n_tok tokens begins, all its life:
  * where there are two forms, those of the short one follow those of the long one, which fills the

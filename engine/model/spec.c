@@ -55,7 +55,7 @@ static const struct spec_row llama_rows[] = {
            .group = 4),
     VECTOR(SLOT_DOWN_BIAS, "layers.%d.mlp.down_proj.bias", DIM_OF_MODEL, .when = WHEN_MLP_BIAS),
     VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
-    MATRIX(SLOT_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
 };
 
 static const struct spec_row gpt2_rows[] = {
@@ -79,7 +79,7 @@ static const struct spec_row gpt2_rows[] = {
     VECTOR(SLOT_DOWN_BIAS, "h.%d.mlp.c_proj.bias", DIM_OF_MODEL),
     VECTOR(SLOT_FINAL_NORM, "ln_f.weight", DIM_OF_MODEL),
     VECTOR(SLOT_FINAL_NORM_BIAS, "ln_f.bias", DIM_OF_MODEL),
-    MATRIX(SLOT_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
 };
 
 static const struct spec_row bert_rows[] = {

@@ -21,7 +21,7 @@ enum slot {
     SLOT_EMBED_NORM_BIAS,
     SLOT_FINAL_NORM,
     SLOT_FINAL_NORM_BIAS,
-    SLOT_HEAD,
+    SLOT_LM_HEAD,
     SLOT_GLOBAL_COUNT,
     SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT, /* from here on once per layer */
     SLOT_ATTN_NORM_BIAS,

@@ -48,7 +48,7 @@ int stored_want(struct weights *w, const struct config *c, const char *name, int
     int at = 0;
     add(&t, s, name);
     if (c->is_tied && strcmp(name, name_in(s, SLOT_TOKEN_EMBED)) == 0)
-        add(&t, s, name_in(s, SLOT_HEAD));
+        add(&t, s, name_in(s, SLOT_LM_HEAD));
     while (at < t.n && !weights_get(w, t.name[at]))
         at++;
     if (weights_want(w, t.name[at < t.n ? at : 0], rank, dim, out, e) == 0)

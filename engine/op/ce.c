@@ -4,20 +4,20 @@
  * batch's dloss carries mask, weight and normaliser, so there is no gradient from above, and a
  * row's gradient is known as soon as its logits are. So the rows are walked in runs of which the
  * logits take CE_BYTES: each run's logits are computed once, folded into the rows' states and, on a
- * tape, turned into their gradients and taken on to the head's and the input's. Nothing is computed
- * twice, and the logits of a long row of text never exist whole.
+ * tape, turned into their gradients and taken on to the lm_head's and the input's. Nothing is
+ * computed twice, and the logits of a long row of text never exist whole.
  *
- * What backward does is to hand the input's gradient on. The head's own stands after the forward,
- * so a node of this op must not run twice on one tape: it stands behind a model's last block, which
- * checkpointing does not drop.
+ * What backward does is to hand the input's gradient on. The lm_head's own stands after the
+ * forward, so a node of this op must not run twice on one tape: it stands behind a model's last
+ * block, which checkpointing does not drop.
  *
  * A row's log-probability is target_logit - k_ce_lse(state), and serving folds its logits by the
  * same kernel over the same chunks of the vocabulary (K_CE_CHUNK), so both report the same bits.
  * The input's rounding is op round's, a run at a time.
  *
- * Ranks that share the model have a part of the head each: of a run every rank computes its part of
- * the logits, all gather them and fold them whole, as serving does, and each takes the gradients of
- * its own part on; those of the input are parts of a sum.
+ * Ranks that share the model have a part of the lm_head each: of a run every rank computes its part
+ * of the logits, all gather them and fold them whole, as serving does, and each takes the gradients
+ * of its own part on; those of the input are parts of a sum.
  *
  * Rejected: walking the vocabulary for all rows at once, which has to compute the logits again when
  * the rows' sums are known: a tenth of a step where the vocabulary is large for the model.
@@ -32,8 +32,8 @@
 enum { CE_BYTES = 24 << 20, CE_ROWS_LEAST = 48 };
 
 struct ce_attr {
-    const struct param *head; /* what is here of it */
-    int64_t n_vocab, pieces;  /* of the whole; pieces 0: all of it is here */
+    const struct param *lm_head; /* what is here of it */
+    int64_t n_vocab, pieces;     /* of the whole; pieces 0: all of it is here */
     struct op_ranks ranks;
     float cap; /* of the logits; 0: none */
 };
@@ -43,17 +43,17 @@ static const struct ce_attr *attr_of(const struct op_node *n)
     return (const struct ce_attr *)(const void *)n->attr;
 }
 
-static const struct param *head_of(const struct op_node *n)
+static const struct param *lm_head_of(const struct op_node *n)
 {
-    return attr_of(n)->head;
+    return attr_of(n)->lm_head;
 }
 
-struct val op_ce(struct builder *b, struct val x, const struct param *head, float cap)
+struct val op_ce(struct builder *b, struct val x, const struct param *lm_head, float cap)
 {
     struct op_node n = {.op = OP_ce, .n_in = 1, .in = {x.id}};
     struct ce_attr *a = (struct ce_attr *)(void *)n.attr; /* whose gaps stay zero */
-    a->head = head;
-    a->n_vocab = head->n;
+    a->lm_head = lm_head;
+    a->n_vocab = lm_head->n;
     a->cap = cap;
     return builder_add(b, &n);
 }
@@ -61,10 +61,10 @@ struct val op_ce(struct builder *b, struct val x, const struct param *head, floa
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
                  struct err *e)
 {
-    const struct param *head = head_of(n);
-    if (in[0].blocked || in[0].rows != DIM_OUT || in[0].cols != head->k)
-        return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the head takes %lld", head->name,
-                       (long long)in[0].cols, (long long)head->k);
+    const struct param *lm_head = lm_head_of(n);
+    if (in[0].blocked || in[0].rows != DIM_OUT || in[0].cols != lm_head->k)
+        return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the lm_head takes %lld", lm_head->name,
+                       (long long)in[0].cols, (long long)lm_head->k);
     out[0] = (struct op_shape){.rows = DIM_OUT, .cols = OP_CE_COLS};
     return 0;
 }
@@ -96,30 +96,31 @@ static int64_t gather_cols(const struct ce_attr *at)
                       : 0;
 }
 
-/* A run's rows, rounded; of a head that is trained, the operands of its gradient. */
-static size_t rows_bytes(const struct param *head, int64_t rows)
+/* A run's rows, rounded; of an lm_head that is trained, the operands of its gradient. */
+static size_t rows_bytes(const struct param *lm_head, int64_t rows)
 {
-    size_t packed = k_rows_bytes(head->w.type, rows, head->n > head->k ? head->n : head->k);
-    size_t own = op_weight_grad_dy_bytes(head, rows) + op_weight_grad_x_bytes(head, rows);
-    return param_is_trained(head) && own > packed ? own : packed;
+    size_t packed =
+        k_rows_bytes(lm_head->w.type, rows, lm_head->n > lm_head->k ? lm_head->n : lm_head->k);
+    size_t own = op_weight_grad_dy_bytes(lm_head, rows) + op_weight_grad_x_bytes(lm_head, rows);
+    return param_is_trained(lm_head) && own > packed ? own : packed;
 }
 
-/* A run's logits; its rows, rounded: first the input's, then the gradient's; and where the head is
- * shared this rank's part of the logits and the room to gather them. */
+/* A run's logits; its rows, rounded: first the input's, then the gradient's; and where the lm_head
+ * is shared this rank's part of the logits and the room to gather them. */
 static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
     const struct ce_attr *at = attr_of(n);
-    const struct param *head = at->head;
+    const struct param *lm_head = at->lm_head;
     int64_t rows = run_rows(at->n_vocab, cap[in[0].rows]);
     size_t bytes = floats_bytes(rows, logits_ld(at->n_vocab));
     if (at->pieces)
-        bytes += floats_bytes(rows, head->n) + floats_bytes(rows, gather_cols(at));
-    return bytes + rows_bytes(head, rows);
+        bytes += floats_bytes(rows, lm_head->n) + floats_bytes(rows, gather_cols(at));
+    return bytes + rows_bytes(lm_head, rows);
 }
 
-size_t op_ce_work_bytes(const struct param *head, int64_t n_row)
+size_t op_ce_work_bytes(const struct param *lm_head, int64_t n_row)
 {
-    return floats_bytes(run_rows(head->n, n_row), logits_ld(head->n));
+    return floats_bytes(run_rows(lm_head->n, n_row), logits_ld(lm_head->n));
 }
 
 /* The gradient of the input. */
@@ -132,11 +133,11 @@ static size_t save(const struct op_node *n, const struct op_shape *in, const int
 /* Rows [lo, lo + m). */
 struct run {
     const struct ce_attr *at;
-    const struct param *head;
+    const struct param *lm_head;
     int64_t lo, m;
     float *logits; /* [m, n_vocab], rows ld apart */
     int64_t ld;
-    float *own;  /* [m, head->n]: of them those of this rank, dense; NULL: all are */
+    float *own;  /* [m, lm_head->n]: of them those of this rank, dense; NULL: all are */
     float *room; /* [m, gather_cols] */
     void *rows;
 };
@@ -144,7 +145,7 @@ struct run {
 /* Where this rank's part of the logits begins. */
 static float *part_of(const struct run *r)
 {
-    return r->logits + (r->at->pieces ? r->head->lo : 0);
+    return r->logits + (r->at->pieces ? r->lm_head->lo : 0);
 }
 
 /* Runs are no count of the batch's: this op is for steps that run at once. */
@@ -163,17 +164,17 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
     struct k_rows_pack x = {.x = input_at(c, r),
                             .ld_x = c->in[0].ld,
                             .m = r->m,
-                            .k = r->head->k,
-                            .type = r->head->w.type,
+                            .k = r->lm_head->k,
+                            .type = r->lm_head->w.type,
                             .rows = r->rows};
     struct k_linear a = {.rows = r->rows,
-                         .w = r->head->w,
+                         .w = r->lm_head->w,
                          .y = r->own ? r->own : r->logits,
-                         .ld_y = r->own ? r->head->n : r->ld,
+                         .ld_y = r->own ? r->lm_head->n : r->ld,
                          .m = r->m,
-                         .panel_hi = (r->head->n + K_NR - 1) / K_NR};
+                         .panel_hi = (r->lm_head->n + K_NR - 1) / K_NR};
     launch(c, K_rows_pack, &x, sizeof x);
-    launch(c, k_format(r->head->w.type)->linear, &a, sizeof a);
+    launch(c, k_format(r->lm_head->w.type)->linear, &a, sizeof a);
 }
 
 /* All ranks' parts of the run's logits. */
@@ -184,7 +185,7 @@ static void gather_logits(struct op_ctx *c, const struct run *r)
                               .x = r->own,
                               .y = r->logits,
                               .work = r->room,
-                              .ld_x = r->head->n,
+                              .ld_x = r->lm_head->n,
                               .ld_y = r->ld,
                               .m = r->m,
                               .n = r->at->n_vocab,
@@ -224,8 +225,8 @@ static void over_chunks(struct op_ctx *c, const struct run *r, enum kernel_id k)
 
 static void weight_gradient(struct op_ctx *c, const struct run *r)
 {
-    size_t dy_bytes = op_weight_grad_dy_bytes(r->head, r->m);
-    op_weight_grad(c, &(struct op_weight_grad){.w = r->head,
+    size_t dy_bytes = op_weight_grad_dy_bytes(r->lm_head, r->m);
+    op_weight_grad(c, &(struct op_weight_grad){.w = r->lm_head,
                                                .dy = part_of(r),
                                                .x = input_at(c, r),
                                                .ld_dy = r->ld,
@@ -240,28 +241,29 @@ static void input_gradient(struct op_ctx *c, const struct run *r)
     struct k_rows_pack dy = {.x = part_of(r),
                              .ld_x = r->ld,
                              .m = r->m,
-                             .k = r->head->n,
-                             .type = r->head->w.type,
+                             .k = r->lm_head->n,
+                             .type = r->lm_head->w.type,
                              .rows = r->rows};
     struct k_linear_dx a = {.rows = r->rows,
                             .m = r->m,
-                            .w = r->head->w,
-                            .panel_hi = (r->head->n + K_NR - 1) / K_NR,
-                            .dx = (float *)c->save + r->lo * r->head->k,
-                            .ld_dx = r->head->k};
+                            .w = r->lm_head->w,
+                            .panel_hi = (r->lm_head->n + K_NR - 1) / K_NR,
+                            .dx = (float *)c->save + r->lo * r->lm_head->k,
+                            .ld_dx = r->lm_head->k};
     launch(c, K_rows_pack, &dy, sizeof dy);
-    launch(c, k_format(r->head->w.type)->dx, &a, sizeof a);
+    launch(c, k_format(r->lm_head->w.type)->dx, &a, sizeof a);
 }
 
 /* The run's places in the op's work. */
 static struct run first_run(const struct op_ctx *c, int64_t step)
 {
     const struct ce_attr *at = attr_of(c->node);
-    struct run r = {.at = at, .head = at->head, .logits = c->work, .ld = logits_ld(at->n_vocab)};
+    struct run r = {
+        .at = at, .lm_head = at->lm_head, .logits = c->work, .ld = logits_ld(at->n_vocab)};
     char *free_at = (char *)c->work + floats_bytes(step, r.ld);
     if (at->pieces) {
         r.own = (float *)(void *)free_at;
-        free_at += floats_bytes(step, at->head->n);
+        free_at += floats_bytes(step, at->lm_head->n);
         r.room = (float *)(void *)free_at;
         free_at += floats_bytes(step, gather_cols(at));
     }
@@ -271,7 +273,7 @@ static struct run first_run(const struct op_ctx *c, int64_t step)
 
 static void forward(struct op_ctx *c)
 {
-    const struct param *head = head_of(c->node);
+    const struct param *lm_head = lm_head_of(c->node);
     int64_t m = op_rows(c, DIM_OUT), step = run_rows(attr_of(c->node)->n_vocab, m);
     struct run r = first_run(c, step);
     for (; r.lo < m; r.lo += step) {
@@ -285,7 +287,7 @@ static void forward(struct op_ctx *c)
         if (!c->save)
             continue;
         over_chunks(c, &r, K_ce_bwd);
-        if (head->grad)
+        if (lm_head->grad)
             weight_gradient(c, &r);
         input_gradient(c, &r);
     }
@@ -312,14 +314,14 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 
 static const struct param *param(const struct op_node *n, int i)
 {
-    return i == 0 ? head_of(n) : NULL;
+    return i == 0 ? lm_head_of(n) : NULL;
 }
 
 static void localise(struct op_node *n, const struct op_local *l)
 {
     struct ce_attr a = *attr_of(n);
-    const struct param_share *s = &l->share[a.head->index];
-    a.head = op_part(l, a.head);
+    const struct param_share *s = &l->share[a.lm_head->index];
+    a.lm_head = op_part(l, a.lm_head);
     a.ranks = *l->ranks;
     a.pieces = s->cut == PARAM_OUTPUTS ? s->pieces : 0;
     memcpy(n->attr, &a, sizeof a);

@@ -59,8 +59,8 @@ struct val op_linear(struct builder *b, struct val x, const struct param *w,
 
 /* Head, softcap of its logits (cap 0: none) and loss: one struct k_ce_state per row of DIM_OUT, as
  * K_CE_STATE_COLS floats. */
-struct val op_ce(struct builder *b, struct val x, const struct param *head, float cap);
-size_t op_ce_work_bytes(const struct param *head, int64_t n_row); /* beside its values */
+struct val op_ce(struct builder *b, struct val x, const struct param *lm_head, float cap);
+size_t op_ce_work_bytes(const struct param *lm_head, int64_t n_row); /* beside its values */
 
 enum { OP_CE_COLS = (int)(sizeof(struct k_ce_state) / sizeof(float)) };
 

@@ -80,10 +80,10 @@ static int step(struct follower *f, const struct order *o, struct err *e)
                       group[i].row_hi, b, i);
     }
     if (f->gate)
-        gate_take(f->gate, GATE_SERVE);
+        gate_enter(f->gate, GATE_SERVE);
     int rc = runner_step(f->runner, &out, e) || stream_sync(f->stream, e) ? -1 : 0;
     if (f->gate)
-        gate_give(f->gate, GATE_SERVE);
+        gate_leave(f->gate, GATE_SERVE);
     return rc;
 }
 

@@ -27,7 +27,7 @@ static int32_t kv_heads(const struct shard *s, const struct graph *g, const stru
     return all;
 }
 
-static int choose(struct model_share *out, const struct model *m, enum model_head head,
+static int choose(struct model_share *out, const struct model *m, enum model_output output,
                   struct err *e)
 {
     struct graph g;
@@ -38,7 +38,7 @@ static int choose(struct model_share *out, const struct model *m, enum model_hea
     graph_recorder_init(&rec, &g);
     rec.b.has_lora = true;
     rec.b.lora_rank_max = 1;
-    graph_mark_output(&g, model_build(m, &rec.b, head));
+    graph_mark_output(&g, model_build(m, &rec.b, output));
     if (rec.b.failed)
         err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
     else
@@ -59,7 +59,7 @@ int ranks_share(struct model_share *s, const struct config *c, const struct mode
 }
 
 int ranks_share_for(struct model_share *s, const struct config *c, const struct model_options *o,
-                    const struct op_ranks *at, enum model_head head, struct err *e)
+                    const struct op_ranks *at, enum model_output output, struct err *e)
 {
     struct model_options mo = *o;
     mo.share = NULL;
@@ -68,7 +68,7 @@ int ranks_share_for(struct model_share *s, const struct config *c, const struct 
     if (!m)
         return -1;
     s->param = xcalloc((size_t)m->n_param + 1, sizeof *s->param);
-    int rc = at->size > 1 ? choose(s, m, head, e) : 0;
+    int rc = at->size > 1 ? choose(s, m, output, e) : 0;
     model_free(m);
     return rc;
 }

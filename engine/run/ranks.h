@@ -14,10 +14,10 @@
 /* For rank at->rank of at->size; o: as the model will be loaded. */
 int ranks_share(struct model_share *s, const struct config *c, const struct model_options *o,
                 const struct op_ranks *at, struct err *e);
-/* For a model that ends in `head` only; MODEL_LOSS: one that is trained. ranks_share is for logits
- * or an encoder's vectors. */
+/* For a model that ends in `output` only; MODEL_LOSS: one that is trained. ranks_share is for
+ * logits or an encoder's vectors. */
 int ranks_share_for(struct model_share *s, const struct config *c, const struct model_options *o,
-                    const struct op_ranks *at, enum model_head head, struct err *e);
+                    const struct op_ranks *at, enum model_output output, struct err *e);
 void ranks_share_release(struct model_share *s);
 
 /* What a graph recorded from m must be told before the passes; false: nobody shares m. */

@@ -80,7 +80,7 @@ static int make_graph(struct runner *r, struct graph *g, unsigned passes, struct
     graph_recorder_init(&rec, g);
     rec.b.has_lora = r->opt.lora_rank_max > 0;
     rec.b.lora_rank_max = r->opt.lora_rank_max;
-    graph_mark_output(g, model_build(r->model, &rec.b, r->opt.head));
+    graph_mark_output(g, model_build(r->model, &rec.b, r->opt.output));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
     if (ranks_of_model(r->model, &r->ranks))
@@ -175,7 +175,7 @@ static int step_eager(struct runner *r, struct op_view *out, struct err *e)
         if (graph_replay(&r->shared, b, &v, e))
             return -1;
     } else {
-        v = model_build(r->model, b, r->opt.head);
+        v = model_build(r->model, b, r->opt.output);
     }
     if (b->failed)
         return err_set(e, b->err.code, "%s", b->err.msg);

@@ -22,7 +22,7 @@ struct runner_options {
     bool is_eager;          /* op by op instead of a plan */
     unsigned passes;        /* mask of graph passes; PASS_ALL */
     int32_t lora_rank_max;  /* 0: no adapters */
-    enum model_head head;
+    enum model_output output;
 };
 
 struct runner *runner_new(const struct model *m, const struct runner_options *o, struct stream *s,
@@ -42,7 +42,7 @@ bool runner_goes_ahead(const struct runner *r);
  * where its batch->from says so its tokens are those of `id`, the device's memory. */
 void runner_go_ahead(struct runner *r, const int32_t *id);
 
-/* Runs the step; the result (device memory: rows of DIM_OUT, or as the head says) stays until the
+/* Runs the step; the result (device memory: rows of DIM_OUT, or as the output says) stays until the
  * next. */
 int runner_step(struct runner *r, struct op_view *out, struct err *e);
 

@@ -236,7 +236,7 @@ void sched_ran(struct sched *s, int64_t us)
 #endif
 }
 
-void sched_took(struct sched *s, const struct sched_step *step, int64_t us)
+void sched_timed(struct sched *s, const struct sched_step *step, int64_t us)
 {
     saw(s, us, step->n_tok, step->n_decode, step->n_draft);
 }

@@ -95,7 +95,7 @@ bool sched_next(struct sched *s, struct sched_step *step);
 void sched_ran(struct sched *s, int64_t us);
 
 /* How long a step took that sched_ran was told of too early to know (us 0). */
-void sched_took(struct sched *s, const struct sched_step *step, int64_t us);
+void sched_timed(struct sched *s, const struct sched_step *step, int64_t us);
 
 /* The step did not run: nothing of it stands, and its sequences stay, to be run again or removed.
  */

@@ -74,7 +74,7 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
                                 .is_eager = o->is_eager,
                                 .passes = PASS_ALL,
                                 .lora_rank_max = r->lora_rank,
-                                .head = is_encoder(g) ? MODEL_EMBED : MODEL_LOGITS};
+                                .output = is_encoder(g) ? MODEL_EMBED : MODEL_LOGITS};
     g->own.runner = runner_new(g->fixed.res.model, &ro, g->fixed.res.stream, e);
     return g->own.runner ? 0 : -1;
 }
@@ -118,12 +118,12 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     if (is_encoder(g))
         return 0;
     if (r->lora_rank)
-        g->names.registry =
-            registry_new(m, &(struct registry_limits){.n_max = o->max_adapters,
-                                                      .rank_max = r->lora_rank,
-                                                      .bytes_max = r->lora_bytes,
-                                                      .tell = res->crew ? ranks_tell : NULL,
-                                                      .tell_ctx = g});
+        g->names.registry = registry_new(
+            m, &(struct registry_limits){.n_max = o->max_adapters,
+                                         .rank_max = r->lora_rank,
+                                         .bytes_max = r->lora_bytes,
+                                         .on_news = res->crew ? ranks_adapter_news : NULL,
+                                         .news_ctx = g});
     g->own.samplers = samplers_new(res->pool, m->cfg.n_vocab, device_kernels(res->device), e);
     return g->own.samplers ? 0 : -1;
 }
@@ -208,7 +208,7 @@ static void fill_limits(struct engine *g)
 }
 
 /* A GPU's is shared out once, here. */
-static void tell_memory(const struct engine *g)
+static void log_memory(const struct engine *g)
 {
     size_t all, left;
     if (device_get_kind(g->fixed.res.device) == DEVICE_CPU)
@@ -246,7 +246,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     fill_info(g, o);
     fill_limits(g);
     g->fixed.constraints = constraints_new(g->fixed.res.tokenizer, (size_t)g->fixed.info.n_vocab);
-    tell_memory(g);
+    log_memory(g);
     if (g->fixed.info.ctx < g->fixed.res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
                   LOG_INT("context", g->fixed.res.model->ctx),

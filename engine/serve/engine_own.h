@@ -23,8 +23,8 @@ bool ranks_lost(struct engine *g, struct err *e);          /* one is gone, or th
 void ranks_abort(struct engine *g, const struct err *why); /* ends what they do beside serving */
 const char *ranks_lost_text(struct engine *g);             /* which it was */
 void ranks_explain(struct engine *g,
-                   struct err *e); /* to clients, where that is why a step failed */
-adapter_tell_fn ranks_tell;        /* ctx is the engine */
+                   struct err *e);  /* to clients, where that is why a step failed */
+adapter_news_fn ranks_adapter_news; /* ctx is the engine */
 /* Runs fn on the engine's thread between two steps, or, before there is one, here. */
 int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *ctx, struct err *e);
 
@@ -62,10 +62,10 @@ int64_t constrained_guesses(struct work *w, int64_t n);
 void constrained_heard(struct work *w, int32_t id); /* it is the text's next token */
 bool constrained_is_whole(const struct work *w);    /* nothing can follow */
 
-/* ---- take.c: from rows to answers ---- */
-void take_plan(struct flight *f);
-void take_promise(struct flight *f); /* the tokens that it draws are on their way */
-void take_rows(struct engine *g, struct flight *f, int64_t now);
-void take_vectors(struct engine *g, struct flight *f, int64_t now);
+/* ---- rows.c: from rows to answers ---- */
+void rows_plan(struct flight *f);
+void rows_promise(struct flight *f); /* the tokens that it draws are on their way */
+void rows_answer(struct engine *g, struct flight *f, int64_t now);
+void rows_answer_vectors(struct engine *g, struct flight *f, int64_t now);
 
 #endif

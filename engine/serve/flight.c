@@ -113,7 +113,7 @@ static int give(struct engine *g, struct flight *f, struct err *e)
     int64_t n_row = runner_batch(g->own.runner)->n[DIM_OUT];
     if (!g->own.samplers)
         return fetch_rows(&g->own.fetch, &f->out, n_row, g->fixed.res.stream, e);
-    take_plan(f);
+    rows_plan(f);
     bool is_drawn = fetch_tasks(&g->own.fetch, f->slot, &f->out, n_row, f->task, f->n_task,
                                 g->fixed.res.stream);
     f->leads = goes_ahead(g) && is_drawn && !needs_tokens(f);
@@ -157,9 +157,9 @@ static void tell(struct engine *g, struct flight *f)
 {
     int64_t now = clock_us();
     if (g->own.samplers)
-        take_rows(g, f, now);
+        rows_answer(g, f, now);
     else
-        take_vectors(g, f, now);
+        rows_answer_vectors(g, f, now);
     drafts_ran(g, f);
     let_down(f);
     g->own.step_us += f->took_us;
@@ -200,7 +200,7 @@ static bool land(struct engine *g, struct flight *up, int rc, const struct err *
         fail(g, up, true, e);
         return false;
     }
-    sched_took(g->own.sched, &up->step, up->took_us);
+    sched_timed(g->own.sched, &up->step, up->took_us);
     tell(g, up);
     return true;
 }
@@ -210,19 +210,19 @@ void flight_round(struct engine *g, const struct sched_step *step)
     struct flight *up = g->own.up, *f = &g->own.flight[up ? 1 - up->slot : 0];
     struct err e = ERR_INIT, up_e = ERR_INIT;
     begin(g, f, step, clock_us());
-    gate_take(g->fixed.gate, GATE_SERVE);
+    gate_enter(g->fixed.gate, GATE_SERVE);
     int rc = give(g, f, &e);
     int up_rc = up ? await(g, up, &up_e) : 0;
     if (!rc && !up_rc && !f->leads)
         rc = await(g, f, &e);
-    gate_give(g->fixed.gate, GATE_SERVE);
+    gate_leave(g->fixed.gate, GATE_SERVE);
     g->own.up = NULL;
     if (up && !land(g, up, up_rc, &up_e)) {
         fail(g, f, false, &up_e);
     } else if (rc) {
         fail(g, f, false, &e);
     } else if (f->leads) {
-        take_promise(f);
+        rows_promise(f);
         sched_ran(g->own.sched, 0);
         g->own.up = f;
     } else {
@@ -235,9 +235,9 @@ void flight_land(struct engine *g)
 {
     struct flight *up = g->own.up;
     struct err e = ERR_INIT;
-    gate_take(g->fixed.gate, GATE_SERVE);
+    gate_enter(g->fixed.gate, GATE_SERVE);
     int rc = await(g, up, &e);
-    gate_give(g->fixed.gate, GATE_SERVE);
+    gate_leave(g->fixed.gate, GATE_SERVE);
     g->own.up = NULL;
     land(g, up, rc, &e);
 }

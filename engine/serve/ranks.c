@@ -102,7 +102,7 @@ static int pass_on(void *ctx, struct err *e)
     return lead_adapter(n->engine->fixed.res.model, n->news, e);
 }
 
-int ranks_tell(void *ctx, const struct adapter_news *n, struct err *e)
+int ranks_adapter_news(void *ctx, const struct adapter_news *n, struct err *e)
 {
     struct engine *g = ctx;
     if (n->kind != ADAPTER_GONE)

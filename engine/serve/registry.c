@@ -108,8 +108,8 @@ int registry_load(struct registry *r, const char *name, const char *dir, uint64_
                                     .version = ++r->n_version,
                                     .rank_max = r->limits.rank_max,
                                     .budget = &r->budget,
-                                    .tell = r->limits.tell,
-                                    .tell_ctx = r->limits.tell_ctx};
+                                    .on_news = r->limits.on_news,
+                                    .news_ctx = r->limits.news_ctx};
         a = adapter_load(r->model, dir, &o, e);
     }
     if (a)

@@ -20,8 +20,8 @@ struct registry;
 struct registry_limits {
     int64_t n_max, rank_max;
     size_t bytes_max;
-    adapter_tell_fn *tell; /* as adapter_options */
-    void *tell_ctx;
+    adapter_news_fn *on_news; /* as adapter_options */
+    void *news_ctx;
 };
 
 struct registry *registry_new(const struct model *m, const struct registry_limits *l);

@@ -17,7 +17,7 @@ struct ask {
 static int ask(const struct train_ranks *r, enum ask_kind kind, struct err *e)
 {
     struct ask a = {.kind = (int64_t)kind, .err = ERR_INIT};
-    return train_tell(r, &a, sizeof a, e);
+    return train_broadcast(r, &a, sizeof a, e);
 }
 
 int train_ask_state(const struct train_ranks *r, struct err *e)
@@ -38,7 +38,7 @@ int train_ask_end(const struct train_ranks *r, int rc, struct err *e)
         return rc;
     if (rc)
         a.err = *e;
-    return train_tell(r, &a, sizeof a, rc ? &late : e) ? -1 : rc;
+    return train_broadcast(r, &a, sizeof a, rc ? &late : e) ? -1 : rc;
 }
 
 /* How it ended at rank 0 is rank 0's affair; whether it could be answered is ours. */
@@ -57,7 +57,7 @@ int train_answer(const struct train_ranks *r, struct train_subject *s, bool *run
     if (runs)
         *runs = false;
     for (;;) {
-        if (train_tell(r, &a, sizeof a, e))
+        if (train_broadcast(r, &a, sizeof a, e))
             return -1;
         if (a.kind == ASK_END)
             return a.rc ? err_set(e, a.err.code, "%s", a.err.msg) : 0;

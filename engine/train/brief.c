@@ -10,18 +10,18 @@
 
 #include "engine/base/mem.h"
 
-struct rows_head {
+struct rows_header {
     size_t n_id, n_row;
     int64_t n_cut, n_barren, n_learn, longest;
     uint64_t digest;
 };
 
-struct head {
+struct header {
     struct tuning_options opt;
     int copies;
     size_t targets_bytes;
     bool has_valid, has_checkpoints;
-    struct rows_head data, valid;
+    struct rows_header data, valid;
 };
 
 /* The arrays of a set, in their order. */
@@ -44,23 +44,23 @@ static int pass_rows(const struct train_ranks *ranks, const struct dataset *d, s
     struct run run[RUNS];
     runs_of(d, run);
     for (int i = 0; i < RUNS; i++)
-        if (train_tell(ranks, run[i].at, run[i].bytes, e))
+        if (train_broadcast(ranks, run[i].at, run[i].bytes, e))
             return -1;
     return 0;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static struct rows_head rows_head_of(const struct dataset *d)
+static struct rows_header rows_header_of(const struct dataset *d)
 {
     ASSERT(d->is_learned.n == d->id.n);
-    return (struct rows_head){.n_id = d->id.n,
-                              .n_row = d->row.n,
-                              .n_cut = d->n_cut,
-                              .n_barren = d->n_barren,
-                              .n_learn = d->n_learn,
-                              .longest = d->longest,
-                              .digest = d->digest};
+    return (struct rows_header){.n_id = d->id.n,
+                                .n_row = d->row.n,
+                                .n_cut = d->n_cut,
+                                .n_barren = d->n_barren,
+                                .n_learn = d->n_learn,
+                                .longest = d->longest,
+                                .digest = d->digest};
 }
 
 static char *join_targets(const struct train_lora *l, size_t *bytes)
@@ -80,16 +80,16 @@ static char *join_targets(const struct train_lora *l, size_t *bytes)
 int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, bool copies,
                struct err *e)
 {
-    struct head h = {.opt = *o,
-                     .copies = copies,
-                     .has_valid = o->valid != NULL,
-                     .has_checkpoints = o->checkpoints != NULL,
-                     .data = rows_head_of(o->data)};
+    struct header h = {.opt = *o,
+                       .copies = copies,
+                       .has_valid = o->valid != NULL,
+                       .has_checkpoints = o->checkpoints != NULL,
+                       .data = rows_header_of(o->data)};
     char *targets = join_targets(&o->train.lora, &h.targets_bytes);
     if (o->valid)
-        h.valid = rows_head_of(o->valid);
-    int rc = train_tell(ranks, &h, sizeof h, e) || train_agree(ranks, 0, e) ||
-                     train_tell(ranks, targets, h.targets_bytes, e) ||
+        h.valid = rows_header_of(o->valid);
+    int rc = train_broadcast(ranks, &h, sizeof h, e) || train_agree(ranks, 0, e) ||
+                     train_broadcast(ranks, targets, h.targets_bytes, e) ||
                      pass_rows(ranks, o->data, e) || (o->valid && pass_rows(ranks, o->valid, e))
                  ? -1
                  : 0;
@@ -99,7 +99,7 @@ int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, 
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-static int reserve_rows(struct dataset *d, const struct rows_head *h, struct err *e)
+static int reserve_rows(struct dataset *d, const struct rows_header *h, struct err *e)
 {
     dataset_init(d, &(struct dataset_options){.tokenizer = NULL});
     d->n_cut = h->n_cut;
@@ -117,7 +117,7 @@ static int reserve_rows(struct dataset *d, const struct rows_head *h, struct err
 }
 
 /* What led to rank 0's memory leads to what is here. */
-static void point(struct brief *b, const struct head *h)
+static void point(struct brief *b, const struct header *h)
 {
     struct tuning_options *o = &b->opt;
     const char *at = b->targets;
@@ -136,13 +136,13 @@ static void point(struct brief *b, const struct head *h)
 
 int brief_take(struct brief *b, const struct train_ranks *ranks, struct err *e)
 {
-    struct head h;
+    struct header h;
     *b = (struct brief){0};
-    if (train_tell(ranks, &h, sizeof h, e))
+    if (train_broadcast(ranks, &h, sizeof h, e))
         return -1;
     b->targets = xcalloc(h.targets_bytes, 1);
     int rc = reserve_rows(&b->data, &h.data, e) || reserve_rows(&b->valid, &h.valid, e) ? -1 : 0;
-    if (train_agree(ranks, rc, e) || train_tell(ranks, b->targets, h.targets_bytes, e) ||
+    if (train_agree(ranks, rc, e) || train_broadcast(ranks, b->targets, h.targets_bytes, e) ||
         pass_rows(ranks, &b->data, e) || (h.has_valid && pass_rows(ranks, &b->valid, e)))
         return -1;
     b->copies = h.copies != 0;

@@ -451,5 +451,5 @@ int checkpoint_load(const char *parent, struct checkpoint *c, struct train_tenso
     struct train_state state;
     train_state_begin(&state, t, s);
     int rc = train_is_lead(&t->ranks) ? load(parent, c, &state, e) : 0;
-    return train_state_end(&state, rc, e) || train_tell(&t->ranks, c, sizeof *c, e) ? -1 : 0;
+    return train_state_end(&state, rc, e) || train_broadcast(&t->ranks, c, sizeof *c, e) ? -1 : 0;
 }

@@ -145,7 +145,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     out->fixed = made;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
     out->logits =
-        op_ce_work_bytes(model_head_of(p.model), (out->n_tok + longest - 1) / longest * n_label);
+        op_ce_work_bytes(model_lm_head(p.model), (out->n_tok + longest - 1) / longest * n_label);
     rc = 0;
 done:
     paper_release(&p);

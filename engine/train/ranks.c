@@ -8,7 +8,7 @@
 
 #include "engine/base/mem.h"
 
-int train_tell(const struct train_ranks *r, void *x, size_t bytes, struct err *e)
+int train_broadcast(const struct train_ranks *r, void *x, size_t bytes, struct err *e)
 {
     struct comm_job j = {.kind = COMM_BROADCAST, .out = x, .n = bytes, .is_patient = true};
     return r->all ? comm_run(r->all, &j, e) : 0;
@@ -19,14 +19,14 @@ struct end {
     struct err err;
 };
 
-int train_tell_end(const struct train_ranks *r, int rc, struct err *e)
+int train_broadcast_end(const struct train_ranks *r, int rc, struct err *e)
 {
     struct end end = {.rc = rc, .err = ERR_INIT};
     if (!r->all)
         return rc;
     if (rc)
         end.err = *e;
-    if (train_tell(r, &end, sizeof end, e))
+    if (train_broadcast(r, &end, sizeof end, e))
         return -1;
     return end.rc ? err_set(e, end.err.code, "%s", end.err.msg) : 0;
 }

@@ -15,7 +15,7 @@
  *
  * An error that a call of all ranks returns and that leaves `all` unbroken is the same at all: they
  * go on together, to another end. What fails at one rank alone is told to all where they meet next
- * (train_agree, train_tell_end), or breaks the group.
+ * (train_agree, train_broadcast_end), or breaks the group.
  *
  * Waits for ranks that may be at other work (rows of another length, a checkpoint) are patient:
  * they end when it is done, or when somebody is gone.
@@ -44,10 +44,10 @@ static inline bool train_is_lead(const struct train_ranks *r)
 }
 
 /* What rank 0 has in x, at all. */
-int train_tell(const struct train_ranks *r, void *x, size_t bytes, struct err *e);
+int train_broadcast(const struct train_ranks *r, void *x, size_t bytes, struct err *e);
 
 /* Behind what rank 0 did alone: how it ended there (rc, *e) is how it ended at all. */
-int train_tell_end(const struct train_ranks *r, int rc, struct err *e);
+int train_broadcast_end(const struct train_ranks *r, int rc, struct err *e);
 
 /* Behind what each did: where any failed all fail, with the words of the first that did. */
 int train_agree(const struct train_ranks *r, int rc, struct err *e);

@@ -19,7 +19,7 @@ struct row_log {
     int error; /* errno of the first line that could not be written; 0: none */
 };
 
-static const char head[] = "step,epoch,example,tokens,trained_tokens,loss";
+static const char heading[] = "step,epoch,example,tokens,trained_tokens,loss";
 
 /* Where the lines of steps behind `step` begin, or a line that was not written to its end. */
 static long end_of(FILE *f, int64_t step)
@@ -43,7 +43,7 @@ static int cut(struct row_log *l, int64_t step, struct err *e)
     if (ftruncate(fileno(l->file), end) || fseek(l->file, end, SEEK_SET))
         return err_sys(e, "the file of rows");
     if (end == 0)
-        fprintf(l->file, "%s%s\n", head, l->has_logprobs ? ",logprobs" : "");
+        fprintf(l->file, "%s%s\n", heading, l->has_logprobs ? ",logprobs" : "");
     return 0;
 }
 

@@ -220,7 +220,8 @@ static int give_up(const struct train_state *s, const struct err *e)
 
 static int ask(struct train_state *s, struct question *q, run_fn *fn, float *x, struct err *e)
 {
-    return train_tell(&s->on->ranks, q, sizeof *q, e) || each(s, q, fn, x, e) ? give_up(s, e) : 0;
+    return train_broadcast(&s->on->ranks, q, sizeof *q, e) || each(s, q, fn, x, e) ? give_up(s, e)
+                                                                                   : 0;
 }
 
 int train_state_get(struct train_state *s, size_t i, enum train_array which, int64_t row,
@@ -243,15 +244,16 @@ int train_state_end(struct train_state *s, int rc, struct err *e)
     const struct train_ranks *r = &s->on->ranks;
     if (train_is_lead(r)) {
         struct err late = ERR_INIT; /* says nothing that *e does not say already */
-        rc = train_tell(r, &q, sizeof q, rc ? &late : e) || train_tell_end(r, rc, e) ? -1 : 0;
+        rc = train_broadcast(r, &q, sizeof q, rc ? &late : e) || train_broadcast_end(r, rc, e) ? -1
+                                                                                               : 0;
     } else {
         do
-            rc = train_tell(r, &q, sizeof q, e) ||
+            rc = train_broadcast(r, &q, sizeof q, e) ||
                          (q.kind != ASK_END && each(s, &q, answer, NULL, e))
                      ? -1
                      : 0;
         while (!rc && q.kind != ASK_END);
-        rc = rc ? give_up(s, e) : train_tell_end(r, 0, e);
+        rc = rc ? give_up(s, e) : train_broadcast_end(r, 0, e);
     }
     free(s->at);
     free(s->cut);

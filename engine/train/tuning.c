@@ -44,12 +44,12 @@ static int64_t go_on_or_wait(void *gate)
 
 static void let_go(void *gate)
 {
-    gate_give(gate, GATE_TRAIN);
+    gate_leave(gate, GATE_TRAIN);
 }
 
 static void take_again(void *gate)
 {
-    gate_take(gate, GATE_TRAIN);
+    gate_enter(gate, GATE_TRAIN);
 }
 
 /* What a rank waits for it waits for without the gate: another rank may need this one's serving to
@@ -59,7 +59,7 @@ static void enter(struct tuning *t)
     struct comm *c = t->opt.train.ranks.model;
     if (!t->opt.gate)
         return;
-    gate_take(t->opt.gate, GATE_TRAIN);
+    gate_enter(t->opt.gate, GATE_TRAIN);
     stream_between(t->stream, go_on_or_wait, t->opt.gate);
     if (c)
         comm_around(c, let_go, take_again, t->opt.gate);
@@ -73,7 +73,7 @@ static void leave(struct tuning *t)
     if (c)
         comm_around(c, NULL, NULL, NULL);
     stream_between(t->stream, NULL, NULL);
-    gate_give(t->opt.gate, GATE_TRAIN);
+    gate_leave(t->opt.gate, GATE_TRAIN);
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ static int go_on(struct tuning *t, struct err *e)
         return 0;
     const struct train_ranks *r = &t->opt.train.ranks;
     int rc = train_is_lead(r) ? checkpoint_open(t->opt.checkpoints, e) : 0;
-    if (train_tell_end(r, rc, e))
+    if (train_broadcast_end(r, rc, e))
         return -1;
     struct err why = ERR_INIT;
     if (checkpoint_load(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
@@ -166,7 +166,7 @@ static int check_alike(struct tuning *t, struct err *e)
     char first[sizeof t->subject];
     struct base_id base = t->base;
     memcpy(first, t->subject, sizeof first);
-    if (train_tell(r, first, sizeof first, e) || train_tell(r, &base, sizeof base, e))
+    if (train_broadcast(r, first, sizeof first, e) || train_broadcast(r, &base, sizeof base, e))
         return -1;
     const char *other = strcmp(first, t->subject) != 0 ? "other options or other rows"
                         : strcmp(base.files, t->base.files) || strcmp(base.types, t->base.types)
@@ -184,7 +184,7 @@ static int open_log(struct tuning *t, struct err *e)
     const struct tuning_options *o = &t->opt;
     if (o->row_log)
         t->log = row_log_new(o->row_log, t->saved_step, o->logs_logprobs, e);
-    return train_tell_end(&o->train.ranks, o->row_log && !t->log ? -1 : 0, e);
+    return train_broadcast_end(&o->train.ranks, o->row_log && !t->log ? -1 : 0, e);
 }
 
 struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struct stream *s,
@@ -242,7 +242,7 @@ static int save(struct tuning *t, struct err *e)
     const struct train_ranks *r = &t->opt.train.ranks;
     if (!t->opt.checkpoints || c.step == t->saved_step)
         return 0;
-    if (train_tell_end(r, t->log ? row_log_sync(t->log, e) : 0, e))
+    if (train_broadcast_end(r, t->log ? row_log_sync(t->log, e) : 0, e))
         return -1;
     c.sum[SUM_TRAINED] = t->n_trained;
     memcpy(c.subject, t->subject, sizeof c.subject);
@@ -251,7 +251,7 @@ static int save(struct tuning *t, struct err *e)
                         e))
         return -1;
     int rc = train_is_lead(r) ? checkpoint_prune(t->opt.checkpoints, t->opt.keep, e) : 0;
-    if (train_tell_end(r, rc, e))
+    if (train_broadcast_end(r, rc, e))
         return -1;
     t->saved_us = clock_us();
     t->saved_step = c.step;
@@ -343,7 +343,7 @@ static int one_step(struct tuning *t, struct err *e)
 static int decide(struct tuning *t, bool (*is_so)(const struct tuning *t), bool *out, struct err *e)
 {
     *out = train_is_lead(&t->opt.train.ranks) && is_so(t);
-    return train_tell(&t->opt.train.ranks, out, sizeof *out, e);
+    return train_broadcast(&t->opt.train.ranks, out, sizeof *out, e);
 }
 
 static bool is_end_wanted(const struct tuning *t)

@@ -3,15 +3,14 @@
  * The life of a chat request, from its body to its last byte. A completion's is the same without a
  * template. In order, with the file that has the details:
  *
- *   key, limits  the transport has read the request's head, found its route, checked key and limits
- *                (front_admit, server/http/front.c), and read its body; route_chat calls generate
- *   parse        generate_admit (admit.c): JSON to a struct api_request; the model that it names is
- *                there, and this key may use it
- *   render,      prompts_make (prompt.c): the messages through the model's chat template, the text
- * to tokenize     token ids, and their number held against the context constrain constraining_begin
- * (constraining.c): the grammar that the text must follow; one that was not seen before is compiled
- * as background work, which the call waits for submit       generation_submit (submit.c): all
- * choices to the engine, in one piece
+ *   key, limits  the transport has read the request's headers, found its route, checked key and
+ * limits (front_admit, server/http/front.c), and read its body; route_chat calls generate parse
+ * generate_admit (admit.c): JSON to a struct api_request; the model that it names is there, and
+ * this key may use it render,      prompts_make (prompt.c): the messages through the model's chat
+ * template, the text to tokenize     token ids, and their number held against the context constrain
+ * constraining_begin (constraining.c): the grammar that the text must follow; one that was not seen
+ * before is compiled as background work, which the call waits for submit       generation_submit
+ * (submit.c): all choices to the engine, in one piece
  *
  * There the HTTP thread leaves the call. The engine's thread makes tokens (ARCHITECTURE.md, "The
  * life of a request") and wakes the call behind each step that made some, of a stream, or when an

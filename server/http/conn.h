@@ -36,9 +36,9 @@ struct call;
 struct watch;
 
 enum conn_phase {
-    CONN_CLOSED, /* a free slot */
-    CONN_IDLE,   /* between requests */
-    CONN_HEAD,   /* a request's first line is there */
+    CONN_CLOSED,  /* a free slot */
+    CONN_IDLE,    /* between requests */
+    CONN_HEADERS, /* a request's first line is there */
     CONN_BODY,
     CONN_WAIT, /* the handler has it */
     CONN_SEND,
@@ -64,7 +64,7 @@ struct conn {
 };
 
 struct watch_times {
-    int64_t idle_us, head_us;
+    int64_t idle_us, headers_us;
 };
 
 struct watch *watch_new(size_t max_conn, struct watch_times times, struct err *e);

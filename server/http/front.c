@@ -80,13 +80,13 @@ static bool is_allowed_origin(const struct front *f, const char *origin)
 }
 
 /* http://HOST of the Host header itself is a page of ours. */
-static bool is_own_origin(const struct http_head *h)
+static bool is_own_origin(const struct http_headers *h)
 {
     const char *at = strstr(h->origin, "://");
     return at && h->host && strcasecmp(at + 3, h->host) == 0;
 }
 
-static int check_names(const struct front *f, struct call *c, const struct http_head *h,
+static int check_names(const struct front *f, struct call *c, const struct http_headers *h,
                        struct api_error *e)
 {
     if (h->host && !h->is_local && !front_knows_host(f, h->host))
@@ -119,7 +119,7 @@ static const char *allowed_headers(struct call *c, const char *asked)
 }
 
 /* The question that a browser asks before it lets a page send something. */
-static bool answer_preflight(struct call *c, const struct http_head *h,
+static bool answer_preflight(struct call *c, const struct http_headers *h,
                              const struct route_match *match)
 {
     if (!h->origin || strcmp(h->method, "OPTIONS") != 0 || !*match->allow)
@@ -153,7 +153,7 @@ static int check_will(const struct front *f, enum front_will will, size_t now, s
     return -1;
 }
 
-static int check_key(const struct front *f, struct call *c, const struct http_head *h,
+static int check_key(const struct front *f, struct call *c, const struct http_headers *h,
                      const struct route *r, struct auth_key **key, struct api_error *e)
 {
     *key = auth_find(f->auth, h->authorization);
@@ -205,14 +205,15 @@ static int check_limit(struct call *c, struct auth_key *key, struct api_error *e
 }
 
 int front_admit(const struct front *f, enum front_will will, size_t now, struct call *c,
-                const struct http_head *head, const struct route_match *match, struct api_error *e)
+                const struct http_headers *headers, const struct route_match *match,
+                struct api_error *e)
 {
     struct auth_key *key;
-    if (check_names(f, c, head, e))
+    if (check_names(f, c, headers, e))
         return -1;
-    if (answer_preflight(c, head, match) || !match->route)
+    if (answer_preflight(c, headers, match) || !match->route)
         return 0;
-    if (check_key(f, c, head, match->route, &key, e) ||
+    if (check_key(f, c, headers, match->route, &key, e) ||
         check_will(f, will, now, c, match->route, e))
         return -1;
     return match->route->scope == SCOPE_OPEN ? 0 : check_limit(c, key, e);

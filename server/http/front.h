@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands between a request's head and its handler, in this order: is this name ours (Host),
+ * What stands between a request's headers and its handler, in this order: is this name ours (Host),
  * does a foreign page ask (Origin), is the server willing, who asks, may they, and not too much of
  * it. Everything that a route does not open is closed: a route of scope 0 is for all, any other
  * wants a key with its scope.
@@ -33,7 +33,8 @@ struct front {
 
 /* now: requests in flight. The arguments are those of http_options' admit. */
 int front_admit(const struct front *f, enum front_will will, size_t now, struct call *c,
-                const struct http_head *head, const struct route_match *match, struct api_error *e);
+                const struct http_headers *headers, const struct route_match *match,
+                struct api_error *e);
 
 /* Does the value of a Host header name this server? */
 bool front_knows_host(const struct front *f, const char *host);

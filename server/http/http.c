@@ -21,9 +21,9 @@
 #include "server/http/http_own.h"
 
 enum {
-    CONN_BYTES = 32 << 10, /* of a request's head, and of what is read and written at once */
+    CONN_BYTES = 32 << 10, /* of a request's headers, and of what is read and written at once */
     STRICT = 1,            /* as strict as the RFCs let a server be */
-    HEAD_US = 10 * 1000 * 1000,
+    HEADERS_US = 10 * 1000 * 1000,
     IDLE_US = 75 * 1000 * 1000,
     STALL_US = 30 * 1000 * 1000,
     BODY_US = 30 * 1000 * 1000,
@@ -70,7 +70,7 @@ static void on_completed(void *cls, struct MHD_Connection *m, void **ctx,
     *ctx = NULL;
 }
 
-/* The first line was read: the head must follow. */
+/* The first line was read: the headers must follow. */
 static void *on_line(void *cls, const char *uri, struct MHD_Connection *m)
 {
     (void)cls;
@@ -96,13 +96,13 @@ struct http *http_new(const struct http_options *o, struct err *e)
 {
     struct http *h = xcalloc(1, sizeof *h);
     h->o = *o;
-    h->o.head_us = o->head_us ? o->head_us : HEAD_US;
+    h->o.headers_us = o->headers_us ? o->headers_us : HEADERS_US;
     h->o.idle_us = o->idle_us ? o->idle_us : IDLE_US;
     h->o.stall_us = o->stall_us ? o->stall_us : STALL_US;
     h->o.body_us = o->body_us ? o->body_us : BODY_US;
     h->o.ping_us = o->ping_us ? o->ping_us : PING_US;
     h->o.body_bytes = o->body_bytes ? o->body_bytes : 512 << 20;
-    struct watch_times times = {.idle_us = h->o.idle_us, .head_us = h->o.head_us};
+    struct watch_times times = {.idle_us = h->o.idle_us, .headers_us = h->o.headers_us};
     h->watch = watch_new((size_t)o->max_conn * HTTP_DAEMONS, times, e);
     if (h->watch && getrandom(&h->id_salt, sizeof h->id_salt, 0) == sizeof h->id_salt)
         return h;

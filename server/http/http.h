@@ -6,8 +6,8 @@
  *
  *     http_new -> http_listen ... -> http_cut -> http_free
  *
- * Bounds: connections in all and per address, a request's head (the connection's memory), its body
- * (the route's row, and a sum over all), times (server/http/conn.h).
+ * Bounds: connections in all and per address, a request's headers (the connection's memory), its
+ * body (the route's row, and a sum over all), times (server/http/conn.h).
  *
  * Thread: one makes, cuts and frees; the rest any.
  */
@@ -21,8 +21,8 @@ struct api_error;
 struct background;
 struct server;
 
-/* The head of a request, as far as anybody but handlers looks at it. NULL: not sent. */
-struct http_head {
+/* The headers of a request, as far as anybody but handlers looks at them. NULL: not sent. */
+struct http_headers {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *type, *coding, *length_text, *expect, *id;
     const char *asks_headers; /* a preflight's: those that a page wants to send */
@@ -48,7 +48,7 @@ struct http_options {
     size_t n_route;
     unsigned n_thread, max_conn, max_conn_ip; /* max_conn_ip 0: no limit */
     int64_t request_timeout_us;               /* 0: none */
-    int64_t head_us, idle_us, stall_us;       /* 0: 10 s, 75 s, 30 s */
+    int64_t headers_us, idle_us, stall_us;    /* 0: 10 s, 75 s, 30 s */
     int64_t body_us;                          /* beside what its length allows; 0: 30 s */
     int64_t ping_us;                          /* a stream's silence; 0: 15 s; -1: for ever */
     int64_t body_bytes;                       /* of all requests' bodies at once; 0: 512 MiB */
@@ -57,7 +57,7 @@ struct http_options {
     size_t lane;             /* of it */
     /* 0: on to the handler; -1: the error is the answer. It may answer the call itself. NULL: all
      * are welcome. */
-    int (*admit)(void *ctx, struct call *c, const struct http_head *head,
+    int (*admit)(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e);
     void (*ended)(void *ctx, const struct http_record *r); /* NULL: nobody asks */
     void (*connection)(void *ctx, int change);             /* NULL: nobody asks */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a request to a call. The library calls http_access once when the head is there, for each
+ * From a request to a call. The library calls http_access once when the headers are there, for each
  * piece of the body, once when it is whole, and again whenever the connection was resumed before
  * there is a response.
  *
- * A request that is refused by its head alone has its body read and dropped where that is short,
+ * A request that is refused by its headers alone has its body read and dropped where that is short,
  * and keeps its connection, of which clients have a pool. Else, and where the client waits for 100
  * Continue, it is answered before its body is read; the library closes the connection then.
  */
@@ -35,12 +35,12 @@ enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url
                             const char *method, const char *version, const char *data, size_t *n,
                             void **ctx);
 
-/* The places in struct http_head of a header, and of how often it was sent; 0: nobody asks. */
+/* The places in struct http_headers of a header, and of how often it was sent; 0: nobody asks. */
 #define NOTED(name, value, count)                                                                  \
     {                                                                                              \
-        name, sizeof name - 1, offsetof(struct http_head, value), count                            \
+        name, sizeof name - 1, offsetof(struct http_headers, value), count                         \
     }
-#define TIMES(count) offsetof(struct http_head, count)
+#define TIMES(count) offsetof(struct http_headers, count)
 
 static const struct {
     const char *name;
@@ -58,15 +58,15 @@ static const struct {
 static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const char *key, size_t n,
                                    const char *value, size_t n_value)
 {
-    char *head = cls;
+    char *headers = cls;
     (void)kind;
     (void)n_value;
     for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
         if (noted[i].n != n || strcasecmp(key, noted[i].name) != 0)
             continue;
-        *(const char **)(void *)(head + noted[i].value) = value ? value : "";
+        *(const char **)(void *)(headers + noted[i].value) = value ? value : "";
         if (noted[i].count)
-            ++*(int *)(void *)(head + noted[i].count);
+            ++*(int *)(void *)(headers + noted[i].count);
     }
     return MHD_YES;
 }
@@ -122,23 +122,23 @@ static const struct who nobody = {.name = "anonymous"};
 
 #define BAD_ESCAPE "the %s holds a broken escape, or one of a control character"
 
-/* Everything that can be said of the head alone. */
-static int examine(struct call *c, struct http_head *head, const char *url, const char *method,
-                   const char *version, struct api_error *e)
+/* Everything that can be said of the headers alone. */
+static int examine(struct call *c, struct http_headers *headers, const char *url,
+                   const char *method, const char *version, struct api_error *e)
 {
     struct http *h = c->http;
     char *path = arena_strdup(&c->arena, url ? url : "/");
-    *head = (struct http_head){.method = method, .path = path, .length = -1};
-    head->is_old = strcmp(version, "HTTP/1.0") == 0;
-    head->is_local = c->conn->is_local;
-    MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, head);
+    *headers = (struct http_headers){.method = method, .path = path, .length = -1};
+    headers->is_old = strcmp(version, "HTTP/1.0") == 0;
+    headers->is_local = c->conn->is_local;
+    MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, headers);
     c->req = (struct call_request){.method = method,
                                    .path = path,
                                    .body = "",
                                    .who = &nobody,
-                                   .id = good_id(c, head->id),
+                                   .id = good_id(c, headers->id),
                                    .begin_us = c->req.begin_us};
-    if (http_check_head(head, e)) {
+    if (http_check_headers(headers, e)) {
         c->closes = true;
         return -1;
     }
@@ -150,7 +150,7 @@ static int examine(struct call *c, struct http_head *head, const char *url, cons
     c->route = match.route;
     if (match.param)
         c->req.param = arena_strndup(&c->arena, match.param, match.n_param);
-    if (h->o.admit && h->o.admit(h->o.ctx, c, head, &match, e))
+    if (h->o.admit && h->o.admit(h->o.ctx, c, headers, &match, e))
         return -1;
     if (c->answer != CALL_NONE)
         return 0;
@@ -165,7 +165,7 @@ static int examine(struct call *c, struct http_head *head, const char *url, cons
                         "%s are not supported by this server; see /openapi.json", absent);
     if (!match.route)
         return api_fail(e, 404, NULL, NULL, "nothing is served at this path; see /openapi.json");
-    return http_check_body(head, match.route, e);
+    return http_check_body(headers, match.route, e);
 }
 
 static enum MHD_Result respond(struct call *c)
@@ -173,18 +173,18 @@ static enum MHD_Result respond(struct call *c)
     return http_respond(c) ? MHD_YES : MHD_NO;
 }
 
-static int open_intake(struct call *c, const struct http_head *head, struct api_error *e)
+static int open_intake(struct call *c, const struct http_headers *headers, struct api_error *e)
 {
     const struct route *r = c->route;
     if (c->answer != CALL_NONE || !r->intake)
         return 0;
-    c->intake = r->intake->begin(c, head->length, e);
+    c->intake = r->intake->begin(c, headers->length, e);
     return c->intake ? 0 : -1;
 }
 
-static bool has_body(const struct http_head *head)
+static bool has_body(const struct http_headers *headers)
 {
-    return head->length > 0 || head->n_coding;
+    return headers->length > 0 || headers->n_coding;
 }
 
 static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const char *url,
@@ -192,7 +192,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
 {
     struct conn *n = MHD_get_connection_info(m, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     struct api_error e;
-    struct http_head head;
+    struct http_headers headers;
     if (!n)
         return MHD_NO;
     struct call *c = call_new(h, n, m);
@@ -202,9 +202,10 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
         return MHD_NO;
     if (h->o.request_timeout_us)
         c->due_us = c->req.begin_us + h->o.request_timeout_us;
-    if (examine(c, &head, url, method, version, &e) || open_intake(c, &head, &e))
+    if (examine(c, &headers, url, method, version, &e) || open_intake(c, &headers, &e))
         call_error(c, &e);
-    if (c->answer != CALL_NONE && (head.length > BODY_DROP || (has_body(&head) && head.expect)))
+    if (c->answer != CALL_NONE &&
+        (headers.length > BODY_DROP || (has_body(&headers) && headers.expect)))
         c->closes = true;
     if (c->closes) /* before the body: it is not read, and the library closes */
         return respond(c);
@@ -231,7 +232,7 @@ static void settle(struct call *c, bool is_whole)
 {
     struct http *h = c->http;
     int64_t now = clock_us();
-    /* a connection that fails before its head is whole made no request */
+    /* a connection that fails before its headers are whole made no request */
     if (c->req.method && h->o.ended) {
         char peer[64];
         http_peer(c, peer, sizeof peer);

@@ -16,7 +16,7 @@ static int bad(struct api_error *e, const char *what)
     return api_fail(e, 400, "bad_request", NULL, "%s", what);
 }
 
-static int check_length(struct http_head *h, struct api_error *e)
+static int check_length(struct http_headers *h, struct api_error *e)
 {
     const char *s = h->length_text;
     if (h->n_length > 1)
@@ -30,7 +30,7 @@ static int check_length(struct http_head *h, struct api_error *e)
     return 0;
 }
 
-int http_check_head(struct http_head *h, struct api_error *e)
+int http_check_headers(struct http_headers *h, struct api_error *e)
 {
     if (check_length(h, e))
         return -1;
@@ -58,7 +58,7 @@ static bool is_of(const char *type, const char *want)
     return strncasecmp(type, want, n) == 0 && (!type[n] || strchr("; \t", type[n]));
 }
 
-int http_check_body(const struct http_head *h, const struct route *r, struct api_error *e)
+int http_check_body(const struct http_headers *h, const struct route *r, struct api_error *e)
 {
     bool has_body = h->length > 0 || h->n_coding;
     if (!has_body)

@@ -39,8 +39,8 @@ bool http_respond(struct call *c);
 bool http_answer_early(struct call *c); /* within the body; false: as above */
 bool http_suspend(struct call *c);      /* until the next wake; false: doomed */
 
-/* http_check.c: what is wrong with a head as HTTP; and with what its body is said to be. */
-int http_check_head(struct http_head *head, struct api_error *e);
-int http_check_body(const struct http_head *head, const struct route *r, struct api_error *e);
+/* http_check.c: what is wrong with headers as HTTP; and with what its body is said to be. */
+int http_check_headers(struct http_headers *headers, struct api_error *e);
+int http_check_body(const struct http_headers *headers, const struct route *r, struct api_error *e);
 
 #endif

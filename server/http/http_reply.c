@@ -123,9 +123,9 @@ static void add_headers(const struct call *c, struct MHD_Response *r)
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
 }
 
-/* Past its head a request cannot be answered through the library before its body is whole, so this
- * writes to the bare socket, which the library leaves alone meanwhile, and ends our side. What the
- * client still sends is then read and dropped for a while: closing at once would reset the
+/* Past its headers a request cannot be answered through the library before its body is whole, so
+ * this writes to the bare socket, which the library leaves alone meanwhile, and ends our side. What
+ * the client still sends is then read and dropped for a while: closing at once would reset the
  * connection, and the client might never see the answer. */
 bool http_answer_early(struct call *c)
 {

@@ -72,7 +72,7 @@ static void doom(struct conn *n, int phase)
 {
     if (!atomic_compare_exchange_strong(&n->phase, &phase, CONN_DOOMED))
         return;
-    if (phase == CONN_HEAD || phase == CONN_BODY)
+    if (phase == CONN_HEADERS || phase == CONN_BODY)
         (void)!send(n->fd, late, sizeof late - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(n->fd, SHUT_RDWR);
 }
@@ -80,7 +80,7 @@ static void doom(struct conn *n, int phase)
 /* The library is to read the end of what the client sent; bytes before it are not lost. */
 static void show_end(struct conn *n, int phase)
 {
-    if (phase == CONN_IDLE || phase == CONN_HEAD || phase == CONN_BODY)
+    if (phase == CONN_IDLE || phase == CONN_HEADERS || phase == CONN_BODY)
         shutdown(n->fd, SHUT_RD);
 }
 
@@ -271,8 +271,8 @@ struct conn *conn_open(struct watch *w, void *mhd, int fd)
         n->generation++;
         atomic_store(&n->is_gone, atomic_load(&w->is_cut));
         atomic_store(&n->ping_us, 0);
-        atomic_store(&n->due_us, clock_us() + w->times.head_us);
-        atomic_store(&n->phase, CONN_HEAD);
+        atomic_store(&n->due_us, clock_us() + w->times.headers_us);
+        atomic_store(&n->phase, CONN_HEADERS);
         atomic_fetch_add(&w->n_open, 1);
         arm(n);
     }
@@ -306,11 +306,11 @@ bool conn_enter(struct conn *n, enum conn_phase phase, int64_t due_us)
     return true;
 }
 
-/* A new connection has its head's time from the accept on, and keeps it. */
+/* A new connection has its headers' time from the accept on, and keeps it. */
 void conn_begin(struct conn *n)
 {
     if (atomic_load(&n->phase) == CONN_IDLE)
-        conn_enter(n, CONN_HEAD, clock_us() + n->watch->times.head_us);
+        conn_enter(n, CONN_HEADERS, clock_us() + n->watch->times.headers_us);
 }
 
 void conn_call(struct conn *n, struct call *c)

@@ -42,7 +42,7 @@ static void answer(struct call *c, const char *name)
     call_set_header(c, "Content-Security-Policy", policy);
     call_set_header(c, "Referrer-Policy", "no-referrer");
     buf_add(&body, f->data, f->n_data);
-    /* of a 304 the transport sends the head alone, which tells the length of what is not sent */
+    /* of a 304 the transport sends the headers alone, which tell the length of what is not sent */
     call_reply(c, seen && strstr(seen, f->etag) ? 304 : 200, f->type, &body);
 }
 

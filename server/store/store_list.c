@@ -49,7 +49,7 @@ static int find_place(struct store *s, const struct store_list *l, const struct 
 }
 
 /* The things of q's rows in the arena, of which there may be one more than the page has. */
-static void *take_rows(struct store *s, const struct store_list *l, sqlite3_stmt *q, int64_t limit,
+static void *read_rows(struct store *s, const struct store_list *l, sqlite3_stmt *q, int64_t limit,
                        struct arena *a, size_t *n, bool *more, struct err *e)
 {
     VEC(char) list = {0};
@@ -91,7 +91,7 @@ void *store_list(struct store *s, const struct store_list *l, const struct store
                  l->table, l->where, page->ascending ? '>' : '<', page->ascending ? "ASC" : "DESC");
         sqlite3_stmt *q =
             store_query(s, e, sql, "ttii", l->of[0], l->of[1], place, page->limit + 1);
-        out = q ? take_rows(s, l, q, page->limit, a, n, more, e) : NULL;
+        out = q ? read_rows(s, l, q, page->limit, a, n, more, e) : NULL;
         sqlite3_finalize(q);
     }
     return store_end(s, out ? 0 : -1, e) ? NULL : out;

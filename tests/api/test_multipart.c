@@ -144,7 +144,7 @@ static void bounds(void **state)
     buf_init(&body, 1 << 20);
     buf_init(&out, 1 << 20);
     buf_str(&body, "--xyz\r\n");
-    for (int i = 0; i < MULTIPART_HEAD_MAX; i++)
+    for (int i = 0; i < MULTIPART_HEADER_MAX; i++)
         buf_char(&body, 'h');
     assert_int_equal(read_body(body.data, body.len, 100, &out), -1);
     buf_clear(&body);

@@ -136,7 +136,7 @@ static void on_plain(struct call *c)
     say(c, what, strlen(what));
 }
 
-/* Behind a sign, since what looks like a head is taken for one where an answer's body begins. */
+/* Behind a sign, since what looks like headers is taken for one where an answer's body begins. */
 static void on_echo(struct call *c)
 {
     const struct call_request *r = call_request(c);
@@ -157,13 +157,13 @@ static const struct route table[] = {
 };
 
 /* Who reads the answer must know that it is to HEAD: it has a length and no body. */
-static int admit(void *ctx, struct call *c, const struct http_head *head,
+static int admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
     (void)ctx;
-    if (strcmp(head->method, "HEAD") == 0)
+    if (strcmp(headers->method, "HEAD") == 0)
         call_set_header(c, "x-head", "1");
-    return front_admit(&world.front, FRONT_GOOD, http_busy(world.http), c, head, match, e);
+    return front_admit(&world.front, FRONT_GOOD, http_busy(world.http), c, headers, match, e);
 }
 
 static void ended(void *ctx, const struct http_record *r)
@@ -191,7 +191,7 @@ static void start(void)
     struct http_options o = {.route = table,
                              .n_route = sizeof table / sizeof *table,
                              .max_conn = MAX_CONN,
-                             .head_us = SHORT_US,
+                             .headers_us = SHORT_US,
                              .idle_us = SHORT_US,
                              .body_us = SHORT_US,
                              .stall_us = SHORT_US,
@@ -293,7 +293,7 @@ static const char *line_end(const char *p, const char *end)
 }
 
 /* From the status line to the empty one; NULL: cut off. */
-static const char *read_head(const char *p, const char *end, struct response *r)
+static const char *read_headers(const char *p, const char *end, struct response *r)
 {
     const char *next = line_end(p, end), *value;
     *r = (struct response){.length = -1};
@@ -340,7 +340,7 @@ static const char *skip_chunks(const char *p, const char *end)
 /* Behind the response at p; NULL: it is the last, whole or not. */
 static const char *read_response(const char *p, const char *end, struct response *r)
 {
-    p = read_head(p, end, r);
+    p = read_headers(p, end, r);
     if (!p || r->is_head || r->status < 200 || r->status == 204)
         return p;
     ASSERT(!(r->is_chunked && r->length >= 0));

@@ -228,7 +228,7 @@ void reply_alone(struct reply *r, struct golden *g, const struct gen_req *req, i
         .n_feed = room,
         .passes = PASS_ALL,
         .lora_rank_max = req->adapter ? 16 : 0,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct alone a = {.g = g, .req = req, .r = r, .n_tok = req->n_prompt};
     memset(r, 0, sizeof *r);
     make_room(r, req, req->params->max_new);

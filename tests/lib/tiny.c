@@ -113,7 +113,7 @@ void tiny_release(struct tiny *t)
     pool_free(t->pool);
 }
 
-struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_head head, bool is_eager,
+struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_output output, bool is_eager,
                            unsigned passes)
 {
     struct err e = ERR_INIT;
@@ -122,7 +122,7 @@ struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_head head, 
         .n_cell = 4 * (TINY_CTX / K_CELL),
         .is_eager = is_eager,
         .passes = passes,
-        .head = head};
+        .output = output};
     struct runner *r = runner_new(t->model, &o, t->stream, &e);
     if (!r)
         test_shows_err(&e, __FILE__, __LINE__);

@@ -23,7 +23,7 @@ void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_t
 void tiny_release(struct tiny *t);
 
 /* A runner with room for n_tok tokens of one sequence; passes and is_eager as in its options. */
-struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_head head, bool is_eager,
+struct runner *tiny_runner(struct tiny *t, int64_t n_tok, enum model_output output, bool is_eager,
                            unsigned passes);
 
 /* n token ids of the vocabulary, the same ones at each call. */

@@ -84,7 +84,7 @@ static void test_bad(void **state)
           LOAD_REPLY_BAD, 0, "");
 }
 
-/* Catches: a head that grows without end. */
+/* Catches: headers that grow without end. */
 static void test_endless_head(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void test_endless_head(void **state)
     enum load_reply_got got = LOAD_REPLY_WANTS;
     const char *body, line[] = "X: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n";
     size_t n, sent = 0;
-    while (got == LOAD_REPLY_WANTS && sent < 2 * LOAD_REPLY_HEAD_BYTES_MAX) {
+    while (got == LOAD_REPLY_WANTS && sent < 2 * LOAD_REPLY_HEADERS_BYTES_MAX) {
         const char *at = line;
         got = load_reply_next(&r, &at, line + sizeof line - 1, &body, &n);
         sent += sizeof line - 1;

@@ -37,12 +37,12 @@ static void *trainer(void *arg)
 {
     struct scene *s = arg;
     while (!atomic_load(&s->stop)) {
-        gate_take(s->g, GATE_TRAIN);
+        gate_enter(s->g, GATE_TRAIN);
         for (int i = 0; i < 20 && !atomic_load(&s->stop); i++) {
             inside(s, s->op_us);
             gate_go_on(s->g);
         }
-        gate_give(s->g, GATE_TRAIN);
+        gate_leave(s->g, GATE_TRAIN);
     }
     return NULL;
 }
@@ -52,9 +52,9 @@ static void *server(void *arg)
     struct scene *s = arg;
     gate_active(s->g, 1);
     for (int i = 0; i < 300 || (gate_stat(s->g).of[GATE_TRAIN].n_take < 2 && i < LONG); i++) {
-        gate_take(s->g, GATE_SERVE);
+        gate_enter(s->g, GATE_SERVE);
         inside(s, 100);
-        gate_give(s->g, GATE_SERVE);
+        gate_leave(s->g, GATE_SERVE);
         s->n_served++;
     }
     gate_active(s->g, -1);
@@ -91,9 +91,9 @@ struct guest {
 static void *visit(void *arg)
 {
     struct guest *v = arg;
-    gate_take(v->g, v->class);
+    gate_enter(v->g, v->class);
     v->order[strlen(v->order)] = v->name;
-    gate_give(v->g, v->class);
+    gate_leave(v->g, v->class);
     return NULL;
 }
 
@@ -106,14 +106,14 @@ static void who_is_next(enum gate_class holder, int n_active, const char *want)
     struct guest guest[2] = {{g, GATE_SERVE, 'S', order}, {g, GATE_TRAIN, 'T', order}};
     pthread_t t[2];
     gate_active(g, n_active);
-    gate_take(g, GATE_SERVE); /* how long is a step? */
-    gate_give(g, GATE_SERVE);
-    gate_take(g, holder);
+    gate_enter(g, GATE_SERVE); /* how long is a step? */
+    gate_leave(g, GATE_SERVE);
+    gate_enter(g, holder);
     for (int i = 0; i < 2; i++)
         pthread_create(&t[i], NULL, visit, &guest[i]);
     while (!gate_stat(g).of[GATE_SERVE].n_wait || !gate_stat(g).of[GATE_TRAIN].n_wait)
         usleep(100);
-    gate_give(g, holder);
+    gate_leave(g, holder);
     pthread_join(t[0], NULL);
     gate_active(g, -n_active); /* without a step behind it, training might wait for ever */
     pthread_join(t[1], NULL);
@@ -138,16 +138,16 @@ static void zero_share_waits_for_idle(void **state)
     gate_active(s.g, 1);
     pthread_create(&t, NULL, trainer, &s);
     usleep(20000);
-    gate_take(s.g, GATE_SERVE);
+    gate_enter(s.g, GATE_SERVE);
     int64_t n_op = s.n_op;
-    gate_give(s.g, GATE_SERVE);
+    gate_leave(s.g, GATE_SERVE);
     assert_int_equal(n_op, 0);
     gate_active(s.g, -1);
     for (int i = 0; i < LONG && !n_op; i++) {
         usleep(1000);
-        gate_take(s.g, GATE_SERVE);
+        gate_enter(s.g, GATE_SERVE);
         n_op = s.n_op;
-        gate_give(s.g, GATE_SERVE);
+        gate_leave(s.g, GATE_SERVE);
     }
     assert_true(n_op > 0);
     atomic_store(&s.stop, true);
@@ -169,9 +169,9 @@ static void serving_waits_for_one_piece(void **state)
             usleep(100);
         gate_active(s.g, 1);
         seen = s.n_op;
-        gate_take(s.g, GATE_SERVE);
+        gate_enter(s.g, GATE_SERVE);
         assert_true(s.n_op <= seen + 1);
-        gate_give(s.g, GATE_SERVE);
+        gate_leave(s.g, GATE_SERVE);
         gate_active(s.g, -1);
     }
     atomic_store(&s.stop, true);
@@ -190,9 +190,9 @@ static void policy_can_change(void **state)
     usleep(5000);
     gate_policy_set(s.g, (struct gate_policy){.share = 0.5});
     for (int i = 0; i < LONG && !gate_stat(s.g).of[GATE_TRAIN].n_take; i++) {
-        gate_take(s.g, GATE_SERVE);
+        gate_enter(s.g, GATE_SERVE);
         usleep(1000); /* which earns it a turn */
-        gate_give(s.g, GATE_SERVE);
+        gate_leave(s.g, GATE_SERVE);
     }
     assert_true(gate_stat(s.g).of[GATE_TRAIN].n_take > 0);
     atomic_store(&s.stop, true);
@@ -208,7 +208,7 @@ static void figures_add_up(void **state)
     (void)state;
     int64_t begin = clock_us();
     struct gate *g = gate_new((struct gate_policy){.share = 0.2, .latency_us = 5000});
-    gate_take(g, GATE_TRAIN);
+    gate_enter(g, GATE_TRAIN);
     usleep(2000);
     gate_go_on(g);
     usleep(1000);
@@ -217,10 +217,10 @@ static void figures_add_up(void **state)
     assert_true(s.idle_used_us >= 3000 && s.idle_used_us <= s.idle_us);
     assert_true(s.piece_max_us >= 2000 && s.n_yield == 0 && s.busy_us == 0);
     assert_true(s.policy.share == 0.2 && s.policy.latency_us == 5000);
-    gate_give(g, GATE_TRAIN);
-    gate_take(g, GATE_SERVE);
+    gate_leave(g, GATE_TRAIN);
+    gate_enter(g, GATE_SERVE);
     usleep(1000);
-    gate_give(g, GATE_SERVE);
+    gate_leave(g, GATE_SERVE);
     s = gate_stat(g);
     assert_true(s.busy_us >= 1000 && s.busy_us >= s.of[GATE_SERVE].held_us);
     assert_int_equal(s.busy_used_us, 0);

@@ -42,7 +42,7 @@ static struct runner *runner_for(struct golden *g, bool is_eager)
         .n_cell = 4 * TOK_MAX / K_CELL,
         .is_eager = is_eager,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct runner *r = runner_new(g->model, &o, g->stream, &e);
     assert_good(r ? 0 : -1, &e);
     return r;

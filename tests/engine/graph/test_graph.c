@@ -16,14 +16,14 @@
 #include "engine/op/rope_kv.h"
 #include "tests/lib/tiny.h"
 
-static void record(struct graph *g, const struct model *m, enum model_head head, bool lora)
+static void record(struct graph *g, const struct model *m, enum model_output output, bool lora)
 {
     struct graph_recorder rec;
     graph_init(g);
     graph_recorder_init(&rec, g);
     rec.b.has_lora = lora;
     rec.b.lora_rank_max = 8;
-    graph_mark_output(g, model_build(m, &rec.b, head));
+    graph_mark_output(g, model_build(m, &rec.b, output));
     assert_false(rec.b.failed);
 }
 

@@ -186,7 +186,7 @@ static void two_on_the_way_back(void **state)
             struct model *m = model_new(&c, &o, NULL, &e);
             assert_non_null(m);
             assert_good(train_function_init(&fn, m, &t, &e), &e);
-            assert_int_equal(share.param[model_head_of(m)->index].cut, PARAM_OUTPUTS);
+            assert_int_equal(share.param[model_lm_head(m)->index].cut, PARAM_OUTPUTS);
             assert_int_equal(count(&fn.trained, OP_spread, -1), 1); /* what the head reads */
             for (int l = 0; l < (int)c.n_layer; l++) {
                 /* what is split is whole for its dropout: two more values, and their gradients */

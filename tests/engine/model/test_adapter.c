@@ -56,7 +56,7 @@ static struct runner *runner_for(struct golden *g, bool is_eager)
         .is_eager = is_eager,
         .passes = PASS_ALL,
         .lora_rank_max = RANK,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct runner *r = runner_new(g->model, &o, g->stream, &e);
     assert_good(r ? 0 : -1, &e);
     return r;

@@ -116,7 +116,7 @@ static float *logits_of(struct world *w, const struct model *m, int64_t *n)
         .n_cell = 8,
         .n_feed = N_TOK,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct runner *r = runner_new(m, &o, w->stream, &e);
     assert_good(r ? 0 : -1, &e);
     for (int i = 0; i < N_TOK; i++)

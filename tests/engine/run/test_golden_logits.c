@@ -26,7 +26,7 @@ static struct runner *runner_for(struct golden *g, int64_t n_feed)
         .n_cell = 8 * TOK_MAX / K_CELL,
         .n_feed = n_feed,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct runner *r = runner_new(g->model, &o, g->stream, &e);
     assert_good(r ? 0 : -1, &e);
     return r;

@@ -29,7 +29,7 @@ struct shared {
     struct runner *runner;
 };
 
-static enum model_head head_of(const struct model *m)
+static enum model_output output_of(const struct model *m)
 {
     return m->cfg.family == FAMILY_BERT ? MODEL_HIDDEN : MODEL_LOGITS;
 }
@@ -42,7 +42,7 @@ static struct runner *runner_for(const struct model *m, struct stream *s, bool i
         .n_cell = 2 * TOK_MAX / K_CELL,
         .passes = PASS_ALL,
         .is_eager = is_eager,
-        .head = head_of(m)};
+        .output = output_of(m)};
     struct runner *r = runner_new(m, &o, s, &e);
     assert_good(r ? 0 : -1, &e);
     return r;

@@ -25,7 +25,7 @@ static struct runner *runner_for(struct golden *g)
         .cap = {[DIM_TOK] = TOK_MAX, [DIM_OUT] = TOK_MAX, [DIM_SEQ] = 8, [DIM_GROUP] = 1},
         .n_cell = 8 * TOK_MAX / K_CELL,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct runner *r = runner_new(g->model, &o, g->stream, &e);
     assert_good(r ? 0 : -1, &e);
     return r;

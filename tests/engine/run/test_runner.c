@@ -20,7 +20,7 @@ static const enum config_family families[] = {
     FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE, FAMILY_GEMMA2, FAMILY_GEMMA3,  FAMILY_BERT};
 static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
 
-static enum model_head head_of(enum config_family f)
+static enum model_output output_of(enum config_family f)
 {
     return f == FAMILY_BERT ? MODEL_HIDDEN : MODEL_LOGITS;
 }
@@ -60,7 +60,7 @@ static void one_model(const struct config *c, enum k_type type,
 {
     struct tiny t;
     tiny_init(&t, c, type, 1, NULL);
-    struct runner *r = tiny_runner(&t, N_TOK, head_of(c->family), false, PASS_ALL);
+    struct runner *r = tiny_runner(&t, N_TOK, output_of(c->family), false, PASS_ALL);
     float *want = feed(&t, r, N_TOK);
     for (int64_t i = 0; i < N_TOK; i++)
         assert_true(want[i] - want[i] == 0); /* finite */
@@ -85,7 +85,7 @@ static void each_model(void (*check)(struct tiny *t, const float *want))
 
 static void check_eager(struct tiny *t, const float *want)
 {
-    struct runner *r = tiny_runner(t, N_TOK, head_of(t->model->cfg.family), true, 0);
+    struct runner *r = tiny_runner(t, N_TOK, output_of(t->model->cfg.family), true, 0);
     float *got = feed(t, r, N_TOK);
     assert_same(t->model, got, want, "eager");
     free(got);
@@ -104,7 +104,7 @@ static void check_passes(struct tiny *t, const float *want)
 {
     for (int p = -1; p < PASS_COUNT; p++) {
         unsigned mask = p < 0 ? 0 : PASS_ALL & ~(1u << p);
-        struct runner *r = tiny_runner(t, N_TOK, head_of(t->model->cfg.family), false, mask);
+        struct runner *r = tiny_runner(t, N_TOK, output_of(t->model->cfg.family), false, mask);
         float *got = feed(t, r, N_TOK);
         assert_same(t->model, got, want, p < 0 ? "no pass" : pass_name((enum pass_id)p));
         free(got);
@@ -123,7 +123,7 @@ static void check_threads(struct tiny *t, const float *want)
 {
     struct tiny more;
     tiny_init(&more, &t->model->cfg, model_main_type(t->model), 3, NULL);
-    struct runner *r = tiny_runner(&more, N_TOK, head_of(t->model->cfg.family), false, PASS_ALL);
+    struct runner *r = tiny_runner(&more, N_TOK, output_of(t->model->cfg.family), false, PASS_ALL);
     float *got = feed(&more, r, N_TOK);
     assert_same(t->model, got, want, "three threads");
     free(got);
@@ -196,7 +196,7 @@ static float *feed_among_others(struct tiny *t, struct runner *r)
 
 static void check_company(struct tiny *t, const float *want)
 {
-    struct runner *r = tiny_runner(t, N_TOK + 18, head_of(t->model->cfg.family), false, PASS_ALL);
+    struct runner *r = tiny_runner(t, N_TOK + 18, output_of(t->model->cfg.family), false, PASS_ALL);
     float *got = feed_among_others(t, r);
     assert_same(t->model, got, want, "among others");
     free(got);

@@ -216,7 +216,7 @@ static bool late_round(struct world *w)
         if (f->q.is_finished && f->q.node)
             sched_remove(w->fake.s, &f->q);
     if (has && !draw(w, 2))
-        sched_took(w->fake.s, &step, draw(w, 1000));
+        sched_timed(w->fake.s, &step, draw(w, 1000));
     if (!draw(w, 50))
         sched_forget_all(w->fake.s);
     kv_pool_verify(w->fake.s->pool);

@@ -246,13 +246,13 @@ static void waiting_has_an_end(void **state)
     /* Where the first was not in its step in time, as the machine held the engine up so long, it
      * has no answer, and the other, before which nobody stood then, may have one. */
     for (int i = 0; i < 50 && !has_begun; i++) {
-        gate_take(engine_gate(g), GATE_TRAIN);
+        gate_enter(engine_gate(g), GATE_TRAIN);
         struct answer *first = submit(g, &req);
         while (engine_stat(g).n_waiting)
             usleep(100);
         struct answer *late = submit(g, &req);
         usleep(TIMEOUT_US + 1000);
-        gate_give(engine_gate(g), GATE_TRAIN);
+        gate_leave(engine_gate(g), GATE_TRAIN);
         has_begun = answer_wait(first) == GEN_LENGTH;
         enum gen_end end = answer_wait(late);
         assert_true(end == GEN_FAILED || !has_begun);
@@ -353,12 +353,12 @@ static void a_wait_is_no_step(void **state)
     struct gen_params p = gen_greedy(5);
     struct gen_req req = {.prompt = &token, .n_prompt = 1, .params = &p};
     struct reply r;
-    gate_take(gate, GATE_TRAIN);
+    gate_enter(gate, GATE_TRAIN);
     struct answer *a = submit(g, &req);
     while (engine_stat(g).n_waiting)
         usleep(100);
     usleep(5000); /* its first step has begun, and waits */
-    gate_give(gate, GATE_TRAIN);
+    gate_leave(gate, GATE_TRAIN);
     reply_wait(&r, a, &req);
     assert_true(engine_stat(g).step_us > 0);
     assert_true(engine_stat(g).step_us <= gate_stat(gate).of[GATE_SERVE].held_us);

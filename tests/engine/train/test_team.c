@@ -337,7 +337,7 @@ static int serve(struct pair *p, struct team_rank *r, struct err *e)
         .cap = {[DIM_TOK] = GOLDEN_ROW_MAX, [DIM_OUT] = GOLDEN_ROW_MAX, [DIM_SEQ] = 1},
         .n_cell = GOLDEN_ROW_MAX / K_CELL + 1,
         .passes = PASS_ALL,
-        .head = MODEL_LOGITS};
+        .output = MODEL_LOGITS};
     struct op_view logits;
     if (!train_is_lead(&r->ranks))
         return follow(r->model, r->stream, NULL, e);

@@ -55,7 +55,7 @@ static int teardown(void **state)
 }
 
 /* As a new request: its status, 0 where it goes on to the handler. */
-static int ask(struct world *w, const struct route *r, struct http_head h)
+static int ask(struct world *w, const struct route *r, struct http_headers h)
 {
     struct route_match m = {.route = r, .allow = "GET, POST"};
     w->call.header = NULL;
@@ -73,7 +73,7 @@ static int ask(struct world *w, const struct route *r, struct http_head h)
 
 static int ask_key(struct world *w, const struct route *r, const char *key)
 {
-    int status = ask(w, r, (struct http_head){.authorization = key});
+    int status = ask(w, r, (struct http_headers){.authorization = key});
     limit_give(&w->call.grant, 0, 0);
     return status;
 }
@@ -122,9 +122,9 @@ static void test_names(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (front_knows_host(&w->front, bad[i]))
             fail_msg("taken: \"%s\"", bad[i]);
-    assert_int_equal(ask(w, &open_route, (struct http_head){.host = "evil.example"}), 403);
+    assert_int_equal(ask(w, &open_route, (struct http_headers){.host = "evil.example"}), 403);
     assert_string_equal(w->error.code, "host_not_allowed");
-    struct http_head local = {.host = "evil.example", .is_local = true};
+    struct http_headers local = {.host = "evil.example", .is_local = true};
     assert_int_equal(ask(w, &open_route, local), 0);
     local.origin = "http://strange.example";
     assert_int_equal(ask(w, &open_route, local), 403);
@@ -149,7 +149,7 @@ static void test_addresses(void **state)
 static void test_origins(void **state)
 {
     struct world *w = *state;
-    struct http_head h = {.origin = "http://evil.example"};
+    struct http_headers h = {.origin = "http://evil.example"};
     assert_int_equal(ask(w, &open_route, h), 403);
     assert_string_equal(w->error.code, "origin_not_allowed");
     assert_string_equal(header(w, "Access-Control-Allow-Origin"), "");
@@ -161,7 +161,7 @@ static void test_origins(void **state)
     assert_int_equal(ask(w, &open_route, h), 0);
     assert_string_equal(header(w, "Access-Control-Allow-Origin"), "http://page.example");
     assert_string_equal(header(w, "Vary"), "Origin");
-    h = (struct http_head){.origin = "http://localhost:80", .host = "localhost:80"};
+    h = (struct http_headers){.origin = "http://localhost:80", .host = "localhost:80"};
     assert_int_equal(ask(w, &open_route, h), 0);
     h.host = "localhost:81";
     assert_int_equal(ask(w, &open_route, h), 403);
@@ -175,7 +175,7 @@ static void test_origins(void **state)
 static void test_preflight(void **state)
 {
     struct world *w = *state;
-    struct http_head h = {.method = "OPTIONS", .origin = "http://page.example"};
+    struct http_headers h = {.method = "OPTIONS", .origin = "http://page.example"};
     static char endless[1100];
     assert_int_equal(ask(w, NULL, h), 204);
     assert_string_equal(header(w, "Access-Control-Allow-Methods"), "GET, POST");

@@ -232,7 +232,7 @@ static void until_closed(void)
 enum { SHORT_US = 3 * 1000 * 1000, PATIENT_US = 600 * 1000 * 1000 /* no test waits for it */ };
 
 /* What a test waits for is short, and that alone: the machine may stand still anywhere. */
-static int start(int64_t head_us, int64_t stall_us, int64_t request_us)
+static int start(int64_t headers_us, int64_t stall_us, int64_t request_us)
 {
     struct err e = ERR_INIT;
     struct listen_at at;
@@ -240,8 +240,8 @@ static int start(int64_t head_us, int64_t stall_us, int64_t request_us)
                              .n_route = sizeof table / sizeof *table,
                              .n_thread = 2,
                              .max_conn = 64,
-                             .head_us = head_us,
-                             .idle_us = head_us,
+                             .headers_us = headers_us,
+                             .idle_us = headers_us,
                              .stall_us = stall_us,
                              .request_timeout_us = request_us,
                              .ended = ended,
@@ -556,7 +556,7 @@ static void test_late(void **state)
     assert_int_equal(atomic_load(&world.n_gone), 1);
 }
 
-/* A head that comes byte by byte, and a connection on which nothing comes at all. */
+/* Headers that come byte by byte, and a connection on which nothing comes at all. */
 static void test_slow_head(void **state)
 {
     const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};

@@ -135,13 +135,13 @@ static void until(_Atomic int *what, int n)
 static int ask_long(void)
 {
     enum { BYTES = 100 << 10 };
-    char head[256], *body = malloc(BYTES);
+    char headers[256], *body = malloc(BYTES);
     int fd = caller_dial(port);
     memset(body, 'x', BYTES - 1);
     body[BYTES - 1] = 0;
-    snprintf(head, sizeof head, HEAD("POST /long") JSON CLOSE "Content-Length: %d\r\n\r\n",
+    snprintf(headers, sizeof headers, HEAD("POST /long") JSON CLOSE "Content-Length: %d\r\n\r\n",
              BYTES - 1);
-    caller_put(fd, head);
+    caller_put(fd, headers);
     caller_put(fd, body);
     free(body);
     return fd;

@@ -57,11 +57,11 @@ static const struct route table[] = {
 static struct http *http;
 static struct front front;
 
-static int admit(void *ctx, struct call *c, const struct http_head *head,
+static int admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
     (void)ctx;
-    return front_admit(&front, FRONT_GOOD, http_busy(http), c, head, match, e);
+    return front_admit(&front, FRONT_GOOD, http_busy(http), c, headers, match, e);
 }
 
 /* ---- a client -------------------------------------------------------------------------------- */
@@ -306,7 +306,7 @@ static int answered_after_a_stop(int n, int64_t *took_us)
         fd[i] = caller_dial(port);
         caller_put(fd[i], HEAD("POST /echo") CLOSE JSON "Content-Length: 2\r\n\r\n{");
     }
-    usleep(200 * 1000); /* until the head was read: its deadline is a longer one */
+    usleep(200 * 1000); /* until the headers were read: their deadline is a longer one */
     kill(server, SIGSTOP);
     for (int i = 0; i < n; i++)
         caller_put(fd[i], "}");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of a connection whose request is refused by its head: clients keep a pool of them,
- * and one that is closed at each refusal costs a handshake when the server is busiest.
+ * What becomes of a connection whose request is refused by its headers: clients keep a pool of
+ * them, and one that is closed at each refusal costs a handshake when the server is busiest.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static char *ask(const char *request, size_t n_more, const char *last)
 static void test_short_bodies_are_dropped(void **state)
 {
     static const struct {
-        const char *head, *body;
+        const char *headers, *body;
         const char *status;
     } c[] = {
         {HEAD("POST /none") JSON "Content-Length: 2\r\n\r\n", "{}", "HTTP/1.1 404 "},
@@ -89,7 +89,7 @@ static void test_short_bodies_are_dropped(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         char request[512];
-        snprintf(request, sizeof request, "%s%s", c[i].head, c[i].body);
+        snprintf(request, sizeof request, "%s%s", c[i].headers, c[i].body);
         char *text = ask(request, 0, NEXT);
         if (strncmp(text, c[i].status, strlen(c[i].status)) != 0 ||
             caller_count(text, "HTTP/1.1 ") != 2 || !strstr(text, "took 0") ||
@@ -97,9 +97,10 @@ static void test_short_bodies_are_dropped(void **state)
             fail_msg("%s: %s", request, text);
         free(text);
     }
-    char head[256];
-    snprintf(head, sizeof head, HEAD("POST /none") JSON "Content-Length: %d\r\n\r\n", DROPPED);
-    char *text = ask(head, DROPPED, NEXT);
+    char headers[256];
+    snprintf(headers, sizeof headers, HEAD("POST /none") JSON "Content-Length: %d\r\n\r\n",
+             DROPPED);
+    char *text = ask(headers, DROPPED, NEXT);
     assert_int_equal(caller_count(text, "HTTP/1.1 "), 2);
     assert_non_null(strstr(text, "took 0"));
     free(text);
@@ -109,16 +110,17 @@ static void test_short_bodies_are_dropped(void **state)
  */
 static void test_long_bodies_are_not_read(void **state)
 {
-    char head[256];
+    char headers[256];
     (void)state;
-    snprintf(head, sizeof head, HEAD("POST /none") JSON "Content-Length: %d\r\n\r\n", DROPPED + 1);
-    char *text = ask(head, 0, ""); /* nothing of it was sent, and the answer is there */
+    snprintf(headers, sizeof headers, HEAD("POST /none") JSON "Content-Length: %d\r\n\r\n",
+             DROPPED + 1);
+    char *text = ask(headers, 0, ""); /* nothing of it was sent, and the answer is there */
     assert_int_equal(strncmp(text, "HTTP/1.1 404 ", 13), 0);
     assert_non_null(strstr(text, "Connection: close"));
     free(text);
-    snprintf(head, sizeof head, HEAD("POST /none") JSON "Transfer-Encoding: chunked\r\n\r\n%x\r\n",
-             DROPPED + 1);
-    text = ask(head, DROPPED + 1, "\r\n0\r\n\r\n" NEXT);
+    snprintf(headers, sizeof headers,
+             HEAD("POST /none") JSON "Transfer-Encoding: chunked\r\n\r\n%x\r\n", DROPPED + 1);
+    text = ask(headers, DROPPED + 1, "\r\n0\r\n\r\n" NEXT);
     assert_int_equal(strncmp(text, "HTTP/1.1 404 ", 13), 0);
     assert_int_equal(caller_count(text, "HTTP/1.1 "), 1);
     free(text);

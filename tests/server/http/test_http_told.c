@@ -67,13 +67,13 @@ static const struct route table[] = {
     {"into", "POST", "/into", 0, BODY_BYTES, on_any, &into},
 };
 
-static int admit(void *ctx, struct call *c, const struct http_head *head,
+static int admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
     struct limit_view view;
     int64_t retry_us;
     (void)ctx;
-    (void)head;
+    (void)headers;
     (void)match;
     (void)e;
     limit_take(&limit, clock_us(), &c->grant, &view, &retry_us);
@@ -129,10 +129,10 @@ static int teardown(void **state)
 #define ENDLESS(path) HEAD("POST " path) JSON "Transfer-Encoding: chunked\r\n\r\n"
 
 /* So many blocks of a body that has no end. */
-static void put_endless(int fd, const char *head, int n_block)
+static void put_endless(int fd, const char *headers, int n_block)
 {
     char block[BLOCK_BYTES + 16];
-    caller_put(fd, head);
+    caller_put(fd, headers);
     int n = snprintf(block, sizeof block, "1000\r\n%04096d\r\n", 1);
     for (int i = 0; i < n_block; i++)
         if (send(fd, block, (size_t)n, MSG_NOSIGNAL) != n)

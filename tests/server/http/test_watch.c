@@ -25,7 +25,7 @@ static void pair_init(struct pair *p)
 {
     struct err e = ERR_INIT;
     int fd[2];
-    p->watch = watch_new(4, (struct watch_times){.idle_us = LONG_US, .head_us = LONG_US}, &e);
+    p->watch = watch_new(4, (struct watch_times){.idle_us = LONG_US, .headers_us = LONG_US}, &e);
     assert_non_null(p->watch);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     p->server = fd[0];
@@ -61,7 +61,7 @@ static int64_t cpu_us(void)
  * end that the HTTP thread has not seen yet is shown again and again, but not without a pause. */
 static void test_shows_the_end_calmly(void **state)
 {
-    static const enum conn_phase phases[] = {CONN_HEAD, CONN_BODY, CONN_IDLE};
+    static const enum conn_phase phases[] = {CONN_HEADERS, CONN_BODY, CONN_IDLE};
     (void)state;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         struct pair p;
@@ -95,7 +95,7 @@ enum { SPARED_US = 4 * 1000 * 1000, TRIES = 20 };
  * waited for though nothing of it is there any more. */
 static void test_waits_for_what_came(void **state)
 {
-    static const enum conn_phase phases[] = {CONN_HEAD, CONN_BODY, CONN_IDLE};
+    static const enum conn_phase phases[] = {CONN_HEADERS, CONN_BODY, CONN_IDLE};
     (void)state;
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         bool is = true;
@@ -124,7 +124,7 @@ static void test_waits_not_for_ever(void **state)
     (void)state;
     pair_init(&p);
     assert_int_equal(send(p.client, "x", 1, 0), 1);
-    assert_true(conn_enter(p.conn, CONN_HEAD, clock_us()));
+    assert_true(conn_enter(p.conn, CONN_HEADERS, clock_us()));
     until_cut(&p);
     pair_release(&p);
 }

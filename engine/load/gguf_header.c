@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See gguf_head.h. Layout, all little-endian: "GGUF", u32 version, u64 tensors, u64 keys; per key
+ * See gguf_header.h. Layout, all little-endian: "GGUF", u32 version, u64 tensors, u64 keys; per key
  * its string, u32 type, value; per tensor its string, u32 rank, u64 dimensions (the fastest first),
  * u32 kind, u64 offset; padding to the alignment; data. A string is u64 bytes and those; an array
  * u32 type, u64 elements and those.
  *
  * No count is believed: what it announces needs at least so many bytes, and those must be left.
  */
-#include "engine/load/gguf_head.h"
+#include "engine/load/gguf_header.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,30 +27,30 @@ static const uint8_t type_bytes[GGUF_TYPE_COUNT] = {
     [GGUF_F32] = 4, [GGUF_BOOL] = 1, [GGUF_U64] = 8, [GGUF_I64] = 8, [GGUF_F64] = 8,
 };
 
-struct head {
+struct header {
     struct gguf *g;
     struct gguf_file *f;
-    struct gguf_head *out;
+    struct gguf_header *out;
     struct err *e;
 };
 
-static int fail(const struct head *h, enum err_code code, const char *what, const char *why)
+static int fail(const struct header *h, enum err_code code, const char *what, const char *why)
 {
     return err_set(h->e, code, "%s: %.200s: %s", h->f->name, what, why);
 }
 
-static int take_u32(struct head *h, const char *what, uint32_t *out)
+static int take_u32(struct header *h, const char *what, uint32_t *out)
 {
     return gguf_file_take(h->f, out, sizeof *out, what, h->e);
 }
 
-static int take_u64(struct head *h, const char *what, uint64_t *out)
+static int take_u64(struct header *h, const char *what, uint64_t *out)
 {
     return gguf_file_take(h->f, out, sizeof *out, what, h->e);
 }
 
 /* How many things of at least `min` bytes follow. */
-static int take_count(struct head *h, const char *what, size_t min, uint64_t most, uint64_t *n)
+static int take_count(struct header *h, const char *what, size_t min, uint64_t most, uint64_t *n)
 {
     if (take_u64(h, what, n))
         return -1;
@@ -64,7 +64,7 @@ static int take_count(struct head *h, const char *what, size_t min, uint64_t mos
     return 0;
 }
 
-static void *keep(struct head *h, size_t n, size_t size)
+static void *keep(struct header *h, size_t n, size_t size)
 {
     void *p = arena_try(&h->g->arena, n, size, h->e);
     if (!p)
@@ -72,7 +72,7 @@ static void *keep(struct head *h, size_t n, size_t size)
     return p;
 }
 
-static int take_string(struct head *h, const char *what, uint64_t most, struct gguf_str *s)
+static int take_string(struct header *h, const char *what, uint64_t most, struct gguf_str *s)
 {
     uint64_t n;
     if (take_count(h, what, 1, most, &n))
@@ -85,7 +85,7 @@ static int take_string(struct head *h, const char *what, uint64_t most, struct g
 }
 
 /* Keys and names are shown and logged. */
-static int take_name(struct head *h, const char *what, uint64_t most, const char **name)
+static int take_name(struct header *h, const char *what, uint64_t most, const char **name)
 {
     struct gguf_str s;
     if (take_string(h, what, most, &s))
@@ -99,7 +99,7 @@ static int take_name(struct head *h, const char *what, uint64_t most, const char
 
 /* ---- metadata ------------------------------------------------------------------------------ */
 
-static int take_scalar(struct head *h, struct gguf_value *v)
+static int take_scalar(struct header *h, struct gguf_value *v)
 {
     uint8_t b[8] = {0};
     size_t n = type_bytes[v->type];
@@ -122,7 +122,7 @@ static int take_scalar(struct head *h, struct gguf_value *v)
     return 0;
 }
 
-static int take_strings(struct head *h, struct gguf_value *v)
+static int take_strings(struct header *h, struct gguf_value *v)
 {
     struct gguf_str *s = keep(h, v->n ? v->n : 1, sizeof *s);
     if (!s)
@@ -134,7 +134,7 @@ static int take_strings(struct head *h, struct gguf_value *v)
     return 0;
 }
 
-static int take_array(struct head *h, struct gguf_value *v)
+static int take_array(struct header *h, struct gguf_value *v)
 {
     uint32_t of;
     uint64_t n;
@@ -156,7 +156,7 @@ static int take_array(struct head *h, struct gguf_value *v)
     return p ? gguf_file_take(h->f, p, v->n * size, v->key, h->e) : -1;
 }
 
-static int take_value(struct head *h)
+static int take_value(struct header *h)
 {
     struct gguf_value *v = keep(h, 1, sizeof *v);
     uint32_t type;
@@ -177,7 +177,7 @@ static int take_value(struct head *h)
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-static int take_dims(struct head *h, struct gguf_tensor *t, uint64_t *n)
+static int take_dims(struct header *h, struct gguf_tensor *t, uint64_t *n)
 {
     uint32_t rank;
     *n = 1;
@@ -197,7 +197,7 @@ static int take_dims(struct head *h, struct gguf_tensor *t, uint64_t *n)
     return 0;
 }
 
-static int take_tensor(struct head *h, struct gguf_tensor *t)
+static int take_tensor(struct header *h, struct gguf_tensor *t)
 {
     uint32_t kind;
     uint64_t n;
@@ -226,7 +226,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* In order of place each begins aligned where the one before ended, and ends within the file. */
-static int check_places(struct head *h, uint64_t align)
+static int check_places(struct header *h, uint64_t align)
 {
     uint64_t room = h->f->size > h->f->data ? h->f->size - h->f->data : 0, at = 0;
     for (size_t i = 0; i < h->out->n_tensor; i++) {
@@ -252,7 +252,7 @@ static int check_places(struct head *h, uint64_t align)
     return 0;
 }
 
-static int take_align(const struct head *h, uint64_t *align)
+static int take_align(const struct header *h, uint64_t *align)
 {
     const struct gguf_value *v = map_get_str(&h->out->by_key, "general.alignment");
     *align = ALIGN_DEFAULT;
@@ -264,12 +264,12 @@ static int take_align(const struct head *h, uint64_t *align)
     return 0;
 }
 
-static int take_version(struct head *h)
+static int take_version(struct header *h)
 {
     char magic[4];
     uint32_t version;
-    if (gguf_file_take(h->f, magic, sizeof magic, "the head", h->e) ||
-        take_u32(h, "the head", &version))
+    if (gguf_file_take(h->f, magic, sizeof magic, "the header", h->e) ||
+        take_u32(h, "the header", &version))
         return -1;
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
         return err_set(h->e, ERR_BAD_INPUT, "%s: does not begin with GGUF", h->f->name);
@@ -282,9 +282,9 @@ static int take_version(struct head *h)
                    h->f->name, version);
 }
 
-int gguf_head_read(struct gguf *g, struct gguf_file *f, struct gguf_head *out, struct err *e)
+int gguf_header_read(struct gguf *g, struct gguf_file *f, struct gguf_header *out, struct err *e)
 {
-    struct head h = {.g = g, .f = f, .out = out, .e = e};
+    struct header h = {.g = g, .f = f, .out = out, .e = e};
     uint64_t n_tensor, n_key, align;
     if (take_version(&h) || take_count(&h, "tensors", TENSOR_BYTES_MIN, ST_MAX_TENSOR, &n_tensor) ||
         take_count(&h, "keys", KEY_BYTES_MIN, GGUF_MAX_KEYS, &n_key))
@@ -301,6 +301,6 @@ int gguf_head_read(struct gguf *g, struct gguf_file *f, struct gguf_head *out, s
             return -1;
     f->data = (f->at + align - 1) / align * align;
     qsort(out->tensor, out->n_tensor, sizeof *out->tensor, by_place);
-    gguf_file_head_done(f);
+    gguf_file_header_done(f);
     return check_places(&h, align);
 }

@@ -33,7 +33,7 @@ static void plan_row(struct flight *f, const struct sched_part *p, int64_t place
                                  .wants_rank = is_known && w->params.wants_ranks};
 }
 
-void take_plan(struct flight *f)
+void rows_plan(struct flight *f)
 {
     int64_t row = 0;
     f->n_task = 0;
@@ -59,7 +59,7 @@ static void promise(struct work *w, int64_t row)
         seq_promise(&w->seq);
 }
 
-void take_promise(struct flight *f)
+void rows_promise(struct flight *f)
 {
     for (int64_t i = 0; i < f->n_task; i++)
         if (f->task[i].known < 0)
@@ -175,7 +175,7 @@ static void end_bare(struct engine *g, const struct sched_step *step, int64_t no
     }
 }
 
-void take_rows(struct engine *g, struct flight *f, int64_t now)
+void rows_answer(struct engine *g, struct flight *f, int64_t now)
 {
     for (int64_t i = 0; i < f->n_task; i++) {
         const struct sample_task *t = &f->task[i];
@@ -200,7 +200,7 @@ void take_rows(struct engine *g, struct flight *f, int64_t now)
 
 /* ---- vectors ------------------------------------------------------------------------------- */
 
-void take_vectors(struct engine *g, struct flight *f, int64_t now)
+void rows_answer_vectors(struct engine *g, struct flight *f, int64_t now)
 {
     for (int64_t i = 0; i < f->step.n_part; i++) {
         struct work *w = f->step.part[i].seq->owner;
