@@ -60,6 +60,7 @@ static const struct {
     {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
     {"final_logit_softcapping", 0, OBEYS_CAPS},
     {"is_encoder_decoder", 0, 0},
+    {"lm_head_bias", 0, 0},
     {"logit_scale", 1, 0},
     {"logits_scaling", 1, OBEYS_MULTIPLIERS},
     {"moe_intermediate_size", 0, 0},
@@ -91,7 +92,7 @@ const char *config_act_name(enum config_act a)
 static int err_family(const struct json *v, const char *found, bool by_arch, struct err *e)
 {
     struct near near = {.word = found};
-    char known[512] = "";
+    char known[768] = "";
     size_t n = 0;
     for (int f = 0; f < FAMILY_COUNT; f++)
         near_try(&near, by_arch ? family_row[f].arch : family_row[f].type);

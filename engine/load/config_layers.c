@@ -39,7 +39,7 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
 {
     enum window_rule rule = config_traits_of(c)->window;
     struct json m = json_member(root, "sliding_window");
-    bool used = rule == WINDOW_ON;
+    bool used = rule == WINDOW_ON || rule == WINDOW_TOLD;
     *first = rule == WINDOW_SWITCHED ? 28 : 0;
     if (rule >= WINDOW_SWITCHED && json_opt_bool(root, "use_sliding_window", &used, e))
         return -1;
@@ -47,7 +47,8 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
         json_opt_int(root, "max_window_layers", 0, CONFIG_WIDTH_MAX, first, e))
         return -1;
     used = used || rule == WINDOW_PATTERN;
-    if (!used || (m.node && json_absent(&m)) || (rule == WINDOW_UNTURNED && !m.node))
+    bool may_lack = rule == WINDOW_UNTURNED || rule == WINDOW_TOLD;
+    if (!used || (m.node && json_absent(&m)) || (may_lack && !m.node))
         return 0;
     c->window = 4096;
     return config_count_opt(root, "sliding_window", CONFIG_CTX_MAX, &c->window, e);
@@ -55,7 +56,7 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
 
 /* Which layers see only the last `window` tokens. Mistral: all, 4096 where the file does not tell;
  * Qwen: from max_window_layers on, where it says so at all; SmolLM3: those without positions;
- * Gemma: all but every n-th; a list of layer_types rules. */
+ * Phi-3: all, where it tells how many; Gemma: all but every n-th; a list of layer_types rules. */
 static int parse_window(struct config *c, const struct json *root, struct err *e)
 {
     struct json types = {.node = NULL};

@@ -18,7 +18,14 @@ const char *config_rope_name(enum rope_kind k)
     return kind_name[k];
 }
 
-static int parse_kind(struct config_rope *r, const struct json *v, struct err *e)
+/* By the names that longrope had first. */
+static bool is_old_longrope(const struct config *c, const char *name)
+{
+    return (config_traits_of(c)->obeys & OBEYS_OLD_LONGROPE) &&
+           (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0);
+}
+
+static int parse_kind(struct config *c, const struct json *v, struct err *e)
 {
     const char *name = "default";
     struct json m = json_member(v, "rope_type");
@@ -26,9 +33,11 @@ static int parse_kind(struct config_rope *r, const struct json *v, struct err *e
         m = json_member(v, "type");
     if (!json_absent(&m) && json_as_str(&m, &name, e))
         return -1;
+    if (is_old_longrope(c, name))
+        name = kind_name[ROPE_LONGROPE];
     for (int k = 0; k <= ROPE_LONGROPE; k++)
         if (strcmp(name, kind_name[k]) == 0)
-            return r->kind = (enum rope_kind)k, 0;
+            return c->rope.kind = (enum rope_kind)k, 0;
     return json_err(&m, e, ERR_UNSUPPORTED,
                     "'%.40s' is not supported; default, linear, dynamic, llama3, yarn and longrope "
                     "are",
@@ -128,7 +137,7 @@ static int parse_scaling(struct config *c, const struct json *root, const struct
     case ROPE_DEFAULT:
         return 0;
     case ROPE_DYNAMIC:
-        if (c->d_head == 2)
+        if ((int)(c->d_head * r->partial) == 2)
             return json_err(v, e, ERR_UNSUPPORTED, "dynamic needs a head of more than 2");
         return positive(v, "factor", true, &r->factor, e);
     case ROPE_LINEAR:
@@ -166,6 +175,28 @@ static int parse_by_type(struct config *c, struct json *v, struct err *e)
     return 0;
 }
 
+/* The share of a head that turns. */
+static int check_partial(const struct config *c, const struct json *root, struct err *e)
+{
+    double share = c->rope.partial;
+    if (share == 1)
+        return 0;
+    if (!(config_traits_of(c)->obeys & OBEYS_PARTIAL_ROPE))
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "partial_rotary_factor: %g is not supported; 1 is", share);
+    if (!(share > 0 && share <= 1))
+        return json_err(root, e, ERR_BAD_INPUT,
+                        "partial_rotary_factor: expected a number above 0 and up to 1, found %g",
+                        share);
+    int turned = (int)(c->d_head * share);
+    if (turned < 2 || turned % 2)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "partial_rotary_factor: %g turns %d numbers of a head; even numbers are "
+                        "supported",
+                        share, turned);
+    return 0;
+}
+
 /* After max_pos and d_head are known. */
 int config_rope_parse(struct config *c, const struct json *root, struct err *e)
 {
@@ -187,13 +218,8 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
         return -1;
     if ((t->obeys & OBEYS_LOCAL_ROPE) && parse_by_type(c, &v, e))
         return -1;
-    if (v.node && (parse_kind(r, &v, e) || positive(&v, "rope_theta", false, &r->theta, e) ||
+    if (v.node && (parse_kind(c, &v, e) || positive(&v, "rope_theta", false, &r->theta, e) ||
                    json_opt_num(&v, "partial_rotary_factor", &r->partial, e)))
         return -1;
-    if (r->partial != 1 && (t->obeys & OBEYS_PARTIAL_ROPE) && r->partial > 0 && r->partial < 1)
-        return parse_scaling(c, root, &v, e);
-    if (r->partial != 1)
-        return json_err(root, e, ERR_UNSUPPORTED,
-                        "partial_rotary_factor: %g is not supported; 1 is", r->partial);
-    return parse_scaling(c, root, &v, e);
+    return check_partial(c, root, e) || parse_scaling(c, root, &v, e) ? -1 : 0;
 }

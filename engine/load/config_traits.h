@@ -12,18 +12,27 @@
 
 enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28 };
 
-/* Whether sliding_window is obeyed: never, always, where use_sliding_window says so, there but by
- * layers without positions alone, or by all layers but every n-th. */
-enum window_rule { WINDOW_OFF, WINDOW_ON, WINDOW_SWITCHED, WINDOW_UNTURNED, WINDOW_PATTERN };
+/* Whether sliding_window is obeyed: never, always (4096 where it is absent), where it is told,
+ * where use_sliding_window says so, there but by layers without positions alone, or by all layers
+ * but every n-th. */
+enum window_rule {
+    WINDOW_OFF,
+    WINDOW_ON,
+    WINDOW_TOLD,
+    WINDOW_SWITCHED,
+    WINDOW_UNTURNED,
+    WINDOW_PATTERN
+};
 
 /* Groups of fields that only some families obey. */
 enum {
-    OBEYS_MULTIPLIERS = 1, /* of embeddings, residuals, attention and logits */
-    OBEYS_NO_ROPE = 2,     /* no_rope_layers */
-    OBEYS_QUERY_SCALE = 4, /* query_pre_attn_scalar; and embeddings are scaled by the width */
-    OBEYS_CAPS = 8,        /* attn_logit_softcapping and final_logit_softcapping */
-    OBEYS_LOCAL_ROPE = 16, /* rope_local_base_freq */
-    OBEYS_PARTIAL_ROPE = 32
+    OBEYS_MULTIPLIERS = 1,   /* of embeddings, residuals, attention and logits */
+    OBEYS_NO_ROPE = 2,       /* no_rope_layers */
+    OBEYS_QUERY_SCALE = 4,   /* query_pre_attn_scalar; and embeddings are scaled by the width */
+    OBEYS_CAPS = 8,          /* attn_logit_softcapping and final_logit_softcapping */
+    OBEYS_LOCAL_ROPE = 16,   /* rope_local_base_freq */
+    OBEYS_PARTIAL_ROPE = 32, /* partial_rotary_factor */
+    OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
 struct config_traits {

@@ -102,14 +102,27 @@ static struct val activate(struct builder *b, enum layer_ff kind, struct val g, 
     return op_mul(b, op_gelu(b, g, kind == FF_GEGLU_TANH), u);
 }
 
+/* Gate, where the kind has one, and up. */
+static void open_gate(const struct model *m, struct builder *b, struct val h, int64_t l,
+                      struct val *g, struct val *u)
+{
+    const struct param *joined = model_layer(m, l, SLOT_GATE_UP), *gate;
+    if (joined) {
+        struct val both = op_linear(b, h, joined, NULL);
+        *g = op_slice(b, both, 0, m->cfg.d_ff);
+        *u = op_slice(b, both, m->cfg.d_ff, m->cfg.d_ff);
+        return;
+    }
+    gate = model_layer(m, l, SLOT_GATE);
+    *g = gate ? op_linear(b, h, gate, model_layer(m, l, SLOT_GATE_BIAS)) : (struct val){.id = -1};
+    *u = op_linear(b, h, model_layer(m, l, SLOT_UP), model_layer(m, l, SLOT_UP_BIAS));
+}
+
 static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
-    enum layer_ff kind = m->layer[l].ff;
-    struct val g = {.id = -1}, u;
-    if (kind != FF_GELU && kind != FF_GELU_TANH)
-        g = op_linear(b, h, model_layer(m, l, SLOT_GATE), model_layer(m, l, SLOT_GATE_BIAS));
-    u = op_linear(b, h, model_layer(m, l, SLOT_UP), model_layer(m, l, SLOT_UP_BIAS));
-    u = activate(b, kind, g, u);
+    struct val g, u;
+    open_gate(m, b, h, l, &g, &u);
+    u = activate(b, m->layer[l].ff, g, u);
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
 }
 

@@ -73,6 +73,8 @@ static void fill_param(struct model *m, const struct spec_row *r, int64_t layer,
         p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q);
         p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV);
     }
+    if (r->n == DIM_OF_GATE_UP)
+        p->section[0] = p->section[1] = m->cfg.d_ff;
     if (layer < 0)
         m->slot[r->slot] = p;
     else

@@ -17,12 +17,14 @@ static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_BEFORE),
-    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .group = 1,
-           .takes_lora = true),
-    MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .group = 1,
-           .takes_lora = true),
-    MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .group = 1,
-           .takes_lora = true),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .when = WHEN_APART,
+           .group = 1, .takes_lora = true),
+    MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
+           .group = 1, .takes_lora = true),
+    MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
+           .group = 1, .takes_lora = true),
+    MATRIX(SLOT_QKV, "layers.%d.self_attn.qkv_proj.weight", DIM_OF_QKV, DIM_OF_MODEL,
+           .when = WHEN_JOINED, .takes_lora = true),
     VECTOR(SLOT_Q_BIAS, "layers.%d.self_attn.q_proj.bias", DIM_OF_Q, .when = WHEN_QKV_BIAS,
            .group = 3),
     VECTOR(SLOT_K_BIAS, "layers.%d.self_attn.k_proj.bias", DIM_OF_KV, .when = WHEN_QKV_BIAS,
@@ -43,10 +45,12 @@ static const struct spec_row llama_rows[] = {
            .when = WHEN_NORM_BOTH),
     VECTOR(SLOT_MLP_OUT_NORM, "layers.%d.post_feedforward_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_AFTER),
-    MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
-           .takes_lora = true),
-    MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
-           .takes_lora = true),
+    MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .when = WHEN_APART,
+           .group = 2, .takes_lora = true),
+    MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .when = WHEN_APART,
+           .group = 2, .takes_lora = true),
+    MATRIX(SLOT_GATE_UP, "layers.%d.mlp.gate_up_proj.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
+           .when = WHEN_JOINED, .takes_lora = true),
     MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF,
            .takes_lora = true),
     VECTOR(SLOT_GATE_BIAS, "layers.%d.mlp.gate_proj.bias", DIM_OF_FF, .when = WHEN_MLP_BIAS,
@@ -151,6 +155,7 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_POS] = c->max_pos,
         [DIM_OF_SEGMENT] = c->n_segment,
         [DIM_OF_FF] = c->d_ff,
+        [DIM_OF_GATE_UP] = 2 * c->d_ff,
         [DIM_OF_Q] = (int64_t)c->n_head * c->d_head,
         [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
         [DIM_OF_QKV] = ((int64_t)c->n_head + 2 * c->n_kv_head) * c->d_head,
@@ -180,6 +185,10 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r)
         return c->norms == NORMS_INPUT;
     case WHEN_NORM_BOTH:
         return c->norms == NORMS_BOTH;
+    case WHEN_APART:
+        return !c->is_joined;
+    case WHEN_JOINED:
+        return c->is_joined;
     case WHEN_UNTIED:
         return !c->is_tied;
     case WHEN_ALWAYS:

@@ -43,6 +43,7 @@ enum slot {
     SLOT_MLP_OUT_NORM,
     SLOT_GATE,
     SLOT_UP,
+    SLOT_GATE_UP,
     SLOT_DOWN,
     SLOT_GATE_BIAS,
     SLOT_UP_BIAS,
@@ -58,10 +59,11 @@ enum spec_dim {
     DIM_OF_POS,
     DIM_OF_SEGMENT,
     DIM_OF_FF,
-    DIM_OF_Q,    /* n_head * d_head */
-    DIM_OF_KV,   /* n_kv_head * d_head */
-    DIM_OF_QKV,  /* all three */
-    DIM_OF_HEAD, /* d_head */
+    DIM_OF_GATE_UP, /* both */
+    DIM_OF_Q,       /* n_head * d_head */
+    DIM_OF_KV,      /* n_kv_head * d_head */
+    DIM_OF_QKV,     /* all three */
+    DIM_OF_HEAD,    /* d_head */
     DIM_OF_COUNT
 };
 
@@ -76,6 +78,8 @@ enum spec_when {
     WHEN_NORM_AFTER,
     WHEN_NORM_BEFORE_ONLY,
     WHEN_NORM_BOTH,
+    WHEN_APART, /* q, k and v are three matrices, gate and up two */
+    WHEN_JOINED,
     WHEN_UNTIED
 };
 

@@ -3,7 +3,7 @@
 scale or turn: by name what makes (class, config), and the options of their LoRA runs."""
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
                           Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM,
-                          SmolLM3Config, SmolLM3ForCausalLM)
+                          Phi3Config, Phi3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 
 SIZES = dict(vocab_size=199, hidden_size=48, intermediate_size=75, num_hidden_layers=3,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
@@ -37,6 +37,12 @@ def gemma3(**kw):
     return Gemma3ForCausalLM, Gemma3TextConfig(**(SIZES | sizes | kw))
 
 
+def phi3(**kw):
+    return Phi3ForCausalLM, Phi3Config(**(SIZES | dict(sliding_window=None) | kw))
+
+
+LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.05, 1.2, 1.4],
+            "long_factor": [1.0, 1.7, 3.1, 5.5]}
 MODELS = {
     "olmo2": lambda: olmo2(),
     "olmo2_bias": lambda: olmo2(attention_bias=True, num_key_value_heads=4),
@@ -49,6 +55,10 @@ MODELS = {
     "gemma3_scaled": lambda: gemma3(rope_scaling={"rope_type": "linear", "factor": 3.0},
                                     layer_types=["full_attention", "sliding_attention",
                                                  "sliding_attention"], attention_bias=True),
+    "phi3": lambda: phi3(sliding_window=11, num_key_value_heads=4),
+    "phi3_longrope": lambda: phi3(intermediate_size=64, partial_rotary_factor=0.7,
+                                  tie_word_embeddings=True, max_position_embeddings=128,
+                                  original_max_position_embeddings=64, rope_scaling=LONGROPE),
 }
 LORA = {
     "olmo2": dict(r=4, lora_alpha=8, target_modules=ALL_LINEAR),
@@ -56,4 +66,6 @@ LORA = {
     "granite": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma2": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma3": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+    "phi3_longrope": dict(r=4, lora_alpha=6, target_modules=[
+        "qkv_proj", "o_proj", "gate_up_proj", "down_proj"]),
 }

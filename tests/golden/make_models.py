@@ -250,7 +250,7 @@ def save_model(model, folder):
 
 def long_golden(name, seed, tensors):
     """A text past the old context; the engine serves it with frequencies for `ctx`."""
-    if name not in ("llama_rope_dynamic", "llama_rope_longrope"):
+    if name not in ("llama_rope_dynamic", "llama_rope_longrope", "phi3_longrope"):
         return None
     model = build(name, seed)
     prompt = ids(96, model.config.vocab_size, 77)

@@ -60,6 +60,8 @@ struct config tiny_config(enum config_family f)
                        .normalizes = true,
                        .bos = -1,
                        .pad = -1};
+    c.is_joined = f == FAMILY_PHI3;
+    c.rope.partial = f == FAMILY_PHI3 ? 0.5 : 1;
     for (int64_t l = 0; l < c.n_layer; l++) {
         c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;
         c.slides[l] = c.window > 0 && (f == FAMILY_MISTRAL || l % 2);

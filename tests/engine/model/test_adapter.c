@@ -26,9 +26,9 @@
 
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
-static const char *const names[] = {"llama_plain", "qwen2",   "gpt2",   "olmo2",
-                                    "smollm3",     "granite", "gemma2", "gemma3"};
-enum { N_NAME = 8 };
+static const char *const names[] = {"llama_plain", "qwen2",  "gpt2",   "olmo2",        "smollm3",
+                                    "granite",     "gemma2", "gemma3", "phi3_longrope"};
+enum { N_NAME = 9 };
 
 static struct adapter *load(const struct model *m, const char *dir)
 {

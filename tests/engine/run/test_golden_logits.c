@@ -146,7 +146,8 @@ static void long_contexts(void **state)
  * in one table that are not those of two. */
 static void short_texts_in_long_contexts(void **state)
 {
-    static const char *const names[] = {"llama_rope_dynamic", "llama_rope_longrope"};
+    static const char *const names[] = {"llama_rope_dynamic", "llama_rope_longrope",
+                                        "phi3_longrope"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct golden g;

@@ -27,8 +27,9 @@ static struct trainer *trainer_for(struct golden *g, const struct train_options 
 /* What the golden's LoRA run was told. */
 static void options_of(const struct json *lora, struct train_options *o)
 {
-    static const char *const names[] = {"q_proj",  "k_proj",    "v_proj", "o_proj", "gate_proj",
-                                        "up_proj", "down_proj", "c_attn", "c_proj", "c_fc"};
+    static const char *const names[] = {"q_proj",       "k_proj",  "v_proj",    "o_proj",
+                                        "gate_proj",    "up_proj", "down_proj", "qkv_proj",
+                                        "gate_up_proj", "c_attn",  "c_proj",    "c_fc"};
     struct err e = ERR_INIT;
     struct json list, v;
     train_options_default(o);
@@ -113,8 +114,9 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
 {
-    static const char *const names[] = {"llama_plain", "gpt2",    "qwen2",  "olmo2",
-                                        "smollm3",     "granite", "gemma2", "gemma3"};
+    static const char *const names[] = {"llama_plain", "gpt2",    "qwen2",
+                                        "olmo2",       "smollm3", "granite",
+                                        "gemma2",      "gemma3",  "phi3_longrope"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;
