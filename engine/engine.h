@@ -117,8 +117,8 @@ struct gen_req {
     int64_t n_prompt;
     const struct gen_params *params; /* borrowed for the call: copied deep; NULL for GEN_EMBED */
     struct adapter *adapter;         /* borrowed: referenced until the end; NULL: the base */
-    uint64_t salt;
-    int32_t priority;
+    uint64_t salt, tenant;    /* of kept prefixes; who asks: tenants share the engine by weight */
+    int32_t priority, weight; /* among the tenant's own; the tenant's: 0: 1 */
 };
 
 /* fn is called by the engine's thread after a step that added to, or ended, any of the answers; it

@@ -2,15 +2,17 @@
  *
  * What the files of the scheduler share; for no one else.
  *
- * A sequence is in one place: in the queue (ready to run), parked (another computes the cell that
- * it could begin with), or among the running. Rank is fixed at submission: the tokens run so far,
- * plus age_tok for each level of priority. So a lower one is passed by later and higher ones only
- * as long as age_tok for each level between them takes to run, and no order ever has to be made
- * anew. PRIORITY_MAX bounds the levels, and with them the wait.
+ * A sequence is in one place: in its tenant's queue (ready to run), parked (another computes the
+ * cell that it could begin with), or among the running. Within a tenant the rank is fixed at
+ * submission: the tokens run so far, plus age_tok for each level of priority. So a lower one is
+ * passed by later and higher ones only as long as age_tok for each level between them takes to run,
+ * and that order never has to be made anew. PRIORITY_MAX bounds the levels, and with them the wait.
+ * Between tenants who has had less goes first (tenant.h), which changes from step to step.
  *
- * Nothing better ranked ever waits for something worse ranked: cells and seats are taken from the
- * worst ranked, and parking is behind better ranked ones only. So the best ranked always gets on,
- * and with it, one after the other, everybody.
+ * In a step nothing better ranked waits for something worse ranked: cells and seats are taken from
+ * the worst ranked, and parking is behind better ranked ones of the same tenant only. So in each
+ * step the best ranked gets on. No token that was taken is ever lost, whoever is turned out, so
+ * everybody comes to an end.
  *
  * Thread: engine only.
  */
@@ -21,20 +23,22 @@
 #include "engine/sched/pace.h"
 #include "engine/sched/queue.h"
 #include "engine/sched/sched.h"
+#include "engine/sched/tenant.h"
 
 enum { PRIORITY_MAX = 16 };
 
 enum node_place { NODE_QUEUED, NODE_PARKED, NODE_RUNS };
 
 struct seq_node {
-    struct seq *seq; /* borrowed */
+    struct seq *seq;       /* borrowed */
+    struct tenant *tenant; /* borrowed */
     struct kv_table table;
     int64_t rank;
     int64_t n_answered; /* positions whose answers were given, or are not wanted */
     int64_t need_room;  /* the room without which it was last refused */
     int64_t n_ran;      /* steps since it got its seat */
     enum node_place place;
-    bool is_in_step, was_forced;
+    bool is_in_step, was_forced, gives_way;
     size_t queue_at;
     int32_t parked_at; /* the cell */
     struct seq_node *parked_next, *parked_prev;
@@ -48,8 +52,8 @@ struct cell_mark {
 struct sched {
     struct sched_options opt;
     struct kv_pool *pool; /* owned */
-    struct queue queue;
-    struct seq_node **run;   /* owned: [n_seat], best rank first */
+    struct tenants tenants;
+    struct seq_node **run;   /* owned: [n_seat], best rank first, and as much to sort with */
     struct sched_part *part; /* owned: [cap_seq], and as much to sort with */
     struct cell_mark *mark;  /* owned: [n_cell] */
     int64_t n_seat, n_run, n_part, n_decode, n_draft;
@@ -65,6 +69,8 @@ struct sched {
 
 static inline bool node_before(const struct seq_node *a, const struct seq_node *b)
 {
+    if (a->tenant != b->tenant)
+        return tenant_before(a->tenant, b->tenant);
     return a->rank != b->rank ? a->rank < b->rank : a->seq->age < b->seq->age;
 }
 
@@ -77,13 +83,13 @@ static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
 
 enum seat { SEAT_GIVEN, SEAT_PARKED, SEAT_REFUSED };
 
-enum seat sched_seat(struct sched *s, struct seq_node *n);           /* the queue's first */
+enum seat sched_seat(struct sched *s, struct seq_node *n);           /* a queue's first */
 bool sched_grow(struct sched *s, struct seq_node *n, int64_t n_tok); /* cells for so many */
 void sched_unseat(struct sched *s, struct seq_node *n); /* takes its cells; it is in no place */
 void sched_preempt(struct sched *s, struct seq_node *n);
-void sched_enqueue(struct sched *s, struct seq_node *n);
+void sched_enqueue(struct seq_node *n);
 void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: others may take it */
 void sched_wake(struct sched *s, struct seq_node *n);   /* who is parked for any cell of its */
-void sched_make_way(struct sched *s);                   /* for a higher priority that waits */
+void sched_make_way(struct sched *s); /* for a higher priority, or a tenant with less */
 
 #endif

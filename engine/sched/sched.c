@@ -33,7 +33,7 @@ static int make_arrays(struct sched *s, struct err *e)
     s->mark = try_alloc((size_t)o->n_cell, sizeof *s->mark, "the marks of K/V cells", e);
     if (!s->mark)
         return -1;
-    s->run = xcalloc((size_t)s->n_seat, sizeof *s->run);
+    s->run = xcalloc((size_t)s->n_seat, 2 * sizeof *s->run);
     s->part = xcalloc((size_t)o->cap_seq, 2 * sizeof *s->part);
     return 0;
 }
@@ -52,6 +52,7 @@ struct sched *sched_new(const struct sched_options *o, struct err *e)
     s->opt.cell_tok = o->cell_tok ? o->cell_tok : K_CELL;
     s->opt.age_tok = o->age_tok ? o->age_tok : AGE_STEPS * o->cap_tok;
     s->opt.hash = o->hash ? o->hash : map_hash;
+    tenants_init(&s->tenants, o->cap_tok);
     s->ahead = least(o->n_cell / AHEAD_SHARE + 1, AHEAD_MAX);
     if (make_arrays(s, e)) {
         sched_free(s);
@@ -65,7 +66,7 @@ void sched_free(struct sched *s)
     if (!s)
         return;
     ASSERT(!s->n_run && !s->n_waiting && !s->n_preempted);
-    queue_release(&s->queue);
+    tenants_release(&s->tenants);
     kv_pool_free(s->pool);
     mem_free(s->mark);
     free(s->run);
@@ -137,7 +138,8 @@ static void enter(struct sched *s, struct seq *q)
     q->n_draft = q->n_agreed = 0;
     q->age = ++s->age;
     s->n_waiting++;
-    sched_enqueue(s, q->node);
+    q->node->tenant = tenant_enter(&s->tenants, q->tenant, q->weight);
+    sched_enqueue(q->node);
 }
 
 int sched_submit(struct sched *s, struct seq *const *seq, int64_t n, struct err *e)
@@ -171,6 +173,7 @@ fail:
 static void leave(struct sched *s, struct seq_node *n)
 {
     struct seq *q = n->seq;
+    tenant_leave(&s->tenants, n->tenant);
     q->state = SEQ_DONE;
     q->node = NULL;
     q->cell = NULL;
@@ -197,6 +200,7 @@ static void ran_part(struct sched *s, const struct sched_part *part)
     n->n_ran++;
     n->is_in_step = false;
     s->clock += part->n_tok - part->n_draft;
+    tenant_charge(&s->tenants, n->tenant, part->n_tok - part->n_draft);
     ASSERT(q->is_finished || (q->n_tok > q->n_stand && !q->is_whole));
     if (q->is_whole)
         leave(s, n);
@@ -221,6 +225,7 @@ void sched_ran(struct sched *s, int64_t us)
         ran_part(s, &s->part[i]);
     }
     saw(s, us, n_tok, s->n_decode, s->n_draft);
+    tenants_settle(&s->tenants);
     s->n_part = 0;
     for (int64_t i = 0; i < s->n_run; i++)
         n_left += s->run[i]->seq->is_finished;
@@ -252,7 +257,7 @@ void sched_failed(struct sched *s)
         kv_table_clear(&n->table, s->pool);
         n->seq->state = SEQ_WAITING;
         s->n_waiting++;
-        sched_enqueue(s, n);
+        sched_enqueue(n);
     }
     s->n_part = 0;
 }

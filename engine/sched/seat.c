@@ -11,7 +11,7 @@
 static void park(struct sched *s, struct seq_node *n, int32_t cell)
 {
     struct cell_mark *m = &s->mark[cell];
-    queue_del(&s->queue, n);
+    queue_del(&n->tenant->queue, n);
     n->place = NODE_PARKED;
     n->parked_at = cell;
     n->parked_prev = NULL;
@@ -38,7 +38,7 @@ static void wake(struct sched *s, struct seq_node *n, int64_t from, int64_t to)
         struct cell_mark *m = &s->mark[n->table.cell[i]];
         for (struct seq_node *w; (w = m->parked);) {
             unpark(s, w);
-            sched_enqueue(s, w);
+            sched_enqueue(w);
         }
         m->maker = NULL;
     }
@@ -49,11 +49,11 @@ void sched_wake(struct sched *s, struct seq_node *n)
     wake(s, n, n->table.n_stand, n->table.n_open);
 }
 
-void sched_enqueue(struct sched *s, struct seq_node *n)
+void sched_enqueue(struct seq_node *n)
 {
     n->place = NODE_QUEUED;
     n->need_room = 0;
-    queue_push(&s->queue, n);
+    queue_push(&n->tenant->queue, n);
 }
 
 /* ---- the running ---------------------------------------------------------------------------- */
@@ -89,7 +89,8 @@ static bool find_prefix(struct sched *s, struct seq_node *n)
     if (!s->opt.keeps_prefixes || n->seq->is_whole)
         return false;
     int32_t cell = kv_table_find(&n->table, s->pool, n->seq->token, n->n_answered);
-    if (cell < 0 || !node_before(s->mark[cell].maker, n))
+    const struct seq_node *maker = cell < 0 ? NULL : s->mark[cell].maker;
+    if (!maker || maker->tenant != n->tenant || !node_before(maker, n))
         return false;
     kv_table_clear(&n->table, s->pool);
     park(s, n, cell);
@@ -105,7 +106,7 @@ static void announce(struct sched *s, struct seq_node *n)
 
 static void leave_queue(struct sched *s, struct seq_node *n)
 {
-    queue_del(&s->queue, n);
+    queue_del(&n->tenant->queue, n);
     *(n->seq->state == SEQ_PREEMPTED ? &s->n_preempted : &s->n_waiting) -= 1;
     n->n_ran = 0;
 }
@@ -167,7 +168,7 @@ void sched_unseat(struct sched *s, struct seq_node *n)
 {
     switch (n->place) {
     case NODE_QUEUED:
-        queue_del(&s->queue, n);
+        queue_del(&n->tenant->queue, n);
         break;
     case NODE_PARKED:
         unpark(s, n);
@@ -187,24 +188,74 @@ void sched_preempt(struct sched *s, struct seq_node *n)
     n->seq->state = SEQ_PREEMPTED;
     s->n_preempted++;
     s->preempted++;
-    sched_enqueue(s, n);
+    sched_enqueue(n);
 }
 
-/* The worst ranked give way to one that waits, where both its rank and its priority are better:
- * mere age takes the next seat that falls free, but turns nobody out. */
+/* ---- making way ----------------------------------------------------------------------------- */
+
+/* What there is too little of, seats or cells, and how much of it each tenant holds. */
+struct scarce {
+    bool is_seats;
+    int64_t want;
+};
+
+static int64_t held_by(const struct scarce *what, const struct seq_node *n)
+{
+    return what->is_seats ? 1 : n->table.n;
+}
+
+static struct scarce see_scarce(struct sched *s, const struct seq_node *n, int64_t need)
+{
+    struct scarce what = {.is_seats = s->n_run >= s->n_seat};
+    what.want = what.is_seats ? 1 : need;
+    n->tenant->n_held = 0;
+    for (int64_t i = 0; i < s->n_run; i++)
+        s->run[i]->tenant->n_held = 0;
+    for (int64_t i = 0; i < s->n_run; i++)
+        s->run[i]->tenant->n_held += held_by(&what, s->run[i]);
+    return what;
+}
+
+/* Of another tenant, which keeps as much for its weight as n's then has: so they never turn each
+ * other out by turns. */
+static bool has_too_much(const struct scarce *what, const struct seq_node *n,
+                         const struct seq_node *last)
+{
+    const struct tenant *to = n->tenant, *from = last->tenant;
+    return node_before(n, last) && (to->n_held + what->want) * from->weight <=
+                                       (from->n_held - held_by(what, last)) * to->weight;
+}
+
+/* For one that waits the worst ranked give way: of its tenant those whose rank and priority are
+ * both worse, for mere age takes the next seat that falls free; of other tenants those who have
+ * more than their share. Nobody does if that is not enough. */
 void sched_make_way(struct sched *s)
 {
-    const struct seq_node *n = queue_first(&s->queue);
-    int64_t room = kv_pool_room(s->pool), left = s->n_run;
-    if (!n)
+    const struct seq_node *n = tenants_first(&s->tenants);
+    int64_t room = kv_pool_room(s->pool), left = s->n_run, i = s->n_run;
+    int64_t need = n ? sched_cells(s, n->seq->n_tok) : 0;
+    if (!n || n->seq->is_open || (left < s->n_seat && room >= need + spare_beside(left)))
         return;
-    int64_t need = sched_cells(s, n->seq->n_tok);
-    while (left && (left >= s->n_seat || room < need + spare_beside(left))) {
-        const struct seq_node *last = s->run[--left];
-        if (!node_before(n, last) || n->seq->priority >= last->seq->priority)
-            return;
+    struct scarce what = see_scarce(s, n, need);
+    while (i && left && (left >= s->n_seat || room < need + spare_beside(left))) {
+        struct seq_node *last = s->run[--i];
+        bool is_own = last->tenant == n->tenant;
+        last->gives_way = is_own ? node_before(n, last) && n->seq->priority < last->seq->priority
+                                 : has_too_much(&what, n, last);
+        if (is_own && !last->gives_way)
+            break;
+        if (!last->gives_way)
+            continue;
+        last->tenant->n_held -= held_by(&what, last);
         room += last->table.n;
+        left--;
     }
-    while (s->n_run > left)
-        sched_preempt(s, s->run[s->n_run - 1]);
+    bool is_enough = !left || (left < s->n_seat && room >= need + spare_beside(left));
+    for (int64_t k = s->n_run - 1; k >= i; k--) {
+        struct seq_node *last = s->run[k];
+        bool goes = last->gives_way && is_enough;
+        last->gives_way = false;
+        if (goes)
+            sched_preempt(s, last);
+    }
 }

@@ -19,6 +19,8 @@ struct seq {
     int64_t n_max;     /* the prompt and all that may be added: cells for it are never refused */
     int32_t priority;  /* lower goes first */
     uint64_t salt;     /* of the tenant: prefixes are shared under equal salts only */
+    uint64_t tenant;   /* who asks: tenants share the steps by weight */
+    int64_t weight;    /* the tenant's, as last said; 0: 1 */
     uint64_t adapter;  /* id of the adapter's version; 0: none */
     bool wants_prompt; /* answers for the prompt's positions too: takes no prefix */
     bool is_whole;     /* the prompt must run in one step, and keeps no cells (an encoder) */

@@ -49,7 +49,7 @@ static void add_part(struct sched *s, struct budget *b, struct seq_node *n, int6
  * is its own, and the worst ranked of them pause. */
 static void seat_large_whole(struct sched *s, struct budget *b)
 {
-    struct seq_node *n = queue_first(&s->queue);
+    struct seq_node *n = tenants_first(&s->tenants);
     bool was = s->was_whole_first;
     s->was_whole_first = false;
     if (was || !n || !n->seq->is_whole || !s->n_run)
@@ -115,7 +115,7 @@ static void add_prompts(struct sched *s, struct budget *b)
     int64_t had = b->tok;
     b->prompt = prompt_tokens(s);
     while (b->tok && b->prompt > 0 && !(s->opt.enough && had - b->tok >= s->opt.enough)) {
-        struct seq_node *first = may_admit ? queue_first(&s->queue) : NULL;
+        struct seq_node *first = may_admit ? tenants_first(&s->tenants) : NULL;
         struct seq_node *n = i < s->n_run ? s->run[i] : NULL;
         if (n && n->is_in_step) {
             i++;
@@ -185,6 +185,28 @@ static void sort_parts(struct sched *s)
         memcpy(s->part, from, (size_t)n * sizeof *from);
 }
 
+/* Of a tenant they are in order; which tenant goes first has changed since. */
+static void order_run(struct sched *s)
+{
+    struct seq_node **to = s->run + s->n_seat;
+    int64_t at = 0;
+    if (s->tenants.live.n < 2)
+        return;
+    tenants_sort(&s->tenants);
+    for (size_t i = 0; i < s->tenants.live.n; i++)
+        s->tenants.live.at[i]->n_held = 0;
+    for (int64_t i = 0; i < s->n_run; i++)
+        s->run[i]->tenant->n_held++;
+    for (size_t i = 0; i < s->tenants.live.n; i++) {
+        int64_t n = s->tenants.live.at[i]->n_held;
+        s->tenants.live.at[i]->n_held = at;
+        at += n;
+    }
+    for (int64_t i = 0; i < s->n_run; i++)
+        to[s->run[i]->tenant->n_held++] = s->run[i];
+    memcpy(s->run, to, (size_t)s->n_run * sizeof *to);
+}
+
 #ifdef TANDEM_PARANOID
 /* Each sequence computes its text twice. */
 static void force_preemption(struct sched *s)
@@ -211,6 +233,7 @@ bool sched_next(struct sched *s, struct sched_step *step)
 {
     struct budget b = {.tok = s->opt.cap_tok, .seq = s->opt.cap_seq, .out = s->opt.cap_out};
     ASSERT(!s->n_part);
+    order_run(s);
 #ifdef TANDEM_PARANOID
     force_preemption(s);
 #endif
@@ -221,8 +244,8 @@ bool sched_next(struct sched *s, struct sched_step *step)
     add_prompts(s, &b);
     add_drafts(s, &b);
     sort_parts(s);
-    ASSERT(s->n_part ||
-           (!s->n_run && (is_open(queue_first(&s->queue)) || (!s->n_waiting && !s->n_preempted))));
+    ASSERT(s->n_part || (!s->n_run && (is_open(tenants_first(&s->tenants)) ||
+                                       (!s->n_waiting && !s->n_preempted))));
     *step = (struct sched_step){.part = s->part,
                                 .n_part = s->n_part,
                                 .n_tok = s->opt.cap_tok - b.tok,

@@ -71,6 +71,8 @@ static void copy_prompt(struct work *w, const struct work_model *m, const struct
     w->seq.n_prompt = w->seq.n_tok = r->n_prompt;
     w->seq.n_max = s.n_max;
     w->seq.priority = r->priority;
+    w->seq.tenant = r->tenant;
+    w->seq.weight = r->weight;
     w->seq.salt = salt_of(r, w->turn);
     w->seq.wants_prompt = w->params.wants_prompt;
     w->seq.is_whole = r->kind == GEN_EMBED;

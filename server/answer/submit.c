@@ -45,6 +45,7 @@ static int submit(struct generation *g, struct err *e)
     if (!params)
         return -1;
     uint64_t base = base_seed(q), salt = generate_salt(g->call, q);
+    const struct who *who = call_request(g->call)->who;
     for (size_t i = 0; i < g->n_asked; i++) {
         const struct prompt *p = &g->prompt[i / (size_t)q->best_of];
         params[i] = q->gen;
@@ -57,6 +58,8 @@ static int submit(struct generation *g, struct err *e)
                                   .params = &params[i],
                                   .adapter = g->at.adapter,
                                   .salt = salt,
+                                  .tenant = who->tenant,
+                                  .weight = who->weight,
                                   .priority = (int32_t)q->priority};
     }
     call_ref(g->call);

@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
+#include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/base/num.h"
 #include "engine/base/sha256.h"
@@ -27,6 +28,8 @@ static struct auth_key *key_new(const char *name, unsigned scopes, const struct 
     struct auth_key *k = xcalloc(1, sizeof *k);
     k->who.name = xstrdup(name);
     k->who.scopes = scopes;
+    k->who.tenant = map_hash(name, strlen(name));
+    k->who.weight = (int32_t)rule->weight;
     limit_init(&k->limit, *rule, clock_us());
     return k;
 }
@@ -166,14 +169,22 @@ static int scopes_parse(const char *text, unsigned *scopes, struct err *e)
     }
 }
 
+static const int64_t MOST = INT64_C(1) << 40;
+
 static int rule_parse(const char *word, struct limit_rule *rule, struct err *e)
 {
-    static const char *const name[] = {"rpm=", "tpm=", "at_once="};
-    int64_t *to[] = {&rule->requests_min, &rule->tokens_min, &rule->at_once};
-    for (int i = 0; i < 3; i++)
-        if (strncmp(word, name[i], strlen(name[i])) == 0)
-            return num_int(word + strlen(name[i]), 0, INT64_C(1) << 40, to[i], e);
-    return err_set(e, ERR_BAD_INPUT, "what stands behind a key is rpm=N, tpm=N, at_once=N");
+    const struct {
+        const char *name;
+        int64_t least, most, *to;
+    } row[] = {{"rpm=", 0, MOST, &rule->requests_min},
+               {"tpm=", 0, MOST, &rule->tokens_min},
+               {"at_once=", 0, MOST, &rule->at_once},
+               {"weight=", 1, 1000, &rule->weight}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strncmp(word, row[i].name, strlen(row[i].name)) == 0)
+            return num_int(word + strlen(row[i].name), row[i].least, row[i].most, row[i].to, e);
+    return err_set(e, ERR_BAD_INPUT,
+                   "what stands behind a key is rpm=N, tpm=N, at_once=N, weight=N");
 }
 
 /* Cuts the next word out of the line; NULL at its end. */

@@ -39,7 +39,9 @@ enum scope { SCOPE_OPEN = 0, SCOPE_INFERENCE = 1, SCOPE_TRAINING = 2, SCOPE_ADMI
 struct who {
     const char *name; /* for the log and the metrics; "anonymous" */
     unsigned scopes;
-    uint64_t salt; /* of this tenant's prefixes */
+    uint64_t salt;   /* of this key's prefixes */
+    uint64_t tenant; /* by its name: whose turn it is in the engine */
+    int32_t weight;  /* of its work beside other tenants'; 0: 1 */
 };
 
 struct call_request {

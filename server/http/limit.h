@@ -19,6 +19,7 @@
 
 struct limit_rule {
     int64_t requests_min, tokens_min, at_once; /* 0: no limit */
+    int64_t weight;                            /* of its work beside others'; 0: 1 */
 };
 
 struct limit {

@@ -29,6 +29,7 @@ static int submit(struct embedding *m, struct err *e)
 {
     struct arena *a = call_arena(m->call);
     uint64_t salt = generate_salt(m->call, &m->at.q);
+    const struct who *who = call_request(m->call)->who;
     m->answer = arena_try(a, m->n, sizeof *m->answer, e);
     struct gen_req *req = m->answer ? arena_try(a, m->n, sizeof *req, e) : NULL;
     if (!req)
@@ -39,6 +40,8 @@ static int submit(struct embedding *m, struct err *e)
                                   .n_prompt = m->prompt[i].n,
                                   .adapter = m->at.adapter,
                                   .salt = salt,
+                                  .tenant = who->tenant,
+                                  .weight = who->weight,
                                   .priority = (int32_t)m->at.q.priority};
     call_ref(m->call);
     m->submit_us = clock_us();

@@ -16,7 +16,7 @@ struct world {
     uint64_t seed, drawn;
     struct fake fake;
     struct fake_seq *all;
-    int64_t n_in, n_done, n_cancelled, n_busy, n_large;
+    int64_t n_tenant, n_in, n_done, n_cancelled, n_busy, n_large;
 };
 
 static int64_t draw(struct world *w, int64_t below)
@@ -68,6 +68,8 @@ static struct fake_seq *make_seq(struct world *w, const struct fake_seq *like)
         q->token[draw(w, n_prompt)] = (int32_t)draw(w, FAKE_VOCAB);
     q->salt = like ? like->q.salt : (uint64_t)draw(w, 2);
     q->adapter = like ? like->q.adapter : (uint64_t)draw(w, 3);
+    q->tenant = like && draw(w, 4) ? like->q.tenant : (uint64_t)draw(w, w->n_tenant);
+    q->weight = q->tenant + 1;
     q->priority = (int32_t)draw(w, 3) - 1;
     q->wants_prompt = !draw(w, 6);
     q->is_whole = !like && !draw(w, 8);
@@ -260,6 +262,7 @@ static void world_run(uint64_t seed, struct seen *all)
     assert_non_null(s);
     fake_init(&w.fake, s);
     w.fake.is_late = seed % 2;
+    w.n_tenant = draw(&w, 2) ? 1 + draw(&w, 4) : 1;
     play(&w);
     for (struct fake_seq *f = w.all, *next; f; f = next) {
         next = f->next;

@@ -406,7 +406,7 @@ static void age_turns_nobody_out(void **state)
     struct fake_seq *a = put(&f, 1, 8, 20, 0), *b = put(&f, 1, 8, 20, 0), *c = put(&f, 2, 8, 20, 0);
     fake_step(&f, 0); /* b waited for a's cells, so c got the second seat */
     assert_int_equal(c->q.state, SEQ_RUNNING);
-    assert_ptr_equal(queue_first(&f.s->queue), b->q.node);
+    assert_ptr_equal(tenants_first(&f.s->tenants), b->q.node);
     fake_step(&f, 0);
     assert_int_equal(c->q.state, SEQ_RUNNING);
     assert_int_equal(b->q.state, SEQ_WAITING);

@@ -133,7 +133,7 @@ static int read_text(struct auth *a, const char *text, size_t n, struct err *e)
 static void test_file(void **state)
 {
     static const char text[] = "# NAME SCOPES KEY\r\n\n"
-                               "one inference key-one-1 rpm=5\r\n"
+                               "one inference key-one-1 rpm=5 weight=3\r\n"
                                "\t two\tinference,training   key-two-2 tpm=7 at_once=0 # more\n"
                                "three all key-three-3";
     struct err e = ERR_INIT;
@@ -146,6 +146,8 @@ static void test_file(void **state)
     assert_string_equal(one->who.name, "one");
     assert_int_equal(one->who.scopes, SCOPE_INFERENCE);
     assert_int_equal(one->limit.rule.requests_min, 5);
+    assert_int_equal(one->who.weight, 3);
+    assert_int_not_equal(one->who.tenant, two->who.tenant);
     assert_int_equal(one->limit.rule.tokens_min, 20);
     assert_int_equal(two->who.scopes, SCOPE_INFERENCE | SCOPE_TRAINING);
     assert_int_equal(two->limit.rule.requests_min, 10);
@@ -175,6 +177,8 @@ static void test_bad_file(void **state)
         {"one all key-one-1 rpm=1x\n", ":1"},
         {"one all key-one-1 rpm=9999999999999999999999\n", ":1"},
         {"one all key-one-1 rps=1\n", "rpm=N"},
+        {"one all key-one-1 weight=0\n", ":1"},
+        {"one all key-one-1 weight=1001\n", ":1"},
         {"one all key-one-1\ntwo all key-one-1\n", ":2: "},
         {"one all short\n", "8 characters"},
     };

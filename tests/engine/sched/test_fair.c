@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tenants beside each other: what one asks for costs another no more than its share. Time is
+ * counted in steps, and service in tokens.
+ */
+#include "tests/engine/sched/fake.h"
+
+static const struct sched_options PLAIN = {.n_cell = 256,
+                                           .cell_tok = 4,
+                                           .cap_tok = 32,
+                                           .cap_seq = 8,
+                                           .cap_out = 8,
+                                           .max_wait = 1000,
+                                           .chunk = 24};
+
+static struct fake begin(struct sched_options o)
+{
+    struct err e = ERR_INIT;
+    struct fake f;
+    struct sched *s = sched_new(&o, &e);
+    assert_non_null(s);
+    fake_init(&f, s);
+    return f;
+}
+
+static void end(struct fake *f)
+{
+    while (fake_step(f, 0))
+        ;
+    assert_int_equal(sched_stat(f->s).cell_used, 0);
+    sched_free(f->s);
+    fake_release(f);
+}
+
+static struct fake_seq *put(struct fake *f, uint64_t tenant, int64_t weight, int64_t n_prompt,
+                            int64_t n_new)
+{
+    struct fake_seq *q = fake_seq_new(tenant * 1000 + (uint64_t)f->n_step, n_prompt, n_new);
+    q->q.tenant = tenant;
+    q->q.weight = weight;
+    fake_submit(f, q);
+    return q;
+}
+
+static int64_t steps_until_done(struct fake *f, const struct fake_seq *q)
+{
+    int64_t n = 0;
+    for (; q->q.state != SEQ_DONE; n++)
+        assert_true(fake_step(f, 0));
+    return n;
+}
+
+/* How long one request of a tenant takes behind `n` of another, which have run for a while. */
+static int64_t behind(struct sched_options o, int n, int64_t n_prompt, int64_t n_new)
+{
+    struct fake f = begin(o);
+    struct fake_seq *crowd[300];
+    for (int i = 0; i < n; i++)
+        crowd[i] = put(&f, 1, 1, n_prompt, n_new);
+    for (int i = 0; n && i < 20; i++)
+        fake_step(&f, 0);
+    struct fake_seq *one = put(&f, 2, 1, n_prompt, n_new);
+    int64_t steps = steps_until_done(&f, one);
+    fake_check_text(one);
+    end(&f);
+    for (int i = 0; i < n; i++) {
+        fake_check_text(crowd[i]);
+        fake_seq_free(crowd[i]);
+    }
+    fake_seq_free(one);
+    return steps;
+}
+
+/* Fault: one tenant's 300 requests, which came first and hold all seats, or all cells, make
+ * another's wait longer than twice its time alone. */
+static void three_hundred_do_not_starve_one(void **state)
+{
+    static const struct {
+        int64_t n_prompt, n_new;
+    } text[] = {{8, 40}, {60, 12}, {4, 120}, {120, 4}};
+    (void)state;
+    for (size_t i = 0; i < sizeof text / sizeof *text && !FAKE_IS_FORCED; i++) {
+        struct sched_options few = PLAIN;
+        few.n_cell = 64;
+        int64_t alone = behind(PLAIN, 0, text[i].n_prompt, text[i].n_new);
+        int64_t seats = behind(PLAIN, 300, text[i].n_prompt, text[i].n_new);
+        int64_t cells = behind(few, 300, text[i].n_prompt, text[i].n_new);
+        print_message("%lld steps alone, %lld behind others' seats, %lld behind their cells\n",
+                      (long long)alone, (long long)seats, (long long)cells);
+        assert_in_range(seats, alone, 2 * alone);
+        assert_in_range(cells, alone, 2 * alone);
+    }
+}
+
+/* Tokens that ran of each of two tenants who both ask for more than there is. */
+static void serve_two(int64_t weight, int64_t n_new, bool is_whole, int64_t ran[2])
+{
+    struct sched_options o = PLAIN;
+    struct fake f = begin(o);
+    struct fake_seq *q[2][300];
+    struct sched_step step;
+    for (int i = 0; i < 300; i++)
+        for (int t = 0; t < 2; t++) {
+            q[t][i] = fake_seq_new((uint64_t)i, t ? 6 : 12, is_whole ? 0 : n_new);
+            q[t][i]->q.tenant = (uint64_t)t + 1;
+            q[t][i]->q.weight = t ? weight : 1;
+            q[t][i]->q.is_whole = is_whole;
+            fake_submit(&f, q[t][i]);
+        }
+    ran[0] = ran[1] = 0;
+    for (int k = 0; k < 60; k++) {
+        assert_true(sched_next(f.s, &step));
+        for (int64_t i = 0; i < step.n_part; i++)
+            ran[step.part[i].seq->tenant - 1] += step.part[i].n_tok;
+        fake_run(&f, &step);
+        sched_ran(f.s, 0);
+    }
+    end(&f);
+    for (int i = 0; i < 300; i++)
+        for (int t = 0; t < 2; t++)
+            fake_seq_free(q[t][i]);
+}
+
+/* Fault: shares by the number or the length of requests, not by weight. */
+static void shares_follow_the_weights(void **state)
+{
+    static const int64_t weight[] = {1, 3};
+    (void)state;
+    for (int i = 0; i < 2 && !FAKE_IS_FORCED; i++)
+        for (int whole = 0; whole < 2; whole++) {
+            int64_t ran[2];
+            serve_two(weight[i], 10, whole, ran);
+            print_message("weight %lld: %lld and %lld tokens\n", (long long)weight[i],
+                          (long long)ran[0], (long long)ran[1]);
+            assert_in_range(ran[1] * 100 / ran[0], weight[i] * 100 - weight[i] * 30,
+                            weight[i] * 100 + weight[i] * 30);
+        }
+}
+
+/* Fault: who was away comes back with all that it did not use, and the other stands still. */
+static void nobody_saves_up(void **state)
+{
+    (void)state;
+    struct fake f = begin(PLAIN);
+    struct fake_seq *a[200], *b[100];
+    int64_t n_before_a = 0;
+    for (int i = 0; i < 100; i++)
+        a[i] = put(&f, 1, 1, 30, 2);
+    for (int i = 0; i < 99; i++)
+        steps_until_done(&f, a[i]);
+    for (int i = 100; i < 200; i++)
+        a[i] = put(&f, 1, 1, 30, 2);
+    for (int i = 0; i < 100; i++)
+        b[i] = put(&f, 2, 1, 30, 2);
+    steps_until_done(&f, a[110]);
+    for (int i = 0; i < 100; i++)
+        n_before_a += b[i]->q.state == SEQ_DONE;
+    assert_in_range(n_before_a, 5, 11 + TENANT_LAG_STEPS * 32 / 30 + 8);
+    end(&f);
+    for (int i = 0; i < 200; i++)
+        fake_seq_free(a[i]);
+    for (int i = 0; i < 100; i++)
+        fake_seq_free(b[i]);
+}
+
+/* Fault: a tenant's highest priority turns out another tenant's texts. */
+static void priority_is_a_tenants_own(void **state)
+{
+    (void)state;
+    struct fake f = begin(PLAIN);
+    struct fake_seq *b[4], *a[40];
+    for (int i = 0; i < 4; i++)
+        b[i] = put(&f, 2, 1, 4, 60);
+    for (int i = 0; i < 40; i++) {
+        a[i] = fake_seq_new((uint64_t)i, 4, 60);
+        a[i]->q.tenant = 1;
+        a[i]->q.priority = -16;
+        fake_submit(&f, a[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_in_range(steps_until_done(&f, b[i]), 0, FAKE_IS_FORCED ? 200 : 64);
+    end(&f);
+    for (int i = 0; i < 4; i++)
+        fake_seq_free(b[i]);
+    for (int i = 0; i < 40; i++)
+        fake_seq_free(a[i]);
+}
+
+/* Fault: a scheduler that keeps a record of each key that ever asked. */
+static void who_is_gone_is_forgotten(void **state)
+{
+    (void)state;
+    struct fake f = begin(PLAIN);
+    for (uint64_t t = 0; t < 2000; t++) {
+        struct fake_seq *q = put(&f, t, 1, 30, 2);
+        steps_until_done(&f, q);
+        fake_seq_free(q);
+    }
+    assert_in_range(f.s->tenants.by_id.n_live, 1, 20);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_hundred_do_not_starve_one),
+        cmocka_unit_test(shares_follow_the_weights), cmocka_unit_test(nobody_saves_up),
+        cmocka_unit_test(priority_is_a_tenants_own), cmocka_unit_test(who_is_gone_is_forgotten)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
