@@ -158,20 +158,20 @@ struct adapter *engine_adapter_get(struct engine *g, const char *name);     /* c
 void adapter_unref(struct adapter *a);
 
 /* Whose a name is (engine/serve/owners.h): one that nobody claimed is everybody's to use. A claim
- * is made before something is loaded under the name, and stands until engine_adapter_disown;
- * ERR_EXISTS: the name is another's. load_for does both, and claims nothing where it fails, or
- * where the name is the operator's, who gives it to all. */
+ * is made before something is loaded under it, and stands until _disown; ERR_EXISTS: it is
+ * another's. load_for does both, and claims nothing where it fails, or the name is the operator's;
+ * most: that its owner may have loaded (0: any number), else ERR_NO_SPACE. */
 int engine_adapter_claim(struct engine *g, const char *name, const char *owner, bool is_shared,
                          struct err *e);
 int engine_adapter_load_for(struct engine *g, const char *name, const char *dir, const char *owner,
-                            bool is_shared, struct err *e);
+                            bool is_shared, int64_t most, struct err *e);
+int64_t engine_adapter_count(struct engine *g, const char *owner); /* that are loaded */
 void engine_adapter_disown(struct engine *g, const char *name);
 bool engine_adapter_may_use(struct engine *g, const char *name, const char *who);
 bool engine_adapter_may_change(struct engine *g, const char *name, const char *who);
 
-/* A name that is not served, of which whoever asks for it is told why: until something is loaded
- * under it, or it is dropped. why: a sentence, and ERR_UNSUPPORTED, it is of another base, or
- * ERR_CORRUPT, its files are not what was published; false: nothing is known of the name. */
+/* A name that is not served: who asks is told why, until it is loaded or dropped. ERR_UNSUPPORTED:
+ * it is of another base; ERR_CORRUPT: its files are altered; false: nothing is known of it. */
 void engine_adapter_bar(struct engine *g, const char *name, const struct err *why);
 bool engine_adapter_why(struct engine *g, const char *name, struct err *why);
 

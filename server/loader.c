@@ -93,7 +93,7 @@ static void *run(void *arg)
 
 /* Where adapters may come, there is room: from the command line, from clients, and from jobs, which
  * publish what they make as adapters. */
-static int64_t adapter_room(const struct server_options *o)
+int64_t loader_adapters(const struct server_options *o)
 {
     if (o->max_adapters || !(o->adapter.n || o->adapter_root || o->data_dir))
         return o->max_adapters;
@@ -117,7 +117,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .max_waiting = o->max_waiting,
                                    .kv_bytes = o->kv_memory,
                                    .train_bytes = has_jobs(o) ? o->train_memory : -1,
-                                   .max_adapters = adapter_room(o),
+                                   .max_adapters = loader_adapters(o),
                                    .max_lora_rank = o->max_lora_rank,
                                    .policy = &l->policy,
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),

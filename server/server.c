@@ -43,7 +43,10 @@ enum {
     LOADS_MAX = 64,        /* adapters that wait to be loaded */
     CONSTRAINTS_MAX = 256, /* that wait to be compiled */
     CONSTRAINTS_AT_ONCE = 2,
-    BANNER_BYTES_MAX = 1 << 16
+    BANNER_BYTES_MAX = 1 << 16,
+    WAITING = 1024, /* as the engine chooses */
+    KEY_AT_ONCE_LEAST = 8,
+    KEY_TEXTS_LEAST = 16
 };
 
 struct engine *server_engine(const struct server *s)
@@ -120,11 +123,27 @@ static void raise_files(void)
     }
 }
 
+static int64_t half_of(int64_t said, int64_t all, int64_t least)
+{
+    return said || !all ? said : all / 2 > least ? all / 2 : least;
+}
+
 static int make_auth(struct server *s, const struct server_options *o, struct err *e)
 {
-    struct limit_rule rule = {
-        .requests_min = o->key_rpm, .tokens_min = o->key_tpm, .at_once = o->key_at_once};
+    struct limit_rule rule = {.requests_min = o->key_rpm,
+                              .tokens_min = o->key_tpm,
+                              .at_once = o->key_at_once,
+                              .texts = o->key_texts,
+                              .jobs = o->key_jobs,
+                              .jobs_waiting = o->key_jobs_waiting,
+                              .adapters = o->key_adapters,
+                              .bytes = o->files_quota};
     s->auth = auth_new(rule);
+    /* who is not alone leaves others half of what all have */
+    rule.at_once = half_of(rule.at_once, o->max_requests, KEY_AT_ONCE_LEAST);
+    rule.texts = half_of(rule.texts, o->max_waiting ? o->max_waiting : WAITING, KEY_TEXTS_LEAST);
+    rule.adapters = half_of(rule.adapters, loader_adapters(o), 1);
+    auth_rule(s->auth, rule);
     if (o->api_key && *o->api_key &&
         auth_add(s->auth, "default", SCOPE_INFERENCE | SCOPE_TRAINING | SCOPE_ADMIN, o->api_key,
                  NULL, e))
@@ -178,6 +197,8 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     struct desk_options d = {.dir = o->data_dir,
                              .file_bytes_max = o->file_bytes_max,
                              .quota = o->files_quota,
+                             .adapters_each =
+                                 auth_is_open(s->auth) ? 0 : auth_get_rule(s->auth).adapters,
                              .min_examples = o->min_examples,
                              .train_memory = o->train_memory,
                              .metrics = s->metrics,

@@ -53,7 +53,8 @@ void server_broke(void *s); /* by the engine's thread: a rank is gone */
 struct loader;
 struct loader *loader_new(struct server *s, const struct server_options *o, const char *model,
                           struct err *e);
-int loader_fd(const struct loader *l);            /* readable once it is done */
-int loader_join(struct loader *l, struct err *e); /* frees it; -1: what failed */
+int64_t loader_adapters(const struct server_options *o); /* how many there is room for */
+int loader_fd(const struct loader *l);                   /* readable once it is done */
+int loader_join(struct loader *l, struct err *e);        /* frees it; -1: what failed */
 
 #endif

@@ -58,9 +58,40 @@ static bool is_operators(struct engine *g, const char *name)
     return yes;
 }
 
-static int load_own(struct engine *g, const char *name, const char *dir, const char *owner,
-                    bool is_shared, struct err *e)
+int64_t engine_adapter_count(struct engine *g, const char *owner)
 {
+    size_t cap = (size_t)(g->names.registry ? engine_info(g)->max_adapters : 0), n = 0;
+    struct adapter **list = xcalloc(cap + 1, sizeof *list);
+    int64_t its = 0;
+    if (g->names.registry)
+        n = registry_list(g->names.registry, list, cap);
+    for (size_t i = 0; i < n && i < cap; i++) {
+        its += owners_owns(g->names.owners, adapter_name(list[i]), owner);
+        adapter_unref(list[i]);
+    }
+    free(list);
+    return its;
+}
+
+/* A new version of a name takes the place of the old one. */
+static int check_most(struct engine *g, const char *name, const char *owner, int64_t most,
+                      struct err *e)
+{
+    struct adapter *old = engine_adapter_get(g, name);
+    int64_t its = !most || old ? 0 : engine_adapter_count(g, owner);
+    adapter_unref(old);
+    return most && its >= most ? err_set(e, ERR_NO_SPACE,
+                                         "%lld adapters of this key are loaded, and it may have "
+                                         "%lld (adapters): drop one first",
+                                         (long long)its, (long long)most)
+                               : 0;
+}
+
+static int load_own(struct engine *g, const char *name, const char *dir, const char *owner,
+                    bool is_shared, int64_t most, struct err *e)
+{
+    if (check_most(g, name, owner, most, e))
+        return -1;
     int is_new = owners_claim(g->names.owners, name, owner, is_shared, e);
     int rc = is_new < 0 ? -1 : engine_adapter_load(g, name, dir, e);
     if (rc && is_new > 0)
@@ -74,11 +105,11 @@ static int load_own(struct engine *g, const char *name, const char *dir, const c
 }
 
 int engine_adapter_load_for(struct engine *g, const char *name, const char *dir, const char *owner,
-                            bool is_shared, struct err *e)
+                            bool is_shared, int64_t most, struct err *e)
 {
     pthread_mutex_lock(&g->names.lock);
     int rc = is_operators(g, name) ? engine_adapter_load(g, name, dir, e)
-                                   : load_own(g, name, dir, owner, is_shared, e);
+                                   : load_own(g, name, dir, owner, is_shared, most, e);
     pthread_mutex_unlock(&g->names.lock);
     return rc;
 }

@@ -80,6 +80,15 @@ static bool may(struct owners *o, const char *name, const char *who, bool change
     return yes;
 }
 
+bool owners_owns(struct owners *o, const char *name, const char *who)
+{
+    pthread_mutex_lock(&o->lock);
+    const struct claim *c = map_get_str(&o->by_name, name);
+    bool yes = c && strcmp(c->owner, who) == 0;
+    pthread_mutex_unlock(&o->lock);
+    return yes;
+}
+
 bool owners_may_use(struct owners *o, const char *name, const char *who)
 {
     return may(o, name, who, false);

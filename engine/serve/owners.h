@@ -25,6 +25,7 @@ int owners_claim(struct owners *o, const char *name, const char *owner, bool is_
                  struct err *e);
 void owners_forget(struct owners *o, const char *name);
 
+bool owners_owns(struct owners *o, const char *name, const char *who); /* it claimed it */
 bool owners_may_use(struct owners *o, const char *name, const char *who);
 bool owners_may_change(struct owners *o, const char *name, const char *who);
 

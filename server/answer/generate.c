@@ -71,6 +71,22 @@ static int make_choices(struct generation *g, struct api_error *e)
     return g->answer ? 0 : api_fail_err(e, &why, NULL);
 }
 
+/* The most that prompts and answers may come to, set aside. An answer of no said length is not
+ * longer than what its key may have a minute. */
+static int reserve(struct generation *g, struct api_error *e)
+{
+    int64_t ctx = engine_info(g->at.engine)->ctx, most = call_tokens_most(g->call);
+    int64_t n = (int64_t)g->n_asked, prompt = 0, left = ctx, *max_new = &g->at.q.gen.max_new;
+    for (size_t i = 0; i < g->n_prompt; i++) {
+        prompt += g->prompt[i].n;
+        left = ctx - g->prompt[i].n < left ? ctx - g->prompt[i].n : left;
+    }
+    left = left > 0 ? left : 0;
+    if (*max_new < 0 && most && most - prompt >= n && (most - prompt) / n < left)
+        *max_new = (most - prompt) / n;
+    return call_reserve(g->call, n, prompt + n * (*max_new < 0 ? left : *max_new), e);
+}
+
 static int constrain(struct generation *g, bool *waits, struct api_error *e)
 {
     return constraining_begin(&g->constraining, g->call, g->at.engine, &g->q->constraint, waits, e);
@@ -89,7 +105,7 @@ void generate(struct call *c, enum api_route route)
     bool waits = false; /* for a constraint; `step` then submits */
     if (!generate_admit(c, route, &g->at))
         return;
-    if (make_prompts(g, &e) || make_choices(g, &e) || constrain(g, &waits, &e) ||
+    if (make_prompts(g, &e) || make_choices(g, &e) || reserve(g, &e) || constrain(g, &waits, &e) ||
         (!waits && generation_submit(g, &e))) {
         refuse(g, &e);
         return;

@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "server/data/data_dir.h"
 #include "server/desk/desk_own.h"
+#include "server/http/limit.h"
 #include "server/jobs/jobs.h"
 #include "server/server.h"
 
@@ -101,6 +102,7 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
                              .min_examples = d->opt.min_examples,
+                             .adapters_each = d->opt.adapters_each,
                              .train_memory = d->opt.train_memory};
     d->engine = g;
     d->jobs = jobs_new(&o, e);
@@ -163,17 +165,22 @@ char *desk_file_path(const struct desk *d, const char *id)
 
 /* ---- claims -------------------------------------------------------------------------------- */
 
-void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner)
+int64_t desk_quota(const struct desk *d, const struct call_request *ask)
+{
+    return ask->who->rule ? ask->who->rule->bytes : d->opt.quota;
+}
+
+void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner, int64_t most)
 {
     pthread_mutex_lock(&d->lock);
-    *c = (struct desk_claim){.owner = owner, .next = d->claim};
+    *c = (struct desk_claim){.owner = owner, .most = most, .next = d->claim};
     d->claim = c;
     pthread_mutex_unlock(&d->lock);
 }
 
 int desk_claim_grow(struct desk *d, struct desk_claim *c, int64_t n, struct api_error *e)
 {
-    int64_t all = n, most = d->opt.quota;
+    int64_t all = n, most = c->most;
     if (most == 0)
         return 0;
     pthread_mutex_lock(&d->lock);

@@ -34,9 +34,10 @@ struct metrics;
 struct desk_options {
     const char *dir;                    /* borrowed: --data-dir */
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
-    int64_t min_examples, train_memory; /* as jobs_options */
-    struct metrics *metrics;            /* as jobs_options */
-    struct background *work;            /* borrowed: runs the errands */
+    int64_t min_examples, train_memory; /* as jobs_options, like the next */
+    int64_t adapters_each;
+    struct metrics *metrics; /* as jobs_options */
+    struct background *work; /* borrowed: runs the errands */
 };
 
 struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */
@@ -56,11 +57,13 @@ int desk_file_drop(struct desk *d, const struct file_row *f, struct err *e); /* 
  * thread asks the store. */
 struct desk_claim {
     const char *owner; /* borrowed */
-    int64_t bytes;
+    int64_t bytes, most;
     struct desk_claim *next;
 };
 
-void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner);
+/* What all files of who asks may have; 0: no limit. */
+int64_t desk_quota(const struct desk *d, const struct call_request *ask);
+void desk_claim_begin(struct desk *d, struct desk_claim *c, const char *owner, int64_t most);
 int desk_claim_grow(struct desk *d, struct desk_claim *c, int64_t n, struct api_error *e);
 void desk_claim_end(struct desk *d, struct desk_claim *c); /* twice is fine */
 

@@ -119,7 +119,7 @@ static void *upload_new(struct call *c, int64_t length, struct api_error *e)
     struct upload *u = xcalloc(1, sizeof *u);
     u->file.fd = -1;
     u->desk = d;
-    desk_claim_begin(d, &u->claim, call_request(c)->who->name);
+    desk_claim_begin(d, &u->claim, call_request(c)->who->name, desk_quota(d, call_request(c)));
     u->bytes_max = desk_options(d)->file_bytes_max;
     sha256_init(&u->hash);
     store_id("file-", u->id);

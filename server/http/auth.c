@@ -31,6 +31,7 @@ static struct auth_key *key_new(const char *name, unsigned scopes, const struct 
     k->who.tenant = map_hash(name, strlen(name));
     k->who.weight = (int32_t)rule->weight;
     limit_init(&k->limit, *rule, clock_us());
+    k->who.rule = &k->limit.rule;
     return k;
 }
 
@@ -61,6 +62,11 @@ void auth_free(struct auth *a)
     vec_release(&a->key);
     vec_release(&a->digest);
     free(a);
+}
+
+void auth_rule(struct auth *a, struct limit_rule rule)
+{
+    a->rule = rule;
 }
 
 static int nibble(char c)
@@ -124,6 +130,11 @@ int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
     return 0;
 }
 
+struct limit_rule auth_get_rule(const struct auth *a)
+{
+    return a->rule;
+}
+
 bool auth_is_open(const struct auth *a)
 {
     return a->key.n == 0;
@@ -176,15 +187,18 @@ static int rule_parse(const char *word, struct limit_rule *rule, struct err *e)
     const struct {
         const char *name;
         int64_t least, most, *to;
-    } row[] = {{"rpm=", 0, MOST, &rule->requests_min},
-               {"tpm=", 0, MOST, &rule->tokens_min},
-               {"at_once=", 0, MOST, &rule->at_once},
-               {"weight=", 1, 1000, &rule->weight}};
+    } row[] = {
+        {"rpm=", 0, MOST, &rule->requests_min},  {"tpm=", 0, MOST, &rule->tokens_min},
+        {"at_once=", 0, MOST, &rule->at_once},   {"texts=", 0, MOST, &rule->texts},
+        {"jobs=", 0, MOST, &rule->jobs},         {"jobs_waiting=", 0, MOST, &rule->jobs_waiting},
+        {"adapters=", 0, MOST, &rule->adapters}, {"bytes=", 0, MOST, &rule->bytes},
+        {"weight=", 1, 1000, &rule->weight}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (strncmp(word, row[i].name, strlen(row[i].name)) == 0)
             return num_int(word + strlen(row[i].name), row[i].least, row[i].most, row[i].to, e);
     return err_set(e, ERR_BAD_INPUT,
-                   "what stands behind a key is rpm=N, tpm=N, at_once=N, weight=N");
+                   "what stands behind a key is rpm=N, tpm=N, at_once=N, texts=N, jobs=N, "
+                   "jobs_waiting=N, adapters=N, bytes=N, weight=N");
 }
 
 /* Cuts the next word out of the line; NULL at its end. */

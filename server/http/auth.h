@@ -2,7 +2,8 @@
  *
  * Who asks: API keys, their names, scopes and limits. A key file has a line for each:
  *
- *     NAME SCOPES KEY [rpm=N] [tpm=N] [at_once=N] [weight=N]
+ *     NAME SCOPES KEY [rpm=N] [tpm=N] [at_once=N] [texts=N] [jobs=N] [jobs_waiting=N]
+ *                     [adapters=N] [bytes=N] [weight=N]
  *
  * SCOPES is a list of inference, training, admin with commas, or all. KEY is the key itself, or
  * sha256:HEX of it, so that the file need not hold what opens the door. The rest overrides the
@@ -29,12 +30,14 @@ struct auth_key {
 };
 
 /* With no key added, everybody is "anonymous" and may do everything. */
-struct auth *auth_new(struct limit_rule rule);
+struct auth *auth_new(struct limit_rule rule); /* of nobody in particular, and of keys */
 void auth_free(struct auth *a);
+void auth_rule(struct auth *a, struct limit_rule rule); /* of keys that come and say nothing else */
 int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
              const struct limit_rule *rule, struct err *e);
 int auth_read(struct auth *a, const char *path, struct err *e);
-bool auth_is_open(const struct auth *a); /* no keys */
+struct limit_rule auth_get_rule(const struct auth *a); /* auth_rule's */
+bool auth_is_open(const struct auth *a);               /* no keys */
 
 /* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. */
 struct auth_key *auth_find(struct auth *a, const char *header);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/error.h"
 #include "engine/base/clock.h"
@@ -106,6 +107,11 @@ void call_set_header(struct call *c, const char *name, const char *value)
     for (const unsigned char *p = (const unsigned char *)value; *p; p++)
         if (*p < 0x20 || *p == 0x7f)
             return;
+    for (struct call_pair *old = c->header; old; old = old->next)
+        if (strcasecmp(old->name, name) == 0) {
+            old->value = arena_strdup(&c->arena, value);
+            return;
+        }
     struct call_pair *h = ARENA_NEW(&c->arena, struct call_pair);
     *h = (struct call_pair){arena_strdup(&c->arena, name), arena_strdup(&c->arena, value),
                             c->header};

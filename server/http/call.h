@@ -30,7 +30,9 @@
 #include "engine/base/buf.h"
 #include "engine/base/err.h"
 
+struct api_error;
 struct call;
+struct limit_rule;
 struct server;
 
 enum scope { SCOPE_OPEN = 0, SCOPE_INFERENCE = 1, SCOPE_TRAINING = 2, SCOPE_ADMIN = 4 };
@@ -39,9 +41,10 @@ enum scope { SCOPE_OPEN = 0, SCOPE_INFERENCE = 1, SCOPE_TRAINING = 2, SCOPE_ADMI
 struct who {
     const char *name; /* for the log and the metrics; "anonymous" */
     unsigned scopes;
-    uint64_t salt;   /* of this key's prefixes */
-    uint64_t tenant; /* by its name: whose turn it is in the engine */
-    int32_t weight;  /* of its work beside other tenants'; 0: 1 */
+    uint64_t salt;                 /* of this key's prefixes */
+    uint64_t tenant;               /* by its name: whose turn it is in the engine */
+    int32_t weight;                /* of its work beside other tenants'; 0: 1 */
+    const struct limit_rule *rule; /* what it may have; NULL: whatever it wants */
 };
 
 struct call_request {
@@ -65,14 +68,19 @@ void *call_intake(const struct call *c); /* what the route's intake began with; 
 void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
                      void *ctx);
 
-/* A header for the answer, before it begins. The value is copied; control bytes are refused. */
+/* Sets aside of the key's limits what the request may come to: texts that are made, tokens of
+ * prompts and answers; until the call's end, once. -1: 429, or 400 where it could never be. */
+int call_reserve(struct call *c, int64_t texts, int64_t tokens, struct api_error *e);
+int64_t call_tokens_most(const struct call *c); /* that one may set aside; 0: any number */
+
+/* A header for the answer, before it begins; said again, the new value holds. The value is copied;
+ * control bytes are refused. */
 void call_set_header(struct call *c, const char *name, const char *value);
 
 /* The whole answer. The bytes are moved out of body. */
 void call_reply(struct call *c, int status, const char *type, struct buf *body);
 
 /* An error in the one shape that all have; see api/error.h. */
-struct api_error;
 void call_error(struct call *c, const struct api_error *error);
 
 struct call_later {

@@ -81,8 +81,9 @@ enum call_turn call_turn(struct call *c); /* the handler, or its step, until it 
 void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */
 bool call_has_begun(struct call *c);      /* false: the handler has it; nothing is looked at */
-void call_late(struct call *c);           /* its time is over */
-bool call_pings(const struct call *c);    /* its silence may be broken */
-void call_ping(struct call *c);           /* does so if it is due */
+void call_say_left(struct call *c, const struct limit_rule *rule, const struct limit_view *v);
+void call_late(struct call *c);        /* its time is over */
+bool call_pings(const struct call *c); /* its silence may be broken */
+void call_ping(struct call *c);        /* does so if it is due */
 
 #endif

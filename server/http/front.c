@@ -171,19 +171,6 @@ static int check_key(const struct front *f, struct call *c, const struct http_he
     return 0;
 }
 
-static void say_left(struct call *c, const char *what, int64_t limit, int64_t left, int64_t us)
-{
-    char text[LIMIT_TEXT_BYTES];
-    if (limit == 0)
-        return;
-    struct arena *a = &c->arena;
-    call_set_header(c, arena_printf(a, "x-ratelimit-limit-%s", what),
-                    arena_printf(a, "%" PRId64, limit));
-    call_set_header(c, arena_printf(a, "x-ratelimit-remaining-%s", what),
-                    arena_printf(a, "%" PRId64, left));
-    call_set_header(c, arena_printf(a, "x-ratelimit-reset-%s", what), limit_text(us, text));
-}
-
 static int check_limit(struct call *c, struct auth_key *key, struct api_error *e)
 {
     static const char *const what[] = {"", "requests a minute", "tokens a minute",
@@ -191,11 +178,10 @@ static int check_limit(struct call *c, struct auth_key *key, struct api_error *e
     const struct limit_rule *rule = &key->limit.rule;
     int64_t retry_us;
     struct limit_view v;
-    if (!rule->requests_min && !rule->tokens_min && !rule->at_once)
+    if (!rule->requests_min && !rule->tokens_min && !rule->at_once && !rule->texts)
         return 0;
     enum limit_answer a = limit_take(&key->limit, clock_us(), &c->grant, &v, &retry_us);
-    say_left(c, "requests", rule->requests_min, v.left_requests, v.full_requests_us);
-    say_left(c, "tokens", rule->tokens_min, v.left_tokens, v.full_tokens_us);
+    call_say_left(c, rule, &v);
     if (a == LIMIT_GOOD)
         return 0;
     int64_t limit[] = {0, rule->requests_min, rule->tokens_min, rule->at_once};

@@ -63,6 +63,15 @@ static enum limit_answer ask(const struct limit *l, int64_t *retry_us)
     return LIMIT_GOOD;
 }
 
+static void see(const struct limit *l, struct limit_view *view)
+{
+    view->left_requests = l->requests > 0 ? (int64_t)l->requests : 0;
+    view->left_tokens = l->tokens > 0 ? (int64_t)l->tokens : 0;
+    view->full_requests_us =
+        wait_us(l->requests, (double)l->rule.requests_min, l->rule.requests_min);
+    view->full_tokens_us = wait_us(l->tokens, (double)l->rule.tokens_min, l->rule.tokens_min);
+}
+
 enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
                              struct limit_view *view, int64_t *retry_us)
 {
@@ -72,13 +81,45 @@ enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
     if (a == LIMIT_GOOD) {
         l->requests -= l->rule.requests_min ? 1 : 0;
         l->n_now++;
-        g->limit = l;
+        *g = (struct grant){.limit = l};
     }
-    view->left_requests = l->requests > 0 ? (int64_t)l->requests : 0;
-    view->left_tokens = l->tokens > 0 ? (int64_t)l->tokens : 0;
-    view->full_requests_us =
-        wait_us(l->requests, (double)l->rule.requests_min, l->rule.requests_min);
-    view->full_tokens_us = wait_us(l->tokens, (double)l->rule.tokens_min, l->rule.tokens_min);
+    see(l, view);
+    pthread_mutex_unlock(&l->lock);
+    return a;
+}
+
+static enum limit_answer ask_more(const struct limit *l, int64_t texts, int64_t tokens,
+                                  int64_t *retry_us)
+{
+    const struct limit_rule *r = &l->rule;
+    *retry_us = 0;
+    if ((r->tokens_min && tokens > r->tokens_min) || (r->texts && texts > r->texts))
+        return LIMIT_NEVER;
+    if (r->tokens_min && l->tokens < (double)tokens) {
+        *retry_us = wait_us(l->tokens, (double)tokens, r->tokens_min);
+        return LIMIT_TOKENS;
+    }
+    if (r->texts && l->n_text + texts > r->texts) {
+        *retry_us = 1000 * 1000;
+        return LIMIT_TEXTS;
+    }
+    return LIMIT_GOOD;
+}
+
+enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, int64_t now_us,
+                                struct limit_view *view, int64_t *retry_us)
+{
+    struct limit *l = g->limit;
+    pthread_mutex_lock(&l->lock);
+    fill(l, now_us);
+    enum limit_answer a = ask_more(l, texts, tokens, retry_us);
+    if (a == LIMIT_GOOD) {
+        g->text = texts;
+        g->tokens = l->rule.tokens_min ? tokens : 0;
+        l->n_text += texts;
+        l->tokens -= (double)g->tokens;
+    }
+    see(l, view);
     pthread_mutex_unlock(&l->lock);
     return a;
 }
@@ -92,8 +133,10 @@ void limit_give(struct grant *g, int64_t tokens, int64_t now_us)
     pthread_mutex_lock(&l->lock);
     fill(l, now_us);
     l->n_now--;
-    if (l->rule.tokens_min)
-        l->tokens -= (double)tokens;
+    l->n_text -= g->text;
+    l->tokens += (double)(g->tokens - (l->rule.tokens_min ? tokens : 0));
+    l->tokens = l->tokens < 0 ? 0 : l->tokens;
+    fill(l, now_us); /* a bucket holds no more than a minute's worth */
     pthread_mutex_unlock(&l->lock);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much one key may ask for: requests and tokens a minute, and requests at once. Two buckets
- * that fill steadily and hold a minute's worth, and a count; the same few words for each key
- * whatever it does.
+ * How much one key may ask for: requests and tokens a minute, requests and texts at once. Two
+ * buckets that fill steadily and hold a minute's worth, and two counts; the same few words for each
+ * key whatever it does. What it may keep stands beside them for those who look after that.
  *
- * A request takes one from the first bucket when it begins. What it costs in tokens is known when
- * it ends, so it is taken then, and the bucket may go below nothing; the next request waits until
- * it is above again.
+ * A request takes one from the first bucket when it begins. Once it is known what it may come to,
+ * prompt and longest answer, that is taken from the second, and what was not used is given back at
+ * its end. So no bucket is ever below nothing, and who is told to come back then finds enough
+ * there.
  *
  * Thread: any.
  */
@@ -18,7 +19,10 @@
 #include <stdint.h>
 
 struct limit_rule {
-    int64_t requests_min, tokens_min, at_once; /* 0: no limit */
+    int64_t requests_min, tokens_min, at_once; /* 0: no limit, here and below */
+    int64_t texts;                             /* that are made for it, or wait to be, at once */
+    int64_t jobs, jobs_waiting;                /* in all; that have not ended */
+    int64_t adapters, bytes;                   /* loaded; of files and rows */
     int64_t weight;                            /* of its work beside others'; 0: 1 */
 };
 
@@ -27,12 +31,13 @@ struct limit {
     pthread_mutex_t lock;
     double requests, tokens; /* in the buckets */
     int64_t seen_us;         /* when they were last filled */
-    int64_t n_now;
+    int64_t n_now, n_text;
 };
 
 /* What one request holds, from its admission to its end. */
 struct grant {
-    struct limit *limit; /* borrowed; NULL: nothing */
+    struct limit *limit;  /* borrowed; NULL: nothing */
+    int64_t text, tokens; /* set aside */
 };
 
 /* For the headers: what is left, and when the buckets are full again. */
@@ -40,13 +45,24 @@ struct limit_view {
     int64_t left_requests, left_tokens, full_requests_us, full_tokens_us;
 };
 
-enum limit_answer { LIMIT_GOOD, LIMIT_REQUESTS, LIMIT_TOKENS, LIMIT_AT_ONCE };
+enum limit_answer {
+    LIMIT_GOOD,
+    LIMIT_REQUESTS,
+    LIMIT_TOKENS,
+    LIMIT_AT_ONCE,
+    LIMIT_TEXTS,
+    LIMIT_NEVER /* more than the limit at once: it will not do later either */
+};
 
 void limit_init(struct limit *l, struct limit_rule rule, int64_t now_us);
 void limit_release(struct limit *l);
 /* Refused: *retry_us says when it is worth trying again. */
 enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
                              struct limit_view *view, int64_t *retry_us);
+/* Of a request that was admitted, what it may come to; once. */
+enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, int64_t now_us,
+                                struct limit_view *view, int64_t *retry_us);
+/* tokens: what it came to. */
 void limit_give(struct grant *g, int64_t tokens, int64_t now_us);
 
 /* "12ms", "1.5s", "6m0s": a time as the headers write it; returns text. */

@@ -39,6 +39,7 @@ struct jobs_options {
     struct metrics *metrics; /* borrowed: counts steps; NULL: nobody does */
     const char *dir;         /* borrowed: the data directory */
     int64_t min_examples;    /* fewer fail the job */
+    int64_t adapters_each;   /* of one owner that are loaded; 0: any number */
     int64_t train_memory;    /* that a job may take; 0: what is free beside keys and values */
 };
 

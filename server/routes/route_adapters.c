@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "server/answer/ops.h"
 #include "server/answer/prompt.h"
+#include "server/http/limit.h"
 #include "server/http/route.h"
 #include "server/server.h"
 
@@ -44,7 +45,9 @@ static int64_t load(void *ctx)
 {
     struct loading *l = ctx;
     const char *owner = call_request(l->call)->who->name;
-    if (engine_adapter_load_for(l->engine, l->name, l->dir, owner, l->is_shared, &l->err))
+    const struct limit_rule *rule = call_request(l->call)->who->rule;
+    if (engine_adapter_load_for(l->engine, l->name, l->dir, owner, l->is_shared,
+                                rule ? rule->adapters : 0, &l->err))
         adapter_folder_hide(l->dir, &l->err);
     end(l);
     return BACKGROUND_DONE;
@@ -63,6 +66,8 @@ static void refuse(struct call *c, const struct err *why, const char *param)
     struct api_error e;
     if (why->code == ERR_EXISTS)
         api_fail(&e, 409, "name_taken", "name", "The name is taken; choose another one.");
+    else if (why->code == ERR_NO_SPACE)
+        api_fail(&e, 429, "adapters_limit", NULL, "%s", why->msg);
     else if (why->code == ERR_CORRUPT || why->code == ERR_NOT_FOUND || why->code == ERR_TOO_LARGE)
         api_fail(&e, 400, "invalid_adapter", param, "%s", why->msg);
     else

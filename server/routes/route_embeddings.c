@@ -154,6 +154,8 @@ static int make(struct embedding *m, struct api_error *e)
         return api_fail(e, 400, "invalid_value", "input",
                         "'input' has %zu texts: %lld at once are possible here.", m->n,
                         (long long)most);
+    if (call_reserve(m->call, (int64_t)m->n, usage(m).prompt, e))
+        return -1;
     return submit(m, &why) ? api_fail_err(e, &why, "input") : 0;
 }
 

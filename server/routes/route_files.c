@@ -37,7 +37,7 @@ static enum errand_end find(struct errand *t, struct file_row *f, struct api_err
 static int check_quota(struct errand *t, const struct file_row *f, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    int64_t has, quota = desk_options(t->desk)->quota;
+    int64_t has, quota = desk_quota(t->desk, t->ask);
     if (quota == 0)
         return 0;
     if (store_file_bytes(desk_store(t->desk), f->owner, &has, &why))

@@ -19,6 +19,7 @@
 #include "engine/tune.h"
 #include "server/desk/page.h"
 #include "server/desk/tuning.h"
+#include "server/http/limit.h"
 #include "server/http/route.h"
 #include "server/server.h"
 
@@ -110,6 +111,31 @@ static int64_t draw_seed(void)
     return draw & INT32_MAX;
 }
 
+/* The jobs of a key have limits: of the table's rows, and of what others' jobs wait for. */
+static int check_count(struct errand *t, const struct limit_rule *rule, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    int64_t all, waiting;
+    if (!rule || (!rule->jobs && !rule->jobs_waiting))
+        return 0;
+    if (store_job_count(desk_store(t->desk), t->ask->who->name, &all, &waiting, &why))
+        return api_fail_err(e, &why, NULL);
+    if (rule->jobs_waiting && waiting >= rule->jobs_waiting)
+        return api_fail(e, 429, "jobs_waiting_limit", NULL,
+                        "This API key has %lld jobs that have not ended, and may have %lld "
+                        "(jobs_waiting): wait for one to end, or cancel one.",
+                        (long long)waiting, (long long)rule->jobs_waiting);
+    if (rule->jobs && all >= rule->jobs) {
+        api_fail(e, 429, "jobs_limit", NULL,
+                 "This API key has %lld jobs, and may have %lld (jobs): ask who runs the server "
+                 "for more.",
+                 (long long)all, (long long)rule->jobs);
+        e->no_retry = true;
+        return -1;
+    }
+    return 0;
+}
+
 static enum errand_end add(struct errand *t, struct job *job, struct api_error *e)
 {
     struct store *s = desk_store(t->desk);
@@ -121,6 +147,12 @@ static enum errand_end add(struct errand *t, struct job *job, struct api_error *
     const char *retry = retry_name(t, digest, &within_s);
     snprintf(text, sizeof text, "Created fine-tuning job: %s", job->id);
     make_event(&v, event, text);
+    if (check_count(t, t->ask->who->rule, e)) { /* what was made before is no further one */
+        if (within_s < 0 ||
+            store_job_retry(s, job, retry, digest, within_s, &t->arena, &found, &why) || !found.id)
+            return ERRAND_FAILED;
+        return tell_job(t, &found);
+    }
     if (store_job_add(s, job, &v, retry, digest, within_s, &t->arena, &found, &why)) {
         if (why.code != ERR_EXISTS)
             return errand_fail(&why, e);

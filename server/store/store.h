@@ -101,6 +101,9 @@ int store_file_bytes(struct store *s, const char *owner, int64_t *bytes,
 int store_job_add(struct store *s, const struct job *j, const struct job_event *v,
                   const char *retry, const char *body, int64_t retry_s, struct arena *a,
                   struct job *found, struct err *e);
+/* The look alone, without making it: found->id is NULL where it was not made before. */
+int store_job_retry(struct store *s, const struct job *j, const char *retry, const char *body,
+                    int64_t retry_s, struct arena *a, struct job *found, struct err *e);
 int store_job_get(struct store *s, const char *owner, const char *id, struct arena *a,
                   struct job *out, struct err *e);
 int store_job_list(struct store *s, const char *owner, const struct store_page *page,
@@ -145,6 +148,10 @@ int store_job_ask(struct store *s, const char *owner, const char *id, bool cance
 int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, struct err *e);
 
 int store_job_shares(struct store *s, const char *id, bool *shares, struct err *e); /* is_shared */
+
+/* An owner's jobs: all, and those that have not ended. */
+int store_job_count(struct store *s, const char *owner, int64_t *all, int64_t *waiting,
+                    struct err *e);
 
 /* It has ended; one that is not known has not. */
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e);

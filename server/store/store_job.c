@@ -89,6 +89,15 @@ static int find_retry(struct store *s, const struct job *j, const char *retry, c
     return row;
 }
 
+int store_job_retry(struct store *s, const struct job *j, const char *retry, const char *body,
+                    int64_t retry_s, struct arena *a, struct job *found, struct err *e)
+{
+    *found = (struct job){.id = NULL};
+    if (store_begin(s, e))
+        return -1;
+    return store_end(s, find_retry(s, j, retry, body, retry_s, a, found, e) < 0 ? -1 : 0, e);
+}
+
 static int insert(struct store *s, const struct job *j, const char *retry, const char *body,
                   struct err *e)
 {
@@ -319,6 +328,21 @@ int store_job_asked(struct store *s, const char *id, bool *cancel, bool *pause, 
 int store_job_shares(struct store *s, const char *id, bool *shares, struct err *e)
 {
     return store_has(s, "SELECT 1 FROM shared WHERE job = ?", id, shares, e);
+}
+
+int store_job_count(struct store *s, const char *owner, int64_t *all, int64_t *waiting,
+                    struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT count(*), coalesce(sum(1 << state & ?2 = 0), 0) FROM job WHERE owner = ?1",
+        "ti", owner, (int64_t)(1u << JOB_SUCCEEDED | 1u << JOB_FAILED | 1u << JOB_CANCELLED));
+    int row = q ? store_row(s, q, e) : -1;
+    *all = row == 1 ? sqlite3_column_int64(q, 0) : 0;
+    *waiting = row == 1 ? sqlite3_column_int64(q, 1) : 0;
+    sqlite3_finalize(q);
+    return store_end(s, row == 1 ? 0 : -1, e);
 }
 
 int store_job_is_over(struct store *s, const char *id, bool *is_over, struct err *e)

@@ -111,6 +111,7 @@ class World:
             "model_drop": lambda: self.same(lambda n: s.ask("DELETE", f"/v1/models/{n}", **BOB)),
             "adapter_drop": self.adapter_drop, "adapter_load": self.adapter_load,
             "job_add": self.job_add, "tuning_preview": self.preview,
+            "tuning_check": self.check_file,
         }
         if name in other:
             return other[name]()
@@ -141,6 +142,10 @@ class World:
         assert r.status == 400 and r.error["code"] == "file_not_found", r
         r = self.s.post(JOBS, {"model": self.model, "training_file": upload(self.s, BOB)}, **BOB)
         assert r.status == 404 and r.error["code"] == "model_not_found", r
+
+    def check_file(self):
+        r = self.s.post("/v1/fine_tuning/check", {"training_file": self.file}, **BOB)
+        assert r.status == 400 and r.error["code"] == "file_not_found", r
 
     def preview(self):
         r = self.s.post("/v1/fine_tuning/preview", {"training_file": self.file}, **BOB)

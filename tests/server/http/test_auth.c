@@ -132,10 +132,11 @@ static int read_text(struct auth *a, const char *text, size_t n, struct err *e)
 /* Limits that are those of another line; a comment that is a key; a last line without its end. */
 static void test_file(void **state)
 {
-    static const char text[] = "# NAME SCOPES KEY\r\n\n"
-                               "one inference key-one-1 rpm=5 weight=3\r\n"
-                               "\t two\tinference,training   key-two-2 tpm=7 at_once=0 # more\n"
-                               "three all key-three-3";
+    static const char text[] =
+        "# NAME SCOPES KEY\r\n\n"
+        "one inference key-one-1 rpm=5 weight=3\r\n"
+        "\t two\tinference,training   key-two-2 tpm=7 at_once=0 texts=11 jobs=12 jobs_waiting=13 adapters=14 bytes=15 # more\n"
+        "three all key-three-3";
     struct err e = ERR_INIT;
     struct auth *a = auth_new(rule);
     (void)state;
@@ -153,6 +154,12 @@ static void test_file(void **state)
     assert_int_equal(two->limit.rule.requests_min, 10);
     assert_int_equal(two->limit.rule.tokens_min, 7);
     assert_int_equal(two->limit.rule.at_once, 0);
+    assert_ptr_equal(two->who.rule, &two->limit.rule);
+    assert_int_equal(two->who.rule->texts, 11);
+    assert_int_equal(two->who.rule->jobs, 12);
+    assert_int_equal(two->who.rule->jobs_waiting, 13);
+    assert_int_equal(two->who.rule->adapters, 14);
+    assert_int_equal(two->who.rule->bytes, 15);
     assert_int_equal(three->who.scopes, ALL);
     assert_int_equal(three->limit.rule.at_once, 3);
     auth_free(a);

@@ -19,7 +19,9 @@ struct world {
 static void open_world(struct world *w, int64_t requests, int64_t tokens, int64_t at_once)
 {
     memset(w, 0, sizeof *w);
-    limit_init(&w->limit, (struct limit_rule){requests, tokens, at_once}, 0);
+    limit_init(
+        &w->limit,
+        (struct limit_rule){.requests_min = requests, .tokens_min = tokens, .at_once = at_once}, 0);
 }
 
 static enum limit_answer take(struct world *w, int64_t now_us, struct grant *g)
@@ -54,23 +56,95 @@ static void test_requests(void **state)
     limit_release(&w.limit);
 }
 
-/* Tokens that are not charged at the end, or charged again; a debt that is forgotten. */
+static enum limit_answer reserve(struct world *w, int64_t texts, int64_t tokens, int64_t now_us,
+                                 struct grant *g)
+{
+    return limit_reserve(g, texts, tokens, now_us, &w->view, &w->retry_us);
+}
+
+/* Tokens that are charged when all is over: many requests at once leave a debt of hours. What was
+ * not used that is not given back, or is given back twice; a time to come back that is not true. */
 static void test_tokens(void **state)
+{
+    struct world w;
+    struct grant g[3];
+    (void)state;
+    open_world(&w, 0, 600, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take(&w, 0, &g[i]), LIMIT_GOOD);
+    assert_int_equal(reserve(&w, 1, 400, 0, &g[0]), LIMIT_GOOD);
+    assert_int_equal(w.view.left_tokens, 200);
+    assert_int_equal(reserve(&w, 1, 400, 0, &g[1]), LIMIT_TOKENS);
+    assert_int_equal(w.view.left_tokens, 200);
+    assert_true(w.retry_us > 20 * second - 2 && w.retry_us <= 20 * second + 2);
+    int64_t retry = w.retry_us;
+    assert_int_equal(reserve(&w, 1, 400, retry - 10, &g[1]), LIMIT_TOKENS);
+    assert_int_equal(reserve(&w, 1, 400, retry, &g[1]), LIMIT_GOOD);
+    assert_int_equal(w.view.left_tokens, 0);
+    limit_give(&g[0], 150, retry); /* 250 come back */
+    limit_give(&g[0], 150, retry); /* it was given: nothing more */
+    assert_int_equal(reserve(&w, 1, 251, retry, &g[2]), LIMIT_TOKENS);
+    assert_int_equal(reserve(&w, 1, 250, retry, &g[2]), LIMIT_GOOD);
+    limit_give(&g[1], 400, retry);
+    limit_give(&g[2], 0, 10 * 60 * second);
+    assert_int_equal(take(&w, 10 * 60 * second, &g[0]), LIMIT_GOOD);
+    assert_int_equal(w.view.left_tokens, 600); /* a minute's worth, and no more */
+    limit_give(&g[0], 0, 10 * 60 * second);
+    limit_release(&w.limit);
+}
+
+/* A request that could never be is told to come back. */
+static void test_never(void **state)
 {
     struct world w;
     struct grant g;
     (void)state;
     open_world(&w, 0, 600, 0);
     assert_int_equal(take(&w, 0, &g), LIMIT_GOOD);
-    limit_give(&g, 1200, 0);
-    limit_give(&g, 1200, 0); /* it was given: nothing more */
+    assert_int_equal(reserve(&w, 1, 601, 0, &g), LIMIT_NEVER);
+    assert_int_equal(w.retry_us, 0);
+    assert_int_equal(reserve(&w, 1, 600, 0, &g), LIMIT_GOOD);
+    limit_give(&g, 600, 0);
     assert_int_equal(take(&w, 0, &g), LIMIT_TOKENS);
-    assert_int_equal(w.view.left_tokens, 0);
-    assert_true(w.retry_us > 60 * second && w.retry_us < 61 * second);
-    assert_true(w.view.full_tokens_us >= 120 * second);
+    limit_release(&w.limit);
+}
+
+/* What was not set aside and is known only at the end: no debt, and the time between the take and
+ * the give has filled the bucket before it is taken, not after. */
+static void test_used_without_reserve(void **state)
+{
+    struct world w;
+    struct grant g;
+    (void)state;
+    open_world(&w, 0, 600, 0);
+    assert_int_equal(take(&w, 0, &g), LIMIT_GOOD);
+    limit_give(&g, 600, 60 * second);
     assert_int_equal(take(&w, 60 * second, &g), LIMIT_TOKENS);
     assert_int_equal(take(&w, 61 * second, &g), LIMIT_GOOD);
-    limit_give(&g, 0, 61 * second);
+    limit_give(&g, 100000, 61 * second);
+    assert_int_equal(take(&w, 61 * second, &g), LIMIT_TOKENS);
+    assert_true(w.retry_us <= second);
+    limit_release(&w.limit);
+}
+
+/* Texts at once that are counted by request, or not given back. */
+static void test_texts(void **state)
+{
+    struct world w;
+    struct grant g[2];
+    (void)state;
+    open_world(&w, 0, 0, 0);
+    w.limit.rule.texts = 5;
+    assert_int_equal(take(&w, 0, &g[0]), LIMIT_GOOD);
+    assert_int_equal(take(&w, 0, &g[1]), LIMIT_GOOD);
+    assert_int_equal(reserve(&w, 6, 1, 0, &g[0]), LIMIT_NEVER);
+    assert_int_equal(reserve(&w, 3, 1, 0, &g[0]), LIMIT_GOOD);
+    assert_int_equal(reserve(&w, 3, 1, 0, &g[1]), LIMIT_TEXTS);
+    assert_true(w.retry_us > 0);
+    assert_int_equal(reserve(&w, 2, 1, 0, &g[1]), LIMIT_GOOD);
+    limit_give(&g[0], 10, 0);
+    limit_give(&g[1], 10, 0);
+    assert_int_equal(w.limit.n_text, 0);
     limit_release(&w.limit);
 }
 
@@ -144,6 +218,8 @@ int main(void)
         cmocka_unit_test(test_requests), cmocka_unit_test(test_tokens),
         cmocka_unit_test(test_at_once),  cmocka_unit_test(test_backwards),
         cmocka_unit_test(test_no_rule),  cmocka_unit_test(test_text),
+        cmocka_unit_test(test_never),    cmocka_unit_test(test_used_without_reserve),
+        cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

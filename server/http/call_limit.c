@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a call takes of its key's limits once its handler knows what it may come to, and what
+ * answers say of them.
+ */
+#include <inttypes.h>
+
+#include "api/error.h"
+#include "engine/base/clock.h"
+#include "server/http/call_own.h"
+
+static void say(struct call *c, const char *what, int64_t limit, int64_t left, int64_t us)
+{
+    char text[LIMIT_TEXT_BYTES];
+    if (limit == 0)
+        return;
+    struct arena *a = &c->arena;
+    call_set_header(c, arena_printf(a, "x-ratelimit-limit-%s", what),
+                    arena_printf(a, "%" PRId64, limit));
+    call_set_header(c, arena_printf(a, "x-ratelimit-remaining-%s", what),
+                    arena_printf(a, "%" PRId64, left));
+    call_set_header(c, arena_printf(a, "x-ratelimit-reset-%s", what), limit_text(us, text));
+}
+
+void call_say_left(struct call *c, const struct limit_rule *rule, const struct limit_view *v)
+{
+    say(c, "requests", rule->requests_min, v->left_requests, v->full_requests_us);
+    say(c, "tokens", rule->tokens_min, v->left_tokens, v->full_tokens_us);
+}
+
+int64_t call_tokens_most(const struct call *c)
+{
+    return c->grant.limit ? c->grant.limit->rule.tokens_min : 0;
+}
+
+static int refuse(const struct limit_rule *rule, enum limit_answer why, int64_t texts,
+                  int64_t tokens, struct api_error *e)
+{
+    bool is_text = why == LIMIT_TEXTS || (rule->texts && texts > rule->texts);
+    int64_t most = is_text ? rule->texts : rule->tokens_min, want = is_text ? texts : tokens;
+    const char *what = is_text ? "texts at once (texts)" : "tokens a minute (tpm)";
+    if (why == LIMIT_NEVER)
+        return api_fail(e, 400, "over_limit", is_text ? "n" : "max_tokens",
+                        "This request may come to %" PRId64 ", and its API key may have %" PRId64
+                        " %s: ask for less.",
+                        want, most, what);
+    return api_fail(e, 429, NULL, NULL,
+                    "this API key may have %" PRId64 " %s, and this request may come to %" PRId64,
+                    most, what, want);
+}
+
+int call_reserve(struct call *c, int64_t texts, int64_t tokens, struct api_error *e)
+{
+    struct limit_view v;
+    int64_t retry_us;
+    if (!c->grant.limit)
+        return 0;
+    const struct limit_rule *rule = &c->grant.limit->rule;
+    enum limit_answer a = limit_reserve(&c->grant, texts, tokens, clock_us(), &v, &retry_us);
+    call_say_left(c, rule, &v);
+    if (a == LIMIT_GOOD)
+        return 0;
+    refuse(rule, a, texts, tokens, e);
+    e->retry_after_s = a == LIMIT_NEVER ? 0 : (int)((retry_us + 999999) / 1000000);
+    return -1;
+}

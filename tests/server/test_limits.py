@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What one key may have of what is everybody's: jobs, adapters, texts at once, tokens. Catches: 600 jobs
+or 64 adapters of one key that leave nothing to another; a refusal that does not say which limit it is; a
+limit of tokens that runs into debt; a time to come back that is not true."""
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
+from serving import ENDLESS, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
+
+ANN, BOB, CYD, DOT = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("ann", "bob", "cyd", "dot"))
+KEYS = ("ann all ann-key-ann-key\nbob all bob-key-bob-key\n"
+        "cyd all cyd-key-cyd-key tpm=300\ndot all dot-key-dot-key texts=8 jobs=2 adapters=1\n")
+JOBS = "/v1/fine_tuning/jobs"
+BOUNDARY = "x-boundary-x"
+
+
+def upload(s, key, n):
+    rows = b'{"prompt": "a b c", "completion": "d e f"}\n' * n
+    part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
+    body = (f'{part}"purpose"\r\n\r\nfine-tune\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
+            + rows + f"\r\n--{BOUNDARY}--\r\n".encode())
+    r = s.ask("POST", "/v1/files", body, **key,
+              **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
+    assert r.status == 200, r
+    return r.json["id"]
+
+
+def job(s, key, file, epochs=50):
+    return s.post(JOBS, {"model": "tiny", "training_file": file,
+                         "hyperparameters": {"n_epochs": epochs, "batch_size": 1}}, **key)
+
+
+def six_hundred_jobs(s):
+    file = upload(s, ANN, ENDLESS)
+    made = [job(s, ANN, file) for _ in range(600)]
+    good = [r for r in made if r.status == 200]
+    bad = [r for r in made if r.status != 200]
+    assert len(good) == 100, len(good)
+    assert all(r.status == 429 and "jobs_waiting" in r.error["message"] for r in bad), bad[0]
+    r = job(s, BOB, upload(s, BOB, 12), 1)
+    assert r.status == 200, r
+    for one in good:
+        r = s.post(f"{JOBS}/{one.json['id']}/cancel", {}, **ANN)
+        assert r.status == 200, r
+    assert job(s, ANN, file).status == 200, "jobs that ended still count"
+
+
+def what_was_made_before_is_no_further_job(s):
+    file = upload(s, DOT, 12)
+    again = {**DOT, "Idempotency-Key": "once"}
+    first = job(s, again, file, 1)
+    assert first.status == 200, first
+    assert job(s, DOT, file, 1).status == 200
+    r = job(s, DOT, file, 1)
+    assert r.status == 429 and "(jobs)" in r.error["message"] and r.headers["x-should-retry"] == "false", r
+    r = job(s, again, file, 1)
+    assert r.status == 200 and r.json["id"] == first.json["id"], r
+
+
+def trained(s, data):
+    """The folder of an adapter that a job of bob's made."""
+    end = time.monotonic() + 120 * SLOW
+    while time.monotonic() < end:
+        for at in data.glob("adapters/*/adapter_model.safetensors"):
+            if ".tmp" not in at.parent.name:
+                return at.parent
+        time.sleep(0.05)
+    raise AssertionError("bob's job made no adapter")
+
+
+def adapters_and_one_more(s, root):
+    def load(name, key):
+        return s.post("/v1/adapters", {"name": name, "path": "one"}, **key)
+    for i in range(4):
+        r = load(f"ann-{i}", ANN)
+        assert r.status == 200, r
+    r = load("ann-4", ANN)
+    assert r.status == 429 and "adapters" in r.error["message"], r
+    assert load("ann-3", ANN).status == 200, "a new version is no further adapter"
+    r = load("dot-0", DOT)
+    assert r.status == 200, r
+    assert load("dot-1", DOT).status == 429
+    assert s.ask("DELETE", "/v1/adapters/ann-0", **ANN).status == 200
+    assert load("ann-4", ANN).status == 200
+
+
+def texts_at_once(s):
+    r = s.post("/v1/completions", {"prompt": ["a"] * 9, "max_tokens": 1}, **DOT)
+    assert r.status == 400 and r.error["code"] == "over_limit" and "texts" in r.error["message"], r
+    assert s.post("/v1/completions", {"prompt": ["a"] * 8, "max_tokens": 1}, **DOT).status == 200
+    assert s.post("/v1/embeddings", {"input": ["a"] * 9}, **DOT).status == 400
+
+
+def tokens_without_debt(s):
+    def ask(max_tokens, **more):
+        return s.post("/v1/completions", {"prompt": "a", "max_tokens": max_tokens, **more}, **CYD)
+    r = ask(301)
+    assert r.status == 400 and "tpm" in r.error["message"], r
+    r = ask(250, ignore_eos=True)
+    assert r.status == 200 and r.json["usage"]["completion_tokens"] == 250, r
+    assert 0 <= int(r.headers["x-ratelimit-remaining-tokens"]) <= 50, r.headers
+    r = ask(250)
+    assert r.status == 429 and "tpm" in r.error["message"], r
+    wait = int(r.headers["Retry-After"])
+    assert 1 <= wait <= 41, wait  # 200 of 300 a minute
+    assert len(r.headers.get_all("x-ratelimit-remaining-tokens")) == 1, r.headers
+
+
+cases = Cases()
+with scratch() as tmp:
+    (tmp / "keys").write_text(KEYS, encoding="utf-8")
+    (tmp / "root").mkdir()
+    data = tmp / "data"
+    with Tandem(make_model(tmp / "tiny"), "--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", data,
+                "--adapter-root", tmp / "root", "--max-adapters", 8) as server:
+        cases.run("600 jobs of one key", lambda: six_hundred_jobs(server))
+        cases.run("a job that was made before is no further one",
+                  lambda: what_was_made_before_is_no_further_job(server))
+        made = trained(server, data)
+        (tmp / "root" / "one").mkdir()
+        for name in ("adapter_model.safetensors", "adapter_config.json"):
+            (tmp / "root" / "one" / name).write_bytes((made / name).read_bytes())
+        cases.run("as many adapters as a key may have, and one more",
+                  lambda: adapters_and_one_more(server, tmp / "root"))
+        cases.run("texts at once", lambda: texts_at_once(server))
+        cases.run("tokens a minute leave no debt", lambda: tokens_without_debt(server))
+raise SystemExit(cases.end())
