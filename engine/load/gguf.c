@@ -46,8 +46,8 @@ static int add_tensors(struct gguf *g, const struct gguf_header *h, struct err *
     for (size_t i = 0; i < h->n_tensor; i++) {
         struct gguf_tensor *t = &h->tensor[i], *other = map_put_str(&g->by_name, t->name, t);
         if (other)
-            return err_set(e, ERR_BAD_INPUT, "%s: the tensor %.200s is in %s too", t->file->name,
-                           t->name, other->file->name);
+            return err_set(e, ERR_BAD_INPUT, "%s: the tensor %.200s is in %s too",
+                           t->file->disk.name, t->name, other->file->disk.name);
     }
     return 0;
 }
@@ -102,7 +102,7 @@ static int open_one_part(struct gguf *g, const char *path, int no, int n_part, s
     else if (split_number(&h.by_key, "split.no") != no ||
              split_number(&h.by_key, "split.count") != n_part)
         err_set(e, ERR_BAD_INPUT, "%s: its split.no and split.count are not those of part %d of %d",
-                f->name, no + 1, n_part);
+                f->disk.name, no + 1, n_part);
     else
         rc = 0;
     map_release(&h.by_key);
@@ -293,7 +293,7 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name)
 
 const char *gguf_tensor_file(const struct gguf_tensor *t)
 {
-    return t->file->name;
+    return t->file->disk.name;
 }
 
 int gguf_read(const struct gguf_tensor *t, uint64_t at, void *dst, size_t n, struct err *e)
@@ -315,5 +315,5 @@ uint64_t gguf_bytes(const struct gguf *g)
 void gguf_prefetch(const struct gguf *g)
 {
     for (size_t i = 0; i < g->n_file; i++)
-        posix_fadvise(g->file[i]->fd, 0, 0, POSIX_FADV_WILLNEED);
+        posix_fadvise(g->file[i]->disk.fd, 0, 0, POSIX_FADV_WILLNEED);
 }

@@ -11,14 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/base/err.h"
+#include "engine/load/disk_file.h"
 
 struct gguf_file {
-    int fd;
-    char *name;        /* owned: what errors call it */
-    uint64_t size, at; /* at: of the cursor */
-    uint64_t data;     /* where the tensors' data begins, once the header was read */
-    char *window;      /* owned: bytes [window_at, window_at + window_n) of the file */
+    struct disk_file disk;
+    uint64_t at;   /* of the cursor */
+    uint64_t data; /* where the tensors' data begins, once the header was read */
+    char *window;  /* owned: bytes [window_at, window_at + window_n) of the file */
     uint64_t window_at;
     size_t window_n;
 };

@@ -36,7 +36,7 @@ struct header {
 
 static int fail(const struct header *h, enum err_code code, const char *what, const char *why)
 {
-    return err_set(h->e, code, "%s: %.200s: %s", h->f->name, what, why);
+    return err_set(h->e, code, "%s: %.200s: %s", h->f->disk.name, what, why);
 }
 
 static int take_u32(struct header *h, const char *what, uint32_t *out)
@@ -56,11 +56,12 @@ static int take_count(struct header *h, const char *what, size_t min, uint64_t m
         return -1;
     if (*n > gguf_file_left(h->f) / min)
         return err_set(h->e, ERR_BAD_INPUT,
-                       "%s: %.200s: %llu do not fit in the %llu bytes that are left", h->f->name,
-                       what, (unsigned long long)*n, (unsigned long long)gguf_file_left(h->f));
+                       "%s: %.200s: %llu do not fit in the %llu bytes that are left",
+                       h->f->disk.name, what, (unsigned long long)*n,
+                       (unsigned long long)gguf_file_left(h->f));
     if (*n > most)
-        return err_set(h->e, ERR_TOO_LARGE, "%s: %.200s: %llu are more than %llu", h->f->name, what,
-                       (unsigned long long)*n, (unsigned long long)most);
+        return err_set(h->e, ERR_TOO_LARGE, "%s: %.200s: %llu are more than %llu", h->f->disk.name,
+                       what, (unsigned long long)*n, (unsigned long long)most);
     return 0;
 }
 
@@ -68,7 +69,7 @@ static void *keep(struct header *h, size_t n, size_t size)
 {
     void *p = arena_try(&h->g->arena, n, size, h->e);
     if (!p)
-        err_wrap(h->e, "%s", h->f->name);
+        err_wrap(h->e, "%s", h->f->disk.name);
     return p;
 }
 
@@ -208,10 +209,10 @@ static int take_tensor(struct header *h, struct gguf_tensor *t)
     t->type = ggml_type_get(kind);
     if (!t->type)
         return err_set(h->e, ERR_UNSUPPORTED, "%s: %.200s: numbers of kind %u are not known",
-                       h->f->name, t->name, kind);
+                       h->f->disk.name, t->name, kind);
     if ((uint64_t)t->dim[t->rank - 1] % t->type->block)
         return err_set(h->e, ERR_BAD_INPUT, "%s: %.200s: rows of %lld are no whole blocks of %s",
-                       h->f->name, t->name, (long long)t->dim[t->rank - 1], t->type->name);
+                       h->f->disk.name, t->name, (long long)t->dim[t->rank - 1], t->type->name);
     if (__builtin_mul_overflow(n / t->type->block, (uint64_t)t->type->bytes, &t->bytes))
         return fail(h, ERR_BAD_INPUT, t->name, "more bytes than there can be");
     return 0;
@@ -228,17 +229,17 @@ static int by_place(const void *a, const void *b)
 /* In order of place each begins aligned where the one before ended, and ends within the file. */
 static int check_places(struct header *h, uint64_t align)
 {
-    uint64_t room = h->f->size > h->f->data ? h->f->size - h->f->data : 0, at = 0;
+    uint64_t room = h->f->disk.bytes > h->f->data ? h->f->disk.bytes - h->f->data : 0, at = 0;
     for (size_t i = 0; i < h->out->n_tensor; i++) {
         const struct gguf_tensor *t = &h->out->tensor[i];
         if (t->begin % align)
             return err_set(h->e, ERR_BAD_INPUT,
                            "%s: %.200s: begins at byte %llu of the data, not aligned to %llu",
-                           h->f->name, t->name, (unsigned long long)t->begin,
+                           h->f->disk.name, t->name, (unsigned long long)t->begin,
                            (unsigned long long)align);
         if (t->begin != at)
             return err_set(h->e, ERR_BAD_INPUT,
-                           "%s: %.200s: %s: begins at byte %llu, expected %llu", h->f->name,
+                           "%s: %.200s: %s: begins at byte %llu, expected %llu", h->f->disk.name,
                            t->name,
                            t->begin < at ? "overlaps another tensor" : "a gap lies before it",
                            (unsigned long long)t->begin, (unsigned long long)at);
@@ -246,7 +247,7 @@ static int check_places(struct header *h, uint64_t align)
             return err_set(h->e, ERR_BAD_INPUT,
                            "%s: %.200s: ends past the file, whose data has %llu bytes: the file is "
                            "cut short, or lies",
-                           h->f->name, t->name, (unsigned long long)room);
+                           h->f->disk.name, t->name, (unsigned long long)room);
         at = (t->begin + t->bytes + align - 1) / align * align;
     }
     return 0;
@@ -272,14 +273,14 @@ static int take_version(struct header *h)
         take_u32(h, "the header", &version))
         return -1;
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
-        return err_set(h->e, ERR_BAD_INPUT, "%s: does not begin with GGUF", h->f->name);
+        return err_set(h->e, ERR_BAD_INPUT, "%s: does not begin with GGUF", h->f->disk.name);
     if (version == 2 || version == 3)
         return 0;
     if (version == UINT32_C(2) << 24 || version == UINT32_C(3) << 24)
         return err_set(h->e, ERR_UNSUPPORTED, "%s: a big-endian file; little-endian ones are read",
-                       h->f->name);
+                       h->f->disk.name);
     return err_set(h->e, ERR_UNSUPPORTED, "%s: version %u is not supported; 2 and 3 are",
-                   h->f->name, version);
+                   h->f->disk.name, version);
 }
 
 int gguf_header_read(struct gguf *g, struct gguf_file *f, struct gguf_header *out, struct err *e)

@@ -48,6 +48,23 @@ void test_dir_free(char *dir)
     free(dir);
 }
 
+const char *test_path(const char *dir, const char *name)
+{
+    static char path[4][512];
+    static int i;
+    i = (i + 1) % 4;
+    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
+    return path[i];
+}
+
+void test_put(const char *path, const void *p, size_t n)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(fwrite(p, 1, n, f), n);
+    fclose(f);
+}
+
 /* The sanitizers ask for their options here. Memory that cannot be had is NULL, as in a release. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)

@@ -37,4 +37,8 @@ void test_shows_err(const struct err *e, const char *file, int line);
 char *test_dir_new(void);
 void test_dir_free(char *dir);
 
+/* "dir/name", in one of a few static buffers; and a file of that path with these bytes. */
+const char *test_path(const char *dir, const char *name);
+void test_put(const char *path, const void *p, size_t n);
+
 #endif

@@ -29,22 +29,9 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One of a few static buffers: "dir/name". */
 static const char *in_dir(const char *name)
 {
-    static char path[4][512];
-    static int i;
-    i = (i + 1) % 4;
-    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
-    return path[i];
-}
-
-static void put(const char *path, const void *p, size_t n)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(p, 1, n, f), n);
-    fclose(f);
+    return test_path(dir, name);
 }
 
 /* Faults: a ceiling off by one byte; an error without the name; a folder read as an empty file. */
@@ -53,7 +40,7 @@ static void read_has_a_ceiling(void **state)
     (void)state;
     struct buf b;
     struct err e = ERR_INIT;
-    put(in_dir("f"), "hello", 5);
+    test_put(in_dir("f"), "hello", 5);
     for (size_t max = 3; max < 8; max++) {
         buf_init(&b, max);
         if (max < 5) {
@@ -67,7 +54,7 @@ static void read_has_a_ceiling(void **state)
     buf_init(&b, 100);
     assert_err(fs_read(in_dir("none"), &b, &e), &e, ERR_NOT_FOUND, "/none: No such file");
     assert_err(fs_read(dir, &b, &e), &e, ERR_BAD_INPUT, "is a folder");
-    put(in_dir("empty"), "", 0);
+    test_put(in_dir("empty"), "", 0);
     assert_good(fs_read(in_dir("empty"), &b, &e), &e);
     assert_int_equal(b.len, 0);
     buf_release(&b);
@@ -97,7 +84,7 @@ static void mkdirs_makes_all_levels(void **state)
     assert_true(S_ISDIR(st.st_mode));
     assert_good(fs_mkdirs(in_dir("a/b/c"), &e), &e);
     assert_good(fs_mkdirs("/", &e), &e);
-    put(in_dir("file"), "", 0);
+    test_put(in_dir("file"), "", 0);
     assert_err(fs_mkdirs(in_dir("file"), &e), &e, ERR_EXISTS, "something else");
     assert_int_equal(fs_mkdirs(in_dir("file/x"), &e), -1);
     assert_err(fs_mkdirs("", &e), &e, ERR_NOT_FOUND, "");
@@ -108,7 +95,7 @@ static void rename_and_remove(void **state)
 {
     (void)state;
     struct err e = ERR_INIT;
-    put(in_dir("r1"), "x", 1);
+    test_put(in_dir("r1"), "x", 1);
     fs_mkdirs(in_dir("sub"), NULL);
     assert_good(fs_rename(in_dir("r1"), in_dir("sub/r2"), &e), &e);
     assert_int_equal(access(in_dir("sub/r2"), F_OK), 0);
@@ -117,7 +104,7 @@ static void rename_and_remove(void **state)
     assert_good(fs_remove(in_dir("sub/r2"), &e), &e);
     assert_int_equal(fs_remove(in_dir("sub"), &e), -1);
     assert_int_equal(symlink(in_dir("file"), in_dir("sub/link")), 0);
-    put(in_dir("file"), "", 0);
+    test_put(in_dir("file"), "", 0);
     assert_good(fs_remove_tree(in_dir("sub"), &e), &e);
     assert_int_equal(access(in_dir("sub"), F_OK), -1);
     assert_int_equal(access(in_dir("file"), F_OK), 0); /* links are not followed */
@@ -141,12 +128,12 @@ static void sweep_takes_only_temporaries(void **state)
     close(fd);
     tmp = fs_temp_dir(in_dir("step"), &e);
     assert_non_null(tmp);
-    put(in_dir("keep.tmp"), "", 0);
-    put(in_dir(".tmp-"), "", 0);
-    put(in_dir("notes.tmp-123456"), "", 0);
-    put(in_dir("model.tmp-backup"), "", 0);
+    test_put(in_dir("keep.tmp"), "", 0);
+    test_put(in_dir(".tmp-"), "", 0);
+    test_put(in_dir("notes.tmp-123456"), "", 0);
+    test_put(in_dir("model.tmp-backup"), "", 0);
     assert_int_equal(mkdir(in_dir("kept"), 0777), 0);
-    put(in_dir("kept/file"), "", 0);
+    test_put(in_dir("kept/file"), "", 0);
     assert_int_equal(symlink(in_dir("kept"), in_dir("step.tmp-123456")), 0);
     assert_good(fs_sweep(dir, is_model_or_step, &e), &e);
     assert_int_equal(access(in_dir("notes.tmp-123456"), F_OK), 0);
@@ -176,7 +163,7 @@ static void only_regular_files_are_opened(void **state)
     assert_err(fs_open("/dev/zero", &e), &e, ERR_BAD_INPUT, "no regular file");
     assert_err(fs_open(dir, &e), &e, ERR_BAD_INPUT, "is a folder");
     assert_err(fs_open(in_dir("none"), &e), &e, ERR_NOT_FOUND, "none");
-    put(in_dir("plain"), "x", 1);
+    test_put(in_dir("plain"), "x", 1);
     assert_int_equal(symlink("plain", in_dir("link")), 0);
     int fd = fs_open(in_dir("link"), &e), at = open(dir, O_RDONLY | O_DIRECTORY);
     assert_true(fd >= 0 && at >= 0);

@@ -36,22 +36,14 @@ static int teardown(void **state)
     return 0;
 }
 
-/* One of a few static buffers: "dir/name". */
 static const char *in_dir(const char *name)
 {
-    static char path[4][512];
-    static int i;
-    i = (i + 1) % 4;
-    snprintf(path[i], sizeof path[i], "%s/%s", dir, name);
-    return path[i];
+    return test_path(dir, name);
 }
 
 static void put(const char *name, const char *text)
 {
-    FILE *f = fopen(in_dir(name), "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    test_put(in_dir(name), text, strlen(text));
 }
 
 static bool is_there(const char *name)
