@@ -53,7 +53,7 @@ static bool say_reason(const struct check *c, char *text, size_t n)
 
 static void put_notes(struct jout *j, const struct check *c)
 {
-    char text[160];
+    char text[400];
     jout_key(j, "notes");
     jout_open(j, '[');
     if (c->n_cut) {
@@ -64,6 +64,10 @@ static void put_notes(struct jout *j, const struct check *c)
     if (c->n_barren && c->n_learn) {
         snprintf(text, sizeof text,
                  "%" PRId64 " example(s) have nothing to learn, and are left out.", c->n_barren);
+        jout_str(j, text);
+    }
+    if (*c->unread) {
+        snprintf(text, sizeof text, "Members of rows that nothing reads: %s.", c->unread);
         jout_str(j, text);
     }
     jout_close(j, ']');

@@ -32,6 +32,7 @@ struct check {
     int64_t n_line, n_example, min_example, n_tok, n_learn, n_cut, n_barren, n_fault;
     const struct check_fault *fault; /* [n_shown]: the first ones */
     size_t n_shown;
+    const char *unread; /* members of rows that nothing reads; "": none */
 };
 void check_write(struct jout *j, const struct check *c);
 

@@ -84,7 +84,7 @@ static void put_texts(struct jout *j, const struct preview *p)
 
 static void put_notes(struct jout *j, const struct preview *p)
 {
-    char text[160];
+    char text[400];
     jout_key(j, "notes");
     jout_open(j, '[');
     if (p->n_cut) {
@@ -95,6 +95,10 @@ static void put_notes(struct jout *j, const struct preview *p)
     }
     if (p->n_learn == 0)
         jout_str(j, "This row has nothing to learn: a job leaves it out.");
+    if (*p->unread) {
+        snprintf(text, sizeof text, "Members of the row that nothing reads: %s.", p->unread);
+        jout_str(j, text);
+    }
     jout_close(j, ']');
 }
 

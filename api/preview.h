@@ -37,6 +37,7 @@ struct preview {
      * of one has none and the last part has it. */
     const char *text;
     const size_t *text_end; /* [n] */
+    const char *unread;     /* members of the row that nothing reads; "": none */
 };
 void preview_write(struct jout *j, const struct preview *p);
 

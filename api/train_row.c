@@ -4,6 +4,8 @@
  */
 #include "api/train_row.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/messages.h"
@@ -92,9 +94,81 @@ static int read_text(struct api_reader *r, const json_t *row, struct train_examp
     return 0;
 }
 
-int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
-                  struct train_example *out, struct api_error *e)
+/* ---- members that nothing reads ------------------------------------------------------------ */
+
+static bool is_among(const char *name, const char *const *names)
 {
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Files whose rows all have the same columns have empty ones. */
+static bool is_empty(const json_t *v)
+{
+    return json_is_null(v) || (json_is_string(v) && !json_string_length(v)) ||
+           ((json_is_array(v) || json_is_object(v)) && !json_array_size(v) && !json_object_size(v));
+}
+
+/* Members by which other trainers change what is learned of a row. */
+static int check_member(struct api_reader *r, enum train_example_kind kind, const char *name,
+                        const json_t *v)
+{
+    static const struct {
+        const char *name, *why;
+    } not_ours[] = {{"weight", "a weight, 0 or 1, stands on a message of the assistant"},
+                    {"system", "it is a message whose role is 'system'"},
+                    {"chat_template_kwargs", "rows are rendered as requests without any"},
+                    {"images", "a row is text alone"}};
+    if (kind == TRAIN_TEXT && strcmp(name, "label") == 0 && json_is_boolean(v))
+        return param_bad(r, name, "is of rows of preferences, which are not supported");
+    for (size_t i = 0; i < sizeof not_ours / sizeof *not_ours; i++)
+        if (strcmp(not_ours[i].name, name) == 0 && !is_empty(v))
+            return param_bad(r, name, "is not for a row: %s", not_ours[i].why);
+    return 0;
+}
+
+/* A name as it may stand in a log, a header or an event. */
+static void note_unread(struct train_said *said, const char *name)
+{
+    enum { NAME_MAX_BYTES = 40 };
+    char word[NAME_MAX_BYTES + 1], *list = said->unread, *at = list;
+    size_t n = 0, had = strlen(list);
+    for (; name[n] && n < NAME_MAX_BYTES; n++)
+        word[n] = isalnum((unsigned char)name[n]) || strchr("_-.", name[n]) ? name[n] : '?';
+    word[n] = 0;
+    for (; (at = strstr(at, word)) != NULL; at += n ? n : 1)
+        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ','))
+            return;
+    bool fits = had + n + sizeof ", , ..." <= sizeof said->unread;
+    if (fits || !strstr(list, "..."))
+        snprintf(list + had, sizeof said->unread - had, "%s%s", had ? ", " : "",
+                 fits ? word : "...");
+}
+
+static int check_members(struct api_reader *r, const json_t *row, enum train_example_kind kind,
+                         struct train_said *said)
+{
+    static const char *const chat[] = {"messages", "tools", "functions", "parallel_tool_calls",
+                                       NULL};
+    static const char *const text[] = {"prompt", "completion", NULL};
+    const char *name;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)row, name, v)
+    {
+        if (is_among(name, kind == TRAIN_CHAT ? chat : text))
+            continue;
+        if (check_member(r, kind, name, v))
+            return -1;
+        note_unread(said, name);
+    }
+    return 0;
+}
+
+int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
+                  struct train_example *out, struct train_said *said)
+{
+    struct api_error *e = &said->error;
     struct api_limits limits = {.knows_developer = knows_developer};
     struct api_request unused = {0};
     struct api_reader r = {
@@ -104,9 +178,9 @@ int api_train_row(struct arena *a, const char *line, size_t n, bool knows_develo
     if (!row)
         return -1;
     if (json_object_get(row, "messages"))
-        return read_chat(&r, row, out);
+        return read_chat(&r, row, out) || check_members(&r, row, TRAIN_CHAT, said) ? -1 : 0;
     if (json_object_get(row, "prompt") && json_object_get(row, "completion"))
-        return read_text(&r, row, out);
+        return read_text(&r, row, out) || check_members(&r, row, TRAIN_TEXT, said) ? -1 : 0;
     if (json_object_get(row, "preferred_output") || json_object_get(row, "preferred_completion")) {
         out->kind = TRAIN_PREFERENCE;
         return 0;
@@ -119,8 +193,9 @@ int api_train_row(struct arena *a, const char *line, size_t n, bool knows_develo
 int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
                    struct train_example *out, struct err *e)
 {
-    struct api_error *why = ctx;
-    if (!api_train_row(a, line, n, knows_developer, out, why))
+    struct train_said *said = ctx;
+    const struct api_error *why = &said->error;
+    if (!api_train_row(a, line, n, knows_developer, out, said))
         return 0;
     return err_set(e, why->status >= 500 ? ERR_NO_MEMORY : ERR_BAD_INPUT, "%s", why->message);
 }

@@ -12,12 +12,21 @@
 #include "api/error.h"
 #include "engine/train/example.h"
 
-/* knows_developer: the template has that role. The message of an error names the field, not the
- * line. */
-int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
-                  struct train_example *out, struct api_error *e);
+/* What reading rows came to, beside the rows. Zeroed before the first. */
+enum { TRAIN_UNREAD_BYTES = 256 };
+struct train_said {
+    struct api_error error;          /* as clients see it */
+    char unread[TRAIN_UNREAD_BYTES]; /* members that nothing reads, each once: "id, source" */
+};
 
-/* The same as a train_reader's fn; ctx: a struct api_error that has the error as clients see it. */
+/* knows_developer: the template has that role. The message of an error names the field, not the
+ * line. A member that asks for another training than ours, such as a row's weight, is an error;
+ * what else a row has beside its kind's members, as files of others do (ids, sources), is noted as
+ * unread. */
+int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
+                  struct train_example *out, struct train_said *said);
+
+/* The same as a train_reader's fn; ctx: a struct train_said. */
 int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
                    struct train_example *out, struct err *e);
 

@@ -93,7 +93,8 @@ static bool speaks(const struct train *t)
     return !t->group || comm_rank(t->group) == 0;
 }
 
-static void say_file(const char *path, const struct dataset *d, const struct train_file *f)
+static void say_file(const char *path, const struct dataset *d, const struct train_file *f,
+                     const char *unread)
 {
     fprintf(stderr, "%s: %" PRId64 " rows, %zu tokens, %" PRId64 " to learn", path, f->n_example,
             d->id.n, d->n_learn);
@@ -104,13 +105,15 @@ static void say_file(const char *path, const struct dataset *d, const struct tra
                 d->opt.max_tok);
     if (d->n_barren)
         fprintf(stderr, "; %" PRId64 " with nothing to learn", d->n_barren);
+    if (*unread)
+        fprintf(stderr, "; members that nothing reads: %s", unread);
     fputc('\n', stderr);
 }
 
 static int read_file(struct train *t, const char *path, struct dataset *d, struct err *e)
 {
     int64_t ctx = t->v->model.load.ctx ? t->v->model.load.ctx : t->on.dir.config.max_pos;
-    struct api_error said;
+    struct train_said said = {.unread = ""};
     const struct train_reader reader = {.fn = api_train_read, .ctx = &said};
     struct train_file f;
     int64_t most = t->v->length && t->v->length < ctx ? t->v->length : ctx;
@@ -125,7 +128,7 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
     if (train_file_read(train_file_open(path, e), &reader, d, &f, e))
         return err_wrap(e, "%s", path);
     if (speaks(t))
-        say_file(path, d, &f);
+        say_file(path, d, &f, said.unread);
     return 0;
 }
 

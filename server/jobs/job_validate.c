@@ -34,7 +34,7 @@ static int refuse_file(struct job_run *r, const struct tune_rows *d, const char 
     return job_fail(r, code, param, arena_strdup(r->arena, said.message), e) ? -1 : 1;
 }
 
-static struct tune_rows *rows_new(const struct job_run *r, struct api_error *said)
+static struct tune_rows *rows_new(const struct job_run *r, struct train_said *said)
 {
     const struct job_hyper *h = &r->job.hyper;
     const struct tune_rows_options o = {.created_s = r->job.created,
@@ -49,7 +49,7 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
                      struct err *e)
 {
     struct err why = ERR_INIT;
-    struct api_error said;
+    struct train_said said = {.unread = ""};
     struct file_row row;
     char text[TEXT_BYTES];
     if (store_file_get_held(r->jobs->opt.store, r->job.owner, id, r->arena, &row, e)) {
@@ -65,6 +65,8 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
         return job_fail(r, "file_altered", param, arena_strdup(r->arena, e->msg), e) ? -1 : 1;
     *rows = rows_new(r, &said);
     int rc = tune_rows_read(*rows, fd, &why);
+    if (*said.unread)
+        r->unread = arena_strdup(r->arena, said.unread);
     return rc ? refuse_file(r, *rows, param, &why, e) : 0;
 }
 
@@ -139,8 +141,17 @@ static void odd_tell(struct job_run *r, const char *what, const char *reason,
     buf_release(&data);
 }
 
-/* Fills v with what there is to tell of the training file's rows; how many events. */
-static size_t tell_rows(struct job_run *r, struct job_event v[TUNE_ODD_COUNT])
+static void unread_tell(struct job_run *r, struct job_event *v)
+{
+    job_event_init(r, v, "message",
+                   arena_printf(r->arena, "Members of rows that nothing reads: %s", r->unread));
+    v->data = arena_printf(r->arena, "{\"reason\":\"unread\",\"members\":\"%s\"}", r->unread);
+    v->level = "warn";
+}
+
+/* Fills v with what there is to tell of the files' rows; how many events. */
+enum { TOLD_OF_ROWS = TUNE_ODD_COUNT + 1 };
+static size_t tell_rows(struct job_run *r, struct job_event v[TOLD_OF_ROWS])
 {
     int64_t max_tok = tune_rows_info(r->data).max_tok, example[ODD_DATA];
     const struct {
@@ -157,6 +168,8 @@ static size_t tell_rows(struct job_run *r, struct job_event v[TUNE_ODD_COUNT])
         if (count)
             odd_tell(r, odd[k].what, odd[k].reason, example, count, &v[n++]);
     }
+    if (r->unread)
+        unread_tell(r, &v[n++]);
     return n;
 }
 
@@ -172,7 +185,7 @@ int job_validate(struct job_run *r, struct err *e)
     if (rc)
         return rc < 0 ? -1 : 0;
     job_choose(r);
-    struct job_event v[TUNE_ODD_COUNT + 1];
+    struct job_event v[TOLD_OF_ROWS + 1];
     size_t n = tell_rows(r, v);
     job_event_init(r, &v[n++], "message", "Files validated, moving job to queued state");
     r->job.state = JOB_QUEUED;

@@ -43,6 +43,7 @@ struct job_run {
     struct job job;                 /* its texts lie in the arena */
     struct arena *arena;            /* borrowed */
     struct tune_rows *data, *valid; /* owned; NULL: not read, or none */
+    const char *unread;             /* in the arena: members of rows that nothing reads; NULL */
     struct tune *tune;              /* owned: the training itself; NULL: not begun */
     int64_t begin_us, begin_step;   /* when this process began, behind which step */
     int64_t ran_tok;                /* tokens of the steps since */

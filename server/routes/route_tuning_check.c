@@ -19,7 +19,7 @@ enum { TURN_US = 50 * 1000 };
 /* What one turn leaves to the next, in the errand's arena. */
 struct checking {
     struct check_ask ask;
-    struct api_error said;
+    struct train_said said;
     struct tune_check *check; /* owned: released with the arena */
 };
 
@@ -61,7 +61,8 @@ static void show(struct errand *t, const struct checking *c)
                           .n_cut = info.n_cut,
                           .n_barren = info.n_barren,
                           .n_fault = info.n_fault,
-                          .fault = fault};
+                          .fault = fault,
+                          .unread = c->said.unread};
     for (; shown.n_shown < TUNE_FAULTS_MAX && (int64_t)shown.n_shown < info.n_fault;
          shown.n_shown++) {
         const struct tune_fault f = tune_check_fault(c->check, shown.n_shown);

@@ -42,10 +42,10 @@ static int take_line(struct errand *t, const struct preview_ask *ask, struct tun
 /* What is wrong with a row that was sent, as with any request; with one of a file, as a job has it;
  * or there is no such row. said: what its reader said, if it did. */
 static int refuse(const struct preview_ask *ask, const struct tune_rows *rows,
-                  const struct err *why, const struct api_error *said, struct api_error *e)
+                  const struct err *why, const struct train_said *said, struct api_error *e)
 {
     const struct tune_rows_info at = tune_rows_info(rows);
-    bool is_read = !said->status;
+    bool is_read = !said->error.status;
     if (!ask->row && why->code == ERR_BAD_INPUT && at.fault == TRAIN_FAULT_NONE)
         return api_fail(e, 400, "invalid_value", "example", "%s", why->msg);
     api_fail_err(e, why, ask->row ? "row" : "training_file");
@@ -54,7 +54,7 @@ static int refuse(const struct preview_ask *ask, const struct tune_rows *rows,
     else if (at.fault == TRAIN_FAULT_ROW && !ask->row)
         e->code = "invalid_training_file";
     else if (!is_read)
-        e->code = said->code;
+        e->code = said->error.code;
     return -1;
 }
 
@@ -76,7 +76,8 @@ static int spell(const struct tokenizer *tok, struct preview *p, struct buf *tex
     return rc ? -1 : buf_check(text, "the row's text", e);
 }
 
-static int show(struct errand *t, const struct tune_rows *rows, struct api_error *e)
+static int show(struct errand *t, const struct tune_rows *rows, const char *unread,
+                struct api_error *e)
 {
     const struct tune_rows_info info = tune_rows_info(rows);
     const struct tune_row row = tune_rows_get(rows, 0);
@@ -90,7 +91,8 @@ static int show(struct errand *t, const struct tune_rows *rows, struct api_error
                         .n_learn = row.n_learn,
                         .id = row.id,
                         .is_learned = row.is_learned,
-                        .n = row.n};
+                        .n = row.n,
+                        .unread = unread};
     struct buf text;
     size_t *end = xcalloc((size_t)p.n + 1, sizeof *end);
     buf_init(&text, TEXT_BYTES);
@@ -107,7 +109,7 @@ static int show(struct errand *t, const struct tune_rows *rows, struct api_error
 static enum errand_end work_preview(struct errand *t, struct api_error *e)
 {
     struct preview_ask ask;
-    struct api_error said = {0};
+    struct train_said said = {0};
     struct err why = ERR_INIT;
     if (preview_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
         (!ask.row && tuning_file(t, ask.training_file, "training_file", e)))
@@ -123,7 +125,7 @@ static enum errand_end work_preview(struct errand *t, struct api_error *e)
     if (rc || tune_rows_add(rows, line, n, &t->arena, &why))
         rc = refuse(&ask, rows, &why, &said, e);
     else
-        rc = show(t, rows, e);
+        rc = show(t, rows, said.unread, e);
     tune_rows_free(rows);
     return rc ? ERRAND_FAILED : ERRAND_DONE;
 }

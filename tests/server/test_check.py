@@ -74,6 +74,22 @@ def few(c):
     assert seen["usable"] and "1 example(s) are longer" in seen["notes"][0], seen
 
 
+def unread(c):
+    """What nothing reads is named, and what asks for another training is refused with its line."""
+    lines = [json.dumps({"messages": said("a", "b c"), "prompt_id": i, "source": "x"}) for i in range(12)]
+    file = c.file("\n".join(lines).encode())
+    seen = check(c, "\n".join(lines))
+    assert seen["usable"] and seen["notes"] == ["Members of rows that nothing reads: prompt_id, source."], seen
+    assert "prompt_id, source" in show(c, training_file=file)["notes"][0]
+    job = c.wait(c.job(file, hyperparameters={"n_epochs": 1}))
+    events = c.get(f"/v1/fine_tuning/jobs/{job['id']}/events?limit=100").json["data"]
+    told = [(v["level"], v["data"]) for v in events if "unread" in str(v["data"])]
+    assert told == [("warn", {"reason": "unread", "members": "prompt_id, source"})], told
+    lines[4] = json.dumps({"prompt": "a", "completion": "b", "weight": 0})
+    seen = check(c, "\n".join(lines))
+    assert seen["faults"][0]["line"] == 5 and "'weight'" in seen["faults"][0]["message"], seen
+
+
 def refused(c, other, low):
     file = c.file("\n".join(rows(12)).encode())
     for who, name in ((other, file), (c, "file-none"), (c, ""), (c, "../store.db"),
@@ -116,6 +132,7 @@ def main():
             cases.run("good files", lambda: good(c))
             cases.run("faulty lines", lambda: faulty(c))
             cases.run("few rows", lambda: few(c))
+            cases.run("unread members", lambda: unread(c))
             cases.run("refused", lambda: refused(c, Client(s, BOB), Client(s, LOW)))
             cases.run("in turns", lambda: in_turns(c))
             cases.run("answers fit", lambda: fits(c))

@@ -24,7 +24,7 @@ struct world {
     struct template *template;
     struct dataset data;
     struct train_file f;
-    struct api_error said;
+    struct train_said said;
     struct err e;
     char *dir, *path;
 };
