@@ -20,7 +20,8 @@ struct api_reader {
     int values;   /* that JSON inside of strings may still hold */
     bool has_max; /* max_completion_tokens was there */
     bool has_stream_options, has_all_ignored;
-    char *ignored; /* in the arena; grows into out->ignored */
+    const json_t *tool_choice; /* borrowed; NULL: not given */
+    char *ignored;             /* in the arena; grows into out->ignored */
 };
 
 enum param_kind {
@@ -73,6 +74,9 @@ int param_bad(struct api_reader *r, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int param_type(struct api_reader *r, const char *name, const char *wanted, const json_t *v);
 
+/* What the request's tools are to be, once all of it was read. */
+int api_tools_settle(struct api_reader *r);
+
 /* Single values, for the functions that read lists. */
 int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
               int64_t *out);
@@ -110,6 +114,9 @@ PARAM_READER(metadata);
 PARAM_READER(encoding);
 PARAM_READER(effort);
 PARAM_READER(skip_special);
+PARAM_READER(tools);
+PARAM_READER(tool_choice);
+PARAM_READER(parallel_calls);
 #undef PARAM_READER
 
 #endif

@@ -70,14 +70,47 @@ static void put_text(struct jout *j, const char *key, const struct api_choice *c
     jout_bytes(j, c->n_text ? c->text : "", c->n_text);
 }
 
+static void put_call(struct jout *j, const struct api_call *c, bool is_event)
+{
+    jout_open(j, '{');
+    if (is_event)
+        jout_put_int(j, "index", c->index);
+    if (c->id) {
+        jout_put_str(j, "id", c->id);
+        jout_put_str(j, "type", "function");
+    }
+    jout_key(j, "function");
+    jout_open(j, '{');
+    if (c->name)
+        jout_put_str(j, "name", c->name);
+    jout_key(j, "arguments");
+    jout_bytes(j, c->n_arguments ? c->arguments : "", c->n_arguments);
+    jout_close(j, '}');
+    jout_close(j, '}');
+}
+
+static void put_calls(struct jout *j, const struct api_choice *c, bool is_event)
+{
+    if (!c->n_call)
+        return;
+    jout_key(j, "tool_calls");
+    jout_open(j, '[');
+    for (size_t i = 0; i < c->n_call; i++)
+        put_call(j, &c->call[i], is_event);
+    jout_close(j, ']');
+}
+
 static void put_message(struct jout *j, const struct api_choice *c, bool is_event)
 {
     jout_key(j, is_event ? "delta" : "message");
     jout_open(j, '{');
     if (!is_event || c->is_first)
         jout_put_str(j, "role", "assistant");
-    if (!is_event || c->is_first || c->n_text)
+    if (c->n_call && !c->n_text && (!is_event || c->is_first))
+        jout_put_null(j, "content");
+    else if (!is_event || c->is_first || c->n_text)
         put_text(j, "content", c);
+    put_calls(j, c, is_event);
     if (!is_event)
         jout_put_null(j, "refusal");
     jout_close(j, '}');

@@ -27,10 +27,20 @@ struct api_reply {
     struct buf opening; /* owned: how each event begins */
 };
 
+/* A call of a tool; in an event a piece of one: its id and name, or more of its arguments. */
+struct api_call {
+    int64_t index;
+    const char *id, *name; /* NULL: an event that adds arguments */
+    const char *arguments; /* not terminated */
+    size_t n_arguments;
+};
+
 struct api_choice {
     int64_t index;
     const char *text; /* not terminated */
     size_t n_text;
+    const struct api_call *call; /* chats */
+    size_t n_call;
     bool is_first;                     /* of its choice in a stream */
     const char *finish;                /* NULL: it goes on */
     int32_t stop_id;                   /* the token asked for that ended it, or -1 */

@@ -29,6 +29,7 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .n = 1,
                               .messages = jv_none(),
                               .extra = jv_none(),
+                              .tools = jv_none(),
                               .adds_special = route != API_CHAT,
                               .adds_turn = true,
                               .top_logprobs = -1,
@@ -126,7 +127,8 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     defaults(out, route, limits);
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
-    if (!root || params_read(&r, root) || check_input(&r) || check_amounts(&r) || check_answer(&r))
+    if (!root || params_read(&r, root) || check_input(&r) || check_amounts(&r) ||
+        check_answer(&r) || api_tools_settle(&r))
         return -1;
     settle(out);
     return 0;

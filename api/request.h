@@ -20,6 +20,7 @@
 #include "engine/base/arena.h"
 #include "engine/serve/gen.h"
 #include "engine/template/jvalue.h"
+#include "engine/tools/tool_spec.h"
 
 enum api_route {
     API_CHAT = 1,
@@ -35,7 +36,9 @@ enum {
     API_PROMPTS_MAX = 256, /* of one completions request */
     API_INPUTS_MAX = 2048, /* of one embeddings request */
     API_N_MAX = 128,
-    API_BEST_OF_MAX = 20
+    API_BEST_OF_MAX = 20,
+    API_TOOLS_MAX = 128,
+    API_TOOLS_BYTES_MAX = 4 << 20 /* of all tools, as compact JSON */
 };
 
 /* A text or a list of ids. */
@@ -59,8 +62,14 @@ struct api_request {
     bool adds_special; /* BOS and the like around a prompt */
 
     struct jvalue messages, extra; /* chat: for the template; extra: a dict of scalars */
-    const char *reasoning_effort;  /* NULL: not given */
-    bool adds_turn, goes_on;       /* opens the assistant's turn; goes on with the last message */
+    struct jvalue tools;           /* a list, for the template; none */
+    struct tool_spec *tool;        /* [n_tool] */
+    size_t n_tool;
+    struct gen_text tools_text; /* by which they are known again */
+    enum tool_mode tool_mode;
+    bool has_one_call;            /* at most one in an answer */
+    const char *reasoning_effort; /* NULL: not given */
+    bool adds_turn, goes_on;      /* opens the assistant's turn; goes on with the last message */
 
     const struct api_input *input; /* completions, embeddings; tokenize, detokenize: one */
     size_t n_input;

@@ -46,11 +46,11 @@ struct engine_options {
     int64_t max_adapters, max_lora_rank;
     const struct gate_policy *policy; /* of training beside serving; borrowed; NULL: chosen */
     int64_t queue_timeout_us;         /* waited longer: GEN_FAILED with ERR_BUSY; 0: never */
-    bool is_eager, no_prefix_cache;
+    bool is_eager, no_prefix_cache, random_weights; /* the last as in resident_options */
     enum engine_speculate speculate;
-    bool random_weights; /* as in resident_options */
-    int tp;              /* ranks that share the model, as threads of this process; 0, 1: one */
-    struct comm *comm;   /* owned from here on: rank 0's end among processes that do; NULL */
+    const char *tool_format; /* of calls; NULL, auto: told from the template; none; or its name */
+    int tp;                  /* ranks that share the model, as threads of this process; 0, 1: one */
+    struct comm *comm;       /* owned from here on: rank 0's end among processes that do; NULL */
     /* What other ranks do beside serving when rank 0 calls (engine/run/crew.h); NULL: nothing. */
     int (*work)(const struct crew_rank *member, struct err *e);
     void (*broke)(void *ctx); /* by the engine's thread: engine_check has a reason to end */
@@ -84,8 +84,10 @@ struct engine_info {
     int64_t max_text; /* tokens that a text is cut to before it becomes a vector; 0: none is */
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
     int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */
-    int32_t n_rank;      /* that share it */
-    int32_t n_thread;    /* compute threads of one of them */
+    int32_t n_rank, n_thread;              /* that share it; compute threads of one of them */
+    const struct tool_format *tool_format; /* of calls; NULL: it is not known */
+    const int32_t *mark;                   /* [n_mark] special tokens that calls are written with */
+    size_t n_mark;
     int32_t eos[16], n_eos;
     const char *chat_template;   /* NULL: none */
     struct sample_params sample; /* generation_config.json's */
@@ -101,12 +103,10 @@ enum engine_base {
     ENGINE_BASE_OTHER
 };
 enum engine_base engine_base_match(const struct engine *g, const char *fingerprint);
-
 const struct tokenizer *engine_tokenizer(const struct engine *g); /* NULL: none */
 struct template *engine_template(const struct engine *g);         /* borrowed; NULL: none */
 struct gate *engine_gate(const struct engine *g);
-/* The model as it lies in memory, for who trains on it or measures it; the compute threads are
- * theirs only while they hold the gate. */
+/* For who trains on it or measures it; the compute threads are theirs while they hold the gate. */
 const struct resident *engine_resident(const struct engine *g);
 
 /* ---- generations --------------------------------------------------------------------------- */

@@ -123,6 +123,7 @@ static void fill(struct loader *l, const struct server_options *o, const char *m
                                    .queue_timeout_us = (int64_t)(o->queue_timeout * 1e6),
                                    .is_eager = strcmp(o->mode, "eager") == 0,
                                    .no_prefix_cache = !o->prefix_cache,
+                                   .tool_format = o->tool_format,
                                    .speculate = strcmp(o->speculate, "off") == 0
                                                     ? ENGINE_SPECULATE_OFF
                                                     : ENGINE_SPECULATE_NGRAM,

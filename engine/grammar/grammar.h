@@ -78,6 +78,29 @@ struct grammar_tags {
 struct grammar *grammar_tags(const struct grammar_tags *ask, const struct grammar_limits *limits,
                              struct err *e);
 
+/* One call of a tool: `begin`, its arguments, `end`. */
+struct grammar_call {
+    const char *name; /* the tool's, for errors */
+    struct grammar_text begin, end;
+    const struct jvalue *schema; /* of the arguments; NULL: any object */
+    bool is_bare;                /* the empty object alone */
+};
+
+/* start, open, calls with `between` between two of them, close; and then the text ends. */
+struct grammar_calls {
+    const struct grammar_call *call;
+    size_t n_call;
+    struct grammar_text start, open, between, close;
+    const char *not_first; /* where start is empty: no other text begins with these, or a space */
+    bool may_repeat;       /* more than one call */
+    bool is_asked;         /* false: there may be text before `start`, and no call at all */
+    bool has_form;         /* of a text without calls; then none stands before them: */
+    const struct jvalue *form; /* JSON of this schema; NULL: any object */
+};
+
+struct grammar *grammar_calls(const struct grammar_calls *ask, const struct grammar_limits *limits,
+                              struct err *e);
+
 struct grammar *grammar_ref(struct grammar *g);
 void grammar_unref(struct grammar *g); /* NULL is fine */
 size_t grammar_bytes(const struct grammar *g);

@@ -184,20 +184,35 @@ static uint32_t free_text(struct tags *t, bool may_end, uint32_t root, uint32_t 
     return root;
 }
 
+static void make_automaton(struct tags *t)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < t->ask->n_trigger; i++)
+        n += t->ask->trigger[i].len;
+    t->next = budget_alloc(t->d->b, n, sizeof *t->next);
+    t->fail = budget_alloc(t->d->b, n, sizeof *t->fail);
+    t->trigger = budget_alloc(t->d->b, n, sizeof *t->trigger);
+    t->rule = budget_alloc(t->d->b, t->ask->n_trigger, sizeof *t->rule);
+    plant(t);
+    link_states(t);
+}
+
+uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then)
+{
+    const struct grammar_tags ask = {.trigger = &trigger, .n_trigger = 1};
+    struct tags t = {.d = d, .ask = &ask, .n_state = 1};
+    make_automaton(&t);
+    t.rule[0] = build_rule(d, "behind a trigger");
+    build_rule_is(d, t.rule[0], then);
+    return d->b->failed ? PROGRAM_FAIL : free_text(&t, true, build_loop(d), PROGRAM_END);
+}
+
 static uint32_t compile_tags(struct build *d, const void *what)
 {
     struct tags t = {.d = d, .ask = what, .n_state = 1};
-    size_t n = 1;
     if (check(d->b, t.ask))
         return PROGRAM_FAIL;
-    for (size_t i = 0; i < t.ask->n_trigger; i++)
-        n += t.ask->trigger[i].len;
-    t.next = budget_alloc(d->b, n, sizeof *t.next);
-    t.fail = budget_alloc(d->b, n, sizeof *t.fail);
-    t.trigger = budget_alloc(d->b, n, sizeof *t.trigger);
-    t.rule = budget_alloc(d->b, t.ask->n_trigger, sizeof *t.rule);
-    plant(&t);
-    link_states(&t);
+    make_automaton(&t);
     make_rules(&t);
     if (d->b->failed)
         return PROGRAM_FAIL;

@@ -32,7 +32,21 @@ void token_trie_unref(struct token_trie *t)
     free(t);
 }
 
-static int collect_bytes(struct token_trie *t, const struct tokenizer *tok, struct err *e)
+struct marks {
+    const int32_t *id;
+    size_t n;
+};
+
+static bool is_out(const struct tokenizer *tok, struct marks mark, int32_t id)
+{
+    for (size_t i = 0; i < mark.n; i++)
+        if (mark.id[i] == id)
+            return false;
+    return tokenizer_is_special(tok, id);
+}
+
+static int collect_bytes(struct token_trie *t, const struct tokenizer *tok, struct marks mark,
+                         struct err *e)
 {
     struct buf all;
     struct detok *d = detok_new(tok, false);
@@ -43,7 +57,7 @@ static int collect_bytes(struct token_trie *t, const struct tokenizer *tok, stru
         size_t before = all.len;
         t->at[i] = (uint32_t)before;
         if (i >= n_known || !tokenizer_piece(tok, (int32_t)i, &len) ||
-            tokenizer_is_special(tok, (int32_t)i))
+            is_out(tok, mark, (int32_t)i))
             continue;
         rc = detok_bytes(d, (int32_t)i, &all, e);
         len = all.len - before;
@@ -118,13 +132,19 @@ static void put_nodes(struct token_trie *t, uint32_t *open)
 
 struct token_trie *token_trie_new(const struct tokenizer *tok, size_t n_id, struct err *e)
 {
+    return token_trie_new_with(tok, n_id, NULL, 0, e);
+}
+
+struct token_trie *token_trie_new_with(const struct tokenizer *tok, size_t n_id,
+                                       const int32_t *mark, size_t n_mark, struct err *e)
+{
     struct token_trie *t = xcalloc(1, sizeof *t);
     uint32_t *open = NULL;
     atomic_init(&t->n_ref, 1);
     t->n_id = (uint32_t)n_id;
     t->at = try_alloc(n_id + 1, sizeof *t->at, "bytes of tokens", e);
     t->id = try_alloc(n_id + 1, sizeof *t->id, "tokens by bytes", e);
-    if (!t->at || !t->id || collect_bytes(t, tok, e))
+    if (!t->at || !t->id || collect_bytes(t, tok, (struct marks){mark, n_mark}, e))
         goto fail;
     for (uint32_t i = 0; i < t->n_id; i++)
         if (t->at[i + 1] > t->at[i])

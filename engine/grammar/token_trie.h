@@ -6,7 +6,7 @@
  * A token's bytes are those that it stands for inside of a text, as a streamed answer shows them: a
  * space where the piece has a mark for one, one byte for a token of byte fallback, a part of a
  * character for a token that ends inside of one. Special tokens, ids without a piece and tokens of
- * no bytes are not in it: no constrained text holds them.
+ * no bytes are not in it: no constrained text holds them, but for those that are asked for by name.
  *
  * Thread: any; immutable and counted.
  */
@@ -38,6 +38,9 @@ enum { TOKEN_TRIE_MAX_LEN = 65535 };
 
 /* n_id: as many logits as the model gives, which may be more than the tokenizer has ids. */
 struct token_trie *token_trie_new(const struct tokenizer *t, size_t n_id, struct err *e);
+/* With these special tokens too, each by its text: what calls of tools are written with. */
+struct token_trie *token_trie_new_with(const struct tokenizer *t, size_t n_id, const int32_t *mark,
+                                       size_t n_mark, struct err *e);
 struct token_trie *token_trie_ref(struct token_trie *t);
 void token_trie_unref(struct token_trie *t);
 

@@ -23,14 +23,19 @@ struct constraints {
     size_t n_vocab;
     struct grammar_store *store;
     pthread_mutex_t lock;
-    struct token_trie *trie; /* under lock: NULL until it is wanted */
+    const int32_t *mark; /* borrowed */
+    size_t n_mark;
+    struct token_trie *trie[2]; /* under lock: NULL until it is wanted; [1]: with the marks */
 };
 
-struct constraints *constraints_new(const struct tokenizer *t, size_t n_vocab)
+struct constraints *constraints_new(const struct tokenizer *t, size_t n_vocab, const int32_t *mark,
+                                    size_t n_mark)
 {
     struct constraints *s = xcalloc(1, sizeof *s);
     s->tokenizer = t;
     s->n_vocab = n_vocab;
+    s->mark = mark;
+    s->n_mark = n_mark;
     s->store = grammar_store_new(STORE_BYTES, TENANT_BYTES);
     pthread_mutex_init(&s->lock, NULL);
     return s;
@@ -41,19 +46,21 @@ void constraints_free(struct constraints *s)
     if (!s)
         return;
     grammar_store_free(s->store);
-    if (s->trie)
-        token_trie_unref(s->trie);
+    for (int i = 0; i < 2; i++)
+        token_trie_unref(s->trie[i]);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
 /* Counted. */
-static struct token_trie *get_trie(struct constraints *s, struct err *e)
+static struct token_trie *get_trie(struct constraints *s, enum constraint_kind kind, struct err *e)
 {
+    size_t n_mark = kind == CONSTRAINT_CALLS ? s->n_mark : 0;
+    struct token_trie **at = &s->trie[n_mark > 0];
     pthread_mutex_lock(&s->lock);
-    if (!s->trie)
-        s->trie = token_trie_new(s->tokenizer, s->n_vocab, e);
-    struct token_trie *t = s->trie ? token_trie_ref(s->trie) : NULL;
+    if (!*at)
+        *at = token_trie_new_with(s->tokenizer, s->n_vocab, s->mark, n_mark, e);
+    struct token_trie *t = *at ? token_trie_ref(*at) : NULL;
     pthread_mutex_unlock(&s->lock);
     return t;
 }
@@ -99,6 +106,8 @@ static struct grammar *compile(const struct constraint *c, struct err *e)
         return compile_choice(c, e);
     case CONSTRAINT_GBNF:
         return grammar_gbnf(c->text.p, c->text.n, limits, e);
+    case CONSTRAINT_CALLS:
+        return grammar_calls(c->calls, limits, e);
     case CONSTRAINT_NONE:
         break;
     }
@@ -132,7 +141,7 @@ struct masks *constraints_make(struct constraints *s, const struct constraint *c
     }
     key = make_key(c, &n, e);
     g = key ? compile(c, e) : NULL;
-    trie = g ? get_trie(s, e) : NULL;
+    trie = g ? get_trie(s, c->kind, e) : NULL;
     m = trie ? masks_new(g, trie, MASKS_BYTES) : NULL;
     if (m) {
         masks_warm(m, WARM_MS);

@@ -13,8 +13,10 @@
 
 struct constraints;
 
-/* tokenizer: borrowed; NULL: there is none, and nothing can be asked for. */
-struct constraints *constraints_new(const struct tokenizer *t, size_t n_vocab);
+/* tokenizer: borrowed; NULL: there is none, and nothing can be asked for. mark: borrowed, [n_mark]
+ * special tokens that calls of tools are written with. */
+struct constraints *constraints_new(const struct tokenizer *t, size_t n_vocab, const int32_t *mark,
+                                    size_t n_mark);
 void constraints_free(struct constraints *c); /* NULL is fine */
 
 /* As engine/engine.h has them. */

@@ -204,6 +204,8 @@ static void fill_limits(struct engine *g)
                                               .d_model = i->d_model,
                                               .tokenizer = g->fixed.res.tokenizer,
                                               .bell = g->fixed.bell,
+                                              .mark = i->mark,
+                                              .n_mark = i->n_mark,
                                               .guesses = g->own.chance != NULL};
 }
 
@@ -244,8 +246,13 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
         return NULL;
     }
     fill_info(g, o);
+    if (tools_init(g, o->tool_format, e)) {
+        engine_free(g);
+        return NULL;
+    }
     fill_limits(g);
-    g->fixed.constraints = constraints_new(g->fixed.res.tokenizer, (size_t)g->fixed.info.n_vocab);
+    g->fixed.constraints = constraints_new(g->fixed.res.tokenizer, (size_t)g->fixed.info.n_vocab,
+                                           g->fixed.mark, g->fixed.info.n_mark);
     log_memory(g);
     if (g->fixed.info.ctx < g->fixed.res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
@@ -266,6 +273,7 @@ void engine_free(struct engine *g)
     registry_free(g->names.registry);
     owners_free(g->names.owners);
     constraints_free(g->fixed.constraints);
+    free(g->fixed.mark);
     pthread_mutex_destroy(&g->names.lock);
     flights_release(g);
     fetch_release(&g->own.fetch);

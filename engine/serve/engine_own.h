@@ -13,6 +13,8 @@
 void *engine_main(void *arg); /* until g->stops */
 void engine_end_all(struct engine *g);
 
+int tools_init(struct engine *g, const char *name, struct err *e); /* tools.c: --tool-format */
+
 /* ---- ranks.c: the other ranks, where several share the model ---- */
 enum { RANKS_PING_US = 500000 };    /* how often, without work */
 void ranks_begin(struct engine *g); /* the thread's first act, and its last */

@@ -85,6 +85,7 @@ struct engine_fixed {
     int64_t queue_timeout_us;
     struct gate *gate;               /* owned */
     struct answer_bell *bell;        /* counted */
+    int32_t *mark;                   /* owned: info's */
     struct constraints *constraints; /* owned */
 };
 

@@ -12,6 +12,7 @@
 
 #include "engine/sample/params.h"
 
+struct grammar_calls;
 struct jvalue;
 struct masks;
 
@@ -31,7 +32,8 @@ enum constraint_kind {
     CONSTRAINT_SCHEMA,
     CONSTRAINT_REGEX,
     CONSTRAINT_CHOICE,
-    CONSTRAINT_GBNF
+    CONSTRAINT_GBNF,
+    CONSTRAINT_CALLS /* text with calls of tools (engine/tools) */
 };
 
 struct constraint {
@@ -42,6 +44,7 @@ struct constraint {
     const struct jvalue *schema; /* borrowed for the compiling */
     const struct gen_text *choice;
     int32_t n_choice;
+    const struct grammar_calls *calls; /* borrowed for the compiling */
 };
 
 struct gen_params {
@@ -56,6 +59,7 @@ struct gen_params {
     bool ignore_eos;
     bool stop_is_shown; /* the text of the stop string stays in the answer */
     bool special_shown; /* special tokens stay in the text */
+    bool marks_shown;   /* those stay that calls of tools are written with */
     bool text_goes_on;  /* the text goes on from the prompt's: a space at its beginning stays */
     bool wants_logprob; /* of each token that was taken */
     int32_t n_top;      /* and of so many likeliest */

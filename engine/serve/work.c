@@ -90,6 +90,8 @@ static int make_stop(struct work *w, const struct work_model *m, struct err *e)
         string[i] = (struct stop_string){.p = p->stop[i].p, .n = p->stop[i].n};
     w->stop = stop_new(string, p->n_stop, e);
     w->detok = w->stop ? detok_new(m->tokenizer, !p->special_shown) : NULL;
+    if (w->detok && p->marks_shown)
+        detok_show(w->detok, m->mark, m->n_mark);
     if (w->detok && p->text_goes_on)
         detok_inside(w->detok);
     return w->detok ? 0 : -1;

@@ -65,6 +65,8 @@ struct work_model {
     int64_t d_model;
     const struct tokenizer *tokenizer; /* NULL: none */
     struct answer_bell *bell;
+    const int32_t *mark; /* [n_mark] special tokens that calls of tools are written with */
+    size_t n_mark;
     bool guesses; /* texts are guessed */
 };
 

@@ -21,6 +21,8 @@ struct detok {
     unsigned n_part, n_left, n_right;
     size_t begin; /* of the last token's text, in the buffer that it was pushed to */
     bool skip_special, is_first, is_left_done, has_held;
+    const int32_t *shown; /* borrowed: [n_shown] special tokens that are not skipped */
+    size_t n_shown;
 };
 
 static const size_t max_token_bytes = 1 << 20;
@@ -52,6 +54,20 @@ void detok_reset(struct detok *d)
     d->n_part = d->n_left = d->n_right = 0;
     d->is_first = true;
     d->is_left_done = d->has_held = false;
+}
+
+void detok_show(struct detok *d, const int32_t *id, size_t n)
+{
+    d->shown = id;
+    d->n_shown = n;
+}
+
+static bool is_skipped(const struct detok *d, int32_t id)
+{
+    for (size_t i = 0; i < d->n_shown; i++)
+        if (d->shown[i] == id)
+            return false;
+    return d->skip_special && tokenizer_is_special(d->t, id);
 }
 
 void detok_inside(struct detok *d)
@@ -377,7 +393,7 @@ int detok_push(struct detok *d, int32_t id, struct buf *out, struct err *e)
     uint32_t len;
     const uint8_t *p = id < 0 ? NULL : vocab_text(&d->t->piece, (uint32_t)id, &len);
     d->begin = out->len;
-    if (!p || (d->skip_special && tokenizer_is_special(d->t, id)))
+    if (!p || is_skipped(d, id))
         return 0;
     if (!holds_last(d))
         return push_piece(d, (const char *)p, len, false, out, e);

@@ -108,6 +108,8 @@ struct detok;
 struct detok *detok_new(const struct tokenizer *t, bool skip_special); /* t is borrowed */
 void detok_free(struct detok *d);
 void detok_reset(struct detok *d); /* as new */
+/* These special tokens are shown though others are not; borrowed. */
+void detok_show(struct detok *d, const int32_t *id, size_t n);
 void detok_inside(
     struct detok *d); /* of a new one: what comes is no beginning and keeps its space */
 int detok_push(struct detok *d, int32_t id, struct buf *out, struct err *e);

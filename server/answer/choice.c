@@ -100,6 +100,7 @@ void choice_release(struct choice *c)
     if (c->answer)
         answer_unref(c->answer);
     detok_free(c->detok);
+    tool_reader_free(c->reads);
     buf_release(&c->text);
     free(c->places.at);
     *c = (struct choice){.answer = NULL};

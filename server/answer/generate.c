@@ -50,8 +50,11 @@ static struct generation *begin(struct call *c)
     return g;
 }
 
+/* Whether calls of tools are looked for, and what texts are held to for them, is known before. */
 static int make_prompts(struct generation *g, struct api_error *e)
 {
+    if (calling_begin(&g->calling, g->at.engine, g->q, call_arena(g->call), e))
+        return -1;
     return prompts_make(g->at.engine, &g->at.q, call_arena(g->call), &g->prompt, &g->n_prompt, e);
 }
 
@@ -89,7 +92,8 @@ static int reserve(struct generation *g, struct api_error *e)
 
 static int constrain(struct generation *g, bool *waits, struct api_error *e)
 {
-    return constraining_begin(&g->constraining, g->call, g->at.engine, &g->q->constraint, waits, e);
+    return constraining_begin(&g->constraining, g->call, g->at.engine, &g->calling.constraint,
+                              waits, e);
 }
 
 static void refuse(struct generation *g, const struct api_error *e)

@@ -9,6 +9,7 @@
 #define SERVER_ANSWER_GENERATE_OWN_H
 
 #include "api/reply.h"
+#include "server/answer/calling.h"
 #include "server/answer/choice.h"
 #include "server/answer/constraining.h"
 #include "server/answer/generate.h"
@@ -26,6 +27,7 @@ struct generation {
     size_t n_ended;              /* of them, when they were last collected */
     struct choice *choice;       /* in the arena */
     struct answer **answer;      /* in the arena: for the choices */
+    struct calling calling;
     struct constraining constraining;
     struct api_reply reply;
     struct detok *spell; /* owned: tokens alone, for log-probabilities */

@@ -108,6 +108,49 @@ static void cut_behind_last(struct template_out *out, size_t n_message)
     out->text[end] = 0;
 }
 
+/* Of messages that only call tools the content is none, as the templates of most families want it.
+ * One that cannot have that gets an empty text. -1: there is none such, or that is no better. */
+static int fill_contents(const struct jvalue *messages, struct arena *a, struct jvalue *out,
+                         struct err *e)
+{
+    const struct jlist *l = messages->l;
+    size_t n_filled = 0;
+    struct jvalue copy, empty;
+    if (jv_list(a, out, e) || jv_str_view(a, "", 0, &empty, e))
+        return -1;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct jdict *d = l->at[i].d;
+        const struct jvalue *content = jv_dict_get(&l->at[i], "content");
+        bool is_none = content && content->type == JT_NONE;
+        if (jv_dict(a, &copy, e))
+            return -1;
+        for (size_t k = 0; k < d->n; k++)
+            if (jdict_put(a, copy.d, d->key[k], d->val[k], e))
+                return -1;
+        if (is_none && jv_dict_put(a, &copy, "content", strlen("content"), empty, e))
+            return -1;
+        n_filled += is_none;
+        if (jv_list_add(a, out, copy, e))
+            return -1;
+    }
+    return n_filled ? 0 : -1;
+}
+
+static int render_filled(const struct template *t, const struct template_in *in, struct arena *a,
+                         struct template_out *out, struct err *e)
+{
+    struct template_in filled = *in;
+    struct jvalue messages;
+    struct err other = ERR_INIT;
+    if (e->code != ERR_BAD_INPUT || fill_contents(in->messages, a, &messages, &other))
+        return -1;
+    filled.messages = &messages;
+    if (template_render(t, &filled, out, &other))
+        return -1;
+    *e = (struct err)ERR_INIT;
+    return 0;
+}
+
 static int render(struct engine *g, struct api_request *q, struct arena *a,
                   struct template_out *out, struct err *e)
 {
@@ -123,13 +166,14 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
     size_t out_bytes = (size_t)engine_info(g)->ctx * 64 + (1 << 20);
     const struct template_in in = {
         .messages = &q->messages,
+        .tools = q->n_tool ? &q->tools : NULL,
         .extra = &extra,
         .token = token,
         .n_token = template_tokens(tok, token),
         .add_generation_prompt = q->adds_turn,
         .now = clock_local_s(clock_wall_us() / 1000000),
         .limits = {.out_bytes = out_bytes, .memory_bytes = 4 * out_bytes + ((size_t)16 << 20)}};
-    if (template_render(t, &in, out, e))
+    if (template_render(t, &in, out, e) && render_filled(t, &in, a, out, e))
         return -1;
     if (q->goes_on)
         cut_behind_last(out, q->messages.l->n);

@@ -52,6 +52,7 @@ static int submit(struct generation *g, struct err *e)
         params[i].sample.seed = seed_of(q, base, i);
         params[i].text_goes_on = goes_on(g, p);
         params[i].masks = g->constraining.masks;
+        params[i].marks_shown = g->calling.format != NULL;
         req[i] = (struct gen_req){.kind = GEN_TEXT,
                                   .prompt = p->id,
                                   .n_prompt = p->n,
@@ -133,6 +134,7 @@ static void begin_choices(struct generation *g, struct err *e)
         struct choice *c = &g->choice[i];
         choice_init(c, g->answer[i], t, g->q->gen.special_shown,
                     goes_on(g, generation_prompt(g, c)));
+        calling_listen(&g->calling, g->at.engine, c);
     }
     for (size_t i = 0; i < g->n_choice && !rc; i++)
         rc = g->q->echo     ? echo(g, &g->choice[i], e)

@@ -41,9 +41,23 @@ static int make_room(struct generation *g, size_t n)
     return 0;
 }
 
-static const char *finish_word(enum gen_end state)
+static const char *finish_word(const struct choice *c)
 {
-    return state == GEN_STOPPED ? "stop" : state == GEN_LENGTH ? "length" : NULL;
+    return c->state == GEN_LENGTH                         ? "length"
+           : c->state == GEN_STOPPED && calling_called(c) ? "tool_calls"
+           : c->state == GEN_STOPPED                      ? "stop"
+                                                          : NULL;
+}
+
+/* What the text says besides calls, which are told on their own. */
+static void describe_words(struct choice *c, struct api_choice *out)
+{
+    if (!c->reads)
+        return;
+    const struct buf *words = tool_reader_words(c->reads);
+    out->text = words->len ? words->data + c->n_words_told : "";
+    out->n_text = words->len - c->n_words_told;
+    c->n_words_told = words->len;
 }
 
 /* vLLM tells which of the client's own stops it was; the model's end of text is none of these. */
@@ -112,8 +126,9 @@ static struct api_choice describe(const struct generation *g, struct choice *c, 
                              .text = c->text.data,
                              .n_text = c->n_show,
                              .is_first = !c->is_begun,
-                             .finish = finish_word(c->state),
+                             .finish = finish_word(c),
                              .stop_id = -1};
+    describe_words(c, &out);
     if (out.finish)
         describe_stop(g, c, &out);
     describe_logprobs(g, c, &out, room);
@@ -146,12 +161,34 @@ static void sort_best(struct generation *g)
     }
 }
 
+static int read_all(struct generation *g, struct err *e)
+{
+    for (size_t i = 0; i < g->n_choice; i++) {
+        struct choice *c = &g->choice[i];
+        if (c->reads && calling_read(c, c->text.data, c->n_show, true, e))
+            return -1;
+    }
+    return 0;
+}
+
+static bool describe_calls(struct generation *g, struct choice *c, struct api_choice *out,
+                           struct err *e)
+{
+    if (c->reads)
+        out->call = calling_whole(&g->calling, c, call_arena(g->call), &out->n_call, e);
+    return !c->reads || out->call;
+}
+
 void tell_whole(struct generation *g)
 {
     size_t n = (size_t)g->q->n, m = (size_t)g->q->best_of, n_room = 0, k = 0;
     struct err e = ERR_INIT;
     if (m > n)
         sort_best(g);
+    if (read_all(g, &e)) {
+        generation_fail_err(g, &e);
+        return;
+    }
     struct api_choice *choice = arena_try(call_arena(g->call), g->n_prompt * n, sizeof *choice, &e);
     for (size_t i = 0; i < g->n_choice; i++)
         n_room += count_room(g, &g->choice[i]);
@@ -164,7 +201,10 @@ void tell_whole(struct generation *g)
     for (size_t i = 0; i < g->n_choice; i++)
         if (i % m < n) {
             choice[k] = describe(g, &g->choice[i], (int64_t)k, &room);
-            k++;
+            if (!describe_calls(g, &g->choice[i], &choice[k++], &e)) {
+                generation_fail_err(g, &e);
+                return;
+            }
         }
     struct api_usage u = generation_usage(g);
     api_reply_write(&g->reply, choice, k, &u, &g->out);
@@ -185,22 +225,63 @@ static bool has_news(const struct generation *g, const struct choice *c)
            (c->n_show || c->state != GEN_RUNS || (tells_tokens && c->n_ready > c->n_told));
 }
 
-static int tell(struct generation *g, struct choice *c)
+static void put_event(struct generation *g, const struct api_choice *choice)
 {
     const struct api_request *q = g->q;
-    if (make_room(g, count_room(g, c)))
-        return -1;
-    struct api_logprob *room = g->room;
-    struct api_choice choice = describe(g, c, c - g->choice, &room);
     struct api_usage u =
         q->sends_usage_always ? generation_usage(g) : (struct api_usage){.prompt = 0};
-    api_event_choice(&g->reply, &choice,
+    api_event_choice(&g->reply, choice,
                      q->sends_usage_always ? API_USAGE_GIVEN
                      : q->sends_usage      ? API_USAGE_NULL
                                            : API_USAGE_ABSENT,
                      &u, &g->out);
+}
+
+/* The events of pieces of calls, each its own; the first also has what is new besides, the last
+ * also the end. False: there is no piece. */
+static bool put_calls(struct generation *g, struct choice *c, struct api_choice choice)
+{
+    struct api_call piece, next;
+    const struct api_choice end = choice;
+    if (!calling_next(&g->calling, c, &piece))
+        return false;
+    if (choice.n_text) { /* words are an event of their own */
+        choice.finish = NULL;
+        put_event(g, &choice);
+        choice = (struct api_choice){.index = choice.index, .stop_id = -1};
+    }
+    for (bool has_more = true; has_more; piece = next) {
+        has_more = calling_next(&g->calling, c, &next);
+        choice.call = &piece;
+        choice.n_call = 1;
+        choice.finish = has_more ? NULL : end.finish;
+        choice.stop = has_more ? NULL : end.stop;
+        choice.stop_id = has_more ? -1 : end.stop_id;
+        put_event(g, &choice);
+        choice = (struct api_choice){.index = choice.index};
+    }
+    return true;
+}
+
+/* Tokens whose text is still held back are told with it. */
+static bool says_nothing(const struct choice *c, const struct api_choice *choice)
+{
+    return c->reads && !choice->n_text && !choice->finish && !choice->n_logprob && !choice->n_id;
+}
+
+static int tell(struct generation *g, struct choice *c, struct err *e)
+{
+    if (make_room(g, count_room(g, c)))
+        return -1;
+    if (c->reads && calling_read(c, c->text.data, c->n_show, c->state != GEN_RUNS, e))
+        return -1;
+    struct api_logprob *room = g->room;
+    struct api_choice choice = describe(g, c, c - g->choice, &room);
+    bool has_calls = c->reads && put_calls(g, c, choice);
+    if (!has_calls && !says_nothing(c, &choice))
+        put_event(g, &choice);
+    c->is_begun |= has_calls || !says_nothing(c, &choice);
     choice_told(c);
-    c->is_begun = true;
     c->is_over = c->state != GEN_RUNS;
     return 0;
 }
@@ -227,7 +308,7 @@ void tell_events(struct generation *g)
         struct choice *c = &g->choice[i];
         if (has_news(g, c)) {
             call_stream(g->call, "text/event-stream");
-            if (tell(g, c) || buf_check(&g->out, "the answer", &e)) {
+            if (tell(g, c, &e) || buf_check(&g->out, "the answer", &e)) {
                 err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer");
                 generation_fail_err(g, &e);
                 return;

@@ -215,11 +215,11 @@ static void test_every_known_field_has_a_class(void **state)
         const char *names;
     } known[] = {
         {API_CHAT, PARAM_HONOURED,
-         "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options"},
+         "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls"},
         {API_CHAT, PARAM_DECORATIVE,
-         "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options parallel_tool_calls"},
+         "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
         {API_CHAT, PARAM_UNBUILT,
-         "service_tier verbosity web_search_options audio store moderation prediction tools tool_choice function_call functions"},
+         "service_tier verbosity web_search_options audio store moderation prediction function_call functions"},
         {API_COMPLETIONS, PARAM_HONOURED,
          "model prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream stream_options temperature top_p"},
         {API_COMPLETIONS, PARAM_DECORATIVE, "user"},

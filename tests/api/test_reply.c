@@ -103,6 +103,35 @@ static void test_chat(void **state)
     end(&f);
 }
 
+static void test_tool_calls(void **state)
+{
+    const struct api_call call[] = {
+        {.id = "c1", .name = "f", .arguments = "{\"a\": 1}", .n_arguments = 8},
+        {.index = 1, .arguments = "x\"y", .n_arguments = 3}};
+    struct fixture f;
+    (void)state;
+    begin(&f, API_CHAT);
+    struct api_choice c = {.call = call, .n_call = 1, .finish = "tool_calls", .stop_id = -1};
+    api_reply_write(&f.r, &c, 1, &usage, &f.out);
+    const json_t *v = json_at(parsed(&f, 0), "choices.0.message");
+    assert_true(json_is_null(json_at(v, "content")));
+    assert_string_equal(json_text_at(v, "tool_calls.0.id"), "c1");
+    assert_string_equal(json_text_at(v, "tool_calls.0.type"), "function");
+    assert_string_equal(json_text_at(v, "tool_calls.0.function.arguments"), "{\"a\": 1}");
+    assert_null(json_at(v, "tool_calls.0.index"));
+
+    buf_clear(&f.out);
+    c = (struct api_choice){.call = &call[1], .n_call = 1, .stop_id = -1};
+    api_event_choice(&f.r, &c, API_USAGE_ABSENT, NULL, &f.out);
+    v = json_at(event(&f), "choices.0.delta");
+    assert_int_equal(json_object_size(v), 1);
+    assert_int_equal(json_object_size(json_at(v, "tool_calls.0")), 2);
+    assert_int_equal(json_integer_value(json_at(v, "tool_calls.0.index")), 1);
+    assert_string_equal(json_text_at(v, "tool_calls.0.function.arguments"), "x\"y");
+    assert_null(json_at(v, "tool_calls.0.function.name"));
+    end(&f);
+}
+
 static void test_chat_events(void **state)
 {
     struct fixture f;
@@ -258,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chat),
+        cmocka_unit_test(test_tool_calls),
         cmocka_unit_test(test_chat_events),
         cmocka_unit_test(test_chat_logprobs),
         cmocka_unit_test(test_completion_logprobs),

@@ -271,10 +271,49 @@ static void test_percent_signs(void **state)
                     "messages[0].role");
 }
 
+/* ---- tools ---------------------------------------------------------------------------------
+ */
+
+#define TOOL(name, more) "{\"type\":\"function\",\"function\":{\"name\":\"" name "\"" more "}}"
+#define CHAT_WITH(rest)                                                                            \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[" TOOL(                      \
+        "f", ",\"strict\":true,\"parameters\":{\"properties\":{}}") "," TOOL("g", "") "]" rest "}"
+
+static void test_tools(void **state)
+{
+    (void)state;
+    assert_good_body(API_CHAT, CHAT_WITH(""));
+    assert_int_equal(q.n_tool, 2);
+    assert_int_equal(q.tool_mode, TOOL_MODE_AUTO);
+    assert_true(q.tool[0].is_strict && q.tool[0].is_allowed && !q.tool[1].is_strict);
+    assert_non_null(jv_dict_get(q.tool[0].parameters, "type")); /* an object, said or not */
+    assert_null(q.tool[1].parameters);
+    assert_non_null(jv_dict_get(jv_dict_get(&q.tools.l->at[1], "function"), "parameters"));
+    assert_false(q.has_one_call);
+    assert_good_body(API_CHAT,
+                     CHAT_WITH(",\"tool_choice\":\"none\",\"parallel_tool_calls\":false"));
+    assert_int_equal(q.tool_mode, TOOL_MODE_NONE);
+    assert_true(q.has_one_call);
+    assert_good_body(API_CHAT, CHAT_WITH(",\"tool_choice\":" TOOL("g", "")));
+    assert_int_equal(q.tool_mode, TOOL_MODE_REQUIRED);
+    assert_true(!q.tool[0].is_allowed && q.tool[1].is_allowed);
+    assert_good_body(API_CHAT,
+                     CHAT_WITH(",\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{"
+                               "\"mode\":\"auto\",\"tools\":[" TOOL("f", "") "]}}"));
+    assert_int_equal(q.tool_mode, TOOL_MODE_AUTO);
+    assert_true(q.tool[0].is_allowed && !q.tool[1].is_allowed);
+    assert_good_body(API_CHAT, CHAT_WITH(",\"tool_choice\":\"required\""));
+    assert_int_equal(q.tool_mode, TOOL_MODE_REQUIRED);
+    assert_good_body(API_CHAT,
+                     "{\"tools\":[],\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}");
+    assert_int_equal(q.tool_mode, TOOL_MODE_NONE);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
     const struct CMUnitTest tests[] = {
+        T(test_tools),
         T(test_defaults),
         T(test_the_models_advice),
         T(test_fields_land_where_they_belong),

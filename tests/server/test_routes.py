@@ -45,7 +45,9 @@ SCHEMAS = {
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
 }
 # Need an adapter or an encoder: tests/server/answer/test_ops.c and test_generate.c have them.
-ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding"}
+ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding",
+             # a template with tools: tests/server/test_tools.py
+             "ToolCall", "ToolFunction", "ToolCallDelta", "ToolFunctionDelta"}
 # Of what tests/server/test_tuning.py asks: it has a data directory, and sends forms.
 ELSEWHERE_CODES = {"no_data_dir", "unsupported_media_type"}
 EDGES = [-1, 0, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 1e308, 1.5, "1", True, [], {}]

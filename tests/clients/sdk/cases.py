@@ -16,6 +16,7 @@ import typing
 
 import openai
 import pydantic
+import tools
 from openai import AsyncOpenAI, OpenAI
 from serving import MODE, SLOW, Cases, Tandem, few_facts, make_model, scratch
 from tuning import MODEL, OPTIONS, Tuning
@@ -263,9 +264,7 @@ class Sdk:
 
     def case_not_yet(self):
         """Catches: a parameter that we do not honour and do not refuse."""
-        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
         bad = openai.BadRequestError
-        self.fails(bad, "tools", lambda: self.chat(tools=[tool]))
         self.fails(bad, "suffix", lambda: self.text(suffix="end"))
         self.chat(response_format={"type": "text"}, tools=[])
         self.fails(openai.NotFoundError, None,
@@ -448,6 +447,11 @@ def main():
             sdk = Sdk(server, "tiny")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run(name[5:], getattr(sdk, name))
+        model = tools.with_tools(make_model(tmp / "tools", "--dtype", "f32"))
+        with Tandem(model, "--api-key-file", keys, "--ctx", 4096) as server:
+            sdk = tools.Tools(server, "user-key")
+            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
+                cases.run("tools: " + name[5:], getattr(sdk, name))
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:
             sdk = Embeddings(server, "vectors")

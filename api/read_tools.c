@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tools that a request offers, and which of them it wants called. The template gets the tools as
+ * they came; what calls are held to is read here.
+ */
+#include <string.h>
+
+#include "api/messages.h"
+
+static bool is_word(const json_t *v, const char *word)
+{
+    return json_is_string(v) && json_string_length(v) == strlen(word) &&
+           memcmp(json_string_value(v), word, strlen(word)) == 0;
+}
+
+static const json_t *member(const json_t *v, const char *key)
+{
+    const json_t *x = json_object_get(v, key);
+    return json_is_null(x) ? NULL : x;
+}
+
+/* ---- tools --------------------------------------------------------------------------------- */
+
+struct tools {
+    struct api_reader *r;
+    const char *name; /* the field */
+    size_t i;
+};
+
+/* A 400 that names the place: tools[3].function.name. */
+static int bad(const struct tools *t, const char *at, const char *why)
+{
+    char *where = arena_printf(t->r->arena, "%s[%zu]%s%s", t->name, t->i, *at ? "." : "", at);
+    return api_fail(t->r->e, 400, "invalid_value", where, "'%s' %s.", where, why);
+}
+
+static int read_name(const struct tools *t, const json_t *v, struct tool_spec *out)
+{
+    const char *s = json_string_value(v);
+    size_t n = json_string_length(v);
+    bool is_good = s && n && n <= TOOL_NAME_MAX;
+    for (size_t i = 0; is_good && i < n; i++)
+        is_good = tool_name_may_have(s[i]);
+    if (!is_good)
+        return bad(t, "function.name", "must have 1 to 64 of a-z, A-Z, 0-9, _, - and .");
+    for (size_t i = 0; i < t->i; i++)
+        if (strcmp(t->r->out->tool[i].name, s) == 0)
+            return bad(t, "function.name", "is another tool's name too");
+    out->name = s;
+    return 0;
+}
+
+/* Arguments are an object whether the schema says so or not. */
+static int read_parameters(const struct tools *t, const json_t *v, struct tool_spec *out)
+{
+    struct err e = ERR_INIT;
+    const json_t *type = json_object_get(v, "type");
+    if (!v || (json_is_object(v) && !json_object_size(v)))
+        return 0;
+    if (!json_is_object(v) || (type && !is_word(type, "object")))
+        return bad(t, "function.parameters", "must be a JSON schema of the type object");
+    struct jvalue *schema = param_alloc(t->r, t->name, 1, sizeof *schema), word;
+    if (!schema)
+        return -1;
+    if (api_jvalue(t->r->arena, v, schema, &e) ||
+        (!type && (jv_str_view(t->r->arena, "object", strlen("object"), &word, &e) ||
+                   jv_dict_put(t->r->arena, schema, "type", strlen("type"), word, &e))))
+        return api_fail_err(t->r->e, &e, t->name);
+    out->parameters = schema;
+    return 0;
+}
+
+static int read_tool(const struct tools *t, const json_t *v, struct tool_spec *out)
+{
+    const json_t *f = json_object_get(v, "function"), *about = member(f, "description");
+    const json_t *strict = member(f, "strict");
+    if (!json_is_object(v))
+        return bad(t, "", "must be an object");
+    if (!is_word(json_object_get(v, "type"), "function"))
+        return bad(t, "type", "must be \"function\": that is what the models here can call");
+    if (!json_is_object(f))
+        return bad(t, "function", "must be an object with a 'name'");
+    if (about && !json_is_string(about))
+        return bad(t, "function.description", "must be a string");
+    if (strict && !json_is_boolean(strict))
+        return bad(t, "function.strict", "must be a boolean");
+    *out = (struct tool_spec){.is_strict = json_is_true(strict), .is_allowed = true};
+    return read_name(t, json_object_get(f, "name"), out) ||
+                   read_parameters(t, member(f, "parameters"), out)
+               ? -1
+               : 0;
+}
+
+/* A tool that takes nothing says so, since templates show what tools take. */
+static int fill_parameters(struct api_reader *r, struct jvalue *tools, struct err *e)
+{
+    struct arena *a = r->arena;
+    struct jvalue schema, type, none;
+    if (jv_dict(a, &schema, e) || jv_dict(a, &none, e) ||
+        jv_str_view(a, "object", strlen("object"), &type, e) ||
+        jv_dict_put(a, &schema, "type", strlen("type"), type, e) ||
+        jv_dict_put(a, &schema, "properties", strlen("properties"), none, e))
+        return -1;
+    for (size_t i = 0; i < tools->l->n; i++) {
+        const struct jvalue *f = jv_dict_get(&tools->l->at[i], "function");
+        const struct jvalue *p = jv_dict_get(f, "parameters");
+        if ((!p || p->type == JT_NONE) &&
+            jv_dict_put(a, (struct jvalue *)(uintptr_t)f, "parameters", strlen("parameters"),
+                        schema, e))
+            return -1;
+    }
+    return 0;
+}
+
+int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
+{
+    struct api_request *q = r->out;
+    struct err e = ERR_INIT;
+    size_t n = json_array_size(v), flags = JSON_COMPACT | JSON_ENCODE_ANY;
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of tools", v);
+    if (!n)
+        return 0;
+    if (n > API_TOOLS_MAX)
+        return param_bad(r, name, "holds %zu tools: the limit is %d", n, API_TOOLS_MAX);
+    size_t bytes = json_dumpb(v, NULL, 0, flags);
+    if (bytes > API_TOOLS_BYTES_MAX)
+        return param_bad(r, name, "has %zu bytes of JSON: the limit is %d", bytes,
+                         API_TOOLS_BYTES_MAX);
+    struct tool_spec *tool = param_alloc(r, name, n, sizeof *tool);
+    char *text = tool ? param_alloc(r, name, bytes + 1, 1) : NULL;
+    if (!text)
+        return -1;
+    q->tool = tool;
+    for (struct tools t = {.r = r, .name = name}; t.i < n; t.i++) {
+        if (read_tool(&t, json_array_get(v, t.i), &tool[t.i]))
+            return -1;
+    }
+    q->n_tool = n;
+    q->tools_text = (struct gen_text){.p = text, .n = (uint32_t)json_dumpb(v, text, bytes, flags)};
+    return api_jvalue(r->arena, v, &q->tools, &e) || fill_parameters(r, &q->tools, &e)
+               ? api_fail_err(r->e, &e, name)
+               : 0;
+}
+
+int param_read_parallel_calls(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_boolean(v))
+        return param_type(r, name, "a boolean", v);
+    r->out->has_one_call = json_is_false(v);
+    return 0;
+}
+
+/* ---- which are wanted ---------------------------------------------------------------------- */
+
+/* Told when the tools are known. */
+int param_read_tool_choice(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_string(v) && !json_is_object(v))
+        return param_type(r, name, "a string or an object", v);
+    r->tool_choice = v;
+    return 0;
+}
+
+/* {"type": "function", "function": {"name": ...}} */
+static int allow(struct api_reader *r, const json_t *v)
+{
+    struct api_request *q = r->out;
+    const json_t *f = json_object_get(v, "function");
+    const json_t *text = json_object_get(f, "name");
+    const char *name = json_string_value(text);
+    if (!is_word(json_object_get(v, "type"), "function") || !name)
+        return param_bad(r, "tool_choice",
+                         "must name a tool as {\"type\": \"function\", \"function\": {\"name\": "
+                         "...}}");
+    for (size_t i = 0; i < q->n_tool; i++)
+        if (is_word(text, q->tool[i].name)) {
+            q->tool[i].is_allowed = true;
+            return 0;
+        }
+    return param_bad(r, "tool_choice", "names '%.64s', which is none of 'tools'", name);
+}
+
+/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}} */
+static int read_allowed(struct api_reader *r, const json_t *v)
+{
+    const json_t *list = json_object_get(v, "tools"), *mode = json_object_get(v, "mode");
+    if (!json_array_size(list))
+        return param_bad(r, "tool_choice", "must list 'allowed_tools.tools'");
+    if (!is_word(mode, "auto") && !is_word(mode, "required"))
+        return param_bad(r, "tool_choice", "must have an 'allowed_tools.mode' of auto or required");
+    r->out->tool_mode = is_word(mode, "auto") ? TOOL_MODE_AUTO : TOOL_MODE_REQUIRED;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (allow(r, json_array_get(list, i)))
+            return -1;
+    return 0;
+}
+
+static int read_object(struct api_reader *r, const json_t *v)
+{
+    struct api_request *q = r->out;
+    for (size_t i = 0; i < q->n_tool; i++)
+        q->tool[i].is_allowed = false;
+    if (is_word(json_object_get(v, "type"), "allowed_tools"))
+        return read_allowed(r, json_object_get(v, "allowed_tools"));
+    q->tool_mode = TOOL_MODE_REQUIRED;
+    return allow(r, v);
+}
+
+int api_tools_settle(struct api_reader *r)
+{
+    struct api_request *q = r->out;
+    const json_t *v = r->tool_choice;
+    bool is_none = is_word(v, "none"), is_auto = !v || is_word(v, "auto");
+    q->tool_mode = q->n_tool && !is_none ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
+    if (is_none || is_auto)
+        return 0;
+    if (json_is_string(v) && !is_word(v, "required"))
+        return param_bad(r, "tool_choice", "must be none, auto, required, or name tools");
+    if (!q->n_tool)
+        return param_bad(r, "tool_choice", "wants a tool to be called, and 'tools' holds none");
+    if (json_is_object(v))
+        return read_object(r, v);
+    q->tool_mode = TOOL_MODE_REQUIRED;
+    return 0;
+}

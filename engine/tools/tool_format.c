@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows, and what follows from one.
+ */
+#include "engine/tools/tool_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/mem.h"
+#include "engine/grammar/grammar.h"
+#include "engine/token/tokenizer.h"
+
+#define TOOL_FORMAT(id, ...) {.name = #id, __VA_ARGS__},
+static const struct tool_format rows[] = {
+#include "engine/tools/tool_format.def"
+};
+#undef TOOL_FORMAT
+
+#define TOOL_FORMAT(id, ...) ", " #id
+static const char names[] =
+#include "engine/tools/tool_format.def"
+    ;
+#undef TOOL_FORMAT
+
+enum { N_ROW = sizeof rows / sizeof *rows };
+
+const char *tool_format_names(void)
+{
+    return names + 2;
+}
+
+const struct tool_format *tool_format_find(const char *name)
+{
+    for (size_t i = 0; i < N_ROW; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static bool is_told(const struct tool_format *f, const char *template)
+{
+    for (size_t i = 0; i < TOOL_WORDS_MAX; i++) {
+        if (f->words[i] && !strstr(template, f->words[i]))
+            return false;
+        if (f->others[i] && strstr(template, f->others[i]))
+            return false;
+    }
+    return true;
+}
+
+const struct tool_format *tool_format_told(const char *template)
+{
+    for (size_t i = 0; i < N_ROW; i++)
+        if (is_told(&rows[i], template))
+            return &rows[i];
+    return NULL;
+}
+
+/* ---- special tokens ------------------------------------------------------------------------ */
+
+static bool writes(const struct tool_format *f, const char *piece, size_t n)
+{
+    const char *const text[] = {f->start, f->open,    f->item,  f->mid,
+                                f->end,   f->between, f->close, f->lead};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        if (text[i] && memmem(text[i], strlen(text[i]), piece, n))
+            return true;
+    for (size_t i = 0; i < TOOL_WORDS_MAX; i++)
+        if (f->behind[i] && memmem(f->behind[i], strlen(f->behind[i]), piece, n))
+            return true;
+    return false;
+}
+
+int32_t *tool_format_marks(const struct tool_format *f, const struct tokenizer *t, size_t *n)
+{
+    int32_t *id = NULL;
+    *n = 0;
+    for (int32_t i = 0; (size_t)i < tokenizer_size(t); i++) {
+        size_t len;
+        const char *piece = tokenizer_piece(t, i, &len);
+        if (!piece || len < 2 || !tokenizer_is_special(t, i) || !writes(f, piece, len))
+            continue;
+        id = xrealloc(id, (*n + 1) * sizeof *id);
+        id[(*n)++] = i;
+    }
+    return id;
+}
+
+/* ---- the grammar --------------------------------------------------------------------------- */
+
+static struct grammar_text text_of(const char *s)
+{
+    return (struct grammar_text){s ? s : "", s ? strlen(s) : 0};
+}
+
+static struct grammar_call call_of(const struct tool_format *f, const struct tool_ask *ask,
+                                   const struct tool_spec *tool, struct arena *a)
+{
+    bool is_held = ask->keeps_all || tool->is_strict;
+    const char *item = f->item ? f->item : "", *mid = f->mid ? f->mid : "";
+    return (struct grammar_call){.name = tool->name,
+                                 .begin = text_of(arena_printf(a, "%s%s%s", item, tool->name, mid)),
+                                 .end = text_of(f->end),
+                                 .is_bare = is_held && !tool->parameters,
+                                 .schema = is_held ? tool->parameters : NULL};
+}
+
+const struct grammar_calls *tool_format_grammar(const struct tool_format *f,
+                                                const struct tool_ask *ask, struct arena *a,
+                                                struct err *e)
+{
+    struct grammar_calls *out = arena_try(a, 1, sizeof *out, e);
+    struct grammar_call *call = out ? arena_try(a, ask->n_tool, sizeof *call, e) : NULL;
+    if (!call)
+        return NULL;
+    *out = (struct grammar_calls){.call = call,
+                                  .start = text_of(f->start),
+                                  .open = text_of(f->open),
+                                  .between = text_of(f->between),
+                                  .close = text_of(f->close),
+                                  .not_first = "{<",
+                                  .may_repeat = ask->may_repeat,
+                                  .is_asked = ask->is_asked,
+                                  .has_form = ask->has_form,
+                                  .form = ask->form};
+    for (size_t i = 0; i < ask->n_tool; i++)
+        if (ask->tool[i].is_allowed)
+            call[out->n_call++] = call_of(f, ask, &ask->tool[i], a);
+    return out;
+}
