@@ -117,6 +117,7 @@ PARAM_READER(skip_special);
 PARAM_READER(tools);
 PARAM_READER(tool_choice);
 PARAM_READER(parallel_calls);
+PARAM_READER(enable_thinking);
 #undef PARAM_READER
 
 #endif

@@ -92,6 +92,16 @@ int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)
                : param_bad(r, name, "must be \"float\" or \"base64\"");
 }
 
+/* Whether the model thinks before it answers is a variable of its template. */
+int param_read_enable_thinking(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_boolean(v))
+        return param_type(r, name, "a boolean", v);
+    r->out->sets_thinking = true;
+    r->out->wants_thinking = json_is_true(v);
+    return 0;
+}
+
 int param_read_effort(struct api_reader *r, const char *name, const json_t *v)
 {
     static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};

@@ -110,6 +110,10 @@ static void put_message(struct jout *j, const struct api_choice *c, bool is_even
         jout_put_null(j, "content");
     else if (!is_event || c->is_first || c->n_text)
         put_text(j, "content", c);
+    if (c->n_thoughts) {
+        jout_key(j, "reasoning_content");
+        jout_bytes(j, c->thoughts, c->n_thoughts);
+    }
     put_calls(j, c, is_event);
     if (!is_event)
         jout_put_null(j, "refusal");

@@ -39,6 +39,8 @@ struct api_choice {
     int64_t index;
     const char *text; /* not terminated */
     size_t n_text;
+    const char *thoughts; /* chats: reasoning_content; not terminated */
+    size_t n_thoughts;
     const struct api_call *call; /* chats */
     size_t n_call;
     bool is_first;                     /* of its choice in a stream */

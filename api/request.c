@@ -32,6 +32,8 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .tools = jv_none(),
                               .adds_special = route != API_CHAT,
                               .adds_turn = true,
+                              .splits_thoughts = true,
+                              .shows_thoughts = true,
                               .top_logprobs = -1,
                               .prompt_logprobs = -1};
     q->gen.sample = sampling(limits->sample);

@@ -67,9 +67,11 @@ struct api_request {
     size_t n_tool;
     struct gen_text tools_text; /* by which they are known again */
     enum tool_mode tool_mode;
-    bool has_one_call;            /* at most one in an answer */
-    const char *reasoning_effort; /* NULL: not given */
-    bool adds_turn, goes_on;      /* opens the assistant's turn; goes on with the last message */
+    bool has_one_call;                    /* at most one in an answer */
+    bool splits_thoughts, shows_thoughts; /* they are told apart; they are told */
+    bool sets_thinking, wants_thinking;   /* enable_thinking was given, and what it said */
+    const char *reasoning_effort;         /* NULL: not given */
+    bool adds_turn, goes_on; /* opens the assistant's turn; goes on with the last message */
 
     const struct api_input *input; /* completions, embeddings; tokenize, detokenize: one */
     size_t n_input;

@@ -58,7 +58,6 @@ struct engine_options {
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);
     void *progress_ctx;
 };
-
 struct engine *engine_new(const struct engine_options *o, struct err *e); /* loads */
 /* From the next step on, for who measures what guesses gain; of an engine made to make some. */
 void engine_speculate(struct engine *g, enum engine_speculate how);
@@ -86,7 +85,8 @@ struct engine_info {
     int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */
     int32_t n_rank, n_thread;              /* that share it; compute threads of one of them */
     const struct tool_format *tool_format; /* of calls; NULL: it is not known */
-    const int32_t *mark;                   /* [n_mark] special tokens that calls are written with */
+    const struct think_marks *think;       /* around its thoughts; NULL: it has none */
+    const int32_t *mark;                   /* [n_mark] special tokens among these */
     size_t n_mark;
     int32_t eos[16], n_eos;
     const char *chat_template;   /* NULL: none */

@@ -82,7 +82,7 @@ static uint32_t compile_calls(struct build *d, const void *what)
         return build_either(d, add_text(d, ask->start, calls),
                             ask->form ? compile_schema(d, ask->form, false, PROGRAM_END)
                                       : json_text_any_object(&any, PROGRAM_END));
-    return ask->start.len ? compile_until(d, ask->start, calls)
+    return ask->start.len ? compile_until(d, ask->start, calls, true)
                           : build_either(d, calls, other_text(d, ask));
 }
 

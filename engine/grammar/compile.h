@@ -29,7 +29,8 @@ uint32_t compile_gbnf_text(struct build *d, const struct grammar_text *t, uint32
 /* A value that the schema admits. */
 uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_compact, uint32_t next);
 
-/* Free text, which may end anywhere; where it comes to the trigger `then` follows, and the end. */
-uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then);
+/* Free text; where it comes to the trigger `then` follows, and the end. may_end: before that too.
+ */
+uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then, bool may_end);
 
 #endif

@@ -101,6 +101,12 @@ struct grammar_calls {
 struct grammar *grammar_calls(const struct grammar_calls *ask, const struct grammar_limits *limits,
                               struct err *e);
 
+/* `g` behind a part of free text that ends with `close`, and up to two newlines: the text may begin
+ * with `open` and such a part, or is_open: it has begun so already, and must end it. */
+struct grammar *grammar_behind(const struct grammar *g, struct grammar_text open,
+                               struct grammar_text close, bool is_open,
+                               const struct grammar_limits *limits, struct err *e);
+
 struct grammar *grammar_ref(struct grammar *g);
 void grammar_unref(struct grammar *g); /* NULL is fine */
 size_t grammar_bytes(const struct grammar *g);

@@ -197,14 +197,14 @@ static void make_automaton(struct tags *t)
     link_states(t);
 }
 
-uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then)
+uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then, bool may_end)
 {
     const struct grammar_tags ask = {.trigger = &trigger, .n_trigger = 1};
     struct tags t = {.d = d, .ask = &ask, .n_state = 1};
     make_automaton(&t);
     t.rule[0] = build_rule(d, "behind a trigger");
     build_rule_is(d, t.rule[0], then);
-    return d->b->failed ? PROGRAM_FAIL : free_text(&t, true, build_loop(d), PROGRAM_END);
+    return d->b->failed ? PROGRAM_FAIL : free_text(&t, may_end, build_loop(d), PROGRAM_END);
 }
 
 static uint32_t compile_tags(struct build *d, const void *what)

@@ -53,9 +53,9 @@ void constraints_free(struct constraints *s)
 }
 
 /* Counted. */
-static struct token_trie *get_trie(struct constraints *s, enum constraint_kind kind, struct err *e)
+static struct token_trie *get_trie(struct constraints *s, const struct constraint *c, struct err *e)
 {
-    size_t n_mark = kind == CONSTRAINT_CALLS ? s->n_mark : 0;
+    size_t n_mark = c->kind == CONSTRAINT_CALLS || c->close ? s->n_mark : 0;
     struct token_trie **at = &s->trie[n_mark > 0];
     pthread_mutex_lock(&s->lock);
     if (!*at)
@@ -68,14 +68,15 @@ static struct token_trie *get_trie(struct constraints *s, enum constraint_kind k
 /* All that it depends on: kind, form, text. */
 static char *make_key(const struct constraint *c, size_t *n, struct err *e)
 {
-    *n = 2 + (size_t)c->text.n;
+    *n = 3 + (size_t)c->text.n;
     char *key = try_alloc(*n, 1, "a constraint's text", e);
     if (!key)
         return NULL;
     key[0] = (char)c->kind;
     key[1] = (char)c->is_compact;
+    key[2] = (char)((c->close != NULL) + c->is_open);
     if (c->text.n)
-        memcpy(key + 2, c->text.p, c->text.n);
+        memcpy(key + 3, c->text.p, c->text.n);
     return key;
 }
 
@@ -115,6 +116,18 @@ static struct grammar *compile(const struct constraint *c, struct err *e)
     return NULL;
 }
 
+static struct grammar *compile_all(const struct constraint *c, struct err *e)
+{
+    struct grammar *g = compile(c, e);
+    if (!g || !c->close)
+        return g;
+    struct grammar *whole = grammar_behind(g, (struct grammar_text){c->open, strlen(c->open)},
+                                           (struct grammar_text){c->close, strlen(c->close)},
+                                           c->is_open, &grammar_limits_default, e);
+    grammar_unref(g);
+    return whole;
+}
+
 struct masks *constraints_find(struct constraints *s, const struct constraint *c, uint64_t tenant)
 {
     struct err e = ERR_INIT;
@@ -140,8 +153,8 @@ struct masks *constraints_make(struct constraints *s, const struct constraint *c
         return NULL;
     }
     key = make_key(c, &n, e);
-    g = key ? compile(c, e) : NULL;
-    trie = g ? get_trie(s, c->kind, e) : NULL;
+    g = key ? compile_all(c, e) : NULL;
+    trie = g ? get_trie(s, c, e) : NULL;
     m = trie ? masks_new(g, trie, MASKS_BYTES) : NULL;
     if (m) {
         masks_warm(m, WARM_MS);

@@ -45,6 +45,8 @@ struct constraint {
     const struct gen_text *choice;
     int32_t n_choice;
     const struct grammar_calls *calls; /* borrowed for the compiling */
+    const char *open, *close;          /* of thoughts that may stand before it; NULL: none may */
+    bool is_open;                      /* they have begun */
 };
 
 struct gen_params {
@@ -59,7 +61,7 @@ struct gen_params {
     bool ignore_eos;
     bool stop_is_shown; /* the text of the stop string stays in the answer */
     bool special_shown; /* special tokens stay in the text */
-    bool marks_shown;   /* those stay that calls of tools are written with */
+    bool marks_shown;   /* those stay that calls of tools and thoughts are written with */
     bool text_goes_on;  /* the text goes on from the prompt's: a space at its beginning stays */
     bool wants_logprob; /* of each token that was taken */
     int32_t n_top;      /* and of so many likeliest */

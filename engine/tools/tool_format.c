@@ -72,14 +72,23 @@ static bool writes(const struct tool_format *f, const char *piece, size_t n)
     return false;
 }
 
-int32_t *tool_format_marks(const struct tool_format *f, const struct tokenizer *t, size_t *n)
+static bool is_mark(const struct think_marks *k, const char *piece, size_t n)
+{
+    return (strlen(k->open) == n && memcmp(k->open, piece, n) == 0) ||
+           (strlen(k->close) == n && memcmp(k->close, piece, n) == 0);
+}
+
+int32_t *tool_format_marks(const struct tool_format *f, const struct think_marks *k,
+                           const struct tokenizer *t, size_t *n)
 {
     int32_t *id = NULL;
     *n = 0;
     for (int32_t i = 0; (size_t)i < tokenizer_size(t); i++) {
         size_t len;
         const char *piece = tokenizer_piece(t, i, &len);
-        if (!piece || len < 2 || !tokenizer_is_special(t, i) || !writes(f, piece, len))
+        if (!piece || len < 2 || !tokenizer_is_special(t, i))
+            continue;
+        if (!(f && writes(f, piece, len)) && !(k && is_mark(k, piece, len)))
             continue;
         id = xrealloc(id, (*n + 1) * sizeof *id);
         id[(*n)++] = i;

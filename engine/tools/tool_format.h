@@ -12,6 +12,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
+#include "engine/tools/think_reader.h"
 #include "engine/tools/tool_spec.h"
 
 struct grammar_calls;
@@ -39,9 +40,10 @@ const struct tool_format *tool_format_find(const char *name);     /* NULL: there
 const struct tool_format *tool_format_told(const char *template); /* NULL: it cannot be told */
 const char *tool_format_names(void); /* "mistral, hermes, ...", for errors and help */
 
-/* The special tokens of the vocabulary that the format is written with: [*n], to be freed (free).
- */
-int32_t *tool_format_marks(const struct tool_format *f, const struct tokenizer *t, size_t *n);
+/* The special tokens of the vocabulary that calls and thoughts are written with: [*n], to be freed
+ * (free). Either may be NULL. */
+int32_t *tool_format_marks(const struct tool_format *f, const struct think_marks *k,
+                           const struct tokenizer *t, size_t *n);
 
 /* What a text with these tools is held to, in the arena. is_asked: it is one call, or several where
  * may_repeat; else a text without, or one that ends with such. Of tools that are not strict the

@@ -110,21 +110,10 @@ int calling_begin(struct calling *t, struct engine *g, const struct api_request 
 
 /* ---- what it says -------------------------------------------------------------------------- */
 
-void calling_listen(const struct calling *t, struct engine *g, struct choice *c)
+void calling_listen(const struct calling *t, struct choice *c)
 {
-    const struct engine_info *info = engine_info(g);
-    if (!t->format)
-        return;
-    c->reads = tool_reader_new(t->format, t->q->tool, t->q->n_tool, t->q->stream);
-    if (c->detok)
-        detok_show(c->detok, info->mark, info->n_mark);
-}
-
-int calling_read(struct choice *c, const char *text, size_t n, bool is_over, struct err *e)
-{
-    if (n && tool_reader_push(c->reads, text, n, e))
-        return -1;
-    return is_over ? tool_reader_end(c->reads, e) : 0;
+    if (t->format)
+        c->reads = tool_reader_new(t->format, t->q->tool, t->q->n_tool, t->q->stream);
 }
 
 bool calling_called(const struct choice *c)

@@ -26,11 +26,7 @@ int calling_begin(struct calling *t, struct engine *g, const struct api_request 
                   struct api_error *e);
 
 /* A choice that has just begun. */
-void calling_listen(const struct calling *t, struct engine *g, struct choice *c);
-
-/* What may be shown of the choice now is read: n more bytes of its text; is_over: nothing follows.
- */
-int calling_read(struct choice *c, const char *text, size_t n, bool is_over, struct err *e);
+void calling_listen(const struct calling *t, struct choice *c);
 
 /* All calls that there are, in the arena; NULL with an error. */
 const struct api_call *calling_whole(const struct calling *t, struct choice *c, struct arena *a,

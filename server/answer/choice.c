@@ -101,6 +101,7 @@ void choice_release(struct choice *c)
         answer_unref(c->answer);
     detok_free(c->detok);
     tool_reader_free(c->reads);
+    think_reader_free(c->thinks);
     buf_release(&c->text);
     free(c->places.at);
     *c = (struct choice){.answer = NULL};

@@ -12,23 +12,25 @@
 #include "api/reply.h"
 #include "engine/serve/answer.h"
 #include "engine/token/tokenizer.h"
+#include "engine/tools/think_reader.h"
 #include "engine/tools/tool_reader.h"
 
 enum { CHOICE_TEXT_MAX = 256 << 20 };
 
 struct choice {
-    struct answer *answer;     /* owned */
-    struct detok *detok;       /* owned; NULL: no tokenizer */
-    struct buf text;           /* what came and was not dropped */
-    uint64_t text_at;          /* bytes dropped before it */
-    uint64_t n_echo;           /* bytes of the prompt that the text begins with */
-    size_t n_show;             /* bytes of `text` that may be shown now */
-    struct tool_reader *reads; /* owned; NULL: the text is words */
-    size_t n_words_told;       /* bytes of its words */
-    size_t n_tok, n_told;      /* tokens pulled; of them told to the client */
-    size_t n_ready;            /* of them those that may be told now */
-    struct choice_places {     /* owned: in the text, of tokens that were not told yet */
-        uint64_t *at;          /* [n]: the echoed prompt's, then the answer's; bytes */
+    struct answer *answer;                /* owned */
+    struct detok *detok;                  /* owned; NULL: no tokenizer */
+    struct buf text;                      /* what came and was not dropped */
+    uint64_t text_at;                     /* bytes dropped before it */
+    uint64_t n_echo;                      /* bytes of the prompt that the text begins with */
+    size_t n_show;                        /* bytes of `text` that may be shown now */
+    struct think_reader *thinks;          /* owned; NULL: its thoughts are not told apart */
+    struct tool_reader *reads;            /* owned; NULL: calls are not */
+    size_t n_words_told, n_thoughts_told; /* bytes */
+    size_t n_tok, n_told;                 /* tokens pulled; of them told to the client */
+    size_t n_ready;                       /* of them those that may be told now */
+    struct choice_places {                /* owned: in the text, of tokens that were not told yet */
+        uint64_t *at;                     /* [n]: the echoed prompt's, then the answer's; bytes */
         size_t n, cap;
         uint64_t n_char; /* characters that were dropped */
         bool is_wanted;

@@ -53,9 +53,13 @@ static struct generation *begin(struct call *c)
 /* Whether calls of tools are looked for, and what texts are held to for them, is known before. */
 static int make_prompts(struct generation *g, struct api_error *e)
 {
-    if (calling_begin(&g->calling, g->at.engine, g->q, call_arena(g->call), e))
+    struct arena *a = call_arena(g->call);
+    if (calling_begin(&g->calling, g->at.engine, g->q, a, e) ||
+        prompts_make(g->at.engine, &g->at.q, a, &g->prompt, &g->n_prompt, e))
         return -1;
-    return prompts_make(g->at.engine, &g->at.q, call_arena(g->call), &g->prompt, &g->n_prompt, e);
+    if (g->q->route == API_CHAT)
+        thinking_let(&g->calling.constraint, g->at.engine, g->q, g->prompt);
+    return 0;
 }
 
 /* Room for the choices of each prompt, and for their answers. */

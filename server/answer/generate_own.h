@@ -14,6 +14,7 @@
 #include "server/answer/constraining.h"
 #include "server/answer/generate.h"
 #include "server/answer/prompt.h"
+#include "server/answer/thinking.h"
 
 enum { OUT_BYTES_MAX = 512 << 20 };
 

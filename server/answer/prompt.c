@@ -71,6 +71,21 @@ static int extra_vars(const struct template *t, struct api_request *q, struct ar
     return 0;
 }
 
+/* The name that a template has for whether the model thinks; NULL: it always does, or never. */
+static const char *thinking_variable(const struct template *t)
+{
+    return template_uses(t, "enable_thinking") ? "enable_thinking"
+           : template_uses(t, "thinking")      ? "thinking"
+                                               : NULL;
+}
+
+static int put_thinking(const struct template *t, bool thinks, struct arena *a,
+                        struct jvalue *extra, struct err *e)
+{
+    const char *name = thinking_variable(t);
+    return jv_dict_put(a, extra, name, strlen(name), jv_bool(thinks), e);
+}
+
 /* How hard to think is a variable of the template; without one a model does what it does. */
 static int add_effort(const struct template *t, const struct api_request *q, struct arena *a,
                       struct jvalue *extra, struct err *e)
@@ -79,15 +94,27 @@ static int add_effort(const struct template *t, const struct api_request *q, str
     struct jvalue v;
     if (!word)
         return 0;
-    if (!template_uses(t, "reasoning_effort"))
-        return strcmp(word, "none") == 0 || strcmp(word, "medium") == 0
-                   ? 0
-                   : err_set(e, ERR_UNSUPPORTED,
-                             "reasoning_effort: this model has no such setting");
-    return jv_str_view(a, word, strlen(word), &v, e) ||
-                   jv_dict_put(a, extra, "reasoning_effort", strlen("reasoning_effort"), v, e)
-               ? -1
-               : 0;
+    bool is_none = strcmp(word, "none") == 0;
+    if (template_uses(t, "reasoning_effort"))
+        return jv_str_view(a, word, strlen(word), &v, e) ||
+                       jv_dict_put(a, extra, "reasoning_effort", strlen("reasoning_effort"), v, e)
+                   ? -1
+                   : 0;
+    if (thinking_variable(t))
+        return put_thinking(t, !is_none, a, extra, e);
+    return is_none || strcmp(word, "medium") == 0
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED, "reasoning_effort: this model has no such setting");
+}
+
+static int add_thinking(const struct template *t, const struct api_request *q, struct arena *a,
+                        struct jvalue *extra, struct err *e)
+{
+    if (!q->sets_thinking)
+        return 0;
+    if (!thinking_variable(t))
+        return err_set(e, ERR_UNSUPPORTED, "enable_thinking: this model has no such setting");
+    return put_thinking(t, q->wants_thinking, a, extra, e);
 }
 
 /* Ends the text behind the last byte that the last message wrote, so that the answer goes on with
@@ -161,7 +188,8 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
     if (!t || !tok)
         return err_set(e, ERR_UNSUPPORTED,
                        "messages: this model has no chat template; use /v1/completions");
-    if (extra_vars(t, q, a, &extra, e) || add_effort(t, q, a, &extra, e))
+    if (extra_vars(t, q, a, &extra, e) || add_effort(t, q, a, &extra, e) ||
+        add_thinking(t, q, a, &extra, e))
         return -1;
     size_t out_bytes = (size_t)engine_info(g)->ctx * 64 + (1 << 20);
     const struct template_in in = {
@@ -183,7 +211,8 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
 /* "name: what": the name is the field. */
 static int fail_at(const struct err *from, const char *otherwise, struct api_error *e)
 {
-    static const char *const names[] = {"chat_template_kwargs", "reasoning_effort"};
+    static const char *const names[] = {"chat_template_kwargs", "reasoning_effort",
+                                        "enable_thinking"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(from->msg, names[i], strlen(names[i])))
             return api_fail_err(e, from, names[i]);
@@ -300,6 +329,10 @@ static int encode_chat(struct engine *g, struct api_request *q, struct arena *a,
     if (prompt_render(g, q, a, &text, e))
         return -1;
     struct err why = ERR_INIT;
+    const struct think_marks *think = engine_info(g)->think;
+    out->thinks = think ? think_place_of(think, text.text, text.len) : THINK_NOT;
+    if (q->goes_on && out->thinks == THINK_MAY)
+        out->thinks = THINK_NOT;
     struct tok_segment *seg = arena_try(a, text.n_span + 1, sizeof *seg, &why);
     int rc = seg ? encode(g, q, seg, template_out_segments(&text, seg), a, out, e)
                  : api_fail_err(e, &why, "messages");

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
+#include "engine/tools/think_reader.h"
 
 struct prompt {
     const int32_t *id; /* [n] */
@@ -23,6 +24,7 @@ struct prompt {
     const char *text; /* as it was sent; NULL: ids, or cut */
     size_t n_text;
     const struct tok_span *span; /* [n] of text, where an echo wants them; NULL */
+    enum think_place thinks;     /* how it leaves a model that has thoughts */
     bool
         text_goes_on; /* an answer's text goes on from this one's: it is no chat's, and not empty */
 };

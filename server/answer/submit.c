@@ -36,6 +36,13 @@ static bool goes_on(const struct generation *g, const struct prompt *p)
     return p->text_goes_on || g->constraining.masks;
 }
 
+/* As those who read the text do. */
+static bool shows_marks(const struct generation *g)
+{
+    bool splits = g->q->route == API_CHAT && g->q->splits_thoughts;
+    return g->calling.format || (splits && engine_info(g->at.engine)->think);
+}
+
 static int submit(struct generation *g, struct err *e)
 {
     const struct api_request *q = g->q;
@@ -52,7 +59,7 @@ static int submit(struct generation *g, struct err *e)
         params[i].sample.seed = seed_of(q, base, i);
         params[i].text_goes_on = goes_on(g, p);
         params[i].masks = g->constraining.masks;
-        params[i].marks_shown = g->calling.format != NULL;
+        params[i].marks_shown = shows_marks(g);
         req[i] = (struct gen_req){.kind = GEN_TEXT,
                                   .prompt = p->id,
                                   .n_prompt = p->n,
@@ -134,7 +141,8 @@ static void begin_choices(struct generation *g, struct err *e)
         struct choice *c = &g->choice[i];
         choice_init(c, g->answer[i], t, g->q->gen.special_shown,
                     goes_on(g, generation_prompt(g, c)));
-        calling_listen(&g->calling, g->at.engine, c);
+        calling_listen(&g->calling, c);
+        thinking_listen(c, g->at.engine, g->q, generation_prompt(g, c));
     }
     for (size_t i = 0; i < g->n_choice && !rc; i++)
         rc = g->q->echo     ? echo(g, &g->choice[i], e)

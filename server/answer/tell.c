@@ -49,17 +49,6 @@ static const char *finish_word(const struct choice *c)
                                                           : NULL;
 }
 
-/* What the text says besides calls, which are told on their own. */
-static void describe_words(struct choice *c, struct api_choice *out)
-{
-    if (!c->reads)
-        return;
-    const struct buf *words = tool_reader_words(c->reads);
-    out->text = words->len ? words->data + c->n_words_told : "";
-    out->n_text = words->len - c->n_words_told;
-    c->n_words_told = words->len;
-}
-
 /* vLLM tells which of the client's own stops it was; the model's end of text is none of these. */
 static void describe_stop(const struct generation *g, const struct choice *c,
                           struct api_choice *out)
@@ -128,7 +117,7 @@ static struct api_choice describe(const struct generation *g, struct choice *c, 
                              .is_first = !c->is_begun,
                              .finish = finish_word(c),
                              .stop_id = -1};
-    describe_words(c, &out);
+    thinking_describe(c, g->q, &out);
     if (out.finish)
         describe_stop(g, c, &out);
     describe_logprobs(g, c, &out, room);
@@ -165,7 +154,7 @@ static int read_all(struct generation *g, struct err *e)
 {
     for (size_t i = 0; i < g->n_choice; i++) {
         struct choice *c = &g->choice[i];
-        if (c->reads && calling_read(c, c->text.data, c->n_show, true, e))
+        if (thinking_reads(c) && thinking_read(c, c->text.data, c->n_show, true, e))
             return -1;
     }
     return 0;
@@ -245,7 +234,7 @@ static bool put_calls(struct generation *g, struct choice *c, struct api_choice 
     const struct api_choice end = choice;
     if (!calling_next(&g->calling, c, &piece))
         return false;
-    if (choice.n_text) { /* words are an event of their own */
+    if (choice.n_text || choice.n_thoughts) { /* words are an event of their own */
         choice.finish = NULL;
         put_event(g, &choice);
         choice = (struct api_choice){.index = choice.index, .stop_id = -1};
@@ -266,14 +255,15 @@ static bool put_calls(struct generation *g, struct choice *c, struct api_choice 
 /* Tokens whose text is still held back are told with it. */
 static bool says_nothing(const struct choice *c, const struct api_choice *choice)
 {
-    return c->reads && !choice->n_text && !choice->finish && !choice->n_logprob && !choice->n_id;
+    return thinking_reads(c) && !choice->n_text && !choice->n_thoughts && !choice->finish &&
+           !choice->n_logprob && !choice->n_id;
 }
 
 static int tell(struct generation *g, struct choice *c, struct err *e)
 {
     if (make_room(g, count_room(g, c)))
         return -1;
-    if (c->reads && calling_read(c, c->text.data, c->n_show, c->state != GEN_RUNS, e))
+    if (thinking_reads(c) && thinking_read(c, c->text.data, c->n_show, c->state != GEN_RUNS, e))
         return -1;
     struct api_logprob *room = g->room;
     struct api_choice choice = describe(g, c, c - g->choice, &room);

@@ -215,7 +215,7 @@ static void test_every_known_field_has_a_class(void **state)
         const char *names;
     } known[] = {
         {API_CHAT, PARAM_HONOURED,
-         "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls"},
+         "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls include_reasoning separate_reasoning enable_thinking"},
         {API_CHAT, PARAM_DECORATIVE,
          "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
         {API_CHAT, PARAM_UNBUILT,
@@ -244,7 +244,7 @@ static void test_every_known_field_has_a_class(void **state)
         {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_DECORATIVE, "guided_decoding_backend"},
         {API_CHAT, PARAM_HONOURED,
          "add_generation_prompt continue_final_message chat_template_kwargs"},
-        {API_CHAT, PARAM_UNBUILT, "chat_template documents echo include_reasoning"},
+        {API_CHAT, PARAM_UNBUILT, "chat_template documents echo"},
         {API_COMPLETIONS, PARAM_HONOURED, "response_format"},
         {API_COMPLETIONS, PARAM_UNBUILT, "prompt_embeds"},
         {API_EMBEDDINGS, PARAM_UNBUILT, "normalize use_activation embed_dtype endianness"},
@@ -252,7 +252,7 @@ static void test_every_known_field_has_a_class(void **state)
          "stop_regex min_new_tokens no_stop_trim custom_logit_processor custom_params return_hidden_states n_predict repeat_penalty typical_p top_n_sigma mirostat dynatemp_range xtc_probability dry_multiplier samplers n_probs n_indent t_max_predict_ms lora max_new_tokens max_length do_sample num_beams no_repeat_ngram_size top_a"},
         {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
          "lora_path guided_structural_tag grammar_lazy grammar_triggers"},
-        {API_CHAT, PARAM_UNBUILT, "separate_reasoning reasoning thinking enable_thinking system"},
+        {API_CHAT, PARAM_UNBUILT, "reasoning thinking system"},
         {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
          "repeat_last_n mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length dry_penalty_last_n n_keep cache_prompt id_slot"},
     };
@@ -303,9 +303,9 @@ static void test_what_changes_an_answer_is_refused(void **state)
         }
     struct outcome o = parse_field(API_COMPLETIONS, "response_format", "{\"type\":\"text\"}");
     assert_int_equal(o.rc, 0);
-    assert_int_equal(parse_field(API_CHAT, "include_reasoning", "true").rc, 0);
-    assert_int_equal(parse_field(API_CHAT, "include_reasoning", "false").rc, -1);
-    assert_int_equal(parse_field(API_CHAT, "enable_thinking", "false").rc, -1);
+    assert_int_equal(parse_field(API_CHAT, "do_sample", "true").rc, 0);
+    assert_int_equal(parse_field(API_CHAT, "do_sample", "false").rc, -1);
+    assert_int_equal(parse_field(API_CHAT, "grammar_lazy", "false").rc, -1);
     assert_int_equal(parse_field(API_COMPLETIONS, "best_of", "0").rc, 0);
 }
 

@@ -89,7 +89,7 @@ class Tools:
         r = self.chat(stream=True, **more)
         assert r.status == 200 and r.body.endswith(b"data: [DONE]\n\n"), r
         found = {}
-        for line in r.body.decode().splitlines():
+        for line in r.body.decode().split("\n"):
             if not line.startswith("data: {"):
                 continue
             for c in json.loads(line[6:])["choices"]:

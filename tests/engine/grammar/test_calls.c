@@ -4,6 +4,7 @@
  * schema's, words before a call that was asked for, a second call where one was allowed, words that
  * are held to a call's form; a form of tool_format.def whose grammar is not what it says.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/arena.h"
@@ -141,10 +142,44 @@ static void test_forms(void **state)
     }
 }
 
+/* Thoughts before a constraint: those that have begun must end, others may stand there. */
+static void test_behind(void **state)
+{
+    const struct grammar_text open = {"<t>", 3}, close = {"</t>", 4};
+    struct err e = ERR_INIT;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct grammar *g = i == 0   ? grammar_schema(&schema, false, NULL, &e)
+                            : i == 1 ? grammar_regex("\\{(a|b){40,90}x?\\}", 18, NULL, &e)
+                                     : grammar_gbnf("root ::= \"{\" root? \"}\"", 22, NULL, &e);
+        struct grammar *inside = g ? grammar_behind(g, open, close, true, NULL, &e) : NULL;
+        struct grammar *may = g ? grammar_behind(g, open, close, false, NULL, &e) : NULL;
+        if (!inside || !may)
+            fail_msg("%d: %s", i, e.msg);
+        const char *const good[] = {"{\"x\": true}",
+                                    "{abababababababababababababababababababababab}", "{{{}}}"};
+        char text[100];
+        holds(may, good[i], MATCHES);
+        holds(inside, good[i], BEGINS);
+        snprintf(text, sizeof text, "<t>{hm <t> </t>\n\n%s", good[i]);
+        holds(may, text, MATCHES);
+        holds(inside, text, MATCHES);
+        snprintf(text, sizeof text, "hm {</t>%s", good[i]);
+        holds(may, text, REFUSED);
+        holds(inside, text, MATCHES);
+        holds(inside, "</t>\n\n\n", REFUSED);
+        holds(inside, "</t>x", REFUSED);
+        grammar_unref(g);
+        grammar_unref(inside);
+        grammar_unref(may);
+    }
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_asked), T(test_words), T(test_form), T(test_forms)};
+    const struct CMUnitTest tests[] = {T(test_asked), T(test_words), T(test_form), T(test_forms),
+                                       T(test_behind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
