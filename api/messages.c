@@ -120,7 +120,7 @@ static const json_t *part_text(struct message *m, const json_t *part, int i)
     }
     bool is_refusal = m->is_assistant && strcmp(name, "refusal") == 0;
     if (strcmp(name, "text") != 0 && !is_refusal) {
-        bad(m, "content", i, "is not of type \"text\": the models here read text alone");
+        bad(m, "content", i, "is of type \"%.40s\": the models here read text alone", name);
         return NULL;
     }
     const json_t *text = json_object_get(part, is_refusal ? "refusal" : "text");

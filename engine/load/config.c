@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/near.h"
 #include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
@@ -22,11 +21,10 @@ typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
 static parse_fn parse_llama, parse_gpt2, parse_bert;
 
 static const struct {
-    const char *type, *arch;
     parse_fn *parse;
     struct config_traits traits;
 } family_row[FAMILY_COUNT] = {
-#define FAMILY(name, type, arch, body, ...) {type, arch, parse_##body, {__VA_ARGS__}},
+#define FAMILY(name, type, arch, body, ...) {parse_##body, {__VA_ARGS__}},
 #include "engine/load/family.def"
 #undef FAMILY
 };
@@ -77,51 +75,10 @@ static const struct {
     {"use_bidirectional_attention", 0, 0},
 };
 
-const char *config_family_name(enum config_family f)
-{
-    return family_row[f].type;
-}
-
 const char *config_act_name(enum config_act a)
 {
     static const char *const name[] = {"silu", "gelu", "gelu_tanh"};
     return name[a];
-}
-
-/* Names the nearest known beside all of them: of a misspelt one, or of a later version. */
-static int err_family(const struct json *v, const char *found, bool by_arch, struct err *e)
-{
-    struct near near = {.word = found};
-    char known[768] = "";
-    size_t n = 0;
-    for (int f = 0; f < FAMILY_COUNT; f++)
-        near_try(&near, by_arch ? family_row[f].arch : family_row[f].type);
-    for (int f = 0; f < FAMILY_COUNT && n < sizeof known; f++)
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s",
-                              f == 0                  ? ""
-                              : f == FAMILY_COUNT - 1 ? " and "
-                                                      : ", ",
-                              by_arch ? family_row[f].arch : family_row[f].type);
-    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported; %s are%s%s", found, known,
-                    near.best ? "; the nearest is " : "", near.best ? near.best : "");
-}
-
-/* By architectures[0]; by model_type where there is none. */
-static int find_family(const struct json *root, enum config_family *out, struct err *e)
-{
-    struct json list = json_member(root, "architectures"), m = json_child(&list);
-    const char *name;
-    bool by_arch = json_is(&list, JSON_ARRAY) && m.node;
-    if (!by_arch)
-        m = json_member(root, "model_type");
-    if (!m.node)
-        return json_err(root, e, ERR_BAD_INPUT, "neither architectures nor model_type is there");
-    if (json_as_str(&m, &name, e))
-        return -1;
-    for (int f = 0; f < FAMILY_COUNT; f++)
-        if (strcmp(name, by_arch ? family_row[f].arch : family_row[f].type) == 0)
-            return *out = (enum config_family)f, 0;
-    return err_family(&m, name, by_arch, e);
 }
 
 static int refuse_foreign(const struct config *c, const struct json *root, struct err *e)
@@ -250,30 +207,46 @@ static int split_width(struct config *c, const struct json *root, const char *ke
 static int parse_heads(struct config *c, const struct json *root, struct err *e)
 {
     struct json kv = json_member(root, "num_key_value_heads"), dim = json_member(root, "head_dim");
-    c->n_kv_head = c->n_head;
-    if (!kv.node && !config_traits_of(c)->may_omit_kv_heads)
+    int32_t absent = c->is_wrapped ? config_traits_of(c)->sizes.n_kv_head : 0;
+    c->n_kv_head = absent ? absent : c->n_head;
+    if (!kv.node && !absent && !config_traits_of(c)->may_omit_kv_heads)
         return json_err(root, e, ERR_BAD_INPUT, "num_key_value_heads is missing");
     if (config_count_opt(root, "num_key_value_heads", c->n_head, &c->n_kv_head, e))
         return -1;
     if (c->n_head % c->n_kv_head)
-        return json_err(&kv, e, ERR_BAD_INPUT, "%d heads cannot share %d", c->n_head, c->n_kv_head);
+        return json_err(kv.node ? &kv : root, e, ERR_BAD_INPUT, "%d heads cannot share %d",
+                        c->n_head, c->n_kv_head);
     if (!json_absent(&dim))
         return get_count(root, "head_dim", K_HEAD_MAX, &c->d_head, e);
     c->d_head = config_traits_of(c)->d_head;
     return c->d_head ? 0 : split_width(c, root, "hidden_size", e);
 }
 
+/* A whole number from 1 to `hi`; where it is absent, what a class has that leaves it out (0: it
+ * must be there). */
+static int get_size(const struct json *v, const char *key, int64_t absent, int64_t hi, int64_t *out,
+                    struct err *e)
+{
+    *out = absent;
+    return absent ? json_opt_int(v, key, 1, hi, out, e) : json_get_int(v, key, 1, hi, out, e);
+}
+
 /* As most families name them. */
 static int parse_sizes(struct config *c, const struct json *root, struct err *e)
 {
-    return json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
-                   json_get_int(root, "hidden_size", 1, CONFIG_WIDTH_MAX, &c->d_model, e) ||
-                   json_get_int(root, "intermediate_size", 1, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
-                   json_get_int(root, "num_hidden_layers", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
-                   get_count(root, "num_attention_heads", CONFIG_WIDTH_MAX, &c->n_head, e) ||
-                   json_get_int(root, "max_position_embeddings", 1, CONFIG_CTX_MAX, &c->max_pos, e)
-               ? -1
-               : 0;
+    struct config_sizes s = {0};
+    int64_t n_head;
+    if (c->is_wrapped)
+        s = config_traits_of(c)->sizes;
+    if (get_size(root, "vocab_size", s.n_vocab, MAX_VOCAB, &c->n_vocab, e) ||
+        get_size(root, "hidden_size", s.d_model, CONFIG_WIDTH_MAX, &c->d_model, e) ||
+        get_size(root, "intermediate_size", s.d_ff, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
+        get_size(root, "num_hidden_layers", s.n_layer, CONFIG_LAYER_MAX, &c->n_layer, e) ||
+        get_size(root, "num_attention_heads", s.n_head, CONFIG_WIDTH_MAX, &n_head, e) ||
+        get_size(root, "max_position_embeddings", s.max_pos, CONFIG_CTX_MAX, &c->max_pos, e))
+        return -1;
+    c->n_head = (int32_t)n_head;
+    return 0;
 }
 
 /* Llama, Mistral, Qwen, OLMo 2, SmolLM3, Granite, Gemma, Phi-3. */
@@ -342,21 +315,33 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
+/* What both a model around a text model and its text_config may say: the outer one rules. */
+static int parse_shared(struct config *c, const struct json *v, struct err *e)
+{
+    const char *type = c->is_bf16 ? "bfloat16" : "";
+    if (config_id_opt(v, "bos_token_id", &c->bos, e) ||
+        config_id_opt(v, "pad_token_id", &c->pad, e) || config_eos_opt(v, c->eos, &c->n_eos, e) ||
+        json_opt_str(v, "torch_dtype", &type, e) || json_opt_str(v, "dtype", &type, e))
+        return -1;
+    c->is_bf16 = strcmp(type, "bfloat16") == 0;
+    return 0;
+}
+
 static int parse_root(struct config *c, const struct json *root, struct err *e)
 {
+    struct json text;
     *c = (struct config){.bos = -1,
                          .pad = -1,
                          .scales_attn = true,
                          .embed_scale = 1,
                          .residual_scale = 1,
                          .logit_scale = 1};
-    if (json_want(root, JSON_OBJECT, e) || find_family(root, &c->family, e) ||
-        refuse_foreign(c, root, e) || config_id_opt(root, "bos_token_id", &c->bos, e) ||
-        config_id_opt(root, "pad_token_id", &c->pad, e) ||
-        config_eos_opt(root, c->eos, &c->n_eos, e))
+    if (json_want(root, JSON_OBJECT, e) || config_family_find(c, root, &text, e) ||
+        refuse_foreign(c, root, e) || parse_shared(c, &text, e))
         return -1;
-    snprintf(c->architecture, sizeof c->architecture, "%s", family_row[c->family].arch);
-    return family_row[c->family].parse(c, root, e);
+    if (c->is_wrapped && (refuse_foreign(c, &text, e) || parse_shared(c, root, e)))
+        return -1;
+    return family_row[c->family].parse(c, &text, e);
 }
 
 static int parse_doc(struct config *c, struct json_doc *doc, struct err *e)

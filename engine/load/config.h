@@ -68,10 +68,12 @@ struct config {
     struct config_rope rope;       /* where has_rope */
     int32_t window;                /* keys seen at most by layers that slide; 0: none does */
     bool slides[CONFIG_LAYER_MAX]; /* by layer */
-    bool is_tied;                  /* the head is the embedding */
-    bool is_encoder;               /* sees the whole text at once and ends in one vector */
-    bool has_rope;                 /* positions turn queries and keys; else they are embedded */
-    bool is_gated;                 /* act(gate x) * up x, else act(up x) */
+    bool is_wrapped; /* the text part of a model that sees images: other names of tensors */
+    bool is_bf16;    /* what the config says that the weights are */
+    bool is_tied;    /* the head is the embedding */
+    bool is_encoder; /* sees the whole text at once and ends in one vector */
+    bool has_rope;   /* positions turn queries and keys; else they are embedded */
+    bool is_gated;   /* act(gate x) * up x, else act(up x) */
     bool is_unturned[CONFIG_LAYER_MAX]; /* by layer: has no positions, though others turn */
     enum config_norms norms;
     enum config_qk_norm qk_norm;

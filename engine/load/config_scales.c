@@ -51,15 +51,11 @@ static int cap(const struct json *root, const char *key, double by_default, doub
 }
 
 /* Makers train with the scale of embeddings rounded to the type that their weights have. */
-static int scale_by_width(struct config *c, const struct json *root, struct err *e)
+static void scale_by_width(struct config *c)
 {
-    const char *type = "float32";
-    if (json_opt_str(root, "torch_dtype", &type, e) || json_opt_str(root, "dtype", &type, e))
-        return -1;
     c->embed_scale = sqrt((double)c->d_model);
-    if (strcmp(type, "bfloat16") == 0)
+    if (c->is_bf16)
         c->embed_scale = (double)bf16_to_f32(bf16_from_f32((float)c->embed_scale));
-    return 0;
 }
 
 /* Gemma's. */
@@ -72,7 +68,8 @@ static int parse_query_scale(struct config *c, const struct json *root, struct e
     if (!(scalar > 0))
         return json_err(&m, e, ERR_BAD_INPUT, "expected a number above 0, found %g", scalar);
     c->attn_scale = 1 / sqrt(scalar);
-    return scale_by_width(c, root, e);
+    scale_by_width(c);
+    return 0;
 }
 
 int config_scales_parse(struct config *c, const struct json *root, struct err *e)

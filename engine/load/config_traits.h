@@ -35,6 +35,12 @@ enum {
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
+/* What a class has where its config leaves them out, as the text_config of others does. */
+struct config_sizes {
+    int64_t n_vocab, d_model, d_ff, n_layer, n_head, max_pos;
+    int32_t n_kv_head; /* 0: as many as heads */
+};
+
 struct config_traits {
     enum window_rule window;
     int32_t d_head;         /* where head_dim is absent; 0: the width over the heads */
@@ -48,11 +54,15 @@ struct config_traits {
     int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
     enum config_act act;    /* gated families: whose sort their activations are of */
     bool norm_plus_one, is_joined;
+    struct config_sizes sizes;
     const char *act_key; /* where the activation stands; NULL: hidden_act */
     unsigned obeys;      /* OBEYS_ */
 };
 
 const struct config_traits *config_traits_of(const struct config *c);
+
+/* The family, and where the text model's fields stand. */
+int config_family_find(struct config *c, const struct json *root, struct json *text, struct err *e);
 
 int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t *out,
                      struct err *e);

@@ -32,7 +32,7 @@ static const struct param *find_product(const struct model *m, const char *modul
 /* Under each of the family's prefixes. */
 static const struct param *find_module(const struct model *m, const char *module)
 {
-    const char *const *prefix = spec_of(m->cfg.family)->prefix;
+    const char *const *prefix = spec_prefix(&m->cfg);
     const struct param *p = NULL;
     for (; *prefix && !p; prefix++) {
         size_t n = strlen(*prefix);
@@ -90,7 +90,7 @@ static int add_half(struct adapter_files *f, const struct weight *w, struct err 
 static int check_pair(const struct adapter_files *f, const struct adapter_halves *h, struct err *e)
 {
     char module[ADAPTER_MODULE_BYTES];
-    const char *prefix = spec_of(f->m->cfg.family)->prefix[0];
+    const char *prefix = spec_prefix(&f->m->cfg)[0];
     size_t n = strlen(h->param->name) - strlen(".weight");
     if (h->a && h->b)
         return 0;

@@ -46,11 +46,18 @@ static void find_transposed(struct export *x)
     }
 }
 
+static bool is_head(const char *name)
+{
+    static const char head[] = "lm_head.weight";
+    size_t n = strlen(name), end = sizeof head - 1;
+    return n >= end && strcmp(name + n - end, head) == 0;
+}
+
 /* A head that stands in the files beside the embedding which it is tied to follows that. */
 static const struct param *param_of(const struct export *x, const char *name)
 {
-    const char *const *prefix = spec_of(x->m->cfg.family)->prefix;
-    if (x->m->cfg.is_tied && strcmp(name, "lm_head.weight") == 0)
+    const char *const *prefix = spec_prefix(&x->m->cfg);
+    if (x->m->cfg.is_tied && is_head(name))
         return x->m->slot[SLOT_TOKEN_EMBED];
     for (; *prefix; prefix++) {
         size_t n = strlen(*prefix);

@@ -75,7 +75,7 @@ static void describe(struct first *f)
 
 static const char *prefix_of(const struct first *f)
 {
-    return spec_of(f->m->cfg.family)->prefix[0];
+    return spec_prefix(&f->m->cfg)[0];
 }
 
 static int declare(struct first *f, struct err *e)
@@ -158,6 +158,10 @@ int model_first_write(const char *shape, enum k_type type, uint64_t seed, const 
     if (cfg.is_encoder)
         return err_set(e, ERR_UNSUPPORTED, "%s: an encoder does not learn to go on with a text",
                        shape);
+    if (cfg.is_wrapped)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: only the text part of %s is known here: begin a model of its family",
+                       shape, cfg.architecture);
     f.m = model_new(&cfg, &mo, NULL, e);
     if (!f.m)
         return -1;

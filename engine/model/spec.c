@@ -122,6 +122,9 @@ static const char *const llama_prefix[] = {"model.", "", NULL};
 static const char *const gpt2_prefix[] = {"transformer.", "", NULL};
 static const char *const bert_prefix[] = {"", "bert.", NULL};
 
+static const char *const wrapped_prefix[] = {"model.language_model.", "language_model.model.",
+                                             "language_model.", "", NULL};
+
 #define ROWS(r) .row = (r), .n_row = (int)(sizeof(r) / sizeof *(r))
 
 static const struct spec llama_spec = {ROWS(llama_rows), .prefix = llama_prefix};
@@ -136,6 +139,11 @@ const struct spec *spec_of(enum config_family f)
 #undef FAMILY
     };
     return spec[f];
+}
+
+const char *const *spec_prefix(const struct config *c)
+{
+    return c->is_wrapped ? wrapped_prefix : spec_of(c->family)->prefix;
 }
 
 bool spec_is_transposed(const struct spec *s)

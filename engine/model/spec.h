@@ -99,6 +99,9 @@ struct spec {
     const char *const *prefix; /* what may stand before each name, NULL at the end; "" is one */
 };
 
+/* The family's prefixes, or those of a text model in another. */
+const char *const *spec_prefix(const struct config *c);
+
 int64_t spec_dim_of(const struct config *c, enum spec_dim d);
 bool spec_row_is_used(const struct config *c, const struct spec_row *r);
 bool spec_row_is_vector(const struct spec_row *r);

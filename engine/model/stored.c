@@ -23,9 +23,9 @@ static const char *name_in(const struct spec *s, enum slot slot)
     return "";
 }
 
-static void add(struct tried *t, const struct spec *s, const char *name)
+static void add(struct tried *t, const struct config *c, const char *name)
 {
-    for (const char *const *prefix = s->prefix; *prefix && t->n < TRIED_MAX; prefix++)
+    for (const char *const *prefix = spec_prefix(c); *prefix && t->n < TRIED_MAX; prefix++)
         snprintf(t->name[t->n++], NAME_BYTES, "%s%s", *prefix, name);
 }
 
@@ -46,9 +46,9 @@ int stored_want(struct weights *w, const struct config *c, const char *name, int
     const struct spec *s = spec_of(c->family);
     struct tried t = {.n = 0};
     int at = 0;
-    add(&t, s, name);
+    add(&t, c, name);
     if (c->is_tied && strcmp(name, name_in(s, SLOT_TOKEN_EMBED)) == 0)
-        add(&t, s, name_in(s, SLOT_LM_HEAD));
+        add(&t, c, name_in(s, SLOT_LM_HEAD));
     while (at < t.n && !weights_get(w, t.name[at]))
         at++;
     if (weights_want(w, t.name[at < t.n ? at : 0], rank, dim, out, e) == 0)

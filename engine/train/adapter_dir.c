@@ -22,7 +22,7 @@ static const char before[] = "base_model.model.";
 
 static const char *prefix_of(const struct train_subject *s)
 {
-    return spec_of(s->model->cfg.family)->prefix[0];
+    return spec_prefix(&s->model->cfg)[0];
 }
 
 static int write_tensor(struct st_writer *w, struct train_state *s, const struct train_tensor *x,
@@ -82,7 +82,8 @@ static void put_text(struct buf *b, const char *text)
 }
 
 /* The last parts of the adapted products' names, each once, sorted as PEFT's are not: a set. */
-static void put_targets(struct buf *b, const struct train_subject *s)
+static void put_names(struct buf *b, const struct train_subject *s, const char *quote,
+                      const char *between)
 {
     const char *seen[TRAIN_TARGET_MAX];
     size_t len[TRAIN_TARGET_MAX], n = 0;
@@ -99,8 +100,18 @@ static void put_targets(struct buf *b, const struct train_subject *s)
             continue;
         seen[n] = p->name + at;
         len[n++] = end - at;
-        buf_printf(b, "%s\"%.*s\"", n > 1 ? ", " : "", (int)(end - at), p->name + at);
+        buf_printf(b, "%s%s%.*s%s", n > 1 ? between : "", quote, (int)(end - at), p->name + at,
+                   quote);
     }
+}
+
+/* Beside a text model others may have products of the same names: then an expression. */
+static void put_targets(struct buf *b, const struct train_subject *s)
+{
+    bool is_wrapped = s->model->cfg.is_wrapped;
+    buf_str(b, is_wrapped ? "\".*language_model\\\\..*\\\\.(" : "[");
+    put_names(b, s, is_wrapped ? "" : "\"", is_wrapped ? "|" : ", ");
+    buf_str(b, is_wrapped ? ")\"" : "]");
 }
 
 static int write_config(const char *path, const struct train_subject *s, const char *base,
@@ -123,9 +134,9 @@ static int write_config(const char *path, const struct train_subject *s, const c
     buf_printf(&b, "  \"fan_in_fan_out\": %s,\n", is_transposed ? "true" : "false");
     buf_str(&b, "  \"bias\": \"none\",\n  \"use_dora\": false,\n  \"modules_to_save\": null,\n"
                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"inference_mode\": true,\n"
-                "  \"target_modules\": [");
+                "  \"target_modules\": ");
     put_targets(&b, s);
-    buf_str(&b, "]\n}\n");
+    buf_str(&b, "\n}\n");
     rc = buf_check(&b, "adapter_config.json", e) ? -1 : aside_put(path, b.data, b.len, e);
     buf_release(&b);
     return rc;

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tiny models of make_models.py of families whose layers differ from Llama's in what they norm,
 scale or turn: by name what makes (class, config), and the options of their LoRA runs."""
-from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, GraniteConfig, GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM,
+from transformers import (CLIPVisionConfig, Gemma2Config, Gemma2ForCausalLM, Gemma3Config,
+                          Gemma3ForCausalLM, Gemma3ForConditionalGeneration, Gemma3TextConfig,
+                          GraniteConfig, GraniteForCausalLM, LlamaConfig, LlavaConfig,
+                          LlavaForConditionalGeneration, Olmo2Config, Olmo2ForCausalLM,
                           Phi3Config, Phi3ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM)
 
 SIZES = dict(vocab_size=199, hidden_size=48, intermediate_size=75, num_hidden_layers=3,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
              rope_theta=10000.0, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+# Beside the text model others have products of the same names.
+LANGUAGE = r".*language_model\..*\.(q_proj|v_proj|down_proj)"
 
 
 def olmo2(**kw):
@@ -41,6 +45,23 @@ def phi3(**kw):
     return Phi3ForCausalLM, Phi3Config(**(SIZES | dict(sliding_window=None) | kw))
 
 
+VISION = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2,
+              image_size=28, patch_size=14)
+
+
+def gemma3_vision():
+    text = gemma3()[1].to_dict()
+    return Gemma3ForConditionalGeneration, Gemma3Config(
+        text_config=text, vision_config=VISION, mm_tokens_per_image=4, eos_token_id=[2, 5],
+        image_token_index=198, boi_token_index=197, eoi_token_index=196)
+
+
+def llava():
+    text = LlamaConfig(**(SIZES | dict(num_key_value_heads=4, rms_norm_eps=1e-5)))
+    return LlavaForConditionalGeneration, LlavaConfig(
+        text_config=text, vision_config=CLIPVisionConfig(**VISION), image_token_index=198)
+
+
 LONGROPE = {"type": "longrope", "short_factor": [1.0, 1.05, 1.2, 1.4],
             "long_factor": [1.0, 1.7, 3.1, 5.5]}
 MODELS = {
@@ -55,6 +76,8 @@ MODELS = {
     "gemma3_scaled": lambda: gemma3(rope_scaling={"rope_type": "linear", "factor": 3.0},
                                     layer_types=["full_attention", "sliding_attention",
                                                  "sliding_attention"], attention_bias=True),
+    "gemma3_vision": gemma3_vision,
+    "llava": llava,
     "phi3": lambda: phi3(sliding_window=11, num_key_value_heads=4),
     "phi3_longrope": lambda: phi3(intermediate_size=64, partial_rotary_factor=0.7,
                                   tie_word_embeddings=True, max_position_embeddings=128,
@@ -66,6 +89,7 @@ LORA = {
     "granite": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma2": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR),
     "gemma3": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+    "gemma3_vision": dict(r=3, lora_alpha=6, target_modules=LANGUAGE),
     "phi3_longrope": dict(r=4, lora_alpha=6, target_modules=[
         "qkv_proj", "o_proj", "gate_up_proj", "down_proj"]),
 }

@@ -303,7 +303,10 @@ def lora_golden(name, seed, rows, folder):
     model.save_pretrained(folder / "lora_final")
     for sub in ("lora", "lora_final"):
         clean_adapter(folder / sub)
-    return {**{k: v for k, v in LORA[name].items() if k != "fan_in_fan_out"}, **result}
+    said = {k: v for k, v in LORA[name].items() if k != "fan_in_fan_out"}
+    if isinstance(said["target_modules"], str):  # the names that an expression ends in
+        said["target_modules"] = said["target_modules"].split("(")[-1].strip(")").split("|")
+    return {**said, **result}
 
 
 def find_seed(name, prompt):
@@ -317,7 +320,7 @@ def find_seed(name, prompt):
 
 
 def make_decoder(name, folder):
-    vocab = MODELS[name]()[1].vocab_size
+    vocab = MODELS[name]()[1].get_text_config().vocab_size
     prompt, extra = ids(19, vocab, 7), {}
     folder.mkdir(parents=True, exist_ok=True)
     if name == "llama_tied":
@@ -333,10 +336,12 @@ def make_decoder(name, folder):
     loss = loss_of(model, rows[:2])
     loss.backward()
     for n, p in model.named_parameters():
-        tensors["grad." + n] = p.grad.contiguous().clone()
+        if p.grad is not None:  # of what sees images nothing is trained
+            tensors["grad." + n] = p.grad.contiguous().clone()
     adamw = train(model, rows, N_STEP, DECAY, list(model.parameters()))
     for n, p in model.named_parameters():
-        tensors["final." + n] = sample(p)
+        if p.grad is not None:
+            tensors["final." + n] = sample(p)
     golden = {"made_by": versions(), "seed": seed, **extra, "prompt": prompt, "greedy": out,
               "greedy_margin": margin, "rows": rows, "loss": loss.item(), "adamw": adamw}
     long = long_golden(name, seed, tensors)

@@ -41,6 +41,8 @@ const char *const golden_names[] = {"llama_plain",
                                     "gemma3_scaled",
                                     "phi3",
                                     "phi3_longrope",
+                                    "gemma3_vision",
+                                    "llava",
                                     "gpt2",
                                     "gpt2_untied_scaled",
                                     "bert_cls",
@@ -173,7 +175,7 @@ float *golden_tensor(const struct golden *g, const char *name, int64_t *n)
 
 float *golden_of_param(const struct golden *g, const char *kind, const struct param *p, int64_t *n)
 {
-    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    const char *const *prefix = spec_prefix(&g->model->cfg);
     char name[256];
     for (; *prefix; prefix++) {
         snprintf(name, sizeof name, "%s.%s%s", kind, *prefix, p->name);

@@ -27,6 +27,9 @@
 #define SMOLLM3 "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GRANITE "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
 #define PHI3    "\"architectures\":[\"Phi3ForCausalLM\"]," SIZES
+#define VISION(type, text)                                                                         \
+    "{\"architectures\":[\"" type "ForConditionalGeneration\"],\"eos_token_id\":[1,6],"            \
+    "\"vision_config\":{\"hidden_size\":5},\"torch_dtype\":\"bfloat16\",\"text_config\":" text "}"
 #define GPT2                                                                                       \
     "\"model_type\":\"gpt2\",\"vocab_size\":100,\"n_embd\":48,\"n_layer\":3,\"n_head\":6,"         \
     "\"n_positions\":64"
@@ -227,6 +230,25 @@ static void test_phi3(void **state)
     assert_true(c.rope.kind == ROPE_LONGROPE && c.rope.n_factor == 1 && c.rope.factor == 3);
 }
 
+/* Faults: the text part's fields are looked for outside of it, or its class's sizes are missing. */
+static void test_text_config(void **state)
+{
+    (void)state;
+    struct config c = parse(VISION("Gemma3", "{\"model_type\":\"gemma3_text\",\"hidden_size\":30,"
+                                             "\"eos_token_id\":9,\"sliding_window\":64}"));
+    assert_true(c.family == FAMILY_GEMMA3 && c.is_wrapped && c.is_tied && c.is_bf16);
+    assert_string_equal(c.architecture, "Gemma3ForConditionalGeneration");
+    assert_true(c.d_model == 30 && c.d_ff == 9216 && c.n_layer == 26 && c.n_vocab == 262208);
+    assert_true(c.n_head == 8 && c.n_kv_head == 4 && c.d_head == 256 && c.max_pos == 131072);
+    assert_true(c.n_eos == 2 && c.eos[1] == 6 && c.embed_scale == 5.46875); /* sqrt(30) in bf16 */
+    assert_true(c.window == 64 && c.slides[0] && !c.slides[5]);
+    c = parse(VISION("Llava", "{\"vocab_size\":32064}"));
+    assert_true(c.family == FAMILY_LLAMA && c.n_vocab == 32064 && c.d_ff == 11008);
+    assert_true(c.n_kv_head == 32 && c.max_pos == 2048 && !c.is_tied);
+    c = parse(VISION("Mistral3", "{\"model_type\":\"mistral\",\"head_dim\":128}"));
+    assert_true(c.family == FAMILY_MISTRAL && c.n_kv_head == 8 && c.max_pos == 131072);
+}
+
 /* Fault: GPT-2's names or BERT's defaults are not known. */
 static void test_gpt2_and_bert(void **state)
 {
@@ -261,6 +283,13 @@ static const struct refused {
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; llama, mistral, ministral, qwen2, qwen3, olmo2, "
      "smollm3, granite, gemma2, gemma3_text, phi3, gpt2 and bert are"},
+    {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
+     "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
+    {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
+    {VISION("Llava", "{\"model_type\":\"opt\"}"),
+     "config.json: text_config.model_type: 'opt' is not supported; llama, mistral"},
+    {VISION("Gemma3", "{\"attn_logit_softcapping\":50}"),
+     "config.json: text_config.attn_logit_softcapping: 50 is not supported"},
     {"{\"architectures\":[3]}", "architectures[0]: expected a string"},
     {"{" LLAMA ",\"hidden_act\":\"relu6\"}",
      "config.json: hidden_act: 'relu6' is not supported; silu is"},
@@ -390,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_later_families),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_text_config),
         cmocka_unit_test(test_gpt2_and_bert),
         cmocka_unit_test(test_refuses_what_it_cannot_compute),
         cmocka_unit_test(test_neutral_values_pass),

@@ -235,7 +235,7 @@ static void test_golden_directories(void **state)
             const struct st_tensor *t = weights_at(d.weights, k)->t;
             const struct weight *grad;
             snprintf(name, sizeof name, "grad.%.500s", t->name);
-            if (!strstr(t->name, "pooler."))
+            if (!strstr(t->name, "pooler.") && !d.config.is_wrapped) /* saved by other names */
                 assert_good(weights_want(golden, name, t->rank, t->dim, &grad, &e), &e);
         }
         const struct weight *logits = weights_get(golden, "logits");

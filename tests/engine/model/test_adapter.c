@@ -26,9 +26,10 @@
 
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
-static const char *const names[] = {"llama_plain", "qwen2",  "gpt2",   "olmo2",        "smollm3",
-                                    "granite",     "gemma2", "gemma3", "phi3_longrope"};
-enum { N_NAME = 9 };
+static const char *const names[] = {"llama_plain",   "qwen2",        "gpt2",   "olmo2",
+                                    "smollm3",       "granite",      "gemma2", "gemma3",
+                                    "gemma3_vision", "phi3_longrope"};
+enum { N_NAME = 10 };
 
 static struct adapter *load(const struct model *m, const char *dir)
 {
@@ -152,10 +153,9 @@ static void logits_are_pefts_of_what_we_trained(void **state)
 {
     static const struct {
         const char *name, *model;
-    } ours[] = {{"llama_lora", "llama_plain"},
-                {"qwen2_rslora", "qwen2"},
-                {"gpt2_rslora", "gpt2"},
-                {"gpt2_lora_dropout", "gpt2"}};
+    } ours[] = {{"llama_lora", "llama_plain"}, {"qwen2_rslora", "qwen2"},
+                {"gpt2_rslora", "gpt2"},       {"gpt2_lora_dropout", "gpt2"},
+                {"phi3_lora", "phi3"},         {"gemma3_vision_lora", "gemma3_vision"}};
     (void)state;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct golden g;
@@ -211,7 +211,7 @@ static void merge_one(struct golden *g, const struct param *p, const float *a, c
 static float *half_of(const struct weights *w, const struct golden *g, const struct param *p,
                       const char *half, int64_t *rows)
 {
-    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    const char *const *prefix = spec_prefix(&g->model->cfg);
     struct err e = ERR_INIT;
     for (; *prefix; prefix++) {
         char name[PATH_BYTES];

@@ -24,8 +24,9 @@ enum { PATH_BYTES = 512, CONFIG_BYTES = 1 << 16, STEPS = 12 };
 static const char golden_dir[] = "tests/golden/adapters";
 
 /* Both rules for the scale; targets that leave products out, that have one name in two places
- * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2); dropout, which
- * is of the training alone. */
+ * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
+ * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
+ * others have too. */
 static const struct {
     const char *name, *model;
     struct train_lora lora;
@@ -40,6 +41,12 @@ static const struct {
      "gpt2",
      {.rank = 2, .alpha = 3.5, .is_rs = true, .target = {"c_attn", "c_proj"}, .n_target = 2}},
     {"gpt2_lora_dropout", "gpt2", {.rank = 2, .alpha = 4, .dropout = 0.1}},
+    {"phi3_lora",
+     "phi3",
+     {.rank = 2, .alpha = 5, .target = {"qkv_proj", "gate_up_proj"}, .n_target = 2}},
+    {"gemma3_vision_lora",
+     "gemma3_vision",
+     {.rank = 2, .alpha = 4, .target = {"v_proj", "up_proj"}, .n_target = 2}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 

@@ -58,7 +58,7 @@ static void options_of(const struct json *lora, struct train_options *o)
 static const struct weight *peft_tensor(const struct weights *w, const struct golden *g,
                                         const char *name)
 {
-    const char *const *prefix = spec_of(g->model->cfg.family)->prefix;
+    const char *const *prefix = spec_prefix(&g->model->cfg);
     for (; *prefix; prefix++) {
         char full[NAME_BYTES];
         snprintf(full, sizeof full, "base_model.model.%s%s", *prefix, name);
@@ -114,9 +114,9 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
 {
-    static const char *const names[] = {"llama_plain", "gpt2",    "qwen2",
-                                        "olmo2",       "smollm3", "granite",
-                                        "gemma2",      "gemma3",  "phi3_longrope"};
+    static const char *const names[] = {"llama_plain",   "gpt2",         "qwen2",  "olmo2",
+                                        "smollm3",       "granite",      "gemma2", "gemma3",
+                                        "gemma3_vision", "phi3_longrope"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;
