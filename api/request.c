@@ -96,8 +96,8 @@ static int check_answer(struct api_reader *r)
         return param_bad(r, "top_logprobs", "wants 'logprobs' to be true");
     if (q->prompt_logprobs >= 0 && q->stream)
         return param_bad(r, "prompt_logprobs", "cannot be had in a stream");
-    if (q->dimensions && q->dimensions != r->limits->d_model)
-        return param_bad(r, "dimensions", "can only be %lld, the size of this model's vectors",
+    if (q->dimensions > r->limits->d_model)
+        return param_bad(r, "dimensions", "is more than %lld, the size of this model's vectors",
                          (long long)r->limits->d_model);
     return 0;
 }

@@ -79,7 +79,7 @@ struct engine_info {
     const char *fingerprint; /* of the weights, and what they are packed in (load/base_id.h) */
     int64_t created;         /* seconds since 1970 */
     int64_t ctx, n_vocab, d_model, max_seqs, max_waiting, max_adapters, max_lora_rank;
-    bool generates, embeds;
+    bool generates, embeds, normalizes; /* the last: its vectors have length 1 */
     int64_t max_text; /* tokens that a text is cut to before it becomes a vector; 0: none is */
     int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
     int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */

@@ -292,12 +292,25 @@ static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
     return json_opt_int(root, "n_inner", 1, CONFIG_WIDTH_MAX, &c->d_ff, e);
 }
 
+/* Positions count from behind the padding's id, whose row and those before it nobody has. */
+static int begin_positions(struct config *c, const struct json *root, struct err *e)
+{
+    c->pad = c->pad < 0 ? 1 : c->pad;
+    if (c->pad + 1 >= c->max_pos)
+        return json_err(root, e, ERR_BAD_INPUT,
+                        "max_position_embeddings: %lld rows leave none behind pad_token_id, %d",
+                        (long long)c->max_pos, c->pad);
+    c->pos_from = c->pad + 1;
+    c->max_pos -= c->pos_from;
+    return 0;
+}
+
 static int parse_bert(struct config *c, const struct json *root, struct err *e)
 {
     const char *position = "absolute";
     bool is_decoder = false;
     c->norm_eps = 1e-12, c->act = ACT_GELU, c->n_segment = 2, c->pool = POOL_MEAN;
-    c->is_encoder = true, c->norms = NORMS_SUM;
+    c->is_encoder = c->sees_ahead = true, c->norms = NORMS_SUM;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
     if (parse_sizes(c, root, e) ||
         config_count_opt(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
@@ -307,8 +320,10 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
         parse_act(c, root, "hidden_act", e))
         return -1;
     c->n_kv_head = c->n_head;
+    if (config_traits_of(c)->pos_behind_pad && begin_positions(c, root, e))
+        return -1;
     if (is_decoder)
-        return json_err(root, e, ERR_UNSUPPORTED, "is_decoder: true is not supported for BERT");
+        return json_err(root, e, ERR_UNSUPPORTED, "is_decoder: true is not supported for encoders");
     if (strcmp(position, "absolute") != 0)
         return json_err(root, e, ERR_UNSUPPORTED,
                         "position_embedding_type: '%.40s' is not supported; absolute is", position);
@@ -364,7 +379,7 @@ int config_load(struct config *c, const char *dir, struct err *e)
     char *path = path_join(dir, "config.json");
     int rc = parse_doc(c, json_read(path, "config.json", &json_rules_config, e), e);
     free(path);
-    if (rc == 0 && c->is_encoder)
+    if (rc == 0 && (c->is_encoder || path_exists(dir, "modules.json")))
         rc = config_pooling_load(c, dir, e);
     return rc;
 }

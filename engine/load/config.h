@@ -41,7 +41,7 @@ enum config_norms {
 /* Queries and keys before they turn: each head of them is normed, or all together. */
 enum config_qk_norm { QK_NORM_NONE, QK_NORM_HEADS, QK_NORM_WHOLE };
 
-enum pool_kind { POOL_CLS, POOL_MEAN };
+enum pool_kind { POOL_CLS, POOL_MEAN, POOL_LAST };
 
 enum { CONFIG_ROPE_FACTOR_MAX = 256, CONFIG_EOS_MAX = 16, CONFIG_LAYER_MAX = 1024 };
 
@@ -62,6 +62,7 @@ struct config {
     char architecture[64]; /* "LlamaForCausalLM" */
     int64_t n_vocab, n_layer, d_model, d_ff, max_pos;
     int32_t n_head, n_kv_head, d_head;
+    int32_t pos_from;  /* the row of the table of positions that the first token has */
     int32_t n_segment; /* BERT's token types; 0 elsewhere */
     enum config_act act;
     double norm_eps;
@@ -71,7 +72,8 @@ struct config {
     bool is_wrapped; /* the text part of a model that sees images: other names of tensors */
     bool is_bf16;    /* what the config says that the weights are */
     bool is_tied;    /* the head is the embedding */
-    bool is_encoder; /* sees the whole text at once and ends in one vector */
+    bool is_encoder; /* a text, seen whole at once, becomes one vector */
+    bool sees_ahead; /* its tokens see those behind them too */
     bool has_rope;   /* positions turn queries and keys; else they are embedded */
     bool is_gated;   /* act(gate x) * up x, else act(up x) */
     bool is_unturned[CONFIG_LAYER_MAX]; /* by layer: has no positions, though others turn */

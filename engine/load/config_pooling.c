@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How an encoder's token vectors become one embedding: modules.json and the folders it names, as
- * sentence-transformers writes them. Without modules.json: the mean, not normalised.
+ * How a text's token vectors become one embedding: modules.json and the folders it names, as
+ * sentence-transformers writes them. Without modules.json: the mean, not normalised. A model that
+ * could go on with a text, but has modules, is made for vectors.
  */
 #include "engine/load/config.h"
 
@@ -23,7 +24,7 @@ static const struct {
     {"pooling_mode_max_tokens", "max", POOL_MEAN, false},
     {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", POOL_MEAN, false},
     {"pooling_mode_weightedmean_tokens", "weightedmean", POOL_MEAN, false},
-    {"pooling_mode_lasttoken", "lasttoken", POOL_MEAN, false},
+    {"pooling_mode_lasttoken", "lasttoken", POOL_LAST, true},
 };
 
 #define N_MODE (sizeof mode / sizeof mode[0])
@@ -38,7 +39,8 @@ static struct json_doc *read_json(const char *dir, const char *name, struct err 
 
 static int err_mode(const struct json *v, const char *name, struct err *e)
 {
-    return json_err(v, e, ERR_UNSUPPORTED, "%s is not supported; the mean and cls are", name);
+    return json_err(v, e, ERR_UNSUPPORTED, "%s is not supported; the mean, cls and lasttoken are",
+                    name);
 }
 
 /* The later spelling: one name. */
@@ -127,6 +129,7 @@ static int read_max_text(struct config *c, const char *dir, struct err *e)
 
 int config_pooling_load(struct config *c, const char *dir, struct err *e)
 {
+    c->is_encoder = true;
     c->pool = POOL_MEAN;
     c->normalizes = false;
     c->max_text = 0;

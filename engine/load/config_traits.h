@@ -54,6 +54,7 @@ struct config_traits {
     int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
     enum config_act act;    /* gated families: whose sort their activations are of */
     bool norm_plus_one, is_joined;
+    bool pos_behind_pad; /* the first position is the row behind pad_token_id's */
     struct config_sizes sizes;
     const char *act_key; /* where the activation stands; NULL: hidden_act */
     unsigned obeys;      /* OBEYS_ */

@@ -26,7 +26,7 @@ static struct val embed(const struct model *m, struct builder *b)
     struct val x =
         scaled(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_TOKEN_EMBED]), (float)m->cfg.embed_scale);
     if (m->slot[SLOT_POS_EMBED])
-        x = op_add(b, x, op_embed(b, OP_IDS_POS, m->slot[SLOT_POS_EMBED]));
+        x = op_add(b, x, op_embed_from(b, OP_IDS_POS, m->slot[SLOT_POS_EMBED], m->cfg.pos_from));
     if (m->slot[SLOT_SEGMENT_EMBED])
         x = op_add(b, x, op_embed(b, OP_IDS_SEGMENT, m->slot[SLOT_SEGMENT_EMBED]));
     if (m->slot[SLOT_EMBED_NORM])
@@ -167,15 +167,23 @@ static struct val decoder_output(const struct model *m, struct builder *b, struc
     return cap > 0 ? op_softcap(b, x, cap) : x;
 }
 
-/* With CLS pooling the batch's wanted rows are the first of each sequence. */
+static struct val final_norm(const struct model *m, struct builder *b, struct val x)
+{
+    const struct param *weight = m->slot[SLOT_FINAL_NORM];
+    return weight ? norm(m, b, x, weight, m->slot[SLOT_FINAL_NORM_BIAS]) : x;
+}
+
+/* Where a vector is taken from one row, the batch's wanted rows are the first of each sequence, or
+ * the last. */
 static struct val encoder_output(const struct model *m, struct builder *b, struct val x,
                                  enum model_output output)
 {
     if (output == MODEL_HIDDEN)
-        return x;
+        return final_norm(m, b, x);
     if (output != MODEL_EMBED)
         return builder_fail(b, ERR_UNSUPPORTED, "an encoder has no lm_head");
-    x = m->cfg.pool == POOL_CLS ? op_gather(b, x) : op_mean_pool(b, x);
+    x = m->cfg.pool == POOL_MEAN ? op_mean_pool(b, final_norm(m, b, x))
+                                 : final_norm(m, b, op_gather(b, x));
     return m->cfg.normalizes ? op_l2norm(b, x, 1e-12f) : x;
 }
 

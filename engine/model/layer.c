@@ -36,6 +36,6 @@ void layer_init(struct layer *y, const struct config *c, int64_t l)
                         .scale = scale_of(c, l),
                         .cap = (float)c->attn_cap,
                         .residual = (float)c->residual_scale,
-                        .is_causal = !c->is_encoder,
+                        .is_causal = !c->sees_ahead,
                         .rope = rope_of(c, l)};
 }

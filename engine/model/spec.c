@@ -120,7 +120,7 @@ static const struct spec_row bert_rows[] = {
 /* Models are saved with and without the name of their body before each tensor's. */
 static const char *const llama_prefix[] = {"model.", "", NULL};
 static const char *const gpt2_prefix[] = {"transformer.", "", NULL};
-static const char *const bert_prefix[] = {"", "bert.", NULL};
+static const char *const bert_prefix[] = {"", "bert.", "roberta.", NULL};
 
 static const char *const wrapped_prefix[] = {"model.language_model.", "language_model.model.",
                                              "language_model.", "", NULL};
@@ -160,7 +160,7 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_NONE] = 1,
         [DIM_OF_MODEL] = c->d_model,
         [DIM_OF_VOCAB] = c->n_vocab,
-        [DIM_OF_POS] = c->max_pos,
+        [DIM_OF_POS] = c->max_pos + c->pos_from,
         [DIM_OF_SEGMENT] = c->n_segment,
         [DIM_OF_FF] = c->d_ff,
         [DIM_OF_GATE_UP] = 2 * c->d_ff,
@@ -198,7 +198,7 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r)
     case WHEN_JOINED:
         return c->is_joined;
     case WHEN_UNTIED:
-        return !c->is_tied;
+        return !c->is_tied && !c->is_encoder;
     case WHEN_ALWAYS:
         break;
     }

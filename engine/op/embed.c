@@ -9,7 +9,7 @@
 
 struct embed_attr {
     const struct param *table;
-    int32_t ids;
+    int32_t ids, from;
 };
 
 static const struct embed_attr *attr_of(const struct op_node *n)
@@ -29,12 +29,18 @@ static const int32_t *ids_of(const struct op_ctx *c)
     }
 }
 
-struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table)
+struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
+                         int32_t from)
 {
     struct op_node n = {.op = OP_embed};
-    memcpy(n.attr, &(struct embed_attr){.table = table, .ids = (int32_t)ids},
+    memcpy(n.attr, &(struct embed_attr){.table = table, .ids = (int32_t)ids, .from = from},
            sizeof(struct embed_attr));
     return builder_add(b, &n);
+}
+
+struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table)
+{
+    return op_embed_from(b, ids, table, 0);
 }
 
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
@@ -52,7 +58,7 @@ static void forward(struct op_ctx *c)
                         .y = c->out[0].p,
                         .ld_y = c->out[0].ld,
                         .m = op_rows(c, DIM_TOK),
-                        .lo = attr_of(c->node)->table->lo};
+                        .lo = attr_of(c->node)->table->lo - attr_of(c->node)->from};
     OP_LAUNCH_M(c, K_embed, a, DIM_TOK);
 }
 
@@ -65,7 +71,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                             .m = op_rows(c, DIM_TOK),
                             .n = p->n,
                             .k = p->k,
-                            .lo = p->lo,
+                            .lo = p->lo - attr_of(c->node)->from,
                             .dtable = p->grad};
     if (p->grad)
         OP_LAUNCH_M(c, K_embed_bwd, a, DIM_TOK);

@@ -27,6 +27,9 @@ struct op_collect_attr;
 struct op_spread_attr;
 
 struct val op_embed(struct builder *b, enum op_ids ids, const struct param *table);
+/* Id 0 is row `from` of the table. */
+struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
+                         int32_t from);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
 struct val op_gather(struct builder *b, struct val x);
 struct val op_round(struct builder *b, struct val x, enum k_type type);

@@ -174,6 +174,7 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .max_lora_rank = room->lora_rank,
         .generates = !is_encoder(g),
         .embeds = is_encoder(g),
+        .normalizes = r->model->cfg.normalizes,
         .max_text = r->model->cfg.max_text,
         .n_param = (int64_t)size.n_param,
         .kv_bytes = room->n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),

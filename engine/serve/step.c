@@ -31,7 +31,7 @@ static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, i
     put_from(b, p, at);
 }
 
-static void put_part(struct batch *b, const struct sched_part *p)
+static void put_part(struct batch *b, const struct sched_part *p, enum pool_kind pool)
 {
     int32_t s = (int32_t)b->n[DIM_SEQ]++;
     int64_t at = b->n[DIM_TOK], end = p->pos + p->n_tok;
@@ -41,8 +41,8 @@ static void put_part(struct batch *b, const struct sched_part *p)
     b->kv_len[s] = (int32_t)end;
     b->n[DIM_TOK] = at + p->n_tok;
     b->q_start[s + 1] = (int32_t)b->n[DIM_TOK];
-    if (p->seq->is_whole) /* where a vector is taken from one row, it is the first */
-        b->out_row[b->n[DIM_OUT]++] = (int32_t)at;
+    if (p->seq->is_whole) /* where a vector is taken from one row, that */
+        b->out_row[b->n[DIM_OUT]++] = (int32_t)(pool == POOL_LAST ? at + p->n_tok - 1 : at);
     else
         for (int64_t i = p->n_tok - p->n_out; i < p->n_tok; i++)
             b->out_row[b->n[DIM_OUT]++] = (int32_t)(at + i);
@@ -74,7 +74,7 @@ int step_run(struct engine *g, const struct sched_step *step, struct op_view *ou
     memset(b->n, 0, sizeof b->n);
     b->q_start[0] = 0;
     for (int64_t i = 0; i < step->n_part; i++)
-        put_part(b, &step->part[i]);
+        put_part(b, &step->part[i], g->fixed.res.model->cfg.pool);
     if (g->names.registry)
         put_groups(g, b, step);
     return runner_step(g->own.runner, out, e);

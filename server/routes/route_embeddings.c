@@ -3,6 +3,7 @@
  * POST /v1/embeddings: every input is a sequence that gives one vector; all are submitted in one
  * piece, and answered together.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "api/reply.h"
@@ -20,6 +21,7 @@ struct embedding {
     struct admitted at;
     const struct prompt *prompt; /* in the arena */
     struct answer **answer;      /* in the arena; references owned */
+    float *cut;                  /* in the arena: [dimensions]; NULL: vectors are shown whole */
     size_t n;
     int64_t submit_us;
     bool is_over;
@@ -30,9 +32,12 @@ static int submit(struct embedding *m, struct err *e)
     struct arena *a = call_arena(m->call);
     uint64_t salt = generate_salt(m->call, &m->at.q);
     const struct who *who = call_request(m->call)->who;
+    int64_t n_cut = m->at.q.dimensions, d = engine_info(m->at.engine)->d_model;
     m->answer = arena_try(a, m->n, sizeof *m->answer, e);
     struct gen_req *req = m->answer ? arena_try(a, m->n, sizeof *req, e) : NULL;
-    if (!req)
+    if (req && n_cut > 0 && n_cut < d)
+        m->cut = arena_try(a, (size_t)n_cut, sizeof *m->cut, e);
+    if (!req || (n_cut > 0 && n_cut < d && !m->cut))
         return -1;
     for (size_t i = 0; i < m->n; i++)
         req[i] = (struct gen_req){.kind = GEN_EMBED,
@@ -80,6 +85,18 @@ static void fail(struct embedding *m, const struct err *why)
     call_error(m->call, &e);
 }
 
+/* The first numbers of a vector, of length 1 again where the model's are. */
+static const float *cut(const struct embedding *m, const float *v, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)v[i] * (double)v[i];
+    for (size_t i = 0; i < n; i++)
+        m->cut[i] =
+            engine_info(m->at.engine)->normalizes && sum > 0 ? (float)(v[i] / sqrt(sum)) : v[i];
+    return m->cut;
+}
+
 static void reply(struct embedding *m)
 {
     struct buf out;
@@ -91,6 +108,10 @@ static void reply(struct embedding *m)
     for (size_t i = 0; i < m->n; i++) {
         size_t n;
         const float *v = answer_vector(m->answer[i], &n);
+        if (m->cut) {
+            n = (size_t)m->at.q.dimensions;
+            v = cut(m, v, n);
+        }
         api_vector_write(&j, (int64_t)i, v, n, m->at.q.as_base64);
     }
     api_vectors_end(&j, m->at.q.model, &u);

@@ -239,7 +239,10 @@ static void test_embeddings(void **state)
     assert_good_body(API_EMBEDDINGS, "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"base64\","
                                      "\"dimensions\":8}");
     assert_true(q.n_input == 2 && q.as_base64);
-    assert_bad_body(API_EMBEDDINGS, "{\"input\":\"a\",\"dimensions\":7}", "dimensions");
+    assert_bad_body(API_EMBEDDINGS, "{\"input\":\"a\",\"dimensions\":9}", "dimensions");
+    assert_bad_body(API_EMBEDDINGS, "{\"input\":\"a\",\"dimensions\":0}", "dimensions");
+    assert_good_body(API_EMBEDDINGS, "{\"input\":\"a\",\"dimensions\":3}");
+    assert_int_equal(q.dimensions, 3);
     assert_bad_body(API_EMBEDDINGS, "{\"input\":\"a\",\"encoding_format\":\"hex\"}",
                     "encoding_format");
 }

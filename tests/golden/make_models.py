@@ -41,7 +41,7 @@ import transformers
 from transformers import (BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, LlamaConfig,
                           LlamaForCausalLM, MinistralConfig, MinistralForCausalLM, MistralConfig,
                           MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+                          Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaModel)
 
 import later_models
 
@@ -117,7 +117,14 @@ MODELS = {
         tie_word_embeddings=False, embd_pdrop=0.0, attn_pdrop=0.0)),
     "bert_mean": lambda: bert(),
     "bert_cls": lambda: bert(hidden_size=45, num_attention_heads=3, intermediate_size=77),
+    "xlmr_cls": lambda: (XLMRobertaModel, XLMRobertaConfig(
+        vocab_size=179, hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=95, max_position_embeddings=40, type_vocab_size=1, layer_norm_eps=1e-5,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
+    "qwen3_last": lambda: qwen(Qwen3ForCausalLM, Qwen3Config, head_dim=16,
+                               tie_word_embeddings=True),
 }
+ENCODERS = ("bert_mean", "bert_cls", "xlmr_cls", "qwen3_last")
 LORA = {  # name: options of LoraConfig
     "llama_plain": dict(r=4, lora_alpha=8, target_modules=[
         "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]),
@@ -353,7 +360,7 @@ def make_decoder(name, folder):
 
 
 def pooled(hidden, kind):
-    v = hidden[:, 0] if kind == "cls" else hidden.mean(1)
+    v = {"cls": hidden[:, 0], "last": hidden[:, -1], "mean": hidden.mean(1)}[kind]
     return torch.nn.functional.normalize(v, dim=-1)[0]
 
 
@@ -367,6 +374,7 @@ def save_pooling(folder, kind, width):
     (folder / "1_Pooling/config.json").write_text(json.dumps(
         {"word_embedding_dimension": width, "pooling_mode_cls_token": kind == "cls",
          "pooling_mode_mean_tokens": kind == "mean", "pooling_mode_max_tokens": False,
+         "pooling_mode_lasttoken": kind == "last",
          "pooling_mode_mean_sqrt_len_tokens": False}, indent=2) + "\n")
     (folder / "sentence_bert_config.json").write_text(
         json.dumps({"max_seq_length": 32, "do_lower_case": False}) + "\n")
@@ -381,8 +389,10 @@ def make_encoder(name, folder):
     target = torch.randn(len(texts), model.config.hidden_size,
                          generator=torch.Generator().manual_seed(11))
     tensors, rows, loss = {"target": target}, [], 0.0
+    uncached = {"use_cache": False} if kind == "last" else {}
     for i, text in enumerate(texts):
-        hidden = model(torch.tensor([text])).last_hidden_state
+        body = getattr(model, "model", model)
+        hidden = body(torch.tensor([text]), **uncached).last_hidden_state
         tensors[f"hidden.{i}"] = hidden[0].detach().contiguous()
         rows.append(pooled(hidden, kind))
         loss = loss + (rows[-1] * target[i]).sum()
@@ -400,7 +410,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     for name in sys.argv[1:] or MODELS:
         folder = OUT / name
-        make = make_encoder if name.startswith("bert") else make_decoder
+        make = make_encoder if name in ENCODERS else make_decoder
         golden, tensors = make(name, folder)
         safetensors.torch.save_file(tensors, folder / "golden.safetensors")
         (folder / "golden.json").write_text(json.dumps(golden) + "\n")

@@ -47,6 +47,8 @@ const char *const golden_names[] = {"llama_plain",
                                     "gpt2_untied_scaled",
                                     "bert_cls",
                                     "bert_mean",
+                                    "xlmr_cls",
+                                    "qwen3_last",
                                     NULL};
 
 static void open_model(struct golden *g, const char *device, const char *path,

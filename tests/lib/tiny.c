@@ -37,6 +37,7 @@ struct config tiny_config(enum config_family f)
                        .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma ? 20 : 0,
                        .is_tied = f != FAMILY_LLAMA,
                        .is_encoder = f == FAMILY_BERT,
+                       .sees_ahead = f == FAMILY_BERT,
                        .norms = f == FAMILY_BERT    ? NORMS_SUM
                                 : f == FAMILY_OLMO2 ? NORMS_OUTPUT
                                 : is_gemma          ? NORMS_BOTH

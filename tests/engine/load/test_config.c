@@ -33,6 +33,10 @@
 #define GPT2                                                                                       \
     "\"model_type\":\"gpt2\",\"vocab_size\":100,\"n_embd\":48,\"n_layer\":3,\"n_head\":6,"         \
     "\"n_positions\":64"
+#define ROBERTA                                                                                    \
+    "\"architectures\":[\"XLMRobertaModel\"],\"vocab_size\":100,\"hidden_size\":48,"               \
+    "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
+    "\"max_position_embeddings\":64"
 #define BERT                                                                                       \
     "\"architectures\":[\"BertModel\"],\"vocab_size\":100,\"hidden_size\":48,"                     \
     "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
@@ -263,6 +267,11 @@ static void test_gpt2_and_bert(void **state)
     c = parse("{" GPT2 ",\"tie_word_embeddings\":false,\"n_inner\":50,"
               "\"activation_function\":\"gelu\",\"scale_attn_weights\":false}");
     assert_true(!c.is_tied && c.d_ff == 50 && c.act == ACT_GELU && !c.scales_attn);
+    c = parse("{" ROBERTA ",\"type_vocab_size\":1}");
+    assert_true(c.family == FAMILY_XLM_ROBERTA && c.n_segment == 1 && c.sees_ahead);
+    assert_true(c.pos_from == 2 && c.max_pos == 62); /* 64 rows behind padding's, 1 */
+    c = parse("{\"model_type\":\"roberta\"," SIZES ",\"pad_token_id\":0}");
+    assert_true(c.family == FAMILY_ROBERTA && c.pos_from == 1 && c.max_pos == 98);
     c = parse("{" BERT "}");
     assert_int_equal(c.family, FAMILY_BERT);
     assert_true(c.n_segment == 2 && c.norm_eps == 1e-12 && c.act == ACT_GELU);
@@ -278,11 +287,11 @@ static const struct refused {
      "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; LlamaForCausalLM, "
      "MistralForCausalLM, MinistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
      "Olmo2ForCausalLM, SmolLM3ForCausalLM, GraniteForCausalLM, Gemma2ForCausalLM, "
-     "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel and BertModel are; the nearest is Gemma2ForCausalLM"},
+     "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, BertModel, RobertaModel and XLMRobertaModel are; the nearest is Gemma2ForCausalLM"},
     {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "are; the nearest is Qwen2ForCausalLM"},
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; llama, mistral, ministral, qwen2, qwen3, olmo2, "
-     "smollm3, granite, gemma2, gemma3_text, phi3, gpt2 and bert are"},
+     "smollm3, granite, gemma2, gemma3_text, phi3, gpt2, bert, roberta and xlm-roberta are"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
      "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
@@ -358,6 +367,7 @@ static const struct refused {
     {"{\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":10.5}", "whole number"},
     {"{" BERT ",\"position_embedding_type\":\"relative_key\"}",
      "position_embedding_type: 'relative_key' is not supported; absolute is"},
+    {"{" ROBERTA ",\"pad_token_id\":63}", "64 rows leave none behind pad_token_id, 63"},
     {"{" BERT ",\"is_decoder\":true}", "is_decoder: true is not supported"},
     {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":10,\"n_layer\":1,\"n_head\":3,"
      "\"n_positions\":9}",

@@ -17,7 +17,7 @@
 
 enum { TOK_MAX = 512, NAME_BYTES = 256 };
 
-static const char *const names[] = {"bert_cls", "bert_mean"};
+static const char *const names[] = {"bert_cls", "bert_mean", "xlmr_cls", "qwen3_last"};
 
 static struct runner *runner_for(struct golden *g)
 {
@@ -32,7 +32,7 @@ static struct runner *runner_for(struct golden *g)
     return r;
 }
 
-/* All texts in one batch; CLS pooling wants the first row of each. */
+/* All texts in one batch; CLS pooling wants the first row of each, the last token's its last. */
 static void put_texts(struct golden *g, struct runner *r)
 {
     struct batch *b = runner_batch(r);
@@ -57,6 +57,8 @@ static void put_texts(struct golden *g, struct runner *r)
         }
         for (int32_t k = 0; k * K_CELL < pos; k++)
             b->cell[s * b->cell_stride + k] = cell++;
+        if (g->model->cfg.pool == POOL_LAST)
+            b->out_row[s] = at - 1;
         b->kv_len[s] = pos;
         b->q_start[++s] = at;
     }

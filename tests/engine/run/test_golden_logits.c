@@ -34,7 +34,8 @@ static struct runner *runner_for(struct golden *g, int64_t n_feed)
 
 static bool is_encoder(const char *name)
 {
-    return strncmp(name, "bert", 4) == 0;
+    return strncmp(name, "bert_", 5) == 0 || strncmp(name, "xlmr_", 5) == 0 ||
+           strcmp(name, "qwen3_last") == 0;
 }
 
 static int32_t best_of(const float *x, int64_t n)

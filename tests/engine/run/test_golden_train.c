@@ -138,7 +138,8 @@ static void check_grads(struct full *f, const char *name)
 
 static bool is_decoder(const char *name)
 {
-    return strncmp(name, "bert", 4) != 0;
+    return strncmp(name, "bert_", 5) != 0 && strncmp(name, "xlmr_", 5) != 0 &&
+           strcmp(name, "qwen3_last") != 0;
 }
 
 /* Faults: any op's backward, a gradient summed twice or lost where two meet, a tied head. */

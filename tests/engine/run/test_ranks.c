@@ -31,7 +31,7 @@ struct shared {
 
 static enum model_output output_of(const struct model *m)
 {
-    return m->cfg.family == FAMILY_BERT ? MODEL_HIDDEN : MODEL_LOGITS;
+    return m->cfg.is_encoder ? MODEL_HIDDEN : MODEL_LOGITS;
 }
 
 static struct runner *runner_for(const struct model *m, struct stream *s, bool is_eager)
@@ -100,7 +100,7 @@ static float *feed(struct runner *r, const int32_t *ids, int64_t n, int64_t chun
 
 static int64_t prompt_of(const struct golden *g, int32_t *ids)
 {
-    if (g->model->cfg.family != FAMILY_BERT)
+    if (!g->model->cfg.is_encoder)
         return golden_ids(&g->root, "prompt", ids, TOK_MAX);
     for (int32_t i = 0; i < 40; i++)
         ids[i] = 1 + i * 3 % 170;
@@ -139,7 +139,7 @@ static void as_one_rank(void **state)
         int64_t n = prompt_of(&g, ids);
         struct runner *one = runner_for(g.model, g.stream, false);
         float *want = feed(one, ids, n, n, &cols);
-        bool is_decoder = g.model->cfg.family != FAMILY_BERT;
+        bool is_decoder = !g.model->cfg.is_encoder;
         if (is_decoder)
             greedy(one, ids, n, want_text);
         for (int size = 2; size <= 4; size += 2) {

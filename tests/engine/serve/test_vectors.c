@@ -88,8 +88,8 @@ static void check_model(const char *name, int64_t max_seqs)
 static void sentence_vectors(void **state)
 {
     (void)state;
-    static const char *const names[] = {"bert_cls", "bert_mean"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const names[] = {"bert_cls", "bert_mean", "xlmr_cls", "qwen3_last"};
+    for (int i = 0; i < 4; i++) {
         check_model(names[i], 0);
         check_model(names[i], 1);
         check_model(names[i], 3);
