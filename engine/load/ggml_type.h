@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "engine/load/dtype.h"
+#include "kernels/types.h"
 
 enum { GGML_BLOCK_MAX = 256, GGML_BLOCK_BYTES_MAX = 256 };
 
@@ -25,6 +26,7 @@ struct ggml_type {
     uint16_t block, bytes;
     enum st_dtype dtype;    /* the narrowest that holds each value; of kinds that vary, F32 */
     ggml_unpack_fn *unpack; /* NULL: numbers as they are, or a kind that is not read */
+    enum k_type coded;      /* the format whose codes its blocks are (kernels/coded.h); 0: none */
 };
 
 /* The kind of that number in files; NULL: not a known one. */

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/err.h"
 #include "engine/load/gguf_config.h"
+#include "kernels/coded.h"
 #include "kernels/float16.h"
 
 enum { PIECE_BYTES = 1 << 14 };
@@ -139,20 +141,57 @@ static int read_run(const struct gguf_weight *w, uint64_t at, int64_t n, void *d
     return 0;
 }
 
+/* Elements [at, at + n) as blocks, whose scales must be numbers. */
+static int read_blocks(const struct gguf_weight *w, uint64_t at, int64_t n, void *dst,
+                       struct err *e)
+{
+    const struct ggml_type *type = w->from->type;
+    const uint8_t *block = dst;
+    uint64_t first = at / type->block, n_block = (uint64_t)n / type->block;
+    ASSERT(at % type->block == 0 && (uint64_t)n % type->block == 0);
+    if (gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
+        return -1;
+    for (uint64_t b = 0; b < n_block; b++, block += type->bytes)
+        if ((coded_scale(block) & 0x7c00) == 0x7c00)
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
+                           gguf_tensor_file(w->from), w->from->name,
+                           (unsigned long long)(first + b));
+    return 0;
+}
+
+/* How elements come: as numbers or as blocks, `some` of them in so many bytes. */
+struct reading {
+    int (*run)(const struct gguf_weight *w, uint64_t at, int64_t n, void *dst, struct err *e);
+    int64_t some, bytes;
+};
+
+static int read_rows(const struct gguf_weight *w, const struct reading *r, int64_t row, int64_t col,
+                     int64_t n, char *dst, struct err *e)
+{
+    int64_t rows = w->t.dim[0], len = st_tensor_count(&w->t) / rows;
+    if (!w->d_head)
+        return r->run(w, (uint64_t)(row * len + col), n, dst, e);
+    for (int64_t here; n; row++, col = 0, n -= here) {
+        here = len - col < n ? len - col : n;
+        if (r->run(w, (uint64_t)(place_of(row, w->d_head) * len + col), here, dst, e))
+            return -1;
+        dst += here / r->some * r->bytes;
+    }
+    return 0;
+}
+
 int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                      struct err *e)
 {
-    int64_t rows = w->t.dim[0], len = st_tensor_count(&w->t) / rows;
-    size_t size = (size_t)st_dtype_bits(w->t.dtype) / 8;
-    char *to = dst;
-    if (!w->d_head)
-        return read_run(w, (uint64_t)(row * len + col), n, dst, e);
-    for (int64_t some; n; row++, col = 0, to += (size_t)some * size, n -= some) {
-        some = len - col < n ? len - col : n;
-        if (read_run(w, (uint64_t)(place_of(row, w->d_head) * len + col), some, to, e))
-            return -1;
-    }
-    return 0;
+    struct reading r = {read_run, 1, st_dtype_bits(w->t.dtype) / 8};
+    return read_rows(w, &r, row, col, n, dst, e);
+}
+
+int gguf_weight_read_coded(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n,
+                           void *dst, struct err *e)
+{
+    struct reading r = {read_blocks, w->from->type->block, w->from->type->bytes};
+    return read_rows(w, &r, row, col, n, dst, e);
 }
 
 /* ---- what they are read as ----------------------------------------------------------------- */

@@ -30,4 +30,8 @@ struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e);
 int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                      struct err *e);
 
+/* The same, whole blocks of codes as they are (kernels/coded.h); of a kind that has some. */
+int gguf_weight_read_coded(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n,
+                           void *dst, struct err *e);
+
 #endif

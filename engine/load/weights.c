@@ -373,6 +373,19 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
     return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
 }
 
+enum k_type weight_coded(const struct weight *w)
+{
+    return w->gguf ? w->gguf->from->type->coded : K_F32;
+}
+
+int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                      struct err *e)
+{
+    ASSERT(weight_coded(w) != K_F32 && row >= 0 && row < weight_rows(w) && col >= 0 && n >= 0 &&
+           n <= (weight_rows(w) - row) * weight_row_len(w) - col);
+    return gguf_weight_read_coded(w->gguf, row, col, n, dst, e);
+}
+
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e)
 {
     enum k_type type = weight_k_type(w);

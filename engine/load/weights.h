@@ -62,6 +62,13 @@ int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *d
 /* n elements from column `col` of row `row` on. */
 int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                    struct err *e);
+
+/* The format whose codes the file has for it (kernels/coded.h), so that they become a weight as
+ * they are; K_F32: none. And n of them from column `col` of row `row` on, whole blocks. */
+enum k_type weight_coded(const struct weight *w);
+int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
+                      struct err *e);
+
 const char *weight_file_name(const struct weight *w); /* for errors, and for what is written anew */
 
 /* n bytes from byte `at` of [0, weight_stored_bytes) on, as the file has them, of one that is not

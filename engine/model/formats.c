@@ -13,7 +13,7 @@ static bool is_frozen(enum k_type t)
     return k_format(t)->trained == FORMAT_FROZEN;
 }
 
-/* As the files have it; bf16 where there are none. */
+/* As the files have it, in codes where they are some of a format's; bf16 where there are none. */
 static int stored_format(const struct model *m, const struct model_options *o,
                          const struct spec_row *r, const struct param *p, enum k_type *out,
                          struct err *e)
@@ -26,6 +26,8 @@ static int stored_format(const struct model *m, const struct model_options *o,
     if (stored_want(o->files, &m->cfg, p->name, 2, dim, &w, e))
         return -1;
     *out = weight_k_type(w);
+    if (weight_coded(w) != K_F32 && !r->is_transposed && !o->is_trained)
+        *out = weight_coded(w);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "engine/model/model.h"
 #include "engine/model/part.h"
 #include "engine/model/stored.h"
+#include "kernels/coded.h"
 #include "kernels/linear.h"
 
 enum { PIECE_BYTES = 1 << 20 };
@@ -141,24 +142,55 @@ static int64_t sum_runs(const struct part_run *run, int n)
     return sum;
 }
 
-/* Reads a block, dense, row by row where rows are not wanted whole. */
-static int read_block(const struct weight *w, const struct block *b, char *dst, struct err *e)
+/* Of a tensor, and the type that its numbers are read as: one of codes where they are packed in
+ * that. */
+struct source {
+    const struct weight *w;
+    enum k_type type;
+};
+
+static struct source source_of(const struct weight *w, const struct param *p)
 {
-    int64_t len = weight_row_len(w);
-    size_t size = weight_row_bytes(w) / (size_t)len;
+    bool is_coded = coded_has(p->w.type) && weight_coded(w) == p->w.type;
+    return (struct source){w, is_coded ? p->w.type : weight_k_type(w)};
+}
+
+static size_t source_bytes(const struct source *s, int64_t n)
+{
+    return coded_has(s->type) ? (size_t)coded_bytes(s->type, n) : (size_t)n * k_type_bytes(s->type);
+}
+
+/* Columns of a row, or of several that are wanted whole; *to moves behind them. */
+static int read_columns(const struct source *s, int64_t row, const struct part_run *col, char **to,
+                        struct err *e)
+{
+    char *dst = *to;
+    *to += source_bytes(s, col->n);
+    if (!coded_has(s->type))
+        return weight_read_at(s->w, row, col->lo, col->n, dst, e);
+    if (col->lo % CODED_INPUTS || col->n % CODED_INPUTS)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: %s: its groups of %d inputs would be cut between ranks: give another "
+                       "number of ranks, or --quantize bf16",
+                       weight_file_name(s->w), s->w->t->name, CODED_INPUTS);
+    return weight_read_coded(s->w, row, col->lo, col->n, dst, e);
+}
+
+/* Reads a block, dense, row by row where rows are not wanted whole. */
+static int read_block(const struct source *s, const struct block *b, char *dst, struct err *e)
+{
+    int64_t len = weight_row_len(s->w);
     for (int i = 0; i < b->n_row; i++) {
+        struct part_run all = {0, b->row[i].n * len};
         if (b->n_col == 1 && b->col[0].n == len) {
-            if (weight_read(w, b->row[i].lo, b->row[i].n, dst, e))
+            if (read_columns(s, b->row[i].lo, &all, &dst, e))
                 return -1;
-            dst += (size_t)(b->row[i].n * len) * size;
             continue;
         }
         for (int64_t r = b->row[i].lo; r < b->row[i].lo + b->row[i].n; r++)
-            for (int c = 0; c < b->n_col; c++) {
-                if (weight_read_at(w, r, b->col[c].lo, b->col[c].n, dst, e))
+            for (int c = 0; c < b->n_col; c++)
+                if (read_columns(s, r, &b->col[c], &dst, e))
                     return -1;
-                dst += (size_t)b->col[c].n * size;
-            }
     }
     return 0;
 }
@@ -237,23 +269,22 @@ static int check_most(const struct param *p, enum k_type type, const void *src, 
 static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, struct err *e)
 {
     const struct param *p = &model_stored(l->m)[c->param];
-    const struct weight *w = l->from[c->param];
     bool transposed = l->transposed[c->param];
     struct part part = part_here(l, c->param);
     int64_t hi = c->panel_hi * K_NR < p->n ? c->panel_hi * K_NR : p->n;
     struct block b = block_of(&part, transposed, c->panel_lo * K_NR, hi);
     int64_t rows = sum_runs(b.row, b.n_row), cols = sum_runs(b.col, b.n_col);
-    size_t size = weight_row_bytes(w) / (size_t)weight_row_len(w);
-    size_t bytes = (size_t)(rows * cols) * size;
+    struct source from = source_of(l->from[c->param], p);
+    size_t bytes = source_bytes(&from, rows * cols);
     void *src = n ? lane_room(l, n, bytes, e) : try_alloc(1, bytes, "a piece of a tensor", e);
     struct k_weight_pack a = {.src = n ? n->there : src,
-                              .src_type = weight_k_type(w),
+                              .src_type = from.type,
                               .ld_src = cols,
                               .transposed = transposed,
                               .w = p->w,
                               .panel_lo = c->panel_lo,
                               .n_src = transposed ? cols : rows};
-    int rc = src ? read_block(w, &b, src, e) : -1;
+    int rc = src ? read_block(&from, &b, src, e) : -1;
     if (!rc)
         rc = check_most(p, a.src_type, src, rows * cols, e);
     if (!rc && n) {
@@ -265,7 +296,7 @@ static int pack_matrix(struct load *l, const struct piece *c, struct lane *n, st
     }
     if (!n)
         mem_free(src);
-    report(l, rows * cols * (int64_t)size);
+    report(l, (int64_t)bytes);
     return rc;
 }
 

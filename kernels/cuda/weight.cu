@@ -6,6 +6,7 @@
  * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int4:
  * kernels/int4.h.
  */
+#include "kernels/coded.h"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/cuda/weight.cuh"
 #include "kernels/int4.h"
@@ -115,6 +116,16 @@ static __device__ uint32_t int4_scale_of(const struct int4_group &g)
     return best;
 }
 
+/* Both codes of a byte are of one group. */
+static __device__ __forceinline__ void int4_put(const struct k_weight &w, int64_t stored, int64_t o,
+                                                int64_t i, int code)
+{
+    int64_t to = cuda_int4_at(stored, o, i);
+    uint8_t *byte = (uint8_t *)w.data + to / 2;
+    int shift = (int)(to % 2 * 4);
+    *byte = (uint8_t)((*byte & (0xf0 >> shift)) | (INT4_ZERO + code) << shift);
+}
+
 static __global__ void pack_int4_kernel(struct k_weight_pack a)
 {
     int64_t stored = cuda_k_stored(K_INT4, a.w.k), groups = ceil_div(stored, K_INT4_GROUP);
@@ -127,13 +138,25 @@ static __global__ void pack_int4_kernel(struct k_weight_pack a)
         for (int i = 0; i < g.n; i++)
             g.v[i] = source_get(a, o, lo + i);
         uint32_t scale = int4_scale_of(g);
-        for (int i = 0; i < g.n; i++) { /* both codes of a byte are of this group */
-            int64_t to = cuda_int4_at(stored, out, lo + i);
-            uint8_t *byte = (uint8_t *)a.w.data + to / 2;
-            int shift = (int)(to % 2 * 4), code = INT4_ZERO + int4_code(g.v[i], f16_get(scale));
-            *byte = (uint8_t)((*byte & (0xf0 >> shift)) | code << shift);
-        }
+        for (int i = 0; i < g.n; i++)
+            int4_put(a.w, stored, out, lo + i, int4_code(g.v[i], f16_get(scale)));
         ((k_f16 *)a.w.scale)[cuda_scale_at(K_INT4_GROUP, a.w.k, out, lo)] = (k_f16)scale;
+    }
+}
+
+/* Codes that were codes before; a thread has one group of one output. */
+static __global__ void pack_coded_kernel(struct k_weight_pack a)
+{
+    int64_t stored = cuda_k_stored(a.w.type, a.w.k);
+    int64_t o = (int64_t)blockIdx.x * K_NR + threadIdx.x, out = a.panel_lo * K_NR + o;
+    for (int64_t at = (int64_t)blockIdx.y * K_NR + threadIdx.y; at < a.w.k / CODED_INPUTS;
+         at += (int64_t)gridDim.y * K_NR) {
+        int64_t lo = at * CODED_INPUTS;
+        const uint8_t *block = o < a.n_src ? coded_block(&a, o, lo) : NULL;
+        for (int i = 0; i < CODED_INPUTS; i++)
+            int4_put(a.w, stored, out, lo + i, block ? coded_code(block, i) : 0);
+        ((k_f16 *)a.w.scale)[cuda_scale_at(CODED_INPUTS, a.w.k, out, lo)] =
+            block ? coded_scale(block) : 0;
     }
 }
 
@@ -142,15 +165,16 @@ int weight_pack_cuda(const void *args, void *stream)
     const struct k_weight_pack *a = (const struct k_weight_pack *)args;
     int64_t panels = ceil_div(a->n_src, K_NR), stored = cuda_k_stored(a->w.type, a->w.k);
     dim3 block(FULL_WARP, K_NR);
+    dim3 groups((unsigned)panels, /* of 32 inputs */
+                (unsigned)least(ceil_div(stored, K_INT4_GROUP * K_NR), GRID_Y_MAX));
+    if (coded_has(a->src_type))
+        return launch(pack_coded_kernel, groups, block, 0, stream, *a);
     if (a->w.type == K_INT8)
         return launch(pack_int8_kernel,
                       dim3((unsigned)panels, (unsigned)ceil_div(stored, K_INT8_GROUP)), block, 0,
                       stream, *a);
     if (a->w.type == K_INT4)
-        return launch(pack_int4_kernel,
-                      dim3((unsigned)panels,
-                           (unsigned)least(ceil_div(stored, K_INT4_GROUP * K_NR), GRID_Y_MAX)),
-                      block, 0, stream, *a);
+        return launch(pack_int4_kernel, groups, block, 0, stream, *a);
     return launch(pack_kernel,
                   dim3((unsigned)panels, (unsigned)least(ceil_div(stored, FULL_WARP), GRID_Y_MAX)),
                   block, 0, stream, *a);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/coded.h"
 #include "kernels/int4.h"
 #include "kernels/linear_grid.h"
 #include "kernels/variants.h"
@@ -113,6 +114,13 @@ static k_f16 int4_scale(const struct int4_group *g)
     return best;
 }
 
+/* The lower nibble of a byte comes first. */
+static void put_int4(uint8_t *code, int64_t o, int64_t i, int q)
+{
+    int64_t at = linear_int4_at(o, i);
+    code[at / 2] = (uint8_t)(at % 2 ? code[at / 2] | q << 4 : q);
+}
+
 static void pack_int4_group(const struct k_weight_pack *a, int64_t panel, int64_t lo, uint8_t *code,
                             k_f16 *scale)
 {
@@ -122,11 +130,8 @@ static void pack_int4_group(const struct k_weight_pack *a, int64_t panel, int64_
         for (int64_t i = lo; i < hi; i++)
             g.v[i - lo] = source_at(a, panel * K_NR + o, i);
         scale[o] = int4_scale(&g);
-        for (int64_t i = lo; i < hi; i++) {
-            int64_t at = linear_int4_at(o, i);
-            int q = INT4_ZERO + int4_code(g.v[i - lo], f16_to_f32(scale[o]));
-            code[at / 2] = (uint8_t)(at % 2 ? code[at / 2] | q << 4 : q);
-        }
+        for (int64_t i = lo; i < hi; i++)
+            put_int4(code, o, i, INT4_ZERO + int4_code(g.v[i - lo], f16_to_f32(scale[o])));
     }
 }
 
@@ -137,6 +142,28 @@ static void pack_int4(const struct k_weight_pack *a, int64_t panel)
     k_f16 *scale = (k_f16 *)a->w.scale + at * groups * K_NR;
     for (int64_t g = 0; g < groups; g++)
         pack_int4_group(a, panel, g * K_INT4_GROUP, code, scale + g * K_NR);
+}
+
+/* ---- codes -------------------------------------------------------------------------------- */
+
+/* One group of an output whose source is coded as the weight is (kernels/coded.h). */
+static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64_t o, int64_t lo)
+{
+    bool is_here = panel * K_NR + o < a->n_src;
+    const uint8_t *block = is_here ? coded_block(a, panel * K_NR + o, lo) : NULL;
+    int64_t at = a->panel_lo + panel,
+            group = at * linear_groups(a->w.type, a->w.k) + lo / CODED_INPUTS;
+    uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
+    ((k_f16 *)a->w.scale)[group * K_NR + o] = is_here ? coded_scale(block) : 0;
+    for (int64_t i = 0; i < CODED_INPUTS; i++)
+        put_int4(code, o, lo + i, INT4_ZERO + (is_here ? coded_code(block, i) : 0));
+}
+
+static void pack_coded(const struct k_weight_pack *a, int64_t panel)
+{
+    for (int64_t o = 0; o < K_NR; o++)
+        for (int64_t lo = 0; lo < a->w.k; lo += CODED_INPUTS)
+            pack_coded_group(a, panel, o, lo);
 }
 
 /* A panel, number by number. */
@@ -190,7 +217,7 @@ void weight_pack_ref(const void *args, const struct k_slice *s)
     };
     const struct k_weight_pack *a = args;
     for (int64_t panel = s->lo; panel < s->hi; panel++)
-        pack[a->w.type](a, panel);
+        (coded_has(a->src_type) ? pack_coded : pack[a->w.type])(a, panel);
 }
 
 void weight_unpack_ref(const void *args, const struct k_slice *s)

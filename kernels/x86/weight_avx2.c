@@ -14,6 +14,7 @@
 #include "kernels/x86/block.h"
 #include "kernels/x86/transpose_avx2.h"
 #include "kernels/x86/vec.h"
+#include "kernels/x86/weight_coded.h"
 
 enum { HALF = 16, STEPS = 8, AHEAD = 512 /* bytes of each row */ };
 
@@ -368,7 +369,7 @@ void weight_pack_avx2(const void *args, const struct k_slice *s)
         return;
     }
     for (int64_t panel = s->lo; panel < s->hi; panel++)
-        pack[a->src_type](a, panel);
+        (coded_has(a->src_type) ? weight_coded_panel : pack[a->src_type])(a, panel);
     _mm_sfence();
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/int4.h"
 #include "kernels/variants.h"
 #include "kernels/x86/transpose_avx512.h"
+#include "kernels/x86/weight_coded.h"
 
 enum { HALF = 16, AHEAD = 512 /* bytes of each row */ };
 
@@ -331,7 +332,7 @@ void weight_pack_avx512(const void *args, const struct k_slice *s)
         return;
     }
     for (int64_t panel = s->lo; panel < s->hi; panel++)
-        pack[a->src_type](a, panel);
+        (coded_has(a->src_type) ? weight_coded_panel : pack[a->src_type])(a, panel);
     _mm_sfence();
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/coded.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/linear.h"
 
@@ -175,6 +176,37 @@ static void pack_grid(struct check *c)
     }
 }
 
+/* Codes that were codes before, some outputs of a wider weight: the file's own values. */
+static void pack_coded(struct check *c, enum k_type type, int64_t n, int64_t k, int64_t pad)
+{
+    check_begin(c);
+    check_case(c, "codes of type %d n %d k %d pad %d", type, (int)n, (int)k, (int)pad);
+    size_t src_bytes = (size_t)coded_bytes(type, n > 0 ? n * (k + pad) - pad : 0);
+    size_t bytes = k_weight_bytes(type, n + 64, k);
+    uint8_t *src = check_buf(c, src_bytes, 2);
+    for (size_t i = 0; i < src_bytes; i++)
+        src[i] = (uint8_t)(i * i + i / 7 * 31 + (size_t)n);
+    struct k_weight_pack a = {
+        .src = src, .src_type = type, .ld_src = k + pad, .panel_lo = 1, .n_src = n};
+    for (size_t i = 1; i < src_bytes; i += (size_t)coded_bytes(type, CODED_INPUTS))
+        src[i] &= 0xbf; /* no NaN, so that values can be compared */
+    char *got = check_buf(c, bytes, 64), *want = check_buf(c, bytes, 64);
+    k_weight_bind(&a.w, type, n + 64, k, want);
+    check_run_ref(c, &a);
+    for (int64_t o = 0; o < n; o++)
+        for (int64_t i = 0; i < k; i++) {
+            const uint8_t *block = coded_block(&a, o, i);
+            float value = f16_to_f32(coded_scale(block)) * (float)coded_code(block, i % 32);
+            check_true(c, linear_weight_at(&a.w, o + K_NR, i) == value, "w[%d, %d] is another",
+                       (int)o, (int)i);
+        }
+    k_weight_bind(&a.w, type, n + 64, k, got);
+    check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
+    if (c->is_gpu)
+        to_reference(c, &a.w, a.panel_lo, a.panel_lo + linear_panels(n));
+    check_bits(c, "panels", got, want, bytes);
+}
+
 /* A group is done by the reach that fits it: codes up to 7 both ways need no clipping. */
 static void pack_reach(struct check *c)
 {
@@ -216,6 +248,9 @@ void check_weight_pack(struct check *c)
     }
     pack_not_finite(c, K_INT8);
     pack_not_finite(c, K_INT4);
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        for (int i = 0; i < 9 && coded_has((enum k_type)t); i++)
+            pack_coded(c, (enum k_type)t, outputs[i], 32 * (1 + i * i % 11), i % 2 * 64);
     pack_grid(c);
     pack_reach(c);
 }

@@ -104,6 +104,7 @@ static void test_same_as_directory(void **state)
         {FILES "qwen2.gguf", "tests/golden/models/qwen2", ROPE_DEFAULT},
         {FILES "qwen3-00001-of-00004.gguf", "tests/golden/models/qwen3", ROPE_DEFAULT},
         {FILES "quantised.gguf", FILES "quantised", ROPE_DEFAULT},
+        {FILES "coded.gguf", FILES "coded", ROPE_DEFAULT},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct err e = ERR_INIT;

@@ -75,18 +75,23 @@ struct world {
     char *path;
 };
 
-static void world_init(struct world *w, const char *golden, choose_fn *choose)
+static void world_open(struct world *w, const char *model)
 {
     struct err e = ERR_INIT;
-    w->path = test_dir_new();
-    write_model(w->path, golden, choose);
     w->pool = pool_new(2, false, &e);
     w->device = device_open(
         &(struct device_options){.want = "cpu", .pool = w->pool, .kernels = getenv("TEST_KERNELS")},
         &e);
     assert_good(w->device ? 0 : -1, &e);
     w->stream = stream_new(w->device, &e);
-    assert_good(model_dir_init(&w->dir, w->path, &e), &e);
+    assert_good(model_dir_init(&w->dir, model, &e), &e);
+}
+
+static void world_init(struct world *w, const char *golden, choose_fn *choose)
+{
+    w->path = test_dir_new();
+    write_model(w->path, golden, choose);
+    world_open(w, w->path);
 }
 
 static void world_release(struct world *w)
@@ -95,7 +100,8 @@ static void world_release(struct world *w)
     stream_free(w->stream);
     device_free(w->device);
     pool_free(w->pool);
-    test_dir_free(w->path);
+    if (w->path)
+        test_dir_free(w->path);
 }
 
 static struct model *load(struct world *w, struct model_options o)
@@ -242,6 +248,82 @@ static void a_frozen_format_is_not_trained(void **state)
     world_release(&w);
 }
 
+/* A packed matrix against the directory's, which has what the format's own formula makes in f32. */
+static void check_values(struct world *w, const struct param *p, const struct weights *want)
+{
+    struct err e = ERR_INIT;
+    char name[PATH_BYTES];
+    snprintf(name, sizeof name, "%s%s", strstr(p->name, "lm_head") ? "" : "model.", p->name);
+    const struct weight *from = weights_get(want, name);
+    assert_non_null(from);
+    size_t n = (size_t)(p->n * p->k);
+    float *x = xmalloc(n * sizeof *x), *y = xmalloc(n * sizeof *y);
+    struct k_weight_unpack a = {.w = p->w, .dst = y, .ld_dst = p->k};
+    assert_good(weight_read_f32(from, 0, p->n, x, &e), &e);
+    kernel_run(device_kernels(w->device), K_weight_unpack, &a, NULL);
+    if (memcmp(x, y, n * sizeof *x) != 0)
+        fail_msg("%s has other values", p->name);
+    free(x);
+    free(y);
+}
+
+/* A file whose numbers are a format's codes already: they stay what they are, no number is rounded,
+ * and those that are packed back to back with others are not forgotten. */
+static void codes_stay_the_files(void **state)
+{
+    struct world w = {.path = NULL};
+    struct err e = ERR_INIT;
+    int64_t n, n_wide;
+    double off = 0, size = 0;
+    (void)state;
+    world_open(&w, "tests/golden/gguf/coded.gguf");
+    struct weights *want = weights_open("tests/golden/gguf/coded", &e);
+    assert_good(want ? 0 : -1, &e);
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = K_F32});
+    struct model *wide = load(&w, (struct model_options){.type = K_F32, .kv_type = K_F32});
+    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_INT4);
+    assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_INT4);
+    assert_int_equal(format_of(m, "lm_head.weight"), K_INT4);
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (!m->param[i].is_vector)
+            check_values(&w, &m->param[i], want);
+    float *got = logits_of(&w, m, &n), *near = logits_of(&w, wide, &n_wide);
+    assert_int_equal(n, n_wide);
+    for (int64_t i = 0; i < n; i++) {
+        off += (double)(got[i] - near[i]) * (double)(got[i] - near[i]);
+        size += (double)near[i] * (double)near[i];
+    }
+    assert_true(off < 1e-4 * size); /* rows are rounded to bf16 */
+    free(got);
+    free(near);
+    model_free(m);
+    model_free(wide);
+    weights_close(want);
+    world_release(&w);
+}
+
+/* Codes of the file where the format is asked for by name, too; trained are numbers that hold
+ * them. */
+static void codes_by_name_and_trained(void **state)
+{
+    struct world w = {.path = NULL};
+    struct err e = ERR_INIT;
+    (void)state;
+    world_open(&w, "tests/golden/gguf/coded.gguf");
+    struct weights *want = weights_open("tests/golden/gguf/coded", &e);
+    assert_good(want ? 0 : -1, &e);
+    struct model *m = load(&w, (struct model_options){.type = K_INT4, .kv_type = -1});
+    check_values(&w, model_find(m, "layers.0.mlp.up_proj.weight"), want);
+    check_values(&w, model_find(m, "layers.0.self_attn.k_proj.weight"), want);
+    struct model *copy = load(&w, model_options_trained(m, w.dir.weights));
+    assert_int_equal(format_of(copy, "layers.0.mlp.up_proj.weight"), K_F32);
+    check_values(&w, model_find(copy, "layers.0.mlp.up_proj.weight"), want);
+    model_free(copy);
+    model_free(m);
+    weights_close(want);
+    world_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +331,8 @@ int main(void)
         cmocka_unit_test(each_has_its_own),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(a_frozen_format_is_not_trained),
+        cmocka_unit_test(codes_stay_the_files),
+        cmocka_unit_test(codes_by_name_and_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@ NAME.gguf               models/NAME in F32, under llama.cpp's names and with lla
                         queries and keys; qwen3 in four parts
 quantised.gguf          a random model with a matrix of nearly every kind, and quantised/ with what the
                         package makes of it in f32, as a directory
+coded.gguf, coded/      the same of kinds whose codes are a format's: a layer of Q4_0, one of Q8_0
 tok_NAME.gguf           tokenizer/NAME.json, and no tensor
 ../../fuzz/corpus/gguf  seeds
 """
@@ -222,6 +223,48 @@ def make_quantised():
     write_safetensors(out / "model.safetensors", plain)
 
 
+def unpermute(x, n_head):
+    return (x.reshape(n_head, x.shape[0] // n_head // 2, 2, *x.shape[1:]).swapaxes(1, 2)
+            .reshape(x.shape))
+
+
+def make_coded():
+    c = dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=96, hidden_size=64,
+             intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, rms_norm_eps=1e-6,
+             rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+    rng, plain = np.random.default_rng(12), {}
+    w = gguf.GGUFWriter(str(HERE / "coded.gguf"), "llama")
+    add_config(w, "llama", c)
+    shapes = {"self_attn.q_proj": (64, 64), "self_attn.k_proj": (32, 64),
+              "self_attn.v_proj": (32, 64), "self_attn.o_proj": (64, 64), "mlp.gate_proj": (160, 64),
+              "mlp.up_proj": (160, 64), "mlp.down_proj": (64, 160)}
+    tensors = [("model.embed_tokens", (96, 64), "Q8_0"), ("lm_head", (96, 64), "Q4_0")]
+    for layer, kind in ((0, "Q4_0"), (1, "Q8_0")):
+        tensors += [(f"model.layers.{layer}.{part}", shape, kind) for part, shape in shapes.items()]
+    for part, (rows, cols), kind in tensors:
+        b = random_blocks(rng, KIND[kind], rows, cols)
+        if kind == "Q8_0":
+            codes = b.reshape(-1, 34)[:, 2:]
+            codes[codes == 128] = 129  # -128, which quantising never gives
+        w.add_tensor(there(part + ".weight"), b, raw_dtype=KIND[kind])
+        x = gguf.quants.dequantize(b, KIND[kind]).reshape(rows, cols)
+        heads = {"q_proj": 4, "k_proj": 2}.get(part.rsplit(".")[-1])
+        plain[part + ".weight"] = np.ascontiguousarray(unpermute(x, heads) if heads else x)
+    for layer in range(2):
+        for part in ("input_layernorm", "post_attention_layernorm"):
+            plain[f"model.layers.{layer}.{part}.weight"] = np.ones(64, np.float32)
+    plain["model.norm.weight"] = np.ones(64, np.float32)
+    for name, x in plain.items():
+        if x.ndim == 1:
+            w.add_tensor(there(name), x)
+    finish(w)
+    out = HERE / "coded"
+    out.mkdir(exist_ok=True)
+    (out / "config.json").write_text(json.dumps(c, indent=2) + "\n")
+    write_safetensors(out / "model.safetensors", plain)
+
+
 def make_tokenizer(name, model, pre=None):
     t = json.loads((TOKENIZERS / f"{name}.json").read_text())
     w = gguf.GGUFWriter(str(HERE / f"tok_{name}.gguf"), "llama")
@@ -267,6 +310,7 @@ def main():
     make_model("qwen2", "qwen2")
     make_model("qwen3", "qwen3", split_max_tensors=10)
     make_quantised()
+    make_coded()
     make_tokenizer("gpt2", "gpt2", "gpt-2")
     make_tokenizer("llama3", "gpt2", "llama-bpe")
     make_tokenizer("qwen2", "gpt2", "qwen2")

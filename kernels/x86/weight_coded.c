@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plain C: a group of a panel is a kilobyte that moves by pairs of inputs, which are whole bytes of
+ * the source, so that the compiler's vectors make them and what is left is as fast as the file is.
+ */
+#include "kernels/x86/weight_coded.h"
+
+#include <string.h>
+
+#include "kernels/x86/block.h"
+
+enum { HALF = K_NR / 2, PAIR = 2 };
+
+/* A block of zeros, for outputs that are not there. */
+static const uint8_t int4_none[CODED_BLOCK_MAX] = {0,    0,    0x88, 0x88, 0x88, 0x88,
+                                                   0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
+                                                   0x88, 0x88, 0x88, 0x88, 0x88, 0x88};
+
+/* Outputs o and o + 16 share bytes, the first in the low nibbles. */
+static void int4_pairs(const uint8_t *lower, const uint8_t *upper, uint8_t *to)
+{
+    uint8_t first[CODED_INPUTS];
+    lower += CODED_SCALE_BYTES;
+    upper += CODED_SCALE_BYTES;
+    for (int i = 0; i < CODED_INPUTS / 2; i++) {
+        first[i] = (uint8_t)((lower[i] & 15) | upper[i] << 4);
+        first[i + CODED_INPUTS / 2] = (uint8_t)(lower[i] >> 4 | (upper[i] & 0xf0));
+    }
+    for (int s = 0; s < CODED_INPUTS / PAIR; s++)
+        memcpy(to + s * TILE_INT4_STEP_BYTES, first + s * PAIR, PAIR);
+}
+
+static void int4_group(const uint8_t *const block[K_NR], uint8_t *to)
+{
+    for (int o = 0; o < HALF; o++)
+        int4_pairs(block[o], block[o + HALF], to + o * PAIR);
+}
+
+void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
+{
+    int64_t at = a->panel_lo + panel, groups = linear_groups(a->w.type, a->w.k);
+    uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
+    k_f16 *scale = (k_f16 *)a->w.scale + at * groups * K_NR;
+    for (int64_t g = 0; g < groups; g++, scale += K_NR) {
+        const uint8_t *block[K_NR];
+        for (int64_t o = 0; o < K_NR; o++) {
+            bool is_here = panel * K_NR + o < a->n_src;
+            block[o] = is_here ? coded_block(a, panel * K_NR + o, g * CODED_INPUTS) : int4_none;
+            scale[o] = coded_scale(block[o]);
+        }
+        int4_group(block, code);
+        code += CODED_INPUTS / PAIR * TILE_INT4_STEP_BYTES;
+    }
+}
