@@ -6,6 +6,7 @@
  *
  *   int4  16 bytes: input i in the low nibble of byte i, input i + 16 in the high one, 8 more than
  *         what it counts (GGUF calls the block Q4_0)
+ *   int8g 32 bytes: signed, -127 to 127 (Q8_0; what could be -128 there is refused by who reads it)
  *
  * Thread: any; pure functions.
  */
@@ -20,21 +21,23 @@
 #define CODED_INLINE static inline
 #endif
 
-enum { CODED_INPUTS = 32, CODED_SCALE_BYTES = 2, CODED_BLOCK_MAX = 18 };
-
-_Static_assert((int)CODED_INPUTS == (int)K_INT4_GROUP, "a block is a group");
+enum {
+    CODED_INPUTS = K_INT4_GROUP,
+    CODED_SCALE_BYTES = 2,
+    CODED_INT4_BYTES = CODED_SCALE_BYTES + CODED_INPUTS / 2,
+    CODED_INT8G_BYTES = CODED_SCALE_BYTES + CODED_INPUTS
+};
 
 /* Whether blocks of the format's codes can be a source. */
 CODED_INLINE bool coded_has(enum k_type type)
 {
-    return type == K_INT4;
+    return type == K_INT4 || type == K_INT8G;
 }
 
 /* Bytes of n inputs, which are whole blocks. */
 CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
 {
-    (void)type;
-    return n / CODED_INPUTS * CODED_BLOCK_MAX;
+    return n / CODED_INPUTS * (type == K_INT4 ? CODED_INT4_BYTES : CODED_INT8G_BYTES);
 }
 
 /* The block of inputs [i, i + CODED_INPUTS) of output o of a source. */
@@ -50,8 +53,10 @@ CODED_INLINE k_f16 coded_scale(const uint8_t *block)
 }
 
 /* What input i of a block counts. */
-CODED_INLINE int coded_code(const uint8_t *block, int64_t i)
+CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
 {
+    if (type == K_INT8G)
+        return (int8_t)block[CODED_SCALE_BYTES + i];
     return (block[CODED_SCALE_BYTES + i % 16] >> i / 16 * 4 & 15) - 8;
 }
 

@@ -12,12 +12,14 @@
  *   bf16  [panel][k/2][32][2]             pairs of inputs, as the dot-product instructions take
  *                                         them
  *   int8  [panel][k/2][64], then scales [panel][group][32]
+ *   int8g [panel][k/2][64], then scales [panel][group][32] of f16
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
  *
  * int8: a byte is sign and magnitude, sign * (|code| 0..127), so that its bf16 comes from two table
  * look-ups by magnitude and one bit; within a step the bytes are in the order in which interleaving
  * their low and high halves per 128-bit lane leaves the bf16 step of above: linear_int8_at. Code
- * times scale is the weight; a group is K_INT8_GROUP inputs.
+ * times scale is the weight; a group is K_INT8_GROUP inputs. int8g is the same with groups of
+ * K_INT8G_GROUP inputs, whose scales are what files of such codes have.
  *
  * int4: a byte has the code 0..15 of an output and, above it, that of the output 16 further on, in
  * the order of the halves of a bf16 step: linear_int4_at, in nibbles. The weight is
@@ -34,9 +36,8 @@
  * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
  *
  * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
- * these, or the pair sums of the variant's dot product; int8, int4: such a chain over a group, from
- * zero,
- * then total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which
+ * these, or the pair sums of the variant's dot product; of codes: such a chain over a group, from
+ * zero, then total = fma(scale, chain, total)). Blocking over k stores and reloads the chain, which
  * changes nothing. Nothing else may depend on m, on the units, or on the place of a row in its
  * block.
  *
@@ -112,6 +113,11 @@ static inline int64_t linear_int8_at(int64_t o, int64_t i)
     return i / 2 * (2 * K_NR) + o % 16 / 4 * 16 + o / 16 * 8 + o % 4 * 2 + i % 2;
 }
 
+static inline int64_t linear_int8g_at(int64_t o, int64_t i)
+{
+    return linear_int8_at(o, i);
+}
+
 /* The nibble of a panel of int4; the lower one of a byte first. */
 static inline int64_t linear_int4_at(int64_t o, int64_t i)
 {
@@ -142,7 +148,7 @@ static inline int64_t linear_outputs(const struct k_weight *w, int64_t lo, int64
     return hi <= lo ? 0 : linear_min(w->n, hi * K_NR) - lo * K_NR;
 }
 
-/* The number there, as it is stored: for int8 the code, for int4 what it is above 8. */
+/* The number there, as it is stored: for int8 and int8g the code, for int4 what it is above 8. */
 static inline float linear_f32_get(const void *panel, int64_t o, int64_t i)
 {
     return ((const float *)panel)[linear_f32_at(o, i)];
@@ -161,6 +167,11 @@ static inline float linear_f16_get(const void *panel, int64_t o, int64_t i)
 static inline float linear_int8_get(const void *panel, int64_t o, int64_t i)
 {
     return (float)linear_int8_code(((const uint8_t *)panel)[linear_int8_at(o, i)]);
+}
+
+static inline float linear_int8g_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_int8_get(panel, o, i);
 }
 
 static inline float linear_int4_get(const void *panel, int64_t o, int64_t i)

@@ -24,7 +24,8 @@ enum {
     K_CELL = 32,              /* tokens in a K/V cell */
     K_ATTN_CHUNK = 256,       /* keys whose part of an attention sum is made at a time */
     K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
-    K_INT4_GROUP = 32,        /* the same of int4 */
+    K_INT8G_GROUP = 32,       /* the same of int8g */
+    K_INT4_GROUP = 32,        /* and of int4 */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
     K_SCRATCH_BYTES = 1 << 20 /* what each compute thread lends to a kernel */

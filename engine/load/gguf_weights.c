@@ -151,11 +151,19 @@ static int read_blocks(const struct gguf_weight *w, uint64_t at, int64_t n, void
     ASSERT(at % type->block == 0 && (uint64_t)n % type->block == 0);
     if (gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
         return -1;
-    for (uint64_t b = 0; b < n_block; b++, block += type->bytes)
+    for (uint64_t b = 0; b < n_block; b++, block += type->bytes) {
         if ((coded_scale(block) & 0x7c00) == 0x7c00)
             return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
                            gguf_tensor_file(w->from), w->from->name,
                            (unsigned long long)(first + b));
+        if (type->coded == K_INT8G &&
+            memchr(block + CODED_SCALE_BYTES, 0x80, CODED_INT8G_BYTES - CODED_SCALE_BYTES))
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: %.200s: block %llu has the code -128, which int8g does not keep: "
+                           "give --quantize f32",
+                           gguf_tensor_file(w->from), w->from->name,
+                           (unsigned long long)(first + b));
+    }
     return 0;
 }
 

@@ -8,11 +8,11 @@
  * 128 bytes that stand together, so that a lane reads 16 bytes of one output, a warp 4 blocks of a
  * strip in one run, and ldmatrix turns a block for the products that run over outputs. int8: the
  * same with 16 inputs to a block; of each 4 codes the middle two change places, so that one mask
- * leaves a pair; a code is its sign and its magnitude, as elsewhere. The last block of a strip is
- * as wide as what is left. int4: blocks of 128 inputs, four groups, of which lane t of four reads
- * 16 bytes: inputs 8t to 8t + 7 of each group, a word for each; in a word the even inputs come
- * first, so that one mask leaves a pair. In a last block that is narrower codes stand in a row.
- * Scales stand as they do elsewhere, and so do weights of f32 and f16.
+ * leaves a pair; a code is its sign and its magnitude, as elsewhere; int8g alike. The last block of
+ * a strip is as wide as what is left. int4: blocks of 128 inputs, four groups, of which lane t of
+ * four reads 16 bytes: inputs 8t to 8t + 7 of each group, a word for each; in a word the even
+ * inputs come first, so that one mask leaves a pair. In a last block that is narrower codes stand
+ * in a row. Scales stand as they do elsewhere, and so do weights of f32 and f16.
  *
  * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d].
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x w^T + bias. bf16, int8 and int4 on the tensor cores (linear.cuh); f32 and f16, whose rows
- * are f32, by plain fused chains over the inputs, a lane for each output of a panel, so that a
+ * y = x w^T + bias. bf16, int8, int8g and int4 on the tensor cores (linear.cuh); f32 and f16, whose
+ * rows are f32, by plain fused chains over the inputs, a lane for each output of a panel, so that a
  * panel is read as it lies.
  */
 #include "kernels/cuda/linear.cuh"
@@ -39,10 +39,20 @@ int linear_int8_cuda(const void *args, void *stream)
     return linear<K_INT8>((const struct k_linear *)args, stream);
 }
 
+template <int TYPE> static int linear_groups(const struct k_linear *k, void *stream)
+{
+    struct linear_args a = args_of(k);
+    return a.n > 0 && a.k.m > 0 ? linear_small<TYPE>(a, stream) : 0;
+}
+
+int linear_int8g_cuda(const void *args, void *stream)
+{
+    return linear_groups<K_INT8G>((const struct k_linear *)args, stream);
+}
+
 int linear_int4_cuda(const void *args, void *stream)
 {
-    struct linear_args a = args_of((const struct k_linear *)args);
-    return a.n > 0 && a.k.m > 0 ? linear_small<K_INT4>(a, stream) : 0;
+    return linear_groups<K_INT4>((const struct k_linear *)args, stream);
 }
 
 /* ---- f32, f16 ---- */

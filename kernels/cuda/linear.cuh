@@ -6,8 +6,8 @@
  * columns. An output's inputs are taken in stretches: 256 of bf16; of int8 a group, 128, of codes
  * alone. The sum of a stretch starts at zero and takes its inputs 16 by 16; then
  *     bf16  total = total + sum        int8  total = fma(scale, sum, total)
- * from the first stretch to the last; int4: 256 as well, within which a sum for each group joins
- * the stretch's by its scale. That is the order for one row (linear_small.cuh: a warp has a
+ * from the first stretch to the last; int8g, int4: 256 as well, within which a sum for each group
+ * joins the stretch's by its scale. That is the order for one row (linear_small.cuh: a warp has a
  * stretch of its own) and for thousands (linear_tile.cuh: a warp goes through all), so a row has
  * the same bits in both. Which 16 inputs share an instruction follows from how lanes read: lane
  * 4g + t reads 16 bytes of output g (and g + 8) and of row g, blocks t of the weight's order, and
@@ -164,7 +164,7 @@ static __device__ __forceinline__ void linear_store(const struct linear_args &a,
 static __device__ __forceinline__ float linear_scale(const struct linear_args &a, int64_t o,
                                                      int64_t i)
 {
-    return int8_scale(a.k.w, a.strip * CUDA_STRIP + o, i);
+    return code_scale<K_INT8>(a.k.w, a.strip * CUDA_STRIP + o, i);
 }
 
 #endif

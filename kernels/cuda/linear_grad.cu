@@ -192,6 +192,11 @@ int linear_dx_int8_cuda(const void *args, void *stream)
     return dx_launch<K_INT8>((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_int8g_cuda(const void *args, void *stream)
+{
+    return dx_launch<K_INT8G>((const struct k_linear_dx *)args, stream);
+}
+
 int linear_dx_int4_cuda(const void *args, void *stream)
 {
     return dx_launch<K_INT4>((const struct k_linear_dx *)args, stream);

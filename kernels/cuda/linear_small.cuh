@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product of few rows, and of int4 any product, so many rows at a time: what limits it is reading
- * the weight. A block has 16 outputs; each of its warps reads 256 inputs of them in one go,
- * straight into the registers that the product wants, so that a few warps keep a hundred kilobytes
- * under way; it asks for the next 256 before the sums of the last are added up. Sums of stretches
- * meet in shared memory and are folded in their order.
+ * A product of few rows, and of int8g and int4 any product, so many rows at a time: what limits it
+ * is reading the weight. A block has 16 outputs; each of its warps reads 256 inputs of them in one
+ * go, straight into the registers that the product wants, so that a few warps keep a hundred
+ * kilobytes under way; it asks for the next 256 before the sums of the last are added up. Sums of
+ * stretches meet in shared memory and are folded in their order.
  */
 #ifndef KERNELS_CUDA_LINEAR_SMALL_CUH
 #define KERNELS_CUDA_LINEAR_SMALL_CUH
@@ -20,7 +20,7 @@ enum {
 /* What a warp holds of the weight: outputs g and g + 8, 16 bytes for each step. */
 template <int TYPE> struct small_piece {
     /* inputs of a warp's 16-byte loads */
-    static constexpr int STEP = TYPE == K_BF16 ? 32 : TYPE == K_INT8 ? 64 : (int)CUDA_BLOCK_INT4;
+    static constexpr int STEP = TYPE == K_BF16 ? 32 : TYPE == K_INT4 ? (int)CUDA_BLOCK_INT4 : 64;
     static constexpr int STEPS = SMALL_INPUTS / STEP;
     static constexpr int SUM = TYPE == K_INT8 ? (int)K_INT8_GROUP : (int)LINEAR_SUM;
     static constexpr int SUMS = SMALL_INPUTS / SUM; /* stretches */
@@ -88,7 +88,8 @@ static __device__ __forceinline__ void small_product_int4(const struct linear_ar
         int64_t at = i + group * K_INT4_GROUP;
         if (at >= a.stored)
             break;
-        float scale[2] = {int4_scale(a.k.w, o, at), int4_scale(a.k.w, o + CUDA_STRIP, at)};
+        float scale[2] = {code_scale<K_INT4>(a.k.w, o, at),
+                          code_scale<K_INT4>(a.k.w, o + CUDA_STRIP, at)};
         uint32_t wa[2][4];
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -114,6 +115,32 @@ static __device__ __forceinline__ void small_product_int4(const struct linear_ar
     }
 }
 
+/* Two groups of int8g, which a step's lanes have halves of: each is summed with zeros for the rows
+ * of the other, and joins by its scale. */
+static __device__ __forceinline__ void small_step_int8g(const struct linear_args &a,
+                                                        const uint4 w[2], int64_t row, int64_t i,
+                                                        float sum[4])
+{
+    int g = lane_id() / 4, t = lane_id() % 4;
+    int64_t o = a.strip * CUDA_STRIP + (int64_t)blockIdx.x * LINEAR_OUTPUTS + g;
+    for (int group = 0; group < 2 && i + group * K_INT8G_GROUP < a.stored; group++) {
+        int64_t at = i + group * K_INT8G_GROUP, m = t / 2 == group ? a.k.m : 0;
+        uint4 x[2] = {row_load(a.k.rows, a.stored, a.is_aligned, m, row, i + t * 16),
+                      row_load(a.k.rows, a.stored, a.is_aligned, m, row, i + t * 16 + 8)};
+        float acc[4] = {};
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            uint32_t wa[4];
+            int8_pairs(word_of(w[0], j), &wa[0], &wa[2]);
+            int8_pairs(word_of(w[1], j), &wa[1], &wa[3]);
+            uint32_t xb[2] = {word_of(x[j / 2], 2 * (j % 2)), word_of(x[j / 2], 2 * (j % 2) + 1)};
+            mma_bf16(acc, wa, xb);
+        }
+        for (int h = 0; h < 4; h++)
+            sum[h] = fmaf(code_scale<K_INT8G>(a.k.w, o + h / 2 * CUDA_STRIP, at), acc[h], sum[h]);
+    }
+}
+
 /* The sums of the piece's stretches for all rows, into part[stretch][output][row]. */
 template <int TYPE, int TILES>
 static __device__ __forceinline__ void small_product(const struct linear_args &a, int64_t i,
@@ -131,8 +158,13 @@ static __device__ __forceinline__ void small_product(const struct linear_args &a
             if (at >= a.stored)
                 break;
 #pragma unroll
-            for (int r = 0; r < TILES; r++)
-                small_step<TYPE>(a, p.w[sum * EACH + s], r * 8 + g, at + t * (STEP / 4), acc[r]);
+            for (int r = 0; r < TILES; r++) {
+                if (TYPE == K_INT8G)
+                    small_step_int8g(a, p.w[sum * EACH + s], r * 8 + g, at, acc[r]);
+                else
+                    small_step<TYPE>(a, p.w[sum * EACH + s], r * 8 + g, at + t * (STEP / 4),
+                                     acc[r]);
+            }
         }
         float *to = part + sum * LINEAR_OUTPUTS * TILES * 8;
 #pragma unroll

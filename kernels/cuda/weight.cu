@@ -3,8 +3,8 @@
  * weight_pack, weight_unpack, rows_pack, cols_pack: by the order of kernels/cuda/layout.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
- * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int4:
- * kernels/int4.h.
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int8g
+ * the same, of smaller groups, with the scale rounded to f16 first. int4: kernels/int4.h.
  */
 #include "kernels/coded.h"
 #include "kernels/cuda/rows.cuh"
@@ -43,18 +43,23 @@ static __global__ void pack_kernel(struct k_weight_pack a)
     }
 }
 
-static __device__ __forceinline__ uint8_t quantise(float v, float scale)
+static __device__ __forceinline__ uint8_t sign_magnitude(int code)
 {
-    float q = scale > 0 ? rintf(v / scale) : 0;
-    int code = (int)fminf(fmaxf(q, -127.0f), 127.0f);
     return (uint8_t)(code < 0 ? 0x80 | -code : code);
 }
 
-/* A warp has one group of one output. */
-static __global__ void pack_int8_kernel(struct k_weight_pack a)
+static __device__ __forceinline__ uint8_t quantise(float v, float scale)
 {
+    float q = scale > 0 ? rintf(v / scale) : 0;
+    return sign_magnitude((int)fminf(fmaxf(q, -127.0f), 127.0f));
+}
+
+/* A warp has one group of one output; TYPE: K_INT8 or K_INT8G. */
+template <int TYPE> static __global__ void pack_int8_kernel(struct k_weight_pack a)
+{
+    constexpr int GROUP = TYPE == K_INT8 ? (int)K_INT8_GROUP : (int)K_INT8G_GROUP;
     int64_t stored = cuda_k_stored(K_INT8, a.w.k), o = (int64_t)blockIdx.x * K_NR + threadIdx.y;
-    int64_t lo = (int64_t)blockIdx.y * K_INT8_GROUP, hi = least(stored, lo + K_INT8_GROUP);
+    int64_t lo = (int64_t)blockIdx.y * GROUP, hi = least(stored, lo + GROUP);
     int64_t out = a.panel_lo * K_NR + o;
     float scale = 0;
     bool is_finite = true;
@@ -66,10 +71,15 @@ static __global__ void pack_int8_kernel(struct k_weight_pack a)
     scale = warp_max(scale) / 127;
     if (__any_sync(0xffffffffu, !is_finite))
         scale = __uint_as_float(0x7fc00000u);
+    if (TYPE == K_INT8G)
+        scale = f16_get(f16_bits(scale));
     for (int64_t i = lo + threadIdx.x; i < hi; i += GROUP_LANES)
         ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, i)] = quantise(source_get(a, o, i), scale);
-    if (threadIdx.x == 0)
-        ((float *)a.w.scale)[cuda_scale_at(K_INT8_GROUP, a.w.k, out, lo)] = scale;
+    int64_t to = cuda_scale_at(GROUP, a.w.k, out, lo);
+    if (threadIdx.x == 0 && TYPE == K_INT8)
+        ((float *)a.w.scale)[to] = scale;
+    else if (threadIdx.x == 0)
+        ((k_f16 *)a.w.scale)[to] = (k_f16)f16_bits(scale);
 }
 
 /* A thread has one group of one output. */
@@ -153,8 +163,13 @@ static __global__ void pack_coded_kernel(struct k_weight_pack a)
          at += (int64_t)gridDim.y * K_NR) {
         int64_t lo = at * CODED_INPUTS;
         const uint8_t *block = o < a.n_src ? coded_block(&a, o, lo) : NULL;
-        for (int i = 0; i < CODED_INPUTS; i++)
-            int4_put(a.w, stored, out, lo + i, block ? coded_code(block, i) : 0);
+        for (int i = 0; i < CODED_INPUTS; i++) {
+            int code = block ? coded_code(a.src_type, block, i) : 0;
+            if (a.w.type == K_INT4)
+                int4_put(a.w, stored, out, lo + i, code);
+            else
+                ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, lo + i)] = sign_magnitude(code);
+        }
         ((k_f16 *)a.w.scale)[cuda_scale_at(CODED_INPUTS, a.w.k, out, lo)] =
             block ? coded_scale(block) : 0;
     }
@@ -170,8 +185,12 @@ int weight_pack_cuda(const void *args, void *stream)
     if (coded_has(a->src_type))
         return launch(pack_coded_kernel, groups, block, 0, stream, *a);
     if (a->w.type == K_INT8)
-        return launch(pack_int8_kernel,
+        return launch(pack_int8_kernel<K_INT8>,
                       dim3((unsigned)panels, (unsigned)ceil_div(stored, K_INT8_GROUP)), block, 0,
+                      stream, *a);
+    if (a->w.type == K_INT8G)
+        return launch(pack_int8_kernel<K_INT8G>,
+                      dim3((unsigned)panels, (unsigned)ceil_div(stored, K_INT8G_GROUP)), block, 0,
                       stream, *a);
     if (a->w.type == K_INT4)
         return launch(pack_int4_kernel, groups, block, 0, stream, *a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A number of a packed weight, for kernels that want one here and there (kernels/cuda/layout.h has
- * the order), and the codes of int8 and int4.
+ * the order), and codes.
  */
 #ifndef KERNELS_CUDA_WEIGHT_CUH
 #define KERNELS_CUDA_WEIGHT_CUH
@@ -26,14 +26,15 @@ static __device__ __forceinline__ float int4_value(const void *data, int64_t at)
     return (float)((((const uint8_t *)data)[at / 2] >> at % 2 * 4 & 15) - 8);
 }
 
-static __device__ __forceinline__ float int8_scale(const struct k_weight &w, int64_t o, int64_t i)
+/* TYPE: a format of codes. */
+template <int TYPE>
+static __device__ __forceinline__ float code_scale(const struct k_weight &w, int64_t o, int64_t i)
 {
-    return ((const float *)w.scale)[cuda_scale_at(K_INT8_GROUP, w.k, o, i)];
-}
-
-static __device__ __forceinline__ float int4_scale(const struct k_weight &w, int64_t o, int64_t i)
-{
-    return f16_get(((const k_f16 *)w.scale)[cuda_scale_at(K_INT4_GROUP, w.k, o, i)]);
+    constexpr int64_t GROUP = TYPE == K_INT8    ? (int64_t)K_INT8_GROUP
+                              : TYPE == K_INT8G ? (int64_t)K_INT8G_GROUP
+                                                : (int64_t)K_INT4_GROUP;
+    int64_t at = cuda_scale_at(GROUP, w.k, o, i);
+    return TYPE == K_INT8 ? ((const float *)w.scale)[at] : f16_get(((const k_f16 *)w.scale)[at]);
 }
 
 /* As it is stored: of codes what they count. `stored` is cuda_k_stored of the weight. */
@@ -56,8 +57,10 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
 {
     float v = weight_stored(w, stored, o, i);
     if (w.type == K_INT8)
-        return v * int8_scale(w, o, i);
-    return w.type == K_INT4 ? v * int4_scale(w, o, i) : v;
+        return v * code_scale<K_INT8>(w, o, i);
+    if (w.type == K_INT8G)
+        return v * code_scale<K_INT8G>(w, o, i);
+    return w.type == K_INT4 ? v * code_scale<K_INT4>(w, o, i) : v;
 }
 
 #endif

@@ -117,6 +117,11 @@ void linear_int8_ref(const void *args, const struct k_slice *s)
     linear_ref(args, s);
 }
 
+void linear_int8g_ref(const void *args, const struct k_slice *s)
+{
+    linear_ref(args, s);
+}
+
 void linear_int4_ref(const void *args, const struct k_slice *s)
 {
     linear_ref(args, s);
@@ -202,6 +207,11 @@ void linear_dx_f16_ref(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int8_ref(const void *args, const struct k_slice *s)
+{
+    dx_ref(args, s);
+}
+
+void linear_dx_int8g_ref(const void *args, const struct k_slice *s)
 {
     dx_ref(args, s);
 }

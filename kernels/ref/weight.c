@@ -4,8 +4,8 @@
  * kernels/linear.h.
  *
  * int8: per output and group, scale = max |w| / 127 and code = round(w / scale) to nearest even. A
- * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int4:
- * kernels/int4.h.
+ * group that holds a number which is not finite gets a NaN for a scale: the damage shows. int8g
+ * the same, of smaller groups, with the scale rounded to f16 first. int4: kernels/int4.h.
  */
 #include <math.h>
 #include <string.h>
@@ -49,22 +49,37 @@ static int quantise(float v, float scale)
     return (int)(q > 127 ? 127 : q < -127 ? -127 : q);
 }
 
-static void pack_int8(const struct k_weight_pack *a, int64_t panel)
+static void pack_int8_some(const struct k_weight_pack *a, int64_t panel, enum k_type type)
 {
-    int64_t groups = linear_groups(K_INT8, a->w.k), stored = linear_k_stored(K_INT8, a->w.k);
-    uint8_t *code =
-        (uint8_t *)a->w.data + (size_t)(a->panel_lo + panel) * linear_panel_bytes(K_INT8, a->w.k);
-    float *scale = (float *)a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    int64_t groups = linear_groups(type, a->w.k), stored = linear_k_stored(type, a->w.k);
+    int64_t at = a->panel_lo + panel, size = format_group(type);
+    uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(type, a->w.k);
     for (int64_t o = 0; o < K_NR; o++) {
         for (int64_t g = 0; g < groups; g++) {
-            int64_t lo = g * K_INT8_GROUP, hi = linear_min(stored, lo + K_INT8_GROUP);
+            int64_t lo = g * size, hi = linear_min(stored, lo + size);
+            int64_t to = (at * groups + g) * K_NR + o;
             float s = group_scale(a, panel * K_NR + o, lo, hi);
-            scale[g * K_NR + o] = s;
+            if (type == K_INT8) {
+                ((float *)a->w.scale)[to] = s;
+            } else {
+                ((k_f16 *)a->w.scale)[to] = f16_from_f32(s);
+                s = f16_to_f32(f16_from_f32(s));
+            }
             for (int64_t i = lo; i < hi; i++)
                 code[linear_int8_at(o, i)] =
                     linear_int8_pack(quantise(source_at(a, panel * K_NR + o, i), s));
         }
     }
+}
+
+static void pack_int8(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_int8_some(a, panel, K_INT8);
+}
+
+static void pack_int8g(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_int8_some(a, panel, K_INT8G);
 }
 
 /* ---- int4 --------------------------------------------------------------------------------- */
@@ -144,6 +159,8 @@ static void pack_int4(const struct k_weight_pack *a, int64_t panel)
         pack_int4_group(a, panel, g * K_INT4_GROUP, code, scale + g * K_NR);
 }
 
+_Static_assert((int)CODED_INPUTS == (int)K_INT8G_GROUP, "a block is a group of either");
+
 /* ---- codes -------------------------------------------------------------------------------- */
 
 /* One group of an output whose source is coded as the weight is (kernels/coded.h). */
@@ -155,8 +172,13 @@ static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64
             group = at * linear_groups(a->w.type, a->w.k) + lo / CODED_INPUTS;
     uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
     ((k_f16 *)a->w.scale)[group * K_NR + o] = is_here ? coded_scale(block) : 0;
-    for (int64_t i = 0; i < CODED_INPUTS; i++)
-        put_int4(code, o, lo + i, INT4_ZERO + (is_here ? coded_code(block, i) : 0));
+    for (int64_t i = 0; i < CODED_INPUTS; i++) {
+        int q = is_here ? coded_code(a->src_type, block, i) : 0;
+        if (a->w.type == K_INT4)
+            put_int4(code, o, lo + i, INT4_ZERO + q);
+        else
+            code[linear_int8g_at(o, lo + i)] = linear_int8_pack(q);
+    }
 }
 
 static void pack_coded(const struct k_weight_pack *a, int64_t panel)

@@ -86,6 +86,11 @@ struct k_shape linear_int8_shape(const void *args)
     return linear_shape(args);
 }
 
+struct k_shape linear_int8g_shape(const void *args)
+{
+    return linear_shape(args);
+}
+
 struct k_shape linear_int4_shape(const void *args)
 {
     return linear_shape(args);
@@ -120,6 +125,11 @@ struct k_shape linear_dx_f16_shape(const void *args)
 }
 
 struct k_shape linear_dx_int8_shape(const void *args)
+{
+    return dx_shape(args);
+}
+
+struct k_shape linear_dx_int8g_shape(const void *args)
 {
     return dx_shape(args);
 }

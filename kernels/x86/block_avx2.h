@@ -26,6 +26,7 @@ void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
 void block_f16_avx2(const struct block *b);
 void block_int8_avx2(const struct block_codes *b);
+void block_int8g_avx2(const struct block_codes *b);
 void block_int4_avx2(const struct block_codes *b);
 void linear_rows5to24_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
 

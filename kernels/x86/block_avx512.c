@@ -107,6 +107,7 @@ EACH(FUNCTION, F32)
 EACH(FUNCTION, BF16)
 EACH(FUNCTION, F16)
 EACH(FUNCTION, INT8)
+EACH(FUNCTION, INT8G)
 EACH(FUNCTION, INT4)
 
 #define CASE(kind, h, np)                                                                          \
@@ -138,6 +139,13 @@ void block_int8_avx512(const struct block_codes *b)
 {
     switch (b->b.h * 8 + b->b.np) {
         EACH(CASE, INT8)
+    }
+}
+
+void block_int8g_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, INT8G)
     }
 }
 

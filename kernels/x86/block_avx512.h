@@ -14,8 +14,10 @@ void block_f32_avx512(const struct block *b);
 void block_bf16_avx512(const struct block *b);
 void block_f16_avx512(const struct block *b);
 void block_int8_avx512(const struct block_codes *b);
+void block_int8g_avx512(const struct block_codes *b);
 void block_int4_avx512(const struct block_codes *b);
 void block_int8_widen_avx512(const struct block_widen *b);
+void block_int8g_widen_avx512(const struct block_widen *b);
 void block_int4_widen_avx512(const struct block_widen *b);
 
 void gate_avx512(const struct gating *g);

@@ -124,6 +124,11 @@ void block_int8_widen_avx512(const struct block_widen *o)
     widen_as(K_INT8, o);
 }
 
+void block_int8g_widen_avx512(const struct block_widen *o)
+{
+    widen_as(K_INT8G, o);
+}
+
 void block_int4_widen_avx512(const struct block_widen *o)
 {
     widen_as(K_INT4, o);

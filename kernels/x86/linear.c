@@ -34,7 +34,8 @@ enum {
     HALF_AT = OPEN_BYTES + SUMS_BYTES /* in scratch: gates, and behind them what they gate */
 };
 
-_Static_assert(OPEN_STEPS % (K_INT8_GROUP / 2) == 0 && OPEN_STEPS % (K_INT4_GROUP / 2) == 0,
+_Static_assert(OPEN_STEPS % (K_INT8_GROUP / 2) == 0 && OPEN_STEPS % (K_INT8G_GROUP / 2) == 0 &&
+                   OPEN_STEPS % (K_INT4_GROUP / 2) == 0,
                "a run of codes is whole groups");
 _Static_assert(HALF_AT + 2 * SUMS_BYTES <= K_SCRATCH_BYTES, "all of it fits scratch");
 

@@ -7,8 +7,12 @@
 
 const struct linear_isa linear_isa_avx512 = {
     .block = {[K_F32] = block_f32_avx512, [K_BF16] = block_bf16_avx512, [K_F16] = block_f16_avx512},
-    .codes = {[K_INT8] = block_int8_avx512, [K_INT4] = block_int4_avx512},
-    .codes_widen = {[K_INT8] = block_int8_widen_avx512, [K_INT4] = block_int4_widen_avx512},
+    .codes = {[K_INT8] = block_int8_avx512,
+              [K_INT8G] = block_int8g_avx512,
+              [K_INT4] = block_int4_avx512},
+    .codes_widen = {[K_INT8] = block_int8_widen_avx512,
+                    [K_INT8G] = block_int8g_widen_avx512,
+                    [K_INT4] = block_int4_widen_avx512},
     .gate = gate_avx512,
     .panels = {1, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     .turn = linear_dx_tiles_avx512,
@@ -39,6 +43,11 @@ void linear_int8_avx512(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx512, args, s);
 }
 
+void linear_int8g_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
 void linear_int4_avx512(const void *args, const struct k_slice *s)
 {
     linear_run(&linear_isa_avx512, args, s);
@@ -60,6 +69,11 @@ void linear_dx_f16_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_int8g_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

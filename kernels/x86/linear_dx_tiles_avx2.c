@@ -91,7 +91,7 @@ static void widen_int8(const struct turn *t, char *to)
             __m256i plain = _mm256_sign_epi8(size, code);
             __m256i pairs =
                 v % 2 ? _mm256_unpackhi_epi16(zero, plain) : _mm256_unpacklo_epi16(zero, plain);
-            __m256 scale = open_scale(K_INT8, t->scale, o / 8);
+            __m256 scale = open_scale(t->type, t->scale, o / 8);
             store8(to + o * 4, bf16_pairs(scaled(pairs, 0, scale), scaled(pairs, 1, scale)));
         }
     }

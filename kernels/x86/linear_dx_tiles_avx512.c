@@ -113,6 +113,10 @@ void linear_dx_tiles_avx512(const struct turn *t)
             turn_codes(K_INT8, tile, left, t->scale, to);
             continue;
         }
+        if (t->type == K_INT8G) {
+            turn_codes(K_INT8G, tile, left, t->scale, to);
+            continue;
+        }
         if (t->type == K_INT4) {
             turn_codes(K_INT4, tile, left, t->scale, to);
             continue;

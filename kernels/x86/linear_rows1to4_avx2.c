@@ -159,6 +159,11 @@ void block_int8_avx2(const struct block_codes *q)
     few_codes(K_INT8, q);
 }
 
+void block_int8g_avx2(const struct block_codes *q)
+{
+    few_codes(K_INT8G, q);
+}
+
 void block_int4_avx2(const struct block_codes *q)
 {
     few_codes(K_INT4, q);

@@ -166,11 +166,11 @@ struct group {
     vf scale;
 };
 
-TURN_INLINE void load_group(enum k_type from, struct source src, struct group *g)
+TURN_INLINE void load_group(enum k_type from, enum k_type to, struct source src, struct group *g)
 {
     vf most = vf_zero(), fine = vf_from_bits(vi_set(-1));
     int64_t bytes = STEPS * (int64_t)(from == K_F32 ? 4 : 2);
-    for (int i = 0; i < K_INT8_GROUP; i += STEPS) {
+    for (int i = 0; i < format_group(to); i += STEPS) {
         __m256i v[STEPS];
         load_tile(from, K_F32, &src, v);
 #pragma GCC unroll 8
@@ -184,6 +184,8 @@ TURN_INLINE void load_group(enum k_type from, struct source src, struct group *g
         src.left -= STEPS;
     }
     g->scale = vf_select(fine, vf_div(most, vf_set(127)), vf_set(NAN));
+    if (to == K_INT8G)
+        g->scale = _mm256_cvtph_ps(_mm256_cvtps_ph(g->scale, 0));
 }
 
 /* Eight codes as sign and magnitude. */
@@ -211,20 +213,29 @@ TURN_INLINE void pack_group(const struct group g[4], int64_t steps, char *out)
     }
 }
 
-TURN_INLINE void pack_int8(enum k_type from, const struct k_weight_pack *a, int64_t panel)
+/* Eight of a group's scales, f32 or f16. */
+TURN_INLINE void store_scale(enum k_type to, char *scales, int64_t p, vf scale)
 {
-    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(K_INT8, a->w.k);
+    if (to == K_INT8)
+        vf_store((float *)(void *)scales + p * VF, scale, VF);
+    else
+        _mm_storeu_si128((__m128i *)(void *)scales + p, _mm256_cvtps_ph(scale, 0));
+}
+
+TURN_INLINE void pack_int8(enum k_type from, enum k_type to, const struct k_weight_pack *a,
+                           int64_t panel)
+{
+    const int64_t each = tile_group_steps(to), scale_bytes = format_stream(to, 1).bytes;
+    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(to, a->w.k);
     char *out = (char *)a->w.data + (a->panel_lo + panel) * steps * TILE_INT8_STEP_BYTES;
-    float *scale = (float *)a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    char *scale = (char *)a->w.scale + (a->panel_lo + panel) * groups * scale_bytes;
     struct group g[K_NR / VF];
-    for (int64_t i = 0; i < groups; i++) {
-        int64_t first = i * tile_group_steps(K_INT8);
+    for (int64_t i = 0; i < groups; i++, scale += scale_bytes) {
         for (int64_t p = 0; p < K_NR / VF; p++) {
-            load_group(from, source_at(a, panel * K_NR + p * VF, i * K_INT8_GROUP), &g[p]);
-            vf_store(scale + i * K_NR + p * VF, g[p].scale, VF);
+            load_group(from, to, source_at(a, panel * K_NR + p * VF, i * format_group(to)), &g[p]);
+            store_scale(to, scale, p, g[p].scale);
         }
-        pack_group(g, linear_min(steps - first, tile_group_steps(K_INT8)),
-                   out + first * TILE_INT8_STEP_BYTES);
+        pack_group(g, linear_min(steps - i * each, each), out + i * each * TILE_INT8_STEP_BYTES);
     }
 }
 
@@ -335,7 +346,9 @@ TURN_INLINE void pack_int4(enum k_type from, const struct k_weight_pack *a, int6
 TURN_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_t panel)
 {
     if (a->w.type == K_INT8)
-        pack_int8(from, a, panel);
+        pack_int8(from, K_INT8, a, panel);
+    else if (a->w.type == K_INT8G)
+        pack_int8(from, K_INT8G, a, panel);
     else if (a->w.type == K_INT4)
         pack_int4(from, a, panel);
     else if (a->w.type == K_F16)

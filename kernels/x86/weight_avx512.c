@@ -127,12 +127,12 @@ struct group {
     __m512 scale;
 };
 
-TILE_INLINE void load_group(enum k_type from, struct source src, struct group *g)
+TILE_INLINE void load_group(enum k_type from, enum k_type to, struct source src, struct group *g)
 {
     __m512 most = _mm512_setzero_ps();
     __mmask16 bad = 0;
     int64_t step = 16 * (int64_t)(from == K_F32 ? 4 : 2);
-    for (int i = 0; i < K_INT8_GROUP; i += 16) {
+    for (int i = 0; i < format_group(to); i += 16) {
         __m512i v[16];
         load_tile(from, K_F32, &src, v);
 #pragma GCC unroll 16
@@ -147,6 +147,8 @@ TILE_INLINE void load_group(enum k_type from, struct source src, struct group *g
     }
     __m512 scale = _mm512_div_ps(most, _mm512_set1_ps(127));
     g->scale = _mm512_mask_mov_ps(scale, bad, _mm512_set1_ps(__builtin_nanf("")));
+    if (to == K_INT8G)
+        g->scale = _mm512_cvtph_ps(_mm512_cvtps_ph(g->scale, 0));
 }
 
 /* 16 codes as sign and magnitude. */
@@ -168,21 +170,33 @@ TILE_INLINE __m512i code_step(const struct group *g, int64_t step)
     return _mm512_castsi256_si512(words);
 }
 
-TILE_INLINE void pack_int8(enum k_type from, const struct k_weight_pack *a, int64_t panel)
+/* 16 of a group's scales, f32 or f16. */
+TILE_INLINE void store_scale(enum k_type to, char *scales, int64_t half, __m512 scale)
 {
+    if (to == K_INT8)
+        _mm512_store_ps((float *)(void *)scales + half * HALF, scale);
+    else
+        _mm256_storeu_si256((__m256i *)(void *)scales + half, _mm512_cvtps_ph(scale, 0));
+}
+
+TILE_INLINE void pack_int8(enum k_type from, enum k_type to, const struct k_weight_pack *a,
+                           int64_t panel)
+{
+    const int64_t each = tile_group_steps(to), scale_bytes = format_stream(to, 1).bytes;
     /* quarters of the two halves in turn: the order that linear_int8_at gives */
     const __m512i turn = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
-    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(K_INT8, a->w.k);
+    int64_t steps = linear_ceil_div(a->w.k, 2), groups = linear_groups(to, a->w.k);
     char *out = (char *)a->w.data + (a->panel_lo + panel) * steps * TILE_INT8_STEP_BYTES;
-    float *scale = (float *)a->w.scale + (a->panel_lo + panel) * groups * K_NR;
+    char *scale = (char *)a->w.scale + (a->panel_lo + panel) * groups * scale_bytes;
     struct group g[2];
-    for (int64_t i = 0; i < groups; i++) {
+    for (int64_t i = 0; i < groups; i++, scale += scale_bytes) {
         for (int64_t half = 0; half < 2; half++) {
-            load_group(from, source_at(a, panel * K_NR + half * HALF, i * K_INT8_GROUP), &g[half]);
-            _mm512_store_ps(scale + i * K_NR + half * HALF, g[half].scale);
+            int64_t o = panel * K_NR + half * HALF;
+            load_group(from, to, source_at(a, o, i * format_group(to)), &g[half]);
+            store_scale(to, scale, half, g[half].scale);
         }
-        int64_t first = i * tile_group_steps(K_INT8);
-        for (int64_t s = 0; s < linear_min(steps - first, tile_group_steps(K_INT8)); s++) {
+        int64_t first = i * each;
+        for (int64_t s = 0; s < linear_min(steps - first, each); s++) {
             __m512i step =
                 _mm512_permutex2var_epi64(code_step(&g[0], s), turn, code_step(&g[1], s));
             _mm512_stream_si512((void *)(out + (first + s) * TILE_INT8_STEP_BYTES), step);
@@ -298,7 +312,9 @@ TILE_INLINE void pack_int4(enum k_type from, const struct k_weight_pack *a, int6
 TILE_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_t panel)
 {
     if (a->w.type == K_INT8)
-        pack_int8(from, a, panel);
+        pack_int8(from, K_INT8, a, panel);
+    else if (a->w.type == K_INT8G)
+        pack_int8(from, K_INT8G, a, panel);
     else if (a->w.type == K_INT4)
         pack_int4(from, a, panel);
     else if (a->w.type == K_F16)

@@ -11,10 +11,11 @@
 
 enum { HALF = K_NR / 2, PAIR = 2 };
 
-/* A block of zeros, for outputs that are not there. */
-static const uint8_t int4_none[CODED_BLOCK_MAX] = {0,    0,    0x88, 0x88, 0x88, 0x88,
-                                                   0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
-                                                   0x88, 0x88, 0x88, 0x88, 0x88, 0x88};
+/* Blocks of zeros, for outputs that are not there. */
+static const uint8_t int8g_none[CODED_INT8G_BYTES];
+static const uint8_t int4_none[CODED_INT4_BYTES] = {0,    0,    0x88, 0x88, 0x88, 0x88,
+                                                    0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
+                                                    0x88, 0x88, 0x88, 0x88, 0x88, 0x88};
 
 /* Outputs o and o + 16 share bytes, the first in the low nibbles. */
 static void int4_pairs(const uint8_t *lower, const uint8_t *upper, uint8_t *to)
@@ -36,8 +37,25 @@ static void int4_group(const uint8_t *const block[K_NR], uint8_t *to)
         int4_pairs(block[o], block[o + HALF], to + o * PAIR);
 }
 
+/* Sign and magnitude, in the order that linear_int8_at gives. */
+static void int8g_group(const uint8_t *const block[K_NR], uint8_t *to)
+{
+    for (int64_t o = 0; o < K_NR; o++) {
+        const uint8_t *code = block[o] + CODED_SCALE_BYTES;
+        uint8_t all[CODED_INPUTS];
+        for (int i = 0; i < CODED_INPUTS; i++) {
+            int8_t v = (int8_t)code[i];
+            all[i] = (uint8_t)((v < 0 ? -v : v) | (v & 0x80));
+        }
+        for (int s = 0; s < CODED_INPUTS / PAIR; s++)
+            memcpy(to + linear_int8_at(o, s * PAIR), all + s * PAIR, PAIR);
+    }
+}
+
 void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
 {
+    const bool is_int4 = a->w.type == K_INT4;
+    const uint8_t *none = is_int4 ? int4_none : int8g_none;
     int64_t at = a->panel_lo + panel, groups = linear_groups(a->w.type, a->w.k);
     uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
     k_f16 *scale = (k_f16 *)a->w.scale + at * groups * K_NR;
@@ -45,10 +63,10 @@ void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
         const uint8_t *block[K_NR];
         for (int64_t o = 0; o < K_NR; o++) {
             bool is_here = panel * K_NR + o < a->n_src;
-            block[o] = is_here ? coded_block(a, panel * K_NR + o, g * CODED_INPUTS) : int4_none;
+            block[o] = is_here ? coded_block(a, panel * K_NR + o, g * CODED_INPUTS) : none;
             scale[o] = coded_scale(block[o]);
         }
-        int4_group(block, code);
-        code += CODED_INPUTS / PAIR * TILE_INT4_STEP_BYTES;
+        (is_int4 ? int4_group : int8g_group)(block, code);
+        code += CODED_INPUTS / PAIR * format_stream(a->w.type, 0).bytes;
     }
 }

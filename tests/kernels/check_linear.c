@@ -358,6 +358,11 @@ void check_linear_int8(struct check *c)
     check_linear(c);
 }
 
+void check_linear_int8g(struct check *c)
+{
+    check_linear(c);
+}
+
 void check_linear_int4(struct check *c)
 {
     check_linear(c);

@@ -140,6 +140,11 @@ void check_linear_dx_int8(struct check *c)
     check_dx(c);
 }
 
+void check_linear_dx_int8g(struct check *c)
+{
+    check_dx(c);
+}
+
 void check_linear_dx_int4(struct check *c)
 {
     check_dx(c);

@@ -49,10 +49,10 @@ static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, i
         check_bits(c, "as unpacked", y + i * ld, all + token[i] * k, (size_t)k * sizeof *y);
         double rel = type == K_BF16 ? 0x1p-8 : type == K_F16 ? 0x1p-11 : 0;
         check_near(c, "as packed", y + i * ld, row, k, rel,
-                   type == K_INT8   ? 0.015
-                   : type == K_INT4 ? 0.6
-                   : type == K_F16  ? 0x1p-25
-                                    : 0);
+                   type == K_INT8 || type == K_INT8G ? 0.015
+                   : type == K_INT4                  ? 0.6
+                   : type == K_F16                   ? 0x1p-25
+                                                     : 0);
     }
     a.lo = n / 2; /* a part of a table: zeros for the tokens before it */
     check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld) * sizeof *y}}, 1);

@@ -462,9 +462,9 @@ static void trained(struct golden *g, const char *dir, double scale, const int32
  * than the trained one. */
 static void a_served_logprob_is_the_trained_one(void **state)
 {
-    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT4};
+    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT8G, K_INT4};
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         struct golden g;
         struct err e = ERR_INIT;
         int32_t token[TOK_MAX];

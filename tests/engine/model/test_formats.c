@@ -267,36 +267,47 @@ static void check_values(struct world *w, const struct param *p, const struct we
     free(y);
 }
 
-/* A file whose numbers are a format's codes already: they stay what they are, no number is rounded,
- * and those that are packed back to back with others are not forgotten. */
+/* Mean square of the distance to the logits of the same numbers in f32. */
+static double distance(struct world *w, const struct model *m, const float *wide)
+{
+    double sum = 0;
+    int64_t n;
+    float *x = logits_of(w, m, &n);
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)(x[i] - wide[i]) * (double)(x[i] - wide[i]) / (double)n;
+    free(x);
+    return sum;
+}
+
+/* A file whose numbers are formats' codes already: they stay what they are, and what is computed
+ * with them is no further from f32 than bf16 is, which rounds what is multiplied as they do and
+ * the weights besides. */
 static void codes_stay_the_files(void **state)
 {
     struct world w = {.path = NULL};
     struct err e = ERR_INIT;
-    int64_t n, n_wide;
-    double off = 0, size = 0;
+    int64_t n;
     (void)state;
     world_open(&w, "tests/golden/gguf/coded.gguf");
     struct weights *want = weights_open("tests/golden/gguf/coded", &e);
     assert_good(want ? 0 : -1, &e);
     struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = K_F32});
+    struct model *half = load(&w, (struct model_options){.type = K_BF16, .kv_type = K_F32});
     struct model *wide = load(&w, (struct model_options){.type = K_F32, .kv_type = K_F32});
     assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_INT4);
     assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_INT4);
     assert_int_equal(format_of(m, "lm_head.weight"), K_INT4);
+    assert_int_equal(format_of(m, "embed_tokens.weight"), K_INT8G);
+    assert_int_equal(format_of(m, "layers.1.self_attn.k_proj.weight"), K_INT8G);
+    assert_int_equal(format_of(m, "layers.1.mlp.gate_proj.weight"), K_INT8G);
     for (int32_t i = 0; i < m->n_param; i++)
         if (!m->param[i].is_vector)
             check_values(&w, &m->param[i], want);
-    float *got = logits_of(&w, m, &n), *near = logits_of(&w, wide, &n_wide);
-    assert_int_equal(n, n_wide);
-    for (int64_t i = 0; i < n; i++) {
-        off += (double)(got[i] - near[i]) * (double)(got[i] - near[i]);
-        size += (double)near[i] * (double)near[i];
-    }
-    assert_true(off < 1e-4 * size); /* rows are rounded to bf16 */
-    free(got);
-    free(near);
+    float *exact = logits_of(&w, wide, &n);
+    assert_true(distance(&w, m, exact) < distance(&w, half, exact));
+    free(exact);
     model_free(m);
+    model_free(half);
     model_free(wide);
     weights_close(want);
     world_release(&w);
@@ -324,6 +335,54 @@ static void codes_by_name_and_trained(void **state)
     world_release(&w);
 }
 
+/* A file in which a block of a tensor has a byte of our choice. */
+static char *spoil(const char *tensor, size_t at, uint8_t byte)
+{
+    static char all[1 << 18];
+    char block[64], path[PATH_BYTES], *dir = test_dir_new();
+    struct err e = ERR_INIT;
+    struct weights *w = weights_open_gguf("tests/golden/gguf/coded.gguf", &e);
+    assert_good(w ? 0 : -1, &e);
+    assert_good(weight_read_stored(weights_get(w, tensor), 0, block, sizeof block, &e), &e);
+    weights_close(w);
+    FILE *f = fopen("tests/golden/gguf/coded.gguf", "rb");
+    assert_non_null(f);
+    size_t n = fread(all, 1, sizeof all, f);
+    fclose(f);
+    char *found = memmem(all, n, block, sizeof block);
+    assert_non_null(found);
+    found[at] = (char)byte;
+    snprintf(path, sizeof path, "%s/m.gguf", dir);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(all, 1, n, f), n);
+    fclose(f);
+    return dir;
+}
+
+static void check_spoilt(const char *tensor, size_t at, uint8_t byte, const char *words)
+{
+    struct world w = {.path = spoil(tensor, at, byte)};
+    struct err e = ERR_INIT;
+    char path[PATH_BYTES];
+    struct model_options o = {.type = -1, .kv_type = -1};
+    snprintf(path, sizeof path, "%s/m.gguf", w.path);
+    world_open(&w, path);
+    struct model *m = model_load(&w.dir, &o, w.device, &e);
+    assert_null(m);
+    assert_non_null(strstr(e.msg, "m.gguf: "));
+    assert_non_null(strstr(e.msg, words));
+    world_release(&w);
+}
+
+/* Fault: a code that becomes zero, since its magnitude has no bit. */
+static void bad_codes_are_named(void **state)
+{
+    (void)state;
+    check_spoilt("model.layers.1.mlp.down_proj.weight", 9, 0x80, "ffn_down.weight: block 0 has");
+    check_spoilt("model.embed_tokens.weight", 2, 0x80, "give --quantize f32");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_frozen_format_is_not_trained),
         cmocka_unit_test(codes_stay_the_files),
         cmocka_unit_test(codes_by_name_and_trained),
+        cmocka_unit_test(bad_codes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

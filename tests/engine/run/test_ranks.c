@@ -161,7 +161,7 @@ static void as_one_rank(void **state)
 }
 
 static const char *const some[] = {"llama_tied", "llama_mha_bias", "qwen2", "gpt2", NULL};
-static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
+static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
 
 /* Law 2 and law 3 at a size. Faults: a sum whose order follows the batch or the threads, a mode in
  * which ranks differ. */

@@ -19,7 +19,7 @@ static const enum config_family families[] = {
     FAMILY_LLAMA,     FAMILY_QWEN2, FAMILY_QWEN3,   FAMILY_GPT2,    FAMILY_MISTRAL,
     FAMILY_MINISTRAL, FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE, FAMILY_GEMMA2,
     FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT};
-static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
+static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
 
 static enum model_output output_of(enum config_family f)
 {

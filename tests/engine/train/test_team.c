@@ -369,9 +369,9 @@ static int train_and_serve(void *ctx, struct team_rank *r, struct err *e)
  * way, or folded in another order. */
 static void trained_is_served(void **state)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT4};
+    static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
     (void)state;
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         for (int size = 2; size <= 4; size += 2) {
             struct golden g;
             struct pair p = {0};
