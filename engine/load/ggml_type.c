@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/coded.h"
 #include "kernels/float16.h"
 
 static float half_at(const uint8_t *p)
@@ -44,11 +45,16 @@ static void q4_1(const uint8_t *b, float *out)
         out[i] = d * (float)nibble(b + 4, i) + m;
 }
 
+static int q5_0_code(const uint8_t *b, int i)
+{
+    return (nibble(b + 6, i) | fifth_bit(b + 2, i)) - 16;
+}
+
 static void q5_0(const uint8_t *b, float *out)
 {
     float d = half_at(b);
     for (int i = 0; i < 32; i++)
-        out[i] = d * (float)((nibble(b + 6, i) | fifth_bit(b + 2, i)) - 16);
+        out[i] = d * (float)q5_0_code(b, i);
 }
 
 static void q5_1(const uint8_t *b, float *out)
@@ -73,6 +79,21 @@ static void iq4_nl(const uint8_t *b, float *out)
     float d = half_at(b);
     for (int i = 0; i < 32; i++)
         out[i] = d * (float)curve[nibble(b + 2, i)];
+}
+
+/* A scale and five bits, or a place on the curve, are the scale and eight bits of int8g. */
+static void q5_0_recode(const uint8_t *b, uint8_t *out)
+{
+    memcpy(out, b, CODED_SCALE_BYTES);
+    for (int i = 0; i < 32; i++)
+        out[CODED_SCALE_BYTES + i] = (uint8_t)q5_0_code(b, i);
+}
+
+static void iq4_nl_recode(const uint8_t *b, uint8_t *out)
+{
+    memcpy(out, b, CODED_SCALE_BYTES);
+    for (int i = 0; i < 32; i++)
+        out[CODED_SCALE_BYTES + i] = (uint8_t)curve[nibble(b + 2, i)];
 }
 
 /* Numbers are doubled, so the scale is half of 2^(e - 127). */
@@ -192,7 +213,7 @@ static const struct ggml_type type[] = {
     [1] = {"F16", 1, 2, ST_F16, NULL},
     [2] = {"Q4_0", 32, 18, ST_F32, q4_0, K_INT4},
     [3] = {"Q4_1", 32, 20, ST_F32, q4_1},
-    [6] = {"Q5_0", 32, 22, ST_F32, q5_0},
+    [6] = {"Q5_0", 32, 22, ST_F32, q5_0, K_INT8G, q5_0_recode},
     [7] = {"Q5_1", 32, 24, ST_F32, q5_1},
     [8] = {"Q8_0", 32, 34, ST_F32, q8_0, K_INT8G},
     [9] = {"Q8_1", 32, 40, ST_F32, NULL},
@@ -206,7 +227,7 @@ static const struct ggml_type type[] = {
     [17] = {"IQ2_XS", 256, 74, ST_F32, NULL},
     [18] = {"IQ3_XXS", 256, 98, ST_F32, NULL},
     [19] = {"IQ1_S", 256, 50, ST_F32, NULL},
-    [20] = {"IQ4_NL", 32, 18, ST_F32, iq4_nl},
+    [20] = {"IQ4_NL", 32, 18, ST_F32, iq4_nl, K_INT8G, iq4_nl_recode},
     [21] = {"IQ3_S", 256, 110, ST_F32, NULL},
     [22] = {"IQ2_S", 256, 82, ST_F32, NULL},
     [23] = {"IQ4_XS", 256, 136, ST_F32, iq4_xs},

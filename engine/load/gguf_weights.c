@@ -141,29 +141,54 @@ static int read_run(const struct gguf_weight *w, uint64_t at, int64_t n, void *d
     return 0;
 }
 
-/* Elements [at, at + n) as blocks, whose scales must be numbers. */
+/* What a block of codes may not hold. */
+static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *block,
+                       struct err *e)
+{
+    const uint8_t *code = block + CODED_SCALE_BYTES;
+    if ((coded_scale(block) & 0x7c00) == 0x7c00)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
+                       gguf_tensor_file(w->from), w->from->name, (unsigned long long)at);
+    if (w->from->type->coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: %.200s: block %llu has the code -128, which int8g does not keep: give "
+                       "--quantize f32",
+                       gguf_tensor_file(w->from), w->from->name, (unsigned long long)at);
+    return 0;
+}
+
+/* n blocks from block `first` on, which become those of the format. */
+static int recode(const struct gguf_weight *w, uint64_t first, uint64_t n, uint8_t *dst,
+                  struct err *e)
+{
+    const struct ggml_type *type = w->from->type;
+    uint8_t bytes[PIECE_BYTES];
+    uint64_t most = sizeof bytes / type->bytes;
+    for (uint64_t at = 0, some; at < n; at += some) {
+        some = n - at < most ? n - at : most;
+        if (gguf_read(w->from, (first + at) * type->bytes, bytes, (size_t)some * type->bytes, e))
+            return -1;
+        for (uint64_t b = 0; b < some; b++, dst += coded_bytes(type->coded, CODED_INPUTS))
+            type->recode(bytes + b * type->bytes, dst);
+    }
+    return 0;
+}
+
+/* Elements [at, at + n) as blocks of the format whose codes they are. */
 static int read_blocks(const struct gguf_weight *w, uint64_t at, int64_t n, void *dst,
                        struct err *e)
 {
     const struct ggml_type *type = w->from->type;
-    const uint8_t *block = dst;
+    uint8_t *block = dst;
     uint64_t first = at / type->block, n_block = (uint64_t)n / type->block;
     ASSERT(at % type->block == 0 && (uint64_t)n % type->block == 0);
-    if (gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
+    if (type->recode
+            ? recode(w, first, n_block, block, e)
+            : gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
         return -1;
-    for (uint64_t b = 0; b < n_block; b++, block += type->bytes) {
-        if ((coded_scale(block) & 0x7c00) == 0x7c00)
-            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
-                           gguf_tensor_file(w->from), w->from->name,
-                           (unsigned long long)(first + b));
-        if (type->coded == K_INT8G &&
-            memchr(block + CODED_SCALE_BYTES, 0x80, CODED_INT8G_BYTES - CODED_SCALE_BYTES))
-            return err_set(e, ERR_UNSUPPORTED,
-                           "%s: %.200s: block %llu has the code -128, which int8g does not keep: "
-                           "give --quantize f32",
-                           gguf_tensor_file(w->from), w->from->name,
-                           (unsigned long long)(first + b));
-    }
+    for (uint64_t b = 0; b < n_block; b++, block += coded_bytes(type->coded, CODED_INPUTS))
+        if (check_block(w, first + b, block, e))
+            return -1;
     return 0;
 }
 
@@ -198,7 +223,7 @@ int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int6
 int gguf_weight_read_coded(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n,
                            void *dst, struct err *e)
 {
-    struct reading r = {read_blocks, w->from->type->block, w->from->type->bytes};
+    struct reading r = {read_blocks, CODED_INPUTS, coded_bytes(w->from->type->coded, CODED_INPUTS)};
     return read_rows(w, &r, row, col, n, dst, e);
 }
 

@@ -7,6 +7,8 @@
 
 #include "engine/load/ggml_type.h"
 #include "engine/load/weights.h"
+#include "kernels/coded.h"
+#include "kernels/float16.h"
 #include "tests/lib/test.h"
 
 static const struct weight *get(const struct weights *w, const char *kind, const char *what)
@@ -48,6 +50,48 @@ static void test_values_bit_for_bit(void **state)
     weights_close(w);
 }
 
+/* A block's codes as a format's, times their scale. */
+static void check_codes(const struct ggml_type *t, const uint8_t *block, const float *want)
+{
+    uint8_t own[CODED_INT8G_BYTES];
+    if (t->recode)
+        t->recode(block, own);
+    else
+        memcpy(own, block, t->bytes);
+    for (int i = 0; i < CODED_INPUTS; i++) {
+        float got = f16_to_f32(coded_scale(own)) * (float)coded_code(t->coded, own, i);
+        if (memcmp(&got, &want[i], sizeof got) != 0)
+            fail_msg("%s: number %d is another in codes", t->name, i);
+    }
+}
+
+/* Fault: codes of a format that mean another number than their block's formula gives. */
+static void test_codes_bit_for_bit(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    struct weights *w = weights_open_file("tests/golden/gguf/blocks.safetensors", &e);
+    int n_seen = 0;
+    assert_good(w ? 0 : -1, &e);
+    for (uint32_t i = 0; i < 64; i++) {
+        const struct ggml_type *t = ggml_type_get(i);
+        if (!t || t->coded == K_F32)
+            continue;
+        const struct weight *blocks = get(w, t->name, "blocks"),
+                            *values = get(w, t->name, "values");
+        for (int64_t row = 0; row < weight_rows(blocks); row++) {
+            uint8_t block[GGML_BLOCK_BYTES_MAX];
+            float want[GGML_BLOCK_MAX];
+            assert_good(weight_read(blocks, row, 1, block, &e), &e);
+            assert_good(weight_read(values, row, 1, want, &e), &e);
+            check_codes(t, block, want);
+        }
+        n_seen++;
+    }
+    assert_int_equal(n_seen, 4);
+    weights_close(w);
+}
+
 /* Fault: a number of no kind is taken, or one that cannot be read passes as a weight. */
 static void test_kinds(void **state)
 {
@@ -70,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_bit_for_bit),
+        cmocka_unit_test(test_codes_bit_for_bit),
         cmocka_unit_test(test_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
