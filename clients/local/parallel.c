@@ -94,7 +94,7 @@ static int too_large(const struct plan_sizes *s, const struct parallel_place *p,
         most = s->is_legal[i] ? &s->at[i] : most;
     return err_set(e, ERR_TOO_LARGE,
                    "--parallel auto: with %d rank%s each takes %.1f MB beside keys and values, and "
-                   "has %.1f MB: give --quantize int8, a smaller --ctx, or more %s",
+                   "has %.1f MB: give --quantize int8 or int4, a smaller --ctx, or more %s",
                    most->tp, most->tp > 1 ? "s" : "", mb(plan_size_fixed(most)), mb(p->memory),
                    things(p));
 }

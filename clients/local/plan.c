@@ -84,7 +84,7 @@ static int make_plan(struct plan_result *r, const struct model_dir *dir,
         char need[NUM_TEXT_BYTES], have[NUM_TEXT_BYTES];
         return err_set(e, ERR_TOO_LARGE,
                        "the model takes %s beside K/V, and there is %s: give --memory, a smaller "
-                       "--max-batch-tokens, or --quantize int8",
+                       "--max-batch-tokens, or --quantize int8 or int4",
                        num_size_text((int64_t)plan_size_fixed(&r->of), need),
                        num_size_text((int64_t)r->memory, have));
     }

@@ -119,7 +119,7 @@ static int refuse(const struct plan_devices *p, const struct plan_sizes *s, stru
     size_t bytes = plan_size_fixed(most) + (size_t)most->ctx * most->kv_token;
     return err_set(e, ERR_TOO_LARGE,
                    "%d rank%s %.1f MB each with a whole context of %lld tokens, and there is %s: "
-                   "give a smaller --ctx, or --quantize int8%s",
+                   "give a smaller --ctx, or --quantize int8 or int4%s",
                    most->tp, most->tp > 1 ? "s take" : " takes", mb(bytes), (long long)most->ctx,
                    num_size_text((int64_t)p->memory, have), more);
 }

@@ -125,7 +125,7 @@ def plans():
     ok = doc["kv_tokens"] * doc["kv_per_token"] + used <= 64 << 20
     expect("plan --json", ok and doc["kv_tokens"] > 0, p)
     p = run("plan", MODEL, "--memory", "100K")
-    expect("plan too small", p.returncode == 2 and "--quantize int8" in p.stderr, p)
+    expect("plan too small", p.returncode == 2 and "--quantize int8 or int4" in p.stderr, p)
     p = run("plan", MODEL, "--devices", "4", "--memory", "600K", "--json")
     sizes = json.loads(p.stdout)["sizes"] if p.returncode == 0 else []
     expect("plan of devices: every size that divides them", [s["tp"] for s in sizes] == [1, 2, 4], p)
