@@ -215,12 +215,26 @@ void api_event_choice(const struct api_reply *r, const struct api_choice *c,
     buf_str(out, "}\n\n");
 }
 
-void api_event_usage(const struct api_reply *r, const struct api_usage *usage, struct buf *out)
+static void put_times(struct jout *j, const struct api_times *t)
+{
+    jout_open(j, '{');
+    jout_put_num(j, "queue_ms", (double)t->queue_us / 1e3);
+    jout_put_num(j, "prompt_ms", (double)t->prompt_us / 1e3);
+    jout_put_num(j, "decode_ms", (double)t->decode_us / 1e3);
+    jout_close(j, '}');
+}
+
+void api_event_usage(const struct api_reply *r, const struct api_usage *usage,
+                     const struct api_times *times, struct buf *out)
 {
     buf_add(out, r->opening.data, r->opening.len);
     buf_str(out, "[],\"usage\":");
     struct jout j = jout_on(out);
     put_usage(&j, usage);
+    if (times) {
+        jout_key(&j, "timings");
+        put_times(&j, times);
+    }
     buf_str(out, "}\n\n");
 }
 

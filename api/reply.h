@@ -19,6 +19,11 @@ struct api_usage {
         rejected; /* tokens that were guessed: of the answer; not of it, nor counted */
 };
 
+/* What an answer took, as the engine noted it: how a connection delivers it has no part in that. */
+struct api_times {
+    int64_t queue_us, prompt_us, decode_us; /* until it began; to the first token; to the last */
+};
+
 struct api_reply {
     enum api_route route;
     const char *id, *model;
@@ -71,7 +76,8 @@ enum api_usage_form { API_USAGE_ABSENT, API_USAGE_NULL, API_USAGE_GIVEN };
 /* Events. */
 void api_event_choice(const struct api_reply *r, const struct api_choice *c,
                       enum api_usage_form form, const struct api_usage *usage, struct buf *out);
-void api_event_usage(const struct api_reply *r, const struct api_usage *usage, struct buf *out);
+void api_event_usage(const struct api_reply *r, const struct api_usage *usage,
+                     const struct api_times *times, struct buf *out); /* times: NULL: not known */
 void api_event_error(const struct api_error *e, struct buf *out);
 void api_event_done(struct buf *out);
 

@@ -26,9 +26,10 @@ async function failure(response) {
 
 let asking = null; // however many requests are refused, one dialog asks
 
-export function askKey(why) {
+export function askKey(why, title = "This server asks for a key") {
   asking ??= new Promise(done => {
     const d = $("key-dialog");
+    $("key-title").textContent = title;
     $("key-why").textContent = why;
     $("key").value = sessionStorage.getItem(KEY) ?? "";
     d.returnValue = "";

@@ -82,7 +82,7 @@ window.addEventListener("hashchange", route);
 window.addEventListener("lost", () => isLooking || connect());
 $("theme").addEventListener("click", nextTheme);
 $("key-button").addEventListener("click", async () => {
-  if (await askKey("Requests of this page will carry it.")) {
+  if (await askKey("Requests of this page carry it.", "Your key for this server")) {
     await connect();
     route();
   }

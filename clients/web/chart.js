@@ -13,6 +13,15 @@ export function ticks(low, high, wanted = 4) {
   return out;
 }
 
+// Of a logarithmic axis: powers of ten, and where they are few 2 and 5 of each.
+export function logTicks(low, high) {
+  const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high)), out = [];
+  for (let d = from; d <= to; d++)
+    for (const m of to - from > 3 ? [1] : [1, 2, 5])
+      if (m * 10 ** d >= low * 0.999 && m * 10 ** d <= high * 1.001) out.push(m * 10 ** d);
+  return out;
+}
+
 // Of many points the means of as many groups as can be seen apart.
 function thinned(points) {
   const n = Math.ceil(points.length / POINTS_MOST);
@@ -39,18 +48,27 @@ export function smoothed(points) {
 const path = (points, x, y) =>
   points.map((p, i) => `${i ? "L" : "M"}${x(p[0]).toFixed(1)} ${y(p[1]).toFixed(1)}`).join("");
 
-function bounds(values) {
+// What an axis spans: from zero on, so that a height is a share of another; a logarithmic one has no
+// zero, and spans what there is.
+function bounds(values, isLog) {
   const low = Math.min(...values), high = Math.max(...values);
-  return low === high ? [low - 0.5, high + 0.5] : [low, high];
+  if (isLog) return low === high ? [low / 2, high * 2] : [low, high];
+  return [Math.min(0, low), high > 0 ? high : low < 0 ? 0 : 1];
 }
 
 // A chart in a box; draw(series, xMost) draws [{name, kind, points, marks}]. What lies under the
-// pointer, or where the arrow keys went, is read off.
+// pointer, or where the arrow keys went, is read off. empty: what is said where there is nothing yet.
 export class Chart {
-  constructor(label, xName) {
+  constructor(label, xName, empty) {
     this.root = svg("svg", { class: "chart", role: "img", "aria-label": label, tabindex: 0 });
     this.reading = el("p", { class: "reading", role: "status" });
-    this.box = el("figure", {}, this.root, this.reading);
+    this.isLog = el("input", { type: "checkbox", onchange: () => this.draw(this.series, this.xMost) });
+    this.switch = el("label", { class: "switch" }, this.isLog, "Logarithmic");
+    this.empty = el("p", { class: "empty" }, empty);
+    this.box = el("figure", {}, this.empty, this.root,
+                  el("div", { class: "below" }, this.reading, this.switch));
+    this.root.toggleAttribute("hidden", true);
+    this.switch.hidden = true;
     this.label = label;
     this.xName = xName;
     this.series = [];
@@ -67,21 +85,32 @@ export class Chart {
     this.xMost = xMost;
     const w = this.box.clientWidth, h = 220, all = this.series.flatMap(s => s.points);
     if (!w || !all.length) return;
-    const [low, high] = bounds(thinned(all).map(p => p[1])), [x0] = all[0];
+    for (const [node, hides] of [[this.root, false], [this.switch, false], [this.empty, true]])
+      node.toggleAttribute("hidden", hides);
+    const values = thinned(all).map(p => p[1]);
+    const isLog = this.isLog.checked && values.every(v => v > 0), height = isLog ? Math.log10 : v => v;
+    const [low, high] = bounds(values, isLog), [x0] = all[0];
     const x1 = Math.max(xMost ?? 0, ...this.series.map(s => s.points.at(-1)[0]), x0 + 1);
     this.x = v => EDGE.left + (v - x0) / (x1 - x0) * (w - EDGE.left - EDGE.right);
-    this.y = v => h - EDGE.bottom - (v - low) / (high - low) * (h - EDGE.top - EDGE.bottom);
-    const across = ticks(low, high).map(v => [
+    const share = v => (height(v) - height(low)) / (height(high) - height(low));
+    this.y = v => h - EDGE.bottom - share(v) * (h - EDGE.top - EDGE.bottom);
+    const across = (isLog ? logTicks : ticks)(low, high).map(v => [
       svg("line", { class: "grid", x1: EDGE.left, x2: w - EDGE.right, y1: this.y(v), y2: this.y(v) }),
+      svg("line", { class: "axis", x1: EDGE.left - 4, x2: EDGE.left, y1: this.y(v), y2: this.y(v) }),
       svg("text", { x: EDGE.left - 8, y: this.y(v) + 4, "text-anchor": "end" }, number(v))]);
-    const along = ticks(x0, x1, w < 500 ? 3 : 6).filter(Number.isInteger).map(v =>
-      svg("text", { x: this.x(v), y: h - 6, "text-anchor": "middle" }, number(v)));
+    const foot = h - EDGE.bottom;
+    const along = ticks(x0, x1, w < 500 ? 3 : 6).filter(Number.isInteger).map(v => [
+      svg("line", { class: "axis", x1: this.x(v), x2: this.x(v), y1: foot, y2: foot + 4 }),
+      svg("text", { x: this.x(v), y: h - 6, "text-anchor": "middle" }, number(v))]);
+    const axes = [
+      svg("line", { class: "axis", x1: EDGE.left, x2: EDGE.left, y1: EDGE.top, y2: foot }),
+      svg("line", { class: "axis", x1: EDGE.left, x2: w - EDGE.right, y1: foot, y2: foot })];
     const lines = this.series.map(s => s.marks
       ? s.points.map(p => svg("circle", { class: s.kind, cx: this.x(p[0]), cy: this.y(p[1]), r: 3.5 }))
       : svg("path", { class: s.kind, d: path(thinned(s.points), this.x, this.y) }));
     this.cursor = svg("line", { class: "cursor", y1: EDGE.top, y2: h - EDGE.bottom });
     this.root.setAttribute("viewBox", `0 0 ${w} ${h}`);
-    this.root.replaceChildren(...across.flat(), ...along, ...lines.flat(), this.cursor);
+    this.root.replaceChildren(...across.flat(), ...along.flat(), ...axes, ...lines.flat(), this.cursor);
     this.read(this.at);
   }
 

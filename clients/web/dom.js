@@ -4,8 +4,10 @@
 export const $ = id => document.getElementById(id);
 
 // el("p", { class: "hint", onclick: f }, "text", child): what is null or false is left out.
+// A list without marks is none to some readers of screens, unless it says so.
 export function el(tag, props = {}, ...children) {
-  return fill(document.createElement(tag), props, children);
+  const role = tag === "ul" || tag === "ol" ? { role: "list" } : {};
+  return fill(document.createElement(tag), { ...role, ...props }, children);
 }
 
 export function svg(tag, props = {}, ...children) {

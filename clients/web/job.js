@@ -26,14 +26,16 @@ export class JobView {
     this.trouble = el("div");
     this.meter = el("progress", { max: 1, value: 0, "aria-label": "Progress" });
     this.figures = el("dl", { class: "figures" });
-    this.chart = new Chart("Loss", "step");
+    this.chart = new Chart("Loss", "step", "No step is done yet.");
+    this.card = el("section", { class: "card" }, el("h3", {}, "Loss"), this.chart.box);
     this.checkpoints = el("ul", { class: "list" });
-    this.log = el("ol", { class: "events", role: "log", "aria-label": "Events" });
+    this.log = el("ol", { class: "events" });
     this.hyper = el("dl", { class: "figures small" });
     box.replaceChildren(this.head, this.trouble, this.meter, this.figures,
-      el("section", { class: "card" }, el("h3", {}, "Loss"), this.chart.box),
+      this.card,
       el("section", {}, el("h3", {}, "Checkpoints"), this.checkpoints),
-      el("section", {}, el("h3", {}, "Events"), this.log),
+      el("section", {}, el("h3", {}, "Events"),
+         el("div", { role: "log", "aria-label": "Events" }, this.log)),
       el("details", {}, el("summary", {}, "Hyperparameters"), this.hyper));
     this.run().catch(e => e.name === "AbortError" || this.trouble.replaceChildren(fault(e)));
   }
@@ -133,6 +135,7 @@ export class JobView {
   draw() {
     const d = this.last;
     if (!d) return;
+    this.card.hidden = false;
     this.chart.draw([{ kind: "train faint", name: "this step", points: this.loss },
                      { kind: "train", name: "of late", points: smoothed(this.loss) },
                      { kind: "serve", name: "validation", points: this.valid, marks: true }],
@@ -167,6 +170,7 @@ export class JobView {
       el("div", {}, el("dt", {}, k), el("dd", {}, String(v)))));
     this.checkpoints.replaceChildren(...(this.found.length ? this.found.map(c => this.checkpoint(c))
       : [el("li", { class: "empty" }, "None yet: one is kept behind each epoch.")]));
+    this.card.hidden = ENDS.includes(j.status) && !this.last; // no step will come
     this.draw();
   }
 

@@ -85,7 +85,7 @@ function showHistory() {
     return el("li", {}, el("button", { type: "button", class: "row", disabled: Boolean(running),
                                        "aria-current": i === kept.at ? "true" : null,
                                        onclick: () => { kept.at = i; keep(); show(); } },
-                           el("span", { class: "name" }, title)));
+                           el("span", { class: "name", title }, title)));
   };
   $("history").replaceChildren(...kept.chats.map(entry).reverse());
 }
@@ -135,33 +135,34 @@ class Pen {
   }
 }
 
-function summary(t, usage, reason) {
-  const n = usage?.completion_tokens, rate = (n - 1) / (t.last - t.first) * 1000;
-  return [n && plural(n, "token"), t.first && `first after ${seconds((t.first - t.begin) / 1000)}`,
-          n > 1 && `${number(rate)} tokens/s`,
+// times: the server's, which no connection and no frame of this page has a part in.
+function summary(times, usage, reason) {
+  const n = usage?.completion_tokens, rate = (n - 1) / times?.decode_ms * 1000;
+  return [n && plural(n, "token"),
+          times && `first after ${seconds((times.queue_ms + times.prompt_ms) / 1000)}`,
+          Number.isFinite(rate) && n > 1 && `${number(rate)} tokens/s`,
           { length: "reached max tokens", stop: "ended by itself" }[reason] ?? reason]
     .filter(Boolean).join(" · ");
 }
 
 async function receive(m, text, body) {
-  const t = { begin: performance.now() }, pen = new Pen(m, text);
-  let usage, reason, rested = t.begin;
+  const pen = new Pen(m, text);
+  let usage, times, reason, rested = performance.now();
   const response = await request(PATH, { method: "POST", body, signal: running.signal });
   for await (const event of events(response)) {
     usage = event.usage ?? usage;
+    times = event.timings ?? times;
     m.model = event.model ?? m.model;
     const choice = event.choices[0];
     if (!choice) continue;
-    t.last = performance.now();
-    t.first ??= t.last;
     reason = choice.finish_reason ?? reason;
     pen.add(choice);
-    if (t.last - rested > REST_MS) { // a fast stream leaves the page no moment by itself
+    if (performance.now() - rested > REST_MS) { // a fast stream leaves the page no moment by itself
       await new Promise(done => setTimeout(done));
       rested = performance.now();
     }
   }
-  m.note = summary(t, usage, reason);
+  m.note = summary(times, usage, reason);
 }
 
 // The answer to what stands in the chat. What fails before it began is as if it was not asked.
@@ -200,6 +201,7 @@ function send(event) {
   chat().push({ role: "user", content });
   $("prompt").value = "";
   grow();
+  openSettings(false); // on a phone they would lie where the answer comes
   answer();
 }
 
@@ -214,6 +216,11 @@ function grow() {
   const p = $("prompt");
   p.style.height = "auto";
   p.style.height = `${Math.min(p.scrollHeight + 2, 240)}px`;
+}
+
+function openSettings(open) {
+  $("settings").classList.toggle("open", open);
+  $("chat-settings").setAttribute("aria-expanded", open);
 }
 
 function showModels() {
@@ -261,10 +268,8 @@ export function start() {
   $("stop").addEventListener("click", () => running?.abort());
   $("chat-new").addEventListener("click", newChat);
   $("curl").addEventListener("click", () => copy(curl(), "Command"));
-  $("chat-settings").addEventListener("click", e => {
-    const open = $("settings").classList.toggle("open");
-    e.target.setAttribute("aria-expanded", open);
-  });
+  $("chat-settings").addEventListener("click", () =>
+    openSettings(!$("settings").classList.contains("open")));
   window.addEventListener("models", showModels);
   watch($("messages"));
   show();

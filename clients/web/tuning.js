@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fine-tuning: the lists of jobs and files, the form that makes a job of a file, and the job that is
 // looked at. What is shown follows the address: #/tuning/new, or #/tuning/ID of a job.
-import { $, bytes, confirmed, el, fault, when } from "./dom.js";
-import { drop, list, models, post } from "./api.js";
+import { $, bytes, confirmed, el, fault, number, plural, when } from "./dom.js";
+import { ApiError, drop, list, models, post } from "./api.js";
 import { readRows, showRows } from "./rows.js";
 import { JobView, jobName, state } from "./job.js";
 
 let jobs = [], files = [];
-let chosen = null; // the file that was dropped here, before the server has it
+let sent = null;   // the id of a file that was dropped here, until a job has it
+let turn = 0;      // only the newest file's check is shown
 let view = null;   // the JobView that is shown
 
 // ---- lists
@@ -65,33 +66,92 @@ async function dropFile(f) {
 
 // ---- a new job
 
+// A file that no job came to need: another was taken, or it cannot be used.
+function forgetSent() {
+  const id = sent;
+  sent = null;
+  if (id) drop(`v1/files/${encodeURIComponent(id)}`).then(showLists, () => {});
+}
+
+async function upload(file) {
+  const form = new FormData();
+  form.append("purpose", "fine-tune");
+  form.append("file", file, file.name);
+  return (await post("v1/files", form)).id;
+}
+
+function showCheck(c) {
+  const more = c.faulty_examples - c.faults.length;
+  const what = c.usable ? [el("p", { class: "hint" }, `${plural(c.examples, "example")}, ` +
+                              `${plural(c.trained_tokens, "token")} to learn. A job can be made of it.`)]
+                        : [fault(new ApiError(c.reason))];
+  const lines = c.faults.map(f => el("li", {}, el("strong", {}, `Line ${f.line}: `), f.message));
+  if (more > 0) lines.push(el("li", { class: "hint" }, `and ${number(more)} more`));
+  $("check").replaceChildren(...what, lines.length ? el("ul", {}, ...lines) : "",
+                             ...c.notes.map(t => el("p", { class: "note" }, t)));
+  $("check").hidden = false;
+}
+
+// The server looks over the whole file before Start can be pressed. give: says which file it is, when
+// it is there; mine: whose turn it is.
+async function check(give, mine) {
+  const say = text => { $("check").replaceChildren(el("p", { class: "hint" }, text)); };
+  $("start").disabled = true;
+  $("start-fault").replaceChildren();
+  $("check").hidden = false;
+  say("Looking over the file");
+  try {
+    const id = await give();
+    const c = await post("v1/fine_tuning/check", { training_file: id });
+    if (mine !== turn) return;
+    showCheck(c);
+    $("start").disabled = !c.usable;
+    if (!c.usable) forgetSent();
+  } catch (e) {
+    if (mine === turn) $("check").replaceChildren(fault(e));
+  }
+}
+
 async function choose(file) {
   if (!file) return;
-  chosen = file;
+  const mine = ++turn;
+  forgetSent();
+  $("file").value = ""; // so that the same file, mended, can be chosen again
   $("training-file").value = "";
   $("drop").classList.add("done");
-  $("start-fault").replaceChildren();
-  $("start").disabled = false;
   $("start-state").textContent = `${file.name}, ${bytes(file.size)}`;
+  const looked = check(async () => {
+    const id = await upload(file);
+    if (mine === turn) sent = id;
+    else drop(`v1/files/${encodeURIComponent(id)}`).catch(() => {});
+    return id;
+  }, mine);
   await showRows($("rows"), await readRows(file));
+  await looked;
 }
 
 function chooseKept() {
-  const id = $("training-file").value;
-  chosen = null;
-  $("start").disabled = !id;
+  const id = $("training-file").value, mine = ++turn;
+  forgetSent();
+  $("drop").classList.remove("done");
   $("start-state").textContent = "";
-  if (id) showRows($("rows"), { id });
-  else $("rows").hidden = true;
+  if (!id) {
+    clearChoice();
+    return;
+  }
+  check(async () => id, mine);
+  showRows($("rows"), { id });
 }
 
-async function upload() {
-  if (!chosen) return $("training-file").value;
-  const form = new FormData();
-  form.append("purpose", "fine-tune");
-  form.append("file", chosen, chosen.name);
-  $("start-state").textContent = "Sending the file";
-  return (await post("v1/files", form)).id;
+// As if no file had been chosen yet.
+function clearChoice() {
+  turn++;
+  sent = null;
+  $("training-file").value = "";
+  $("drop").classList.remove("done");
+  $("start-state").textContent = "";
+  $("start").disabled = true;
+  $("rows").hidden = $("check").hidden = true;
 }
 
 // The fields that hold something: hyperparameters, and what stands beside them.
@@ -110,14 +170,10 @@ async function begin(event) {
   try {
     const base = models.find(m => !m.parent);
     const job = await post("v1/fine_tuning/jobs",
-                           { model: base.id, training_file: await upload(), ...wanted() });
-    chosen = null;
-    $("drop").classList.remove("done");
-    $("rows").hidden = true;
-    $("start-state").textContent = "";
+                           { model: base.id, training_file: sent ?? $("training-file").value, ...wanted() });
+    clearChoice();
     location.hash = `#/tuning/${job.id}`;
   } catch (e) {
-    $("start-state").textContent = "";
     $("start-fault").replaceChildren(fault(e));
     $("start").disabled = false;
   }

@@ -276,11 +276,26 @@ static int tell(struct generation *g, struct choice *c, struct err *e)
     return 0;
 }
 
+/* Of one answer; several overlap, and have no pace of their own. */
+static bool take_times(const struct generation *g, struct api_times *t)
+{
+    const struct answer *a = g->choice[0].answer;
+    const struct answer_end *end = g->n_choice == 1 ? answer_end(a) : NULL;
+    size_t n = answer_count(a);
+    if (!end || !end->queued_us || !end->first_us || n == 0)
+        return false;
+    *t = (struct api_times){.queue_us = end->queued_us - g->submit_us,
+                            .prompt_us = end->first_us - end->queued_us,
+                            .decode_us = answer_token(a, n - 1)->at_us - end->first_us};
+    return true;
+}
+
 static void end_stream(struct generation *g)
 {
     struct api_usage u = generation_usage(g);
+    struct api_times times;
     if (g->q->sends_usage)
-        api_event_usage(&g->reply, &u, &g->out);
+        api_event_usage(&g->reply, &u, take_times(g, &times) ? &times : NULL, &g->out);
     api_event_done(&g->out);
     tell_send(g);
     generation_note(g);

@@ -155,10 +155,13 @@ static void test_chat_events(void **state)
     assert_null(json_at(v, "usage"));
 
     buf_clear(&f.out);
-    api_event_usage(&f.r, &usage, &f.out);
+    api_event_usage(&f.r, &usage, &(struct api_times){1500, 2000, 30000}, &f.out);
     v = event(&f);
     assert_int_equal(json_array_size(json_at(v, "choices")), 0);
     assert_int_equal(json_integer_value(json_at(v, "usage.total_tokens")), 10);
+    assert_true(json_number_value(json_at(v, "timings.queue_ms")) == 1.5);
+    assert_true(json_number_value(json_at(v, "timings.prompt_ms")) == 2);
+    assert_true(json_number_value(json_at(v, "timings.decode_ms")) == 30);
     buf_clear(&f.out);
     api_event_done(&f.out);
     assert_string_equal(f.out.data, "data: [DONE]\n\n");

@@ -40,7 +40,7 @@ BODIES = {
 # What must have been seen in a real answer by the end.
 SCHEMAS = {
     "Error", "ErrorBody", "ModelList", "Model", "Tokens", "Text", "TokenizerInfo", "Version",
-    "Health", "Usage", "PromptDetails", "CompletionDetails", "ChatCompletion",
+    "Health", "Usage", "Timings", "PromptDetails", "CompletionDetails", "ChatCompletion",
     "ChatChoice", "ChatMessage", "ChatLogprobs", "TokenLogprob", "TopLogprob", "ChatCompletionChunk", "ChatChunkChoice",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
 }

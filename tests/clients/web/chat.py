@@ -176,4 +176,17 @@ def session(w):
         assert answer(p) == second
 
 
-CASES = (streamed, stopped, refused, probabilities, curl, session)
+def pace(w):
+    """A speed of this page, its connection or its frames in place of the server's."""
+    chunk = {"model": "tiny", "choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+    last = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 101, "total_tokens": 102},
+            "timings": {"queue_ms": 40, "prompt_ms": 210, "decode_ms": 400}}
+    body = "".join(f"data: {json.dumps(e)}\n\n" for e in (chunk, last)) + "data: [DONE]\n\n"
+    with w.page(before=lambda c: c.route(f"**{PATH}", lambda route, _: route.fulfill(
+            body=body, content_type="text/event-stream"))) as p:
+        ask(p, "Hello")
+        expect(p.locator("footer .hint")).to_have_text(
+            "101 tokens · first after 250 ms · 250 tokens/s · ended by itself")
+
+
+CASES = (pace, streamed, stopped, refused, probabilities, curl, session)

@@ -33,6 +33,68 @@ def start(p, n, name="rows.jsonl", **fields):
     return job_of(p)
 
 
+def sent(server, name, text):
+    """The id of a file, sent as a form."""
+    edge = "edge-of-a-part"
+    head = (f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nfine-tune\r\n'
+            f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n')
+    r = server.post("/v1/files", f"{head}{text}\r\n--{edge}--\r\n".encode(),
+                    **{"Content-Type": f"multipart/form-data; boundary={edge}"})
+    assert r.status == 200, r
+    return r.json["id"]
+
+
+def checked(w):
+    """A job that must fail and can be started: with a bad line behind many good ones, or with few rows;
+    a file of which nothing comes, and which stays with the server; a choice that outlives its job."""
+    def names():
+        return [f["filename"] for f in w.server.get("/v1/files").json["data"]]
+
+    with w.page("#/tuning/new") as p:
+        start_button, report = p.get_by_role("button", name="Start training"), p.locator("#check")
+        bad = lines(30) + "\n{bad\n" + lines(5) + '{"messages": 7}\n'
+        for text, said in ((bad, ("2 of 37 examples", "Line 32:", "Line 38:")),
+                           (lines(3), ("has 3 examples; a job wants at least 10",))):
+            drop(p, "check-me.jsonl", text)
+            for part in said:
+                expect(report).to_contain_text(part)
+            expect(start_button).to_be_disabled()
+            expect(p.locator("#files .row", has_text="check-me.jsonl")).to_have_count(0)
+            p.wait_for_function("""async () => !(await (await fetch("v1/files")).text())
+                                     .includes("check-me.jsonl")""")
+        for name in ("check-first.jsonl", "check-me.jsonl"):  # the first one is not wanted any more
+            drop(p, name, lines(12))
+            expect(report).to_contain_text("12 examples")
+            expect(start_button).to_be_enabled()
+        p.wait_for_function("""async () => !(await (await fetch("v1/files")).text())
+                                 .includes("check-first.jsonl")""")
+        p.locator("[name=n_epochs]").fill("1")
+        start_button.click()
+        expect(p.locator(".job-head .pill")).to_have_text("succeeded")
+        assert names().count("check-me.jsonl") == 1
+        p.get_by_role("link", name="New job").click()
+        expect(start_button).to_be_disabled()
+        expect(report).to_be_hidden()
+        option = p.locator("#training-file option", has_text="check-me.jsonl")
+        p.locator("#training-file").select_option(option.get_attribute("value"))
+        expect(report).to_contain_text("12 examples")
+        expect(start_button).to_be_enabled()
+
+
+def axes(w):
+    """A loss without a scale, a scale that hides where zero is, or one that cannot be made logarithmic."""
+    job = next(j["id"] for j in w.server.get(JOBS).json["data"] if j["status"] == "succeeded")
+    with w.page(f"#/tuning/{job}") as p:
+        expect(p.locator("#job path.train").last).to_be_attached()
+        texts = p.locator('.chart text[text-anchor="end"]')
+        assert "0" in texts.all_text_contents() and p.locator(".chart line.axis").count() >= 5
+        whole = p.locator("#job path.train").last.get_attribute("d")
+        p.get_by_label("Logarithmic").check()
+        expect(texts.first).not_to_have_text("0")
+        log = p.locator("#job path.train").last.get_attribute("d")
+        assert log != whole and "NaN" not in log and texts.count() >= 1, log
+
+
 def masked(w):
     """A mask that is not the server's; a row that is another's; a bad line that is shown as good."""
     with w.page("#/tuning/new", allow=REFUSED) as p:
@@ -129,8 +191,11 @@ def halted(w):
 def failed(w):
     """A job that failed without its reason; a form that takes what the server refuses."""
     with w.page("#/tuning/new", allow=REFUSED) as p:
-        job = start(p, 2)
+        file = sent(w.server, "few.jsonl", lines(2))
+        job = w.server.post(JOBS, {"model": "tiny", "training_file": file}).json["id"]
+        p.goto(f"{w.server.url}/#/tuning/{job}")
         expect(p.locator(".job-head .pill")).to_have_text("failed")
+        expect(p.get_by_role("heading", name="Loss")).to_be_hidden()  # of no step there is no curve
         error = w.server.get(f"{JOBS}/{job}").json["error"]
         expect(p.locator("#job .fault")).to_contain_text(error["message"])
         p.get_by_role("link", name="New job").click()
@@ -165,4 +230,4 @@ def listed(w):
         assert w.server.get(f"/v1/models/{model}").status == 404
 
 
-CASES = (masked, tuned, followed_again, halted, failed, listed)
+CASES = (masked, checked, tuned, axes, followed_again, halted, failed, listed)

@@ -141,6 +141,7 @@ def keys(w):
         expect(p.locator("#tuning-fault .fault")).to_contain_text("scopes")
         assert p.evaluate("JSON.stringify(localStorage)").find("low-key") < 0
         p.get_by_role("button", name="Key", exact=True).click()
+        expect(p.locator("#key-title")).to_have_text("Your key for this server")
         p.locator("#key").fill("root-key-root-key-root-key")
         p.get_by_role("button", name="Use it").click()
         expect(p.locator("#tuning-fault .fault")).to_contain_text("--data-dir")
@@ -251,12 +252,47 @@ def narrow(w):
             p.get_by_role("button", name="Settings").click()
             choose(p, max_tokens=40)
             fits("settings")
-            p.get_by_role("button", name="Settings").click()
             ask(p, "x" * 300)
+            expect(p.locator("#settings")).to_be_hidden()  # they lay where the answer comes
+            expect(p.get_by_role("button", name="Settings")).to_have_attribute("aria-expanded", "false")
             answer(p)
             p.locator(".token").nth(wide_token(p)).tap()
             expect(p.locator("#tip")).to_be_visible()
             fits("chat")
+
+
+# Headings that skip a level, and lists that a reader of screens would not call lists.
+OUTLINE = """() => {
+  const faults = [];
+  let level = 0;
+  for (const h of document.querySelectorAll("h1, h2, h3, h4")) {
+    if (!h.checkVisibility()) continue;
+    const now = Number(h.tagName[1]);
+    if (now > level + 1) faults.push(`${h.tagName} ${h.textContent} behind H${level}`);
+    level = now;
+  }
+  for (const l of document.querySelectorAll("ul, ol"))
+    if (l.getAttribute("role") !== "list") faults.push(`${l.tagName}#${l.id}.${l.className} has no role`);
+  return faults;
+}"""
+
+
+def outline(w):
+    """An order of headings with holes, a list without its role, a name that is cut off."""
+    name = "a-file-whose-name-goes-on-" * 4 + ".jsonl"
+    with w.page("#/tuning/new") as p:
+        start(p, 12, name=name, n_epochs=1)
+        expect(p.locator(".job-head .pill")).to_have_text("succeeded")
+        assert not p.evaluate(OUTLINE), p.evaluate(OUTLINE)
+        shown = p.locator("#files .name", has_text=name).first
+        assert shown.evaluate("e => e.scrollWidth <= e.clientWidth && getComputedStyle(e).whiteSpace === 'normal'")
+        for view in VIEWS:
+            p.goto(f"{w.server.url}/{view}")
+            if view == "#/playground":
+                choose(p, max_tokens=4)
+                ask(p, "Hello")
+                answer(p)
+            assert not p.evaluate(OUTLINE), (view, p.evaluate(OUTLINE))
 
 
 # Of each visible text its colour against what lies behind it; of each control its name.
@@ -340,4 +376,4 @@ def readable(w):
     assert [len(g) for g in grounds.values()] == [1, 1] and grounds["light"] != grounds["dark"], grounds
 
 
-CASES = (overview, lost, addresses, keyboard, keys, hostile, narrow, readable)
+CASES = (overview, lost, addresses, outline, keyboard, keys, hostile, narrow, readable)
