@@ -11,7 +11,7 @@
 #include "engine/base/version.h"
 #include "engine/engine.h"
 
-enum { URL_BYTES = LISTEN_TEXT_BYTES + 32 };
+enum { URL_BYTES = LISTEN_TEXT_BYTES + 32, URL_USUAL_PORT = 8080 };
 
 /* Whoever listens everywhere is asked at the nearest. */
 static void put_url(const struct listen_at *at, char url[URL_BYTES])
@@ -72,6 +72,18 @@ static void put_question(const struct banner *b, const char *url, const char *ke
     buf_printf(out, "       -d '{\"model\": \"%s\", %s}'\n", name_of(b), what);
 }
 
+/* For people, before what is for programs: the page, and a talk. */
+static void put_doors(const struct banner *b, const char *url, struct buf *out)
+{
+    const struct engine_info *m = b->model;
+    bool is_usual = b->at->port == URL_USUAL_PORT && (b->at->is_wild || b->at->is_loopback);
+    buf_printf(out, "  %s/   in a browser: talk, fine-tune, watch\n", url);
+    if (m->generates && m->chat_template && is_usual)
+        buf_str(out, "  tandem chat\n");
+    else if (m->generates && m->chat_template)
+        buf_printf(out, "  tandem chat --url %s\n", url);
+}
+
 void banner_write(const struct banner *b, struct buf *out)
 {
     const char *key = b->wants_key ? " -H \"Authorization: Bearer $TANDEM_API_KEY\"" : "";
@@ -85,6 +97,7 @@ void banner_write(const struct banner *b, struct buf *out)
     else
         buf_str(out, "  tuning   off: it wants --data-dir\n");
     buf_str(out, "\nTo try:\n\n");
+    put_doors(b, url, out);
     put_question(b, url, key, out);
     buf_printf(out, "  curl %s/v1/models%s\n", url, key);
     if (b->data_dir)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a person reads when the server is ready: what it serves, in what memory, how many at once,
- * where, who may ask, and three lines to paste. It goes to stdout, of which the server has no other
- * use; logs go to stderr.
+ * where, who may ask, its page, and lines to paste. It goes to stdout, of which the server has no
+ * other use; logs go to stderr.
  *
  * Thread: any.
  */

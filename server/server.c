@@ -240,14 +240,25 @@ static int open_door(struct server *s, const struct server_options *o, struct er
     make_front(s, o, at);
     if (http_listen(s->http, fd, e))
         return -1;
-    log_event(LOG_INFO, "listening", LOG_TEXT("address", at->address), LOG_INT("port", at->port));
+    log_event(LOG_INFO, "bound", LOG_TEXT("address", at->address), LOG_INT("port", at->port));
     if (!o->unix_socket)
         return 0;
     fd = listen_unix(o->unix_socket, e);
     if (fd < 0 || http_listen(s->http, fd, e))
         return -1;
-    log_event(LOG_INFO, "listening", LOG_TEXT("path", o->unix_socket));
+    log_event(LOG_INFO, "bound", LOG_TEXT("path", o->unix_socket));
     return 0;
+}
+
+/* Said when who comes is served: until then there is only somebody who says so. */
+static void say_ready(const struct server *s, const struct server_options *o)
+{
+    const struct engine_info *info = engine_info(server_engine(s));
+    log_event(LOG_INFO, "listening", LOG_TEXT("address", s->at.address),
+              LOG_INT("port", s->at.port));
+    if (o->unix_socket)
+        log_event(LOG_INFO, "listening", LOG_TEXT("path", o->unix_socket));
+    log_event(LOG_INFO, "ready", LOG_TEXT("model", info->name), LOG_INT("ctx", info->ctx));
 }
 
 /* ---- ending -------------------------------------------------------------------------------- */
@@ -385,9 +396,8 @@ static int serve(struct server *s, const struct server_options *o, const char *m
     if (!rc && s->desk)
         rc = desk_open(s->desk, server_engine(s), e);
     if (!rc) {
-        const struct engine_info *info = engine_info(server_engine(s));
         atomic_store(&s->state, SERVER_READY);
-        log_event(LOG_INFO, "ready", LOG_TEXT("model", info->name), LOG_INT("ctx", info->ctx));
+        say_ready(s, o);
         greet(s, o);
         int signo = serve_all(s, signals);
         if (signo)

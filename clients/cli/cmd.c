@@ -129,23 +129,27 @@ static int print_page(const struct opt_cmd *is)
     return CMD_GOOD;
 }
 
-/* A line for each command, or for each that begins with this word of several. */
-static int print_list(const char *word)
+static void print_line(const struct cmd *cmd)
 {
     char name[NAME_BYTES];
-    int width = 0, n = 0;
+    int width = 0;
     for (int i = 0; i < N_CMD; i++) {
         int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
         width = len > width ? len : width;
     }
-    for (int i = 0; i < N_CMD; i++) {
-        const struct opt_cmd *is = &table[i].is;
-        int pad = width - (int)strlen(is->name);
-        if (word && !is_kin(&table[i], word))
-            continue;
-        printf("  tandem %s %-*s  %s\n", typed(&table[i], name), pad, is->args, is->about);
-        n++;
-    }
+    int pad = width - (int)strlen(cmd->is.name);
+    printf("  tandem %s %-*s  %s\n", typed(cmd, name), pad, cmd->is.args, cmd->is.about);
+}
+
+/* A line for each that begins with this word of several; how many they are. */
+static int print_kin(const char *word)
+{
+    int n = 0;
+    for (int i = 0; i < N_CMD; i++)
+        if (is_kin(&table[i], word)) {
+            print_line(&table[i]);
+            n++;
+        }
     return n;
 }
 
@@ -178,7 +182,7 @@ int cmd_dispatch(int argc, char **argv)
     char name[NAME_BYTES];
     int status, n = find(argc, word, &cmd, &is, name, &e);
     if (n == 0)
-        return asks_help(argc, word) && print_list(word[0]) ? CMD_GOOD : cmd_fail(NULL, &e);
+        return asks_help(argc, word) && print_kin(word[0]) ? CMD_GOOD : cmd_fail(NULL, &e);
     void *values = xcalloc(1, cmd->opt->bytes + 1);
     if (opt_init(&o, &is, values, argc - n, word + n, &e) != 0)
         status = cmd_fail(&o, &e);
@@ -198,16 +202,26 @@ int cmd_show(int n_word, const char *const *word)
     int n = find(n_word, word, &cmd, &is, name, &e);
     if (n == n_word)
         return print_page(&is);
-    if (n == 0 && n_word == 1 && print_list(word[0]))
+    if (n == 0 && n_word == 1 && print_kin(word[0]))
         return CMD_GOOD;
     if (n > 0)
         err_set(&e, ERR_BAD_INPUT, "unexpected argument \"%.40s\" behind \"%s\"", word[n], name);
     return cmd_fail(NULL, &e);
 }
 
-void cmd_list(void)
+void cmd_list(const char *const *name, int n, bool is_of_these)
 {
-    print_list(NULL);
+    for (int k = 0; k < n && is_of_these; k++)
+        for (int i = 0; i < N_CMD; i++)
+            if (strcmp(table[i].is.name, name[k]) == 0)
+                print_line(&table[i]);
+    for (int i = 0; i < N_CMD && !is_of_these; i++) {
+        bool is_one = false;
+        for (int k = 0; k < n; k++)
+            is_one |= strcmp(table[i].is.name, name[k]) == 0;
+        if (!is_one)
+            print_line(&table[i]);
+    }
 }
 
 int cmd_fail(const struct opt *o, const struct err *e)

@@ -41,8 +41,8 @@ enum { CMD_NAME_BYTES = 32 };
 size_t cmd_count(void);
 struct opt_cmd cmd_get(size_t i, char name[CMD_NAME_BYTES]);
 
-/* Every command in a line, as `tandem help` shows them. */
-void cmd_list(void);
+/* A line for each of these commands, in this order, or for each that is none of them. */
+void cmd_list(const char *const *name, int n, bool is_of_these);
 
 /* The page of the command that the words name; 0 or the status of a fault. */
 int cmd_show(int n_word, const char *const *word);

@@ -64,6 +64,12 @@ def copied_files_are_there():
     assert "docker/cpu.Dockerfile" in (DOCKER / "compose.yaml").read_text()
 
 
+def models_stay_out():
+    """Models that lie in the tree, where compose.yaml mounts them from, in an image or a commit."""
+    assert "models" in (ROOT / ".dockerignore").read_text().split()
+    assert "/models/" in (ROOT / ".gitignore").read_text().split()
+
+
 def scripts_can_be_read():
     for path in DOCKER.glob("*.sh"):
         assert os.access(path, os.X_OK), path.name
@@ -121,7 +127,7 @@ def keys_are_taken(tmp):
 def main():
     cases = Cases()
     for case in (variables_are_options, dashboard_is_of_metrics, copied_files_are_there,
-                 scripts_can_be_read, pods_want_no_links):
+                 scripts_can_be_read, pods_want_no_links, models_stay_out):
         cases.run(case.__name__.replace("_", " "), case)
     with scratch() as tmp:
         cases.run("keys are taken", lambda: keys_are_taken(tmp))

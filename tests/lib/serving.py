@@ -134,9 +134,9 @@ class Tandem:
 
     @property
     def port(self):
-        """The log says it, once the server listens."""
+        """The log says it, once the server can be asked whether it is ready."""
         if not self.bound:
-            said = re.search(r'listening\b.*\bport"?[=:](\d+)\D', log_text(self.log))
+            said = re.search(r'\bbound\b.*\bport"?[=:](\d+)\D', log_text(self.log))
             if not said:
                 raise ConnectionRefusedError("it does not listen yet")
             self.bound = int(said[1])

@@ -65,6 +65,8 @@ static void says_what_there_is(void **state)
     has(text, "'{\"model\": \"small\", \"messages\": ");
     has(text, "curl http://127.0.0.1:8080/v1/files -F purpose=fine-tune");
     assert_null(strstr(text, "Bearer"));
+    has(text, "\n  http://127.0.0.1:8080/   in a browser");
+    has(text, "\n  tandem chat\n");
 }
 
 static void asks_what_is_answered(void **state)
@@ -76,6 +78,7 @@ static void asks_what_is_answered(void **state)
     m.chat_template = NULL;
     write(&b, text);
     has(text, "/v1/completions");
+    assert_null(strstr(text, "tandem chat"));
     has(text, "off: it wants --data-dir");
     assert_null(strstr(text, "/v1/files"));
     m.generates = false;
@@ -94,6 +97,7 @@ static void addresses(void **state)
     write(&b, text);
     has(text, "curl http://[::1]:9/v1/models -H \"Authorization: Bearer $TANDEM_API_KEY\"\n");
     has(text, "keys     on\n");
+    has(text, "\n  tandem chat --url http://[::1]:9\n");
     all.is_wild = true;
     b.at = &all;
     write(&b, text);

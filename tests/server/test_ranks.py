@@ -133,7 +133,7 @@ def moment(kind, n, how, who, rng, is_early):
         pids = server.group.pids()
         if is_early:  # all have met
             end = time.monotonic() + 60 * SLOW
-            while server.group.said().count(" listening ") + server.group.said().count(
+            while server.group.said().count(" bound ") + server.group.said().count(
                     " following ") < n and time.monotonic() < end:
                 time.sleep(0.001)
             time.sleep(rng.random() * 0.02)

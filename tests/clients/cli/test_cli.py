@@ -15,6 +15,7 @@ TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 CASES = [
     ([], 2, None, r"tandem: no command given; `tandem help` lists them"),
     (["help"], 0, r"tandem doctor +\S.*tandem version", None),
+    (["help"], 0, r"begin with:\n\n  tandem serve .*tandem chat .*tandem tune .*besides:\n\n  tandem bench", None),
     (["--help"], 0, r"tandem doctor", None),
     (["help", "doctor"], 0, r"tandem doctor", None),
     (["plan", "/no\x7fwhere"], 2, None, r"tandem plan: /no where: .*"),
