@@ -47,8 +47,11 @@ STAMPS := $(WANT:%=build/deps/%.mk)
 ifneq ($(WANT),)
 include $(STAMPS)
 $(STAMPS) &: tests/fresh/deps.sh tests/fresh/vendor.sh
-	$(Q)CC="$(CC)" DEPS= tests/fresh/deps.sh $(WANT)
+	$(Q)CC="$(CC)" DEPS= LATER=1 tests/fresh/deps.sh $(WANT)
 endif
+# libraries that were fetched, and are built beside ours: begun first, for the longest takes as long
+FETCHED := $(patsubst build/deps/src/%/.upstream,%,$(wildcard build/deps/src/*/.upstream))
+DEPLIB  := $(foreach n,$(FETCHED),build/deps/lib/lib$(n:lib%=%).a)
 
 # ---- what is here ------------------------------------------------------------------------------
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
@@ -176,7 +179,7 @@ TOOLBIN := $(CUDAFAKE) $(B)/tests/tools/make_model $(patsubst %.c,$(B)/%.so,$(SH
            $(call bin,$(filter-out $(TEST),$(wildcard tests/tools/*.c)))
 PROGBIN := $(if $(wildcard $(PROG)),$(B)/tandem) $(if $(KCHK),$(B)/tandem-kernels)
 
-all: $(PROGBIN) $(PLUGBIN)
+all: $(DEPLIB) $(PROGBIN) $(PLUGBIN)
 	$(Q)for p in $(notdir $(PROGBIN)); do ln -sfn $(MODE)/$$p build/$$p; done
 build/tandem build/tandem-kernels: all
 
@@ -199,6 +202,12 @@ $(B)/web_files.c: clients/web/embed.sh clients/web $(WEB)
 $(B)/web_files.o: $(B)/web_files.c $(B)/flags
 	$(call say,CC $<)
 	$(Q)$(CC) $(CFLAGS_all) $(WERROR) -c $< -o $@
+ifneq ($(DEPLIB),)
+$(DEPLIB):
+	$(Q)CC="$(CC)" tests/fresh/vendor.sh --build $(filter $(patsubst build/deps/lib/%.a,%,$@) \
+	  $(patsubst build/deps/lib/lib%.a,%,$@),$(FETCHED))
+$(B)/libtandem.a: | $(DEPLIB)
+endif
 $(B)/libtandem.a: $(call obj,$(filter-out $(PROG),$(SRC))) $(B)/web_files.o
 	$(Q)rm -f $@ && ar rcs $@ $^
 $(B)/libtandem_mpi.so: engine/comm/mpi.c engine/comm/plug.h $(B)/flags
@@ -278,7 +287,7 @@ $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
+test: $(DEPLIB) $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") \
 	  $(filter-out $(EMUTEST),$(TESTBIN) $(SCRIPTS))
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)

@@ -3,8 +3,9 @@
 #
 # Installs what is missing to build, test or check this tree, and only that.
 #
-#     tests/fresh/deps.sh [build] [test] [web] [lint] [fuzz] [mpi]   default: build test
+#     tests/fresh/deps.sh [build] [test] [web] [lint] [fuzz] [deb] [mpi]   default: build test
 #     DEPS=check tests/fresh/deps.sh ...                       only prints what is missing
+#     LATER=1 tests/fresh/deps.sh ...      leaves what vendor.sh builds to who asked: make, beside ours
 #
 # A thing is there when its probe says so (a program, a pkg-config module, a header), whoever put it
 # there. What is missing is installed with apt-get, through sudo when not root: the names are those
@@ -34,9 +35,11 @@ test  python:ensurepip         python3-venv
 web   program:chromium         chromium
 lint  program:python3          python3
 lint  program:git              git
-lint  program:clang-format-14  clang-format-14
+lint  format:14                clang-format-14
 fuzz  program:clang            clang
 fuzz  fuzzer:                  libclang-rt-dev
+deb   program:dpkg-shlibdeps   dpkg-dev
+deb   program:lintian          lintian
 mpi   program:mpirun           openmpi-bin
 mpi   module:ompi-c            libopenmpi-dev
 END
@@ -56,16 +59,26 @@ is_here() {
     header:*) [ -e "/usr/include/${1#*:}" ] ;;
     program:*) command -v "${1#*:}" >/dev/null ;;
     module:*) pkg-config --exists "${1#*:}" 2>/dev/null ;;
+    format:*) command -v "clang-format-${1#*:}" >/dev/null || command -v clang-format >/dev/null ;;
     python:*) python3 -c "import ${1#*:}" 2>/dev/null ;;
     fuzzer:*) [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a" 2>/dev/null)" ] ||
         [ -e "$(clang -print-file-name=libclang_rt.fuzzer.a 2>/dev/null)" ] ;;
     esac
 }
 
+# The package, or its kin of no version where a distribution has it in another: the lint looks at the
+# format only where it is the version that the style is written for.
+had() {
+    case $1 in
+    clang-format-*) apt-cache show "$1" >/dev/null 2>&1 || { echo "${1%-*}"; return; } ;;
+    esac
+    echo "$1"
+}
+
 # The packages that the sets given lack, each once.
 missing() {
     table | while read -r set probe package; do
-        case " $* " in *" $set "*) is_here "$probe" || echo "$package" ;; esac
+        case " $* " in *" $set "*) is_here "$probe" || had "$package" ;; esac
     done | sort -u
 }
 
@@ -73,25 +86,23 @@ missing() {
 behind() {
     case " $sets " in *" build "*) ;; *) return ;; esac
     vendored | while read -r name least package; do
-        pkg-config --atleast-version="$least" "$name" 2>/dev/null || echo "$name"
+        pkg-config --atleast-version="$least" "$name" 2>/dev/null ||
+            grep -qsx "$name" build/deps/failed || echo "$name"
     done
 }
 
 as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null; then
-        sudo "$@"
-    else
-        echo "deps: not root, and no sudo here. As root: $*" >&2
-        return 1
-    fi
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
 install() {
     [ $# -gt 0 ] || return 0
     if ! command -v apt-get >/dev/null; then
         echo "deps: no apt-get here. Install by your own means: $*" >&2
+        return 1
+    fi
+    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        echo "deps: not root, and no sudo here. As root: apt-get install --no-install-recommends $*" >&2
         return 1
     fi
     echo "deps: installing $*"
@@ -116,27 +127,34 @@ if [ "${DEPS:-}" = check ]; then
     exit 0
 fi
 mkdir -p build/deps/log
+need=""
+if [ -n "$old" ]; then
+    for tool in xz:xz-utils make:make; do
+        command -v "${tool%:*}" >/dev/null || need="$need ${tool#*:}"
+    done
+fi
 # shellcheck disable=SC2086
-install $packages
+install $packages $need
 # not every distribution has it, and one that has none builds and tests all else
 [ -z "$browser" ] || install "$browser" ||
     echo "deps: no $browser was to be had: the tests of the page will say so and skip"
 old=$(behind | xargs)
 if [ -n "$old" ]; then
-    need=""
-    for tool in xz:xz-utils make:make; do
-        command -v "${tool%:*}" >/dev/null || need="$need ${tool#*:}"
-    done
-    # shellcheck disable=SC2086
-    install $need
     # shellcheck disable=SC2086
     tests/fresh/vendor.sh $old || true
+    [ -n "${LATER:-}" ] || for name in $old; do
+        [ ! -d "build/deps/src/$name" ] || tests/fresh/vendor.sh --build "$name" &
+    done
+    wait
+fi
+case " $sets " in *" build "*)
     vendored | while read -r name least package; do
         pkg-config --exists "$name" || install "$package"
         pkg-config --atleast-version="$least" "$name" ||
             echo "deps: $name $(pkg-config --modversion "$name") is older than $least: no newer source was to be had"
     done
-fi
+    ;;
+esac
 for set in $sets; do
     touch "build/deps/$set.mk"
 done

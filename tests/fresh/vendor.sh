@@ -4,7 +4,11 @@
 # Builds libraries, static and hardened, into build/deps from the source packages of a newer suite
 # of this machine's own distribution.
 #
-#     tests/fresh/vendor.sh libmicrohttpd jansson sqlite3
+#     tests/fresh/vendor.sh libmicrohttpd jansson sqlite3    fetches them, and lays out their headers
+#     tests/fresh/vendor.sh --build sqlite3                  builds one that was fetched
+#
+# The first is all that compiling ours needs, so the second runs beside it, as a target of make. What
+# cannot be built is named in build/deps/failed, and the next deps.sh takes the distribution's.
 #
 # Why: libmicrohttpd before 1.0.10 has published request smuggling and stack writes; jansson before
 # 2.15 recurses without bound when it prints; SQLite before 3.53 can corrupt a write-ahead log.
@@ -106,59 +110,94 @@ describe() {
         >"$out/lib/pkgconfig/$name.pc"
 }
 
+lay_libmicrohttpd() {
+    cp src/include/microhttpd.h "$out/include/" && describe libmicrohttpd microhttpd -lpthread
+}
+
 build_libmicrohttpd() {
     CC="$CC" CFLAGS="$CFLAGS" ./configure --enable-static --disable-shared --disable-https \
         --disable-bauth --disable-dauth --disable-postprocessor --disable-doc --disable-examples \
         --disable-tools --disable-curl --disable-nls --disable-dependency-tracking &&
         make -j2 -C src/microhttpd libmicrohttpd.la &&
-        cp src/microhttpd/.libs/libmicrohttpd.a "$out/lib/" &&
-        cp src/include/microhttpd.h "$out/include/" &&
-        describe libmicrohttpd microhttpd -lpthread
+        cp src/microhttpd/.libs/libmicrohttpd.a "$out/lib/"
 }
 
 # The archive has no configure; its header says to fill in the values by hand.
-build_jansson() {
+lay_jansson() {
     sed -e 's/@json_inline@/inline/' -e 's/@json_have_[a-z_]*@/1/' src/jansson_config.h.in \
         >src/jansson_config.h &&
         printf '#define %s 1\n' HAVE_ATOMIC_BUILTINS HAVE_SYNC_BUILTINS HAVE_CLOSE HAVE_OPEN HAVE_READ \
             HAVE_FCNTL_H HAVE_ENDIAN_H HAVE_GETPID HAVE_GETTIMEOFDAY HAVE_SCHED_H HAVE_SCHED_YIELD \
             HAVE_STDINT_H HAVE_SYS_PARAM_H HAVE_SYS_STAT_H HAVE_SYS_TIME_H HAVE_SYS_TYPES_H \
             HAVE_UNISTD_H HAVE_LOCALE_H USE_URANDOM DTOA_ENABLED >src/jansson_private_config.h &&
-        echo '#define INITIAL_HASHTABLE_ORDER 3' >>src/jansson_private_config.h || return 1
+        echo '#define INITIAL_HASHTABLE_ORDER 3' >>src/jansson_private_config.h &&
+        cp src/jansson.h src/jansson_config.h "$out/include/" && describe jansson jansson ""
+}
+
+build_jansson() {
     local f
     for f in src/*.c; do
         # shellcheck disable=SC2086
         $CC $CFLAGS -DHAVE_CONFIG_H -Isrc -c "$f" -o "${f%.c}.o" || return 1
     done
     rm -f "$out/lib/libjansson.a"
-    ar rcs "$out/lib/libjansson.a" src/*.o &&
-        cp src/jansson.h src/jansson_config.h "$out/include/" && describe jansson jansson ""
+    ar rcs "$out/lib/libjansson.a" src/*.o
 }
 
 # One writer, a write-ahead log, no extension: what is not used is left out.
+lay_sqlite3() {
+    CC="$CC" ./configure --disable-shared --disable-tcl --disable-readline && make sqlite3.h &&
+        cp sqlite3.h "$out/include/" && describe sqlite3 sqlite3 "-lm -lpthread"
+}
+
 build_sqlite3() {
-    CC="$CC" ./configure --disable-shared --disable-tcl --disable-readline &&
-        make sqlite3.c || return 1
+    make sqlite3.c || return 1
     # shellcheck disable=SC2086
     $CC $CFLAGS -DSQLITE_DQS=0 -DSQLITE_THREADSAFE=1 -DSQLITE_OMIT_LOAD_EXTENSION \
         -DSQLITE_OMIT_DEPRECATED -DSQLITE_OMIT_SHARED_CACHE -DSQLITE_DEFAULT_MEMSTATUS=0 \
         -DSQLITE_LIKE_DOESNT_MATCH_BLOBS -c sqlite3.c -o sqlite3.o || return 1
     rm -f "$out/lib/libsqlite3.a"
-    ar rcs "$out/lib/libsqlite3.a" sqlite3.o && cp sqlite3.h "$out/include/" &&
-        describe sqlite3 sqlite3 "-lm -lpthread"
+    ar rcs "$out/lib/libsqlite3.a" sqlite3.o
+}
+
+# What was fetched becomes headers and a .pc; its archive of before is none of this one.
+lay() {
+    local name=$1 text
+    rm -f "$out/lib/lib${name#lib}.a"
+    mkdir -p "$out/licences"
+    for text in COPYING LICENSE LICENSE.md; do
+        [ ! -e "$work/$name/$text" ] || cp "$work/$name/$text" "$out/licences/$name"
+    done
+    (cd "$work/$name" && "lay_$name") >>"$log/$name.txt" 2>&1 || fail "$name"
 }
 
 build() {
-    local name=$1
-    if (cd "$work/$name" && "build_$name") >>"$log/$name.txt" 2>&1; then
-        say "built $name $(cat "$work/$name/.upstream")"
-    else
-        say "could not build $name: build/deps/log/$name.txt"
-        return 1
-    fi
+    local name=$1 version
+    unset MAKEFLAGS MFLAGS MAKELEVEL # who calls may be make, and its jobs are not theirs
+    version=$(cat "$work/$name/.upstream")
+    (cd "$work/$name" && "build_$name") >>"$log/$name.txt" 2>&1 || { fail "$name"; return 1; }
+    rm -rf "${work:?}/$name"
+    say "built $name $version"
+}
+
+# Nothing of it may be found: the distribution's takes its place.
+fail() {
+    say "could not build $1: build/deps/log/$1.txt; run the command again, it takes the distribution's"
+    echo "$1" >>"$out/failed"
+    rm -rf "${work:?}/$1" "$out/lib/pkgconfig/$1.pc" "$out"/build.mk
+    case $1 in
+    libmicrohttpd) rm -f "$out/include/microhttpd.h" ;;
+    jansson) rm -f "$out/include/jansson.h" "$out/include/jansson_config.h" ;;
+    sqlite3) rm -f "$out/include/sqlite3.h" ;;
+    esac
+    return 1
 }
 
 # ---- all of it ---------------------------------------------------------------------------------
+if [ "${1:-}" = --build ]; then
+    build "$2"
+    exit
+fi
 command -v apt-get >/dev/null || { say "no apt-get here: no newer sources"; exit 1; }
 # shellcheck source=/dev/null
 . /etc/os-release
@@ -185,12 +224,12 @@ for suite in $suites; do
 done
 pids=()
 for name in "${got[@]}"; do
-    build "$name" &
+    lay "$name" &
     pids+=($!)
 done
 bad=${#left[@]}
 for pid in "${pids[@]}"; do
     wait "$pid" || bad=$((bad + 1))
 done
-[ "$bad" -gt 0 ] || rm -rf "$work"
+rm -rf "$work/apt" "$work"/*.tar.*
 [ "$bad" -eq 0 ]

@@ -53,6 +53,31 @@ def main():
         check("both outputs are shown", "worse" in behind and "better" in behind, out)
         check("nothing is called failed", "\nFAIL" not in out, out)
 
+        for name, group in (("old.sh", ""), ("new.sh", "tests: ")):
+            program(root, name, f"""cat <<'END'
+[==========] {group}Running 3 test(s).
+[ RUN      ] one
+[       OK ] one
+[ RUN      ] two
+[  FAILED  ] two
+[ RUN      ] three
+[  SKIPPED ] three
+[==========] {group}3 test(s) run.
+[  PASSED  ] 1 test(s).
+[  SKIPPED ] {group}1 test(s), listed below:
+[  SKIPPED ] three
+
+ 1 SKIPPED TEST(S)
+[  FAILED  ] {group}1 test(s), listed below:
+[  FAILED  ] two
+
+ 1 FAILED TEST(S)
+END
+exit 1
+""")
+            status, out = run(root, name)
+            check("counts of cmocka", out.splitlines()[-1] == "1 passed, 1 failed, 1 skipped", out)
+
         status, out = run(root, good, twice)
         check("twice is a failure", status == 1 and out.splitlines()[-1] == "5 passed, 1 failed", out)
         check("it is named", "\nFAIL twice.sh" in out and "UNSTEADY" not in out, out)
