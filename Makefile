@@ -10,7 +10,8 @@
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make t/engine/base/test_arena                               builds and runs one test
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
-#   make install     DESTDIR, PREFIX                            make clean
+#   make install, uninstall   DESTDIR, PREFIX                   make clean
+#   make deb, tarball, sbom   packages, and what is in them     (packaging/README.md)
 #
 # MODE=release|debug|asan|tsan|paranoid|coverage|fuzz is a set of flags and a folder, never a set of
 # files: objects lie in build/$(MODE). V=1 shows the commands; CI=1 makes warnings errors. Sources
@@ -331,21 +332,12 @@ fuzz-targets: $(call bin,$(FUZZ))
 coverage:
 	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; \
 	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
-install: $(B)/tandem $(PLUGBIN)
-	install -D -m 755 $< $(DESTDIR)$(PREFIX)/bin/tandem
-	$(Q)s=$(DESTDIR)$(PREFIX)/share; b=bash-completion/completions; z=zsh/site-functions; \
-	  f=fish/vendor_completions.d; mkdir -p $$s/man/man1 $$s/$$b $$s/$$z $$s/$$f && \
-	  $< man >$$s/man/man1/tandem.1 && $< completion bash >$$s/$$b/tandem && \
-	  $< completion zsh >$$s/$$z/_tandem && $< completion fish >$$s/$$f/tandem.fish
-	$(Q)d=$(DESTDIR)$(PREFIX)/share/tandem/tiny; mkdir -p $$d && \
-	  install -m 644 examples/tiny/model/* $$d
-	$(Q)for p in $(PLUGBIN); do \
-	  install -D -m 755 $$p $(DESTDIR)$(PREFIX)/lib/tandem/$${p##*/}; done
+include packaging/package.mk
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
 .PHONY: all build/tandem build/tandem-kernels test run deps lint check check-emu check-gpu \
-        check-web check-recipes bench-gpu gpu-bundle fuzz fuzz-targets coverage install clean
+        check-web check-recipes bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
 .SECONDARY:
 .DELETE_ON_ERROR:

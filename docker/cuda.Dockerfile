@@ -25,6 +25,10 @@ RUN apt-get -q update && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log && \
     mkdir -m 1777 /data && mkdir /models
 COPY --from=build /out/usr /usr
+LABEL org.opencontainers.image.title="Tandem" \
+      org.opencontainers.image.description="Serves and fine-tunes language models from one program" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.documentation="/usr/share/doc/tandem/README.md"
 ENV TANDEM_HOST=0.0.0.0 TANDEM_DATA_DIR=/data TANDEM_LOG_FORMAT=json
 USER 65532:65532
 VOLUME ["/models", "/data"]
