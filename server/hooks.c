@@ -21,20 +21,20 @@ static int check_queue(const struct server *s, const struct route *r, struct api
     if (n < engine_info(g)->max_waiting)
         return 0;
     api_fail(e, 503, NULL, NULL, "%lld generations wait already: try again later", (long long)n);
-    e->retry_after_s = s->front.retry_s;
+    e->retry_after_s = SERVER_RETRY_S;
     return -1;
 }
 
 int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e)
 {
-    const struct server *s = ctx;
+    struct server *s = ctx;
     enum front_will will = FRONT_GOOD;
     if (atomic_load(&s->state) == SERVER_REFUSING)
         will = FRONT_REFUSING;
     else if (!atomic_load(&s->engine))
         will = FRONT_LOADING;
-    if (front_admit(&s->front, will, http_busy(s->http), c, headers, match, e))
+    if (door_admit(s, will, c, headers, match, e))
         return -1;
     return match->route && will == FRONT_GOOD ? check_queue(s, match->route, e) : 0;
 }

@@ -25,6 +25,7 @@
 #include "engine/base/background.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/log_ring.h"
 #include "engine/base/mem.h"
 #include "engine/base/pool.h"
 #include "engine/engine.h"
@@ -37,16 +38,12 @@ enum {
     GRACE_US = 2 * 1000 * 1000,
     FALL_US = 500 * 1000,
     TICK_MS = 20,
-    RETRY_S = 2,
     HTTP_DOORS = 2,        /* a port and a unix socket */
     HOUSE_TASKS = 1,       /* of the desk's own */
     LOADS_MAX = 64,        /* adapters that wait to be loaded */
     CONSTRAINTS_MAX = 256, /* that wait to be compiled */
     CONSTRAINTS_AT_ONCE = 2,
-    BANNER_BYTES_MAX = 1 << 16,
-    WAITING = 1024, /* as the engine chooses */
-    KEY_AT_ONCE_LEAST = 8,
-    KEY_TEXTS_LEAST = 16
+    BANNER_BYTES_MAX = 1 << 16
 };
 
 struct engine *server_engine(const struct server *s)
@@ -93,6 +90,9 @@ int server_signals(struct err *e)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
     int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL); /* a file that may not grow is an error like a full disk */
@@ -100,16 +100,32 @@ int server_signals(struct err *e)
     return fd < 0 ? err_sys(e, "taking signals") : fd;
 }
 
-/* The next signal, waited for until `until_us` (0: for ever) or until fd is readable; 0: none. */
-static int next_signal(int signals, int fd, int64_t until_us)
+/* Those that change what is, and end nothing. */
+static bool is_minor(struct server *s, int signo)
 {
-    struct pollfd p[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-    int64_t now = clock_us();
-    int ms = !until_us ? -1 : until_us <= now ? 0 : (int)((until_us - now + 999) / 1000);
-    if (poll(p, 2, ms) <= 0 || !(p[0].revents & POLLIN))
-        return 0;
+    if (signo == SIGHUP)
+        door_reload(s);
+    else if (signo == SIGUSR1)
+        log_ring_reopen();
+    return signo == SIGHUP || signo == SIGUSR1;
+}
+
+/* The next signal that asks for the end, waited for until `until_us` (0: for ever) or until fd is
+ * readable; 0: none. */
+static int next_signal(struct server *s, int fd, int64_t until_us)
+{
+    struct pollfd p[2] = {{.fd = s->signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     struct signalfd_siginfo info;
-    return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+    for (;;) {
+        int64_t now = clock_us();
+        int ms = !until_us ? -1 : until_us <= now ? 0 : (int)((until_us - now + 999) / 1000);
+        if (poll(p, 2, ms) <= 0 || !(p[0].revents & POLLIN))
+            return 0;
+        if (read(s->signals, &info, sizeof info) != sizeof info)
+            return 0;
+        if (!is_minor(s, (int)info.ssi_signo))
+            return (int)info.ssi_signo;
+    }
 }
 
 /* ---- beginning ----------------------------------------------------------------------------- */
@@ -121,34 +137,6 @@ static void raise_files(void)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
-}
-
-static int64_t half_of(int64_t said, int64_t all, int64_t least)
-{
-    return said || !all ? said : all / 2 > least ? all / 2 : least;
-}
-
-static int make_auth(struct server *s, const struct server_options *o, struct err *e)
-{
-    struct limit_rule rule = {.requests_min = o->key_rpm,
-                              .tokens_min = o->key_tpm,
-                              .at_once = o->key_at_once,
-                              .texts = o->key_texts,
-                              .jobs = o->key_jobs,
-                              .jobs_waiting = o->key_jobs_waiting,
-                              .adapters = o->key_adapters,
-                              .bytes = o->files_quota};
-    s->auth = auth_new(rule);
-    /* who is not alone leaves others half of what all have */
-    rule.at_once = half_of(rule.at_once, o->max_requests, KEY_AT_ONCE_LEAST);
-    rule.texts = half_of(rule.texts, o->max_waiting ? o->max_waiting : WAITING, KEY_TEXTS_LEAST);
-    rule.adapters = half_of(rule.adapters, loader_adapters(o), 1);
-    auth_rule(s->auth, rule);
-    if (o->api_key && *o->api_key &&
-        auth_add(s->auth, "default", SCOPE_INFERENCE | SCOPE_TRAINING | SCOPE_ADMIN, o->api_key,
-                 NULL, e))
-        return err_wrap(e, "--api-key");
-    return o->api_key_file ? auth_read(s->auth, o->api_key_file, e) : 0;
 }
 
 static int make_http(struct server *s, const struct server_options *o, struct err *e)
@@ -194,34 +182,19 @@ static int make_work(struct server *s, const struct server_options *o, struct er
 
 static int make_desk(struct server *s, const struct server_options *o, struct err *e)
 {
-    struct desk_options d = {.dir = o->data_dir,
-                             .file_bytes_max = o->file_bytes_max,
-                             .quota = o->files_quota,
-                             .adapters_each =
-                                 auth_is_open(s->auth) ? 0 : auth_get_rule(s->auth).adapters,
-                             .min_examples = o->min_examples,
-                             .train_memory = o->train_memory,
-                             .metrics = s->metrics,
-                             .work = s->work};
+    struct desk_options d = {
+        .dir = o->data_dir,
+        .file_bytes_max = o->file_bytes_max,
+        .quota = o->files_quota,
+        .adapters_each = auth_is_open(s->front.auth) ? 0 : auth_get_rule(s->front.auth).adapters,
+        .min_examples = o->min_examples,
+        .train_memory = o->train_memory,
+        .metrics = s->metrics,
+        .work = s->work};
     if (!d.dir || !*d.dir)
         return 0;
     s->desk = desk_new(&d, e);
     return s->desk ? 0 : -1;
-}
-
-static void make_front(struct server *s, const struct server_options *o, const struct listen_at *at)
-{
-    bool any = at->is_wild && !auth_is_open(s->auth);
-    for (size_t i = 0; i < o->allowed_host.n; i++)
-        any |= strcmp(o->allowed_host.at[i], "*") == 0;
-    s->front = (struct front){.auth = s->auth,
-                              .host = at->is_wild ? "" : o->host,
-                              .allowed_host = o->allowed_host,
-                              .cors_origin = o->cors_origin,
-                              .any_host = any,
-                              .any_address = at->is_wild,
-                              .max_now = o->max_requests,
-                              .retry_s = RETRY_S};
 }
 
 static int open_door(struct server *s, const struct server_options *o, struct err *e)
@@ -230,14 +203,11 @@ static int open_door(struct server *s, const struct server_options *o, struct er
     int fd = listen_tcp(o->host, (int)o->port, &s->at, e);
     if (fd < 0)
         return -1;
-    if (!at->is_loopback && auth_is_open(s->auth) && !o->insecure) {
+    if (door_check(s, s->front.auth, o, e)) {
         close(fd);
-        return err_set(e, ERR_BAD_INPUT,
-                       "--host %s is open to other machines, and there are no keys; give "
-                       "--api-key-file, or --insecure if everybody may ask everything",
-                       o->host);
+        return -1;
     }
-    make_front(s, o, at);
+    door_names(&s->front, s, o);
     if (http_listen(s->http, fd, e))
         return -1;
     log_event(LOG_INFO, "bound", LOG_TEXT("address", at->address), LOG_INT("port", at->port));
@@ -264,31 +234,31 @@ static void say_ready(const struct server *s, const struct server_options *o)
 /* ---- ending -------------------------------------------------------------------------------- */
 
 /* Until nothing is in work, time is over, or a signal comes; true for the first. */
-static bool settle(struct server *s, int signals, int64_t until_us, bool hears)
+static bool settle(struct server *s, int64_t until_us, bool hears)
 {
     while (http_busy(s->http)) {
         int64_t now = clock_us();
         if (now >= until_us)
             return false;
-        if (next_signal(hears ? signals : -1, -1, now + TICK_MS * 1000))
+        if (next_signal(s, -1, now + TICK_MS * 1000) && hears)
             return false;
     }
     return true;
 }
 
-static void drain(struct server *s, const struct server_options *o, int signals, int signo)
+static void drain(struct server *s, const struct server_options *o, int signo)
 {
     int64_t begin = clock_us(), end = begin + (int64_t)(o->shutdown_timeout * 1e6);
     int64_t delay = signo == SIGINT ? 0 : (int64_t)(o->drain_delay * 1e6);
     atomic_store(&s->state, SERVER_LEAVING);
     log_event(LOG_INFO, "draining", LOG_INT("in_work", (int64_t)http_busy(s->http)));
-    bool is_fast = delay && next_signal(signals, -1, begin + delay);
+    bool is_fast = delay && next_signal(s, -1, begin + delay);
     atomic_store(&s->state, SERVER_REFUSING);
-    if (!is_fast && settle(s, signals, end, true))
+    if (!is_fast && settle(s, end, true))
         return;
     log_event(LOG_WARN, "cutting short", LOG_INT("in_work", (int64_t)http_busy(s->http)));
     engine_stop(server_engine(s)); /* what runs is answered: cancelled */
-    if (!settle(s, signals, clock_us() + GRACE_US, false))
+    if (!settle(s, clock_us() + GRACE_US, false))
         log_event(LOG_WARN, "cutting off", LOG_INT("in_work", (int64_t)http_busy(s->http)));
 }
 
@@ -303,12 +273,12 @@ void server_broke(void *ctx)
 /* Without one of its ranks, or its device, the model is gone. Those who wait were told, and are
  * given the time to read it; who comes now is sent elsewhere, and a balancer has the time to see
  * it. */
-static void fall(struct server *s, int signals, const struct err *why)
+static void fall(struct server *s, const struct err *why)
 {
     int64_t end = clock_us() + FALL_US;
     log_event(LOG_ERROR, "the model is lost", LOG_INT("in_work", (int64_t)http_busy(s->http)),
               LOG_TEXT("why", why->msg));
-    while (clock_us() < end && !next_signal(signals, -1, end))
+    while (clock_us() < end && !next_signal(s, -1, end))
         continue;
 }
 
@@ -325,7 +295,7 @@ static void server_free(struct server *s)
     background_free(s->work);
     engine_free(g);
     metrics_free(s->metrics);
-    auth_free(s->auth);
+    door_free(s);
     free(s->shape);
     if (s->broke_fd >= 0)
         close(s->broke_fd);
@@ -360,7 +330,7 @@ static void greet(const struct server *s, const struct server_options *o)
                        .at = &s->at,
                        .data_dir = s->desk ? o->data_dir : NULL,
                        .threads = engine_info(g)->n_thread,
-                       .wants_key = !auth_is_open(s->auth)};
+                       .wants_key = !auth_is_open(s->front.auth)};
     struct buf text;
     if (strcmp(o->log_format, "json") == 0)
         return;
@@ -373,24 +343,23 @@ static void greet(const struct server *s, const struct server_options *o)
 }
 
 /* Until a signal comes, which is returned, or a rank is gone: 0. */
-static int serve_all(struct server *s, int signals)
+static int serve_all(struct server *s)
 {
     struct err e = ERR_INIT;
     int signo = 0;
     while (!signo && !engine_check(server_engine(s), &e))
-        signo = next_signal(signals, s->broke_fd, 0);
+        signo = next_signal(s, s->broke_fd, 0);
     return signo;
 }
 
-static int serve(struct server *s, const struct server_options *o, const char *model, int signals,
-                 struct err *e)
+static int serve(struct server *s, const struct server_options *o, const char *model, struct err *e)
 {
     struct loader *l = loader_new(s, o, model, e);
     if (!l) {
         server_free(s);
         return -1;
     }
-    if (next_signal(signals, loader_fd(l), 0))
+    if (next_signal(s, loader_fd(l), 0))
         return leave_loading(s, l, o);
     int rc = loader_join(l, e);
     if (!rc && s->desk)
@@ -399,12 +368,12 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         atomic_store(&s->state, SERVER_READY);
         say_ready(s, o);
         greet(s, o);
-        int signo = serve_all(s, signals);
+        int signo = serve_all(s);
         if (signo)
-            drain(s, o, signals, signo);
+            drain(s, o, signo);
         rc = engine_check(server_engine(s), e);
         if (rc)
-            fall(s, signals, e);
+            fall(s, e);
     }
     server_free(s);
     if (o->unix_socket)
@@ -413,29 +382,32 @@ static int serve(struct server *s, const struct server_options *o, const char *m
     return rc;
 }
 
-void server_log(const struct server_options *o)
+int server_log(const struct server_options *o, struct err *e)
 {
     enum log_level level = LOG_INFO;
     log_level_parse(o->log_level, &level);
-    log_configure(level, strcmp(o->log_format, "json") == 0 ? LOG_AS_JSON : LOG_AS_TEXT, NULL,
-                  NULL);
+    return log_ring_start(level, strcmp(o->log_format, "json") == 0 ? LOG_AS_JSON : LOG_AS_TEXT,
+                          o->log_file && *o->log_file ? o->log_file : NULL, e);
 }
 
 int server_run(const struct server_options *o, const char *model, struct comm **group, int signals,
-               struct err *e)
+               const struct opt *from, struct err *e)
 {
     struct server *s = xcalloc(1, sizeof *s);
     s->group = group;
+    s->signals = signals;
+    s->host = o->host;
+    s->from = from;
+    pthread_rwlock_init(&s->front_lock, NULL);
     s->broke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    server_log(o);
     raise_files();
     api_json_init();
     if (s->broke_fd < 0)
         err_sys(e, "making an eventfd");
-    if (s->broke_fd < 0 || make_auth(s, o, e) || make_work(s, o, e) || make_http(s, o, e) ||
-        make_desk(s, o, e) || open_door(s, o, e)) {
+    if (server_log(o, e) || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) ||
+        make_work(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }
-    return serve(s, o, model, signals, e);
+    return serve(s, o, model, e);
 }

@@ -17,20 +17,23 @@ struct comm;
 struct desk;
 struct engine;
 struct metrics;
+struct opt;
 struct server;
 struct server_options; /* server/options.h: one row each */
 
-/* First of all: SIGTERM and SIGINT are kept for server_run from here on. A descriptor, or -1. */
+/* First of all: the signals that it obeys are kept for server_run from here on. A descriptor, or
+ * -1. */
 int server_signals(struct err *e);
 
-/* How much of the log goes where. */
-void server_log(const struct server_options *o);
+/* How much of the log goes where; log_ring_stop ends it. */
+int server_log(const struct server_options *o, struct err *e);
 
 /* Serves until a signal ends it; -1, too, where a rank that shares the model is gone. group: of the
  * processes that share it, whose rank 0 this is; *group is moved into the engine, and
- * NULL from then on; NULL: none do. */
+ * NULL from then on; NULL: none do. from: the command line that o is of, which SIGHUP reads again.
+ */
 int server_run(const struct server_options *o, const char *model, struct comm **group, int signals,
-               struct err *e);
+               const struct opt *from, struct err *e);
 
 struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);

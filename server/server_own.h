@@ -12,6 +12,7 @@
 #ifndef SERVER_SERVER_OWN_H
 #define SERVER_SERVER_OWN_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "server/desk/desk.h"
@@ -21,14 +22,20 @@
 #include "server/options.h"
 #include "server/server.h"
 
+enum { SERVER_RETRY_S = 2 }; /* what a refused client is told */
+
 enum server_state { SERVER_LOADING, SERVER_READY, SERVER_LEAVING, SERVER_REFUSING };
 
 struct server {
     _Atomic int state;             /* enum server_state */
     struct engine *_Atomic engine; /* owned; NULL while it loads */
     struct metrics *metrics;       /* owned */
-    struct auth *auth;             /* owned */
-    struct front front;
+    pthread_rwlock_t front_lock;
+    struct front front;       /* under it; its auth is counted */
+    struct door_words *words; /* owned: what the front's lists lie in; NULL: at the start's */
+    const struct opt *from;   /* borrowed: the command line */
+    const char *host;         /* borrowed: --host */
+    int signals;              /* borrowed */
     struct listen_at at;      /* where clients come in */
     struct http *http;        /* owned */
     const char **shape;       /* owned: the routes' paths, for the metrics */
@@ -45,6 +52,17 @@ int server_admit(void *ctx, struct call *c, const struct http_headers *headers,
                  const struct route_match *match, struct api_error *e);
 void server_ended(void *ctx, const struct http_record *r);
 void server_connection(void *ctx, int change);
+
+/* door.c: who may come in, at the start and after each SIGHUP. */
+struct auth *door_keys(const struct server_options *o, struct err *e);
+int door_check(const struct server *s, const struct auth *a, const struct server_options *o,
+               struct err *e); /* open beyond this machine? */
+void door_names(struct front *f, const struct server *s, const struct server_options *o);
+int door_admit(struct server *s, enum front_will will, struct call *c,
+               const struct http_headers *headers, const struct route_match *match,
+               struct api_error *e);
+void door_reload(struct server *s);
+void door_free(struct server *s);
 
 void server_broke(void *s); /* by the engine's thread: a rank is gone */
 

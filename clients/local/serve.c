@@ -12,6 +12,7 @@
 #include "clients/local/load.h"
 #include "clients/local/parallel.h"
 #include "engine/base/log.h"
+#include "engine/base/log_ring.h"
 #include "engine/comm/comm.h"
 #include "engine/train/beside.h"
 #include "server/options.h"
@@ -25,7 +26,8 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
                          struct err *e)
 {
     struct local_options lo = {.load = o->load};
-    server_log(o);
+    if (server_log(o, e))
+        return -1;
     log_event(LOG_INFO, "following", LOG_INT("rank", comm_rank(group)),
               LOG_INT("of", comm_size(group)));
     int rc = local_follow(model, &lo, group, beside_work, e);
@@ -58,16 +60,17 @@ static int choose(struct server_options *o, const char *model, const struct comm
     model_dir_release(&dir);
     if (rc)
         return -1;
-    server_log(o);
+    if (server_log(o, e))
+        return -1;
     log_event(LOG_INFO, "parallel", LOG_INT("tp", taken.tp), LOG_TEXT("why", taken.why));
     o->tp = taken.tp;
     return 0;
 }
 
-static int serve(const struct server_options *given, const char *model, struct comm *group,
-                 int signals, struct err *e)
+static int serve(const struct opt *from, const char *model, struct comm *group, int signals,
+                 struct err *e)
 {
-    struct server_options o = *given;
+    struct server_options o = *(const struct server_options *)from->values;
     char *bundled = model ? NULL : bundled_model(e);
     int rc = -1;
     if (!model && !o.name)
@@ -79,7 +82,7 @@ static int serve(const struct server_options *given, const char *model, struct c
     if (follows)
         rc = follow_rank_0(&o, model, group, e);
     else if (!rc)
-        rc = server_run(&o, model, &group, signals, e);
+        rc = server_run(&o, model, &group, signals, from, e);
     if (!follows && group) {
         comm_abort(group, *e->msg ? e->msg : "the server did not start");
         comm_free(group);
@@ -98,7 +101,8 @@ int cmd_serve(const struct opt *o)
         return cmd_fail(o, &e);
     int rc = local_group((int64_t)(v->rank_timeout * 1000), &group, &e);
     if (!rc)
-        rc = serve(v, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
+        rc = serve(o, o->n_arg ? o->arg[0] : NULL, group, signals, &e);
+    log_ring_stop();
     close(signals);
     return rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

@@ -52,6 +52,11 @@ void log_configure(enum log_level least, enum log_format format, log_sink_fn *si
     atomic_store(&log_.least, (int)least);
 }
 
+void log_set_level(enum log_level least)
+{
+    atomic_store(&log_.least, (int)least);
+}
+
 bool log_is_on(enum log_level level)
 {
     return (int)level >= atomic_load_explicit(&log_.least, memory_order_relaxed);

@@ -32,7 +32,8 @@ typedef void log_sink_fn(void *ctx, const char *line, size_t n);
 
 /* sink NULL: standard error. */
 void log_configure(enum log_level least, enum log_format format, log_sink_fn *sink, void *ctx);
-bool log_is_on(enum log_level level); /* for what is costly to find out */
+void log_set_level(enum log_level least); /* at any time */
+bool log_is_on(enum log_level level);     /* for what is costly to find out */
 
 enum log_kind { LOG_KIND_END, LOG_KIND_TEXT, LOG_KIND_INT, LOG_KIND_REAL, LOG_KIND_BOOL };
 

@@ -362,7 +362,7 @@ static int apply_flags(const struct parse *p, struct err *e)
 int opt_init(struct opt *o, const struct opt_cmd *cmd, void *values, int argc,
              const char *const *argv, struct err *e)
 {
-    *o = (struct opt){.cmd = cmd, .values = values};
+    *o = (struct opt){.cmd = cmd, .values = values, .argv = argv, .argc = argc};
     arena_init(&o->arena, 0);
     o->source = ARENA_ARRAY(&o->arena, enum opt_source, cmd->n_row);
     o->arg = ARENA_ARRAY(&o->arena, const char *, argc);

@@ -92,6 +92,8 @@ struct opt {
     struct arena arena;        /* holds the texts */
     enum opt_source *source;   /* [n_row]: where each value came from */
     const char **arg;          /* [n_arg]: what is no option */
+    const char *const *argv;   /* borrowed: opt_init's */
+    int argc;
     int n_arg;
     bool wants_help; /* --help or -h was given; nothing else was looked at */
 };

@@ -4,6 +4,7 @@
  */
 #include "server/http/auth.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -17,6 +18,7 @@
 #include "engine/base/vec.h"
 
 struct auth {
+    _Atomic int refs;
     struct limit_rule rule;     /* of keys that say nothing else */
     struct auth_key *nobody;    /* owned: while there are no keys */
     VEC(struct auth_key *) key; /* owned */
@@ -47,14 +49,21 @@ static void key_free(struct auth_key *k)
 struct auth *auth_new(struct limit_rule rule)
 {
     struct auth *a = xcalloc(1, sizeof *a);
+    atomic_init(&a->refs, 1);
     a->rule = rule;
     a->nobody = key_new("anonymous", SCOPE_INFERENCE | SCOPE_TRAINING | SCOPE_ADMIN, &rule);
     return a;
 }
 
-void auth_free(struct auth *a)
+struct auth *auth_ref(struct auth *a)
 {
-    if (!a)
+    atomic_fetch_add(&a->refs, 1);
+    return a;
+}
+
+void auth_unref(struct auth *a)
+{
+    if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
         return;
     for (size_t i = 0; i < a->key.n; i++)
         key_free(a->key.at[i]);
@@ -128,6 +137,21 @@ int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
     for (int i = 0; i < SHA256_BYTES; i++)
         vec_push(&a->digest, digest[i]);
     return 0;
+}
+
+void auth_carry(struct auth *to, struct auth *from)
+{
+    limit_carry(&to->nobody->limit, &from->nobody->limit);
+    for (size_t i = 0; i < to->key.n; i++) {
+        size_t at = find(from, to->digest.at + i * SHA256_BYTES);
+        if (at < from->key.n)
+            limit_carry(&to->key.at[i]->limit, &from->key.at[at]->limit);
+    }
+}
+
+size_t auth_count(const struct auth *a)
+{
+    return a->key.n;
 }
 
 struct limit_rule auth_get_rule(const struct auth *a)

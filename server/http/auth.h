@@ -12,6 +12,9 @@
  * Keys are kept as digests; a request's key is digested and compared with all of them, whole, in a
  * time that depends on their number alone.
  *
+ * Counted: who came in by a key holds on to all of them, so that others can take their place while
+ * it is in work.
+ *
  * Thread: constant once made, but for the limits, which lock themselves.
  */
 #ifndef SERVER_HTTP_AUTH_H
@@ -31,7 +34,11 @@ struct auth_key {
 
 /* With no key added, everybody is "anonymous" and may do everything. */
 struct auth *auth_new(struct limit_rule rule); /* of nobody in particular, and of keys */
-void auth_free(struct auth *a);
+struct auth *auth_ref(struct auth *a);
+void auth_unref(struct auth *a); /* NULL is fine */
+/* Keys that were there before go on with what is left in their buckets. */
+void auth_carry(struct auth *to, struct auth *from);
+size_t auth_count(const struct auth *a);
 void auth_rule(struct auth *a, struct limit_rule rule); /* of keys that come and say nothing else */
 int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
              const struct limit_rule *rule, struct err *e);

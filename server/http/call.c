@@ -12,6 +12,7 @@
 #include "api/error.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
+#include "server/http/auth.h"
 #include "server/http/call_own.h"
 #include "server/http/conn.h"
 #include "server/http/http.h"
@@ -54,6 +55,7 @@ void call_unref(struct call *c)
     buf_release(&c->body);
     buf_release(&c->out);
     arena_release(&c->arena);
+    auth_unref(c->auth);
     free(c);
 }
 

@@ -52,6 +52,7 @@ struct call {
     struct call_pair *header; /* of the answer, newest first */
     struct call_later later;
     struct grant grant;
+    struct auth *auth; /* counted: of the request's key; NULL: none was looked for */
     _Atomic int refs;
     _Atomic int wait; /* enum call_word */
     _Atomic bool is_late;

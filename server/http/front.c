@@ -157,8 +157,10 @@ static int check_key(const struct front *f, struct call *c, const struct http_he
                      const struct route *r, struct auth_key **key, struct api_error *e)
 {
     *key = auth_find(f->auth, h->authorization);
-    if (*key)
+    if (*key) {
+        c->auth = auth_ref(f->auth);
         c->req.who = &(*key)->who;
+    }
     if (r->scope == SCOPE_OPEN)
         return 0;
     if (!*key)

@@ -140,6 +140,22 @@ void limit_give(struct grant *g, int64_t tokens, int64_t now_us)
     pthread_mutex_unlock(&l->lock);
 }
 
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+void limit_carry(struct limit *to, struct limit *from)
+{
+    pthread_mutex_lock(&from->lock);
+    if (from->rule.requests_min)
+        to->requests = least(from->requests, (double)to->rule.requests_min);
+    if (from->rule.tokens_min)
+        to->tokens = least(from->tokens, (double)to->rule.tokens_min);
+    to->seen_us = from->seen_us;
+    pthread_mutex_unlock(&from->lock);
+}
+
 char *limit_text(int64_t us, char text[LIMIT_TEXT_BYTES])
 {
     if (us < 1000 * 1000)

@@ -65,6 +65,10 @@ enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, 
 /* tokens: what it came to. */
 void limit_give(struct grant *g, int64_t tokens, int64_t now_us);
 
+/* A new rule for the same key: what is left in the buckets, of no more than they hold. What is in
+ * work by the old one is not counted. */
+void limit_carry(struct limit *to, struct limit *from);
+
 /* "12ms", "1.5s", "6m0s": a time as the headers write it; returns text. */
 enum { LIMIT_TEXT_BYTES = 32 };
 char *limit_text(int64_t us, char text[LIMIT_TEXT_BYTES]);

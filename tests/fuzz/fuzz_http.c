@@ -181,7 +181,7 @@ static void stop(void)
     pthread_mutex_unlock(&world.lock);
     pthread_join(world.waker, NULL);
     http_free(world.http);
-    auth_free(world.front.auth);
+    auth_unref(world.front.auth);
 }
 
 static void start(void)

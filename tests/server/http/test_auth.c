@@ -33,7 +33,7 @@ static void test_open(void **state)
     assert_good(auth_add(a, "one", SCOPE_INFERENCE, "key-one-1", NULL, &e), &e);
     assert_false(auth_is_open(a));
     assert_null(auth_find(a, NULL));
-    auth_free(a);
+    auth_unref(a);
 }
 
 /* A header that is nearly a key's. */
@@ -67,7 +67,7 @@ static void test_headers(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (auth_find(a, bad[i]))
             fail_msg("opened by \"%s\"", bad[i]);
-    auth_free(a);
+    auth_unref(a);
 }
 
 /* A digest that is taken for a key: who reads the file could come in with what stands in it. */
@@ -89,7 +89,7 @@ static void test_digest(void **state)
     text[70] = 0;
     assert_err(auth_add(a, "short", ALL, text, NULL, &e), &e, ERR_BAD_INPUT, "64");
     assert_err(auth_add(a, "odd", ALL, "sha256:xyz", NULL, &e), &e, ERR_BAD_INPUT, "64");
-    auth_free(a);
+    auth_unref(a);
 }
 
 /* Keys that are guessed at once, and names that break the log. */
@@ -111,7 +111,7 @@ static void test_bounds(void **state)
     }
     assert_err(auth_add(a, "one", ALL, "one-too-many", NULL, &e), &e, ERR_TOO_LARGE, "1024");
     assert_non_null(auth_find(a, "Bearer key-00001023"));
-    auth_free(a);
+    auth_unref(a);
 }
 
 /* ---- the file ------------------------------------------------------------------------------ */
@@ -162,7 +162,7 @@ static void test_file(void **state)
     assert_int_equal(two->who.rule->bytes, 15);
     assert_int_equal(three->who.scopes, ALL);
     assert_int_equal(three->limit.rule.at_once, 3);
-    auth_free(a);
+    auth_unref(a);
 }
 
 /* A line that is not understood and passed over: a key with more than was meant, or none. */
@@ -197,12 +197,12 @@ static void test_bad_file(void **state)
             fail_msg("taken: %s", bad[i].text);
         if (!strstr(e.msg, bad[i].words))
             fail_msg("%s: %s", bad[i].text, e.msg);
-        auth_free(a);
+        auth_unref(a);
     }
     struct auth *a = auth_new(rule);
     assert_err(read_text(a, "one all key-one-1\n\0x", 20, &e), &e, ERR_BAD_INPUT, "zero byte");
     assert_int_not_equal(auth_read(a, "/none/such", &e), 0);
-    auth_free(a);
+    auth_unref(a);
 }
 
 int main(void)

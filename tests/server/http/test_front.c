@@ -48,7 +48,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    auth_free(w->front.auth);
+    auth_unref(w->call.auth);
+    auth_unref(w->front.auth);
     arena_release(&w->call.arena);
     buf_release(&w->call.out);
     return 0;
@@ -63,6 +64,8 @@ static int ask(struct world *w, const struct route *r, struct http_headers h)
     w->call.closes = false;
     w->call.status = 0;
     w->call.req.who = NULL;
+    auth_unref(w->call.auth);
+    w->call.auth = NULL;
     w->error = (struct api_error){0};
     h.method = h.method ? h.method : "POST";
     h.host = h.host ? h.host : "localhost";

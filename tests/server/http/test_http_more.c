@@ -143,7 +143,7 @@ static int teardown(void **state)
 {
     (void)state;
     http_free(http);
-    auth_free(front.auth);
+    auth_unref(front.auth);
     return 0;
 }
 
