@@ -53,13 +53,17 @@ static int read_functions(struct api_reader *r, const json_t *v, struct train_ex
     return read_tools(r, "functions", json_is_array(v) ? tools : v, out);
 }
 
+static bool is_assistant(const json_t *message)
+{
+    const json_t *role = json_object_get(message, "role");
+    return json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0;
+}
+
 static bool has_assistant(const json_t *messages)
 {
-    for (size_t i = 0; i < json_array_size(messages); i++) {
-        const json_t *role = json_object_get(json_array_get(messages, i), "role");
-        if (json_is_string(role) && strcmp(json_string_value(role), "assistant") == 0)
+    for (size_t i = 0; i < json_array_size(messages); i++)
+        if (is_assistant(json_array_get(messages, i)))
             return true;
-    }
     return false;
 }
 
@@ -76,6 +80,51 @@ static int read_chat(struct api_reader *r, const json_t *row, struct train_examp
     if (tools && !json_is_null(tools))
         return read_tools(r, "tools", tools, out);
     return functions && !json_is_null(functions) ? read_functions(r, functions, out) : 0;
+}
+
+/* ---- preferences --------------------------------------------------------------------------- */
+
+/* An output behind the input's messages. */
+static int read_output(struct api_reader *r, const char *name, const json_t *row,
+                       const struct jvalue *input, struct jvalue *out)
+{
+    const json_t *v = json_object_get(row, name);
+    struct err e = ERR_INIT;
+    struct jvalue end;
+    if (!v)
+        return param_bad(r, name, "is needed: a list of messages of the assistant");
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of messages", v);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!is_assistant(json_array_get(v, i)))
+            return param_bad(r, name, "message %zu: must be one of the assistant", i);
+    if (api_messages(r, name, v, &end))
+        return -1;
+    int rc = jv_list(r->arena, out, &e);
+    for (size_t i = 0; !rc && i < input->l->n; i++)
+        rc = jv_list_add(r->arena, out, input->l->at[i], &e);
+    for (size_t i = 0; !rc && i < end.l->n; i++)
+        rc = jv_list_add(r->arena, out, end.l->at[i], &e);
+    return rc ? api_fail_err(r->e, &e, name) : 0;
+}
+
+static int read_preference(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    const json_t *input = json_object_get(row, "input"), *tools = json_object_get(input, "tools");
+    struct train_example unused;
+    struct jvalue messages;
+    if (!json_is_object(input))
+        return input ? param_type(r, "input", "an object", input)
+                     : param_bad(r, "input", "is needed: an object with 'messages'");
+    json_t *list = json_object_get(input, "messages");
+    if (!list)
+        return param_bad(r, "input.messages", "is needed");
+    if (read_weights(r, list, &unused) || api_messages(r, "input.messages", list, &messages) ||
+        read_output(r, "preferred_output", row, &messages, &out->messages) ||
+        read_output(r, "non_preferred_output", row, &messages, &out->other))
+        return -1;
+    out->n_shared = messages.l->n;
+    return tools && !json_is_null(tools) ? read_tools(r, "input.tools", tools, out) : 0;
 }
 
 static int read_text(struct api_reader *r, const json_t *row, struct train_example *out)
@@ -121,7 +170,7 @@ static int check_member(struct api_reader *r, enum train_example_kind kind, cons
                     {"chat_template_kwargs", "rows are rendered as requests without any"},
                     {"images", "a row is text alone"}};
     if (kind == TRAIN_TEXT && strcmp(name, "label") == 0 && json_is_boolean(v))
-        return param_bad(r, name, "is of rows of preferences, which are not supported");
+        return param_bad(r, name, "is of preferences without pairs, which are not supported");
     for (size_t i = 0; i < sizeof not_ours / sizeof *not_ours; i++)
         if (strcmp(not_ours[i].name, name) == 0 && !is_empty(v))
             return param_bad(r, name, "is not for a row: %s", not_ours[i].why);
@@ -152,11 +201,14 @@ static int check_members(struct api_reader *r, const json_t *row, enum train_exa
     static const char *const chat[] = {"messages", "tools", "functions", "parallel_tool_calls",
                                        NULL};
     static const char *const text[] = {"prompt", "completion", NULL};
+    static const char *const pair[] = {"input", "preferred_output", "non_preferred_output", NULL};
+    static const char *const *const known[] = {
+        [TRAIN_CHAT] = chat, [TRAIN_TEXT] = text, [TRAIN_PREFERENCE] = pair};
     const char *name;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)row, name, v)
     {
-        if (is_among(name, kind == TRAIN_CHAT ? chat : text))
+        if (is_among(name, known[kind]))
             continue;
         if (check_member(r, kind, name, v))
             return -1;
@@ -165,11 +217,11 @@ static int check_members(struct api_reader *r, const json_t *row, enum train_exa
     return 0;
 }
 
-int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
+int api_train_row(struct arena *a, const char *line, size_t n, struct train_wants wants,
                   struct train_example *out, struct train_said *said)
 {
     struct api_error *e = &said->error;
-    struct api_limits limits = {.knows_developer = knows_developer};
+    struct api_limits limits = {.knows_developer = wants.knows_developer};
     struct api_request unused = {0};
     struct api_reader r = {
         .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
@@ -181,21 +233,24 @@ int api_train_row(struct arena *a, const char *line, size_t n, bool knows_develo
         return read_chat(&r, row, out) || check_members(&r, row, TRAIN_CHAT, said) ? -1 : 0;
     if (json_object_get(row, "prompt") && json_object_get(row, "completion"))
         return read_text(&r, row, out) || check_members(&r, row, TRAIN_TEXT, said) ? -1 : 0;
-    if (json_object_get(row, "preferred_output") || json_object_get(row, "preferred_completion")) {
+    if (json_object_get(row, "preferred_output") || json_object_get(row, "non_preferred_output")) {
         out->kind = TRAIN_PREFERENCE;
-        return 0;
+        if (!wants.has_pairs)
+            return 0;
+        return read_preference(&r, row, out) || check_members(&r, row, TRAIN_PREFERENCE, said) ? -1
+                                                                                               : 0;
     }
     return api_fail(
         e, 400, "invalid_training_file", NULL,
         "Unexpected file format, expected either prompt/completion pairs or chat messages.");
 }
 
-int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
+int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, struct train_wants wants,
                    struct train_example *out, struct err *e)
 {
     struct train_said *said = ctx;
     const struct api_error *why = &said->error;
-    if (!api_train_row(a, line, n, knows_developer, out, said))
+    if (!api_train_row(a, line, n, wants, out, said))
         return 0;
     return err_set(e, why->status >= 500 ? ERR_NO_MEMORY : ERR_BAD_INPUT, "%s", why->message);
 }

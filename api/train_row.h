@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One line of a training file: a conversation {"messages", "tools"} whose assistant messages may
- * have a weight of 0 or 1, or {"prompt", "completion"}. Conversations are read as requests are.
+ * have a weight of 0 or 1; {"prompt", "completion"}; or a preference {"input": {"messages",
+ * "tools"}, "preferred_output", "non_preferred_output"}, whose outputs are messages of the
+ * assistant. Conversations are read as requests are.
  *
  * Memory: everything lies in the arena, or in the JSON tree that it holds.
  * Thread: any.
@@ -19,15 +21,14 @@ struct train_said {
     char unread[TRAIN_UNREAD_BYTES]; /* members that nothing reads, each once: "id, source" */
 };
 
-/* knows_developer: the template has that role. The message of an error names the field, not the
- * line. A member that asks for another training than ours, such as a row's weight, is an error;
- * what else a row has beside its kind's members, as files of others do (ids, sources), is noted as
- * unread. */
-int api_train_row(struct arena *a, const char *line, size_t n, bool knows_developer,
+/* The message of an error names the field, not the line. A member that asks for another training
+ * than ours, such as a row's weight, is an error; what else a row has beside its kind's members, as
+ * files of others do (ids, sources), is noted as unread. */
+int api_train_row(struct arena *a, const char *line, size_t n, struct train_wants wants,
                   struct train_example *out, struct train_said *said);
 
 /* The same as a train_reader's fn; ctx: a struct train_said. */
-int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
+int api_train_read(void *ctx, struct arena *a, const char *line, size_t n, struct train_wants wants,
                    struct train_example *out, struct err *e);
 
 #endif

@@ -33,6 +33,7 @@ struct tune_rows_options {
     int64_t created_s;   /* UTC: what templates take for the date */
     int64_t max_tok;     /* of a row; 0, or more than the model's context: that */
     bool refuses_longer; /* longer rows are left out, and not cut */
+    bool has_pairs;      /* rows of preferences, and no others */
     struct train_reader reader;
 };
 
@@ -54,7 +55,7 @@ int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, str
 
 struct tune_rows_info {
     int64_t n_example, n_chat; /* lines that are not blank; of these: conversations */
-    int64_t n_row, n_learn;    /* rows with something to learn; tokens to be learned */
+    int64_t n_row, n_learn;    /* examples with something to learn; tokens to be learned */
     int64_t n_tok_cut;         /* tokens that were cut off */
     int64_t max_tok;           /* of a row */
     size_t bytes;
@@ -99,6 +100,7 @@ struct tune_fault tune_check_fault(const struct tune_check *c, size_t i); /* i <
 struct tune_options {
     const struct tune_rows *data, *valid; /* borrowed; valid: NULL: none */
     bool is_full;                         /* a copy of all weights, and no adapter */
+    struct train_preference preference;   /* of rows that are pairs; else zeros */
     struct train_lora lora;               /* but for its targets, which are: */
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
     double lr, decay, max_norm;

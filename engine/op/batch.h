@@ -23,6 +23,12 @@ struct batch_parts {
     int64_t n_chunk;
 };
 
+/* Rows wanted, [lo, hi), and what the gradients of their losses are multiplied by. */
+struct batch_scale {
+    int64_t lo, hi;
+    float by;
+};
+
 struct batch {
     int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
 
@@ -41,6 +47,11 @@ struct batch {
     int32_t *out_row; /* [n_out] rows of tokens whose answer is wanted, ascending */
     int32_t *target;  /* [n_out] next token; -1: none */
     float *dloss;     /* [n_out] weight of each row's loss: mask over normaliser */
+
+    /* What losses count where only the forward's log-probabilities could tell: filled between
+     * forward and backward, on the host. 0: dloss has said it all. */
+    const struct batch_scale *scale; /* [n_scale] all rows, each once */
+    int64_t n_scale;
 
     struct k_kv_cache *kv;     /* [n_layer] */
     struct k_lora_group *lora; /* [n_lora, cap[DIM_GROUP]]: the same rows for each product */

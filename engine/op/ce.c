@@ -7,6 +7,11 @@
  * tape, turned into their gradients and taken on to the lm_head's and the input's. Nothing is
  * computed twice, and the logits of a long row of text never exist whole.
  *
+ * A loss that weighs its rows by what all of them got (of a pair of texts, say, by how much more
+ * likely one is) is known behind the forward alone. Its gradient is linear in these weights, so the
+ * forward makes it with dloss, and backward multiplies the rows by the batch's scale. The lm_head's
+ * own gradient is summed over the rows by then, so such losses are for lm_heads that are frozen.
+ *
  * What backward does is to hand the input's gradient on. The lm_head's own stands after the
  * forward, so a node of this op must not run twice on one tape: it stands behind a model's last
  * block, which checkpointing does not drop.
@@ -293,6 +298,18 @@ static void forward(struct op_ctx *c)
     }
 }
 
+/* Behind the forward the rows are told what they count. */
+static void scale_rows(struct op_ctx *c, int64_t k)
+{
+    for (int64_t i = 0; i < c->batch->n_scale; i++) {
+        const struct batch_scale *s = &c->batch->scale[i];
+        float *at = (float *)c->save + s->lo * k;
+        struct k_scale a = {.x = at, .y = at, .n = (s->hi - s->lo) * k, .s = s->by};
+        if (a.n > 0)
+            launch(c, K_scale, &a, sizeof a);
+    }
+}
+
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
     struct k_binary a = {.a = c->save,
@@ -305,6 +322,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                          .d = g->din[0].shape.cols};
     if (!g->din[0].p)
         return;
+    scale_rows(c, a.d);
     if (g->din_add[0])
         OP_LAUNCH_M(c, K_add, a, DIM_OUT);
     else

@@ -19,8 +19,9 @@ struct packed {
     struct stream *stream; /* borrowed */
     struct inputs in;
     struct cells cells;
-    float *weight;  /* owned: [cap_tok] of each label, before the normaliser */
-    float *dq_part; /* owned; device memory of in.dev.dq_part; NULL: none */
+    float *weight;             /* owned: [cap_tok] of each label, before the normaliser */
+    struct batch_scale *scale; /* owned: [cap_row] the labels of each row */
+    float *dq_part;            /* owned; device memory of in.dev.dq_part; NULL: none */
     size_t dq_part_bytes;
     int32_t n_cell;
 };
@@ -59,7 +60,8 @@ struct packed *packed_new(const struct model *m, const struct packed_options *o,
         goto fail;
     p->in.host.kv = p->in.dev.kv = p->cells.kv;
     p->weight = try_alloc((size_t)o->cap_tok, sizeof *p->weight, "a micro-batch", e);
-    if (!p->weight)
+    p->scale = try_alloc((size_t)o->cap_row, sizeof *p->scale, "a micro-batch", e);
+    if (!p->weight || !p->scale)
         goto fail;
     packed_clear(p);
     return p;
@@ -77,6 +79,7 @@ void packed_free(struct packed *p)
     if (p->dq_part)
         device_mem_free(stream_device(p->stream), p->dq_part);
     mem_free(p->weight);
+    mem_free(p->scale);
     free(p);
 }
 
@@ -84,6 +87,7 @@ void packed_clear(struct packed *p)
 {
     memset(p->in.host.n, 0, sizeof p->in.host.n);
     p->in.host.q_start[0] = 0;
+    p->in.dev.n_scale = 0;
     p->n_cell = 0;
 }
 
@@ -110,7 +114,7 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
                int64_t n, uint64_t key, struct err *e)
 {
     struct batch *b = &p->in.host;
-    int64_t row = b->n[DIM_SEQ], at = b->n[DIM_TOK];
+    int64_t row = b->n[DIM_SEQ], at = b->n[DIM_TOK], first = b->n[DIM_OUT];
     int32_t turn = model_turn(p->model, n);
     if (check_row(p, id, label, n, e))
         return -1;
@@ -129,6 +133,7 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
     }
     for (int64_t c = 0; c * K_CELL < n; c++)
         b->cell[row * b->cell_stride + c] = p->n_cell++;
+    p->scale[row] = (struct batch_scale){.lo = first, .hi = b->n[DIM_OUT], .by = 1};
     b->kv_len[row] = (int32_t)n;
     b->q_start[row + 1] = (int32_t)at;
     b->n[DIM_SEQ]++;
@@ -150,7 +155,22 @@ const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t d
             g[i].row_hi = b->n[DIM_TOK];
         }
     }
+    p->in.dev.n_scale = 0;
     return inputs_send(&p->in, p->stream);
+}
+
+void packed_scale(struct packed *p, const float *by)
+{
+    int64_t n = packed_n_row(p);
+    for (int64_t i = 0; i < n; i++)
+        p->scale[i].by = by[i];
+    p->in.dev.scale = p->scale;
+    p->in.dev.n_scale = n;
+}
+
+int64_t packed_n_row(const struct packed *p)
+{
+    return p->in.host.n[DIM_SEQ];
 }
 
 int64_t packed_n_tok(const struct packed *p)

@@ -38,6 +38,12 @@ bool packed_fits(const struct packed *p, int64_t n);
  * the device; what it returns stays as long as p. */
 const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed);
 
+/* Behind the forward of what packed_batch gave, before its backward: the gradients of the labels of
+ * row i, as they were added, are multiplied by by[i]. For losses whose weights the forward's
+ * log-probabilities decide; it holds until packed_batch or packed_clear. */
+void packed_scale(struct packed *p, const float *by);
+
+int64_t packed_n_row(const struct packed *p);
 int64_t packed_n_tok(const struct packed *p);
 int64_t packed_n_out(const struct packed *p); /* labels */
 double packed_weight(const struct packed *p); /* their sum */

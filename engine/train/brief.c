@@ -14,6 +14,7 @@ struct rows_header {
     size_t n_id, n_row;
     int64_t n_cut, n_barren, n_learn, longest;
     uint64_t digest;
+    bool has_pairs;
 };
 
 struct header {
@@ -60,7 +61,8 @@ static struct rows_header rows_header_of(const struct dataset *d)
                                 .n_barren = d->n_barren,
                                 .n_learn = d->n_learn,
                                 .longest = d->longest,
-                                .digest = d->digest};
+                                .digest = d->digest,
+                                .has_pairs = d->opt.has_pairs};
 }
 
 static char *join_targets(const struct train_lora *l, size_t *bytes)
@@ -101,7 +103,7 @@ int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, 
 
 static int reserve_rows(struct dataset *d, const struct rows_header *h, struct err *e)
 {
-    dataset_init(d, &(struct dataset_options){.tokenizer = NULL});
+    dataset_init(d, &(struct dataset_options){.has_pairs = h->has_pairs});
     d->n_cut = h->n_cut;
     d->n_barren = h->n_barren;
     d->n_learn = h->n_learn;

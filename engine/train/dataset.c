@@ -222,6 +222,70 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
     return rc;
 }
 
+/* ---- pairs --------------------------------------------------------------------------------- */
+
+/* Takes away what was added since `then`. */
+static void go_back(struct dataset *d, const struct dataset *then)
+{
+    d->id.n = then->id.n;
+    d->is_learned.n = then->is_learned.n;
+    d->row.n = then->row.n;
+    d->n_cut = then->n_cut;
+    d->n_barren = then->n_barren;
+    d->n_tok_cut = then->n_tok_cut;
+    d->n_learn = then->n_learn;
+    d->longest = then->longest;
+    d->digest = then->digest;
+}
+
+static bool has_something(const struct dataset *d, const struct dataset_row *r)
+{
+    const int32_t *a = d->id.at + r[0].at, *b = d->id.at + r[1].at;
+    bool is_same = r[0].n == r[1].n && memcmp(a, b, (size_t)r[0].n * sizeof *a) == 0;
+    return r[0].n_learn > 0 && r[1].n_learn > 0 && !is_same;
+}
+
+/* The newest pair has something to learn in both of its rows, or in none. */
+static void settle_pair(struct dataset *d)
+{
+    struct dataset_row *r = &d->row.at[d->row.n - 2];
+    if (has_something(d, r))
+        return;
+    for (int i = 0; i < 2; i++) {
+        d->n_learn -= r[i].n_learn;
+        d->n_barren += r[i].n_learn > 0;
+        r[i].n_learn = 0;
+        memset(d->is_learned.at + r[i].at, 0, (size_t)r[i].n);
+    }
+}
+
+static int add_end(struct dataset *d, const struct jvalue *messages, size_t n_shared,
+                   const struct jvalue *tools, struct err *e)
+{
+    size_t n = messages->l->n;
+    double *weight = try_alloc(n, sizeof *weight, what, e);
+    if (!weight)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        weight[i] = i >= n_shared;
+    int rc = dataset_add_chat(d, messages, tools, weight, n, e);
+    mem_free(weight);
+    return rc;
+}
+
+int dataset_add_pair(struct dataset *d, const struct jvalue *preferred, const struct jvalue *other,
+                     size_t n_shared, const struct jvalue *tools, struct err *e)
+{
+    const struct dataset then = *d;
+    ASSERT(d->opt.has_pairs);
+    if (add_end(d, preferred, n_shared, tools, e) || add_end(d, other, n_shared, tools, e)) {
+        go_back(d, &then);
+        return -1;
+    }
+    settle_pair(d);
+    return 0;
+}
+
 int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,
                      size_t n_completion, struct err *e)
 {

@@ -4,6 +4,10 @@
  * tokens by what serves (the chat template, the tokenizer), so what is trained is what will be
  * asked.
  *
+ * A dataset has rows, or pairs of rows of which the first is preferred to the second: one
+ * conversation with two ends. Pairs stand one behind the other; one of which either row has nothing
+ * to learn, or both the same, has nothing to learn.
+ *
  * Of a conversation the assistant's turns are learned, from the first byte it had to choose to the
  * token that ends its turn; a message's weight 0 leaves it out. Of a prompt with its completion the
  * completion is, and the end of the text; special tokens in both are special, as they are in the
@@ -31,6 +35,7 @@ struct dataset_options {
     int64_t now;                       /* what templates take for the date: local seconds */
     const int32_t *end_id;             /* borrowed: tokens that end a turn when they are drawn */
     int32_t n_end_id;
+    bool has_pairs; /* every two rows are a pair, and dataset_add_pair alone adds */
 };
 
 struct dataset_row {
@@ -48,7 +53,7 @@ struct dataset {
     VEC(struct dataset_row) row;
     VEC(int64_t) left_out;    /* examples that were too long */
     int64_t example;          /* the caller's: of the rows that are added next */
-    int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn */
+    int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn, both of a pair */
     int64_t n_tok_cut;        /* tokens that were cut off */
     int64_t n_learn, longest; /* over all rows */
     uint64_t digest;          /* of all that is in it */
@@ -64,6 +69,21 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
                      const double *weight, size_t n_weight, struct err *e);
 int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,
                      size_t n_completion, struct err *e);
+
+/* A conversation that is begun by the first n_shared messages of both, of which nothing is learned,
+ * and ended by the others. */
+int dataset_add_pair(struct dataset *d, const struct jvalue *preferred, const struct jvalue *other,
+                     size_t n_shared, const struct jvalue *tools, struct err *e);
+
+/* Rows that belong together, 1 or 2, and how many such examples have something to learn. */
+static inline int64_t dataset_n_each(const struct dataset *d)
+{
+    return d->opt.has_pairs ? 2 : 1;
+}
+static inline int64_t dataset_n_usable(const struct dataset *d)
+{
+    return ((int64_t)d->row.n - d->n_barren) / dataset_n_each(d);
+}
 
 /* Lists an example that was too long. */
 int dataset_leave_out(struct dataset *d, int64_t example, struct err *e);

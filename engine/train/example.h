@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one line of a training file says: a conversation, a prompt with its completion, or a row of
- * preferences, which is recognised so that it can be refused by name. The engine reads no JSON of
- * clients: whoever gives it a file gives it the reader of its lines, too.
+ * What one line of a training file says: a conversation, a prompt with its completion, or a
+ * preference: a conversation with two ends. The engine reads no JSON of clients: whoever gives it a
+ * file gives it the reader of its lines, too.
  *
  * Memory: everything lies in the reader's arena, or in what that holds.
  * Thread: any.
@@ -18,7 +18,9 @@ enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE };
 
 struct train_example {
     enum train_example_kind kind;
-    struct jvalue messages, tools;
+    struct jvalue messages, tools; /* messages: of a preference with the preferred end */
+    struct jvalue other;           /* of a preference: with the other end */
+    size_t n_shared;               /* of a preference: messages that both begin with */
     bool has_tools;
     const double *weight; /* [n_weight] of each message; NULL: all count */
     size_t n_weight;
@@ -26,9 +28,16 @@ struct train_example {
     size_t n_prompt, n_completion;
 };
 
-/* knows_developer: the template has that role. An error's text names the field, not the line. */
+/* What a line is read for. */
+struct train_wants {
+    bool knows_developer; /* the template has that role */
+    bool has_pairs;       /* preferences: where they are not wanted one is recognised, for it to be
+                           * refused by name, and not read */
+};
+
+/* An error's text names the field, not the line. */
 struct train_reader {
-    int (*fn)(void *ctx, struct arena *a, const char *line, size_t n, bool knows_developer,
+    int (*fn)(void *ctx, struct arena *a, const char *line, size_t n, struct train_wants wants,
               struct train_example *out, struct err *e);
     void *ctx;
 };

@@ -6,14 +6,17 @@
 
 #include "engine/graph/passes.h"
 #include "engine/run/ranks.h"
+#include "engine/train/preference.h"
 
-static int record(struct train_function *f, struct graph *g, const struct train_options *o,
-                  bool trains, struct err *e)
+static int record(struct train_function *f, enum train_run run, const struct train_options *o,
+                  struct err *e)
 {
+    bool trains = run == RUN_TRAINED;
+    struct graph *g = &f->run[run];
     struct graph_recorder rec;
     graph_recorder_init(&rec, g);
     rec.b.wants_grad = trains;
-    rec.b.has_lora = o->lora.rank > 0;
+    rec.b.has_lora = o->lora.rank > 0 && run != RUN_REFERENCE;
     rec.b.lora_rank_max = (int32_t)o->lora.rank;
     rec.b.dropout = trains ? (float)o->lora.dropout : 0;
     graph_mark_output(g, model_build(f->model, &rec.b, MODEL_LOSS));
@@ -28,27 +31,30 @@ int train_function_init(struct train_function *f, const struct model *m,
                         const struct train_options *o, struct err *e)
 {
     *f = (struct train_function){.model = m};
-    graph_init(&f->trained);
-    graph_init(&f->judged);
+    for (enum train_run i = RUN_TRAINED; i <= RUN_REFERENCE; i++)
+        graph_init(&f->run[i]);
     if (!ranks_of_model(m, &f->ranks))
         return 0;
     if (o->ranks.model)
         f->ranks.at.comm = o->ranks.model;
-    return record(f, &f->trained, o, true, e) || record(f, &f->judged, o, false, e) ? -1 : 0;
+    if (record(f, RUN_TRAINED, o, e) || record(f, RUN_JUDGED, o, e))
+        return -1;
+    return preference_has_reference(&o->preference) ? record(f, RUN_REFERENCE, o, e) : 0;
 }
 
 void train_function_release(struct train_function *f)
 {
-    graph_release(&f->trained);
-    graph_release(&f->judged);
+    for (enum train_run i = RUN_TRAINED; i <= RUN_REFERENCE; i++)
+        graph_release(&f->run[i]);
 }
 
-struct val train_function_build(const struct train_function *f, struct builder *b, bool trains)
+struct val train_function_build(const struct train_function *f, struct builder *b,
+                                enum train_run run)
 {
     struct val out = {.id = -1};
     if (!f->model->part)
         return model_build(f->model, b, MODEL_LOSS);
     struct err unused = ERR_INIT; /* b has it */
-    graph_replay(trains ? &f->trained : &f->judged, b, &out, &unused);
+    graph_replay(&f->run[run], b, &out, &unused);
     return out;
 }

@@ -13,17 +13,25 @@
 #include "engine/model/model.h"
 #include "engine/train/options.h"
 
+enum train_run {
+    RUN_TRAINED,  /* a step's */
+    RUN_JUDGED,   /* an evaluation's */
+    RUN_REFERENCE /* that of the model as it was, without its adapter */
+};
+
 struct train_function {
-    const struct model *model;    /* borrowed */
-    struct graph_ranks ranks;     /* whose graphs these are: stays where it is */
-    struct graph trained, judged; /* a step's, an evaluation's; empty where one rank has all */
+    const struct model *model;           /* borrowed */
+    struct graph_ranks ranks;            /* whose graphs these are: stays where it is */
+    struct graph run[RUN_REFERENCE + 1]; /* empty where one rank has all, or nobody asks for it */
 };
 
 int train_function_init(struct train_function *f, const struct model *m,
                         const struct train_options *o, struct err *e);
 void train_function_release(struct train_function *f);
 
-/* The loss of what the builder's batch holds; b->failed tells. */
-struct val train_function_build(const struct train_function *f, struct builder *b, bool trains);
+/* The loss of what the builder's batch holds; b->failed tells. Of RUN_REFERENCE the builder has no
+ * adapter. */
+struct val train_function_build(const struct train_function *f, struct builder *b,
+                                enum train_run run);
 
 #endif

@@ -16,6 +16,7 @@
 
 struct train_options {
     struct train_lora lora;
+    struct train_preference preference;
     double lr;
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */

@@ -25,10 +25,37 @@ struct train_lora {
     int32_t n_target;                     /* 0: every product that takes adapters */
 };
 
+/* What is made small: the cross-entropy of labels, or a loss of pairs of rows of which the first is
+ * preferred to the second (engine/train/preference.h). */
+enum train_loss {
+    TRAIN_CROSS_ENTROPY,
+    TRAIN_DPO,
+    TRAIN_IPO,
+    TRAIN_ORPO,
+    TRAIN_SIMPO,
+    TRAIN_LOSS_COUNT
+};
+
+struct train_preference {
+    enum train_loss loss;
+    double beta;  /* of a pair's loss */
+    double gamma; /* TRAIN_SIMPO: the margin that is asked for */
+};
+
+static inline bool train_has_pairs(const struct train_preference *p)
+{
+    return p->loss != TRAIN_CROSS_ENTROPY;
+}
+
+/* Where beta or gamma is 0, what suits the loss. */
+void train_preference_default(struct train_preference *p);
+
 struct train_result {
     double loss;      /* mean over the weights */
-    double weight;    /* sum of the weights */
-    double accuracy;  /* of labels that were the likeliest, weighted */
+    double weight;    /* sum of the weights; of pairs: how many */
+    double accuracy;  /* of labels that were the likeliest, weighted; of pairs: those whose
+                       * preferred row has the larger reward */
+    double reward[2]; /* of pairs: the mean one of preferred rows, and of the others */
     double grad_norm; /* before clipping; 0 for trainer_eval */
     int64_t n_tok, n_label, n_micro;
 };

@@ -6,6 +6,7 @@
  */
 #include "engine/train/plan.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "engine/base/mem.h"
@@ -21,8 +22,9 @@ struct paper {
     struct trainer *trainer;  /* owned */
     struct train_row *row;    /* owned: [n_row] */
     int64_t n_row;
-    int32_t *id;    /* owned: [longest], all 0: ids of every row */
-    int32_t *label; /* owned: [longest] */
+    int32_t *id;      /* owned: [longest], all 0: ids of every row */
+    int32_t *label;   /* owned: [longest] */
+    float *reference; /* owned: [longest], not known */
 };
 
 static void paper_release(struct paper *p)
@@ -35,12 +37,19 @@ static void paper_release(struct paper *p)
     mem_free(p->row);
     mem_free(p->id);
     mem_free(p->label);
+    mem_free(p->reference);
 }
 
 static int64_t longest_of(const struct tuning_options *o)
 {
     int64_t n = o->data->longest;
     return o->valid && o->valid->longest > n ? o->valid->longest : n;
+}
+
+/* Rows of an example. */
+static int64_t each_of(const struct tuning_options *o)
+{
+    return dataset_n_each(o->data);
 }
 
 /* Labels of a row of n tokens, where as much is learned as anywhere. */
@@ -77,25 +86,39 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A step's rows, n_tok tokens for each of n_rank ranks: as long as they may be, but for those that
- * a micro-batch of cap_tok ends with. */
-static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap_tok,
-                     int64_t longest, int64_t n_label, struct err *e)
+/* What rows are made of, as many as there may be. */
+static int reserve_rows(struct paper *p, int64_t n_row, int64_t longest, struct err *e)
 {
-    int64_t n_micro = (n_tok + cap_tok - 1) / cap_tok, each = (cap_tok + longest - 1) / longest;
-    p->row = try_alloc((size_t)(n_rank * n_micro * each), sizeof *p->row, "rows on paper", e);
+    p->row = try_alloc((size_t)n_row, sizeof *p->row, "rows on paper", e);
     p->id = try_alloc((size_t)longest, sizeof *p->id, "a row on paper", e);
     p->label = try_alloc((size_t)longest, sizeof *p->label, "a row on paper", e);
-    if (!p->row || !p->id || !p->label)
+    p->reference = try_alloc((size_t)longest, sizeof *p->reference, "a row on paper", e);
+    if (!p->row || !p->id || !p->label || !p->reference)
+        return -1;
+    p->reference[0] = NAN;
+    return 0;
+}
+
+/* A step's rows, n_tok tokens for each of n_rank ranks: as long as they may be, but for those that
+ * a micro-batch of cap_tok ends with. Pairs are of two such rows. */
+static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap_tok,
+                     int64_t longest, int64_t n_each, int64_t n_label, struct err *e)
+{
+    int64_t n_micro = (n_tok + cap_tok - 1) / cap_tok, each = (cap_tok + longest - 1) / longest;
+    if (reserve_rows(p, n_rank * n_micro * (each + n_each), longest, e))
         return -1;
     for (int64_t i = 0; i < longest; i++)
         p->label[i] = i < n_label ? 0 : -1;
     for (int64_t r = 0; r < n_rank; r++)
-        for (int64_t at = 0, n; at < n_tok; at += n) {
-            n = least(longest, least(cap_tok - at % cap_tok, n_tok - at));
-            p->row[p->n_row] = (struct train_row){
-                .id = p->id, .label = p->label, .n = n, .key = (uint64_t)p->n_row};
-            p->n_row++;
+        for (int64_t at = 0, n; at < n_tok; at += n * n_each) {
+            n = least(longest, least(cap_tok - at % cap_tok, n_tok - at) / n_each);
+            n = n > 0 ? n : 1;
+            for (int64_t k = 0; k < n_each; k++, p->n_row++)
+                p->row[p->n_row] = (struct train_row){.id = p->id,
+                                                      .label = p->label,
+                                                      .reference = p->reference,
+                                                      .n = n,
+                                                      .key = (uint64_t)p->n_row};
         }
     return 0;
 }
@@ -104,7 +127,7 @@ static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap
 static int64_t tokens_of(const struct tuning_options *o)
 {
     int64_t n = train_n_data(&o->train.ranks);
-    return longest_of(o) * ((o->batch + n - 1) / n);
+    return longest_of(o) * each_of(o) * ((o->batch + n - 1) / n);
 }
 
 /* The bytes that a trainer with these options holds at most: where a step has several micro-batches
@@ -124,7 +147,7 @@ static int measure(const struct model *m, const struct device *d, const struct t
     t.ranks.all = t.ranks.data = t.ranks.model = NULL;
     /* of a step's rows each rank takes its share */
     if (paper_init(&p, m, d, &t, e) ||
-        fill_rows(&p, train_n_data(&t.ranks), n_tok, out->n_tok, longest, n_label, e))
+        fill_rows(&p, train_n_data(&t.ranks), n_tok, out->n_tok, longest, each_of(o), n_label, e))
         goto done;
     size_t before = device_dry_bytes(p.device);
     p.trainer = trainer_new(p.model, &t, p.stream, e);
@@ -156,7 +179,8 @@ static size_t host_bytes(const struct tuning_options *o)
 {
     size_t n = row_set_bytes(o->data, o->batch);
     n += o->valid ? row_set_bytes(o->valid, o->batch) : 0;
-    n += (size_t)o->batch * (size_t)longest_of(o) * 2 * sizeof(float); /* of a step's tokens */
+    size_t n_tok = (size_t)(o->batch * each_of(o) * longest_of(o)); /* of a step */
+    n += n_tok * 3 * sizeof(float);
     n += (size_t)o->train.cap_tok * (sizeof(struct k_ce_state) + sizeof(float));
     n += o->data->row.n * sizeof(int64_t); /* the order of an epoch */
     return n;

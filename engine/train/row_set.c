@@ -4,17 +4,19 @@
  */
 #include "engine/train/row_set.h"
 
+#include <math.h>
+
 #include "engine/base/carve.h"
 #include "engine/base/mem.h"
 
 /* What a set needs room for. */
 struct need {
-    int64_t n, longest, cap_row;
+    int64_t n, longest, cap_row, n_reference;
 };
 
 static struct need need_of(const struct dataset *d, int64_t batch)
 {
-    struct need need = {0};
+    struct need need = {.n_reference = d->opt.has_pairs ? (int64_t)d->id.n : 0};
     for (size_t i = 0; i < d->row.n; i++) {
         const struct dataset_row *r = &d->row.at[i];
         if (r->n_learn == 0)
@@ -22,7 +24,9 @@ static struct need need_of(const struct dataset *d, int64_t batch)
         need.n++;
         need.longest = r->n > need.longest ? r->n : need.longest;
     }
+    batch *= dataset_n_each(d);
     need.cap_row = batch < need.n ? batch : need.n;
+    need.n /= dataset_n_each(d);
     return need;
 }
 
@@ -36,6 +40,7 @@ static size_t lay_out(struct row_set *s, const struct need *need, void *base)
     s->example = carve(&c, s->cap_row, sizeof *s->example);
     s->label = carve(&c, s->cap_tok, sizeof *s->label);
     s->logprob = carve(&c, s->cap_tok, sizeof *s->logprob);
+    s->reference = carve(&c, need->n_reference, sizeof *s->reference);
     return c.at;
 }
 
@@ -49,14 +54,16 @@ size_t row_set_bytes(const struct dataset *d, int64_t batch)
 int row_set_init(struct row_set *s, const struct dataset *d, int64_t batch, struct err *e)
 {
     struct need need = need_of(d, batch);
-    *s = (struct row_set){.data = d};
+    *s = (struct row_set){.data = d, .n_each = dataset_n_each(d)};
     s->block = try_alloc(lay_out(s, &need, NULL), 1, "a batch of rows", e);
     if (!s->block)
         return -1;
     lay_out(s, &need, s->block);
-    for (size_t i = 0; i < d->row.n; i++)
+    for (size_t i = 0; i < d->row.n; i += (size_t)s->n_each)
         if (d->row.at[i].n_learn > 0)
             s->usable[s->n++] = (int64_t)i;
+    for (size_t i = 0; i < d->row.n && d->opt.has_pairs; i++)
+        s->reference[d->row.at[i].at] = NAN;
     return 0;
 }
 
@@ -71,16 +78,25 @@ void row_set_clear(struct row_set *s)
     s->n_row = s->n_tok = 0;
 }
 
-bool row_set_add(struct row_set *s, int64_t i)
+static void put(struct row_set *s, int64_t at)
 {
-    int64_t at = s->usable[i];
     const struct dataset_row *r = &s->data->row.at[at];
-    if (s->n_row == s->cap_row || r->n > s->cap_tok - s->n_tok)
-        return false;
     struct train_row *row = &s->row[s->n_row];
     *row = dataset_get(s->data, (size_t)at, s->label + s->n_tok);
     row->logprob = s->logprob + s->n_tok;
-    s->example[s->n_row++] = r->example ? r->example : at + 1;
+    row->reference = s->data->opt.has_pairs ? s->reference + r->at : NULL;
+    s->example[s->n_row++] = r->example ? r->example : at / s->n_each + 1;
     s->n_tok += r->n;
+}
+
+bool row_set_add(struct row_set *s, int64_t i)
+{
+    int64_t at = s->usable[i], n = 0;
+    for (int64_t k = 0; k < s->n_each; k++)
+        n += s->data->row.at[at + k].n;
+    if (s->n_row + s->n_each > s->cap_row || n > s->cap_tok - s->n_tok)
+        return false;
+    for (int64_t k = 0; k < s->n_each; k++)
+        put(s, at + k);
     return true;
 }

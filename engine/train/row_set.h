@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a dataset that have something to learn, and the batch of them that a trainer is
- * given next. A row enters the batch with its labels and with room for its log-probabilities, in
- * one place that knows how much of each there is; a row with nothing to learn cannot enter. What is
- * trained and what is validated are two sets of one kind.
+ * The examples of a dataset that have something to learn, and the batch of them that a trainer is
+ * given next. An example is a row, or the two rows of a pair, which are never parted. It enters the
+ * batch with its labels and with room for its log-probabilities, in one place that knows how much
+ * of each there is; one with nothing to learn cannot enter. What is trained and what is validated
+ * are two sets of one kind.
  *
  * Thread: one at a time.
  */
@@ -16,23 +17,24 @@
 struct row_set {
     const struct dataset *data; /* borrowed */
     void *block;                /* owned: the arrays below */
-    int64_t *usable;            /* [n] places in data of rows with something to learn */
-    int64_t n;
-    struct train_row *row;    /* [cap_row] the batch: n_row of them are there */
-    int64_t *example;         /* [cap_row] where they come from, from 1 */
-    int32_t *label;           /* [cap_tok] of all its rows, one behind the other */
-    float *logprob;           /* [cap_tok] */
-    int64_t n_row, n_tok;     /* of the batch */
-    int64_t cap_row, cap_tok; /* its room: cap_row rows, be each as long as the longest */
+    int64_t *usable;            /* [n] places in data of (first) rows with something to learn */
+    int64_t n, n_each;          /* rows of an example: 1 or 2 */
+    struct train_row *row;      /* [cap_row] the batch: n_row of them are there */
+    int64_t *example;           /* [cap_row] where they come from, from 1 */
+    int32_t *label;             /* [cap_tok] of all its rows, one behind the other */
+    float *logprob;             /* [cap_tok] */
+    float *reference;           /* [data->id.n] of pairs: what a trainer knows (struct train_row) */
+    int64_t n_row, n_tok;       /* of the batch */
+    int64_t cap_row, cap_tok;   /* its room: cap_row rows, be each as long as the longest */
 };
 
-/* Batches have at most `batch` rows. */
+/* Batches have at most `batch` examples. */
 int row_set_init(struct row_set *s, const struct dataset *d, int64_t batch, struct err *e);
 void row_set_release(struct row_set *s); /* a zeroed one is fine */
 
 void row_set_clear(struct row_set *s); /* begins a batch */
 
-/* Adds usable row i, 0 <= i < n, to the batch; false: it has no room for it. */
+/* Adds usable example i, 0 <= i < n, to the batch; false: it has no room for it. */
 bool row_set_add(struct row_set *s, int64_t i);
 
 /* Bytes that a set for such a dataset owns. */

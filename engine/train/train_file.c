@@ -157,12 +157,40 @@ static int add_chat(struct dataset *d, const struct train_example *x, struct err
                             x->n_weight, e);
 }
 
-static int refuse_preference(struct train_file *f, struct err *e)
+static int add_pair(struct dataset *d, const struct train_example *x, struct err *e)
 {
+    return dataset_add_pair(d, &x->messages, &x->other, x->n_shared,
+                            x->has_tools ? &x->tools : NULL, e);
+}
+
+/* A row of another method's format. */
+static int check_method(const struct dataset *d, const struct train_example *x,
+                        struct train_file *f, struct err *e)
+{
+    bool is_pair = x->kind == TRAIN_PREFERENCE;
+    if (is_pair == d->opt.has_pairs)
+        return 0;
     f->fault = TRAIN_FAULT_FORMAT;
-    return err_set(e, ERR_BAD_INPUT,
-                   "it is of the fine-tune-preference format, but the method is 'supervised': rows "
-                   "of preferences are for the method 'dpo'.");
+    return is_pair ? err_set(e, ERR_BAD_INPUT,
+                             "it is of the fine-tune-preference format, but the method is "
+                             "'supervised': rows of preferences are for the method 'dpo'.")
+                   : err_set(e, ERR_BAD_INPUT,
+                             "it is of the fine-tune-%s format, but the method is 'dpo': its rows "
+                             "have 'input', 'preferred_output' and 'non_preferred_output'.",
+                             x->kind == TRAIN_CHAT ? "chat" : "completions");
+}
+
+static int add_example(struct dataset *d, const struct train_example *x, struct err *e)
+{
+    switch (x->kind) {
+    case TRAIN_CHAT:
+        return add_chat(d, x, e);
+    case TRAIN_TEXT:
+        return add_text(d, x, e);
+    case TRAIN_PREFERENCE:
+        return add_pair(d, x, e);
+    }
+    return 0;
 }
 
 static int add_row(struct dataset *d, const struct train_reader *r, const char *line, size_t n,
@@ -171,12 +199,14 @@ static int add_row(struct dataset *d, const struct train_reader *r, const char *
     const struct template *t = d->opt.template;
     struct train_example x;
     struct err why = ERR_INIT;
-    if (r->fn(r->ctx, a, line, n, t && template_mentions(t, "developer"), &x, e))
+    const struct train_wants wants = {.knows_developer = t && template_mentions(t, "developer"),
+                                      .has_pairs = d->opt.has_pairs};
+    if (r->fn(r->ctx, a, line, n, wants, &x, e))
         return -1;
-    if (x.kind == TRAIN_PREFERENCE)
-        return refuse_preference(f, e);
-    f->n_chat += x.kind == TRAIN_CHAT;
-    int rc = x.kind == TRAIN_CHAT ? add_chat(d, &x, &why) : add_text(d, &x, &why);
+    if (check_method(d, &x, f, e))
+        return -1;
+    f->n_chat += x.kind != TRAIN_TEXT;
+    int rc = add_example(d, &x, &why);
     if (rc && why.code == ERR_TOO_LARGE && d->opt.longer == DATASET_REFUSE)
         return dataset_leave_out(d, f->n_example, e);
     return rc ? err_set(e, why.code, "%s", why.msg) : 0;

@@ -3,6 +3,10 @@
  * Rows go into micro-batches in their order, as many as fit. What each token got is kept until all
  * rows have run; then losses are summed row by row, in the order of the rows, so that neither the
  * cut nor the ranks are seen in them.
+ *
+ * Of pairs a micro-batch's forward is waited for before its backward, which is told what each row
+ * counts. What the reference says of a row is found once, by a forward of the same micro-batch
+ * without the adapter.
  */
 #include "engine/train/trainer.h"
 
@@ -14,17 +18,14 @@
 #include "engine/eager/eager.h"
 #include "engine/train/function.h"
 #include "engine/train/optimizer.h"
+#include "engine/train/preference.h"
+#include "engine/train/seen.h"
 
 /* Every row of a micro-batch has a cell of its own that may be filled in part. Rows shorter than
  * this fill the room for rows before the room for tokens. */
 enum { ROW_LEAST = 16 };
 
 static const double LOSS_LEAST = 1e-3; /* one below may have a gradient of nothing */
-
-/* What a token's label got. */
-struct seen {
-    float logprob, was_best;
-};
 
 struct trainer {
     struct model *model; /* borrowed */
@@ -37,18 +38,39 @@ struct trainer {
     struct packed *packed;    /* owned */
     struct eager *eager;      /* owned */
     struct k_ce_state *state; /* owned: [cap_tok] of a micro-batch, on the host */
+    float *by;                /* owned: [cap_row] of a micro-batch, what its rows count */
     struct seen *seen;        /* owned: of all tokens of a step */
     int64_t cap_seen, n_step;
 };
+
+/* Rows that belong together: those of a step come in so many. */
+static int64_t n_each(const struct trainer *t)
+{
+    return train_has_pairs(&t->opt.preference) ? 2 : 1;
+}
+
+static int64_t cap_row(const struct trainer *t)
+{
+    return t->opt.cap_tok / ROW_LEAST + n_each(t);
+}
 
 static struct packed *packed_for(struct trainer *t, struct err *e)
 {
     int64_t cap = t->opt.cap_tok;
     struct packed_options o = {.cap_tok = cap,
-                               .cap_row = cap / ROW_LEAST + 1,
+                               .cap_row = cap_row(t),
                                .cap_group = t->opt.lora.rank > 0,
                                .shares_cells = t->opt.checkpoints_blocks};
     return packed_new(t->model, &o, t->stream, e);
+}
+
+static int check_loss(const struct train_options *o, struct err *e)
+{
+    return !train_has_pairs(&o->preference) || o->lora.rank > 0
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED,
+                         "a loss of preferences trains an adapter: the model without it is the "
+                         "reference");
 }
 
 struct trainer *trainer_new(struct model *m, const struct train_options *o, struct stream *s,
@@ -56,7 +78,7 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
 {
     struct trainer *t = xcalloc(1, sizeof *t);
     *t = (struct trainer){.model = m, .opt = *o, .stream = s};
-    if (train_subject_init(&t->subject, m, s, o, e))
+    if (check_loss(o, e) || train_subject_init(&t->subject, m, s, o, e))
         goto fail;
     t->eager = eager_new(s, e);
     if (!t->eager || exchange_init(&t->exchange, &t->subject.tensors, m, t->eager, s, e))
@@ -67,7 +89,8 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
         goto fail;
     t->packed = packed_for(t, e);
     t->state = try_alloc((size_t)o->cap_tok, sizeof *t->state, "a micro-batch's losses", e);
-    if (t->packed && t->state)
+    t->by = try_alloc((size_t)cap_row(t), sizeof *t->by, "a micro-batch's losses", e);
+    if (t->packed && t->state && t->by)
         return t;
 fail:
     trainer_free(t);
@@ -81,6 +104,7 @@ void trainer_free(struct trainer *t)
     packed_free(t->packed);
     eager_free(t->eager);
     mem_free(t->state);
+    mem_free(t->by);
     mem_free(t->seen);
     train_function_release(&t->function);
     optimizer_release(&t->optimizer);
@@ -89,48 +113,11 @@ void trainer_free(struct trainer *t)
     free(t);
 }
 
-static double weight_of(const struct train_row *r, int64_t i)
-{
-    if (r->label[i] < 0)
-        return 0;
-    return r->weight ? (double)r->weight[i] : 1;
-}
-
-/* Reads what the head left for each label of a row; at: the row's first in the micro-batch. */
-static int64_t read_row(struct trainer *t, const struct train_row *r, int64_t at, struct seen *seen)
-{
-    for (int64_t i = 0; i < r->n; i++) {
-        if (r->label[i] < 0)
-            continue;
-        const struct k_ce_state *s = &t->state[at++];
-        seen[i] = (struct seen){.logprob = s->target_logit - k_ce_lse(s),
-                                .was_best = s->best_id == r->label[i]};
-    }
-    return at;
-}
-
-static void judge_row(const struct train_row *r, const struct seen *seen, struct train_result *out)
-{
-    double loss = 0;
-    for (int64_t i = 0; i < r->n; i++) {
-        double w = weight_of(r, i);
-        if (r->logprob)
-            r->logprob[i] = seen[i].logprob;
-        if (r->label[i] < 0)
-            continue;
-        loss -= w * (double)seen[i].logprob;
-        out->accuracy += w * (double)seen[i].was_best;
-        out->n_label++;
-    }
-    out->loss += loss;
-    out->n_tok += r->n;
-}
-
 /* The rows of a step or an evaluation: which of them are computed here, and which of these are in
  * the micro-batch at hand. */
 struct work {
     const struct train_row *row; /* [n] of the whole step */
-    int64_t n, n_tok;
+    int64_t n, n_tok, n_each;
     int64_t lo, hi;     /* computed here */
     int64_t first, end; /* in the micro-batch */
     struct seen *seen;  /* of row `first` on */
@@ -138,15 +125,22 @@ struct work {
     bool trains, is_open; /* is_open: there is a tape */
 };
 
+/* Tokens of row i and those that belong to it. */
+static int64_t tokens_at(const struct work *w, int64_t i)
+{
+    return w->row[i].n + (w->n_each > 1 ? w->row[i + 1].n : 0);
+}
+
 /* The rows that are this rank's: of runs of about as many tokens each, one for each rank. */
 static void share_rows(struct trainer *t, struct work *w)
 {
     const struct train_ranks *r = &t->opt.ranks;
     int64_t n_rank = train_n_data(r), before = 0, last = -1, tok = 0, most = 0, own = 0;
     w->lo = w->hi = w->n;
-    for (int64_t i = 0; i < w->n; before += w->row[i++].n) {
-        int64_t of = (2 * before + w->row[i].n) * n_rank / (2 * w->n_tok); /* its middle's */
-        tok = of == last ? tok + w->row[i].n : w->row[i].n;
+    for (int64_t i = 0, n; i < w->n; i += w->n_each, before += n) {
+        n = tokens_at(w, i);
+        int64_t of = (2 * before + n) * n_rank / (2 * w->n_tok); /* its middle's */
+        tok = of == last ? tok + n : n;
         most = tok > most ? tok : most;
         last = of;
         if (of == r->data_rank && w->lo == w->n)
@@ -179,15 +173,19 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
                  bool trains, struct train_result *out, struct err *e)
 {
     *out = (struct train_result){0};
-    *w = (struct work){.row = row, .n = n, .trains = trains};
+    *w = (struct work){.row = row, .n = n, .n_each = n_each(t), .trains = trains, .normaliser = 1};
     for (int64_t i = 0; i < n; w->n_tok += row[i++].n)
         for (int64_t k = 0; k < row[i].n; k++)
-            out->weight += weight_of(&row[i], k);
+            out->weight += seen_weight(&row[i], k);
     if (!(out->weight > 0))
         return err_set(e, ERR_BAD_INPUT, "no token to learn from");
+    ASSERT(n % w->n_each == 0);
+    if (w->n_each > 1)
+        out->weight = (double)(n / w->n_each);
+    else
+        w->normaliser = out->weight;
     if (reserve_seen(t, w->n_tok, e))
         return -1;
-    w->normaliser = out->weight;
     w->seen = t->seen;
     share_rows(t, w);
     for (int64_t i = 0; i < w->lo; i++)
@@ -197,12 +195,19 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
     return 0;
 }
 
+/* Whether row i fits with those that belong to it: asked of the first of them. */
+static bool fits(const struct trainer *t, const struct work *w, int64_t i)
+{
+    return i % w->n_each || (packed_n_row(t->packed) + w->n_each <= cap_row(t) &&
+                             packed_n_tok(t->packed) + tokens_at(w, i) <= t->opt.cap_tok);
+}
+
 /* As many of this rank's next rows as fit, one behind the other. */
 static int pack(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
 {
     for (w->end = w->first; w->end < w->hi; w->end++) {
         const struct train_row *r = &w->row[w->end];
-        if (w->end > w->first && !packed_fits(t->packed, r->n))
+        if (w->end > w->first && !fits(t, w, w->end))
             break;
         if (packed_add(t->packed, r->id, r->label, r->weight, r->n, r->key, e))
             return err_wrap(e, "row %lld", (long long)w->end);
@@ -212,15 +217,15 @@ static int pack(struct trainer *t, struct work *w, struct train_result *out, str
 }
 
 /* Runs the model up to its losses, which are on their way to the host behind it; leaves a tape. */
-static int forward(struct trainer *t, struct work *w, struct err *e)
+static int run_model(struct trainer *t, struct work *w, enum train_run run, struct err *e)
 {
     const struct train_options *o = &t->opt;
-    bool is_last = w->end == w->hi;
-    struct eager_options eo = {.wants_grad = w->trains,
-                               .has_lora = o->lora.rank > 0,
+    bool is_last = w->end == w->hi, trains = run == RUN_TRAINED;
+    struct eager_options eo = {.wants_grad = trains,
+                               .has_lora = o->lora.rank > 0 && run != RUN_REFERENCE,
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
-                               .dropout = w->trains ? (float)o->lora.dropout : 0,
+                               .dropout = trains ? (float)o->lora.dropout : 0,
                                .block_done = is_last ? exchange_block : NULL,
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
@@ -229,11 +234,78 @@ static int forward(struct trainer *t, struct work *w, struct err *e)
     eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
     w->is_open = true;
     struct builder *b = eager_builder(t->eager);
-    struct val v = train_function_build(&t->function, b, w->trains);
+    struct val v = train_function_build(&t->function, b, run);
     if (b->failed)
         return err_set(e, b->err.code, "%s", b->err.msg);
     stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
                 COPY_FROM_DEVICE);
+    return 0;
+}
+
+static void close_tape(struct trainer *t, struct work *w)
+{
+    if (w->is_open)
+        eager_end(t->eager);
+    w->is_open = false;
+}
+
+static void close_micro(struct trainer *t, struct work *w)
+{
+    close_tape(t, w);
+    packed_clear(t->packed);
+}
+
+static bool knows_reference(const struct trainer *t, const struct work *w)
+{
+    if (!preference_has_reference(&t->opt.preference))
+        return true;
+    for (int64_t i = w->first; i < w->end; i++)
+        if (isnan(w->row[i].reference[0]))
+            return false;
+    return true;
+}
+
+/* What the loss compares with: where it is not known of all rows it is found for all of them. */
+static int refer(struct trainer *t, struct work *w, struct err *e)
+{
+    if (knows_reference(t, w))
+        return 0;
+    if (run_model(t, w, RUN_REFERENCE, e) || stream_sync(t->stream, e))
+        return -1;
+    for (int64_t i = w->first, at = 0; i < w->end; i++)
+        at += seen_reference(&w->row[i], t->state + at);
+    close_tape(t, w);
+    return 0;
+}
+
+static int forward(struct trainer *t, struct work *w, struct err *e)
+{
+    return refer(t, w, e) || run_model(t, w, w->trains ? RUN_TRAINED : RUN_JUDGED, e) ? -1 : 0;
+}
+
+static void read_rows(struct trainer *t, const struct work *w)
+{
+    struct seen *seen = w->seen;
+    for (int64_t i = w->first, at = 0; i < w->end; seen += w->row[i++].n)
+        at += seen_read(&w->row[i], t->state + at, seen);
+}
+
+/* Of pairs: what each row's labels count, now that the forward has told. */
+static int weigh(struct trainer *t, const struct work *w, struct err *e)
+{
+    const struct seen *seen = w->seen;
+    double n_pair = (double)(w->n / w->n_each);
+    if (w->n_each == 1)
+        return 0;
+    if (stream_sync(t->stream, e))
+        return -1;
+    read_rows(t, w);
+    for (int64_t i = w->first; i < w->end; seen += tokens_at(w, i), i += w->n_each) {
+        struct preference_pair p = seen_pair(&t->opt.preference, &w->row[i], seen);
+        t->by[i - w->first] = (float)(p.by[0] / n_pair);
+        t->by[i - w->first + 1] = (float)(p.by[1] / n_pair);
+    }
+    packed_scale(t->packed, t->by);
     return 0;
 }
 
@@ -243,22 +315,14 @@ static int backward(struct trainer *t, struct err *e)
     return eager_backward(t->eager, e);
 }
 
-static void close_micro(struct trainer *t, struct work *w)
-{
-    if (w->is_open)
-        eager_end(t->eager);
-    packed_clear(t->packed);
-    w->is_open = false;
-}
-
 /* Waits for the micro-batch, takes what its labels got, and gives it back. */
 static int read_micro(struct trainer *t, struct work *w, struct err *e)
 {
-    int64_t at = 0;
     if (stream_sync(t->stream, e) || exchange_check(&t->exchange, e))
         return -1;
-    for (; w->first < w->end; w->seen += w->row[w->first++].n)
-        at = read_row(t, &w->row[w->first], at, w->seen);
+    read_rows(t, w);
+    while (w->first < w->end)
+        w->seen += w->row[w->first++].n;
     close_micro(t, w);
     return 0;
 }
@@ -268,12 +332,19 @@ static int sum_losses(struct trainer *t, const struct work *w, struct train_resu
                       struct err *e)
 {
     const struct seen *seen = t->seen;
-    if (exchange_rows(&t->exchange, &t->seen->logprob, 2 * (size_t)w->n_tok, e))
+    if (exchange_rows(&t->exchange, &t->seen->logprob, SEEN_FLOATS * (size_t)w->n_tok, e))
         return -1;
-    for (int64_t i = 0; i < w->n; seen += w->row[i++].n)
-        judge_row(&w->row[i], seen, out);
+    for (int64_t i = 0; i < w->n; seen += w->row[i++].n) {
+        seen_tell(&w->row[i], seen, out);
+        if (w->n_each == 1)
+            seen_add(&w->row[i], seen, out);
+        else if (i % w->n_each == 0)
+            seen_add_pair(&t->opt.preference, &w->row[i], seen, out);
+    }
     out->loss /= out->weight;
     out->accuracy /= out->weight;
+    out->reward[0] /= out->weight;
+    out->reward[1] /= out->weight;
     return isfinite(out->loss) ? 0 : err_set(e, ERR_DIVERGED, "the loss is not finite");
 }
 
@@ -344,6 +415,7 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
     while (w.first < w.hi)
         if (pack(t, &w, out, e)      /* rows -> tokens [m], labels and their weights [k] */
             || forward(t, &w, e)     /* tokens [m] -> logits' sums [k]; a tape */
+            || weigh(t, &w, e)       /* of pairs: logits' sums [k] -> what rows count */
             || backward(t, e)        /* the tape -> gradients += [n_elem] */
             || read_micro(t, &w, e)) /* logits' sums [k] -> log-probabilities of rows */
             goto fail;

@@ -7,7 +7,10 @@
  * Where the options name ranks (engine/train/ranks.h) each call is one of all of them, with the
  * same rows, of which a tensor group computes its own; the result is the same at all.
  *
- * The loss is the mean over the trained tokens of the whole step. It is checked before anything
+ * The loss is the mean over the trained tokens of the whole step, or over its pairs of rows where
+ * the options' preference has a loss of pairs: then the rows come two by two, the preferred one
+ * first, and a micro-batch holds whole pairs. Such a loss trains an adapter alone, since its
+ * reference is the model without it. The loss is checked before anything
  * changes: a step whose loss or gradient is not finite, or that has no token to learn from, fails
  * and leaves weights, moments and the count of steps as they were.
  *
@@ -26,8 +29,10 @@ struct trainer;
  * log-probability of each label, 0 where there is none. */
 struct train_row {
     const int32_t *id, *label; /* borrowed */
-    const float *weight;       /* borrowed; NULL: 1 */
+    const float *weight;       /* borrowed; NULL, and always of pairs: 1 */
     float *logprob;            /* borrowed or NULL */
+    float *reference;          /* borrowed: of each label without the adapter, where a loss asks for
+                                * it. reference[0] NaN: not known, and found; it never changes */
     int64_t n;
     uint64_t key; /* tells the row's draws of dropout apart from other rows' */
 };

@@ -39,12 +39,13 @@ struct tune {
 
 /* ---- what is asked for --------------------------------------------------------------------- */
 
-/* A batch where it is small, and the longest row in any case. */
+/* A batch where it is small, and the longest row, or a pair of such, in any case. */
 static int64_t micro_batch(const struct tune_options *o)
 {
     int64_t longest = o->data->data.longest;
     if (o->valid && o->valid->data.longest > longest)
         longest = o->valid->data.longest;
+    longest *= dataset_n_each(&o->data->data);
     int64_t batch = longest * o->batch;
     int64_t most = batch < MICRO_BATCH ? batch : MICRO_BATCH;
     return most > longest ? most : longest;
@@ -54,6 +55,7 @@ static void fill_train(const struct tune_options *from, struct train_options *o)
 {
     train_options_default(o);
     o->lora = from->lora;
+    o->preference = from->preference;
     if (from->is_full)
         o->lora.rank = 0;
     o->lr = from->lr;

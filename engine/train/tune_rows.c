@@ -24,7 +24,8 @@ struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_o
                                .longer = o->refuses_longer ? DATASET_REFUSE : DATASET_CUT,
                                .now = clock_local_s(o->created_s),
                                .end_id = on->dir.generation.eos,
-                               .n_end_id = on->dir.generation.n_eos});
+                               .n_end_id = on->dir.generation.n_eos,
+                               .has_pairs = o->has_pairs});
     return r;
 }
 
@@ -62,7 +63,7 @@ struct tune_rows_info tune_rows_info(const struct tune_rows *r)
     const struct dataset *d = &r->data;
     return (struct tune_rows_info){.n_example = r->file.n_example,
                                    .n_chat = r->file.n_chat,
-                                   .n_row = (int64_t)d->row.n - d->n_barren,
+                                   .n_row = dataset_n_usable(d),
                                    .n_learn = d->n_learn,
                                    .n_tok_cut = d->n_tok_cut,
                                    .max_tok = d->opt.max_tok,
@@ -83,9 +84,10 @@ size_t tune_rows_odd(const struct tune_rows *r, enum tune_odd kind, int64_t *exa
     size_t n = 0;
     if (kind == TUNE_ODD_LEFT_OUT)
         return left_out(d, example, cap);
-    for (size_t i = 0; i < d->row.n; i++) {
+    for (size_t i = 0; i < d->row.n; i += (size_t)dataset_n_each(d)) {
         const struct dataset_row *row = &d->row.at[i];
-        bool is_odd = kind == TUNE_ODD_CUT ? row->is_cut : row->n_learn == 0;
+        bool is_cut = row->is_cut || (d->opt.has_pairs && row[1].is_cut);
+        bool is_odd = kind == TUNE_ODD_CUT ? is_cut : row->n_learn == 0;
         if (is_odd && n < cap)
             example[n] = row->example;
         n += is_odd;

@@ -78,29 +78,28 @@ static void leave(struct tuning *t)
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static int64_t usable_rows(const struct dataset *d)
-{
-    return (int64_t)d->row.n - d->n_barren;
-}
-
 int64_t tuning_n_step(const struct tuning_options *o)
 {
-    return (usable_rows(o->data) + o->batch - 1) / o->batch * o->n_epoch;
+    return (dataset_n_usable(o->data) + o->batch - 1) / o->batch * o->n_epoch;
 }
 
 static int check_longest(const struct dataset *d, int64_t cap_tok, struct err *e)
 {
-    return d->longest <= cap_tok
-               ? 0
-               : err_set(e, ERR_BAD_INPUT,
-                         "a row of %lld tokens, micro-batches of %lld: the latter must be as large",
-                         (long long)d->longest, (long long)cap_tok);
+    if (d->longest * dataset_n_each(d) <= cap_tok)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT,
+                   "a row of %lld tokens, micro-batches of %lld: the latter must be %s",
+                   (long long)d->longest, (long long)cap_tok,
+                   d->opt.has_pairs ? "twice as large, for a pair" : "as large");
 }
 
 static int check(const struct tuning_options *o, struct err *e)
 {
     if (o->batch < 1 || o->n_epoch < 1)
         return err_set(e, ERR_BAD_INPUT, "batches of at least one row, at least one epoch");
+    bool has_pairs = train_has_pairs(&o->train.preference);
+    ASSERT(o->data->opt.has_pairs == has_pairs);
+    ASSERT(!o->valid || o->valid->opt.has_pairs == has_pairs);
     if (o->data->n_learn == 0)
         return err_set(e, ERR_BAD_INPUT, "no row has a token to learn from");
     if (o->valid && o->valid->n_learn == 0)
@@ -263,7 +262,7 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
                     struct err *e)
 {
     struct row_set *v = &t->valid;
-    double loss = 0, accuracy = 0;
+    double loss = 0, accuracy = 0, reward[2] = {0};
     *out = (struct train_result){0};
     for (int64_t i = lo; i < hi;) {
         struct train_result part;
@@ -277,12 +276,16 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
             return err_wrap(e, "validation");
         loss += part.loss * part.weight;
         accuracy += part.accuracy * part.weight;
+        for (int k = 0; k < 2; k++)
+            reward[k] += part.reward[k] * part.weight;
         out->weight += part.weight;
         out->n_tok += part.n_tok;
         out->n_label += part.n_label;
     }
     out->loss = loss / out->weight;
     out->accuracy = accuracy / out->weight;
+    for (int k = 0; k < 2; k++)
+        out->reward[k] = reward[k] / out->weight;
     return 0;
 }
 

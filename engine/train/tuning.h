@@ -23,7 +23,7 @@ struct tuning;
 
 struct tuning_options {
     struct train_options train;
-    int64_t n_epoch, batch;      /* rows of a step */
+    int64_t n_epoch, batch;      /* rows of a step, or pairs of rows */
     const struct dataset *data;  /* borrowed */
     const struct dataset *valid; /* borrowed; NULL: none */
     int64_t valid_rows;          /* beside a step; 0: none */

@@ -43,6 +43,16 @@ static void add_train(struct sha256 *s, const struct train_options *t)
     add(s, "%lld|", (long long)t->cap_tok);
 }
 
+/* Nothing where there is none: so trainings of a time without it go on. */
+static void add_preference(struct sha256 *s, const struct train_preference *p)
+{
+    if (!train_has_pairs(p))
+        return;
+    add(s, "preference %d ", (int)p->loss);
+    add(s, "%a ", p->beta);
+    add(s, "%a|", p->gamma);
+}
+
 void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
 {
     const struct train_lora *l = &o->train.lora;
@@ -51,6 +61,7 @@ void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES]
     sha256_init(&s);
     add_lora(&s, l);
     add_train(&s, &o->train);
+    add_preference(&s, &o->train.preference);
     add(&s, "%lld ", (long long)o->n_epoch);
     add(&s, "%lld ", (long long)o->batch);
     add(&s, "%llx|", (unsigned long long)o->data->digest);

@@ -15,7 +15,8 @@
 static int read_line(const char *line, struct train_example *row, struct api_error *e)
 {
     struct train_said said = {.unread = ""};
-    int rc = api_train_row(&own_arena, line, strlen(line), true, row, &said);
+    int rc = api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, false}, row,
+                           &said);
     *e = said.error;
     return rc;
 }
@@ -72,16 +73,78 @@ static void unread_members(void **state)
         "{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}],\"prompt\":\"x\",\"id\":7,"
         "\"tools\":null,\"parallel_tool_calls\":true,\"system\":\"\",\"a\\\"b\":1}"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        assert_int_equal(api_train_row(&own_arena, lines[i], strlen(lines[i]), true, &row, &said),
+        assert_int_equal(api_train_row(&own_arena, lines[i], strlen(lines[i]),
+                                       (struct train_wants){true, false}, &row, &said),
                          0);
     assert_string_equal(said.unread, "id, weight, label, prompt, system, a?b");
     for (int i = 0; i < 100; i++) {
         char line[128];
         snprintf(line, sizeof line, "{\"prompt\":\"\",\"completion\":\"\",\"column-%d\":7}", i);
-        assert_int_equal(api_train_row(&own_arena, line, strlen(line), true, &row, &said), 0);
+        assert_int_equal(api_train_row(&own_arena, line, strlen(line),
+                                       (struct train_wants){true, false}, &row, &said),
+                         0);
     }
     assert_non_null(strstr(said.unread, "column-9, "));
     assert_string_equal(said.unread + strlen(said.unread) - 5, ", ...");
+}
+
+#define SAID(role, text) "[{\"role\":\"" role "\",\"content\":\"" text "\"}]"
+
+static int read_pair(const char *line, struct train_example *row, struct api_error *e)
+{
+    struct train_said said = {.unread = ""};
+    int rc =
+        api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, true}, row, &said);
+    *e = said.error;
+    return rc;
+}
+
+/* Faults: an output without what was asked, or with the other one; a fault that is not named. */
+static void preferences(void **state)
+{
+    static const struct {
+        const char *line, *param;
+    } bad[] = {
+        {"{\"preferred_output\":[],\"non_preferred_output\":[]}", "input"},
+        {"{\"input\":7,\"preferred_output\":[],\"non_preferred_output\":[]}", "input"},
+        {"{\"input\":{},\"preferred_output\":[],\"non_preferred_output\":[]}", "input.messages"},
+        {"{\"input\":{\"messages\":[]},\"preferred_output\":[],\"non_preferred_output\":[]}",
+         "input.messages"},
+        {"{\"input\":{\"messages\":" SAID("user", "a") "},\"preferred_output\":[],"
+                                                       "\"non_preferred_output\":" SAID("assistant",
+                                                                                        "b") "}",
+         "preferred_output"},
+        {"{\"input\":{\"messages\":" SAID("user", "a") "},\"preferred_output\":" SAID("assistant",
+                                                                                      "b") "}",
+         "non_preferred_output"},
+        {"{\"input\":{\"messages\":" SAID("user", "a") "},\"preferred_output\":" SAID(
+             "assistant", "b") ",\"non_preferred_output\":" SAID("user", "c") "}",
+         "non_preferred_output"},
+        {"{\"input\":{\"messages\":" SAID("user", "a") ",\"tools\":7},\"preferred_output\":" SAID(
+             "assistant", "b") ",\"non_preferred_output\":" SAID("assistant", "c") "}",
+         "input.tools"},
+    };
+    struct train_example row;
+    struct api_error e;
+    (void)state;
+    assert_int_equal(
+        read_pair("{\"input\":{\"messages\":" SAID(
+                      "user", "a") "},"
+                                   "\"preferred_output\":" SAID(
+                                       "assistant",
+                                       "b") ","
+                                            "\"non_preferred_output\":" SAID("assistant", "c") "}",
+                  &row, &e),
+        0);
+    assert_int_equal(row.kind, TRAIN_PREFERENCE);
+    assert_true(row.n_shared == 1 && row.messages.l->n == 2 && row.other.l->n == 2);
+    const struct jvalue *said = jv_dict_get(&row.other.l->at[1], "content");
+    assert_true(said->s->len == 1 && *said->s->p == 'c');
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (!read_pair(bad[i].line, &row, &e))
+            fail_msg("taken: %s", bad[i].line);
+        assert_string_equal(e.param, bad[i].param);
+    }
 }
 
 static void faults(void **state)
@@ -127,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(conversations, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(unread_members, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),

@@ -79,8 +79,39 @@ static void batches(void **state)
     }
 }
 
+/* Faults: a pair in two batches, one of which a row is missing, two rows that share what is known
+ * of them. Every second pair has nothing to learn. */
+static void pairs(void **state)
+{
+    struct err e = ERR_INIT;
+    struct dataset d;
+    struct row_set s;
+    (void)state;
+    fill(&d, 40, 3);
+    d.opt.has_pairs = true;
+    for (size_t i = 0; i < d.row.n; i++)
+        d.row.at[i].n_learn = i / 2 % 2 ? 0 : d.row.at[i].n;
+    assert_good(row_set_init(&s, &d, 3, &e), &e);
+    assert_int_equal(s.n, 10);
+    for (int64_t i = 0; i < s.n;) {
+        row_set_clear(&s);
+        while (i < s.n && row_set_add(&s, i))
+            i++;
+        assert_int_equal(s.n_row, i < s.n ? 6 : 2);
+        for (int64_t k = 0; k < s.n_row; k++) {
+            const struct dataset_row *from = &d.row.at[4 * ((i - s.n_row / 2) + k / 2) + k % 2];
+            assert_ptr_equal(s.row[k].id, d.id.at + from->at);
+            assert_ptr_equal(s.row[k].reference, s.reference + from->at);
+            assert_true(s.row[k].reference[0] != s.row[k].reference[0]);
+            assert_int_equal(s.example[k], 2 * ((i - s.n_row / 2) + k / 2) + 1);
+        }
+    }
+    row_set_release(&s);
+    dataset_release(&d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batches), cmocka_unit_test(pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

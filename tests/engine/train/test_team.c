@@ -60,12 +60,17 @@ static int keep(struct story *s, struct buf *b, enum train_array which, struct t
 static int step(struct story *s, struct trainer *t, int i, struct train_result *out, struct err *e)
 {
     struct train_row row[GOLDEN_ROWS];
-    for (int64_t k = 0; k < s->rows->n; k++) {
+    float reference[GOLDEN_ROWS][GOLDEN_ROW_MAX];
+    int64_t n = s->rows->n;
+    for (int64_t k = 0; k < n; k++) {
         row[k] = s->rows->row[k];
         row[k].logprob = NULL; /* one array for all ranks */
+        row[k].reference = reference[k];
+        reference[k][0] = NAN;
     }
-    return i < STEPS ? trainer_step(t, row, s->rows->n, out, e)
-                     : trainer_eval(t, row, s->rows->n, out, e);
+    if (train_has_pairs(&s->opt.preference))
+        n -= n % 2;
+    return i < STEPS ? trainer_step(t, row, n, out, e) : trainer_eval(t, row, n, out, e);
 }
 
 /* What comes behind step i. */
@@ -222,6 +227,19 @@ static void adapters(void **state)
         o.checkpoints_blocks = i == 1;
         all_sizes(names[i], &o);
     }
+}
+
+/* Faults: a pair whose rows are two ranks', a reference that is a rank's own, a graph of it that
+ * has the adapter. */
+static void preferences(void **state)
+{
+    (void)state;
+    struct train_options o = some;
+    o.preference = (struct train_preference){TRAIN_DPO, 0.1, 0};
+    all_sizes("llama_plain", &o);
+    o.preference = (struct train_preference){TRAIN_ORPO, 0.1, 0};
+    o.checkpoints_blocks = true;
+    all_sizes("qwen2", &o);
 }
 
 /* Faults: a gradient of a norm of heads that is one rank's, a bias that several ranks train, a
@@ -399,9 +417,9 @@ static void trained_is_served(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adapters),          cmocka_unit_test(whole_models),
-        cmocka_unit_test(other_sizes_go_on), cmocka_unit_test(a_rank_fails),
-        cmocka_unit_test(trained_is_served),
+        cmocka_unit_test(adapters),     cmocka_unit_test(preferences),
+        cmocka_unit_test(whole_models), cmocka_unit_test(other_sizes_go_on),
+        cmocka_unit_test(a_rank_fails), cmocka_unit_test(trained_is_served),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,52 @@ static void long_rows(void **state)
     world_release(&w);
 }
 
+static struct jvalue answered(struct world *w, const char *text)
+{
+    const char *const row[] = {"user",       "Say it.",   "assistant", "No.", "user",
+                               "Do say it.", "assistant", text,        NULL};
+    return chat(w, row);
+}
+
+/* Faults: a pair of which one row alone is there, or learned; answers that both begin with that are
+ * learned; one that has no choice to learn. */
+static void pairs(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct buf b;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w);
+    data_init(&w, &d, 100, DATASET_REFUSE);
+    buf_init(&b, 1 << 20);
+    d.opt.has_pairs = true;
+    struct jvalue good = answered(&w, "It."), bad = answered(&w, "I will not."), longest;
+    assert_good(dataset_add_pair(&d, &good, &bad, 3, NULL, &e), &e);
+    split(&w, &d, 0, true, &b);
+    split(&w, &d, 1, true, &b);
+    assert_string_equal(b.data, "It.<|end|>|I will not.<|end|>|");
+    const struct dataset then = d;
+    longest = answered(&w, "one two three four five six seven eight nine ten eleven twelve "
+                           "thirteen fourteen fifteen sixteen seventeen eighteen nineteen");
+    assert_err(dataset_add_pair(&d, &good, &longest, 3, NULL, &e), &e, ERR_TOO_LARGE, "100");
+    assert_int_equal(d.row.n, then.row.n);
+    assert_int_equal(d.id.n, then.id.n);
+    assert_int_equal(d.is_learned.n, then.is_learned.n);
+    assert_true(d.n_learn == then.n_learn && d.longest == then.longest && d.digest == then.digest);
+    assert_good(dataset_add_pair(&d, &good, &good, 3, NULL, &e), &e);
+    assert_int_equal(d.n_barren, 2);
+    assert_int_equal(dataset_n_usable(&d), 1);
+    assert_int_equal(d.n_learn, then.n_learn);
+    d.opt.longer = DATASET_CUT;
+    d.opt.max_tok = d.row.at[0].n - 2; /* both outputs are cut, or nothing is left of them */
+    assert_good(dataset_add_pair(&d, &good, &bad, 3, NULL, &e), &e);
+    assert_int_equal(d.n_barren % 2, 0);
+    buf_release(&b);
+    dataset_release(&d);
+    world_release(&w);
+}
+
 static void orders(void **state)
 {
     int64_t a[50], b[50];
@@ -224,9 +270,29 @@ static void fill(struct world *w, struct dataset *d)
     }
 }
 
+/* The same questions, each with an answer that is preferred to another of any other length. */
+static void fill_pairs(struct world *w, struct dataset *d)
+{
+    struct err e = ERR_INIT;
+    data_init(w, d, 60, DATASET_CUT);
+    d->opt.has_pairs = true;
+    for (int i = 0; i < N_ROW; i++) {
+        char question[64], answer[64];
+        snprintf(question, sizeof question, "What is number %d?", i);
+        snprintf(answer, sizeof answer, "It is %d and %d.", i * 7 % 10, i * 3 % 10);
+        const char *const good[] = {"user", question, "assistant", answer, NULL};
+        const char *const bad[] = {"user", question, "assistant",
+                                   i % 3 ? "No." : "I do not say what it is.", NULL};
+        struct jvalue preferred = chat(w, good), other = chat(w, bad);
+        assert_good(dataset_add_pair(d, &preferred, &other, 1, NULL, &e), &e);
+    }
+}
+
 static struct tuning_options options(struct story *s, const struct dataset *d, const char *dir)
 {
+    const struct train_preference dpo = {TRAIN_DPO, 0.1, 0}, none = {TRAIN_CROSS_ENTROPY, 0, 0};
     return (struct tuning_options){.train = {.lora = {.rank = 4, .alpha = 8, .dropout = 0.1},
+                                             .preference = d->opt.has_pairs ? dpo : none,
                                              .lr = 5e-3,
                                              .schedule = TRAIN_COSINE,
                                              .warmup = 2,
@@ -263,14 +329,13 @@ static bool run(struct world *w, const struct tuning_options *o)
 
 /* Faults: a cursor that skips or repeats a row, moments or draws that are not those of the step, a
  * pause that changes something, and be it the steps at which checkpoints are made. */
-static void paused_equals_straight(void **state)
+static void check_paused(void (*fill_rows)(struct world *w, struct dataset *d))
 {
     struct world w;
     struct dataset d;
     struct story straight = {0}, paused = {0};
-    (void)state;
     world_init(&w);
-    fill(&w, &d);
+    fill_rows(&w, &d);
     struct tuning_options o = options(&straight, &d, NULL);
     assert_true(run(&w, &o));
     assert_int_equal(straight.n, 9);
@@ -294,6 +359,13 @@ static void paused_equals_straight(void **state)
     assert_true(late.n == 0 && late.n_epoch == 1 && late.valid[2] == straight.valid[2]);
     dataset_release(&d);
     world_release(&w);
+}
+
+static void paused_equals_straight(void **state)
+{
+    (void)state;
+    check_paused(fill);
+    check_paused(fill_pairs);
 }
 
 /* Kinds of rows that a file may have. */
@@ -450,6 +522,9 @@ static void killed_equals_straight(void **state)
     fill(&w, &d);
     check_kills(&w, &d, 4, is_full ? 50 : 6);
     check_kills(&w, &d, 0, is_full ? 50 : 3);
+    dataset_release(&d);
+    fill_pairs(&w, &d);
+    check_kills(&w, &d, 4, is_full ? 50 : 6);
     dataset_release(&d);
     world_release(&w);
 }
@@ -614,6 +689,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
         cmocka_unit_test(long_rows),
+        cmocka_unit_test(pairs),
         cmocka_unit_test(orders),
         cmocka_unit_test(paused_equals_straight),
         cmocka_unit_test(every_kind_of_row),

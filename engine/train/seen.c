@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Log-probabilities are f32, as serving reports them; sums over them f64.
+ */
+#include "engine/train/seen.h"
+
+double seen_weight(const struct train_row *r, int64_t i)
+{
+    if (r->label[i] < 0)
+        return 0;
+    return r->weight ? (double)r->weight[i] : 1;
+}
+
+static float logprob_of(const struct k_ce_state *s)
+{
+    return s->target_logit - k_ce_lse(s);
+}
+
+int64_t seen_read(const struct train_row *r, const struct k_ce_state *state, struct seen *seen)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->label[i] < 0)
+            continue;
+        const struct k_ce_state *s = &state[n++];
+        seen[i] = (struct seen){.logprob = logprob_of(s),
+                                .was_best = s->best_id == r->label[i],
+                                .reference = r->reference ? r->reference[i] : 0};
+    }
+    return n;
+}
+
+int64_t seen_reference(const struct train_row *r, const struct k_ce_state *state)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        r->reference[i] = r->label[i] < 0 ? 0 : logprob_of(&state[n++]);
+    return n;
+}
+
+static struct preference_row sum_row(const struct train_row *r, const struct seen *seen)
+{
+    struct preference_row sum = {0};
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->label[i] < 0)
+            continue;
+        sum.logprob += (double)seen[i].logprob;
+        sum.reference += (double)seen[i].reference;
+        sum.n_label++;
+    }
+    return sum;
+}
+
+struct preference_pair seen_pair(const struct train_preference *p, const struct train_row row[2],
+                                 const struct seen *seen)
+{
+    const struct preference_row sum[2] = {sum_row(&row[0], seen),
+                                          sum_row(&row[1], seen + row[0].n)};
+    return preference_of(p, sum);
+}
+
+void seen_add(const struct train_row *r, const struct seen *seen, struct train_result *sum)
+{
+    double loss = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        double w = seen_weight(r, i);
+        loss -= w * (double)seen[i].logprob;
+        sum->accuracy += w * (double)seen[i].was_best;
+    }
+    sum->loss += loss;
+}
+
+void seen_add_pair(const struct train_preference *p, const struct train_row row[2],
+                   const struct seen *seen, struct train_result *sum)
+{
+    struct preference_pair got = seen_pair(p, row, seen);
+    sum->loss += got.loss;
+    sum->accuracy += got.reward[0] > got.reward[1];
+    sum->reward[0] += got.reward[0];
+    sum->reward[1] += got.reward[1];
+}
+
+void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->logprob)
+            r->logprob[i] = seen[i].logprob;
+        if (r->reference)
+            r->reference[i] = seen[i].reference;
+        out->n_label += r->label[i] >= 0;
+    }
+    out->n_tok += r->n;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the labels of a step's rows got, and what that makes of the rows: losses, rewards, what is
+ * told of them. Kept per token, since ranks add up what each has seen, and sums are then taken in
+ * the order of the rows wherever they were computed.
+ *
+ * Thread: the trainer's.
+ */
+#ifndef ENGINE_TRAIN_SEEN_H
+#define ENGINE_TRAIN_SEEN_H
+
+#include "engine/train/preference.h"
+#include "engine/train/trainer.h"
+#include "kernels/kernels.h"
+
+/* Of a token; zeros where it has no label. */
+struct seen {
+    float logprob, was_best, reference;
+};
+
+enum { SEEN_FLOATS = sizeof(struct seen) / sizeof(float) };
+
+/* What place i of a row counts in a loss of its own. */
+double seen_weight(const struct train_row *r, int64_t i);
+
+/* From what the head left of each label, in their order; how many of these there were. seen: [n] of
+ * the row's tokens; the second fills the row's reference. */
+int64_t seen_read(const struct train_row *r, const struct k_ce_state *state, struct seen *seen);
+int64_t seen_reference(const struct train_row *r, const struct k_ce_state *state);
+
+/* Of two rows, whose tokens stand one behind the other. */
+struct preference_pair seen_pair(const struct train_preference *p, const struct train_row row[2],
+                                 const struct seen *seen);
+
+/* Adds a row's, or a pair's, losses to sums that are not divided yet. */
+void seen_add(const struct train_row *r, const struct seen *seen, struct train_result *sum);
+void seen_add_pair(const struct train_preference *p, const struct train_row row[2],
+                   const struct seen *seen, struct train_result *sum);
+
+/* What a row got goes to whoever asked; of rows that other ranks computed, too. */
+void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out);
+
+#endif
