@@ -12,11 +12,13 @@
 #include <stdint.h>
 
 #include "api/error.h"
+#include "api/hyper.h"
 #include "api/jout.h"
 #include "engine/base/arena.h"
 
 struct check_ask {
     const char *training_file;
+    enum hyper_method method; /* of the job that it is for */
     const char *ignored;
 };
 int check_ask_parse(const char *body, size_t n, struct arena *a, struct check_ask *out,

@@ -14,15 +14,19 @@
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
+/* Whose hyperparameter it is. */
+enum of { OF_ANY, OF_DPO };
+
 static const struct row {
     const char *name;
     size_t at; /* in struct job_hyper */
     enum kind kind;
     double min, max;
     const char *words, *about;
+    enum of of;
 } rows[] = {
-#define HYPER(name, member, kind, min, max, words, about, ...)                                     \
-    {#name, offsetof(struct job_hyper, member), kind, min, max, words, about},
+#define HYPER(name, member, kind, min, max, words, about, of, ...)                                 \
+    {#name, offsetof(struct job_hyper, member), kind, min, max, words, about, OF_##of},
 #include "api/hyper.def"
 #undef HYPER
 };
@@ -44,6 +48,28 @@ static double *num_of(const struct row *row, struct job_hyper *h)
 static bool *bool_of(const struct row *row, struct job_hyper *h)
 {
     return (bool *)((char *)h + row->at);
+}
+
+const char *hyper_method_name(enum hyper_method m)
+{
+    return m == HYPER_DPO ? "dpo" : "supervised";
+}
+
+int hyper_method_read(struct api_reader *r, const char *name, const json_t *v,
+                      enum hyper_method *out)
+{
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    const char *type = json_string_value(json_object_get(v, "type"));
+    if (type && strcmp(type, "reinforcement") == 0)
+        return param_bad(r, "method.type",
+                         "\"%s\" is not supported yet: \"supervised\" and \"dpo\" are", type);
+    for (enum hyper_method m = HYPER_SUPERVISED; type && m <= HYPER_DPO; m++)
+        if (strcmp(type, hyper_method_name(m)) == 0) {
+            *out = m;
+            return 0;
+        }
+    return param_bad(r, "method.type", "must be \"supervised\" or \"dpo\"");
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -157,7 +183,13 @@ static int refuse_unknown(struct api_reader *r, const char *name, const char *ke
                      meant.best ? meant.best : "", meant.best ? "'?" : "");
 }
 
-int hyper_read(struct api_reader *r, const char *where, const json_t *v, struct job_hyper *h)
+static bool is_of(const struct row *row, enum hyper_method method)
+{
+    return row->of == OF_ANY || method == HYPER_DPO;
+}
+
+int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hyper_method method,
+               struct job_hyper *h)
 {
     const char *key;
     json_t *value;
@@ -170,6 +202,8 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, struct 
         snprintf(name, sizeof name, "%s.%s", where, key);
         if (!row)
             return refuse_unknown(r, name, key);
+        if (!is_of(row, method))
+            return param_bad(r, name, "is for method.dpo.hyperparameters alone");
         if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
     }
@@ -233,7 +267,8 @@ void hyper_write(struct jout *j, const struct job_hyper *h)
 {
     struct job_hyper copy = *h;
     for (size_t i = 0; i < N_ROW; i++)
-        put_row(j, &rows[i], &copy);
+        if (is_of(&rows[i], h->method))
+            put_row(j, &rows[i], &copy);
 }
 
 /* ---- the description ----------------------------------------------------------------------- */
@@ -318,7 +353,7 @@ void job_hyper_write(const struct job_hyper *h, struct buf *out)
     buf_char(out, '{');
     for (size_t i = 0; i < N_ROW; i++)
         keep_row(out, &rows[i], &copy);
-    buf_char(out, '}');
+    buf_printf(out, ",\"method\":%d}", (int)h->method);
 }
 
 static void take_row(const struct row *row, const json_t *v, struct job_hyper *h)
@@ -353,6 +388,8 @@ int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
     }
     for (size_t i = 0; i < N_ROW; i++)
         take_row(&rows[i], json_object_get(v, rows[i].name), h);
+    h->method = json_integer_value(json_object_get(v, "method")) == HYPER_DPO ? HYPER_DPO
+                                                                              : HYPER_SUPERVISED;
     json_decref(v);
     return 0;
 }

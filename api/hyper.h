@@ -16,10 +16,16 @@ struct json_t; /* jansson's */
 
 enum { HYPER_NAMES_BYTES = 256, HYPER_NAMES_MAX = 16, HYPER_TEXT_BYTES = 2048 };
 
+/* How a job trains: "supervised", "dpo". */
+enum hyper_method { HYPER_SUPERVISED, HYPER_DPO };
+
 struct job_hyper {
+    enum hyper_method method; /* no row of the table: a job's `method.type` */
     int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
-    int64_t training_type, schedule, long_rows, activation_checkpointing; /* place of the word */
+    double beta, gamma;
+    int64_t training_type, schedule, long_rows, activation_checkpointing,
+        loss; /* place of the word */
     bool use_rslora, row_logprobs;
     char target_modules[HYPER_NAMES_BYTES]; /* commas between; empty: all */
 };
@@ -29,6 +35,13 @@ enum { HYPER_LORA = 1, HYPER_FULL };
 enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
 enum { HYPER_CUT = 1, HYPER_REFUSE };
 enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
+enum { HYPER_SIMPO = 4 }; /* of the losses, which are those of enum train_loss */
+
+const char *hyper_method_name(enum hyper_method m);
+
+/* The type of an object `method`. */
+int hyper_method_read(struct api_reader *r, const char *name, const struct json_t *v,
+                      enum hyper_method *out);
 
 /* The type of the option that says a hyperparameter of each kind. */
 #define HYPER_OPT_INT_AUTO  OPT_INT
@@ -48,9 +61,9 @@ enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
 #define HYPER_FIELD_BOOL      bool
 #define HYPER_FIELD_NAMES     struct opt_list
 
-/* An object of hyperparameters, whose name is `where`; an unknown member is an error. */
+/* An object of a method's hyperparameters, whose name is `where`; an unknown member is an error. */
 int hyper_read(struct api_reader *r, const char *where, const struct json_t *v,
-               struct job_hyper *h);
+               enum hyper_method method, struct job_hyper *h);
 
 /* As members of an object that is open: what is in effect, "auto" where that is not known yet. */
 void hyper_write(struct jout *j, const struct job_hyper *h);

@@ -4,6 +4,7 @@
  */
 #include "api/job.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/json.h"
@@ -81,25 +82,33 @@ static int read_seed(struct api_reader *r, const char *name, const json_t *v, st
 
 static int read_hyper(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
 {
-    return hyper_read(r, name, v, &out->job.hyper);
+    return hyper_read(r, name, v, HYPER_SUPERVISED, &out->job.hyper);
 }
 
 /* Objects of other methods than the one of `type` are let be: SDKs send them all. */
 static int read_method(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
 {
-    if (!json_is_object(v))
-        return param_type(r, name, "an object", v);
-    const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *mine = json_object_get(json_object_get(v, "supervised"), "hyperparameters");
-    if (!type)
-        return param_bad(r, "method.type", "must be \"supervised\"");
-    if (strcmp(type, "dpo") == 0 || strcmp(type, "reinforcement") == 0)
-        return param_bad(r, "method.type", "\"%s\" is not supported yet: \"supervised\" is", type);
-    if (strcmp(type, "supervised") != 0)
-        return param_bad(r, "method.type", "must be \"supervised\"");
-    return mine && !json_is_null(mine)
-               ? read_hyper(r, "method.supervised.hyperparameters", mine, out)
-               : 0;
+    char where[64];
+    struct job_hyper *h = &out->job.hyper;
+    if (hyper_method_read(r, name, v, &h->method))
+        return -1;
+    const char *type = hyper_method_name(h->method);
+    const json_t *mine = json_object_get(json_object_get(v, type), "hyperparameters");
+    snprintf(where, sizeof where, "method.%s.hyperparameters", type);
+    return mine && !json_is_null(mine) ? hyper_read(r, where, mine, h->method, h) : 0;
+}
+
+/* What the fields say together. A preference is compared with the model without its adapter. */
+static int check_method(const struct job_hyper *h, struct api_error *e)
+{
+    if (h->method == HYPER_DPO && h->training_type == HYPER_FULL)
+        return api_fail(e, 400, "invalid_value", "method.dpo.hyperparameters.training_type",
+                        "'training_type' must be \"lora\" for \"dpo\": a preference is compared "
+                        "with the model without its adapter.");
+    if (h->gamma != 0 && h->loss != HYPER_SIMPO)
+        return api_fail(e, 400, "invalid_value", "method.dpo.hyperparameters.gamma",
+                        "'gamma' is of the loss \"x_simpo\" alone.");
+    return 0;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
@@ -185,5 +194,5 @@ int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *o
     if (!out->job.training_file)
         return api_fail(e, 400, "missing_required_parameter", "training_file",
                         "'training_file' is needed: the id of an uploaded file.");
-    return 0;
+    return check_method(&out->job.hyper, e);
 }

@@ -101,6 +101,9 @@ struct job_metrics {
     int64_t trained_tokens;                      /* in all steps so far; 0: not of a step */
     double tok_per_s;                            /* since the job last began to run */
     int64_t estimated_finish;                    /* seconds since 1970 */
+    bool has_pairs; /* accuracies are of pairs, and these the mean rewards of preferred rows, and
+                     * of the others */
+    double train_reward[2], valid_reward[2], full_valid_reward[2];
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 
@@ -109,7 +112,7 @@ void job_metrics_read(const char *data, struct job_metrics *m);
 
 /* The first line of a result file, and the line of a metrics event's data; none where it is of
  * something else. */
-void job_csv_heading(struct buf *out);
+void job_csv_heading(bool has_pairs, struct buf *out);
 void job_csv_line(const char *data, struct buf *out);
 
 #endif

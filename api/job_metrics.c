@@ -4,26 +4,38 @@
  * says is what the events said, to the last digit.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/job.h"
 #include "api/json.h"
 
-static void put(struct buf *out, const char *name, double x)
+static const char *const rewards[] = {"preferred", "non_preferred"};
+
+/* What there is of some rows. */
+static void put(struct buf *out, const char *of, double loss, double accuracy,
+                const double reward[2], bool has_pairs)
 {
-    if (x >= 0)
-        buf_printf(out, ",\"%s\":%.6f", name, x);
+    if (loss < 0)
+        return;
+    buf_printf(out, ",\"%s_loss\":%.6f", of, loss);
+    if (!has_pairs) {
+        buf_printf(out, ",\"%s_mean_token_accuracy\":%.6f", of, accuracy);
+        return;
+    }
+    buf_printf(out, ",\"%s_reward_accuracy\":%.6f,\"%s_reward_margin\":%.6f", of, accuracy, of,
+               reward[0] - reward[1]);
+    for (int i = 0; i < 2; i++)
+        buf_printf(out, ",\"%s_reward_%s\":%.6f", of, rewards[i], reward[i]);
 }
 
 void job_metrics_write(const struct job_metrics *m, struct buf *out)
 {
     buf_printf(out, "{\"step\":%" PRId64 ",\"total_steps\":%" PRId64, m->step, m->n_step);
-    put(out, "train_loss", m->train_loss);
-    put(out, "train_mean_token_accuracy", m->train_accuracy);
-    put(out, "valid_loss", m->valid_loss);
-    put(out, "valid_mean_token_accuracy", m->valid_accuracy);
-    put(out, "full_valid_loss", m->full_valid_loss);
-    put(out, "full_valid_mean_token_accuracy", m->full_valid_accuracy);
+    put(out, "train", m->train_loss, m->train_accuracy, m->train_reward, m->has_pairs);
+    put(out, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward, m->has_pairs);
+    put(out, "full_valid", m->full_valid_loss, m->full_valid_accuracy, m->full_valid_reward,
+        m->has_pairs);
     if (m->trained_tokens > 0)
         buf_printf(out,
                    ",\"trained_tokens\":%" PRId64 ",\"tokens_per_second\":%.1f,"
@@ -38,31 +50,57 @@ static double number(const json_t *data, const char *name)
     return json_is_number(v) ? json_number_value(v) : -1;
 }
 
+static double number_of(const json_t *data, const char *of, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s_%s", of, what);
+    return number(data, name);
+}
+
+static void get(const json_t *v, const char *of, bool has_pairs, double *loss, double *accuracy,
+                double reward[2])
+{
+    *loss = number_of(v, of, "loss");
+    *accuracy = number_of(v, of, has_pairs ? "reward_accuracy" : "mean_token_accuracy");
+    for (int i = 0; i < 2 && has_pairs && *loss >= 0; i++)
+        reward[i] = number_of(v, of, i ? "reward_non_preferred" : "reward_preferred");
+}
+
+static bool has_pairs(const json_t *v)
+{
+    return json_object_get(v, "train_reward_accuracy") != NULL;
+}
+
 void job_metrics_read(const char *data, struct job_metrics *m)
 {
     json_t *v = data ? json_loads(data, 0, NULL) : NULL;
     *m = (struct job_metrics){.step = json_integer_value(json_object_get(v, "step")),
                               .n_step = json_integer_value(json_object_get(v, "total_steps")),
-                              .train_loss = number(v, "train_loss"),
-                              .train_accuracy = number(v, "train_mean_token_accuracy"),
-                              .valid_loss = number(v, "valid_loss"),
-                              .valid_accuracy = number(v, "valid_mean_token_accuracy"),
-                              .full_valid_loss = number(v, "full_valid_loss"),
-                              .full_valid_accuracy = number(v, "full_valid_mean_token_accuracy")};
+                              .has_pairs = has_pairs(v)};
+    get(v, "train", m->has_pairs, &m->train_loss, &m->train_accuracy, m->train_reward);
+    get(v, "valid", m->has_pairs, &m->valid_loss, &m->valid_accuracy, m->valid_reward);
+    get(v, "full_valid", m->has_pairs, &m->full_valid_loss, &m->full_valid_accuracy,
+        m->full_valid_reward);
     json_decref(v);
 }
 
-void job_csv_heading(struct buf *out)
-{
-    buf_str(out, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
-}
+static const char *const plain_columns[] = {"train_loss", "train_mean_token_accuracy", "valid_loss",
+                                            "valid_mean_token_accuracy", NULL};
+static const char *const pair_columns[] = {
+    "train_loss", "train_reward_accuracy", "train_reward_margin",
+    "valid_loss", "valid_reward_accuracy", "valid_reward_margin",
+    NULL};
 
-static void cell(const json_t *data, const char *name, struct buf *out)
+void job_csv_heading(bool of_pairs, struct buf *out)
 {
-    double x = number(data, name);
-    buf_char(out, ',');
-    if (x >= 0)
-        buf_printf(out, "%.6f", x);
+    if (!of_pairs) { /* OpenAI's names */
+        buf_str(out, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
+        return;
+    }
+    buf_str(out, "step");
+    for (const char *const *name = pair_columns; *name; name++)
+        buf_printf(out, ",%s", *name);
+    buf_char(out, '\n');
 }
 
 void job_csv_line(const char *data, struct buf *out)
@@ -71,10 +109,12 @@ void job_csv_line(const char *data, struct buf *out)
     const json_t *step = json_object_get(v, "step");
     if (json_is_integer(step) && json_object_get(v, "train_loss")) {
         buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(step));
-        cell(v, "train_loss", out);
-        cell(v, "train_mean_token_accuracy", out);
-        cell(v, "valid_loss", out);
-        cell(v, "valid_mean_token_accuracy", out);
+        for (const char *const *name = has_pairs(v) ? pair_columns : plain_columns; *name; name++) {
+            const json_t *x = json_object_get(v, *name);
+            buf_char(out, ',');
+            if (json_is_number(x))
+                buf_printf(out, "%.6f", json_number_value(x));
+        }
         buf_char(out, '\n');
     }
     json_decref(v);

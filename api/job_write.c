@@ -29,8 +29,8 @@ static void put_method(struct jout *j, const struct job_hyper *h)
 {
     jout_key(j, "method");
     jout_open(j, '{');
-    jout_put_str(j, "type", "supervised");
-    jout_key(j, "supervised");
+    jout_put_str(j, "type", hyper_method_name(h->method));
+    jout_key(j, hyper_method_name(h->method));
     jout_open(j, '{');
     put_hyper(j, h);
     jout_close(j, '}');

@@ -49,10 +49,12 @@ static const struct opt_row rows[] = {
      .hint = "FILE",
      .help = "a file with these options, one a line",
      .offset = offsetof(struct train_values, model.config)},
-    ROW("Training", "lr", OPT_DOUBLE, "2e-4", 1e-12, 10, "X", "learning rate", lr),
+    ROW("Training", "method", OPT_CHOICE, "supervised", 0, 0, "supervised|dpo",
+        "learn rows, or of pairs of outputs to prefer one", method),
+    ROW(NULL, "lr", OPT_DOUBLE, "2e-4", 1e-12, 10, "X", "learning rate", lr),
 #define TRAIN_TRAIN(kind, flag, field, hint, help, fallback, min, max)                             \
     ROW(NULL, flag, HYPER_OPT_##kind, fallback, min, max, hint, help, field),
-#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+#define HYPER(name, member, kind, min, max, words, about, of, whose, ...)                          \
     TRAIN_##whose(kind, __VA_ARGS__)
 #include "api/hyper.def"
 #undef HYPER
@@ -117,10 +119,12 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
     const struct train_reader reader = {.fn = api_train_read, .ctx = &said};
     struct train_file f;
     int64_t most = t->v->length && t->v->length < ctx ? t->v->length : ctx;
+    int64_t micro = t->v->micro / (train_of_pairs(t->v) ? 2 : 1); /* which holds a pair */
     dataset_init(d, &(struct dataset_options){
                         .tokenizer = t->on.tokenizer,
                         .template = t->on.template,
-                        .max_tok = most < t->v->micro ? most : t->v->micro,
+                        .max_tok = most < micro ? most : micro,
+                        .has_pairs = train_of_pairs(t->v),
                         .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
                         .now = clock_local_s(t->now),
                         .end_id = t->on.dir.generation.eos,
@@ -135,7 +139,15 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
 static int check_given(const struct train_values *v, struct err *e)
 {
     const char *lack = !v->dir ? "model" : !v->data ? "data" : !v->out ? "out" : NULL;
-    return lack ? err_set(e, ERR_BAD_INPUT, "--%s is needed", lack) : 0;
+    if (lack)
+        return err_set(e, ERR_BAD_INPUT, "--%s is needed", lack);
+    if (train_of_pairs(v) && (v->rank == 0 || strcmp(v->init, "random") == 0))
+        return err_set(e, ERR_BAD_INPUT,
+                       "--method dpo trains an adapter, and the model without it is what it is "
+                       "compared with: --rank must be above 0, and --init weights");
+    if (train_of_pairs(v) && v->micro < 2)
+        return err_set(e, ERR_BAD_INPUT, "--micro-batch must hold a pair: at least 2");
+    return 0;
 }
 
 static bool chooses(const struct train *t)

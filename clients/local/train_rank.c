@@ -16,6 +16,7 @@
 #include "engine/train/adapter_dir.h"
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
+#include "engine/train/preference.h"
 
 enum { TARGETS_MAX = TRAIN_TARGET_MAX, BAR = 24 };
 
@@ -58,16 +59,27 @@ static void show(struct train *t, const struct tuning_event *v)
                 (double)t->n_tok / s);
 }
 
+/* Columns of steps.csv. */
+static void put_result(const struct train *t, bool is_there, const struct train_result *r)
+{
+    bool has_pairs = train_of_pairs(t->v);
+    if (is_there)
+        fprintf(t->csv, ",%.6f,%.6f", r->loss, r->accuracy);
+    if (is_there && has_pairs)
+        fprintf(t->csv, ",%.6f", r->reward[0] - r->reward[1]);
+    if (!is_there)
+        fputs(has_pairs ? ",,," : ",,", t->csv);
+}
+
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
 {
     struct train *t = ctx;
     (void)e;
     if (v->what == TUNING_STEP) {
-        fprintf(t->csv, "%" PRId64 ",%.6f,%.6f,", v->step, v->train.loss, v->train.accuracy);
-        if (v->has_valid)
-            fprintf(t->csv, "%.6f,%.6f\n", v->valid.loss, v->valid.accuracy);
-        else
-            fputs(",\n", t->csv);
+        fprintf(t->csv, "%" PRId64, v->step);
+        put_result(t, true, &v->train);
+        put_result(t, v->has_valid, &v->valid);
+        fputc('\n', t->csv);
         show(t, v);
     } else if (v->what == TUNING_EPOCH && v->has_valid) {
         fprintf(stderr, "%sepoch %" PRId64 ": validation loss %.4f, accuracy %.3f\n",
@@ -89,6 +101,11 @@ static enum train_schedule schedule_of(const char *name)
                                          : TRAIN_CONSTANT;
 }
 
+bool train_of_pairs(const struct train_values *v)
+{
+    return strcmp(v->method, "dpo") == 0;
+}
+
 /* An adapter to random weights would have nothing to adapt. */
 static int64_t rank_of(const struct train_values *v)
 {
@@ -102,6 +119,11 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     train_options_default(&o->train);
     o->train.lora = (struct train_lora){
         .rank = rank_of(v), .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
+    if (train_of_pairs(v)) {
+        o->train.preference =
+            (struct train_preference){preference_find(v->loss), v->beta, v->gamma};
+        train_preference_default(&o->train.preference);
+    }
     if (v->target.n > TARGETS_MAX)
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
     for (size_t i = 0; i < v->target.n; i++)
@@ -175,7 +197,11 @@ static int begin(struct train *t, struct tuning *tuning, struct err *e)
     if (t->first_step)
         fprintf(stderr, "going on behind step %" PRId64 "\n", t->first_step);
     else
-        fputs("step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n", t->csv);
+        fputs(train_of_pairs(t->v)
+                  ? "step,train_loss,train_reward_accuracy,train_reward_margin,valid_loss,"
+                    "valid_reward_accuracy,valid_reward_margin\n"
+                  : "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n",
+              t->csv);
     t->begin_us = clock_us();
     return 0;
 }
@@ -185,7 +211,7 @@ char *train_result_path(const struct train *t)
     return train_path(t, rank_of(t->v) == 0 ? "model" : "adapter");
 }
 
-static int put_result(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
+static int keep_result(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
 {
     bool is_full = rank_of(t->v) == 0;
     char *path = train_result_path(t);
@@ -213,7 +239,7 @@ static int run(struct train *t, struct tuning *tuning, bool is_lead, struct err 
     if (rc)
         return -1;
     if (is_done)
-        return put_result(t, tuning, is_lead, e);
+        return keep_result(t, tuning, is_lead, e);
     if (is_lead)
         fprintf(stderr, "stopped behind step %" PRId64 "; the same command goes on from there\n",
                 trainer_n_step(tuning_trainer(tuning)));

@@ -18,14 +18,14 @@
 
 struct train_values {
     struct local_options model;
-    const char *dir, *init, *data, *valid, *out;
+    const char *dir, *init, *method, *data, *valid, *out;
     int64_t micro, seed, keep, memory;
     double lr;
 #define TRAIN_NONE(...)
 #define TRAIN_TUNE(...)
 #define TRAIN_BOTH                          TRAIN_TRAIN
 #define TRAIN_TRAIN(kind, flag, field, ...) HYPER_FIELD_##kind field;
-#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+#define HYPER(name, member, kind, min, max, words, about, of, whose, ...)                          \
     TRAIN_##whose(kind, __VA_ARGS__)
 #include "api/hyper.def"
 #undef HYPER
@@ -51,6 +51,8 @@ struct train {
 };
 
 char *train_path(const struct train *t, const char *name); /* in the output folder; free() it */
+
+bool train_of_pairs(const struct train_values *v); /* --method dpo */
 
 char *train_result_path(const struct train *t); /* of what it makes; free() it */
 

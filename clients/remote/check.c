@@ -36,9 +36,11 @@ static void say_all(const char *name, const json_t *check)
     }
 }
 
-int check_file(struct peer *p, const char *id, const char *name, bool *is_refused, struct err *e)
+int check_file(struct peer *p, const char *id, const char *name, const char *method,
+               bool *is_refused, struct err *e)
 {
-    json_t *ask = json_pack("{s:s}", "training_file", id), *check = NULL;
+    json_t *ask = json_pack("{s:s,s:{s:s}}", "training_file", id, "method", "type", method);
+    json_t *check = NULL;
     struct err why = ERR_INIT;
     char room[REMOTE_TEXT_BYTES];
     int rc = peer_ask(p, "POST", "/v1/fine_tuning/check", ask, &check, &why);

@@ -11,7 +11,8 @@
 #include "clients/remote/remote.h"
 
 /* Says on stderr what is wrong with the file `id`, which people know as `name`, line by line; 0: a
- * job may begin. *is_refused: it may not. */
-int check_file(struct peer *p, const char *id, const char *name, bool *is_refused, struct err *e);
+ * job of the method may begin. *is_refused: it may not. */
+int check_file(struct peer *p, const char *id, const char *name, const char *method,
+               bool *is_refused, struct err *e);
 
 #endif

@@ -30,7 +30,7 @@ struct tune_values {
 #define TUNE_TRAIN(...)
 #define TUNE_BOTH                                                TUNE_TUNE
 #define TUNE_TUNE(name, kind, min, max, words, flag, field, ...) HYPER_FIELD_##kind field;
-#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
+#define HYPER(name, member, kind, min, max, words, about, of, whose, ...)                          \
     TUNE_##whose(name, kind, min, max, words, __VA_ARGS__)
 #include "api/hyper.def"
 #undef TUNE_TUNE
@@ -55,7 +55,8 @@ static const struct opt_row rows[] = {
         suffix),
     ROW(NULL, "seed", 0, OPT_INT, 0, 2147483647, "S",
         "the same seed makes the same model; default: the server draws one", seed),
-    ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME", "default: supervised", method),
+    ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME", "supervised or dpo; default: supervised",
+        method),
     ROW(NULL, "metadata", 0, OPT_LIST, 0, 0, "KEY=VALUE", "is kept with the job", metadata),
     ROW("Training", "hyper", 0, OPT_LIST, 0, 0, "NAME=VALUE",
         "any of the API's hyperparameters, by the API's name", hyper),
@@ -235,9 +236,9 @@ static int give_files(struct peer *p, const struct opt *o, struct given *file,
                       struct given *validation, bool *is_refused, struct err *e)
 {
     const struct tune_values *v = o->values;
-    bool has_rows = !v->method || strcmp(v->method, "supervised") == 0;
+    const char *method = v->method ? v->method : "supervised";
     if (give_file(p, v, o->arg[0], file, e) ||
-        (has_rows && check_file(p, file->id, o->arg[0], is_refused, e)))
+        check_file(p, file->id, o->arg[0], method, is_refused, e))
         return -1;
     return give_file(p, v, v->validation, validation, e);
 }

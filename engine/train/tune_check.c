@@ -95,8 +95,8 @@ static void count(struct tune_check *c, const struct tune_rows *rows)
     const struct dataset *d = &rows->data;
     c->info.n_tok += (int64_t)d->id.n;
     c->info.n_learn += d->n_learn;
-    c->info.n_cut += d->n_cut + (int64_t)d->left_out.n;
-    c->info.n_barren += d->n_barren;
+    c->info.n_cut += (int64_t)(tune_rows_odd(rows, TUNE_ODD_CUT, NULL, 0) + d->left_out.n);
+    c->info.n_barren += (int64_t)tune_rows_odd(rows, TUNE_ODD_NOTHING_TO_LEARN, NULL, 0);
 }
 
 int tune_check_some(struct tune_check *c, int64_t us, bool *is_done, struct err *e)

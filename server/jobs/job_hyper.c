@@ -15,7 +15,35 @@ enum {
     CHECKPOINT_US = 5 * 60 * 1000000
 };
 
-static const double base_lr = 2e-4, base_lr_full = 2e-5; /* what a multiplier of 1 means */
+/* What a multiplier of 1 means. A preference is a smaller step away from what the model is. */
+static const double base_lr = 2e-4, base_lr_full = 2e-5, base_lr_dpo = 5e-5;
+
+static double base_lr_of(const struct job_hyper *h)
+{
+    return h->method == HYPER_DPO           ? base_lr_dpo
+           : h->training_type == HYPER_FULL ? base_lr_full
+                                            : base_lr;
+}
+
+static struct train_preference preference_of(const struct job_hyper *h)
+{
+    return h->method == HYPER_DPO
+               ? (struct train_preference){(enum train_loss)h->loss, h->beta, h->gamma}
+               : (struct train_preference){.loss = TRAIN_CROSS_ENTROPY};
+}
+
+/* Their loss, and its numbers. */
+static void choose_preference(struct job_hyper *h)
+{
+    if (h->method != HYPER_DPO)
+        return;
+    if (h->loss == 0)
+        h->loss = TRAIN_DPO;
+    struct train_preference p = preference_of(h);
+    train_preference_default(&p);
+    h->beta = p.beta;
+    h->gamma = p.gamma;
+}
 
 /* The step that suits a model falls with its width: what is a good one for thousands of columns
  * teaches a small model nothing in the few steps of a small file. */
@@ -33,7 +61,7 @@ void job_choose(struct job_run *r)
     int64_t most = engine_info(r->jobs->opt.engine)->max_lora_rank;
     int64_t batch = rows.n_row / ROWS_PER_STEP;
     if (h->n_epochs == 0)
-        h->n_epochs = rows.n_row < 100 ? 16 : 3;
+        h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->lr_multiplier == 0)
@@ -51,6 +79,7 @@ void job_choose(struct job_run *r)
     if (h->long_rows == 0)
         h->long_rows = HYPER_CUT;
     h->max_length = rows.max_tok;
+    choose_preference(h);
 }
 
 void job_ask(const struct job_run *r, struct tune_options *o)
@@ -64,12 +93,13 @@ void job_ask(const struct job_run *r, struct tune_options *o)
     *o = (struct tune_options){.data = r->data,
                                .valid = r->job.validation_file ? r->valid : NULL,
                                .is_full = is_full,
+                               .preference = preference_of(h),
                                .lora = {.rank = h->lora_rank,
                                         .alpha = h->lora_alpha,
                                         .dropout = h->lora_dropout,
                                         .is_rs = h->use_rslora},
                                .targets = h->target_modules,
-                               .lr = (is_full ? base_lr_full : base_lr) * h->lr_multiplier,
+                               .lr = base_lr_of(h) * h->lr_multiplier,
                                .decay = h->weight_decay,
                                .max_norm = h->max_grad_norm,
                                .schedule = schedule[h->schedule],

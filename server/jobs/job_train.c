@@ -17,7 +17,13 @@
 
 enum { TEXT_BYTES = 256, DATA_BYTES = 1024, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
 
-static struct job_metrics metrics_of(const struct tuning_event *v)
+static void copy_rewards(double to[2], const struct train_result *from)
+{
+    to[0] = from->reward[0];
+    to[1] = from->reward[1];
+}
+
+static struct job_metrics metrics_of(const struct job_run *r, const struct tuning_event *v)
 {
     bool is_step = v->what == TUNING_STEP;
     struct job_metrics m = {.step = v->step,
@@ -27,7 +33,10 @@ static struct job_metrics metrics_of(const struct tuning_event *v)
                             .valid_loss = -1,
                             .valid_accuracy = -1,
                             .full_valid_loss = -1,
-                            .full_valid_accuracy = -1};
+                            .full_valid_accuracy = -1,
+                            .has_pairs = r->job.hyper.method == HYPER_DPO};
+    copy_rewards(m.train_reward, &v->train);
+    copy_rewards(is_step ? m.valid_reward : m.full_valid_reward, &v->valid);
     if (v->has_valid && is_step) {
         m.valid_loss = v->valid.loss;
         m.valid_accuracy = v->valid.accuracy;
@@ -44,7 +53,10 @@ static void step_text(const struct job_metrics *m, char text[TEXT_BYTES])
     int n = snprintf(text, TEXT_BYTES, "Step %" PRId64 "/%" PRId64 ": training loss=%.2f", m->step,
                      m->n_step, m->train_loss);
     if (m->valid_loss >= 0)
-        snprintf(text + n, (size_t)(TEXT_BYTES - n), ", validation loss=%.2f", m->valid_loss);
+        n += snprintf(text + n, (size_t)(TEXT_BYTES - n), ", validation loss=%.2f", m->valid_loss);
+    if (m->has_pairs)
+        snprintf(text + n, (size_t)(TEXT_BYTES - n), ", reward margin=%.3f",
+                 m->train_reward[0] - m->train_reward[1]);
 }
 
 /* How far the job is, in its row and in what is told of the step. */
@@ -131,7 +143,7 @@ static bool is_published(const struct job_run *r, const struct tuning_event *v)
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
 {
     struct job_run *r = ctx;
-    struct job_metrics m = metrics_of(v);
+    struct job_metrics m = metrics_of(r, v);
     if (v->what == TUNING_STEP) {
         r->last = m;
         return on_step(r, v, &m, e);
@@ -139,6 +151,7 @@ static int hear(void *ctx, const struct tuning_event *v, struct err *e)
     if (v->has_valid) {
         r->last.full_valid_loss = m.full_valid_loss;
         r->last.full_valid_accuracy = m.full_valid_accuracy;
+        copy_rewards(r->last.full_valid_reward, &v->valid);
     }
     return is_published(r, v) ? on_checkpoint(r, v, &m, e) : 0;
 }

@@ -40,6 +40,7 @@ static struct tune_rows *rows_new(const struct job_run *r, struct train_said *sa
     const struct tune_rows_options o = {.created_s = r->job.created,
                                         .max_tok = h->max_length,
                                         .refuses_longer = h->long_rows == HYPER_REFUSE,
+                                        .has_pairs = h->method == HYPER_DPO,
                                         .reader = {.fn = api_train_read, .ctx = said}};
     return tune_rows_new(r->jobs->opt.engine, &o);
 }
@@ -84,8 +85,11 @@ static int check_counts(struct job_run *r, struct err *e)
     }
     if (rows.n_learn == 0)
         return job_fail(r, "no_trainable_tokens", "training_file",
-                        "No example has a token to learn from: every message of the assistant is "
-                        "empty, cut off, or has the weight 0.",
+                        r->job.hyper.method == HYPER_DPO
+                            ? "No example has two outputs to choose between: they are empty, cut "
+                              "off, or the same."
+                            : "No example has a token to learn from: every message of the "
+                              "assistant is empty, cut off, or has the weight 0.",
                         e)
                    ? -1
                    : 1;
@@ -98,8 +102,11 @@ static int check_valid(struct job_run *r, struct err *e)
     if (tune_rows_info(r->valid).n_learn > 0)
         return 0;
     return job_fail(r, "invalid_validation_file", "validation_file",
-                    "No example of the validation file has a token to measure: every message of "
-                    "the assistant is empty, cut off, or has the weight 0.",
+                    r->job.hyper.method == HYPER_DPO
+                        ? "No example of the validation file has two outputs to choose between: "
+                          "they are empty, cut off, or the same."
+                        : "No example of the validation file has a token to measure: every "
+                          "message of the assistant is empty, cut off, or has the weight 0.",
                     e)
                ? -1
                : 1;

@@ -23,8 +23,6 @@
 #include "server/http/route.h"
 #include "server/server.h"
 
-#define HYPER_PATH "method.supervised.hyperparameters."
-
 enum {
     WAIT_RUNS = 300, /* times the desk's pause: half a minute */
     RETRY_S = 600,
@@ -69,6 +67,13 @@ static int check_model(struct errand *t, const char *name, struct api_error *e)
                     "No model of this name is served here; GET /v1/models lists them.");
 }
 
+/* The field that a hyperparameter is. */
+static const char *field_of(struct errand *t, const struct job_hyper *h, const char *name)
+{
+    return arena_printf(&t->arena, "method.%s.hyperparameters.%s", hyper_method_name(h->method),
+                        name);
+}
+
 /* What the model that is served has to say to the hyperparameters. */
 static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_error *e)
 {
@@ -78,15 +83,15 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
     if (h->training_type == HYPER_FULL &&
         (h->lora_rank || h->lora_alpha != 0 || h->lora_dropout != 0 || h->use_rslora ||
          *h->target_modules))
-        return api_fail(e, 400, "invalid_value", HYPER_PATH "training_type",
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"),
                         "A full training has no adapter: lora_*, use_rslora and target_modules "
                         "are for the type 'lora'.");
     if (h->lora_rank > most)
-        return api_fail(e, 400, "invalid_value", HYPER_PATH "lora_rank",
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
                         (long long)most);
     if (tune_check_targets(g, h->target_modules, &why))
-        return api_fail(e, 400, "invalid_value", HYPER_PATH "target_modules", "%s.", why.msg);
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "target_modules"), "%s.", why.msg);
     return 0;
 }
 

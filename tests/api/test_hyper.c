@@ -19,6 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
+enum of { ANY, DPO };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -26,6 +27,7 @@ static const struct row {
     enum kind kind;
     double min, max;
     const char *words;
+    enum of of;
     enum whose whose;
     const char *flag, *hint, *fallback;
     double local_min, local_max;
@@ -35,8 +37,8 @@ static const struct row {
 #define OF_TUNE(...)                                             OF_ALL(TUNE, __VA_ARGS__)
 #define OF_TRAIN(...)                                            OF_ALL(TRAIN, __VA_ARGS__)
 #define OF_BOTH(...)                                             OF_ALL(BOTH, __VA_ARGS__)
-#define HYPER(name, member, kind, min, max, words, about, whose, ...)                              \
-    {#name, kind, min, max, words, OF_##whose(__VA_ARGS__)},
+#define HYPER(name, member, kind, min, max, words, about, of, whose, ...)                          \
+    {#name, kind, min, max, words, of, OF_##whose(__VA_ARGS__)},
 #include "api/hyper.def"
 #undef HYPER
 };
@@ -54,16 +56,24 @@ static double beside(const struct row *r, double x, int way)
     return r->kind <= INT_PLAIN ? x + way : nextafter(x, way * HUGE_VAL);
 }
 
-static bool api_takes(const struct row *r, const char *value)
+static bool method_takes(const char *method, const char *more, const struct row *r,
+                         const char *value)
 {
     char body[TEXT_BYTES];
     struct job_ask ask;
     struct api_error e;
     snprintf(body, sizeof body,
-             "{\"model\":\"m\",\"training_file\":\"file-a\",\"method\":{\"type\":\"supervised\","
-             "\"supervised\":{\"hyperparameters\":{\"%s\":%s}}}}",
-             r->name, value);
+             "{\"model\":\"m\",\"training_file\":\"file-a\",\"method\":{\"type\":\"%s\","
+             "\"%s\":{\"hyperparameters\":{%s\"%s\":%s}}}}",
+             method, method, more, r->name, value);
     return !job_ask_parse(body, strlen(body), &own_arena, &ask, &e);
+}
+
+/* Of a loss that has all of them. */
+static bool api_takes(const struct row *r, const char *value)
+{
+    return r->of == DPO ? method_takes("dpo", "\"loss\":\"x_simpo\",", r, value)
+                        : method_takes("supervised", "", r, value);
 }
 
 static bool option_takes(const struct cmd_opt *of, const struct row *r, const char *value)
@@ -109,6 +119,21 @@ static void api(void **state)
             bounds(&rows[i], NULL, rows[i].min, rows[i].max);
 }
 
+/* Faults: a number of one method that another one takes, and forgets. */
+static void methods(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_ROW; i++) {
+        const struct row *r = &rows[i];
+        if (!is_number(r))
+            continue;
+        char value[64];
+        snprintf(value, sizeof value, r->kind <= INT_PLAIN ? "%.0f" : "%.17g", r->max);
+        assert_true(method_takes("dpo", r->of == DPO ? "\"loss\":\"x_simpo\"," : "", r, value));
+        assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
+    }
+}
+
 static void tune(void **state)
 {
     (void)state;
@@ -141,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(api, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(methods, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(tune, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(train, own_arena_new, own_arena_free),
     };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/train/preference.h"
 #include "tests/lib/own_arena.h"
 #include "tests/lib/test.h"
 
@@ -44,6 +45,59 @@ static void good(void **state)
     assert_true(ask.job.hyper.lr_multiplier == 0.5);
     assert_string_equal(ask.job.metadata, "{\"a\":\"b\"}");
     assert_non_null(strstr(ask.ignored, "later"));
+}
+
+/* Faults: a method whose numbers are those of another, or are lost in the store. */
+static void preferences(void **state)
+{
+    struct job_ask ask;
+    struct job_hyper kept;
+    struct api_error e;
+    struct err why = ERR_INIT;
+    struct buf b;
+    (void)state;
+    assert_int_equal(
+        parse("{" LEAST ",\"method\":{\"type\":\"dpo\",\"supervised\":{\"hyperparameters\":"
+              "{\"n_epochs\":9}},\"dpo\":{\"hyperparameters\":{\"beta\":0.25,\"n_epochs\":2,"
+              "\"loss\":\"x_simpo\",\"gamma\":0.5}}}}",
+              &ask, &e),
+        0);
+    assert_int_equal(ask.job.hyper.method, HYPER_DPO);
+    assert_int_equal(ask.job.hyper.n_epochs, 2);
+    assert_int_equal(ask.job.hyper.loss, TRAIN_SIMPO);
+    buf_init(&b, HYPER_TEXT_BYTES);
+    job_hyper_write(&ask.job.hyper, &b);
+    assert_good(job_hyper_read(b.data, &kept, &why), &why);
+    assert_true(kept.method == HYPER_DPO && kept.beta == 0.25 && kept.gamma == 0.5);
+    assert_int_equal(kept.loss, TRAIN_SIMPO);
+    buf_release(&b);
+    assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"dpo\"}}", &ask, &e), 0);
+    assert_true(ask.job.hyper.method == HYPER_DPO && ask.job.hyper.beta == 0);
+    assert_good(job_hyper_read("{\"n_epochs\":1}", &kept, &why), &why); /* of older programs */
+    assert_int_equal(kept.method, HYPER_SUPERVISED);
+}
+
+/* Every word of the losses is one of the engine's, at its place. */
+static void losses(void **state)
+{
+    static const char *const word[] = {
+#define HYPER(name, member, kind, min, max, words, ...) #name, words,
+#include "api/hyper.def"
+#undef HYPER
+    };
+    const char *at = "";
+    (void)state;
+    for (size_t i = 0; i < sizeof word / sizeof *word; i += 2)
+        if (strcmp(word[i], "loss") == 0)
+            at = word[i + 1];
+    for (int64_t place = 1; *at; place++) {
+        size_t n = strcspn(at, "|");
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        assert_int_equal(preference_find(name), place);
+        at += n + (at[n] == '|');
+        assert_true(*at || place + 1 == TRAIN_LOSS_COUNT);
+    }
 }
 
 static void bad(void **state)
@@ -87,7 +141,21 @@ static void bad(void **state)
         {"\"method\":{\"type\":\"supervised\",\"supervised\":{\"hyperparameters\":"
          "{\"n_epochs\":1.5}}}",
          "method.supervised.hyperparameters.n_epochs"},
-        {"\"method\":{\"type\":\"dpo\"}", "method.type"},
+        {"\"hyperparameters\":{\"beta\":1}", "hyperparameters.beta"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"beta\":0}}}",
+         "method.dpo.hyperparameters.beta"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"beta\":\"high\"}}}",
+         "method.dpo.hyperparameters.beta"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"loss\":\"hinge\"}}}",
+         "method.dpo.hyperparameters.loss"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"gamma\":1}}}",
+         "method.dpo.hyperparameters.gamma"},
+        {"\"method\":{\"type\":\"dpo\"},\"hyperparameters\":{\"training_type\":\"full\"}",
+         "method.dpo.hyperparameters.training_type"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"bata\":1}}}",
+         "method.dpo.hyperparameters.bata"},
+        {"\"method\":{\"type\":\"reinforcement\"}", "method.type"},
+        {"\"method\":{\"type\":7}", "method.type"},
         {"\"method\":{}", "method.type"},
         {"\"suffix\":\"\"", "suffix"},
         {"\"suffix\":\"a:b\"", "suffix"},
@@ -224,7 +292,17 @@ static void numbers_come_back(void **state)
  * become zeros. */
 static void metrics_come_back(void **state)
 {
-    const struct job_metrics m = {7, 9, 1.234567, 0.5, -1, -1, 2.5, 0.25, 100, 3.5, 1700000000};
+    const struct job_metrics m = {.step = 7,
+                                  .n_step = 9,
+                                  .train_loss = 1.234567,
+                                  .train_accuracy = 0.5,
+                                  .valid_loss = -1,
+                                  .valid_accuracy = -1,
+                                  .full_valid_loss = 2.5,
+                                  .full_valid_accuracy = 0.25,
+                                  .trained_tokens = 100,
+                                  .tok_per_s = 3.5,
+                                  .estimated_finish = 1700000000};
     static const char *const none[] = {"[", "{}", "[1]", NULL};
     struct job_metrics got;
     struct buf b;
@@ -239,6 +317,28 @@ static void metrics_come_back(void **state)
         job_metrics_read(none[i], &got);
         assert_true(got.step == 0 && got.train_loss == -1);
     }
+    const struct job_metrics pairs = {.step = 7,
+                                      .train_loss = 0.625,
+                                      .train_accuracy = 0.75,
+                                      .valid_loss = -1,
+                                      .full_valid_loss = 0.5,
+                                      .full_valid_accuracy = 1,
+                                      .has_pairs = true,
+                                      .train_reward = {-0.5, 0.25},
+                                      .full_valid_reward = {1, -1}};
+    buf_clear(&b);
+    job_metrics_write(&pairs, &b);
+    assert_non_null(strstr(b.data, "\"train_reward_margin\":-0.750000"));
+    job_metrics_read(b.data, &got);
+    assert_true(got.has_pairs && got.train_accuracy == 0.75 && got.full_valid_accuracy == 1);
+    assert_true(got.train_reward[0] == -0.5 && got.train_reward[1] == 0.25);
+    assert_true(got.valid_loss == -1 && got.full_valid_reward[1] == -1);
+    struct buf csv;
+    buf_init(&csv, 1000);
+    job_csv_heading(true, &csv);
+    job_csv_line(b.data, &csv);
+    assert_non_null(strstr(csv.data, "valid_reward_margin\n7,0.625000,0.750000,-0.750000,,,\n"));
+    buf_release(&csv);
     buf_release(&b);
 }
 
@@ -246,6 +346,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(good, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
+        cmocka_unit_test(losses),
         cmocka_unit_test_setup_teardown(bad, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(kinds_of_training, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(shown, own_arena_new, own_arena_free),

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of the method dpo over loopback: from the file's pairs to a model that answers, with each loss;
+what is wrong with a job's fields or a file's rows; a server that is killed on the way; and the same
+training by `tandem train`.
+
+Faults they can catch: a first loss that is not log 2, so a reference that is not what is served; a
+field that is taken and forgotten; a row of another format that is trained; a job that goes on after a
+kill to other losses or another adapter; a command whose options mean something else.
+
+TEST_FAULTS=full kills 100 times; otherwise 6. Standard library only."""
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serving import Cases, Tandem, scratch  # noqa: E402
+from test_tuning import JOBS, MODEL, Client  # noqa: E402
+
+TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
+KILLS = 100 if os.environ.get("TEST_FAULTS") == "full" else 6
+HYPER = {"n_epochs": 3, "batch_size": 4, "beta": 0.2, "learning_rate_multiplier": 40, "lora_rank": 4,
+         "lora_alpha": 8}
+
+
+def said(role, text):
+    return [{"role": role, "content": text}]
+
+
+def pair(i, good="It is so.", bad="No, it is not."):
+    return {"input": {"messages": said("user", f"Is it {i}?")},
+            "preferred_output": said("assistant", good),
+            "non_preferred_output": said("assistant", bad * (1 + i % 2))}
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+PAIRS = lines(pair(i) for i in range(24))
+
+
+def dpo(**hyper):
+    return {"type": "dpo", "dpo": {"hyperparameters": hyper}}
+
+
+def serve(tmp):
+    return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp / "data", "--no-access-log",
+                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "32")
+
+
+def client(server):
+    return Client(server, key={})
+
+
+def metrics(c, job):
+    """What the events said of each step, oldest first."""
+    events = c.get(f"{JOBS}/{job}/events?limit=100").json["data"]
+    return [e["data"] for e in reversed(events) if e["type"] == "metrics"]
+
+
+def refused(c, file):
+    for more, param in (
+            ({"method": dpo(beta=0)}, "method.dpo.hyperparameters.beta"),
+            ({"method": dpo(beta="low")}, "method.dpo.hyperparameters.beta"),
+            ({"method": dpo(beta=11)}, "method.dpo.hyperparameters.beta"),
+            ({"method": dpo(n_epochs=0)}, "method.dpo.hyperparameters.n_epochs"),
+            ({"method": dpo(loss="hinge")}, "method.dpo.hyperparameters.loss"),
+            ({"method": dpo(gamma=1)}, "method.dpo.hyperparameters.gamma"),
+            ({"method": dpo(lora_rank=17)}, "method.dpo.hyperparameters.lora_rank"),
+            ({"method": dpo(target_modules=["w_proj"])}, "method.dpo.hyperparameters.target_modules"),
+            ({"method": dpo(training_type="full")}, "method.dpo.hyperparameters.training_type"),
+            ({"method": dpo(betta=1)}, "method.dpo.hyperparameters.betta"),
+            ({"method": {"type": "dpo", "dpo": {"hyperparameters": []}}}, "method.dpo.hyperparameters"),
+            ({"hyperparameters": {"beta": 1}}, "hyperparameters.beta"),
+            ({"method": {"type": "supervised", "supervised": {"hyperparameters": {"beta": 1}}}},
+             "method.supervised.hyperparameters.beta"),
+            ({"method": {"type": "reinforcement"}}, "method.type"),
+            ({"method": {"type": "ppo"}}, "method.type")):
+        r = c.make(file, **more)
+        assert r.status == 400 and r.error["param"] == param, (more, r)
+
+
+def bad_rows(c):
+    chat = lines([{"messages": said("user", "a") + said("assistant", "b")}])
+    for data, code, words in (
+            (PAIRS + chat, "invalid_file_format", ("Example 25", "dpo")),
+            (PAIRS + lines([{"prompt": "a", "completion": "b"}]), "invalid_file_format", ("Example 25",)),
+            (lines([{**pair(1), "preferred_output": said("user", "a")}]) + PAIRS,
+             "invalid_training_file", ("Example 1", "preferred_output")),
+            (b"\n" + lines([{**pair(1), "input": {}}]) + PAIRS,
+             "invalid_training_file", ("Example 1 (line 2)", "input.messages")),
+            (lines([{k: v for k, v in pair(1).items() if k != "non_preferred_output"}]) + PAIRS,
+             "invalid_training_file", ("Example 1", "non_preferred_output")),
+            (lines(pair(i) for i in range(7)), "invalid_n_examples", ("7 example(s)",)),
+            (lines(pair(0, "a", "a") for i in range(12)), "no_trainable_tokens", ("the same",))):
+        j = c.wait(c.job(c.file(data), method=dpo(**HYPER)))
+        assert j["status"] == "failed" and j["error"]["code"] == code, (j, data[:200])
+        assert all(w in j["error"]["message"] for w in words), j
+    odd = lines([pair(0, "b", "b")]) + PAIRS
+    job = c.job(c.file(odd), method=dpo(**HYPER))
+    assert c.wait(job)["status"] == "succeeded"
+    events = c.get(f"{JOBS}/{job}/events?limit=100").json["data"]
+    told = [e for e in events if (e["data"] or {}).get("reason") == "nothing_to_learn"]
+    assert told and told[0]["data"]["examples"] == [1], events
+    j = c.wait(c.job(c.file(PAIRS), validation_file=c.file(chat), method=dpo(**HYPER)))
+    assert j["error"]["code"] == "invalid_validation_file", j
+    assert j["error"]["param"] == "validation_file", j
+
+
+def looked_over(c):
+    """The check before a job knows the method, and counts pairs."""
+    odd = lines([pair(0, "b", "b"), pair(1), {**pair(2), "input": {}}]) + PAIRS
+    for method, faults in (("dpo", [3]), ("supervised", list(range(1, 21)))):
+        r = c.ask("POST", "/v1/fine_tuning/check",
+                  {"training_file": c.file(odd), "method": {"type": method}})
+        assert r.status == 200 and [f["line"] for f in r.json["faults"]] == faults, r
+    r = c.ask("POST", "/v1/fine_tuning/check", {"training_file": c.file(lines([pair(0, "b", "b")]) + PAIRS),
+                                                "method": {"type": "dpo"}})
+    assert r.json["usable"] and r.json["examples"] == 25, r
+    assert "1 example(s) have nothing" in r.json["notes"][0], r
+    r = c.ask("POST", "/v1/fine_tuning/check", {"training_file": c.file(PAIRS), "method": {"type": "x"}})
+    assert r.status == 400 and r.error["param"] == "method.type", r
+
+
+def learns(c, file, loss):
+    hyper = {**HYPER, "loss": loss, "checkpoint_steps": 8}
+    if loss == "x_simpo":
+        hyper["gamma"] = 0.5
+    job = c.job(file, validation_file=file, seed=5, method=dpo(**hyper))
+    j = c.done(job)
+    shown = j["method"]["dpo"]["hyperparameters"]
+    assert j["method"]["type"] == "dpo" and "supervised" not in j["method"], j
+    assert shown["beta"] == 0.2 and shown["loss"] == loss and shown == j["hyperparameters"], j
+    steps = metrics(c, job)
+    assert [m["step"] for m in steps] == list(range(1, 19)), steps
+    first, last = steps[0], steps[-1]
+    assert "train_mean_token_accuracy" not in first, first
+    if loss == "dpo":
+        assert first["train_loss"] == round(math.log(2), 6) and first["train_reward_margin"] == 0, first
+    assert last["train_loss"] < first["train_loss"], (first, last)
+    assert last["train_reward_margin"] > first["train_reward_margin"], (first, last)
+    assert last["train_reward_margin"] == round(
+        last["train_reward_preferred"] - last["train_reward_non_preferred"], 6) or abs(
+        last["train_reward_margin"] - last["train_reward_preferred"]
+        + last["train_reward_non_preferred"]) < 2e-6, last
+    points = c.get(f"{JOBS}/{job}/checkpoints").json["data"]
+    assert points and points[0]["metrics"]["full_valid_reward_accuracy"] == 1, points
+    assert points[0]["metrics"]["full_valid_loss"] < first["train_loss"], points
+    head, *rest = c.curve(j).decode().splitlines()
+    assert head == ("step,train_loss,train_reward_accuracy,train_reward_margin,valid_loss,"
+                    "valid_reward_accuracy,valid_reward_margin"), head
+    assert len(rest) == 18 and rest[0].startswith("1,%.6f," % first["train_loss"]), rest
+    rows = c.get(f"/v1/files/{j['result_files'][1]}/content").body.decode().splitlines()
+    assert len(rows) == 1 + 3 * 2 * 24, len(rows)
+    assert c.say(j["fine_tuned_model"]).status == 200
+    return j
+
+
+def adapter(tmp, model):
+    """The bytes of the newest adapter that was published under a name."""
+    files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
+                   key=lambda p: p.stat().st_mtime_ns)
+    assert files, model
+    return files[-1].read_bytes()
+
+
+LONG = {**HYPER, "n_epochs": 12, "checkpoint_steps": 5}
+
+
+def straight(c, tmp, file):
+    j = c.done(c.job(file, seed=9, method=dpo(**LONG)))
+    return c.curve(j), adapter(tmp, j["fine_tuned_model"])
+
+
+def killed(tmp, file, want):
+    """Killed at moments over its whole life, each after a little more of it than the last."""
+    with serve(tmp) as s:
+        job = client(s).job(file, seed=9, method=dpo(**LONG))
+        kill(s, 0.02)
+    for i in range(KILLS - 1):
+        with serve(tmp) as s:
+            kill(s, 0.02 + 0.03 * (i % 7))
+    with serve(tmp) as s:
+        c = client(s)
+        j = c.done(job)
+        assert c.curve(j) == want[0]
+        assert adapter(tmp, j["fine_tuned_model"]) == want[1]
+        said_steps = [m["step"] for m in metrics(c, job)]
+        assert said_steps == list(range(1, 73)), said_steps
+    return f"{KILLS} kills"
+
+
+def kill(server, seconds):
+    time.sleep(seconds)
+    server.process.kill()
+    server.process.wait()
+    server.process.returncode = 0
+
+
+def train(tmp, *words):
+    (tmp / "pairs.jsonl").write_bytes(PAIRS)
+    return subprocess.run(
+        [TANDEM, "train", "--model", MODEL, "--data", tmp / "pairs.jsonl", "--method", "dpo",
+         *map(str, words)], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+
+
+def by_command(c, tmp, job):
+    """The same numbers as the job's: its multiplier of 40 is of 5e-5."""
+    p = train(tmp, "--out", tmp / "out", "--epochs", 3, "--batch", 4, "--beta", 0.2, "--lr", 2e-3,
+              "--rank", 4, "--alpha", 8, "--seed", 5)
+    assert p.returncode == 0 and (tmp / "out/adapter/adapter_config.json").exists(), p
+    head, *mine = (tmp / "out/steps.csv").read_text().splitlines()
+    jobs = c.curve(job).decode().splitlines()
+    assert head == jobs[0], head
+    cut = [",".join(row.split(",")[:4]) for row in jobs[1:]]
+    assert [",".join(row.split(",")[:4]) for row in mine] == cut, (mine, cut)
+    for words, told in ((("--rank", 0), "--rank"), (("--loss", "hinge"), "--loss"),
+                        (("--beta", -1), "--beta")):
+        p = train(tmp, "--out", tmp / "bad", *words)
+        assert p.returncode != 0 and told in p.stderr, p
+    (tmp / "rows.jsonl").write_bytes(lines([{"prompt": "a", "completion": "b"}]))
+    p = train(tmp, "--data", tmp / "rows.jsonl", "--out", tmp / "bad")
+    assert p.returncode != 0 and "Example 1" in p.stderr and "dpo" in p.stderr, p
+
+
+def by_tune(server, tmp):
+    (tmp / "pairs.jsonl").write_bytes(PAIRS)
+    p = subprocess.run(
+        [TANDEM, "tune", tmp / "pairs.jsonl", "--url", f"http://127.0.0.1:{server.port}", "--method",
+         "dpo", "--beta", "0.2", "--epochs", "1", "--follow"], capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, check=False)
+    assert p.returncode == 0 and p.stdout.startswith("ft:tiny:"), p
+
+
+def lives(tmp, cases):
+    kept = {}
+    with serve(tmp) as s:
+        c = client(s)
+        file = c.file(PAIRS)
+        cases.run("wrong fields", lambda: refused(c, file))
+        cases.run("wrong rows", lambda: bad_rows(c))
+        cases.run("looked over", lambda: looked_over(c))
+        for loss in ("dpo", "x_ipo", "x_orpo", "x_simpo"):
+            cases.run(loss, lambda loss=loss: kept.update({loss: learns(c, file, loss)}))
+        cases.run("tandem tune", lambda: by_tune(s, tmp))
+        cases.run("tandem train", lambda: by_command(c, tmp, kept["dpo"]))
+        cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
+    cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        lives(tmp, cases)
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
