@@ -23,7 +23,7 @@ struct job_hyper {
     enum hyper_method method; /* no row of the table: a job's `method.type` */
     int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
-    double beta, gamma;
+    double learning_rate, beta, gamma;
     int64_t training_type, schedule, long_rows, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;

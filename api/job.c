@@ -101,6 +101,11 @@ static int read_method(struct api_reader *r, const char *name, const json_t *v, 
 /* What the fields say together. A preference is compared with the model without its adapter. */
 static int check_method(const struct job_hyper *h, struct api_error *e)
 {
+    if (h->learning_rate != 0 && h->lr_multiplier != 0)
+        return api_fail(e, 400, "invalid_value",
+                        h->method == HYPER_DPO ? "method.dpo.hyperparameters.learning_rate"
+                                               : "method.supervised.hyperparameters.learning_rate",
+                        "Give 'learning_rate' or 'learning_rate_multiplier', not both.");
     if (h->method == HYPER_DPO && h->training_type == HYPER_FULL)
         return api_fail(e, 400, "invalid_value", "method.dpo.hyperparameters.training_type",
                         "'training_type' must be \"lora\" for \"dpo\": a preference is compared "

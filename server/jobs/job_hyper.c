@@ -53,6 +53,17 @@ static double lr_multiplier_of(int64_t d_model)
     return x < 1 ? 1 : x > LR_AUTO_MAX ? LR_AUTO_MAX : x;
 }
 
+/* One of the two that say it is given, or none. */
+static void choose_rate(struct job_hyper *h, int64_t d_model)
+{
+    if (h->learning_rate != 0 && h->lr_multiplier == 0)
+        h->lr_multiplier = h->learning_rate / base_lr_of(h);
+    if (h->lr_multiplier == 0)
+        h->lr_multiplier = lr_multiplier_of(d_model);
+    if (h->learning_rate == 0)
+        h->learning_rate = base_lr_of(h) * h->lr_multiplier;
+}
+
 /* What was left to us: enough steps for a small file, batches for a large one. */
 void job_choose(struct job_run *r)
 {
@@ -64,10 +75,9 @@ void job_choose(struct job_run *r)
         h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
-    if (h->lr_multiplier == 0)
-        h->lr_multiplier = lr_multiplier_of(engine_info(r->jobs->opt.engine)->d_model);
     if (h->training_type == 0)
         h->training_type = HYPER_LORA;
+    choose_rate(h, engine_info(r->jobs->opt.engine)->d_model);
     if (h->lora_rank == 0 && h->training_type == HYPER_LORA)
         h->lora_rank = most < RANK_AUTO ? most : RANK_AUTO;
     if (h->lora_alpha == 0 && h->training_type == HYPER_LORA)
@@ -99,7 +109,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                         .dropout = h->lora_dropout,
                                         .is_rs = h->use_rslora},
                                .targets = h->target_modules,
-                               .lr = base_lr_of(h) * h->lr_multiplier,
+                               .lr = h->learning_rate,
                                .decay = h->weight_decay,
                                .max_norm = h->max_grad_norm,
                                .schedule = schedule[h->schedule],

@@ -162,6 +162,19 @@ def learns(c, file, loss):
     return j
 
 
+def same_rate(c, file, j):
+    """A multiplier of 40 is of 5e-5; what is not said is shown, too."""
+    hyper = {k: v for k, v in HYPER.items() if k != "learning_rate_multiplier"}
+    again = c.done(c.job(file, validation_file=file, seed=5,
+                         method=dpo(**hyper, learning_rate=2e-3, checkpoint_steps=8)))
+    assert c.curve(again) == c.curve(j)
+    for shown in (again["hyperparameters"], j["hyperparameters"]):
+        assert abs(shown["learning_rate_multiplier"] - 40) < 1e-9, shown
+        assert abs(shown["learning_rate"] - 2e-3) < 1e-15, shown
+    r = c.make(file, method=dpo(**HYPER, learning_rate=1e-3))
+    assert r.status == 400 and r.error["param"] == "method.dpo.hyperparameters.learning_rate", r
+
+
 def adapter(tmp, model):
     """The bytes of the newest adapter that was published under a name."""
     files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
@@ -248,6 +261,7 @@ def lives(tmp, cases):
         cases.run("looked over", lambda: looked_over(c))
         for loss in ("dpo", "x_ipo", "x_orpo", "x_simpo"):
             cases.run(loss, lambda loss=loss: kept.update({loss: learns(c, file, loss)}))
+        cases.run("learning_rate", lambda: same_rate(c, file, kept["dpo"]))
         cases.run("tandem tune", lambda: by_tune(s, tmp))
         cases.run("tandem train", lambda: by_command(c, tmp, kept["dpo"]))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
