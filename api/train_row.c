@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/messages.h"
+#include "api/train_dialect.h"
 
 /* Weights stand on messages, and are no business of templates: they are taken off. */
 static int read_weights(struct api_reader *r, json_t *messages, struct train_example *out)
@@ -228,6 +229,8 @@ int api_train_row(struct arena *a, const char *line, size_t n, struct train_want
     const json_t *row = api_json_line(a, line, n, e);
     *out = (struct train_example){0};
     if (!row)
+        return -1;
+    if (train_dialect(&r, &row))
         return -1;
     if (json_object_get(row, "messages"))
         return read_chat(&r, row, out) || check_members(&r, row, TRAIN_CHAT, said) ? -1 : 0;

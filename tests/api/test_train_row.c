@@ -147,6 +147,61 @@ static void preferences(void **state)
     }
 }
 
+static const char *said_at(const struct train_example *row, size_t i, const char *key)
+{
+    return jv_dict_get(&row->messages.l->at[i], key)->s->p;
+}
+
+/* Faults: a speaker with another role, an input that is left out, a text behind a prompt of its
+ * own; a turn that is not understood, and dropped. */
+static void dialects(void **state)
+{
+    static const struct {
+        const char *line, *param;
+    } bad[] = {
+        {"{\"conversations\":[{\"from\":\"observation\",\"value\":\"a\"}]}", "conversations"},
+        {"{\"conversations\":[{\"from\":\"gpt\",\"value\":7}]}", "conversations"},
+        {"{\"conversations\":[{\"from\":\"human\",\"value\":\"a\"}]}", "messages"},
+        {"{\"conversations\":[]}", "messages"},
+        {"{\"instruction\":7,\"output\":\"a\"}", "instruction"},
+        {"{\"instruction\":\"a\",\"output\":[]}", "output"},
+        {"{\"text\":7}", "text"}};
+    struct train_example row;
+    struct api_error e;
+    (void)state;
+    assert_int_equal(read_line("{\"conversations\":[{\"from\":\"system\",\"value\":\"s\"},"
+                               "{\"from\":\"human\",\"value\":\"q\"},{\"from\":\"gpt\","
+                               "\"value\":\"a\"}],\"id\":\"7\"}",
+                               &row, &e),
+                     0);
+    assert_true(row.kind == TRAIN_CHAT && row.messages.l->n == 3);
+    assert_memory_equal(said_at(&row, 0, "role"), "system", 6);
+    assert_memory_equal(said_at(&row, 1, "role"), "user", 4);
+    assert_memory_equal(said_at(&row, 2, "role"), "assistant", 9);
+    assert_memory_equal(said_at(&row, 2, "content"), "a", 1);
+    assert_int_equal(
+        read_line("{\"instruction\":\"Add.\",\"input\":\"1 2\",\"output\":\"3\"}", &row, &e), 0);
+    assert_true(row.kind == TRAIN_CHAT && row.messages.l->n == 2);
+    assert_memory_equal(said_at(&row, 0, "content"), "Add.\n\n1 2", 9);
+    assert_memory_equal(said_at(&row, 1, "content"), "3", 1);
+    assert_int_equal(read_line("{\"instruction\":\"Hi\",\"input\":\"\",\"output\":\"a\","
+                               "\"system\":\"s\"}",
+                               &row, &e),
+                     0);
+    assert_true(row.messages.l->n == 3);
+    assert_memory_equal(said_at(&row, 1, "content"), "Hi", 2);
+    assert_int_equal(read_line("{\"text\":\"all of it\"}", &row, &e), 0);
+    assert_true(row.kind == TRAIN_TEXT && row.n_prompt == 0 && row.n_completion == 9);
+    assert_int_equal(read_line("{\"prompt\":\"p\",\"completion\":\"c\",\"text\":\"pc\"}", &row, &e),
+                     0);
+    assert_true(row.n_prompt == 1 && row.n_completion == 1);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (!read_line(bad[i].line, &row, &e))
+            fail_msg("taken: %s", bad[i].line);
+        assert_string_equal(e.param, bad[i].param);
+    }
+}
+
 static void faults(void **state)
 {
     static const struct {
@@ -191,6 +246,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(conversations, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(dialects, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(unread_members, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),

@@ -128,6 +128,17 @@ def trained(c):
     assert job["trained_tokens"] == 3 * n, (job, n)
 
 
+def dialects(c):
+    """A row as other trainers write it is the row that it means, to the token."""
+    for other, ours in (
+            ({"conversations": [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "b a"}]},
+             {"messages": said("a b", "b a")}),
+            ({"instruction": "a", "input": "b", "output": "b a"}, {"messages": said("a\n\nb", "b a")}),
+            ({"text": "a b a"}, {"prompt": "", "completion": "a b a"})):
+        a, b = show(c, row=other), show(c, row=ours)
+        assert (a["tokens"], a["weights"]) == (b["tokens"], b["weights"]), (a, b)
+
+
 def bad_rows(c):
     for row, word in (({}, "prompt/completion"), ({"messages": []}, "messages"),
                       ({"messages": [{"content": "x"}]}, "role"),
@@ -169,6 +180,7 @@ def main():
             cases.run("a cut", lambda: cut(c))
             cases.run("rows of files", lambda: files(c, other))
             cases.run("as it is trained", lambda: trained(c))
+            cases.run("dialects", lambda: dialects(c))
             cases.run("bad rows", lambda: bad_rows(c))
             cases.run("answers fit", lambda: fits(c, low))
     return cases.end()
