@@ -33,7 +33,8 @@ struct tool_format {
     const char *lead;                                              /* NULL: none */
     const char *behind[TOOL_WORDS_MAX]; /* what may stand behind a call; dropped */
     const char *words[TOOL_WORDS_MAX], *others[TOOL_WORDS_MAX];
-    int id_len; /* of calls' ids; 0: "call_" and 24 characters */
+    int id_len;     /* of calls' ids; 0: "call_" and 24 characters */
+    bool is_single; /* the templates take one call in a message: no more are let through */
 };
 
 const struct tool_format *tool_format_find(const char *name);     /* NULL: there is none */

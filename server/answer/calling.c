@@ -83,7 +83,7 @@ static int hold(struct calling *t, const struct api_request *q, struct arena *a,
                            .n_tool = q->n_tool,
                            .is_asked = is_asked,
                            .keeps_all = is_asked,
-                           .may_repeat = !q->has_one_call};
+                           .may_repeat = !q->has_one_call && !t->format->is_single};
     if (!is_asked && take_form(q, &ask, e))
         return -1;
     if (!ask.has_form && !is_held(q))

@@ -133,6 +133,15 @@ class Tools:
             for c in self.good(seed=seed, tool_choice=allowed):
                 assert {x for x, _ in self.calls(c)} <= {"now", "pick"}, c
 
+    def single(self):
+        """Catches: two calls asked of a model whose template cannot show them to it again."""
+        for seed in range(6):
+            c = self.good(seed=seed, tool_choice="required")[0]
+            assert len(self.calls(c)) == 1, c
+            back = [*ASK, c["message"], {"role": "tool", "content": "7",
+                                         "tool_call_id": c["message"]["tool_calls"][0]["id"]}]
+            assert self.chat(messages=back, max_tokens=2).status == 200
+
     def case_one(self):
         """Catches: two calls where one was allowed; one that does not end."""
         for seed in range(6):
@@ -311,6 +320,8 @@ def main():
                 at = Tools(server)
                 for case in ("required", "one", "stream", "back"):
                     cases.run(f"{name}, {case}", getattr(at, "case_" + case))
+                if REAL[name] == "llama3_json":
+                    cases.run(f"{name}, single", at.single)
         server_options(cases, tmp)
     return cases.end()
 
