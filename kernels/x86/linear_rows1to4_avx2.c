@@ -4,6 +4,9 @@
  * core can read (20 GB/s; 25 from three or four). So up to four panels come by turns, a kilobyte of
  * each, and no prefetch is asked for, which costs more than it brings. The sums of the others wait
  * in the first cache meanwhile.
+ *
+ * Codes of one row are bound by their widening, some 30 instructions for 64 of them. Tried for
+ * groups of 32: two panels at a time, a function for each height: nothing.
  */
 #include "kernels/x86/block_avx2.h"
 #include "kernels/x86/widen_avx2.h"
@@ -124,34 +127,99 @@ static void few(enum k_type type, const struct block *b)
 }
 
 /* A group's sums join the totals times their scales. */
-FEW_INLINE void few_join(enum k_type type, const struct block_codes *q, int64_t group,
-                         const float *sum)
+FEW_INLINE void few_join(enum k_type type, const char *scale, int v, __m256 sum, float *total)
 {
-    for (int64_t i = 0; i < q->b.np * q->b.h; i++) {
-        const char *scale =
-            q->scale + i / q->b.h * q->scale_stride + group * format_stream(type, 1).bytes;
-        for (int v = 0; v < 4; v++) {
-            float *at = q->total + i * K_NR + v * 8;
-            __m256 s = _mm256_loadu_ps(sum + i * K_NR + v * 8);
-            _mm256_storeu_ps(at,
-                             _mm256_fmadd_ps(open_scale(type, scale, v), s, _mm256_loadu_ps(at)));
+    float *at = total + v * 8;
+    _mm256_storeu_ps(at, _mm256_fmadd_ps(open_scale(type, scale, v), sum, _mm256_loadu_ps(at)));
+}
+
+/* A group of a panel that is no longer than a burst: its sums never leave the registers. */
+struct few_group {
+    const char *panel, *scale, *rows;
+    int64_t steps;
+    float *total; /* [h][32] */
+};
+
+/* Vectors of outputs [v0, v0 + nv). */
+FEW_INLINE void few_group_part(enum k_type type, int h, int v0, int nv, const struct few_group *g)
+{
+    __m256 sum[8 + ROWS];
+    const int64_t bytes = format_stream(type, 0).bytes;
+    const char *rows = g->rows, *panel = g->panel;
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        sum[i] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < g->steps; i++, panel += bytes, rows += h * 4)
+        few_step(type, h, v0, nv, panel, rows, sum);
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        few_join(type, g->scale, v0 + i % nv, sum[i], g->total + i / nv * K_NR);
+}
+
+/* The group of panel p that begins at step `at`. */
+FEW_INLINE void few_group(enum k_type type, int h, const struct block_codes *q, int64_t p,
+                          int64_t at)
+{
+    const struct block *b = &q->b;
+    const int64_t group = tile_group_steps(type), scale_bytes = format_stream(type, 1).bytes;
+    struct few_group g = {.panel = b->panel + p * b->stride + at * format_stream(type, 0).bytes,
+                          .rows = b->rows + at * h * 4,
+                          .steps = linear_min(b->steps - at, group),
+                          .scale = q->scale + p * q->scale_stride + at / group * scale_bytes,
+                          .total = q->total + p * h * K_NR};
+    if (h <= 3) {
+        few_group_part(type, h, 0, 4, &g);
+        return;
+    }
+    few_group_part(type, h, 0, 2, &g);
+    few_group_part(type, h, 2, 2, &g);
+}
+
+/* Panels by turns, as many groups of each as a burst has. */
+FEW_INLINE void few_groups(enum k_type type, int h, const struct block_codes *q)
+{
+    const int64_t group = tile_group_steps(type),
+                  burst = BURST_BYTES / format_stream(type, 0).bytes;
+    for (int64_t lo = 0; lo < q->b.steps; lo += burst)
+        for (int64_t p = 0; p < q->b.np; p++)
+            for (int64_t at = lo; at < linear_min(lo + burst, q->b.steps); at += group)
+                few_group(type, h, q, p, at);
+}
+
+/* One that is longer: sums wait in memory between bursts. */
+FEW_INLINE void few_long_groups(enum k_type type, const struct block_codes *q)
+{
+    float sum[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
+    const struct block *b = &q->b;
+    const int64_t group = tile_group_steps(type), scale_bytes = format_stream(type, 1).bytes;
+    for (int64_t at = 0; at < b->steps; at += group) {
+        memset(sum, 0, (size_t)(b->np * b->h * K_NR) * sizeof *sum);
+        few_any(type, b, at, linear_min(b->steps - at, group), sum);
+        for (int64_t i = 0; i < b->np * b->h; i++) {
+            const char *scale = q->scale + i / b->h * q->scale_stride + at / group * scale_bytes;
+            for (int v = 0; v < 4; v++)
+                few_join(type, scale, v, _mm256_load_ps(sum + i * K_NR + v * 8),
+                         q->total + i * K_NR);
         }
     }
 }
 
 FEW_INLINE void few_codes(enum k_type type, const struct block_codes *q)
 {
-    float sum[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
-    const struct block *b = &q->b;
-    size_t bytes = (size_t)(b->np * b->h * K_NR) * sizeof *sum;
-    memset(q->total, 0, bytes);
-    const int64_t group = tile_group_steps(type);
-    for (int64_t at = 0; at < b->steps; at += group) {
-        memset(sum, 0, bytes);
-        few_any(type, b, at, linear_min(b->steps - at, group), sum);
-        few_join(type, q, at / group, sum);
-    }
-    few_finish(b, q->total);
+    const bool is_short = format_group(type) / 2 * format_stream(type, 0).bytes <= BURST_BYTES;
+    const int64_t h = q->b.h;
+    memset(q->total, 0, (size_t)(q->b.np * h * K_NR) * sizeof *q->total);
+    if (!is_short)
+        few_long_groups(type, q);
+    else if (h == 1)
+        few_groups(type, 1, q);
+    else if (h == 2)
+        few_groups(type, 2, q);
+    else if (h == 3)
+        few_groups(type, 3, q);
+    else
+        few_groups(type, 4, q);
+    few_finish(&q->b, q->total);
 }
 
 void block_int8_avx2(const struct block_codes *q)
