@@ -47,7 +47,7 @@ static void read_weights(const char *path)
     static float row[1 << 16];
     for (size_t i = 0; w && i < weights_count(w); i++) {
         const struct weight *x = weights_at(w, i);
-        bool is_coded = weight_coded(x) != K_F32; /* fewer bytes than its numbers have */
+        bool is_coded = weight_coded(x) != K_F32 && x->t->rank == 2; /* in fewer bytes */
         for (int64_t r = 0; r < weight_rows(x) && weight_row_bytes(x) <= sizeof row; r++)
             if (weight_read(x, r, 1, row, &e) ||
                 (is_coded && weight_read_coded(x, r, 0, weight_row_len(x), row, &e)))
