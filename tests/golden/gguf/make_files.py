@@ -317,6 +317,8 @@ def main():
     make_tokenizer("llama2", "llama")
     make_seed("llama_q8", "llama", "llama", "Q8_0")
     make_seed("qwen_q4", "qwen2", "gpt2", "Q4_0")
+    make_seed("qwen_q5", "qwen2", "gpt2", "Q5_0")
+    make_seed("llama_iq4", "llama", "llama", "IQ4_NL")
 
 
 main()
