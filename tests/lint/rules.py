@@ -186,6 +186,20 @@ def rule_readme(tree):
             yield readme, 1, f"{folder} has {len(files)} files and no map of them"
 
 
+def rule_names(tree):
+    """A file that a map or a recipe names is there."""
+    last = {p.rsplit("/", 1)[-1] for p in tree.paths}
+    for path in tree.paths:
+        if not path.endswith("README.md") and path not in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
+            continue
+        text = tree.text(path)
+        for m in re.finditer(r"`([a-z0-9][a-z0-9_./*-]*\.(?:c|h|def|cu|cuh|py))`", text):
+            name = m.group(1)
+            if name not in last and not fnmatch.filter(tree.paths, name) and \
+                    not fnmatch.filter(tree.paths, "*/" + name):
+                yield path, text.count("\n", 0, m.start()) + 1, f"{name} is not there"
+
+
 def rule_rows(tree):
     """A row of a .def file has all that follows from it."""
     known = set()

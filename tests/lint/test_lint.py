@@ -78,6 +78,7 @@ BAD = [
     ("rows", "engine/base/new.def", "NEW(1)\n"),
     ("format", "engine/base/wide.c", TOP + "int  x;\n"),
     ("alone", "engine/base/s.h", header("engine/base/s.h", "size_t f(void);\n")),
+    ("names", "engine/base/README.md", "# base\n\n`one.c`, `err.*` and `gone.c`\n"),
     ("readme", "api/one.c", TOP + "int one;\n"),
 ]
 EXTRA = {"api/one.c": {"api/two.c": TOP + "int two;\n"}}

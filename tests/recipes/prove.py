@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Follows CONTRIBUTING's recipes in a copy of the tree: a kernel, an op over it and a route are added
-as the recipes say and nothing else is, and then the gates must pass: the lint, the build with warnings
-as errors, the kernel's check in every variant that this CPU has and in the emulated GPU's, the op's
-gradient, the route's answer and its description.
+"""Follows CONTRIBUTING's recipes in a copy of the tree: a kernel, an op over it, a route and an option
+are added as the recipes say and nothing else is, and then the gates must pass: the lint, the build with
+warnings as errors, the kernel's check in every variant that this CPU has and in the emulated GPU's, the
+op's gradient, the route's answer and its description, the option by flag, variable and file, its bounds
+and what is written of it.
 
-    tests/recipes/prove.py [--keep DIR] [kernel] [op] [route]
+    tests/recipes/prove.py [--keep DIR] [kernel] [op] [route] [option]
 
 A recipe that has lost a step fails here, and so does a tree in which a thing needs more places than its
 recipe names. The last lines say how many places each recipe takes: files that are new, and files in
@@ -32,7 +33,10 @@ class Tree:
     def write(self, path, first, text):
         """A new file, behind its first comment."""
         assert not (self.root / path).exists(), f"{path} is there"
-        (self.root / path).write_text(f"/* {LICENCE}\n *\n * {first}\n */\n{text}")
+        start = f'#!/usr/bin/env python3\n# {LICENCE}\n"""{first}"""\n' if path.endswith(".py") else \
+            f"/* {LICENCE}\n *\n * {first}\n */\n"
+        (self.root / path).write_text(start + text)
+        (self.root / path).chmod(0o755 if path.endswith(".py") else 0o644)
         self.new.append(path)
 
     def add(self, path, mark, text, before=False):
@@ -247,6 +251,60 @@ void route_cube(struct call *c)
     t.add("tests/server/test_routes.py", "BODIES = {", "    # cube is asked without one\n")
 
 
+def option(t):
+    """--cube, which the log tells."""
+    t.add("server/options.def", "OPTION(host,", 'OPTION(cube, "Door", "cube", OPT_INT, "8", 1, 27, "N",\n'
+          '       "a third power, for the log")\n', before=True)
+    t.add("server/server.c", 'log_event(LOG_INFO, "listening", LOG_TEXT("address"',
+          '    log_event(LOG_INFO, "cube", LOG_INT("of", o->cube));\n')
+    t.write("tests/server/test_cube.py", "--cube: told in the log, from wherever it was said.",
+            '''import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+from serving import BIN, Cases, Tandem, make_model, scratch  # noqa: E402
+
+
+def of(model, *options, env=None):
+    with Tandem(model, *options, env=env) as s:
+        return s.output().split("cube of=")[1].split()[0]
+
+
+def said(tmp, model):
+    (tmp / "config").write_text("cube = 3\\n")
+    assert of(model) == "8"
+    assert of(model, "--config", tmp / "config") == "3"
+    assert of(model, "--config", tmp / "config", env={"TANDEM_CUBE": "4"}) == "4"
+    assert of(model, "--cube=5", env={"TANDEM_CUBE": "4"}) == "5"
+
+
+def refused(model):
+    p = subprocess.run([BIN, "serve", model, "--cube=28"], capture_output=True, text=True, check=False)
+    assert p.returncode and "cube" in p.stderr and "27" in p.stderr, p
+
+
+def written():
+    for words in (["serve", "--help"], ["man"], ["completion", "bash"]):
+        p = subprocess.run([BIN, *words], capture_output=True, text=True, check=True)
+        assert "cube" in p.stdout, words
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model = make_model(tmp / "model")
+        cases.run("said", lambda: said(tmp, model))
+        cases.run("refused", lambda: refused(model))
+        cases.run("written", written)
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+''')
+
+
 def kernel_checked(t):
     names = ("cube", "cube_bwd")
     t.run("build/tandem-kernels", "check", *names)
@@ -257,7 +315,8 @@ def kernel_checked(t):
 # what is done, and how it shows
 RECIPES = {"kernel": (kernel, kernel_checked),
            "op": (op, lambda t: t.run("make", "CI=1", "t/engine/op/test_op")),
-           "route": (route, lambda t: t.run("tests/run", "tests/server/test_routes.py"))}
+           "route": (route, lambda t: t.run("tests/run", "tests/server/test_routes.py")),
+           "option": (option, lambda t: t.run("tests/run", "tests/server/test_cube.py"))}
 
 
 def copy(to):
