@@ -168,7 +168,7 @@ static int make_http(struct server *s, const struct server_options *o, struct er
     return s->http ? 0 : -1;
 }
 
-/* Whoever asks for files and jobs has a connection, and one thing in work at a time. */
+/* The desk's queue is bounded by the connections: each has one errand in work at a time. */
 static int make_work(struct server *s, const struct server_options *o, struct err *e)
 {
     const struct background_lane lane[SERVER_LANES] = {
@@ -322,7 +322,7 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
     return 0;
 }
 
-/* Where the log is for machines nobody reads what is for people. */
+/* The banner, but where the log is JSON: then no person reads along. */
 static void greet(const struct server *s, const struct server_options *o)
 {
     struct engine *g = server_engine(s);

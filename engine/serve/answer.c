@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One block: the head, then the arrays one after the other. The arrays have room for the longest
+ * One block: the struct, then the arrays one after the other. The arrays have room for the longest
  * answer that was asked for; the block is lazy (engine/base/mem.h), so what is not written costs
  * nothing. `count` and `state` publish with release what was written before them, and the reader
  * takes them with acquire; nothing that was published is written again.

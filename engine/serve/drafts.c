@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guesses of what texts will say, run beside what they say now: what the scheduler asks for where
- * all of a step decode. Each text looks what it would say if it repeated itself; what pays of all
- * that runs, the likeliest first.
+ * Guesses of what texts will say, checked in the same step as their next token. The scheduler asks
+ * for them where all sequences of a step decode. Each text offers what it would say if it repeated
+ * itself, with the chance that this is right; of all that are offered the likeliest run, as many as
+ * pay.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -68,7 +68,7 @@ void work_fail(struct engine *g, struct work *w, const struct err *why, int64_t 
     work_end(g, w, GEN_FAILED, now);
 }
 
-/* Who ended while a step that it is in is under way is needed until that one is done. */
+/* A work that ended while one of its steps is under way is freed when that step is done. */
 static void free_parted(struct engine *g)
 {
     struct work *next;

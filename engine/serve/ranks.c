@@ -122,7 +122,8 @@ void ranks_ping(struct engine *g, bool goes_on)
     lead_ping(g->fixed.res.model, goes_on, &e); /* ranks_lost looks */
 }
 
-/* Those beside serving are missed there alone when one of them fails for reasons of its own. */
+/* The group that trains beside serving is asked, too: a rank may fail there for reasons of its
+ * own. */
 static int check_beside(const struct engine *g, struct err *e)
 {
     struct comm *c = is_shared(g) ? crew_beside(g->fixed.res.crew) : NULL;

@@ -46,7 +46,8 @@ void rows_plan(struct flight *f)
 
 /* ---- tokens that are on their way ---------------------------------------------------------- */
 
-/* The one that makes its text long enough is its last, which is known without knowing it. */
+/* A token that brings the text to its full length is the last one, which is known before the token
+ * is. */
 static void promise(struct work *w, int64_t row)
 {
     if (w->seq.is_finished)
@@ -71,7 +72,8 @@ void rows_promise(struct flight *f)
     }
 }
 
-/* What was drawn is in the sequence as the device has it, whatever becomes of it. */
+/* The device went on with what it drew: so that is in the sequence, even where the text ends
+ * before it. */
 static void keep_promise(struct work *w, const struct sample_task *t)
 {
     if (w->seq.is_open)

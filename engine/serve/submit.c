@@ -43,7 +43,7 @@ static size_t bytes_of(const struct work_list *list)
     return bytes;
 }
 
-/* What it may come to take is set aside, although most answers end long before their room does. */
+/* Memory is reserved for the longest answers that were asked for, though most end long before. */
 static int check_memory(struct engine *g, size_t bytes, struct err *e)
 {
     if (bytes > g->fixed.room.hold_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The work goes by its thread's own CPU time, which is cut short where others want the CPU: texts
- * under way go first.
+ * Grammars are compiled on a thread of low priority: where there is not CPU for both, texts under
+ * way go first.
  */
 #include "server/answer/constraining.h"
 

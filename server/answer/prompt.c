@@ -86,7 +86,8 @@ static int put_thinking(const struct template *t, bool thinks, struct arena *a,
     return jv_dict_put(a, extra, name, strlen(name), jv_bool(thinks), e);
 }
 
-/* How hard to think is a variable of the template; without one a model does what it does. */
+/* reasoning_effort is a variable of the template, or sets the one by which the model thinks or does
+ * not. Where a template has neither, only the values that ask for nothing special are taken. */
 static int add_effort(const struct template *t, const struct api_request *q, struct arena *a,
                       struct jvalue *extra, struct err *e)
 {
@@ -208,7 +209,7 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
     return 0;
 }
 
-/* "name: what": the name is the field. */
+/* A text that begins with a field's name is that field's error. */
 static int fail_at(const struct err *from, const char *otherwise, struct api_error *e)
 {
     static const char *const names[] = {"chat_template_kwargs", "reasoning_effort",

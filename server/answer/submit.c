@@ -30,7 +30,7 @@ static uint64_t base_seed(const struct api_request *q)
     return seed;
 }
 
-/* What a constraint is held against is the tokens' bytes, a space at the beginning among them. */
+/* A constraint is matched with the tokens' bytes, so a space that its text begins with is kept. */
 static bool goes_on(const struct generation *g, const struct prompt *p)
 {
     return p->text_goes_on || g->constraining.masks;

@@ -53,7 +53,7 @@ struct data_dir {
     int folder[DATA_FOLDER_COUNT]; /* owned */
     enum data_kind was;            /* before it was opened */
     char id[DATA_ID_BYTES];        /* of the mark; "": it has none yet */
-    bool has_store;                /* a file of more than no bytes lay there */
+    bool has_store;                /* a file that is not empty lay there */
 };
 
 /* ERR_BUSY: another process has it. ERR_EXISTS: it is somebody else's; `adopts` opens that too, and

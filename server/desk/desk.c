@@ -22,7 +22,8 @@ enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256
 
 /* ---- errands ------------------------------------------------------------------------------- */
 
-/* A turn of it; what came of it is brought to the other side. */
+/* One turn of an errand, on the lane's thread. What it wrote is moved to `ready`, which the HTTP
+ * thread reads. */
 static int64_t run(void *ctx)
 {
     struct errand *t = ctx;

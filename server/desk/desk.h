@@ -52,9 +52,9 @@ void desk_wake_jobs(struct desk *d);
 char *desk_file_path(const struct desk *d, const char *id);                  /* to be freed */
 int desk_file_drop(struct desk *d, const struct file_row *f, struct err *e); /* row and bytes */
 
-/* What an upload has on the disk that no row counts yet. A key's claims together have its quota,
- * too: so its files and what is on its way to be some take twice as much at most, and no HTTP
- * thread asks the store. */
+/* Bytes of an upload that are on the disk and counted by no row yet. The claims of a key are
+ * bounded by a quota of the same size as its files: so files and uploads together take at most
+ * twice the quota, and no HTTP thread has to ask the store. */
 struct desk_claim {
     const char *owner; /* borrowed */
     int64_t bytes, most;

@@ -34,7 +34,8 @@ enum MHD_Result http_access(void *cls, struct MHD_Connection *m, const char *url
                             const char *method, const char *version, const char *data, size_t *n,
                             void **ctx);
 
-/* What the library has to say of clients is for debugging; of itself it speaks by return values. */
+/* The library's messages are about clients, and so for debugging; its own failures come as return
+ * values. */
 __attribute__((format(printf, 2, 0))) static void on_message(void *cls, const char *fmt, va_list ap)
 {
     char text[LOG_FIELD_BYTES];

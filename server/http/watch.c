@@ -84,8 +84,9 @@ static void show_end(struct conn *n, int phase)
         shutdown(n->fd, SHUT_RD);
 }
 
-/* Of a phase past its end: is there nothing that its HTTP thread may still have to read? What lay
- * there a look ago may be in that thread's hands. */
+/* Whether a phase that is past its deadline is the client's fault. It is not while bytes that came
+ * lie unread, or did at the last look: the HTTP thread may be the late one. After some looks that
+ * no longer counts. */
 static bool is_late(struct conn *n, int phase)
 {
     int unread = 0;
@@ -241,8 +242,8 @@ size_t watch_count(struct watch *w)
     return atomic_load(&w->n_open);
 }
 
-/* See the client go from now on, once: what show_end does wakes whoever waits for events of the
- * socket, this thread too. Without it deadlines alone find that. */
+/* Asks the system to tell once that the client went: once, since the shutdown in show_end is an
+ * event of the socket, too. Where this fails the deadlines still find a client that is gone. */
 static void arm(struct conn *n)
 {
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = name_of(n)};

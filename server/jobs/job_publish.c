@@ -61,7 +61,7 @@ static void describe(const struct job_run *r, int64_t step, struct job_tuned *t)
                             .is_full = r->job.hyper.training_type == HYPER_FULL};
 }
 
-/* What has to be said besides of a model that does not answer here. */
+/* Of a model that is kept but cannot be served here: the event says why, behind a semicolon. */
 static void say_more(struct job_run *r, struct job_event *v, const char *level, const char *more)
 {
     v->level = level;
@@ -108,7 +108,8 @@ static int load(struct job_run *r, const struct job_tuned *t, const char *path, 
     return engine_adapter_load(r->jobs->opt.engine, t->name, path, e);
 }
 
-/* Fails only with the engine: then nothing is said, and the next server does it again. */
+/* What is wrong with this one model goes into the event. An error is the engine's end: nothing is
+ * written, and the next server publishes again. */
 static int serve(struct job_run *r, const struct job_tuned *t, char *path, struct job_event *v,
                  struct err *e)
 {
@@ -163,7 +164,8 @@ static int enter(struct job_run *r, const struct store_change *c, struct err *e)
     return -1;
 }
 
-/* Told again by a training that was killed behind the entry and before its own checkpoint. */
+/* A training that was killed after this was entered, and before its own checkpoint was written,
+ * comes here again. */
 static int is_entered(struct job_run *r, const char *name, bool *is_there, struct err *e)
 {
     struct store_page page = {.limit = PAGE};

@@ -129,8 +129,9 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
     return rc;
 }
 
-/* Those that only a kill needs are the training's own, as are whole models; the last is the result.
- */
+/* Checkpoints are published as models where the job asked for them and behind each epoch, but for
+ * the last, which is the result. Others serve to go on after a kill, and so do all of a full
+ * training. */
 static bool is_published(const struct job_run *r, const struct tuning_event *v)
 {
     const struct job_hyper *h = &r->job.hyper;
@@ -165,7 +166,8 @@ static bool is_wanted_end(void *ctx)
     return store_job_asked(r->jobs->opt.store, r->job.id, &cancel, &pause, NULL) || cancel || pause;
 }
 
-/* The last step that was told of, for a training that had ended before, and takes none here. */
+/* The numbers of the last step, from its event: a training that had taken all its steps before a
+ * kill takes none here. */
 static int recall_last(struct job_run *r, struct err *e)
 {
     struct store_page page = {.limit = PAGE};

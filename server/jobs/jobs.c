@@ -135,7 +135,7 @@ static int publish(struct jobs *j, bool checkpoints, struct err *e)
     return rc;
 }
 
-/* Where there is no room for all, results answer. */
+/* Results first: where not all models have room, it is checkpoints that do not answer. */
 int jobs_publish_all(struct jobs *j, struct err *e)
 {
     return publish(j, false, e) || publish(j, true, e) ? -1 : 0;
@@ -143,7 +143,7 @@ int jobs_publish_all(struct jobs *j, struct err *e)
 
 /* ---- jobs of another base ------------------------------------------------------------------ */
 
-/* The newest thing that is told of it, unless that is so already. */
+/* An event that says what the job waits for, unless that is its newest event already. */
 static int say_waits(struct jobs *j, const struct job *job, struct arena *a, struct err *e)
 {
     const struct engine_info *on = engine_info(j->opt.engine);
