@@ -75,6 +75,7 @@ void job_write(struct jout *j, const struct job *job)
     put_error(j, job);
     jout_put_str(j, "user_provided_suffix", job->suffix);
     jout_put_int(j, "seed", job->seed);
+    jout_put_bool(j, "shared", job->is_shared);
     put_time(j, "estimated_finish", job->finished ? 0 : job->estimated_finish);
     jout_key(j, "integrations");
     jout_open(j, '[');

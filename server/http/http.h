@@ -25,6 +25,7 @@ struct server;
 struct http_headers {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *type, *coding, *length_text, *expect, *id;
+    const char *content_coding;
     const char *asks_headers; /* a preflight's: those that a page wants to send */
     int n_host, n_length, n_coding, n_authorization, n_type; /* how often each was sent */
     int64_t length;                                          /* of the body; -1: not said */

@@ -50,6 +50,7 @@ static const struct {
              NOTED("expect", expect, 0),
              NOTED("content-type", type, TIMES(n_type)),
              NOTED("x-request-id", id, 0),
+             NOTED("content-encoding", content_coding, 0),
              NOTED("access-control-request-headers", asks_headers, 0),
              NOTED("authorization", authorization, TIMES(n_authorization)),
              NOTED("content-length", length_text, TIMES(n_length)),
@@ -122,6 +123,20 @@ static const struct who nobody = {.name = "anonymous"};
 
 #define BAD_ESCAPE "the %s holds a broken escape, or one of a control character"
 
+/* A target may name the server, as proxies are asked: then that is who is meant, whatever Host says
+ * (RFC 9112, 3.2.2). Returns the path. */
+static char *take_authority(struct call *c, char *target, struct http_headers *headers)
+{
+    size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
+                    : strncasecmp(target, "https://", 8) == 0 ? 8
+                                                              : 0;
+    size_t n = scheme ? strcspn(target + scheme, "/") : 0;
+    if (scheme == 0)
+        return target;
+    headers->host = arena_strndup(&c->arena, target + scheme, n);
+    return target[scheme + n] ? target + scheme + n : arena_strdup(&c->arena, "/");
+}
+
 /* Everything that can be said of the headers alone. */
 static int examine(struct call *c, struct http_headers *headers, const char *url,
                    const char *method, const char *version, struct api_error *e)
@@ -132,6 +147,7 @@ static int examine(struct call *c, struct http_headers *headers, const char *url
     headers->is_old = strcmp(version, "HTTP/1.0") == 0;
     headers->is_local = c->conn->is_local;
     MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, headers);
+    headers->path = path = take_authority(c, path, headers);
     c->req = (struct call_request){.method = method,
                                    .path = path,
                                    .body = "",

@@ -71,6 +71,9 @@ int http_check_body(const struct http_headers *h, const struct route *r, struct 
     }
     if (h->n_coding && r->max_body == 0)
         return api_fail(e, 413, NULL, NULL, "this path takes no body");
+    if (h->content_coding && *h->content_coding && strcasecmp(h->content_coding, "identity") != 0)
+        return api_fail(e, 415, "unsupported_encoding", NULL,
+                        "the body must be sent as it is, without a Content-Encoding");
     const char *want = r->intake ? r->intake->type : "application/json";
     if (!h->type || !is_of(h->type, want))
         return api_fail(e, 415, NULL, NULL, "the body must be sent as %s", want);

@@ -13,18 +13,25 @@
 enum { BODY_BYTES_MAX = 4 << 20, ADAPTERS_MORE = 16 };
 
 static void put_model(struct jout *j, const struct engine_info *base, const char *id,
-                      int64_t created)
+                      int64_t created, bool is_shared)
 {
     jout_open(j, '{');
     jout_put_str(j, "id", id);
     jout_put_str(j, "object", "model");
     jout_put_int(j, "created", created);
     jout_put_str(j, "owned_by", "tandem");
+    jout_put_bool(j, "shared", is_shared);
     jout_put_str(j, "root", base->name);
     jout_put_str(j, "parent", id == base->name ? NULL : base->name);
     jout_put_int(j, "max_model_len", base->ctx);
     jout_put_str(j, "fingerprint", base->fingerprint);
     jout_close(j, '}');
+}
+
+/* Nobody's name may use what is the operator's, or shared. */
+static bool is_everybodys(struct engine *g, const char *name)
+{
+    return engine_adapter_may_use(g, name, "");
 }
 
 /* Those that there are now and the asker may use; a few that come meanwhile have room. */
@@ -54,9 +61,9 @@ void route_models(struct call *c)
     jout_put_str(&j, "object", "list");
     jout_key(&j, "data");
     jout_open(&j, '[');
-    put_model(&j, base, base->name, base->created);
+    put_model(&j, base, base->name, base->created, true);
     for (size_t i = 0; i < n; i++)
-        put_model(&j, base, at[i].name, at[i].created);
+        put_model(&j, base, at[i].name, at[i].created, is_everybodys(g, at[i].name));
     jout_close(&j, ']');
     jout_close(&j, '}');
     ops_reply(c, &body);
@@ -66,7 +73,7 @@ static bool write_one(struct call *c, struct engine *g, const char *id, struct j
 {
     const struct engine_info *base = engine_info(g);
     if (strcmp(id, base->name) == 0) {
-        put_model(j, base, base->name, base->created);
+        put_model(j, base, base->name, base->created, true);
         return true;
     }
     struct engine_adapter_info *at;
@@ -74,7 +81,7 @@ static bool write_one(struct call *c, struct engine *g, const char *id, struct j
     for (size_t i = 0; i < n; i++) {
         if (strcmp(id, at[i].name) != 0)
             continue;
-        put_model(j, base, at[i].name, at[i].created);
+        put_model(j, base, at[i].name, at[i].created, is_everybodys(g, at[i].name));
         return true;
     }
     return false;

@@ -15,6 +15,7 @@
     "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
     "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause, "  \
     "fingerprint"
+#define READ COLUMNS ", EXISTS (SELECT 1 FROM shared WHERE shared.job = job.id)"
 
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
@@ -35,7 +36,8 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
         *number[i] = sqlite3_column_int64(q, c++);
     j->wants_cancel = sqlite3_column_int(q, c++);
     j->wants_pause = sqlite3_column_int(q, c++);
-    j->fingerprint = store_text(q, c, a);
+    j->fingerprint = store_text(q, c++, a);
+    j->is_shared = sqlite3_column_int(q, c);
     return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
 }
 
@@ -72,11 +74,11 @@ static int find_retry(struct store *s, const struct job *j, const char *retry, c
 {
     if (!retry)
         return 0;
-    sqlite3_stmt *q = store_query(s, e,
-                                  "SELECT " COLUMNS
-                                  ", body FROM job WHERE owner = ? AND retry = ? AND created >= ? "
-                                  "ORDER BY seq DESC LIMIT 1",
-                                  "tti", j->owner, retry, j->created - retry_s);
+    sqlite3_stmt *q =
+        store_query(s, e,
+                    "SELECT " READ ", body FROM job WHERE owner = ? AND retry = ? AND created >= ? "
+                    "ORDER BY seq DESC LIMIT 1",
+                    "tti", j->owner, retry, j->created - retry_s);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1) {
         const char *before = (const char *)sqlite3_column_text(q, sqlite3_column_count(q) - 1);
@@ -153,8 +155,8 @@ int store_job_get(struct store *s, const char *owner, const char *id, struct are
 {
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q = store_query(s, e, "SELECT " COLUMNS " FROM job WHERE owner = ? AND id = ?",
-                                  "tt", owner, id);
+    sqlite3_stmt *q =
+        store_query(s, e, "SELECT " READ " FROM job WHERE owner = ? AND id = ?", "tt", owner, id);
     return store_end(s, one(s, q, id, a, out, e), e);
 }
 
@@ -162,7 +164,7 @@ int store_job_list(struct store *s, const char *owner, const struct store_page *
                    struct arena *a, struct job **out, size_t *n, bool *more, struct err *e)
 {
     const struct store_list l = {.table = "job",
-                                 .columns = COLUMNS,
+                                 .columns = READ,
                                  .where = "owner = ?1",
                                  .of = {owner},
                                  .size = sizeof **out,
@@ -182,7 +184,7 @@ int store_job_next(struct store *s, unsigned states, const char *fingerprint, st
         return -1;
     sqlite3_stmt *q =
         store_query(s, e,
-                    "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
+                    "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND (? >> state) & 1 "
                     "AND (state = ? OR "
                     "fingerprint = ? OR (step = 0 AND " IS_OF_FILES ")) "
                     "ORDER BY state = ? DESC, seq LIMIT 1",
@@ -202,7 +204,7 @@ int store_job_strange(struct store *s, const char *fingerprint, struct arena *a,
         return -1;
     sqlite3_stmt *q = store_query(
         s, e,
-        "SELECT " COLUMNS " FROM job WHERE state IN (?, ?, ?) AND NOT coalesce("
+        "SELECT " READ " FROM job WHERE state IN (?, ?, ?) AND NOT coalesce("
         "fingerprint = ? OR (step = 0 AND " IS_OF_FILES "), 0) ORDER BY seq LIMIT 1000",
         "iiittt", (int64_t)JOB_VALIDATING, (int64_t)JOB_QUEUED, (int64_t)JOB_PAUSED, f, f, f);
     while (q && (row = store_row(s, q, e)) == 1 && (row = take(q, a, &j, e)) == 0)

@@ -154,7 +154,7 @@ class World:
     def still_anns(self):
         s = self.s
         for name in (self.model, "ann/own"):
-            assert s.get(f"/v1/models/{name}", **ANN).status == 200, name
+            assert s.get(f"/v1/models/{name}", **ANN).json["shared"] is False, name
             r = s.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1}, **ANN)
             assert r.status == 200, r
         assert s.get(f"/v1/files/{self.file}/content", **ANN).body == ROWS
@@ -163,11 +163,14 @@ class World:
 
 def shared(w):
     s = w.s
-    model = done(s, ANN, {"training_file": w.file, "shared": True})["fine_tuned_model"]
+    job = done(s, ANN, {"training_file": w.file, "shared": True})
+    assert job["shared"] is True and w.job["shared"] is False, job
+    model = job["fine_tuned_model"]
     r = s.post("/v1/adapters", {"name": "ann/for-all", "path": "own", "shared": True}, **ANN)
     assert r.status == 200, r
     for name in (model, "ann/for-all"):
         assert name in {m["id"] for m in s.get("/v1/models", **BOB).json["data"]}, name
+        assert s.get(f"/v1/models/{name}", **ANN).json["shared"] is True, name
         r = s.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1}, **BOB)
         assert r.status == 200, r
         assert s.ask("DELETE", f"/v1/adapters/{name}", **BOB).status == 404
