@@ -19,6 +19,7 @@
 #include "engine/base/gate.h"
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/serve/engine_own.h"
 #include "tests/lib/reply.h"
 
 #define LLAMA "tests/golden/models/llama_plain"
@@ -87,6 +88,10 @@ static void nothing_is_held(struct engine *g)
     assert_int_equal(s.n_running, 0);
     assert_int_equal(s.n_waiting, 0);
     assert_int_equal(s.cell_used, 0);
+    for (int i = 0; i < 10000 && atomic_load(&g->told.hold_bytes); i++)
+        usleep(1000); /* a work is freed behind the step that its answer ended in */
+    assert_int_equal(atomic_load(&g->told.hold_bytes), 0); /* else all is refused in the end */
+    assert_int_equal(atomic_load(&g->told.n_waiting), 0);
 }
 
 /* ---- cancelling ---------------------------------------------------------------------------- */

@@ -121,6 +121,7 @@ static void test_origin_follows_text(void **state)
         {"{{ [messages[0].content, 'a'] }}", "P0:[|C0:'Hi'|P0:, 'a']"},
         {"{{ messages[0].content ~ messages[1].content.center(4) }}", "C0:Hi|P0: |C1:Yo|P0: "},
         {"{{ messages[0].content | indent(2, true) }}", "P0:  |C0:Hi"},
+        {"{{ 'a\\rb\\r\\nc\\n\\rd' | indent(2) }}", "P0:a\n  b\n  c\n\n  d"},
         {"{{ x }}{{ tools[0].name }}{{ messages[0].content | length + 1 }}", "X0:q|L0:f|P0:3"},
         {"{% generation %}a{{ messages[1].content }}{% endgeneration %}b", "P+0:a|C+1:Yo|P0:b"},
         {"{{ messages[0].content ~ '' ~ messages[0].content }}", "C0:HiHi"},

@@ -5,12 +5,14 @@
  */
 #include "tests/lib/test.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +26,30 @@
 #include "engine/train/tuning.h"
 #include "tests/lib/golden.h"
 
-enum { STEP_MAX = 128, N_ROW = 12 };
+enum { STEP_MAX = 128, N_ROW = 12, SYNCED_MAX = 4096 };
+
+/* The library's, which this takes the place of: what was asked to be on the disk is written down.
+ */
+static ino_t synced[SYNCED_MAX];
+static int n_synced;
+
+int fsync(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && n_synced < SYNCED_MAX)
+        synced[n_synced++] = st.st_ino;
+    return (int)syscall(SYS_fsync, fd);
+}
+
+static bool was_synced(const char *path)
+{
+    struct stat st;
+    bool was = false;
+    assert_int_equal(stat(path, &st), 0);
+    for (int i = 0; i < n_synced; i++)
+        was |= synced[i] == st.st_ino;
+    return was;
+}
 
 static const char model_dir[] = "tests/golden/models/llama_tied";
 
@@ -368,6 +393,73 @@ static void paused_equals_straight(void **state)
     check_paused(fill_pairs);
 }
 
+static int count_checkpoints(const char *dir)
+{
+    DIR *d = opendir(dir);
+    struct dirent *at;
+    int n = 0;
+    assert_non_null(d);
+    while ((at = readdir(d)))
+        n += strncmp(at->d_name, "step-", 5) == 0;
+    closedir(d);
+    return n;
+}
+
+/* Faults: a checkpoint more than are to be kept, or one less; a folder whose entries a power cut
+ * takes. */
+static void checkpoints_are_kept(void **state)
+{
+    struct world w;
+    struct dataset d;
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    for (int keep = 1; keep <= 3; keep++) {
+        struct story s = {0};
+        struct tuning_options o = options(&s, &d, w.dir);
+        char sub[512];
+        snprintf(sub, sizeof sub, "%s/keep-%d", w.dir, keep);
+        o.checkpoints = sub;
+        o.checkpoint_steps = 1;
+        o.keep = keep;
+        n_synced = 0;
+        assert_true(run(&w, &o));
+        assert_int_equal(count_checkpoints(sub), keep);
+        for (int64_t step = 9; step > 9 - keep; step--) {
+            char *path = checkpoint_path(sub, step);
+            assert_true(was_synced(path));
+            free(path);
+        }
+        assert_true(was_synced(sub));
+    }
+    dataset_release(&d);
+    world_release(&w);
+}
+
+/* Fault: gradients that are scaled where they are not too long. Moments hide a scale, but for eps.
+ */
+static void short_gradients_are_not_clipped(void **state)
+{
+    struct world w;
+    struct dataset d;
+    struct story with = {0}, without = {0};
+    (void)state;
+    world_init(&w);
+    fill(&w, &d);
+    struct tuning_options o = options(&without, &d, NULL);
+    o.train.max_norm = 0;
+    o.train.eps = 1e-2;
+    assert_true(run(&w, &o));
+    o.ctx = &with;
+    o.train.max_norm = 1e6;
+    assert_true(run(&w, &o));
+    assert_int_equal(with.n, without.n);
+    assert_memory_equal(with.loss, without.loss, sizeof with.loss);
+    assert_memory_equal(with.norm, without.norm, sizeof with.norm);
+    dataset_release(&d);
+    world_release(&w);
+}
+
 /* Kinds of rows that a file may have. */
 enum kind { USABLE, BARREN, LONG_ONE, KINDS };
 
@@ -692,6 +784,8 @@ int main(void)
         cmocka_unit_test(pairs),
         cmocka_unit_test(orders),
         cmocka_unit_test(paused_equals_straight),
+        cmocka_unit_test(checkpoints_are_kept),
+        cmocka_unit_test(short_gradients_are_not_clipped),
         cmocka_unit_test(every_kind_of_row),
         cmocka_unit_test(killed_equals_straight),
         cmocka_unit_test(damaged_is_passed_over),
