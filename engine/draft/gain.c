@@ -47,35 +47,40 @@ void gain_saw(struct gain *g, int64_t n, int64_t n_draft, int64_t us)
     g->point[i].seen_at = g->n_step;
 }
 
-/* What a step of so many rows would take; 0: nothing is known of any as small. */
-static double us_of(const struct gain *g, double rows)
+static int next_known(const struct gain *g, int i)
 {
-    int lo = -1, hi = -1;
-    for (int i = 0; i < GAIN_POINTS && hi < 0; i++) {
-        if (!is_known(g, i))
-            continue;
-        if (g->point[i].rows <= rows)
-            lo = i;
-        else
-            hi = i;
-    }
-    if (lo < 0)
+    do
+        i++;
+    while (i < GAIN_POINTS && !is_known(g, i));
+    return i;
+}
+
+/* What a step of so many rows would take; 0: nothing is known of any as small. *lo is the known
+ * point below the last rows asked for, -1 at first: who asks for more and more finds the next
+ * there. */
+static double us_of(const struct gain *g, double rows, int *lo)
+{
+    int hi = next_known(g, *lo);
+    for (; hi < GAIN_POINTS && g->point[hi].rows <= rows; hi = next_known(g, hi))
+        *lo = hi;
+    if (*lo < 0)
         return 0;
-    double at = g->point[lo].rows, us = g->point[lo].us;
-    if (hi < 0)
+    double at = g->point[*lo].rows, us = g->point[*lo].us;
+    if (hi == GAIN_POINTS)
         return us * (1 + (rows - at) / (at + ROOM));
     return us + (g->point[hi].us - us) * (rows - at) / (g->point[hi].rows - at);
 }
 
 int64_t gain_rows(const struct gain *g, int64_t n, const float *chance, int64_t n_row)
 {
-    double plain = us_of(g, (double)n), tokens = (double)n, best = LEAST * tokens;
+    int lo = -1;
+    double plain = us_of(g, (double)n, &lo), tokens = (double)n, best = LEAST * tokens;
     int64_t n_best = 0;
     if (plain <= 0 || !is_known(g, point_of(n)) || g->n_step - g->plain_at >= GAIN_PLAIN)
         return 0;
     for (int64_t i = 0; i < n_row; i++) {
         tokens += (double)chance[i];
-        double pace = tokens * plain / us_of(g, (double)(n + i + 1));
+        double pace = tokens * plain / us_of(g, (double)(n + i + 1), &lo);
         if (pace > best) {
             best = pace;
             n_best = i + 1;

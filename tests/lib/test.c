@@ -27,6 +27,12 @@ void test_shows_err(const struct err *e, const char *file, int line)
     _fail(file, line);
 }
 
+bool test_is_slow(void)
+{
+    const char *mode = getenv("TEST_MODE");
+    return mode && strcmp(mode, "release") != 0;
+}
+
 char *test_dir_new(void)
 {
     const char *tmp = getenv("TMPDIR");

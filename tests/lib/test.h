@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@
 void test_has_err(const struct err *e, enum err_code code, const char *words, const char *file,
                   int line);
 void test_shows_err(const struct err *e, const char *file, int line);
+
+/* Whether this build is a checked one (asan, tsan, paranoid), which computes many times as long. */
+bool test_is_slow(void);
 
 /* A fresh folder under $TMPDIR or /tmp, and its removal with all that is in it. */
 char *test_dir_new(void);
