@@ -191,7 +191,7 @@ static void cut_is_not_seen(void **state)
     static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
     static const double far[] = {1e-5, 1e-2, 1e-2, 1e-5, 1e-2, 1e-2};
     (void)state;
-    for (size_t k = 0; k < 6; k++) {
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
         double whole[3], cut[3], norm[2];
         struct golden_rows *a, *b;
         struct train_options o = some;
