@@ -188,13 +188,14 @@ static void two_on_the_way_back(void **state)
             assert_non_null(m);
             assert_good(train_function_init(&fn, m, &t, &e), &e);
             assert_int_equal(share.param[model_lm_head(m)->index].cut, PARAM_OUTPUTS);
-            assert_int_equal(count(&fn.trained, OP_spread, -1), 1); /* what the head reads */
+            assert_int_equal(count(&fn.run[RUN_TRAINED], OP_spread, -1),
+                             1); /* what the head reads */
             for (int l = 0; l < (int)c.n_layer; l++) {
                 /* what is split is whole for its dropout: two more values, and their gradients */
-                assert_int_equal(count(&fn.trained, OP_spread, l), 2 + 2 * dropout);
-                assert_int_equal(count(&fn.trained, OP_collect, l), 2 * dropout);
-                assert_int_equal(count(&fn.trained, OP_reduce, l), 2);
-                assert_int_equal(count(&fn.judged, OP_spread, l), 0);
+                assert_int_equal(count(&fn.run[RUN_TRAINED], OP_spread, l), 2 + 2 * dropout);
+                assert_int_equal(count(&fn.run[RUN_TRAINED], OP_collect, l), 2 * dropout);
+                assert_int_equal(count(&fn.run[RUN_TRAINED], OP_reduce, l), 2);
+                assert_int_equal(count(&fn.run[RUN_JUDGED], OP_spread, l), 0);
             }
             train_function_release(&fn);
             model_free(m);
