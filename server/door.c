@@ -95,6 +95,15 @@ int door_admit(struct server *s, enum front_will will, struct call *c,
     return rc;
 }
 
+int64_t door_adapters_most(void *ctx, const char *owner)
+{
+    struct server *s = ctx;
+    pthread_rwlock_rdlock(&s->front_lock);
+    int64_t most = auth_rule_of(s->front.auth, owner)->adapters;
+    pthread_rwlock_unlock(&s->front_lock);
+    return most;
+}
+
 static void words_free(struct door_words *w)
 {
     if (w)

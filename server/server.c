@@ -182,15 +182,15 @@ static int make_work(struct server *s, const struct server_options *o, struct er
 
 static int make_desk(struct server *s, const struct server_options *o, struct err *e)
 {
-    struct desk_options d = {
-        .dir = o->data_dir,
-        .file_bytes_max = o->file_bytes_max,
-        .quota = o->files_quota,
-        .adapters_each = auth_is_open(s->front.auth) ? 0 : auth_get_rule(s->front.auth).adapters,
-        .min_examples = o->min_examples,
-        .train_memory = o->train_memory,
-        .metrics = s->metrics,
-        .work = s->work};
+    struct desk_options d = {.dir = o->data_dir,
+                             .file_bytes_max = o->file_bytes_max,
+                             .quota = o->files_quota,
+                             .adapters_most = door_adapters_most,
+                             .ctx = s,
+                             .min_examples = o->min_examples,
+                             .train_memory = o->train_memory,
+                             .metrics = s->metrics,
+                             .work = s->work};
     if (!d.dir || !*d.dir)
         return 0;
     s->desk = desk_new(&d, e);

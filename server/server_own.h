@@ -61,6 +61,7 @@ void door_names(struct front *f, const struct server *s, const struct server_opt
 int door_admit(struct server *s, enum front_will will, struct call *c,
                const struct http_headers *headers, const struct route_match *match,
                struct api_error *e);
+int64_t door_adapters_most(void *s, const char *owner); /* as jobs_options; any thread */
 void door_reload(struct server *s);
 void door_free(struct server *s);
 

@@ -103,7 +103,8 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
                              .min_examples = d->opt.min_examples,
-                             .adapters_each = d->opt.adapters_each,
+                             .adapters_most = d->opt.adapters_most,
+                             .ctx = d->opt.ctx,
                              .train_memory = d->opt.train_memory};
     d->engine = g;
     d->jobs = jobs_new(&o, e);

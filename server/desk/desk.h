@@ -34,9 +34,10 @@ struct metrics;
 struct desk_options {
     const char *dir;                    /* borrowed: --data-dir */
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
-    int64_t min_examples, train_memory; /* as jobs_options, like the next */
-    int64_t adapters_each;
-    struct metrics *metrics; /* as jobs_options */
+    int64_t min_examples, train_memory; /* as jobs_options, like the next three */
+    int64_t (*adapters_most)(void *ctx, const char *owner);
+    void *ctx;
+    struct metrics *metrics;
     struct background *work; /* borrowed: runs the errands */
 };
 

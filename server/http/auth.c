@@ -154,9 +154,14 @@ size_t auth_count(const struct auth *a)
     return a->key.n;
 }
 
-struct limit_rule auth_get_rule(const struct auth *a)
+const struct limit_rule *auth_rule_of(const struct auth *a, const char *name)
 {
-    return a->rule;
+    if (a->key.n == 0)
+        return &a->nobody->limit.rule;
+    for (size_t i = 0; i < a->key.n; i++)
+        if (strcmp(a->key.at[i]->who.name, name) == 0)
+            return &a->key.at[i]->limit.rule;
+    return &a->rule;
 }
 
 bool auth_is_open(const struct auth *a)

@@ -43,8 +43,11 @@ void auth_rule(struct auth *a, struct limit_rule rule); /* of keys that come and
 int auth_add(struct auth *a, const char *name, unsigned scopes, const char *key,
              const struct limit_rule *rule, struct err *e);
 int auth_read(struct auth *a, const char *path, struct err *e);
-struct limit_rule auth_get_rule(const struct auth *a); /* auth_rule's */
-bool auth_is_open(const struct auth *a);               /* no keys */
+bool auth_is_open(const struct auth *a); /* no keys */
+
+/* By a key's name, of several the first one's; where none has it, what keys have that say nothing
+ * else. */
+const struct limit_rule *auth_rule_of(const struct auth *a, const char *name);
 
 /* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. */
 struct auth_key *auth_find(struct auth *a, const char *header);

@@ -93,10 +93,7 @@ static int load(struct job_run *r, const struct job_tuned *t, const char *path, 
                 struct err *e)
 {
     const char *gone;
-    int64_t most = r->jobs->opt.adapters_each;
-    if (most && engine_adapter_count(r->jobs->opt.engine, t->owner) >= most)
-        err_set(e, ERR_TOO_LARGE, "as many of this key's adapters are loaded as may be (adapters)");
-    else if (!engine_adapter_load(r->jobs->opt.engine, t->name, path, e))
+    if (!jobs_tuned_load(&r->jobs->opt, t, path, e))
         return 0;
     if (t->is_checkpoint || e->code != ERR_TOO_LARGE || !(gone = make_room(r)))
         return -1;
@@ -105,7 +102,7 @@ static int load(struct job_run *r, const struct job_tuned *t, const char *path, 
                           "as many adapters are loaded as may be, so %s does not "
                           "answer any more",
                           gone));
-    return engine_adapter_load(r->jobs->opt.engine, t->name, path, e);
+    return jobs_tuned_load(&r->jobs->opt, t, path, e);
 }
 
 /* What is wrong with this one model goes into the event. An error is the engine's end: nothing is

@@ -44,6 +44,17 @@ int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, str
                             e);
 }
 
+int jobs_tuned_load(const struct jobs_options *o, const struct job_tuned *t, const char *path,
+                    struct err *e)
+{
+    int64_t most = o->adapters_most ? o->adapters_most(o->ctx, t->owner) : 0;
+    if (most && engine_adapter_count(o->engine, t->owner) >= most)
+        return err_set(e, ERR_TOO_LARGE,
+                       "as many of this key's adapters are loaded as may be: %lld (adapters)",
+                       (long long)most);
+    return engine_adapter_load(o->engine, t->name, path, e);
+}
+
 int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e)
 {
     bool shares;
@@ -104,7 +115,7 @@ static int publish_one(struct jobs *j, const struct job_tuned *t, struct err *e)
     }
     char *path = jobs_tuned_path(j->opt.dir, t);
     bool is_good = is_whole(j, t, path);
-    int rc = is_good ? engine_adapter_load(j->opt.engine, t->name, path, &why) : 0;
+    int rc = is_good ? jobs_tuned_load(&j->opt, t, path, &why) : 0;
     free(path);
     if (rc)
         log_event(LOG_ERROR, "a tuned model cannot be served", LOG_TEXT("model", t->name),

@@ -39,8 +39,10 @@ struct jobs_options {
     struct metrics *metrics; /* borrowed: counts steps; NULL: nobody does */
     const char *dir;         /* borrowed: the data directory */
     int64_t min_examples;    /* fewer fail the job */
-    int64_t adapters_each;   /* of one owner that are loaded; 0: any number */
-    int64_t train_memory;    /* that a job may take; 0: what is free beside keys and values */
+    /* Of one owner that are loaded, as it is now; 0: any number. NULL: so for all. */
+    int64_t (*adapters_most)(void *ctx, const char *owner);
+    void *ctx;
+    int64_t train_memory; /* that a job may take; 0: what is free beside keys and values */
 };
 
 /* Publishes what was tuned before, and starts the thread. */
@@ -55,6 +57,11 @@ char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
 /* Deletes one: the row first, so that what is deleted is not published again when a server starts.
  * ERR_NOT_FOUND: somebody else did. */
 int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
+
+/* It answers from here on. ERR_TOO_LARGE: as many of its owner's, or of all, are loaded as may be.
+ */
+int jobs_tuned_load(const struct jobs_options *o, const struct job_tuned *t, const char *path,
+                    struct err *e);
 
 /* Its name is its owner's from here on, or shared, as the job asked: before it is served. */
 int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e);

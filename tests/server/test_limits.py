@@ -11,8 +11,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib"))
 from serving import ENDLESS, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 
 ANN, BOB, CYD, DOT = ({"Authorization": f"Bearer {who}-key-{who}-key"} for who in ("ann", "bob", "cyd", "dot"))
+EVE = {"Authorization": "Bearer eve-key-eve-key"}
 KEYS = ("ann all ann-key-ann-key\nbob all bob-key-bob-key\n"
-        "cyd all cyd-key-cyd-key tpm=300\ndot all dot-key-dot-key texts=8 jobs=2 adapters=1\n")
+        "cyd all cyd-key-cyd-key tpm=300\ndot all dot-key-dot-key texts=8 jobs=2 adapters=1\n"
+        "eve all eve-key-eve-key adapters=1\n")
 JOBS = "/v1/fine_tuning/jobs"
 BOUNDARY = "x-boundary-x"
 
@@ -87,6 +89,26 @@ def adapters_and_one_more(s, root):
     assert load("ann-4", ANN).status == 200
 
 
+def served(s, key):
+    return [m["id"] for m in s.get("/v1/models", **key).json["data"] if m["id"].startswith("ft:")]
+
+
+def results_count(s):
+    """A key's own limit holds for what its jobs make, too."""
+    file = upload(s, EVE, 12)
+    for _ in range(2):
+        made = job(s, EVE, file, 1).json["id"]
+        end = time.monotonic() + 120 * SLOW
+        while (state := s.get(f"{JOBS}/{made}", **EVE).json["status"]) != "succeeded":
+            assert state in ("validating_files", "queued", "running") and time.monotonic() < end, state
+            time.sleep(0.05)
+    assert len(served(s, EVE)) == 1, served(s, EVE)
+
+
+def results_count_again(s):
+    assert len(served(s, EVE)) == 1, served(s, EVE)
+
+
 def texts_at_once(s):
     r = s.post("/v1/completions", {"prompt": ["a"] * 9, "max_tokens": 1}, **DOT)
     assert r.status == 400 and r.error["code"] == "over_limit" and "texts" in r.error["message"], r
@@ -127,4 +149,9 @@ with scratch() as tmp:
                   lambda: adapters_and_one_more(server, tmp / "root"))
         cases.run("texts at once", lambda: texts_at_once(server))
         cases.run("tokens a minute leave no debt", lambda: tokens_without_debt(server))
+    own = ("--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "own", "--max-adapters", 8)
+    with Tandem(tmp / "tiny", *own) as server:
+        cases.run("what jobs make counts, by the key's own limit", lambda: results_count(server))
+    with Tandem(tmp / "tiny", *own) as server:
+        cases.run("and counts when the server starts again", lambda: results_count_again(server))
 raise SystemExit(cases.end())
