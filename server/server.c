@@ -11,6 +11,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +44,8 @@ enum {
     LOADS_MAX = 64,        /* adapters that wait to be loaded */
     CONSTRAINTS_MAX = 256, /* that wait to be compiled */
     CONSTRAINTS_AT_ONCE = 2,
-    BANNER_BYTES_MAX = 1 << 16
+    BANNER_BYTES_MAX = 1 << 16,
+    BANNER_MS = 2000
 };
 
 struct engine *server_engine(const struct server *s)
@@ -322,6 +324,21 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
     return 0;
 }
 
+/* A pipe that nobody reads holds up neither requests nor the end: what it has no room for is not
+ * said. In pieces that do not block where there is room at all. */
+static void say_if_read(const char *p, size_t n)
+{
+    struct pollfd to = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    fflush(stdout);
+    while (n > 0 && poll(&to, 1, BANNER_MS) == 1) {
+        ssize_t done = write(STDOUT_FILENO, p, n < PIPE_BUF ? n : PIPE_BUF);
+        if (done < 0)
+            return;
+        p += done;
+        n -= (size_t)done;
+    }
+}
+
 /* The banner, but where the log is JSON: then no person reads along. */
 static void greet(const struct server *s, const struct server_options *o)
 {
@@ -337,8 +354,7 @@ static void greet(const struct server *s, const struct server_options *o)
     buf_init(&text, BANNER_BYTES_MAX);
     banner_write(&b, &text);
     if (!text.failed)
-        fwrite(text.data, 1, text.len, stdout);
-    fflush(stdout);
+        say_if_read(text.data, text.len);
     buf_release(&text);
 }
 

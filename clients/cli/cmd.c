@@ -5,6 +5,7 @@
  */
 #include "clients/cli/cmd.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,12 +225,26 @@ void cmd_list(const char *const *name, int n, bool is_of_these)
     }
 }
 
-int cmd_fail(const struct opt *o, const struct err *e)
+/* For so long at most does an end wait for who should read what is wrong. */
+static bool is_read(FILE *f)
+{
+    enum { WAIT_MS = 2000 };
+    struct pollfd to = {.fd = fileno(f), .events = POLLOUT};
+    return poll(&to, 1, WAIT_MS) != 0;
+}
+
+static void print_fault(const struct opt *o, const struct err *e)
 {
     fprintf(stderr, "tandem%s%s: ", o ? " " : "", o ? o->cmd->name : "");
     for (const char *s = e->msg; *s; s++) /* it may quote what a terminal would obey */
         fputc((unsigned char)*s < ' ' || *s == 127 ? ' ' : *s, stderr);
     fputc('\n', stderr);
+}
+
+int cmd_fail(const struct opt *o, const struct err *e)
+{
+    if (is_read(stderr))
+        print_fault(o, e);
     switch (e->code) {
     case ERR_BAD_INPUT:
     case ERR_NOT_FOUND:

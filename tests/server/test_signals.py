@@ -3,10 +3,12 @@
 """What signals mean: SIGHUP reads keys, limits, origins and the log's level again, SIGQUIT drains, SIGUSR1
 opens the log anew; and a log that nobody reads. Catches: a signal that kills the server, a reload that
 drops a request or opens a door by a fault in a file, a log pipe that stops everything."""
+import contextlib
 import http.client
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -36,6 +38,38 @@ def ask(s, who, n=1, **more):
 def reload(s, n_before):
     s.process.send_signal(signal.SIGHUP)
     wait_for(lambda: s.log_count("reloaded") > n_before)
+
+
+def full_pipe():
+    """(reader, writer), with no room left."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    return reader, writer
+
+
+class Unix(http.client.HTTPConnection):
+    """By a socket's path."""
+
+    def __init__(self, at):
+        super().__init__("localhost")
+        self.at = at
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(120 * SLOW)
+        self.sock.connect(str(self.at))
+
+
+def status_at(at, path):
+    c = Unix(at)
+    c.request("GET", path)
+    with contextlib.closing(c):
+        return c.getresponse().status
 
 
 class Logged(Tandem):
@@ -149,14 +183,7 @@ def is_not_read(tmp, model):
     os.close(writer)
     try:
         wait_for(at.exists)
-
-        class Unix(http.client.HTTPConnection):
-            def connect(self):
-                import socket
-                self.sock = socket.socket(socket.AF_UNIX)
-                self.sock.settimeout(120 * SLOW)
-                self.sock.connect(str(at))
-        c = Unix("localhost")
+        c = Unix(at)
         def status():
             c.request("GET", "/livez", headers={"X-Request-Id": "i" * 100, "User-Agent": "u" * 100})
             r = c.getresponse()
@@ -173,8 +200,26 @@ def is_not_read(tmp, model):
         os.close(reader)
 
 
+def was_full_before(tmp, model):
+    """The pipe of one that ran before, which a supervisor keeps: this one comes and goes all the same."""
+    reader, writer = full_pipe()
+    for words, status in (([str(model), "--unix-socket", str(tmp / "socket")], 0), ([str(tmp / "nothing")], 2)):
+        p = subprocess.Popen([BIN, "serve", *words, "--port", "0", "--drain-delay", "0"], stdin=subprocess.DEVNULL,
+                             stdout=writer, stderr=writer)
+        try:
+            if status == 0:
+                wait_for((tmp / "socket").exists)
+                wait_for(lambda: status_at(tmp / "socket", "/readyz") == 200)
+                p.send_signal(signal.SIGTERM)
+            assert p.wait(60 * SLOW) == status
+        finally:
+            p.kill()
+    os.close(reader)
+    os.close(writer)
+
+
 cases = Cases()
-for case in (reloads, reloads_under_load, opens_again, is_not_read):
+for case in (reloads, reloads_under_load, opens_again, is_not_read, was_full_before):
     with scratch() as folder:
         cases.run(case.__name__, lambda: case(folder, make_model(folder / "m")))
 with scratch() as folder:
