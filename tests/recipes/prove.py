@@ -256,7 +256,7 @@ def option(t):
     t.add("server/options.def", "OPTION(host,", 'OPTION(cube, "Door", "cube", OPT_INT, "8", 1, 27, "N",\n'
           '       "a third power, for the log")\n', before=True)
     t.add("server/server.c", 'log_event(LOG_INFO, "listening", LOG_TEXT("address"',
-          '    log_event(LOG_INFO, "cube", LOG_INT("of", o->cube));\n')
+          '    log_event(LOG_INFO, "cube", LOG_INT("of", o->cube));\n', before=True)
     t.write("tests/server/test_cube.py", "--cube: told in the log, from wherever it was said.",
             '''import pathlib
 import subprocess
@@ -268,7 +268,7 @@ from serving import BIN, Cases, Tandem, make_model, scratch  # noqa: E402
 
 def of(model, *options, env=None):
     with Tandem(model, *options, env=env) as s:
-        return s.output().split("cube of=")[1].split()[0]
+        return s.said().split("cube of=")[1].split()[0]
 
 
 def said(tmp, model):
