@@ -85,7 +85,6 @@ const char *route_absent(const char *path)
     } absent[] = {
         {"/v1/batches", "Batches"},
         {"/v1/uploads", "Uploads in parts"},
-        {"/v1/fine_tuning/alpha/graders", "Graders"},
         {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
         {"/v1/responses", "Responses"},
         {"/v1/conversations", "Conversations"},

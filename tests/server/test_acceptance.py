@@ -23,7 +23,7 @@
 16  lists at their ends, and filtered                    here: lists; test_tuning: lists, file lists
 17  batches                                              here: absent (refused by name)
 18  uploads in parts                                     here: absent
-19  graders                                              here: absent
+19  graders                                              test_graders
 20  every error has its four members                     here: errors; sdk: errors
 
 sdk: tests/clients/sdk, with the official library. Here curl asks, where it is installed, and else a
@@ -242,8 +242,6 @@ def absent(c):
     for method, path, what in (
             ("POST", "/v1/batches", "Batches"), ("GET", "/v1/batches/batch_1", "Batches"),
             ("POST", "/v1/uploads", "Uploads"), ("POST", "/v1/uploads/upload_1/parts", "Uploads"),
-            ("POST", "/v1/fine_tuning/alpha/graders/run", "Graders"),
-            ("POST", "/v1/fine_tuning/alpha/graders/validate", "Graders"),
             ("GET", "/v1/fine_tuning/checkpoints/ft:x:ckpt-step-1/permissions", "Permissions")):
         r = c.ask(method, path, {} if method == "POST" else None)
         assert r.status == 404 and r.error["code"] == "not_supported", (path, r)

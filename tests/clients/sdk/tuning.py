@@ -110,6 +110,18 @@ class Tuning:
                 "type": "dpo", "dpo": {"hyperparameters": {"beta": beta}}})
         self.refused(openai.NotFoundError, "model", "model_not_found", create, model="gpt-none")
 
+    def case_graders(self):
+        """Catches: an answer without a member that the SDK wants, a fault without its field."""
+        graders = self.client.fine_tuning.alpha.graders
+        check = {"type": "string_check", "name": "x", "input": "{{sample.output_text}}",
+                 "reference": "{{item.answer}}", "operation": "eq"}
+        assert graders.validate(grader=check).grader.operation == "eq"
+        got = graders.run(grader=check, model_sample="a", item={"answer": "a"})
+        assert got.reward == 1 and got.metadata.type == "string_check", got
+        assert got.metadata.errors.other_error is False and got.sub_rewards == {}, got
+        self.refused(openai.BadRequestError, "grader.operation", "invalid_value", graders.validate,
+                     grader={**check, "operation": "same"})
+
     def case_errors(self):
         """Catches: something that is not there and is found, or that the SDK asks for again; a
         part of OpenAI's API that is refused without its name."""
@@ -127,10 +139,7 @@ class Tuning:
                 (c.batches.create, {"input_file_id": "file-1", "endpoint": "/v1/chat/completions",
                                     "completion_window": "24h"}),
                 (c.uploads.create, {"filename": "x", "purpose": "fine-tune", "bytes": 1,
-                                    "mime_type": "text/jsonl"}),
-                (c.fine_tuning.alpha.graders.validate, {"grader": {
-                    "type": "string_check", "name": "x", "input": "a", "reference": "b",
-                    "operation": "eq"}})):
+                                    "mime_type": "text/jsonl"})):
             self.refused(missing, None, "not_supported", call, **more)
         wrong = c.with_options(api_key="wrong-key")
         self.refused(openai.AuthenticationError, None, "invalid_api_key", wrong.fine_tuning.jobs.list)
