@@ -27,7 +27,8 @@ struct encode {
     struct piece_buf mended;
     struct normalize_run normalize;
     struct pretok_run pretok;
-    struct bpe_run *bpe;    /* owned */
+    struct bpe_run *bpe; /* owned */
+    struct unigram_run unigram;
     enum piece_place place; /* of the text */
     uint32_t border;        /* not 0: only whether a word stands over it is asked */
     bool is_crossed;
@@ -109,6 +110,8 @@ static int on_piece(void *ctx, const struct piece *p, struct err *e)
         return bpe_encode(&t->bpe, x->bpe, p, x->out, e);
     if (t->model == MODEL_WORDPIECE)
         return wordpiece_encode(&t->wordpiece, p, x->out, e);
+    if (t->model == MODEL_UNIGRAM)
+        return unigram_encode(&t->unigram, &x->unigram, p, x->out, e);
     int32_t id = vocab_find(&t->word, p->p, p->len);
     if (id < 0 && t->unk < 0)
         return err_set(e, ERR_BAD_INPUT,
@@ -188,6 +191,7 @@ static int encode_text(struct encode *x, const char *text, size_t len, struct er
     if (!rc)
         rc = encode_between(x, &t->added.raw, &in, false, e);
     bpe_run_free(x->bpe);
+    unigram_run_release(&x->unigram);
     pretok_run_release(&x->pretok);
     normalize_run_release(&x->normalize);
     piece_buf_release(&x->mended);

@@ -14,10 +14,11 @@
 #include "engine/token/normalize.h"
 #include "engine/token/pretok.h"
 #include "engine/token/tokenizer.h"
+#include "engine/token/unigram.h"
 #include "engine/token/vocab.h"
 #include "engine/token/wordpiece.h"
 
-enum tokenizer_model { MODEL_BPE, MODEL_WORDPIECE, MODEL_WORDLEVEL };
+enum tokenizer_model { MODEL_BPE, MODEL_WORDPIECE, MODEL_WORDLEVEL, MODEL_UNIGRAM };
 
 enum { TOKENIZER_MAX_AFFIX = 16 }; /* tokens before and behind a text */
 
@@ -34,6 +35,7 @@ struct tokenizer {
     enum tokenizer_model model;
     struct bpe bpe;
     struct wordpiece wordpiece;
+    struct unigram unigram;
     struct vocab word; /* MODEL_WORDLEVEL */
     struct tokenizer_affix before, after;
     struct decode decode;
@@ -45,6 +47,7 @@ int load_added(struct tokenizer *t, const struct json *root, struct err *e);
 int load_normalize(struct tokenizer *t, const struct json *root, struct err *e);
 int load_pretok(struct tokenizer *t, const struct json *root, struct err *e);
 int load_model(struct tokenizer *t, const struct json *root, struct err *e);
+int load_unigram(struct tokenizer *t, const struct json *model, struct err *e);
 int load_post(struct tokenizer *t, const struct json *root, struct err *e);
 int load_decode(struct tokenizer *t, const struct json *root, struct err *e);
 
@@ -53,5 +56,9 @@ int load_decode(struct tokenizer *t, const struct json *root, struct err *e);
 int load_type(const struct json *v, const char **type, struct err *e);
 int load_text(const struct json *v, const char *key, char **out, struct err *e);
 int load_pattern(const struct json *v, char **text, struct regex **regex, struct err *e);
+
+/* Whether this token of a vocabulary is a special one of several characters, which no model may
+ * make of a text. */
+bool load_is_special(const struct tokenizer *t, const char *s, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The model of tokenizer.json: BPE, WordPiece or WordLevel with its vocabulary and merges.
+ * The model of tokenizer.json: BPE, WordPiece or WordLevel with its vocabulary and merges; Unigram
+ * has a file of its own.
  *
  * A special token that is in the model's vocabulary too must not come out of a text that is not
  * trusted, so the model never finds it there: it keeps its id, but whole-word look-ups miss it and
@@ -25,12 +26,15 @@ static int fail_at(const struct json *v, const struct err *why, struct err *e)
     return json_err(v, e, why->code, "%s", why->msg);
 }
 
+bool load_is_special(const struct tokenizer *t, const char *s, size_t len)
+{
+    const struct added_token *a = added_find(&t->added, s, len);
+    return a && a->is_special && len > utf8_len((uint8_t)s[0]);
+}
+
 static bool is_blocked(const struct model_load *m, const char *s, size_t len)
 {
-    const struct added_token *a = added_find(&m->t->added, s, len);
-    if (!a || !a->is_special || len <= utf8_len((uint8_t)s[0]))
-        return false;
-    return !m->unk || strcmp(s, m->unk) != 0;
+    return load_is_special(m->t, s, len) && (!m->unk || strcmp(s, m->unk) != 0);
 }
 
 /* The bytes that a text in the byte-level alphabet stands for; false when it is not in it. */
@@ -246,11 +250,14 @@ static int load_kind(struct model_load *m, const struct json *model)
         return json_err(model, m->e, ERR_BAD_INPUT, "the model has no type");
     m->t->model = !strcmp(type, "WordPiece")   ? MODEL_WORDPIECE
                   : !strcmp(type, "WordLevel") ? MODEL_WORDLEVEL
+                  : !strcmp(type, "Unigram")   ? MODEL_UNIGRAM
                                                : MODEL_BPE;
     if (m->t->model == MODEL_WORDPIECE)
         return load_wordpiece(m, model);
     if (m->t->model == MODEL_WORDLEVEL)
         return load_vocab(m, model);
+    if (m->t->model == MODEL_UNIGRAM)
+        return load_unigram(m->t, model, m->e);
     if (strcmp(type, "BPE") != 0)
         return json_err(model, m->e, ERR_UNSUPPORTED, "the type \"%.64s\" is not supported", type);
     return load_bpe(m, model);

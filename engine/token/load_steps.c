@@ -65,6 +65,22 @@ static int read_replace(struct tokenizer *t, const struct json *v, struct err *e
     return normalize_give(&t->normalize, &s, e);
 }
 
+static int read_charsmap(struct tokenizer *t, const struct json *v, struct err *e)
+{
+    struct normalize_step s = {.kind = NORMALIZE_CHARSMAP};
+    struct err why = ERR_INIT;
+    struct json map;
+    const char *text;
+    size_t len;
+    if (json_get(v, "precompiled_charsmap", JSON_STRING, &map, e) ||
+        json_as_bytes(&map, &text, &len, e))
+        return -1;
+    s.charsmap = charsmap_new(text, len, &why);
+    if (!s.charsmap)
+        return json_err(&map, e, why.code, "%s", why.msg);
+    return normalize_give(&t->normalize, &s, e);
+}
+
 static int read_bert_normalizer(struct tokenizer *t, const struct json *v, struct err *e)
 {
     bool clean = true, chinese = true, lowercase = true, accents;
@@ -92,6 +108,8 @@ static const struct row normalizers[] = {
     {"Lowercase", NULL, NORMALIZE_LOWERCASE},
     {"StripAccents", NULL, NORMALIZE_STRIP_ACCENTS},
     {"ByteLevel", NULL, NORMALIZE_BYTE_LEVEL},
+    {"Nmt", NULL, NORMALIZE_NMT},
+    {"Precompiled", read_charsmap, 0},
     {"Strip", read_strip, 0},
     {"Prepend", read_prepend, 0},
     {"Replace", read_replace, 0},

@@ -62,6 +62,18 @@ static unsigned clean(uint32_t c, uint32_t out[3])
     return 1;
 }
 
+/* As the models of machine translation had it. */
+static unsigned clean_nmt(uint32_t c, uint32_t out[3])
+{
+    bool is_gone = (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
+                   c == 0x8f || c == 0x9f;
+    bool is_white = c == '\t' || c == '\n' || c == 0xc || c == '\r' || c == 0x1680 ||
+                    (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                    c == 0xfeff || c == 0xfffd;
+    out[0] = is_white ? ' ' : c;
+    return !is_gone;
+}
+
 static unsigned lower(uint32_t c, uint32_t out[3])
 {
     if (c == 0x130) { /* the one character whose small form is two */
@@ -83,6 +95,8 @@ static unsigned map_char(enum normalize_kind kind, uint32_t c, uint32_t out[3])
         return lower(c, out);
     case NORMALIZE_BERT_CLEAN:
         return clean(c, out);
+    case NORMALIZE_NMT:
+        return clean_nmt(c, out);
     case NORMALIZE_BERT_CHINESE:
         if (!is_ideograph(c))
             return 1;
@@ -104,6 +118,7 @@ static bool is_plain(enum normalize_kind kind, uint8_t b)
     case NORMALIZE_LOWERCASE:
         return b < 0x80 && !(b >= 'A' && b <= 'Z');
     case NORMALIZE_BERT_CLEAN:
+    case NORMALIZE_NMT:
         return b >= 0x20 && b < 0x7f;
     default:
         return b < 0x80;
@@ -241,6 +256,9 @@ static int apply_step(const struct normalize_step *s, struct regex_run **m, cons
         if (!*m && !(*m = regex_run_new(s->regex, e)))
             return -1;
         return replace_regex(s, *m, in, out, changed, e);
+    case NORMALIZE_CHARSMAP:
+        *changed = charsmap_apply(s->charsmap, in, out);
+        return 0;
     case NORMALIZE_BYTE_LEVEL:
         *changed = map_bytes(in, out);
         return 0;
@@ -268,25 +286,28 @@ int normalize_apply(const struct normalize *c, struct normalize_run *r, const st
     return 0;
 }
 
+static void step_release(struct normalize_step *s)
+{
+    free(s->text);
+    free(s->content);
+    regex_free(s->regex);
+    charsmap_free(s->charsmap);
+}
+
 int normalize_give(struct normalize *c, struct normalize_step *step, struct err *e)
 {
     if (c->n < NORMALIZE_MAX_STEPS) {
         c->step[c->n++] = *step;
         return 0;
     }
-    free(step->text);
-    free(step->content);
-    regex_free(step->regex);
+    step_release(step);
     return err_set(e, ERR_TOO_LARGE, "more than %d normalizers", NORMALIZE_MAX_STEPS);
 }
 
 void normalize_release(struct normalize *c)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        free(c->step[i].text);
-        free(c->step[i].content);
-        regex_free(c->step[i].regex);
-    }
+    for (size_t i = 0; i < c->n; i++)
+        step_release(&c->step[i]);
     c->n = 0;
 }
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/token/charsmap.h"
 #include "engine/token/piece.h"
 #include "engine/token/regex.h"
 
@@ -31,14 +32,17 @@ enum normalize_kind {
     NORMALIZE_BERT_CLEAN,   /* control characters out, white space to " " */
     NORMALIZE_BERT_CHINESE, /* spaces around ideographs */
     NORMALIZE_BERT_ACCENTS, /* non-spacing marks out */
+    NORMALIZE_NMT,          /* some control characters out, odd white space to " " */
+    NORMALIZE_CHARSMAP,
 };
 
 struct normalize_step {
     enum normalize_kind kind;
-    bool left, right;    /* STRIP */
-    char *text;          /* owned: PREPEND; REPLACE: what to look for, unless by regex */
-    char *content;       /* owned: REPLACE: what to put */
-    struct regex *regex; /* owned: REPLACE */
+    bool left, right;          /* STRIP */
+    char *text;                /* owned: PREPEND; REPLACE: what to look for, unless by regex */
+    char *content;             /* owned: REPLACE: what to put */
+    struct regex *regex;       /* owned: REPLACE */
+    struct charsmap *charsmap; /* owned: CHARSMAP */
 };
 
 enum { NORMALIZE_MAX_STEPS = 32 };

@@ -24,6 +24,7 @@ static struct tokenizer *tokenizer_new(void)
     added_init(&t->added);
     bpe_init(&t->bpe);
     wordpiece_init(&t->wordpiece);
+    unigram_init(&t->unigram);
     return t;
 }
 
@@ -38,6 +39,7 @@ void tokenizer_free(struct tokenizer *t)
     pretok_release(&t->pretok);
     bpe_release(&t->bpe);
     wordpiece_release(&t->wordpiece);
+    unigram_release(&t->unigram);
     decode_release(&t->decode);
     free(t);
 }

@@ -17,9 +17,10 @@
 #include "engine/token/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
-static const char *const kinds[] = {"gpt2",    "llama3", "deepseek",  "qwen2", "llama2",
-                                    "mistral", "gemma",  "metaspace", "bert",  "bert_cased",
-                                    "clip",    "added",  "falcon",    "words", "roberta"};
+static const char *const kinds[] = {"gpt2",    "llama3", "deepseek",     "qwen2", "llama2",
+                                    "mistral", "gemma",  "metaspace",    "bert",  "bert_cased",
+                                    "clip",    "added",  "falcon",       "words", "roberta",
+                                    "xlmr",    "t5",     "unigram_bytes"};
 
 enum { N_KIND = sizeof kinds / sizeof *kinds, N_EXACT = 3 /* give back every text */ };
 

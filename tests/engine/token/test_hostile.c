@@ -12,8 +12,8 @@
 
 enum { MAX_BYTES = 128 << 10, ROUNDS = 7 };
 
-static const char *const kinds[] = {"llama3", "gpt2",      "qwen2", "llama2", "mistral",
-                                    "gemma",  "metaspace", "bert",  "added"};
+static const char *const kinds[] = {"llama3",    "gpt2", "qwen2", "llama2", "mistral",      "gemma",
+                                    "metaspace", "bert", "added", "xlmr",   "unigram_bytes"};
 
 static const struct {
     const char *name, *unit; /* repeated */

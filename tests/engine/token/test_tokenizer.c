@@ -322,8 +322,8 @@ static void refuse(const char *json, enum err_code code, const char *words)
 static void unsupported_parts_are_named(void **state)
 {
     (void)state;
-    refuse("{\"normalizer\":{\"type\":\"Precompiled\"}," BPE_MODEL "}", ERR_UNSUPPORTED,
-           "normalizer: the type \"Precompiled\" is not supported");
+    refuse("{\"normalizer\":{\"type\":\"Odd\"}," BPE_MODEL "}", ERR_UNSUPPORTED,
+           "normalizer: the type \"Odd\" is not supported");
     refuse("{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
            "\"UnicodeScripts\"}]}," BPE_MODEL "}",
            ERR_UNSUPPORTED, "pretokenizers[0]: the type \"UnicodeScripts\" is not supported");
@@ -334,8 +334,8 @@ static void unsupported_parts_are_named(void **state)
     refuse("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
            "\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"b\"}]}," BPE_MODEL "}",
            ERR_UNSUPPORTED, "decoders[1]: the type \"Replace\" is not supported in this place");
-    refuse("{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", ERR_UNSUPPORTED,
-           "model: the type \"Unigram\"");
+    refuse("{\"model\":{\"type\":\"Odd\",\"vocab\":[]}}", ERR_UNSUPPORTED,
+           "model: the type \"Odd\"");
     refuse("{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{},\"merges\":[]}}",
            ERR_UNSUPPORTED, "model.dropout");
     refuse("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"},"
