@@ -3,6 +3,7 @@
 """A tiny model of each later family over HTTP: a chat, a job that tunes it, and the tuned model asked.
 The configs are those of tests/golden/models, with a context and a vocabulary for a tokenizer of any text;
 that their numbers are right the goldens say. Of models that give vectors: whole ones, and ones cut short.
+A model of bge-m3's kind with its own tokenizer is held to transformers' vectors of texts.
 
 Faults they can catch: a family that loads and cannot be chatted with, or whose adapter is not trained,
 published or served; a scored token that is not the sampled one's; an image that is passed over; a vector
@@ -14,6 +15,7 @@ import json
 import math
 import pathlib
 import random
+import shutil
 import struct
 import sys
 
@@ -143,6 +145,18 @@ def embeds(tmp, name, tokenizer):
         assert r.status == 400 and "/v1/embeddings alone" in r.error["message"], r
 
 
+def embeds_text(tmp):
+    """Fault: a text's vector is not the one that its model has in transformers: tokenizer, markers, pooling."""
+    golden, folder = pathlib.Path("tests/golden"), tmp / "bge_m3"
+    shutil.copytree(golden / "encoder" / "bge_m3", folder)
+    shutil.copy(golden / "tokenizer" / "xlmr.json", folder / "tokenizer.json")
+    want = json.loads((golden / "encoder" / "bge_m3.vectors.json").read_text(encoding="utf-8"))
+    with Tandem(folder, "--name", "tiny") as s:
+        for text, vector in zip(want["texts"], want["vectors"]):
+            r = s.post("/v1/embeddings", {"model": "tiny", "input": text})
+            assert r.status == 200 and near(r.json["data"][0]["embedding"], vector), (text, r)
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -152,6 +166,7 @@ def main():
             cases.run(name, lambda name=name: chats_and_tunes(tmp, name, bytes_of))
         cases.run("qwen3_last", lambda: embeds(tmp, "qwen3_last", bytes_of))
         cases.run("xlmr_cls", lambda: embeds(tmp, "xlmr_cls", words_of))
+        cases.run("bge_m3", lambda: embeds_text(tmp))
     return cases.end()
 
 
