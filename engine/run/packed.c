@@ -21,6 +21,7 @@ struct packed {
     struct cells cells;
     float *weight;             /* owned: [cap_tok] of each label, before the normaliser */
     struct batch_scale *scale; /* owned: [cap_row] the labels of each row */
+    struct batch_scale *part;  /* owned: [cap_tok] runs of labels that count the same */
     float *dq_part;            /* owned; device memory of in.dev.dq_part; NULL: none */
     size_t dq_part_bytes;
     int32_t n_cell;
@@ -61,7 +62,8 @@ struct packed *packed_new(const struct model *m, const struct packed_options *o,
     p->in.host.kv = p->in.dev.kv = p->cells.kv;
     p->weight = try_alloc((size_t)o->cap_tok, sizeof *p->weight, "a micro-batch", e);
     p->scale = try_alloc((size_t)o->cap_row, sizeof *p->scale, "a micro-batch", e);
-    if (!p->weight || !p->scale)
+    p->part = try_alloc((size_t)o->cap_tok, sizeof *p->part, "a micro-batch", e);
+    if (!p->weight || !p->scale || !p->part)
         goto fail;
     packed_clear(p);
     return p;
@@ -80,6 +82,7 @@ void packed_free(struct packed *p)
         device_mem_free(stream_device(p->stream), p->dq_part);
     mem_free(p->weight);
     mem_free(p->scale);
+    mem_free(p->part);
     free(p);
 }
 
@@ -165,6 +168,18 @@ void packed_scale(struct packed *p, const float *by)
     for (int64_t i = 0; i < n; i++)
         p->scale[i].by = by[i];
     p->in.dev.scale = p->scale;
+    p->in.dev.n_scale = n;
+}
+
+void packed_scale_labels(struct packed *p, const float *by)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < packed_n_out(p); i++)
+        if (n > 0 && p->part[n - 1].by == by[i])
+            p->part[n - 1].hi = i + 1;
+        else
+            p->part[n++] = (struct batch_scale){.lo = i, .hi = i + 1, .by = by[i]};
+    p->in.dev.scale = p->part;
     p->in.dev.n_scale = n;
 }
 

@@ -43,6 +43,9 @@ const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t d
  * log-probabilities decide; it holds until packed_batch or packed_clear. */
 void packed_scale(struct packed *p, const float *by);
 
+/* The same of each label: by[n_out]. */
+void packed_scale_labels(struct packed *p, const float *by);
+
 int64_t packed_n_row(const struct packed *p);
 int64_t packed_n_tok(const struct packed *p);
 int64_t packed_n_out(const struct packed *p); /* labels */

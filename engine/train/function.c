@@ -6,7 +6,6 @@
 
 #include "engine/graph/passes.h"
 #include "engine/run/ranks.h"
-#include "engine/train/preference.h"
 
 static int record(struct train_function *f, enum train_run run, const struct train_options *o,
                   struct err *e)
@@ -39,7 +38,7 @@ int train_function_init(struct train_function *f, const struct model *m,
         f->ranks.at.comm = o->ranks.model;
     if (record(f, RUN_TRAINED, o, e) || record(f, RUN_JUDGED, o, e))
         return -1;
-    return preference_has_reference(&o->preference) ? record(f, RUN_REFERENCE, o, e) : 0;
+    return train_has_reference(o) ? record(f, RUN_REFERENCE, o, e) : 0;
 }
 
 void train_function_release(struct train_function *f)

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "engine/train/preference.h"
+
 void train_options_default(struct train_options *o)
 {
     *o = (struct train_options){.lora = {.rank = 16, .alpha = 32},
@@ -16,6 +18,11 @@ void train_options_default(struct train_options *o)
                                 .eps = 1e-8,
                                 .max_norm = 1,
                                 .cap_tok = 2048};
+}
+
+bool train_has_reference(const struct train_options *o)
+{
+    return o->policy.is_on ? o->policy.kl > 0 : preference_has_reference(&o->preference);
 }
 
 double train_lr(const struct train_options *o, int64_t step)

@@ -17,6 +17,7 @@
 struct train_options {
     struct train_lora lora;
     struct train_preference preference;
+    struct train_policy policy;
     double lr;
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */
@@ -29,6 +30,9 @@ struct train_options {
     size_t value_bytes;       /* the most that micro-batches may hold; 0: what there is */
     struct train_ranks ranks; /* zeros: one rank */
 };
+
+/* Whether the loss asks for the log-probabilities of the model without its adapter. */
+bool train_has_reference(const struct train_options *o);
 
 /* What holds where nothing is said: LoRA's customs. */
 void train_options_default(struct train_options *o);

@@ -47,16 +47,30 @@ static inline bool train_has_pairs(const struct train_preference *p)
     return p->loss != TRAIN_CROSS_ENTROPY;
 }
 
+/* What a sample's reward is held against (engine/train/policy.h). */
+enum train_advantage { TRAIN_GRPO, TRAIN_DR_GRPO, TRAIN_RLOO };
+
+/* A policy gradient over samples of the model itself; no pairs then. */
+struct train_policy {
+    bool is_on;
+    bool has_row_ratio;         /* the ratio is the row's, and so is its loss */
+    double clip_low, clip_high; /* ratios beyond 1 - low, 1 + high bring no more */
+    double kl;                  /* of the model without its adapter; 0: nothing is compared */
+};
+
 /* Where beta or gamma is 0, what suits the loss. */
 void train_preference_default(struct train_preference *p);
 
 struct train_result {
-    double loss;      /* mean over the weights */
-    double weight;    /* sum of the weights; of pairs: how many */
-    double accuracy;  /* of labels that were the likeliest, weighted; of pairs: those whose
-                       * preferred row has the larger reward */
-    double reward[2]; /* of pairs: the mean one of preferred rows, and of the others */
-    double grad_norm; /* before clipping; 0 for trainer_eval */
+    double loss;       /* mean over the weights */
+    double weight;     /* sum of the weights; of pairs: how many */
+    double accuracy;   /* of labels that were the likeliest, weighted; of pairs: those whose
+                        * preferred row has the larger reward */
+    double reward[2];  /* of pairs: the mean one of preferred rows, and of the others */
+    int64_t n_clipped; /* of a policy: labels whose ratio was clipped, and of whatever ratio that */
+    int64_t n_moved;   /* was not exactly 1 */
+    double kl;         /* of a policy: the mean over its labels, where it is asked for */
+    double grad_norm;  /* before clipping; 0 for trainer_eval */
     int64_t n_tok, n_label, n_micro;
 };
 

@@ -4,6 +4,8 @@
  */
 #include "engine/train/seen.h"
 
+#include <math.h>
+
 double seen_weight(const struct train_row *r, int64_t i)
 {
     if (r->label[i] < 0)
@@ -78,6 +80,60 @@ void seen_add_pair(const struct train_preference *p, const struct train_row row[
     sum->accuracy += got.reward[0] > got.reward[1];
     sum->reward[0] += got.reward[0];
     sum->reward[1] += got.reward[1];
+}
+
+/* ---- policies ------------------------------------------------------------------------------ */
+
+static double log_ratio_at(const struct train_row *r, const struct seen *seen, int64_t i)
+{
+    return (double)seen[i].logprob - (double)r->sampled[i];
+}
+
+static double log_ratio_of(const struct train_row *r, const struct seen *seen)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->label[i] >= 0)
+            sum += log_ratio_at(r, seen, i);
+    return sum;
+}
+
+static struct policy_token token_at(const struct train_policy *p, const struct train_row *r,
+                                    const struct seen *seen, double of_row, int64_t i)
+{
+    const struct policy_logprobs x = {.now = (double)seen[i].logprob,
+                                      .sampled = (double)r->sampled[i],
+                                      .reference = (double)seen[i].reference};
+    return policy_of(p, r->advantage, p->has_row_ratio ? of_row : x.now - x.sampled, &x);
+}
+
+int64_t seen_policy(const struct train_policy *p, const struct train_row *r,
+                    const struct seen *seen, float *by)
+{
+    double of_row = log_ratio_of(r, seen);
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->label[i] >= 0)
+            by[n++] = (float)(r->share * token_at(p, r, seen, of_row, i).by);
+    return n;
+}
+
+/* A row's ratio is one loss, which each of its labels moves whole. */
+void seen_add_policy(const struct train_policy *p, const struct train_row *r,
+                     const struct seen *seen, struct train_result *sum)
+{
+    double of_row = log_ratio_of(r, seen), loss = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->label[i] < 0)
+            continue;
+        struct policy_token t = token_at(p, r, seen, of_row, i);
+        loss += p->has_row_ratio && n++ > 0 ? t.penalty : t.loss;
+        sum->kl += t.kl;
+        sum->n_clipped += t.is_clipped;
+        sum->n_moved += exp(log_ratio_at(r, seen, i)) != 1;
+    }
+    sum->loss += r->share * loss;
 }
 
 void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out)

@@ -9,6 +9,7 @@
 #ifndef ENGINE_TRAIN_SEEN_H
 #define ENGINE_TRAIN_SEEN_H
 
+#include "engine/train/policy.h"
 #include "engine/train/preference.h"
 #include "engine/train/trainer.h"
 #include "kernels/kernels.h"
@@ -36,6 +37,12 @@ struct preference_pair seen_pair(const struct train_preference *p, const struct 
 void seen_add(const struct train_row *r, const struct seen *seen, struct train_result *sum);
 void seen_add_pair(const struct train_preference *p, const struct train_row row[2],
                    const struct seen *seen, struct train_result *sum);
+
+/* What each label of a row counts, [n of its labels], and how many these are. */
+int64_t seen_policy(const struct train_policy *p, const struct train_row *r,
+                    const struct seen *seen, float *by);
+void seen_add_policy(const struct train_policy *p, const struct train_row *r,
+                     const struct seen *seen, struct train_result *sum);
 
 /* What a row got goes to whoever asked; of rows that other ranks computed, too. */
 void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out);

@@ -4,9 +4,9 @@
  * rows have run; then losses are summed row by row, in the order of the rows, so that neither the
  * cut nor the ranks are seen in them.
  *
- * Of pairs a micro-batch's forward is waited for before its backward, which is told what each row
- * counts. What the reference says of a row is found once, by a forward of the same micro-batch
- * without the adapter.
+ * Of pairs, and of a policy, a micro-batch's forward is waited for before its backward, which is
+ * told what each row counts. What the reference says of a row is found once, by a forward of the
+ * same micro-batch without the adapter.
  */
 #include "engine/train/trainer.h"
 
@@ -38,8 +38,8 @@ struct trainer {
     struct packed *packed;    /* owned */
     struct eager *eager;      /* owned */
     struct k_ce_state *state; /* owned: [cap_tok] of a micro-batch, on the host */
-    float *by;                /* owned: [cap_row] of a micro-batch, what its rows count */
-    struct seen *seen;        /* owned: of all tokens of a step */
+    float *by; /* owned: [cap_row] of a micro-batch, what its rows count; of a policy [cap_tok] */
+    struct seen *seen; /* owned: of all tokens of a step */
     int64_t cap_seen, n_step;
 };
 
@@ -66,11 +66,12 @@ static struct packed *packed_for(struct trainer *t, struct err *e)
 
 static int check_loss(const struct train_options *o, struct err *e)
 {
-    return !train_has_pairs(&o->preference) || o->lora.rank > 0
+    ASSERT(!o->policy.is_on || !train_has_pairs(&o->preference));
+    return (!train_has_pairs(&o->preference) && !o->policy.is_on) || o->lora.rank > 0
                ? 0
                : err_set(e, ERR_UNSUPPORTED,
-                         "a loss of preferences trains an adapter: the model without it is the "
-                         "reference");
+                         "a loss of preferences, or of rewards, trains an adapter: the model "
+                         "without it is the reference");
 }
 
 struct trainer *trainer_new(struct model *m, const struct train_options *o, struct stream *s,
@@ -89,7 +90,8 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
         goto fail;
     t->packed = packed_for(t, e);
     t->state = try_alloc((size_t)o->cap_tok, sizeof *t->state, "a micro-batch's losses", e);
-    t->by = try_alloc((size_t)cap_row(t), sizeof *t->by, "a micro-batch's losses", e);
+    int64_t n_by = o->policy.is_on && o->cap_tok > cap_row(t) ? o->cap_tok : cap_row(t);
+    t->by = try_alloc((size_t)n_by, sizeof *t->by, "a micro-batch's losses", e);
     if (t->packed && t->state && t->by)
         return t;
 fail:
@@ -182,6 +184,8 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
     ASSERT(n % w->n_each == 0);
     if (w->n_each > 1)
         out->weight = (double)(n / w->n_each);
+    else if (t->opt.policy.is_on)
+        out->weight = 1; /* shares say what counts */
     else
         w->normaliser = out->weight;
     if (reserve_seen(t, w->n_tok, e))
@@ -257,7 +261,7 @@ static void close_micro(struct trainer *t, struct work *w)
 
 static bool knows_reference(const struct trainer *t, const struct work *w)
 {
-    if (!preference_has_reference(&t->opt.preference))
+    if (!train_has_reference(&t->opt))
         return true;
     for (int64_t i = w->first; i < w->end; i++)
         if (isnan(w->row[i].reference[0]))
@@ -290,16 +294,30 @@ static void read_rows(struct trainer *t, const struct work *w)
         at += seen_read(&w->row[i], t->state + at, seen);
 }
 
-/* Of pairs: what each row's labels count, now that the forward has told. */
+/* Of a policy: what each label counts. */
+static void weigh_labels(struct trainer *t, const struct work *w)
+{
+    const struct seen *seen = w->seen;
+    int64_t n = 0;
+    for (int64_t i = w->first; i < w->end; seen += w->row[i++].n)
+        n += seen_policy(&t->opt.policy, &w->row[i], seen, t->by + n);
+    packed_scale_labels(t->packed, t->by);
+}
+
+/* Of pairs and of a policy: what each row's labels count, now that the forward has told. */
 static int weigh(struct trainer *t, const struct work *w, struct err *e)
 {
     const struct seen *seen = w->seen;
     double n_pair = (double)(w->n / w->n_each);
-    if (w->n_each == 1)
+    if (w->n_each == 1 && !t->opt.policy.is_on)
         return 0;
     if (stream_sync(t->stream, e))
         return -1;
     read_rows(t, w);
+    if (t->opt.policy.is_on) {
+        weigh_labels(t, w);
+        return 0;
+    }
     for (int64_t i = w->first; i < w->end; seen += tokens_at(w, i), i += w->n_each) {
         struct preference_pair p = seen_pair(&t->opt.preference, &w->row[i], seen);
         t->by[i - w->first] = (float)(p.by[0] / n_pair);
@@ -336,7 +354,9 @@ static int sum_losses(struct trainer *t, const struct work *w, struct train_resu
         return -1;
     for (int64_t i = 0; i < w->n; seen += w->row[i++].n) {
         seen_tell(&w->row[i], seen, out);
-        if (w->n_each == 1)
+        if (t->opt.policy.is_on)
+            seen_add_policy(&t->opt.policy, &w->row[i], seen, out);
+        else if (w->n_each == 1)
             seen_add(&w->row[i], seen, out);
         else if (i % w->n_each == 0)
             seen_add_pair(&t->opt.preference, &w->row[i], seen, out);
@@ -345,6 +365,7 @@ static int sum_losses(struct trainer *t, const struct work *w, struct train_resu
     out->accuracy /= out->weight;
     out->reward[0] /= out->weight;
     out->reward[1] /= out->weight;
+    out->kl /= (double)out->n_label;
     return isfinite(out->loss) ? 0 : err_set(e, ERR_DIVERGED, "the loss is not finite");
 }
 
@@ -365,7 +386,8 @@ int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
  * same for all tokens, and never changes again. (Dropout may really leave a step nothing.) */
 static bool has_collapsed(const struct trainer *t, const struct train_result *r)
 {
-    return r->grad_norm == 0 && r->loss > LOSS_LEAST && t->opt.lora.dropout == 0;
+    return r->grad_norm == 0 && r->loss > LOSS_LEAST && t->opt.lora.dropout == 0 &&
+           !t->opt.policy.is_on; /* all of it may be clipped */
 }
 
 static int late_gradients_begin(struct trainer *t, struct err *e)
@@ -413,10 +435,10 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
     if (begin(t, &w, row, n, true, out, e))
         goto fail;
     while (w.first < w.hi)
-        if (pack(t, &w, out, e)      /* rows -> tokens [m], labels and their weights [k] */
-            || forward(t, &w, e)     /* tokens [m] -> logits' sums [k]; a tape */
-            || weigh(t, &w, e)       /* of pairs: logits' sums [k] -> what rows count */
-            || backward(t, e)        /* the tape -> gradients += [n_elem] */
+        if (pack(t, &w, out, e)  /* rows -> tokens [m], labels and their weights [k] */
+            || forward(t, &w, e) /* tokens [m] -> logits' sums [k]; a tape */
+            || weigh(t, &w, e)   /* of pairs, of a policy: logits' sums [k] -> what they count */
+            || backward(t, e)    /* the tape -> gradients += [n_elem] */
             || read_micro(t, &w, e)) /* logits' sums [k] -> log-probabilities of rows */
             goto fail;
     if (exchange_end(&t->exchange, e) /* gradients [n_elem], of all ranks' rows */

@@ -53,6 +53,16 @@ static void add_preference(struct sha256 *s, const struct train_preference *p)
     add(s, "%a|", p->gamma);
 }
 
+static void add_policy(struct sha256 *s, const struct train_policy *p)
+{
+    if (!p->is_on)
+        return;
+    add(s, "policy %d ", p->has_row_ratio);
+    add(s, "%a ", p->clip_low);
+    add(s, "%a ", p->clip_high);
+    add(s, "%a|", p->kl);
+}
+
 void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
 {
     const struct train_lora *l = &o->train.lora;
@@ -62,6 +72,7 @@ void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES]
     add_lora(&s, l);
     add_train(&s, &o->train);
     add_preference(&s, &o->train.preference);
+    add_policy(&s, &o->train.policy);
     add(&s, "%lld ", (long long)o->n_epoch);
     add(&s, "%lld ", (long long)o->batch);
     add(&s, "%llx|", (unsigned long long)o->data->digest);

@@ -14,6 +14,7 @@
 #include "engine/base/mem.h"
 #include "engine/train/preference.h"
 #include "engine/train/trainer.h"
+#include "tests/lib/golden_halves.h"
 #include "tests/lib/golden_rows.h"
 
 /* ---- formulas ------------------------------------------------------------------------------ */
@@ -264,42 +265,6 @@ static void trl_init(struct trl *t, const struct json *root)
     }
 }
 
-/* Calls f with each tensor and the file's of the same name. */
-static void each_half(struct trainer *t, const char *file,
-                      void (*f)(struct train_tensor *x, const float *of_file))
-{
-    struct err e = ERR_INIT;
-    char path[PATH_BYTES];
-    struct train_tensors *on = &trainer_subject(t)->tensors;
-    snprintf(path, sizeof path, "%s/%s.safetensors", golden_dir, file);
-    struct weights *w = weights_open_file(path, &e);
-    assert_good(w ? 0 : -1, &e);
-    assert_int_equal(weights_count(w), on->list.n);
-    for (size_t i = 0; i < on->list.n; i++) {
-        struct train_tensor *x = &on->list.at[i];
-        char name[PATH_BYTES];
-        snprintf(name, sizeof name, "base_model.model.model.%s", x->name);
-        const struct weight *from = weights_get(w, name);
-        assert_non_null(from);
-        assert_int_equal(weight_rows(from) * weight_row_len(from), x->rows * x->cols);
-        float *of_file = try_alloc((size_t)(x->rows * x->cols), sizeof *of_file, "half", &e);
-        assert_good(weight_read_f32(from, 0, weight_rows(from), of_file, &e), &e);
-        f(x, of_file);
-        mem_free(of_file);
-    }
-    weights_close(w);
-}
-
-static void put_half(struct train_tensor *x, const float *of_file)
-{
-    memcpy(x->p, of_file, (size_t)(x->rows * x->cols) * sizeof *of_file);
-}
-
-static void check_half(struct train_tensor *x, const float *of_file)
-{
-    golden_near(x->name, x->p, of_file, x->rows * x->cols, 1e-3);
-}
-
 static void check_steps(struct trainer *t, const struct json *loss, const char *name,
                         struct trl *rows)
 {
@@ -357,9 +322,10 @@ static void trl_goldens(void **state)
                                         .max_norm = golden_num(&opt, "max_grad_norm"),
                                         .cap_tok = 256};
         struct trainer *t = trainer_for(&g, &o);
-        each_half(t, "first", put_half);
+        golden_halves_take(t, "tests/golden/preference/first.safetensors");
         check_steps(t, &loss, names[i], rows);
-        each_half(t, names[i], check_half);
+        snprintf(path, sizeof path, "%s/%s.safetensors", golden_dir, names[i]);
+        golden_halves_check(t, path);
         trainer_free(t);
         free(rows);
         golden_release(&g);
