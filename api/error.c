@@ -108,16 +108,44 @@ static void put(struct jout *j, const char *key, const char *s)
     jout_put_str(j, key, s && *s ? s : NULL);
 }
 
-void api_error_write(const struct api_error *e, struct buf *out)
+/* Anthropic's word for it. */
+static const char *word_of(int status)
+{
+    static const struct {
+        int status;
+        const char *word;
+    } words[] = {{401, "authentication_error"}, {403, "permission_error"},
+                 {404, "not_found_error"},      {408, "timeout_error"},
+                 {413, "request_too_large"},    {429, "rate_limit_error"},
+                 {503, "overloaded_error"},     {504, "timeout_error"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i].status == status)
+            return words[i].word;
+    return status < 500 ? "invalid_request_error" : "api_error";
+}
+
+static void put_members(struct jout *j, const struct api_error *e, enum api_error_form form)
+{
+    bool is_plain = form == API_ERROR_PLAIN;
+    if (!is_plain)
+        put(j, "type", word_of(e->status));
+    put(j, "message", *e->message ? e->message : "no reason is known");
+    if (!is_plain)
+        return;
+    put(j, "type", e->type);
+    put(j, "param", e->param);
+    put(j, "code", e->code);
+}
+
+void api_error_write(const struct api_error *e, enum api_error_form form, struct buf *out)
 {
     struct jout j = jout_on(out);
     jout_open(&j, '{');
+    if (form == API_ERROR_MESSAGES)
+        jout_put_str(&j, "type", "error");
     jout_key(&j, "error");
     jout_open(&j, '{');
-    put(&j, "message", *e->message ? e->message : "no reason is known");
-    put(&j, "type", e->type);
-    put(&j, "param", e->param);
-    put(&j, "code", e->code);
+    put_members(&j, e, form);
     jout_close(&j, '}');
     jout_close(&j, '}');
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one shape of errors: {"error":{"message","type","param","code"}}. The message says what, the
+ * The shape of errors: {"error":{"message","type","param","code"}}. The message says what, the
  * limit, and the mend; never a path, an address, or what somebody else sent.
  *
  * Thread: any.
@@ -30,6 +30,10 @@ int api_fail(struct api_error *e, int status, const char *code, const char *para
 /* What the engine said, as a client may see it. */
 int api_fail_err(struct api_error *e, const struct err *from, const char *param);
 
-void api_error_write(const struct api_error *e, struct buf *out); /* the body */
+/* The shape: that of OpenAI's API, or, on /v1/messages, of Anthropic's:
+ * {"type":"error","error":{"type","message"}}, whose types are other words. */
+enum api_error_form { API_ERROR_PLAIN, API_ERROR_MESSAGES };
+void api_error_write(const struct api_error *e, enum api_error_form form,
+                     struct buf *out); /* the body */
 
 #endif

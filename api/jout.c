@@ -163,6 +163,12 @@ void jout_null(struct jout *j)
     buf_str(j->out, "null");
 }
 
+void jout_json(struct jout *j, const char *json, size_t n)
+{
+    comma(j);
+    buf_add(j->out, json, n);
+}
+
 void jout_raw(struct jout *j, const char *json)
 {
     comma(j);

@@ -45,6 +45,7 @@ void jout_float(struct jout *j, float x);
 void jout_bool(struct jout *j, bool b);
 void jout_null(struct jout *j);
 void jout_raw(struct jout *j, const char *json); /* a value that is JSON already */
+void jout_json(struct jout *j, const char *json, size_t n);
 
 /* A member in one call. */
 void jout_put_str(struct jout *j, const char *key, const char *s);

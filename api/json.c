@@ -240,6 +240,13 @@ json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values,
     return root;
 }
 
+json_t *api_json_keep(struct arena *a, json_t *v)
+{
+    if (v)
+        arena_defer(a, drop, v);
+    return v;
+}
+
 const char *api_json_type(const json_t *v)
 {
     switch (json_typeof(v)) {

@@ -41,6 +41,9 @@ json_t *api_json_line(struct arena *a, const char *text, size_t n, struct api_er
  * for a whole body. */
 json_t *api_json_inner(struct arena *a, const char *text, size_t n, int *values, struct err *e);
 
+/* A value that was made here: it is the arena's from now on. NULL: NULL. */
+json_t *api_json_keep(struct arena *a, json_t *v);
+
 /* "an object", "a string", ...: for messages. */
 const char *api_json_type(const json_t *v);
 

@@ -77,17 +77,20 @@ static void request(struct jout *j, const struct openapi_route *r, const char *s
     jout_close(j, '}');
 }
 
-static void refusal(struct jout *j, const char *status)
+static void refusal(struct jout *j, const char *status, const char *error)
 {
+    char ref[96];
+    snprintf(ref, sizeof ref, "#/components/responses/%s", error);
     jout_key(j, status);
     jout_open(j, '{');
-    jout_put_str(j, "$ref", "#/components/responses/Error");
+    jout_put_str(j, "$ref", ref);
     jout_close(j, '}');
 }
 
 static void responses(struct jout *j, const struct openapi_route *r,
                       const struct openapi_operation *op)
 {
+    const char *error = r->error ? r->error : "Error";
     jout_key(j, "responses");
     jout_open(j, '{');
     jout_key(j, "200");
@@ -101,16 +104,16 @@ static void responses(struct jout *j, const struct openapi_route *r,
     jout_close(j, '}');
     jout_close(j, '}');
     if (r->max_body) {
-        refusal(j, "400");
-        refusal(j, "413");
+        refusal(j, "400", error);
+        refusal(j, "413", error);
     }
     if (!r->is_open) {
-        refusal(j, "401");
-        refusal(j, "403");
+        refusal(j, "401", error);
+        refusal(j, "403", error);
     }
     if (strchr(r->path, '{'))
-        refusal(j, "404");
-    refusal(j, "default");
+        refusal(j, "404", error);
+    refusal(j, "default", error);
     jout_close(j, '}');
 }
 
@@ -187,6 +190,18 @@ static void paths(struct jout *j, const struct openapi_route *route, size_t n)
     jout_close(j, '}');
 }
 
+static void error_response(struct jout *j, const char *schema)
+{
+    jout_key(j, schema);
+    jout_open(j, '{');
+    jout_put_str(j, "description", "The request was refused, or failed");
+    jout_key(j, "content");
+    jout_open(j, '{');
+    media(j, "application/json", schema);
+    jout_close(j, '}');
+    jout_close(j, '}');
+}
+
 static void components(struct jout *j)
 {
     jout_key(j, "components");
@@ -201,14 +216,8 @@ static void components(struct jout *j)
     jout_close(j, '}');
     jout_key(j, "responses");
     jout_open(j, '{');
-    jout_key(j, "Error");
-    jout_open(j, '{');
-    jout_put_str(j, "description", "The request was refused, or failed");
-    jout_key(j, "content");
-    jout_open(j, '{');
-    media(j, "application/json", "Error");
-    jout_close(j, '}');
-    jout_close(j, '}');
+    error_response(j, "Error");
+    error_response(j, "MessageError");
     jout_close(j, '}');
     jout_key(j, "schemas");
     jout_open(j, '{');

@@ -22,6 +22,9 @@ static const struct {
     {"TokenizeRequest", API_TOKENIZE, "A prompt or messages to be turned into token ids", NULL},
     {"DetokenizeRequest", API_DETOKENIZE, "Token ids to be turned into text", "tokens"},
     {"TemplateRequest", API_TEMPLATE, "A conversation to be rendered", "messages"},
+    {"MessagesRequest", API_MESSAGES, "A conversation to be answered, in Anthropic's shape",
+     "messages|max_tokens"},
+    {"CountRequest", API_COUNT, "A conversation to be counted, in Anthropic's shape", "messages"},
     {"AdapterRequest", API_ADAPTER, "An adapter of the server's folder of adapters", "name"},
 };
 
@@ -33,10 +36,9 @@ static void bound(struct jout *j, const char *key, double x)
         jout_put_num(j, key, x);
 }
 
+/* "a|b" as an array. */
 static void words(struct jout *j, const char *list)
 {
-    schema_type(j, "string", "");
-    jout_key(j, "enum");
     jout_open(j, '[');
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, "|");
@@ -76,6 +78,8 @@ static void property(struct jout *j, const struct param_row *row)
         schema_type(j, row->words, "");
         return;
     case PARAM_WORD:
+        schema_type(j, "string", "");
+        jout_key(j, "enum");
         words(j, row->words);
         return;
     case PARAM_HINT:
@@ -104,9 +108,7 @@ static void schema(struct jout *j, size_t i)
     jout_close(j, '}');
     if (request[i].required) {
         jout_key(j, "required");
-        jout_open(j, '[');
-        jout_str(j, request[i].required);
-        jout_close(j, ']');
+        words(j, request[i].required);
     }
     jout_close(j, '}');
 }

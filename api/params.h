@@ -11,6 +11,8 @@
 #include "api/json.h"
 #include "api/request.h"
 
+enum api_choose { API_CHOOSE_AUTO, API_CHOOSE_NONE, API_CHOOSE_ANY, API_CHOOSE_NAMED };
+
 /* One request being read. */
 struct api_reader {
     struct arena *arena;
@@ -20,8 +22,11 @@ struct api_reader {
     int values;   /* that JSON inside of strings may still hold */
     bool has_max; /* max_completion_tokens was there */
     bool has_stream_options, has_all_ignored;
-    const json_t *tool_choice; /* borrowed; NULL: not given */
-    char *ignored;             /* in the arena; grows into out->ignored */
+    const json_t *tool_choice;    /* borrowed: as a chat has it; NULL: not given */
+    const json_t *chosen;         /* borrowed: the name of the tool that must be called */
+    enum api_choose choose;       /* as /v1/messages has it */
+    const json_t *system, *turns; /* borrowed: a conversation in Anthropic's shape; NULL: none */
+    char *ignored;                /* in the arena; grows into out->ignored */
 };
 
 enum param_kind {
@@ -74,8 +79,10 @@ int param_bad(struct api_reader *r, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int param_type(struct api_reader *r, const char *name, const char *wanted, const json_t *v);
 
-/* What the request's tools are to be, once all of it was read. */
+/* What the request's tools are to be, once all of it was read; and its conversation, where that
+ * came in pieces. */
 int api_tools_settle(struct api_reader *r);
+int api_turns_settle(struct api_reader *r);
 
 /* Single values, for the functions that read lists. */
 int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
@@ -118,6 +125,11 @@ PARAM_READER(tools);
 PARAM_READER(tool_choice);
 PARAM_READER(parallel_calls);
 PARAM_READER(enable_thinking);
+PARAM_READER(system);
+PARAM_READER(turns);
+PARAM_READER(turns_choice);
+PARAM_READER(thinking);
+PARAM_READER(output_config);
 #undef PARAM_READER
 
 #endif

@@ -17,7 +17,7 @@ static struct constraint *claim(struct api_reader *r, const char *name, enum con
         param_bad(r, name, "cannot be had with another constraint, which '%s' holds", c->field);
         return NULL;
     }
-    if (!(r->out->route & (API_CHAT | API_COMPLETIONS))) {
+    if (!(r->out->route & API_TEXTS)) {
         param_bad(r, name, "is for texts that are generated");
         return NULL;
     }

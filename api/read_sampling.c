@@ -62,7 +62,7 @@ int param_read_skip_special(struct api_reader *r, const char *name, const json_t
  * token at least; a completion of none has its use with echo. */
 int param_read_max_tokens(struct api_reader *r, const char *name, const json_t *v)
 {
-    int64_t n, min = r->out->route == API_CHAT;
+    int64_t n, min = (r->out->route & API_CHATS) != 0;
     bool is_newer = strcmp(name, "max_completion_tokens") == 0;
     if (param_int(r, name, v, min, INT32_MAX, &n))
         return -1;

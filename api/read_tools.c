@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tools that a request offers, and which of them it wants called. The template gets the tools as
- * they came; what calls are held to is read here.
+ * they came, those of other shapes as a chat has them; what calls are held to is read here.
  */
 #include <string.h>
 
@@ -21,9 +21,18 @@ static const json_t *member(const json_t *v, const char *key)
 
 /* ---- tools --------------------------------------------------------------------------------- */
 
+/* Where a tool has what a chat's has below `function`. */
+struct form {
+    const char *name, *about, *parameters, *strict; /* as errors name them */
+};
+static const struct form chat_form = {"function.name", "function.description",
+                                      "function.parameters", "function.strict"};
+static const struct form turns_form = {"name", "description", "input_schema", "strict"};
+
 struct tools {
     struct api_reader *r;
     const char *name; /* the field */
+    const struct form *form;
     size_t i;
 };
 
@@ -34,6 +43,13 @@ static int bad(const struct tools *t, const char *at, const char *why)
     return api_fail(t->r->e, 400, "invalid_value", where, "'%s' %s.", where, why);
 }
 
+static void no_memory(const struct tools *t)
+{
+    struct err e = ERR_INIT;
+    err_set(&e, ERR_NO_MEMORY, "there is no memory for the tools now: try again later");
+    api_fail_err(t->r->e, &e, t->name);
+}
+
 static int read_name(const struct tools *t, const json_t *v, struct tool_spec *out)
 {
     const char *s = json_string_value(v);
@@ -42,10 +58,10 @@ static int read_name(const struct tools *t, const json_t *v, struct tool_spec *o
     for (size_t i = 0; is_good && i < n; i++)
         is_good = tool_name_may_have(s[i]);
     if (!is_good)
-        return bad(t, "function.name", "must have 1 to 64 of a-z, A-Z, 0-9, _, - and .");
+        return bad(t, t->form->name, "must have 1 to 64 of a-z, A-Z, 0-9, _, - and .");
     for (size_t i = 0; i < t->i; i++)
         if (strcmp(t->r->out->tool[i].name, s) == 0)
-            return bad(t, "function.name", "is another tool's name too");
+            return bad(t, t->form->name, "is another tool's name too");
     out->name = s;
     return 0;
 }
@@ -58,7 +74,7 @@ static int read_parameters(const struct tools *t, const json_t *v, struct tool_s
     if (!v || (json_is_object(v) && !json_object_size(v)))
         return 0;
     if (!json_is_object(v) || (type && !is_word(type, "object")))
-        return bad(t, "function.parameters", "must be a JSON schema of the type object");
+        return bad(t, t->form->parameters, "must be a JSON schema of the type object");
     struct jvalue *schema = param_alloc(t->r, t->name, 1, sizeof *schema), word;
     if (!schema)
         return -1;
@@ -81,9 +97,9 @@ static int read_tool(const struct tools *t, const json_t *v, struct tool_spec *o
     if (!json_is_object(f))
         return bad(t, "function", "must be an object with a 'name'");
     if (about && !json_is_string(about))
-        return bad(t, "function.description", "must be a string");
+        return bad(t, t->form->about, "must be a string");
     if (strict && !json_is_boolean(strict))
-        return bad(t, "function.strict", "must be a boolean");
+        return bad(t, t->form->strict, "must be a boolean");
     *out = (struct tool_spec){.is_strict = json_is_true(strict), .is_allowed = true};
     return read_name(t, json_object_get(f, "name"), out) ||
                    read_parameters(t, member(f, "parameters"), out)
@@ -112,10 +128,57 @@ static int fill_parameters(struct api_reader *r, struct jvalue *tools, struct er
     return 0;
 }
 
+/* A tool of /v1/messages as a chat has it; NULL with an error. */
+static json_t *of_turns(const struct tools *t, const json_t *v)
+{
+    static const char *const key[][2] = {{"name", "name"},
+                                         {"description", "description"},
+                                         {"input_schema", "parameters"},
+                                         {"strict", "strict"}};
+    const json_t *type = member(v, "type");
+    if (!json_is_object(v) || (type && !is_word(type, "custom"))) {
+        bad(t, json_is_object(v) ? "type" : "",
+            json_is_object(v) ? "must be \"custom\": that is what the models here can call"
+                              : "must be an object");
+        return NULL;
+    }
+    json_t *f = json_object(), *out = json_pack("{s:s, s:o}", "type", "function", "function", f);
+    for (size_t i = 0; out && i < sizeof key / sizeof *key; i++) {
+        json_t *x = json_object_get(v, key[i][0]);
+        if (x && !json_is_null(x) && json_object_set(f, key[i][1], x)) {
+            json_decref(out);
+            out = NULL;
+        }
+    }
+    if (!out)
+        no_memory(t);
+    return out;
+}
+
+/* The list as a chat has it, in the arena's care. */
+static const json_t *list_of(struct tools *t, const json_t *v)
+{
+    if (!(t->r->out->route & API_TURNS))
+        return v;
+    json_t *list = api_json_keep(t->r->arena, json_array());
+    t->form = &turns_form;
+    for (t->i = 0; list && t->i < json_array_size(v); t->i++) {
+        json_t *tool = of_turns(t, json_array_get(v, t->i));
+        if (!tool)
+            return NULL;
+        if (json_array_append_new(list, tool))
+            list = NULL;
+    }
+    if (!list)
+        no_memory(t);
+    return list;
+}
+
 int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
 {
     struct api_request *q = r->out;
     struct err e = ERR_INIT;
+    struct tools t = {.r = r, .name = name, .form = &chat_form};
     size_t n = json_array_size(v), flags = JSON_COMPACT | JSON_ENCODE_ANY;
     if (!json_is_array(v))
         return param_type(r, name, "an array of tools", v);
@@ -123,6 +186,9 @@ int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
         return 0;
     if (n > API_TOOLS_MAX)
         return param_bad(r, name, "holds %zu tools: the limit is %d", n, API_TOOLS_MAX);
+    v = list_of(&t, v);
+    if (!v)
+        return -1;
     size_t bytes = json_dumpb(v, NULL, 0, flags);
     if (bytes > API_TOOLS_BYTES_MAX)
         return param_bad(r, name, "has %zu bytes of JSON: the limit is %d", bytes,
@@ -132,7 +198,7 @@ int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
     if (!text)
         return -1;
     q->tool = tool;
-    for (struct tools t = {.r = r, .name = name}; t.i < n; t.i++) {
+    for (t.i = 0; t.i < n; t.i++) {
         if (read_tool(&t, json_array_get(v, t.i), &tool[t.i]))
             return -1;
     }
@@ -162,23 +228,27 @@ int param_read_tool_choice(struct api_reader *r, const char *name, const json_t 
     return 0;
 }
 
-/* {"type": "function", "function": {"name": ...}} */
-static int allow(struct api_reader *r, const json_t *v)
+static int allow_named(struct api_reader *r, const json_t *name)
 {
     struct api_request *q = r->out;
-    const json_t *f = json_object_get(v, "function");
-    const json_t *text = json_object_get(f, "name");
-    const char *name = json_string_value(text);
-    if (!is_word(json_object_get(v, "type"), "function") || !name)
-        return param_bad(r, "tool_choice",
-                         "must name a tool as {\"type\": \"function\", \"function\": {\"name\": "
-                         "...}}");
     for (size_t i = 0; i < q->n_tool; i++)
-        if (is_word(text, q->tool[i].name)) {
+        if (is_word(name, q->tool[i].name)) {
             q->tool[i].is_allowed = true;
             return 0;
         }
-    return param_bad(r, "tool_choice", "names '%.64s', which is none of 'tools'", name);
+    return param_bad(r, "tool_choice", "names '%.64s', which is none of 'tools'",
+                     json_string_value(name));
+}
+
+/* {"type": "function", "function": {"name": ...}} */
+static int allow(struct api_reader *r, const json_t *v)
+{
+    const json_t *name = json_object_get(json_object_get(v, "function"), "name");
+    if (!is_word(json_object_get(v, "type"), "function") || !json_is_string(name))
+        return param_bad(r, "tool_choice",
+                         "must name a tool as {\"type\": \"function\", \"function\": {\"name\": "
+                         "...}}");
+    return allow_named(r, name);
 }
 
 /* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}} */
@@ -196,21 +266,43 @@ static int read_allowed(struct api_reader *r, const json_t *v)
     return 0;
 }
 
+static void allow_none(struct api_request *q)
+{
+    for (size_t i = 0; i < q->n_tool; i++)
+        q->tool[i].is_allowed = false;
+}
+
 static int read_object(struct api_reader *r, const json_t *v)
 {
     struct api_request *q = r->out;
-    for (size_t i = 0; i < q->n_tool; i++)
-        q->tool[i].is_allowed = false;
+    allow_none(q);
     if (is_word(json_object_get(v, "type"), "allowed_tools"))
         return read_allowed(r, json_object_get(v, "allowed_tools"));
     q->tool_mode = TOOL_MODE_REQUIRED;
     return allow(r, v);
 }
 
+static int settle_turns(struct api_reader *r)
+{
+    struct api_request *q = r->out;
+    q->tool_mode = q->n_tool && r->choose != API_CHOOSE_NONE ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
+    if (r->choose == API_CHOOSE_AUTO || r->choose == API_CHOOSE_NONE)
+        return 0;
+    if (!q->n_tool)
+        return param_bad(r, "tool_choice", "wants a tool to be called, and 'tools' holds none");
+    q->tool_mode = TOOL_MODE_REQUIRED;
+    if (r->choose == API_CHOOSE_ANY)
+        return 0;
+    allow_none(q);
+    return allow_named(r, r->chosen);
+}
+
 int api_tools_settle(struct api_reader *r)
 {
     struct api_request *q = r->out;
     const json_t *v = r->tool_choice;
+    if (q->route & API_TURNS)
+        return settle_turns(r);
     bool is_none = is_word(v, "none"), is_auto = !v || is_word(v, "auto");
     q->tool_mode = q->n_tool && !is_none ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
     if (is_none || is_auto)

@@ -241,7 +241,7 @@ void api_event_usage(const struct api_reply *r, const struct api_usage *usage,
 void api_event_error(const struct api_error *e, struct buf *out)
 {
     buf_str(out, "data: ");
-    api_error_write(e, out);
+    api_error_write(e, API_ERROR_PLAIN, out);
     buf_str(out, "\n\n");
 }
 

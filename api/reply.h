@@ -24,12 +24,21 @@ struct api_times {
     int64_t queue_us, prompt_us, decode_us; /* until it began; to the first token; to the last */
 };
 
+/* What of a stream in blocks is open. */
+enum api_block { API_BLOCK_NONE, API_BLOCK_THOUGHTS, API_BLOCK_TEXT, API_BLOCK_CALL };
+
 struct api_reply {
     enum api_route route;
+    const struct api_request *q; /* borrowed; api_reply_write does without */
     const char *id, *model;
     int64_t created; /* seconds since 1970 */
     struct api_vocab vocab;
     struct buf opening; /* owned: how each event begins */
+    /* of a stream in blocks (api/face.h) */
+    enum api_block block;
+    int64_t n_block;             /* that were begun */
+    const char *finish;          /* why it ended, in the face's words */
+    const struct gen_text *stop; /* the text that ended it, or NULL */
 };
 
 /* A call of a tool; in an event a piece of one: its id and name, or more of its arguments. */

@@ -30,7 +30,7 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .messages = jv_none(),
                               .extra = jv_none(),
                               .tools = jv_none(),
-                              .adds_special = route != API_CHAT,
+                              .adds_special = !(route & API_CHATS),
                               .adds_turn = true,
                               .splits_thoughts = true,
                               .shows_thoughts = true,
@@ -54,8 +54,13 @@ static int check_input(struct api_reader *r)
     if (has_messages && q->goes_on && q->adds_turn)
         return param_bad(r, "continue_final_message", "wants 'add_generation_prompt' to be false");
     switch (q->route) {
+    case API_MESSAGES:
+        return require(r, "messages", has_messages) || require(r, "max_tokens", q->gen.max_new >= 0)
+                   ? -1
+                   : 0;
     case API_CHAT:
     case API_TEMPLATE:
+    case API_COUNT:
         return require(r, "messages", has_messages);
     case API_COMPLETIONS:
         return require(r, "prompt", q->n_input > 0);
@@ -129,8 +134,8 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     defaults(out, route, limits);
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
-    if (!root || params_read(&r, root) || check_input(&r) || check_amounts(&r) ||
-        check_answer(&r) || api_tools_settle(&r))
+    if (!root || params_read(&r, root) || api_turns_settle(&r) || check_input(&r) ||
+        check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
         return -1;
     settle(out);
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A request, checked: what /v1/chat/completions, /v1/completions and /v1/embeddings have in common
- * is one struct, because one loop serves them (server/answer/generate.h); the routes around tokens
+ * is one struct, because one loop serves them (server/answer/generate.h); so is a conversation in
+ * another shape, of which the same messages are made (read_turns.c). The routes around tokens
  * and adapters take their few fields from it as well. Which field belongs to which route, and its
  * bounds, is a row of params.def.
  *
@@ -28,8 +29,17 @@ enum api_route {
     API_EMBEDDINGS = 4,
     API_TOKENIZE = 8,
     API_DETOKENIZE = 16,
-    API_TEMPLATE = 32, /* /apply-template */
-    API_ADAPTER = 64   /* POST /v1/adapters */
+    API_TEMPLATE = 32,  /* /apply-template */
+    API_ADAPTER = 64,   /* POST /v1/adapters */
+    API_MESSAGES = 128, /* Anthropic's conversations */
+    API_COUNT = 256     /* POST /v1/messages/count_tokens */
+};
+
+/* Routes of conversations that an assistant answers; routes of texts that are made. */
+enum {
+    API_TURNS = API_MESSAGES | API_COUNT,
+    API_CHATS = API_CHAT | API_TURNS,
+    API_TEXTS = API_CHATS | API_COMPLETIONS
 };
 
 enum {
@@ -102,6 +112,7 @@ struct api_limits {
     int64_t n_vocab, d_model;
     const struct sample_params *sample; /* borrowed; NULL: none */
     bool knows_developer;               /* its template has a role of that name */
+    bool may_think, turns_thinking;     /* it has thoughts; its template can leave them out */
 };
 
 int api_request_parse(enum api_route route, const char *body, size_t n,

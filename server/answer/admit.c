@@ -38,7 +38,7 @@ static int check_kind(const struct admitted *at, struct api_error *e)
     if (at->q.route == API_EMBEDDINGS && !info->embeds)
         return api_fail(e, 400, "unsupported_model", "model",
                         "This model generates text and was not made for embeddings.");
-    if ((at->q.route & (API_CHAT | API_COMPLETIONS)) && !info->generates)
+    if ((at->q.route & API_TEXTS) && !info->generates)
         return api_fail(e, 400, "unsupported_model", "model",
                         "This model is an encoder: it has /v1/embeddings alone.");
     return 0;

@@ -37,6 +37,12 @@ void generation_cancel(struct generation *g)
         answer_cancel(g->choice[i].answer);
 }
 
+void generation_error(void *generation, const struct api_error *e, struct buf *out)
+{
+    struct generation *g = generation;
+    api_face(g->q->route)->error(&g->reply, e, out);
+}
+
 void generation_fail(struct generation *g, const struct api_error *e)
 {
     generation_cancel(g);
@@ -46,7 +52,7 @@ void generation_fail(struct generation *g, const struct api_error *e)
         return;
     }
     buf_clear(&g->out);
-    api_event_error(e, &g->out);
+    generation_error(g, e, &g->out);
     tell_send(g);
     call_end(g->call);
 }

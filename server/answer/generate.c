@@ -57,7 +57,7 @@ static int make_prompts(struct generation *g, struct api_error *e)
     if (calling_begin(&g->calling, g->at.engine, g->q, a, e) ||
         prompts_make(g->at.engine, &g->at.q, a, &g->prompt, &g->n_prompt, e))
         return -1;
-    if (g->q->route == API_CHAT)
+    if (g->q->route & API_CHATS)
         thinking_let(&g->calling.constraint, g->at.engine, g->q, g->prompt);
     return 0;
 }
@@ -205,7 +205,12 @@ static void done(void *ctx)
 
 static void await_answers(struct generation *g)
 {
-    const struct call_later later = {
-        .step = step, .gone = gone, .done = done, .ctx = g, .streams = g->q->stream};
+    const struct call_later later = {.step = step,
+                                     .gone = gone,
+                                     .done = done,
+                                     .ctx = g,
+                                     .streams = g->q->stream,
+                                     .error = generation_error,
+                                     .ping = api_face(g->q->route)->ping};
     call_wait(g->call, &later);
 }

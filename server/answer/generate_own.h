@@ -8,7 +8,7 @@
 #ifndef SERVER_ANSWER_GENERATE_OWN_H
 #define SERVER_ANSWER_GENERATE_OWN_H
 
-#include "api/reply.h"
+#include "api/face.h"
 #include "server/answer/calling.h"
 #include "server/answer/choice.h"
 #include "server/answer/constraining.h"
@@ -38,6 +38,7 @@ struct generation {
     int64_t submit_us;
     struct err begin_err; /* of what its choices begin with: the first step fails with it */
     bool is_submitted, is_over;
+    bool has_begun; /* its stream has its first events */
 };
 
 const struct prompt *generation_prompt(const struct generation *g, const struct choice *c);
@@ -55,6 +56,9 @@ void generation_cancel(struct generation *g);
 /* Nothing more can be said: as a status, or as the last event of a stream that has begun. */
 void generation_fail(struct generation *g, const struct api_error *e);
 void generation_fail_err(struct generation *g, const struct err *why);
+
+/* The last event of a stream that cannot go on. */
+void generation_error(void *generation, const struct api_error *e, struct buf *out);
 
 /* True where a choice ended other than by its own end: the client was told that. */
 bool generation_has_failed(struct generation *g);

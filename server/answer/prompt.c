@@ -12,7 +12,15 @@
 
 static const char *field(const struct api_request *q)
 {
-    return q->route == API_CHAT ? "messages" : q->route == API_COMPLETIONS ? "prompt" : "input";
+    return q->route & API_CHATS ? "messages" : q->route == API_COMPLETIONS ? "prompt" : "input";
+}
+
+/* The name that a template has for whether the model thinks; NULL: it always does, or never. */
+static const char *thinking_variable(const struct template *t)
+{
+    return template_uses(t, "enable_thinking") ? "enable_thinking"
+           : template_uses(t, "thinking")      ? "thinking"
+                                               : NULL;
 }
 
 struct api_limits prompt_limits(const struct engine *g)
@@ -22,7 +30,9 @@ struct api_limits prompt_limits(const struct engine *g)
     return (struct api_limits){.n_vocab = info->n_vocab,
                                .d_model = info->d_model,
                                .sample = &info->sample,
-                               .knows_developer = t && template_mentions(t, "developer")};
+                               .knows_developer = t && template_mentions(t, "developer"),
+                               .may_think = info->think != NULL,
+                               .turns_thinking = t && thinking_variable(t)};
 }
 
 /* ---- the template -------------------------------------------------------------------------- */
@@ -69,14 +79,6 @@ static int extra_vars(const struct template *t, struct api_request *q, struct ar
         ignore(q, a, name);
     }
     return 0;
-}
-
-/* The name that a template has for whether the model thinks; NULL: it always does, or never. */
-static const char *thinking_variable(const struct template *t)
-{
-    return template_uses(t, "enable_thinking") ? "enable_thinking"
-           : template_uses(t, "thinking")      ? "thinking"
-                                               : NULL;
 }
 
 static int put_thinking(const struct template *t, bool thinks, struct arena *a,
@@ -248,11 +250,12 @@ static void cut_text(const struct engine *g, const struct api_request *q, struct
     l->n = most;
 }
 
-/* Exact counts are told up to here; a text that is far too long is not tokenized to its end. */
+/* Exact counts are told up to here; a text that is far too long is not tokenized to its end, but to
+ * be counted. */
 static size_t list_max(const struct engine *g, const struct api_request *q, size_t bytes)
 {
     size_t ctx = (size_t)engine_info(g)->ctx;
-    return q->truncate || text_max(g, q) ? bytes + 64 : 4 * ctx + 64;
+    return q->truncate || text_max(g, q) || q->route == API_COUNT ? bytes + 64 : 4 * ctx + 64;
 }
 
 static int too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
@@ -291,7 +294,7 @@ static int finish(struct engine *g, const struct api_request *q, struct prompt *
                         field(q));
     p->text_goes_on =
         q->route == API_COMPLETIONS && (!t || tokenizer_has_text(t, p->id, (size_t)p->n));
-    return p->n > ctx - new ? too_long(g, q, p->n, false, e) : 0;
+    return p->n > ctx - new && q->route != API_COUNT ? too_long(g, q, p->n, false, e) : 0;
 }
 
 static void release_list(void *list)
@@ -357,12 +360,12 @@ int prompts_make(struct engine *g, struct api_request *q, struct arena *a,
                  const struct prompt **out, size_t *n, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    *n = q->route == API_CHAT ? 1 : q->n_input;
+    *n = q->route & API_CHATS ? 1 : q->n_input;
     struct prompt *p = arena_try(a, *n, sizeof *p, &why);
     if (!p)
         return api_fail_err(e, &why, field(q));
     *out = p;
-    if (q->route == API_CHAT)
+    if (q->route & API_CHATS)
         return encode_chat(g, q, a, p, e);
     for (size_t i = 0; i < *n; i++)
         if (encode_input(g, q, &q->input[i], a, &p[i], e))

@@ -39,7 +39,7 @@ static bool goes_on(const struct generation *g, const struct prompt *p)
 /* As those who read the text do. */
 static bool shows_marks(const struct generation *g)
 {
-    bool splits = g->q->route == API_CHAT && g->q->splits_thoughts;
+    bool splits = (g->q->route & API_CHATS) && g->q->splits_thoughts;
     return g->calling.format || (splits && engine_info(g->at.engine)->think);
 }
 
@@ -85,12 +85,13 @@ static void begin_reply(struct generation *g)
 {
     const struct api_request *q = g->q;
     const char *id = q->request_id ? q->request_id : call_request(g->call)->id;
-    const char *prefix = q->route == API_CHAT ? "chatcmpl" : "cmpl";
     const struct tokenizer *t = engine_tokenizer(g->at.engine);
-    api_reply_init(&g->reply, q->route,
-                   arena_printf(call_arena(g->call), "%s-%s", prefix, id ? id : "0"), q->model,
-                   clock_wall_us() / 1000000,
-                   (struct api_vocab){.bytes = tell_spell, .ctx = g, .names_ids = q->names_ids});
+    api_reply_init(
+        &g->reply, q->route,
+        arena_printf(call_arena(g->call), "%s-%s", api_face(q->route)->prefix, id ? id : "0"),
+        q->model, clock_wall_us() / 1000000,
+        (struct api_vocab){.bytes = tell_spell, .ctx = g, .names_ids = q->names_ids});
+    g->reply.q = q;
     g->spell = t && (q->wants_logprobs || q->prompt_logprobs >= 0) ? detok_new(t, false) : NULL;
 }
 

@@ -196,7 +196,7 @@ void tell_whole(struct generation *g)
             }
         }
     struct api_usage u = generation_usage(g);
-    api_reply_write(&g->reply, choice, k, &u, &g->out);
+    api_face(g->q->route)->write(&g->reply, choice, k, &u, &g->out);
     if (buf_check(&g->out, "the answer", &e)) {
         generation_fail_err(g, &e);
         return;
@@ -219,11 +219,7 @@ static void put_event(struct generation *g, const struct api_choice *choice)
     const struct api_request *q = g->q;
     struct api_usage u =
         q->sends_usage_always ? generation_usage(g) : (struct api_usage){.prompt = 0};
-    api_event_choice(&g->reply, choice,
-                     q->sends_usage_always ? API_USAGE_GIVEN
-                     : q->sends_usage      ? API_USAGE_NULL
-                                           : API_USAGE_ABSENT,
-                     &u, &g->out);
+    api_face(q->route)->event(&g->reply, choice, &u, &g->out);
 }
 
 /* The events of pieces of calls, each its own; the first also has what is new besides, the last
@@ -294,12 +290,20 @@ static void end_stream(struct generation *g)
 {
     struct api_usage u = generation_usage(g);
     struct api_times times;
-    if (g->q->sends_usage)
-        api_event_usage(&g->reply, &u, take_times(g, &times) ? &times : NULL, &g->out);
-    api_event_done(&g->out);
+    api_face(g->q->route)->end(&g->reply, &u, take_times(g, &times) ? &times : NULL, &g->out);
     tell_send(g);
     generation_note(g);
     call_end(g->call);
+}
+
+static void begin_events(struct generation *g)
+{
+    const struct api_face *face = api_face(g->q->route);
+    if (face->begin && !g->has_begun) {
+        struct api_usage u = generation_usage(g);
+        face->begin(&g->reply, &u, &g->out);
+    }
+    g->has_begun = true;
 }
 
 /* A reader that is slow gets later what came meanwhile, in fewer events. */
@@ -313,6 +317,7 @@ void tell_events(struct generation *g)
         struct choice *c = &g->choice[i];
         if (has_news(g, c)) {
             call_stream(g->call, "text/event-stream");
+            begin_events(g);
             if (tell(g, c, &e) || buf_check(&g->out, "the answer", &e)) {
                 err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer");
                 generation_fail_err(g, &e);

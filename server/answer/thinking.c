@@ -21,7 +21,7 @@ void thinking_listen(struct choice *c, const struct engine *g, const struct api_
                      const struct prompt *p)
 {
     const struct engine_info *info = engine_info(g);
-    if (q->route == API_CHAT && info->think && q->splits_thoughts)
+    if ((q->route & API_CHATS) && info->think && q->splits_thoughts)
         c->thinks = think_reader_new(info->think, p->thinks);
     if (c->detok && thinking_reads(c))
         detok_show(c->detok, info->mark, info->n_mark);

@@ -71,7 +71,7 @@ static void send_error(struct call *c, const struct api_error *e)
     struct buf b;
     buf_init(&b, 1 << 16);
     buf_str(&b, "event: error\ndata: ");
-    api_error_write(e, &b);
+    api_error_write(e, API_ERROR_PLAIN, &b);
     buf_str(&b, "\n\n");
     if (!b.failed)
         call_send(c, b.data, b.len);

@@ -169,17 +169,22 @@ bool auth_is_open(const struct auth *a)
     return a->key.n == 0;
 }
 
-struct auth_key *auth_find(struct auth *a, const char *header)
+struct auth_key *auth_find_key(struct auth *a, const char *key)
 {
     uint8_t digest[SHA256_BYTES];
     if (a->key.n == 0)
         return a->nobody;
-    if (!header || strncasecmp(header, "Bearer ", 7) != 0)
+    if (!key)
         return NULL;
-    header += 7 + strspn(header + 7, " ");
-    sha256_of(header, strlen(header), digest);
+    sha256_of(key, strlen(key), digest);
     size_t at = find(a, digest);
     return at < a->key.n ? a->key.at[at] : NULL;
+}
+
+struct auth_key *auth_find(struct auth *a, const char *header)
+{
+    bool is_bearer = header && strncasecmp(header, "Bearer ", 7) == 0;
+    return auth_find_key(a, is_bearer ? header + 7 + strspn(header + 7, " ") : NULL);
 }
 
 /* ---- the file ------------------------------------------------------------------------------ */

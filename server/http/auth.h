@@ -49,7 +49,9 @@ bool auth_is_open(const struct auth *a); /* no keys */
  * else. */
 const struct limit_rule *auth_rule_of(const struct auth *a, const char *name);
 
-/* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. */
+/* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. The same of a
+ * key that stands alone. */
 struct auth_key *auth_find(struct auth *a, const char *header);
+struct auth_key *auth_find_key(struct auth *a, const char *key);
 
 #endif

@@ -149,7 +149,7 @@ void call_error(struct call *c, const struct api_error *error)
 {
     struct buf body;
     buf_init(&body, 1 << 16);
-    api_error_write(error, &body);
+    api_error_write(error, route_error_form(c->req.path), &body);
     if (error->retry_after_s > 0) {
         int s = error->retry_after_s < 120 ? error->retry_after_s : 120;
         call_set_header(c, "Retry-After", arena_printf(&c->arena, "%d", s));
@@ -254,9 +254,13 @@ static enum call_turn expire(struct call *c)
     leave(c);
     api_fail(&e, 504, NULL, NULL, "the request was not done within the server's --request-timeout");
     if (c->answer == CALL_STREAM && c->is_events) {
-        buf_str(&c->out, "data: ");
-        api_error_write(&e, &c->out);
-        buf_str(&c->out, "\n\n");
+        if (c->later.error) {
+            c->later.error(c->later.ctx, &e, &c->out);
+        } else {
+            buf_str(&c->out, "data: ");
+            api_error_write(&e, API_ERROR_PLAIN, &c->out);
+            buf_str(&c->out, "\n\n");
+        }
         c->is_ended = true;
         return CALL_SPEAKS;
     }
@@ -320,6 +324,6 @@ void call_ping(struct call *c)
     if (!call_pings(c) || now - c->spoke_us < c->http->o.ping_us)
         return;
     call_stream(c, "text/event-stream");
-    buf_str(&c->out, ": ping\n\n");
+    buf_str(&c->out, c->later.ping ? c->later.ping : ": ping\n\n");
     c->spoke_us = now;
 }

@@ -89,6 +89,10 @@ struct call_later {
     void (*done)(void *ctx);
     void *ctx;
     bool streams; /* an event stream is to come: a long silence may open it */
+    /* Of a stream: its last event where its time is over, behind `gone`; and what breaks a silence.
+     * NULL: the error as data; a comment. */
+    void (*error)(void *ctx, const struct api_error *e, struct buf *out);
+    const char *ping;
 };
 void call_wait(struct call *c, const struct call_later *later);
 void call_wake(struct call *c); /* never lost: a step runs after it, if any ever runs again */

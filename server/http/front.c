@@ -156,17 +156,19 @@ static int check_will(const struct front *f, enum front_will will, size_t now, s
 static int check_key(const struct front *f, struct call *c, const struct http_headers *h,
                      const struct route *r, struct auth_key **key, struct api_error *e)
 {
-    *key = auth_find(f->auth, h->authorization);
+    *key = h->authorization ? auth_find(f->auth, h->authorization)
+                            : auth_find_key(f->auth, h->api_key);
     if (*key) {
         c->auth = auth_ref(f->auth);
         c->req.who = &(*key)->who;
     }
+    bool has_key = h->authorization || h->api_key;
     if (r->scope == SCOPE_OPEN)
         return 0;
     if (!*key)
-        return api_fail(e, 401, h->authorization ? "invalid_api_key" : "missing_api_key", NULL,
-                        "%s; send Authorization: Bearer KEY",
-                        h->authorization ? "this API key is not known" : "an API key is wanted");
+        return api_fail(e, 401, has_key ? "invalid_api_key" : "missing_api_key", NULL,
+                        "%s; send Authorization: Bearer KEY, or x-api-key: KEY",
+                        has_key ? "this API key is not known" : "an API key is wanted");
     if ((r->scope & (*key)->who.scopes) != r->scope)
         return api_fail(e, 403, NULL, NULL,
                         "this API key may not do that: its scopes do not reach");

@@ -24,13 +24,13 @@ struct server;
 /* The headers of a request, as far as anybody but handlers looks at them. NULL: not sent. */
 struct http_headers {
     const char *method, *path; /* decoded, without the query */
-    const char *host, *origin, *authorization, *type, *coding, *length_text, *expect, *id;
+    const char *host, *origin, *authorization, *api_key, *type, *coding, *length_text, *expect, *id;
     const char *content_coding;
     const char *asks_headers; /* a preflight's: those that a page wants to send */
-    int n_host, n_length, n_coding, n_authorization, n_type; /* how often each was sent */
-    int64_t length;                                          /* of the body; -1: not said */
-    bool is_old;                                             /* HTTP/1.0 */
-    bool is_local;                                           /* over a unix socket */
+    int n_host, n_length, n_coding, n_authorization, n_api_key, n_type; /* times each was sent */
+    int64_t length; /* of the body; -1: not said */
+    bool is_old;    /* HTTP/1.0 */
+    bool is_local;  /* over a unix socket */
 };
 
 /* What one request came to, for the log and the metrics. */

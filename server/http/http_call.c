@@ -53,6 +53,7 @@ static const struct {
              NOTED("content-encoding", content_coding, 0),
              NOTED("access-control-request-headers", asks_headers, 0),
              NOTED("authorization", authorization, TIMES(n_authorization)),
+             NOTED("x-api-key", api_key, TIMES(n_api_key)),
              NOTED("content-length", length_text, TIMES(n_length)),
              NOTED("transfer-encoding", coding, TIMES(n_coding))};
 

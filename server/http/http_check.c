@@ -44,6 +44,8 @@ int http_check_headers(struct http_headers *h, struct api_error *e)
         return bad(e, "one Host is wanted");
     if (h->n_authorization > 1)
         return bad(e, "more than one Authorization");
+    if (h->n_api_key > 1)
+        return bad(e, "more than one x-api-key");
     if (h->n_type > 1)
         return bad(e, "more than one Content-Type");
     if (h->expect && strcasecmp(h->expect, "100-continue") != 0)

@@ -214,7 +214,7 @@ struct MHD_Response *__wrap_MHD_create_response_from_buffer_static(size_t n, con
     struct MHD_Response *r = NULL;
     buf_init(&body, EARLY_BYTES);
     read_page(page, n, &e);
-    api_error_write(&e, &body);
+    api_error_write(&e, API_ERROR_PLAIN, &body);
     if (!body.failed)
         r = MHD_create_response_from_buffer(body.len, body.data, MHD_RESPMEM_MUST_COPY);
     buf_release(&body);

@@ -78,12 +78,24 @@ struct route_match route_find(const struct route *table, size_t n, const char *m
     return m;
 }
 
+static bool is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || !path[n]);
+}
+
+enum api_error_form route_error_form(const char *path)
+{
+    return path && is_below(path, "/v1/messages") ? API_ERROR_MESSAGES : API_ERROR_PLAIN;
+}
+
 const char *route_absent(const char *path)
 {
     static const struct {
         const char *path, *what;
     } absent[] = {
         {"/v1/batches", "Batches"},
+        {"/v1/messages/batches", "Batches of messages"},
         {"/v1/uploads", "Uploads in parts"},
         {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
         {"/v1/responses", "Responses"},
@@ -98,11 +110,9 @@ const char *route_absent(const char *path)
         {"/v1/videos", "Videos"},
         {"/v1/realtime", "Realtime sessions"},
     };
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        size_t n = strlen(absent[i].path);
-        if (strncmp(path, absent[i].path, n) == 0 && (path[n] == '/' || !path[n]))
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        if (is_below(path, absent[i].path))
             return absent[i].what;
-    }
     return NULL;
 }
 

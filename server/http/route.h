@@ -18,9 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "api/error.h"
 #include "server/http/call.h"
-
-struct api_error;
 
 /* Takes the body of a call while it comes, on the call's HTTP thread. Each error is the answer. */
 struct intake {
@@ -58,6 +57,9 @@ struct route_match route_find(const struct route *table, size_t n, const char *m
 /* What clients of OpenAI's API may look for at this path and this server does not have, as
  * "Batches"; NULL: nothing that it knows of. */
 const char *route_absent(const char *path);
+
+/* What errors look like at this path, whether or not a row fits. */
+enum api_error_form route_error_form(const char *path);
 
 /* Decodes %xx in place; -1 when one is broken, or makes a byte below 0x20 or 0x7f. */
 int route_decode(char *path);

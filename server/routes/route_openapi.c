@@ -27,14 +27,17 @@ static const char *scope_name(unsigned scope)
 void route_openapi(struct call *c)
 {
     struct openapi_route *at = ARENA_ARRAY(call_arena(c), struct openapi_route, n_routes);
-    for (size_t i = 0; i < n_routes; i++)
+    for (size_t i = 0; i < n_routes; i++) {
+        bool is_plain = route_error_form(routes[i].path) == API_ERROR_PLAIN;
         at[i] = (struct openapi_route){.name = routes[i].name,
                                        .method = routes[i].method,
                                        .path = routes[i].path,
                                        .is_open = routes[i].scope == SCOPE_OPEN,
                                        .scope = scope_name(routes[i].scope),
                                        .max_body = routes[i].max_body,
-                                       .type = routes[i].intake ? routes[i].intake->type : NULL};
+                                       .type = routes[i].intake ? routes[i].intake->type : NULL,
+                                       .error = is_plain ? "Error" : "MessageError"};
+    }
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);
     openapi_write(at, n_routes, version_number(), &body);

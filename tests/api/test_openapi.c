@@ -14,11 +14,11 @@
 #include "tests/lib/test.h"
 
 static const struct openapi_route table[] = {
-    {"chat", "POST", "/v1/chat/completions", false, "inference", 100, NULL},
-    {"model", "GET", "/v1/models/{id}", false, "inference", 0, NULL},
-    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0, NULL},
-    {"health", "GET", "/health", true, "", 0, NULL},
-    {"not_written_down", "GET", "/secret", true, "", 0, NULL},
+    {"chat", "POST", "/v1/chat/completions", false, "inference", 100, NULL, NULL},
+    {"model", "GET", "/v1/models/{id}", false, "inference", 0, NULL, NULL},
+    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0, NULL, NULL},
+    {"health", "GET", "/health", true, "", 0, NULL, NULL},
+    {"not_written_down", "GET", "/secret", true, "", 0, NULL, NULL},
 };
 
 static json_t *document(void)
@@ -112,6 +112,8 @@ static void fields_are_those_of_the_rows(void **state)
         {"DetokenizeRequest", API_DETOKENIZE},
         {"TemplateRequest", API_TEMPLATE},
         {"AdapterRequest", API_ADAPTER},
+        {"MessagesRequest", API_MESSAGES},
+        {"CountRequest", API_COUNT},
     };
     (void)state;
     json_t *doc = document(), *schemas = AT(doc, "components", "schemas");

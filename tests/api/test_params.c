@@ -22,11 +22,13 @@ static const char *const required[] = {
     [API_DETOKENIZE] = "\"tokens\":[1]",
     [API_TEMPLATE] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
     [API_ADAPTER] = "\"name\":\"x\"",
+    [API_MESSAGES] = "\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [API_COUNT] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
 };
 static const char *const required_name[] = {
     [API_CHAT] = "messages",   [API_COMPLETIONS] = "prompt", [API_EMBEDDINGS] = "input",
     [API_TOKENIZE] = "prompt", [API_DETOKENIZE] = "tokens",  [API_TEMPLATE] = "messages",
-    [API_ADAPTER] = "name"};
+    [API_ADAPTER] = "name",    [API_MESSAGES] = "messages",  [API_COUNT] = "messages"};
 
 struct outcome {
     int rc;
@@ -48,8 +50,9 @@ static struct outcome parse_field(enum api_route route, const char *name, const 
 {
     char body[1024];
     bool is_it = strcmp(name, required_name[route]) == 0;
-    snprintf(body, sizeof body, "{%s%s\"%s\":%s}", is_it ? "" : required[route], is_it ? "" : ",",
-             name, value);
+    bool is_max = route == API_MESSAGES && strcmp(name, "max_tokens") == 0; /* required as well */
+    const char *besides = is_it ? "" : is_max ? required[API_COUNT] : required[route];
+    snprintf(body, sizeof body, "{%s%s\"%s\":%s}", besides, is_it ? "" : ",", name, value);
     return parse(route, body);
 }
 
@@ -105,7 +108,7 @@ static void test_numbers_at_their_bounds(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
+        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_INT && row->kind != PARAM_NUM))
                 continue;
             check_bounds(row, route);
@@ -124,11 +127,12 @@ static void test_types(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
+        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
             if (!(row->routes & route))
                 continue;
             struct outcome o = parse_field(route, row->name, "null");
-            if (strcmp(row->name, required_name[route]) == 0)
+            if (strcmp(row->name, required_name[route]) == 0 ||
+                (route == API_MESSAGES && strcmp(row->name, "max_tokens") == 0))
                 assert_names(&o, row->name, "null");
             else
                 assert_int_equal(o.rc, 0);
@@ -245,6 +249,14 @@ static void test_every_known_field_has_a_class(void **state)
         {API_CHAT, PARAM_HONOURED,
          "add_generation_prompt continue_final_message chat_template_kwargs"},
         {API_CHAT, PARAM_UNBUILT, "chat_template documents echo"},
+        {API_MESSAGES, PARAM_HONOURED,
+         "model messages max_tokens system stop_sequences stream temperature top_k top_p tools tool_choice thinking output_config output_format seed structured_outputs"},
+        {API_MESSAGES, PARAM_DECORATIVE,
+         "metadata cache_control inference_geo diagnostics user_profile_id workspace_id"},
+        {API_MESSAGES, PARAM_UNBUILT,
+         "service_tier speed container mcp_servers context_management"},
+        {API_COUNT, PARAM_HONOURED,
+         "model messages system tools tool_choice thinking output_config output_format"},
         {API_COMPLETIONS, PARAM_HONOURED, "response_format"},
         {API_COMPLETIONS, PARAM_UNBUILT, "prompt_embeds"},
         {API_EMBEDDINGS, PARAM_UNBUILT, "normalize use_activation embed_dtype endianness"},
@@ -324,7 +336,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_ADAPTER; route <<= 1) {
+        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_REFUSED && row->kind != PARAM_WORD))
                 continue;
             struct outcome o = parse_field(route, row->name, "{\"secret\":\"xyzzy\"}");

@@ -118,7 +118,7 @@ void call_error(struct call *c, const struct api_error *error)
 {
     struct buf body;
     buf_init(&body, 1 << 16);
-    api_error_write(error, &body);
+    api_error_write(error, API_ERROR_PLAIN, &body);
     call_reply(c, error->status, "application/json", &body);
 }
 

@@ -32,6 +32,8 @@ TEXT = {"prompt": "hello", "max_tokens": 4, "ignore_eos": True}
 BODIES = {
     "chat": {**CHAT, "logprobs": True, "top_logprobs": 2, "n": 2},
     "completions": {**TEXT, "logprobs": 2, "echo": True, "return_token_ids": True},
+    "messages": {**CHAT},
+    "count_tokens": {"messages": CHAT["messages"]},
     "tokenize": {"prompt": "hello", "return_token_strs": True},
     "detokenize": {"tokens": [1, 2, 3]},
     "apply_template": {"messages": CHAT["messages"]},
@@ -42,11 +44,14 @@ SCHEMAS = {
     "Error", "ErrorBody", "ModelList", "Model", "Tokens", "Text", "TokenizerInfo", "Version",
     "Health", "Usage", "Timings", "PromptDetails", "CompletionDetails", "ChatCompletion",
     "ChatChoice", "ChatMessage", "ChatLogprobs", "TokenLogprob", "TopLogprob", "ChatCompletionChunk", "ChatChunkChoice",
+    "Message", "MessageUsage", "Block", "MessageEvent", "BlockDelta", "MessageDelta", "TokenCount",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
 }
 # Need an adapter or an encoder: tests/server/answer/test_ops.c and test_generate.c have them.
 ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding",
              # a template with tools: tests/server/test_tools.py
+             # where such a route refuses: tests/server/test_messages.py
+             "MessageError", "MessageErrorBody",
              "ToolCall", "ToolFunction", "ToolCallDelta", "ToolFunctionDelta"}
 # Of what tests/server/test_tuning.py asks: it has a data directory, and sends forms.
 ELSEWHERE_CODES = {"no_data_dir", "unsupported_media_type"}
@@ -135,6 +140,9 @@ def streams_fit(server, api):
         assert events[-1] == "[DONE]", events[-1]
         for e in events[:-1]:
             api.check(json.loads(e), shape["schema"])
+    shape = api.doc["paths"]["/v1/messages"]["post"]["responses"]["200"]["content"]["text/event-stream"]
+    for e in server.post("/v1/messages", {**CHAT, "stream": True}, **ROOT).body.decode().split("\n\n")[:-1]:
+        api.check(json.loads(e.split("data: ")[1]), shape["schema"])
 
 
 def keys_are_asked_for(server, api, model):
@@ -149,7 +157,7 @@ def keys_are_asked_for(server, api, model):
                 assert r.status not in (401, 403), (path, r)
             else:
                 assert r.status == status, (path, headers, r)
-                assert r.error["message"], path
+                assert r.json["error"]["message"], path
             n += 1
     return f"{n} asked"
 
@@ -167,7 +175,7 @@ def outside(schema, value):
 def bounds_are_held(server, api):
     """Every field that has bounds, at and around them, and at what has broken other servers."""
     n, rss = 0, server.rss()
-    for path, good in (("/v1/chat/completions", CHAT), ("/v1/completions", TEXT)):
+    for path, good in (("/v1/chat/completions", CHAT), ("/v1/completions", TEXT), ("/v1/messages", CHAT)):
         body = api.doc["paths"][path]["post"]["requestBody"]["content"]["application/json"]
         fields = api.schemas[body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"]
         for name, schema in fields.items():
@@ -178,7 +186,8 @@ def bounds_are_held(server, api):
                 if not outside(schema, value):
                     continue
                 r = server.post(path, {**good, name: value}, **ROOT)
-                assert r.status == 400 and r.error["param"] == name, (name, value, r)
+                assert r.status == 400 and f"'{name}'" in r.json["error"]["message"], (name, value, r)
+                assert r.json.get("type") == "error" or r.error["param"] == name, (name, value, r)
                 n += 1
     grown = server.rss() - rss
     assert grown < 64 << 20, f"{grown >> 20} MiB more"

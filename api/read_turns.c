@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fields of /v1/messages in Anthropic's shape that the other routes have otherwise: the
+ * conversation, whose messages are blocks, and what stands around it. Here they become what a chat
+ * has, and from there on there is one way.
+ *
+ * A message of the assistant at the end is gone on with. Blocks of `redacted_thinking` say nothing
+ * to a model that did not write them, and `is_error` of a result is for no template to show: they
+ * are named in x-tandem-ignored.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/messages.h"
+#include "api/turns.h"
+
+static bool is_word(const json_t *v, const char *word)
+{
+    return json_is_string(v) && json_string_length(v) == strlen(word) &&
+           memcmp(json_string_value(v), word, strlen(word)) == 0;
+}
+
+static const json_t *member(const json_t *v, const char *key)
+{
+    const json_t *x = json_object_get(v, key);
+    return json_is_null(x) ? NULL : x;
+}
+
+/* ---- the conversation ---------------------------------------------------------------------- */
+
+struct walk {
+    struct api_reader *r;
+    struct turns turns;
+    bool is_assistant, is_refused; /* is_refused: the error is set already */
+    char where[80];                /* messages[3].content[0] */
+};
+
+__attribute__((format(printf, 3, 4))) static int bad(struct walk *w, const char *at,
+                                                     const char *fmt, ...)
+{
+    char why[240], where[96];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    snprintf(where, sizeof where, "%s%s", w->where, at);
+    w->is_refused = true;
+    return api_fail(w->r->e, 400, "invalid_value", where, "'%s' %s.", where, why);
+}
+
+static int ignore(struct walk *w, const char *name)
+{
+    if (!params_ignore(w->r, name))
+        return 0;
+    w->is_refused = true;
+    return -1;
+}
+
+static const json_t *string_of(struct walk *w, const json_t *block, const char *key)
+{
+    const json_t *v = json_object_get(block, key);
+    if (json_is_string(v))
+        return v;
+    bad(w, "", "has no '%s' that is a string", key);
+    return NULL;
+}
+
+/* Names that go back into a text of the model, or tell one call from another. */
+static const char *name_of(struct walk *w, const json_t *block, const char *key)
+{
+    const json_t *v = string_of(w, block, key);
+    const char *s = v ? json_string_value(v) : NULL;
+    if (!s || (*s && strlen(s) == json_string_length(v)))
+        return s;
+    bad(w, "", "has a '%s' that is empty, or holds a NUL", key);
+    return NULL;
+}
+
+static const char *type_of(struct walk *w, const json_t *block)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+    if (!type)
+        bad(w, "", "must be an object with a 'type'");
+    return type;
+}
+
+static int no_such(struct walk *w, const char *type)
+{
+    return bad(w, "", "is of type \"%.40s\": the models here read text alone", type);
+}
+
+static int read_call(struct walk *w, const json_t *block)
+{
+    const json_t *input = json_object_get(block, "input");
+    struct jvalue arguments;
+    const char *id = name_of(w, block, "id"), *name = id ? name_of(w, block, "name") : NULL;
+    if (!name)
+        return -1;
+    if (!json_is_object(input))
+        return bad(w, "", "has no 'input' that is an object");
+    return api_jvalue(w->r->arena, input, &arguments, &w->turns.e) ||
+                   turns_add_call(&w->turns, id, name, arguments)
+               ? -1
+               : 0;
+}
+
+/* A list of texts, or one. */
+static int read_texts(struct walk *w, const json_t *v, struct turns_texts *out)
+{
+    if (json_is_string(v))
+        return turns_text(&w->turns, out, v);
+    if (!json_is_array(v))
+        return bad(w, "", "must be a string or an array of blocks");
+    size_t n = strlen(w->where);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const json_t *block = json_array_get(v, i);
+        snprintf(w->where + n, sizeof w->where - n, "[%zu]", i);
+        const char *type = type_of(w, block);
+        if (!type)
+            return -1;
+        if (strcmp(type, "text") != 0)
+            return no_such(w, type);
+        const json_t *text = string_of(w, block, "text");
+        if (!text || turns_text(&w->turns, out, text))
+            return -1;
+    }
+    w->where[n] = 0;
+    return 0;
+}
+
+/* What stands behind a result is another message of the user. */
+static int read_result(struct walk *w, const json_t *block)
+{
+    const char *id = name_of(w, block, "tool_use_id");
+    const json_t *content = member(block, "content"), *fails = member(block, "is_error");
+    struct turns_texts texts = {.n = 0};
+    size_t n = strlen(w->where);
+    if (!id)
+        return -1;
+    if (fails && !json_is_boolean(fails))
+        return bad(w, "", "has an 'is_error' that is not a boolean");
+    if (json_is_true(fails) && ignore(w, "messages.is_error"))
+        return -1;
+    snprintf(w->where + n, sizeof w->where - n, ".content");
+    if (content && read_texts(w, content, &texts))
+        return -1;
+    w->where[n] = 0;
+    return turns_add_result(&w->turns, id, &texts);
+}
+
+static int read_block(struct walk *w, const json_t *block)
+{
+    const char *type = type_of(w, block);
+    const json_t *v = NULL;
+    if (!type)
+        return -1;
+    if (strcmp(type, "text") == 0) {
+        v = string_of(w, block, "text");
+        if (v && !w->turns.role && turns_begin(&w->turns, w->is_assistant ? "assistant" : "user"))
+            return -1;
+        return v ? turns_add_text(&w->turns, v) : -1;
+    }
+    if (w->is_assistant && strcmp(type, "thinking") == 0) {
+        v = string_of(w, block, "thinking");
+        return v ? turns_add_thought(&w->turns, v) : -1;
+    }
+    if (w->is_assistant && strcmp(type, "redacted_thinking") == 0)
+        return ignore(w, "messages.redacted_thinking");
+    if (w->is_assistant && strcmp(type, "tool_use") == 0)
+        return read_call(w, block);
+    if (!w->is_assistant && strcmp(type, "tool_result") == 0)
+        return read_result(w, block);
+    return no_such(w, type);
+}
+
+/* The user's blocks begin messages themselves: one that holds results alone is none besides. */
+static int read_blocks(struct walk *w, const json_t *v, const char *role)
+{
+    size_t n = strlen(w->where);
+    bool begins = w->is_assistant || !json_array_size(v);
+    if (begins ? turns_begin(&w->turns, role) : turns_end(&w->turns))
+        return -1;
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        snprintf(w->where + n, sizeof w->where - n, ".content[%zu]", i);
+        if (read_block(w, json_array_get(v, i)))
+            return -1;
+    }
+    w->where[n] = 0;
+    return turns_end(&w->turns);
+}
+
+static int read_turn(struct walk *w, const json_t *v)
+{
+    static const char *const roles[] = {"user", "assistant", "system"};
+    const json_t *role = json_object_get(v, "role"), *content = member(v, "content");
+    size_t i = 0;
+    if (!json_is_object(v))
+        return bad(w, "", "must be an object");
+    while (i < 3 && !is_word(role, roles[i]))
+        i++;
+    if (i == 3)
+        return bad(w, ".role", "must be one of user, assistant, system");
+    w->is_assistant = i == 1;
+    if (json_is_array(content) && i < 2)
+        return read_blocks(w, content, roles[i]);
+    snprintf(w->where + strlen(w->where), sizeof w->where - strlen(w->where), ".content");
+    if (!content)
+        return bad(w, "", "is missing");
+    return turns_begin(&w->turns, roles[i]) || read_texts(w, content, &w->turns.text) ? -1 : 0;
+}
+
+static int read_system(struct walk *w, const json_t *v)
+{
+    snprintf(w->where, sizeof w->where, "system");
+    return turns_begin(&w->turns, "system") || read_texts(w, v, &w->turns.text) ? -1 : 0;
+}
+
+static int read_all(struct walk *w)
+{
+    struct api_reader *r = w->r;
+    if (turns_init(&w->turns, r->arena) || (r->system && read_system(w, r->system)))
+        return -1;
+    for (size_t i = 0; i < json_array_size(r->turns); i++) {
+        snprintf(w->where, sizeof w->where, "messages[%zu]", i);
+        if (read_turn(w, json_array_get(r->turns, i)))
+            return -1;
+    }
+    return turns_end(&w->turns);
+}
+
+/* The last message is the beginning of the answer. */
+static bool goes_on(const json_t *turns)
+{
+    const json_t *last = json_array_get(turns, json_array_size(turns) - 1);
+    const json_t *content = json_object_get(last, "content");
+    const json_t *block = json_array_get(content, json_array_size(content) - 1);
+    bool has_text = json_is_string(content) || is_word(json_object_get(block, "type"), "text");
+    return is_word(json_object_get(last, "role"), "assistant") && has_text;
+}
+
+int api_turns_settle(struct api_reader *r)
+{
+    struct walk w = {.r = r};
+    if (!r->turns)
+        return 0;
+    if (read_all(&w))
+        return w.is_refused ? -1 : api_fail_err(r->e, &w.turns.e, "messages");
+    r->out->messages = w.turns.list;
+    r->out->goes_on = goes_on(r->turns);
+    r->out->adds_turn = !r->out->goes_on;
+    return 0;
+}
+
+int param_read_turns(struct api_reader *r, const char *name, const json_t *v)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of messages", v);
+    if (!n || n > API_MESSAGES_MAX)
+        return param_bad(r, name, "holds %zu messages: 1 to %d can be", n, API_MESSAGES_MAX);
+    r->turns = v;
+    return 0;
+}
+
+int param_read_system(struct api_reader *r, const char *name, const json_t *v)
+{
+    if (!json_is_string(v) && !json_is_array(v))
+        return param_type(r, name, "a string or an array of text blocks", v);
+    r->system = json_is_array(v) && !json_array_size(v) ? NULL : v;
+    return 0;
+}
+
+/* ---- around it ----------------------------------------------------------------------------- */
+
+/* {"type": auto|any|tool|none, "name", "disable_parallel_tool_use"} */
+int param_read_turns_choice(struct api_reader *r, const char *name, const json_t *v)
+{
+    static const struct {
+        const char *word;
+        enum api_choose choose;
+    } known[] = {{"auto", API_CHOOSE_AUTO},
+                 {"any", API_CHOOSE_ANY},
+                 {"none", API_CHOOSE_NONE},
+                 {"tool", API_CHOOSE_NAMED}};
+    size_t i = 0, n = sizeof known / sizeof *known;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    const json_t *one = member(v, "disable_parallel_tool_use"), *tool = member(v, "name");
+    while (i < n && !is_word(json_object_get(v, "type"), known[i].word))
+        i++;
+    if (i == n)
+        return param_bad(r, name, "must have a 'type' of auto, any, tool or none");
+    if (one && !json_is_boolean(one))
+        return param_bad(r, name, "has a 'disable_parallel_tool_use' that is not a boolean");
+    if (known[i].choose == API_CHOOSE_NAMED && !json_is_string(tool))
+        return param_bad(r, name, "of type tool must have the 'name' of one");
+    r->choose = known[i].choose;
+    r->chosen = tool;
+    r->out->has_one_call = json_is_true(one);
+    return 0;
+}
+
+/* Whether a model thinks is its template's to say, and one that never does has nothing to leave. A
+ * budget is not kept to. */
+int param_read_thinking(struct api_reader *r, const char *name, const json_t *v)
+{
+    struct api_request *q = r->out;
+    const json_t *type = json_object_get(v, "type"), *budget = member(v, "budget_tokens");
+    const json_t *display = member(v, "display");
+    int64_t n;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    bool is_off = is_word(type, "disabled");
+    if (!is_off && !is_word(type, "enabled") && !is_word(type, "adaptive") &&
+        !is_word(type, "between_tools"))
+        return param_bad(r, name,
+                         "must have a 'type' of enabled, adaptive, between_tools or disabled");
+    if (display && !is_word(display, "summarized") && !is_word(display, "omitted"))
+        return param_bad(r, name, "has a 'display' that is neither summarized nor omitted");
+    if (budget && (param_int(r, name, budget, 1, INT32_MAX, &n) ||
+                   params_ignore(r, "thinking.budget_tokens")))
+        return -1;
+    q->sets_thinking = r->limits->turns_thinking;
+    q->wants_thinking = !is_off;
+    q->shows_thoughts = !is_off && !is_word(display, "omitted");
+    return !is_off && !r->limits->may_think ? params_ignore(r, name) : 0;
+}
+
+/* {"effort", "format"} */
+int param_read_output_config(struct api_reader *r, const char *name, const json_t *v)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(v))
+        return param_type(r, name, "an object", v);
+    json_object_foreach((json_t *)(uintptr_t)v, key, value)
+    {
+        int rc = json_is_null(value)          ? 0
+                 : strcmp(key, "effort") == 0 ? param_read_effort(r, name, value)
+                 : strcmp(key, "format") == 0
+                     ? param_read_response_format(r, name, value)
+                     : params_ignore(r, arena_printf(r->arena, "%s.%.64s", name, key));
+        if (rc)
+            return -1;
+    }
+    return 0;
+}
