@@ -21,7 +21,7 @@ BOUNDARY = "x-boundary-x"
 CHAT = [{"role": "user", "content": "a b c"}]
 # what knows of no tenant's things, and why
 NOBODYS = {"file_add", "tokenizer_info", "version", "openapi", "web", "web_file", "health",
-           "live", "ready", "v2_live", "v2_ready", "detokenize",
+           "live", "ready", "v2_live", "v2_ready", "detokenize", "grader_run", "grader_validate",
            "metrics"}  # for those who run the server: their scope says so
 
 
