@@ -43,6 +43,7 @@ static const struct api_face face_completions = {
 const struct api_face *api_face(enum api_route route)
 {
     return route == API_MESSAGES      ? &api_face_messages
+           : route == API_RESPONSES   ? &api_face_responses
            : route == API_COMPLETIONS ? &face_completions
                                       : &face_chat;
 }

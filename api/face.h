@@ -28,8 +28,8 @@ struct api_face {
 
 const struct api_face *api_face(enum api_route route);
 
-/* reply_messages.c */
-extern const struct api_face api_face_messages;
+/* reply_messages.c, reply_responses.c */
+extern const struct api_face api_face_messages, api_face_responses;
 
 /* How a name begins an event whose data is an object of that type; what follows are its members. */
 struct jout api_event_open(struct buf *out, const char *type);

@@ -173,6 +173,15 @@ static int read_content(struct message *m, const json_t *v, struct jvalue *out)
     return api_jvalue(m->r->arena, v, out, &m->e) ? failed(m) : 0;
 }
 
+int api_arguments(struct api_reader *r, const json_t *text, struct jvalue *out, struct err *e)
+{
+    const json_t *inner =
+        api_json_inner(r->arena, json_string_value(text), json_string_length(text), &r->values, e);
+    if (e->code)
+        return -1;
+    return api_jvalue(r->arena, json_is_object(inner) ? inner : text, out, e);
+}
+
 /* {"name", "arguments"}: the arguments become an object where they are one in a string. */
 static int read_function(struct message *m, const char *field, int i, const json_t *v,
                          struct jvalue *out)
@@ -185,13 +194,7 @@ static int read_function(struct message *m, const char *field, int i, const json
         return failed(m);
     if (!json_is_string(args))
         return 0;
-    const json_t *inner = api_json_inner(m->r->arena, json_string_value(args),
-                                         json_string_length(args), &m->r->values, &m->e);
-    if (m->e.code)
-        return failed(m);
-    if (!json_is_object(inner))
-        return 0;
-    if (api_jvalue(m->r->arena, inner, &x, &m->e) ||
+    if (api_arguments(m->r, args, &x, &m->e) ||
         jv_dict_put(m->r->arena, out, "arguments", strlen("arguments"), x, &m->e))
         return failed(m);
     return 0;

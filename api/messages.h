@@ -19,6 +19,9 @@ enum { API_MESSAGES_MAX = 4096 };
 /* `name`: of the field, for errors ("messages"). The texts borrow from the JSON tree. */
 int api_messages(struct api_reader *r, const char *name, const json_t *v, struct jvalue *out);
 
+/* The arguments of a call, which came as a string: an object where they are one in it. */
+int api_arguments(struct api_reader *r, const json_t *text, struct jvalue *out, struct err *e);
+
 /* Any JSON as a value. */
 int api_jvalue(struct arena *a, const json_t *v, struct jvalue *out, struct err *e);
 

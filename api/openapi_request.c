@@ -25,6 +25,7 @@ static const struct {
     {"MessagesRequest", API_MESSAGES, "A conversation to be answered, in Anthropic's shape",
      "messages|max_tokens"},
     {"CountRequest", API_COUNT, "A conversation to be counted, in Anthropic's shape", "messages"},
+    {"ResponseRequest", API_RESPONSES, "A conversation to be answered, as items", "input"},
     {"AdapterRequest", API_ADAPTER, "An adapter of the server's folder of adapters", "name"},
 };
 

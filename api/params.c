@@ -17,11 +17,12 @@
 #define ADAPTER     API_ADAPTER
 #define MESSAGES    API_MESSAGES
 #define TURNS       (API_MESSAGES | API_COUNT)
-#define TEXTS       (API_CHAT | API_COMPLETIONS | API_MESSAGES)
+#define RESPONSES   API_RESPONSES
+#define TEXTS       (API_CHAT | API_COMPLETIONS | API_MESSAGES | API_RESPONSES)
 #define GEN         (API_CHAT | API_COMPLETIONS)
 #define RENDER      (API_CHAT | API_TOKENIZE | API_TEMPLATE)
 #define ALL         (API_CHAT | API_COMPLETIONS | API_EMBEDDINGS)
-#define NAMED       (ALL | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE | TURNS)
+#define NAMED       (ALL | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE | TURNS | API_RESPONSES)
 
 #define INT(lo, hi, to)                                                                            \
     .kind = PARAM_INT, .min = (lo), .max = (hi), .at = API_REQUEST_AT(int64_t, to)

@@ -11,7 +11,7 @@
 #include "api/json.h"
 #include "api/request.h"
 
-enum api_choose { API_CHOOSE_AUTO, API_CHOOSE_NONE, API_CHOOSE_ANY, API_CHOOSE_NAMED };
+enum api_choose { API_CHOOSE_AUTO, API_CHOOSE_NONE, API_CHOOSE_ANY };
 
 /* One request being read. */
 struct api_reader {
@@ -22,10 +22,11 @@ struct api_reader {
     int values;   /* that JSON inside of strings may still hold */
     bool has_max; /* max_completion_tokens was there */
     bool has_stream_options, has_all_ignored;
-    const json_t *tool_choice;    /* borrowed: as a chat has it; NULL: not given */
-    const json_t *chosen;         /* borrowed: the name of the tool that must be called */
-    enum api_choose choose;       /* as /v1/messages has it */
-    const json_t *system, *turns; /* borrowed: a conversation in Anthropic's shape; NULL: none */
+    const json_t *tool_choice; /* borrowed: as a chat has it; NULL: not given */
+    const json_t
+        *chosen; /* borrowed: the name of the tool that may be called, or a list of tools */
+    enum api_choose choose;       /* as the other shapes have it */
+    const json_t *system, *turns; /* borrowed: a conversation in another shape; NULL: none */
     char *ignored;                /* in the arena; grows into out->ignored */
 };
 
@@ -83,6 +84,7 @@ int param_type(struct api_reader *r, const char *name, const char *wanted, const
  * came in pieces. */
 int api_tools_settle(struct api_reader *r);
 int api_turns_settle(struct api_reader *r);
+int api_items_settle(struct api_reader *r, const json_t *body);
 
 /* Single values, for the functions that read lists. */
 int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
@@ -130,6 +132,13 @@ PARAM_READER(turns);
 PARAM_READER(turns_choice);
 PARAM_READER(thinking);
 PARAM_READER(output_config);
+PARAM_READER(items);
+PARAM_READER(instructions);
+PARAM_READER(items_choice);
+PARAM_READER(text_config);
+PARAM_READER(reasoning);
+PARAM_READER(include);
+PARAM_READER(store);
 #undef PARAM_READER
 
 #endif

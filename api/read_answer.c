@@ -81,7 +81,7 @@ int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
         json_string_length(value) >
             512) return param_bad(r, name,
                                   "must map keys of up to 64 bytes to strings of up to 512 bytes");
-    return params_ignore(r, name);
+    return r->out->route == API_RESPONSES ? 0 : params_ignore(r, name); /* a response has it */
 }
 
 int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)

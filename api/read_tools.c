@@ -28,6 +28,7 @@ struct form {
 static const struct form chat_form = {"function.name", "function.description",
                                       "function.parameters", "function.strict"};
 static const struct form turns_form = {"name", "description", "input_schema", "strict"};
+static const struct form items_form = {"name", "description", "parameters", "strict"};
 
 struct tools {
     struct api_reader *r;
@@ -128,15 +129,20 @@ static int fill_parameters(struct api_reader *r, struct jvalue *tools, struct er
     return 0;
 }
 
-/* A tool of /v1/messages as a chat has it; NULL with an error. */
-static json_t *of_turns(const struct tools *t, const json_t *v)
+/* A tool of another shape as a chat has it; NULL with an error. */
+static json_t *as_chat(const struct tools *t, const json_t *v)
 {
-    static const char *const key[][2] = {{"name", "name"},
-                                         {"description", "description"},
-                                         {"input_schema", "parameters"},
-                                         {"strict", "strict"}};
+    const char *const key[][2] = {{t->form->name, "name"},
+                                  {t->form->about, "description"},
+                                  {t->form->parameters, "parameters"},
+                                  {t->form->strict, "strict"}};
     const json_t *type = member(v, "type");
-    if (!json_is_object(v) || (type && !is_word(type, "custom"))) {
+    bool is_turns = t->r->out->route & API_TURNS;
+    if (!is_turns && json_is_object(v) && !is_word(type, "function")) {
+        bad(t, "type", "must be \"function\": that is what the models here can call");
+        return NULL;
+    }
+    if (!json_is_object(v) || (is_turns && type && !is_word(type, "custom"))) {
         bad(t, json_is_object(v) ? "type" : "",
             json_is_object(v) ? "must be \"custom\": that is what the models here can call"
                               : "must be an object");
@@ -158,12 +164,13 @@ static json_t *of_turns(const struct tools *t, const json_t *v)
 /* The list as a chat has it, in the arena's care. */
 static const json_t *list_of(struct tools *t, const json_t *v)
 {
-    if (!(t->r->out->route & API_TURNS))
+    unsigned route = t->r->out->route;
+    if (!(route & (API_TURNS | API_RESPONSES)))
         return v;
     json_t *list = api_json_keep(t->r->arena, json_array());
-    t->form = &turns_form;
+    t->form = route & API_TURNS ? &turns_form : &items_form;
     for (t->i = 0; list && t->i < json_array_size(v); t->i++) {
-        json_t *tool = of_turns(t, json_array_get(v, t->i));
+        json_t *tool = as_chat(t, json_array_get(v, t->i));
         if (!tool)
             return NULL;
         if (json_array_append_new(list, tool))
@@ -282,27 +289,32 @@ static int read_object(struct api_reader *r, const json_t *v)
     return allow(r, v);
 }
 
-static int settle_turns(struct api_reader *r)
+/* As the other shapes have it. */
+static int settle_chosen(struct api_reader *r)
 {
     struct api_request *q = r->out;
-    q->tool_mode = q->n_tool && r->choose != API_CHOOSE_NONE ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
-    if (r->choose == API_CHOOSE_AUTO || r->choose == API_CHOOSE_NONE)
-        return 0;
-    if (!q->n_tool)
+    bool is_any = r->choose == API_CHOOSE_ANY;
+    if (!q->n_tool && (is_any || r->chosen))
         return param_bad(r, "tool_choice", "wants a tool to be called, and 'tools' holds none");
-    q->tool_mode = TOOL_MODE_REQUIRED;
-    if (r->choose == API_CHOOSE_ANY)
-        return 0;
-    allow_none(q);
-    return allow_named(r, r->chosen);
+    q->tool_mode = is_any                                      ? TOOL_MODE_REQUIRED
+                   : q->n_tool && r->choose != API_CHOOSE_NONE ? TOOL_MODE_AUTO
+                                                               : TOOL_MODE_NONE;
+    if (r->chosen)
+        allow_none(q);
+    if (json_is_string(r->chosen))
+        return allow_named(r, r->chosen);
+    for (size_t i = 0; i < json_array_size(r->chosen); i++)
+        if (allow_named(r, json_object_get(json_array_get(r->chosen, i), "name")))
+            return -1;
+    return 0;
 }
 
 int api_tools_settle(struct api_reader *r)
 {
     struct api_request *q = r->out;
     const json_t *v = r->tool_choice;
-    if (q->route & API_TURNS)
-        return settle_turns(r);
+    if (q->route & (API_TURNS | API_RESPONSES))
+        return settle_chosen(r);
     bool is_none = is_word(v, "none"), is_auto = !v || is_word(v, "auto");
     q->tool_mode = q->n_tool && !is_none ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
     if (is_none || is_auto)

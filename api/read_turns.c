@@ -281,7 +281,7 @@ int param_read_turns_choice(struct api_reader *r, const char *name, const json_t
     } known[] = {{"auto", API_CHOOSE_AUTO},
                  {"any", API_CHOOSE_ANY},
                  {"none", API_CHOOSE_NONE},
-                 {"tool", API_CHOOSE_NAMED}};
+                 {"tool", API_CHOOSE_ANY}};
     size_t i = 0, n = sizeof known / sizeof *known;
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
@@ -292,10 +292,10 @@ int param_read_turns_choice(struct api_reader *r, const char *name, const json_t
         return param_bad(r, name, "must have a 'type' of auto, any, tool or none");
     if (one && !json_is_boolean(one))
         return param_bad(r, name, "has a 'disable_parallel_tool_use' that is not a boolean");
-    if (known[i].choose == API_CHOOSE_NAMED && !json_is_string(tool))
+    if (is_word(json_object_get(v, "type"), "tool") && !json_is_string(tool))
         return param_bad(r, name, "of type tool must have the 'name' of one");
     r->choose = known[i].choose;
-    r->chosen = tool;
+    r->chosen = is_word(json_object_get(v, "type"), "tool") ? tool : NULL;
     r->out->has_one_call = json_is_true(one);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { OPENING_BYTES_MAX = 4096 };
+enum { OPENING_BYTES_MAX = 4096, ITEMS_BYTES_MAX = 256 << 20 };
 
 static const char *object(enum api_route route, bool is_event)
 {
@@ -30,6 +30,8 @@ void api_reply_init(struct api_reply *r, enum api_route route, const char *id, c
     *r = (struct api_reply){
         .route = route, .id = id, .model = model, .created = created, .vocab = vocab};
     buf_init(&r->opening, OPENING_BYTES_MAX);
+    buf_init(&r->items, ITEMS_BYTES_MAX);
+    buf_init(&r->text, ITEMS_BYTES_MAX);
     buf_str(&r->opening, "data: ");
     struct jout j = jout_on(&r->opening);
     jout_open(&j, '{');
@@ -40,6 +42,8 @@ void api_reply_init(struct api_reply *r, enum api_route route, const char *id, c
 void api_reply_release(struct api_reply *r)
 {
     buf_release(&r->opening);
+    buf_release(&r->items);
+    buf_release(&r->text);
 }
 
 /* ---- a choice ------------------------------------------------------------------------------ */

@@ -36,7 +36,10 @@ struct api_reply {
     struct buf opening; /* owned: how each event begins */
     /* of a stream in blocks (api/face.h) */
     enum api_block block;
-    int64_t n_block;             /* that were begun */
+    int64_t n_block, n_event; /* that were begun; that were numbered */
+    struct buf items, text;   /* owned: of a response, its items as JSON; what the open one has */
+    char call_id[40], call_name[TOOL_NAME_MAX + 1]; /* of the open one */
+    bool has_begun;
     const char *finish;          /* why it ended, in the face's words */
     const struct gen_text *stop; /* the text that ended it, or NULL */
 };

@@ -58,6 +58,8 @@ static int check_input(struct api_reader *r)
         return require(r, "messages", has_messages) || require(r, "max_tokens", q->gen.max_new >= 0)
                    ? -1
                    : 0;
+    case API_RESPONSES:
+        return require(r, "input", has_messages);
     case API_CHAT:
     case API_TEMPLATE:
     case API_COUNT:
@@ -134,8 +136,9 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     defaults(out, route, limits);
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
-    if (!root || params_read(&r, root) || api_turns_settle(&r) || check_input(&r) ||
-        check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
+    if (!root || params_read(&r, root) ||
+        (route == API_RESPONSES ? api_items_settle(&r, root) : api_turns_settle(&r)) ||
+        check_input(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
         return -1;
     settle(out);
     return 0;

@@ -32,13 +32,14 @@ enum api_route {
     API_TEMPLATE = 32,  /* /apply-template */
     API_ADAPTER = 64,   /* POST /v1/adapters */
     API_MESSAGES = 128, /* Anthropic's conversations */
-    API_COUNT = 256     /* POST /v1/messages/count_tokens */
+    API_COUNT = 256,    /* POST /v1/messages/count_tokens */
+    API_RESPONSES = 512
 };
 
 /* Routes of conversations that an assistant answers; routes of texts that are made. */
 enum {
     API_TURNS = API_MESSAGES | API_COUNT,
-    API_CHATS = API_CHAT | API_TURNS,
+    API_CHATS = API_CHAT | API_TURNS | API_RESPONSES,
     API_TEXTS = API_CHATS | API_COMPLETIONS
 };
 
@@ -48,7 +49,8 @@ enum {
     API_N_MAX = 128,
     API_BEST_OF_MAX = 20,
     API_TOOLS_MAX = 128,
-    API_TOOLS_BYTES_MAX = 4 << 20 /* of all tools, as compact JSON */
+    API_TOOLS_BYTES_MAX = 4 << 20, /* of all tools, as compact JSON */
+    API_ECHOES = 14                /* fields that a response repeats: api_echo_rows */
 };
 
 /* A text or a list of ids. */
@@ -58,6 +60,9 @@ struct api_input {
     const int32_t *id; /* borrowed */
     size_t n_id;
 };
+
+/* Whether a response is kept: API_STORE_MAY where the request does not say. */
+enum api_store { API_STORE_MAY, API_STORE, API_STORE_NOT };
 
 struct api_request {
     enum api_route route;
@@ -98,6 +103,10 @@ struct api_request {
     const char *adapter_name, *path; /* adapter; path NULL: as the name */
     bool is_shared;                  /* every key may use it */
 
+    struct gen_text repeats[API_ECHOES]; /* responses: JSON; p NULL: as its row says */
+    const char *previous;                /* the response that this one goes on from; NULL: none */
+    enum api_store store;
+
     struct constraint constraint; /* of the text; its kind may be none */
 
     const char *ignored; /* names of fields that nobody here knows; NULL: none */
@@ -107,12 +116,19 @@ struct api_request {
 #define API_REQUEST_AT(type, member)                                                               \
     _Generic(&((struct api_request *)0)->member, type * : (int)offsetof(struct api_request, member))
 
+/* A field of /v1/responses that its answers repeat; and what they say where it was not given. */
+struct api_echo_row {
+    const char *name, *otherwise; /* JSON */
+};
+extern const struct api_echo_row api_echo_rows[API_ECHOES];
+
 /* What the model allows and advises. */
 struct api_limits {
     int64_t n_vocab, d_model;
     const struct sample_params *sample; /* borrowed; NULL: none */
     bool knows_developer;               /* its template has a role of that name */
     bool may_think, turns_thinking;     /* it has thoughts; its template can leave them out */
+    bool keeps;                         /* responses are kept where they are wanted */
 };
 
 int api_request_parse(enum api_route route, const char *body, size_t n,

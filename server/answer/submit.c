@@ -81,16 +81,28 @@ static int submit(struct generation *g, struct err *e)
 
 /* ---- what its answers are read through ------------------------------------------------------ */
 
+/* Of a response, that others cannot guess it. */
+static const char *id_of(const struct generation *g)
+{
+    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const struct api_request *q = g->q;
+    const char *prefix = api_face(q->route)->prefix;
+    const char *id = q->request_id ? q->request_id : call_request(g->call)->id;
+    unsigned char draw[32];
+    if (q->route != API_RESPONSES || getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
+        return arena_printf(call_arena(g->call), "%s-%s", prefix, id ? id : "0");
+    for (size_t i = 0; i < sizeof draw; i++)
+        draw[i] = (unsigned char)digit[draw[i] % (sizeof digit - 1)];
+    return arena_printf(call_arena(g->call), "%s_%.*s", prefix, (int)sizeof draw,
+                        (const char *)draw);
+}
+
 static void begin_reply(struct generation *g)
 {
     const struct api_request *q = g->q;
-    const char *id = q->request_id ? q->request_id : call_request(g->call)->id;
     const struct tokenizer *t = engine_tokenizer(g->at.engine);
-    api_reply_init(
-        &g->reply, q->route,
-        arena_printf(call_arena(g->call), "%s-%s", api_face(q->route)->prefix, id ? id : "0"),
-        q->model, clock_wall_us() / 1000000,
-        (struct api_vocab){.bytes = tell_spell, .ctx = g, .names_ids = q->names_ids});
+    api_reply_init(&g->reply, q->route, id_of(g), q->model, clock_wall_us() / 1000000,
+                   (struct api_vocab){.bytes = tell_spell, .ctx = g, .names_ids = q->names_ids});
     g->reply.q = q;
     g->spell = t && (q->wants_logprobs || q->prompt_logprobs >= 0) ? detok_new(t, false) : NULL;
 }

@@ -98,7 +98,6 @@ const char *route_absent(const char *path)
         {"/v1/messages/batches", "Batches of messages"},
         {"/v1/uploads", "Uploads in parts"},
         {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
-        {"/v1/responses", "Responses"},
         {"/v1/conversations", "Conversations"},
         {"/v1/assistants", "Assistants"},
         {"/v1/threads", "Threads"},

@@ -114,6 +114,7 @@ static void fields_are_those_of_the_rows(void **state)
         {"AdapterRequest", API_ADAPTER},
         {"MessagesRequest", API_MESSAGES},
         {"CountRequest", API_COUNT},
+        {"ResponseRequest", API_RESPONSES},
     };
     (void)state;
     json_t *doc = document(), *schemas = AT(doc, "components", "schemas");

@@ -24,11 +24,13 @@ static const char *const required[] = {
     [API_ADAPTER] = "\"name\":\"x\"",
     [API_MESSAGES] = "\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
     [API_COUNT] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [API_RESPONSES] = "\"input\":\"x\"",
 };
 static const char *const required_name[] = {
     [API_CHAT] = "messages",   [API_COMPLETIONS] = "prompt", [API_EMBEDDINGS] = "input",
     [API_TOKENIZE] = "prompt", [API_DETOKENIZE] = "tokens",  [API_TEMPLATE] = "messages",
-    [API_ADAPTER] = "name",    [API_MESSAGES] = "messages",  [API_COUNT] = "messages"};
+    [API_ADAPTER] = "name",    [API_MESSAGES] = "messages",  [API_COUNT] = "messages",
+    [API_RESPONSES] = "input"};
 
 struct outcome {
     int rc;
@@ -108,7 +110,7 @@ static void test_numbers_at_their_bounds(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
+        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_INT && row->kind != PARAM_NUM))
                 continue;
             check_bounds(row, route);
@@ -127,7 +129,7 @@ static void test_types(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
+        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
             if (!(row->routes & route))
                 continue;
             struct outcome o = parse_field(route, row->name, "null");
@@ -257,6 +259,12 @@ static void test_every_known_field_has_a_class(void **state)
          "service_tier speed container mcp_servers context_management"},
         {API_COUNT, PARAM_HONOURED,
          "model messages system tools tool_choice thinking output_config output_format"},
+        {API_RESPONSES, PARAM_HONOURED,
+         "input instructions model max_output_tokens stream stream_options temperature top_p tools tool_choice parallel_tool_calls text reasoning include store previous_response_id seed structured_outputs"},
+        {API_RESPONSES, PARAM_DECORATIVE,
+         "max_tool_calls prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier user"},
+        {API_RESPONSES, PARAM_UNBUILT,
+         "background context_management conversation moderation prompt service_tier top_logprobs truncation"},
         {API_COMPLETIONS, PARAM_HONOURED, "response_format"},
         {API_COMPLETIONS, PARAM_UNBUILT, "prompt_embeds"},
         {API_EMBEDDINGS, PARAM_UNBUILT, "normalize use_activation embed_dtype endianness"},
@@ -336,7 +344,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_COUNT; route <<= 1) {
+        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_REFUSED && row->kind != PARAM_WORD))
                 continue;
             struct outcome o = parse_field(route, row->name, "{\"secret\":\"xyzzy\"}");

@@ -103,6 +103,7 @@ class World:
             "chat": lambda: self.generates(path, messages=CHAT, max_tokens=1),
             "completions": lambda: self.generates(path, prompt="a", max_tokens=1),
             "embeddings": lambda: self.generates(path, input="a"),
+            "responses": lambda: self.generates(path, input="a", max_output_tokens=1),
             "messages": lambda: self.generates(path, messages=CHAT, max_tokens=1),
             "count_tokens": lambda: self.generates(path, messages=CHAT),
             "tokenize": lambda: self.generates(path, prompt="a"),
@@ -201,7 +202,7 @@ def over_another_base(s, w):
     r = s.get(f"/v1/models/{w.model}", **ANN)
     assert r.status == 400 and r.error["code"] == "base_mismatch", r
     for name, method, path in routes():
-        if name in ("chat", "completions", "messages", "count_tokens", "embeddings", "tokenize", "apply_template", "models", "model",
+        if name in ("chat", "completions", "messages", "count_tokens", "responses", "embeddings", "tokenize", "apply_template", "models", "model",
                     "model_drop", "job_add", "adapter_drop"):
             w.case(name, method, path)
     r = s.post("/v1/completions", {"model": w.model, "prompt": "a", "max_tokens": 1}, **ANN)

@@ -16,6 +16,7 @@ import typing
 
 import openai
 import pydantic
+import responses
 import tools
 from openai import AsyncOpenAI, OpenAI
 from serving import MODE, SLOW, Cases, Tandem, few_facts, make_model, scratch
@@ -267,8 +268,7 @@ class Sdk:
         bad = openai.BadRequestError
         self.fails(bad, "suffix", lambda: self.text(suffix="end"))
         self.chat(response_format={"type": "text"}, tools=[])
-        self.fails(openai.NotFoundError, None,
-                   lambda: self.client.responses.create(model=self.model, input="x"))
+        self.fails(openai.NotFoundError, None, lambda: self.client.batches.retrieve("batch_x"))
 
     def case_keys(self):
         """Catches: a key that is not looked at; what the SDK makes of 401 and of 403."""
@@ -452,6 +452,9 @@ def main():
             sdk = tools.Tools(server, "user-key")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run("tools: " + name[5:], getattr(sdk, name))
+            sdk = responses.Responses(server, "user-key")
+            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
+                cases.run("responses: " + name[5:], getattr(sdk, name))
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:
             sdk = Embeddings(server, "vectors")

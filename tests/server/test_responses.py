@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""/v1/responses against a running server: the same texts, calls and thoughts as a chat of the same
+conversation, in items; streams whose events are in the order of the specification, and numbered. Random
+weights; standard library only."""
+import json
+import pathlib
+import socket
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+from test_messages import ASK, CHAT_TOOLS, TEMPLATE, WEATHER  # noqa: E402
+
+TOOLS = [{"type": "function", "name": "get_weather", "description": "It does.", "parameters": WEATHER},
+         {"type": "function", "name": "now", "parameters": {"type": "object"}}]
+WARM = {"temperature": 1.2, "input": ASK}
+KEYS = ("ann inference ann-key-ann-key\nbob inference bob-key-bob-key\nroot all root-key-root-key\n"
+        "few inference few-key-few-key tpm=300\n")
+ANN = {"Authorization": "Bearer ann-key-ann-key"}
+BOB = {"Authorization": "Bearer bob-key-bob-key"}
+ROOT_KEY = {"Authorization": "Bearer root-key-root-key"}
+DELTA = {"reasoning": "response.reasoning_text", "message": "response.output_text",
+         "function_call": "response.function_call_arguments"}
+
+
+def events_of(body):
+    """Each event's data; its name is its type, and its number the next."""
+    found = []
+    for block in body.decode().split("\n\n")[:-1]:
+        lines = [x for x in block.split("\n") if not x.startswith(":")]
+        if not lines:
+            continue
+        assert len(lines) == 2 and lines[0].startswith("event: ") and lines[1].startswith("data: "), block
+        data = json.loads(lines[1][6:])
+        assert data["type"] == lines[0][7:] and data["sequence_number"] == len(found), block
+        found.append(data)
+    return found
+
+
+def text_of(item):
+    return item["arguments"] if item["type"] == "function_call" else "".join(p["text"] for p in item["content"])
+
+
+def response_of(events):
+    """The response that the last event has, which the others must come to."""
+    assert [e["type"] for e in events[:2]] == ["response.created", "response.in_progress"], events[:2]
+    for e in events[:2]:
+        r = e["response"]
+        assert r["status"] == "in_progress" and r["output"] == [] and r["usage"] is None, r
+    output, i, last = [], 2, events[-1]
+    while i < len(events) - 1:
+        e, text = events[i], ""
+        assert e["type"] == "response.output_item.added" and e["output_index"] == len(output), e
+        item = e["item"]
+        is_call = item["type"] == "function_call"
+        assert item["status"] == "in_progress" and (item["arguments"] == "" if is_call else item["content"] == []), item
+        place = {"item_id": item["id"], "output_index": len(output), **({} if is_call else {"content_index": 0})}
+        if not is_call:
+            i += 1
+            assert events[i]["type"] == "response.content_part.added" and events[i]["part"]["text"] == "", events[i]
+        while events[i + 1]["type"] == DELTA[item["type"]] + ".delta":
+            i += 1
+            assert {**events[i], **place} == events[i] and events[i]["delta"], events[i]
+            text += events[i]["delta"]
+        i += 1
+        assert events[i]["type"] == DELTA[item["type"]] + ".done" and {**events[i], **place} == events[i], events[i]
+        assert events[i]["arguments" if is_call else "text"] == text, (events[i], text)
+        if not is_call:
+            i += 1
+            assert events[i]["type"] == "response.content_part.done" and events[i]["part"]["text"] == text, events[i]
+        i += 1
+        assert events[i]["type"] == "response.output_item.done", events[i]
+        done = events[i]["item"]
+        assert done["id"] == item["id"] and text_of(done) == text, done
+        output.append(done)
+        i += 1
+    assert last["type"] == "response." + last["response"]["status"], last
+    assert last["response"]["output"] == output, (last, output)
+    assert last["response"]["id"] == events[0]["response"]["id"]
+    return last["response"]
+
+
+def plain(r):
+    """Without what is random of it, or differs by how it was asked for."""
+    output = [{k: v for k, v in x.items() if k not in ("id", "call_id")} for x in r["output"]]
+    return output, r["status"], r["incomplete_details"], r["usage"]["output_tokens"]
+
+
+def said(r, kind="message"):
+    return "".join(text_of(x) for x in r["output"] if x["type"] == kind)
+
+
+class Responses:
+    def __init__(self, server):
+        self.server = server
+
+    def ask(self, key=ANN, **more):
+        return self.server.post("/v1/responses", {"max_output_tokens": 60, **WARM, **more}, **key)
+
+    def good(self, **more):
+        r = self.ask(**more)
+        assert r.status == 200, r
+        assert r.json["object"] == "response" and r.json["id"].startswith("resp_"), r
+        return r.json
+
+    def streamed(self, **more):
+        r = self.ask(stream=True, **more)
+        assert r.status == 200 and r.headers["Content-Type"] == "text/event-stream", r
+        return response_of(events_of(r.body))
+
+    def chat(self, **more):
+        r = self.server.post("/v1/chat/completions", {"temperature": 1.2, "max_tokens": 60, "messages": ASK, **more}, **ANN)
+        assert r.status == 200, r
+        return r.json
+
+    def refused(self, what, param, status=400, **more):
+        r = self.ask(**more)
+        assert r.status == status and r.error["param"] == param and what in r.error["message"], (r, what)
+
+    # ---- one way
+
+    def case_three_faces(self):
+        """Catches: another text for the same conversation and seed."""
+        talk = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": "C"}]
+        for seed in range(8):
+            r = self.good(seed=seed, instructions="Be brief.", input=talk)
+            c = self.chat(seed=seed, messages=[{"role": "system", "content": "Be brief."}, *talk])
+            m = self.server.post("/v1/messages", {"temperature": 1.2, "seed": seed, "max_tokens": 60, "system": "Be brief.",
+                                                  "messages": talk}, **ANN).json
+            want = c["choices"][0]["message"]
+            assert said(r) == (want["content"] or "") == "".join(b["text"] for b in m["content"] if b["type"] == "text"), (r, c, m)
+            assert said(r, "reasoning") == want.get("reasoning_content", ""), (r, c)
+            u, v = r["usage"], c["usage"]
+            assert (u["input_tokens"], u["output_tokens"], u["total_tokens"]) == \
+                (v["prompt_tokens"], v["completion_tokens"], v["total_tokens"]), (u, v)
+            cut = c["choices"][0]["finish_reason"] == "length"
+            assert r["status"] == ("incomplete" if cut else "completed"), (r, c)
+            assert r["incomplete_details"] == ({"reason": "max_output_tokens"} if cut else None), r
+            assert plain(self.streamed(seed=seed, instructions="Be brief.", input=talk)) == plain(r)
+
+    def case_input(self):
+        """Catches: items that come to another prompt than the text that they hold."""
+        want = plain(self.good(seed=1, input="A\nB"))
+        for more in ({"input": [{"role": "user", "content": "A\nB"}]},
+                     {"input": [{"type": "message", "role": "user", "content": [
+                         {"type": "input_text", "text": "A"}, {"type": "input_text", "text": "B"}]}]}):
+            assert plain(self.good(seed=1, **more)) == want, more
+        one = self.good(seed=1, input=[{"role": "developer", "content": "D"}, *ASK])
+        assert said(one) == self.chat(seed=1, messages=[{"role": "developer", "content": "D"}, *ASK])["choices"][0]["message"]["content"]
+
+    def case_repeats(self):
+        """Catches: an answer that does not say what was asked for."""
+        r = self.good(seed=1, instructions="Be brief.", metadata={"a": "b"}, tools=TOOLS, tool_choice="none", user="u",
+                      enable_thinking=False)
+        assert (r["instructions"], r["metadata"], r["tools"], r["tool_choice"], r["user"]) == \
+            ("Be brief.", {"a": "b"}, TOOLS, "none", "u"), r
+        assert (r["temperature"], r["max_output_tokens"], r["error"], r["background"]) == (1.2, 60, None, False), r
+        r = self.good()
+        assert (r["instructions"], r["metadata"], r["tools"], r["tool_choice"], r["text"]) == \
+            (None, {}, [], "auto", {"format": {"type": "text"}}), r
+        assert r["parallel_tool_calls"] is True and r["truncation"] == "disabled", r
+
+    def case_thinking(self):
+        """Catches: thoughts among the words; thoughts that do not go back."""
+        n = 0
+        for seed in range(6):
+            ask = {"seed": seed, "max_output_tokens": 900, "chat_template_kwargs": {"opens": True}}
+            r = self.good(**ask)
+            assert [x["type"] for x in r["output"]] in (["reasoning"], ["reasoning", "message"]), r
+            c = self.chat(seed=seed, max_tokens=900, chat_template_kwargs={"opens": True})["choices"][0]["message"]
+            assert (said(r, "reasoning"), said(r)) == (c["reasoning_content"], c["content"] or ""), (r, c)
+            assert plain(self.streamed(**ask)) == plain(r)
+            n += len(r["output"]) == 2
+        assert n, "no text came to its words"
+        back = [*ASK, {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hmhm"}]},
+                {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+                 "content": [{"type": "output_text", "text": "No.", "annotations": []}]}, *ASK]
+        chat = [*ASK, {"role": "assistant", "content": "No.", "reasoning_content": "hmhm"}, *ASK]
+        r, c = self.good(seed=1, input=back, reasoning={"effort": "none"}), self.chat(seed=1, messages=chat, reasoning_effort="none")
+        assert said(r) == c["choices"][0]["message"]["content"], (r, c)
+        assert r["usage"]["input_tokens"] == c["usage"]["prompt_tokens"], (r, c)
+
+    # ---- tools
+
+    def case_tools(self):
+        """Catches: a call that is not its chat's, a stream of other pieces, a result that is lost."""
+        n = 0
+        for seed in range(6):
+            ask = {"seed": seed, "max_output_tokens": 900, "enable_thinking": False, "tools": TOOLS, "tool_choice": "required"}
+            r = self.good(**ask)
+            c = self.chat(seed=seed, max_tokens=900, tools=CHAT_TOOLS, tool_choice="required", enable_thinking=False)
+            calls = [x for x in r["output"] if x["type"] == "function_call"]
+            want = c["choices"][0]["message"].get("tool_calls", [])
+            assert [(x["name"], x["arguments"]) for x in calls] == \
+                [(x["function"]["name"], x["function"]["arguments"]) for x in want], (r, c)
+            if r["status"] == "completed":
+                assert plain(self.streamed(**ask)) == plain(r)
+            n += len(calls)
+        assert n > 3, n
+        call = {"type": "function_call", "call_id": "call_1", "name": "get_weather", "arguments": '{"city": "Oslo", "days": 1}'}
+        back = [*ASK, {"role": "assistant", "content": "See:"}, call,
+                {"type": "function_call_output", "call_id": "call_1", "output": "rain"}, {"role": "user", "content": "And now?"}]
+        chat = [*ASK, {"role": "assistant", "content": "See:", "tool_calls": [{"id": "call_1", "type": "function", "function": {
+            "name": "get_weather", "arguments": call["arguments"]}}]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "rain"}, {"role": "user", "content": "And now?"}]
+        r = self.good(seed=3, input=back, tools=TOOLS, tool_choice="none", enable_thinking=False)
+        c = self.chat(seed=3, messages=chat, tools=CHAT_TOOLS, tool_choice="none", enable_thinking=False)
+        assert said(r) == c["choices"][0]["message"]["content"], (r, c)
+
+    def case_tool_choice(self):
+        """Catches: a choice that is not kept to."""
+        ask = {"max_output_tokens": 900, "enable_thinking": False, "tools": TOOLS, "parallel_tool_calls": False}
+        one = {"type": "function", "name": "get_weather"}
+        for choice in (one, {"type": "allowed_tools", "mode": "required", "tools": [one]}):
+            for seed in range(3):
+                r = self.good(seed=seed, tool_choice=choice, **ask)
+                assert {x["name"] for x in r["output"] if x["type"] == "function_call"} <= {"get_weather"}, r
+                assert r["status"] == "incomplete" or len(r["output"]) == 1, r
+        r = self.good(seed=1, tool_choice="none", **ask)
+        assert [x["type"] for x in r["output"]] == ["message"], r
+
+    def case_form(self):
+        """Catches: a form that the text is not held to."""
+        form = {"type": "json_schema", "name": "x", "strict": True, "schema": {"enum": ["good", "bad"]}}
+        r = self.good(text={"format": form, "verbosity": "medium"}, enable_thinking=False)
+        assert json.loads(said(r)) in ("good", "bad") and r["text"]["format"] == form, r
+        r = self.good(text={"format": {"type": "json_object"}}, enable_thinking=False, max_output_tokens=900)
+        assert r["status"] == "incomplete" or isinstance(json.loads(said(r)), dict), r
+
+    # ---- what is wrong
+
+    def case_refusals(self):
+        """Catches: what is half understood."""
+        def item(x, what, at="input[0]"):
+            self.refused(what, at, input=[x])
+        self.refused("required", "input", input=None)
+        self.refused("1 to", "input", input=[])
+        self.refused("string or an array", "input", input=7)
+        item("x", "object")
+        item({"role": "tool", "content": "x"}, "'role'")
+        item({"role": "user"}, "missing", "input[0].content")
+        item({"role": "user", "content": [{"type": "input_image", "image_url": "http://x/y"}]}, "input_image", "input[0].content[0]")
+        item({"role": "user", "content": [{"type": "input_file"}]}, "input_file", "input[0].content[0]")
+        item({"role": "user", "content": [{"type": "input_text"}]}, "'text'", "input[0].content[0]")
+        item({"role": "user", "content": ["x"]}, "'type'", "input[0].content[0]")
+        item({"type": "web_search_call"}, "web_search_call")
+        item({"type": "item_reference", "id": "msg_1"}, "previous_response_id")
+        item({"type": "function_call", "name": "x", "arguments": "{}"}, "call_id")
+        item({"type": "function_call", "call_id": "x", "arguments": "{}"}, "name")
+        item({"type": "function_call", "call_id": "x", "name": "y", "arguments": {}}, "arguments")
+        item({"type": "function_call_output", "call_id": "x"}, "missing", "input[0].output")
+        item({"type": "reasoning", "content": [{"type": "text"}]}, "reasoning_text")
+        item({"type": 7}, "'type'")
+        self.refused("string", "instructions", instructions=["x"])
+        self.refused("function", "tools[0].type", tools=[{"type": "web_search"}])
+        self.refused("64", "tools[0].name", tools=[{"type": "function", "name": "a b"}])
+        self.refused("object", "tools[0].parameters", tools=[{"type": "function", "name": "a", "parameters": {"type": "string"}}])
+        self.refused("object", "tools[0]", tools=["x"])
+        self.refused("none of", "tool_choice", tools=TOOLS, tool_choice={"type": "function", "name": "x"})
+        self.refused("must name", "tool_choice", tools=TOOLS, tool_choice={"type": "web_search"})
+        self.refused("none, auto", "tool_choice", tools=TOOLS, tool_choice="any")
+        self.refused("holds none", "tool_choice", tool_choice="required")
+        self.refused("mode", "tool_choice", tools=TOOLS, tool_choice={"type": "allowed_tools"})
+        self.refused("list", "tool_choice", tools=TOOLS, tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{}]})
+        self.refused("type", "text", text={"format": {"type": "xml"}})
+        self.refused("verbosity", "text", text={"verbosity": "low"})
+        self.refused("encrypted", "include", include=["web_search_call.results"])
+        self.refused("background", "background", background=True)
+        self.refused("conversation", "conversation", conversation="conv_1")
+        self.refused("disabled", "truncation", truncation="auto")
+        self.refused("0", "top_logprobs", top_logprobs=3)
+        self.refused("512", "metadata", metadata={"a": "x" * 513})
+        self.refused("context length", "messages", max_output_tokens=10**6)
+        self.refused("", "model", status=404, model="nobody")
+
+    def case_ignored(self):
+        """Catches: a field that is dropped in silence."""
+        r = self.ask(foo=1, include=["reasoning.encrypted_content"], reasoning={"effort": "none", "summary": "auto"}, user="x")
+        assert r.status == 200, r
+        assert set(r.headers["x-tandem-ignored"].split(", ")) == \
+            {"foo", "include.reasoning.encrypted_content", "reasoning.summary", "user"}, r.headers
+
+    # ---- where parts meet
+
+    def case_leaves(self):
+        """Catches: a client that goes inside a stream and leaves its text running."""
+        body = json.dumps({"input": "a", "max_output_tokens": 3500, "ignore_eos": True, "stream": True}).encode()
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", self.server.port)) as c:
+                c.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                          b"Authorization: Bearer ann-key-ann-key\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                got = b""
+                while b".delta" not in got:
+                    got += c.recv(4096)
+        self.server.wait_idle(**ROOT_KEY)
+
+    def case_limit_and_metrics(self):
+        """Catches: an answer beyond its key's tokens, one that no figure knows of."""
+        few = {"Authorization": "Bearer few-key-few-key"}
+        said_status = [self.ask(key=few, max_output_tokens=200, ignore_eos=True).status for _ in range(3)]
+        assert said_status[0] == 200 and said_status[-1] == 429, said_status
+        was = self.server.wait_idle(**ROOT_KEY)
+        r = self.good(seed=1)
+        now = self.server.wait_idle(**ROOT_KEY)
+        assert now["vllm:generation_tokens_total"] - was["vllm:generation_tokens_total"] == r["usage"]["output_tokens"]
+
+
+def times_out(server):
+    """Catches: a stream whose time is over and that ends as another route's."""
+    r = server.post("/v1/responses", {"input": "a", "max_output_tokens": 60000, "ignore_eos": True, "stream": True})
+    last = events_of(r.body)[-1]
+    assert last["type"] == "response.failed" and last["response"]["status"] == "failed", r.body[-300:]
+    assert last["response"]["error"]["code"] == "server_error" and "timeout" in last["response"]["error"]["message"], last
+
+
+def model_of(tmp):
+    model = make_model(tmp / "m")
+    config, vocabulary = model / "tokenizer_config.json", model / "tokenizer.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": TEMPLATE}))
+    text = vocabulary.read_text()
+    for old, new in (("<|system|>", "<think>"), ("<|user|>", "</think>")):
+        text = text.replace(json.dumps(old), json.dumps(new))
+    vocabulary.write_text(text)
+    return model
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        model, keys = model_of(tmp), tmp / "keys"
+        keys.write_text(KEYS)
+        keys.chmod(0o600)
+        with Tandem(model, "--ctx", 4096, "--api-key-file", keys) as server:
+            at = Responses(server)
+            for name in [n for n in dir(at) if n.startswith("case_")]:
+                cases.run(name, getattr(at, name))
+        with Tandem(model, "--ctx", 65536, "--request-timeout", 1) as server:
+            cases.run("times out", lambda: times_out(server))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
