@@ -20,7 +20,7 @@ RUN make && make install DESTDIR=/out PREFIX=/usr && strip /out/usr/bin/tandem
 FROM nvidia/cuda:${CUDA}-base-${DISTRIBUTION}
 RUN apt-get -q update && \
     apt-get -q -y install --no-install-recommends \
-      libcjson1 libcurl4t64 libjemalloc2 libpcre2-8-0 libutf8proc3 \
+      ca-certificates libcjson1 libcurl4t64 libjemalloc2 libpcre2-8-0 libutf8proc3 \
       libcublas-13-0 libnccl2 && \
     rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log && \
     mkdir -m 1777 /data && mkdir /models
@@ -29,7 +29,7 @@ LABEL org.opencontainers.image.title="Tandem" \
       org.opencontainers.image.description="Serves and fine-tunes language models from one program" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.documentation="/usr/share/doc/tandem/README.md"
-ENV TANDEM_HOST=0.0.0.0 TANDEM_DATA_DIR=/data TANDEM_LOG_FORMAT=json
+ENV TANDEM_HOST=0.0.0.0 TANDEM_DATA_DIR=/data TANDEM_LOG_FORMAT=json HF_HOME=/data/huggingface
 USER 65532:65532
 VOLUME ["/models", "/data"]
 EXPOSE 8080

@@ -98,7 +98,7 @@ Maintainer: $maintainer
 Section: science
 Priority: optional
 Depends: adduser, $(depends "$root/usr/bin/tandem")
-Recommends: libcurl4t64 | libcurl4 | libcurl3t64-gnutls | libcurl3-gnutls
+Recommends: libcurl4t64 | libcurl4 | libcurl3t64-gnutls | libcurl3-gnutls, ca-certificates
 Suggests: tandem-cuda (= $version), python3
 Description: server and trainer of language models in one program
  Tandem serves language models over OpenAI's API and fine-tunes them on the

@@ -173,6 +173,21 @@ struct opt_cmd cmd_get(size_t i, char name[CMD_NAME_BYTES])
     return is;
 }
 
+/* Where the command's first word is a model, it becomes the path of one. */
+static int find_model(const struct opt_cmd *cmd, struct opt *o, struct err *e)
+{
+    bool takes_model = !strncmp(cmd->args, "MODEL", 5) || !strcmp(cmd->args, "[MODEL]");
+    char *path;
+    if (!takes_model || o->n_arg == 0 || o->wants_help)
+        return 0;
+    if (cmd_model(o->arg[0], &path, e))
+        return -1;
+    if (path)
+        o->arg[0] = arena_strdup(&o->arena, path);
+    free(path);
+    return 0;
+}
+
 int cmd_dispatch(int argc, char **argv)
 {
     const char *const *word = (const char *const *)argv;
@@ -185,7 +200,7 @@ int cmd_dispatch(int argc, char **argv)
     if (n == 0)
         return asks_help(argc, word) && print_kin(word[0]) ? CMD_GOOD : cmd_fail(NULL, &e);
     void *values = xcalloc(1, cmd->opt->bytes + 1);
-    if (opt_init(&o, &is, values, argc - n, word + n, &e) != 0)
+    if (opt_init(&o, &is, values, argc - n, word + n, &e) != 0 || find_model(&is, &o, &e) != 0)
         status = cmd_fail(&o, &e);
     else
         status = o.wants_help ? print_page(&is) : cmd->run(&o);

@@ -33,6 +33,11 @@ struct cmd_opt {
 #include "clients/cli/cmd.def"
 #undef CMD
 
+/* What a command takes as a model, where `word` names one of the hub: the path at which it lies,
+ * fetched where it does not yet; free() it. NULL: the word is a path as it is. clients/hub/ has it.
+ */
+int cmd_model(const char *word, char **path, struct err *e);
+
 /* Reads argv, which begins with the command's words, runs the command, returns its status. */
 int cmd_dispatch(int argc, char **argv);
 

@@ -18,6 +18,7 @@ static const struct so_row rows[] = {
     {"curl_easy_init", offsetof(struct curl_lib, easy_init)},
     {"curl_easy_cleanup", offsetof(struct curl_lib, easy_cleanup)},
     {"curl_easy_reset", offsetof(struct curl_lib, easy_reset)},
+    {"curl_easy_perform", offsetof(struct curl_lib, easy_perform)},
     {"curl_easy_setopt", offsetof(struct curl_lib, easy_setopt)},
     {"curl_easy_getinfo", offsetof(struct curl_lib, easy_getinfo)},
     {"curl_easy_header", offsetof(struct curl_lib, easy_header)},

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clients/hub/pull.h"
 #include "clients/local/bundled.h"
 #include "clients/local/load.h"
 #include "clients/local/parallel.h"
@@ -76,6 +77,9 @@ static int serve(const struct opt *from, const char *model, struct comm *group, 
     if (!model && !o.name)
         o.name = BUNDLED_NAME;
     model = model ? model : bundled;
+    char *name = model && !o.name ? hub_name_of(model) : NULL;
+    if (name)
+        o.name = name;
     if (model)
         rc = choose(&o, model, group, e);
     bool follows = !rc && group && comm_rank(group) > 0;
@@ -88,6 +92,7 @@ static int serve(const struct opt *from, const char *model, struct comm *group, 
         comm_free(group);
     }
     free(bundled);
+    free(name);
     return rc;
 }
 

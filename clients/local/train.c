@@ -325,7 +325,12 @@ static bool leave(struct train *t, const struct err *e)
 int cmd_train(const struct opt *o)
 {
     struct train t = {.v = o->values, .now = time(NULL), .has_terminal = isatty(STDERR_FILENO)};
+    struct train_values *values = o->values;
     struct err e = ERR_INIT;
+    char *of_hub = NULL;
+    if (values->dir && cmd_model(values->dir, &of_hub, &e))
+        return cmd_fail(o, &e);
+    values->dir = of_hub ? of_hub : values->dir;
     api_json_init();
     int rc = local_group(0, &t.group, &e) || prepare(&t, &e) ? -1 : 0;
     if (!rc)
@@ -336,5 +341,6 @@ int cmd_train(const struct opt *o)
     dataset_release(&t.valid);
     resident_release(&t.on);
     free(t.first);
+    free(of_hub);
     return leave(&t, &e) ? CMD_FAILED : rc ? cmd_fail(o, &e) : CMD_GOOD;
 }
