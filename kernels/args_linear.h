@@ -27,7 +27,8 @@ bool k_weight_follows(const struct k_weight *w, const struct k_weight *next);
 struct k_weight_pack {    /* unit: a panel */
     const void *src;      /* [n, k] row-major, or [k, n] when transposed */
     enum k_type src_type; /* K_F32, K_BF16, K_F16; or, not transposed and of whole blocks, the
-                           * weight's own: codes as kernels/coded.h has them */
+                           * weight's own: codes as kernels/coded.h has them. Nested scales come
+                           * from codes alone */
     int64_t ld_src;
     bool transposed;
     struct k_weight w;

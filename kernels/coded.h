@@ -8,6 +8,14 @@
  *         what it counts (GGUF calls the block Q4_0)
  *   int8g 32 bytes: signed, -127 to 127 (Q8_0; what could be -128 there is refused by who reads it)
  *
+ * Those of nested scales (kernels/nested.h) are blocks of K_NESTED inputs, each d and dmin in f16,
+ * the scales, the four mins, and then
+ *
+ *   int4k 64 bytes: of each 64 inputs 32 bytes, in whose low nibbles are the first of them
+ *   int6k 128 bytes: 32 more than what it counts
+ *
+ * What is coded as int4k may become an int6k.
+ *
  * Thread: any; pure functions.
  */
 #ifndef KERNELS_CODED_H
@@ -25,22 +33,37 @@ enum {
     CODED_INPUTS = K_INT4_GROUP,
     CODED_SCALE_BYTES = 2,
     CODED_INT4_BYTES = CODED_SCALE_BYTES + CODED_INPUTS / 2,
-    CODED_INT8G_BYTES = CODED_SCALE_BYTES + CODED_INPUTS
+    CODED_INT8G_BYTES = CODED_SCALE_BYTES + CODED_INPUTS,
+    CODED_INT4K_HEAD = 4 + 4 + 4, /* what stands before the codes */
+    CODED_INT4K_BYTES = CODED_INT4K_HEAD + K_NESTED / 2,
+    CODED_INT6K_HEAD = 4 + 8 + 4,
+    CODED_INT6K_BYTES = CODED_INT6K_HEAD + K_NESTED,
+    CODED_BYTES_MAX = CODED_INT6K_BYTES
 };
 
 /* Whether blocks of the format's codes can be a source. */
 CODED_INLINE bool coded_has(enum k_type type)
 {
-    return type == K_INT4 || type == K_INT8G;
+    return type == K_INT4 || type == K_INT8G || type == K_INT4K || type == K_INT6K;
+}
+
+/* Inputs of a block. */
+CODED_INLINE int64_t coded_inputs(enum k_type type)
+{
+    return type == K_INT4K || type == K_INT6K ? (int)K_NESTED : (int)CODED_INPUTS;
 }
 
 /* Bytes of n inputs, which are whole blocks. */
 CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
 {
-    return n / CODED_INPUTS * (type == K_INT4 ? CODED_INT4_BYTES : CODED_INT8G_BYTES);
+    return n / coded_inputs(type) *
+           (type == K_INT4    ? CODED_INT4_BYTES
+            : type == K_INT8G ? CODED_INT8G_BYTES
+            : type == K_INT4K ? CODED_INT4K_BYTES
+                              : CODED_INT6K_BYTES);
 }
 
-/* The block of inputs [i, i + CODED_INPUTS) of output o of a source. */
+/* The block of output o of a source whose first input is i. */
 CODED_INLINE const uint8_t *coded_block(const struct k_weight_pack *a, int64_t o, int64_t i)
 {
     return (const uint8_t *)a->src + o * coded_bytes(a->src_type, a->ld_src) +
@@ -57,6 +80,10 @@ CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
 {
     if (type == K_INT8G)
         return (int8_t)block[CODED_SCALE_BYTES + i];
+    if (type == K_INT4K)
+        return block[CODED_INT4K_HEAD + i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
+    if (type == K_INT6K)
+        return block[CODED_INT6K_HEAD + i] - 32;
     return (block[CODED_SCALE_BYTES + i % 16] >> i / 16 * 4 & 15) - 8;
 }
 

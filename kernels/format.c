@@ -22,7 +22,11 @@ const struct k_format k_formats[K_TYPE_COUNT] = {
 };
 
 const char k_format_choices[] = "none"
-#define FORMAT(name, ...) "|" #name
+#define CHOICE_FORMAT_WHOLE(name)                  "|" #name
+#define CHOICE_FORMAT_HALVES(name)                 "|" #name
+#define CHOICE_FORMAT_FROZEN(name)                 "|" #name
+#define CHOICE_FORMAT_CODED(name)                  ""
+#define FORMAT(name, ID, rows, ROWS, trained, ...) CHOICE_##trained(name)
 #include "kernels/format.def"
 #undef FORMAT
     ;

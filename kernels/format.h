@@ -12,7 +12,7 @@
 
 enum { FORMAT_STREAMS = 2 }; /* of numbers, and of what groups share */
 
-enum format_trained { FORMAT_FROZEN, FORMAT_WHOLE, FORMAT_HALVES };
+enum format_trained { FORMAT_CODED, FORMAT_FROZEN, FORMAT_WHOLE, FORMAT_HALVES };
 
 struct k_stream {
     int32_t inputs, bytes; /* inputs 0: there is none */
@@ -34,7 +34,14 @@ static inline const struct k_format *k_format(enum k_type t)
     return &k_formats[t];
 }
 
-extern const char k_format_choices[]; /* "none|f32|...": their names, as an option's values */
+/* Whether a matrix that is kept so stays as it is. */
+static inline bool format_is_frozen(enum k_type t)
+{
+    return k_format(t)->trained <= FORMAT_FROZEN;
+}
+
+/* "none|f32|...": the names of those that numbers can become, as an option's values. */
+extern const char k_format_choices[];
 
 int k_format_named(const char *name);   /* an enum k_type; -1: none */
 int k_format_stored(const char *dtype); /* the same by what a file calls its numbers */
@@ -64,6 +71,12 @@ static inline struct k_stream format_stream(enum k_type t, int i)
     default:
         return (struct k_stream){0, 0};
     }
+}
+
+/* Whether the numbers are blocks with nested scales (kernels/nested.h). */
+static inline bool format_is_nested(enum k_type t)
+{
+    return format_stream(t, 0).inputs == K_NESTED;
 }
 
 /* Inputs that share what the second stream has; 0: none do. */

@@ -3,17 +3,16 @@
  * Where a number of a packed weight or of packed rows stands. Shared by the reference, the vector
  * variants, the shapes and the checks; attention's K/V cells are laid out by the same rules.
  *
- * A weight w[n, k] is ceil(n / 32) panels of 32 outputs. Within a panel the inputs ascend, and each
- * step of one or two inputs is one or two vectors of 16 outputs, so that a product walks a panel
- * from its first byte to its last whatever the number of rows:
+ * A weight w[n, k] is ceil(n / 32) panels of 32 outputs. Within a panel the inputs ascend, a step
+ * of one or two as vectors of 16 outputs, so that a product walks it from end to end:
  *
  *   f32   [panel][k]  [32]                element (o, i) of a panel at i * 32 + o
  *   f16   [panel][k]  [32]                the same; rows stay f32, so each input is a step
- *   bf16  [panel][k/2][32][2]             pairs of inputs, as the dot-product instructions take
- *                                         them
+ *   bf16  [panel][k/2][32][2]             pairs of inputs, as dot products take them
  *   int8  [panel][k/2][64], then scales [panel][group][32]
  *   int8g [panel][k/2][64], then scales [panel][group][32] of f16
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
+ *   int4k, int6k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
  *
  * int8: a byte is sign and magnitude, sign * (|code| 0..127), so that its bf16 comes from two table
  * look-ups by magnitude and one bit; within a step the bytes are in the order in which interleaving
@@ -24,10 +23,7 @@
  * int4: a byte has the code 0..15 of an output and, above it, that of the output 16 further on, in
  * the order of the halves of a bf16 step: linear_int4_at, in nibbles. The weight is
  * scale * (code - 8), exact in f32; a group is K_INT4_GROUP inputs. Padding is code 8.
- *
- * Outputs past n and the second half of an odd k's last pair are zeros: products run over whole
- * panels and only the stores are cut.
- *
+ * Outputs past n and the second half of an odd k's last pair are zeros: only stores are cut.
  * Rows x[m, k] are cut into blocks of at most LINEAR_MR rows of nearly equal height h, and a block
  * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
  * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements.
@@ -48,6 +44,7 @@
 
 #include "kernels/float16.h"
 #include "kernels/format.h"
+#include "kernels/nested.h"
 
 enum {
     LINEAR_MR = 12,      /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
@@ -124,6 +121,23 @@ static inline int64_t linear_int4_at(int64_t o, int64_t i)
     return i / 2 * (2 * K_NR) + (o % 16 * 2 + i % 2) * 2 + o / 16;
 }
 
+/* And of nested scales: of the code's lower four bits. */
+static inline int64_t linear_nested_at(enum k_type type, int64_t o, int64_t i)
+{
+    int64_t byte = i / K_NESTED * nested_bytes(type) + nested_low_at(type, i % K_NESTED) + o % 16;
+    return byte * 2 + o / 16;
+}
+
+static inline int64_t linear_int4k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT4K, o, i);
+}
+
+static inline int64_t linear_int6k_at(int64_t o, int64_t i)
+{
+    return linear_nested_at(K_INT6K, o, i);
+}
+
 /* Sign and magnitude of a code; -0 does not occur. */
 static inline uint8_t linear_int8_pack(int code)
 {
@@ -172,6 +186,24 @@ static inline float linear_int8_get(const void *panel, int64_t o, int64_t i)
 static inline float linear_int8g_get(const void *panel, int64_t o, int64_t i)
 {
     return linear_int8_get(panel, o, i);
+}
+
+/* Of nested scales: the weight itself. */
+static inline float linear_nested_get(enum k_type type, const void *panel, int64_t o, int64_t i)
+{
+    const uint8_t *block = (const uint8_t *)panel + i / K_NESTED * nested_bytes(type);
+    return nested_value(type, block, o, i % K_NESTED, f16_to_f32(nested_f16(block, 0, o)),
+                        f16_to_f32(nested_f16(block, NESTED_DMIN, o)));
+}
+
+static inline float linear_int4k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT4K, panel, o, i);
+}
+
+static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)
+{
+    return linear_nested_get(K_INT6K, panel, o, i);
 }
 
 static inline float linear_int4_get(const void *panel, int64_t o, int64_t i)

@@ -26,6 +26,7 @@ enum {
     K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
     K_INT8G_GROUP = 32,       /* the same of int8g */
     K_INT4_GROUP = 32,        /* and of int4 */
+    K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */
     K_SCRATCH_BYTES = 1 << 20 /* what each compute thread lends to a kernel */

@@ -138,14 +138,19 @@ static int q3_scale(const uint8_t *s, int k)
     return (low | high << 4) - 32;
 }
 
+static int q3_k_code(const uint8_t *b, int i)
+{
+    int less = b[i % 32] >> i / 32 & 1 ? 0 : 4;
+    return two_bits(b + 32, i) - less;
+}
+
 static void q3_k(const uint8_t *b, float *out)
 {
-    const uint8_t *mask = b, *q = b + 32, *scale = b + 96;
+    const uint8_t *scale = b + 96;
     float d = half_at(b + 108);
     for (int i = 0; i < 256; i++) {
         float dl = d * (float)q3_scale(scale, i / 16);
-        int less = mask[i % 32] >> i / 32 & 1 ? 0 : 4;
-        out[i] = dl * (float)(two_bits(q, i) - less);
+        out[i] = dl * (float)q3_k_code(b, i);
     }
 }
 
@@ -170,26 +175,95 @@ static void q4_k(const uint8_t *b, float *out)
     }
 }
 
+static int q5_k_code(const uint8_t *b, int i)
+{
+    return four_bits(b + 48, i) | (b[16 + i % 32] >> i / 32 & 1) << 4;
+}
+
 static void q5_k(const uint8_t *b, float *out)
 {
-    const uint8_t *scale = b + 4, *high = b + 16, *q = b + 48;
+    const uint8_t *scale = b + 4;
     float d = half_at(b), dmin = half_at(b + 2);
     for (int i = 0; i < 256; i++) {
         float dl = d * (float)k_scale(scale, i / 32), ml = dmin * (float)k_min(scale, i / 32);
-        int bit = high[i % 32] >> i / 32 & 1;
-        out[i] = dl * (float)(four_bits(q, i) | bit << 4) - ml;
+        out[i] = dl * (float)q5_k_code(b, i) - ml;
     }
+}
+
+static int q6_k_code(const uint8_t *b, int i)
+{
+    int four = b[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15;
+    return (four | two_bits(b + 128, i) << 4) - 32;
 }
 
 static void q6_k(const uint8_t *b, float *out)
 {
-    const uint8_t *low = b, *high = b + 128, *scale = b + 192;
+    const uint8_t *scale = b + 192;
     float d = half_at(b + 208);
     for (int i = 0; i < 256; i++) {
         float dl = d * (float)(int8_t)scale[i / 16];
-        int four = low[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15;
-        out[i] = dl * (float)((four | two_bits(high, i) << 4) - 32);
+        out[i] = dl * (float)q6_k_code(b, i);
     }
+}
+
+/* ---- the same as blocks of codes (kernels/coded.h), two of 128 inputs of each -----------------
+ */
+
+static void q4_k_recode(const uint8_t *b, uint8_t *out)
+{
+    for (int half = 0; half < 2; half++, out += CODED_INT4K_BYTES) {
+        memcpy(out, b, 4); /* d, dmin */
+        for (int k = 0; k < 4; k++) {
+            out[4 + k] = (uint8_t)k_scale(b + 4, half * 4 + k);
+            out[8 + k] = (uint8_t)k_min(b + 4, half * 4 + k);
+        }
+        memcpy(out + CODED_INT4K_HEAD, b + 16 + half * 64, 64);
+    }
+}
+
+static void q5_k_recode(const uint8_t *b, uint8_t *out)
+{
+    for (int half = 0; half < 2; half++, out += CODED_INT6K_BYTES) {
+        memcpy(out, b, 4);
+        for (int k = 0; k < 8; k++)
+            out[4 + k] = (uint8_t)k_scale(b + 4, half * 4 + k / 2);
+        for (int k = 0; k < 4; k++)
+            out[12 + k] = (uint8_t)k_min(b + 4, half * 4 + k);
+        for (int i = 0; i < K_NESTED; i++)
+            out[CODED_INT6K_HEAD + i] = (uint8_t)(q5_k_code(b, half * K_NESTED + i) + 32);
+    }
+}
+
+/* One of these has no mins: d, sixteen scales, and codes from -32 to 31. */
+static void put_without_mins(const uint8_t *d, const int8_t scale[16], const int8_t code[256],
+                             uint8_t *out)
+{
+    for (int half = 0; half < 2; half++, out += CODED_INT6K_BYTES) {
+        memset(out, 0, CODED_INT6K_HEAD);
+        memcpy(out, d, 2);
+        memcpy(out + 4, scale + half * 8, 8);
+        for (int i = 0; i < K_NESTED; i++)
+            out[CODED_INT6K_HEAD + i] = (uint8_t)(code[half * K_NESTED + i] + 32);
+    }
+}
+
+static void q6_k_recode(const uint8_t *b, uint8_t *out)
+{
+    int8_t scale[16], code[256];
+    memcpy(scale, b + 192, sizeof scale);
+    for (int i = 0; i < 256; i++)
+        code[i] = (int8_t)q6_k_code(b, i);
+    put_without_mins(b + 208, scale, code, out);
+}
+
+static void q3_k_recode(const uint8_t *b, uint8_t *out)
+{
+    int8_t scale[16], code[256];
+    for (int k = 0; k < 16; k++)
+        scale[k] = (int8_t)q3_scale(b + 96, k);
+    for (int i = 0; i < 256; i++)
+        code[i] = (int8_t)q3_k_code(b, i);
+    put_without_mins(b + 108, scale, code, out);
 }
 
 static void iq4_xs(const uint8_t *b, float *out)
@@ -218,10 +292,10 @@ static const struct ggml_type type[] = {
     [8] = {"Q8_0", 32, 34, ST_F32, q8_0, K_INT8G},
     [9] = {"Q8_1", 32, 40, ST_F32, NULL},
     [10] = {"Q2_K", 256, 84, ST_F32, q2_k},
-    [11] = {"Q3_K", 256, 110, ST_F32, q3_k},
-    [12] = {"Q4_K", 256, 144, ST_F32, q4_k},
-    [13] = {"Q5_K", 256, 176, ST_F32, q5_k},
-    [14] = {"Q6_K", 256, 210, ST_F32, q6_k},
+    [11] = {"Q3_K", 256, 110, ST_F32, q3_k, K_INT6K, q3_k_recode},
+    [12] = {"Q4_K", 256, 144, ST_F32, q4_k, K_INT4K, q4_k_recode},
+    [13] = {"Q5_K", 256, 176, ST_F32, q5_k, K_INT6K, q5_k_recode},
+    [14] = {"Q6_K", 256, 210, ST_F32, q6_k, K_INT6K, q6_k_recode},
     [15] = {"Q8_K", 256, 292, ST_F32, NULL},
     [16] = {"IQ2_XXS", 256, 66, ST_F32, NULL},
     [17] = {"IQ2_XS", 256, 74, ST_F32, NULL},

@@ -141,12 +141,18 @@ static int read_run(const struct gguf_weight *w, uint64_t at, int64_t n, void *d
     return 0;
 }
 
-/* What a block of codes may not hold. */
+static bool is_finite(k_f16 scale)
+{
+    return (scale & 0x7c00) != 0x7c00;
+}
+
+/* What a block of codes may not hold; `at`: of the file's block. */
 static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *block,
                        struct err *e)
 {
     const uint8_t *code = block + CODED_SCALE_BYTES;
-    if ((coded_scale(block) & 0x7c00) == 0x7c00)
+    bool is_nested = coded_inputs(w->from->type->coded) == K_NESTED;
+    if (!is_finite(coded_scale(block)) || (is_nested && !is_finite(coded_scale(code))))
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
                        gguf_tensor_file(w->from), w->from->name, (unsigned long long)at);
     if (w->from->type->coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
@@ -168,7 +174,7 @@ static int recode(const struct gguf_weight *w, uint64_t first, uint64_t n, uint8
         some = n - at < most ? n - at : most;
         if (gguf_read(w->from, (first + at) * type->bytes, bytes, (size_t)some * type->bytes, e))
             return -1;
-        for (uint64_t b = 0; b < some; b++, dst += coded_bytes(type->coded, CODED_INPUTS))
+        for (uint64_t b = 0; b < some; b++, dst += coded_bytes(type->coded, type->block))
             type->recode(bytes + b * type->bytes, dst);
     }
     return 0;
@@ -186,8 +192,9 @@ static int read_blocks(const struct gguf_weight *w, uint64_t at, int64_t n, void
             ? recode(w, first, n_block, block, e)
             : gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
         return -1;
-    for (uint64_t b = 0; b < n_block; b++, block += coded_bytes(type->coded, CODED_INPUTS))
-        if (check_block(w, first + b, block, e))
+    const int64_t size = coded_inputs(type->coded), bytes = coded_bytes(type->coded, size);
+    for (int64_t i = 0; i < n; i += size, block += bytes)
+        if (check_block(w, first + (uint64_t)(i / type->block), block, e))
             return -1;
     return 0;
 }
@@ -223,7 +230,9 @@ int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int6
 int gguf_weight_read_coded(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n,
                            void *dst, struct err *e)
 {
-    struct reading r = {read_blocks, CODED_INPUTS, coded_bytes(w->from->type->coded, CODED_INPUTS)};
+    enum k_type coded = w->from->type->coded;
+    int64_t size = coded_inputs(coded);
+    struct reading r = {read_blocks, size, coded_bytes(coded, size)};
     return read_rows(w, &r, row, col, n, dst, e);
 }
 

@@ -378,6 +378,11 @@ enum k_type weight_coded(const struct weight *w)
     return w->gguf ? w->gguf->from->type->coded : K_F32;
 }
 
+int64_t weight_coded_inputs(const struct weight *w)
+{
+    return w->gguf ? w->gguf->from->type->block : 1;
+}
+
 int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                       struct err *e)
 {

@@ -66,6 +66,7 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
 /* The format whose codes the file has for it (kernels/coded.h), so that they become a weight as
  * they are; K_F32: none. And n of them from column `col` of row `row` on, whole blocks. */
 enum k_type weight_coded(const struct weight *w);
+int64_t weight_coded_inputs(const struct weight *w); /* of a block; what is read is whole ones */
 int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t n, void *dst,
                       struct err *e);
 

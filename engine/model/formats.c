@@ -8,11 +8,6 @@
 #include "engine/model/stored.h"
 #include "kernels/format.h"
 
-static bool is_frozen(enum k_type t)
-{
-    return k_format(t)->trained == FORMAT_FROZEN;
-}
-
 /* As the files have it, in codes where they are some of a format's; bf16 where there are none. */
 static int stored_format(const struct model *m, const struct model_options *o,
                          const struct spec_row *r, const struct param *p, enum k_type *out,
@@ -43,8 +38,8 @@ static int pick(const struct model *m, const struct model_options *o, const stru
     if (stored_format(m, o, r, p, &stored, e))
         return -1;
     p->w.type = o->like ? o->like->param[p->index].w.type : stored;
-    if (o->is_trained && is_frozen(p->w.type))
-        p->w.type = is_frozen(stored) ? K_BF16 : stored;
+    if (o->is_trained && format_is_frozen(p->w.type))
+        p->w.type = format_is_frozen(stored) ? K_BF16 : stored;
     return 0;
 }
 
@@ -65,15 +60,35 @@ static bool is_mixed(const struct model *m, const struct spec *s, int i, int64_t
     return false;
 }
 
-/* All of a group at once: after the first of them became f32 the others would still differ. */
+/* What holds both, which differ: int6k an int4k too, f32 anything. */
+static enum k_type either(enum k_type a, enum k_type b)
+{
+    return format_is_nested(a) && format_is_nested(b) ? K_INT6K : K_F32;
+}
+
+/* What holds all of a group's matrices in a layer, of which row i's is one. */
+static enum k_type common(const struct model *m, const struct spec *s, int i, int64_t layer)
+{
+    enum k_type type = param_at(m, &s->row[i], layer)->w.type;
+    for (int j = 0; j < s->n_row; j++) {
+        const struct spec_row *r = &s->row[j];
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r) &&
+            param_at(m, r, layer)->w.type != type)
+            type = either(type, param_at(m, r, layer)->w.type);
+    }
+    return type;
+}
+
+/* All of a group at once: after the first of them became another the others would still differ. */
 static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
 {
     if (!is_mixed(m, s, i, layer))
         return;
+    enum k_type type = common(m, s, i, layer);
     for (int j = 0; j < s->n_row; j++) {
         const struct spec_row *r = &s->row[j];
         if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r))
-            param_at(m, r, layer)->w.type = K_F32;
+            param_at(m, r, layer)->w.type = type;
     }
 }
 

@@ -151,8 +151,10 @@ struct source {
 
 static struct source source_of(const struct weight *w, const struct param *p)
 {
-    bool is_coded = coded_has(p->w.type) && weight_coded(w) == p->w.type;
-    return (struct source){w, is_coded ? p->w.type : weight_k_type(w)};
+    enum k_type coded = weight_coded(w);
+    bool is_coded =
+        coded_has(p->w.type) && (coded == p->w.type || (coded == K_INT4K && p->w.type == K_INT6K));
+    return (struct source){w, is_coded ? coded : weight_k_type(w)};
 }
 
 static size_t source_bytes(const struct source *s, int64_t n)
@@ -168,11 +170,12 @@ static int read_columns(const struct source *s, int64_t row, const struct part_r
     *to += source_bytes(s, col->n);
     if (!coded_has(s->type))
         return weight_read_at(s->w, row, col->lo, col->n, dst, e);
-    if (col->lo % CODED_INPUTS || col->n % CODED_INPUTS)
+    int64_t block = weight_coded_inputs(s->w);
+    if (col->lo % block || col->n % block)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: %s: its groups of %d inputs would be cut between ranks: give another "
                        "number of ranks, or --quantize bf16",
-                       weight_file_name(s->w), s->w->t->name, CODED_INPUTS);
+                       weight_file_name(s->w), s->w->t->name, (int)block);
     return weight_read_coded(s->w, row, col->lo, col->n, dst, e);
 }
 

@@ -37,7 +37,7 @@ void op_weight_grad(struct op_ctx *c, const struct op_weight_grad *g)
                             .dw = g->w->grad,
                             .ld_dw = x.n,
                             .fills = param_fills_grad(g->w)};
-    ASSERT(format->trained != FORMAT_FROZEN);
+    ASSERT(!format_is_frozen(g->w->w.type));
     op_launch(c, K_cols_pack, &dy, sizeof dy, NULL, 0);
     if (!g->has_x_cols)
         op_launch(c, K_cols_pack, &x, sizeof x, NULL, 0);

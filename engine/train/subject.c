@@ -162,7 +162,7 @@ static int check_trained(const struct model *m, struct err *e)
 {
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
-        if (!p->is_vector && k_format(p->w.type)->trained == FORMAT_FROZEN)
+        if (!p->is_vector && format_is_frozen(p->w.type))
             return err_set(e, ERR_UNSUPPORTED,
                            "%s: weights of %s are not trained themselves: take bf16 or f32 "
                            "(--quantize), or an adapter",

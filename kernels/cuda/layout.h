@@ -12,7 +12,7 @@
  * a strip is as wide as what is left. int4: blocks of 128 inputs, four groups, of which lane t of
  * four reads 16 bytes: inputs 8t to 8t + 7 of each group, a word for each; in a word the even
  * inputs come first, so that one mask leaves a pair. In a last block that is narrower codes stand
- * in a row. Scales stand as they do elsewhere, and so do weights of f32 and f16.
+ * in a row. Scales stand as they do elsewhere, and so do weights of f32, f16 and nested scales.
  *
  * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d].
  *
@@ -36,10 +36,16 @@ CUDA_LAYOUT int64_t cuda_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Whether a format's rows are f32. */
+CUDA_LAYOUT bool cuda_has_plain_rows(enum k_type type)
+{
+    return type == K_F32 || type == K_F16 || type == K_INT4K || type == K_INT6K;
+}
+
 /* Inputs as stored: even, but for formats whose rows are f32. */
 CUDA_LAYOUT int64_t cuda_k_stored(enum k_type type, int64_t k)
 {
-    return type == K_F32 || type == K_F16 ? k : k + k % 2;
+    return cuda_has_plain_rows(type) ? k : k + k % 2;
 }
 
 /* Output o, input i of a bf16 weight whose strips have `stored` inputs: an index of elements. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x w^T + bias. bf16, int8, int8g and int4 on the tensor cores (linear.cuh); f32 and f16, whose
- * rows are f32, by plain fused chains over the inputs, a lane for each output of a panel, so that a
- * panel is read as it lies.
+ * y = x w^T + bias. bf16, int8, int8g and int4 on the tensor cores (linear.cuh); f32, f16 and what
+ * has nested scales, whose rows are f32, by plain fused chains over the inputs, a lane for each
+ * output of a panel, so that a panel is read as it lies.
  */
 #include "kernels/cuda/linear.cuh"
 
@@ -100,4 +100,53 @@ int linear_f32_cuda(const void *args, void *stream)
 int linear_f16_cuda(const void *args, void *stream)
 {
     return linear_plain<K_F16>((const struct k_linear *)args, stream);
+}
+
+/* ---- nested scales ---- */
+
+template <int TYPE> static __global__ void linear_nested_kernel(struct linear_args a)
+{
+    constexpr enum k_type type = (enum k_type)TYPE;
+    int64_t row = ((int64_t)blockIdx.y * F32_WARPS + warp_id()) * F32_ROWS, lane = lane_id();
+    const float *x[F32_ROWS];
+    float sum[F32_ROWS] = {};
+    for (int r = 0; r < F32_ROWS; r++)
+        x[r] = (const float *)a.k.rows + least(row + r, a.k.m - 1) * a.stored;
+    if (row >= a.k.m)
+        return;
+    for (int64_t lo = 0; lo < a.stored; lo += K_NESTED) {
+        const uint8_t *block = nested_block(a.k.w, a.k.panel_lo + blockIdx.x, lo);
+        float d = f16_get(nested_f16(block, 0, lane));
+        float dmin = f16_get(nested_f16(block, NESTED_DMIN, lane));
+#pragma unroll 4
+        for (int64_t i = 0; i < K_NESTED; i++) {
+            float v = nested_value(type, block, lane, i, d, dmin);
+#pragma unroll
+            for (int r = 0; r < F32_ROWS; r++)
+                sum[r] = fmaf(v, x[r][lo + i], sum[r]);
+        }
+    }
+    for (int r = 0; r < F32_ROWS; r++)
+        linear_store(a, row + r, (int64_t)blockIdx.x * K_NR + lane, sum[r]);
+}
+
+template <int TYPE> static int linear_nested(const struct k_linear *k, void *stream)
+{
+    struct linear_args a = args_of(k);
+    if (a.n <= 0 || a.k.m <= 0)
+        return 0;
+    return launch(
+        linear_nested_kernel<TYPE>,
+        dim3((unsigned)ceil_div(a.n, K_NR), (unsigned)ceil_div(a.k.m, F32_WARPS * F32_ROWS)),
+        dim3(F32_WARPS * FULL_WARP), 0, stream, a);
+}
+
+int linear_int4k_cuda(const void *args, void *stream)
+{
+    return linear_nested<K_INT4K>((const struct k_linear *)args, stream);
+}
+
+int linear_int6k_cuda(const void *args, void *stream)
+{
+    return linear_nested<K_INT6K>((const struct k_linear *)args, stream);
 }

@@ -7,7 +7,7 @@
  *
  * dx: a result is one chain over ascending outputs, 16 at a time. A weight of codes is taken as
  * bf16(scale * code) when it comes into shared memory. dw: runs of GRAD_RUN rows are summed, each
- * sum is added. Where rows are f32 (f32, f16) the same is done in plain chains.
+ * sum is added. Where rows are f32 the same is done in plain chains.
  */
 #include "kernels/cuda/linear.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -203,7 +203,7 @@ int linear_dx_int4_cuda(const void *args, void *stream)
 }
 
 /* A thread has an input and four rows; a panel's line of 32 outputs stays in the first cache. */
-template <int TYPE> static __global__ void dx_plain_kernel(struct dx_args a)
+static __global__ void dx_plain_kernel(struct dx_args a)
 {
     int64_t i = (int64_t)blockIdx.x * EACH_X + threadIdx.x;
     int64_t row = ((int64_t)blockIdx.y * EACH_Y + threadIdx.y) * 4;
@@ -211,8 +211,7 @@ template <int TYPE> static __global__ void dx_plain_kernel(struct dx_args a)
         return;
     float sum[4] = {};
     for (int64_t o = 0; o < a.n; o++) {
-        int64_t at = cuda_f32_at(a.k.w.k, a.k.panel_lo * K_NR + o, i);
-        float w = weight_plain<TYPE>(a.k.w.data, at);
+        float w = weight_get(a.k.w, a.k.w.k, a.k.panel_lo * K_NR + o, i);
         for (int r = 0; r < 4; r++)
             sum[r] =
                 fmaf(w, ((const float *)a.k.rows)[least(row + r, a.k.m - 1) * a.n + o], sum[r]);
@@ -223,21 +222,31 @@ template <int TYPE> static __global__ void dx_plain_kernel(struct dx_args a)
     }
 }
 
-template <int TYPE> static int dx_plain(const struct k_linear_dx *k, void *stream)
+static int dx_plain(const struct k_linear_dx *k, void *stream)
 {
-    return launch(dx_plain_kernel<TYPE>,
+    return launch(dx_plain_kernel,
                   dim3((unsigned)ceil_div(k->w.k, EACH_X), (unsigned)ceil_div(k->m, EACH_Y * 4)),
                   dim3(EACH_X, EACH_Y), 0, stream, dx_args_of(k));
 }
 
 int linear_dx_f32_cuda(const void *args, void *stream)
 {
-    return dx_plain<K_F32>((const struct k_linear_dx *)args, stream);
+    return dx_plain((const struct k_linear_dx *)args, stream);
 }
 
 int linear_dx_f16_cuda(const void *args, void *stream)
 {
-    return dx_plain<K_F16>((const struct k_linear_dx *)args, stream);
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
+int linear_dx_int4k_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
+int linear_dx_int6k_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
 }
 
 /* ---- dw ---- */

@@ -175,6 +175,15 @@ static __global__ void pack_coded_kernel(struct k_weight_pack a)
     }
 }
 
+/* A thread has a lane of a block. */
+static __global__ void pack_nested_kernel(struct k_weight_pack a)
+{
+    int64_t blocks = a.w.k / K_NESTED;
+    for (int64_t b = (int64_t)blockIdx.y * K_NR + threadIdx.y; b < blocks;
+         b += (int64_t)gridDim.y * K_NR)
+        nested_pack(&a, blockIdx.x, b, threadIdx.x);
+}
+
 int weight_pack_cuda(const void *args, void *stream)
 {
     const struct k_weight_pack *a = (const struct k_weight_pack *)args;
@@ -182,6 +191,8 @@ int weight_pack_cuda(const void *args, void *stream)
     dim3 block(FULL_WARP, K_NR);
     dim3 groups((unsigned)panels, /* of 32 inputs */
                 (unsigned)least(ceil_div(stored, K_INT4_GROUP * K_NR), GRID_Y_MAX));
+    if (a->w.type == K_INT4K || a->w.type == K_INT6K)
+        return launch(pack_nested_kernel, groups, dim3(NESTED_LANES, K_NR), 0, stream, *a);
     if (coded_has(a->src_type))
         return launch(pack_coded_kernel, groups, block, 0, stream, *a);
     if (a->w.type == K_INT8)
@@ -220,7 +231,7 @@ static __global__ void rows_pack_kernel(struct k_rows_pack a)
     for (int64_t r = each_row(); r < a.m; r += each_rows()) {
         for (int64_t i = each_col(); i < each_end(stored); i += EACH_X) {
             float v = i < a.k ? a.x[r * a.ld_x + i] : 0;
-            if (a.type == K_F32 || a.type == K_F16)
+            if (cuda_has_plain_rows(a.type))
                 ((float *)a.rows)[r * stored + i] = v;
             else
                 ((k_bf16 *)a.rows)[r * stored + i] = (k_bf16)bf16_bits(v);

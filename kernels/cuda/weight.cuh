@@ -7,6 +7,7 @@
 #define KERNELS_CUDA_WEIGHT_CUH
 
 #include "kernels/cuda/cuda.cuh"
+#include "kernels/nested.h"
 
 static __device__ __forceinline__ float int8_value(uint8_t byte)
 {
@@ -37,6 +38,22 @@ static __device__ __forceinline__ float code_scale(const struct k_weight &w, int
     return TYPE == K_INT8 ? ((const float *)w.scale)[at] : f16_get(((const k_f16 *)w.scale)[at]);
 }
 
+/* The weight of a panel's output `lane` whose scales are nested, of input i of a block. */
+template <int TYPE>
+static __device__ __forceinline__ float nested_get(const uint8_t *block, int64_t lane, int64_t i)
+{
+    return nested_value((enum k_type)TYPE, block, lane, i, f16_get(nested_f16(block, 0, lane)),
+                        f16_get(nested_f16(block, NESTED_DMIN, lane)));
+}
+
+/* The block of a panel's that has input i. */
+static __device__ __forceinline__ const uint8_t *nested_block(const struct k_weight &w,
+                                                              int64_t panel, int64_t i)
+{
+    int64_t at = panel * (w.k / K_NESTED) + i / K_NESTED;
+    return (const uint8_t *)w.data + at * nested_bytes(w.type);
+}
+
 /* As it is stored: of codes what they count. `stored` is cuda_k_stored of the weight. */
 static __device__ __forceinline__ float weight_stored(const struct k_weight &w, int64_t stored,
                                                       int64_t o, int64_t i)
@@ -55,6 +72,10 @@ static __device__ __forceinline__ float weight_stored(const struct k_weight &w, 
 static __device__ __forceinline__ float weight_get(const struct k_weight &w, int64_t stored,
                                                    int64_t o, int64_t i)
 {
+    if (w.type == K_INT4K)
+        return nested_get<K_INT4K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
+    if (w.type == K_INT6K)
+        return nested_get<K_INT6K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     float v = weight_stored(w, stored, o, i);
     if (w.type == K_INT8)
         return v * code_scale<K_INT8>(w, o, i);

@@ -127,6 +127,16 @@ void linear_int4_ref(const void *args, const struct k_slice *s)
     linear_ref(args, s);
 }
 
+void linear_int4k_ref(const void *args, const struct k_slice *s)
+{
+    linear_ref(args, s);
+}
+
+void linear_int6k_ref(const void *args, const struct k_slice *s)
+{
+    linear_ref(args, s);
+}
+
 /* ---- input gradient ----------------------------------------------------------------------- */
 
 /* Inputs [first, first + n) of an output's weight, as a gradient is multiplied with them: scaled,
@@ -217,6 +227,16 @@ void linear_dx_int8g_ref(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int4_ref(const void *args, const struct k_slice *s)
+{
+    dx_ref(args, s);
+}
+
+void linear_dx_int4k_ref(const void *args, const struct k_slice *s)
+{
+    dx_ref(args, s);
+}
+
+void linear_dx_int6k_ref(const void *args, const struct k_slice *s)
 {
     dx_ref(args, s);
 }

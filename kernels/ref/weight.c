@@ -181,11 +181,29 @@ static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64
     }
 }
 
-static void pack_coded(const struct k_weight_pack *a, int64_t panel)
+static void pack_groups(const struct k_weight_pack *a, int64_t panel)
 {
     for (int64_t o = 0; o < K_NR; o++)
         for (int64_t lo = 0; lo < a->w.k; lo += CODED_INPUTS)
             pack_coded_group(a, panel, o, lo);
+}
+
+static void pack_nested(const struct k_weight_pack *a, int64_t panel)
+{
+    for (int64_t b = 0; b < a->w.k / K_NESTED; b++)
+        for (int64_t lane = 0; lane < NESTED_LANES; lane++)
+            nested_pack(a, panel, b, lane);
+}
+
+/* These are made of codes alone. */
+static void pack_int4k(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_nested(a, panel);
+}
+
+static void pack_int6k(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_nested(a, panel);
 }
 
 /* A panel, number by number. */
@@ -238,8 +256,9 @@ void weight_pack_ref(const void *args, const struct k_slice *s)
 #undef FORMAT
     };
     const struct k_weight_pack *a = args;
+    const bool is_coded = coded_has(a->src_type) && !format_is_nested(a->w.type);
     for (int64_t panel = s->lo; panel < s->hi; panel++)
-        (coded_has(a->src_type) ? pack_coded : pack[a->w.type])(a, panel);
+        (is_coded ? pack_groups : pack[a->w.type])(a, panel);
 }
 
 void weight_unpack_ref(const void *args, const struct k_slice *s)

@@ -96,6 +96,16 @@ struct k_shape linear_int4_shape(const void *args)
     return linear_shape(args);
 }
 
+struct k_shape linear_int4k_shape(const void *args)
+{
+    return linear_shape(args);
+}
+
+struct k_shape linear_int6k_shape(const void *args)
+{
+    return linear_shape(args);
+}
+
 /* The chunks of a panel share its turning over. */
 static struct k_shape dx_shape(const void *args)
 {
@@ -135,6 +145,16 @@ struct k_shape linear_dx_int8g_shape(const void *args)
 }
 
 struct k_shape linear_dx_int4_shape(const void *args)
+{
+    return dx_shape(args);
+}
+
+struct k_shape linear_dx_int4k_shape(const void *args)
+{
+    return dx_shape(args);
+}
+
+struct k_shape linear_dx_int6k_shape(const void *args)
 {
     return dx_shape(args);
 }

@@ -95,7 +95,8 @@ struct block_widen {
  * step (or half of one), what was an input an output. */
 struct turn {
     enum k_type type;
-    const char *tile;  /* its first step */
+    const char *tile;  /* its first step; of nested scales the block that it is of */
+    int64_t first;     /* of those: its first input in there */
     int64_t left;      /* steps that are there; the rest are zeros */
     const void *scale; /* of codes: the tile's group's, [32]; bf16(scale * code) is turned */
     char *to;          /* as the rows are: [32][32] f32 or [16][32][2] bf16; 64-aligned */

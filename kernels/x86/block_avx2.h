@@ -25,12 +25,16 @@ void block_widened_avx2(const struct block_widened *o);
 void block_finish_avx2(const struct tile_out *o, int64_t h, const float *sum);
 void block_bf16_avx2(const struct block *b);
 void block_f16_avx2(const struct block *b);
+void block_int4k_avx2(const struct block *b);
+void block_int6k_avx2(const struct block *b);
 void block_int8_avx2(const struct block_codes *b);
 void block_int8g_avx2(const struct block_codes *b);
 void block_int4_avx2(const struct block_codes *b);
 void linear_rows5to24_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
 
 void linear_dx_tiles_avx2(const struct turn *t);
+/* Inputs [lo, lo + 32) of a block of nested scales as 32 steps of f32. */
+void open_nested_tile_avx2(enum k_type type, const char *block, int64_t lo, float *to);
 
 void lora_inner_avx2(const struct k_lora *a, const struct lora_rows *rows);
 void lora_inner_bwd_avx2(const struct k_lora_bwd *a, const struct lora_rows *rows);

@@ -81,9 +81,29 @@ TILE_INLINE void scaled(enum k_type type, int h, int np, const struct block_code
     }
 }
 
+/* A block asks for its share of what is wanted at once: it takes long. */
+TILE_INLINE void nested(enum k_type type, int h, int np, const struct block *b)
+{
+    __m512 sum[TILE_SUMS_MAX];
+    tile_zero(h * np * 2, sum);
+    for (int64_t i = 0; i < b->steps; i++) {
+        for (int64_t at = 0; np == 1 && at < b->ahead.pace; at += LINE_BYTES)
+            _mm_prefetch(b->ahead.at + i * b->ahead.pace + at, _MM_HINT_T1);
+        tile_run_nested(type, h, np, sum, b->rows + i * K_NESTED * h * 4,
+                        b->panel + i * nested_bytes(type), b->stride);
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < np; p++) {
+        struct tile_out out = out_of_panel(&b->out, p);
+        tile_out(h, sum + p * h * 2, &out);
+    }
+}
+
 TILE_INLINE void fixed(enum k_type type, int h, int np, const void *b)
 {
-    if (format_group(type))
+    if (format_is_nested(type))
+        nested(type, h, np, b);
+    else if (format_group(type))
         scaled(type, h, np, b);
     else
         plain(type, h, np, b);
@@ -109,6 +129,8 @@ EACH(FUNCTION, F16)
 EACH(FUNCTION, INT8)
 EACH(FUNCTION, INT8G)
 EACH(FUNCTION, INT4)
+EACH(FUNCTION, INT4K)
+EACH(FUNCTION, INT6K)
 
 #define CASE(kind, h, np)                                                                          \
     case h * 8 + np:                                                                               \
@@ -153,5 +175,19 @@ void block_int4_avx512(const struct block_codes *b)
 {
     switch (b->b.h * 8 + b->b.np) {
         EACH(CASE, INT4)
+    }
+}
+
+void block_int4k_avx512(const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+        EACH(CASE, INT4K)
+    }
+}
+
+void block_int6k_avx512(const struct block *b)
+{
+    switch (b->h * 8 + b->np) {
+        EACH(CASE, INT6K)
     }
 }

@@ -55,7 +55,7 @@ static struct weight weight_of(const struct k_linear *a)
     int64_t stored = linear_k_stored(a->w.type, a->w.k);
     struct k_stream numbers = format_stream(a->w.type, 0);
     struct weight w = {.steps = stored / numbers.inputs, .step_bytes = numbers.bytes};
-    w.row_bytes = w.steps * 4;
+    w.row_bytes = (int64_t)linear_row_bytes(a->w.type, a->w.k);
     w.panel_bytes = w.steps * w.step_bytes;
     w.panel = (const char *)a->w.data + a->panel_lo * w.panel_bytes;
     w.cut = rows_cut_of(a->m);
@@ -262,7 +262,8 @@ static void blocks(const struct linear_isa *isa, const struct k_linear *a, const
     int64_t n = p->block_hi - p->block_lo;
     const char *next = w->panel + (p->panel + w->to_next) * w->panel_bytes;
     struct share share = share_of_next(next, w->panel_bytes, w->steps, n);
-    bool asks = prefetch->bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX;
+    bool asks = prefetch->bytes > 0 && w->steps > 0 && share.pace <= SOON_PACE_MAX &&
+                !format_is_nested(a->w.type);
     for (int64_t i = 0; i < n; i++) {
         struct block b = block_at(a, w, p, p->block_lo + i);
         b.ahead = share_at(&share, i);
@@ -390,7 +391,7 @@ static void gated_piece(const struct linear_isa *isa, const struct k_linear *a,
 void linear_run(const struct linear_isa *isa, const struct k_linear *a, const struct k_slice *s)
 {
     const bool is_mid = isa->mid && a->m > isa->few_max && a->m <= isa->mid_max;
-    if (is_mid && !format_group(a->w.type)) {
+    if (is_mid && !format_group(a->w.type) && !format_is_nested(a->w.type)) {
         isa->mid(a, s->lo, s->hi, s->scratch);
         return;
     }

@@ -6,7 +6,11 @@
 #include "kernels/x86/block_avx2.h"
 
 const struct linear_isa linear_isa_avx2 = {
-    .block = {[K_F32] = block_f32_avx2, [K_BF16] = block_bf16_avx2, [K_F16] = block_f16_avx2},
+    .block = {[K_F32] = block_f32_avx2,
+              [K_BF16] = block_bf16_avx2,
+              [K_F16] = block_f16_avx2,
+              [K_INT4K] = block_int4k_avx2,
+              [K_INT6K] = block_int6k_avx2},
     .codes = {[K_INT8] = block_int8_avx2, [K_INT8G] = block_int8g_avx2, [K_INT4] = block_int4_avx2},
     .panels = {1, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS},
     .widening = &opening_avx2,
@@ -52,6 +56,16 @@ void linear_int4_avx2(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx2, args, s);
 }
 
+void linear_int4k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
+void linear_int6k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
 void linear_dx_f32_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
@@ -78,6 +92,16 @@ void linear_dx_int8g_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int4_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int4k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int6k_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

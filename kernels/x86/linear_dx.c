@@ -19,22 +19,22 @@ enum {
 
 /* The call, in bytes and steps. */
 struct dx {
-    const struct linear_isa *isa; /* borrowed */
-    const struct k_linear_dx *a;  /* borrowed */
-    int64_t n;                    /* outputs: what is summed over */
-    int64_t per_step;             /* of them, and of inputs */
-    int64_t panel_bytes, step_bytes;
-    int64_t steps_stored; /* of a panel */
+    const struct linear_isa *isa;    /* borrowed */
+    const struct k_linear_dx *a;     /* borrowed */
+    int64_t n;                       /* outputs: what is summed over */
+    int64_t per_step;                /* of them, and of inputs */
+    int64_t panel_bytes, tile_bytes; /* of nested scales a tile is a part of a block */
+    int64_t steps_stored;            /* of a panel */
 };
 
 static struct dx dx_of(const struct linear_isa *isa, const struct k_linear_dx *a)
 {
     enum k_type type = a->w.type;
     struct dx d = {.isa = isa, .a = a, .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi)};
-    d.per_step = format_stream(type, 0).inputs;
+    d.per_step = format_is_nested(type) ? 1 : format_stream(type, 0).inputs;
     d.steps_stored = linear_ceil_div(a->w.k, d.per_step);
-    d.step_bytes = format_stream(type, 0).bytes;
-    d.panel_bytes = d.steps_stored * d.step_bytes;
+    d.tile_bytes = (int64_t)format_stream(type, 0).bytes * K_NR / format_stream(type, 0).inputs;
+    d.panel_bytes = (int64_t)linear_panel_bytes(type, a->w.k);
     return d;
 }
 
@@ -46,8 +46,9 @@ static int64_t tile_steps(const struct dx *d)
 
 static const char *tile_at(const struct dx *d, int64_t p, int64_t column)
 {
+    int64_t tiles = format_is_nested(d->a->w.type) ? K_NESTED / K_NR : 1; /* in what is whole */
     return (const char *)d->a->w.data + (d->a->panel_lo + p) * d->panel_bytes +
-           column * tile_steps(d) * d->step_bytes;
+           column / tiles * tiles * d->tile_bytes;
 }
 
 /* The tile of panel p becomes the steps of 32 outputs at `to`. */
@@ -56,6 +57,7 @@ static void turn_tile(const struct dx *d, int64_t p, int64_t column, char *to)
     struct turn t = {.type = d->a->w.type,
                      .tile = tile_at(d, p, column),
                      .left = linear_min(d->steps_stored - column * tile_steps(d), tile_steps(d)),
+                     .first = format_is_nested(d->a->w.type) ? column * K_NR % K_NESTED : 0,
                      .to = to};
     if (format_group(t.type)) {
         int64_t group = column * K_NR / format_group(t.type);
@@ -77,7 +79,7 @@ static void ask_ahead(const struct dx *d, const struct part *next, int64_t i, in
     b->ahead = tile_prefetch_at(b->panel, 0);
     if (count == 0 || b->steps == 0)
         return;
-    int64_t bytes = tile_steps(d) * d->step_bytes * count;
+    int64_t bytes = d->tile_bytes * count;
     b->ahead =
         tile_prefetch_at(tile_at(d, next->lo + lo, next->column), linear_ceil_div(bytes, b->steps));
     b->ahead_n = count;
@@ -159,7 +161,7 @@ static const char *dx_stored(const struct widened *o, int64_t column, int64_t lo
                              int64_t at)
 {
     const struct dx *d = o->call;
-    int64_t beside = OPENED_PANELS * tile_steps(d) * d->step_bytes;
+    int64_t beside = OPENED_PANELS * d->tile_bytes;
     int64_t panel = (lo + q * (OPENED_INPUTS / OPENED_PANELS)) / K_NR + at / beside;
     return tile_at(d, linear_min(panel, d->a->panel_hi - d->a->panel_lo - 1), column) + at % beside;
 }
@@ -172,7 +174,7 @@ static void dx_widened(const struct dx *d, const struct linear_grid *g, const st
                         .m = d->a->m,
                         .n_panel = g->n_panel,
                         .inputs = linear_row_stored(d->a->w.type, d->n),
-                        .run_bytes = OPENED_INPUTS * tile_steps(d) * d->step_bytes / K_NR,
+                        .run_bytes = OPENED_INPUTS * d->tile_bytes / K_NR,
                         .open = dx_open,
                         .out = dx_out,
                         .stored = dx_stored,

@@ -111,8 +111,20 @@ static void widen_int4(const struct turn *t, char *to)
     }
 }
 
+static void turn_nested(const struct turn *t)
+{
+    float wide[K_NR * K_NR] __attribute__((aligned(32)));
+    open_nested_tile_avx2(t->type, t->tile, t->first, wide);
+    struct turn f32 = {.type = K_F32, .tile = (const char *)wide, .left = K_NR, .to = t->to};
+    linear_dx_tiles_avx2(&f32);
+}
+
 void linear_dx_tiles_avx2(const struct turn *t)
 {
+    if (format_is_nested(t->type)) {
+        turn_nested(t);
+        return;
+    }
     char wide[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(32)));
     const char *tile = t->tile;
     if (format_group(t->type)) {

@@ -97,8 +97,34 @@ TILE_INLINE void turn_codes(enum k_type type, const char *tile, int64_t left, co
     store_pairs(v[1], to + 8 * TILE_STEP_BYTES);
 }
 
+TILE_INLINE void open_tile(enum k_type type, const struct turn *t, float *to)
+{
+    for (int64_t i = t->first; i < t->first + K_NR; i++, to += K_NR) {
+        struct tile_nested s = tile_nested_at(type, t->tile, i);
+        __m512 w[2];
+        tile_nested_input(type, t->tile, i, &s, w);
+        _mm512_store_ps(to, w[0]);
+        _mm512_store_ps(to + 16, w[1]);
+    }
+}
+
+static void turn_nested(const struct turn *t)
+{
+    float wide[K_NR * K_NR] __attribute__((aligned(64)));
+    if (t->type == K_INT4K)
+        open_tile(K_INT4K, t, wide);
+    else
+        open_tile(K_INT6K, t, wide);
+    struct turn f32 = {.type = K_F32, .tile = (const char *)wide, .left = K_NR, .to = t->to};
+    linear_dx_tiles_avx512(&f32);
+}
+
 void linear_dx_tiles_avx512(const struct turn *t)
 {
+    if (format_is_nested(t->type)) {
+        turn_nested(t);
+        return;
+    }
     int64_t step = 16 / format_stream(t->type, 0).inputs;
     int64_t bytes = format_stream(t->type, 0).bytes;
     if (t->type == K_BF16 && t->left >= 16) {

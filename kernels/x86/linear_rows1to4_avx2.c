@@ -82,6 +82,8 @@ FEW_INLINE void few_steps(enum k_type type, int h, const struct block *b, int64_
 FEW_INLINE void few_height(enum k_type type, const struct block *b, int64_t at, int64_t steps,
                            float *sum)
 {
+    if (format_is_nested(type))
+        return;
     switch (b->h) {
     case 1:
         return few_steps(type, 1, b, at, steps, sum);
@@ -123,6 +125,74 @@ static void few(enum k_type type, const struct block *b)
     float own[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
     memset(own, 0, (size_t)(b->np * b->h * K_NR) * sizeof *own);
     few_any(type, b, 0, b->steps, own);
+    few_finish(b, own);
+}
+
+/* ---- nested scales: what is multiplied is the weight, so a sum is one chain -------------------
+ */
+
+/* Vectors of outputs [v0, v0 + nv) over a block. */
+FEW_INLINE void nested_part(enum k_type type, int h, int v0, int nv, const char *block,
+                            const char *rows, float *to)
+{
+    const int group = nested_group(type);
+    __m256 sum[8 + ROWS];
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        sum[i] = _mm256_loadu_ps(to + i / nv * K_NR + (v0 + i % nv) * 8);
+    for (int64_t at = 0; at < K_NESTED; at += group) {
+        struct open_nested s[4];
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            s[v] = open_nested(type, block, v0 + v, at);
+        for (int64_t i = at; i < at + group; i++, rows += h * 4) {
+            __m256 x[ROWS];
+#pragma GCC unroll 4
+            for (int r = 0; r < h; r++)
+                x[r] = open_input(type, rows, r, 0);
+#pragma GCC unroll 4
+            for (int v = 0; v < nv; v++) {
+                __m256 w = open_nested_vector(type, block, v0 + v, i, &s[v]);
+#pragma GCC unroll 4
+                for (int r = 0; r < h; r++)
+                    sum[r * nv + v] = _mm256_fmadd_ps(x[r], w, sum[r * nv + v]);
+            }
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        _mm256_storeu_ps(to + i / nv * K_NR + (v0 + i % nv) * 8, sum[i]);
+}
+
+/* Panels by turns, a block of each. */
+FEW_INLINE void nested_blocks(enum k_type type, int h, const struct block *b, float *sum)
+{
+    for (int64_t i = 0; i < b->steps; i++) {
+        for (int64_t q = 0; q < b->np; q++) {
+            const char *block = b->panel + q * b->stride + i * nested_bytes(type);
+            const char *rows = b->rows + i * K_NESTED * h * 4;
+            if (h * 4 <= 12) {
+                nested_part(type, h, 0, 4, block, rows, sum + q * h * K_NR);
+                continue;
+            }
+            nested_part(type, h, 0, 2, block, rows, sum + q * h * K_NR);
+            nested_part(type, h, 2, 2, block, rows, sum + q * h * K_NR);
+        }
+    }
+}
+
+FEW_INLINE void few_nested(enum k_type type, const struct block *b)
+{
+    float own[PANELS * ROWS * K_NR] __attribute__((aligned(64)));
+    memset(own, 0, (size_t)(b->np * b->h * K_NR) * sizeof *own);
+    if (b->h == 1)
+        nested_blocks(type, 1, b, own);
+    else if (b->h == 2)
+        nested_blocks(type, 2, b, own);
+    else if (b->h == 3)
+        nested_blocks(type, 3, b, own);
+    else
+        nested_blocks(type, 4, b, own);
     few_finish(b, own);
 }
 
@@ -235,6 +305,16 @@ void block_int8g_avx2(const struct block_codes *q)
 void block_int4_avx2(const struct block_codes *q)
 {
     few_codes(K_INT4, q);
+}
+
+void block_int4k_avx2(const struct block *b)
+{
+    few_nested(K_INT4K, b);
+}
+
+void block_int6k_avx2(const struct block *b)
+{
+    few_nested(K_INT6K, b);
 }
 
 void block_f32_avx2(const struct block *b)

@@ -233,6 +233,74 @@ TILE_INLINE void tile_fold_here(enum k_type type, int h, const __m512 *sum, cons
     }
 }
 
+/* ---- nested scales (kernels/nested.h) -------------------------------------------------------- */
+
+/* What the halves of a block's outputs share over a group. */
+struct tile_nested {
+    __m512 scale[2], min[2];
+};
+
+TILE_INLINE __m128i tile_bytes(const char *at)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
+
+TILE_INLINE struct tile_nested tile_nested_at(enum k_type type, const char *block, int64_t i)
+{
+    struct tile_nested s;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        const char *scale = block + nested_scale_at(type, i) + h * 16;
+        const char *min = block + nested_min_at(type, i) + h * 16;
+        s.scale[h] = _mm512_mul_ps(tile_f16(block + h * 32),
+                                   _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(tile_bytes(scale))));
+        s.min[h] = _mm512_mul_ps(tile_f16(block + NESTED_DMIN + h * 32),
+                                 _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(tile_bytes(min))));
+    }
+    return s;
+}
+
+/* The weights of input i. */
+TILE_INLINE void tile_nested_input(enum k_type type, const char *block, int64_t i,
+                                   const struct tile_nested *s, __m512 w[2])
+{
+    __m512i both = _mm512_cvtepu8_epi32(tile_bytes(block + nested_low_at(type, i)));
+    __m512i first = _mm512_and_si512(both, _mm512_set1_epi32(15));
+    __m512i second = _mm512_srli_epi32(both, 4);
+    if (type == K_INT6K) {
+        const __m512i by = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
+        const __m512i mask = _mm512_set1_epi32(0x30), zero = _mm512_set1_epi32(32);
+        const char *at = block + nested_high_at(type, i);
+        __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)at);
+        __m512i high = _mm512_cvtepu8_epi32(_mm_unpacklo_epi64(eight, eight));
+        __m512i upper = _mm512_srlv_epi32(high, by);
+        high = _mm512_srlv_epi32(_mm512_slli_epi32(high, 4), by);
+        first = _mm512_or_si512(first, _mm512_and_si512(high, mask));
+        second = _mm512_or_si512(second, _mm512_and_si512(upper, mask));
+        first = _mm512_sub_epi32(first, zero);
+        second = _mm512_sub_epi32(second, zero);
+    }
+    w[0] = _mm512_fmsub_ps(s->scale[0], _mm512_cvtepi32_ps(first), s->min[0]);
+    w[1] = _mm512_fmsub_ps(s->scale[1], _mm512_cvtepi32_ps(second), s->min[1]);
+}
+
+/* sum[np][h][2] += rows [128][h] times a block of each panel */
+TILE_INLINE void tile_run_nested(enum k_type type, int h, int np, __m512 *sum, const char *rows,
+                                 const char *block, int64_t stride)
+{
+#pragma GCC unroll 8
+    for (int p = 0; p < np; p++, block += stride) {
+        for (int64_t at = 0; at < K_NESTED; at += nested_group(type)) {
+            struct tile_nested s = tile_nested_at(type, block, at);
+            for (int64_t i = at; i < at + nested_group(type); i++) {
+                __m512 w[2];
+                tile_nested_input(type, block, i, &s, w);
+                tile_step_f32(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
+            }
+        }
+    }
+}
+
 /* ---- results ------------------------------------------------------------------------------ */
 
 TILE_INLINE __mmask16 tile_mask(int64_t n)

@@ -446,7 +446,7 @@ TURN_INLINE void unpack_panel(enum k_type type, const struct k_weight_unpack *a,
 void weight_unpack_avx2(const void *args, const struct k_slice *s)
 {
     const struct k_weight_unpack *a = args;
-    if (format_group(a->w.type)) {
+    if (format_group(a->w.type) || format_is_nested(a->w.type)) {
         weight_unpack_ref(args, s);
         return;
     }

@@ -52,8 +52,19 @@ static void int8g_group(const uint8_t *const block[K_NR], uint8_t *to)
     }
 }
 
+static void nested_panel(const struct k_weight_pack *a, int64_t panel)
+{
+    for (int64_t b = 0; b < a->w.k / K_NESTED; b++)
+        for (int64_t lane = 0; lane < NESTED_LANES; lane++)
+            nested_pack(a, panel, b, lane);
+}
+
 void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
 {
+    if (format_is_nested(a->w.type)) {
+        nested_panel(a, panel);
+        return;
+    }
     const bool is_int4 = a->w.type == K_INT4;
     const uint8_t *none = is_int4 ? int4_none : int8g_none;
     int64_t at = a->panel_lo + panel, groups = linear_groups(a->w.type, a->w.k);

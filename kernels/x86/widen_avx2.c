@@ -22,12 +22,48 @@ OPEN_INLINE void inputs_open(enum k_type type, const char *steps, int64_t n, flo
     }
 }
 
+/* Inputs [lo, lo + n) of a block, whole groups, `ld` numbers apart. */
+OPEN_INLINE void block_open(enum k_type type, const char *block, int64_t lo, int64_t n, int64_t ld,
+                            float *to, float *second)
+{
+    const int group = nested_group(type);
+    for (int64_t at = lo; at < lo + n; at += group) {
+        struct open_nested s[4];
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++)
+            s[v] = open_nested(type, block, v, at);
+        for (int64_t i = at; i < at + group; i++, to += ld, second += ld) {
+            _mm256_store_ps(to, open_nested_vector(type, block, 0, i, &s[0]));
+            _mm256_store_ps(to + 8, open_nested_vector(type, block, 1, i, &s[1]));
+            _mm256_store_ps(second, open_nested_vector(type, block, 2, i, &s[2]));
+            _mm256_store_ps(second + 8, open_nested_vector(type, block, 3, i, &s[3]));
+        }
+    }
+}
+
+OPEN_INLINE void blocks_open(enum k_type type, const char *blocks, int64_t n, float *to,
+                             float *second)
+{
+    const int64_t ld = K_NR / 2;
+    for (int64_t i = 0; i < n; i += K_NESTED, blocks += nested_bytes(type))
+        block_open(type, blocks, 0, K_NESTED, ld, to + i * ld, second + i * ld);
+}
+
+void open_nested_tile_avx2(enum k_type type, const char *block, int64_t lo, float *to)
+{
+    if (type == K_INT4K)
+        block_open(K_INT4K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
+    else
+        block_open(K_INT6K, block, lo, K_NR, K_NR, to, to + K_NR / 2);
+}
+
 static void open_weight(enum k_type type, const char *steps, int64_t n, float *to, float *second)
 {
     switch (type) {
 #define FORMAT(name, ID, ...)                                                                      \
     case K_##ID:                                                                                   \
-        return inputs_open(K_##ID, steps, n, to, second);
+        return format_is_nested(K_##ID) ? blocks_open(K_##ID, steps, n, to, second)                \
+                                        : inputs_open(K_##ID, steps, n, to, second);
 #include "kernels/format.def"
 #undef FORMAT
     default:

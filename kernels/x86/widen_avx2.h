@@ -85,6 +85,53 @@ OPEN_INLINE __m256 open_scale(enum k_type type, const void *scales, int v)
     return _mm256_loadu_ps((const float *)scales + v * 8);
 }
 
+/* ---- nested scales (kernels/nested.h) -------------------------------------------------------- */
+
+/* What eight outputs of a block share over a group. */
+struct open_nested {
+    __m256 scale, min;
+};
+
+/* Eight bytes as dwords. */
+OPEN_INLINE __m256i open_bytes(const char *at)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)at));
+}
+
+/* Of outputs [8 v, 8 v + 8), for the group of input i. */
+OPEN_INLINE struct open_nested open_nested(enum k_type type, const char *block, int v, int64_t i)
+{
+    const __m128i *half = (const __m128i *)(const void *)block + v;
+    const __m128i *min = (const __m128i *)(const void *)(block + NESTED_DMIN) + v;
+    const char *scale = block + nested_scale_at(type, i) + v * 8;
+    __m256i code = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)scale));
+    __m256i less = open_bytes(block + nested_min_at(type, i) + v * 8);
+    return (struct open_nested){
+        _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtepi32_ps(code)),
+        _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(min)), _mm256_cvtepi32_ps(less))};
+}
+
+/* Their codes, as they count. */
+OPEN_INLINE __m256i open_nested_codes(enum k_type type, const char *block, int v, int64_t i)
+{
+    __m256i low = open_bytes(block + nested_low_at(type, i) + v % 2 * 8);
+    low = v / 2 ? _mm256_srli_epi32(low, 4) : _mm256_and_si256(low, _mm256_set1_epi32(15));
+    if (type == K_INT4K)
+        return low;
+    __m256i high = open_bytes(block + nested_high_at(type, i));
+    high = v < 2 ? _mm256_slli_epi32(high, 4 - 2 * v) : _mm256_srli_epi32(high, 2 * v - 4);
+    high = _mm256_and_si256(high, _mm256_set1_epi32(0x30));
+    return _mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32));
+}
+
+/* Their weights of input i. */
+OPEN_INLINE __m256 open_nested_vector(enum k_type type, const char *block, int v, int64_t i,
+                                      const struct open_nested *s)
+{
+    __m256 code = _mm256_cvtepi32_ps(open_nested_codes(type, block, v, i));
+    return _mm256_fmsub_ps(s->scale, code, s->min);
+}
+
 /* Row r of a step, for a weight of the type. */
 OPEN_INLINE __m256 open_input(enum k_type type, const char *rows, int r, int e)
 {

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "kernels/coded.h"
 #include "kernels/linear.h"
 #include "tests/kernels/bench.h"
 #include "tests/kernels/peer.h"
@@ -25,8 +26,11 @@ static struct k_weight weight_of(struct bench *b, enum k_type type, const struct
     struct k_weight w;
     void *data = bench_alloc(b, k_weight_bytes(type, s->n, s->k));
     k_weight_bind(&w, type, s->n, s->k, data);
-    struct k_weight_pack a = {.src = bench_floats(b, s->n * s->k),
-                              .src_type = K_F32,
+    bool is_coded = k_format(type)->trained == FORMAT_CODED; /* zeros are codes, too */
+    size_t coded = is_coded ? (size_t)coded_bytes(type, s->n * s->k) : 0;
+    struct k_weight_pack a = {.src = is_coded ? bench_alloc(b, coded)
+                                              : (void *)bench_floats(b, s->n * s->k),
+                              .src_type = is_coded ? type : K_F32,
                               .ld_src = s->k,
                               .w = w,
                               .n_src = s->n};
@@ -71,6 +75,8 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
 {
     for (int i = 0; i < N_SIZES && bench_wants(b, id); i++) {
         const struct size *s = &sizes[i];
+        if (s->k % format_stream(type, 0).inputs) /* no whole blocks */
+            continue;
         char shape[32];
         snprintf(shape, sizeof shape, "%lldx%lld", (long long)s->n, (long long)s->k);
         struct k_weight w = weight_of(b, type, s);
@@ -108,6 +114,8 @@ static void input_gradient(struct bench *b, enum kernel_id id, enum k_type type)
 {
     for (int i = 0; i < N_SIZES && bench_wants(b, id); i++) {
         const struct size *s = &sizes[i];
+        if (s->k % format_stream(type, 0).inputs) /* no whole blocks */
+            continue;
         char shape[32];
         snprintf(shape, sizeof shape, "%lldx%lld", (long long)s->n, (long long)s->k);
         for (int r = 0; r < N_ROWS; r++) {

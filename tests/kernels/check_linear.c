@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/coded.h"
 #include "kernels/linear.h"
 
 enum k_type linear_type(const struct check *c)
@@ -20,13 +21,41 @@ enum k_type linear_type(const struct check *c)
     return c->id == K_linear_dw_f32 ? K_F32 : K_BF16;
 }
 
+int64_t linear_inputs(enum k_type type, int64_t k)
+{
+    int64_t block = format_is_nested(type) ? K_NESTED : 1;
+    return linear_ceil_div(k, block) * block;
+}
+
+const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
+{
+    size_t bytes = (size_t)coded_bytes(type, n),
+           block = (size_t)coded_bytes(type, coded_inputs(type));
+    uint8_t *src = check_buf(c, bytes, 2);
+    for (size_t i = 0; i < bytes; i++)
+        src[i] = (uint8_t)check_below(c, 256);
+    for (size_t i = 0; i < bytes; i++) {
+        bool is_half = i % block == 1 || (format_is_nested(type) && i % block == 3);
+        if (is_half) /* the upper byte of an f16: at most 2^-6 */
+            src[i] = (src[i] & 0x83) | 0x20;
+        if (type == K_INT8G && src[i] == 0x80)
+            src[i] = 0x81;
+        if (type == K_INT6K && i % block >= CODED_INT6K_HEAD)
+            src[i] &= 63;
+    }
+    return src;
+}
+
 struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
 {
-    float *src = check_floats(c, n * k, CHECK_SMALL);
+    bool is_nested = format_is_nested(type);
+    const void *src = is_nested ? (const void *)linear_codes_make(c, type, n * k)
+                                : check_floats(c, n * k, CHECK_SMALL);
     float *value = check_floats(c, n * k, CHECK_NAN);
     struct linear_weight w = {.value = value};
     k_weight_bind(&w.w, type, n, k, check_buf(c, k_weight_bytes(type, n, k), 64));
-    struct k_weight_pack pack = {.src = src, .ld_src = k, .w = w.w, .n_src = n};
+    struct k_weight_pack pack = {
+        .src = src, .src_type = is_nested ? type : K_F32, .ld_src = k, .w = w.w, .n_src = n};
     struct k_weight_unpack unpack = {.w = w.w, .dst = value, .ld_dst = k};
     kernel_run(c->ref, K_weight_pack, &pack, c->scratch);
     kernel_run(c->ref, K_weight_unpack, &unpack, c->scratch);
@@ -120,8 +149,10 @@ static void compare_pad(struct check *c, const struct k_linear *a, int64_t n, co
                    (size_t)(a->ld_y - n) * sizeof *before);
 }
 
-static void run_case(struct check *c, const struct linear_case *k)
+static void run_case(struct check *c, const struct linear_case *of)
 {
+    struct linear_case whole = *of, *k = &whole;
+    whole.k = linear_inputs(linear_type(c), of->k);
     check_begin(c);
     check_case(c, "%s m %d n %d k %d panels %d to %d pad %d bias %d add %d",
                check_kind_name(k->kind), (int)k->m, (int)k->n, (int)k->k, (int)k->panel_lo,
@@ -154,6 +185,7 @@ static void run_soon(struct check *c, int64_t m, int64_t n, int64_t k, int64_t n
 {
     enum { N_TABLE = 3 };
     enum k_type type = linear_type(c);
+    k = linear_inputs(type, k);
     check_begin(c);
     check_case(c, "%d adapters to come, m %d n %d k %d", (int)n_group, (int)m, (int)n, (int)k);
     struct linear_weight w = linear_weight_make(c, type, n, k);
@@ -178,6 +210,7 @@ static void run_soon(struct check *c, int64_t m, int64_t n, int64_t k, int64_t n
 static void run_gated(struct check *c, int64_t m, int64_t half, int64_t k, bool bias)
 {
     enum k_type type = linear_type(c);
+    k = linear_inputs(type, k);
     size_t bytes = (size_t)(m * half) * sizeof(k_bf16);
     int64_t n = 2 * half;
     check_begin(c);
@@ -219,6 +252,7 @@ static void run_invariance(struct check *c, int64_t n, int64_t k)
     enum { MOST = 300 };
     static const int counts[] = {64, 150, 299, 300};
     enum k_type type = linear_type(c);
+    k = linear_inputs(type, k);
     check_begin(c);
     check_case(c, "rows alike among 1 to 300, n %d k %d", (int)n, (int)k);
     struct linear_weight w = linear_weight_make(c, type, n, k);
@@ -269,6 +303,7 @@ static void run_many(struct check *c, int64_t n, int64_t k)
     enum { MANY = 12300 };
     static const int64_t few[] = {70, 64, 20, 9, 1};
     enum k_type type = linear_type(c);
+    k = linear_inputs(type, k);
     check_begin(c);
     struct linear_weight w = linear_weight_make(c, type, n, k);
     const float *x = check_floats(c, MANY * k, CHECK_RANDOM);
@@ -366,4 +401,44 @@ void check_linear_int8g(struct check *c)
 void check_linear_int4(struct check *c)
 {
     check_linear(c);
+}
+
+/* What is multiplied is the weight, by the same chain: the bits of an f32 weight of its values, and
+ * so of any other that has them. */
+static void run_as_f32(struct check *c, int64_t m, int64_t n, int64_t k)
+{
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "as f32, m %d n %d k %d", (int)m, (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    struct k_weight plain;
+    k_weight_bind(&plain, K_F32, n, k, check_buf(c, k_weight_bytes(K_F32, n, k), 64));
+    struct k_weight_pack pack = {.src = w.value, .ld_src = k, .w = plain, .n_src = n};
+    check_run_layout(c, K_weight_pack, &pack);
+    float *want = check_floats(c, m * n, CHECK_NAN), *y = check_floats(c, m * n, CHECK_NAN);
+    struct k_linear a = {.w = plain, .y = want, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
+    check_run_row(c, K_linear_f32, &a);
+    a.w = w.w;
+    a.y = y;
+    check_run(c, &a);
+    check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
+}
+
+static void check_nested(struct check *c)
+{
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 13, 40};
+    check_linear(c);
+    for (int i = 0; i < 7; i++)
+        run_as_f32(c, rows[i], 200, 384);
+}
+
+void check_linear_int4k(struct check *c)
+{
+    check_nested(c);
+}
+
+void check_linear_int6k(struct check *c)
+{
+    check_nested(c);
 }

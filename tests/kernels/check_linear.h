@@ -14,6 +14,13 @@ struct linear_weight {
     const float *value; /* [n, k] as stored: rounded, or code times scale */
 };
 
+/* k, or as many inputs more as whole blocks of the format need. */
+int64_t linear_inputs(enum k_type type, int64_t k);
+
+/* n inputs in codes (kernels/coded.h), any of them, with small scales. */
+const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n);
+
+/* k: as linear_inputs gives it. */
 struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64_t n, int64_t k);
 
 struct linear_rows {

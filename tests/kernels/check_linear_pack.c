@@ -18,7 +18,7 @@
 static float stored_at(const struct check *c, const struct k_weight *w, int64_t o, int64_t i)
 {
     int64_t at = cuda_weight_at(w->type, cuda_k_stored(w->type, w->k), o, i);
-    if (!c->is_gpu || w->type == K_F32 || w->type == K_F16)
+    if (!c->is_gpu || w->type == K_F32 || w->type == K_F16 || format_is_nested(w->type))
         return linear_stored_at(w, o, i);
     if (w->type == K_INT4)
         return (float)((((const uint8_t *)w->data)[at / 2] >> at % 2 * 4 & 15) - 8);
@@ -42,6 +42,8 @@ static int64_t place(enum k_type type, int64_t o, int64_t i)
 /* Rewrites panels [lo, hi) of a weight that a GPU packed into the order of the reference. */
 static void to_reference(struct check *c, const struct k_weight *w, int64_t lo, int64_t hi)
 {
+    if (format_is_nested(w->type)) /* is it already */
+        return;
     size_t elem = k_type_bytes(w->type);
     int64_t stored = linear_k_stored(w->type, w->k);
     char *own = check_dup(c, w->data, k_weight_stream_bytes(w->type, 0, hi * K_NR, w->k), 64);
@@ -176,32 +178,37 @@ static void pack_grid(struct check *c)
     }
 }
 
+/* What a file's own formula gives for input i of output o. */
+static float coded_value(const struct k_weight_pack *a, int64_t o, int64_t i)
+{
+    enum k_type type = a->src_type;
+    int64_t size = coded_inputs(type), in = i % size;
+    const uint8_t *block = coded_block(a, o, i - in);
+    float d = f16_to_f32(coded_scale(block)), dmin = f16_to_f32(coded_scale(block + 2));
+    int code = coded_code(type, block, in);
+    if (!format_is_nested(type))
+        return d * (float)code;
+    const uint8_t *min = block + (type == K_INT4K ? CODED_INT4K_HEAD : CODED_INT6K_HEAD) - 4;
+    float scale = d * (float)(int8_t)block[4 + in / (type == K_INT4K ? 32 : 16)];
+    return scale * (float)code - dmin * (float)min[in / 32];
+}
+
 /* Codes that were codes before, some outputs of a wider weight: the file's own values. */
-static void pack_coded(struct check *c, enum k_type type, int64_t n, int64_t k, int64_t pad)
+static void pack_coded(struct check *c, enum k_type from, enum k_type type, int64_t n, int64_t k,
+                       int64_t pad)
 {
     check_begin(c);
-    check_case(c, "codes of type %d n %d k %d pad %d", type, (int)n, (int)k, (int)pad);
-    size_t src_bytes = (size_t)coded_bytes(type, n > 0 ? n * (k + pad) - pad : 0);
+    check_case(c, "codes of type %d to %d n %d k %d pad %d", from, type, (int)n, (int)k, (int)pad);
     size_t bytes = k_weight_bytes(type, n + 64, k);
-    uint8_t *src = check_buf(c, src_bytes, 2);
-    for (size_t i = 0; i < src_bytes; i++)
-        src[i] = (uint8_t)(i * i + i / 7 * 31 + (size_t)n);
-    struct k_weight_pack a = {
-        .src = src, .src_type = type, .ld_src = k + pad, .panel_lo = 1, .n_src = n};
-    for (size_t i = 1; i < src_bytes; i += (size_t)coded_bytes(type, CODED_INPUTS))
-        src[i] &= 0xbf; /* no NaN, so that values can be compared */
-    for (size_t i = 0; i < src_bytes && type == K_INT8G; i++)
-        src[i] = src[i] == 0x80 ? 0x81 : src[i];
+    struct k_weight_pack a = {.src_type = from, .ld_src = k + pad, .panel_lo = 1, .n_src = n};
+    a.src = linear_codes_make(c, from, n > 0 ? n * (k + pad) - pad : 0);
     char *got = check_buf(c, bytes, 64), *want = check_buf(c, bytes, 64);
     k_weight_bind(&a.w, type, n + 64, k, want);
     check_run_ref(c, &a);
     for (int64_t o = 0; o < n; o++)
-        for (int64_t i = 0; i < k; i++) {
-            const uint8_t *block = coded_block(&a, o, i);
-            float value = f16_to_f32(coded_scale(block)) * (float)coded_code(type, block, i % 32);
-            check_true(c, linear_weight_at(&a.w, o + K_NR, i) == value, "w[%d, %d] is another",
-                       (int)o, (int)i);
-        }
+        for (int64_t i = 0; i < k; i++)
+            check_true(c, linear_weight_at(&a.w, o + K_NR, i) == coded_value(&a, o, i),
+                       "w[%d, %d] is another", (int)o, (int)i);
     k_weight_bind(&a.w, type, n + 64, k, got);
     check_slices(c, &a, (struct check_out[]){{got, bytes}}, 1);
     if (c->is_gpu)
@@ -233,6 +240,8 @@ void check_weight_pack(struct check *c)
     int n_size, turn = 0;
     const int64_t *inputs = check_sizes(&n_size);
     for (int t = 0; t < 3 * K_TYPE_COUNT; t++) {
+        if (k_format((enum k_type)(t / 3))->trained == FORMAT_CODED)
+            continue;
         for (int i = 0; i < n_size; i++, turn++) {
             struct pack_case p = {.from = from[t % 3],
                                   .to = (enum k_type)(t / 3),
@@ -253,7 +262,9 @@ void check_weight_pack(struct check *c)
     pack_not_finite(c, K_INT4);
     for (int t = 0; t < K_TYPE_COUNT; t++)
         for (int i = 0; i < 9 && coded_has((enum k_type)t); i++)
-            pack_coded(c, (enum k_type)t, outputs[i], 32 * (1 + i * i % 11), i % 2 * 64);
+            pack_coded(c, (enum k_type)t, (enum k_type)t, outputs[i],
+                       coded_inputs((enum k_type)t) * (1 + i * i % 11), i % 2 * 128);
+    pack_coded(c, K_INT4K, K_INT6K, 67, 384, 0);
     pack_grid(c);
     pack_reach(c);
 }
@@ -265,7 +276,8 @@ void check_weight_unpack(struct check *c)
     const int64_t *inputs = check_sizes(&n_size);
     for (int t = 0; t < 5 * K_TYPE_COUNT * n_size; t++) {
         enum k_type type = (enum k_type)(t % K_TYPE_COUNT);
-        int64_t n = outputs[t / K_TYPE_COUNT % 5], k = inputs[t / K_TYPE_COUNT / 5];
+        int64_t n = outputs[t / K_TYPE_COUNT % 5];
+        int64_t k = linear_inputs(type, inputs[t / K_TYPE_COUNT / 5]);
         int64_t ld = k + t / K_TYPE_COUNT % 2;
         check_begin(c);
         check_case(c, "type %d n %d k %d ld %d", type, (int)n, (int)k, (int)ld);

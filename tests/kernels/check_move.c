@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "kernels/float16.h"
-#include "tests/kernels/check.h"
+#include "kernels/format.h"
+#include "tests/kernels/check_linear.h"
 
 static int32_t *indexes_new(struct check *c, int64_t m, int64_t n)
 {
@@ -20,10 +21,16 @@ static int32_t *indexes_new(struct check *c, int64_t m, int64_t n)
 
 /* ---- embedding ---- */
 
-static struct k_weight table_new(struct check *c, enum k_type type, const float *src, int64_t n,
+/* Of nested scales: whatever its codes are, which become the source. */
+static struct k_weight table_new(struct check *c, enum k_type type, float *src, int64_t n,
                                  int64_t k)
 {
     struct k_weight w;
+    if (format_is_nested(type)) {
+        struct linear_weight own = linear_weight_make(c, type, n, k);
+        memcpy(src, own.value, (size_t)(n * k) * sizeof *src);
+        return own.w;
+    }
     k_weight_bind(&w, type, n, k, check_buf(c, k_weight_bytes(type, n, k), 64));
     struct k_weight_pack pack = {.src = src, .src_type = K_F32, .ld_src = k, .w = w, .n_src = n};
     check_run_row(c, K_weight_pack, &pack);
@@ -32,6 +39,7 @@ static struct k_weight table_new(struct check *c, enum k_type type, const float 
 
 static void embed_run(struct check *c, enum k_type type, int64_t n, int64_t k, int64_t pad)
 {
+    k = linear_inputs(type, k);
     int64_t m = 5, ld = k + pad;
     check_begin(c);
     check_case(c, "type %d n %lld k %lld", type, (long long)n, (long long)k);

@@ -176,6 +176,16 @@ EMU __m512i _mm512_cvtepu8_epi16(__m256i a)
     return (__m512i)to;
 }
 
+EMU __m512i _mm512_cvtepu8_epi32(__m128i a)
+{
+    return emu_join(_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8)));
+}
+
+EMU __m512i _mm512_cvtepi8_epi32(__m128i a)
+{
+    return emu_join(_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8)));
+}
+
 EMU __m256i _mm512_cvtepi32_epi16(__m512i a)
 {
     return (__m256i) __builtin_convertvector((emu_u32)a, emu_h16);

@@ -3,12 +3,13 @@
  * engine/load/ggml_type: every quantised kind's blocks against what the reference makes of them.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/load/ggml_type.h"
 #include "engine/load/weights.h"
 #include "kernels/coded.h"
-#include "kernels/float16.h"
+#include "kernels/format.h"
 #include "tests/lib/test.h"
 
 static const struct weight *get(const struct weights *w, const char *kind, const char *what)
@@ -50,19 +51,36 @@ static void test_values_bit_for_bit(void **state)
     weights_close(w);
 }
 
-/* A block's codes as a format's, times their scale. */
+/* A block of codes as a weight of one output in a format that holds them. */
+static void check_packed(const struct ggml_type *t, enum k_type type, const uint8_t *own,
+                         const float *want)
+{
+    static uint8_t data[GGML_BLOCK_MAX * K_NR * 2] __attribute__((aligned(64)));
+    struct kernel_table table;
+    float got[GGML_BLOCK_MAX];
+    struct k_weight_pack a = {.src = own, .src_type = t->coded, .ld_src = t->block, .n_src = 1};
+    assert_true(k_weight_bytes(type, 1, t->block) <= sizeof data);
+    k_weight_bind(&a.w, type, 1, t->block, data);
+    struct k_weight_unpack b = {.w = a.w, .dst = got, .ld_dst = t->block};
+    kernel_table_init(&table, getenv("TEST_KERNELS"));
+    kernel_run(&table, K_weight_pack, &a, NULL);
+    kernel_run(&table, K_weight_unpack, &b, NULL);
+    for (int i = 0; i < t->block; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got) != 0)
+            fail_msg("%s: number %d is another in %s", t->name, i, k_format(type)->name);
+}
+
+/* A block's codes, packed, mean what its formula makes. */
 static void check_codes(const struct ggml_type *t, const uint8_t *block, const float *want)
 {
-    uint8_t own[CODED_INT8G_BYTES];
+    uint8_t own[GGML_BLOCK_MAX / K_NESTED * CODED_BYTES_MAX];
     if (t->recode)
         t->recode(block, own);
     else
         memcpy(own, block, t->bytes);
-    for (int i = 0; i < CODED_INPUTS; i++) {
-        float got = f16_to_f32(coded_scale(own)) * (float)coded_code(t->coded, own, i);
-        if (memcmp(&got, &want[i], sizeof got) != 0)
-            fail_msg("%s: number %d is another in codes", t->name, i);
-    }
+    check_packed(t, t->coded, own, want);
+    if (t->coded == K_INT4K)
+        check_packed(t, K_INT6K, own, want);
 }
 
 /* Fault: codes of a format that mean another number than their block's formula gives. */
@@ -88,7 +106,7 @@ static void test_codes_bit_for_bit(void **state)
         }
         n_seen++;
     }
-    assert_int_equal(n_seen, 4);
+    assert_int_equal(n_seen, 8);
     weights_close(w);
 }
 

@@ -335,17 +335,48 @@ static void codes_by_name_and_trained(void **state)
     world_release(&w);
 }
 
-/* A file in which a block of a tensor has a byte of our choice. */
-static char *spoil(const char *tensor, size_t at, uint8_t byte)
+/* A file of scales that have scales: packed, of less than half the size of 16 bits, each matrix
+ * multiplies as the file's own values in f32 do, to the bit. q and k are of another kind than v. */
+static void nested_is_exact(void **state)
 {
-    static char all[1 << 18];
+    struct world w = {.path = NULL};
+    int64_t n;
+    (void)state;
+    world_open(&w, "tests/golden/gguf/nested.gguf");
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = -1});
+    struct model *wide = load(&w, (struct model_options){.type = K_F32, .kv_type = -1});
+    assert_int_equal(format_of(m, "layers.0.self_attn.q_proj.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "layers.0.self_attn.k_proj.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "layers.0.self_attn.v_proj.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "layers.0.self_attn.o_proj.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "layers.0.mlp.gate_proj.weight"), K_INT4K);
+    assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "embed_tokens.weight"), K_INT6K);
+    assert_int_equal(format_of(m, "lm_head.weight"), K_INT4K);
+    assert_true(m->block_bytes < wide->block_bytes / 4);
+    float *got = logits_of(&w, m, &n), *want = logits_of(&w, wide, &n);
+    assert_memory_equal(got, want, (size_t)n * sizeof *got);
+    struct model *copy = load(&w, model_options_trained(m, w.dir.weights));
+    assert_int_equal(format_of(copy, "layers.0.mlp.down_proj.weight"), K_F32);
+    free(got);
+    free(want);
+    model_free(copy);
+    model_free(wide);
+    model_free(m);
+    world_release(&w);
+}
+
+/* A file in which a block of a tensor has a byte of our choice. */
+static char *spoil(const char *file, const char *tensor, size_t at, uint8_t byte)
+{
+    static char all[1 << 19];
     char block[64], path[PATH_BYTES], *dir = test_dir_new();
     struct err e = ERR_INIT;
-    struct weights *w = weights_open_gguf("tests/golden/gguf/coded.gguf", &e);
+    struct weights *w = weights_open_gguf(file, &e);
     assert_good(w ? 0 : -1, &e);
     assert_good(weight_read_stored(weights_get(w, tensor), 0, block, sizeof block, &e), &e);
     weights_close(w);
-    FILE *f = fopen("tests/golden/gguf/coded.gguf", "rb");
+    FILE *f = fopen(file, "rb");
     assert_non_null(f);
     size_t n = fread(all, 1, sizeof all, f);
     fclose(f);
@@ -360,9 +391,10 @@ static char *spoil(const char *tensor, size_t at, uint8_t byte)
     return dir;
 }
 
-static void check_spoilt(const char *tensor, size_t at, uint8_t byte, const char *words)
+static void check_spoilt(const char *file, const char *tensor, size_t at, uint8_t byte,
+                         const char *words)
 {
-    struct world w = {.path = spoil(tensor, at, byte)};
+    struct world w = {.path = spoil(file, tensor, at, byte)};
     struct err e = ERR_INIT;
     char path[PATH_BYTES];
     struct model_options o = {.type = -1, .kv_type = -1};
@@ -375,12 +407,20 @@ static void check_spoilt(const char *tensor, size_t at, uint8_t byte, const char
     world_release(&w);
 }
 
-/* Fault: a code that becomes zero, since its magnitude has no bit. */
+/* Faults: a code that becomes zero, since its magnitude has no bit; a scale, or that of mins, that
+ * is not finite. */
 static void bad_codes_are_named(void **state)
 {
+    static const char coded[] = "tests/golden/gguf/coded.gguf";
+    static const char nested[] = "tests/golden/gguf/nested.gguf";
     (void)state;
-    check_spoilt("model.layers.1.mlp.down_proj.weight", 9, 0x80, "ffn_down.weight: block 0 has");
-    check_spoilt("model.embed_tokens.weight", 2, 0x80, "give --quantize f32");
+    check_spoilt(coded, "model.layers.1.mlp.down_proj.weight", 9, 0x80,
+                 "ffn_down.weight: block 0 has");
+    check_spoilt(coded, "model.embed_tokens.weight", 2, 0x80, "give --quantize f32");
+    check_spoilt(nested, "lm_head.weight", 144 + 1, 0x7c,
+                 "output.weight: the scale of block 1 is not finite");
+    check_spoilt(nested, "model.layers.0.mlp.up_proj.weight", 144 + 3, 0x7e,
+                 "ffn_up.weight: the scale of block 1 is not finite");
 }
 
 int main(void)
@@ -392,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_frozen_format_is_not_trained),
         cmocka_unit_test(codes_stay_the_files),
         cmocka_unit_test(codes_by_name_and_trained),
+        cmocka_unit_test(nested_is_exact),
         cmocka_unit_test(bad_codes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ NAME.gguf               models/NAME in F32, under llama.cpp's names and with lla
 quantised.gguf          a random model with a matrix of nearly every kind, and quantised/ with what the
                         package makes of it in f32, as a directory
 coded.gguf, coded/      the same of kinds whose codes are a format's: a layer of Q4_0, one of Q8_0
+nested.gguf             one layer of kinds whose scales have scales; q and k of another kind than v
 tok_NAME.gguf           tokenizer/NAME.json, and no tensor
 ../../fuzz/corpus/gguf  seeds
 """
@@ -265,6 +266,38 @@ def make_coded():
     write_safetensors(out / "model.safetensors", plain)
 
 
+NESTED = {"model.embed_tokens": ((96, 256), "Q6_K"), "lm_head": ((96, 256), "Q4_K"),
+          "model.layers.0.self_attn.q_proj": ((256, 256), "Q4_K"),
+          "model.layers.0.self_attn.k_proj": ((64, 256), "Q4_K"),
+          "model.layers.0.self_attn.v_proj": ((64, 256), "Q6_K"),
+          "model.layers.0.self_attn.o_proj": ((256, 256), "Q5_K"),
+          "model.layers.0.mlp.gate_proj": ((256, 256), "Q4_K"),
+          "model.layers.0.mlp.up_proj": ((256, 256), "Q4_K"),
+          "model.layers.0.mlp.down_proj": ((256, 256), "Q3_K")}
+HALVES = dict(Q3_K=[108], Q4_K=[0, 2], Q5_K=[0, 2], Q6_K=[208])
+
+
+def make_nested():
+    c = dict(architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=96, hidden_size=256,
+             intermediate_size=256, num_hidden_layers=1, num_attention_heads=4,
+             num_key_value_heads=1, max_position_embeddings=64, rms_norm_eps=1e-6,
+             rope_theta=10000.0, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+    rng = np.random.default_rng(13)
+    w = gguf.GGUFWriter(str(HERE / "nested.gguf"), "llama")
+    add_config(w, "llama", c)
+    for part, ((rows, cols), kind) in NESTED.items():
+        size, n_bytes = gguf.GGML_QUANT_SIZES[KIND[kind]]
+        b = rng.integers(0, 256, (rows * cols // size, n_bytes), dtype=np.uint8)
+        for at in HALVES[kind]:
+            scale = rng.uniform(1e-5, 1e-4, (len(b), 1)).astype(np.float16)
+            b[:, at:at + 2] = scale.view(np.uint8)
+        w.add_tensor(there(part + ".weight"), b.reshape(rows, -1), raw_dtype=KIND[kind])
+    for part in ("input_layernorm", "post_attention_layernorm"):
+        w.add_tensor(there(f"model.layers.0.{part}.weight"), np.ones(256, np.float32))
+    w.add_tensor(there("model.norm.weight"), np.ones(256, np.float32))
+    finish(w)
+
+
 def make_tokenizer(name, model, pre=None):
     t = json.loads((TOKENIZERS / f"{name}.json").read_text())
     w = gguf.GGUFWriter(str(HERE / f"tok_{name}.gguf"), "llama")
@@ -311,6 +344,7 @@ def main():
     make_model("qwen3", "qwen3", split_max_tensors=10)
     make_quantised()
     make_coded()
+    make_nested()
     make_tokenizer("gpt2", "gpt2", "gpt-2")
     make_tokenizer("llama3", "gpt2", "llama-bpe")
     make_tokenizer("qwen2", "gpt2", "qwen2")
