@@ -35,6 +35,7 @@
 #include <stdbool.h>
 
 #include "kernels/args_attn.h"
+#include "kernels/args_experts.h"
 #include "kernels/args_heads.h"
 #include "kernels/args_linear.h"
 #include "kernels/args_rows.h"

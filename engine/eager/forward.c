@@ -35,7 +35,7 @@ static struct op_shape shape_of(const struct builder *b, struct val v)
 void eager_fill_ctx(struct eager *g, size_t i, struct op_ctx *c)
 {
     const struct eager_node *n = &g->node.at[i];
-    *c = (struct op_ctx){.node = &n->op, .batch = g->batch, .sink = &g->sink};
+    *c = (struct op_ctx){.node = &n->op, .batch = g->batch, .cap = g->batch->n, .sink = &g->sink};
     for (int j = 0; j < n->op.n_in; j++)
         c->in[j] = g->value.at[n->op.in[j]].view;
     for (int o = 0; o < n->op.n_out; o++)

@@ -93,7 +93,7 @@ struct graph_cost *graph_costs(const struct graph *g, int64_t n_tok, int64_t n_o
     prompt_init(&p, g, n_tok, n_out);
     for (size_t i = 0; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
-        struct op_ctx c = {.node = n, .batch = &p.batch, .sink = &sink.s};
+        struct op_ctx c = {.node = n, .batch = &p.batch, .cap = p.batch.n, .sink = &sink.s};
         if (op_get(n->op)->view)
             continue;
         for (int j = 0; j < n->n_in; j++)

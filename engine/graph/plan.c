@@ -88,7 +88,7 @@ static void compile(struct plan *p, const struct graph *g, const struct graph_me
     struct graph_place *place = graph_places(g);
     for (size_t i = 0; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
-        struct op_ctx c = {.node = n, .batch = batch, .sink = &sink.s};
+        struct op_ctx c = {.node = n, .batch = batch, .cap = p->cap, .sink = &sink.s};
         if (op_get(n->op)->view)
             continue;
         for (int j = 0; j < n->n_in; j++)

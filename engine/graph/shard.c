@@ -96,7 +96,7 @@ static int place_params(struct search *x, struct err *e)
     for (int k = 0; k < TWICE_MAX; k++)
         taken[k] = NONE;
     for (size_t i = 0; i < x->g->node.n; i++)
-        for (int k = 0; k < 2 && (p = param_at(&x->g->node.at[i].op, k)); k++) {
+        for (int k = 0; (p = param_at(&x->g->node.at[i].op, k)); k++) {
             if (x->first_use[p->index] < 0)
                 x->first_use[p->index] = (int32_t)i;
             x->last_use[p->index] = (int32_t)i;
@@ -154,7 +154,7 @@ static bool is_legal(const struct search *x, const struct op_node *n, const stru
         return false;
     if (n->op == OP_slice && r->in[0] == SPLIT_COLS && shard_section(x->s, x->g, n) < 0)
         return false;
-    for (int i = 0; i < 2 && (p = param_at(n, i)); i++)
+    for (int i = 0; (p = param_at(n, i)); i++)
         if (!param_fits(x, p, cut_of(n, r)))
             return false;
     return true;
@@ -173,7 +173,7 @@ static double rule_cost(const struct search *x, size_t i, const struct op_shard 
     enum param_cut cut = cut_of(n, r);
     double cost = 0, share = cut == PARAM_OUTPUTS || cut == PARAM_INPUTS ? x->s->size : 1;
     const struct param *p;
-    for (int k = 0; k < 2 && (p = param_at(n, k)); k++)
+    for (int k = 0; (p = param_at(n, k)); k++)
         if (x->first_use[p->index] == (int32_t)i)
             cost += param_bytes(p) / share;
     if (n->op == OP_attn) /* the keys and values of so many tokens */
@@ -243,7 +243,7 @@ static bool take_params(const struct search *x, size_t i, const struct op_shard 
     const struct op_node *n = &x->g->node.at[i].op;
     uint8_t cut = (uint8_t)(cut_of(n, r) + 1);
     const struct param *p;
-    for (int k = 0; k < 2 && (p = param_at(n, k)); k++) {
+    for (int k = 0; (p = param_at(n, k)); k++) {
         int at = x->twice[p->index];
         if (at < 0)
             continue;
@@ -394,7 +394,7 @@ static void share_params(struct shard *s, const struct graph *g)
 {
     const struct param *p;
     for (size_t i = 0; i < g->node.n; i++)
-        for (int k = 0; k < 2 && (p = param_at(&g->node.at[i].op, k)); k++)
+        for (int k = 0; (p = param_at(&g->node.at[i].op, k)); k++)
             share_param(&s->share[p->index], &g->node.at[i].op, s->rule[i]);
 }
 
@@ -405,7 +405,7 @@ int shard_init(struct shard *s, const struct graph *g, int size, const struct pa
     struct search x;
     *s = (struct shard){.size = size};
     for (size_t i = 0; i < g->node.n; i++)
-        for (int k = 0; k < 2 && (p = param_at(&g->node.at[i].op, k)); k++)
+        for (int k = 0; (p = param_at(&g->node.at[i].op, k)); k++)
             s->n_param = p->index >= s->n_param ? p->index + 1 : s->n_param;
     s->rule = xcalloc(g->node.n + 1, sizeof *s->rule);
     s->pieces = xcalloc(g->value.n + 1, sizeof *s->pieces);

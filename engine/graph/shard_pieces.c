@@ -72,7 +72,7 @@ static void see_node(struct classes *c, const struct shard *s, const struct grap
     }
     if (first >= 0 && def->pieces)
         c->demand[top(c, first)] = divisor(c->demand[top(c, first)], def->pieces(n, in));
-    for (int k = 0; k < 2 && def->param && (p = def->param(n, k)); k++)
+    for (int k = 0; def->param && (p = def->param(n, k)); k++)
         if (first >= 0 && r->weight != SPLIT_WHOLE && r->weight != SPLIT_END)
             join(c, first, base + p->index);
 }
@@ -88,7 +88,7 @@ static void measure(struct classes *c, const struct shard *s, const struct graph
         c->up[g->value.n + (size_t)i] = (int32_t)g->value.n + i;
     for (size_t i = 0; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
-        for (int k = 0; k < 2 && op_get(n->op)->param && (p = op_get(n->op)->param(n, k)); k++)
+        for (int k = 0; op_get(n->op)->param && (p = op_get(n->op)->param(n, k)); k++)
             c->length[g->value.n + (size_t)p->index] =
                 s->share[p->index].cut == PARAM_INPUTS ? p->k : p->n;
     }

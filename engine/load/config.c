@@ -61,17 +61,18 @@ static const struct {
     {"lm_head_bias", 0, 0},
     {"logit_scale", 1, 0},
     {"logits_scaling", 1, OBEYS_MULTIPLIERS},
-    {"moe_intermediate_size", 0, 0},
+    {"moe_intermediate_size", 0, OBEYS_EXPERTS},
     {"n_routed_experts", 0, 0},
     {"no_rope_layers", 0, OBEYS_NO_ROPE},
-    {"num_experts", 0, 0},
-    {"num_local_experts", 0, 0},
+    {"num_experts", 0, OBEYS_EXPERTS},
+    {"num_local_experts", 0, OBEYS_EXPERTS},
     {"parallel_attn", 0, 0},
     {"qk_layernorm", 0, 0},
     {"quantization_config", 0, 0},
     {"query_pre_attn_scalar", 0, OBEYS_QUERY_SCALE},
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
     {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
+    {"router_jitter_noise", 0, 0},
     {"use_bidirectional_attention", 0, 0},
 };
 
@@ -249,7 +250,7 @@ static int parse_sizes(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
-/* Llama, Mistral, Qwen, OLMo 2, SmolLM3, Granite, Gemma, Phi-3. */
+/* Llama, Mistral, Mixtral, Qwen, OLMo 2, OLMoE, SmolLM3, Granite, Gemma, Phi-3. */
 static int parse_llama(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_traits *t = config_traits_of(c);
@@ -264,7 +265,7 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
         parse_eps(c, root, "rms_norm_eps", e) ||
         parse_act(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
         config_layers_parse(c, root, e) || config_scales_parse(c, root, e) ||
-        config_rope_parse(c, root, e))
+        config_experts_parse(c, root, e) || config_rope_parse(c, root, e))
         return -1;
     c->has_o_bias = attn_bias && t->reads_attn_bias;
     c->has_qkv_bias = c->has_o_bias || t->has_qkv_bias;

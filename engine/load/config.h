@@ -43,7 +43,12 @@ enum config_qk_norm { QK_NORM_NONE, QK_NORM_HEADS, QK_NORM_WHOLE };
 
 enum pool_kind { POOL_CLS, POOL_MEAN, POOL_LAST };
 
-enum { CONFIG_ROPE_FACTOR_MAX = 256, CONFIG_EOS_MAX = 16, CONFIG_LAYER_MAX = 1024 };
+enum {
+    CONFIG_ROPE_FACTOR_MAX = 256,
+    CONFIG_EOS_MAX = 16,
+    CONFIG_LAYER_MAX = 1024,
+    CONFIG_EXPERT_MAX = 1024
+};
 
 struct config_rope {
     enum rope_kind kind;
@@ -66,16 +71,21 @@ struct config {
     int32_t n_segment; /* BERT's token types; 0 elsewhere */
     enum config_act act;
     double norm_eps;
-    struct config_rope rope;       /* where has_rope */
-    int32_t window;                /* keys seen at most by layers that slide; 0: none does */
-    bool slides[CONFIG_LAYER_MAX]; /* by layer */
-    bool is_wrapped; /* the text part of a model that sees images: other names of tensors */
-    bool is_bf16;    /* what the config says that the weights are */
-    bool is_tied;    /* the head is the embedding */
-    bool is_encoder; /* a text, seen whole at once, becomes one vector */
-    bool sees_ahead; /* its tokens see those behind them too */
-    bool has_rope;   /* positions turn queries and keys; else they are embedded */
-    bool is_gated;   /* act(gate x) * up x, else act(up x) */
+    struct config_rope rope;            /* where has_rope */
+    int32_t window;                     /* keys seen at most by layers that slide; 0: none does */
+    bool slides[CONFIG_LAYER_MAX];      /* by layer */
+    int32_t n_expert, n_top;            /* 0: no mixtures; experts that a row goes to */
+    int64_t d_expert;                   /* d_ff of an expert */
+    bool has_experts[CONFIG_LAYER_MAX]; /* by layer: its feed-forward is a mixture */
+    bool normalises_top;                /* a row's weights of its experts sum to 1 */
+    bool wants_balance; /* what made it adds a loss of the router's balance in training */
+    bool is_wrapped;    /* the text part of a model that sees images: other names of tensors */
+    bool is_bf16;       /* what the config says that the weights are */
+    bool is_tied;       /* the head is the embedding */
+    bool is_encoder;    /* a text, seen whole at once, becomes one vector */
+    bool sees_ahead;    /* its tokens see those behind them too */
+    bool has_rope;      /* positions turn queries and keys; else they are embedded */
+    bool is_gated;      /* act(gate x) * up x, else act(up x) */
     bool is_unturned[CONFIG_LAYER_MAX]; /* by layer: has no positions, though others turn */
     enum config_norms norms;
     enum config_qk_norm qk_norm;

@@ -38,11 +38,12 @@ const char *config_family_name(enum config_family f)
     return family_name[f].type;
 }
 
-/* Names the nearest known beside all of them: of a misspelt one, or of a later version. */
+/* Names the nearest known, of a misspelt one or of a later version, and then all families by their
+ * short names. */
 static int err_family(const struct json *v, const char *found, bool by_arch, struct err *e)
 {
     struct near near = {.word = found};
-    char known[768] = "";
+    char known[512] = "";
     size_t n = 0;
     for (int f = 0; f < FAMILY_COUNT; f++)
         near_try(&near, by_arch ? family_name[f].arch : family_name[f].type);
@@ -51,9 +52,9 @@ static int err_family(const struct json *v, const char *found, bool by_arch, str
                               f == 0                  ? ""
                               : f == FAMILY_COUNT - 1 ? " and "
                                                       : ", ",
-                              by_arch ? family_name[f].arch : family_name[f].type);
-    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported; %s are%s%s", found, known,
-                    near.best ? "; the nearest is " : "", near.best ? near.best : "");
+                              family_name[f].type);
+    return json_err(v, e, ERR_UNSUPPORTED, "'%.80s' is not supported%s%s; known are %s", found,
+                    near.best ? "; the nearest is " : "", near.best ? near.best : "", known);
 }
 
 static int find_name(const struct json *v, const char *name, bool by_arch, enum config_family *out,

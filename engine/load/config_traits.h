@@ -13,13 +13,14 @@
 enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28 };
 
 /* Whether sliding_window is obeyed: never, always (4096 where it is absent), where it is told,
- * where use_sliding_window says so, there but by layers without positions alone, or by all layers
- * but every n-th. */
+ * where use_sliding_window says so (from max_window_layers on, or all), there but by layers without
+ * positions alone, or by all layers but every n-th. */
 enum window_rule {
     WINDOW_OFF,
     WINDOW_ON,
     WINDOW_TOLD,
     WINDOW_SWITCHED,
+    WINDOW_SWITCHED_ALL,
     WINDOW_UNTURNED,
     WINDOW_PATTERN
 };
@@ -32,7 +33,17 @@ enum {
     OBEYS_CAPS = 8,          /* attn_logit_softcapping and final_logit_softcapping */
     OBEYS_LOCAL_ROPE = 16,   /* rope_local_base_freq */
     OBEYS_PARTIAL_ROPE = 32, /* partial_rotary_factor */
+    OBEYS_EXPERTS = 128,     /* num_experts or num_local_experts, as `experts` says */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
+};
+
+/* Mixtures of experts: what their fields are called, and what is absent. */
+struct config_experts {
+    const char *count, *width; /* num_experts, moe_intermediate_size */
+    int32_t n, top;
+    int64_t d_ff;      /* 0: the width must be there */
+    bool normalises;   /* whatever the file says */
+    bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
 };
 
 /* What a class has where its config leaves them out, as the text_config of others does. */
@@ -56,8 +67,9 @@ struct config_traits {
     bool norm_plus_one, is_joined;
     bool pos_behind_pad; /* the first position is the row behind pad_token_id's */
     struct config_sizes sizes;
-    const char *act_key; /* where the activation stands; NULL: hidden_act */
-    unsigned obeys;      /* OBEYS_ */
+    const char *act_key;           /* where the activation stands; NULL: hidden_act */
+    unsigned obeys;                /* OBEYS_ */
+    struct config_experts experts; /* count NULL: none */
 };
 
 const struct config_traits *config_traits_of(const struct config *c);
@@ -70,5 +82,6 @@ int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t 
 
 int config_layers_parse(struct config *c, const struct json *root, struct err *e);
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
+int config_experts_parse(struct config *c, const struct json *root, struct err *e);
 
 #endif

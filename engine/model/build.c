@@ -118,9 +118,22 @@ static void open_gate(const struct model *m, struct builder *b, struct val h, in
     *u = op_linear(b, h, model_layer(m, l, SLOT_UP), model_layer(m, l, SLOT_UP_BIAS));
 }
 
+static struct val mixture(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    struct op_experts_attr a = {.gate = model_layer(m, l, SLOT_EXPERT_GATE),
+                                .up = model_layer(m, l, SLOT_EXPERT_UP),
+                                .down = model_layer(m, l, SLOT_EXPERT_DOWN),
+                                .n_expert = m->cfg.n_expert,
+                                .top = m->cfg.n_top,
+                                .normalises = m->cfg.normalises_top};
+    return op_experts(b, h, op_linear(b, h, model_layer(m, l, SLOT_ROUTER), NULL), &a);
+}
+
 static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     struct val g, u;
+    if (m->layer[l].ff == FF_EXPERTS)
+        return mixture(m, b, h, l);
     open_gate(m, b, h, l, &g, &u);
     u = activate(b, m->layer[l].ff, g, u);
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));

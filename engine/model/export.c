@@ -34,16 +34,10 @@ struct export
 
 static void find_transposed(struct export *x)
 {
-    const struct spec *s = spec_of(x->m->cfg.family);
-    for (int i = 0; i < s->n_row; i++) {
-        const struct spec_row *r = &s->row[i];
-        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : x->m->cfg.n_layer;
-        for (int64_t k = 0; k < n && spec_row_is_used(&x->m->cfg, r); k++) {
-            const struct param *p =
-                r->slot < SLOT_GLOBAL_COUNT ? x->m->slot[r->slot] : model_layer(x->m, k, r->slot);
-            x->is_transposed[p->index] = r->is_transposed;
-        }
-    }
+    struct spec_walk w = spec_walk_begin(&x->m->cfg);
+    bool *to = x->is_transposed;
+    for (const struct spec_row *r; (r = spec_walk_next(&w));)
+        *to++ = r->is_transposed;
 }
 
 static bool is_head(const char *name)

@@ -49,6 +49,7 @@ static double width_of(const struct config *c, enum slot s, const struct param *
         return EMBED_WIDTH;
     case SLOT_O:
     case SLOT_DOWN:
+    case SLOT_EXPERT_DOWN:
         return inputs / sqrt(2 * (double)c->n_layer);
     default:
         return p->is_vector ? 0 : inputs;
@@ -58,18 +59,13 @@ static double width_of(const struct config *c, enum slot s, const struct param *
 static void describe(struct first *f)
 {
     const struct config *c = &f->m->cfg;
-    const struct spec *s = spec_of(c->family);
+    struct spec_walk w = spec_walk_begin(c);
+    const struct param *p = f->m->param;
     f->is_transposed = xcalloc((size_t)f->m->n_param + 1, sizeof *f->is_transposed);
     f->width = xcalloc((size_t)f->m->n_param + 1, sizeof *f->width);
-    for (int i = 0; i < s->n_row; i++) {
-        const struct spec_row *r = &s->row[i];
-        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : c->n_layer;
-        for (int64_t k = 0; k < n && spec_row_is_used(c, r); k++) {
-            const struct param *p =
-                r->slot < SLOT_GLOBAL_COUNT ? f->m->slot[r->slot] : model_layer(f->m, k, r->slot);
-            f->is_transposed[p->index] = r->is_transposed;
-            f->width[p->index] = width_of(c, r->slot, p);
-        }
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); p++) {
+        f->is_transposed[p->index] = r->is_transposed;
+        f->width[p->index] = width_of(c, r->slot, p);
     }
 }
 

@@ -26,6 +26,7 @@ static int stored_format(const struct model *m, const struct model_options *o,
     return 0;
 }
 
+/* A router chooses: it is little, and keeps its numbers where others are made codes. */
 static int pick(const struct model *m, const struct model_options *o, const struct spec_row *r,
                 struct param *p, struct err *e)
 {
@@ -33,7 +34,7 @@ static int pick(const struct model *m, const struct model_options *o, const stru
     if (p->is_vector)
         return 0;
     p->w.type = (enum k_type)o->type;
-    if (o->type >= 0)
+    if (o->type >= 0 && !(r->slot == SLOT_ROUTER && format_is_frozen(p->w.type)))
         return 0;
     if (stored_format(m, o, r, p, &stored, e))
         return -1;
@@ -45,7 +46,7 @@ static int pick(const struct model *m, const struct model_options *o, const stru
 
 static struct param *param_at(const struct model *m, const struct spec_row *r, int64_t layer)
 {
-    return r->slot < SLOT_GLOBAL_COUNT ? m->slot[r->slot] : model_layer(m, layer, r->slot);
+    return model_layer(m, layer, r->slot);
 }
 
 /* Whether row i's matrix in a layer has another format than one that it is packed with. */
@@ -53,7 +54,8 @@ static bool is_mixed(const struct model *m, const struct spec *s, int i, int64_t
 {
     for (int j = 0; j < s->n_row; j++) {
         const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r) &&
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
+            spec_row_is_used(&m->cfg, r, layer) &&
             param_at(m, r, layer)->w.type != param_at(m, &s->row[i], layer)->w.type)
             return true;
     }
@@ -72,8 +74,8 @@ static enum k_type common(const struct model *m, const struct spec *s, int i, in
     enum k_type type = param_at(m, &s->row[i], layer)->w.type;
     for (int j = 0; j < s->n_row; j++) {
         const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r) &&
-            param_at(m, r, layer)->w.type != type)
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
+            spec_row_is_used(&m->cfg, r, layer) && param_at(m, r, layer)->w.type != type)
             type = either(type, param_at(m, r, layer)->w.type);
     }
     return type;
@@ -87,7 +89,8 @@ static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
     enum k_type type = common(m, s, i, layer);
     for (int j = 0; j < s->n_row; j++) {
         const struct spec_row *r = &s->row[j];
-        if (r->group == s->row[i].group && !spec_row_is_vector(r) && spec_row_is_used(&m->cfg, r))
+        if (r->group == s->row[i].group && !spec_row_is_vector(r) &&
+            spec_row_is_used(&m->cfg, r, layer))
             param_at(m, r, layer)->w.type = type;
     }
 }
@@ -95,19 +98,17 @@ static void settle(struct model *m, const struct spec *s, int i, int64_t layer)
 int formats_pick(struct model *m, const struct model_options *o, struct err *e)
 {
     const struct spec *s = spec_of(m->cfg.family);
+    struct spec_walk w = spec_walk_begin(&m->cfg);
+    struct param *p = m->param;
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)
+        if (pick(m, o, r, p, e))
+            return -1;
     for (int i = 0; i < s->n_row; i++) {
         const struct spec_row *r = &s->row[i];
-        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : m->cfg.n_layer;
-        for (int64_t layer = 0; layer < n && spec_row_is_used(&m->cfg, r); layer++)
-            if (pick(m, o, r, param_at(m, r, layer), e))
-                return -1;
-    }
-    for (int i = 0; i < s->n_row; i++) {
-        const struct spec_row *r = &s->row[i];
-        for (int64_t layer = 0; layer < m->cfg.n_layer && r->group && !spec_row_is_vector(r) &&
-                                spec_row_is_used(&m->cfg, r);
+        for (int64_t layer = 0; layer < m->cfg.n_layer && r->group && !spec_row_is_vector(r);
              layer++)
-            settle(m, s, i, layer);
+            if (spec_row_is_used(&m->cfg, r, layer))
+                settle(m, s, i, layer);
     }
     return 0;
 }

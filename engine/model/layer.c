@@ -14,8 +14,10 @@ static float scale_of(const struct config *c, int64_t l)
     return (float)(c->scales_attn_by_layer ? s / (double)(l + 1) : s);
 }
 
-static enum layer_ff ff_of(const struct config *c)
+static enum layer_ff ff_of(const struct config *c, int64_t l)
 {
+    if (c->has_experts[l])
+        return FF_EXPERTS;
     if (c->is_gated)
         return c->act == ACT_SILU ? FF_SWIGLU : c->act == ACT_GELU ? FF_GEGLU : FF_GEGLU_TANH;
     return c->act == ACT_GELU_TANH ? FF_GELU_TANH : FF_GELU;
@@ -31,7 +33,7 @@ static enum layer_rope rope_of(const struct config *c, int64_t l)
 void layer_init(struct layer *y, const struct config *c, int64_t l)
 {
     *y = (struct layer){.norms = c->norms,
-                        .ff = ff_of(c),
+                        .ff = ff_of(c, l),
                         .window = c->slides[l] ? c->window : 0,
                         .scale = scale_of(c, l),
                         .cap = (float)c->attn_cap,

@@ -16,7 +16,8 @@ enum layer_ff {
     FF_GELU,   /* down(gelu(up x)) */
     FF_GELU_TANH,
     FF_GEGLU, /* down(gelu(gate x) * up x) */
-    FF_GEGLU_TANH
+    FF_GEGLU_TANH,
+    FF_EXPERTS /* the weighted sum of some experts, each as FF_SWIGLU */
 };
 
 /* By which of the model's tables of positions queries and keys turn. */

@@ -65,17 +65,11 @@ static int find_tensor(struct load *l, const struct param *p, bool transposed, s
 
 static int find_all(struct load *l, struct err *e)
 {
-    const struct spec *s = spec_of(l->m->cfg.family);
-    for (int i = 0; i < s->n_row; i++) {
-        const struct spec_row *r = &s->row[i];
-        int64_t n = r->slot < SLOT_GLOBAL_COUNT ? 1 : l->m->cfg.n_layer;
-        for (int64_t k = 0; k < n && spec_row_is_used(&l->m->cfg, r); k++) {
-            const struct param *p =
-                r->slot < SLOT_GLOBAL_COUNT ? l->m->slot[r->slot] : model_layer(l->m, k, r->slot);
-            if (find_tensor(l, p, r->is_transposed, e))
-                return -1;
-        }
-    }
+    struct spec_walk w = spec_walk_begin(&l->m->cfg);
+    const struct param *p = l->m->param;
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); p++)
+        if (find_tensor(l, p, r->is_transposed, e))
+            return -1;
     return 0;
 }
 

@@ -20,49 +20,28 @@
 
 enum { NAME_BYTES = 96, ALIGN_BYTES = 64 };
 
-/* Walks the parameters in the order of memory: the globals' rows and each layer's, in row order. */
-struct walk {
-    const struct spec *spec;
-    const struct config *cfg;
-    int64_t layer; /* -1: the rows without one, first */
-    int row;
-};
-
-static const struct spec_row *walk_next(struct walk *w, int64_t *layer)
+/* The row's name with the layer in place of its %d, and the expert in place of the second. */
+static void put_name(char *out, const char *pattern, int64_t layer, int64_t expert)
 {
-    for (; w->layer < w->cfg->n_layer; w->layer++, w->row = 0) {
-        while (w->row < w->spec->n_row) {
-            const struct spec_row *r = &w->spec->row[w->row++];
-            if ((r->slot >= SLOT_GLOBAL_COUNT) == (w->layer >= 0) && spec_row_is_used(w->cfg, r)) {
-                *layer = w->layer;
-                return r;
-            }
-        }
+    const int64_t number[] = {layer, expert};
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(pattern, "%d");
+        if (!at)
+            break;
+        n += (size_t)snprintf(out + n, NAME_BYTES - n, "%.*s%lld", (int)(at - pattern), pattern,
+                              (long long)number[i]);
+        pattern = at + 2;
     }
-    return NULL;
+    snprintf(out + n, NAME_BYTES - n, "%s", pattern);
 }
 
-static struct walk walk_begin(const struct config *c)
-{
-    return (struct walk){.spec = spec_of(c->family), .cfg = c, .layer = -1};
-}
-
-/* The row's name with the layer in place of its %d. */
-static void put_name(char *out, const char *pattern, int64_t layer)
-{
-    const char *at = strstr(pattern, "%d");
-    if (at)
-        snprintf(out, NAME_BYTES, "%.*s%lld%s", (int)(at - pattern), pattern, (long long)layer,
-                 at + 2);
-    else
-        snprintf(out, NAME_BYTES, "%s", pattern);
-}
-
-static void fill_param(struct model *m, const struct spec_row *r, int64_t layer, int32_t i)
+static void fill_param(struct model *m, const struct spec_row *r, const struct spec_walk *at,
+                       int32_t i)
 {
     struct param *p = &m->param[i];
     char *name = m->names + (size_t)i * NAME_BYTES;
-    put_name(name, r->name, layer);
+    put_name(name, r->name, at->layer, at->expert);
     *p = (struct param){.name = name,
                         .index = i,
                         .lora = r->takes_lora ? m->n_lora++ : -1,
@@ -75,27 +54,26 @@ static void fill_param(struct model *m, const struct spec_row *r, int64_t layer,
     }
     if (r->n == DIM_OF_GATE_UP)
         p->section[0] = p->section[1] = m->cfg.d_ff;
-    if (layer < 0)
+    if (at->layer < 0)
         m->slot[r->slot] = p;
-    else
-        m->layer[layer].slot[r->slot - SLOT_GLOBAL_COUNT] = p;
+    else if (at->expert <= 0)
+        m->layer[at->layer].slot[r->slot - SLOT_GLOBAL_COUNT] = p;
 }
 
 static void list_params(struct model *m)
 {
-    struct walk w = walk_begin(&m->cfg);
-    int64_t layer;
+    struct spec_walk w = spec_walk_begin(&m->cfg);
     int32_t n = 0;
-    while (walk_next(&w, &layer))
+    while (spec_walk_next(&w))
         m->n_param++;
     m->param = xcalloc((size_t)m->n_param + 1, sizeof *m->param);
     m->names = xcalloc((size_t)m->n_param + 1, NAME_BYTES);
     m->layer = xcalloc((size_t)m->cfg.n_layer + 1, sizeof *m->layer);
     for (int64_t l = 0; l < m->cfg.n_layer; l++)
         layer_init(&m->layer[l], &m->cfg, l);
-    w = walk_begin(&m->cfg);
-    for (const struct spec_row *r; (r = walk_next(&w, &layer)); n++)
-        fill_param(m, r, layer, n);
+    w = spec_walk_begin(&m->cfg);
+    for (const struct spec_row *r; (r = spec_walk_next(&w)); n++)
+        fill_param(m, r, &w, n);
 }
 
 static size_t aligned(size_t at)
@@ -124,23 +102,25 @@ static size_t place_run(struct param *list, char *block, int32_t i, int32_t n, s
     return at;
 }
 
-/* The rows of one group, which stand next to each other, are one run. */
+/* The rows of one group, which stand next to each other, are one run, and so are all experts of
+ * one. */
 static size_t place_all(const struct model *m, struct param *list, void *memory)
 {
     char *block = memory ? memory : (char *)(uintptr_t)ALIGN_BYTES;
-    struct walk w = walk_begin(&m->cfg);
-    int64_t layer, run_layer = -2;
+    struct spec_walk w = spec_walk_begin(&m->cfg);
+    int64_t run_layer = -2;
     const struct spec_row *r, *run = NULL;
     int32_t i = 0, lo = 0;
     size_t at = 0;
-    for (; (r = walk_next(&w, &layer)); i++) {
-        bool joins = run && layer == run_layer && r->group && r->group == run->group;
+    for (; (r = spec_walk_next(&w)); i++) {
+        bool joins =
+            run && w.layer == run_layer && ((r->group && r->group == run->group) || w.expert > 0);
         if (!joins && i > 0) {
             at = place_run(list, block, lo, i - lo, at);
             lo = i;
         }
         run = r;
-        run_layer = layer;
+        run_layer = w.layer;
     }
     return place_run(list, block, lo, i - lo, at);
 }

@@ -46,18 +46,35 @@ static const struct spec_row llama_rows[] = {
     VECTOR(SLOT_MLP_OUT_NORM, "layers.%d.post_feedforward_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_AFTER),
     MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 2, .takes_lora = true),
+           .group = 2, .takes_lora = true, .ff = FF_IS_PLAIN),
     MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 2, .takes_lora = true),
+           .group = 2, .takes_lora = true, .ff = FF_IS_PLAIN),
     MATRIX(SLOT_GATE_UP, "layers.%d.mlp.gate_up_proj.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
-           .when = WHEN_JOINED, .takes_lora = true),
-    MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF,
-           .takes_lora = true),
+           .when = WHEN_JOINED, .takes_lora = true, .ff = FF_IS_PLAIN),
+    MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF, .takes_lora = true,
+           .ff = FF_IS_PLAIN),
     VECTOR(SLOT_GATE_BIAS, "layers.%d.mlp.gate_proj.bias", DIM_OF_FF, .when = WHEN_MLP_BIAS,
-           .group = 4),
-    VECTOR(SLOT_UP_BIAS, "layers.%d.mlp.up_proj.bias", DIM_OF_FF, .when = WHEN_MLP_BIAS,
-           .group = 4),
-    VECTOR(SLOT_DOWN_BIAS, "layers.%d.mlp.down_proj.bias", DIM_OF_MODEL, .when = WHEN_MLP_BIAS),
+           .group = 4, .ff = FF_IS_PLAIN),
+    VECTOR(SLOT_UP_BIAS, "layers.%d.mlp.up_proj.bias", DIM_OF_FF, .when = WHEN_MLP_BIAS, .group = 4,
+           .ff = FF_IS_PLAIN),
+    VECTOR(SLOT_DOWN_BIAS, "layers.%d.mlp.down_proj.bias", DIM_OF_MODEL, .when = WHEN_MLP_BIAS,
+           .ff = FF_IS_PLAIN),
+    MATRIX(SLOT_ROUTER, "layers.%d.mlp.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE),
+    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,
+           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,
+           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
+           .ff = FF_IS_BLOCK_MIXTURE),
+    MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.w1.weight", DIM_OF_EXPERT,
+           DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_UP, "layers.%d.block_sparse_moe.experts.%d.w3.weight", DIM_OF_EXPERT,
+           DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.w2.weight", DIM_OF_MODEL,
+           DIM_OF_EXPERT, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
     VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
 };
@@ -164,6 +181,8 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_SEGMENT] = c->n_segment,
         [DIM_OF_FF] = c->d_ff,
         [DIM_OF_GATE_UP] = 2 * c->d_ff,
+        [DIM_OF_EXPERT] = c->d_expert,
+        [DIM_OF_EXPERTS] = c->n_expert,
         [DIM_OF_Q] = (int64_t)c->n_head * c->d_head,
         [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
         [DIM_OF_QKV] = ((int64_t)c->n_head + 2 * c->n_kv_head) * c->d_head,
@@ -172,8 +191,19 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
     return dim[d];
 }
 
-bool spec_row_is_used(const struct config *c, const struct spec_row *r)
+static bool has_ff(const struct config *c, enum spec_ff ff, int64_t layer)
 {
+    if (ff == FF_IS_ANY || layer < 0)
+        return true;
+    if (ff == FF_IS_PLAIN || !c->has_experts[layer])
+        return (ff == FF_IS_PLAIN) != c->has_experts[layer];
+    return (ff == FF_IS_BLOCK_MIXTURE) == (c->family == FAMILY_MIXTRAL);
+}
+
+bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t layer)
+{
+    if ((r->slot >= SLOT_GLOBAL_COUNT) != (layer >= 0) || !has_ff(c, r->ff, layer))
+        return false;
     switch (r->when) {
     case WHEN_QKV_BIAS:
         return c->has_qkv_bias;
@@ -208,4 +238,27 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r)
 bool spec_row_is_vector(const struct spec_row *r)
 {
     return r->k == DIM_OF_NONE;
+}
+
+struct spec_walk spec_walk_begin(const struct config *c)
+{
+    return (struct spec_walk){.cfg = c, .layer = -1, .expert = -1};
+}
+
+const struct spec_row *spec_walk_next(struct spec_walk *w)
+{
+    const struct spec *s = spec_of(w->cfg->family);
+    if (w->expert >= 0 && ++w->expert < w->cfg->n_expert)
+        return &s->row[w->row - 1];
+    w->expert = -1;
+    for (; w->layer < w->cfg->n_layer; w->layer++, w->row = 0) {
+        while (w->row < s->n_row) {
+            const struct spec_row *r = &s->row[w->row++];
+            if (!spec_row_is_used(w->cfg, r, w->layer))
+                continue;
+            w->expert = r->is_each ? 0 : -1;
+            return r;
+        }
+    }
+    return NULL;
 }

@@ -48,6 +48,10 @@ enum slot {
     SLOT_GATE_BIAS,
     SLOT_UP_BIAS,
     SLOT_DOWN_BIAS,
+    SLOT_ROUTER,
+    SLOT_EXPERT_GATE, /* of the first of them: the others follow it in the list of parameters */
+    SLOT_EXPERT_UP,
+    SLOT_EXPERT_DOWN,
     SLOT_COUNT,
     SLOT_LAYER_COUNT = SLOT_COUNT - SLOT_GLOBAL_COUNT
 };
@@ -60,6 +64,8 @@ enum spec_dim {
     DIM_OF_SEGMENT,
     DIM_OF_FF,
     DIM_OF_GATE_UP, /* both */
+    DIM_OF_EXPERT,  /* d_ff of one */
+    DIM_OF_EXPERTS, /* how many */
     DIM_OF_Q,       /* n_head * d_head */
     DIM_OF_KV,      /* n_kv_head * d_head */
     DIM_OF_QKV,     /* all three */
@@ -83,11 +89,17 @@ enum spec_when {
     WHEN_UNTIED
 };
 
+/* What a layer's feed-forward must be: plain, a mixture whose parts are called mlp, or one whose
+ * parts are called block_sparse_moe. */
+enum spec_ff { FF_IS_ANY, FF_IS_PLAIN, FF_IS_MIXTURE, FF_IS_BLOCK_MIXTURE };
+
 struct spec_row {
     enum slot slot;
-    const char *name; /* with one %d for the layer, behind the family's prefix */
+    const char *name; /* with %d for the layer, then for the expert, behind the family's prefix */
     enum spec_dim n, k;
     enum spec_when when;
+    enum spec_ff ff;
+    bool is_each;       /* once for each expert, packed back to back */
     int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
     bool is_transposed; /* [k, n] in the file */
     bool takes_lora;
@@ -103,10 +115,22 @@ struct spec {
 const char *const *spec_prefix(const struct config *c);
 
 int64_t spec_dim_of(const struct config *c, enum spec_dim d);
-bool spec_row_is_used(const struct config *c, const struct spec_row *r);
+/* Whether a layer has it; -1: of the rows without one. */
+bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t layer);
 bool spec_row_is_vector(const struct spec_row *r);
 
 const struct spec *spec_of(enum config_family f);
+
+/* The parameters in the order of their list and of memory: the rows without a layer and each
+ * layer's, in row order, and of a row that each expert has all of these. */
+struct spec_walk {
+    const struct config *cfg;
+    int64_t layer, expert; /* of the row that was given last; -1: none */
+    int row;               /* where it goes on */
+};
+
+struct spec_walk spec_walk_begin(const struct config *c);
+const struct spec_row *spec_walk_next(struct spec_walk *w); /* NULL: none is left */
 
 /* Whether the matrices that take adapters are [k, n] in files (PEFT's fan_in_fan_out). */
 bool spec_is_transposed(const struct spec *s);

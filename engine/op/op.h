@@ -72,6 +72,7 @@ int64_t op_count_of(const struct op_count *c, const int64_t *n);
 struct op_ctx {
     const struct op_node *node;
     const struct batch *batch;
+    const int64_t *cap; /* rows of each dim that work and save have room for */
     struct op_view in[OP_IN_MAX], out[OP_OUT_MAX];
     void *work;   /* op_def.work bytes, for the length of this call */
     void *save;   /* op_def.save bytes, from forward to backward; NULL when no backward follows */

@@ -22,6 +22,14 @@ struct op_attn_attr {
     float scale, softcap;
 };
 
+/* A mixture of experts: arrays of n_expert parameters each, which lie in memory one behind the
+ * other at one distance. */
+struct op_experts_attr {
+    const struct param *gate, *up, *down;
+    int32_t n_expert, top;
+    bool normalises; /* the weights of a row's experts, so that they sum to 1 */
+};
+
 struct op_reduce_attr;
 struct op_collect_attr;
 struct op_spread_attr;
@@ -45,6 +53,9 @@ struct val op_rope(struct builder *b, struct val x, const struct op_rope_attr *a
 struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
                    const struct op_attn_attr *attr);
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
+/* logits: of the router, [rows of x, n_expert]. */
+struct val op_experts(struct builder *b, struct val x, struct val logits,
+                      const struct op_experts_attr *attr);
 struct val op_gelu(struct builder *b, struct val x, bool tanh);
 struct val op_softcap(struct builder *b, struct val x, float cap);
 struct val op_dropout(struct builder *b, struct val x, float p, uint32_t site);

@@ -79,7 +79,8 @@ static uint64_t kind_of(const struct model *m)
     const struct config *c = &m->cfg;
     const int64_t whole[] = {c->family,           c->n_vocab,   c->n_layer,   c->d_model, c->d_ff,
                              c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,  c->window,
-                             (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param};
+                             (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param, c->n_top,
+                             c->normalises_top};
     const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),

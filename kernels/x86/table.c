@@ -34,6 +34,13 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_lora_bwd] = lora_bwd_avx2,
     [K_lora_dw] = lora_dw_avx2,
 
+    /* mixtures of experts */
+    [K_experts_pack] = experts_pack_avx2,
+    [K_experts] = experts_avx2,
+    [K_experts_dx] = experts_dx_avx2,
+    [K_experts_dw] = experts_dw_avx2,
+    [K_experts_sum] = experts_sum_avx2,
+
     /* rows and elements */
     [K_embed_bwd] = embed_bwd_avx2,
     [K_rmsnorm] = rmsnorm_avx2,
@@ -164,6 +171,11 @@ kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     [K_linear_dw_bf16] = linear_dw_bf16_avx512,
     [K_lora_bwd] = lora_bwd_rounded_avx512,
     [K_lora_dw] = lora_dw_rounded_avx512,
+
+    /* mixtures of experts */
+    [K_experts_pack] = experts_pack_avx512,
+    [K_experts] = experts_avx512,
+    [K_experts_dx] = experts_dx_avx512,
 
     /* attention over a ragged batch */
     [K_attn] = attn_avx512,

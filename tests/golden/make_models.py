@@ -44,6 +44,7 @@ from transformers import (BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, Ll
                           Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaModel)
 
 import later_models
+import moe_models
 
 OUT = pathlib.Path(__file__).resolve().parent / "models"
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-8)
@@ -133,8 +134,8 @@ LORA = {  # name: options of LoraConfig
 }
 
 
-MODELS |= later_models.MODELS
-LORA |= later_models.LORA
+MODELS |= later_models.MODELS | moe_models.MODELS
+LORA |= later_models.LORA | moe_models.LORA
 
 
 def bert(**kw):

@@ -61,9 +61,15 @@ struct config tiny_config(enum config_family f)
                        .normalizes = true,
                        .bos = -1,
                        .pad = -1};
+    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL;
+    c.n_expert = is_mixture ? 5 : 0;
+    c.n_top = 2;
+    c.d_expert = 40;
+    c.normalises_top = f == FAMILY_MIXTRAL;
     c.is_joined = f == FAMILY_PHI3;
     c.rope.partial = f == FAMILY_PHI3 ? 0.5 : 1;
     for (int64_t l = 0; l < c.n_layer; l++) {
+        c.has_experts[l] = f == FAMILY_MIXTRAL || (is_mixture && l != 1);
         c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;
         c.slides[l] = c.window > 0 && (f == FAMILY_MISTRAL || l % 2);
     }

@@ -26,7 +26,7 @@ from test_tuning import Client  # noqa: E402
 
 GOLDEN = pathlib.Path("tests/golden/models")
 WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "phi3_longrope",
-           "gemma3_vision", "llava")
+           "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"

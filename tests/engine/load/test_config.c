@@ -194,6 +194,31 @@ static void test_later_families(void **state)
     assert_true(c.norms == NORMS_OUTPUT && c.qk_norm == QK_NORM_WHOLE && c.norm_eps == 1e-5);
 }
 
+#define MOE "{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
+
+/* Faults: a default of the classes; a layer that has experts and should not; the width of a plain
+ * layer taken for an expert's. */
+static void test_experts(void **state)
+{
+    (void)state;
+    struct config c = parse(MOE "}");
+    assert_true(c.n_expert == 128 && c.n_top == 8 && c.d_expert == 768 && !c.normalises_top);
+    assert_int_equal(c.family, FAMILY_QWEN3_MOE);
+    assert_true(c.has_experts[0] && c.has_experts[4] && c.d_ff != 768 && !c.wants_balance);
+    c = parse(MOE ",\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
+                  "\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"mlp_only_layers\":[3],"
+                  "\"output_router_logits\":true}");
+    assert_true(c.n_expert == 6 && c.n_top == 2 && c.d_expert == 24 && c.normalises_top);
+    assert_true(!c.has_experts[0] && c.has_experts[1] && !c.has_experts[3] && c.wants_balance);
+    c = parse("{\"architectures\":[\"MixtralForCausalLM\"],\"num_key_value_heads\":2," SIZES
+              ",\"num_local_experts\":4,\"norm_topk_prob\":false}");
+    assert_true(c.n_expert == 4 && c.n_top == 2 && c.d_expert == c.d_ff && c.normalises_top);
+    assert_true(c.family == FAMILY_MIXTRAL && c.rope.theta == 1e6 && !c.window);
+    c = parse("{\"architectures\":[\"OlmoeForCausalLM\"]," SIZES "}");
+    assert_true(c.family == FAMILY_OLMOE && c.n_expert == 64 && c.n_top == 8 &&
+                c.qk_norm == QK_NORM_WHOLE);
+}
+
 /* Faults: a default of Gemma's classes; a bound, a pattern or a second theta that is not read. */
 static void test_gemma(void **state)
 {
@@ -284,19 +309,18 @@ static const struct refused {
     {"{}", "neither architectures nor model_type is there"},
     {"[]", "config.json: expected an object, found an array"},
     {"{\"architectures\":[\"GemmaForCausalLM\"]}",
-     "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; LlamaForCausalLM, "
-     "MistralForCausalLM, MinistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-     "Olmo2ForCausalLM, SmolLM3ForCausalLM, GraniteForCausalLM, Gemma2ForCausalLM, "
-     "Gemma3ForCausalLM, Phi3ForCausalLM, GPT2LMHeadModel, BertModel, RobertaModel and XLMRobertaModel are; the nearest is Gemma2ForCausalLM"},
-    {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "are; the nearest is Qwen2ForCausalLM"},
+     "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; the nearest is "
+     "Gemma2ForCausalLM; known are llama, mistral, ministral, qwen2, qwen3, qwen3_moe, mixtral, "},
+    {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "the nearest is Qwen2ForCausalLM; known are "},
     {"{\"model_type\":\"mamba\"}",
-     "model_type: 'mamba' is not supported; llama, mistral, ministral, qwen2, qwen3, olmo2, "
-     "smollm3, granite, gemma2, gemma3_text, phi3, gpt2, bert, roberta and xlm-roberta are"},
+     "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
+     "qwen3_moe, mixtral, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, gpt2, bert, "
+     "roberta and xlm-roberta"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
      "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
     {VISION("Llava", "{\"model_type\":\"opt\"}"),
-     "config.json: text_config.model_type: 'opt' is not supported; llama, mistral"},
+     "config.json: text_config.model_type: 'opt' is not supported; known are llama, mistral"},
     {VISION("Gemma3", "{\"attn_logit_softcapping\":50}"),
      "config.json: text_config.attn_logit_softcapping: 50 is not supported"},
     {"{\"architectures\":[3]}", "architectures[0]: expected a string"},
@@ -427,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_qwen3),
         cmocka_unit_test(test_later_families),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_text_config),

@@ -259,6 +259,52 @@ TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
 TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 0))
 TEST_OF(ce_capped, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 2))
 TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
+
+/* Three experts of 32 each in one leaf for each of their matrices: whole panels, so that the leaf's
+ * are theirs. The gradients are its runs. */
+enum { E = 3, FF = 32 };
+
+static struct param expert[3][E];
+
+static const struct param *experts_of(struct rig *r, int leaf)
+{
+    const struct param *all = &r->leaf[leaf].p;
+    for (int e = 0; e < E; e++) {
+        struct param *p = &expert[leaf - 2][e];
+        *p = *all;
+        p->n = FF;
+        p->w.n = FF;
+        p->w.data = (char *)all->w.data + (size_t)e * k_weight_bytes(K_F32, FF, all->k);
+        p->grad = all->grad + (int64_t)e * FF * all->k;
+    }
+    return expert[leaf - 2];
+}
+
+static struct val mixture(struct rig *r, struct builder *b, struct val x, bool normalises)
+{
+    struct op_experts_attr a = {.gate = experts_of(r, 2),
+                                .up = experts_of(r, 3),
+                                .down = experts_of(r, 4),
+                                .n_expert = E,
+                                .top = 2,
+                                .normalises = normalises};
+    return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
+}
+
+#define EXPERT_LEAVES                                                                              \
+    (leaf_new(&r, E, D, false), leaf_new(&r, E * FF, D, false), leaf_new(&r, E * FF, D, false),    \
+     leaf_new(&r, E * FF, FF, false), experts_narrow(&r))
+
+/* Sums of many terms: smaller ones, and choices that a difference does not turn over. */
+static void experts_narrow(struct rig *r)
+{
+    for (int i = 1; i < 5; i++)
+        for (int64_t k = 0; k < r->leaf[i].p.n * r->leaf[i].p.k; k++)
+            r->leaf[i].x[k] *= i == 1 ? 3.0f : 0.4f;
+}
+
+TEST_OF(experts, EXPERT_LEAVES, mixture(r, b, x, false))
+TEST_OF(experts_normalised, EXPERT_LEAVES, mixture(r, b, x, true))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
 
 /* The adapter's two matrices are leaves too: their gradients are the group's. */
@@ -334,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_op_dropout),       cmocka_unit_test(test_op_ce),
         cmocka_unit_test(test_op_softcap),       cmocka_unit_test(test_op_ce_capped),
         cmocka_unit_test(test_op_mean_pool),     cmocka_unit_test(test_op_l2norm),
+        cmocka_unit_test(test_op_experts),       cmocka_unit_test(test_op_experts_normalised),
         cmocka_unit_test(test_op_lora),          cmocka_unit_test(wrong_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

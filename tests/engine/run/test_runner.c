@@ -16,9 +16,9 @@
 enum { N_TOK = 70 };
 
 static const enum config_family families[] = {
-    FAMILY_LLAMA,     FAMILY_QWEN2, FAMILY_QWEN3,   FAMILY_GPT2,    FAMILY_MISTRAL,
-    FAMILY_MINISTRAL, FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE, FAMILY_GEMMA2,
-    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT};
+    FAMILY_LLAMA,     FAMILY_QWEN2, FAMILY_QWEN3,   FAMILY_GPT2,      FAMILY_MISTRAL,
+    FAMILY_MINISTRAL, FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE,   FAMILY_GEMMA2,
+    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT,    FAMILY_QWEN3_MOE, FAMILY_MIXTRAL};
 static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
 
 static enum model_output output_of(enum config_family f)
@@ -237,6 +237,38 @@ static void every_level_gates(void **state)
     }
 }
 
+static void add_experts(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns)
+{
+    (void)ns;
+    *(double *)ctx += k == K_experts ? shape.bytes : 0;
+}
+
+/* Fault: a token that decodes reads experts which it does not go to. */
+static void decode_reads_its_experts(void **state)
+{
+    struct config c = tiny_config(FAMILY_MIXTRAL);
+    (void)state;
+    c.n_expert = 16;
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        struct tiny t;
+        struct err e = ERR_INIT;
+        struct op_view out;
+        int32_t token = 3;
+        double bytes = 0;
+        tiny_init(&t, &c, types[k], 1, NULL);
+        struct runner *r = tiny_runner(&t, N_TOK, MODEL_LOGITS, false, PASS_ALL);
+        stream_trace(t.stream, add_experts, &bytes);
+        assert_good(runner_feed(r, &token, 1, 0, 1, &out, &e), &e);
+        double one = 2 * (double)k_weight_bytes(types[k], c.d_expert, c.d_model) +
+                     (double)k_weight_bytes(types[k], c.d_model, c.d_expert);
+        double numbers = 3 * (double)((c.d_model + c.d_expert) * c.n_top) * sizeof(float);
+        assert_true(bytes >= (double)c.n_layer * c.n_top * one);
+        assert_true(bytes <= (double)c.n_layer * (c.n_top * one + numbers + 3 * 64));
+        runner_free(r);
+        tiny_release(&t);
+    }
+}
+
 enum { LONG = 520, LONG_ROOM = 600, LONG_OUT = 8 };
 
 /* Feeds LONG tokens, the last LONG_OUT of them in chunks of `chunk`; their answers; free(). */
@@ -331,7 +363,8 @@ int main(void)
         cmocka_unit_test(static_is_eager),         cmocka_unit_test(passes_change_nothing),
         cmocka_unit_test(threads_change_nothing),  cmocka_unit_test(chunks_are_the_whole),
         cmocka_unit_test(company_changes_nothing), cmocka_unit_test(chunks_apart_change_nothing),
-        cmocka_unit_test(every_level_gates),       cmocka_unit_test(bad_feeds_are_refused),
+        cmocka_unit_test(every_level_gates),       cmocka_unit_test(decode_reads_its_experts),
+        cmocka_unit_test(bad_feeds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

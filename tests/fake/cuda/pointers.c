@@ -34,6 +34,42 @@ static const int lora_at[] = {AT(lora, x), AT(lora, group), AT(lora, t), AT(lora
 static const int lora_bwd_at[] = {
     AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),
     AT(lora_bwd, dy),    AT(lora_bwd, dt),        AT(lora_bwd, dx),    END};
+static const int route_at[] = {AT(route, x),
+                               AT(route, map.expert),
+                               AT(route, map.weight),
+                               AT(route, map.place),
+                               AT(route, map.from),
+                               AT(route, map.start),
+                               END};
+static const int route_bwd_at[] = {AT(route_bwd, fwd.x),
+                                   AT(route_bwd, fwd.map.expert),
+                                   AT(route_bwd, fwd.map.weight),
+                                   AT(route_bwd, fwd.map.place),
+                                   AT(route_bwd, fwd.map.from),
+                                   AT(route_bwd, fwd.map.start),
+                                   AT(route_bwd, dweight),
+                                   AT(route_bwd, dx),
+                                   END};
+static const int experts_pack_at[] = {AT(experts_pack, x), AT(experts_pack, from),
+                                      AT(experts_pack, start), AT(experts_pack, rows), END};
+static const int experts_at[] = {AT(experts, rows),
+                                 AT(experts, stack.w.data),
+                                 AT(experts, stack.w.scale),
+                                 AT(experts, stack.start),
+                                 AT(experts, y),
+                                 END};
+static const int experts_dw_at[] = {AT(experts_dw, dy),
+                                    AT(experts_dw, x),
+                                    AT(experts_dw, from_dy),
+                                    AT(experts_dw, from_x),
+                                    AT(experts_dw, start),
+                                    AT(experts_dw, dw),
+                                    END};
+static const int experts_sum_at[] = {AT(experts_sum, x), AT(experts_sum, weight),
+                                     AT(experts_sum, place), AT(experts_sum, y), END};
+static const int experts_weigh_at[] = {AT(experts_weigh, weight),  AT(experts_weigh, from),
+                                       AT(experts_weigh, h),       AT(experts_weigh, dh),
+                                       AT(experts_weigh, dweight), END};
 static const int embed_at[] = {AT(embed, token), AT(embed, table.data), AT(embed, table.scale),
                                AT(embed, y), END};
 static const int embed_bwd_at[] = {AT(embed_bwd, token), AT(embed_bwd, dy), AT(embed_bwd, dtable),
@@ -126,6 +162,15 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_lora] = lora_at,
     [K_lora_bwd] = lora_bwd_at,
     [K_lora_dw] = lora_bwd_at,
+    [K_route] = route_at,
+    [K_route_sort] = route_at,
+    [K_route_bwd] = route_bwd_at,
+    [K_experts_pack] = experts_pack_at,
+    [K_experts] = experts_at,
+    [K_experts_dx] = experts_at,
+    [K_experts_dw] = experts_dw_at,
+    [K_experts_sum] = experts_sum_at,
+    [K_experts_weigh] = experts_weigh_at,
     [K_embed] = embed_at,
     [K_embed_bwd] = embed_bwd_at,
     [K_rmsnorm] = norm_at,

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What config.json says of mixtures of experts: how many there are, how many of them a row goes to,
+ * and which layers have them.
+ */
+#include "engine/load/config_traits.h"
+#include "engine/load/json.h"
+
+/* decoder_sparse_step: of so many layers the last has experts; mlp_only_layers: none of these. */
+static int parse_plain(struct config *c, const struct json *root, struct err *e)
+{
+    struct json list = {.node = NULL}, m;
+    int64_t every = 1, at;
+    if (json_opt_int(root, "decoder_sparse_step", 1, CONFIG_LAYER_MAX, &every, e) ||
+        json_opt(root, "mlp_only_layers", JSON_ARRAY, &list, e))
+        return -1;
+    for (int64_t l = 0; l < c->n_layer; l++)
+        c->has_experts[l] = (l + 1) % every == 0;
+    if (!list.node)
+        return 0;
+    json_each(m, list)
+    {
+        if (json_as_int(&m, 0, c->n_layer - 1, &at, e))
+            return -1;
+        c->has_experts[at] = false;
+    }
+    return 0;
+}
+
+int config_experts_parse(struct config *c, const struct json *root, struct err *e)
+{
+    const struct config_experts *x = &config_traits_of(c)->experts;
+    if (!x->count)
+        return 0;
+    c->n_expert = x->n, c->n_top = x->top, c->d_expert = x->d_ff;
+    c->normalises_top = x->normalises;
+    if (config_count_opt(root, x->count, CONFIG_EXPERT_MAX, &c->n_expert, e) ||
+        config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
+        json_opt_int(root, x->width, 1, CONFIG_WIDTH_MAX, &c->d_expert, e) ||
+        json_opt_bool(root, "output_router_logits", &c->wants_balance, e) ||
+        (!x->normalises && json_opt_bool(root, "norm_topk_prob", &c->normalises_top, e)))
+        return -1;
+    struct json top = json_member(root, "num_experts_per_tok");
+    if (c->n_top > c->n_expert)
+        return json_err(top.node ? &top : root, e, ERR_BAD_INPUT, "%d experts for a token, of %d",
+                        c->n_top, c->n_expert);
+    for (int64_t l = 0; l < c->n_layer; l++)
+        c->has_experts[l] = true;
+    return x->may_be_plain ? parse_plain(c, root, e) : 0;
+}

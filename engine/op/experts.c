@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A mixture of experts: of each row the sum, by its router's weights, of what `top` experts make of
+ * it, each of them down(silu(gate x) * up x). Which rows an expert has is made on the device, so a
+ * plan's launches are the same for any step: routed rows are counted by the batch's rows times
+ * `top`, and their bounds lie in memory beside them.
+ *
+ * Law 2: an expert's products have the bits that each row has alone, and the sum over a row's
+ * experts goes from the likeliest on, so neither knows of other rows.
+ *
+ * Backward keeps who goes where and both halves of the gate. The gradient of a row's weight is
+ * taken before the last product: dy . (down h) = (down^T dy) . h.
+ */
+#include <string.h>
+
+#include "engine/op/ops.h"
+#include "kernels/format.h"
+
+static const struct op_experts_attr *attr_of(const struct op_node *n)
+{
+    return (const struct op_experts_attr *)(const void *)n->attr;
+}
+
+struct val op_experts(struct builder *b, struct val x, struct val logits,
+                      const struct op_experts_attr *attr)
+{
+    struct op_node n = {.op = OP_experts, .n_in = 2, .in = {x.id, logits.id}};
+    _Static_assert(sizeof *attr <= OP_ATTR_BYTES, "an op's attributes");
+    memcpy(n.attr, attr, sizeof *attr);
+    return builder_add(b, &n);
+}
+
+/* ---- shape ---------------------------------------------------------------------------------- */
+
+/* The experts' weights as one: those of experts that follow at the first two's distance. */
+static struct k_stack stack_of(const struct param *p, int64_t n_expert, const int32_t *start)
+{
+    struct k_stack s = {.w = p[0].w, .start = start, .n_expert = n_expert};
+    if (n_expert > 1) {
+        s.data_bytes = (char *)p[1].w.data - (char *)p[0].w.data;
+        s.scale_bytes = (char *)p[1].w.scale - (char *)p[0].w.scale;
+    }
+    return s;
+}
+
+static int check_stack(const struct param *p, const struct op_experts_attr *a, int64_t n, int64_t k,
+                       struct err *e)
+{
+    struct k_stack s = stack_of(p, a->n_expert, NULL);
+    for (int64_t i = 0; i < a->n_expert; i++) {
+        if (p[i].n != n || p[i].k != k)
+            return err_set(e, ERR_BAD_INPUT, "%s: %lld by %lld, %lld by %lld expected", p[i].name,
+                           (long long)p[i].n, (long long)p[i].k, (long long)n, (long long)k);
+        if (p[i].w.type != p[0].w.type)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s is kept as %s, %s as %s: the experts of a layer must be alike: give "
+                           "--quantize bf16",
+                           p[i].name, k_format(p[i].w.type)->name, p[0].name,
+                           k_format(p[0].w.type)->name);
+        ASSERT((char *)p[i].w.data - (char *)p[0].w.data == i * s.data_bytes);
+    }
+    return 0;
+}
+
+static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
+                 struct err *e)
+{
+    const struct op_experts_attr *a = attr_of(n);
+    int64_t d = a->gate->k, d_ff = a->gate->n;
+    if (in[0].blocked || in[1].blocked || in[0].rows != in[1].rows || in[0].cols != d ||
+        in[1].cols != a->n_expert)
+        return err_set(e, ERR_BAD_INPUT, "%s: inputs of %lld and %lld columns", a->gate->name,
+                       (long long)in[0].cols, (long long)in[1].cols);
+    if (check_stack(a->gate, a, d_ff, d, e) || check_stack(a->up, a, d_ff, d, e) ||
+        check_stack(a->down, a, a->down->n, d_ff, e))
+        return -1;
+    out[0] = (struct op_shape){.rows = in[0].rows, .cols = a->down->n};
+    return 0;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* What a forward leaves for its backward. */
+struct kept {
+    struct k_route_map map;
+    float *gate, *up; /* [m * top, d_ff] */
+};
+
+struct room {
+    char *at;
+    size_t bytes; /* of what was carved so far */
+};
+
+static void *carve(struct room *r, size_t bytes)
+{
+    void *p = r->at ? r->at + r->bytes : NULL;
+    r->bytes += (bytes + 63) / 64 * 64;
+    return p;
+}
+
+static float *carve_floats(struct room *r, int64_t m, int64_t d)
+{
+    return carve(r, (size_t)m * (size_t)d * sizeof(float));
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static struct kept kept_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+{
+    size_t pairs = (size_t)(m * a->top) * sizeof(int32_t);
+    struct kept k = {.map.expert = carve(r, pairs),
+                     .map.weight = carve(r, pairs),
+                     .map.place = carve(r, pairs),
+                     .map.from = carve(r, pairs),
+                     .map.start = carve(r, ((size_t)a->n_expert + 1) * sizeof(int32_t))};
+    k.gate = carve_floats(r, m * a->top, a->gate->n);
+    k.up = carve_floats(r, m * a->top, a->gate->n);
+    return k;
+}
+
+static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    struct room r = {0};
+    kept_at(&r, attr_of(n), cap[in[0].rows]);
+    return r.bytes;
+}
+
+/* Of a forward: the rows of x, then in their place h, then what comes of it; and h's rows. */
+struct pass {
+    void *rows, *h_rows;
+    float *h, *y;
+};
+
+static struct pass pass_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+{
+    int64_t n = m * a->top;
+    size_t rows = k_rows_bytes(a->gate->w.type, n, a->gate->k);
+    size_t h = (size_t)n * (size_t)a->gate->n * sizeof(float);
+    size_t y = (size_t)n * (size_t)a->down->n * sizeof(float);
+    struct pass p = {.rows = carve(r, most(rows, most(h, y)))};
+    p.h = p.y = p.rows;
+    p.h_rows = carve(r, k_rows_bytes(a->down->w.type, n, a->gate->n));
+    return p;
+}
+
+static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    struct room r = {0};
+    kept_at(&r, attr_of(n), cap[in[0].rows]);
+    pass_at(&r, attr_of(n), cap[in[0].rows]);
+    return r.bytes;
+}
+
+struct back {
+    void *rows; /* of dy, then of the gradients of the gate's halves */
+    float *h, *dh, *dup, *dx, *dweight;
+};
+
+static struct back back_at(struct room *r, const struct op_experts_attr *a, int64_t m)
+{
+    int64_t n = m * a->top;
+    struct back b = {.rows = carve(r, most(k_rows_bytes(a->down->w.type, n, a->down->n),
+                                           most(k_rows_bytes(a->gate->w.type, n, a->gate->n),
+                                                k_rows_bytes(a->up->w.type, n, a->up->n))))};
+    b.h = carve_floats(r, n, a->gate->n);
+    b.dh = carve_floats(r, n, a->gate->n);
+    b.dup = carve_floats(r, n, a->gate->n);
+    b.dx = carve_floats(r, n, a->gate->k);
+    b.dweight = carve_floats(r, n, 1);
+    return b;
+}
+
+static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    struct room r = {0};
+    back_at(&r, attr_of(n), cap[in[0].rows]);
+    return r.bytes;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+/* What the launches of one node share. */
+struct run {
+    struct op_ctx *c;
+    const struct op_experts_attr *a;
+    enum dim rows;
+    int64_t m;
+    struct kept k;
+};
+
+/* `m` of the arguments counts routed rows. */
+#define LAUNCH_ROUTED(r, kernel, args)                                                             \
+    op_launch((r)->c, (kernel), &(args), sizeof(args),                                             \
+              &(struct op_count){.offset = (uint16_t)((char *)&(args).m - (char *)&(args)),        \
+                                 .dim = (r)->rows,                                                 \
+                                 .times = (r)->a->top},                                            \
+              1)
+
+static struct run run_of(struct op_ctx *c, struct room *work)
+{
+    struct run r = {.c = c, .a = attr_of(c->node), .rows = c->in[0].shape.rows};
+    struct room save = {.at = c->save};
+    r.m = op_rows(c, r.rows);
+    r.k = kept_at(c->save ? &save : work, r.a, c->cap[r.rows]);
+    return r;
+}
+
+static struct k_route route_of(const struct run *r)
+{
+    return (struct k_route){.x = r->c->in[1].p,
+                            .ld_x = r->c->in[1].ld,
+                            .m = r->m,
+                            .n = r->a->n_expert,
+                            .top = r->a->top,
+                            .normalises = r->a->normalises,
+                            .map = r->k.map};
+}
+
+/* Routed rows of x, which stand in their order or are those of before that `from` names. */
+static void pack(const struct run *r, const float *x, int64_t ld_x, const int32_t *from,
+                 const struct param *w, int64_t cols, void *rows)
+{
+    struct k_experts_pack a = {.x = x,
+                               .ld_x = ld_x,
+                               .m = r->m * r->a->top,
+                               .k = cols,
+                               .from = from,
+                               .top = r->a->top,
+                               .start = r->k.map.start,
+                               .n_expert = r->a->n_expert,
+                               .type = k_format(w->w.type)->rows,
+                               .rows = rows};
+    LAUNCH_ROUTED(r, K_experts_pack, a);
+}
+
+static void multiply(const struct run *r, enum kernel_id k, const void *rows, const struct param *w,
+                     float *y, int64_t ld_y, bool add)
+{
+    struct k_experts a = {.rows = rows,
+                          .stack = stack_of(w, r->a->n_expert, r->k.map.start),
+                          .y = y,
+                          .ld_y = ld_y,
+                          .m = r->m * r->a->top,
+                          .add = add};
+    LAUNCH_ROUTED(r, k, a);
+}
+
+static void gate(const struct run *r, float *h)
+{
+    int64_t d = r->a->gate->n;
+    struct k_swiglu a = {.gate = r->k.gate,
+                         .up = r->k.up,
+                         .y = h,
+                         .ld_gate = d,
+                         .ld_up = d,
+                         .ld_y = d,
+                         .m = r->m * r->a->top,
+                         .d = d};
+    LAUNCH_ROUTED(r, K_swiglu, a);
+}
+
+static void forward(struct op_ctx *c)
+{
+    struct room room = {.at = c->work};
+    struct run r = run_of(c, &room);
+    struct pass p = pass_at(&room, r.a, c->cap[r.rows]);
+    struct k_route route = route_of(&r);
+    int64_t d_ff = r.a->gate->n, d_out = r.a->down->n;
+    OP_LAUNCH_M(c, K_route, route, r.rows);
+    OP_LAUNCH_M(c, K_route_sort, route, r.rows);
+    pack(&r, c->in[0].p, c->in[0].ld, r.k.map.from, r.a->gate, r.a->gate->k, p.rows);
+    multiply(&r, K_experts, p.rows, r.a->gate, r.k.gate, d_ff, false);
+    multiply(&r, K_experts, p.rows, r.a->up, r.k.up, d_ff, false);
+    gate(&r, p.h);
+    pack(&r, p.h, d_ff, NULL, r.a->down, d_ff, p.h_rows);
+    multiply(&r, K_experts, p.h_rows, r.a->down, p.y, d_out, false);
+    struct k_experts_sum sum = {.x = p.y,
+                                .weight = r.k.map.weight,
+                                .place = r.k.map.place,
+                                .y = c->out[0].p,
+                                .ld_x = d_out,
+                                .ld_y = c->out[0].ld,
+                                .m = r.m,
+                                .top = r.a->top,
+                                .d = d_out};
+    OP_LAUNCH_M(c, K_experts_sum, sum, r.rows);
+}
+
+/* ---- backward ------------------------------------------------------------------------------- */
+
+static void weight_grads(const struct run *r, const struct param *w, struct k_experts_dw a)
+{
+    a.top = r->a->top;
+    a.start = r->k.map.start;
+    for (int32_t e = 0; e < r->a->n_expert; e++) {
+        if (!w[e].grad)
+            continue;
+        a.expert = e;
+        a.n = w[e].n;
+        a.k = w[e].k;
+        a.dw = w[e].grad;
+        op_launch(r->c, K_experts_dw, &a, sizeof a, NULL, 0);
+    }
+}
+
+/* Down: of h, which is weighed on the way, and of the weights. */
+static void back_down(const struct run *r, const struct back *b, const struct op_view *dy)
+{
+    int64_t d_ff = r->a->gate->n;
+    const int32_t *from = r->k.map.from;
+    struct k_experts_weigh w = {.weight = r->k.map.weight,
+                                .from = from,
+                                .h = b->h,
+                                .dh = b->dh,
+                                .dweight = b->dweight,
+                                .m = r->m * r->a->top,
+                                .d = d_ff};
+    pack(r, dy->p, dy->ld, from, r->a->down, r->a->down->n, b->rows);
+    multiply(r, K_experts_dx, b->rows, r->a->down, b->dh, d_ff, false);
+    gate(r, b->h);
+    LAUNCH_ROUTED(r, K_experts_weigh, w);
+    weight_grads(r, r->a->down,
+                 (struct k_experts_dw){
+                     .dy = dy->p, .ld_dy = dy->ld, .from_dy = from, .x = b->h, .ld_x = d_ff});
+}
+
+/* The gate's halves; that of the first takes h's place. */
+static void back_gate(const struct run *r, const struct back *b)
+{
+    int64_t d = r->a->gate->n;
+    struct k_swiglu_bwd a = {.gate = r->k.gate,
+                             .up = r->k.up,
+                             .dy = b->dh,
+                             .dgate = b->h,
+                             .dup = b->dup,
+                             .ld_gate = d,
+                             .ld_up = d,
+                             .ld_dy = d,
+                             .ld_dgate = d,
+                             .ld_dup = d,
+                             .m = r->m * r->a->top,
+                             .d = d};
+    LAUNCH_ROUTED(r, K_swiglu_bwd, a);
+}
+
+/* A product with x, whose gradient is `dy`. */
+static void back_product(const struct run *r, const struct back *b, const struct param *w,
+                         const float *dy, bool add)
+{
+    const struct op_view *x = &r->c->in[0];
+    pack(r, dy, w->n, NULL, w, w->n, b->rows);
+    multiply(r, K_experts_dx, b->rows, w, b->dx, w->k, add);
+    weight_grads(r, w,
+                 (struct k_experts_dw){
+                     .dy = dy, .ld_dy = w->n, .x = x->p, .ld_x = x->ld, .from_x = r->k.map.from});
+}
+
+static void backward(struct op_ctx *c, const struct op_grad *g)
+{
+    struct room room = {.at = c->work};
+    struct run r = run_of(c, NULL);
+    struct back b = back_at(&room, r.a, c->cap[r.rows]);
+    back_down(&r, &b, &g->dout[0]);
+    back_gate(&r, &b);
+    back_product(&r, &b, r.a->gate, b.h, false);
+    back_product(&r, &b, r.a->up, b.dup, true);
+    struct k_experts_sum sum = {.x = b.dx,
+                                .place = r.k.map.place,
+                                .y = g->din[0].p,
+                                .ld_x = r.a->gate->k,
+                                .ld_y = g->din[0].ld,
+                                .m = r.m,
+                                .top = r.a->top,
+                                .d = r.a->gate->k,
+                                .add = g->din_add[0]};
+    if (g->din[0].p)
+        OP_LAUNCH_M(c, K_experts_sum, sum, r.rows);
+    struct k_route_bwd route = {.fwd = route_of(&r),
+                                .dweight = b.dweight,
+                                .dx = g->din[1].p,
+                                .ld_dx = g->din[1].ld,
+                                .m = r.m,
+                                .add = g->din_add[1]};
+    if (g->din[1].p)
+        OP_LAUNCH_M(c, K_route_bwd, route, r.rows);
+}
+
+static const struct param *param(const struct op_node *n, int i)
+{
+    const struct op_experts_attr *a = attr_of(n);
+    const struct param *of[] = {a->gate, a->up, a->down};
+    return i < 3 * a->n_expert ? &of[i / a->n_expert][i % a->n_expert] : NULL;
+}
+
+/* Parts stand as the whole do: by index. */
+static void localise(struct op_node *n, const struct op_local *l)
+{
+    struct op_experts_attr a = *attr_of(n);
+    a.gate = op_part(l, a.gate);
+    a.up = op_part(l, a.up);
+    a.down = op_part(l, a.down);
+    memcpy(n->attr, &a, sizeof a);
+}
+
+static const struct op_shard shard[] = {
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.out = SPLIT_END}};
+
+const struct op_def op_experts_def = {.shape = shape,
+                                      .work = work,
+                                      .save = save,
+                                      .work_back = work_back,
+                                      .forward = forward,
+                                      .backward = backward,
+                                      .param = param,
+                                      .need_in = 3,
+                                      .localise = localise,
+                                      .shard = shard};

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arguments of mixtures of experts. A router gives each of m rows `top` of n experts; the m * top
+ * pairs, sorted by expert and within one by row, are the routed rows. How many an expert has is
+ * made on the device: the bounds lie in memory, and no launch depends on them. Pointers are
+ * borrowed for the call. Part of kernels/kernels.h.
+ */
+#ifndef KERNELS_ARGS_EXPERTS_H
+#define KERNELS_ARGS_EXPERTS_H
+
+#include "kernels/args_linear.h"
+
+/* Who goes where: route fills expert and weight, route_sort from them the rest. */
+struct k_route_map {
+    int32_t *expert; /* [m, top] of each row, the likeliest first */
+    float *weight;   /* [m, top] */
+    int32_t *place;  /* [m, top]: of the pair among the routed rows */
+    int32_t *from;   /* [m * top] by place: row * top + which of its experts */
+    int32_t *start;  /* [n + 1]: the first routed row of each expert */
+};
+
+/* route: the softmax of a row's logits, of which the `top` largest count (of equal ones the first;
+ * with `normalises` divided by their sum). route_sort: one unit. */
+struct k_route {
+    const float *x; /* [m, n] */
+    int64_t ld_x, m, n, top;
+    bool normalises;
+    struct k_route_map map;
+};
+
+struct k_route_bwd { /* unit: a row */
+    struct k_route fwd;
+    const float *dweight; /* [m, top] */
+    float *dx;            /* [m, n] */
+    int64_t ld_dx, m;     /* m: fwd.m again */
+    bool add;
+};
+
+/* What the routed rows of an expert are multiplied with: expert e's weight is `w` moved by e times
+ * so many bytes. */
+struct k_stack {
+    struct k_weight w;
+    int64_t data_bytes, scale_bytes; /* from one to the next */
+    const int32_t *start;            /* of the map; NULL: costs alone are asked for */
+    int64_t n_expert;
+};
+
+/* experts_pack: routed rows, rounded and blocked for a stack: of an expert, each run of
+ * EXPERTS_RUN_ROWS (kernels/experts_grid.h) is packed as rows_pack does rows of their own. */
+struct k_experts_pack {
+    const float
+        *x; /* routed rows [m, k]; with `from` those of before: routed row i is from[i] / top
+             */
+    int64_t ld_x, m, k;
+    const int32_t *from; /* NULL: x is in their order */
+    int64_t top;
+    const int32_t *start;
+    int64_t n_expert;
+    enum k_type type; /* K_F32 or K_BF16 */
+    void *rows;
+};
+
+/* experts: y[m, n] = each routed row times its expert's w^T, with the bits that linear_<format>
+ * gives it alone. experts_dx: rows are dy [m, n], and y[m, k] (+)= dy w. */
+struct k_experts {
+    const void *rows; /* of experts_pack */
+    struct k_stack stack;
+    float *y;
+    int64_t ld_y, m;
+    bool add; /* of experts_dx */
+};
+
+/* dw[n, k] += dy^T x over the routed rows of one expert, in their order. */
+struct k_experts_dw {
+    const float *dy, *x; /* routed rows, or where from_* is there those of before */
+    int64_t ld_dy, ld_x;
+    const int32_t *from_dy, *from_x;
+    int64_t top;
+    const int32_t *start;
+    int64_t expert, n, k;
+    float *dw; /* row-major */
+};
+
+/* y[i] (+)= sum over j of weight[i, j] * x[place[i, j]], j ascending from zero; no weight: 1. */
+struct k_experts_sum {
+    const float *x; /* routed rows [m * top, d] */
+    const float *weight;
+    const int32_t *place;
+    float *y;
+    int64_t ld_x, ld_y, m, top, d;
+    bool add;
+};
+
+/* Of routed row i, which row * top + j = from[i] is the gradient of: dweight[from[i]] = h[i] .
+ * dh[i], then both times weight[from[i]]. */
+struct k_experts_weigh {
+    const float *weight;
+    const int32_t *from;
+    float *h, *dh; /* [m, d] */
+    float *dweight;
+    int64_t m, d;
+};
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mixtures of experts. Counts are made here and read here: grids follow from the number of routed
+ * rows alone. The products are plain, a thread for an output, not on the tensor cores: a chain in
+ * the order of the inputs, so a row has the same bits alone as among thousands.
+ */
+#include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/weight.cuh"
+
+/* ---- who goes where ------------------------------------------------------------------------- */
+
+static __device__ bool is_among(const int32_t *list, int64_t n, int64_t j)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (list[i] == j)
+            return true;
+    return false;
+}
+
+static __device__ int32_t largest_left(const float *x, int64_t n_x, const int32_t *picked,
+                                       int64_t n)
+{
+    int32_t best = -1;
+    for (int64_t j = 0; j < n_x; j++)
+        if (!is_among(picked, n, j) && (best < 0 || x[j] > x[best]))
+            best = (int32_t)j;
+    return best;
+}
+
+static __device__ double exp_sum(const float *x, int64_t n, float *max)
+{
+    double sum = 0;
+    *max = -INFINITY;
+    for (int64_t j = 0; j < n; j++)
+        *max = x[j] > *max ? x[j] : *max;
+    for (int64_t j = 0; j < n; j++)
+        sum += exp((double)x[j] - (double)*max);
+    return sum;
+}
+
+/* A thread for a row. */
+static __device__ int64_t thread_row(void)
+{
+    return (int64_t)blockIdx.x * ROW_THREADS + threadIdx.x;
+}
+
+template <typename A> static int launch_threads(void (*kernel)(A), int64_t m, void *s, const A &a)
+{
+    return launch(kernel, dim3((unsigned)ceil_div(m, ROW_THREADS)), dim3(ROW_THREADS), 0, s, a);
+}
+
+static __global__ void route_kernel(struct k_route a)
+{
+    int64_t i = thread_row();
+    if (i >= a.m)
+        return;
+    const float *x = a.x + i * a.ld_x;
+    int32_t *expert = a.map.expert + i * a.top;
+    float *weight = a.map.weight + i * a.top, max;
+    double all = exp_sum(x, a.n, &max), sum = 0;
+    for (int64_t j = 0; j < a.top; j++) {
+        expert[j] = largest_left(x, a.n, expert, j);
+        weight[j] = (float)(exp((double)x[expert[j]] - (double)max) / all);
+        sum += (double)weight[j];
+    }
+    for (int64_t j = 0; j < a.top && a.normalises; j++)
+        weight[j] = (float)((double)weight[j] / sum);
+}
+
+int route_cuda(const void *args, void *stream)
+{
+    const struct k_route *a = (const struct k_route *)args;
+    return launch_threads(route_kernel, a->m, stream, *a);
+}
+
+/* One block; a thread has each ROW_THREADS-th expert, and looks through all pairs for its own. */
+static __global__ void route_sort_kernel(struct k_route a)
+{
+    int64_t n_pair = a.m * a.top;
+    for (int64_t e = threadIdx.x; e < a.n; e += ROW_THREADS) {
+        int32_t n = 0;
+        for (int64_t i = 0; i < n_pair; i++)
+            n += a.map.expert[i] == e;
+        a.map.start[e + 1] = n;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        a.map.start[0] = 0;
+        for (int64_t e = 0; e < a.n; e++)
+            a.map.start[e + 1] += a.map.start[e];
+    }
+    __syncthreads();
+    for (int64_t e = threadIdx.x; e < a.n; e += ROW_THREADS) {
+        int32_t at = a.map.start[e];
+        for (int64_t i = 0; i < n_pair; i++) {
+            if (a.map.expert[i] != e)
+                continue;
+            a.map.place[i] = at;
+            a.map.from[at++] = (int32_t)i;
+        }
+    }
+}
+
+int route_sort_cuda(const void *args, void *stream)
+{
+    const struct k_route *a = (const struct k_route *)args;
+    return launch(route_sort_kernel, dim3(a->m > 0), dim3(ROW_THREADS), 0, stream, *a);
+}
+
+static __global__ void route_bwd_kernel(struct k_route_bwd a)
+{
+    const struct k_route &f = a.fwd;
+    int64_t i = thread_row();
+    if (i >= a.m)
+        return;
+    const float *x = f.x + i * f.ld_x, *dw = a.dweight + i * f.top, *w = f.map.weight + i * f.top;
+    const int32_t *expert = f.map.expert + i * f.top;
+    float *dx = a.dx + i * a.ld_dx, max;
+    double all = exp_sum(x, f.n, &max), dot = 0;
+    for (int64_t j = 0; j < f.top; j++)
+        dot += (double)w[j] * (double)dw[j];
+    for (int64_t j = 0; j < f.n; j++) {
+        double p = f.normalises ? 0 : exp((double)x[j] - (double)max) / all;
+        dx[j] = (a.add ? dx[j] : 0) - (float)(p * dot);
+    }
+    for (int64_t j = 0; j < f.top; j++)
+        dx[expert[j]] += (float)((double)w[j] * ((double)dw[j] - (f.normalises ? dot : 0)));
+}
+
+int route_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_route_bwd *a = (const struct k_route_bwd *)args;
+    return launch_threads(route_bwd_kernel, a->m, stream, *a);
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+static __device__ int64_t row_from(const int32_t *from, int64_t top, int64_t i)
+{
+    return from ? from[i] / top : i;
+}
+
+static __global__ void experts_pack_kernel(struct k_experts_pack a)
+{
+    int64_t stored = cuda_k_stored(a.type, a.k);
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        const float *x = a.x + row_from(a.from, a.top, i) * a.ld_x;
+        for (int64_t j = each_col(); j < each_end(stored); j += EACH_X) {
+            float v = j < a.k ? x[j] : 0.0f;
+            if (a.type == K_F32)
+                ((float *)a.rows)[i * stored + j] = v;
+            else
+                ((k_bf16 *)a.rows)[i * stored + j] = (k_bf16)bf16_bits(v);
+        }
+    }
+}
+
+int experts_pack_cuda(const void *args, void *stream)
+{
+    const struct k_experts_pack *a = (const struct k_experts_pack *)args;
+    return launch_each(experts_pack_kernel, a->m, cuda_k_stored(a->type, a->k), stream, *a);
+}
+
+/* The expert whose routed row i is. */
+static __device__ int64_t expert_of(const struct k_stack &s, int64_t i)
+{
+    int64_t lo = 0, hi = s.n_expert - 1; /* the last whose first row is not behind i */
+    while (lo < hi) {
+        int64_t mid = (lo + hi + 1) / 2;
+        if (s.start[mid] <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+static __device__ struct k_weight weight_of(const struct k_stack &s, int64_t expert)
+{
+    struct k_weight w = s.w;
+    w.data = (char *)w.data + expert * s.data_bytes;
+    w.scale = w.scale ? (char *)w.scale + expert * s.scale_bytes : NULL;
+    return w;
+}
+
+static __device__ float row_number(const void *rows, bool is_f32, int64_t at)
+{
+    return is_f32 ? ((const float *)rows)[at] : bf16_get(((const k_bf16 *)rows)[at]);
+}
+
+static __device__ int64_t group_of(enum k_type t)
+{
+    return t == K_INT8 ? K_INT8_GROUP : t == K_INT8G ? K_INT8G_GROUP : K_INT4_GROUP;
+}
+
+static __device__ float scale_of(const struct k_weight &w, int64_t o, int64_t i)
+{
+    return w.type == K_INT8    ? code_scale<K_INT8>(w, o, i)
+           : w.type == K_INT8G ? code_scale<K_INT8G>(w, o, i)
+                               : code_scale<K_INT4>(w, o, i);
+}
+
+/* A chain over a group of codes, then its scale; without groups one chain. */
+static __global__ void experts_kernel(struct k_experts a)
+{
+    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        struct k_weight w = weight_of(a.stack, expert_of(a.stack, i));
+        int64_t stored = cuda_k_stored(w.type, w.k), step = is_coded ? group_of(w.type) : w.k;
+        for (int64_t o = each_col(); o < each_end(w.n); o += EACH_X) {
+            float sum = 0;
+            for (int64_t lo = 0; lo < w.k; lo += step) {
+                float part = 0;
+                for (int64_t j = lo; j < least(w.k, lo + step); j++)
+                    part = fmaf(is_coded ? weight_stored(w, stored, o, j)
+                                         : weight_get(w, stored, o, j),
+                                row_number(a.rows, is_f32, i * stored + j), part);
+                sum = is_coded ? fmaf(scale_of(w, o, lo), part, sum) : part;
+            }
+            a.y[i * a.ld_y + o] = sum;
+        }
+    }
+}
+
+int experts_cuda(const void *args, void *stream)
+{
+    const struct k_experts *a = (const struct k_experts *)args;
+    return launch_each(experts_kernel, a->m, a->stack.w.n, stream, *a);
+}
+
+static __global__ void experts_dx_kernel(struct k_experts a)
+{
+    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        struct k_weight w = weight_of(a.stack, expert_of(a.stack, i));
+        int64_t stored = cuda_k_stored(w.type, w.k), wide = cuda_k_stored(w.type, w.n);
+        for (int64_t j = each_col(); j < each_end(w.k); j += EACH_X) {
+            float sum = 0, *y = a.y + i * a.ld_y + j;
+            for (int64_t o = 0; o < w.n; o++) {
+                float v = weight_get(w, stored, o, j);
+                sum = fmaf(is_coded ? bf16_round(v) : v, row_number(a.rows, is_f32, i * wide + o),
+                           sum);
+            }
+            *y = a.add ? *y + sum : sum;
+        }
+    }
+}
+
+int experts_dx_cuda(const void *args, void *stream)
+{
+    const struct k_experts *a = (const struct k_experts *)args;
+    return launch_each(experts_dx_kernel, a->m, a->stack.w.k, stream, *a);
+}
+
+static __global__ void experts_dw_kernel(struct k_experts_dw a)
+{
+    int64_t lo = a.start[a.expert], hi = a.start[a.expert + 1];
+    for (int64_t o = each_row(); o < a.n && lo < hi; o += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.k); j += EACH_X) {
+            float sum = 0;
+            for (int64_t i = lo; i < hi; i++)
+                sum = fmaf(a.dy[row_from(a.from_dy, a.top, i) * a.ld_dy + o],
+                           a.x[row_from(a.from_x, a.top, i) * a.ld_x + j], sum);
+            a.dw[o * a.k + j] += sum;
+        }
+    }
+}
+
+int experts_dw_cuda(const void *args, void *stream)
+{
+    const struct k_experts_dw *a = (const struct k_experts_dw *)args;
+    return launch_each(experts_dw_kernel, a->n, a->k, stream, *a);
+}
+
+/* ---- a row's experts together --------------------------------------------------------------- */
+
+static __global__ void experts_sum_kernel(struct k_experts_sum a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t c = each_col(); c < each_end(a.d); c += EACH_X) {
+            float sum = 0, *y = a.y + i * a.ld_y + c;
+            for (int64_t j = i * a.top; j < (i + 1) * a.top; j++)
+                sum = fmaf(a.weight ? a.weight[j] : 1.0f, a.x[a.place[j] * a.ld_x + c], sum);
+            *y = a.add ? *y + sum : sum;
+        }
+    }
+}
+
+int experts_sum_cuda(const void *args, void *stream)
+{
+    const struct k_experts_sum *a = (const struct k_experts_sum *)args;
+    return launch_each(experts_sum_kernel, a->m, a->d, stream, *a);
+}
+
+static __global__ void experts_weigh_kernel(struct k_experts_weigh a)
+{
+    int64_t i = blockIdx.x;
+    float *h = a.h + i * a.d, *dh = a.dh + i * a.d, w = a.weight[a.from[i]];
+    double dot = 0;
+    for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS) {
+        dot += (double)h[j] * (double)dh[j];
+        h[j] *= w;
+        dh[j] *= w;
+    }
+    dot = block_sum(dot, (double *)shared_memory());
+    if (threadIdx.x == 0)
+        a.dweight[a.from[i]] = (float)dot;
+}
+
+int experts_weigh_cuda(const void *args, void *stream)
+{
+    const struct k_experts_weigh *a = (const struct k_experts_weigh *)args;
+    return launch_rows(experts_weigh_kernel, a->m, stream, *a);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mixtures of experts: who goes where, the products of those rows, and their gradients. Sums are in
+ * f64 but for the products', which are the reference's own, and where each step is an addition in
+ * memory.
+ */
+#include <math.h>
+
+#include "kernels/experts_grid.h"
+#include "kernels/variants.h"
+
+static double row_sum(const float *x, int64_t n, float *max)
+{
+    double sum = 0;
+    *max = -INFINITY;
+    for (int64_t j = 0; j < n; j++)
+        *max = x[j] > *max ? x[j] : *max;
+    for (int64_t j = 0; j < n; j++)
+        sum += exp((double)x[j] - (double)*max);
+    return sum;
+}
+
+static bool is_among(const int32_t *list, int64_t n, int64_t j)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (list[i] == j)
+            return true;
+    return false;
+}
+
+/* The largest entry that is not among the n picked ones. NaN is larger than nothing, but where
+ * nothing else is left it is picked: an expert that there is. */
+static int32_t largest_left(const float *x, int64_t n_x, const int32_t *picked, int64_t n)
+{
+    int32_t best = -1;
+    for (int64_t j = 0; j < n_x; j++)
+        if (!is_among(picked, n, j) && (best < 0 || x[j] > x[best]))
+            best = (int32_t)j;
+    return best;
+}
+
+void route_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_route *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = a->x + i * a->ld_x;
+        int32_t *expert = a->map.expert + i * a->top;
+        float *weight = a->map.weight + i * a->top, max;
+        double all = row_sum(x, a->n, &max), sum = 0;
+        for (int64_t j = 0; j < a->top; j++) {
+            expert[j] = largest_left(x, a->n, expert, j);
+            weight[j] = (float)(exp((double)x[expert[j]] - (double)max) / all);
+            sum += (double)weight[j];
+        }
+        for (int64_t j = 0; j < a->top && a->normalises; j++)
+            weight[j] = (float)((double)weight[j] / sum);
+    }
+}
+
+/* Counts, their sums, and each pair in its turn. */
+void route_sort_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_route *a = args;
+    int64_t n_pair = a->m * a->top;
+    int32_t *start = a->map.start;
+    if (s->lo >= s->hi)
+        return;
+    for (int64_t e = 0; e <= a->n; e++)
+        start[e] = 0;
+    for (int64_t i = 0; i < n_pair; i++)
+        start[a->map.expert[i]]++;
+    for (int64_t e = 0, at = 0; e <= a->n; e++) { /* to where the first of each goes */
+        int32_t n = start[e];
+        start[e] = (int32_t)at;
+        at += n;
+    }
+    for (int64_t i = 0; i < n_pair; i++) {
+        int32_t at = start[a->map.expert[i]]++;
+        a->map.place[i] = at;
+        a->map.from[at] = (int32_t)i;
+    }
+    for (int64_t e = a->n; e > 0; e--) /* they stand one further now */
+        start[e] = start[e - 1];
+    start[0] = 0;
+}
+
+/* Of softmax p and picked weights: normalised w the others cancel, dx = w (dw - sum w dw) at those
+ * picked; else dx = p (d - sum p d), d being dw there and 0 elsewhere. */
+void route_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_route_bwd *a = args;
+    const struct k_route *f = &a->fwd;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = f->x + i * f->ld_x, *dw = a->dweight + i * f->top;
+        const float *w = f->map.weight + i * f->top;
+        const int32_t *expert = f->map.expert + i * f->top;
+        float *dx = a->dx + i * a->ld_dx, max;
+        double all = row_sum(x, f->n, &max), dot = 0;
+        for (int64_t j = 0; j < f->top; j++)
+            dot += (double)w[j] * (double)dw[j];
+        for (int64_t j = 0; j < f->n; j++) {
+            double p = f->normalises ? 0 : exp((double)x[j] - (double)max) / all;
+            dx[j] = (a->add ? dx[j] : 0) - (float)(p * dot);
+        }
+        for (int64_t j = 0; j < f->top; j++)
+            dx[expert[j]] += (float)((double)w[j] * ((double)dw[j] - (f->normalises ? dot : 0)));
+    }
+}
+
+void experts_pack_ref(const void *args, const struct k_slice *s)
+{
+    experts_pack_runs(args, s, rows_pack_ref);
+}
+
+void experts_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts *a = args;
+    experts_products(a, s, kernel_rows_ref[k_format(a->stack.w.type)->linear].fn);
+}
+
+void experts_dx_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts *a = args;
+    experts_gradients(a, s, kernel_rows_ref[k_format(a->stack.w.type)->dx].fn);
+}
+
+void experts_dw_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_dw *a = args;
+    int64_t lo = a->start[a->expert], hi = a->start[a->expert + 1];
+    for (int64_t o = s->lo * K_NR; o < linear_min(a->n, s->hi * K_NR); o++) {
+        for (int64_t j = 0; j < a->k; j++) {
+            float sum = 0;
+            for (int64_t i = lo; i < hi; i++)
+                sum += a->dy[experts_row(a->from_dy, a->top, i) * a->ld_dy + o] *
+                       a->x[experts_row(a->from_x, a->top, i) * a->ld_x + j];
+            a->dw[o * a->k + j] += sum;
+        }
+    }
+}
+
+void experts_sum_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_sum *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float *y = a->y + i * a->ld_y;
+        for (int64_t c = 0; c < a->d; c++) {
+            float sum = 0;
+            for (int64_t j = i * a->top; j < (i + 1) * a->top; j++)
+                sum += (a->weight ? a->weight[j] : 1.0f) * a->x[a->place[j] * a->ld_x + c];
+            y[c] = a->add ? y[c] + sum : sum;
+        }
+    }
+}
+
+void experts_weigh_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_weigh *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float *h = a->h + i * a->d, *dh = a->dh + i * a->d, w = a->weight[a->from[i]];
+        double dot = 0;
+        for (int64_t j = 0; j < a->d; j++) {
+            dot += (double)h[j] * (double)dh[j];
+            h[j] *= w;
+            dh[j] *= w;
+        }
+        a->dweight[a->from[i]] = (float)dot;
+    }
+}
