@@ -15,7 +15,7 @@
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
 /* Whose hyperparameter it is. */
-enum of { OF_ANY, OF_DPO };
+enum of { OF_ANY, OF_DPO, OF_REWARDS };
 
 static const struct row {
     const char *name;
@@ -52,7 +52,8 @@ static bool *bool_of(const struct row *row, struct job_hyper *h)
 
 const char *hyper_method_name(enum hyper_method m)
 {
-    return m == HYPER_DPO ? "dpo" : "supervised";
+    static const char *const name[] = {"supervised", "dpo", "reinforcement"};
+    return name[m];
 }
 
 int hyper_method_read(struct api_reader *r, const char *name, const json_t *v,
@@ -61,15 +62,12 @@ int hyper_method_read(struct api_reader *r, const char *name, const json_t *v,
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
     const char *type = json_string_value(json_object_get(v, "type"));
-    if (type && strcmp(type, "reinforcement") == 0)
-        return param_bad(r, "method.type",
-                         "\"%s\" is not supported yet: \"supervised\" and \"dpo\" are", type);
-    for (enum hyper_method m = HYPER_SUPERVISED; type && m <= HYPER_DPO; m++)
+    for (enum hyper_method m = HYPER_SUPERVISED; type && m <= HYPER_REINFORCEMENT; m++)
         if (strcmp(type, hyper_method_name(m)) == 0) {
             *out = m;
             return 0;
         }
-    return param_bad(r, "method.type", "must be \"supervised\" or \"dpo\"");
+    return param_bad(r, "method.type", "must be \"supervised\", \"dpo\" or \"reinforcement\"");
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -185,7 +183,22 @@ static int refuse_unknown(struct api_reader *r, const char *name, const char *ke
 
 static bool is_of(const struct row *row, enum hyper_method method)
 {
-    return row->of == OF_ANY || method == HYPER_DPO;
+    return row->of == OF_ANY || (row->of == OF_DPO && method == HYPER_DPO) ||
+           (row->of == OF_REWARDS && method == HYPER_REINFORCEMENT);
+}
+
+/* OpenAI's that are not here; what it would choose itself is harmless. */
+static int refuse_absent(struct api_reader *r, const char *name, const char *key,
+                         enum hyper_method method, const json_t *v, bool *is_absent)
+{
+    static const char *const absent[] = {"compute_multiplier", "eval_interval", "eval_samples",
+                                         "reasoning_effort"};
+    *is_absent = false;
+    for (size_t i = 0; method == HYPER_REINFORCEMENT && i < sizeof absent / sizeof *absent; i++)
+        *is_absent = *is_absent || strcmp(absent[i], key) == 0;
+    bool is_idle =
+        is_auto(v) || (json_is_string(v) && strcmp(json_string_value(v), "default") == 0);
+    return *is_absent && !is_idle ? param_bad(r, name, "is not supported") : 0;
 }
 
 int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hyper_method method,
@@ -200,10 +213,16 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
         char name[NAME_BYTES];
         const struct row *row = find(key);
         snprintf(name, sizeof name, "%s.%s", where, key);
+        bool is_absent;
+        if (refuse_absent(r, name, key, method, value, &is_absent))
+            return -1;
+        if (is_absent)
+            continue;
         if (!row)
             return refuse_unknown(r, name, key);
         if (!is_of(row, method))
-            return param_bad(r, name, "is for method.dpo.hyperparameters alone");
+            return param_bad(r, name, "is for method.%s.hyperparameters alone",
+                             row->of == OF_DPO ? "dpo" : "reinforcement");
         if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
     }
@@ -388,8 +407,10 @@ int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
     }
     for (size_t i = 0; i < N_ROW; i++)
         take_row(&rows[i], json_object_get(v, rows[i].name), h);
-    h->method = json_integer_value(json_object_get(v, "method")) == HYPER_DPO ? HYPER_DPO
-                                                                              : HYPER_SUPERVISED;
+    json_int_t method = json_integer_value(json_object_get(v, "method"));
+    h->method = method == HYPER_DPO             ? HYPER_DPO
+                : method == HYPER_REINFORCEMENT ? HYPER_REINFORCEMENT
+                                                : HYPER_SUPERVISED;
     json_decref(v);
     return 0;
 }

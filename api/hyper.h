@@ -16,14 +16,15 @@ struct json_t; /* jansson's */
 
 enum { HYPER_NAMES_BYTES = 256, HYPER_NAMES_MAX = 16, HYPER_TEXT_BYTES = 2048 };
 
-/* How a job trains: "supervised", "dpo". */
-enum hyper_method { HYPER_SUPERVISED, HYPER_DPO };
+/* How a job trains: "supervised", "dpo", "reinforcement". */
+enum hyper_method { HYPER_SUPERVISED, HYPER_DPO, HYPER_REINFORCEMENT };
 
 struct job_hyper {
     enum hyper_method method; /* no row of the table: a job's `method.type` */
     int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
-    double learning_rate, beta, gamma;
+    double learning_rate, beta, gamma, clip_range, kl_weight;
+    int64_t group_size, max_completion_tokens, advantage;
     int64_t training_type, schedule, long_rows, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;
@@ -35,6 +36,7 @@ enum { HYPER_LORA = 1, HYPER_FULL };
 enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
 enum { HYPER_CUT = 1, HYPER_REFUSE };
 enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
+enum { HYPER_GRPO = 1, HYPER_DR_GRPO, HYPER_RLOO };
 enum { HYPER_SIMPO = 4 }; /* of the losses, which are those of enum train_loss */
 
 const char *hyper_method_name(enum hyper_method m);

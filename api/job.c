@@ -5,8 +5,10 @@
 #include "api/job.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "api/grader.h"
 #include "api/json.h"
 #include "api/params.h"
 
@@ -85,6 +87,24 @@ static int read_hyper(struct api_reader *r, const char *name, const json_t *v, s
     return hyper_read(r, name, v, HYPER_SUPERVISED, &out->job.hyper);
 }
 
+/* The grader is kept as it was sent. */
+static int read_rewards(struct api_reader *r, const json_t *v, struct job_ask *out)
+{
+    static const char where[] = "method.reinforcement.grader";
+    const json_t *grader = json_object_get(v, "grader"),
+                 *format = json_object_get(v, "response_format");
+    if (!grader)
+        return param_bad(r, where, "is needed: what a sample is worth");
+    if (format && !json_is_null(format))
+        return param_bad(r, "method.reinforcement.response_format", "is not supported");
+    if (!grader_read(r, where, grader))
+        return -1;
+    char *text = json_dumps(grader, JSON_COMPACT);
+    out->job.grader = text ? arena_strdup(r->arena, text) : NULL;
+    free(text);
+    return text ? 0 : param_bad(r, where, "cannot be kept");
+}
+
 /* Objects of other methods than the one of `type` are let be: SDKs send them all. */
 static int read_method(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
 {
@@ -95,24 +115,37 @@ static int read_method(struct api_reader *r, const char *name, const json_t *v, 
     const char *type = hyper_method_name(h->method);
     const json_t *mine = json_object_get(json_object_get(v, type), "hyperparameters");
     snprintf(where, sizeof where, "method.%s.hyperparameters", type);
+    if (h->method == HYPER_REINFORCEMENT && read_rewards(r, json_object_get(v, type), out))
+        return -1;
     return mine && !json_is_null(mine) ? hyper_read(r, where, mine, h->method, h) : 0;
 }
 
-/* What the fields say together. A preference is compared with the model without its adapter. */
-static int check_method(const struct job_hyper *h, struct api_error *e)
+static int refuse(const struct job_hyper *h, const char *name, const char *why, struct api_error *e)
 {
+    char param[64];
+    snprintf(param, sizeof param, "method.%s.hyperparameters.%s", hyper_method_name(h->method),
+             name);
+    return api_fail(e, 400, "invalid_value", param, "%s", why);
+}
+
+/* What the fields say together. Preferences and samples are compared with the model without its
+ * adapter. */
+static int check_method(const struct job *job, struct api_error *e)
+{
+    const struct job_hyper *h = &job->hyper;
     if (h->learning_rate != 0 && h->lr_multiplier != 0)
-        return api_fail(e, 400, "invalid_value",
-                        h->method == HYPER_DPO ? "method.dpo.hyperparameters.learning_rate"
-                                               : "method.supervised.hyperparameters.learning_rate",
-                        "Give 'learning_rate' or 'learning_rate_multiplier', not both.");
-    if (h->method == HYPER_DPO && h->training_type == HYPER_FULL)
-        return api_fail(e, 400, "invalid_value", "method.dpo.hyperparameters.training_type",
-                        "'training_type' must be \"lora\" for \"dpo\": a preference is compared "
-                        "with the model without its adapter.");
+        return refuse(h, "learning_rate",
+                      "Give 'learning_rate' or 'learning_rate_multiplier', not both.", e);
+    if (h->method != HYPER_SUPERVISED && h->training_type == HYPER_FULL)
+        return refuse(h, "training_type",
+                      "'training_type' must be \"lora\" for \"dpo\" and \"reinforcement\": they "
+                      "compare with the model without its adapter.",
+                      e);
     if (h->gamma != 0 && h->loss != HYPER_SIMPO)
-        return api_fail(e, 400, "invalid_value", "method.dpo.hyperparameters.gamma",
-                        "'gamma' is of the loss \"x_simpo\" alone.");
+        return refuse(h, "gamma", "'gamma' is of the loss \"x_simpo\" alone.", e);
+    if (h->method == HYPER_REINFORCEMENT && job->validation_file)
+        return api_fail(e, 400, "invalid_value", "validation_file",
+                        "'validation_file' is not supported with \"reinforcement\".");
     return 0;
 }
 
@@ -199,5 +232,5 @@ int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *o
     if (!out->job.training_file)
         return api_fail(e, 400, "missing_required_parameter", "training_file",
                         "'training_file' is needed: the id of an uploaded file.");
-    return check_method(&out->job.hyper, e);
+    return check_method(&out->job, e);
 }

@@ -46,6 +46,7 @@ const char *job_state_name(enum job_state state);
 struct job {
     const char *id, *owner, *model, *training_file, *validation_file, *suffix;
     const char *metadata; /* JSON of an object; NULL */
+    const char *grader;   /* JSON of an object, of a reinforcement; NULL */
     struct job_hyper hyper;
     const char *error_code, *error_message, *error_param; /* NULL: no error */
     const char *tuned_model;                              /* NULL: not yet */
@@ -104,6 +105,10 @@ struct job_metrics {
     bool has_pairs; /* accuracies are of pairs, and these the mean rewards of preferred rows, and
                      * of the others */
     double train_reward[2], valid_reward[2], full_valid_reward[2];
+    bool has_rewards; /* of samples: the mean, its deviation, the share of labels that were clipped,
+                       * the mean length, the divergence */
+    double reward, reward_std, clipped, length, kl;
+    int64_t n_moved, n_fault; /* labels whose ratio was not 1; samples that could not be graded */
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 
@@ -112,7 +117,7 @@ void job_metrics_read(const char *data, struct job_metrics *m);
 
 /* The first line of a result file, and the line of a metrics event's data; none where it is of
  * something else. */
-void job_csv_heading(bool has_pairs, struct buf *out);
+void job_csv_heading(enum hyper_method method, struct buf *out);
 void job_csv_line(const char *data, struct buf *out);
 
 #endif

@@ -29,10 +29,24 @@ static void put(struct buf *out, const char *of, double loss, double accuracy,
         buf_printf(out, ",\"%s_reward_%s\":%.6f", of, rewards[i], reward[i]);
 }
 
+/* A loss of rewards may be below 0. */
+static void put_rewards(struct buf *out, const struct job_metrics *m)
+{
+    buf_printf(out,
+               ",\"train_loss\":%.6f,\"train_reward_mean\":%.6f,\"train_reward_std\":%.6f,"
+               "\"clipped_share\":%.6f,\"completion_tokens_mean\":%.2f,\"train_kl\":%.6f,"
+               "\"off_policy_tokens\":%" PRId64 ",\"ungraded_samples\":%" PRId64,
+               m->train_loss, m->reward, m->reward_std, m->clipped, m->length, m->kl, m->n_moved,
+               m->n_fault);
+}
+
 void job_metrics_write(const struct job_metrics *m, struct buf *out)
 {
     buf_printf(out, "{\"step\":%" PRId64 ",\"total_steps\":%" PRId64, m->step, m->n_step);
-    put(out, "train", m->train_loss, m->train_accuracy, m->train_reward, m->has_pairs);
+    if (m->has_rewards)
+        put_rewards(out, m);
+    put(out, "train", m->has_rewards ? -1 : m->train_loss, m->train_accuracy, m->train_reward,
+        m->has_pairs);
     put(out, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward, m->has_pairs);
     put(out, "full_valid", m->full_valid_loss, m->full_valid_accuracy, m->full_valid_reward,
         m->has_pairs);
@@ -71,12 +85,25 @@ static bool has_pairs(const json_t *v)
     return json_object_get(v, "train_reward_accuracy") != NULL;
 }
 
+static bool has_rewards(const json_t *v)
+{
+    return json_object_get(v, "train_reward_mean") != NULL;
+}
+
 void job_metrics_read(const char *data, struct job_metrics *m)
 {
     json_t *v = data ? json_loads(data, 0, NULL) : NULL;
     *m = (struct job_metrics){.step = json_integer_value(json_object_get(v, "step")),
                               .n_step = json_integer_value(json_object_get(v, "total_steps")),
                               .has_pairs = has_pairs(v)};
+    m->has_rewards = has_rewards(v);
+    if (m->has_rewards) {
+        m->reward = number(v, "train_reward_mean");
+        m->reward_std = number(v, "train_reward_std");
+        m->clipped = number(v, "clipped_share");
+        m->length = number(v, "completion_tokens_mean");
+        m->kl = number(v, "train_kl");
+    }
     get(v, "train", m->has_pairs, &m->train_loss, &m->train_accuracy, m->train_reward);
     get(v, "valid", m->has_pairs, &m->valid_loss, &m->valid_accuracy, m->valid_reward);
     get(v, "full_valid", m->has_pairs, &m->full_valid_loss, &m->full_valid_accuracy,
@@ -91,14 +118,28 @@ static const char *const pair_columns[] = {
     "valid_loss", "valid_reward_accuracy", "valid_reward_margin",
     NULL};
 
-void job_csv_heading(bool of_pairs, struct buf *out)
+static const char *const reward_columns[] = {"train_loss",
+                                             "train_reward_mean",
+                                             "train_reward_std",
+                                             "clipped_share",
+                                             "completion_tokens_mean",
+                                             "train_kl",
+                                             NULL};
+
+static const char *const *columns_of(const json_t *v)
 {
-    if (!of_pairs) { /* OpenAI's names */
+    return has_pairs(v) ? pair_columns : has_rewards(v) ? reward_columns : plain_columns;
+}
+
+void job_csv_heading(enum hyper_method method, struct buf *out)
+{
+    if (method == HYPER_SUPERVISED) { /* OpenAI's names */
         buf_str(out, "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n");
         return;
     }
     buf_str(out, "step");
-    for (const char *const *name = pair_columns; *name; name++)
+    for (const char *const *name = method == HYPER_DPO ? pair_columns : reward_columns; *name;
+         name++)
         buf_printf(out, ",%s", *name);
     buf_char(out, '\n');
 }
@@ -109,7 +150,7 @@ void job_csv_line(const char *data, struct buf *out)
     const json_t *step = json_object_get(v, "step");
     if (json_is_integer(step) && json_object_get(v, "train_loss")) {
         buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(step));
-        for (const char *const *name = has_pairs(v) ? pair_columns : plain_columns; *name; name++) {
+        for (const char *const *name = columns_of(v); *name; name++) {
             const json_t *x = json_object_get(v, *name);
             buf_char(out, ',');
             if (json_is_number(x))

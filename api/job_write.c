@@ -25,13 +25,18 @@ static void put_hyper(struct jout *j, const struct job_hyper *h)
     jout_close(j, '}');
 }
 
-static void put_method(struct jout *j, const struct job_hyper *h)
+static void put_method(struct jout *j, const struct job *job)
 {
+    const struct job_hyper *h = &job->hyper;
     jout_key(j, "method");
     jout_open(j, '{');
     jout_put_str(j, "type", hyper_method_name(h->method));
     jout_key(j, hyper_method_name(h->method));
     jout_open(j, '{');
+    if (job->grader) {
+        jout_key(j, "grader");
+        jout_raw(j, job->grader);
+    }
     put_hyper(j, h);
     jout_close(j, '}');
     jout_close(j, '}');
@@ -67,7 +72,7 @@ void job_write(struct jout *j, const struct job *job)
     jout_put_str(j, "validation_file", job->validation_file);
     jout_put_str(j, "training_file", job->training_file);
     put_hyper(j, &job->hyper);
-    put_method(j, &job->hyper);
+    put_method(j, job);
     if (job->trained_tokens >= 0)
         jout_put_int(j, "trained_tokens", job->trained_tokens);
     else

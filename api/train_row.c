@@ -218,6 +218,23 @@ static int check_members(struct api_reader *r, const json_t *row, enum train_exa
     return 0;
 }
 
+/* What the model is to answer; what else the row has is its item. */
+static int read_prompt(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    json_t *messages = json_object_get(row, "messages");
+    const json_t *tools = json_object_get(row, "tools");
+    out->kind = TRAIN_PROMPT;
+    if (!json_is_array(messages))
+        return messages ? param_type(r, "messages", "an array", messages)
+                        : param_bad(r, "messages", "are needed: what the model is to answer");
+    if (read_weights(r, messages, out) || api_messages(r, "messages", messages, &out->messages))
+        return -1;
+    if (is_assistant(json_array_get(messages, json_array_size(messages) - 1)))
+        return param_bad(r, "messages",
+                         "must not end with the assistant's: the model is to answer");
+    return tools && !json_is_null(tools) ? read_tools(r, "tools", tools, out) : 0;
+}
+
 int api_train_row(struct arena *a, const char *line, size_t n, struct train_wants wants,
                   struct train_example *out, struct train_said *said)
 {
@@ -230,6 +247,8 @@ int api_train_row(struct arena *a, const char *line, size_t n, struct train_want
     *out = (struct train_example){0};
     if (!row)
         return -1;
+    if (wants.has_prompts)
+        return read_prompt(&r, row, out);
     if (train_dialect(&r, &row))
         return -1;
     if (json_object_get(row, "messages"))

@@ -30,10 +30,12 @@ struct tune_rows;
 /* ---- rows ---------------------------------------------------------------------------------- */
 
 struct tune_rows_options {
-    int64_t created_s;   /* UTC: what templates take for the date */
-    int64_t max_tok;     /* of a row; 0, or more than the model's context: that */
-    bool refuses_longer; /* longer rows are left out, and not cut */
-    bool has_pairs;      /* rows of preferences, and no others */
+    int64_t created_s;         /* UTC: what templates take for the date */
+    int64_t max_tok;           /* of a row; 0, or more than the model's context: that */
+    bool refuses_longer;       /* longer rows are left out, and not cut */
+    bool has_pairs;            /* rows of preferences, and no others */
+    int64_t n_sample, max_new; /* rows of prompts, and no others: samples of each, their tokens; 0:
+                                * none of these */
     struct train_reader reader;
 };
 
@@ -97,10 +99,30 @@ struct tune_fault tune_check_fault(const struct tune_check *c, size_t i); /* i <
 
 /* ---- training ------------------------------------------------------------------------------ */
 
+/* A sample that is to be graded; the texts are borrowed. */
+struct tune_sample {
+    int64_t example;         /* of the file, from 1 */
+    const char *line, *text; /* of the file; what the model said */
+    size_t n_line, n_text;
+};
+
+/* A training by rewards, of rows of prompts. */
+struct tune_policy {
+    struct train_policy loss;
+    struct train_samples samples;
+    const char *name;   /* borrowed: of the adapter that is sampled; the caller has claimed it */
+    const char *folder; /* borrowed: where it is written on the way, that of the checkpoints */
+    uint64_t tenant;    /* as gen_req's */
+    /* ctx: of the training. *is_graded false: it could not be, and counts 0. */
+    int (*grade)(void *ctx, const struct tune_sample *s, double *reward, bool *is_graded,
+                 struct err *e);
+};
+
 struct tune_options {
     const struct tune_rows *data, *valid; /* borrowed; valid: NULL: none */
     bool is_full;                         /* a copy of all weights, and no adapter */
     struct train_preference preference;   /* of rows that are pairs; else zeros */
+    struct tune_policy policy;            /* of rows that are prompts; else zeros */
     struct train_lora lora;               /* but for its targets, which are: */
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
     double lr, decay, max_norm;

@@ -27,7 +27,8 @@ export class JobView {
     this.meter = el("progress", { max: 1, value: 0, "aria-label": "Progress" });
     this.figures = el("dl", { class: "figures" });
     this.chart = new Chart("Loss", "step", "No step is done yet.");
-    this.card = el("section", { class: "card" }, el("h3", {}, "Loss"), this.chart.box);
+    this.what = el("h3", {}, "Loss");
+    this.card = el("section", { class: "card" }, this.what, this.chart.box);
     this.checkpoints = el("ul", { class: "list" });
     this.log = el("ol", { class: "events" });
     this.hyper = el("dl", { class: "figures small" });
@@ -119,7 +120,8 @@ export class JobView {
   take(event) {
     const d = event.data;
     if (event.type === "metrics" && d) {
-      if (Number.isFinite(d.train_loss)) this.loss.push([d.step, d.train_loss]);
+      const value = d.train_reward_mean ?? d.train_loss; // a loss of rewards says nothing
+      if (Number.isFinite(value)) this.loss.push([d.step, value]);
       const valid = d.full_valid_loss ?? d.valid_loss;
       if (Number.isFinite(valid)) this.valid.push([d.step, valid]);
       this.last = { ...this.last, ...d };
@@ -142,9 +144,12 @@ export class JobView {
                     d.total_steps);
     this.meter.value = d.step / d.total_steps;
     const isOver = ENDS.includes(this.job.status), left = d.estimated_finish - Date.now() / 1000;
+    const isReward = Number.isFinite(d.train_reward_mean), what = isReward ? "Reward" : "Loss";
+    this.what.textContent = what;
     const rows = [["Step", `${number(d.step)} of ${number(d.total_steps)}`],
-                  ["Loss", number(this.loss.at(-1)?.[1])],
-                  ["Token accuracy", percent(d.train_mean_token_accuracy)],
+                  [what, number(this.loss.at(-1)?.[1])],
+                  isReward ? ["Length", `${number(d.completion_tokens_mean)} tokens`]
+                           : ["Token accuracy", percent(d.train_mean_token_accuracy)],
                   ["Speed", `${number(d.tokens_per_second)} tokens/s`],
                   isOver ? ["Trained", plural(d.trained_tokens, "token")]
                          : ["Left", this.job.status === "running" && left > 0 ? seconds(left) : "–"]];

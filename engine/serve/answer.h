@@ -37,6 +37,7 @@ struct answer_top {
 struct answer_end {
     struct err err;      /* of GEN_FAILED */
     int32_t stop_id;     /* the token that ended it, not among the tokens; -1 */
+    float stop_logprob;  /* its, where wanted */
     int32_t stop_index;  /* the stop string that ended it; -1 */
     uint64_t text_bytes; /* where the shown text ends; UINT64_MAX: with the last token */
     int64_t queued_us, first_us, end_us; /* clock_us: left the queue, first token, end */

@@ -163,6 +163,7 @@ static void take(struct engine *g, struct work *w, const struct sample_taken *t,
         return;
     }
     answer_end_room(w->answer)->stop_id = t->id;
+    answer_end_room(w->answer)->stop_logprob = t->logprob;
     finish(g, w, GEN_STOPPED, now);
 }
 

@@ -22,6 +22,7 @@ void dataset_release(struct dataset *d)
     vec_release(&d->id);
     vec_release(&d->is_learned);
     vec_release(&d->row);
+    vec_release(&d->text);
     vec_release(&d->left_out);
 }
 
@@ -284,6 +285,94 @@ int dataset_add_pair(struct dataset *d, const struct jvalue *preferred, const st
     }
     settle_pair(d);
     return 0;
+}
+
+/* ---- prompts ------------------------------------------------------------------------------- */
+
+static int encode_prompt(struct dataset *d, const struct template_out *out, struct tok_list *list,
+                         struct err *e)
+{
+    struct tok_segment *seg = try_alloc(out->n_span + 1, sizeof *seg, what, e);
+    if (!seg)
+        return -1;
+    size_t n = template_out_segments(out, seg);
+    int rc = tokenizer_encode_segments(d->opt.tokenizer, seg, n, false, list, e);
+    mem_free(seg);
+    return rc;
+}
+
+static int keep_text(struct dataset *d, const char *text, size_t n, struct err *e)
+{
+    if (vec_try_reserve(&d->text, d->text.n + n, what, e))
+        return -1;
+    memcpy(d->text.at + d->text.n, text, n);
+    d->text.n += n;
+    return 0;
+}
+
+/* Places behind the prompt are learned, whatever will stand there. */
+static void put_sample(struct dataset *d, const struct tok_list *l, size_t text_at, size_t n_text)
+{
+    struct dataset_row r = {
+        .at = d->id.n, .example = d->example, .text_at = text_at, .n_text = n_text};
+    for (size_t i = 0; i < l->n; i++)
+        put(d, &r, l->id[i], false);
+    for (int64_t i = 0; i < d->opt.max_new; i++)
+        put(d, &r, l->id[l->n - 1], true);
+    d->row.at[d->row.n++] = r;
+    digest_row(d, &r);
+    d->n_learn += r.n_learn;
+    d->longest = r.n > d->longest ? r.n : d->longest;
+}
+
+static int add_samples(struct dataset *d, const struct tok_list *l, const char *text, size_t n_text,
+                       struct err *e)
+{
+    int64_t all = (int64_t)l->n + d->opt.max_new;
+    size_t at = d->text.n;
+    if (l->n == 0)
+        return err_set(e, ERR_BAD_INPUT, "the conversation has no tokens");
+    if (all > d->opt.max_tok)
+        return err_set(e, d->opt.longer == DATASET_REFUSE ? ERR_TOO_LARGE : ERR_BAD_INPUT,
+                       "a prompt of %zu tokens with an answer of %lld: both may have %lld", l->n,
+                       (long long)d->opt.max_new, (long long)d->opt.max_tok);
+    if (make_room(d, all * d->opt.n_sample, e) ||
+        vec_try_reserve(&d->row, d->row.n + (size_t)d->opt.n_sample, what, e) ||
+        keep_text(d, text, n_text, e))
+        return -1;
+    for (int64_t k = 0; k < d->opt.n_sample; k++)
+        put_sample(d, l, at, n_text);
+    return 0;
+}
+
+int dataset_add_prompt(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
+                       const char *text, size_t n_text, struct err *e)
+{
+    struct template_token token[TEMPLATE_TOKENS];
+    struct template_out out = {0};
+    struct tok_list list;
+    if (check_tokenizer(d, e))
+        return -1;
+    if (!d->opt.template)
+        return err_set(e, ERR_UNSUPPORTED, "the model has no chat template");
+    const struct template_in in = {.messages = messages,
+                                   .tools = tools,
+                                   .token = token,
+                                   .n_token = template_tokens(d->opt.tokenizer, token),
+                                   .add_generation_prompt = true,
+                                   .now = d->opt.now,
+                                   .limits = {.out_bytes = TEXT_BYTES_MAX}};
+    if (check_tools(d->opt.template, messages, tools, e) ||
+        template_render(d->opt.template, &in, &out, e))
+        return -1;
+    tok_list_init(&list, TOK_MAX, false);
+    int rc = check_answers(&out, messages, e) || encode_prompt(d, &out, &list, e) ||
+                     add_samples(d, &list, text, n_text, e)
+                 ? -1
+                 : 0;
+    tok_list_release(&list);
+    template_out_release(&out);
+    return rc;
 }
 
 int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, const char *completion,

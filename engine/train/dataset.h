@@ -35,14 +35,17 @@ struct dataset_options {
     int64_t now;                       /* what templates take for the date: local seconds */
     const int32_t *end_id;             /* borrowed: tokens that end a turn when they are drawn */
     int32_t n_end_id;
-    bool has_pairs; /* every two rows are a pair, and dataset_add_pair alone adds */
+    bool has_pairs;            /* every two rows are a pair, and dataset_add_pair alone adds */
+    int64_t n_sample, max_new; /* every n_sample rows are of one prompt, with room for so many
+                                * tokens each, and dataset_add_prompt alone adds; 0: none are */
 };
 
 struct dataset_row {
-    size_t at;       /* of its first token in id and is_learned */
-    int64_t n;       /* tokens */
-    int64_t n_learn; /* of them to be learned */
-    int64_t example; /* its place in the file, from 1; 0: it came from none */
+    size_t at;              /* of its first token in id and is_learned */
+    int64_t n;              /* tokens */
+    int64_t n_learn;        /* of them to be learned */
+    int64_t example;        /* its place in the file, from 1; 0: it came from none */
+    size_t text_at, n_text; /* of a prompt: the line that it is from */
     bool is_cut;
 };
 
@@ -51,6 +54,7 @@ struct dataset {
     VEC(int32_t) id;
     VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
     VEC(struct dataset_row) row;
+    VEC(char) text;           /* of prompts: their lines */
     VEC(int64_t) left_out;    /* examples that were too long */
     int64_t example;          /* the caller's: of the rows that are added next */
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn, both of a pair */
@@ -75,10 +79,15 @@ int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, con
 int dataset_add_pair(struct dataset *d, const struct jvalue *preferred, const struct jvalue *other,
                      size_t n_shared, const struct jvalue *tools, struct err *e);
 
-/* Rows that belong together, 1 or 2, and how many such examples have something to learn. */
+/* A conversation that the model is to answer, as serving is asked, in as many rows as it has
+ * samples; text: the line that says it. */
+int dataset_add_prompt(struct dataset *d, const struct jvalue *messages, const struct jvalue *tools,
+                       const char *text, size_t n_text, struct err *e);
+
+/* Rows that belong together, and how many such examples have something to learn. */
 static inline int64_t dataset_n_each(const struct dataset *d)
 {
-    return d->opt.has_pairs ? 2 : 1;
+    return d->opt.has_pairs ? 2 : d->opt.n_sample ? d->opt.n_sample : 1;
 }
 static inline int64_t dataset_n_usable(const struct dataset *d)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one line of a training file says: a conversation, a prompt with its completion, or a
- * preference: a conversation with two ends. The engine reads no JSON of clients: whoever gives it a
- * file gives it the reader of its lines, too.
+ * What one line of a training file says: a conversation, a prompt with its completion, a
+ * preference, which is a conversation with two ends, or one that waits for its end. The engine
+ * reads no JSON of clients: whoever gives it a file gives it the reader of its lines, too.
  *
  * Memory: everything lies in the reader's arena, or in what that holds.
  * Thread: any.
@@ -14,7 +14,7 @@
 #include "engine/base/err.h"
 #include "engine/template/jvalue.h"
 
-enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE };
+enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE, TRAIN_PROMPT };
 
 struct train_example {
     enum train_example_kind kind;
@@ -33,6 +33,7 @@ struct train_wants {
     bool knows_developer; /* the template has that role */
     bool has_pairs;       /* preferences: where they are not wanted one is recognised, for it to be
                            * refused by name, and not read */
+    bool has_prompts;     /* conversations that the model is to answer, and no others */
 };
 
 /* An error's text names the field, not the line. */

@@ -58,6 +58,21 @@ struct train_policy {
     double kl;                  /* of the model without its adapter; 0: nothing is compared */
 };
 
+/* What is sampled for it. */
+struct train_samples {
+    enum train_advantage advantage;
+    int64_t group,
+        max_new; /* samples of a prompt; tokens of one, the one that ends it among them */
+};
+
+/* What a step's samples came to. */
+struct train_rewards {
+    double reward, deviation; /* mean; its standard deviation */
+    double length;            /* mean, in tokens */
+    int64_t n, n_fault;       /* samples; that could not be graded */
+    bool is_even; /* no sample is better than another of its prompt: no step was taken */
+};
+
 /* Where beta or gamma is 0, what suits the loss. */
 void train_preference_default(struct train_preference *p);
 
@@ -87,6 +102,7 @@ struct tuning_event {
     enum tuning_what what;
     int64_t step, n_step, epoch; /* steps done, steps in all, epochs done */
     struct train_result train, valid;
+    struct train_rewards rewards; /* of a policy's step */
     bool has_valid;
     int64_t n_trained; /* tokens that were in steps so far */
 };

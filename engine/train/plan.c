@@ -117,6 +117,7 @@ static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap
                 p->row[p->n_row] = (struct train_row){.id = p->id,
                                                       .label = p->label,
                                                       .reference = p->reference,
+                                                      .sampled = p->reference,
                                                       .n = n,
                                                       .key = (uint64_t)p->n_row};
         }
@@ -146,8 +147,9 @@ static int measure(const struct model *m, const struct device *d, const struct t
     t.value_bytes = 0;
     t.ranks.all = t.ranks.data = t.ranks.model = NULL;
     /* of a step's rows each rank takes its share */
+    int64_t n_each = o->data->opt.has_pairs ? 2 : 1; /* that are not parted */
     if (paper_init(&p, m, d, &t, e) ||
-        fill_rows(&p, train_n_data(&t.ranks), n_tok, out->n_tok, longest, each_of(o), n_label, e))
+        fill_rows(&p, train_n_data(&t.ranks), n_tok, out->n_tok, longest, n_each, n_label, e))
         goto done;
     size_t before = device_dry_bytes(p.device);
     p.trainer = trainer_new(p.model, &t, p.stream, e);

@@ -5,6 +5,7 @@
 #include "engine/train/row_set.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "engine/base/carve.h"
 #include "engine/base/mem.h"
@@ -12,11 +13,13 @@
 /* What a set needs room for. */
 struct need {
     int64_t n, longest, cap_row, n_reference;
+    bool has_samples;
 };
 
 static struct need need_of(const struct dataset *d, int64_t batch)
 {
-    struct need need = {.n_reference = d->opt.has_pairs ? (int64_t)d->id.n : 0};
+    struct need need = {.n_reference = d->opt.has_pairs ? (int64_t)d->id.n : 0,
+                        .has_samples = d->opt.n_sample > 0};
     for (size_t i = 0; i < d->row.n; i++) {
         const struct dataset_row *r = &d->row.at[i];
         if (r->n_learn == 0)
@@ -40,7 +43,10 @@ static size_t lay_out(struct row_set *s, const struct need *need, void *base)
     s->example = carve(&c, s->cap_row, sizeof *s->example);
     s->label = carve(&c, s->cap_tok, sizeof *s->label);
     s->logprob = carve(&c, s->cap_tok, sizeof *s->logprob);
-    s->reference = carve(&c, need->n_reference, sizeof *s->reference);
+    s->reference =
+        carve(&c, need->has_samples ? s->cap_tok : need->n_reference, sizeof *s->reference);
+    s->id = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->id);
+    s->sampled = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->sampled);
     return c.at;
 }
 
@@ -78,6 +84,17 @@ void row_set_clear(struct row_set *s)
     s->n_row = s->n_tok = 0;
 }
 
+/* A sample's text is not known yet, nor is what the model without its adapter says of it. */
+static void put_sample(struct row_set *s, struct train_row *row)
+{
+    int32_t *id = s->id + s->n_tok;
+    memcpy(id, row->id, (size_t)row->n * sizeof *id);
+    row->id = id;
+    row->sampled = s->sampled + s->n_tok;
+    row->reference = s->reference + s->n_tok;
+    row->reference[0] = NAN;
+}
+
 static void put(struct row_set *s, int64_t at)
 {
     const struct dataset_row *r = &s->data->row.at[at];
@@ -85,6 +102,8 @@ static void put(struct row_set *s, int64_t at)
     *row = dataset_get(s->data, (size_t)at, s->label + s->n_tok);
     row->logprob = s->logprob + s->n_tok;
     row->reference = s->data->opt.has_pairs ? s->reference + r->at : NULL;
+    if (s->data->opt.n_sample)
+        put_sample(s, row);
     s->example[s->n_row++] = r->example ? r->example : at / s->n_each + 1;
     s->n_tok += r->n;
 }
@@ -99,4 +118,40 @@ bool row_set_add(struct row_set *s, int64_t i)
     for (int64_t k = 0; k < s->n_each; k++)
         put(s, at + k);
     return true;
+}
+
+/* Where row i stands in the arrays of all rows. */
+static int64_t place_of(const struct row_set *s, int64_t i)
+{
+    return s->row[i].label - s->label;
+}
+
+int64_t row_set_prompt(const struct row_set *s, int64_t i)
+{
+    int64_t at = place_of(s, i), n = 1;
+    while (s->label[at + n - 1] < 0)
+        n++;
+    return n;
+}
+
+const char *row_set_line(const struct row_set *s, int64_t i, size_t *n)
+{
+    const struct dataset_row *r = &s->data->row.at[s->row[i].key];
+    *n = r->n_text;
+    return s->data->text.at + r->text_at;
+}
+
+void row_set_put(struct row_set *s, int64_t i, int64_t place, int32_t id, float logprob)
+{
+    int64_t at = place_of(s, i) + row_set_prompt(s, i) + place;
+    ASSERT(place < s->data->opt.max_new);
+    s->id[at] = id;
+    s->label[at - 1] = id;
+    s->sampled[at - 1] = logprob;
+}
+
+void row_set_end(struct row_set *s, int64_t i, int64_t n)
+{
+    s->row[i].n = row_set_prompt(s, i) + n;
+    s->label[place_of(s, i) + s->row[i].n - 1] = -1;
 }

@@ -163,6 +163,12 @@ static int add_pair(struct dataset *d, const struct train_example *x, struct err
                             x->has_tools ? &x->tools : NULL, e);
 }
 
+static int add_prompt(struct dataset *d, const struct train_example *x, const char *line, size_t n,
+                      struct err *e)
+{
+    return dataset_add_prompt(d, &x->messages, x->has_tools ? &x->tools : NULL, line, n, e);
+}
+
 /* A row of another method's format. */
 static int check_method(const struct dataset *d, const struct train_example *x,
                         struct train_file *f, struct err *e)
@@ -180,7 +186,8 @@ static int check_method(const struct dataset *d, const struct train_example *x,
                              x->kind == TRAIN_CHAT ? "chat" : "completions");
 }
 
-static int add_example(struct dataset *d, const struct train_example *x, struct err *e)
+static int add_example(struct dataset *d, const struct train_example *x, const char *line, size_t n,
+                       struct err *e)
 {
     switch (x->kind) {
     case TRAIN_CHAT:
@@ -189,6 +196,8 @@ static int add_example(struct dataset *d, const struct train_example *x, struct 
         return add_text(d, x, e);
     case TRAIN_PREFERENCE:
         return add_pair(d, x, e);
+    case TRAIN_PROMPT:
+        return add_prompt(d, x, line, n, e);
     }
     return 0;
 }
@@ -200,13 +209,14 @@ static int add_row(struct dataset *d, const struct train_reader *r, const char *
     struct train_example x;
     struct err why = ERR_INIT;
     const struct train_wants wants = {.knows_developer = t && template_mentions(t, "developer"),
-                                      .has_pairs = d->opt.has_pairs};
+                                      .has_pairs = d->opt.has_pairs,
+                                      .has_prompts = d->opt.n_sample > 0};
     if (r->fn(r->ctx, a, line, n, wants, &x, e))
         return -1;
     if (check_method(d, &x, f, e))
         return -1;
     f->n_chat += x.kind != TRAIN_TEXT;
-    int rc = add_example(d, &x, &why);
+    int rc = add_example(d, &x, line, n, &why);
     if (rc && why.code == ERR_TOO_LARGE && d->opt.longer == DATASET_REFUSE)
         return dataset_leave_out(d, f->n_example, e);
     return rc ? err_set(e, why.code, "%s", why.msg) : 0;

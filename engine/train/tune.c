@@ -19,6 +19,7 @@
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
 #include "engine/train/tune_rows.h"
+#include "engine/train/tune_samples.h"
 
 enum {
     MICRO_BATCH = 2048, /* tokens that are computed at once, where rows are not longer */
@@ -35,6 +36,7 @@ struct tune {
     struct train_plan plan;
     struct beside beside;
     bool is_full;
+    struct tune_samples samples; /* of a policy */
 };
 
 /* ---- what is asked for --------------------------------------------------------------------- */
@@ -45,8 +47,8 @@ static int64_t micro_batch(const struct tune_options *o)
     int64_t longest = o->data->data.longest;
     if (o->valid && o->valid->data.longest > longest)
         longest = o->valid->data.longest;
-    longest *= dataset_n_each(&o->data->data);
-    int64_t batch = longest * o->batch;
+    int64_t batch = longest * dataset_n_each(&o->data->data) * o->batch;
+    longest *= o->data->data.opt.has_pairs ? 2 : 1;
     int64_t most = batch < MICRO_BATCH ? batch : MICRO_BATCH;
     return most > longest ? most : longest;
 }
@@ -56,6 +58,7 @@ static void fill_train(const struct tune_options *from, struct train_options *o)
     train_options_default(o);
     o->lora = from->lora;
     o->preference = from->preference;
+    o->policy = from->policy.loss;
     if (from->is_full)
         o->lora.rank = 0;
     o->lr = from->lr;
@@ -105,6 +108,19 @@ int tune_check_targets(const struct engine *g, const char *targets, struct err *
     int rc = train_lora_check(&l, engine_resident(g)->model, e);
     arena_release(&a);
     return rc;
+}
+
+static int check_policy(const struct tune *t, struct err *e)
+{
+    int64_t group = t->samples.policy.samples.group, most = engine_info(t->engine)->max_waiting;
+    if (t->o.sample && engine_resident(t->engine)->crew)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "a training by rewards is not supported where ranks share the model");
+    return t->o.sample && group > most
+               ? err_set(e, ERR_UNSUPPORTED,
+                         "groups of %lld samples: %lld requests may wait here (--max-waiting)",
+                         (long long)group, (long long)most)
+               : 0;
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -161,8 +177,17 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
     t->is_full = o->is_full;
     arena_init(&t->arena, NAMES_BYTES);
     fill(o, &t->o);
+    if (o->policy.loss.is_on) {
+        t->samples = (struct tune_samples){.engine = g,
+                                           .policy = o->policy,
+                                           .seed = o->seed,
+                                           .is_wanted_end = o->is_wanted_end,
+                                           .ctx = o->ctx};
+        t->o.sample = tune_samples_draw;
+        t->o.sample_ctx = &t->samples;
+    }
     train_lora_split(&t->o.train.lora, o->targets, &t->arena);
-    if (!plan(t, o, e))
+    if (!check_policy(t, e) && !plan(t, o, e))
         return t;
     tune_free(t);
     return NULL;
@@ -173,6 +198,8 @@ void tune_free(struct tune *t)
     if (!t)
         return;
     beside_end(&t->beside);
+    if (t->samples.subject)
+        tune_samples_end(&t->samples);
     arena_release(&t->arena);
     free(t);
 }
@@ -200,6 +227,8 @@ int64_t tune_step(const struct tune *t)
 
 int tune_run(struct tune *t, bool *is_done, struct err *e)
 {
+    if (t->o.sample)
+        t->samples.subject = trainer_subject(tuning_trainer(t->beside.tuning));
     return beside_run(&t->beside, is_done, e);
 }
 
@@ -214,7 +243,7 @@ int tune_publish(struct tune *t, const char *path, const char *base, struct err 
 
 int tune_forget(const char *checkpoints, struct err *e)
 {
-    return checkpoint_forget(checkpoints, e);
+    return tune_samples_forget(checkpoints, e) || checkpoint_forget(checkpoints, e) ? -1 : 0;
 }
 
 int tune_work(const struct crew_rank *seat, struct err *e)

@@ -25,7 +25,9 @@ struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_o
                                .now = clock_local_s(o->created_s),
                                .end_id = on->dir.generation.eos,
                                .n_end_id = on->dir.generation.n_eos,
-                               .has_pairs = o->has_pairs});
+                               .has_pairs = o->has_pairs,
+                               .n_sample = o->n_sample,
+                               .max_new = o->max_new});
     return r;
 }
 
@@ -55,7 +57,7 @@ int tune_rows_line(struct tune_rows *r, int fd, int64_t example, size_t max, str
 static size_t bytes_of(const struct dataset *d)
 {
     return d->id.n * (sizeof *d->id.at + sizeof *d->is_learned.at) + d->row.n * sizeof *d->row.at +
-           d->left_out.n * sizeof *d->left_out.at;
+           d->left_out.n * sizeof *d->left_out.at + d->text.n;
 }
 
 struct tune_rows_info tune_rows_info(const struct tune_rows *r)

@@ -85,7 +85,7 @@ int64_t tuning_n_step(const struct tuning_options *o)
 
 static int check_longest(const struct dataset *d, int64_t cap_tok, struct err *e)
 {
-    if (d->longest * dataset_n_each(d) <= cap_tok)
+    if (d->longest * (d->opt.has_pairs ? 2 : 1) <= cap_tok)
         return 0;
     return err_set(e, ERR_BAD_INPUT,
                    "a row of %lld tokens, micro-batches of %lld: the latter must be %s",
@@ -323,17 +323,50 @@ static int end_epoch(struct tuning *t, struct err *e)
     return 0;
 }
 
-static int one_step(struct tuning *t, struct err *e)
+/* The rows of a policy are sampled first. *ends: that was ended, and there is no step. */
+static int sample(struct tuning *t, struct tuning_event *v, bool *ends, struct err *e)
+{
+    const struct tuning_options *o = &t->opt;
+    *ends = false;
+    return o->sample ? o->sample(o->sample_ctx, &t->train, trainer_n_step(t->trainer), &v->rewards,
+                                 ends, e)
+                     : 0;
+}
+
+/* Samples without a difference teach nothing: the step counts, and changes nothing. */
+static int take_step(struct tuning *t, struct tuning_event *v, struct err *e)
+{
+    if (v->rewards.is_even) {
+        for (int64_t i = 0; i < t->train.n_row; i++) {
+            const struct train_row *r = &t->train.row[i];
+            for (int64_t k = 0; k < r->n; k++)
+                r->logprob[k] = r->label[k] < 0 ? 0 : r->sampled[k];
+            v->train.n_tok += r->n;
+        }
+        trainer_set_step(t->trainer, trainer_n_step(t->trainer) + 1);
+        return 0;
+    }
+    enter(t);
+    int rc = settle(t, trainer_step(t->trainer, t->train.row, t->train.n_row, &v->train, e), e);
+    leave(t);
+    return rc;
+}
+
+static int one_step(struct tuning *t, bool *ends, struct err *e)
 {
     struct tuning_event v = {.what = TUNING_STEP};
     struct row_set *rows = &t->train;
+    int64_t before = t->at;
     row_set_clear(rows);
     while (t->at < rows->n && row_set_add(rows, t->order[t->at]))
         t->at++;
-    enter(t);
-    int rc = settle(t, trainer_step(t->trainer, rows->row, rows->n_row, &v.train, e), e);
-    leave(t);
-    if (rc)
+    if (sample(t, &v, ends, e))
+        return -1;
+    if (*ends) {
+        t->at = before;
+        return save(t, e);
+    }
+    if (take_step(t, &v, e))
         return err_wrap(e, "step %lld", (long long)trainer_n_step(t->trainer) + 1);
     t->n_trained += (double)v.train.n_tok;
     for (int64_t i = 0; t->log && i < rows->n_row; i++)
@@ -381,7 +414,11 @@ int tuning_run(struct tuning *t, bool *is_done, struct err *e)
             return -1;
         if (ends)
             return save(t, e);
-        if (one_step(t, e) || (t->at < t->train.n && decide(t, is_checkpoint_due, &is_due, e)))
+        if (one_step(t, &ends, e))
+            return -1;
+        if (ends)
+            return 0;
+        if ((t->at < t->train.n && decide(t, is_checkpoint_due, &is_due, e)))
             return -1;
         if (t->at >= t->train.n ? end_epoch(t, e) : is_due ? save_between(t, e) : 0)
             return -1;

@@ -17,6 +17,7 @@
 
 #include "engine/base/gate.h"
 #include "engine/train/dataset.h"
+#include "engine/train/row_set.h"
 #include "engine/train/trainer.h"
 
 struct tuning;
@@ -34,7 +35,12 @@ struct tuning_options {
     int keep;                    /* checkpoints */
     const char *row_log;         /* borrowed: file of each row's losses; NULL: none */
     bool logs_logprobs;          /* with those of each token */
-    struct gate *gate;           /* borrowed: shared with a server; NULL: nobody else computes */
+    /* Of a policy: fills the batch's rows, their advantages and shares; *is_ended: it was to end.
+     */
+    int (*sample)(void *ctx, struct row_set *rows, int64_t step, struct train_rewards *out,
+                  bool *is_ended, struct err *e);
+    void *sample_ctx;
+    struct gate *gate; /* borrowed: shared with a server; NULL: nobody else computes */
     /* Both may be NULL. The second is asked between steps: true ends the tuning after a checkpoint
      * (a pause; what goes on later goes on bit for bit). */
     int (*event)(void *ctx, const struct tuning_event *event, struct err *e);

@@ -10,17 +10,22 @@ enum {
     ROWS_PER_STEP = 32,
     BATCH_AUTO_MAX = 16,
     RANK_AUTO = 16,
+    GROUP_AUTO = 8,
+    NEW_AUTO = 256,
     WIDTH_OF_LR = 2048, /* columns of a model whose multiplier is 1 */
     LR_AUTO_MAX = 10,
     CHECKPOINT_US = 5 * 60 * 1000000
 };
 
-/* What a multiplier of 1 means. A preference is a smaller step away from what the model is. */
+/* What a multiplier of 1 means. A preference, or a reward, is a smaller step away from what the
+ * model is. */
 static const double base_lr = 2e-4, base_lr_full = 2e-5, base_lr_dpo = 5e-5;
+
+static const double clip_auto = 0.2;
 
 static double base_lr_of(const struct job_hyper *h)
 {
-    return h->method == HYPER_DPO           ? base_lr_dpo
+    return h->method != HYPER_SUPERVISED    ? base_lr_dpo
            : h->training_type == HYPER_FULL ? base_lr_full
                                             : base_lr;
 }
@@ -43,6 +48,22 @@ static void choose_preference(struct job_hyper *h)
     train_preference_default(&p);
     h->beta = p.beta;
     h->gamma = p.gamma;
+}
+
+void job_choose_samples(struct job_run *r)
+{
+    struct job_hyper *h = &r->job.hyper;
+    int64_t half = engine_info(r->jobs->opt.engine)->ctx / 2;
+    if (h->method != HYPER_REINFORCEMENT)
+        return;
+    if (h->group_size == 0)
+        h->group_size = GROUP_AUTO;
+    if (h->max_completion_tokens == 0)
+        h->max_completion_tokens = half < NEW_AUTO ? half : NEW_AUTO;
+    if (h->advantage == 0)
+        h->advantage = HYPER_GRPO;
+    if (h->clip_range == 0)
+        h->clip_range = clip_auto;
 }
 
 /* The step that suits a model falls with its width: what is a good one for thousands of columns

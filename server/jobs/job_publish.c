@@ -26,6 +26,13 @@ static void name_of(const struct job_run *r, int64_t step, char name[NAME_BYTES]
         snprintf(name + at, (size_t)(NAME_BYTES - at), ":ckpt-step-%" PRId64, step);
 }
 
+const char *job_policy_name(const struct job_run *r)
+{
+    char name[NAME_BYTES];
+    name_of(r, -1, name);
+    return arena_printf(r->arena, "%s:policy", name);
+}
+
 /* What is known of the training where the model is from; NULL: nothing. */
 static const char *metrics_text(const struct job_run *r)
 {

@@ -72,7 +72,7 @@ static int collect(struct job_run *r, struct buf *csv, struct err *e)
     bool more = true;
     int rc = 0;
     arena_init(&a, 0);
-    job_csv_heading(r->job.hyper.method == HYPER_DPO, csv);
+    job_csv_heading(r->job.hyper.method, csv);
     while (more && !rc) {
         rc = store_event_list(r->jobs->opt.store, r->job.id, &page, &a, &list, &n, &more, e);
         for (size_t i = 0; !rc && i < n; i++)

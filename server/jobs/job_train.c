@@ -34,7 +34,17 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
                             .valid_accuracy = -1,
                             .full_valid_loss = -1,
                             .full_valid_accuracy = -1,
-                            .has_pairs = r->job.hyper.method == HYPER_DPO};
+                            .has_pairs = r->job.hyper.method == HYPER_DPO,
+                            .has_rewards = r->job.hyper.method == HYPER_REINFORCEMENT};
+    if (m.has_rewards) {
+        m.reward = v->rewards.reward;
+        m.reward_std = v->rewards.deviation;
+        m.length = v->rewards.length;
+        m.kl = v->train.kl;
+        m.n_moved = v->train.n_moved;
+        m.n_fault = v->rewards.n_fault;
+        m.clipped = v->train.n_label ? (double)v->train.n_clipped / (double)v->train.n_label : 0;
+    }
     copy_rewards(m.train_reward, &v->train);
     copy_rewards(is_step ? m.valid_reward : m.full_valid_reward, &v->valid);
     if (v->has_valid && is_step) {
@@ -52,6 +62,8 @@ static void step_text(const struct job_metrics *m, char text[TEXT_BYTES])
 {
     int n = snprintf(text, TEXT_BYTES, "Step %" PRId64 "/%" PRId64 ": training loss=%.2f", m->step,
                      m->n_step, m->train_loss);
+    if (m->has_rewards)
+        n += snprintf(text + n, (size_t)(TEXT_BYTES - n), ", reward=%.3f", m->reward);
     if (m->valid_loss >= 0)
         n += snprintf(text + n, (size_t)(TEXT_BYTES - n), ", validation loss=%.2f", m->valid_loss);
     if (m->has_pairs)
@@ -280,7 +292,8 @@ int job_train(struct job_run *r, struct err *e)
     o.is_wanted_end = is_wanted_end;
     o.ctx = r;
     r->job.n_step = tune_n_step(&o);
-    rc = train(r, &o, e);
+    rc = job_policy_begin(r, &o, e) ? -1 : train(r, &o, e);
+    job_policy_end(r);
     free(checkpoints);
     free(rows);
     if (rc && e->code == ERR_DIVERGED) /* the truth, and not a fault of the server */

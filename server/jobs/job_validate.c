@@ -34,13 +34,16 @@ static int refuse_file(struct job_run *r, const struct tune_rows *d, const char 
     return job_fail(r, code, param, arena_strdup(r->arena, said.message), e) ? -1 : 1;
 }
 
-static struct tune_rows *rows_new(const struct job_run *r, struct train_said *said)
+static struct tune_rows *rows_new(struct job_run *r, struct train_said *said)
 {
+    job_choose_samples(r);
     const struct job_hyper *h = &r->job.hyper;
     const struct tune_rows_options o = {.created_s = r->job.created,
                                         .max_tok = h->max_length,
                                         .refuses_longer = h->long_rows == HYPER_REFUSE,
                                         .has_pairs = h->method == HYPER_DPO,
+                                        .n_sample = h->group_size,
+                                        .max_new = h->max_completion_tokens,
                                         .reader = {.fn = api_train_read, .ctx = said}};
     return tune_rows_new(r->jobs->opt.engine, &o);
 }

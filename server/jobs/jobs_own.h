@@ -44,6 +44,7 @@ struct job_run {
     struct arena *arena;            /* borrowed */
     struct tune_rows *data, *valid; /* owned; NULL: not read, or none */
     const char *unread;             /* in the arena: members of rows that nothing reads; NULL */
+    const struct grader *grader;    /* in the arena: of a reinforcement; NULL */
     struct tune *tune;              /* owned: the training itself; NULL: not begun */
     int64_t begin_us, begin_step;   /* when this process began, behind which step */
     int64_t ran_tok;                /* tokens of the steps since */
@@ -88,6 +89,15 @@ void job_ask(const struct job_run *r, struct tune_options *o);
  * not fit, and the job has failed. */
 int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *said,
              struct err *e);
+
+/* Of a reinforcement: its grader, and the name that its samples come from, which is the owner's;
+ * of other methods nothing. Whatever _begin returned: _end, which ends the training too. */
+int job_policy_begin(struct job_run *r, struct tune_options *o, struct err *e);
+void job_policy_end(struct job_run *r);
+const char *job_policy_name(const struct job_run *r); /* in the arena */
+
+/* Of each prompt, before its rows are read: samples, and their tokens. */
+void job_choose_samples(struct job_run *r);
 
 /* What is trained now answers under a name, and the store says so: a checkpoint, which one that was
  * killed may publish twice, or the result with the job's end. data: the event's; NULL: none. */

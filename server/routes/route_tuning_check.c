@@ -39,6 +39,8 @@ static int begin(struct errand *t, struct api_error *e)
     t->ignored = c->ask.ignored;
     const struct tune_rows_options o = {.created_s = (int64_t)time(NULL),
                                         .has_pairs = c->ask.method == HYPER_DPO,
+                                        .n_sample = c->ask.method == HYPER_REINFORCEMENT,
+                                        .max_new = 1,
                                         .reader = {.fn = api_train_read, .ctx = &c->said}};
     int fd = data_open(store_dir(desk_store(t->desk)), DATA_FILES, c->ask.training_file, &why);
     c->check = fd < 0 ? NULL : tune_check_new(desk_engine(t->desk), &o, fd, &why);

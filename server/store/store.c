@@ -51,6 +51,7 @@ static const char *const migrations[] = {
     "CREATE TABLE shared (job TEXT NOT NULL PRIMARY KEY REFERENCES job (id));",
     "ALTER TABLE job ADD COLUMN fingerprint TEXT; ALTER TABLE tuned ADD COLUMN fingerprint TEXT;",
     "ALTER TABLE file ADD COLUMN is_dropped INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE job ADD COLUMN grader TEXT;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
-enum of { ANY, DPO };
+enum of { ANY, DPO, REWARDS };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -56,6 +56,10 @@ static double beside(const struct row *r, double x, int way)
     return r->kind <= INT_PLAIN ? x + way : nextafter(x, way * HUGE_VAL);
 }
 
+static const char grader[] =
+    "\"grader\":{\"type\":\"string_check\",\"name\":\"c\",\"input\":\"a\",\"reference\":\"b\","
+    "\"operation\":\"eq\"},";
+
 static bool method_takes(const char *method, const char *more, const struct row *r,
                          const char *value)
 {
@@ -64,16 +68,18 @@ static bool method_takes(const char *method, const char *more, const struct row 
     struct api_error e;
     snprintf(body, sizeof body,
              "{\"model\":\"m\",\"training_file\":\"file-a\",\"method\":{\"type\":\"%s\","
-             "\"%s\":{\"hyperparameters\":{%s\"%s\":%s}}}}",
-             method, method, more, r->name, value);
+             "\"%s\":{%s\"hyperparameters\":{%s\"%s\":%s}}}}",
+             method, method, strcmp(method, "reinforcement") == 0 ? grader : "", more, r->name,
+             value);
     return !job_ask_parse(body, strlen(body), &own_arena, &ask, &e);
 }
 
 /* Of a loss that has all of them. */
 static bool api_takes(const struct row *r, const char *value)
 {
-    return r->of == DPO ? method_takes("dpo", "\"loss\":\"x_simpo\",", r, value)
-                        : method_takes("supervised", "", r, value);
+    return r->of == DPO       ? method_takes("dpo", "\"loss\":\"x_simpo\",", r, value)
+           : r->of == REWARDS ? method_takes("reinforcement", "", r, value)
+                              : method_takes("supervised", "", r, value);
 }
 
 static bool option_takes(const struct cmd_opt *of, const struct row *r, const char *value)
@@ -129,7 +135,9 @@ static void methods(void **state)
             continue;
         char value[64];
         snprintf(value, sizeof value, r->kind <= INT_PLAIN ? "%.0f" : "%.17g", r->max);
-        assert_true(method_takes("dpo", r->of == DPO ? "\"loss\":\"x_simpo\"," : "", r, value));
+        assert_true(method_takes("dpo", r->of == DPO ? "\"loss\":\"x_simpo\"," : "", r, value) ==
+                    (r->of != REWARDS));
+        assert_true(method_takes("reinforcement", "", r, value) == (r->of != DPO));
         assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
     }
 }

@@ -77,6 +77,71 @@ static void preferences(void **state)
     assert_int_equal(kept.method, HYPER_SUPERVISED);
 }
 
+#define CHECKED                                                                                    \
+    "{\"type\":\"string_check\",\"name\":\"c\",\"input\":\"{{sample.output_text}}\","              \
+    "\"reference\":\"a\",\"operation\":\"eq\"}"
+
+/* Faults: a grader that is lost, hyperparameters that are another method's. */
+static void rewards(void **state)
+{
+    struct job_ask ask;
+    struct job_hyper kept;
+    struct api_error e;
+    struct err why = ERR_INIT;
+    struct buf b;
+    (void)state;
+    assert_int_equal(
+        parse(
+            "{" LEAST
+            ",\"method\":{\"type\":\"reinforcement\",\"reinforcement\":{\"grader\":" CHECKED
+            ",\"response_format\":null,\"hyperparameters\":{\"group_size\":4,\"kl_weight\":0.5,\"clip_range\":0.25,"
+            "\"max_completion_tokens\":9,"
+            "\"advantage\":\"rloo\",\"reasoning_effort\":\"default\",\"eval_samples\":\"auto\"}}}}",
+            &ask, &e),
+        0);
+    assert_string_equal(ask.job.grader, CHECKED);
+    buf_init(&b, HYPER_TEXT_BYTES);
+    job_hyper_write(&ask.job.hyper, &b);
+    assert_good(job_hyper_read(b.data, &kept, &why), &why);
+    assert_true(kept.method == HYPER_REINFORCEMENT && kept.group_size == 4);
+    assert_true(kept.advantage == HYPER_RLOO && kept.kl_weight == 0.5);
+    assert_true(kept.clip_range == 0.25 && kept.max_completion_tokens == 9);
+    buf_release(&b);
+}
+
+/* Faults: numbers of a step with samples that its line, or a job that goes on, does not have. */
+static void reward_metrics(void **state)
+{
+    const struct job_metrics m = {.step = 2,
+                                  .n_step = 9,
+                                  .train_loss = -0.25,
+                                  .valid_loss = -1,
+                                  .full_valid_loss = -1,
+                                  .has_rewards = true,
+                                  .reward = 0.5,
+                                  .reward_std = 0.25,
+                                  .clipped = 0.125,
+                                  .length = 12.5,
+                                  .kl = 0.75};
+    struct job_metrics back;
+    struct buf data, line;
+    (void)state;
+    buf_init(&data, 1024);
+    buf_init(&line, 1024);
+    job_metrics_write(&m, &data);
+    job_csv_heading(HYPER_REINFORCEMENT, &line);
+    job_csv_line(data.data, &line);
+    assert_string_equal(line.data,
+                        "step,train_loss,train_reward_mean,train_reward_std,clipped_share,"
+                        "completion_tokens_mean,train_kl\n"
+                        "2,-0.250000,0.500000,0.250000,0.125000,12.500000,0.750000\n");
+    job_metrics_read(data.data, &back);
+    assert_true(back.has_rewards && back.reward == 0.5 && back.train_loss == -0.25);
+    assert_true(back.valid_loss < 0 && back.kl == 0.75 && back.length == 12.5);
+    buf_release(&data);
+    buf_release(&line);
+}
+
 /* Every word of the losses is one of the engine's, at its place. */
 static void losses(void **state)
 {
@@ -157,7 +222,8 @@ static void bad(void **state)
          "method.dpo.hyperparameters.training_type"},
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"bata\":1}}}",
          "method.dpo.hyperparameters.bata"},
-        {"\"method\":{\"type\":\"reinforcement\"}", "method.type"},
+        {"\"method\":{\"type\":\"reinforcement\"}", "method.reinforcement.grader"},
+        {"\"method\":{\"type\":\"ppo\"}", "method.type"},
         {"\"method\":{\"type\":7}", "method.type"},
         {"\"method\":{}", "method.type"},
         {"\"suffix\":\"\"", "suffix"},
@@ -338,7 +404,7 @@ static void metrics_come_back(void **state)
     assert_true(got.valid_loss == -1 && got.full_valid_reward[1] == -1);
     struct buf csv;
     buf_init(&csv, 1000);
-    job_csv_heading(true, &csv);
+    job_csv_heading(HYPER_DPO, &csv);
     job_csv_line(b.data, &csv);
     assert_non_null(strstr(csv.data, "valid_reward_margin\n7,0.625000,0.750000,-0.750000,,,\n"));
     buf_release(&csv);
@@ -350,6 +416,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(good, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(rewards, own_arena_new, own_arena_free),
+        cmocka_unit_test(reward_metrics),
         cmocka_unit_test(losses),
         cmocka_unit_test_setup_teardown(bad, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(kinds_of_training, own_arena_new, own_arena_free),

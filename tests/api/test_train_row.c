@@ -15,8 +15,8 @@
 static int read_line(const char *line, struct train_example *row, struct api_error *e)
 {
     struct train_said said = {.unread = ""};
-    int rc = api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, false}, row,
-                           &said);
+    int rc = api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, false, false},
+                           row, &said);
     *e = said.error;
     return rc;
 }
@@ -74,14 +74,14 @@ static void unread_members(void **state)
         "\"tools\":null,\"parallel_tool_calls\":true,\"system\":\"\",\"a\\\"b\":1}"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_int_equal(api_train_row(&own_arena, lines[i], strlen(lines[i]),
-                                       (struct train_wants){true, false}, &row, &said),
+                                       (struct train_wants){true, false, false}, &row, &said),
                          0);
     assert_string_equal(said.unread, "id, weight, label, prompt, system, a?b");
     for (int i = 0; i < 100; i++) {
         char line[128];
         snprintf(line, sizeof line, "{\"prompt\":\"\",\"completion\":\"\",\"column-%d\":7}", i);
         assert_int_equal(api_train_row(&own_arena, line, strlen(line),
-                                       (struct train_wants){true, false}, &row, &said),
+                                       (struct train_wants){true, false, false}, &row, &said),
                          0);
     }
     assert_non_null(strstr(said.unread, "column-9, "));
@@ -93,8 +93,8 @@ static void unread_members(void **state)
 static int read_pair(const char *line, struct train_example *row, struct api_error *e)
 {
     struct train_said said = {.unread = ""};
-    int rc =
-        api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, true}, row, &said);
+    int rc = api_train_row(&own_arena, line, strlen(line), (struct train_wants){true, true, false},
+                           row, &said);
     *e = said.error;
     return rc;
 }

@@ -80,7 +80,7 @@ def refused(c, file):
             ({"hyperparameters": {"beta": 1}}, "hyperparameters.beta"),
             ({"method": {"type": "supervised", "supervised": {"hyperparameters": {"beta": 1}}}},
              "method.supervised.hyperparameters.beta"),
-            ({"method": {"type": "reinforcement"}}, "method.type"),
+            ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader"),
             ({"method": {"type": "ppo"}}, "method.type")):
         r = c.make(file, **more)
         assert r.status == 400 and r.error["param"] == param, (more, r)

@@ -245,7 +245,7 @@ def jobs_refuse(c, file):
             ({"metadata": {"k" * 65: ""}}, "metadata"), ({"metadata": {"k": "v" * 513}}, "metadata"),
             ({"training_file": "file-none"}, "training_file"),
             ({"validation_file": "file-none"}, "validation_file"),
-            ({"method": {"type": "reinforcement"}}, "method")):
+            ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader")):
         r = c.ask("POST", JOBS, {"model": "tiny", "training_file": file, **more})
         assert r.status == 400 and param in (r.error["param"] or ""), (more, r)
     r = c.ask("POST", JOBS, {"model": "large", "training_file": file})

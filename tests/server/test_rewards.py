@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of the method reinforcement over loopback: prompts that are answered by the server that trains,
+graded, and learned from; what is wrong with a job's fields or a file's rows; pauses, kills, and other
+streams beside it.
+
+Faults they can catch: a sample's log-probability that is not the trained one; a reward that does not
+rise; samples that depend on who else is served, so that a job that was killed ends as another; a
+server that stands still while a job samples; a name that is still there when its job is over.
+
+TEST_FAULTS=full kills 100 times; otherwise 6. Standard library only."""
+import json
+import pathlib
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_preferences import KILLS, client, kill, lines, metrics, said  # noqa: E402
+from test_tuning import JOBS, MODEL  # noqa: E402
+
+# The model is of random numbers, and the letter is one that it says now and then.
+GRADER = {"type": "string_check", "name": "says", "input": "{{sample.output_text}}",
+          "reference": "{{item.wanted}}", "operation": "like"}
+HYPER = {"n_epochs": 2, "batch_size": 4, "group_size": 8, "max_completion_tokens": 12, "lora_rank": 4,
+         "learning_rate": 0.01, "schedule": "constant"}
+
+
+def prompt(i, wanted="e"):
+    return {"messages": said("user", f"Say {i}"), "wanted": wanted}
+
+
+PROMPTS = lines(prompt(i) for i in range(24))
+
+
+def method(grader=GRADER, **hyper):
+    return {"type": "reinforcement", "reinforcement": {
+        "grader": grader, "hyperparameters": {**HYPER, **hyper}}}
+
+
+def serve(tmp, *more):
+    return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp / "data", "--no-access-log",
+                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "32", *more)
+
+
+def numbers(c, job):
+    return [{k: d[k] for k in d if k not in ("tokens_per_second", "estimated_finish")}
+            for d in metrics(c, job)]
+
+
+def on_policy(steps):
+    """What was sampled is what is trained: each ratio is 1, and none is clipped."""
+    assert steps and not any(m["off_policy_tokens"] or m["clipped_share"] for m in steps), steps
+
+
+def adapter(tmp):
+    files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
+                   key=lambda p: p.stat().st_mtime_ns)
+    return files[-1].read_bytes()
+
+
+def learns(c, advantage):
+    """From one sample in two to all."""
+    job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(n_epochs=4, advantage=advantage,
+                                                              kl_weight=0.01 if advantage == "grpo" else 0)))
+    shown = job["method"]["reinforcement"]
+    assert shown["grader"] == GRADER and shown["hyperparameters"]["group_size"] == 8, job
+    assert shown["hyperparameters"] == job["hyperparameters"], job
+    assert shown["hyperparameters"]["advantage"] == advantage, job
+    steps = numbers(c, job["id"])
+    assert [m["step"] for m in steps] == list(range(1, 25)), steps
+    on_policy(steps)
+    reward = [m["train_reward_mean"] for m in steps]
+    assert sum(reward[:3]) / 3 < 0.75 and sum(reward[-3:]) / 3 > 0.95, reward
+    assert steps[0]["train_kl"] == 0 and (steps[-1]["train_kl"] > 0) == (advantage == "grpo"), steps
+    head, *rest = c.curve(job).decode().splitlines()
+    assert head == ("step,train_loss,train_reward_mean,train_reward_std,clipped_share,"
+                    "completion_tokens_mean,train_kl"), head
+    assert [float(r.split(",")[2]) for r in rest] == reward, rest
+    said_it = sum("e" in c.ask("POST", "/v1/chat/completions", {
+        **TALK, "model": job["fine_tuned_model"], "messages": said("user", f"Say {i}"), "seed": i,
+        "max_tokens": 12}).json["choices"][0]["message"]["content"] for i in range(100, 120))
+    assert said_it >= 18, said_it
+    names = [m["id"] for m in c.get("/v1/models").json["data"]]
+    assert job["fine_tuned_model"] in names and not any(n.endswith(":policy") for n in names), names
+    return job
+
+
+def refused(c, file):
+    where = "method.reinforcement.hyperparameters."
+    for more, param in (
+            ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader"),
+            ({"method": method({**GRADER, "operation": "x"})}, "method.reinforcement.grader.operation"),
+            ({"method": method({**GRADER, "type": "python"})}, "method.reinforcement.grader.type"),
+            ({"method": method(group_size=1)}, where + "group_size"),
+            ({"method": method(group_size=65)}, where + "group_size"),
+            ({"method": method(max_completion_tokens=0)}, where + "max_completion_tokens"),
+            ({"method": method(advantage="ppo")}, where + "advantage"),
+            ({"method": method(clip_range=0)}, where + "clip_range"),
+            ({"method": method(kl_weight=-1)}, where + "kl_weight"),
+            ({"method": method(kl_weigth=1)}, where + "kl_weigth"),
+            ({"method": method(beta=1)}, where + "beta"),
+            ({"method": method(eval_interval=5)}, where + "eval_interval"),
+            ({"method": method(eval_samples=5)}, where + "eval_samples"),
+            ({"method": method(compute_multiplier=2)}, where + "compute_multiplier"),
+            ({"method": method(reasoning_effort="high")}, where + "reasoning_effort"),
+            ({"method": method(training_type="full")}, where + "training_type"),
+            ({"method": method(), "validation_file": file}, "validation_file"),
+            ({"hyperparameters": {"group_size": 4}}, "hyperparameters.group_size")):
+        r = c.make(file, **more)
+        assert r.status == 400 and r.error["param"] == param, (more, r)
+    wrong = method()
+    wrong["reinforcement"]["response_format"] = {"type": "json_object"}
+    r = c.make(file, method=wrong)
+    assert r.status == 400 and r.error["param"] == "method.reinforcement.response_format", r
+
+
+def bad_rows(c):
+    for row, words in (({"wanted": "e"}, ("Example 25", "messages")),
+                       ({"messages": "x"}, ("Example 25", "messages")),
+                       ({"messages": said("user", "a") + said("assistant", "b")}, ("Example 25", "assistant")),
+                       (prompt("a " * 60), ("Example 25", "both may have 64"))):
+        data = PROMPTS + lines([row])
+        j = c.wait(c.job(c.file(data), method=method()))
+        assert j["status"] == "failed" and j["error"]["param"] == "training_file", j
+        assert all(w in j["error"]["message"] for w in words), (words, j)
+    r = c.ask("POST", "/v1/fine_tuning/check", {"training_file": c.file(PROMPTS + lines([{"a": 1}])),
+                                                "method": {"type": "reinforcement"}})
+    assert r.status == 200 and [f["line"] for f in r.json["faults"]] == [25], r
+    c.done(c.job(c.file(PROMPTS + lines([prompt("a " * 60)])),
+                 method=method(n_epochs=1, long_rows="refuse", learning_rate_multiplier="auto")))
+
+
+def all_alike(c, tmp):
+    """No sample is better than another: the steps count, and teach nothing."""
+    never = {**GRADER, "reference": "{{item.none}}"}
+    job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=1)))
+    steps = numbers(c, job["id"])
+    assert [m["ungraded_samples"] for m in steps] == [32] * 6, steps
+    assert all(m["train_reward_mean"] == 0 == m["train_loss"] for m in steps), steps
+    rows = c.get(f"/v1/files/{job['result_files'][1]}/content").body.decode().splitlines()
+    losses = [float(r.split(",")[rows[0].split(",").index("loss")]) for r in rows[1:]]
+    assert len(losses) == 6 * 32 and min(losses) > 0 and len(set(losses)) > 32, losses[:9]
+    first = adapter(tmp)
+    c.done(c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=2)))
+    assert adapter(tmp) == first  # the values that both began with
+
+
+def beside(server, c):
+    alone = c.ask("POST", "/v1/chat/completions", TALK).json["choices"]
+    ends, seen = threading.Event(), []
+
+    def talk():
+        while not ends.is_set():
+            seen.append(client(server).ask("POST", "/v1/chat/completions", TALK).json["choices"])
+
+    threads = [threading.Thread(target=talk) for _ in range(8)]
+    for t in threads:
+        t.start()
+    try:
+        first, second = [c.job(c.file(PROMPTS), seed=4, method=method(n_epochs=1)) for _ in range(2)]
+        jobs = [c.done(first), c.done(second)]
+    finally:
+        ends.set()
+        for t in threads:
+            t.join()
+    assert seen and all(s == alone for s in seen), (alone, seen[:3])
+    curves = [numbers(c, j["id"]) for j in jobs]
+    assert curves[0] == curves[1], curves
+    on_policy(curves[0])
+    return curves[0]
+
+
+TALK = {"model": "tiny", "messages": said("user", "Who is it?"), "seed": 3, "max_tokens": 24,
+        "temperature": 1, "logprobs": True}
+
+
+def bases(tmp):
+    """Whatever the base is packed in, and whoever is served beside it."""
+    alone = {}
+    for kind in ("bf16", "int8", "int4"):
+        with serve(tmp / kind, "--quantize", kind) as s:
+            c = client(s)
+            quiet = c.done(c.job(c.file(PROMPTS), seed=4, method=method(n_epochs=1)))
+            alone[kind] = numbers(c, quiet["id"])
+            on_policy(alone[kind])
+            assert beside(s, c) == alone[kind], kind
+    assert alone["bf16"] != alone["int4"]
+
+
+def short_queue(tmp):
+    """A job leaves the queue to others, however many samples its steps have, and waits while it is
+    full."""
+    ends, seen = threading.Event(), []
+    with serve(tmp / "short", "--max-seqs", "4", "--max-waiting", "24", "--queue-timeout", "0.2") as s:
+        c = client(s)
+
+        def talk():
+            while not ends.is_set():
+                seen.append(client(s).ask("POST", "/v1/chat/completions", TALK).status)
+
+        job = c.job(c.file(PROMPTS), seed=4, method=method(n_epochs=1, batch_size=24, group_size=16))
+        threads = [threading.Thread(target=talk) for _ in range(4)]
+        for t in threads:
+            t.start()
+        try:
+            steps = numbers(c, c.done(job)["id"])
+        finally:
+            ends.set()
+            for t in threads:
+                t.join()
+    assert seen and set(seen) == {200}, seen
+    with serve(tmp / "wide") as s:
+        c = client(s)
+        wide = c.done(c.job(c.file(PROMPTS), seed=4, method=method(n_epochs=1, batch_size=24, group_size=16)))
+        assert numbers(c, wide["id"]) == steps
+    with serve(tmp / "small", "--max-waiting", "8") as s:
+        c = client(s)
+        j = c.wait(c.job(c.file(PROMPTS), method=method(group_size=16)))
+        assert j["status"] == "failed" and "--max-waiting" in j["error"]["message"], j
+
+
+def ended(c):
+    """Paused and cancelled in the middle of its samples, which are many and long."""
+    long = method(n_epochs=50, max_completion_tokens=40, group_size=64, batch_size=24,
+                  grader={**GRADER, "reference": "never said"})
+    job = c.job(c.file(PROMPTS), seed=2, method=long)
+    c.wait(job, ("running",))
+    r = c.ask("POST", f"{JOBS}/{job}/pause")
+    assert r.status == 200 and r.json["status"] == "paused", r
+    assert c.ask("POST", f"{JOBS}/{job}/resume").status == 200
+    c.wait(job, ("running",))
+    r = c.ask("POST", f"{JOBS}/{job}/cancel")
+    assert r.status == 200 and r.json["status"] == "cancelled", r
+    assert not any(m["id"].endswith(":policy") for m in c.get("/v1/models").json["data"])
+
+
+KEPT = {"n_epochs": 3, "checkpoint_steps": 2}
+
+
+def straight(c, tmp, file):
+    j = c.done(c.job(file, seed=9, method=method(**KEPT)))
+    return c.curve(j), adapter(tmp)
+
+
+def killed(tmp, file, want):
+    """Killed at moments over its whole life, in samples and in steps."""
+    with serve(tmp) as s:
+        job = client(s).job(file, seed=9, method=method(**KEPT))
+        kill(s, 0.05)
+    for i in range(KILLS - 1):
+        with serve(tmp) as s:
+            kill(s, 0.02 + 0.04 * (i % 7))
+    with serve(tmp) as s:
+        c = client(s)
+        j = c.done(job)
+        assert c.curve(j) == want[0]
+        assert adapter(tmp) == want[1]
+        assert [m["step"] for m in numbers(c, job)] == list(range(1, 19))
+    return f"{KILLS} kills"
+
+
+def stopped(tmp, file, want):
+    """A server that is told to end lets go of its samples, and the job goes on in the next."""
+    with serve(tmp) as s:
+        job = client(s).job(file, seed=9, method=method(**KEPT))
+        client(s).wait_step(job, 2)
+        s.process.terminate()
+        assert s.process.wait(60 * SLOW) == 0
+        s.process.returncode = 0
+    with serve(tmp) as s:
+        c = client(s)
+        j = c.done(job)
+        assert c.curve(j) == want[0]
+        assert adapter(tmp) == want[1]
+
+
+def lives(tmp, cases):
+    kept = {}
+    with serve(tmp) as s:
+        c = client(s)
+        file = c.file(PROMPTS)
+        cases.run("wrong fields", lambda: refused(c, file))
+        cases.run("wrong rows", lambda: bad_rows(c))
+        for kind in ("grpo", "dr_grpo", "rloo"):
+            cases.run(f"{kind} learns", lambda kind=kind: learns(c, kind))
+        cases.run("all alike", lambda: all_alike(c, tmp))
+        cases.run("ended", lambda: ended(c))
+        cases.run("beside streams", lambda: beside(s, c))
+        cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
+    cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
+    cases.run("stopped as straight", lambda: stopped(tmp, file, kept["want"]))
+    cases.run("short queue", lambda: short_queue(tmp))
+    cases.run("bases", lambda: bases(tmp))
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        lives(tmp, cases)
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
