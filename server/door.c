@@ -68,7 +68,8 @@ int door_check(const struct server *s, const struct auth *a, const struct server
                    o->host);
 }
 
-void door_names(struct front *f, const struct server *s, const struct server_options *o)
+int door_names(struct front *f, const struct server *s, const struct server_options *o,
+               struct err *e)
 {
     const struct listen_at *at = &s->at;
     struct auth *a = f->auth;
@@ -83,6 +84,7 @@ void door_names(struct front *f, const struct server *s, const struct server_opt
                         .any_address = at->is_wild,
                         .max_now = o->max_requests,
                         .retry_s = SERVER_RETRY_S};
+    return proxies_read(&f->proxies, &o->trusted_proxy, e);
 }
 
 int door_admit(struct server *s, enum front_will will, struct call *c,
@@ -119,8 +121,7 @@ static int read_again(struct server *s, struct door_words *w, struct front *f, s
     f->auth = door_keys(&w->values, e);
     if (!f->auth || door_check(s, f->auth, &w->values, e))
         return -1;
-    door_names(f, s, &w->values);
-    return 0;
+    return door_names(f, s, &w->values, e);
 }
 
 static void take(struct server *s, struct door_words *w, const struct front *f)

@@ -45,7 +45,7 @@ static void log_request(const struct http_record *r)
     log_event(LOG_INFO, "request", LOG_TEXT("id", q->id), LOG_TEXT("method", q->method),
               LOG_TEXT("path", q->path), LOG_INT("status", r->status), LOG_BOOL("cut", r->is_cut),
               LOG_REAL("ms", (double)r->took_us / 1000), LOG_TEXT("key", q->who->name),
-              LOG_TEXT("peer", r->peer), LOG_TEXT("model", r->model), LOG_INT("tok_in", r->tok_in),
+              LOG_TEXT("peer", q->peer), LOG_TEXT("model", r->model), LOG_INT("tok_in", r->tok_in),
               LOG_INT("tok_out", r->tok_out), LOG_INT("in", (int64_t)r->n_in),
               LOG_INT("out", (int64_t)r->n_out));
 }

@@ -149,7 +149,8 @@ static int make_http(struct server *s, const struct server_options *o, struct er
                              .n_route = n_routes,
                              .n_thread = (unsigned)o->http_threads,
                              .max_conn = (unsigned)most,
-                             .max_conn_ip = (unsigned)(ip ? ip : most - most / 4),
+                             .max_conn_ip =
+                                 (unsigned)(ip || o->trusted_proxy.n ? ip : most - most / 4),
                              .request_timeout_us = (int64_t)(o->request_timeout * 1e6),
                              .ping_us = ping > 0 ? ping : -1,
                              .body_bytes = o->body_memory,
@@ -205,11 +206,10 @@ static int open_door(struct server *s, const struct server_options *o, struct er
     int fd = listen_tcp(o->host, (int)o->port, &s->at, e);
     if (fd < 0)
         return -1;
-    if (door_check(s, s->front.auth, o, e)) {
+    if (door_check(s, s->front.auth, o, e) || door_names(&s->front, s, o, e)) {
         close(fd);
         return -1;
     }
-    door_names(&s->front, s, o);
     if (http_listen(s->http, fd, e))
         return -1;
     log_event(LOG_INFO, "bound", LOG_TEXT("address", at->address), LOG_INT("port", at->port));

@@ -57,7 +57,8 @@ void server_connection(void *ctx, int change);
 struct auth *door_keys(const struct server_options *o, struct err *e);
 int door_check(const struct server *s, const struct auth *a, const struct server_options *o,
                struct err *e); /* open beyond this machine? */
-void door_names(struct front *f, const struct server *s, const struct server_options *o);
+int door_names(struct front *f, const struct server *s, const struct server_options *o,
+               struct err *e);
 int door_admit(struct server *s, enum front_will will, struct call *c,
                const struct http_headers *headers, const struct route_match *match,
                struct api_error *e);

@@ -54,6 +54,8 @@ struct call_request {
     size_t n_body;
     const struct who *who;
     const char *id; /* x-request-id: the client's where it is good, else made */
+    const char
+        *peer; /* the client: ADDRESS:PORT, ADDRESS behind a proxy that is known, or "local" */
     int64_t begin_us;
 };
 

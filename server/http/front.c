@@ -194,11 +194,21 @@ static int check_limit(struct call *c, struct auth_key *key, struct api_error *e
     return -1;
 }
 
+/* Whom the log names, and what is counted for an address. */
+static void name_client(const struct front *f, struct call *c, const struct http_headers *h)
+{
+    char text[INET6_ADDRSTRLEN];
+    const char *client = proxies_client(&f->proxies, h->address, h->forwarded, text);
+    if (client)
+        c->req.peer = arena_strdup(&c->arena, client);
+}
+
 int front_admit(const struct front *f, enum front_will will, size_t now, struct call *c,
                 const struct http_headers *headers, const struct route_match *match,
                 struct api_error *e)
 {
     struct auth_key *key;
+    name_client(f, c, headers);
     if (check_names(f, c, headers, e))
         return -1;
     if (answer_preflight(c, headers, match) || !match->route)

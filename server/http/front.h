@@ -13,6 +13,7 @@
 #include "engine/base/opt.h"
 #include "server/http/auth.h"
 #include "server/http/http.h"
+#include "server/http/proxy.h"
 
 enum front_will {
     FRONT_GOOD,
@@ -25,6 +26,7 @@ struct front {
     const char *host;             /* borrowed: what is bound to; "" for all names */
     struct opt_list allowed_host; /* borrowed */
     struct opt_list cors_origin;  /* borrowed: "*" for all */
+    struct proxies proxies;       /* who may speak for others */
     bool any_host;                /* Host is not looked at */
     bool any_address;             /* every address is a name of ours */
     int64_t max_now;              /* requests in flight; 0: no limit */

@@ -26,6 +26,8 @@ struct http_headers {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *api_key, *type, *coding, *length_text, *expect, *id;
     const char *content_coding;
+    const char *forwarded;    /* X-Forwarded-For: for whom a proxy asks */
+    const char *address;      /* of the connection's other end; NULL over a unix socket */
     const char *asks_headers; /* a preflight's: those that a page wants to send */
     int n_host, n_length, n_coding, n_authorization, n_api_key, n_type; /* times each was sent */
     int64_t length; /* of the body; -1: not said */
@@ -37,7 +39,7 @@ struct http_headers {
 struct http_record {
     const struct call_request *request;
     const struct route *route; /* NULL: none fits */
-    const char *model, *peer;
+    const char *model;
     int status;  /* 0: the client went before there was one */
     bool is_cut; /* the answer did not get out whole */
     int64_t took_us, tok_in, tok_out;

@@ -50,6 +50,7 @@ static const struct {
              NOTED("expect", expect, 0),
              NOTED("content-type", type, TIMES(n_type)),
              NOTED("x-request-id", id, 0),
+             NOTED("x-forwarded-for", forwarded, 0),
              NOTED("content-encoding", content_coding, 0),
              NOTED("access-control-request-headers", asks_headers, 0),
              NOTED("authorization", authorization, TIMES(n_authorization)),
@@ -138,6 +139,31 @@ static char *take_authority(struct call *c, char *target, struct http_headers *h
     return target[scheme + n] ? target + scheme + n : arena_strdup(&c->arena, "/");
 }
 
+/* The connection's other end, as the log calls it. */
+static const char *take_address(struct call *c, struct http_headers *headers)
+{
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *sa = i ? i->client_addr : NULL;
+    char at[INET6_ADDRSTRLEN] = "";
+    int port = 0;
+    if (sa && sa->sa_family == AF_INET) {
+        struct sockaddr_in in;
+        memcpy(&in, sa, sizeof in);
+        inet_ntop(AF_INET, &in.sin_addr, at, sizeof at);
+        port = ntohs(in.sin_port);
+    } else if (sa && sa->sa_family == AF_INET6) {
+        struct sockaddr_in6 in;
+        memcpy(&in, sa, sizeof in);
+        inet_ntop(AF_INET6, &in.sin6_addr, at, sizeof at);
+        port = ntohs(in.sin6_port);
+    }
+    if (!*at)
+        return "local";
+    headers->address = arena_strdup(&c->arena, at);
+    return arena_printf(&c->arena, "%s:%d", at, port);
+}
+
 /* Everything that can be said of the headers alone. */
 static int examine(struct call *c, struct http_headers *headers, const char *url,
                    const char *method, const char *version, struct api_error *e)
@@ -154,6 +180,7 @@ static int examine(struct call *c, struct http_headers *headers, const char *url
                                    .body = "",
                                    .who = &nobody,
                                    .id = good_id(c, headers->id),
+                                   .peer = take_address(c, headers),
                                    .begin_us = c->req.begin_us};
     if (http_check_headers(headers, e)) {
         c->closes = true;
@@ -251,12 +278,9 @@ static void settle(struct call *c, bool is_whole)
     int64_t now = clock_us();
     /* a connection that fails before its headers are whole made no request */
     if (c->req.method && h->o.ended) {
-        char peer[64];
-        http_peer(c, peer, sizeof peer);
         struct http_record r = {.request = &c->req,
                                 .route = c->route,
                                 .model = c->model,
-                                .peer = peer,
                                 .status = c->status,
                                 .is_cut = !is_whole,
                                 .took_us = now - c->req.begin_us,
@@ -473,28 +497,4 @@ const char *http_query(const struct call *c, const char *name)
     struct arena *a = &((struct call *)(uintptr_t)c)->arena;
     char *text = arena_strdup(a, raw);
     return route_decode(text) ? NULL : text;
-}
-
-void http_peer(const struct call *c, char *text, size_t n)
-{
-    const union MHD_ConnectionInfo *i =
-        MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    char at[INET6_ADDRSTRLEN] = "";
-    int port = 0;
-    const struct sockaddr *sa = i ? i->client_addr : NULL;
-    if (sa && sa->sa_family == AF_INET) {
-        struct sockaddr_in in;
-        memcpy(&in, sa, sizeof in);
-        inet_ntop(AF_INET, &in.sin_addr, at, sizeof at);
-        port = ntohs(in.sin_port);
-    } else if (sa && sa->sa_family == AF_INET6) {
-        struct sockaddr_in6 in;
-        memcpy(&in, sa, sizeof in);
-        inet_ntop(AF_INET6, &in.sin6_addr, at, sizeof at);
-        port = ntohs(in.sin6_port);
-    }
-    if (*at)
-        snprintf(text, n, "%s:%d", at, port);
-    else
-        snprintf(text, n, "local");
 }

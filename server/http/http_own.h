@@ -32,7 +32,6 @@ const char *http_header(const struct call *c, const char *name);
 const char *http_query(const struct call *c, const char *name);
 void http_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
                      void *ctx);
-void http_peer(const struct call *c, char *text, size_t n);
 
 /* http_reply.c: from an answer to a response. false: close the connection. */
 bool http_respond(struct call *c);

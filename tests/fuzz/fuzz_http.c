@@ -169,7 +169,7 @@ static int admit(void *ctx, struct call *c, const struct http_headers *headers,
 static void ended(void *ctx, const struct http_record *r)
 {
     (void)ctx;
-    ASSERT(r->request->method && r->request->id && r->peer);
+    ASSERT(r->request->method && r->request->id && r->request->peer);
     atomic_fetch_add(&world.n_ended, 1);
 }
 
