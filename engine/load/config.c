@@ -68,7 +68,6 @@ static const struct {
     {"num_local_experts", 0, OBEYS_EXPERTS},
     {"parallel_attn", 0, 0},
     {"qk_layernorm", 0, 0},
-    {"quantization_config", 0, 0},
     {"query_pre_attn_scalar", 0, OBEYS_QUERY_SCALE},
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
     {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
@@ -84,6 +83,8 @@ const char *config_act_name(enum config_act a)
 
 static int refuse_foreign(const struct config *c, const struct json *root, struct err *e)
 {
+    if (config_packing_check(root, e))
+        return -1;
     unsigned obeys = config_traits_of(c)->obeys;
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         struct json m = json_member(root, foreign[i].key);

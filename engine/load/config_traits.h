@@ -80,6 +80,9 @@ int config_family_find(struct config *c, const struct json *root, struct json *t
 int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t *out,
                      struct err *e);
 
+/* quantization_config, of weights that are packed. */
+int config_packing_check(const struct json *root, struct err *e);
+
 int config_layers_parse(struct config *c, const struct json *root, struct err *e);
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
 int config_experts_parse(struct config *c, const struct json *root, struct err *e);

@@ -10,6 +10,7 @@
 
 #include "engine/base/aside.h"
 #include "engine/base/mem.h"
+#include "engine/load/ct_weights.h"
 #include "engine/load/gguf_config.h"
 #include "engine/load/gguf_tokenizer.h"
 #include "engine/load/json.h"
@@ -199,7 +200,9 @@ void model_dir_size(const struct model_dir *d, struct model_size *s)
     const struct config *c = &d->config;
     *s = (struct model_size){.file_bytes = weights_bytes(d->weights)};
     for (size_t i = 0; i < weights_count(d->weights); i++) {
-        const struct st_tensor *t = weights_at(d->weights, i)->t;
+        const struct st_tensor *t = ct_counted(d->weights, weights_at(d->weights, i)->t);
+        if (!t)
+            continue;
         uint64_t n = (uint64_t)st_tensor_count(t);
         s->n_param += n;
         s->n_param_embed += is_embedding(t->name) ? n : 0;

@@ -13,10 +13,12 @@
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
+#include "engine/load/ct_weights.h"
 #include "engine/load/drawn.h"
 #include "engine/load/gguf_weights.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
+#include "kernels/coded.h"
 #include "kernels/float16.h"
 
 #define MAX_SHARD   4096
@@ -29,7 +31,10 @@ struct weights {
     struct map file_by_name;    /* of struct st_file */
     struct weight *at;          /* owned, [n] */
     size_t n;
-    struct map by_name;         /* of struct weight */
+    struct map by_name;   /* of struct weight */
+    struct ct_weight *ct; /* owned, [n_ct]: matrices of packed codes */
+    struct weight *of_ct; /* owned, [n_ct] */
+    size_t n_ct;
     struct gguf *gguf;          /* owned; NULL: weights of other files */
     uint16_t *drawn;            /* owned; NULL: weights of files */
     VEC(struct drawn *) wanted; /* owned: those that were drawn */
@@ -96,6 +101,33 @@ static int check_index(const struct weights *w, const struct json *weight_map, s
     return 0;
 }
 
+/* Matrices that stand in the files as codes and scales. */
+static int gather_packed(struct weights *w, struct err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        n += ct_is_packed(w->at[i].t->name);
+    if (!n)
+        return 0;
+    w->ct = try_alloc(n, sizeof *w->ct, "the list of packed matrices", e);
+    w->of_ct = w->ct ? try_alloc(n, sizeof *w->of_ct, "the list of packed matrices", e) : NULL;
+    if (!w->of_ct)
+        return -1;
+    for (size_t i = 0; i < w->n; i++) {
+        if (!ct_is_packed(w->at[i].t->name))
+            continue;
+        struct ct_weight *c = &w->ct[w->n_ct];
+        struct weight *t = &w->of_ct[w->n_ct++];
+        if (ct_weight_init(c, w, &w->at[i], e))
+            return -1;
+        *t = (struct weight){.t = &c->t, .file = w->at[i].file, .ct = c};
+        if (map_put_str(&w->by_name, c->name, t))
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there packed and as it is",
+                           st_file_name(t->file), c->name);
+    }
+    return 0;
+}
+
 /* Fills the array and the map from the open files. */
 static int gather(struct weights *w, struct err *e)
 {
@@ -115,7 +147,7 @@ static int gather(struct weights *w, struct err *e)
                                t->t->name, st_file_name(other->file));
         }
     }
-    return 0;
+    return gather_packed(w, e);
 }
 
 static int open_sharded(struct weights *w, struct err *e)
@@ -226,6 +258,8 @@ void weights_close(struct weights *w)
     map_release(&w->file_by_name);
     map_release(&w->by_name);
     mem_free(w->at);
+    mem_free(w->of_ct);
+    mem_free(w->ct);
     gguf_close(w->gguf);
     free(w->dir);
     free(w);
@@ -234,6 +268,11 @@ void weights_close(struct weights *w)
 size_t weights_count(const struct weights *w)
 {
     return w->n;
+}
+
+bool weights_are_packed(const struct weights *w)
+{
+    return w->n_ct > 0;
 }
 
 const struct weight *weights_at(const struct weights *w, size_t i)
@@ -354,6 +393,8 @@ int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, s
     ASSERT(row >= 0 && n_row >= 0 && row <= weight_rows(w) && n_row <= weight_rows(w) - row);
     if (w->drawn)
         return drawn_read(w, row * weight_row_len(w), n_row * weight_row_len(w), dst);
+    if (w->ct)
+        return ct_weight_read(w->ct, row, 0, n_row * weight_row_len(w), dst, e);
     if (w->gguf)
         return gguf_weight_read(w->gguf, row, 0, n_row * weight_row_len(w), dst, e);
     return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
@@ -368,6 +409,8 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
            n <= (weight_rows(w) - row) * len - col);
     if (w->drawn)
         return drawn_read(w, row * len + col, n, dst);
+    if (w->ct)
+        return ct_weight_read(w->ct, row, col, n, dst, e);
     if (w->gguf)
         return gguf_weight_read(w->gguf, row, col, n, dst, e);
     return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
@@ -375,11 +418,13 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
 
 enum k_type weight_coded(const struct weight *w)
 {
-    return w->gguf ? w->gguf->from->type->coded : K_F32;
+    return w->ct ? w->ct->coded : w->gguf ? w->gguf->from->type->coded : K_F32;
 }
 
 int64_t weight_coded_inputs(const struct weight *w)
 {
+    if (w->ct)
+        return coded_inputs(w->ct->coded);
     return w->gguf ? w->gguf->from->type->block : 1;
 }
 
@@ -388,7 +433,8 @@ int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t 
 {
     ASSERT(weight_coded(w) != K_F32 && row >= 0 && row < weight_rows(w) && col >= 0 && n >= 0 &&
            n <= (weight_rows(w) - row) * weight_row_len(w) - col);
-    return gguf_weight_read_coded(w->gguf, row, col, n, dst, e);
+    return w->ct ? ct_weight_read_coded(w->ct, row, col, n, dst, e)
+                 : gguf_weight_read_coded(w->gguf, row, col, n, dst, e);
 }
 
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e)

@@ -11,6 +11,9 @@
  * The tensors of a GGUF file look the same: under the names, shapes and orders that a directory
  * has, read as the narrowest numbers that hold theirs exactly (gguf_weights.h).
  *
+ * So does a matrix that compressed-tensors has packed (ct_weights.h): it is found by its own name,
+ * beside the parts that the files have.
+ *
  * Weights can also be drawn instead of read (weights_random), to measure a shape whose files would
  * not fit anywhere: whatever is wanted is then there.
  *
@@ -25,6 +28,7 @@
 #include "engine/base/err.h"
 #include "engine/load/safetensors.h"
 
+struct ct_weight;
 struct gguf_weight;
 struct weights;
 
@@ -32,6 +36,7 @@ struct weight {
     const struct st_tensor *t;      /* borrowed: name, dtype, shape */
     const struct st_file *file;     /* borrowed; NULL: of no safetensors file */
     const struct gguf_weight *gguf; /* borrowed; NULL: of no GGUF file */
+    const struct ct_weight *ct;     /* borrowed; NULL: no matrix of packed codes */
     const uint16_t *drawn;          /* borrowed: numbers of which a drawn one is made */
 };
 
@@ -41,7 +46,8 @@ struct weights *weights_open_gguf(const char *path, struct err *e); /* with its 
 struct weights *weights_random(struct err *e);
 void weights_close(struct weights *w);
 
-size_t weights_count(const struct weights *w);
+size_t weights_count(const struct weights *w);    /* as the files have them: parts, no matrices */
+bool weights_are_packed(const struct weights *w); /* some of them, by compressed-tensors */
 const struct weight *weights_at(const struct weights *w, size_t i); /* by file, then by place */
 const struct weight *weights_get(const struct weights *w, const char *name); /* NULL: none */
 uint64_t weights_bytes(const struct weights *w); /* of all tensors' data */

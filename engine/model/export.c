@@ -177,6 +177,12 @@ int model_export(const struct model_dir *from, const struct model *m, const char
                  const struct export_change *change, struct err *e)
 {
     struct export x = {.from = from, .m = m, .change = change};
+    if (weights_are_packed(from->weights))
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: its matrices are packed in few bits, which would lose what is written "
+            "into them: serve the adapter over them, or take the model they were made of",
+            from->path);
     char *dir = check_free(to, e) ? NULL : fs_temp_dir(to, e);
     if (!dir)
         return -1;

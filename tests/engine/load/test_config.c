@@ -334,6 +334,14 @@ static const struct refused {
      "\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
      "layer_types[0]: sliding_attention without a sliding_window"},
     {"{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config: is not"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
+     "quantization_config.quant_method: 'gptq' is not supported; compressed-tensors is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+     "\"config_groups\":{\"group_0\":{\"input_activations\":{\"num_bits\":8}}}}}",
+     "config_groups.group_0.input_activations: is not supported; null is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+     "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"float\"}}}}}",
+     "weights.type: 'float' is not supported; int is"},
     {"{" LLAMA ",\"final_logit_softcapping\":30.0}",
      "final_logit_softcapping: 30 is not supported; 0 is"},
     {"{" LLAMA ",\"residual_multiplier\":0.2}", "residual_multiplier: 0.2 is not supported"},
