@@ -22,6 +22,8 @@ struct api_face {
                   const struct api_usage *usage, struct buf *out);
     void (*end)(struct api_reply *r, const struct api_usage *usage, const struct api_times *times,
                 struct buf *out); /* times: NULL: not known */
+    /* The whole answer once more, to be kept; NULL: none is. */
+    void (*keep)(struct api_reply *r, const struct api_usage *usage, struct buf *out);
     /* Instead of what was to come; r may not have begun. */
     void (*error)(struct api_reply *r, const struct api_error *e, struct buf *out);
 };

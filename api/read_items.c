@@ -210,10 +210,42 @@ static int read_text(struct walk *w, const char *role, const json_t *text)
     return turns_begin(&w->turns, role) || turns_add_text(&w->turns, text) ? -1 : 0;
 }
 
+/* JSON that was kept; NULL with an error. */
+static const json_t *kept(struct walk *w, const char *text)
+{
+    const json_t *v = api_json_inner(w->r->arena, text, strlen(text), &w->r->values, &w->turns.e);
+    if (!v && !w->turns.e.code) {
+        snprintf(w->where, sizeof w->where, "previous_response_id");
+        bad(w, "goes on from too much");
+    }
+    return v;
+}
+
+static int read_past(struct walk *w)
+{
+    struct api_reader *r = w->r;
+    const struct api_past *past;
+    size_t n;
+    if (r->limits->recall(r->limits->recall_ctx, r->out->previous, r->arena, &past, &n, r->e)) {
+        w->is_refused = true;
+        return -1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *input = kept(w, past[i].input), *body = kept(w, past[i].body);
+        if (!input || !body)
+            return -1;
+        if (read_list(w, input) || read_list(w, json_object_get(body, "output")))
+            return -1;
+    }
+    return 0;
+}
+
 static int read_all(struct walk *w)
 {
     struct api_reader *r = w->r;
     if (turns_init(&w->turns, r->arena) || (r->system && read_text(w, "system", r->system)))
+        return -1;
+    if (r->out->previous && read_past(w))
         return -1;
     if (json_is_string(r->turns) ? read_text(w, "user", r->turns) : read_list(w, r->turns))
         return -1;
@@ -238,21 +270,41 @@ const struct api_echo_row api_echo_rows[API_ECHOES] = {
     {"truncation", "\"disabled\""},  {"user", "null"},
 };
 
+/* As JSON, terminated. NULL: none. */
+static int spell(struct api_reader *r, const char *name, const json_t *v, struct gen_text *out)
+{
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY, n = v ? json_dumpb(v, NULL, 0, flags) : 0;
+    char *p = v ? param_alloc(r, name, n + 1, 1) : NULL;
+    if (!v)
+        return 0;
+    if (!p)
+        return -1;
+    *out = (struct gen_text){.p = p, .n = (uint32_t)json_dumpb(v, p, n, flags)};
+    p[n] = 0;
+    return 0;
+}
+
+/* A text as the message that it is; NULL with an error. */
+static const json_t *as_items(struct api_reader *r, const json_t *text)
+{
+    struct err e = ERR_INIT;
+    const json_t *list = api_json_keep(
+        r->arena, json_pack("[{s:s, s:O}]", "role", "user", "content", (json_t *)(uintptr_t)text));
+    if (!list) {
+        err_set(&e, ERR_NO_MEMORY, "there is no memory for the input now: try again later");
+        api_fail_err(r->e, &e, "input");
+    }
+    return list;
+}
+
 static int keep_echoes(struct api_reader *r, const json_t *body)
 {
-    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
-    for (size_t i = 0; i < API_ECHOES; i++) {
-        const char *name = api_echo_rows[i].name;
-        const json_t *v = member(body, name);
-        size_t n = v ? json_dumpb(v, NULL, 0, flags) : 0;
-        char *p = v ? param_alloc(r, name, n, 1) : NULL;
-        if (v && !p)
+    for (size_t i = 0; i < API_ECHOES; i++)
+        if (spell(r, api_echo_rows[i].name, member(body, api_echo_rows[i].name),
+                  &r->out->repeats[i]))
             return -1;
-        if (v)
-            r->out->repeats[i] =
-                (struct gen_text){.p = p, .n = (uint32_t)json_dumpb(v, p, n, flags)};
-    }
-    return 0;
+    const json_t *input = json_is_string(r->turns) ? as_items(r, r->turns) : r->turns;
+    return input ? spell(r, "input", input, &r->out->input_json) : -1;
 }
 
 int api_items_settle(struct api_reader *r, const json_t *body)
@@ -260,11 +312,13 @@ int api_items_settle(struct api_reader *r, const json_t *body)
     struct walk w = {.r = r};
     if (!r->turns)
         return 0;
+    if (r->out->previous && !r->limits->recall)
+        return no_store(r, "previous_response_id");
     if (read_all(&w))
         return w.is_refused ? -1 : api_fail_err(r->e, &w.turns.e, "input");
     r->out->messages = w.turns.list;
-    if (r->out->previous && !r->limits->keeps)
-        return no_store(r, "previous_response_id");
+    if (r->out->store == API_STORE_MAY)
+        r->out->store = r->limits->recall ? API_STORE : API_STORE_NOT;
     return keep_echoes(r, body);
 }
 
@@ -395,5 +449,5 @@ int param_read_store(struct api_reader *r, const char *name, const json_t *v)
     if (!json_is_boolean(v))
         return param_type(r, name, "a boolean", v);
     r->out->store = json_is_true(v) ? API_STORE : API_STORE_NOT;
-    return json_is_true(v) && !r->limits->keeps ? no_store(r, name) : 0;
+    return json_is_true(v) && !r->limits->recall ? no_store(r, name) : 0;
 }

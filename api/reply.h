@@ -40,6 +40,7 @@ struct api_reply {
     struct buf items, text;   /* owned: of a response, its items as JSON; what the open one has */
     char call_id[40], call_name[TOOL_NAME_MAX + 1]; /* of the open one */
     bool has_begun;
+    int64_t completed;           /* seconds since 1970; 0: not yet */
     const char *finish;          /* why it ended, in the face's words */
     const struct gen_text *stop; /* the text that ended it, or NULL */
 };

@@ -165,7 +165,7 @@ static void put_response(struct jout *j, const struct api_reply *r, const char *
     jout_put_str(j, "status", status);
     jout_key(j, "completed_at");
     if (is_over && strcmp(status, "completed") == 0)
-        jout_int(j, (int64_t)time(NULL));
+        jout_int(j, r->completed);
     else
         jout_null(j);
     put_error(j, e);
@@ -227,8 +227,16 @@ static void write_whole(struct api_reply *r, const struct api_choice *c, size_t 
                                     .n = c->call[i].n_arguments,
                                     .call_id = c->call[i].id,
                                     .name = c->call[i].name});
+    r->finish = status;
+    r->completed = (int64_t)time(NULL);
     struct jout j = jout_on(out);
     put_response(&j, r, status, &r->items, usage, NULL);
+}
+
+static void keep(struct api_reply *r, const struct api_usage *usage, struct buf *out)
+{
+    struct jout j = jout_on(out);
+    put_response(&j, r, r->finish, &r->items, usage, NULL);
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
@@ -390,6 +398,7 @@ static void end(struct api_reply *r, const struct api_usage *usage, const struct
 {
     bool is_whole = strcmp(r->finish, "completed") == 0;
     (void)times;
+    r->completed = (int64_t)time(NULL);
     put_state(r, is_whole ? "response.completed" : "response.incomplete", r->finish, usage, NULL,
               out);
 }
@@ -412,4 +421,5 @@ const struct api_face api_face_responses = {.prefix = "resp",
                                             .begin = begin,
                                             .event = event,
                                             .end = end,
+                                            .keep = keep,
                                             .error = error};

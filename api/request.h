@@ -104,6 +104,7 @@ struct api_request {
     bool is_shared;                  /* every key may use it */
 
     struct gen_text repeats[API_ECHOES]; /* responses: JSON; p NULL: as its row says */
+    struct gen_text input_json;          /* responses: the items asked with, terminated */
     const char *previous;                /* the response that this one goes on from; NULL: none */
     enum api_store store;
 
@@ -122,13 +123,23 @@ struct api_echo_row {
 };
 extern const struct api_echo_row api_echo_rows[API_ECHOES];
 
+/* What was asked and what was said before, as JSON: a list of items, and the response. */
+struct api_past {
+    const char *input, *body;
+};
+
+/* All that a response goes on from, the first one first; in the arena. */
+typedef int api_recall_fn(void *ctx, const char *id, struct arena *a, const struct api_past **past,
+                          size_t *n, struct api_error *e);
+
 /* What the model allows and advises. */
 struct api_limits {
     int64_t n_vocab, d_model;
     const struct sample_params *sample; /* borrowed; NULL: none */
     bool knows_developer;               /* its template has a role of that name */
     bool may_think, turns_thinking;     /* it has thoughts; its template can leave them out */
-    bool keeps;                         /* responses are kept where they are wanted */
+    api_recall_fn *recall;              /* NULL: no responses are kept */
+    void *recall_ctx;
 };
 
 int api_request_parse(enum api_route route, const char *body, size_t n,

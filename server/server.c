@@ -188,6 +188,7 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
     struct desk_options d = {.dir = o->data_dir,
                              .file_bytes_max = o->file_bytes_max,
                              .quota = o->files_quota,
+                             .responses_quota = o->responses_quota,
                              .adapters_most = door_adapters_most,
                              .ctx = s,
                              .min_examples = o->min_examples,

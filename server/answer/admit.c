@@ -7,6 +7,7 @@
 #include "api/error.h"
 #include "engine/base/map.h"
 #include "server/answer/generate.h"
+#include "server/answer/keeping.h"
 #include "server/answer/ops.h"
 #include "server/answer/prompt.h"
 #include "server/server.h"
@@ -44,7 +45,8 @@ static int check_kind(const struct admitted *at, struct api_error *e)
     return 0;
 }
 
-static int admit(struct call *c, enum api_route route, struct admitted *at, struct api_error *e)
+static int admit(struct call *c, enum api_route route, const struct keeper *keeper,
+                 struct admitted *at, struct api_error *e)
 {
     const struct call_request *r = call_request(c);
     *at = (struct admitted){.engine = server_engine(call_server(c))};
@@ -53,20 +55,30 @@ static int admit(struct call *c, enum api_route route, struct admitted *at, stru
         e->retry_after_s = 1;
         return -1;
     }
-    const struct api_limits limits = prompt_limits(at->engine);
+    struct api_limits limits = prompt_limits(at->engine);
+    if (keeper) {
+        limits.recall = keeper->recall;
+        limits.recall_ctx = keeper->ctx;
+    }
     if (api_request_parse(route, r->body ? r->body : "", r->n_body, &limits, call_arena(c), &at->q,
                           e))
         return -1;
     return find_model(c, at, e) || check_kind(at, e) ? -1 : 0;
 }
 
-bool generate_admit(struct call *c, enum api_route route, struct admitted *out)
+bool generate_admit_kept(struct call *c, enum api_route route, const struct keeper *keeper,
+                         struct admitted *out)
 {
     struct api_error e;
-    if (!admit(c, route, out, &e))
+    if (!admit(c, route, keeper, out, &e))
         return true;
     call_error(c, &e);
     return false;
+}
+
+bool generate_admit(struct call *c, enum api_route route, struct admitted *out)
+{
+    return generate_admit_kept(c, route, NULL, out);
 }
 
 uint64_t generate_salt(struct call *c, const struct api_request *q)

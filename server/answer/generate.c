@@ -17,6 +17,8 @@
  * answer has ended; an HTTP thread then runs `step`:
  *
  *   collect      choice_pull (choice.c): new tokens to the text that may be shown
+ *   keep         keeping_begin (keeping.c), of a response that is to be asked for again: on the
+ * disk before its end is told
  *   answer       tell_events, tell_whole (tell.c): what is new as events, or everything when the
  * last choice has ended; usage comes with the end end          `done`, when nobody looks at the
  * call any more: figures, and what was held
@@ -47,6 +49,7 @@ static struct generation *begin(struct call *c)
     g->call = c;
     g->q = &g->at.q;
     buf_init(&g->out, OUT_BYTES_MAX);
+    buf_init(&g->keeping.body, OUT_BYTES_MAX);
     return g;
 }
 
@@ -108,10 +111,16 @@ static void refuse(struct generation *g, const struct api_error *e)
 
 void generate(struct call *c, enum api_route route)
 {
+    generate_kept(c, route, NULL);
+}
+
+void generate_kept(struct call *c, enum api_route route, const struct keeper *keeper)
+{
     struct generation *g = begin(c);
     struct api_error e;
     bool waits = false; /* for a constraint; `step` then submits */
-    if (!generate_admit(c, route, &g->at))
+    g->keeping.keeper = keeper;
+    if (!generate_admit_kept(c, route, keeper, &g->at))
         return;
     if (make_prompts(g, &e) || make_choices(g, &e) || reserve(g, &e) || constrain(g, &waits, &e) ||
         (!waits && generation_submit(g, &e))) {
@@ -161,6 +170,11 @@ static void step(struct call *call, void *ctx)
 {
     struct generation *g = ctx;
     (void)call;
+    if (g->keeping.is_begun) {
+        if (keeping_is_done(&g->keeping))
+            tell_kept(g);
+        return;
+    }
     if (!has_submitted(g) || g->is_over || !collect(g))
         return;
     if (g->q->stream)
@@ -197,6 +211,7 @@ static void done(void *ctx)
         choice_release(&g->choice[i]);
     }
     constraining_release(&g->constraining);
+    keeping_release(&g->keeping);
     api_reply_release(&g->reply);
     detok_free(g->spell);
     buf_release(&g->out);

@@ -21,6 +21,11 @@
 
 void generate(struct call *c, enum api_route route);
 
+/* The same of answers that are kept where the request wants that; keeper NULL: none is. It may wait
+ * for a disk before it returns. */
+struct keeper;
+void generate_kept(struct call *c, enum api_route route, const struct keeper *keeper);
+
 /* ---- what the routes of the engine share --------------------------------------------------- */
 
 /* A request that was read: engine, body and model are good. False: it was answered. */
@@ -30,6 +35,8 @@ struct admitted {
     struct api_request q;
 };
 bool generate_admit(struct call *c, enum api_route route, struct admitted *out);
+bool generate_admit_kept(struct call *c, enum api_route route, const struct keeper *keeper,
+                         struct admitted *out);
 
 /* Prefixes are shared under equal salts: the tenant's, and the request's own where it has one. */
 uint64_t generate_salt(struct call *c, const struct api_request *q);

@@ -13,6 +13,7 @@
 #include "server/answer/choice.h"
 #include "server/answer/constraining.h"
 #include "server/answer/generate.h"
+#include "server/answer/keeping.h"
 #include "server/answer/prompt.h"
 #include "server/answer/thinking.h"
 
@@ -30,6 +31,7 @@ struct generation {
     struct answer **answer;      /* in the arena: for the choices */
     struct calling calling;
     struct constraining constraining;
+    struct keeping keeping;
     struct api_reply reply;
     struct detok *spell; /* owned: tokens alone, for log-probabilities */
     struct buf out;
@@ -71,5 +73,6 @@ void tell_spell(void *generation, int32_t id, struct buf *out);
 void tell_send(struct generation *g);   /* what lies in g->out */
 void tell_whole(struct generation *g);  /* every choice ended */
 void tell_events(struct generation *g); /* what is new; the end of the stream with the last */
+void tell_kept(struct generation *g);   /* what waited until the answer was kept */
 
 #endif

@@ -132,6 +132,19 @@ void tell_send(struct generation *g)
     buf_clear(&g->out);
 }
 
+/* Keeps the answer, where it is to be; true: its end, which lies in g->out, is told later, or it
+ * has failed and that was told. */
+static bool keep(struct generation *g, const struct api_usage *u)
+{
+    struct err e = ERR_INIT;
+    if (!g->keeping.keeper || g->q->store != API_STORE)
+        return false;
+    api_face(g->q->route)->keep(&g->reply, u, &g->keeping.body);
+    if (keeping_begin(&g->keeping, g->call, g->q, g->reply.id, &e))
+        generation_fail_err(g, &e);
+    return true;
+}
+
 /* ---- a whole answer ------------------------------------------------------------------------ */
 
 /* The n best of each prompt come first among its choices, the best of all first. */
@@ -202,7 +215,8 @@ void tell_whole(struct generation *g)
         return;
     }
     generation_note(g);
-    call_reply(g->call, 200, "application/json", &g->out);
+    if (!keep(g, &u))
+        call_reply(g->call, 200, "application/json", &g->out);
 }
 
 /* ---- a stream ------------------------------------------------------------------------------ */
@@ -291,9 +305,23 @@ static void end_stream(struct generation *g)
     struct api_usage u = generation_usage(g);
     struct api_times times;
     api_face(g->q->route)->end(&g->reply, &u, take_times(g, &times) ? &times : NULL, &g->out);
-    tell_send(g);
     generation_note(g);
+    if (keep(g, &u))
+        return;
+    tell_send(g);
     call_end(g->call);
+}
+
+void tell_kept(struct generation *g)
+{
+    if (g->keeping.err.code) {
+        generation_fail_err(g, &g->keeping.err);
+    } else if (g->q->stream) {
+        tell_send(g);
+        call_end(g->call);
+    } else {
+        call_reply(g->call, 200, "application/json", &g->out);
+    }
 }
 
 static void begin_events(struct generation *g)

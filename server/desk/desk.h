@@ -34,6 +34,7 @@ struct metrics;
 struct desk_options {
     const char *dir;                    /* borrowed: --data-dir */
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
+    int64_t responses_quota;            /* of all responses of one key; 0: none is kept */
     int64_t min_examples, train_memory; /* as jobs_options, like the next three */
     int64_t (*adapters_most)(void *ctx, const char *owner);
     void *ctx;

@@ -50,6 +50,9 @@ void desk_keep_house(struct desk *d)
         log_event(LOG_ERROR, "an expired file stays", LOG_TEXT("why", e.msg));
     let_go(d, &a);
     e = (struct err)ERR_INIT;
+    if (store_response_expire(d->store, (int64_t)time(NULL), &e))
+        log_event(LOG_ERROR, "expired responses stay", LOG_TEXT("why", e.msg));
+    e = (struct err)ERR_INIT;
     if (store_back_up_daily(d->store, (int64_t)time(NULL), &e))
         log_event(LOG_ERROR, "the store has no backup of today", LOG_TEXT("why", e.msg));
     arena_release(&a);

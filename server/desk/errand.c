@@ -18,7 +18,8 @@ struct desk *desk_of(struct call *c, struct api_error *e)
     struct desk *d = server_desk(call_server(c));
     if (!d) {
         api_fail(e, 403, "no_data_dir", NULL,
-                 "Files and fine-tuning are off: the server was started without --data-dir.");
+                 "Files, fine-tuning and kept responses are off: the server was started without "
+                 "--data-dir.");
         return NULL;
     }
     if (desk_is_open(d))

@@ -75,6 +75,10 @@ void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, con
 int call_reserve(struct call *c, int64_t texts, int64_t tokens, struct api_error *e);
 int64_t call_tokens_most(const struct call *c); /* that one may set aside; 0: any number */
 
+/* Counts bytes that the request holds besides its body in the sum of all bodies (--body-memory),
+ * until its end. -1: 503. */
+int call_charge(struct call *c, size_t bytes, struct api_error *e);
+
 /* A header for the answer, before it begins; said again, the new value holds. The value is copied;
  * control bytes are refused. */
 void call_set_header(struct call *c, const char *name, const char *value);

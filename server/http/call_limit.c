@@ -8,6 +8,7 @@
 #include "api/error.h"
 #include "engine/base/clock.h"
 #include "server/http/call_own.h"
+#include "server/http/http_own.h"
 
 static void say(struct call *c, const char *what, int64_t limit, int64_t left, int64_t us)
 {
@@ -31,6 +32,17 @@ void call_say_left(struct call *c, const struct limit_rule *rule, const struct l
 int64_t call_tokens_most(const struct call *c)
 {
     return c->grant.limit ? c->grant.limit->rule.tokens_min : 0;
+}
+
+int call_charge(struct call *c, size_t bytes, struct api_error *e)
+{
+    struct http *h = c->http;
+    c->n_charged += bytes;
+    if (atomic_fetch_add(&h->body_bytes, (int64_t)bytes) + (int64_t)bytes <= h->o.body_bytes)
+        return 0;
+    api_fail(e, 503, NULL, NULL, "the server has no memory for this request now");
+    e->retry_after_s = 1;
+    return -1;
 }
 
 static int refuse(const struct limit_rule *rule, enum limit_answer why, int64_t texts,

@@ -445,7 +445,7 @@ static enum MHD_Result whole(struct call *c)
     c->req.body = c->body.data ? c->body.data : "";
     c->req.n_body = c->body.len;
     conn_call(c->conn, c);
-    if (c->http->o.work && c->req.n_body > BODY_LONG)
+    if (c->http->o.work && (c->req.n_body > BODY_LONG || c->route->is_late))
         return hand(c);
     call_begin(c);
     return go_on(c);

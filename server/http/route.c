@@ -10,11 +10,14 @@
 
 const struct route routes[] = {
 #define ROUTE(name, method, path, scope, max_body)                                                 \
-    {#name, method, path, scope, max_body, route_##name, NULL},
+    {#name, method, path, scope, max_body, route_##name, NULL, false},
+#define ROUTE_LATE(name, method, path, scope, max_body)                                            \
+    {#name, method, path, scope, max_body, route_##name, NULL, true},
 #define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
-    {#name, method, path, scope, max_body, route_##name, &into},
+    {#name, method, path, scope, max_body, route_##name, &into, false},
 #include "server/http/routes.def"
 #undef ROUTE_INTO
+#undef ROUTE_LATE
 #undef ROUTE
 };
 

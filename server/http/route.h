@@ -38,6 +38,7 @@ struct route {
     size_t max_body; /* 0: no body is read */
     void (*fn)(struct call *c);
     const struct intake *intake; /* NULL: the body is collected */
+    bool is_late; /* the function runs as background work, however short the body is */
 };
 
 extern const struct route routes[];
@@ -65,11 +66,13 @@ enum api_error_form route_error_form(const char *path);
 int route_decode(char *path);
 
 #define ROUTE(name, method, path, scope, max_body) void route_##name(struct call *c);
+#define ROUTE_LATE                                 ROUTE
 #define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
     ROUTE(name, method, path, scope, max_body)                                                     \
     extern const struct intake into;
 #include "server/http/routes.def"
 #undef ROUTE_INTO
+#undef ROUTE_LATE
 #undef ROUTE
 
 #endif

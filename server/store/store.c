@@ -52,6 +52,17 @@ static const char *const migrations[] = {
     "ALTER TABLE job ADD COLUMN fingerprint TEXT; ALTER TABLE tuned ADD COLUMN fingerprint TEXT;",
     "ALTER TABLE file ADD COLUMN is_dropped INTEGER NOT NULL DEFAULT 0;",
     "ALTER TABLE job ADD COLUMN grader TEXT;",
+    "CREATE TABLE response (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, previous TEXT, input TEXT NOT NULL, body TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL);"
+    "CREATE INDEX response_owner ON response (owner, seq);"
+    "CREATE INDEX response_expires ON response (expires);"
+    "CREATE TABLE response_sum (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL);"
+    "CREATE TRIGGER response_came AFTER INSERT ON response BEGIN"
+    " INSERT INTO response_sum VALUES (new.owner, new.bytes)"
+    " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + new.bytes; END;"
+    "CREATE TRIGGER response_went AFTER DELETE ON response BEGIN"
+    " UPDATE response_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """/v1/responses against a running server: the same texts, calls and thoughts as a chat of the same
-conversation, in items; streams whose events are in the order of the specification, and numbered. Random
+conversation, in items; streams whose events are in the order of the specification, and numbered. Then
+responses that are kept: for their key alone, over a restart, for their time and within their bytes. Random
 weights; standard library only."""
+import contextlib
 import json
 import pathlib
 import socket
+import sqlite3
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
 from serving import Cases, Tandem, make_model, scratch  # noqa: E402
 from test_messages import ASK, CHAT_TOOLS, TEMPLATE, WEATHER  # noqa: E402
+from test_routes import Description  # noqa: E402
+
+# What is tested here of server/http/routes.def: response response_drop response_cancel response_items. Of
+# schema.def: ResponseDeleted, ResponseItemList.
 
 TOOLS = [{"type": "function", "name": "get_weather", "description": "It does.", "parameters": WEATHER},
          {"type": "function", "name": "now", "parameters": {"type": "object"}}]
@@ -315,6 +322,212 @@ def times_out(server):
     assert last["response"]["error"]["code"] == "server_error" and "timeout" in last["response"]["error"]["message"], last
 
 
+def keeps_none(server):
+    """Catches: an answer that says it is kept where none is."""
+    r = server.post("/v1/responses", {"input": "a", "max_output_tokens": 2})
+    assert r.status == 200 and r.json["store"] is False, r
+    for more in ({"store": True}, {"previous_response_id": "resp_x"}):
+        r = server.post("/v1/responses", {"input": "a", **more})
+        assert r.status == 400 and r.error["param"] == next(iter(more)) and "keeps no" in r.error["message"], r
+    assert server.get("/v1/responses/resp_x").error["code"] == "no_data_dir"
+
+
+class Kept(Responses):
+    """On a server with a data directory."""
+
+    def fits(self, value, schema):
+        """Against the server's own description."""
+        Description(self.server.get("/openapi.json", **ANN).json).check(value, {"$ref": f"#/components/schemas/{schema}"})
+
+    def get(self, r, key=ANN, more=""):
+        return self.server.get(f"/v1/responses/{r['id']}{more}", **key)
+
+    def goes_on(self, r, **more):
+        return self.good(previous_response_id=r["id"], **more)
+
+    def case_shown_again(self):
+        """Catches: a response that is not what was told, whole or in a stream."""
+        for r in (self.good(seed=1), self.streamed(seed=1), self.good(seed=1, tools=TOOLS, instructions="Be brief.")):
+            assert r["store"] is True and self.get(r).json == r, (r, self.get(r))
+        r = self.good(seed=1, store=False)
+        assert r["store"] is False and self.get(r).status == 404, r
+
+    def case_goes_on(self):
+        """Catches: a conversation that is not the one that stands before, whole or in streams."""
+        off = {"enable_thinking": False}
+        one = self.good(seed=1, input="A", instructions="Be brief.", **off)
+        two = self.streamed(seed=2, input=[{"role": "user", "content": "B"}], previous_response_id=one["id"], **off)
+        three = self.goes_on(two, seed=3, input="C", **off)
+        chat = [{"role": "user", "content": "A"}, {"role": "assistant", "content": said(one)}, {"role": "user", "content": "B"},
+                {"role": "assistant", "content": said(two)}, {"role": "user", "content": "C"}]
+        c = self.chat(seed=3, messages=chat, **off)
+        assert said(three) == c["choices"][0]["message"]["content"], (three, c)
+        assert three["usage"]["input_tokens"] == c["usage"]["prompt_tokens"], (three, c)
+        assert three["previous_response_id"] == two["id"], three
+        again = self.goes_on(two, seed=3, input="C", store=False, **off)
+        assert plain(again) == plain(three)
+
+    def case_long_past(self):
+        """Catches: a past of any size that a short request has read."""
+        fat = {"input": [{**ASK[0], "other": "y" * (12 << 20)}], "max_output_tokens": 1, "enable_thinking": False}
+        r = self.good(**fat)
+        for _ in range(2):
+            r = self.good(**fat, previous_response_id=r["id"])
+        said_to = self.ask(previous_response_id=r["id"])
+        assert said_to.status == 400 and "bytes" in said_to.error["message"], said_to
+        assert said_to.error["param"] == "previous_response_id", said_to
+
+    def case_call_and_result(self):
+        """Catches: a call that its result does not find."""
+        off = {"enable_thinking": False, "tools": TOOLS}
+        for seed in range(20):
+            r = self.good(seed=seed, tool_choice={"type": "function", "name": "get_weather"}, parallel_tool_calls=False,
+                          max_output_tokens=900, **off)
+            if r["status"] == "completed":
+                break
+        call, = r["output"]
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+        two = self.goes_on(r, seed=1, input=[result], tool_choice="none", **off)
+        chat = [*ASK, {"role": "assistant", "content": None, "tool_calls": [{"id": call["call_id"], "type": "function", "function": {
+            "name": call["name"], "arguments": call["arguments"]}}]},
+            {"role": "tool", "tool_call_id": call["call_id"], "content": "rain"}]
+        c = self.chat(seed=1, messages=chat, tools=CHAT_TOOLS, tool_choice="none", enable_thinking=False)
+        assert said(two) == c["choices"][0]["message"]["content"], (two, c)
+
+    def case_other_keys(self):
+        """Catches: a response that another key reads, lists, goes on from or deletes."""
+        r = self.good(seed=1)
+        none = {**r, "id": "resp_none"}
+        for key in (BOB, ROOT_KEY):
+            for more in ("", "/input_items"):
+                mine, nobodys = self.get(r, key, more), self.get(none, key, more)
+                assert mine.status == nobodys.status == 404 and mine.error["code"] == nobodys.error["code"], mine
+            assert self.server.ask("DELETE", f"/v1/responses/{r['id']}", **key).status == 404
+            assert self.server.ask("POST", f"/v1/responses/{r['id']}/cancel", b"", **key).status == 404
+            said_to = self.ask(key=key, previous_response_id=r["id"])
+            assert said_to.status == 400 and said_to.error["code"] == "previous_response_not_found", said_to
+        assert self.get(r).json == r
+
+    def case_deleted(self):
+        """Catches: what is deleted and still there."""
+        one = self.good(seed=1)
+        two = self.goes_on(one, input="B")
+        gone = self.server.ask("DELETE", f"/v1/responses/{one['id']}", **ANN)
+        assert gone.json == {"id": one["id"], "object": "response.deleted", "deleted": True}, gone
+        self.fits(gone.json, "ResponseDeleted")
+        self.fits(self.get(two).json, "Response")
+        assert self.get(one).status == 404 == self.server.ask("DELETE", f"/v1/responses/{one['id']}", **ANN).status
+        assert self.get(two).status == 200
+        r = self.ask(previous_response_id=two["id"])
+        assert r.status == 400 and one["id"] in r.error["message"] and r.error["param"] == "previous_response_id", r
+
+    def case_cancel(self):
+        """Catches: a whole response that is said to be cancelled."""
+        r = self.good(seed=1)
+        said_to = self.server.ask("POST", f"/v1/responses/{r['id']}/cancel", b"", **ANN)
+        assert said_to.status == 400 and "synchronous" in said_to.error["message"], said_to
+        said_to = self.server.get(f"/v1/responses/{r['id']}?stream=true", **ANN)
+        assert said_to.status == 400 and said_to.error["param"] == "stream", said_to
+
+    def case_input_items(self):
+        """Catches: items that are lost between pages, or have no id."""
+        r = self.good(input="Hello")
+        one, = self.get(r, more="/input_items").json["data"]
+        assert one["type"] == "message" and one["role"] == "user" and one["content"] == [
+            {"type": "input_text", "text": "Hello"}] and one["id"].startswith("msg_"), one
+        items = [*ASK, {"role": "assistant", "content": "x"}, {"type": "function_call", "id": "fc_7", "call_id": "c", "name": "now",
+                                                              "arguments": "{}"},
+                 {"type": "function_call_output", "call_id": "c", "output": "y"}]
+        r = self.good(input=items)
+        whole = self.get(r, more="/input_items?order=asc").json
+        self.fits(whole, "ResponseItemList")
+        assert [x["type"] for x in whole["data"]] == ["message", "message", "function_call", "function_call_output"], whole
+        assert len({x["id"] for x in whole["data"]}) == 4 and whole["data"][2]["id"] == "fc_7", whole
+        assert (whole["first_id"], whole["last_id"], whole["has_more"]) == (whole["data"][0]["id"], whole["data"][3]["id"], False)
+        found, after = [], ""
+        while True:
+            page = self.get(r, more=f"/input_items?limit=1{after}").json
+            found += page["data"]
+            if not page["has_more"]:
+                break
+            after = f"&after={page['last_id']}"
+        assert found == whole["data"][::-1], found
+        for bad in ("limit=0", "limit=101", "order=up", "after=msg_none"):
+            assert self.get(r, more=f"/input_items?{bad}").status == 400, bad
+
+    def case_leaves_unkept(self):
+        """Catches: half a response that is kept."""
+        body = json.dumps({"input": "a", "max_output_tokens": 3500, "ignore_eos": True, "stream": True}).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port)) as c:
+            c.sendall(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                      b"Authorization: Bearer ann-key-ann-key\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            got = b""
+            while b".delta" not in got:
+                got += c.recv(4096)
+        self.server.wait_idle(**ROOT_KEY)
+        id_of = json.loads(got.split(b"data: ")[1].split(b"\n")[0])["response"]["id"]
+        assert self.get({"id": id_of}).status == 404
+
+
+def rows(data, sql, *values):
+    with contextlib.closing(sqlite3.connect(data / "store.db")) as db, db:
+        return db.execute(sql, values).fetchall()
+
+
+def kept(cases, model, keys, data):
+    """Responses over restarts: of their key, for their time, within their bytes."""
+    options = (model, "--ctx", 4096, "--api-key-file", keys, "--data-dir", data)
+    with Tandem(*options) as server:
+        at = Kept(server)
+        for name in [n for n in dir(at) if n.startswith("case_")]:
+            cases.run(f"kept, {name}", getattr(at, name))
+        one = at.good(seed=1, input="A", enable_thinking=False)
+        two = at.goes_on(one, seed=2, input="B", enable_thinking=False)
+        third = plain(at.goes_on(two, seed=3, input="C", enable_thinking=False))
+
+    def restarted():
+        assert at.get(two).json == two
+        assert plain(at.goes_on(two, seed=3, input="C", enable_thinking=False)) == third
+        assert at.get(two, BOB).status == 404
+    with Tandem(*options) as server:
+        at = Kept(server)
+        cases.run("restarted", restarted)
+    rows(data, "UPDATE response SET expires = 1 WHERE id = ?", one["id"])
+
+    def expired():
+        assert at.get(one).status == 404 and at.get(two).status == 200
+        r = at.ask(previous_response_id=two["id"])
+        assert r.status == 400 and r.error["code"] == "previous_response_not_found", r
+    with Tandem(*options) as server:
+        at = Kept(server)
+        cases.run("expired", expired)
+    n = rows(data, "SELECT owner, sum(bytes) FROM response GROUP BY owner ORDER BY owner")
+    cases.check("sums", n == rows(data, "SELECT owner, bytes FROM response_sum WHERE bytes > 0 ORDER BY owner"), n)
+
+    def bounded():
+        ids = [at.good(seed=i, input="x" * 2000)["id"] for i in range(8)]
+        there = [at.get({"id": i}).status for i in ids]
+        assert there == sorted(there, reverse=True) and there[0] == 404 and there[-1] == 200, there
+        big = {f"k{i}": "y" * 512 for i in range(16)}
+        r = at.ask(input="x" * 2000, metadata=big)
+        assert r.status == 400 and "store: false" in r.error["message"], r
+        assert at.ask(metadata=big, store=False).status == 200
+        bobs = at.ask(key=BOB)
+        assert at.get(bobs.json, BOB).status == 200
+    with Tandem(*options, "--responses-quota", 9000) as server:
+        at = Kept(server)
+        cases.run("bounded", bounded)
+    (most,), = rows(data, "SELECT max(bytes) FROM response_sum WHERE owner = 'ann'")
+    cases.check("within the quota", most <= 9000, most)
+
+    def off():
+        r = at.ask(store=True)
+        assert r.status == 400 and r.error["param"] == "store", r
+    with Tandem(*options, "--responses-quota", 0) as server:
+        at = Kept(server)
+        cases.run("turned off", off)
+
+
 def model_of(tmp):
     model = make_model(tmp / "m")
     config, vocabulary = model / "tokenizer_config.json", model / "tokenizer.json"
@@ -338,6 +551,8 @@ def main():
                 cases.run(name, getattr(at, name))
         with Tandem(model, "--ctx", 65536, "--request-timeout", 1) as server:
             cases.run("times out", lambda: times_out(server))
+            cases.run("keeps none", lambda: keeps_none(server))
+        kept(cases, model, keys, tmp / "data")
     return cases.end()
 
 

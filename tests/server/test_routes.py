@@ -159,7 +159,7 @@ def keys_are_asked_for(server, api, model):
             if not op["security"]:
                 assert r.status == 200, (path, r)
             elif headers is LOW and op["x-scope"] == "inference":
-                assert r.status not in (401, 403), (path, r)
+                assert r.status not in (401, 403) or r.error["code"] in ELSEWHERE_CODES, (path, r)
             else:
                 assert r.status == status, (path, headers, r)
                 assert r.json["error"]["message"], path

@@ -33,7 +33,7 @@ def form(data):
 
 def routes():
     text = pathlib.Path("server/http/routes.def").read_text(encoding="utf-8")
-    return re.findall(r'^ROUTE(?:_INTO)?\((\w+), "(\w+)", "([^"]+)"', text, re.M)
+    return re.findall(r'^ROUTE(?:_INTO|_LATE)?\((\w+), "(\w+)", "([^"]+)"', text, re.M)
 
 
 def upload(s, key):
@@ -120,8 +120,18 @@ class World:
             return other[name]()
         if name in NOBODYS:
             return None
+        if name.startswith("response"):
+            return self.response(method, path)
         assert "{id}" in path and ("/files/" in path or "/jobs/" in path), f"no case for {name}: {path}"
         return self.missing(method, one, b"" if method == "POST" else None)
+
+    def response(self, method, path):
+        """Shown, listed, cancelled or deleted: only its own key knows of it."""
+        r = self.s.post("/v1/responses", {"input": "a", "max_output_tokens": 1}, **ANN)
+        mine, none = (self.s.ask(method, path.replace("{id}", x), b"" if method == "POST" else None, **BOB)
+                      for x in (r.json["id"], "resp_none"))
+        assert mine.status == none.status == 404 and mine.error["code"] == none.error["code"], (mine, none)
+        assert self.s.get(f"/v1/responses/{r.json['id']}", **ANN).json == r.json
 
     def adapter_drop(self):
         for name in (self.model, "ann/own"):

@@ -455,6 +455,8 @@ def main():
             sdk = responses.Responses(server, "user-key")
             for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
                 cases.run("responses: " + name[5:], getattr(sdk, name))
+        with Tandem(model, "--api-key-file", keys, "--ctx", 4096, "--data-dir", tmp / "kept") as server:
+            cases.run("responses: kept", responses.Kept(server, "user-key", "root-key").case_goes_on)
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:
             sdk = Embeddings(server, "vectors")

@@ -15,6 +15,40 @@ class GetWeather(pydantic.BaseModel):
     days: int
 
 
+class Kept:
+    """On a server with a data directory."""
+
+    def __init__(self, server, key, other):
+        self.client = OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0, timeout=120)
+        self.other = self.client.with_options(api_key=other)
+        self.ask = {"model": "tools", "max_output_tokens": 12, "extra_body": {"seed": 4}}
+
+    def case_goes_on(self):
+        """Catches: a response that cannot be shown, gone on from or deleted; one that another key sees."""
+        create = self.client.responses.create
+        one = create(**self.ask, input=ASK)
+        two = create(**self.ask, input="And now?", previous_response_id=one.id)
+        assert two.previous_response_id == one.id and two.usage.input_tokens > one.usage.input_tokens, two
+        assert self.client.responses.retrieve(one.id) == one
+        items = list(self.client.responses.input_items.list(one.id))
+        assert [(i.type, i.role, i.content[0].text) for i in items] == [("message", "user", ASK)], items
+        for ask in (self.other.responses.retrieve, self.other.responses.delete, self.other.responses.cancel):
+            try:
+                ask(one.id)
+            except openai.NotFoundError:
+                continue
+            raise AssertionError(f"{ask} found another key's")
+        self.client.responses.delete(one.id)
+        for ask, kind in ((lambda: self.client.responses.retrieve(one.id), openai.NotFoundError),
+                          (lambda: create(**self.ask, input="x", previous_response_id=two.id), openai.BadRequestError),
+                          (lambda: self.client.responses.cancel(two.id), openai.BadRequestError)):
+            try:
+                ask()
+            except kind:
+                continue
+            raise AssertionError("it was taken")
+
+
 class Responses:
     """On a model whose template shows tools."""
 

@@ -70,8 +70,9 @@ static void on_long(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_plain, NULL},
-    {"long", "POST", "/long", 0, BODY_BYTES, on_long, NULL},
+    {"plain", "GET", "/plain", 0, 0, on_plain, NULL, false},
+    {"long", "POST", "/long", 0, BODY_BYTES, on_long, NULL, false},
+    {"late", "GET", "/late", 0, 0, on_long, NULL, true},
 };
 
 static void ended(void *ctx, const struct http_record *r)
@@ -178,6 +179,18 @@ static void test_others_are_served(void **state)
     assert_int_equal(atomic_load(&n_gone), 0);
 }
 
+/* Fault: a row that may wait for a disk, and holds up others while it does. */
+static void test_late_rows(void **state)
+{
+    (void)state;
+    int fd = caller_dial(port);
+    caller_put(fd, HEAD("GET /late") CLOSE "\r\n");
+    until(&n_inside, 1);
+    see_plain();
+    atomic_store(&holds, false);
+    hear(fd, "HTTP/1.1 200 ");
+}
+
 static void test_client_goes(void **state)
 {
     (void)state;
@@ -223,7 +236,8 @@ static void test_end(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(test_others_are_served), CASE(test_client_goes),
-                                       CASE(test_time_is_over), CASE(test_end)};
+    const struct CMUnitTest tests[] = {CASE(test_others_are_served), CASE(test_late_rows),
+                                       CASE(test_client_goes), CASE(test_time_is_over),
+                                       CASE(test_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,8 @@ static void on_echo(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_echo, NULL},
-    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL},
+    {"plain", "GET", "/plain", 0, 0, on_echo, NULL, false},
+    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL, false},
 };
 
 static struct http *http;

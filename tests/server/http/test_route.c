@@ -14,11 +14,11 @@ static void nothing(struct call *c)
 }
 
 static const struct route table[] = {
-    {"list", "GET", "/v1/things", 1, 0, nothing, NULL},
-    {"make", "POST", "/v1/things", 1, 10, nothing, NULL},
-    {"stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing, NULL},
-    {"get", "GET", "/v1/things/{id}", 1, 0, nothing, NULL},
-    {"drop", "DELETE", "/v1/things/{id}", 1, 0, nothing, NULL},
+    {"list", "GET", "/v1/things", 1, 0, nothing, NULL, false},
+    {"make", "POST", "/v1/things", 1, 10, nothing, NULL, false},
+    {"stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing, NULL, false},
+    {"get", "GET", "/v1/things/{id}", 1, 0, nothing, NULL, false},
+    {"drop", "DELETE", "/v1/things/{id}", 1, 0, nothing, NULL, false},
 };
 
 static struct route_match match(const char *method, char *path)

@@ -364,6 +364,7 @@ static void older_form(void **state)
         "ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; DROP TABLE home; DROP TABLE shared;"
         "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE job DROP COLUMN fingerprint; "
         "ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
+        "DROP TABLE response; DROP TABLE response_sum; "
         "PRAGMA user_version = 1");
     snprintf(path, sizeof path, "%s/" DATA_MARK, dir);
     assert_int_equal(unlink(path), 0); /* older ones have none */

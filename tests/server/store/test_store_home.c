@@ -135,6 +135,7 @@ static void older_stores_are_adopted(void **state)
     run_sql("DROP TABLE home; DROP TABLE shared; ALTER TABLE job DROP COLUMN fingerprint;"
             "ALTER TABLE job DROP COLUMN grader;"
             "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE file DROP COLUMN is_dropped;"
+            "DROP TABLE response; DROP TABLE response_sum; "
             "PRAGMA user_version = 3");
     assert_int_equal(unlink(in_dir(DATA_MARK)), 0);
     struct store *s = store_new(dir, &e);
