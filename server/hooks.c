@@ -10,12 +10,18 @@
 #include "server/metrics/metrics.h"
 #include "server/server_own.h"
 
+static bool is_queued(const struct route *r)
+{
+    return r->fn == route_chat || r->fn == route_completions || r->fn == route_messages ||
+           r->fn == route_responses || r->fn == route_embeddings;
+}
+
 /* Where the engine's queue is full, a request for it is refused before its body is parsed and made
  * into tokens, which under overload is most of what a refusal costs. The engine looks again. */
 static int check_queue(const struct server *s, const struct route *r, struct api_error *e)
 {
     struct engine *g = atomic_load(&s->engine);
-    if (r->fn != route_chat && r->fn != route_completions && r->fn != route_embeddings)
+    if (!is_queued(r))
         return 0;
     int64_t n = engine_stat(g).n_waiting;
     if (n < engine_info(g)->max_waiting)
