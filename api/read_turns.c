@@ -215,12 +215,34 @@ static int read_system(struct walk *w, const json_t *v)
     return turns_begin(&w->turns, "system") || read_texts(w, v, &w->turns.text) ? -1 : 0;
 }
 
+/* An assistant's message without a word or a call. */
+static bool is_blank(const json_t *v)
+{
+    const json_t *content = json_object_get(v, "content");
+    bool is = is_word(content, "") || json_is_array(content);
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *block = json_array_get(content, i);
+        is &= is_word(json_object_get(block, "type"), "text") &&
+              is_word(json_object_get(block, "text"), "");
+    }
+    return is && is_word(json_object_get(v, "role"), "assistant");
+}
+
+/* The beginning of an answer that has not begun is none: an answer that went on from it would stand
+ * behind the end of an empty message. */
+static size_t count_turns(const json_t *turns)
+{
+    size_t n = json_array_size(turns);
+    return n > 1 && is_blank(json_array_get(turns, n - 1)) ? n - 1 : n;
+}
+
 static int read_all(struct walk *w)
 {
     struct api_reader *r = w->r;
+    size_t n = count_turns(r->turns);
     if (turns_init(&w->turns, r->arena) || (r->system && read_system(w, r->system)))
         return -1;
-    for (size_t i = 0; i < json_array_size(r->turns); i++) {
+    for (size_t i = 0; i < n; i++) {
         snprintf(w->where, sizeof w->where, "messages[%zu]", i);
         if (read_turn(w, json_array_get(r->turns, i)))
             return -1;
@@ -231,11 +253,11 @@ static int read_all(struct walk *w)
 /* The last message is the beginning of the answer. */
 static bool goes_on(const json_t *turns)
 {
-    const json_t *last = json_array_get(turns, json_array_size(turns) - 1);
+    const json_t *last = json_array_get(turns, count_turns(turns) - 1);
     const json_t *content = json_object_get(last, "content");
     const json_t *block = json_array_get(content, json_array_size(content) - 1);
     bool has_text = json_is_string(content) || is_word(json_object_get(block, "type"), "text");
-    return is_word(json_object_get(last, "role"), "assistant") && has_text;
+    return is_word(json_object_get(last, "role"), "assistant") && has_text && !is_blank(last);
 }
 
 int api_turns_settle(struct api_reader *r)

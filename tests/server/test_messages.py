@@ -159,6 +159,13 @@ class Messages:
         block = [*ASK, {"role": "assistant", "content": [{"type": "text", "text": "It is"}]}]
         assert self.text(self.good(seed=2, messages=block)) == c["choices"][0]["message"]["content"]
 
+    def case_prefill_of_nothing(self):
+        """Catches: an answer behind the end of an empty message."""
+        want = plain(self.good(seed=2))
+        for nothing in ("", [], [{"type": "text", "text": ""}]):
+            got = self.good(seed=2, messages=[*ASK, {"role": "assistant", "content": nothing}])
+            assert plain(got) == want, (nothing, got, want)
+
     def case_thinking(self):
         """Catches: thoughts among the words, or where they were not wanted."""
         n = 0
