@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "api/params.h"
-
-static bool is_word(const json_t *v, const char *word)
-{
-    return json_is_string(v) && strcmp(json_string_value(v), word) == 0 &&
-           json_string_length(v) == strlen(word);
-}
+#include "api/value.h"
 
 static int option(struct api_reader *r, const char *name, const char *key, const json_t *v,
                   bool *out)
@@ -61,7 +56,7 @@ int param_read_stream_options(struct api_reader *r, const char *name, const json
 
 int param_read_modalities(struct api_reader *r, const char *name, const json_t *v)
 {
-    if (json_is_array(v) && json_array_size(v) == 1 && is_word(json_array_get(v, 0), "text"))
+    if (json_is_array(v) && json_array_size(v) == 1 && value_is_word(json_array_get(v, 0), "text"))
         return 0;
     return api_fail(r->e, 400, "unsupported_parameter", name,
                     "'%s' can only be [\"text\"]: the models here write text alone.", name);
@@ -86,8 +81,8 @@ int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
 
 int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)
 {
-    r->out->as_base64 = is_word(v, "base64");
-    return r->out->as_base64 || is_word(v, "float")
+    r->out->as_base64 = value_is_word(v, "base64");
+    return r->out->as_base64 || value_is_word(v, "float")
                ? 0
                : param_bad(r, name, "must be \"float\" or \"base64\"");
 }
@@ -106,7 +101,7 @@ int param_read_effort(struct api_reader *r, const char *name, const json_t *v)
 {
     static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_word(v, words[i])) {
+        if (value_is_word(v, words[i])) {
             r->out->reasoning_effort = words[i];
             return 0;
         }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/messages.h"
+#include "api/value.h"
 
 /* ---- one constraint ------------------------------------------------------------------------ */
 
@@ -115,25 +116,13 @@ int param_read_guided_choice(struct api_reader *r, const char *name, const json_
 
 /* ---- fields that hold one ------------------------------------------------------------------ */
 
-static bool is_word(const json_t *v, const char *word)
-{
-    return json_is_string(v) && json_string_length(v) == strlen(word) &&
-           memcmp(json_string_value(v), word, strlen(word)) == 0;
-}
-
-static const json_t *member(const json_t *v, const char *key)
-{
-    const json_t *x = json_object_get(v, key);
-    return json_is_null(x) ? NULL : x;
-}
-
 /* {"name", "description", "schema", "strict"}: a constraint is kept to, strict or not. */
 static int read_named_schema(struct api_reader *r, const char *name, const json_t *v)
 {
     if (!json_is_object(v))
         return param_bad(r, name, "must hold an object 'json_schema'");
-    const json_t *title = member(v, "name"), *about = member(v, "description");
-    const json_t *strict = member(v, "strict"), *schema = member(v, "schema");
+    const json_t *title = value_member(v, "name"), *about = value_member(v, "description");
+    const json_t *strict = value_member(v, "strict"), *schema = value_member(v, "schema");
     if (title && !json_is_string(title))
         return param_bad(r, name, "holds a 'json_schema.name' that is not a string");
     if (about && !json_is_string(about))
@@ -150,13 +139,13 @@ int param_read_response_format(struct api_reader *r, const char *name, const jso
 {
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
-    const json_t *type = json_object_get(v, "type"), *schema = member(v, "schema");
-    if (is_word(type, "text"))
+    const json_t *type = json_object_get(v, "type"), *schema = value_member(v, "schema");
+    if (value_is_word(type, "text"))
         return 0;
-    if (is_word(type, "json_schema"))
+    if (value_is_word(type, "json_schema"))
         return schema ? read_schema(r, name, schema)
                       : read_named_schema(r, name, json_object_get(v, "json_schema"));
-    if (is_word(type, "json_object"))
+    if (value_is_word(type, "json_object"))
         return schema ? read_schema(r, name, schema) : (claim(r, name, CONSTRAINT_OBJECT) ? 0 : -1);
     return param_bad(r, name, "must have a 'type' of text, json_object or json_schema");
 }
@@ -195,7 +184,7 @@ int param_read_structured_outputs(struct api_reader *r, const char *name, const 
     json_t *value;
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
-    const json_t *compact = member(v, "disable_any_whitespace");
+    const json_t *compact = value_member(v, "disable_any_whitespace");
     if (compact && !json_is_boolean(compact))
         return param_bad(r, name, "holds a 'disable_any_whitespace' that is not a boolean");
     json_object_foreach((json_t *)(uintptr_t)v, key, value)

@@ -11,18 +11,7 @@
 
 #include "api/messages.h"
 #include "api/turns.h"
-
-static bool is_word(const json_t *v, const char *word)
-{
-    return json_is_string(v) && json_string_length(v) == strlen(word) &&
-           memcmp(json_string_value(v), word, strlen(word)) == 0;
-}
-
-static const json_t *member(const json_t *v, const char *key)
-{
-    const json_t *x = json_object_get(v, key);
-    return json_is_null(x) ? NULL : x;
-}
+#include "api/value.h"
 
 /* ---- items --------------------------------------------------------------------------------- */
 
@@ -71,7 +60,7 @@ static const json_t *part_text(struct walk *w, const json_t *part)
         bad(w, "must be an object with a 'type'");
         return NULL;
     }
-    while (i < n && !is_word(type, known[i][0]))
+    while (i < n && !value_is_word(type, known[i][0]))
         i++;
     const json_t *text = i < n ? json_object_get(part, known[i][1]) : NULL;
     if (json_is_string(text))
@@ -113,9 +102,9 @@ static bool has_spoken(const struct walk *w)
 static int read_message(struct walk *w, const json_t *item)
 {
     static const char *const roles[] = {"user", "assistant", "system", "developer"};
-    const json_t *content = member(item, "content"), *role = json_object_get(item, "role");
+    const json_t *content = value_member(item, "content"), *role = json_object_get(item, "role");
     size_t i = 0, n = strlen(w->where);
-    while (i < 4 && !is_word(role, roles[i]))
+    while (i < 4 && !value_is_word(role, roles[i]))
         i++;
     if (i == 4)
         return bad(w, "must have a 'role' of user, assistant, system or developer");
@@ -131,12 +120,13 @@ static int read_message(struct walk *w, const json_t *item)
 
 static int read_thoughts(struct walk *w, const json_t *item)
 {
-    const json_t *content = member(item, "content");
+    const json_t *content = value_member(item, "content");
     if ((!is_assistant(w) || has_spoken(w)) && turns_begin(&w->turns, "assistant"))
         return -1;
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *part = json_array_get(content, i), *text = json_object_get(part, "text");
-        if (!is_word(json_object_get(part, "type"), "reasoning_text") || !json_is_string(text))
+        if (!value_is_word(json_object_get(part, "type"), "reasoning_text") ||
+            !json_is_string(text))
             return bad(w, "must have a 'content' of parts of type reasoning_text");
         if (turns_add_thought(&w->turns, text))
             return -1;
@@ -164,7 +154,7 @@ static int read_call(struct walk *w, const json_t *item)
 static int read_result(struct walk *w, const json_t *item)
 {
     struct turns_texts texts = {.n = 0};
-    const json_t *output = member(item, "output");
+    const json_t *output = value_member(item, "output");
     size_t n = strlen(w->where);
     const char *id = name_of(w, item, "call_id");
     if (!id)
@@ -177,20 +167,20 @@ static int read_result(struct walk *w, const json_t *item)
 
 static int read_item(struct walk *w, const json_t *item)
 {
-    const json_t *type = member(item, "type");
+    const json_t *type = value_member(item, "type");
     if (!json_is_object(item))
         return bad(w, "must be an object");
     if (type && !json_is_string(type))
         return bad(w, "has a 'type' that is not a string");
-    if (!type || is_word(type, "message"))
+    if (!type || value_is_word(type, "message"))
         return read_message(w, item);
-    if (is_word(type, "reasoning"))
+    if (value_is_word(type, "reasoning"))
         return read_thoughts(w, item);
-    if (is_word(type, "function_call"))
+    if (value_is_word(type, "function_call"))
         return read_call(w, item);
-    if (is_word(type, "function_call_output"))
+    if (value_is_word(type, "function_call_output"))
         return read_result(w, item);
-    if (is_word(type, "item_reference"))
+    if (value_is_word(type, "item_reference"))
         return bad(w, "is a reference: send the item itself, or 'previous_response_id'");
     return no_such(w, json_string_value(type));
 }
@@ -300,7 +290,7 @@ static const json_t *as_items(struct api_reader *r, const json_t *text)
 static int keep_echoes(struct api_reader *r, const json_t *body)
 {
     for (size_t i = 0; i < API_ECHOES; i++)
-        if (spell(r, api_echo_rows[i].name, member(body, api_echo_rows[i].name),
+        if (spell(r, api_echo_rows[i].name, value_member(body, api_echo_rows[i].name),
                   &r->out->repeats[i]))
             return -1;
     const json_t *input = json_is_string(r->turns) ? as_items(r, r->turns) : r->turns;
@@ -345,7 +335,7 @@ int param_read_instructions(struct api_reader *r, const char *name, const json_t
 
 static bool names_function(const json_t *v)
 {
-    return is_word(json_object_get(v, "type"), "function") &&
+    return value_is_word(json_object_get(v, "type"), "function") &&
            json_is_string(json_object_get(v, "name"));
 }
 
@@ -353,14 +343,14 @@ static bool names_function(const json_t *v)
 static int read_allowed(struct api_reader *r, const char *name, const json_t *v)
 {
     const json_t *mode = json_object_get(v, "mode"), *list = json_object_get(v, "tools");
-    if (!is_word(mode, "auto") && !is_word(mode, "required"))
+    if (!value_is_word(mode, "auto") && !value_is_word(mode, "required"))
         return param_bad(r, name, "must have a 'mode' of auto or required");
     bool is_good = json_array_size(list) > 0;
     for (size_t i = 0; i < json_array_size(list); i++)
         is_good &= names_function(json_array_get(list, i));
     if (!is_good)
         return param_bad(r, name, "must list 'tools' as {\"type\": \"function\", \"name\": ...}");
-    r->choose = is_word(mode, "auto") ? API_CHOOSE_AUTO : API_CHOOSE_ANY;
+    r->choose = value_is_word(mode, "auto") ? API_CHOOSE_AUTO : API_CHOOSE_ANY;
     r->chosen = list;
     return 0;
 }
@@ -369,17 +359,17 @@ int param_read_items_choice(struct api_reader *r, const char *name, const json_t
 {
     if (!json_is_string(v) && !json_is_object(v))
         return param_type(r, name, "a string or an object", v);
-    if (is_word(json_object_get(v, "type"), "allowed_tools"))
+    if (value_is_word(json_object_get(v, "type"), "allowed_tools"))
         return read_allowed(r, name, v);
     if (json_is_object(v) && !names_function(v))
         return param_bad(r, name, "must name a tool as {\"type\": \"function\", \"name\": ...}");
     if (json_is_object(v))
         r->chosen = json_object_get(v, "name");
-    r->choose = json_is_object(v)        ? API_CHOOSE_ANY
-                : is_word(v, "none")     ? API_CHOOSE_NONE
-                : is_word(v, "required") ? API_CHOOSE_ANY
-                                         : API_CHOOSE_AUTO;
-    if (json_is_string(v) && r->choose == API_CHOOSE_AUTO && !is_word(v, "auto"))
+    r->choose = json_is_object(v)              ? API_CHOOSE_ANY
+                : value_is_word(v, "none")     ? API_CHOOSE_NONE
+                : value_is_word(v, "required") ? API_CHOOSE_ANY
+                                               : API_CHOOSE_AUTO;
+    if (json_is_string(v) && r->choose == API_CHOOSE_AUTO && !value_is_word(v, "auto"))
         return param_bad(r, name, "must be none, auto, required, or name tools");
     return 0;
 }
@@ -398,8 +388,8 @@ int param_read_text_config(struct api_reader *r, const char *name, const json_t 
         return param_type(r, name, "an object", v);
     json_object_foreach((json_t *)(uintptr_t)v, key, value)
     {
-        bool is_idle =
-            json_is_null(value) || (strcmp(key, "verbosity") == 0 && is_word(value, "medium"));
+        bool is_idle = json_is_null(value) ||
+                       (strcmp(key, "verbosity") == 0 && value_is_word(value, "medium"));
         if (!is_idle && strcmp(key, "verbosity") == 0)
             return param_bad(r, name, "has a 'verbosity': no model here has such a setting");
         int rc = is_idle                      ? 0
@@ -436,7 +426,7 @@ int param_read_include(struct api_reader *r, const char *name, const json_t *v)
         return param_type(r, name, "an array of strings", v);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *word = json_array_get(v, i);
-        if (!is_word(word, "reasoning.encrypted_content"))
+        if (!value_is_word(word, "reasoning.encrypted_content"))
             return param_bad(r, name, "can only hold \"reasoning.encrypted_content\" here");
         if (ignore_member(r, name, json_string_value(word)))
             return -1;

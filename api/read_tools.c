@@ -6,18 +6,7 @@
 #include <string.h>
 
 #include "api/messages.h"
-
-static bool is_word(const json_t *v, const char *word)
-{
-    return json_is_string(v) && json_string_length(v) == strlen(word) &&
-           memcmp(json_string_value(v), word, strlen(word)) == 0;
-}
-
-static const json_t *member(const json_t *v, const char *key)
-{
-    const json_t *x = json_object_get(v, key);
-    return json_is_null(x) ? NULL : x;
-}
+#include "api/value.h"
 
 /* ---- tools --------------------------------------------------------------------------------- */
 
@@ -74,7 +63,7 @@ static int read_parameters(const struct tools *t, const json_t *v, struct tool_s
     const json_t *type = json_object_get(v, "type");
     if (!v || (json_is_object(v) && !json_object_size(v)))
         return 0;
-    if (!json_is_object(v) || (type && !is_word(type, "object")))
+    if (!json_is_object(v) || (type && !value_is_word(type, "object")))
         return bad(t, t->form->parameters, "must be a JSON schema of the type object");
     struct jvalue *schema = param_alloc(t->r, t->name, 1, sizeof *schema), word;
     if (!schema)
@@ -89,11 +78,11 @@ static int read_parameters(const struct tools *t, const json_t *v, struct tool_s
 
 static int read_tool(const struct tools *t, const json_t *v, struct tool_spec *out)
 {
-    const json_t *f = json_object_get(v, "function"), *about = member(f, "description");
-    const json_t *strict = member(f, "strict");
+    const json_t *f = json_object_get(v, "function"), *about = value_member(f, "description");
+    const json_t *strict = value_member(f, "strict");
     if (!json_is_object(v))
         return bad(t, "", "must be an object");
-    if (!is_word(json_object_get(v, "type"), "function"))
+    if (!value_is_word(json_object_get(v, "type"), "function"))
         return bad(t, "type", "must be \"function\": that is what the models here can call");
     if (!json_is_object(f))
         return bad(t, "function", "must be an object with a 'name'");
@@ -103,7 +92,7 @@ static int read_tool(const struct tools *t, const json_t *v, struct tool_spec *o
         return bad(t, t->form->strict, "must be a boolean");
     *out = (struct tool_spec){.is_strict = json_is_true(strict), .is_allowed = true};
     return read_name(t, json_object_get(f, "name"), out) ||
-                   read_parameters(t, member(f, "parameters"), out)
+                   read_parameters(t, value_member(f, "parameters"), out)
                ? -1
                : 0;
 }
@@ -136,13 +125,13 @@ static json_t *as_chat(const struct tools *t, const json_t *v)
                                   {t->form->about, "description"},
                                   {t->form->parameters, "parameters"},
                                   {t->form->strict, "strict"}};
-    const json_t *type = member(v, "type");
+    const json_t *type = value_member(v, "type");
     bool is_turns = t->r->out->route & API_TURNS;
-    if (!is_turns && json_is_object(v) && !is_word(type, "function")) {
+    if (!is_turns && json_is_object(v) && !value_is_word(type, "function")) {
         bad(t, "type", "must be \"function\": that is what the models here can call");
         return NULL;
     }
-    if (!json_is_object(v) || (is_turns && type && !is_word(type, "custom"))) {
+    if (!json_is_object(v) || (is_turns && type && !value_is_word(type, "custom"))) {
         bad(t, json_is_object(v) ? "type" : "",
             json_is_object(v) ? "must be \"custom\": that is what the models here can call"
                               : "must be an object");
@@ -239,7 +228,7 @@ static int allow_named(struct api_reader *r, const json_t *name)
 {
     struct api_request *q = r->out;
     for (size_t i = 0; i < q->n_tool; i++)
-        if (is_word(name, q->tool[i].name)) {
+        if (value_is_word(name, q->tool[i].name)) {
             q->tool[i].is_allowed = true;
             return 0;
         }
@@ -251,7 +240,7 @@ static int allow_named(struct api_reader *r, const json_t *name)
 static int allow(struct api_reader *r, const json_t *v)
 {
     const json_t *name = json_object_get(json_object_get(v, "function"), "name");
-    if (!is_word(json_object_get(v, "type"), "function") || !json_is_string(name))
+    if (!value_is_word(json_object_get(v, "type"), "function") || !json_is_string(name))
         return param_bad(r, "tool_choice",
                          "must name a tool as {\"type\": \"function\", \"function\": {\"name\": "
                          "...}}");
@@ -264,9 +253,9 @@ static int read_allowed(struct api_reader *r, const json_t *v)
     const json_t *list = json_object_get(v, "tools"), *mode = json_object_get(v, "mode");
     if (!json_array_size(list))
         return param_bad(r, "tool_choice", "must list 'allowed_tools.tools'");
-    if (!is_word(mode, "auto") && !is_word(mode, "required"))
+    if (!value_is_word(mode, "auto") && !value_is_word(mode, "required"))
         return param_bad(r, "tool_choice", "must have an 'allowed_tools.mode' of auto or required");
-    r->out->tool_mode = is_word(mode, "auto") ? TOOL_MODE_AUTO : TOOL_MODE_REQUIRED;
+    r->out->tool_mode = value_is_word(mode, "auto") ? TOOL_MODE_AUTO : TOOL_MODE_REQUIRED;
     for (size_t i = 0; i < json_array_size(list); i++)
         if (allow(r, json_array_get(list, i)))
             return -1;
@@ -283,7 +272,7 @@ static int read_object(struct api_reader *r, const json_t *v)
 {
     struct api_request *q = r->out;
     allow_none(q);
-    if (is_word(json_object_get(v, "type"), "allowed_tools"))
+    if (value_is_word(json_object_get(v, "type"), "allowed_tools"))
         return read_allowed(r, json_object_get(v, "allowed_tools"));
     q->tool_mode = TOOL_MODE_REQUIRED;
     return allow(r, v);
@@ -315,11 +304,11 @@ int api_tools_settle(struct api_reader *r)
     const json_t *v = r->tool_choice;
     if (q->route & (API_TURNS | API_RESPONSES))
         return settle_chosen(r);
-    bool is_none = is_word(v, "none"), is_auto = !v || is_word(v, "auto");
+    bool is_none = value_is_word(v, "none"), is_auto = !v || value_is_word(v, "auto");
     q->tool_mode = q->n_tool && !is_none ? TOOL_MODE_AUTO : TOOL_MODE_NONE;
     if (is_none || is_auto)
         return 0;
-    if (json_is_string(v) && !is_word(v, "required"))
+    if (json_is_string(v) && !value_is_word(v, "required"))
         return param_bad(r, "tool_choice", "must be none, auto, required, or name tools");
     if (!q->n_tool)
         return param_bad(r, "tool_choice", "wants a tool to be called, and 'tools' holds none");

@@ -13,18 +13,7 @@
 
 #include "api/messages.h"
 #include "api/turns.h"
-
-static bool is_word(const json_t *v, const char *word)
-{
-    return json_is_string(v) && json_string_length(v) == strlen(word) &&
-           memcmp(json_string_value(v), word, strlen(word)) == 0;
-}
-
-static const json_t *member(const json_t *v, const char *key)
-{
-    const json_t *x = json_object_get(v, key);
-    return json_is_null(x) ? NULL : x;
-}
+#include "api/value.h"
 
 /* ---- the conversation ---------------------------------------------------------------------- */
 
@@ -132,7 +121,8 @@ static int read_texts(struct walk *w, const json_t *v, struct turns_texts *out)
 static int read_result(struct walk *w, const json_t *block)
 {
     const char *id = name_of(w, block, "tool_use_id");
-    const json_t *content = member(block, "content"), *fails = member(block, "is_error");
+    const json_t *content = value_member(block, "content"),
+                 *fails = value_member(block, "is_error");
     struct turns_texts texts = {.n = 0};
     size_t n = strlen(w->where);
     if (!id)
@@ -192,11 +182,11 @@ static int read_blocks(struct walk *w, const json_t *v, const char *role)
 static int read_turn(struct walk *w, const json_t *v)
 {
     static const char *const roles[] = {"user", "assistant", "system"};
-    const json_t *role = json_object_get(v, "role"), *content = member(v, "content");
+    const json_t *role = json_object_get(v, "role"), *content = value_member(v, "content");
     size_t i = 0;
     if (!json_is_object(v))
         return bad(w, "", "must be an object");
-    while (i < 3 && !is_word(role, roles[i]))
+    while (i < 3 && !value_is_word(role, roles[i]))
         i++;
     if (i == 3)
         return bad(w, ".role", "must be one of user, assistant, system");
@@ -219,13 +209,13 @@ static int read_system(struct walk *w, const json_t *v)
 static bool is_blank(const json_t *v)
 {
     const json_t *content = json_object_get(v, "content");
-    bool is = is_word(content, "") || json_is_array(content);
+    bool is = value_is_word(content, "") || json_is_array(content);
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
-        is &= is_word(json_object_get(block, "type"), "text") &&
-              is_word(json_object_get(block, "text"), "");
+        is &= value_is_word(json_object_get(block, "type"), "text") &&
+              value_is_word(json_object_get(block, "text"), "");
     }
-    return is && is_word(json_object_get(v, "role"), "assistant");
+    return is && value_is_word(json_object_get(v, "role"), "assistant");
 }
 
 /* The beginning of an answer that has not begun is none: an answer that went on from it would stand
@@ -256,8 +246,9 @@ static bool goes_on(const json_t *turns)
     const json_t *last = json_array_get(turns, count_turns(turns) - 1);
     const json_t *content = json_object_get(last, "content");
     const json_t *block = json_array_get(content, json_array_size(content) - 1);
-    bool has_text = json_is_string(content) || is_word(json_object_get(block, "type"), "text");
-    return is_word(json_object_get(last, "role"), "assistant") && has_text && !is_blank(last);
+    bool has_text =
+        json_is_string(content) || value_is_word(json_object_get(block, "type"), "text");
+    return value_is_word(json_object_get(last, "role"), "assistant") && has_text && !is_blank(last);
 }
 
 int api_turns_settle(struct api_reader *r)
@@ -307,17 +298,18 @@ int param_read_turns_choice(struct api_reader *r, const char *name, const json_t
     size_t i = 0, n = sizeof known / sizeof *known;
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
-    const json_t *one = member(v, "disable_parallel_tool_use"), *tool = member(v, "name");
-    while (i < n && !is_word(json_object_get(v, "type"), known[i].word))
+    const json_t *one = value_member(v, "disable_parallel_tool_use"),
+                 *tool = value_member(v, "name");
+    while (i < n && !value_is_word(json_object_get(v, "type"), known[i].word))
         i++;
     if (i == n)
         return param_bad(r, name, "must have a 'type' of auto, any, tool or none");
     if (one && !json_is_boolean(one))
         return param_bad(r, name, "has a 'disable_parallel_tool_use' that is not a boolean");
-    if (is_word(json_object_get(v, "type"), "tool") && !json_is_string(tool))
+    if (value_is_word(json_object_get(v, "type"), "tool") && !json_is_string(tool))
         return param_bad(r, name, "of type tool must have the 'name' of one");
     r->choose = known[i].choose;
-    r->chosen = is_word(json_object_get(v, "type"), "tool") ? tool : NULL;
+    r->chosen = value_is_word(json_object_get(v, "type"), "tool") ? tool : NULL;
     r->out->has_one_call = json_is_true(one);
     return 0;
 }
@@ -327,24 +319,24 @@ int param_read_turns_choice(struct api_reader *r, const char *name, const json_t
 int param_read_thinking(struct api_reader *r, const char *name, const json_t *v)
 {
     struct api_request *q = r->out;
-    const json_t *type = json_object_get(v, "type"), *budget = member(v, "budget_tokens");
-    const json_t *display = member(v, "display");
+    const json_t *type = json_object_get(v, "type"), *budget = value_member(v, "budget_tokens");
+    const json_t *display = value_member(v, "display");
     int64_t n;
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
-    bool is_off = is_word(type, "disabled");
-    if (!is_off && !is_word(type, "enabled") && !is_word(type, "adaptive") &&
-        !is_word(type, "between_tools"))
+    bool is_off = value_is_word(type, "disabled");
+    if (!is_off && !value_is_word(type, "enabled") && !value_is_word(type, "adaptive") &&
+        !value_is_word(type, "between_tools"))
         return param_bad(r, name,
                          "must have a 'type' of enabled, adaptive, between_tools or disabled");
-    if (display && !is_word(display, "summarized") && !is_word(display, "omitted"))
+    if (display && !value_is_word(display, "summarized") && !value_is_word(display, "omitted"))
         return param_bad(r, name, "has a 'display' that is neither summarized nor omitted");
     if (budget && (param_int(r, name, budget, 1, INT32_MAX, &n) ||
                    params_ignore(r, "thinking.budget_tokens")))
         return -1;
     q->sets_thinking = r->limits->turns_thinking;
     q->wants_thinking = !is_off;
-    q->shows_thoughts = !is_off && !is_word(display, "omitted");
+    q->shows_thoughts = !is_off && !value_is_word(display, "omitted");
     return !is_off && !r->limits->may_think ? params_ignore(r, name) : 0;
 }
 
