@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine/base/buf.h"
+#include "engine/base/clock.h"
 #include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
@@ -18,7 +19,7 @@
 #include "engine/train/policy.h"
 #include "engine/train/rollout.h"
 
-enum { PATH_BYTES = 4096, TEXT_BYTES = 64 << 20 };
+enum { PATH_BYTES = 4096, TEXT_BYTES = 64 << 20, LOOK_NS = 100 * 1000 * 1000 };
 
 static int folder_of(const char *checkpoints, char path[PATH_BYTES], struct err *e)
 {
@@ -55,6 +56,9 @@ void tune_samples_end(struct tune_samples *s)
 
 /* ---- rewards ------------------------------------------------------------------------------- */
 
+/* Beyond this, sums and squares of rewards would not be numbers. */
+static const double reward_most = 1e30;
+
 static bool is_end(const struct engine *g, int32_t id)
 {
     const struct engine_info *on = engine_info(g);
@@ -90,7 +94,7 @@ static int grade(struct tune_samples *s, const struct row_set *rows, int64_t i, 
     sample.n_text = text.len;
     if (!rc)
         rc = s->policy.grade(s->ctx, &sample, reward, &is_graded, e);
-    if (!rc && !isfinite(*reward)) {
+    if (!rc && !(fabs(*reward) <= reward_most)) {
         is_graded = false;
         *reward = 0;
     }
@@ -124,14 +128,28 @@ static void settle(const struct tune_samples *s, struct row_set *rows, const dou
     out->is_even = is_even;
 }
 
+/* Whether it is to end; asked for now and then, as a rollout asks. */
+static bool is_to_end(const struct tune_samples *s, int64_t *looked_ns)
+{
+    int64_t now = clock_ns();
+    if (!s->is_wanted_end || now - *looked_ns < LOOK_NS)
+        return false;
+    *looked_ns = now;
+    return s->is_wanted_end(s->ctx);
+}
+
+/* A grader may take seconds for a sample. */
 static int grade_all(struct tune_samples *s, struct row_set *rows, struct train_rewards *out,
-                     struct err *e)
+                     bool *is_ended, struct err *e)
 {
     double *reward = try_alloc((size_t)rows->n_row * 2, sizeof *reward, "rewards", e);
+    int64_t looked_ns = clock_ns();
     int rc = reward ? 0 : -1;
-    for (int64_t i = 0; i < rows->n_row && !rc; i++)
+    for (int64_t i = 0; i < rows->n_row && !rc && !*is_ended; i++) {
         rc = grade(s, rows, i, &reward[i], out, e);
-    if (!rc)
+        *is_ended = is_to_end(s, &looked_ns);
+    }
+    if (!rc && !*is_ended)
         settle(s, rows, reward, reward + rows->n_row, out);
     mem_free(reward);
     return rc;
@@ -157,5 +175,5 @@ int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, struct trai
                               .ctx = s->ctx};
     int rc = rollout_run(&o, rows, is_ended, e);
     adapter_unref(now);
-    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, out, e);
+    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, out, is_ended, e);
 }

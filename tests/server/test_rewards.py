@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
 from test_preferences import KILLS, client, kill, lines, metrics, said  # noqa: E402
-from test_tuning import JOBS, MODEL  # noqa: E402
+from test_tuning import ENDS, JOBS, MODEL  # noqa: E402
 
 # The model is of random numbers, and the letter is one that it says now and then.
 GRADER = {"type": "string_check", "name": "says", "input": "{{sample.output_text}}",
@@ -145,6 +145,40 @@ def all_alike(c, tmp):
     first = adapter(tmp)
     c.done(c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=2)))
     assert adapter(tmp) == first  # the values that both began with
+
+
+def multi(formula, **graders):
+    return {"type": "multi", "name": "several", "graders": graders, "calculate_output": formula}
+
+
+def too_large(c):
+    """Rewards whose sums and squares are no numbers: none of them counts, and events say so in JSON."""
+    for large in ("1e308", "1e160", "-1e31"):
+        job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(multi(f"{large} + 0 * said", said=GRADER),
+                                                                  n_epochs=1)))
+        for m in numbers(c, job["id"]):
+            assert m["ungraded_samples"] == 32 and m["train_reward_mean"] == m["train_reward_std"] == 0, m
+    job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(multi("1e30 * said", said=GRADER), n_epochs=1)))
+    assert any(m["train_reward_std"] > 1e28 for m in numbers(c, job["id"])), job
+
+
+def generated(c):
+    said = c.get("/metrics").body.decode().split("\ntandem_generation_tokens_total{", 1)[1]
+    return int(said.split("} ", 1)[1].split("\n", 1)[0])
+
+
+def ended_in_grading(c):
+    """By a grader of a second for a sample, of which the first step has a thousand."""
+    alike = {"type": "text_similarity", "name": "alike", "input": "{{sample.output_text}} {{item.long}}",
+             "reference": "{{item.long}}", "evaluation_metric": "rouge_l"}
+    slow = multi("a", **{k: alike for k in "abcdefgh"})
+    data = lines({**prompt(i), "long": "a b " * 5000} for i in range(16))
+    before = generated(c)
+    job = c.job(c.file(data), method=method(slow, batch_size=16, group_size=64, max_completion_tokens=1))
+    while generated(c) < before + 16 * 64:
+        assert c.look(job)["status"] not in ENDS, c.look(job)
+    assert c.ask("POST", f"{JOBS}/{job}/cancel").status == 200
+    c.wait(job, ("cancelled",))
 
 
 def beside(server, c):
@@ -286,7 +320,9 @@ def lives(tmp, cases):
         for kind in ("grpo", "dr_grpo", "rloo"):
             cases.run(f"{kind} learns", lambda kind=kind: learns(c, kind))
         cases.run("all alike", lambda: all_alike(c, tmp))
+        cases.run("too large", lambda: too_large(c))
         cases.run("ended", lambda: ended(c))
+        cases.run("ended in grading", lambda: ended_in_grading(c))
         cases.run("beside streams", lambda: beside(s, c))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
     cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
