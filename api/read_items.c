@@ -287,12 +287,20 @@ static const json_t *as_items(struct api_reader *r, const json_t *text)
     return list;
 }
 
+/* A stream has them three times, and is held in memory until it is taken. */
 static int keep_echoes(struct api_reader *r, const json_t *body)
 {
-    for (size_t i = 0; i < API_ECHOES; i++)
-        if (spell(r, api_echo_rows[i].name, value_member(body, api_echo_rows[i].name),
-                  &r->out->repeats[i]))
+    size_t bytes = 0;
+    for (size_t i = 0; i < API_ECHOES; i++) {
+        const char *name = api_echo_rows[i].name;
+        struct gen_text *to = &r->out->repeats[i];
+        if (spell(r, name, value_member(body, name), to))
             return -1;
+        if ((bytes += to->n) > API_ECHO_BYTES_MAX)
+            return param_bad(r, name,
+                             "is too long: an answer repeats at most %d bytes of what was asked",
+                             API_ECHO_BYTES_MAX);
+    }
     const json_t *input = json_is_string(r->turns) ? as_items(r, r->turns) : r->turns;
     return input ? spell(r, "input", input, &r->out->input_json) : -1;
 }

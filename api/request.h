@@ -50,7 +50,8 @@ enum {
     API_BEST_OF_MAX = 20,
     API_TOOLS_MAX = 128,
     API_TOOLS_BYTES_MAX = 4 << 20, /* of all tools, as compact JSON */
-    API_ECHOES = 14                /* fields that a response repeats: api_echo_rows */
+    API_ECHOES = 14,               /* fields that a response repeats: api_echo_rows */
+    API_ECHO_BYTES_MAX = 8 << 20   /* of all of them, as compact JSON */
 };
 
 /* A text or a list of ids. */

@@ -279,6 +279,8 @@ class Responses:
         self.refused("disabled", "truncation", truncation="auto")
         self.refused("0", "top_logprobs", top_logprobs=3)
         self.refused("512", "metadata", metadata={"a": "x" * 513})
+        for stream in (False, True):
+            self.refused("repeats at most", "user", user="u" * (25 << 20), stream=stream)
         self.refused("context length", "messages", max_output_tokens=10**6)
         self.refused("", "model", status=404, model="nobody")
 
