@@ -18,6 +18,7 @@ enum {
     STALL_S = 60, /* without a byte */
     HOPS_MAX = 5,
     URL_BYTES_MAX = 16 << 10,
+    PAGE_BYTES_MAX = 64 << 10, /* of a page for people, which nobody reads */
     SAID_BYTES = 300,
     RETRY_MAX_S = 300,
     TRIES = 5,     /* that come no further */
@@ -38,6 +39,7 @@ struct hub_http {
     const struct hub_sink *sink;   /* of the request under way */
     int64_t from;
     bool has_begun;
+    size_t n_page;  /* bytes of a page for people */
     struct err why; /* the sink's */
     char text[CURL_ERROR_SIZE];
 };
@@ -149,6 +151,13 @@ static int64_t begin_of(const struct hub_http *h, long status)
     return strtoll(range + 6, NULL, 10);
 }
 
+/* A page for people is passed over, since the headers say what is wrong; false: it has no end. */
+static bool is_page(struct hub_http *h, size_t n)
+{
+    h->n_page += n;
+    return h->n_page <= PAGE_BYTES_MAX;
+}
+
 static size_t on_body(char *at, size_t size, size_t n, void *ctx)
 {
     struct hub_http *h = ctx;
@@ -156,7 +165,7 @@ static size_t on_body(char *at, size_t size, size_t n, void *ctx)
     n *= size;
     h->curl->easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
     if (status >= STATUS_MOVED || !h->sink)
-        return n; /* a page for people: the headers say what is wrong */
+        return is_page(h, n) ? n : CURL_WRITEFUNC_ERROR;
     if (!h->has_begun) {
         int64_t from = begin_of(h, status);
         if (from < 0)
@@ -226,6 +235,7 @@ static void set_up(struct hub_http *h, const char *url)
     h->headers = NULL;
     h->text[0] = 0;
     h->has_begun = false;
+    h->n_page = 0;
     h->why = (struct err)ERR_INIT;
     c->easy_setopt(h->easy, CURLOPT_URL, url);
     c->easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -323,7 +333,7 @@ static int check_hop(const char *from, const char *to, struct err *e)
 static int hop(struct hub_http *h, char **url, struct hub_said *said, struct err *e)
 {
     long status = 0;
-    char *next = NULL;
+    char *resolved = NULL;
     set_up(h, *url);
     CURLcode rc = h->curl->easy_perform(h->easy);
     h->curl->easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -332,16 +342,18 @@ static int hop(struct hub_http *h, char **url, struct hub_said *said, struct err
     bool is_linked = status ? take_said(h, said, status) : false;
     if (status >= STATUS_BAD)
         return err_status(h, *url, said, e);
-    if (rc != CURLE_OK)
+    if (rc != CURLE_OK && h->n_page <= PAGE_BYTES_MAX)
         return err_way(h, *url, rc, e);
     if (status < STATUS_MOVED || (is_linked && !h->sink))
         return 0;
-    h->curl->easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &next);
+    h->curl->easy_getinfo(h->easy, CURLINFO_REDIRECT_URL, &resolved);
+    /* libcurl makes an address whole only behind the body's end */
+    const char *next = rc == CURLE_OK ? resolved : header(h, "Location");
     if (check_hop(*url, next, e))
         return -1;
-    next = xstrdup(next);
+    char *copy = xstrdup(next);
     free(*url);
-    *url = next;
+    *url = copy;
     return 1;
 }
 

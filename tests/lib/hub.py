@@ -55,19 +55,34 @@ def reply(request, status, body=b"", **headers):
         request.wfile.write(body)
 
 
+def reply_endless(request, status, body=b"x", **headers):
+    """A page that goes on until the client has enough of it."""
+    request.send_response(status)
+    for name, value in headers.items():
+        request.send_header(name.replace("_", "-"), str(value))
+    request.end_headers()
+    request.close_connection = True
+    try:
+        while request.command != "HEAD":
+            request.wfile.write(body * 8192)
+    except OSError:
+        pass
+
+
 class Hub:
     """files: path -> bytes. Those of `large` are kept by the storage, under their SHA-256. What may be set:
     status: answers of the hub, one for each request, before it answers well; rev: what it knows;
     cut: after so many bytes the storage closes the connection; once: only the first time;
     pause: seconds between pieces of `piece` bytes; no_range: ranges are passed over;
     says: path -> what is said in place of the hash and the size; spoils: the storage's bytes are others;
-    redirect: where large files lead to; gate: an event without which the storage sends only a piece."""
+    redirect: where large files lead to; gate: an event without which the storage sends only a piece;
+    endless: what goes with a refusal or a redirect has no end."""
 
     def __init__(self, files, large=(), repo="org/name"):
         self.files, self.large, self.repo = files, set(large), repo
         self.status, self.rev, self.cut, self.once, self.pause, self.piece = [], ["main"], 0, False, 0, 4096
         self.no_range, self.says, self.spoils, self.redirect, self.gate = False, {}, set(), None, None
-        self.names, self.headers = None, {}
+        self.names, self.headers, self.endless = None, {}, False
         self.sent = 0  # bytes of files, by either
         self.lock = threading.Lock()
         self.hub, self.storage = Server(self.answer), Server(self.store)
@@ -94,8 +109,9 @@ class Hub:
             status = self.status.pop(0) if self.status else 0
         path = r.path.partition("?")[0]
         api = f"/api/models/{self.repo}/revision/"
+        page = reply_endless if self.endless else reply
         if status:
-            return reply(r, status, b"<html>no</html>", **self.headers)
+            return page(r, status, b"<html>no</html>", **self.headers)
         if path.startswith(api):
             rev = path[len(api):].replace("%2F", "/")
             if rev not in self.rev and rev != COMMIT:
@@ -111,8 +127,8 @@ class Hub:
         if name not in self.large:
             return self.send(r, data, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, size)
         where = self.redirect or f"{self.storage.url}/{self.hash(name)}?sig=1"
-        return reply(r, 302, b"moved", Location=where, X_Linked_Etag=f'"{tag}"', X_Linked_Size=size,
-                     X_Repo_Commit=COMMIT, ETag='"another"')
+        return page(r, 302, b"moved", Location=where, X_Linked_Etag=f'"{tag}"', X_Linked_Size=size,
+                    X_Repo_Commit=COMMIT, ETag='"another"')
 
     def store(self, r):
         for name in self.large:

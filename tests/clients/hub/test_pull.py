@@ -218,6 +218,15 @@ def refusals(tmp):
     bad(hub, tmp / "gone", url[7:])
 
 
+def endless(tmp):
+    """A page that nobody reads is not waited for."""
+    with large() as hub:
+        hub.endless, hub.status = True, [404]
+        bad(hub, tmp / "refused", "org/name", "404")
+        good(hub, tmp / "moved")
+        check_whole(hub, tmp / "moved")
+
+
 def two_at_once(tmp):
     with large() as hub:
         hub.pause, hub.piece = 0.002, 2048
@@ -318,7 +327,7 @@ def commands(tmp):
 def main():
     cases = Cases()
     with scratch() as tmp:
-        for case in (whole, one_file, cut, killed, spoilt_rest, lies, redirects, refusals, two_at_once, names, parts, gguf,
+        for case in (whole, one_file, cut, killed, spoilt_rest, lies, redirects, refusals, endless, two_at_once, names, parts, gguf,
                      full_disk, commands):
             (tmp / case.__name__).mkdir()
             cases.run(case.__name__, lambda case=case: case(tmp / case.__name__))
