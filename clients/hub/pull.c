@@ -352,6 +352,13 @@ static int read_there(void *ctx, const char *name, struct buf *out, struct err *
     return rc;
 }
 
+/* Other tools fetch file by file: a folder of weights without a tokenizer is a part of a model, and
+ * the hub knows whether there is more. */
+static bool is_part(const struct hub_names *need, const char *file)
+{
+    return !file && !hub_names_has(need, "tokenizer.json");
+}
+
 int hub_find(const struct hub_place *place, const struct hub_spec *s, char **path, struct err *e)
 {
     struct hub_cache cache;
@@ -364,7 +371,8 @@ int hub_find(const struct hub_place *place, const struct hub_spec *s, char **pat
     *path = NULL;
     if (commit)
         hub_cache_list(&cache, commit, &all);
-    if (commit && hub_pick(&all, s->what, read_there, &t, &need, &file, &why) == 0)
+    if (commit && hub_pick(&all, s->what, read_there, &t, &need, &file, &why) == 0 &&
+        !is_part(&need, file))
         *path = hub_cache_snapshot(&cache, commit, file ? file : "");
     hub_names_release(&all);
     hub_names_release(&need);

@@ -324,11 +324,25 @@ def commands(tmp):
         assert status == 2 and "HF_ENDPOINT" in err, err
 
 
+def a_part(tmp):
+    """What lies there without its tokenizer is not taken for the model."""
+    model = make_model(tmp / "model")
+    files = {str(f.relative_to(model)): f.read_bytes() for f in model.rglob("*") if f.is_file()}
+    with Hub(files, large=["model.safetensors"]) as hub:
+        for name in ("config.json", "model.safetensors"):
+            good(hub, tmp / "home", f"org/name:{name}")
+        status, out, err = run(hub, tmp / "home", "tokenize", "org/name", "a b", HF_HUB_OFFLINE="1")
+        assert status == 2 and "not all in" in err, err
+        status, out, err = run(hub, tmp / "home", "tokenize", "org/name", "a b")
+        assert status == 0 and out, err
+        check_whole(hub, tmp / "home", files)
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
         for case in (whole, one_file, cut, killed, spoilt_rest, lies, redirects, refusals, endless, two_at_once, names, parts, gguf,
-                     full_disk, commands):
+                     full_disk, commands, a_part):
             (tmp / case.__name__).mkdir()
             cases.run(case.__name__, lambda case=case: case(tmp / case.__name__))
     return cases.end()
