@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/made.h"
 #include "engine/base/mem.h"
+#include "engine/model/export.h"
 #include "engine/train/adapter_dir.h"
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
@@ -157,6 +158,8 @@ static int say_plan(const struct train *t, const struct team_rank *r,
     const char *how = t->v->recompute;
     char text[TRAIN_PLAN_TEXT_BYTES];
     size_t total, left;
+    if (rank_of(t->v) == 0 && model_export_check(&t->on.dir, e))
+        return -1;
     device_memory(r->device, &total, &left);
     if (device_get_kind(r->device) == DEVICE_CPU) /* which the ranks on this host share */
         left /= (size_t)t->n_here;

@@ -173,16 +173,23 @@ static int check_free(const char *to, struct err *e)
     return is_taken ? err_set(e, ERR_EXISTS, "%s: is there already", to) : 0;
 }
 
+int model_export_check(const struct model_dir *from, struct err *e)
+{
+    return !weights_are_packed(from->weights)
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED,
+                         "%s: its matrices are packed in few bits, which would lose what is "
+                         "written into them: serve an adapter over them, or take the model they "
+                         "were made of",
+                         from->path);
+}
+
 int model_export(const struct model_dir *from, const struct model *m, const char *to,
                  const struct export_change *change, struct err *e)
 {
     struct export x = {.from = from, .m = m, .change = change};
-    if (weights_are_packed(from->weights))
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "%s: its matrices are packed in few bits, which would lose what is written "
-            "into them: serve the adapter over them, or take the model they were made of",
-            from->path);
+    if (model_export_check(from, e))
+        return -1;
     char *dir = check_free(to, e) ? NULL : fs_temp_dir(to, e);
     if (!dir)
         return -1;

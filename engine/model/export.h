@@ -24,6 +24,9 @@ struct export_change {
     void *ctx; /* borrowed */
 };
 
+/* Whether such a directory can be written anew, before a training for it begins. */
+int model_export_check(const struct model_dir *from, struct err *e);
+
 /* m has the shape of `from`; its weights are not read. `to` must not be there, or be empty. */
 int model_export(const struct model_dir *from, const struct model *m, const char *to,
                  const struct export_change *change, struct err *e);

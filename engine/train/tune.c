@@ -10,6 +10,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/engine.h"
+#include "engine/model/export.h"
 #include "engine/run/ranks.h"
 #include "engine/serve/resident.h"
 #include "engine/train/adapter_dir.h"
@@ -123,6 +124,12 @@ static int check_policy(const struct tune *t, struct err *e)
                : 0;
 }
 
+/* What could not be published is not trained. */
+static int check_full(const struct tune *t, struct err *e)
+{
+    return t->is_full ? model_export_check(&engine_resident(t->engine)->dir, e) : 0;
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 
 static size_t limit_of(const struct engine *g, int64_t given)
@@ -187,7 +194,7 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
         t->o.sample_ctx = &t->samples;
     }
     train_lora_split(&t->o.train.lora, o->targets, &t->arena);
-    if (!check_policy(t, e) && !plan(t, o, e))
+    if (!check_policy(t, e) && !check_full(t, e) && !plan(t, o, e))
         return t;
     tune_free(t);
     return NULL;

@@ -13,6 +13,7 @@ on as something else; a full training that changes what is served, or whose file
 Standard library only."""
 import json
 import pathlib
+import shutil
 import struct
 import sys
 
@@ -132,6 +133,46 @@ def full(tmp, cases):
         cases.run("full, deleted", goes)
 
 
+def packed(tmp):
+    """The model, with one matrix in codes of four bits as compressed-tensors has them."""
+    model = shutil.copytree(MODEL, tmp / "packed")
+    data = (model / "model.safetensors").read_bytes()
+    n = struct.unpack("<Q", data[:8])[0]
+    head, body, at = json.loads(data[8:8 + n]), data[8 + n:], 0
+    parts = {k: (v["dtype"], v["shape"], body[slice(*v["data_offsets"])]) for k, v in head.items()
+             if k != "__metadata__"}
+    name = "model.layers.0.self_attn.o_proj.weight"
+    rows, cols = parts.pop(name)[1]
+    parts[f"{name}_packed"] = "I32", [rows, cols // 8], bytes(range(rows)) * (cols // 2)
+    parts[f"{name}_scale"] = "F32", [rows, cols // 16], f32(0.01) * (rows * cols // 16)
+    parts[f"{name}_shape"] = "I64", [2], struct.pack("<qq", rows, cols)
+    for k, (dtype, shape, piece) in parts.items():
+        parts[k] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(piece)]}, piece
+        at += len(piece)
+    head = json.dumps({k: v for k, (v, _) in parts.items()}).encode()
+    head += b" " * (-len(head) % 8)
+    (model / "model.safetensors").write_bytes(
+        struct.pack("<Q", len(head)) + head + b"".join(piece for _, piece in parts.values()))
+    config = json.loads((model / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "compressed-tensors", "format": "pack-quantized"}
+    (model / "config.json").write_text(json.dumps(config))
+    return model
+
+
+def over_packed(tmp):
+    """An adapter is trained; a whole model, which cannot be written, is refused before its first step."""
+    with serve(tmp, packed(tmp)) as s:
+        c = Client(s, ANN)
+        said = adapters(c, batch_size=3)
+        file = c.file("".join(json.dumps(r) + "\n" for r in rows()).encode())
+        job = c.wait(c.job(file, method={"type": "supervised", "supervised": {"hyperparameters": {
+            "training_type": "full"}}}))
+        assert job["status"] == "failed" and "packed in few bits" in job["error"]["message"], job
+        events = c.get(f"/v1/fine_tuning/jobs/{job['id']}/events").json["data"]
+        assert not any(e["type"] == "metrics" for e in events), events
+        return said
+
+
 def main():
     cases = Cases()
     for what, options, hyper in (
@@ -157,6 +198,10 @@ def main():
         (tmp / "keys").write_text(KEYS)
         (tmp / "keys").chmod(0o600)
         full(tmp, cases)
+    with scratch() as tmp:
+        (tmp / "keys").write_text(KEYS)
+        (tmp / "keys").chmod(0o600)
+        cases.run("packed base", lambda: over_packed(tmp))
     return cases.end()
 
 
