@@ -172,7 +172,7 @@ struct response_row {
     int64_t bytes, created, expires;
 };
 
-/* An owner's oldest go where all of them are more than quota. ERR_TOO_LARGE: it is more alone. */
+/* An owner's oldest go where all of them are more than quota. ERR_BAD_INPUT: it is more alone. */
 int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e);
 int store_response_get(struct store *s, const char *owner, const char *id, int64_t now,
                        struct arena *a, struct response_row *out,

@@ -62,7 +62,7 @@ static int add(struct store *s, const struct response_row *r, int64_t quota, str
 int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e)
 {
     if (r->bytes > quota)
-        return err_set(e, ERR_TOO_LARGE,
+        return err_set(e, ERR_BAD_INPUT,
                        "this response has more bytes than its key's responses may have "
                        "(--responses-quota): ask with store: false");
     return store_begin(s, e) ? -1 : store_end(s, add(s, r, quota, e), e);

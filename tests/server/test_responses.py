@@ -512,7 +512,7 @@ def kept(cases, model, keys, data):
         assert there == sorted(there, reverse=True) and there[0] == 404 and there[-1] == 200, there
         big = {f"k{i}": "y" * 512 for i in range(16)}
         r = at.ask(input="x" * 2000, metadata=big)
-        assert r.status == 400 and "store: false" in r.error["message"], r
+        assert r.status == 400 and "store: false" in r.error["message"] and r.error["code"] is None, r
         assert at.ask(metadata=big, store=False).status == 200
         bobs = at.ask(key=BOB)
         assert at.get(bobs.json, BOB).status == 200
