@@ -121,6 +121,8 @@ static int read_message(struct walk *w, const json_t *item)
 static int read_thoughts(struct walk *w, const json_t *item)
 {
     const json_t *content = value_member(item, "content");
+    if (content && !json_is_array(content))
+        return bad(w, "must have a 'content' that is an array");
     if ((!is_assistant(w) || has_spoken(w)) && turns_begin(&w->turns, "assistant"))
         return -1;
     for (size_t i = 0; i < json_array_size(content); i++) {

@@ -259,6 +259,7 @@ class Responses:
         item({"type": "function_call", "call_id": "x", "name": "y", "arguments": {}}, "arguments")
         item({"type": "function_call_output", "call_id": "x"}, "missing", "input[0].output")
         item({"type": "reasoning", "content": [{"type": "text"}]}, "reasoning_text")
+        item({"type": "reasoning", "content": "hmhm"}, "array")
         item({"type": 7}, "'type'")
         self.refused("string", "instructions", instructions=["x"])
         self.refused("function", "tools[0].type", tools=[{"type": "web_search"}])
