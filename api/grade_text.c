@@ -27,6 +27,14 @@ struct grade_text {
     struct piece *first;
 };
 
+/* All n bytes: what a model says may have a byte 0 in it. */
+static const char *keep(struct arena *a, const char *p, size_t n)
+{
+    char *to = arena_alloc(a, n + 1);
+    memcpy(to, p, n);
+    return to;
+}
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 static int read_path(struct api_reader *r, const char *name, const char *p, const char *end,
@@ -119,7 +127,7 @@ const struct grade_text *grade_text_read(struct api_reader *r, const char *name,
             p = close + 2;
         } else {
             piece->n = (size_t)((open ? open : end) - p);
-            piece->p = arena_strndup(r->arena, p, piece->n);
+            piece->p = keep(r->arena, p, piece->n);
             p += piece->n;
         }
     }
@@ -217,7 +225,7 @@ enum grade_fault grade_text_fill(const struct grade_text *t, const struct grade_
     if (!fault && buf_check(&b, "a grader's text", e))
         fault = GRADE_OTHER;
     if (!fault) {
-        *out = arena_strndup(a, b.len ? b.data : "", b.len);
+        *out = keep(a, b.len ? b.data : "", b.len);
         *n = b.len;
     }
     buf_release(&b);

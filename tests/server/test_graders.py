@@ -43,6 +43,8 @@ def strings(c):
     for reference, sample in (("{{item.deep.list.1.x}}", "Yes"), ("a {{item.n}}-{{item.t}} b", "a 7-true b"),
                               ("{{item.deep}}", '{"list":[1,{"x":"Yes"}]}'), ("{ }} {", "{ }} {")):
         assert run(c, {**CHECK, "reference": reference}, sample, item)["reward"] == 1, reference
+    for operation, sample, reward in (("like", "\0No, Yes", 1), ("eq", "Yes\0", 0), ("ilike", "\0\0\0", 0)):
+        assert run(c, {**CHECK, "operation": operation}, sample, item)["reward"] == reward, sample
     said = {**CHECK, "input": "{{sample.output_json.a.0}}"}
     assert run(c, said, '{"a":["Yes"]}', item)["reward"] == 1
 
