@@ -72,6 +72,13 @@ int job_policy_begin(struct job_run *r, struct tune_options *o, struct err *e)
                : 0;
 }
 
+void job_policy_retire(struct job_run *r)
+{
+    struct err unknown = ERR_INIT;
+    if (r->job.hyper.method == HYPER_REINFORCEMENT)
+        engine_adapter_drop(r->jobs->opt.engine, job_policy_name(r), &unknown);
+}
+
 void job_policy_end(struct job_run *r)
 {
     if (r->job.hyper.method != HYPER_REINFORCEMENT)

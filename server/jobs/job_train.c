@@ -241,7 +241,10 @@ static int train(struct job_run *r, const struct tune_options *o, struct err *e)
         return rc < 0 ? -1 : 0;
     if (tune_begin(r->tune, e) || begin(r, &memory, e) || tune_run(r->tune, &is_done, e))
         return -1;
-    return is_done ? job_publish_result(r, e) : stand_still(r, e);
+    if (!is_done)
+        return stand_still(r, e);
+    job_policy_retire(r);
+    return job_publish_result(r, e);
 }
 
 /* What its steps were taken over must be what goes on. The same files in another type may be asked

@@ -94,6 +94,7 @@ int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *
  * of other methods nothing. Whatever _begin returned: _end, which ends the training too. */
 int job_policy_begin(struct job_run *r, struct tune_options *o, struct err *e);
 void job_policy_end(struct job_run *r);
+void job_policy_retire(struct job_run *r); /* after its last step: its place is the result's */
 const char *job_policy_name(const struct job_run *r); /* in the arena */
 
 /* Of each prompt, before its rows are read: samples, and their tokens. */

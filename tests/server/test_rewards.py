@@ -255,6 +255,16 @@ def short_queue(tmp):
         assert j["status"] == "failed" and "--max-waiting" in j["error"]["message"], j
 
 
+def one_place(tmp):
+    """Where one adapter may be loaded, the result takes the place of what was sampled from."""
+    with Tandem(MODEL, "--name", "tiny", "--data-dir", tmp / "one", "--no-access-log", "--kv-memory", "8M",
+                "--max-adapters", "1") as s:
+        c = client(s)
+        job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(n_epochs=1)))
+        r = c.ask("POST", "/v1/chat/completions", {**TALK, "model": job["fine_tuned_model"]})
+        assert r.status == 200, (r, c.get(f"{JOBS}/{job['id']}/events").body)
+
+
 def ended(c):
     """Paused and cancelled in the middle of its samples, which are many and long."""
     long = method(n_epochs=50, max_completion_tokens=40, group_size=64, batch_size=24,
@@ -327,6 +337,7 @@ def lives(tmp, cases):
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
     cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
     cases.run("stopped as straight", lambda: stopped(tmp, file, kept["want"]))
+    cases.run("one place", lambda: one_place(tmp))
     cases.run("short queue", lambda: short_queue(tmp))
     cases.run("bases", lambda: bases(tmp))
 
