@@ -41,7 +41,7 @@ def method(grader=GRADER, **hyper):
 
 def serve(tmp, *more):
     return Tandem(MODEL, "--name", "tiny", "--data-dir", tmp / "data", "--no-access-log",
-                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "32", *more)
+                  "--kv-memory", "8M", "--max-lora-rank", "16", "--max-adapters", "64", *more)
 
 
 def numbers(c, job):
