@@ -8,10 +8,12 @@
 #   make check-recipes   follows CONTRIBUTING's recipes in a copy of the tree; part of make check
 #   make check-emu   what this machine lacks, GPU and AVX-512, emulated: part of make check
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
+#   make mutate      small faults, and which the tests see      (tests/mutate/README.md)
 #   make t/engine/base/test_arena                               builds and runs one test
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
 #   make install, uninstall   DESTDIR, PREFIX                   make clean
 #   make deb, tarball, sbom   packages, and what is in them     (packaging/README.md)
+#   make lib         libtandem.so and libtandem.a               (clients/lib/README.md)
 #
 # MODE=release|debug|asan|tsan|paranoid|coverage|fuzz is a set of flags and a folder, never a set of
 # files: objects lie in build/$(MODE). V=1 shows the commands; CI=1 makes warnings errors. Sources
@@ -90,21 +92,28 @@ CFLAGS_pkg := $(filter-out -I/usr/include/%-linux-gnu,$(call pkg,--cflags $(HAVE
 CFLAGS_all := -std=c17 -D_GNU_SOURCE -I. -MMD -MP -pthread -fPIE -fno-strict-aliasing \
               -ffp-contract=off -ffile-prefix-map=$(CURDIR)=. \
               $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS_pkg) $(CFLAGS)
+# what the library is made of lies anywhere, and shows what its header says; the program has the same objects
+PIC := $(if $(filter release,$(MODE)),-fPIC -fvisibility=hidden)
 LDFLAGS_all := -pie -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(LDFLAGS)
 # what the HTTP library answers by itself is made by server/http/http_reply.c
-# libcurl is loaded by who speaks to a server: clients/http/curl_lib.c
+# libcurl is loaded by who speaks to a server: engine/base/curl_lib.c
 LIBS := $(call pkg,--libs $(filter-out libcurl,$(HAVE))) -lm -Wl,--wrap=MHD_create_response_from_buffer_static
 MALLOC_release := $(call pkg,--libs jemalloc)
 WERROR := $(if $(CI),-Werror)
 # arithmetic on raw pointers keeps no canaries; everything else does where it costs nothing
 $(foreach d,api clients engine server,$(B)/$(d)/%.o): CFLAGS_own := $(HARDEN_$(MODE))
+$(foreach d,api clients/lib engine kernels,$(B)/$(d)/%.o): CFLAGS_pic := $(PIC)
 # the oracles of the kernel checks share nothing between threads: only what they check is watched
 $(B)/tests/kernels/%.o: CFLAGS_own := $(if $(filter tsan,$(MODE)),-fno-sanitize=thread -O2)
 # and those of attention, which look at every pair of tokens, are to be quick
 $(patsubst %,$(B)/%.o,$(addprefix tests/kernels/,attn_case check_attn_bwd) $(addprefix kernels/ref/,attn attn_bwd)): \
   CFLAGS_own += $(if $(filter release,$(MODE)),-O3)
+# products without a kernel of their own, whose loops the compiler makes vectors of
+$(addprefix $(B)/engine/quant/,factor.o matrix.o): CFLAGS_own += $(if $(filter release,$(MODE)),-O3)
 # what is fuzzed is what reads outside bytes; clang 14 cannot instrument some of the widest kernels
-$(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all)
+# asan's stack of frames that have returned is aligned to 32 bytes, vectors of 64 lie in them (gcc 12)
+$(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all) \
+                  $(if $(filter asan,$(MODE)),--param=asan-use-after-return=0)
 ISA_avx2   := -mavx2 -mfma -mf16c
 ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma \
               -mprefer-vector-width=512
@@ -123,7 +132,7 @@ $(B)/engine/base/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(
 
 # the emulated GPU is built for this CPU: a fused product is one instruction where there is one
 EMUISA := $(if $(shell grep -sw fma /proc/cpuinfo | grep -wm1 avx2),-mavx2 -mfma)
-FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) \
+FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) $(PIC) \
          $(LDFLAGS_all) $(LIBS) $(EMUISA))
 ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
 ifneq ($(FLAGS),$(strip $(shell cat $(B)/flags 2>/dev/null)))
@@ -187,11 +196,11 @@ build/tandem build/tandem-kernels: all
 $(B)/%.o: %.c $(B)/flags
 	$(if $(wildcard $(@D)),,@mkdir -p $(@D))
 	$(call say,CC $<)
-	$(Q)$(CC) $(CFLAGS_all) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_all) $(CFLAGS_pic) $(WERROR) $(CFLAGS_own) $(CFLAGS_isa) -c $< -o $@
 $(B)/%.h.gch: $(B)/flags
 	$(call say,CC $*.h)
 	$(Q)echo '#include <immintrin.h>' >$(B)/$*.h
-	$(Q)$(CC) $(CFLAGS_all) $(ISA_$*) -x c-header $(B)/$*.h -o $@
+	$(Q)$(CC) $(CFLAGS_all) $(PIC) $(ISA_$*) -x c-header $(B)/$*.h -o $@
 ifneq ($(ONCE),)
 $(foreach x,avx2 avx512,$(eval $(filter %_$(x).o,$(call obj,$(SRC) $(KCHK))): $(B)/$(x).h.gch))
 endif
@@ -287,8 +296,9 @@ $(B)/tests/tools/make_model: $(call obj,$(wildcard tests/tools/model/*.c)) $(B)/
 $(B)/tests/%: $(B)/tests/%.o $(call obj,$(TLIB)) $(B)/libtandem.a
 	$(call link,-lcmocka)
 
+include packaging/library.mk
 # ---- what to do with them ----------------------------------------------------------------------
-test: $(DEPLIB) $(PROGBIN) $(PLUGBIN) $(TESTBIN) $(TOOLBIN)
+test: $(DEPLIB) $(PROGBIN) $(PLUGBIN) $(LIBBIN) $(TESTBIN) $(TOOLBIN)
 	$(Q)tests/run --mode $(MODE) $(if $(KCHK),"$(B)/tandem-kernels check") \
 	  $(filter-out $(EMUTEST),$(TESTBIN) $(SCRIPTS))
 t/%: $(B)/tests/% $(PROGBIN) $(PLUGBIN) $(TOOLBIN)
@@ -332,12 +342,16 @@ fuzz-targets: $(call bin,$(FUZZ))
 coverage:
 	$(Q)s=0; $(MAKE) MODE=coverage test || s=1; \
 	  tests/lint/coverage.py build/coverage $(if $(V),--files); exit $$s
+# small faults, and which of them the tests see
+mutate: all $(TOOLBIN) $(B)/tests/mutate/box $(B)/libfake.a
+	$(Q)MUTATE_CC='$(CC)' MUTATE_CFLAGS='$(CFLAGS_all) $(HARDEN_$(MODE))' \
+	  MUTATE_LIBS='$(LDFLAGS_all) $(LIBS)' tests/mutate/mutate.py $(ARGS)
 include packaging/package.mk
 clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
 .PHONY: all build/tandem build/tandem-kernels test run deps lint check check-emu check-gpu \
-        check-web check-recipes bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
+        check-web check-recipes mutate bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -124,12 +124,17 @@ static const char *word_of(int status)
     return status < 500 ? "invalid_request_error" : "api_error";
 }
 
+static const char *message_of(const struct api_error *e)
+{
+    return *e->message ? e->message : "no reason is known";
+}
+
 static void put_members(struct jout *j, const struct api_error *e, enum api_error_form form)
 {
     bool is_plain = form == API_ERROR_PLAIN;
     if (!is_plain)
         put(j, "type", word_of(e->status));
-    put(j, "message", *e->message ? e->message : "no reason is known");
+    put(j, "message", message_of(e));
     if (!is_plain)
         return;
     put(j, "type", e->type);
@@ -143,9 +148,13 @@ void api_error_write(const struct api_error *e, enum api_error_form form, struct
     jout_open(&j, '{');
     if (form == API_ERROR_MESSAGES)
         jout_put_str(&j, "type", "error");
-    jout_key(&j, "error");
-    jout_open(&j, '{');
-    put_members(&j, e, form);
-    jout_close(&j, '}');
+    if (form == API_ERROR_OLLAMA) {
+        put(&j, "error", message_of(e));
+    } else {
+        jout_key(&j, "error");
+        jout_open(&j, '{');
+        put_members(&j, e, form);
+        jout_close(&j, '}');
+    }
     jout_close(&j, '}');
 }

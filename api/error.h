@@ -30,9 +30,9 @@ int api_fail(struct api_error *e, int status, const char *code, const char *para
 /* What the engine said, as a client may see it. */
 int api_fail_err(struct api_error *e, const struct err *from, const char *param);
 
-/* The shape: that of OpenAI's API, or, on /v1/messages, of Anthropic's:
- * {"type":"error","error":{"type","message"}}, whose types are other words. */
-enum api_error_form { API_ERROR_PLAIN, API_ERROR_MESSAGES };
+/* The shape: that of OpenAI's API; on /v1/messages of Anthropic's, {"type":"error","error":{"type",
+ * "message"}}, whose types are other words; below /api of Ollama's, {"error": message}. */
+enum api_error_form { API_ERROR_PLAIN, API_ERROR_MESSAGES, API_ERROR_OLLAMA };
 void api_error_write(const struct api_error *e, enum api_error_form form,
                      struct buf *out); /* the body */
 

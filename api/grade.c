@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The answer has all members of OpenAI's, also those of graders that are not here.
+ * The answer has all members of OpenAI's, also those of faults that cannot be here.
  */
 #include "api/grade.h"
 
@@ -54,22 +54,22 @@ int grade_ask_parse(const char *body, size_t n, bool has_sample, struct arena *a
 
 static void put_errors(struct jout *j, const struct grade *g)
 {
-    static const char *const never[] = {
-        "formula_parse_error",        "truncated_observation_error", "unresponsive_reward_error",
-        "python_grader_server_error", "python_grader_runtime_error", "model_grader_server_error",
-        "model_grader_refusal_error", "model_grader_parse_error"};
-    static const char *const details[] = {"python_grader_server_error_type",
-                                          "python_grader_runtime_error_details",
-                                          "model_grader_server_error_details"};
+    static const char *const never[] = {"formula_parse_error", "truncated_observation_error"};
+    static const struct {
+        const char *name;
+        enum grade_fault of;
+    } details[] = {{"python_grader_server_error_type", GRADE_PYTHON_SERVER},
+                   {"python_grader_runtime_error_details", GRADE_PYTHON_RUNTIME},
+                   {"model_grader_server_error_details", GRADE_MODEL_SERVER}};
     jout_key(j, "errors");
     jout_open(j, '{');
-    jout_put_bool(j, "sample_parse_error", g->fault == GRADE_NO_JSON);
-    jout_put_bool(j, "invalid_variable_error", g->fault == GRADE_NO_VARIABLE);
-    jout_put_bool(j, "other_error", g->fault == GRADE_OTHER);
+    for (enum grade_fault f = GRADE_GOOD; f < GRADE_FAULT_COUNT; f++)
+        if (grade_fault_name(f))
+            jout_put_bool(j, grade_fault_name(f), g->fault == f);
     for (size_t i = 0; i < sizeof never / sizeof *never; i++)
         jout_put_bool(j, never[i], false);
     for (size_t i = 0; i < sizeof details / sizeof *details; i++)
-        jout_put_null(j, details[i]);
+        jout_put_str(j, details[i].name, g->fault == details[i].of ? g->why : NULL);
     jout_put_str(j, "x_details", g->fault ? g->why : NULL);
     jout_close(j, '}');
 }
@@ -80,6 +80,41 @@ static void put_subs(struct jout *j, const char *key, const struct grade *g)
     jout_open(j, '{');
     for (size_t i = 0; i < g->n_sub; i++)
         jout_put_num(j, g->sub[i].name, g->sub[i].reward);
+    jout_close(j, '}');
+}
+
+static int64_t count_tokens(const struct grade *g)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < g->n_usage; i++)
+        n += g->usage[i].prompt + g->usage[i].completion;
+    return n;
+}
+
+/* A model that was asked by several graders stands there once. */
+static void put_usage(struct jout *j, const struct grade *g)
+{
+    jout_key(j, "model_grader_token_usage_per_model");
+    jout_open(j, '{');
+    for (size_t i = 0; i < g->n_usage; i++) {
+        struct grade_usage sum = {.model = g->usage[i].model};
+        bool is_first = true;
+        for (size_t k = 0; k < g->n_usage; k++) {
+            if (strcmp(g->usage[k].model, sum.model) != 0)
+                continue;
+            is_first = is_first && k >= i;
+            sum.prompt += g->usage[k].prompt;
+            sum.completion += g->usage[k].completion;
+        }
+        if (!is_first)
+            continue;
+        jout_key(j, sum.model);
+        jout_open(j, '{');
+        jout_put_int(j, "prompt_tokens", sum.prompt);
+        jout_put_int(j, "completion_tokens", sum.completion);
+        jout_put_int(j, "total_tokens", sum.prompt + sum.completion);
+        jout_close(j, '}');
+    }
     jout_close(j, '}');
 }
 
@@ -95,12 +130,13 @@ void grade_write(struct jout *j, const struct grade *g, double seconds)
     put_errors(j, g);
     jout_put_num(j, "execution_time", seconds);
     put_subs(j, "scores", g);
-    jout_put_null(j, "token_usage");
-    jout_put_null(j, "sampled_model_name");
+    if (g->n_usage)
+        jout_put_int(j, "token_usage", count_tokens(g));
+    else
+        jout_put_null(j, "token_usage");
+    jout_put_str(j, "sampled_model_name", g->n_usage == 1 ? g->usage[0].model : NULL);
     jout_close(j, '}');
-    jout_key(j, "model_grader_token_usage_per_model");
-    jout_open(j, '{');
-    jout_close(j, '}');
+    put_usage(j, g);
     jout_close(j, '}');
 }
 

@@ -27,6 +27,21 @@ struct grade_text {
     struct piece *first;
 };
 
+const char *grade_fault_name(enum grade_fault fault)
+{
+    static const char *const names[GRADE_FAULT_COUNT] = {
+        [GRADE_NO_JSON] = "sample_parse_error",
+        [GRADE_NO_VARIABLE] = "invalid_variable_error",
+        [GRADE_OTHER] = "other_error",
+        [GRADE_MODEL_SERVER] = "model_grader_server_error",
+        [GRADE_MODEL_REFUSAL] = "model_grader_refusal_error",
+        [GRADE_MODEL_PARSE] = "model_grader_parse_error",
+        [GRADE_UNRESPONSIVE] = "unresponsive_reward_error",
+        [GRADE_PYTHON_SERVER] = "python_grader_server_error",
+        [GRADE_PYTHON_RUNTIME] = "python_grader_runtime_error"};
+    return names[fault];
+}
+
 /* All n bytes: what a model says may have a byte 0 in it. */
 static const char *keep(struct arena *a, const char *p, size_t n)
 {
@@ -136,8 +151,6 @@ const struct grade_text *grade_text_read(struct api_reader *r, const char *name,
 
 /* ---- filling ------------------------------------------------------------------------------- */
 
-static void put_json(struct jout *j, const json_t *v);
-
 static void put_members(struct jout *j, const json_t *v)
 {
     const char *key;
@@ -146,20 +159,20 @@ static void put_members(struct jout *j, const json_t *v)
     json_object_foreach((json_t *)(uintptr_t)v, key, member)
     {
         jout_key(j, key);
-        put_json(j, member);
+        grade_json_put(j, member);
     }
     jout_close(j, '}');
 }
 
 /* The depth of what was read is bounded. */
-static void put_json(struct jout *j, const json_t *v)
+void grade_json_put(struct jout *j, const json_t *v)
 {
     if (json_is_object(v)) {
         put_members(j, v);
     } else if (json_is_array(v)) {
         jout_open(j, '[');
         for (size_t i = 0; i < json_array_size(v); i++)
-            put_json(j, json_array_get(v, i));
+            grade_json_put(j, json_array_get(v, i));
         jout_close(j, ']');
     } else if (json_is_string(v)) {
         jout_bytes(j, json_string_value(v), json_string_length(v));
@@ -204,7 +217,7 @@ static enum grade_fault fill_variable(const struct piece *p, const struct grade_
     if (json_is_string(v))
         buf_add(out, json_string_value(v), json_string_length(v));
     else
-        put_json(&j, v);
+        grade_json_put(&j, v);
     return GRADE_GOOD;
 }
 

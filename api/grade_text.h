@@ -32,13 +32,29 @@ struct grade_sample {
 /* What came of filling it, or of grading. */
 enum grade_fault {
     GRADE_GOOD,
-    GRADE_NO_JSON,     /* the text is no JSON */
-    GRADE_NO_VARIABLE, /* the item or the text's JSON has no such member */
-    GRADE_OTHER        /* no finite number, or texts that are too long */
+    GRADE_NO_JSON,        /* the text is no JSON */
+    GRADE_NO_VARIABLE,    /* the item or the text's JSON has no such member */
+    GRADE_OTHER,          /* no finite number, or texts that are too long */
+    GRADE_MODEL_SERVER,   /* the model that judges did not answer, */
+    GRADE_MODEL_REFUSAL,  /* would not, */
+    GRADE_MODEL_PARSE,    /* or said something else */
+    GRADE_UNRESPONSIVE,   /* the endpoint did not answer, or said something else */
+    GRADE_PYTHON_SERVER,  /* the program could not be run, or did not end in its bounds */
+    GRADE_PYTHON_RUNTIME, /* it failed, or returned something else */
+    GRADE_ENDED,          /* nobody waits for it any more */
+    GRADE_BROKEN,         /* the server could not ask: says nothing of the grader */
+    GRADE_FAULT_COUNT
 };
+
+const char *grade_fault_name(enum grade_fault fault); /* "sample_parse_error"; NULL of GOOD, ENDED,
+                                                       * BROKEN */
 
 /* In the arena; a fault's error says what. */
 enum grade_fault grade_text_fill(const struct grade_text *t, const struct grade_sample *s,
                                  struct arena *a, const char **out, size_t *n, struct err *e);
+
+/* A value as JSON, as variables are. */
+struct jout;
+void grade_json_put(struct jout *j, const json_t *v);
 
 #endif

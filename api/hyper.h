@@ -21,13 +21,16 @@ enum hyper_method { HYPER_SUPERVISED, HYPER_DPO, HYPER_REINFORCEMENT };
 
 struct job_hyper {
     enum hyper_method method; /* no row of the table: a job's `method.type` */
-    int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps;
+    int64_t n_epochs, batch_size, lora_rank, warmup_steps, max_length, checkpoint_steps,
+        early_stopping;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
-    double learning_rate, beta, gamma, clip_range, kl_weight;
+    double learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
+    double compute_multiplier;
     int64_t group_size, max_completion_tokens, advantage;
-    int64_t training_type, schedule, long_rows, activation_checkpointing,
+    int64_t training_type, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;
+    bool says_rslora, says_targets; /* no rows: that a client gave use_rslora, or target_modules */
     char target_modules[HYPER_NAMES_BYTES]; /* commas between; empty: all */
 };
 
@@ -35,6 +38,7 @@ struct job_hyper {
 enum { HYPER_LORA = 1, HYPER_FULL };
 enum { HYPER_CONSTANT = 1, HYPER_LINEAR, HYPER_COSINE };
 enum { HYPER_CUT = 1, HYPER_REFUSE };
+enum { HYPER_LAST = 1, HYPER_BEST };
 enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
 enum { HYPER_GRPO = 1, HYPER_DR_GRPO, HYPER_RLOO };
 enum { HYPER_SIMPO = 4 }; /* of the losses, which are those of enum train_loss */

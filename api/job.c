@@ -10,16 +10,10 @@
 
 #include "api/grader.h"
 #include "api/json.h"
+#include "api/metadata.h"
 #include "api/params.h"
 
-enum {
-    ID_BYTES_MAX = 256,
-    SUFFIX_MAX = 64,
-    METADATA_MAX = 16,
-    METADATA_KEY_MAX = 64,
-    METADATA_VALUE_MAX = 512,
-    SEED_MAX = 2147483647
-};
+enum { ID_BYTES_MAX = 256, SUFFIX_MAX = 64, SEED_MAX = 2147483647 };
 
 static const char *const states[] = {
 #define STATE(name, text) text,
@@ -87,22 +81,40 @@ static int read_hyper(struct api_reader *r, const char *name, const json_t *v, s
     return hyper_read(r, name, v, HYPER_SUPERVISED, &out->job.hyper);
 }
 
-/* The grader is kept as it was sent. */
+int job_format_read(struct api_reader *r, const char *name, const json_t *v, struct constraint *out)
+{
+    r->out->constraint = (struct constraint){.kind = CONSTRAINT_NONE};
+    if (param_read_response_format(r, name, v))
+        return -1;
+    *out = r->out->constraint;
+    return 0;
+}
+
+/* As it was sent. */
+static int keep(struct api_reader *r, const char *name, const json_t *v, const char **out)
+{
+    char *text = json_dumps(v, JSON_COMPACT);
+    *out = text ? arena_strdup(r->arena, text) : NULL;
+    free(text);
+    return text ? 0 : param_bad(r, name, "cannot be kept");
+}
+
 static int read_rewards(struct api_reader *r, const json_t *v, struct job_ask *out)
 {
-    static const char where[] = "method.reinforcement.grader";
+    static const char where[] = "method.reinforcement.grader",
+                      of_format[] = "method.reinforcement.response_format";
     const json_t *grader = json_object_get(v, "grader"),
                  *format = json_object_get(v, "response_format");
     if (!grader)
         return param_bad(r, where, "is needed: what a sample is worth");
-    if (format && !json_is_null(format))
-        return param_bad(r, "method.reinforcement.response_format", "is not supported");
-    if (!grader_read(r, where, grader))
+    if (format && !json_is_null(format) &&
+        (job_format_read(r, of_format, format, &out->format) ||
+         keep(r, of_format, format, &out->job.response_format)))
         return -1;
-    char *text = json_dumps(grader, JSON_COMPACT);
-    out->job.grader = text ? arena_strdup(r->arena, text) : NULL;
-    free(text);
-    return text ? 0 : param_bad(r, where, "cannot be kept");
+    out->grader = grader_read(r, where, grader);
+    if (!out->grader)
+        return -1;
+    return keep(r, where, grader, &out->job.grader);
 }
 
 /* Objects of other methods than the one of `type` are let be: SDKs send them all. */
@@ -136,11 +148,20 @@ static int check_method(const struct job *job, struct api_error *e)
     if (h->learning_rate != 0 && h->lr_multiplier != 0)
         return refuse(h, "learning_rate",
                       "Give 'learning_rate' or 'learning_rate_multiplier', not both.", e);
+    if (h->warmup_steps != 0 && h->warmup_ratio != 0)
+        return refuse(h, "warmup_ratio", "Give 'warmup_ratio' or 'warmup_steps', not both.", e);
     if (h->method != HYPER_SUPERVISED && h->training_type == HYPER_FULL)
         return refuse(h, "training_type",
                       "'training_type' must be \"lora\" for \"dpo\" and \"reinforcement\": they "
                       "compare with the model without its adapter.",
                       e);
+    if (h->result == HYPER_BEST && !job->validation_file)
+        return refuse(h, "result", "'result' of \"best\" needs a 'validation_file'.", e);
+    if (h->early_stopping && !job->validation_file)
+        return refuse(h, "early_stopping", "'early_stopping' needs a 'validation_file'.", e);
+    if (h->group_size != 0 && h->compute_multiplier != 0)
+        return refuse(h, "compute_multiplier",
+                      "Give 'group_size' or 'compute_multiplier', not both.", e);
     if (h->gamma != 0 && h->loss != HYPER_SIMPO)
         return refuse(h, "gamma", "'gamma' is of the loss \"x_simpo\" alone.", e);
     if (h->method == HYPER_REINFORCEMENT && job->validation_file)
@@ -154,32 +175,7 @@ static int check_method(const struct job *job, struct api_error *e)
 static int read_metadata(struct api_reader *r, const char *name, const json_t *v,
                          struct job_ask *out)
 {
-    const char *key;
-    json_t *value;
-    struct buf text;
-    if (!json_is_object(v))
-        return param_type(r, name, "an object", v);
-    if (json_object_size(v) > METADATA_MAX)
-        return param_bad(r, name, "may have %d pairs", METADATA_MAX);
-    buf_init(&text, METADATA_MAX * 6 * (METADATA_KEY_MAX + METADATA_VALUE_MAX + 8));
-    struct jout j = jout_on(&text);
-    jout_open(&j, '{');
-    json_object_foreach((json_t *)(uintptr_t)v, key, value)
-    {
-        bool fits = json_is_string(value) && strlen(key) <= METADATA_KEY_MAX &&
-                    json_string_length(value) <= METADATA_VALUE_MAX;
-        if (!fits) {
-            buf_release(&text);
-            return param_bad(r, name, "has keys of up to %d bytes and strings of up to %d",
-                             METADATA_KEY_MAX, METADATA_VALUE_MAX);
-        }
-        jout_key(&j, key);
-        jout_bytes(&j, json_string_value(value), json_string_length(value));
-    }
-    jout_close(&j, '}');
-    out->job.metadata = arena_strndup(r->arena, text.data, text.len);
-    buf_release(&text);
-    return 0;
+    return metadata_read(r, name, v, &out->job.metadata);
 }
 
 static int read_integrations(struct api_reader *r, const char *name, const json_t *v,

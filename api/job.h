@@ -20,6 +20,9 @@
 #include "api/hyper.h"
 #include "api/jout.h"
 #include "engine/base/arena.h"
+#include "engine/serve/gen.h"
+
+struct grader;
 
 struct file_row {
     const char *id, *owner, *purpose, *name, *sha256;
@@ -45,13 +48,16 @@ const char *job_state_name(enum job_state state);
 
 struct job {
     const char *id, *owner, *model, *training_file, *validation_file, *suffix;
-    const char *metadata; /* JSON of an object; NULL */
-    const char *grader;   /* JSON of an object, of a reinforcement; NULL */
+    const char *metadata;        /* JSON of an object; NULL */
+    const char *grader;          /* JSON of an object, of a reinforcement; NULL */
+    const char *response_format; /* as the grader: what a sample has to be, to be graded; NULL */
     struct job_hyper hyper;
     const char *error_code, *error_message, *error_param; /* NULL: no error */
     const char *tuned_model;                              /* NULL: not yet */
     const char *result_files;                             /* JSON of an array of ids */
-    const char *fingerprint; /* of its base (engine_info); NULL: of a time without any */
+    const char *fingerprint;     /* of its base (engine_info); NULL: of a time without any */
+    const char *ancestor;        /* the tuned model that it goes on from; NULL: it begins anew */
+    const char *ancestor_digest; /* of that one's files, when the job was made */
     enum job_state state;
     int64_t created, started, finished, seed; /* times: 0: not yet */
     int64_t trained_tokens;                   /* -1: not known yet */
@@ -81,8 +87,13 @@ struct job_tuned {
 struct job_ask {
     struct job job;
     bool has_seed;
-    const char *ignored; /* names of fields that nobody here knows; NULL: none */
+    const struct grader *grader; /* of a reinforcement: read, in the arena; NULL */
+    struct constraint format;    /* as the grader; its kind says whether there is one */
+    const char *ignored;         /* names of fields that nobody here knows; NULL: none */
 };
+/* Of a reinforcement's response_format; the field's name is kept. */
+int job_format_read(struct api_reader *r, const char *name, const struct json_t *v,
+                    struct constraint *out);
 int job_ask_parse(const char *body, size_t n, struct arena *a, struct job_ask *out,
                   struct api_error *e);
 
@@ -109,6 +120,8 @@ struct job_metrics {
                        * the mean length, the divergence */
     double reward, reward_std, clipped, length, kl;
     int64_t n_moved, n_fault; /* labels whose ratio was not 1; samples that could not be graded */
+    const int64_t *faults;    /* [GRADE_FAULT_COUNT] borrowed: why; NULL: not told */
+    const char *fault_why;    /* borrowed: of one of them, in words; "": none */
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/grade_text.h"
 #include "api/job.h"
 #include "api/json.h"
 
@@ -40,11 +41,33 @@ static void put_rewards(struct buf *out, const struct job_metrics *m)
                m->n_fault);
 }
 
+/* The errors of samples that could not be graded, where there are any. */
+static void put_faults(struct buf *out, const struct job_metrics *m)
+{
+    bool is_first = true;
+    for (enum grade_fault f = GRADE_GOOD; m->faults && f < GRADE_FAULT_COUNT; f++)
+        if (m->faults[f] && grade_fault_name(f)) {
+            buf_printf(out, "%s\"%s\":%" PRId64, is_first ? ",\"grader_errors\":{" : ",",
+                       grade_fault_name(f), m->faults[f]);
+            is_first = false;
+        }
+    if (is_first)
+        return;
+    buf_char(out, '}');
+    if (!*m->fault_why)
+        return;
+    buf_str(out, ",\"grader_error\":");
+    struct jout j = jout_on(out);
+    jout_str(&j, m->fault_why);
+}
+
 void job_metrics_write(const struct job_metrics *m, struct buf *out)
 {
     buf_printf(out, "{\"step\":%" PRId64 ",\"total_steps\":%" PRId64, m->step, m->n_step);
-    if (m->has_rewards)
+    if (m->has_rewards) {
         put_rewards(out, m);
+        put_faults(out, m);
+    }
     put(out, "train", m->has_rewards ? -1 : m->train_loss, m->train_accuracy, m->train_reward,
         m->has_pairs);
     put(out, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward, m->has_pairs);

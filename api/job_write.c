@@ -9,14 +9,6 @@
 #include "api/job.h"
 #include "api/json.h"
 
-static void put_time(struct jout *j, const char *key, int64_t at)
-{
-    if (at)
-        jout_put_int(j, key, at);
-    else
-        jout_put_null(j, key);
-}
-
 static void put_hyper(struct jout *j, const struct job_hyper *h)
 {
     jout_key(j, "hyperparameters");
@@ -36,6 +28,10 @@ static void put_method(struct jout *j, const struct job *job)
     if (job->grader) {
         jout_key(j, "grader");
         jout_raw(j, job->grader);
+    }
+    if (job->response_format) {
+        jout_key(j, "response_format");
+        jout_raw(j, job->response_format);
     }
     put_hyper(j, h);
     jout_close(j, '}');
@@ -61,9 +57,9 @@ void job_write(struct jout *j, const struct job *job)
     jout_open(j, '{');
     jout_put_str(j, "object", "fine_tuning.job");
     jout_put_str(j, "id", job->id);
-    jout_put_str(j, "model", job->model);
+    jout_put_str(j, "model", job->ancestor ? job->ancestor : job->model);
     jout_put_int(j, "created_at", job->created);
-    put_time(j, "finished_at", job->finished);
+    jout_put_time(j, "finished_at", job->finished);
     jout_put_str(j, "fine_tuned_model", job->tuned_model);
     jout_put_str(j, "organization_id", "org-tandem");
     jout_key(j, "result_files");
@@ -81,10 +77,9 @@ void job_write(struct jout *j, const struct job *job)
     jout_put_str(j, "user_provided_suffix", job->suffix);
     jout_put_int(j, "seed", job->seed);
     jout_put_bool(j, "shared", job->is_shared);
-    put_time(j, "estimated_finish", job->finished ? 0 : job->estimated_finish);
+    jout_put_time(j, "estimated_finish", job->finished ? 0 : job->estimated_finish);
     jout_key(j, "integrations");
-    jout_open(j, '[');
-    jout_close(j, ']');
+    jout_raw(j, "[]");
     jout_key(j, "metadata");
     jout_raw(j, job->metadata ? job->metadata : "null");
     jout_close(j, '}');
@@ -127,7 +122,7 @@ void file_row_write(struct jout *j, const struct file_row *f)
     jout_put_str(j, "filename", f->name);
     jout_put_int(j, "bytes", f->bytes);
     jout_put_int(j, "created_at", f->created);
-    put_time(j, "expires_at", f->expires);
+    jout_put_time(j, "expires_at", f->expires);
     jout_put_str(j, "status", "processed");
     jout_put_null(j, "status_details");
     jout_close(j, '}');

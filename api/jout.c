@@ -181,6 +181,12 @@ void jout_put_str(struct jout *j, const char *key, const char *s)
     jout_str(j, s);
 }
 
+void jout_put_bytes(struct jout *j, const char *key, const char *p, size_t n)
+{
+    jout_key(j, key);
+    jout_bytes(j, n ? p : "", n);
+}
+
 void jout_put_int(struct jout *j, const char *key, int64_t i)
 {
     jout_key(j, key);
@@ -203,4 +209,12 @@ void jout_put_null(struct jout *j, const char *key)
 {
     jout_key(j, key);
     jout_null(j);
+}
+
+void jout_put_time(struct jout *j, const char *key, int64_t at)
+{
+    if (at)
+        jout_put_int(j, key, at);
+    else
+        jout_put_null(j, key);
 }

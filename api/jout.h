@@ -49,10 +49,12 @@ void jout_json(struct jout *j, const char *json, size_t n);
 
 /* A member in one call. */
 void jout_put_str(struct jout *j, const char *key, const char *s);
+void jout_put_bytes(struct jout *j, const char *key, const char *p, size_t n);
 void jout_put_int(struct jout *j, const char *key, int64_t i);
 void jout_put_num(struct jout *j, const char *key, double x);
 void jout_put_bool(struct jout *j, const char *key, bool b);
 void jout_put_null(struct jout *j, const char *key);
+void jout_put_time(struct jout *j, const char *key, int64_t at); /* 0: null */
 
 /* A string's text, escaped, without quotes and commas: for texts that come in pieces. */
 void jout_escape(struct buf *out, const char *p, size_t n);

@@ -100,7 +100,7 @@ static void responses(struct jout *j, const struct openapi_route *r,
     jout_open(j, '{');
     media(j, op->media, op->response);
     if (*op->stream)
-        media(j, "text/event-stream", op->stream);
+        media(j, r->stream_type ? r->stream_type : "text/event-stream", op->stream);
     jout_close(j, '}');
     jout_close(j, '}');
     if (r->max_body) {
@@ -141,8 +141,7 @@ static void operation(struct jout *j, const struct openapi_route *r,
     if (!r->is_open) {
         jout_open(j, '{');
         jout_key(j, "key");
-        jout_open(j, '[');
-        jout_close(j, ']');
+        jout_raw(j, "[]");
         jout_close(j, '}');
         jout_close(j, ']');
         jout_put_str(j, "x-scope", r->scope);
@@ -218,6 +217,7 @@ static void components(struct jout *j)
     jout_open(j, '{');
     error_response(j, "Error");
     error_response(j, "MessageError");
+    error_response(j, "OllamaError");
     jout_close(j, '}');
     jout_key(j, "schemas");
     jout_open(j, '{');

@@ -21,8 +21,9 @@ struct openapi_route {
     bool is_open;      /* needs no key */
     const char *scope; /* what its key must hold: "inference" */
     size_t max_body;
-    const char *type;  /* of the body; NULL: JSON */
-    const char *error; /* a schema: of its errors */
+    const char *type;        /* of the body; NULL: JSON */
+    const char *error;       /* a schema: of its errors */
+    const char *stream_type; /* of an answer in pieces; NULL: events */
 };
 
 /* What openapi.def says of a route. */

@@ -19,6 +19,10 @@ static const struct {
     {"ChatRequest", API_CHAT, "A conversation to be answered", "messages"},
     {"CompletionRequest", API_COMPLETIONS, "A text to go on with", "prompt"},
     {"EmbeddingRequest", API_EMBEDDINGS, "Texts to be turned into vectors", "input"},
+    {"RerankRequest", API_RERANK, "Documents to be ordered by how well they answer a query",
+     "query|documents"},
+    {"ScoreRequest", API_SCORE, "Texts to be scored against others", NULL},
+    {"ClassifyRequest", API_CLASSIFY, "Texts to be labelled", "input"},
     {"TokenizeRequest", API_TOKENIZE, "A prompt or messages to be turned into token ids", NULL},
     {"DetokenizeRequest", API_DETOKENIZE, "Token ids to be turned into text", "tokens"},
     {"TemplateRequest", API_TEMPLATE, "A conversation to be rendered", "messages"},
@@ -26,6 +30,17 @@ static const struct {
      "messages|max_tokens"},
     {"CountRequest", API_COUNT, "A conversation to be counted, in Anthropic's shape", "messages"},
     {"ResponseRequest", API_RESPONSES, "A conversation to be answered, as items", "input"},
+    {"OllamaChatRequest", API_OLLAMA_CHAT, "A conversation to be answered, in Ollama's shape",
+     NULL},
+    {"OllamaGenerateRequest", API_OLLAMA_GENERATE, "A prompt to be answered", NULL},
+    {"OllamaEmbedRequest", API_OLLAMA_EMBED, "Texts to be turned into vectors", "input"},
+    {"OllamaVectorRequest", API_OLLAMA_VECTOR, "A text to be turned into a vector", "prompt"},
+    {"OllamaShowRequest", API_OLLAMA_SHOW, "The name of a model", NULL},
+    {"OllamaOptions", API_OLLAMA_OPTIONS, "How tokens are chosen, and how many", NULL},
+    {"LoraLoadRequest", API_LORA_LOAD, "An adapter of the server's folder of adapters",
+     "lora_name|lora_path"},
+    {"LoraUnloadRequest", API_LORA_UNLOAD, "The name of an adapter", "lora_name"},
+    {"InfillRequest", API_INFILL, "A text with a gap", "input_prefix|input_suffix"},
     {"AdapterRequest", API_ADAPTER, "An adapter of the server's folder of adapters", "name"},
 };
 
@@ -55,6 +70,7 @@ static const char *hint_type(json_type type)
            : type == JSON_STRING  ? "string"
            : type == JSON_INTEGER ? "integer"
            : type == JSON_REAL    ? "number"
+           : type == JSON_ARRAY   ? "[]any"
                                   : "object";
 }
 

@@ -21,8 +21,20 @@
 #define TEXTS       (API_CHAT | API_COMPLETIONS | API_MESSAGES | API_RESPONSES)
 #define GEN         (API_CHAT | API_COMPLETIONS)
 #define RENDER      (API_CHAT | API_TOKENIZE | API_TEMPLATE)
+#define RERANK      API_RERANK
+#define SCORE       API_SCORE
+#define CLASSIFY    API_CLASSIFY
+#define PAIRS       API_PAIRS
+#define NUMBERS     API_NUMBERS
+#define SCORES      (API_PAIRS | API_CLASSIFY)
 #define ALL         (API_CHAT | API_COMPLETIONS | API_EMBEDDINGS)
-#define NAMED       (ALL | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE | TURNS | API_RESPONSES)
+#define OLLAMA      (API_OLLAMA_CHAT | API_OLLAMA_GENERATE)
+#define OPTIONS     API_OLLAMA_OPTIONS
+#define INFILL      API_INFILL
+#define LLAMA       (API_OLLAMA_OPTIONS | API_INFILL)
+#define NAMED                                                                                      \
+    (ALL | SCORES | API_TOKENIZE | API_DETOKENIZE | API_TEMPLATE | TURNS | API_RESPONSES |         \
+     OLLAMA | API_OLLAMA_VECTORS | API_OLLAMA_SHOW | API_INFILL)
 
 #define INT(lo, hi, to)                                                                            \
     .kind = PARAM_INT, .min = (lo), .max = (hi), .at = API_REQUEST_AT(int64_t, to)
@@ -201,11 +213,9 @@ static bool is_of(const json_t *v, json_type type)
 
 static int read_hint(struct api_reader *r, const struct param_row *row, const json_t *v)
 {
-    static const char *const name[] = {[JSON_TRUE] = "a boolean",
-                                       [JSON_STRING] = "a string",
-                                       [JSON_INTEGER] = "an integer",
-                                       [JSON_REAL] = "a number",
-                                       [JSON_OBJECT] = "an object"};
+    static const char *const name[] = {
+        [JSON_TRUE] = "a boolean", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
+        [JSON_REAL] = "a number",  [JSON_ARRAY] = "an array",  [JSON_OBJECT] = "an object"};
     if (!is_of(v, row->type))
         return param_type(r, row->name, name[row->type], v);
     return params_ignore(r, row->name);
@@ -214,7 +224,9 @@ static int read_hint(struct api_reader *r, const struct param_row *row, const js
 static int read_refused(struct api_reader *r, const struct param_row *row, const json_t *v)
 {
     bool is_idle = json_is_boolean(v) && json_is_true(v) == row->idle;
-    return is_idle || (json_is_array(v) && !json_array_size(v)) ? 0 : refuse(r, row);
+    bool is_empty =
+        json_is_array(v) ? !json_array_size(v) : json_is_string(v) && !json_string_length(v);
+    return is_idle || is_empty ? 0 : refuse(r, row);
 }
 
 enum param_class param_class(const struct param_row *row)
@@ -300,20 +312,25 @@ int params_ignore(struct api_reader *r, const char *name)
     return 0;
 }
 
-int params_read(struct api_reader *r, const json_t *body)
+int params_read_members(struct api_reader *r, enum api_route route, const json_t *v)
 {
     const char *name;
-    json_t *v;
+    json_t *value;
     /* jansson's macro casts away const; nothing is changed */
-    json_object_foreach((json_t *)(uintptr_t)body, name, v)
+    json_object_foreach((json_t *)(uintptr_t)v, name, value)
     {
-        if (json_is_null(v))
+        if (json_is_null(value))
             continue;
-        const struct param_row *row = find(r->out->route, name, strlen(name));
-        if (row ? read_row(r, row, v) : params_ignore(r, name))
+        const struct param_row *row = find(route, name, strlen(name));
+        if (row ? read_row(r, row, value) : params_ignore(r, name))
             return -1;
     }
     return 0;
+}
+
+int params_read(struct api_reader *r, const json_t *body)
+{
+    return params_read_members(r, r->out->route, body);
 }
 
 int params_each(const char *body, size_t n, struct arena *a, params_fn *fn, void *out,

@@ -27,6 +27,8 @@ struct api_reader {
         *chosen; /* borrowed: the name of the tool that may be called, or a list of tools */
     enum api_choose choose;       /* as the other shapes have it */
     const json_t *system, *turns; /* borrowed: a conversation in another shape; NULL: none */
+    const json_t *prompt;         /* borrowed: Ollama's; NULL: none */
+    bool repeats_freely;          /* llama.cpp's: no token is penalized for being there */
     char *ignored;                /* in the arena; grows into out->ignored */
 };
 
@@ -38,7 +40,7 @@ enum param_kind {
     PARAM_READ,   /* by a function of its own */
     PARAM_WORD,   /* one of `words`, each of which is what happens anyway */
     PARAM_HINT,   /* changes nothing here; of the right type all the same */
-    PARAM_REFUSED /* null, [] and `idle` are harmless; anything else is not supported */
+    PARAM_REFUSED /* null, "", [] and `idle` are harmless; anything else is not supported */
 };
 
 enum { PARAM_NOWHERE = -1 };
@@ -75,6 +77,9 @@ int params_each(const char *body, size_t n, struct arena *a, params_fn *fn, void
 
 int params_ignore(struct api_reader *r, const char *name);
 
+/* Members of an object that a field holds, by the rows of `route`. */
+int params_read_members(struct api_reader *r, enum api_route route, const json_t *v);
+
 /* A 400: the field, and what is wrong with it. */
 int param_bad(struct api_reader *r, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -85,6 +90,7 @@ int param_type(struct api_reader *r, const char *name, const char *wanted, const
 int api_tools_settle(struct api_reader *r);
 int api_turns_settle(struct api_reader *r);
 int api_items_settle(struct api_reader *r, const json_t *body);
+int api_ollama_settle(struct api_reader *r);
 
 /* Single values, for the functions that read lists. */
 int param_int(struct api_reader *r, const char *name, const json_t *v, int64_t min, int64_t max,
@@ -122,6 +128,9 @@ PARAM_READER(modalities);
 PARAM_READER(metadata);
 PARAM_READER(encoding);
 PARAM_READER(effort);
+PARAM_READER(allowed_ids);
+PARAM_READER(bad_words);
+PARAM_READER(think_budget);
 PARAM_READER(skip_special);
 PARAM_READER(tools);
 PARAM_READER(tool_choice);
@@ -139,6 +148,24 @@ PARAM_READER(text_config);
 PARAM_READER(reasoning);
 PARAM_READER(include);
 PARAM_READER(store);
+PARAM_READER(query);
+PARAM_READER(documents);
+PARAM_READER(first_texts);
+PARAM_READER(second_texts);
+PARAM_READER(suffix);
+PARAM_READER(begun);
+PARAM_READER(ollama_messages);
+PARAM_READER(ollama_prompt);
+PARAM_READER(ollama_system);
+PARAM_READER(ollama_format);
+PARAM_READER(ollama_think);
+PARAM_READER(ollama_options);
+PARAM_READER(ollama_cut);
+PARAM_READER(keep_alive);
+PARAM_READER(num_predict);
+PARAM_READER(num_ctx);
+PARAM_READER(repeat_last_n);
+PARAM_READER(ollama_seed);
 #undef PARAM_READER
 
 #endif

@@ -121,7 +121,7 @@ void preview_write(struct jout *j, const struct preview *p)
     jout_key(j, "weights");
     jout_open(j, '[');
     for (int64_t i = 0; i < p->n; i++)
-        jout_int(j, p->is_learned[i]);
+        jout_float(j, p->is_learned[i] ? p->weight : 0);
     jout_close(j, ']');
     put_notes(j, p);
     jout_close(j, '}');

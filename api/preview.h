@@ -32,6 +32,7 @@ struct preview {
     int64_t max_tok, n_cut, n_learn; /* tokens a row may have; that were cut off; to be learned */
     const int32_t *id;               /* [n] */
     const uint8_t *is_learned;       /* [n] */
+    float weight;                    /* of those that are */
     int64_t n;
     /* The text of token i, [text_end[i - 1], text_end[i]) of text: whole characters, so that a part
      * of one has none and the last part has it. */

@@ -97,6 +97,20 @@ int param_read_enable_thinking(struct api_reader *r, const char *name, const jso
     return 0;
 }
 
+/* -1: they have no limit. */
+int param_read_think_budget(struct api_reader *r, const char *name, const json_t *v)
+{
+    int64_t n;
+    if (param_int(r, name, v, -1, INT32_MAX, &n))
+        return -1;
+    if (n >= 0 && !r->limits->may_limit)
+        return param_bad(r, name,
+                         "cannot be kept to: this model has no thoughts, or their marks "
+                         "are not tokens of its vocabulary");
+    r->out->gen.thoughts = (struct gen_thoughts){.is_limited = n >= 0, .most = n};
+    return 0;
+}
+
 int param_read_effort(struct api_reader *r, const char *name, const json_t *v)
 {
     static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};

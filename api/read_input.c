@@ -73,3 +73,23 @@ int param_read_ids(struct api_reader *r, const char *name, const json_t *v)
         return one_input(r, name, (struct api_input){.n_id = 0});
     return read_ids(r, name, v, &in) ? -1 : one_input(r, name, in);
 }
+
+/* What stands behind a gap. An empty one asks for none, but where a request is about nothing else:
+ * there the gap is there from the start. */
+int param_read_suffix(struct api_reader *r, const char *name, const json_t *v)
+{
+    struct api_gap *gap = &r->out->gap;
+    if (!json_is_string(v))
+        return param_type(r, name, "a string", v);
+    gap->is_there |= json_string_length(v) > 0;
+    gap->behind = json_string_value(v);
+    gap->n_behind = json_string_length(v);
+    return 0;
+}
+
+int param_read_begun(struct api_reader *r, const char *name, const json_t *v)
+{
+    r->out->gap.begun = json_string_value(v);
+    r->out->gap.n_begun = json_string_length(v);
+    return json_is_string(v) ? 0 : param_type(r, name, "a string", v);
+}

@@ -9,85 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/messages.h"
-#include "api/turns.h"
 #include "api/value.h"
+#include "api/walk.h"
 
 /* ---- items --------------------------------------------------------------------------------- */
 
-struct walk {
-    struct api_reader *r;
-    struct turns turns;
-    bool is_refused; /* the error is set already */
-    char where[80];  /* input[3].content[0] */
-};
-
-__attribute__((format(printf, 2, 3))) static int bad(struct walk *w, const char *fmt, ...)
-{
-    char why[240];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    w->is_refused = true;
-    return api_fail(w->r->e, 400, "invalid_value", w->where, "'%s' %s.", w->where, why);
-}
-
-/* Texts that go back into a text of the model, or tell one call from another. */
-static const char *name_of(struct walk *w, const json_t *item, const char *key)
-{
-    const json_t *v = json_object_get(item, key);
-    const char *s = json_string_value(v);
-    if (s && *s && strlen(s) == json_string_length(v))
-        return s;
-    bad(w, "has no '%s' that is a string without NUL", key);
-    return NULL;
-}
-
-static int no_such(struct walk *w, const char *type)
-{
-    return bad(w, "is of type \"%.40s\": the models here read text alone", type);
-}
-
-/* The text of a part of a message or of a result; NULL with an error. */
-static const json_t *part_text(struct walk *w, const json_t *part)
-{
-    static const char *const known[][2] = {
-        {"input_text", "text"}, {"output_text", "text"}, {"text", "text"}, {"refusal", "refusal"}};
-    const json_t *type = json_object_get(part, "type");
-    size_t i = 0, n = sizeof known / sizeof *known;
-    if (!json_is_string(type)) {
-        bad(w, "must be an object with a 'type'");
-        return NULL;
-    }
-    while (i < n && !value_is_word(type, known[i][0]))
-        i++;
-    const json_t *text = i < n ? json_object_get(part, known[i][1]) : NULL;
-    if (json_is_string(text))
-        return text;
-    if (i == n)
-        no_such(w, json_string_value(type));
-    else
-        bad(w, "has no '%s' that is a string", known[i][1]);
-    return NULL;
-}
-
-static int read_texts(struct walk *w, const json_t *v, struct turns_texts *out)
-{
-    size_t n = strlen(w->where);
-    if (json_is_string(v))
-        return turns_text(&w->turns, out, v);
-    if (!json_is_array(v))
-        return bad(w, "must be a string or an array of parts");
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        snprintf(w->where + n, sizeof w->where - n, "[%zu]", i);
-        const json_t *text = part_text(w, json_array_get(v, i));
-        if (!text || turns_text(&w->turns, out, text))
-            return -1;
-    }
-    w->where[n] = 0;
-    return 0;
-}
+static const struct walk_part text_part[] = {{"input_text", "text"},
+                                             {"output_text", "text"},
+                                             {"text", "text"},
+                                             {"refusal", "refusal"},
+                                             {NULL}};
 
 static bool is_assistant(const struct walk *w)
 {
@@ -107,29 +38,29 @@ static int read_message(struct walk *w, const json_t *item)
     while (i < 4 && !value_is_word(role, roles[i]))
         i++;
     if (i == 4)
-        return bad(w, "must have a 'role' of user, assistant, system or developer");
+        return walk_bad(w, "", "must have a 'role' of user, assistant, system or developer");
     bool goes_on = i == 1 && is_assistant(w) && !has_spoken(w); /* thoughts stand before */
     const char *as = i == 3 && !w->r->limits->knows_developer ? "system" : roles[i];
     if (!goes_on && turns_begin(&w->turns, as))
         return -1;
     snprintf(w->where + n, sizeof w->where - n, ".content");
     if (!content)
-        return bad(w, "is missing");
-    return read_texts(w, content, &w->turns.text);
+        return walk_bad(w, "", "is missing");
+    return walk_texts(w, content, &w->turns.text);
 }
 
 static int read_thoughts(struct walk *w, const json_t *item)
 {
     const json_t *content = value_member(item, "content");
     if (content && !json_is_array(content))
-        return bad(w, "must have a 'content' that is an array");
+        return walk_bad(w, "", "must have a 'content' that is an array");
     if ((!is_assistant(w) || has_spoken(w)) && turns_begin(&w->turns, "assistant"))
         return -1;
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *part = json_array_get(content, i), *text = json_object_get(part, "text");
         if (!value_is_word(json_object_get(part, "type"), "reasoning_text") ||
             !json_is_string(text))
-            return bad(w, "must have a 'content' of parts of type reasoning_text");
+            return walk_bad(w, "", "must have a 'content' of parts of type reasoning_text");
         if (turns_add_thought(&w->turns, text))
             return -1;
     }
@@ -140,11 +71,11 @@ static int read_call(struct walk *w, const json_t *item)
 {
     const json_t *text = json_object_get(item, "arguments");
     struct jvalue arguments;
-    const char *id = name_of(w, item, "call_id"), *name = id ? name_of(w, item, "name") : NULL;
+    const char *id = walk_name(w, item, "call_id"), *name = id ? walk_name(w, item, "name") : NULL;
     if (!name)
         return -1;
     if (!json_is_string(text))
-        return bad(w, "has no 'arguments' that are a string");
+        return walk_bad(w, "", "has no 'arguments' that are a string");
     if (!is_assistant(w) && turns_begin(&w->turns, "assistant"))
         return -1;
     return api_arguments(w->r, text, &arguments, &w->turns.e) ||
@@ -158,22 +89,22 @@ static int read_result(struct walk *w, const json_t *item)
     struct turns_texts texts = {.n = 0};
     const json_t *output = value_member(item, "output");
     size_t n = strlen(w->where);
-    const char *id = name_of(w, item, "call_id");
+    const char *id = walk_name(w, item, "call_id");
     if (!id)
         return -1;
     snprintf(w->where + n, sizeof w->where - n, ".output");
     if (!output)
-        return bad(w, "is missing");
-    return read_texts(w, output, &texts) || turns_add_result(&w->turns, id, &texts) ? -1 : 0;
+        return walk_bad(w, "", "is missing");
+    return walk_texts(w, output, &texts) || turns_add_result(&w->turns, id, &texts) ? -1 : 0;
 }
 
 static int read_item(struct walk *w, const json_t *item)
 {
     const json_t *type = value_member(item, "type");
     if (!json_is_object(item))
-        return bad(w, "must be an object");
+        return walk_bad(w, "", "must be an object");
     if (type && !json_is_string(type))
-        return bad(w, "has a 'type' that is not a string");
+        return walk_bad(w, "", "has a 'type' that is not a string");
     if (!type || value_is_word(type, "message"))
         return read_message(w, item);
     if (value_is_word(type, "reasoning"))
@@ -183,8 +114,8 @@ static int read_item(struct walk *w, const json_t *item)
     if (value_is_word(type, "function_call_output"))
         return read_result(w, item);
     if (value_is_word(type, "item_reference"))
-        return bad(w, "is a reference: send the item itself, or 'previous_response_id'");
-    return no_such(w, json_string_value(type));
+        return walk_bad(w, "", "is a reference: send the item itself, or 'previous_response_id'");
+    return walk_no_such(w, json_string_value(type));
 }
 
 static int read_list(struct walk *w, const json_t *v)
@@ -208,7 +139,7 @@ static const json_t *kept(struct walk *w, const char *text)
     const json_t *v = api_json_inner(w->r->arena, text, strlen(text), &w->r->values, &w->turns.e);
     if (!v && !w->turns.e.code) {
         snprintf(w->where, sizeof w->where, "previous_response_id");
-        bad(w, "goes on from too much");
+        walk_bad(w, "", "goes on from too much");
     }
     return v;
 }
@@ -309,13 +240,13 @@ static int keep_echoes(struct api_reader *r, const json_t *body)
 
 int api_items_settle(struct api_reader *r, const json_t *body)
 {
-    struct walk w = {.r = r};
+    struct walk w = {.r = r, .part = text_part};
     if (!r->turns)
         return 0;
     if (r->out->previous && !r->limits->recall)
         return no_store(r, "previous_response_id");
     if (read_all(&w))
-        return w.is_refused ? -1 : api_fail_err(r->e, &w.turns.e, "input");
+        return walk_fail(&w, "input");
     r->out->messages = w.turns.list;
     if (r->out->store == API_STORE_MAY)
         r->out->store = r->limits->recall ? API_STORE : API_STORE_NOT;

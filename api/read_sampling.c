@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/params.h"
@@ -109,6 +110,54 @@ int param_read_logit_bias(struct api_reader *r, const char *name, const json_t *
     r->out->gen.sample.bias = bias;
     r->out->gen.sample.n_bias = (int32_t)n;
     return 0;
+}
+
+static int by_id(const void *x, const void *y)
+{
+    int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Each once, in order. */
+int param_read_allowed_ids(struct api_reader *r, const char *name, const json_t *v)
+{
+    const int32_t *id;
+    size_t n = json_array_size(v), n_kept = 0;
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of token ids", v);
+    if (!n || n > SAMPLE_ALLOW_MAX)
+        return param_bad(r, name, "holds %zu ids: 1 to %d can be allowed", n, SAMPLE_ALLOW_MAX);
+    int32_t *sorted = param_alloc(r, name, n, sizeof *sorted);
+    if (!sorted || param_ids(r, name, v, &id))
+        return -1;
+    memcpy(sorted, id, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_id);
+    for (size_t i = 0; i < n; i++)
+        if (!i || sorted[i] != sorted[i - 1])
+            sorted[n_kept++] = sorted[i];
+    r->out->gen.sample.allow = sorted;
+    r->out->gen.sample.n_allow = (int32_t)n_kept;
+    return 0;
+}
+
+int param_read_bad_words(struct api_reader *r, const char *name, const json_t *v)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v))
+        return param_type(r, name, "an array of strings", v);
+    if (n > API_BAD_WORDS_MAX)
+        return param_bad(r, name, "holds %zu words: the limit is %d", n, API_BAD_WORDS_MAX);
+    struct gen_text *word = param_alloc(r, name, n + 1, sizeof *word);
+    for (size_t i = 0; word && i < n; i++) {
+        const json_t *text = json_array_get(v, i);
+        size_t len = json_string_length(text);
+        if (!json_is_string(text) || !len || len > GEN_STOP_BYTES_MAX)
+            return param_bad(r, name, "must hold strings of 1 to %d bytes", GEN_STOP_BYTES_MAX);
+        word[i] = (struct gen_text){.p = json_string_value(text), .n = (uint32_t)len};
+    }
+    r->out->bad_word = word;
+    r->out->n_bad_word = n;
+    return word ? 0 : -1;
 }
 
 /* A flag in a chat, a count in a completion. */

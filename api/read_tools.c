@@ -10,14 +10,31 @@
 
 /* ---- tools --------------------------------------------------------------------------------- */
 
-/* Where a tool has what a chat's has below `function`. */
+enum { STRICT_DEPTH = 32 };
+
+/* Where a tool has what a chat's has below `function`, and what its type is. */
 struct form {
     const char *name, *about, *parameters, *strict; /* as errors name them */
+    const char *type;
+    bool may_lack_type;
+    bool is_strict_by_form; /* where nothing is said, a schema in the strict form is kept to */
 };
-static const struct form chat_form = {"function.name", "function.description",
-                                      "function.parameters", "function.strict"};
-static const struct form turns_form = {"name", "description", "input_schema", "strict"};
-static const struct form items_form = {"name", "description", "parameters", "strict"};
+static const struct form chat_form = {"function.name",
+                                      "function.description",
+                                      "function.parameters",
+                                      "function.strict",
+                                      "function",
+                                      false,
+                                      false};
+static const struct form turns_form = {"name",   "description", "input_schema", "strict",
+                                       "custom", true,          false};
+static const struct form items_form = {"name",     "description", "parameters", "strict",
+                                       "function", false,         true};
+
+static const struct form *form_of(unsigned route)
+{
+    return route & API_TURNS ? &turns_form : route & API_RESPONSES ? &items_form : &chat_form;
+}
 
 struct tools {
     struct api_reader *r;
@@ -76,21 +93,66 @@ static int read_parameters(const struct tools *t, const json_t *v, struct tool_s
     return 0;
 }
 
+/* ---- OpenAI's strict form: every object is closed, and requires all that it has ------------ */
+
+static bool is_closed(const json_t *v)
+{
+    const json_t *props = json_object_get(v, "properties"), *need = json_object_get(v, "required");
+    size_t n = json_object_size(props);
+    if (!props && !value_is_word(json_object_get(v, "type"), "object"))
+        return true;
+    if (!json_is_false(json_object_get(v, "additionalProperties")) || json_array_size(need) != n)
+        return false;
+    json_t *named = json_object(); /* each once */
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(need, i));
+        if (name && json_object_get(props, name))
+            json_object_set_new(named, name, json_null());
+    }
+    bool is = json_object_size(named) == n;
+    json_decref(named);
+    return is;
+}
+
+static bool is_strict_form(const json_t *v, int depth)
+{
+    static const char *const lists[] = {"anyOf", "allOf", "oneOf"};
+    static const char *const dicts[] = {"properties", "$defs", "definitions"};
+    const char *key;
+    json_t *value;
+    if (depth > STRICT_DEPTH || !is_closed(v))
+        return false;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const json_t *list = json_object_get(v, lists[i]);
+        for (size_t k = 0; k < json_array_size(list); k++)
+            if (!is_strict_form(json_array_get(list, k), depth + 1))
+                return false;
+    }
+    for (size_t i = 0; i < sizeof dicts / sizeof *dicts; i++) {
+        json_object_foreach(json_object_get(v, dicts[i]), key, value)
+        {
+            if (!is_strict_form(value, depth + 1))
+                return false;
+        }
+    }
+    const json_t *items = json_object_get(v, "items");
+    return !items || is_strict_form(items, depth + 1);
+}
+
 static int read_tool(const struct tools *t, const json_t *v, struct tool_spec *out)
 {
     const json_t *f = json_object_get(v, "function"), *about = value_member(f, "description");
     const json_t *strict = value_member(f, "strict");
-    if (!json_is_object(v))
-        return bad(t, "", "must be an object");
-    if (!value_is_word(json_object_get(v, "type"), "function"))
-        return bad(t, "type", "must be \"function\": that is what the models here can call");
     if (!json_is_object(f))
         return bad(t, "function", "must be an object with a 'name'");
     if (about && !json_is_string(about))
         return bad(t, t->form->about, "must be a string");
     if (strict && !json_is_boolean(strict))
         return bad(t, t->form->strict, "must be a boolean");
-    *out = (struct tool_spec){.is_strict = json_is_true(strict), .is_allowed = true};
+    bool is_strict = json_is_true(strict);
+    if (!strict && t->form->is_strict_by_form)
+        is_strict = is_strict_form(value_member(f, "parameters"), 0);
+    *out = (struct tool_spec){.is_strict = is_strict, .is_allowed = true};
     return read_name(t, json_object_get(f, "name"), out) ||
                    read_parameters(t, value_member(f, "parameters"), out)
                ? -1
@@ -118,6 +180,18 @@ static int fill_parameters(struct api_reader *r, struct jvalue *tools, struct er
     return 0;
 }
 
+static int check_type(const struct tools *t, const json_t *v)
+{
+    const json_t *type = value_member(v, "type");
+    if (!json_is_object(v))
+        return bad(t, "", "must be an object");
+    if (value_is_word(type, t->form->type) || (!type && t->form->may_lack_type))
+        return 0;
+    return bad(t, "type",
+               arena_printf(t->r->arena, "must be \"%s\": that is what the models here can call",
+                            t->form->type));
+}
+
 /* A tool of another shape as a chat has it; NULL with an error. */
 static json_t *as_chat(const struct tools *t, const json_t *v)
 {
@@ -125,18 +199,6 @@ static json_t *as_chat(const struct tools *t, const json_t *v)
                                   {t->form->about, "description"},
                                   {t->form->parameters, "parameters"},
                                   {t->form->strict, "strict"}};
-    const json_t *type = value_member(v, "type");
-    bool is_turns = t->r->out->route & API_TURNS;
-    if (!is_turns && json_is_object(v) && !value_is_word(type, "function")) {
-        bad(t, "type", "must be \"function\": that is what the models here can call");
-        return NULL;
-    }
-    if (!json_is_object(v) || (is_turns && type && !value_is_word(type, "custom"))) {
-        bad(t, json_is_object(v) ? "type" : "",
-            json_is_object(v) ? "must be \"custom\": that is what the models here can call"
-                              : "must be an object");
-        return NULL;
-    }
     json_t *f = json_object(), *out = json_pack("{s:s, s:o}", "type", "function", "function", f);
     for (size_t i = 0; out && i < sizeof key / sizeof *key; i++) {
         json_t *x = json_object_get(v, key[i][0]);
@@ -153,11 +215,7 @@ static json_t *as_chat(const struct tools *t, const json_t *v)
 /* The list as a chat has it, in the arena's care. */
 static const json_t *list_of(struct tools *t, const json_t *v)
 {
-    unsigned route = t->r->out->route;
-    if (!(route & (API_TURNS | API_RESPONSES)))
-        return v;
     json_t *list = api_json_keep(t->r->arena, json_array());
-    t->form = route & API_TURNS ? &turns_form : &items_form;
     for (t->i = 0; list && t->i < json_array_size(v); t->i++) {
         json_t *tool = as_chat(t, json_array_get(v, t->i));
         if (!tool)
@@ -174,7 +232,7 @@ int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
 {
     struct api_request *q = r->out;
     struct err e = ERR_INIT;
-    struct tools t = {.r = r, .name = name, .form = &chat_form};
+    struct tools t = {.r = r, .name = name, .form = form_of(q->route)};
     size_t n = json_array_size(v), flags = JSON_COMPACT | JSON_ENCODE_ANY;
     if (!json_is_array(v))
         return param_type(r, name, "an array of tools", v);
@@ -182,7 +240,10 @@ int param_read_tools(struct api_reader *r, const char *name, const json_t *v)
         return 0;
     if (n > API_TOOLS_MAX)
         return param_bad(r, name, "holds %zu tools: the limit is %d", n, API_TOOLS_MAX);
-    v = list_of(&t, v);
+    for (t.i = 0; t.i < n; t.i++)
+        if (check_type(&t, json_array_get(v, t.i)))
+            return -1;
+    v = t.form == &chat_form ? v : list_of(&t, v);
     if (!v)
         return -1;
     size_t bytes = json_dumpb(v, NULL, 0, flags);

@@ -11,31 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/messages.h"
-#include "api/turns.h"
 #include "api/value.h"
+#include "api/walk.h"
 
 /* ---- the conversation ---------------------------------------------------------------------- */
 
-struct walk {
-    struct api_reader *r;
-    struct turns turns;
-    bool is_assistant, is_refused; /* is_refused: the error is set already */
-    char where[80];                /* messages[3].content[0] */
-};
-
-__attribute__((format(printf, 3, 4))) static int bad(struct walk *w, const char *at,
-                                                     const char *fmt, ...)
-{
-    char why[240], where[96];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    snprintf(where, sizeof where, "%s%s", w->where, at);
-    w->is_refused = true;
-    return api_fail(w->r->e, 400, "invalid_value", where, "'%s' %s.", where, why);
-}
+static const struct walk_part text_part[] = {{"text", "text"}, {NULL}};
 
 static int ignore(struct walk *w, const char *name)
 {
@@ -45,82 +26,25 @@ static int ignore(struct walk *w, const char *name)
     return -1;
 }
 
-static const json_t *string_of(struct walk *w, const json_t *block, const char *key)
-{
-    const json_t *v = json_object_get(block, key);
-    if (json_is_string(v))
-        return v;
-    bad(w, "", "has no '%s' that is a string", key);
-    return NULL;
-}
-
-/* Names that go back into a text of the model, or tell one call from another. */
-static const char *name_of(struct walk *w, const json_t *block, const char *key)
-{
-    const json_t *v = string_of(w, block, key);
-    const char *s = v ? json_string_value(v) : NULL;
-    if (!s || (*s && strlen(s) == json_string_length(v)))
-        return s;
-    bad(w, "", "has a '%s' that is empty, or holds a NUL", key);
-    return NULL;
-}
-
-static const char *type_of(struct walk *w, const json_t *block)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-    if (!type)
-        bad(w, "", "must be an object with a 'type'");
-    return type;
-}
-
-static int no_such(struct walk *w, const char *type)
-{
-    return bad(w, "", "is of type \"%.40s\": the models here read text alone", type);
-}
-
 static int read_call(struct walk *w, const json_t *block)
 {
     const json_t *input = json_object_get(block, "input");
     struct jvalue arguments;
-    const char *id = name_of(w, block, "id"), *name = id ? name_of(w, block, "name") : NULL;
+    const char *id = walk_name(w, block, "id"), *name = id ? walk_name(w, block, "name") : NULL;
     if (!name)
         return -1;
     if (!json_is_object(input))
-        return bad(w, "", "has no 'input' that is an object");
+        return walk_bad(w, "", "has no 'input' that is an object");
     return api_jvalue(w->r->arena, input, &arguments, &w->turns.e) ||
                    turns_add_call(&w->turns, id, name, arguments)
                ? -1
                : 0;
 }
 
-/* A list of texts, or one. */
-static int read_texts(struct walk *w, const json_t *v, struct turns_texts *out)
-{
-    if (json_is_string(v))
-        return turns_text(&w->turns, out, v);
-    if (!json_is_array(v))
-        return bad(w, "", "must be a string or an array of blocks");
-    size_t n = strlen(w->where);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *block = json_array_get(v, i);
-        snprintf(w->where + n, sizeof w->where - n, "[%zu]", i);
-        const char *type = type_of(w, block);
-        if (!type)
-            return -1;
-        if (strcmp(type, "text") != 0)
-            return no_such(w, type);
-        const json_t *text = string_of(w, block, "text");
-        if (!text || turns_text(&w->turns, out, text))
-            return -1;
-    }
-    w->where[n] = 0;
-    return 0;
-}
-
 /* What stands behind a result is another message of the user. */
 static int read_result(struct walk *w, const json_t *block)
 {
-    const char *id = name_of(w, block, "tool_use_id");
+    const char *id = walk_name(w, block, "tool_use_id");
     const json_t *content = value_member(block, "content"),
                  *fails = value_member(block, "is_error");
     struct turns_texts texts = {.n = 0};
@@ -128,51 +52,51 @@ static int read_result(struct walk *w, const json_t *block)
     if (!id)
         return -1;
     if (fails && !json_is_boolean(fails))
-        return bad(w, "", "has an 'is_error' that is not a boolean");
+        return walk_bad(w, "", "has an 'is_error' that is not a boolean");
     if (json_is_true(fails) && ignore(w, "messages.is_error"))
         return -1;
     snprintf(w->where + n, sizeof w->where - n, ".content");
-    if (content && read_texts(w, content, &texts))
+    if (content && walk_texts(w, content, &texts))
         return -1;
     w->where[n] = 0;
     return turns_add_result(&w->turns, id, &texts);
 }
 
-static int read_block(struct walk *w, const json_t *block)
+static int read_block(struct walk *w, bool is_assistant, const json_t *block)
 {
-    const char *type = type_of(w, block);
+    const char *type = walk_type(w, block);
     const json_t *v = NULL;
     if (!type)
         return -1;
     if (strcmp(type, "text") == 0) {
-        v = string_of(w, block, "text");
-        if (v && !w->turns.role && turns_begin(&w->turns, w->is_assistant ? "assistant" : "user"))
+        v = walk_string(w, block, "text");
+        if (v && !w->turns.role && turns_begin(&w->turns, is_assistant ? "assistant" : "user"))
             return -1;
         return v ? turns_add_text(&w->turns, v) : -1;
     }
-    if (w->is_assistant && strcmp(type, "thinking") == 0) {
-        v = string_of(w, block, "thinking");
+    if (is_assistant && strcmp(type, "thinking") == 0) {
+        v = walk_string(w, block, "thinking");
         return v ? turns_add_thought(&w->turns, v) : -1;
     }
-    if (w->is_assistant && strcmp(type, "redacted_thinking") == 0)
+    if (is_assistant && strcmp(type, "redacted_thinking") == 0)
         return ignore(w, "messages.redacted_thinking");
-    if (w->is_assistant && strcmp(type, "tool_use") == 0)
+    if (is_assistant && strcmp(type, "tool_use") == 0)
         return read_call(w, block);
-    if (!w->is_assistant && strcmp(type, "tool_result") == 0)
+    if (!is_assistant && strcmp(type, "tool_result") == 0)
         return read_result(w, block);
-    return no_such(w, type);
+    return walk_no_such(w, type);
 }
 
 /* The user's blocks begin messages themselves: one that holds results alone is none besides. */
-static int read_blocks(struct walk *w, const json_t *v, const char *role)
+static int read_blocks(struct walk *w, bool is_assistant, const json_t *v)
 {
     size_t n = strlen(w->where);
-    bool begins = w->is_assistant || !json_array_size(v);
-    if (begins ? turns_begin(&w->turns, role) : turns_end(&w->turns))
+    bool begins = is_assistant || !json_array_size(v);
+    if (begins ? turns_begin(&w->turns, is_assistant ? "assistant" : "user") : turns_end(&w->turns))
         return -1;
     for (size_t i = 0; i < json_array_size(v); i++) {
         snprintf(w->where + n, sizeof w->where - n, ".content[%zu]", i);
-        if (read_block(w, json_array_get(v, i)))
+        if (read_block(w, is_assistant, json_array_get(v, i)))
             return -1;
     }
     w->where[n] = 0;
@@ -185,35 +109,40 @@ static int read_turn(struct walk *w, const json_t *v)
     const json_t *role = json_object_get(v, "role"), *content = value_member(v, "content");
     size_t i = 0;
     if (!json_is_object(v))
-        return bad(w, "", "must be an object");
+        return walk_bad(w, "", "must be an object");
     while (i < 3 && !value_is_word(role, roles[i]))
         i++;
     if (i == 3)
-        return bad(w, ".role", "must be one of user, assistant, system");
-    w->is_assistant = i == 1;
+        return walk_bad(w, ".role", "must be one of user, assistant, system");
     if (json_is_array(content) && i < 2)
-        return read_blocks(w, content, roles[i]);
+        return read_blocks(w, i == 1, content);
     snprintf(w->where + strlen(w->where), sizeof w->where - strlen(w->where), ".content");
     if (!content)
-        return bad(w, "", "is missing");
-    return turns_begin(&w->turns, roles[i]) || read_texts(w, content, &w->turns.text) ? -1 : 0;
+        return walk_bad(w, "", "is missing");
+    return turns_begin(&w->turns, roles[i]) || walk_texts(w, content, &w->turns.text) ? -1 : 0;
 }
 
 static int read_system(struct walk *w, const json_t *v)
 {
     snprintf(w->where, sizeof w->where, "system");
-    return turns_begin(&w->turns, "system") || read_texts(w, v, &w->turns.text) ? -1 : 0;
+    return turns_begin(&w->turns, "system") || walk_texts(w, v, &w->turns.text) ? -1 : 0;
+}
+
+static bool is_space(const json_t *text)
+{
+    const char *s = json_string_value(text);
+    return s && strspn(s, " \t\r\n") == json_string_length(text);
 }
 
 /* An assistant's message without a word or a call. */
 static bool is_blank(const json_t *v)
 {
     const json_t *content = json_object_get(v, "content");
-    bool is = value_is_word(content, "") || json_is_array(content);
+    bool is = is_space(content) || json_is_array(content);
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
         is &= value_is_word(json_object_get(block, "type"), "text") &&
-              value_is_word(json_object_get(block, "text"), "");
+              is_space(json_object_get(block, "text"));
     }
     return is && value_is_word(json_object_get(v, "role"), "assistant");
 }
@@ -253,11 +182,11 @@ static bool goes_on(const json_t *turns)
 
 int api_turns_settle(struct api_reader *r)
 {
-    struct walk w = {.r = r};
+    struct walk w = {.r = r, .part = text_part};
     if (!r->turns)
         return 0;
     if (read_all(&w))
-        return w.is_refused ? -1 : api_fail_err(r->e, &w.turns.e, "messages");
+        return walk_fail(&w, "messages");
     r->out->messages = w.turns.list;
     r->out->goes_on = goes_on(r->turns);
     r->out->adds_turn = !r->out->goes_on;
@@ -315,7 +244,7 @@ int param_read_turns_choice(struct api_reader *r, const char *name, const json_t
 }
 
 /* Whether a model thinks is its template's to say, and one that never does has nothing to leave. A
- * budget is not kept to. */
+ * budget is kept to where thoughts can be ended. */
 int param_read_thinking(struct api_reader *r, const char *name, const json_t *v)
 {
     struct api_request *q = r->out;
@@ -331,9 +260,12 @@ int param_read_thinking(struct api_reader *r, const char *name, const json_t *v)
                          "must have a 'type' of enabled, adaptive, between_tools or disabled");
     if (display && !value_is_word(display, "summarized") && !value_is_word(display, "omitted"))
         return param_bad(r, name, "has a 'display' that is neither summarized nor omitted");
-    if (budget && (param_int(r, name, budget, 1, INT32_MAX, &n) ||
-                   params_ignore(r, "thinking.budget_tokens")))
+    if (budget && param_int(r, name, budget, 1, INT32_MAX, &n))
         return -1;
+    if (budget && !r->limits->may_limit && params_ignore(r, "thinking.budget_tokens"))
+        return -1;
+    if (budget && r->limits->may_limit)
+        q->gen.thoughts = (struct gen_thoughts){.is_limited = true, .most = n};
     q->sets_thinking = r->limits->turns_thinking;
     q->wants_thinking = !is_off;
     q->shows_thoughts = !is_off && !value_is_word(display, "omitted");

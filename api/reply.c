@@ -174,6 +174,7 @@ static void put_usage(struct jout *j, const struct api_usage *u)
     jout_close(j, '}');
     jout_key(j, "completion_tokens_details");
     jout_open(j, '{');
+    jout_put_int(j, "reasoning_tokens", u->reasoning);
     jout_put_int(j, "accepted_prediction_tokens", u->accepted);
     jout_put_int(j, "rejected_prediction_tokens", u->rejected);
     jout_close(j, '}');

@@ -15,6 +15,7 @@
 
 struct api_usage {
     int64_t prompt, completion, cached; /* tokens; cached: of the prompt */
+    int64_t reasoning;                  /* of the answer: its thoughts */
     int64_t accepted,
         rejected; /* tokens that were guessed: of the answer; not of it, nor counted */
 };

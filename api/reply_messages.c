@@ -59,16 +59,10 @@ static void open_block(struct jout *j, const char *type)
     jout_put_str(j, "type", type);
 }
 
-static void put_bytes(struct jout *j, const char *key, const char *p, size_t n)
-{
-    jout_key(j, key);
-    jout_bytes(j, n ? p : "", n);
-}
-
 static void put_thoughts(struct jout *j, const char *p, size_t n)
 {
     open_block(j, "thinking");
-    put_bytes(j, "thinking", p, n);
+    jout_put_bytes(j, "thinking", p, n);
     jout_put_str(j, "signature", "");
     jout_close(j, '}');
 }
@@ -76,7 +70,7 @@ static void put_thoughts(struct jout *j, const char *p, size_t n)
 static void put_text(struct jout *j, const char *p, size_t n)
 {
     open_block(j, "text");
-    put_bytes(j, "text", p, n);
+    jout_put_bytes(j, "text", p, n);
     jout_close(j, '}');
 }
 
@@ -94,8 +88,10 @@ static void put_call(struct jout *j, const struct api_call *c, const char *argum
 /* ---- whole --------------------------------------------------------------------------------- */
 
 static void write_whole(struct api_reply *r, const struct api_choice *c, size_t n,
-                        const struct api_usage *usage, struct buf *out)
+                        const struct api_usage *usage, const struct api_times *times,
+                        struct buf *out)
 {
+    (void)times;
     struct jout j = jout_on(out);
     (void)n; /* a message is one choice */
     jout_open(&j, '{');
@@ -164,7 +160,7 @@ static void add(const struct api_reply *r, const char *type, const char *key, co
     jout_put_int(&j, "index", r->n_block - 1);
     jout_key(&j, "delta");
     open_block(&j, type);
-    put_bytes(&j, key, p, n);
+    jout_put_bytes(&j, key, p, n);
     jout_close(&j, '}');
     api_event_close(&j);
 }
@@ -219,6 +215,7 @@ static void error(struct api_reply *r, const struct api_error *e, struct buf *ou
 }
 
 const struct api_face api_face_messages = {.prefix = "msg",
+                                           .media = API_MEDIA_EVENTS,
                                            .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
                                            .write = write_whole,
                                            .begin = begin,

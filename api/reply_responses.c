@@ -26,24 +26,16 @@ static const char *item_id(const struct api_reply *r, enum api_block kind, int64
     return id;
 }
 
-static void put_bytes(struct jout *j, const char *key, const char *p, size_t n)
-{
-    jout_key(j, key);
-    jout_bytes(j, n ? p : "", n);
-}
-
 static void put_part(struct jout *j, enum api_block kind, const char *p, size_t n)
 {
     jout_open(j, '{');
     jout_put_str(j, "type", kind == API_BLOCK_THOUGHTS ? "reasoning_text" : "output_text");
-    put_bytes(j, "text", p, n);
+    jout_put_bytes(j, "text", p, n);
     if (kind == API_BLOCK_TEXT) {
         jout_key(j, "annotations");
-        jout_open(j, '[');
-        jout_close(j, ']');
+        jout_raw(j, "[]");
         jout_key(j, "logprobs");
-        jout_open(j, '[');
-        jout_close(j, ']');
+        jout_raw(j, "[]");
     }
     jout_close(j, '}');
 }
@@ -70,7 +62,7 @@ static void put_item(struct jout *j, const struct api_reply *r, const struct ite
     if (it->kind == API_BLOCK_CALL) {
         jout_put_str(j, "call_id", it->call_id);
         jout_put_str(j, "name", it->name);
-        put_bytes(j, "arguments", it->p, it->n);
+        jout_put_bytes(j, "arguments", it->p, it->n);
         jout_close(j, '}');
         return;
     }
@@ -78,8 +70,7 @@ static void put_item(struct jout *j, const struct api_reply *r, const struct ite
         jout_put_str(j, "role", "assistant");
     } else {
         jout_key(j, "summary");
-        jout_open(j, '[');
-        jout_close(j, ']');
+        jout_raw(j, "[]");
     }
     jout_key(j, "content");
     jout_open(j, '[');
@@ -103,7 +94,7 @@ static void put_usage(struct jout *j, const struct api_usage *u)
     jout_put_int(j, "output_tokens", u->completion);
     jout_key(j, "output_tokens_details");
     jout_open(j, '{');
-    jout_put_int(j, "reasoning_tokens", 0);
+    jout_put_int(j, "reasoning_tokens", u->reasoning);
     jout_close(j, '}');
     jout_put_int(j, "total_tokens", u->prompt + u->completion);
     jout_close(j, '}');
@@ -202,8 +193,10 @@ static void keep_item(struct api_reply *r, const struct item *it)
 
 /* Of an answer that was cut the last item is. */
 static void write_whole(struct api_reply *r, const struct api_choice *c, size_t n,
-                        const struct api_usage *usage, struct buf *out)
+                        const struct api_usage *usage, const struct api_times *times,
+                        struct buf *out)
 {
+    (void)times;
     const char *status = status_of(c->finish);
     bool has_text = c->n_text || (!c->n_call && !c->n_thoughts);
     (void)n; /* a response is one choice */
@@ -318,11 +311,10 @@ static void put_text_event(struct api_reply *r, const char *type, const char *ke
 {
     struct jout j = open_event(r, type, out);
     put_place(&j, r, r->block != API_BLOCK_CALL);
-    put_bytes(&j, key, p, n);
+    jout_put_bytes(&j, key, p, n);
     if (r->block == API_BLOCK_TEXT) {
         jout_key(&j, "logprobs");
-        jout_open(&j, '[');
-        jout_close(&j, ']');
+        jout_raw(&j, "[]");
     }
     if (r->block == API_BLOCK_CALL && strcmp(key, "delta") != 0)
         jout_put_str(&j, "name", r->call_name);
@@ -417,6 +409,7 @@ static void error(struct api_reply *r, const struct api_error *e, struct buf *ou
 }
 
 const struct api_face api_face_responses = {.prefix = "resp",
+                                            .media = API_MEDIA_EVENTS,
                                             .write = write_whole,
                                             .begin = begin,
                                             .event = event,

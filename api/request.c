@@ -12,7 +12,11 @@ enum { COMPLETION_TOKENS = 16 }; /* of one that does not say */
 /* A model that advises greedy choice, or says nothing, has OpenAI's temperature. */
 static struct sample_params sampling(const struct sample_params *advised)
 {
-    struct sample_params s = {.temperature = 1, .top_p = 1, .repetition = 1};
+    struct sample_params s = {.temperature = 1,
+                              .top_p = 1,
+                              .repetition = 1,
+                              .dynatemp_exponent = 1,
+                              .xtc_threshold = 0.1};
     if (!advised)
         return s;
     s.top_k = advised->top_k;
@@ -32,12 +36,17 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .tools = jv_none(),
                               .adds_special = !(route & API_CHATS),
                               .adds_turn = true,
+                              .shows_documents = true,
+                              .activates = true,
+                              .stream = (route & API_OLLAMA_CHATS) != 0,
                               .splits_thoughts = true,
                               .shows_thoughts = true,
                               .top_logprobs = -1,
                               .prompt_logprobs = -1};
     q->gen.sample = sampling(limits->sample);
     q->gen.max_new = route == API_COMPLETIONS ? COMPLETION_TOKENS : -1;
+    q->gap.is_there = route == API_INFILL;
+    q->cut = route & API_OLLAMA_VECTORS ? API_CUT_ALWAYS : API_CUT_MODEL;
 }
 
 static int require(struct api_reader *r, const char *name, bool is_there)
@@ -45,6 +54,16 @@ static int require(struct api_reader *r, const char *name, bool is_there)
     return is_there
                ? 0
                : api_fail(r->e, 400, "missing_required_parameter", name, "'%s' is required.", name);
+}
+
+/* One against each, or each against its own. */
+static int check_sides(struct api_reader *r)
+{
+    const struct api_request *q = r->out;
+    if (q->n_input == 1 || q->n_input == q->n_document)
+        return 0;
+    return param_bad(r, "text_1", "holds %zu texts, and 'text_2' %zu: one, or as many, can be",
+                     q->n_input, q->n_document);
 }
 
 static int check_input(struct api_reader *r)
@@ -66,17 +85,62 @@ static int check_input(struct api_reader *r)
         return require(r, "messages", has_messages);
     case API_COMPLETIONS:
         return require(r, "prompt", q->n_input > 0);
+    case API_OLLAMA_VECTOR:
+        return require(r, "prompt", q->n_input > 0);
+    case API_OLLAMA_SHOW:
+        return require(r, "model", q->model != NULL);
+    case API_OLLAMA_CHAT:
+    case API_OLLAMA_GENERATE:
+    case API_OLLAMA_RAW:
+    case API_OLLAMA_OPTIONS:
+        return 0; /* without a text nothing is asked */
     case API_EMBEDDINGS:
+    case API_CLASSIFY:
+    case API_OLLAMA_EMBED:
         return require(r, "input", q->n_input > 0);
+    case API_RERANK:
+        return require(r, "query", q->n_input > 0) || require(r, "documents", q->n_document > 0)
+                   ? -1
+                   : 0;
+    case API_SCORE:
+        return require(r, "text_1", q->n_input > 0) || require(r, "text_2", q->n_document > 0)
+                   ? -1
+                   : check_sides(r);
     case API_TOKENIZE:
         if (has_messages && q->n_input)
             return param_bad(r, "messages", "cannot be had with 'prompt': give one of them");
         return has_messages ? 0 : require(r, "prompt", q->n_input > 0);
     case API_DETOKENIZE:
         return require(r, "tokens", q->n_input > 0);
+    case API_INFILL:
+        return require(r, "input_prefix", q->n_input > 0);
+    case API_LORA_LOAD:
+        return require(r, "lora_name", q->adapter_name) || require(r, "lora_path", q->path) ? -1
+                                                                                            : 0;
+    case API_LORA_UNLOAD:
+        return require(r, "lora_name", q->adapter_name);
     case API_ADAPTER:
         return require(r, "name", q->adapter_name);
     }
+    return 0;
+}
+
+/* A gap is known by tokens that the server sets around texts. */
+static int check_gap(struct api_reader *r)
+{
+    const struct api_request *q = r->out;
+    if (!q->gap.is_there)
+        return 0;
+    if (!r->limits->fills_gaps)
+        return param_bad(r, q->route == API_INFILL ? "input_suffix" : "suffix",
+                         "cannot be had: this model has no tokens that mark a gap");
+    for (size_t i = 0; i < q->n_input; i++)
+        if (!q->input[i].text)
+            return param_bad(r, "suffix", "wants a 'prompt' that is text");
+    if (q->echo)
+        return param_bad(r, "echo", "cannot be had with 'suffix'");
+    if (q->truncate)
+        return param_bad(r, "truncate_prompt_tokens", "cannot be had with 'suffix'");
     return 0;
 }
 
@@ -103,9 +167,9 @@ static int check_answer(struct api_reader *r)
         return param_bad(r, "top_logprobs", "wants 'logprobs' to be true");
     if (q->prompt_logprobs >= 0 && q->stream)
         return param_bad(r, "prompt_logprobs", "cannot be had in a stream");
-    if (q->dimensions > r->limits->d_model)
+    if (q->dimensions > r->limits->n_vector)
         return param_bad(r, "dimensions", "is more than %lld, the size of this model's vectors",
-                         (long long)r->limits->d_model);
+                         (long long)r->limits->n_vector);
     return 0;
 }
 
@@ -126,6 +190,14 @@ static void settle(struct api_request *q)
         g->sample.temperature = 0;
 }
 
+/* Conversations that came in another shape. */
+static int settle_turns(struct api_reader *r, const json_t *root)
+{
+    return r->out->route == API_RESPONSES     ? api_items_settle(r, root)
+           : r->out->route & API_OLLAMA_CHATS ? api_ollama_settle(r)
+                                              : api_turns_settle(r);
+}
+
 int api_request_parse(enum api_route route, const char *body, size_t n,
                       const struct api_limits *limits, struct arena *a, struct api_request *out,
                       struct api_error *e)
@@ -136,10 +208,11 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     defaults(out, route, limits);
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
-    if (!root || params_read(&r, root) ||
-        (route == API_RESPONSES ? api_items_settle(&r, root) : api_turns_settle(&r)) ||
-        check_input(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
+    if (!root || params_read(&r, root) || settle_turns(&r, root) || check_input(&r) ||
+        check_gap(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
         return -1;
+    if (r.repeats_freely)
+        out->gen.sample.repetition = 1;
     settle(out);
     return 0;
 }

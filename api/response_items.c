@@ -49,8 +49,7 @@ static void put_text(struct jout *j, const char *role, const json_t *text)
     jout_bytes(j, json_string_value(text), json_string_length(text));
     if (strcmp(role, "assistant") == 0) {
         jout_key(j, "annotations");
-        jout_open(j, '[');
-        jout_close(j, ']');
+        jout_raw(j, "[]");
     }
     jout_close(j, '}');
     jout_close(j, ']');

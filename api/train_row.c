@@ -11,6 +11,8 @@
 #include "api/messages.h"
 #include "api/train_dialect.h"
 
+static const double ROW_WEIGHT_MIN = 1e-3, ROW_WEIGHT_MAX = 1e3;
+
 /* Weights stand on messages, and are no business of templates: they are taken off. */
 static int read_weights(struct api_reader *r, json_t *messages, struct train_example *out)
 {
@@ -41,6 +43,15 @@ static int read_tools(struct api_reader *r, const char *name, const json_t *v,
         return param_type(r, name, "an array", v);
     out->has_tools = json_array_size(v) > 0;
     return api_jvalue(r->arena, v, &out->tools, &e) ? api_fail_err(r->e, &e, name) : 0;
+}
+
+/* What the tokens of a row count beside those of others. */
+static int read_row_weight(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    const json_t *v = json_object_get(row, "weight");
+    return v && !json_is_null(v)
+               ? param_num(r, "weight", v, ROW_WEIGHT_MIN, ROW_WEIGHT_MAX, &out->row_weight)
+               : 0;
 }
 
 /* What older files call functions are the tools of newer ones. */
@@ -74,7 +85,8 @@ static int read_chat(struct api_reader *r, const json_t *row, struct train_examp
     const json_t *tools = json_object_get(row, "tools");
     const json_t *functions = json_object_get(row, "functions");
     out->kind = TRAIN_CHAT;
-    if (read_weights(r, messages, out) || api_messages(r, "messages", messages, &out->messages))
+    if (read_weights(r, messages, out) || read_row_weight(r, row, out) ||
+        api_messages(r, "messages", messages, &out->messages))
         return -1;
     if (!has_assistant(messages))
         return param_bad(r, "messages", "have no message of the assistant: nothing to learn");
@@ -141,7 +153,7 @@ static int read_text(struct api_reader *r, const json_t *row, struct train_examp
     out->n_prompt = json_string_length(prompt);
     out->completion = json_string_value(completion);
     out->n_completion = json_string_length(completion);
-    return 0;
+    return read_row_weight(r, row, out);
 }
 
 /* ---- members that nothing reads ------------------------------------------------------------ */
@@ -166,7 +178,7 @@ static int check_member(struct api_reader *r, enum train_example_kind kind, cons
 {
     static const struct {
         const char *name, *why;
-    } not_ours[] = {{"weight", "a weight, 0 or 1, stands on a message of the assistant"},
+    } not_ours[] = {{"weight", "pairs all count alike"},
                     {"system", "it is a message whose role is 'system'"},
                     {"chat_template_kwargs", "rows are rendered as requests without any"},
                     {"images", "a row is text alone"}};
@@ -200,8 +212,8 @@ static int check_members(struct api_reader *r, const json_t *row, enum train_exa
                          struct train_said *said)
 {
     static const char *const chat[] = {"messages", "tools", "functions", "parallel_tool_calls",
-                                       NULL};
-    static const char *const text[] = {"prompt", "completion", NULL};
+                                       "weight",   NULL};
+    static const char *const text[] = {"prompt", "completion", "weight", NULL};
     static const char *const pair[] = {"input", "preferred_output", "non_preferred_output", NULL};
     static const char *const *const known[] = {
         [TRAIN_CHAT] = chat, [TRAIN_TEXT] = text, [TRAIN_PREFERENCE] = pair};

@@ -16,8 +16,10 @@
 
 #include "engine/base/err.h"
 #include "engine/serve/adapter_folder.h"
+#include "engine/serve/adapters.h"
 #include "engine/serve/answer.h"
 #include "engine/serve/gen.h"
+#include "engine/serve/info.h"
 #include "engine/serve/load_flags.h"
 
 enum { ENGINE_RANK_MAX = 64 }; /* that may share a model */
@@ -73,29 +75,10 @@ int engine_check(struct engine *g, struct err *e);
  * fail: -1 where the device is lost, or a rank, and then the engine comes to know it. */
 int engine_look(struct engine *g, struct err *e);
 
-/* What the model is; constant, borrowed. */
-struct engine_info {
-    const char *name, *architecture, *weights; /* "llama", "bf16" */
-    const char *fingerprint; /* of the weights, and what they are packed in (load/base_id.h) */
-    int64_t created;         /* seconds since 1970 */
-    int64_t ctx, n_vocab, d_model, max_seqs, max_waiting, max_adapters, max_lora_rank;
-    bool generates, embeds, normalizes; /* the last: its vectors have length 1 */
-    int64_t max_text; /* tokens that a text is cut to before it becomes a vector; 0: none is */
-    int64_t n_param, kv_bytes, weight_bytes, cell_tokens, n_cell; /* bytes: at one rank */
-    int64_t train_bytes; /* kept for a job at one rank; 0: nothing is, memory is the system's */
-    int32_t n_rank, n_thread;              /* that share it; compute threads of one of them */
-    const struct tool_format *tool_format; /* of calls; NULL: it is not known */
-    const struct think_marks *think;       /* around its thoughts; NULL: it has none */
-    const int32_t *mark;                   /* [n_mark] special tokens among these */
-    size_t n_mark;
-    int32_t eos[16], n_eos;
-    const char *chat_template;   /* NULL: none */
-    struct sample_params sample; /* generation_config.json's */
-};
+/* Constant, borrowed. */
 const struct engine_info *engine_info(const struct engine *g);
 
-/* What a fingerprint, which something was computed over, says of this engine's base. OTHER_TYPES:
- * the same files, packed otherwise. NULL is unknown. */
+/* What a fingerprint (NULL: unknown) says of the base. OTHER_TYPES: it is packed otherwise. */
 enum engine_base {
     ENGINE_BASE_UNKNOWN,
     ENGINE_BASE_SAME,
@@ -103,6 +86,11 @@ enum engine_base {
     ENGINE_BASE_OTHER
 };
 enum engine_base engine_base_match(const struct engine *g, const char *fingerprint);
+/* What a model of vectors wants before a text, by the name of its use; NULL: it has none of this
+ * name. For NULL: what holds where nothing is said, "" where that is nothing. And the names: [*n].
+ */
+const char *engine_prompt(const struct engine *g, const char *name);
+const char *const *engine_prompt_names(const struct engine *g, size_t *n);
 const struct tokenizer *engine_tokenizer(const struct engine *g); /* NULL: none */
 struct template *engine_template(const struct engine *g);         /* borrowed; NULL: none */
 struct gate *engine_gate(const struct engine *g);
@@ -115,10 +103,12 @@ struct gen_req {
     enum gen_kind kind;
     const int32_t *prompt; /* borrowed for the call: copied */
     int64_t n_prompt;
-    const struct gen_params *params; /* borrowed for the call: copied deep; NULL for GEN_EMBED */
+    int64_t n_first; /* of two texts, the tokens of the first's type; 0: all are of one */
+    const struct gen_params *params; /* borrowed for the call: copied deep; NULL but for GEN_TEXT */
     struct adapter *adapter;         /* borrowed: referenced until the end; NULL: the base */
     uint64_t salt, tenant;    /* of kept prefixes; who asks: tenants share the engine by weight */
     int32_t priority, weight; /* among the tenant's own; the tenant's: 0: 1 */
+    bool is_idle; /* runs only while nothing else does, in half of queue and memory, or alone */
 };
 
 /* fn is called by the engine's thread after a step that added to, or ended, any of the answers; it
@@ -141,46 +131,13 @@ int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct 
 /* ---- constraints --------------------------------------------------------------------------- */
 
 /* What texts of this model must be, compiled, for gen_params; counted (masks_unref). find looks
- * only where what was compiled is kept, by content and for each tenant apart; NULL: it is to be
- * compiled. That takes time, up to a second of a CPU: not for threads that others wait for. Errors
- * are the client's, but for ERR_NO_MEMORY. */
+ * where such is kept, by content, for each tenant apart; NULL: it is to be compiled, which takes up
+ * to a second of a CPU. Errors are the client's, but for ERR_NO_MEMORY. */
 struct masks *engine_constraint_find(struct engine *g, const struct constraint *c, uint64_t tenant);
 struct masks *engine_constraint(struct engine *g, const struct constraint *c, uint64_t tenant,
                                 struct err *e);
-void masks_unref(struct masks *m); /* NULL is fine */
-
-/* ---- adapters ------------------------------------------------------------------------------ */
-
-/* Loads a PEFT directory under a name; a name that is there already gets a new version. */
-int engine_adapter_load(struct engine *g, const char *name, const char *dir, struct err *e);
-int engine_adapter_drop(struct engine *g, const char *name, struct err *e); /* ERR_NOT_FOUND */
-struct adapter *engine_adapter_get(struct engine *g, const char *name);     /* counted; or NULL */
-void adapter_unref(struct adapter *a);
-
-/* Whose a name is (engine/serve/owners.h): one that nobody claimed is everybody's to use. A claim
- * is made before something is loaded under it, and stands until _disown; ERR_EXISTS: it is
- * another's. load_for does both, and claims nothing where it fails, or the name is the operator's;
- * most: that its owner may have loaded (0: any number), else ERR_NO_SPACE. */
-int engine_adapter_claim(struct engine *g, const char *name, const char *owner, bool is_shared,
-                         struct err *e);
-int engine_adapter_load_for(struct engine *g, const char *name, const char *dir, const char *owner,
-                            bool is_shared, int64_t most, struct err *e);
-int64_t engine_adapter_count(struct engine *g, const char *owner); /* that are loaded */
-void engine_adapter_disown(struct engine *g, const char *name);
-bool engine_adapter_may_use(struct engine *g, const char *name, const char *who);
-bool engine_adapter_may_change(struct engine *g, const char *name, const char *who);
-
-/* A name that is not served: who asks is told why, until it is loaded or dropped. ERR_UNSUPPORTED:
- * it is of another base; ERR_CORRUPT: its files are altered; false: nothing is known of it. */
-void engine_adapter_bar(struct engine *g, const char *name, const struct err *why);
-bool engine_adapter_why(struct engine *g, const char *name, struct err *why);
-
-struct engine_adapter_info {
-    char name[256];
-    int64_t created, rank;
-    uint64_t version; /* unique in this process, never 0 */
-};
-size_t engine_adapters(struct engine *g, struct engine_adapter_info *at, size_t cap); /* in all */
+void masks_unref(struct masks *m);                            /* NULL is fine */
+bool masks_hold(struct masks *m, const char *text, size_t n); /* whether a whole text is so */
 
 /* ---- what goes on -------------------------------------------------------------------------- */
 

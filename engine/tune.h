@@ -43,12 +43,10 @@ struct tune_rows_options {
 struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_options *o);
 void tune_rows_free(struct tune_rows *r); /* NULL is fine */
 
-/* All lines of a file, which is moved in, up to the first that cannot be used, which the error
- * names by its number. */
+/* All lines of a file, which is moved in, up to the first bad one, which the error names. */
 int tune_rows_read(struct tune_rows *r, int fd, struct err *e);
 
-/* One line that is of no file, or the one that tune_rows_line found; the arena is for what is read
- * of it. */
+/* One line, of no file or as tune_rows_line found it; the arena is for what is read of it. */
 int tune_rows_add(struct tune_rows *r, const char *line, size_t n, struct arena *a, struct err *e);
 
 /* The example of that number of a file, which is moved in, as text of at most `max` bytes. */
@@ -73,11 +71,11 @@ struct tune_row {
     const int32_t *id;         /* [n] borrowed */
     const uint8_t *is_learned; /* [n] borrowed */
     int64_t n, n_learn;
+    float weight; /* of what is learned */
 };
 struct tune_row tune_rows_get(const struct tune_rows *r, size_t i);
 
-/* A file looked at whole, a part at a time and in little memory: every line that a job would
- * refuse, and what the others come to. */
+/* A file looked at whole, in little memory: lines that a job would refuse, what others come to. */
 struct tune_check;
 struct tune_check_info {
     int64_t n_line, n_example, n_tok, n_learn; /* lines; those not blank; tokens; to be learned */
@@ -102,6 +100,8 @@ struct tune_fault tune_check_fault(const struct tune_check *c, size_t i); /* i <
 /* A sample that is to be graded; the texts are borrowed. */
 struct tune_sample {
     int64_t example;         /* of the file, from 1 */
+    int64_t step, place;     /* steps done before; its place among the step's samples */
+    const atomic_bool *ends; /* true: its grade is not wanted any more */
     const char *line, *text; /* of the file; what the model said */
     size_t n_line, n_text;
 };
@@ -113,9 +113,11 @@ struct tune_policy {
     const char *name;   /* borrowed: of the adapter that is sampled; the caller has claimed it */
     const char *folder; /* borrowed: where it is written on the way, that of the checkpoints */
     uint64_t tenant;    /* as gen_req's */
+    int64_t grades_at_once; /* threads that call the next; 0: 1 */
     /* ctx: of the training. *is_graded false: it could not be, and counts 0. */
     int (*grade)(void *ctx, const struct tune_sample *s, double *reward, bool *is_graded,
                  struct err *e);
+    int (*graded)(void *ctx, struct err *e); /* all of a step, before they are used; or NULL */
 };
 
 struct tune_options {
@@ -125,15 +127,19 @@ struct tune_options {
     struct tune_policy policy;            /* of rows that are prompts; else zeros */
     struct train_lora lora;               /* but for its targets, which are: */
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
+    struct train_ancestor ancestor;       /* that it goes on from, made as lora says; else zeros */
     double lr, decay, max_norm;
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
+    double warmup_ratio; /* of all steps, where warmup is 0 */
     uint64_t seed;
     enum train_recompute recompute;
     int64_t memory;          /* that it may take; 0: what is free beside keys and values */
     const char *checkpoints; /* borrowed: its folder, from which it goes on */
     int64_t checkpoint_steps, checkpoint_us; /* as in tuning_options */
     int keep;
+    bool keeps_best, judges_saves; /* these two, and patience, as in tuning_options */
+    int64_t patience;
     const char *row_log; /* borrowed: file of each row's losses */
     bool logs_logprobs;
     int (*event)(void *ctx, const struct tuning_event *event, struct err *e);
@@ -141,11 +147,29 @@ struct tune_options {
     void *ctx;
 };
 
+/* How an adapter was made: what a training that goes on from it has to be (dropout is its own). */
+struct tune_ancestor {
+    struct train_ancestor is; /* its folder is borrowed */
+    struct train_lora lora;   /* but for its targets, which are: */
+    const char *targets;      /* in the arena, as those of tune_options */
+};
+
+/* Of a PEFT directory. ERR_UNSUPPORTED: none goes on from it. */
+int tune_ancestor_read(const char *dir, struct tune_ancestor *out, struct arena *a, struct err *e);
+bool tune_ancestor_has(const struct tune_ancestor *from,
+                       const char *targets); /* these, no others */
+
 /* Steps that such a training has. */
 int64_t tune_n_step(const struct tune_options *o);
 
 /* Whether the model has products of these names; ERR_BAD_INPUT with the one it lacks. */
 int tune_check_targets(const struct engine *g, const char *targets, struct err *e);
+
+/* Whether this engine can train by rewards, with groups of so many samples, or all weights;
+ * ERR_UNSUPPORTED says why not. tune_new asks them, too. */
+int tune_check_rewards(const struct engine *g, struct err *e);
+int tune_check_group(const struct engine *g, int64_t group, struct err *e);
+int tune_check_full(const struct engine *g, struct err *e);
 
 /* Plans its memory. ERR_TOO_LARGE with the numbers: it does not fit. */
 struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err *e);
@@ -155,12 +179,16 @@ const struct train_plan *tune_plan(const struct tune *t);
 /* Goes on from the newest checkpoint, where there is one. */
 int tune_begin(struct tune *t, struct err *e);
 int64_t tune_step(const struct tune *t); /* steps done */
+bool tune_is_over(const struct tune *t); /* the last of them, too */
+struct tuning_best tune_best(const struct tune *t);
 
 /* Until the last step, or until it is ended; *is_done tells which. ERR_DIVERGED. */
 int tune_run(struct tune *t, bool *is_done, struct err *e);
 
-/* What is trained now, as a PEFT directory, or of a full training a model directory; base: what its
- * model is called. */
+/* Whether that failed since there was no place for the adapter that is sampled. */
+bool tune_lacks_place(const struct tune *t);
+
+/* As a PEFT directory, or of a full training a model's; base: what its model is called. */
 int tune_publish(struct tune *t, const char *path, const char *base, struct err *e);
 
 /* Removes the checkpoints in a folder; the folder stays. */

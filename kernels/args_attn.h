@@ -77,6 +77,19 @@ struct k_attn_part {
     int64_t n_chunk;   /* at least ceil(kv_len / K_ATTN_CHUNK) of every sequence */
 };
 
+/* attn_sink: attention whose sums have one score more, sink[h], which no value belongs to. Of y and
+ * lse of attn without it: y *= exp(lse - lse'), lse' = log(exp(lse) + exp(sink)). The backwards of
+ * attn are those of this one where they are given the y and lse that it left. Unit: a row.
+ * attn_sink_dw: dsink[h] -= sum over rows of exp(sink - lse') (dy . y'). Unit: a head */
+struct k_attn_sink {
+    const float *sink; /* [n_head] */
+    float *y, *lse;    /* [m, n_head, d_head], [m, n_head] */
+    const float *dy;   /* of attn_sink_dw */
+    float *dsink;      /* [n_head], added to */
+    int64_t ld_y, ld_dy, m;
+    int32_t n_head, d_head;
+};
+
 /* attn_bwd_kv: dk, dv = ; attn_bwd_q, behind it: dq = . K and V are read from the cells. Where all
  * keys of the sequences are of this call, attn_bwd_kv may leave in `part` what each of up to
  * K_ATTN_PARTS runs of keys adds to dq (attn_key_run), and attn_bwd_q add these up: the scores are

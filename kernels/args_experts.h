@@ -101,4 +101,24 @@ struct k_experts_weigh {
     int64_t m, d;
 };
 
+/* experts_bias: y[i] += the bias of routed row i's expert. experts_bias_dot, of dy of the rows that
+ * `from` names: dweight[from[i]] += dy[from[i] / top] . bias. */
+struct k_experts_bias {
+    const float *bias;   /* of expert 0; those of the next are ld_bias floats further */
+    const float *dy;     /* of experts_bias_dot */
+    const int32_t *from; /* experts_bias_dot: NULL is not allowed */
+    const int32_t *start;
+    float *y, *dweight;
+    int64_t ld_bias, ld_y, ld_dy, n_expert, top, m, d;
+};
+
+/* dbias[n] += the routed rows of one expert in their order; those that `from` names are weighed. */
+struct k_experts_bias_dw {
+    const float *dy;     /* routed rows; with `from` those of before */
+    const float *weight; /* with `from`: [m, top] */
+    const int32_t *from, *start;
+    int64_t ld_dy, top, expert, n;
+    float *dbias;
+};
+
 #endif

@@ -55,16 +55,26 @@ struct k_rope { /* y may be x */
     bool inverse;                  /* the backward */
 };
 
-struct k_swiglu { /* y[m, d] = silu(gate) * up */
+struct k_swiglu { /* y[m, d] = silu(gate) * up; glu: sigmoid(gate) * up. y may be either */
     const float *gate, *up;
     float *y;
     int64_t ld_gate, ld_up, ld_y, m, d;
 };
 
-struct k_swiglu_bwd {
+struct k_swiglu_bwd { /* swiglu_bwd, glu_bwd */
     const float *gate, *up, *dy;
     float *dgate, *dup;
     int64_t ld_gate, ld_up, ld_dy, ld_dgate, ld_dup, m, d;
+};
+
+/* y[m, d] = g sigmoid(alpha g) (u + 1): g the gate where it is at most `limit`, else that; u: up,
+ * kept within -limit and limit. swiglu_clamped_bwd: dgate, dup from dy; what was clamped has none.
+ */
+struct k_swiglu_clamped {
+    const float *gate, *up, *dy;
+    float *y, *dgate, *dup;
+    int64_t ld_gate, ld_up, ld_dy, ld_y, ld_dgate, ld_dup, m, d;
+    float limit, alpha;
 };
 
 struct k_gelu { /* gelu_bwd: y is dx, and dy is read */
@@ -105,6 +115,18 @@ struct k_copy {     /* y = x, or 0 where x is NULL */
     const float *x; /* a stride of 0 repeats one row */
     float *y;
     int64_t ld_x, ld_y, m, d;
+};
+
+enum { K_REGROUP_PARTS = 4 };
+
+/* Of x, each of n_head runs of columns has part[0] columns, then part[1], ...; of y all runs'
+ * part[0] come first, then all runs' part[1]. inverse: x is such a y, y such an x. */
+struct k_regroup {
+    const float *x;
+    float *y;
+    int64_t ld_x, ld_y, m;
+    int32_t n_head, n_part, part[K_REGROUP_PARTS];
+    bool inverse;
 };
 
 struct k_fold {     /* y[i] = ((x[0, i] + x[1, i]) + x[2, i]) + ... */

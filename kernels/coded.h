@@ -14,7 +14,11 @@
  *   int4k 64 bytes: of each 64 inputs 32 bytes, in whose low nibbles are the first of them
  *   int6k 128 bytes: 32 more than what it counts
  *
- * What is coded as int4k may become an int6k.
+ * What is coded as int4k may become an int6k. Two have the scale in f32 and K_NESTED inputs to a
+ * block:
+ *
+ *   int8c 128 bytes: signed, -128 to 127
+ *   fp8   128 bytes: e4m3, sign, four bits of exponent, three more; never its NaN, 0x7f
  *
  * Thread: any; pure functions.
  */
@@ -38,29 +42,39 @@ enum {
     CODED_INT4K_BYTES = CODED_INT4K_HEAD + K_NESTED / 2,
     CODED_INT6K_HEAD = 4 + 8 + 4,
     CODED_INT6K_BYTES = CODED_INT6K_HEAD + K_NESTED,
+    CODED_WIDE_SCALE_BYTES = 4,
+    CODED_WIDE_BYTES = CODED_WIDE_SCALE_BYTES + K_INT8C_GROUP,
     CODED_BYTES_MAX = CODED_INT6K_BYTES
 };
+
+/* Whether a block is a scale in f32 and a byte for each of 128 inputs. */
+CODED_INLINE bool coded_is_wide(enum k_type type)
+{
+    return type == K_INT8C || type == K_FP8;
+}
 
 /* Whether blocks of the format's codes can be a source. */
 CODED_INLINE bool coded_has(enum k_type type)
 {
-    return type == K_INT4 || type == K_INT8G || type == K_INT4K || type == K_INT6K;
+    return type == K_INT4 || type == K_INT8G || type == K_INT4K || type == K_INT6K ||
+           coded_is_wide(type);
 }
 
 /* Inputs of a block. */
 CODED_INLINE int64_t coded_inputs(enum k_type type)
 {
-    return type == K_INT4K || type == K_INT6K ? (int)K_NESTED : (int)CODED_INPUTS;
+    return type == K_INT4 || type == K_INT8G ? (int)CODED_INPUTS : (int)K_NESTED;
 }
 
 /* Bytes of n inputs, which are whole blocks. */
 CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
 {
     return n / coded_inputs(type) *
-           (type == K_INT4    ? CODED_INT4_BYTES
-            : type == K_INT8G ? CODED_INT8G_BYTES
-            : type == K_INT4K ? CODED_INT4K_BYTES
-                              : CODED_INT6K_BYTES);
+           (type == K_INT4        ? CODED_INT4_BYTES
+            : type == K_INT8G     ? CODED_INT8G_BYTES
+            : type == K_INT4K     ? CODED_INT4K_BYTES
+            : coded_is_wide(type) ? CODED_WIDE_BYTES
+                                  : CODED_INT6K_BYTES);
 }
 
 /* The block of output o of a source whose first input is i. */
@@ -73,6 +87,39 @@ CODED_INLINE const uint8_t *coded_block(const struct k_weight_pack *a, int64_t o
 CODED_INLINE k_f16 coded_scale(const uint8_t *block)
 {
     return (k_f16)(block[0] | block[1] << 8);
+}
+
+/* Of a wide one. */
+CODED_INLINE float coded_wide_scale(const uint8_t *block)
+{
+    uint32_t bits =
+        block[0] | (uint32_t)block[1] << 8 | (uint32_t)block[2] << 16 | (uint32_t)block[3] << 24;
+    union {
+        uint32_t bits;
+        float f;
+    } u = {bits};
+    return u.f;
+}
+
+/* Input i of a wide block as it is stored: int8c by sign and magnitude, of which -0 is -128. */
+CODED_INLINE uint8_t coded_wide_stored(enum k_type type, const uint8_t *block, int64_t i)
+{
+    int code = (int8_t)block[CODED_WIDE_SCALE_BYTES + i];
+    if (type == K_FP8)
+        return block[CODED_WIDE_SCALE_BYTES + i];
+    return (uint8_t)(code < 0 ? 0x80 | -code : code);
+}
+
+/* What such a byte counts. */
+CODED_INLINE float coded_wide_value(enum k_type type, uint8_t byte)
+{
+    int size = byte & 0x7f, exponent = size >> 3;
+    float v = (float)size;
+    if (type == K_FP8)
+        v = (float)(exponent ? (8 + size % 8) << exponent : size << 1) / 1024;
+    else if (byte == 0x80)
+        v = 128;
+    return byte & 0x80 ? -v : v;
 }
 
 /* What input i of a block counts. */

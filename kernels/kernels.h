@@ -35,6 +35,8 @@
 #include <stdbool.h>
 
 #include "kernels/args_attn.h"
+#include "kernels/args_conv.h"
+#include "kernels/args_delta.h"
 #include "kernels/args_experts.h"
 #include "kernels/args_heads.h"
 #include "kernels/args_linear.h"

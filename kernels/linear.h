@@ -13,12 +13,14 @@
  *   int8g [panel][k/2][64], then scales [panel][group][32] of f16
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
  *   int4k, int6k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
+ *   int8c, fp8    [panel][k/2][64], then scales [panel][group][32], as int8
  *
  * int8: a byte is sign and magnitude, sign * (|code| 0..127), so that its bf16 comes from two table
  * look-ups by magnitude and one bit; within a step the bytes are in the order in which interleaving
  * their low and high halves per 128-bit lane leaves the bf16 step of above: linear_int8_at. Code
  * times scale is the weight; a group is K_INT8_GROUP inputs. int8g is the same with groups of
- * K_INT8G_GROUP inputs, whose scales are what files of such codes have.
+ * K_INT8G_GROUP inputs, whose scales are what files of such codes have. int8c is int8 with -128,
+ * which stands in place of -0; fp8 has e4m3 in place of the codes. Both are made of files' codes.
  *
  * int4: a byte has the code 0..15 of an output and, above it, that of the output 16 further on, in
  * the order of the halves of a bf16 step: linear_int4_at, in nibbles. The weight is
@@ -115,6 +117,16 @@ static inline int64_t linear_int8g_at(int64_t o, int64_t i)
     return linear_int8_at(o, i);
 }
 
+static inline int64_t linear_int8c_at(int64_t o, int64_t i)
+{
+    return linear_int8_at(o, i);
+}
+
+static inline int64_t linear_fp8_at(int64_t o, int64_t i)
+{
+    return linear_int8_at(o, i);
+}
+
 /* The nibble of a panel of int4; the lower one of a byte first. */
 static inline int64_t linear_int4_at(int64_t o, int64_t i)
 {
@@ -188,6 +200,16 @@ static inline float linear_int8g_get(const void *panel, int64_t o, int64_t i)
     return linear_int8_get(panel, o, i);
 }
 
+static inline float linear_int8c_get(const void *panel, int64_t o, int64_t i)
+{
+    return coded_wide_value(K_INT8C, ((const uint8_t *)panel)[linear_int8_at(o, i)]);
+}
+
+static inline float linear_fp8_get(const void *panel, int64_t o, int64_t i)
+{
+    return coded_wide_value(K_FP8, ((const uint8_t *)panel)[linear_int8_at(o, i)]);
+}
+
 /* Of nested scales: the weight itself. */
 static inline float linear_nested_get(enum k_type type, const void *panel, int64_t o, int64_t i)
 {
@@ -237,8 +259,8 @@ static inline bool format_scale_is_f16(enum k_type t)
 /* Where the scales of a panel's group are. */
 static inline const void *linear_scales(const struct k_weight *w, int64_t panel, int64_t group)
 {
-    int64_t at = panel * linear_groups(w->type, w->k) + group;
-    return (const char *)w->scale + at * format_stream(w->type, 1).bytes;
+    const struct k_stream s = format_stream(w->type, 1);
+    return (const char *)w->scale + (panel * linear_ceil_div(w->k, s.inputs) + group) * s.bytes;
 }
 
 static inline float linear_scale_get(enum k_type type, const void *scales, int64_t o)

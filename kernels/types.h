@@ -22,9 +22,12 @@ enum k_type {
 enum {
     K_NR = 32,                /* outputs in a panel */
     K_CELL = 32,              /* tokens in a K/V cell */
+    K_CONV_ROWS = 8,          /* rows of its tokens that a cell has for a short convolution */
     K_ATTN_CHUNK = 256,       /* keys whose part of an attention sum is made at a time */
     K_INT8_GROUP = 128,       /* inputs that share a scale; the last group may be shorter */
     K_INT8G_GROUP = 32,       /* the same of int8g */
+    K_INT8C_GROUP = 128,      /* of int8c */
+    K_FP8_GROUP = 128,        /* of fp8 */
     K_INT4_GROUP = 32,        /* and of int4 */
     K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The Debian packages, in build/deb: `tandem`, and where the CUDA plug was built `tandem-cuda` with it.
+# The Debian packages, in build/deb: `tandem`; where the library was built `libtandem0` and `libtandem-dev`, and
+# where the CUDA plug was `tandem-cuda` with it.
 #
 #     packaging/deb.sh VERSION BUILD [PLUG...]     OUT: a folder for them; DEBFULLNAME, DEBEMAIL: whose
 #
@@ -76,6 +77,15 @@ finish() {
 root=$out/root
 "$here/install.sh" install "$root/usr" "$build" "${plugs[@]}"
 find "$root/usr/bin" "$root/usr/lib" -type f -exec strip --strip-unneeded --remove-section=.comment {} + 2>/dev/null || true
+lib=$out/lib dev=$out/dev doc=usr/share/doc
+if [ -e "$root/usr/lib/libtandem.so.0" ]; then # into packages of their own
+    mkdir -p "$lib/usr/lib" "$dev/usr/lib" "$dev/$doc/libtandem-dev/examples"
+    mv "$root/usr/lib/libtandem.so.0" "$lib/usr/lib/"
+    mv "$root"/usr/lib/{libtandem.so,libtandem.a,pkgconfig} "$dev/usr/lib/"
+    mv "$root/usr/include" "$dev/usr/"
+    mv "$root/$doc/tandem/examples/library"/* "$dev/$doc/libtandem-dev/examples/"
+    rmdir "$root/$doc/tandem/examples/library"
+fi
 gzip -9n "$root/usr/share/man/man1/tandem.1" "$root/usr/share/doc/tandem/THIRD-PARTY" \
     "$root/usr/share/doc/tandem/CHANGELOG.md"
 rm "$root/usr/share/doc/tandem/LICENSE" # Debian has it in one place
@@ -143,6 +153,47 @@ END
 chmod 755 "$root"/DEBIAN/{postinst,prerm,postrm}
 finish tandem "$root"
 
+# ---- the library ---------------------------------------------------------------------------------
+
+if [ -d "$lib" ]; then
+    documents libtandem0 "$lib"
+    documents libtandem-dev "$dev"
+    mkdir -p "$lib/DEBIAN" "$dev/DEBIAN" "$lib/usr/share/lintian/overrides" "$dev/usr/share/lintian/overrides"
+    echo "libtandem0: embedded-library *" >"$lib/usr/share/lintian/overrides/libtandem0"
+    echo "libtandem 0 libtandem0 (>= $version)" >"$lib/DEBIAN/shlibs"
+    echo "activate-noawait ldconfig" >"$lib/DEBIAN/triggers"
+    chmod 644 "$lib"/DEBIAN/{shlibs,triggers}
+    rmdir "$dev/usr/share/lintian/overrides" "$dev/usr/share/lintian"
+    cat >"$lib/DEBIAN/control" <<END
+Package: libtandem0
+Version: $version
+Architecture: $arch
+Maintainer: $maintainer
+Section: libs
+Priority: optional
+Depends: $(depends "$lib/usr/lib/libtandem.so.0")
+Suggests: tandem-cuda (= $version)
+Description: language models in a program, to be asked and to be taught
+ The engine of Tandem as a shared library: models are opened, asked, trained on
+ a file of examples and asked again by C functions, without a server.
+END
+    cat >"$dev/DEBIAN/control" <<END
+Package: libtandem-dev
+Version: $version
+Architecture: $arch
+Maintainer: $maintainer
+Section: libdevel
+Priority: optional
+Depends: libtandem0 (= $version)
+Suggests: libcjson-dev, libutf8proc-dev, libpcre2-dev, libjansson-dev, pkgconf
+Description: language models in a program (development files)
+ The header, the static library and the examples of libtandem0. Who links the
+ static library wants the suggested packages.
+END
+    finish libtandem0 "$lib"
+    finish libtandem-dev "$dev"
+fi
+
 # ---- the CUDA plug -------------------------------------------------------------------------------
 
 if [ -n "$cuda" ]; then
@@ -165,4 +216,4 @@ Description: server and trainer of language models, on NVIDIA's GPUs
 END
     finish tandem-cuda "$root"
 fi
-rm -rf "$out/stub" "$out/root" "$out/cuda"
+rm -rf "$out/stub" "$out/root" "$out/cuda" "$lib" "$dev"

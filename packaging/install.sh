@@ -13,7 +13,8 @@ share=$root/share
 doc=$share/doc/tandem
 made=(bin/tandem share/man/man1/tandem.1 share/bash-completion/completions/tandem
     share/zsh/site-functions/_tandem share/fish/vendor_completions.d/tandem.fish
-    share/tandem share/doc/tandem lib/tandem)
+    share/tandem share/doc/tandem lib/tandem include/tandem.h lib/pkgconfig/tandem.pc
+    lib/libtandem.so.0 lib/libtandem.so lib/libtandem.a)
 
 put() { install -D -m "$1" "$2" "$3"; }
 
@@ -23,7 +24,7 @@ if [ "$what" = uninstall ]; then
     done
     # what was made for it, and holds nothing else
     for path in share/man/man1 share/man share/bash-completion/completions share/bash-completion \
-        share/zsh/site-functions share/zsh share/fish/vendor_completions.d share/fish share/doc share lib bin; do
+        share/zsh/site-functions share/zsh share/fish/vendor_completions.d share/fish share/doc share lib/pkgconfig lib include bin; do
         rmdir "$root/$path" 2>/dev/null || true
     done
     exit
@@ -33,6 +34,16 @@ put 755 "$build/tandem" "$root/bin/tandem"
 for plug in "$@"; do
     put 755 "$plug" "$root/lib/tandem/${plug##*/}"
 done
+if [ -e "$build/lib/libtandem.so.0" ]; then # `make lib` was there
+    put 644 "$build/lib/libtandem.so.0" "$root/lib/libtandem.so.0"
+    ln -sf libtandem.so.0 "$root/lib/libtandem.so"
+    put 644 "$build/lib/libtandem.a" "$root/lib/libtandem.a"
+    put 644 "$build/lib/tandem.pc" "$root/lib/pkgconfig/tandem.pc"
+    put 644 "$tree/clients/lib/tandem.h" "$root/include/tandem.h"
+    for f in ask.c ask.py README.md; do
+        put 644 "$tree/examples/library/$f" "$doc/examples/library/$f"
+    done
+fi
 mkdir -p "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/site-functions" \
     "$share/fish/vendor_completions.d"
 "$build/tandem" man >"$share/man/man1/tandem.1"

@@ -5,15 +5,15 @@
 # archives that the link took in: ours, and the CUDA runtime of the plug
 TAKEN = $(notdir $(wildcard build/deps/lib/*.a)) $(if $(filter %_cuda.so,$(PLUGBIN)),libcudart_static.a)
 
-$(B)/sbom/tandem.spdx.json: $(B)/tandem $(PLUGBIN) packaging/sbom.sh packaging/libraries.txt
+$(B)/sbom/tandem.spdx.json: $(B)/tandem $(PLUGBIN) $(LIBBIN) packaging/sbom.sh packaging/libraries.txt
 	$(call say,SBOM $@)
-	$(Q)packaging/sbom.sh $(VERSION) $(@D) "$(TAKEN)" $(filter %/tandem %.so,$^)
+	$(Q)packaging/sbom.sh $(VERSION) $(@D) "$(TAKEN)" $(filter %/tandem %.so %.so.0,$^)
 sbom: $(B)/sbom/tandem.spdx.json
-install: $(B)/tandem $(PLUGBIN) $(B)/sbom/tandem.spdx.json
+install: $(B)/tandem $(PLUGBIN) $(LIBBIN) $(B)/sbom/tandem.spdx.json
 	$(Q)packaging/install.sh install "$(DESTDIR)$(PREFIX)" $(B) $(PLUGBIN)
 uninstall:
 	$(Q)packaging/install.sh uninstall "$(DESTDIR)$(PREFIX)" $(B)
-deb: $(B)/tandem $(PLUGBIN) $(B)/sbom/tandem.spdx.json
+deb: $(B)/tandem $(PLUGBIN) $(LIBBIN) $(B)/sbom/tandem.spdx.json
 	$(Q)packaging/deb.sh $(VERSION) $(B) $(PLUGBIN)
 
 # for other distributions: what has a static library is taken in, but for the C library

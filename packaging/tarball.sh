@@ -15,6 +15,8 @@ epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 rm -rf "$root"
 "$here/install.sh" install "$root" "$build" "$@"
 install -m 755 "$build/portable/tandem" "$root/bin/tandem"
+# the library is for who builds, and wants the distribution's own beside it
+rm -rf "$root/include" "$root"/lib/libtandem.* "$root/lib/pkgconfig" "$root/share/doc/tandem/examples/library"
 find "$root/bin" "$root/lib" -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 # what has no static library here lies beside, where the program looks first
 ldd "$build/portable/tandem" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | while read -r so path; do

@@ -42,6 +42,10 @@ static void put_model(const struct banner *b, struct buf *out)
     buf_str(out, "  memory   ");
     put_size(out, m->weight_bytes, "weights, ");
     put_size(out, m->kv_bytes, "keys and values");
+    if (m->state_bytes) {
+        buf_str(out, ", ");
+        put_size(out, m->state_bytes, "recurrent states");
+    }
     buf_printf(out, ": room for %" PRId64 " tokens\n", m->n_cell * m->cell_tokens);
     buf_printf(
         out, "  at once  %" PRId64 " sequences, %" PRId64 " more may wait; %" PRId64 " thread%s\n",
@@ -63,7 +67,10 @@ static void put_question(const struct banner *b, const char *url, const char *ke
     static const char json[] = "-H 'Content-Type: application/json'";
     const struct engine_info *m = b->model;
     bool is_chat = m->generates && m->chat_template;
-    const char *path = is_chat ? "chat/completions" : m->generates ? "completions" : "embeddings";
+    const char *path = is_chat        ? "chat/completions"
+                       : m->generates ? "completions"
+                       : m->n_label   ? "classify"
+                                      : "embeddings";
     const char *what =
         is_chat        ? "\"messages\": [{\"role\": \"user\", \"content\": \"What is Tandem?\"}]"
         : m->generates ? "\"prompt\": \"Once upon\", \"max_tokens\": 32"

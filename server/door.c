@@ -60,6 +60,9 @@ struct auth *door_keys(const struct server_options *o, struct err *e)
 int door_check(const struct server *s, const struct auth *a, const struct server_options *o,
                struct err *e)
 {
+    if (o->proxy_protocol && o->trusted_proxy.n == 0)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--proxy-protocol: whose lines are believed? name them by --trusted-proxy");
     if (s->at.is_loopback || !auth_is_open(a) || o->insecure)
         return 0;
     return err_set(e, ERR_BAD_INPUT,
@@ -97,13 +100,24 @@ int door_admit(struct server *s, enum front_will will, struct call *c,
     return rc;
 }
 
-int64_t door_adapters_most(void *ctx, const char *owner)
+bool door_is_proxy(void *ctx, const char *address)
 {
     struct server *s = ctx;
     pthread_rwlock_rdlock(&s->front_lock);
-    int64_t most = auth_rule_of(s->front.auth, owner)->adapters;
+    bool is = proxies_have(&s->front.proxies, address);
     pthread_rwlock_unlock(&s->front_lock);
-    return most;
+    return is;
+}
+
+bool door_who(void *ctx, const char *owner, struct who *out, int64_t *quota)
+{
+    struct server *s = ctx;
+    pthread_rwlock_rdlock(&s->front_lock);
+    bool has = auth_has(s->front.auth, owner);
+    auth_who_of(s->front.auth, owner, out);
+    *quota = auth_rule_of(s->front.auth, owner)->bytes;
+    pthread_rwlock_unlock(&s->front_lock);
+    return has;
 }
 
 static void words_free(struct door_words *w)
@@ -139,6 +153,8 @@ static void take(struct server *s, struct door_words *w, const struct front *f)
     log_level_parse(w->values.log_level, &level);
     log_set_level(level);
     log_event(LOG_INFO, "reloaded", LOG_INT("keys", (int64_t)auth_count(f->auth)));
+    if (atomic_load(&s->batches))
+        batches_wake(atomic_load(&s->batches)); /* whose key is gone, or back */
 }
 
 void door_reload(struct server *s)

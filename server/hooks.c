@@ -10,18 +10,12 @@
 #include "server/metrics/metrics.h"
 #include "server/server_own.h"
 
-static bool is_queued(const struct route *r)
-{
-    return r->fn == route_chat || r->fn == route_completions || r->fn == route_messages ||
-           r->fn == route_responses || r->fn == route_embeddings;
-}
-
 /* Where the engine's queue is full, a request for it is refused before its body is parsed and made
  * into tokens, which under overload is most of what a refusal costs. The engine looks again. */
 static int check_queue(const struct server *s, const struct route *r, struct api_error *e)
 {
     struct engine *g = atomic_load(&s->engine);
-    if (!is_queued(r))
+    if (!r->asks_engine)
         return 0;
     int64_t n = engine_stat(g).n_waiting;
     if (n < engine_info(g)->max_waiting)
@@ -56,6 +50,15 @@ static void log_request(const struct http_record *r)
               LOG_INT("out", (int64_t)r->n_out));
 }
 
+/* Who changed what, for who looks back; refused or not, and whatever the access log has. */
+static void log_act(const struct http_record *r)
+{
+    const struct call_request *q = r->request;
+    log_event(LOG_INFO, "act", LOG_TEXT("id", q->id), LOG_TEXT("act", r->route->name),
+              LOG_TEXT("path", q->path), LOG_TEXT("key", q->who->name), LOG_TEXT("peer", q->peer),
+              LOG_INT("status", r->status));
+}
+
 void server_ended(void *ctx, const struct http_record *r)
 {
     const struct server *s = ctx;
@@ -63,6 +66,8 @@ void server_ended(void *ctx, const struct http_record *r)
                  r->status ? r->status : 499, r->took_us);
     if (s->logs_requests)
         log_request(r);
+    if (r->route && r->route->acts)
+        log_act(r);
 }
 
 void server_connection(void *ctx, int change)

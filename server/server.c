@@ -31,6 +31,7 @@
 #include "engine/base/pool.h"
 #include "engine/engine.h"
 #include "server/banner.h"
+#include "server/confine.h"
 #include "server/http/listen.h"
 #include "server/metrics/metrics.h"
 #include "server/server_own.h"
@@ -44,6 +45,8 @@ enum {
     LOADS_MAX = 64,        /* adapters that wait to be loaded */
     CONSTRAINTS_MAX = 256, /* that wait to be compiled */
     CONSTRAINTS_AT_ONCE = 2,
+    GRADERS_MAX = 256, /* requests that wait to be graded */
+    GRADERS_AT_ONCE = 4,
     BANNER_BYTES_MAX = 1 << 16,
     BANNER_MS = 2000
 };
@@ -71,6 +74,11 @@ bool server_is_draining(const struct server *s)
 struct desk *server_desk(const struct server *s)
 {
     return s->desk;
+}
+
+struct batches *server_batches(const struct server *s)
+{
+    return atomic_load(&s->batches);
 }
 
 struct background *server_work(const struct server *s)
@@ -177,10 +185,42 @@ static int make_work(struct server *s, const struct server_options *o, struct er
     const struct background_lane lane[SERVER_LANES] = {
         [SERVER_DESK] = {"desk", 1, (size_t)o->max_connections * HTTP_DOORS + HOUSE_TASKS, 0},
         [SERVER_LOADS] = {"adapters", 1, LOADS_MAX, 0},
+        [SERVER_FETCHES] = {"fetches", 1, 0, 0}, /* a request has one at most */
         [SERVER_HANDLERS] = {"handlers", (int)o->http_threads, 0, (size_t)o->body_memory},
-        [SERVER_CONSTRAINTS] = {"constraints", CONSTRAINTS_AT_ONCE, CONSTRAINTS_MAX, 0}};
+        [SERVER_CONSTRAINTS] = {"constraints", CONSTRAINTS_AT_ONCE, CONSTRAINTS_MAX, 0},
+        [SERVER_GRADERS] = {"graders", GRADERS_AT_ONCE, GRADERS_MAX, 0}};
     s->work = background_new(lane, SERVER_LANES, e);
     return s->work ? 0 : -1;
+}
+
+static int make_graders(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct graders_options g = {.http = s->http,
+                                      .url = o->grader_url.at,
+                                      .n_url = o->grader_url.n,
+                                      .key_file = o->grader_key_file,
+                                      .python = s->python,
+                                      .timeout_us = (int64_t)(o->grader_timeout * 1e6),
+                                      .who = door_who,
+                                      .ctx = s};
+    if (!o->data_dir || !*o->data_dir)
+        return 0;
+    s->graders = graders_new(&g, e);
+    return s->graders ? 0 : -1;
+}
+
+/* Before the sandbox, in which nothing is started any more. */
+static int make_python(const struct server_options *o, bool is_launched, struct grader_python **out,
+                       struct err *e)
+{
+    *out = NULL;
+    if (!o->python_graders || !*o->python_graders)
+        return 0;
+    if (is_launched)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "--python-graders: not where a launcher started several processes");
+    *out = grader_python_new(o->python_graders, (int64_t)(o->grader_timeout * 1e6), e);
+    return *out ? 0 : -1;
 }
 
 static int make_desk(struct server *s, const struct server_options *o, struct err *e)
@@ -189,16 +229,47 @@ static int make_desk(struct server *s, const struct server_options *o, struct er
                              .file_bytes_max = o->file_bytes_max,
                              .quota = o->files_quota,
                              .responses_quota = o->responses_quota,
-                             .adapters_most = door_adapters_most,
-                             .ctx = s,
                              .min_examples = o->min_examples,
                              .train_memory = o->train_memory,
                              .metrics = s->metrics,
                              .work = s->work};
     if (!d.dir || !*d.dir)
         return 0;
+    d.graders = graders_outside(s->graders);
+    d.graders_at_once = o->grader_requests;
     s->desk = desk_new(&d, e);
     return s->desk ? 0 : -1;
+}
+
+static int make_batches(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct batches_options b = {.store = desk_store(s->desk),
+                                      .engine = server_engine(s),
+                                      .http = s->http,
+                                      .metrics = s->metrics,
+                                      .dir = o->data_dir,
+                                      .at_once = (size_t)o->batch_requests,
+                                      .who = door_who,
+                                      .ctx = s};
+    struct batches *made = batches_new(&b, e);
+    atomic_store(&s->batches, made);
+    return made ? 0 : -1;
+}
+
+/* A socket that listens is the transport's, or of who reads what proxies say first. */
+static int put_door(struct server *s, int fd, struct err *e)
+{
+    if (!s->greeter)
+        return http_listen(s->http, fd, e);
+    greeter_listen(s->greeter, fd);
+    return 0;
+}
+
+static int make_greeter(struct server *s, struct err *e)
+{
+    const struct greeter_options o = {.http = s->http, .is_proxy = door_is_proxy, .ctx = s};
+    s->greeter = http_await(s->http, e) ? NULL : greeter_new(&o, e);
+    return s->greeter ? 0 : -1;
 }
 
 static int open_door(struct server *s, const struct server_options *o, struct err *e)
@@ -211,16 +282,16 @@ static int open_door(struct server *s, const struct server_options *o, struct er
         close(fd);
         return -1;
     }
-    if (http_listen(s->http, fd, e))
+    if ((o->proxy_protocol && make_greeter(s, e)) || put_door(s, fd, e))
         return -1;
     log_event(LOG_INFO, "bound", LOG_TEXT("address", at->address), LOG_INT("port", at->port));
-    if (!o->unix_socket)
-        return 0;
-    fd = listen_unix(o->unix_socket, e);
-    if (fd < 0 || http_listen(s->http, fd, e))
-        return -1;
-    log_event(LOG_INFO, "bound", LOG_TEXT("path", o->unix_socket));
-    return 0;
+    if (o->unix_socket) {
+        fd = listen_unix(o->unix_socket, e);
+        if (fd < 0 || put_door(s, fd, e))
+            return -1;
+        log_event(LOG_INFO, "bound", LOG_TEXT("path", o->unix_socket));
+    }
+    return s->greeter ? greeter_start(s->greeter, e) : 0;
 }
 
 /* Said when who comes is served: until then there is only somebody who says so. */
@@ -254,6 +325,7 @@ static void drain(struct server *s, const struct server_options *o, int signo)
     int64_t begin = clock_us(), end = begin + (int64_t)(o->shutdown_timeout * 1e6);
     int64_t delay = signo == SIGINT ? 0 : (int64_t)(o->drain_delay * 1e6);
     atomic_store(&s->state, SERVER_LEAVING);
+    batches_stop(s->batches); /* they go on at the next start */
     log_event(LOG_INFO, "draining", LOG_INT("in_work", (int64_t)http_busy(s->http)));
     bool is_fast = delay && next_signal(s, -1, begin + delay);
     atomic_store(&s->state, SERVER_REFUSING);
@@ -288,13 +360,19 @@ static void fall(struct server *s, const struct err *why)
 static void server_free(struct server *s)
 {
     struct engine *g = server_engine(s);
+    batches_stop(s->batches); /* its calls need the engine, and background work, to end */
+    desk_leave(s->desk);
     if (s->work)
         background_stop(s->work); /* what runs may still look at the engine, and at the desk */
     desk_stop(s->desk);           /* a job that runs needs the engine to come to a checkpoint */
     if (g)
         engine_stop(g);
+    greeter_free(s->greeter);
     http_free(s->http);
+    batches_free(s->batches);
     desk_free(s->desk);
+    graders_free(s->graders);
+    grader_python_free(s->python);
     background_free(s->work);
     engine_free(g);
     metrics_free(s->metrics);
@@ -318,6 +396,7 @@ static int leave_loading(struct server *s, struct loader *l, const struct server
         server_free(s);
     } else {
         background_stop(s->work);
+        greeter_free(s->greeter);
         http_free(s->http);
     }
     if (o->unix_socket)
@@ -380,7 +459,7 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         return leave_loading(s, l, o);
     int rc = loader_join(l, e);
     if (!rc && s->desk)
-        rc = desk_open(s->desk, server_engine(s), e);
+        rc = desk_open(s->desk, server_engine(s), e) || make_batches(s, o, e) ? -1 : 0;
     if (!rc) {
         atomic_store(&s->state, SERVER_READY);
         say_ready(s, o);
@@ -410,7 +489,16 @@ int server_log(const struct server_options *o, struct err *e)
 int server_run(const struct server_options *o, const char *model, struct comm **group, int signals,
                const struct opt *from, struct err *e)
 {
+    struct confine confine;
+    struct grader_python *python;
+    if (make_python(o, *group != NULL, &python, e))
+        return -1;
+    if (confine_enter(&confine, o, model, *group != NULL, e)) {
+        grader_python_free(python);
+        return -1;
+    }
     struct server *s = xcalloc(1, sizeof *s);
+    s->python = python;
     s->group = group;
     s->signals = signals;
     s->host = o->host;
@@ -421,8 +509,11 @@ int server_run(const struct server_options *o, const char *model, struct comm **
     api_json_init();
     if (s->broke_fd < 0)
         err_sys(e, "making an eventfd");
-    if (server_log(o, e) || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) ||
-        make_work(s, o, e) || make_http(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
+    int rc = server_log(o, e);
+    if (!rc)
+        confine_log(&confine);
+    if (rc || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) || make_work(s, o, e) ||
+        make_http(s, o, e) || make_graders(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

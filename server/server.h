@@ -13,6 +13,7 @@
 #include "engine/base/err.h"
 
 struct background;
+struct batches;
 struct comm;
 struct desk;
 struct engine;
@@ -39,10 +40,19 @@ struct engine *server_engine(const struct server *s); /* NULL while it loads */
 struct metrics *server_metrics(const struct server *s);
 bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
-struct desk *server_desk(const struct server *s); /* --data-dir; NULL: none */
+struct desk *server_desk(const struct server *s);       /* --data-dir; NULL: none */
+struct batches *server_batches(const struct server *s); /* as the desk; NULL: none, or not yet */
 
 /* What no HTTP thread waits for; lanes of background work. */
-enum server_lane { SERVER_DESK, SERVER_LOADS, SERVER_HANDLERS, SERVER_CONSTRAINTS, SERVER_LANES };
+enum server_lane {
+    SERVER_DESK,
+    SERVER_LOADS,
+    SERVER_FETCHES,
+    SERVER_HANDLERS,
+    SERVER_CONSTRAINTS,
+    SERVER_GRADERS,
+    SERVER_LANES
+};
 struct background *server_work(const struct server *s);
 
 const char *server_adapter_root(const struct server *s); /* --adapter-root; NULL: none */

@@ -15,8 +15,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "server/batches/batches.h"
 #include "server/desk/desk.h"
+#include "server/graders/grader_python.h"
+#include "server/graders/graders.h"
 #include "server/http/front.h"
+#include "server/http/greeter.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
 #include "server/options.h"
@@ -31,19 +35,23 @@ struct server {
     struct engine *_Atomic engine; /* owned; NULL while it loads */
     struct metrics *metrics;       /* owned */
     pthread_rwlock_t front_lock;
-    struct front front;       /* under it; its auth is counted */
-    struct door_words *words; /* owned: what the front's lists lie in; NULL: at the start's */
-    const struct opt *from;   /* borrowed: the command line */
-    const char *host;         /* borrowed: --host */
-    int signals;              /* borrowed */
-    struct listen_at at;      /* where clients come in */
-    struct http *http;        /* owned */
-    const char **shape;       /* owned: the routes' paths, for the metrics */
-    struct background *work;  /* owned */
-    struct desk *desk;        /* owned; NULL: no --data-dir */
-    const char *adapter_root; /* borrowed from the options; NULL: none */
-    struct comm **group;      /* borrowed: moved into the engine; NULL: one process */
-    int broke_fd;             /* owned: readable once a rank is gone */
+    struct front front;           /* under it; its auth is counted */
+    struct door_words *words;     /* owned: what the front's lists lie in; NULL: at the start's */
+    const struct opt *from;       /* borrowed: the command line */
+    const char *host;             /* borrowed: --host */
+    int signals;                  /* borrowed */
+    struct listen_at at;          /* where clients come in */
+    struct http *http;            /* owned */
+    struct greeter *greeter;      /* owned; NULL: proxies send no lines */
+    const char **shape;           /* owned: the routes' paths, for the metrics */
+    struct background *work;      /* owned */
+    struct grader_python *python; /* owned; NULL: no --python-graders */
+    struct graders *graders;      /* owned; NULL: no --data-dir */
+    struct desk *desk;            /* owned; NULL: no --data-dir */
+    struct batches *_Atomic batches; /* owned; NULL: none, or not yet */
+    const char *adapter_root;        /* borrowed from the options; NULL: none */
+    struct comm **group;             /* borrowed: moved into the engine; NULL: one process */
+    int broke_fd;                    /* owned: readable once a rank is gone */
     bool logs_requests;
 };
 
@@ -62,7 +70,8 @@ int door_names(struct front *f, const struct server *s, const struct server_opti
 int door_admit(struct server *s, enum front_will will, struct call *c,
                const struct http_headers *headers, const struct route_match *match,
                struct api_error *e);
-int64_t door_adapters_most(void *s, const char *owner); /* as jobs_options; any thread */
+bool door_who(void *s, const char *owner, struct who *out, int64_t *quota); /* any thread */
+bool door_is_proxy(void *s, const char *address); /* NULL: over a unix socket; any thread */
 void door_reload(struct server *s);
 void door_free(struct server *s);
 

@@ -5,8 +5,8 @@
 #ifndef CLIENTS_HTTP_PEER_OWN_H
 #define CLIENTS_HTTP_PEER_OWN_H
 
-#include "clients/http/curl_lib.h"
 #include "clients/http/peer.h"
+#include "engine/base/curl_lib.h"
 
 enum peer_sink { PEER_BODY, PEER_FILE, PEER_EVENTS };
 

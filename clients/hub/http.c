@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clients/http/curl_lib.h"
+#include "engine/base/curl_lib.h"
 #include "engine/base/mem.h"
 
 enum {
@@ -205,16 +205,6 @@ static bool is_near(const char *url)
            !strncmp(host, "[::1]", 5);
 }
 
-static void add_header(struct hub_http *h, const char *name, const char *value)
-{
-    struct buf line;
-    buf_init(&line, URL_BYTES_MAX);
-    buf_printf(&line, "%s: %s", name, value);
-    struct curl_slist *more = line.failed ? NULL : h->curl->slist_append(h->headers, line.data);
-    h->headers = more ? more : h->headers;
-    buf_release(&line);
-}
-
 static void add_token(struct hub_http *h, const char *url)
 {
     struct buf bearer;
@@ -222,7 +212,7 @@ static void add_token(struct hub_http *h, const char *url)
         return;
     buf_init(&bearer, URL_BYTES_MAX);
     buf_printf(&bearer, "Bearer %s", h->place->token);
-    add_header(h, "Authorization", bearer.data);
+    h->headers = curl_lib_header(h->curl, h->headers, "Authorization", bearer.data);
     buf_release(&bearer);
 }
 
@@ -258,8 +248,9 @@ static void set_up(struct hub_http *h, const char *url)
         snprintf(range, sizeof range, "%lld-", (long long)h->from);
         c->easy_setopt(h->easy, CURLOPT_RANGE, range);
     }
-    add_header(h, "User-Agent", "tandem");
-    add_header(h, "Accept-Encoding", "identity"); /* hash and size are of the file itself */
+    h->headers = curl_lib_header(h->curl, h->headers, "User-Agent", "tandem");
+    h->headers = curl_lib_header(h->curl, h->headers, "Accept-Encoding",
+                                 "identity"); /* hash and size are of the file itself */
     add_token(h, url);
     c->easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
 }

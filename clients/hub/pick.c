@@ -24,14 +24,15 @@ static bool ends_with(const char *s, const char *end)
 static const char *const small[] = {
     "config.json",           "generation_config.json",    "tokenizer.json",
     "tokenizer_config.json", "special_tokens_map.json",   "chat_template.jinja",
-    "modules.json",          "sentence_bert_config.json",
+    "modules.json",          "sentence_bert_config.json", "config_sentence_transformers.json",
 };
 
-/* "1_Pooling/config.json": one folder, that begins with a number. */
+/* "1_Pooling/config.json", "2_Dense/model.safetensors": one folder, that begins with a number. */
 static bool is_module(const char *name)
 {
     const char *slash = strchr(name, '/');
-    return isdigit((unsigned char)*name) && slash && !strcmp(slash, "/config.json");
+    return isdigit((unsigned char)*name) && slash &&
+           (!strcmp(slash, "/config.json") || !strcmp(slash, "/model.safetensors"));
 }
 
 static int add_indexed(const struct hub_names *all, const char *index, const struct buf *text,

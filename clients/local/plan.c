@@ -97,6 +97,13 @@ static double mb(size_t bytes)
     return (double)bytes / 1e6;
 }
 
+/* Each has its K/V and its state; room for one of these is taken off the tokens already. */
+static int64_t sequences_of(const struct plan_result *r, int64_t length)
+{
+    size_t one = (size_t)length * r->of.kv_token + r->of.state;
+    return length ? (int64_t)(((size_t)r->tokens * r->of.kv_token + r->of.state) / one) : 0;
+}
+
 static void show_text(const struct plan_result *r, const char *name)
 {
     const struct plan_size *m = &r->of;
@@ -113,21 +120,22 @@ static void show_text(const struct plan_result *r, const char *name)
                              : 0);
     printf("  %-24s %12.1f kB  in %s\n", "K/V of a token", (double)r->of.kv_token / 1e3,
            k_format(m->kv_type)->name);
+    if (m->state)
+        printf("  %-24s %12.1f MB\n", "state of a sequence", mb(m->state));
     printf("  %-24s %12.1f MB\n", "memory", mb(r->memory));
     printf("  %-24s %12lld tokens of K/V\n", "room for", (long long)r->tokens);
     printf("  %-24s %12lld tokens\n", "longest sequence", (long long)longest);
-    printf("  %-24s %12lld\n", "sequences of that length",
-           (long long)(longest ? r->tokens / longest : 0));
+    printf("  %-24s %12lld\n", "sequences of that length", (long long)sequences_of(r, longest));
 }
 
 static void show_json(const struct plan_result *r)
 {
     printf("{\"parameters\":%llu,\"weights\":%zu,\"file_bytes\":%llu,\"rotary\":%zu,"
            "\"activations\":%zu,\"activations_lower_bound\":%zu,\"kv_per_token\":%zu,"
-           "\"memory\":%zu,\"kv_tokens\":%lld,\"ctx\":%lld}\n",
+           "\"state_per_sequence\":%zu,\"memory\":%zu,\"kv_tokens\":%lld,\"ctx\":%lld}\n",
            (unsigned long long)r->size.n_param, r->of.weights,
            (unsigned long long)r->size.file_bytes, r->of.table, r->of.activations,
-           r->of.lower_bound, r->of.kv_token, r->memory, (long long)r->tokens,
+           r->of.lower_bound, r->of.kv_token, r->of.state, r->memory, (long long)r->tokens,
            (long long)r->of.ctx);
 }
 

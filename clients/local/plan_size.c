@@ -59,6 +59,7 @@ static int measure(struct plan_size *s, const struct model *m, int64_t n_tok, st
     s->table = 2 * (size_t)model_turn_rows(m) * (size_t)(m->d_rot / 2) * sizeof(float);
     s->table *= m->cfg.local_theta > 0 ? 2 : 1;
     s->kv_token = model_kv_token_bytes(m);
+    s->state = model_state_bytes(m);
     s->has_all_kv = s->tp > 1 && m->n_kv_head == m->cfg.n_kv_head;
     return measure_graph(s, m, n_tok, e);
 }
@@ -85,7 +86,7 @@ int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struc
 
 size_t plan_size_fixed(const struct plan_size *s)
 {
-    return s->weights + s->table + s->activations;
+    return s->weights + s->table + s->activations + s->state;
 }
 
 int64_t plan_size_tokens(const struct plan_size *s, size_t memory)

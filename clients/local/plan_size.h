@@ -16,6 +16,7 @@ struct plan_size {
     size_t weights, table, activations,
         lower_bound;           /* bytes; the least that activations can take */
     size_t kv_token;           /* bytes of a token's keys and values */
+    size_t state;              /* bytes of a sequence's recurrent state; 0: there is none */
     double sent;               /* bytes that a rank sends for a token, at least */
     int n_collective;          /* for a step */
     bool has_all_kv;           /* although others do too */
@@ -27,7 +28,7 @@ struct plan_size {
 int plan_size_init(struct plan_size *s, const struct model_dir *dir, const struct model_options *mo,
                    int tp, int64_t n_tok, struct err *e);
 
-size_t plan_size_fixed(const struct plan_size *s); /* all but keys and values */
+size_t plan_size_fixed(const struct plan_size *s); /* all but keys and values; one state */
 
 /* Tokens whose keys and values fit beside the rest, in whole cells; 0: nothing does. */
 int64_t plan_size_tokens(const struct plan_size *s, size_t memory);

@@ -39,6 +39,9 @@
 static const struct opt_row rows[] = {
 #include "clients/local/load_rows.inc"
     ROW("Files", "model", OPT_TEXT, NULL, 0, 0, "DIR", "the model's directory", dir),
+    ROW(NULL, "from", OPT_TEXT, NULL, 0, 0, "DIR",
+        "an adapter to go on from, a PEFT directory: its rank, alpha and targets are the training's",
+        from),
     ROW(NULL, "init", OPT_CHOICE, "weights", 0, 0, "weights|random",
         "begin with the model's weights, or train every parameter of its shape from nothing", init),
     ROW(NULL, "data", OPT_TEXT, NULL, 0, 0, "FILE", "rows to learn, a line of JSON each", data),
@@ -145,9 +148,54 @@ static int check_given(const struct train_values *v, struct err *e)
         return err_set(e, ERR_BAD_INPUT,
                        "--method dpo trains an adapter, and the model without it is what it is "
                        "compared with: --rank must be above 0, and --init weights");
+    if ((strcmp(v->result, "best") == 0 || v->early_stopping) && !v->valid)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--result best and --early-stopping need --valid: rows to "
+                       "measure on");
+    if (v->warmup && v->warmup_ratio > 0)
+        return err_set(e, ERR_BAD_INPUT, "--warmup and --warmup-ratio: give one of them");
     if (train_of_pairs(v) && v->micro < 2)
         return err_set(e, ERR_BAD_INPUT, "--micro-batch must hold a pair: at least 2");
     return 0;
+}
+
+static bool has_other_targets(const struct train *t)
+{
+    const struct opt_list *given = &t->v->target;
+    struct train_lora l = {.rank = 0};
+    for (size_t i = 0; i < given->n && l.n_target < TRAIN_TARGET_MAX; i++)
+        l.target[l.n_target++] = given->at[i];
+    return !train_lora_same_targets(&l, &t->lora);
+}
+
+/* What is said otherwise of an adapter than it is. */
+static int check_ancestor(const struct train *t, struct err *e)
+{
+    const struct train_values *v = t->v;
+    const struct {
+        const char *flag;
+        bool differs;
+    } said[] = {{"init", strcmp(v->init, "random") == 0},
+                {"rank", v->rank != t->lora.rank},
+                {"alpha", v->alpha != t->lora.alpha},
+                {"rslora", v->rslora != t->lora.is_rs},
+                {"target", has_other_targets(t)}};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i].differs && opt_is_given(t->opt, said[i].flag))
+            return err_set(e, ERR_BAD_INPUT,
+                           "--%s is another than that of the adapter which --from names: leave it "
+                           "out",
+                           said[i].flag);
+    return 0;
+}
+
+static int read_ancestor(struct train *t, struct err *e)
+{
+    const char *dir = t->v->from;
+    if (!dir)
+        return 0;
+    return train_ancestor_read(dir, &t->ancestor, &t->lora, &t->arena, e) ? err_wrap(e, "%s", dir)
+                                                                          : check_ancestor(t, e);
 }
 
 static bool chooses(const struct train *t)
@@ -285,7 +333,8 @@ static int prepare(struct train *t, struct err *e)
 {
     const struct train_values *v = t->v;
     t->is_common = true;
-    if (check_given(v, e) || find_ranks(t, e) || check_place(t, e) || write_first(t, e))
+    if (check_given(v, e) || read_ancestor(t, e) || find_ranks(t, e) || check_place(t, e) ||
+        write_first(t, e))
         return -1;
     t->is_common = false;
     return load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
@@ -324,7 +373,8 @@ static bool leave(struct train *t, const struct err *e)
 
 int cmd_train(const struct opt *o)
 {
-    struct train t = {.v = o->values, .now = time(NULL), .has_terminal = isatty(STDERR_FILENO)};
+    struct train t = {
+        .v = o->values, .opt = o, .now = time(NULL), .has_terminal = isatty(STDERR_FILENO)};
     struct train_values *values = o->values;
     struct err e = ERR_INIT;
     char *of_hub = NULL;
@@ -332,6 +382,7 @@ int cmd_train(const struct opt *o)
         return cmd_fail(o, &e);
     values->dir = of_hub ? of_hub : values->dir;
     api_json_init();
+    arena_init(&t.arena, 0);
     int rc = local_group(0, &t.group, &e) || prepare(&t, &e) ? -1 : 0;
     if (!rc)
         rc = work(&t, &e);
@@ -342,5 +393,6 @@ int cmd_train(const struct opt *o)
     resident_release(&t.on);
     free(t.first);
     free(of_hub);
+    arena_release(&t.arena);
     return leave(&t, &e) ? CMD_FAILED : rc ? cmd_fail(o, &e) : CMD_GOOD;
 }

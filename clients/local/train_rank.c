@@ -82,9 +82,11 @@ static int hear(void *ctx, const struct tuning_event *v, struct err *e)
         put_result(t, v->has_valid, &v->valid);
         fputc('\n', t->csv);
         show(t, v);
-    } else if (v->what == TUNING_EPOCH && v->has_valid) {
-        fprintf(stderr, "%sepoch %" PRId64 ": validation loss %.4f, accuracy %.3f\n",
-                t->has_terminal ? "\r\033[K" : "", v->epoch, v->valid.loss, v->valid.accuracy);
+    } else if (v->has_valid) {
+        bool is_epoch = v->what == TUNING_EPOCH;
+        fprintf(stderr, "%s%s %" PRId64 ": validation loss %.4f, accuracy %.3f\n",
+                t->has_terminal ? "\r\033[K" : "", is_epoch ? "epoch" : "step",
+                is_epoch ? v->epoch : v->step, v->valid.loss, v->valid.accuracy);
     }
     return fflush(t->csv) ? err_sys(e, "steps.csv") : 0;
 }
@@ -118,8 +120,12 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
 {
     const struct train_values *v = t->v;
     train_options_default(&o->train);
-    o->train.lora = (struct train_lora){
-        .rank = rank_of(v), .alpha = v->alpha, .dropout = v->dropout, .is_rs = v->rslora};
+    o->train.lora =
+        v->from ? t->lora
+                : (struct train_lora){.rank = rank_of(v), .alpha = v->alpha, .is_rs = v->rslora};
+    o->train.lora.dropout = v->dropout;
+    o->ancestor = t->ancestor;
+    o->train.has_ancestor = v->from != NULL;
     if (train_of_pairs(v)) {
         o->train.preference =
             (struct train_preference){preference_find(v->loss), v->beta, v->gamma};
@@ -127,7 +133,7 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     }
     if (v->target.n > TARGETS_MAX)
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
-    for (size_t i = 0; i < v->target.n; i++)
+    for (size_t i = 0; i < v->target.n && !v->from; i++)
         o->train.lora.target[o->train.lora.n_target++] = v->target.at[i];
     o->train.lr = v->lr;
     o->train.schedule = schedule_of(v->schedule);
@@ -142,6 +148,10 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     o->valid = v->valid ? &t->valid : NULL;
     o->checkpoint_steps = v->checkpoint_steps;
     o->keep = (int)v->keep;
+    o->keeps_best = strcmp(v->result, "best") == 0;
+    o->patience = v->early_stopping;
+    if (v->warmup == 0)
+        o->train.warmup = train_warmup(v->warmup_ratio, tuning_n_step(o));
     o->train.ranks = *ranks;
     if (!train_is_lead(ranks))
         return 0;
@@ -231,6 +241,17 @@ static int keep_result(struct train *t, struct tuning *tuning, bool is_lead, str
     return rc;
 }
 
+static void say_end(const struct train *t, const struct tuning *tuning)
+{
+    const struct tuning_best best = tuning_best(tuning);
+    if (t->v->early_stopping && best.n_worse >= t->v->early_stopping)
+        fprintf(stderr, "stopped early: no lower validation loss at %" PRId64 " looks\n",
+                best.n_worse);
+    if (strcmp(t->v->result, "best") == 0)
+        fprintf(stderr, "the values are those of step %" PRId64 ", validation loss %.4f\n",
+                best.step, best.loss);
+}
+
 static int run(struct train *t, struct tuning *tuning, bool is_lead, struct err *e)
 {
     bool is_done = false;
@@ -241,6 +262,8 @@ static int run(struct train *t, struct tuning *tuning, bool is_lead, struct err 
         fputc('\n', stderr);
     if (rc)
         return -1;
+    if (is_done && is_lead)
+        say_end(t, tuning);
     if (is_done)
         return keep_result(t, tuning, is_lead, e);
     if (is_lead)

@@ -18,7 +18,7 @@
 
 struct train_values {
     struct local_options model;
-    const char *dir, *init, *method, *data, *valid, *out;
+    const char *dir, *from, *init, *method, *data, *valid, *out;
     int64_t micro, seed, keep, memory;
     double lr;
 #define TRAIN_NONE(...)
@@ -36,12 +36,16 @@ struct train_values {
 
 struct train {
     const struct train_values *v;
-    struct resident on;          /* the model's texts, and the model where there is one rank */
-    struct comm *group;          /* owned: of processes; NULL: one */
-    time_t now;                  /* the same at all */
-    int n_tensor, n_data;        /* ranks */
-    int n_thread, n_here;        /* compute threads of each; ranks on this host */
-    struct parallel_place place; /* of --parallel auto */
+    const struct opt *opt;          /* borrowed: what of these was said */
+    struct arena arena;             /* of the names of the next: */
+    struct train_lora lora;         /* how the adapter was made that it goes on from: */
+    struct train_ancestor ancestor; /* zeros: none */
+    struct resident on;             /* the model's texts, and the model where there is one rank */
+    struct comm *group;             /* owned: of processes; NULL: one */
+    time_t now;                     /* the same at all */
+    int n_tensor, n_data;           /* ranks */
+    int n_thread, n_here;           /* compute threads of each; ranks on this host */
+    struct parallel_place place;    /* of --parallel auto */
     struct dataset data, valid;
     char *first; /* owned: the directory of random weights; NULL: none */
     FILE *csv;

@@ -4,18 +4,14 @@
  * the message on the command line, or to each line of stdin. What was said stays part of the talk
  * until /clear. Ctrl-C stops an answer; what had come of it stays.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "clients/remote/chat_own.h"
 #include "clients/remote/edit.h"
+#include "clients/remote/history.h"
 #include "clients/remote/interrupt.h"
-#include "clients/remote/pick.h"
-#include "clients/remote/remote.h"
-#include "engine/base/mem.h"
-
-enum { ANSWER_BYTES_MAX = 64 << 20, PROMPT_BYTES = 64 };
 
 struct chat_values {
     struct remote_options remote;
@@ -31,6 +27,8 @@ struct chat_values {
         .min = (min_), .max = (max_), .hint = (hint_), .help = (help_), .offset = AT(field_)       \
     }
 
+enum { ANSWER_BYTES_MAX = 64 << 20 };
+
 static const struct opt_row rows[] = {
     ROW("Talk", "model", 'm', OPT_TEXT, 0, 0, "NAME",
         "who answers, by name or a part of it; default: the base that the server has", model),
@@ -45,25 +43,21 @@ static const struct opt_row rows[] = {
 
 const struct cmd_opt cmd_opt_chat = {rows, sizeof rows / sizeof *rows, sizeof(struct chat_values)};
 
-struct chat {
-    const struct opt *o;
-    const struct chat_values *v;
-    struct peer *peer;
-    struct term term;
-    char *model;      /* owned */
-    json_t *messages; /* owned */
-    struct buf answer;
-    const char *finish; /* "length", or what else ended it early; NULL */
-    bool is_talk;       /* with a person, who sees faults and goes on */
-};
-
 /* ---- one answer ---------------------------------------------------------------------------- */
 
-static void add(struct chat *c, const char *role, const char *text, size_t n)
+void chat_add(struct chat *c, const char *role, const char *text, size_t n)
 {
     json_t *content = json_stringn(text, n);
     json_array_append_new(c->messages, json_pack("{s:s, s:o}", "role", role, "content",
                                                  content ? content : json_string("")));
+}
+
+void chat_begin(struct chat *c, const char *system)
+{
+    json_array_clear(c->messages);
+    json_array_clear(c->tokens);
+    if (system && *system)
+        chat_add(c, "system", system, strlen(system));
 }
 
 static void drop_last(struct chat *c)
@@ -73,17 +67,13 @@ static void drop_last(struct chat *c)
 
 static json_t *body_of(const struct chat *c, bool is_stream)
 {
-    const struct chat_values *v = c->v;
     json_t *b = json_pack("{s:s, s:O, s:b}", "model", c->model, "messages", c->messages, "stream",
                           is_stream);
-    if (remote_is_given(c->o, "temperature"))
-        json_object_set_new(b, "temperature", json_real(v->temperature));
-    if (remote_is_given(c->o, "top-p"))
-        json_object_set_new(b, "top_p", json_real(v->top_p));
-    if (remote_is_given(c->o, "max-tokens"))
-        json_object_set_new(b, "max_tokens", json_integer(v->max_tokens));
-    if (remote_is_given(c->o, "seed"))
-        json_object_set_new(b, "seed", json_integer(v->seed));
+    json_object_update(b, c->sampling);
+    if (c->is_talk) { /* for /why */
+        json_object_set_new(b, "logprobs", json_true());
+        json_object_set_new(b, "top_logprobs", json_integer(CHAT_TOP));
+    }
     return b;
 }
 
@@ -93,13 +83,21 @@ static void keep_piece(struct chat *c, const json_t *text)
     buf_add(&c->answer, json_string_value(text), json_string_length(text));
 }
 
-static void show_piece(const json_t *text)
+/* NULL: the answer is over. */
+static void show_piece(struct chat *c, const json_t *text)
 {
-    struct buf clean;
+    struct buf clean, out;
     buf_init(&clean, ANSWER_BYTES_MAX);
-    term_clean(&clean, json_string_value(text), json_string_length(text), true);
-    fwrite(clean.len ? clean.data : "", 1, clean.len, stdout);
+    buf_init(&out, ANSWER_BYTES_MAX);
+    if (text) {
+        term_clean(&clean, json_string_value(text), json_string_length(text), true);
+        markdown_put(&c->styles, &out, clean.len ? clean.data : "", clean.len);
+    } else {
+        markdown_end(&c->styles, &out);
+    }
+    fwrite(out.len ? out.data : "", 1, out.len, stdout);
     fflush(stdout);
+    buf_release(&out);
     buf_release(&clean);
 }
 
@@ -123,8 +121,9 @@ static int hear(void *ctx, const char *data, size_t n, struct err *e)
     }
     if (json_is_string(text)) {
         keep_piece(c, text);
-        show_piece(text);
+        show_piece(c, text);
     }
+    json_array_extend(c->tokens, json_object_get(json_object_get(choice, "logprobs"), "content"));
     if (finish && !strcmp(finish, "length"))
         c->finish = "cut: no more tokens were allowed";
     json_decref(chunk);
@@ -134,8 +133,10 @@ static int hear(void *ctx, const char *data, size_t n, struct err *e)
 static int stream_answer(struct chat *c, struct err *e)
 {
     json_t *body = body_of(c, true);
+    markdown_init(&c->styles, &c->term);
     int rc = peer_stream(c->peer, "/v1/chat/completions", body, hear, c, e);
     json_decref(body);
+    show_piece(c, NULL);
     if (c->answer.len && c->answer.data[c->answer.len - 1] != '\n')
         putchar('\n');
     if (rc && peer_gave_up(c->peer) && c->is_talk) {
@@ -168,93 +169,17 @@ static int whole_answer(struct chat *c, struct err *e)
 /* A message and its answer become part of the talk, or neither does. */
 static int say(struct chat *c, const char *text, struct err *e)
 {
-    add(c, "user", text, strlen(text));
+    chat_add(c, "user", text, strlen(text));
     buf_clear(&c->answer);
+    json_array_clear(c->tokens);
     c->finish = NULL;
-    int rc = c->v->remote.json ? whole_answer(c, e) : stream_answer(c, e);
+    const struct chat_values *v = c->o->values;
+    int rc = v->remote.json ? whole_answer(c, e) : stream_answer(c, e);
     if (c->answer.len)
-        add(c, "assistant", c->answer.data, c->answer.len);
+        chat_add(c, "assistant", c->answer.data, c->answer.len);
     else
         drop_last(c);
     return rc;
-}
-
-/* ---- commands of the talk ------------------------------------------------------------------ */
-
-static void begin_talk(struct chat *c, const char *system)
-{
-    json_array_clear(c->messages);
-    if (system && *system)
-        add(c, "system", system, strlen(system));
-}
-
-static int list_model(void *ctx, const json_t *model, struct err *e)
-{
-    const struct chat *c = ctx;
-    const char *id = json_string_value(json_object_get(model, "id"));
-    (void)e;
-    if (!id)
-        return 0;
-    printf("%c ", strcmp(id, c->model) == 0 ? '*' : ' ');
-    term_put(stdout, id);
-    putchar('\n');
-    return 0;
-}
-
-/* The model that the word means; without a word, all. */
-static int switch_model(struct chat *c, const char *word, struct err *e)
-{
-    if (!*word)
-        return remote_each(c->peer, "/v1/models", 0, list_model, c, e);
-    char *found = pick(c->peer, "/v1/models", word, e);
-    if (!found && e->code == ERR_NOT_FOUND)
-        return err_set(e, ERR_NOT_FOUND, "no model has \"%.80s\" in its name; /model lists all",
-                       word);
-    if (!found)
-        return -1;
-    free(c->model);
-    c->model = found;
-    return 0;
-}
-
-static void print_help(void)
-{
-    puts(
-        "/model [NAME]   who answers from now on (a part of the name will do); alone: who there is\n"
-        "/system [TEXT]  begin anew, and tell the model this first\n"
-        "/clear          begin anew\n"
-        "/quit           as Ctrl-D\n"
-        "A message that begins with a slash is typed with two. Ctrl-C stops an answer.");
-}
-
-/* Whether the line is a command, and then what is behind it. */
-static const char *is_command(const char *line, const char *name)
-{
-    size_t n = strlen(name);
-    if (strncmp(line, name, n) != 0 || (line[n] && line[n] != ' '))
-        return NULL;
-    line += n;
-    while (*line == ' ')
-        line++;
-    return line;
-}
-
-static int obey(struct chat *c, const char *line, bool *is_over, struct err *e)
-{
-    const char *rest;
-    if ((rest = is_command(line, "/model")) != NULL)
-        return switch_model(c, rest, e);
-    if ((rest = is_command(line, "/system")) != NULL)
-        begin_talk(c, rest);
-    else if (is_command(line, "/clear"))
-        begin_talk(c, c->v->system);
-    else if (is_command(line, "/help"))
-        print_help();
-    else if (is_command(line, "/quit") || is_command(line, "/exit"))
-        *is_over = true;
-    else
-        return err_set(e, ERR_BAD_INPUT, "no command %.40s; /help lists them", line);
-    return 0;
 }
 
 /* ---- the talk ------------------------------------------------------------------------------ */
@@ -265,29 +190,62 @@ static int take_line(struct chat *c, const char *line, bool *is_over, struct err
         return 0;
     if (!c->is_talk || line[0] != '/')
         return say(c, line, e);
-    return line[1] == '/' ? say(c, line + 1, e) : obey(c, line, is_over, e);
+    return line[1] == '/' ? say(c, line + 1, e) : chat_obey(c, line, is_over, e);
+}
+
+/* A message, of several lines where all but the last end with a backslash; it takes the place of
+ * what is in `text`. */
+static enum edit_end read_message(struct chat *c, struct edit *edit, struct buf *text)
+{
+    enum edit_end end;
+    bool goes_on = true;
+    buf_clear(text);
+    buf_str(text, "");
+    do {
+        end = edit_read(edit, &c->term, text->len ? ". " : "> ");
+        goes_on = c->is_talk && end == EDIT_DONE && edit->n > 0 && edit->text[edit->n - 1] == '\\';
+        buf_add(text, edit->text, edit->n - goes_on);
+        if (goes_on)
+            buf_char(text, '\n');
+    } while (goes_on && !text->failed);
+    return end;
+}
+
+static void greet(struct chat *c, struct history *h, struct edit *edit)
+{
+    struct err why = ERR_INIT;
+    const char *dim = term_style(&c->term, TERM_DIM), *plain = term_style(&c->term, TERM_PLAIN);
+    printf("%s%s answers; /help says what else there is%s\n", dim, c->model, plain);
+    if (history_init(h, edit, &why))
+        printf("%s(what is typed is not kept: %s)%s\n", dim, why.msg, plain);
 }
 
 static int talk(struct chat *c, struct err *e)
 {
+    struct history history = {.path = NULL};
     struct edit edit;
+    struct buf text;
     bool is_over = false;
     int rc = 0;
     edit_init(&edit);
+    buf_init(&text, ANSWER_BYTES_MAX);
     if (c->is_talk)
-        printf("%s%s answers; /help says what else there is%s\n", term_style(&c->term, TERM_DIM),
-               c->model, term_style(&c->term, TERM_PLAIN));
+        greet(c, &history, &edit);
     while (!is_over && !rc) {
-        enum edit_end end = edit_read(&edit, &c->term, "> ");
-        if (end == EDIT_OVER || (end == EDIT_DROPPED && edit.n == 0))
+        enum edit_end end = read_message(c, &edit, &text);
+        if (end == EDIT_OVER || (end == EDIT_DROPPED && edit.n == 0 && text.len == 0))
             break;
-        rc = end == EDIT_DONE ? take_line(c, edit.text, &is_over, e) : 0;
+        if (end == EDIT_DONE)
+            history_add(&history, text.data);
+        rc = end == EDIT_DONE ? take_line(c, text.data, &is_over, e) : 0;
         if (rc && c->is_talk) {
             printf("%s%s%s\n", term_style(&c->term, TERM_BAD), e->msg,
                    term_style(&c->term, TERM_PLAIN));
             rc = 0;
         }
     }
+    history_release(&history);
+    buf_release(&text);
     edit_release(&edit);
     return rc;
 }
@@ -302,10 +260,13 @@ static int chat(struct chat *c, struct err *e)
 {
     term_init(&c->term, stdout);
     c->is_talk = c->o->n_arg == 0 && c->term.has_cursor && isatty(STDIN_FILENO);
-    c->peer = remote_peer(&c->v->remote, e);
-    if (!c->peer || !(c->model = remote_base(c->peer, c->v->model, e)))
+    const struct chat_values *v = c->o->values;
+    c->system = v->system;
+    c->peer = remote_peer(&v->remote, e);
+    if (!c->peer || !(c->model = remote_base(c->peer, v->model, e)))
         return -1;
-    begin_talk(c, c->v->system);
+    chat_begin(c, c->system);
+    chat_sample(c, c->o);
     interrupt_watch();
     peer_set_tick(c->peer, is_interrupted, NULL);
     return c->o->n_arg ? say(c, c->o->arg[0], e) : talk(c, e);
@@ -313,12 +274,15 @@ static int chat(struct chat *c, struct err *e)
 
 int cmd_chat(const struct opt *o)
 {
-    struct chat c = {.o = o, .v = o->values, .messages = json_array()};
+    struct chat c = {
+        .o = o, .messages = json_array(), .tokens = json_array(), .sampling = json_object()};
     struct err e = ERR_INIT;
     buf_init(&c.answer, ANSWER_BYTES_MAX);
     int rc = chat(&c, &e);
     bool is_stopped = rc && c.peer && peer_gave_up(c.peer);
     json_decref(c.messages);
+    json_decref(c.tokens);
+    json_decref(c.sampling);
     buf_release(&c.answer);
     free(c.model);
     peer_free(c.peer);

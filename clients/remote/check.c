@@ -36,7 +36,19 @@ static void say_all(const char *name, const json_t *check)
     }
 }
 
-int check_file(struct peer *p, const char *id, const char *name, const char *method,
+/* What a job of it will have. */
+static void say_counts(const char *name, const json_t *check)
+{
+    term_put(stderr, name);
+    fprintf(stderr,
+            ": %" JSON_INTEGER_FORMAT " rows, %" JSON_INTEGER_FORMAT
+            " tokens, %" JSON_INTEGER_FORMAT " of them to be learned\n",
+            json_integer_value(json_object_get(check, "examples")),
+            json_integer_value(json_object_get(check, "total_tokens")),
+            json_integer_value(json_object_get(check, "trained_tokens")));
+}
+
+int check_file(struct peer *p, const char *id, const char *name, const char *method, bool is_quiet,
                bool *is_refused, struct err *e)
 {
     json_t *ask = json_pack("{s:s,s:{s:s}}", "training_file", id, "method", "type", method);
@@ -52,6 +64,8 @@ int check_file(struct peer *p, const char *id, const char *name, const char *met
         *e = why;
     if (check)
         say_all(name, check);
+    if (check && !*is_refused && !is_quiet)
+        say_counts(name, check);
     if (*is_refused)
         rc = err_set(e, ERR_BAD_INPUT, "%.200s: %s", name, remote_text(check, "reason", room));
     json_decref(check);

@@ -16,10 +16,12 @@ enum {
     CTRL_D,
     CTRL_E,
     CTRL_F,
+    CTRL_G,
     CTRL_H = 8,
     CTRL_K = 11,
     CTRL_N = 14,
     CTRL_P = 16,
+    CTRL_R = 18,
     CTRL_U = 21,
     CTRL_W = 23,
     ESCAPE = 27,
@@ -48,7 +50,7 @@ void edit_clear(struct edit *e)
     e->text[0] = 0;
     e->place = e->n_history;
     e->state = EDIT_PLAIN;
-    e->pastes = false;
+    e->pastes = e->searches = false;
     free(e->draft);
     e->draft = NULL;
 }
@@ -130,17 +132,17 @@ static void recall(struct edit *e, size_t place)
     set_text(e, place < e->n_history ? e->history[place] : e->draft ? e->draft : "");
 }
 
-static void keep(struct edit *e)
+void edit_remember(struct edit *e, const char *text)
 {
-    bool is_new = e->n_history == 0 || strcmp(e->history[e->n_history - 1], e->text) != 0;
-    if (e->n == 0 || !is_new)
+    bool is_new = e->n_history == 0 || strcmp(e->history[e->n_history - 1], text) != 0;
+    if (!*text || !is_new)
         return;
     if (e->n_history == EDIT_HISTORY_MAX) {
         free(e->history[0]);
         memmove(e->history, e->history + 1, --e->n_history * sizeof *e->history);
     }
     e->history = xrealloc(e->history, (e->n_history + 1) * sizeof *e->history);
-    e->history[e->n_history++] = xstrdup(e->text);
+    e->history[e->n_history++] = xstrdup(text);
 }
 
 static void older(struct edit *e)
@@ -153,6 +155,60 @@ static void newer(struct edit *e)
 {
     if (e->place < e->n_history)
         recall(e, e->place + 1);
+}
+
+/* ---- the search ---------------------------------------------------------------------------- */
+
+/* The newest line from `place` backwards that has what is searched for; none: nothing changes. */
+static void find_older(struct edit *e, size_t place)
+{
+    while (place-- > 0)
+        if (strstr(e->history[place], e->query)) {
+            recall(e, place);
+            return;
+        }
+}
+
+static void begin_search(struct edit *e)
+{
+    if (e->place == e->n_history) {
+        free(e->draft);
+        e->draft = xstrdup(e->text);
+    }
+    e->searches = true;
+    e->n_query = 0;
+    e->query[0] = 0;
+}
+
+static void shorten_query(struct edit *e)
+{
+    while (e->n_query > 0 && is_inside(e->query[--e->n_query]))
+        ;
+    e->query[e->n_query] = 0;
+    find_older(e, e->n_history);
+}
+
+/* Whether the key is the search's; any other one ends it, and works on the line that was found. */
+static bool search(struct edit *e, unsigned char c)
+{
+    size_t from = e->place < e->n_history ? e->place : e->n_history;
+    if (c == CTRL_R) {
+        find_older(e, from);
+    } else if (c == CTRL_H || c == DELETE) {
+        shorten_query(e);
+    } else if (c == CTRL_G || c == CTRL_C) {
+        recall(e, e->n_history);
+        e->searches = false;
+    } else if (c >= ' ') {
+        if (e->n_query + 1 < EDIT_QUERY) {
+            e->query[e->n_query++] = (char)c;
+            e->query[e->n_query] = 0;
+        }
+        find_older(e, from < e->n_history ? from + 1 : from);
+    } else {
+        e->searches = false;
+    }
+    return e->searches || c == CTRL_G || c == CTRL_C;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
@@ -199,6 +255,11 @@ static void numbered(struct edit *e)
 
 static void escaped(struct edit *e, unsigned char c)
 {
+    if (e->state == EDIT_ESCAPED && c == '\r') {
+        e->state = EDIT_PLAIN;
+        insert(e, '\n');
+        return;
+    }
     if (e->state == EDIT_ESCAPED) {
         e->state = c == '[' ? EDIT_CSI : c == 'O' ? EDIT_SS3 : EDIT_PLAIN;
         e->n_sequence = 0;
@@ -222,7 +283,7 @@ static enum edit_end control(struct edit *e, unsigned char c)
     switch (c) {
     case '\r':
     case '\n':
-        keep(e);
+        edit_remember(e, e->text);
         return EDIT_DONE;
     case CTRL_C:
         return EDIT_DROPPED;
@@ -245,6 +306,9 @@ static enum edit_end control(struct edit *e, unsigned char c)
     case CTRL_N:
         newer(e);
         break;
+    case CTRL_R:
+        begin_search(e);
+        break;
     case CTRL_K:
         cut(e, e->at, e->n);
         break;
@@ -266,6 +330,8 @@ static enum edit_end control(struct edit *e, unsigned char c)
 
 enum edit_end edit_feed(struct edit *e, unsigned char c)
 {
+    if (e->searches && !e->pastes && e->state == EDIT_PLAIN && search(e, c))
+        return EDIT_GOES_ON;
     if (e->state != EDIT_PLAIN)
         escaped(e, c);
     else if (c == ESCAPE)

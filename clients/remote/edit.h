@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A line that is typed: moved in, corrected, recalled. The keys are those of every shell: arrows,
- * Home, End, Delete, Ctrl-A E B F D K U W. Text that is pasted may have lines; they are sent as
- * one.
+ * Home, End, Delete, Ctrl-A E B F D K U W; Ctrl-R looks older lines through for what is typed then.
+ * Text that is pasted may have lines, and Alt-Enter begins one; they are sent as one.
  *
  * The line is drawn on one row of the terminal, which scrolls sideways when it is longer. edit_feed
  * and what it leaves in the struct know nothing of terminals: edit_read gives it what is typed.
@@ -14,7 +14,7 @@
 
 #include "clients/remote/term.h"
 
-enum { EDIT_BYTES_MAX = 1 << 20, EDIT_HISTORY_MAX = 500, EDIT_SEQUENCE = 8 };
+enum { EDIT_BYTES_MAX = 1 << 20, EDIT_HISTORY_MAX = 500, EDIT_SEQUENCE = 8, EDIT_QUERY = 64 };
 
 enum edit_end {
     EDIT_GOES_ON,
@@ -33,12 +33,17 @@ struct edit {
     enum { EDIT_PLAIN, EDIT_ESCAPED, EDIT_CSI, EDIT_SS3 } state;
     char sequence[EDIT_SEQUENCE];
     size_t n_sequence;
-    bool pastes;
+    bool pastes, searches;
+    char query[EDIT_QUERY]; /* what is searched for */
+    size_t n_query;
 };
 
 void edit_init(struct edit *e);
 void edit_release(struct edit *e);
 void edit_clear(struct edit *e); /* before the next line; history stays */
+
+/* A line of an earlier run, the newest so far. */
+void edit_remember(struct edit *e, const char *text);
 
 /* One byte that was typed. EDIT_DONE puts the line into the history. */
 enum edit_end edit_feed(struct edit *e, unsigned char c);

@@ -38,6 +38,9 @@ static int columns_of(const char *text, size_t lo, size_t hi)
 
 void edit_draw(const struct edit *e, const struct term *t, const char *prompt)
 {
+    char search[EDIT_QUERY + 16];
+    snprintf(search, sizeof search, "(search: %s) ", e->query);
+    prompt = e->searches ? search : prompt;
     int n_prompt = term_columns(prompt), room = term_width(t) - n_prompt - 1;
     size_t from = begin_of(e->text, e->at, room > 1 ? room : 1);
     size_t shown = term_cut(e->text + from, room > 1 ? room : 1);

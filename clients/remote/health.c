@@ -39,7 +39,7 @@ int cmd_health(const struct opt *o)
     snprintf(here, sizeof here, "http://127.0.0.1:%" PRId64, v->port);
     struct err e = ERR_INIT;
     json_t *answer = NULL;
-    struct peer *p = peer_new(remote_is_given(o, "url") ? v->remote.url : here, NULL, &e);
+    struct peer *p = peer_new(opt_is_given(o, "url") ? v->remote.url : here, NULL, &e);
     int rc = p ? peer_ask(p, "GET", "/readyz", NULL, &answer, &e) : -1;
     if (!rc)
         remote_print(&v->remote, answer);

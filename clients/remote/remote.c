@@ -23,14 +23,6 @@ struct peer *remote_peer(const struct remote_options *o, struct err *e)
     return peer_new(o->url, o->api_key, e);
 }
 
-bool remote_is_given(const struct opt *o, const char *name)
-{
-    for (size_t i = 0; i < o->cmd->n_row; i++)
-        if (!strcmp(o->cmd->row[i].name, name))
-            return o->source[i] != OPT_DEFAULT;
-    return false;
-}
-
 char *remote_path(const char *path, const char *name, struct err *e)
 {
     const char *gap = strstr(path, "%s");

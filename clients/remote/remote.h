@@ -48,9 +48,6 @@ enum { N_REMOTE_ROWS = 3 };
 
 struct peer *remote_peer(const struct remote_options *o, struct err *e);
 
-/* Whether the option was set anywhere: 0 may be one of its values. */
-bool remote_is_given(const struct opt *o, const char *name);
-
 /* PATH with the name, escaped, for its one %s; free() it. */
 char *remote_path(const char *path, const char *name, struct err *e);
 

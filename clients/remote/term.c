@@ -47,11 +47,9 @@ int term_width(const struct term *t)
 
 const char *term_style(const struct term *t, enum term_style style)
 {
-    static const char *const code[] = {[TERM_PLAIN] = "\033[0m",
-                                       [TERM_BOLD] = "\033[1m",
-                                       [TERM_DIM] = "\033[2m",
-                                       [TERM_GOOD] = "\033[32m",
-                                       [TERM_BAD] = "\033[31m"};
+    static const char *const code[] = {
+        [TERM_PLAIN] = "\033[0m", [TERM_BOLD] = "\033[1m", [TERM_DIM] = "\033[2m",
+        [TERM_GOOD] = "\033[32m", [TERM_BAD] = "\033[31m", [TERM_CODE] = "\033[36m"};
     return t->has_color ? code[style] : "";
 }
 

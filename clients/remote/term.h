@@ -19,7 +19,7 @@
 
 enum { TERM_WIDTH = 80, TERM_WIDTH_MIN = 20 };
 
-enum term_style { TERM_PLAIN, TERM_BOLD, TERM_DIM, TERM_GOOD, TERM_BAD };
+enum term_style { TERM_PLAIN, TERM_BOLD, TERM_DIM, TERM_GOOD, TERM_BAD, TERM_CODE };
 
 struct term {
     FILE *out; /* borrowed */

@@ -3,7 +3,7 @@
  * `tandem tune FILE`: the file goes up, a job is made of it, and with --follow it is watched until
  * it ends. A FILE that is none here, but looks like the id of one that the server has, is that. The
  * server looks the file over first: where a job of it would fail, none is made, and the status
- * is 1.
+ * is 1. Without a FILE a person at a terminal is asked for it, and whether to begin.
  *
  * stdout gets one line: the job's id, or with --follow the name of the model that came of it.
  */
@@ -17,12 +17,13 @@
 #include "clients/remote/interrupt.h"
 #include "clients/remote/pick.h"
 #include "clients/remote/term.h"
+#include "clients/remote/tune_ask.h"
 #include "clients/remote/upload.h"
 #include "engine/base/mem.h"
 
 struct tune_values {
     struct remote_options remote;
-    const char *model, *validation, *suffix, *method;
+    const char *model, *from, *validation, *suffix, *method, *grader;
     int64_t seed;
     struct opt_list hyper, metadata;
     bool follow;
@@ -46,6 +47,8 @@ struct tune_values {
 static const struct opt_row rows[] = {
     ROW("Job", "model", 'm', OPT_TEXT, 0, 0, "NAME",
         "the base, or a part of its name; default: the one that the server has", model),
+    ROW(NULL, "from", 0, OPT_TEXT, 0, 0, "NAME",
+        "a tuned model to go on from, or a part of its name, instead of a base", from),
     ROW(NULL, "follow", 'f', OPT_BOOL, 0, 0, NULL,
         "watch the job until it ends; the status is 0 when it succeeded, 1 when it did not",
         follow),
@@ -55,8 +58,10 @@ static const struct opt_row rows[] = {
         suffix),
     ROW(NULL, "seed", 0, OPT_INT, 0, 2147483647, "S",
         "the same seed makes the same model; default: the server draws one", seed),
-    ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME", "supervised or dpo; default: supervised",
-        method),
+    ROW(NULL, "method", 0, OPT_TEXT, 0, 0, "NAME",
+        "supervised, dpo or reinforcement; default: supervised", method),
+    ROW(NULL, "grader", 0, OPT_TEXT, 0, 0, "FILE",
+        "of --method reinforcement: the JSON of what grades its samples", grader),
     ROW(NULL, "metadata", 0, OPT_LIST, 0, 0, "KEY=VALUE", "is kept with the job", metadata),
     ROW("Training", "hyper", 0, OPT_LIST, 0, 0, "NAME=VALUE",
         "any of the API's hyperparameters, by the API's name", hyper),
@@ -155,10 +160,16 @@ static int put_list(json_t *to, const char *flag, const struct opt_list *list, b
 static json_t *hyper_of(const struct tune_values *v, struct err *e)
 {
     json_t *h = json_object();
-#define JSON_OF_INT_AUTO json_integer
-#define JSON_OF_NUM_AUTO json_real
+#define JSON_OF_INT_AUTO  json_integer
+#define JSON_OF_INT_PLAIN json_integer
+#define JSON_OF_NUM_AUTO  json_real
+#define JSON_OF_WORD      json_string
+#define IS_SAID_INT_AUTO  0 <
+#define IS_SAID_INT_PLAIN 0 <
+#define IS_SAID_NUM_AUTO  0 <
+#define IS_SAID_WORD      NULL !=
 #define TUNE_TUNE(name, kind, min, max, words, flag, field, ...)                                   \
-    if (v->field > 0)                                                                              \
+    if (IS_SAID_##kind v->field)                                                                   \
         json_object_set_new(h, #name, JSON_OF_##kind(v->field));
 #include "api/hyper.def"
     if (put_list(h, "--hyper", &v->hyper, false, e) == 0)
@@ -167,31 +178,66 @@ static json_t *hyper_of(const struct tune_values *v, struct err *e)
     return NULL;
 }
 
+/* Who gives a grader means the method that has one. */
+static const char *method_of(const struct tune_values *v)
+{
+    return v->method ? v->method : v->grader ? "reinforcement" : "supervised";
+}
+
+/* Into the object of the method; what it says is the server's to judge. */
+static int put_grader(json_t *method, const struct tune_values *v, struct err *e)
+{
+    const char *path = v->grader;
+    json_error_t why;
+    if (!path)
+        return 0;
+    if (strcmp(method_of(v), "reinforcement") != 0)
+        return err_set(e, ERR_BAD_INPUT, "--grader is for --method reinforcement");
+    json_t *grader = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+    if (!grader)
+        return err_set(e, ERR_BAD_INPUT, "--grader %.200s: %s (line %d)", path, why.text, why.line);
+    return json_object_set_new(method, "grader", grader)
+               ? err_set(e, ERR_NO_MEMORY, "no memory for a grader")
+               : 0;
+}
+
 static void put_text(json_t *to, const char *name, const char *text)
 {
     if (text)
         json_object_set_new(to, name, json_string(text));
 }
 
+/* What is trained further: a base, or what came of a job. */
+static char *model_of(struct peer *p, const struct tune_values *v, struct err *e)
+{
+    if (!v->from || !v->model)
+        return remote_base(p, v->from ? v->from : v->model, e);
+    err_set(e, ERR_BAD_INPUT, "--model and --from: one of them says what is trained further");
+    return NULL;
+}
+
 /* The body of the creation; NULL with e set. */
 static json_t *job_of(const struct tune_values *v, bool has_seed, const char *model,
                       const char *file, const char *validation, struct err *e)
 {
-    const char *method = v->method ? v->method : "supervised";
+    const char *method = method_of(v);
     json_t *job = json_object(), *metadata = json_object(), *hyper = hyper_of(v, e);
+    json_t *how = json_object();
     put_text(job, "model", model);
     put_text(job, "training_file", file);
     put_text(job, "validation_file", validation);
     put_text(job, "suffix", v->suffix);
     if (has_seed)
         json_object_set_new(job, "seed", json_integer(v->seed));
-    if (v->method || json_object_size(hyper))
-        json_object_set_new(
-            job, "method",
-            json_pack("{s:s,s:{s:O}}", "type", method, method, "hyperparameters", hyper));
-    bool good = hyper && put_list(metadata, "--metadata", &v->metadata, true, e) == 0;
+    bool good = hyper && put_grader(how, v, e) == 0 &&
+                put_list(metadata, "--metadata", &v->metadata, true, e) == 0;
+    if (json_object_size(hyper))
+        json_object_set(how, "hyperparameters", hyper);
+    if (v->method || json_object_size(how))
+        json_object_set_new(job, "method", json_pack("{s:s,s:O}", "type", method, method, how));
     if (good && json_object_size(metadata))
         json_object_set(job, "metadata", metadata);
+    json_decref(how);
     json_decref(hyper);
     json_decref(metadata);
     if (good)
@@ -232,19 +278,23 @@ static int make(struct peer *p, const struct tune_values *v, const json_t *ask, 
 }
 
 /* Both are sent, or none; what is to be learned was looked over by then. */
-static int give_files(struct peer *p, const struct opt *o, struct given *file,
-                      struct given *validation, bool *is_refused, struct err *e)
+static int give_files(struct peer *p, const struct opt *o, struct tune_ask *asks,
+                      struct given *file, struct given *validation, bool *is_refused, struct err *e)
 {
     const struct tune_values *v = o->values;
-    const char *method = v->method ? v->method : "supervised";
-    if (give_file(p, v, o->arg[0], file, e) ||
-        check_file(p, file->id, o->arg[0], method, is_refused, e))
+    const char *method = method_of(v);
+    const char *path = asks ? asks->file : o->arg[0];
+    if (give_file(p, v, path, file, e) ||
+        check_file(p, file->id, path, method, v->remote.json, is_refused, e))
         return -1;
+    if (asks && !tune_ask_start(asks))
+        return err_set(e, ERR_BAD_INPUT, "no job was made");
     return give_file(p, v, v->validation, validation, e);
 }
 
 /* *is_refused: no job was made, for the file cannot be used. */
-static int tune(struct peer *p, const struct opt *o, int *status, bool *is_refused, struct err *e)
+static int tune(struct peer *p, const struct opt *o, struct tune_ask *asks, int *status,
+                bool *is_refused, struct err *e)
 {
     const struct tune_values *v = o->values;
     struct given file = {0}, validation = {0};
@@ -252,10 +302,10 @@ static int tune(struct peer *p, const struct opt *o, int *status, bool *is_refus
     char room[REMOTE_TEXT_BYTES];
     /* what can be wrong without the files is found before they are sent */
     json_t *trial = job_of(v, false, "", "", NULL, e);
-    char *model = trial ? remote_base(p, v->model, e) : NULL;
+    char *model = trial ? model_of(p, v, e) : NULL;
     int rc = -1;
-    if (model && !give_files(p, o, &file, &validation, is_refused, e))
-        ask = job_of(v, remote_is_given(o, "seed"), model, file.id, validation.id, e);
+    if (model && !give_files(p, o, asks, &file, &validation, is_refused, e))
+        ask = job_of(v, opt_is_given(o, "seed"), model, file.id, validation.id, e);
     if (ask)
         rc = make(p, v, ask, &job, e);
     if (rc) {
@@ -274,15 +324,29 @@ static int tune(struct peer *p, const struct opt *o, int *status, bool *is_refus
     return rc;
 }
 
+/* What a person said takes the place of what the command line did not; the job is watched then. */
+static int ask(struct tune_ask *a, struct tune_values *v, struct err *e)
+{
+    if (tune_ask(a, e))
+        return -1;
+    v->suffix = v->suffix ? v->suffix : a->suffix;
+    v->epochs = v->epochs ? v->epochs : a->epochs;
+    v->follow = true;
+    return 0;
+}
+
 int cmd_tune(const struct opt *o)
 {
-    const struct tune_values *v = o->values;
+    struct tune_values *v = o->values;
     struct err e = ERR_INIT;
     int status = CMD_FAILED;
+    struct tune_ask asked, *asks = o->n_arg ? NULL : &asked;
     struct peer *p = remote_peer(&v->remote, &e);
     bool is_refused = false;
-    int rc = p ? tune(p, o, &status, &is_refused, &e) : -1;
+    int rc = p && !(asks && ask(asks, v, &e)) ? tune(p, o, asks, &status, &is_refused, &e) : -1;
     int failed = rc ? cmd_fail(o, &e) : 0;
+    if (asks && p)
+        tune_ask_release(asks);
     peer_free(p);
     return is_refused ? CMD_FAILED : rc ? failed : status;
 }

@@ -35,6 +35,21 @@ int aside_write(struct aside *a, const void *p, size_t n, struct err *e)
     return 0;
 }
 
+int aside_write_at(struct aside *a, const void *p, size_t n, int64_t at, struct err *e)
+{
+    for (const char *from = p; n;) {
+        ssize_t done = pwrite(a->fd, from, n, at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return err_sys(e, "writing %s", a->path);
+        from += done;
+        at += done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
 int aside_reserve(struct aside *a, int64_t n, struct err *e)
 {
     if (n <= 0 || !fallocate(a->fd, FALLOC_FL_KEEP_SIZE, 0, n))

@@ -26,6 +26,8 @@ struct aside {
 /* An aside that failed to open may be released. */
 int aside_init(struct aside *a, const char *path, struct err *e);
 int aside_write(struct aside *a, const void *p, size_t n, struct err *e);
+int aside_write_at(struct aside *a, const void *p, size_t n, int64_t at,
+                   struct err *e); /* any thread, where no other writes; n_bytes stays */
 int aside_reserve(struct aside *a, int64_t n, struct err *e); /* disk space for n bytes, at once */
 int aside_commit(struct aside *a, struct err *e);
 void aside_release(struct aside *a);

@@ -2,7 +2,7 @@
  *
  * Files that come with the program, found from where it lies: in the tree that it was built in, or
  * where it was installed. Nothing else is looked at, so nobody's current folder or environment
- * decides what is found.
+ * decides what is found. Where this is a part of a shared library, "the program" is that.
  *
  * Thread: any.
  */

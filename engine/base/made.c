@@ -192,30 +192,89 @@ static bool list_has(const struct list *l, const char *name)
     return strcmp(name, MADE_LIST) == 0;
 }
 
-static int check_line(int dir, const struct line *line, struct err *e)
+/* ---- checking ------------------------------------------------------------------------------ */
+
+struct made_reading {
+    int dir, fd; /* owned; fd: of the file that is being read, -1: none */
+    struct list list;
+    size_t next; /* of the list's lines */
+    struct sha256 hash;
+};
+
+int made_proof_begin(struct made_proof *p, const char *dir, struct err *e)
 {
+    struct made_reading *r = xcalloc(1, sizeof *r);
+    p->at = r;
+    r->fd = -1;
+    r->dir = open_dir(dir, e);
+    return r->dir < 0 ? -1 : list_read(r->dir, &r->list, e);
+}
+
+void made_proof_end(struct made_proof *p)
+{
+    struct made_reading *r = p->at;
+    p->at = NULL;
+    if (!r)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->dir >= 0)
+        close(r->dir);
+    list_release(&r->list);
+    free(r);
+}
+
+static int open_next(struct made_reading *r, struct err *e)
+{
+    r->fd = fs_open_at(r->dir, r->list.line.at[r->next].name, e);
+    sha256_init(&r->hash);
+    if (r->fd >= 0)
+        return 0;
+    if (e->code == ERR_NOT_FOUND)
+        e->code = ERR_CORRUPT;
+    return -1;
+}
+
+static int close_file(struct made_reading *r, struct err *e)
+{
+    const struct line *line = &r->list.line.at[r->next++];
+    uint8_t digest[SHA256_BYTES];
     char text[SHA256_TEXT_BYTES];
-    if (digest_at(dir, line->name, text, e)) {
-        if (e->code == ERR_NOT_FOUND)
-            e->code = ERR_CORRUPT;
-        return -1;
+    close(r->fd);
+    r->fd = -1;
+    sha256_end(&r->hash, digest);
+    if (strcmp(sha256_text(digest, text), line->digest) == 0)
+        return 0;
+    return err_set(e, ERR_CORRUPT, "%s is not as it was written: its SHA-256 differs", line->name);
+}
+
+int made_proof_read(struct made_proof *p, int64_t most, struct err *e)
+{
+    struct made_reading *r = p->at;
+    char *piece = xmalloc(PIECE_BYTES);
+    int rc = 0;
+    while (!rc && most > 0 && r->next < r->list.line.n) {
+        rc = r->fd < 0 ? open_next(r, e) : 0;
+        ssize_t n = rc ? 0 : read(r->fd, piece, PIECE_BYTES);
+        if (n < 0 && errno != EINTR)
+            rc = err_sys(e, "reading %s", r->list.line.at[r->next].name);
+        if (n > 0)
+            sha256_add(&r->hash, piece, (size_t)n);
+        most -= n > 0 ? n : 0;
+        if (!rc && n == 0)
+            rc = close_file(r, e);
     }
-    return strcmp(text, line->digest) == 0
-               ? 0
-               : err_set(e, ERR_CORRUPT, "%s is not as it was written: its SHA-256 differs",
-                         line->name);
+    free(piece);
+    return rc ? -1 : r->next < r->list.line.n;
 }
 
 int made_check(const char *dir, struct err *e)
 {
-    struct list l = {.line = {0}};
-    int fd = open_dir(dir, e);
-    int rc = fd < 0 ? -1 : list_read(fd, &l, e);
-    for (size_t i = 0; !rc && i < l.line.n; i++)
-        rc = check_line(fd, &l.line.at[i], e);
-    if (fd >= 0)
-        close(fd);
-    list_release(&l);
+    struct made_proof p = {NULL};
+    int rc = made_proof_begin(&p, dir, e) ? -1 : 1;
+    while (rc == 1)
+        rc = made_proof_read(&p, INT64_MAX, e);
+    made_proof_end(&p);
     return rc;
 }
 

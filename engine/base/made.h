@@ -25,6 +25,15 @@ int made_list(const char *dir, struct err *e);
  * ERR_NOT_FOUND: the folder has no list. */
 int made_check(const char *dir, struct err *e);
 
+/* The same a part at a time, for who has other things to do between: begin, read until it says 0;
+ * whatever they said, end. */
+struct made_proof {
+    struct made_reading *at; /* owned; NULL: not begun */
+};
+int made_proof_begin(struct made_proof *p, const char *dir, struct err *e);
+int made_proof_read(struct made_proof *p, int64_t most, struct err *e); /* 1: there is more */
+void made_proof_end(struct made_proof *p);                              /* twice is fine */
+
 /* 0: made_remove would remove it, or there is nothing. ERR_EXISTS: it has no list, or holds what
  * the list does not name, or is no folder. */
 int made_may_remove(const char *dir, struct err *e);

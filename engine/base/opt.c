@@ -377,6 +377,14 @@ int opt_init(struct opt *o, const struct opt_cmd *cmd, void *values, int argc,
     return 0;
 }
 
+bool opt_is_given(const struct opt *o, const char *name)
+{
+    for (size_t i = 0; i < o->cmd->n_row; i++)
+        if (strcmp(o->cmd->row[i].name, name) == 0)
+            return o->source[i] != OPT_DEFAULT;
+    return false;
+}
+
 void opt_release(struct opt *o)
 {
     arena_release(&o->arena);

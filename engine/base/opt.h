@@ -106,6 +106,9 @@ void opt_release(struct opt *o); /* the texts in `values` end with it */
 /* The page that --help shows, 80 columns wide. */
 void opt_help(const struct opt_cmd *cmd, struct buf *out);
 
+/* Whether the option was set anywhere: its default may be one of its values. */
+bool opt_is_given(const struct opt *o, const char *name);
+
 /* The row's variable of the environment. */
 enum { OPT_ENV_BYTES = 64 };
 const char *opt_env(const struct opt_row *row, char name[OPT_ENV_BYTES]);

@@ -7,8 +7,7 @@
 
 struct behind {
     const struct grammar *g;
-    struct grammar_text open, close;
-    bool is_open;
+    const struct grammar_part *part;
 };
 
 /* The same instructions at the same places, which begin behind END and FAIL in both. What is called
@@ -35,20 +34,25 @@ static void take_over(struct build *d, const struct grammar *g)
 static uint32_t compile_behind(struct build *d, const void *what)
 {
     const struct behind *b = what;
+    const struct grammar_part *p = b->part;
     take_over(d, b->g);
-    uint32_t start = b->g->start, line = build_byte(d, '\n', '\n', start);
+    uint32_t start = b->g->start;
+    if (p->say.len)
+        start = build_text(d, p->say.at, p->say.len, start);
+    if (!p->close.len)
+        return start;
+    uint32_t line = build_byte(d, '\n', '\n', start);
     uint32_t spaced =
         build_either(d, build_either(d, start, line), build_byte(d, '\n', '\n', line));
-    uint32_t thoughts = compile_until(d, b->close, spaced, false);
-    if (b->is_open)
+    uint32_t thoughts = compile_until(d, p->close, spaced, false);
+    if (p->is_open)
         return thoughts;
-    return build_either(d, start, build_text(d, b->open.at, b->open.len, thoughts));
+    return build_either(d, start, build_text(d, p->open.at, p->open.len, thoughts));
 }
 
-struct grammar *grammar_behind(const struct grammar *g, struct grammar_text open,
-                               struct grammar_text close, bool is_open,
+struct grammar *grammar_behind(const struct grammar *g, const struct grammar_part *part,
                                const struct grammar_limits *limits, struct err *e)
 {
-    const struct behind b = {.g = g, .open = open, .close = close, .is_open = is_open};
+    const struct behind b = {.g = g, .part = part};
     return compile(limits, compile_behind, &b, e);
 }

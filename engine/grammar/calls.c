@@ -17,8 +17,19 @@ static uint32_t arguments(struct build *d, const struct grammar_call *c, uint32_
 {
     struct json_text any = {.d = d};
     if (c->is_bare)
-        return build_text(d, "{}", 2, next);
+        return c->marks ? next : build_text(d, "{}", 2, next);
+    if (c->marks)
+        return compile_params(d, c->schema, c->types, c->marks, next);
     return c->schema ? compile_schema(d, c->schema, false, next) : json_text_any_object(&any, next);
+}
+
+/* One to three digits. */
+static uint32_t number(struct build *d, uint32_t next)
+{
+    uint32_t at = next;
+    for (int i = 0; i < 2; i++)
+        at = build_either(d, build_byte(d, '0', '9', at), next);
+    return build_byte(d, '0', '9', at);
 }
 
 /* Any of the calls, as a rule. */
@@ -31,6 +42,8 @@ static uint32_t one_call(struct build *d, const struct grammar_calls *ask)
         uint32_t end = add_text(d, c->end, PROGRAM_END), entry = arguments(d, c, end);
         if (d->b->failed)
             err_wrap(&d->b->err, "tool '%s'", c->name);
+        if (c->behind_number.len)
+            entry = number(d, add_text(d, c->behind_number, entry));
         list_push(d->b, &way, add_text(d, c->begin, entry));
     }
     build_rule_is(d, rule, build_alt(d, way.at, way.n));
@@ -78,10 +91,11 @@ static uint32_t compile_calls(struct build *d, const void *what)
         return PROGRAM_FAIL;
     if (ask->is_asked)
         return add_text(d, ask->start, calls);
-    if (ask->has_form)
-        return build_either(d, add_text(d, ask->start, calls),
-                            ask->form ? compile_schema(d, ask->form, false, PROGRAM_END)
-                                      : json_text_any_object(&any, PROGRAM_END));
+    if (ask->has_form) {
+        uint32_t form = ask->form ? compile_schema(d, ask->form, false, PROGRAM_END)
+                                  : json_text_any_object(&any, PROGRAM_END);
+        return build_either(d, add_text(d, ask->start, calls), add_text(d, ask->say, form));
+    }
     return ask->start.len ? compile_until(d, ask->start, calls, true)
                           : build_either(d, calls, other_text(d, ask));
 }

@@ -29,6 +29,11 @@ uint32_t compile_gbnf_text(struct build *d, const struct grammar_text *t, uint32
 /* A value that the schema admits. */
 uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_compact, uint32_t next);
 
+/* The members of an object of the schema, as the marks say; `schema` NULL: any members. `types`:
+ * the schema that their reader goes by. */
+uint32_t compile_params(struct build *d, const struct jvalue *schema, const struct jvalue *types,
+                        const struct grammar_marks *marks, uint32_t next);
+
 /* Free text; where it comes to the trigger `then` follows, and the end. may_end: before that too.
  */
 uint32_t compile_until(struct build *d, struct grammar_text trigger, uint32_t then, bool may_end);

@@ -78,12 +78,25 @@ struct grammar_tags {
 struct grammar *grammar_tags(const struct grammar_tags *ask, const struct grammar_limits *limits,
                              struct err *e);
 
-/* One call of a tool: `begin`, its arguments, `end`. */
+/* Arguments that are no JSON object: each is `key`, its name, `value`, the value, `end`, and there
+ * is `between` between two. A string stands as it is, and holds no `stop`; what else it could be
+ * taken for, by the types that the schema lets stand there, it is not. */
+struct grammar_marks {
+    struct grammar_text key, value, end, between;
+    struct grammar_text value_json; /* `value` of what is no string; empty: the same */
+    struct grammar_text stop;       /* empty: strings stand in quotes */
+    bool is_python;                 /* None, True, False; names are those of Python */
+};
+
+/* One call of a tool: `begin`, a number and `behind_number` where there is such, its arguments,
+ * `end`. */
 struct grammar_call {
     const char *name; /* the tool's, for errors */
-    struct grammar_text begin, end;
-    const struct jvalue *schema; /* of the arguments; NULL: any object */
-    bool is_bare;                /* the empty object alone */
+    struct grammar_text begin, behind_number, end;
+    const struct grammar_marks *marks; /* NULL: a JSON object */
+    const struct jvalue *types;        /* the tool's schema, to be held to or not */
+    const struct jvalue *schema;       /* of the arguments; NULL: any object */
+    bool is_bare;                      /* the empty object alone */
 };
 
 /* start, open, calls with `between` between two of them, close; and then the text ends. */
@@ -96,15 +109,21 @@ struct grammar_calls {
     bool is_asked;         /* false: there may be text before `start`, and no call at all */
     bool has_form;         /* of a text without calls; then none stands before them: */
     const struct jvalue *form; /* JSON of this schema; NULL: any object */
+    struct grammar_text say;   /* stands before it */
 };
 
 struct grammar *grammar_calls(const struct grammar_calls *ask, const struct grammar_limits *limits,
                               struct err *e);
 
-/* `g` behind a part of free text that ends with `close`, and up to two newlines: the text may begin
- * with `open` and such a part, or is_open: it has begun so already, and must end it. */
-struct grammar *grammar_behind(const struct grammar *g, struct grammar_text open,
-                               struct grammar_text close, bool is_open,
+/* `say` and then `g`, behind a part of free text that ends with `close`, and up to two newlines:
+ * the text may begin with `open` and such a part, or is_open: it has begun so already, and must end
+ * it. Without a `close` there is no such part. */
+struct grammar_part {
+    struct grammar_text open, close, say;
+    bool is_open;
+};
+
+struct grammar *grammar_behind(const struct grammar *g, const struct grammar_part *part,
                                const struct grammar_limits *limits, struct err *e);
 
 struct grammar *grammar_ref(struct grammar *g);

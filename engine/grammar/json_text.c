@@ -121,6 +121,22 @@ uint32_t json_text_number(struct json_text *j, bool is_integer, uint32_t next)
 
 /* ---- values ---- */
 
+static uint32_t word(struct json_text *j, const char *json, const char *python, uint32_t next)
+{
+    const char *text = j->is_python ? python : json;
+    return build_text(j->d, text, strlen(text), next);
+}
+
+uint32_t json_text_null(struct json_text *j, uint32_t next)
+{
+    return word(j, "null", "None", next);
+}
+
+uint32_t json_text_bool(struct json_text *j, bool b, uint32_t next)
+{
+    return b ? word(j, "true", "True", next) : word(j, "false", "False", next);
+}
+
 static uint32_t members(struct json_text *j, char open, char shut, uint32_t member)
 {
     struct build *d = j->d;
@@ -144,11 +160,13 @@ static uint32_t value_rule(struct json_text *j)
     build_rule_is(d, member, build_call(d, any_string(j), colon));
     build_rule_is(d, object, members(j, '{', '}', member));
     build_rule_is(d, array, members(j, '[', ']', rule));
-    uint32_t way[] = {
-        build_call(d, object, PROGRAM_END),        build_call(d, array, PROGRAM_END),
-        build_call(d, any_string(j), PROGRAM_END), json_text_number(j, false, PROGRAM_END),
-        build_text(d, "true", 4, PROGRAM_END),     build_text(d, "false", 5, PROGRAM_END),
-        build_text(d, "null", 4, PROGRAM_END)};
+    uint32_t way[] = {build_call(d, object, PROGRAM_END),
+                      build_call(d, array, PROGRAM_END),
+                      build_call(d, any_string(j), PROGRAM_END),
+                      json_text_number(j, false, PROGRAM_END),
+                      json_text_bool(j, true, PROGRAM_END),
+                      json_text_bool(j, false, PROGRAM_END),
+                      json_text_null(j, PROGRAM_END)};
     build_rule_is(d, rule, build_alt(d, way, sizeof way / sizeof *way));
     return rule;
 }

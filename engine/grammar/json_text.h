@@ -21,6 +21,7 @@ enum { JSON_MAX_DIGITS = 15, JSON_MAX_INDENT = 20, JSON_MAX_DEPTH = 128 };
 struct json_text {
     struct build *d;
     bool is_compact;
+    bool is_python; /* null, true, false are written None, True, False */
     uint32_t space, value, object, array, string, character; /* rules + 1; 0: not made yet */
 };
 
@@ -29,6 +30,8 @@ uint32_t json_text_any(struct json_text *j, uint32_t next); /* any value */
 uint32_t json_text_any_object(struct json_text *j, uint32_t next);
 uint32_t json_text_any_array(struct json_text *j, uint32_t next);
 uint32_t json_text_string(struct json_text *j, uint32_t min, uint32_t max, uint32_t next);
+uint32_t json_text_null(struct json_text *j, uint32_t next);
+uint32_t json_text_bool(struct json_text *j, bool b, uint32_t next);
 uint32_t json_text_number(struct json_text *j, bool is_integer, uint32_t next);
 
 /* "key": and the space behind it. */
@@ -36,8 +39,8 @@ uint32_t json_text_key(struct json_text *j, const char *key, size_t len, uint32_
 uint32_t json_text_comma(struct json_text *j, uint32_t next);
 uint32_t json_text_close(struct json_text *j, char bracket, uint32_t next);
 
-/* The shortest JSON text of a value, as it is written for `enum` and `const`. */
-int json_text_write(struct budget *b, const struct jvalue *v, struct buf *out);
+/* The shortest text of a value, as it is written for `enum` and `const`. */
+int json_text_write(const struct json_text *j, const struct jvalue *v, struct buf *out);
 bool json_text_same(const struct jvalue *x, const struct jvalue *y);
 
 #endif

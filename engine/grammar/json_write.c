@@ -43,15 +43,17 @@ static int write_float(struct budget *b, double f, struct buf *out)
     return 0;
 }
 
-static int write_value(struct budget *b, const struct jvalue *v, int depth, struct buf *out)
+static int write_value(const struct json_text *j, const struct jvalue *v, int depth,
+                       struct buf *out)
 {
+    struct budget *b = j->d->b;
     if (depth > JSON_MAX_DEPTH)
         return budget_fail(b, ERR_TOO_LARGE, "a value more than %d deep", JSON_MAX_DEPTH);
     switch (v->type) {
     case JT_NONE:
-        return buf_str(out, "null");
+        return buf_str(out, j->is_python ? "None" : "null");
     case JT_BOOL:
-        return buf_str(out, v->b ? "true" : "false");
+        return buf_str(out, j->is_python ? v->b ? "True" : "False" : v->b ? "true" : "false");
     case JT_INT:
         return buf_printf(out, "%lld", (long long)v->i);
     case JT_FLOAT:
@@ -64,7 +66,7 @@ static int write_value(struct budget *b, const struct jvalue *v, int depth, stru
         for (size_t i = 0; i < v->l->n; i++) {
             if (i)
                 buf_str(out, ", ");
-            if (write_value(b, &v->l->at[i], depth + 1, out))
+            if (write_value(j, &v->l->at[i], depth + 1, out))
                 return -1;
         }
         return buf_char(out, ']');
@@ -75,7 +77,7 @@ static int write_value(struct budget *b, const struct jvalue *v, int depth, stru
                 buf_str(out, ", ");
             write_string(v->d->key[i].s, out);
             buf_str(out, ": ");
-            if (write_value(b, &v->d->val[i], depth + 1, out))
+            if (write_value(j, &v->d->val[i], depth + 1, out))
                 return -1;
         }
         return buf_char(out, '}');
@@ -84,12 +86,13 @@ static int write_value(struct budget *b, const struct jvalue *v, int depth, stru
     }
 }
 
-int json_text_write(struct budget *b, const struct jvalue *v, struct buf *out)
+int json_text_write(const struct json_text *j, const struct jvalue *v, struct buf *out)
 {
     struct err e = ERR_INIT;
-    if (write_value(b, v, 0, out))
+    if (write_value(j, v, 0, out))
         return -1;
-    return buf_check(out, "a value of the schema", &e) ? budget_fail(b, e.code, "%s", e.msg) : 0;
+    return buf_check(out, "a value of the schema", &e) ? budget_fail(j->d->b, e.code, "%s", e.msg)
+                                                       : 0;
 }
 
 static bool same_number(const struct jvalue *x, const struct jvalue *y)

@@ -166,6 +166,15 @@ int matcher_back(struct matcher *m, size_t place, struct err *e)
     return 0;
 }
 
+bool masks_hold(struct masks *masks, const char *text, size_t n)
+{
+    struct err unused = ERR_INIT;
+    struct matcher *m = matcher_new(masks, 0);
+    bool holds = !matcher_accept_bytes(m, text, n, &unused) && matcher_may_end(m);
+    matcher_free(m);
+    return holds;
+}
+
 bool matcher_may_end(const struct matcher *m)
 {
     return past_at(m, m->place)->set.ends;

@@ -47,6 +47,9 @@ int matcher_back(struct matcher *m, size_t place, struct err *e);
 bool matcher_may_end(const struct matcher *m);
 bool matcher_must_end(const struct matcher *m); /* nothing can follow */
 
+/* Whether a whole text is what is asked; one that there is no memory to read is not. */
+bool masks_hold(struct masks *m, const char *text, size_t n);
+
 /* A bit for each id that may come next, in masks_words words. *only: the one id, where there is but
  * one and the text may not end, else -1. ERR_UNSUPPORTED: no token of the model can go on, and the
  * text cannot end. ERR_TOO_LARGE: too many ways to read the text. */

@@ -104,15 +104,6 @@ uint32_t schema_rule(struct schema *s, struct goal *g)
 
 /* ---- values ---- */
 
-static uint32_t type_of(const struct jvalue *v)
-{
-    static const uint32_t type[] = {
-        [JT_NONE] = TYPE_NULL,    [JT_BOOL] = TYPE_BOOL,  [JT_INT] = TYPE_NUMBER,
-        [JT_FLOAT] = TYPE_NUMBER, [JT_STR] = TYPE_STRING, [JT_LIST] = TYPE_ARRAY,
-        [JT_DICT] = TYPE_OBJECT};
-    return v->type < sizeof type / sizeof *type ? type[v->type] : 0;
-}
-
 static bool is_in(const struct jvalue *v, const struct jvalue *const *at, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -125,7 +116,7 @@ static bool is_in(const struct jvalue *v, const struct jvalue *const *at, uint32
 static int admits(struct schema *s, const struct facts *f, const struct dfa *texts,
                   const struct jvalue *v)
 {
-    if (!(f->types & type_of(v)) || is_in(v, f->no_value.at, f->no_value.n))
+    if (!(f->types & schema_type_of(v)) || is_in(v, f->no_value.at, f->no_value.n))
         return 0;
     if (v->type == JT_INT || v->type == JT_FLOAT)
         return number_admits(&f->number, v);
@@ -155,7 +146,7 @@ static uint32_t listed_values(struct schema *s, const struct facts *f, uint32_t 
         if (admits(s, f, texts, f->value.at[i]) <= 0)
             continue;
         buf_clear(&text);
-        if (json_text_write(s->b, f->value.at[i], &text))
+        if (json_text_write(&s->text, f->value.at[i], &text))
             break;
         char *copy = budget_alloc(s->b, text.len + 1, 1);
         memcpy(copy, text.data, text.len);
@@ -171,9 +162,9 @@ static uint32_t booleans(struct schema *s, const struct facts *f, uint32_t next)
                                no = {.type = JT_BOOL, .b = false};
     uint32_t at = PROGRAM_FAIL;
     if (!is_in(&no, f->no_value.at, f->no_value.n))
-        at = build_text(s->d, "false", 5, next);
+        at = json_text_bool(&s->text, false, next);
     if (!is_in(&yes, f->no_value.at, f->no_value.n))
-        at = build_either(s->d, build_text(s->d, "true", 4, next), at);
+        at = build_either(s->d, json_text_bool(&s->text, true, next), at);
     return at;
 }
 
@@ -181,7 +172,7 @@ static uint32_t booleans(struct schema *s, const struct facts *f, uint32_t next)
 static int check_left_out(struct schema *s, const struct facts *f)
 {
     for (uint32_t i = 0; i < f->no_value.n; i++)
-        if (type_of(f->no_value.at[i]) & f->types & (TYPE_NUMBER | TYPE_ARRAY | TYPE_OBJECT))
+        if (schema_type_of(f->no_value.at[i]) & f->types & (TYPE_NUMBER | TYPE_ARRAY | TYPE_OBJECT))
             return schema_no(s, f->path, "not",
                              "of values only strings, booleans and null can be left out");
     return 0;
@@ -196,7 +187,7 @@ uint32_t schema_values(struct schema *s, const struct facts *f, uint32_t next)
     if (check_left_out(s, f))
         return PROGRAM_FAIL;
     if ((f->types & TYPE_NULL) && !is_in(&null, f->no_value.at, f->no_value.n))
-        list_push(s->b, &way, build_text(s->d, "null", 4, next));
+        list_push(s->b, &way, json_text_null(&s->text, next));
     if (f->types & TYPE_BOOL)
         list_push(s->b, &way, booleans(s, f, next));
     if (f->types & TYPE_NUMBER)
@@ -233,6 +224,16 @@ struct schema_what {
     bool is_compact;
 };
 
+void schema_rules_end(struct schema *s)
+{
+    for (uint32_t i = 0; i < s->todo.n && budget_tick(s->b, 16); i++) {
+        struct goal one = s->todo.at[i];
+        uint32_t entry = compile_goal(s, &one);
+        build_rule_is(s->d, s->todo_rule.at[i], entry);
+    }
+    map_release(&s->goals);
+}
+
 uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_compact, uint32_t next)
 {
     struct schema s = {.d = d, .b = d->b, .root = root, .text = {.d = d, .is_compact = is_compact}};
@@ -240,12 +241,7 @@ uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_comp
     map_init(&s.goals);
     goal_add(&s, &g, root, "#");
     uint32_t rule = schema_rule(&s, &g);
-    for (uint32_t i = 0; i < s.todo.n && budget_tick(d->b, 16); i++) {
-        struct goal one = s.todo.at[i];
-        uint32_t entry = compile_goal(&s, &one);
-        build_rule_is(d, s.todo_rule.at[i], entry);
-    }
-    map_release(&s.goals);
+    schema_rules_end(&s);
     return build_call(d, rule, next);
 }
 

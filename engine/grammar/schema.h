@@ -15,18 +15,10 @@
 #ifndef ENGINE_GRAMMAR_SCHEMA_H
 #define ENGINE_GRAMMAR_SCHEMA_H
 
+#include "engine/grammar/grammar.h"
 #include "engine/grammar/json_text.h"
 #include "engine/grammar/number.h"
-
-enum {
-    TYPE_NULL = 1,
-    TYPE_BOOL = 2,
-    TYPE_NUMBER = 4,
-    TYPE_STRING = 8,
-    TYPE_ARRAY = 16,
-    TYPE_OBJECT = 32,
-    TYPE_ALL = 63
-};
+#include "engine/grammar/schema_types.h"
 
 enum { SCHEMA_MAX_WAYS = 512, SCHEMA_MAX_PATTERNS = 6, SCHEMA_MAX_COUNTED = 256 };
 
@@ -79,18 +71,29 @@ struct facts {
     LIST(struct part) names; /* propertyNames */
 };
 
+/* How the members of the whole are written where they are no JSON. */
+struct params {
+    const struct grammar_marks *marks; /* borrowed */
+    const struct jvalue *types;        /* the schema that their reader has; NULL: none */
+    bool is_loose;                     /* values may be anything */
+    struct dfa *names;                 /* that can be written */
+    struct dfa *plain[TYPE_ALL + 1];   /* strings, by the types that may stand there */
+};
+
 struct schema {
     struct build *d;
     struct budget *b;
     struct json_text text;
     const struct jvalue *root;
-    struct map goals; /* subschemas to rule + 1 */
+    struct params *params; /* borrowed: how members of the whole are written; NULL: JSON */
+    struct map goals;      /* subschemas to rule + 1 */
     LIST(struct goal) todo;
     LIST(uint32_t) todo_rule;
 };
 
 /* schema.c */
 uint32_t schema_rule(struct schema *s, struct goal *g);
+void schema_rules_end(struct schema *s); /* gives all rules that were asked for */
 void goal_add(struct schema *s, struct goal *g, const struct jvalue *at, const char *path);
 const char *schema_path(struct schema *s, const char *path, const char *key, size_t len);
 const char *schema_path_at(struct schema *s, const char *path, const char *key, size_t i);
@@ -121,6 +124,18 @@ uint32_t schema_values(struct schema *s, const struct facts *f, uint32_t next);
 uint32_t schema_string(struct schema *s, const struct facts *f, uint32_t next);
 uint32_t schema_array(struct schema *s, const struct facts *f, uint32_t next);
 uint32_t schema_object(struct schema *s, const struct facts *f, uint32_t next);
+
+/* The members of an object without its brackets, as s->params has them. */
+uint32_t schema_members(struct schema *s, const struct facts *f, uint32_t next);
+
+/* schema_params.c: members that are not written as JSON. */
+int params_check_name(struct schema *s, const char *path, const struct jstr *name);
+struct dfa *params_names(struct schema *s, struct dfa *names); /* NULL: any; those that can be */
+/* A value from behind its name to its end; name NULL: one that is not listed. */
+uint32_t params_rule(struct schema *s, struct goal *g, const struct jstr *name);
+uint32_t params_key(struct schema *s, const char *name, size_t n, uint32_t next);
+uint32_t params_pair(struct schema *s, const struct dfa *names, uint32_t next);
+uint32_t params_between(struct schema *s, uint32_t next);
 
 /* All that the patterns and lengths leave, as an automaton. */
 struct dfa *schema_texts(struct schema *s, const struct facts *f);

@@ -72,6 +72,8 @@ static int find_patterns(struct schema *s, const struct facts *f, pattern_list *
 static void goal_of(struct schema *s, const struct facts *f, const pattern_list *patterns,
                     const struct jvalue *name, uint32_t bits, struct goal *g)
 {
+    if (s->params && s->params->is_loose)
+        return;
     for (uint32_t k = 0; k < f->object.n; k++) {
         const struct object_fact *o = &f->object.at[k];
         const struct jvalue *own = name && o->props ? jdict_get(o->props->d, name) : NULL;
@@ -195,13 +197,21 @@ struct writer {
     const struct facts *f;
     struct members *m;
     bool is_counted; /* how many stand matters */
+    bool is_bare;    /* not as JSON, and without brackets */
     uint32_t close;
 };
+
+static uint32_t comma(struct writer *w, uint32_t next)
+{
+    return w->is_bare ? params_between(w->s, next) : json_text_comma(&w->s->text, next);
+}
 
 static uint32_t pair_of_other(struct writer *w, const struct other *o, uint32_t next)
 {
     struct build *d = w->s->d;
     struct goal g = o->goal;
+    if (w->is_bare)
+        return params_pair(w->s, o->names, build_call(d, params_rule(w->s, &g, NULL), next));
     uint32_t value = build_call(d, schema_rule(w->s, &g), next);
     uint32_t colon = build_text(d, "\":", 2, json_text_space(&w->s->text, value));
     return build_byte(d, '"', '"', build_dfa(d, SPELL_JSON, o->names, colon));
@@ -228,8 +238,16 @@ static uint32_t others_from(struct writer *w, uint32_t pair, uint32_t c)
     if (w->is_counted && (c + 1 < w->f->min_props || c >= max))
         return PROGRAM_FAIL;
     uint32_t left = max == UINT32_MAX ? REPEAT_NO_MAX : max - c - 1;
-    uint32_t body = json_text_comma(&w->s->text, build_call(d, pair, PROGRAM_END));
+    uint32_t body = comma(w, build_call(d, pair, PROGRAM_END));
     return build_call(d, pair, build_repeat(d, body, 0, left, w->close));
+}
+
+static uint32_t named_pair(struct writer *w, const struct member *m, uint32_t rule, uint32_t next)
+{
+    const struct jstr *name = m->name->s;
+    uint32_t value = build_call(w->s->d, rule, next);
+    return w->is_bare ? params_key(w->s, name->p, name->len, value)
+                      : json_text_key(&w->s->text, name->p, name->len, value);
 }
 
 static bool is_enough(const struct writer *w, uint32_t c)
@@ -242,7 +260,6 @@ static bool is_enough(const struct writer *w, uint32_t c)
 static uint32_t write_members(struct writer *w)
 {
     struct build *d = w->s->d;
-    struct json_text *t = &w->s->text;
     uint32_t n = w->m->named.n, top = w->is_counted ? n : 0;
     uint32_t *key = budget_alloc(w->s->b, top + 2, sizeof *key);
     uint32_t *more = budget_alloc(w->s->b, top + 2, sizeof *more);
@@ -253,31 +270,32 @@ static uint32_t write_members(struct writer *w)
     for (uint32_t i = n;; i--) {
         for (uint32_t c = 0; c <= top && budget_tick(w->s->b, 8); c++) {
             uint32_t end = may_close && is_enough(w, c) ? w->close : PROGRAM_FAIL;
-            more[c] =
-                build_either(d, end, key[c] == PROGRAM_FAIL ? key[c] : json_text_comma(t, key[c]));
+            more[c] = build_either(d, end, key[c] == PROGRAM_FAIL ? key[c] : comma(w, key[c]));
         }
         if (i == 0 || w->s->b->failed)
             break;
         struct member *m = &w->m->named.at[i - 1];
-        uint32_t rule = schema_rule(w->s, &m->goal);
+        uint32_t rule =
+            w->is_bare ? params_rule(w->s, &m->goal, m->name->s) : schema_rule(w->s, &m->goal);
         for (uint32_t c = 0; c <= top && budget_tick(w->s->b, 8); c++) {
             uint32_t behind = more[c < top ? c + 1 : top], take = PROGRAM_FAIL;
             bool fits = !w->is_counted || (c < w->f->max_props && c < top);
             if (fits && behind != PROGRAM_FAIL)
-                take =
-                    json_text_key(t, m->name->s->p, m->name->s->len, build_call(d, rule, behind));
+                take = named_pair(w, m, rule, behind);
             key[c] = build_either(d, take, m->is_required ? PROGRAM_FAIL : key[c]);
         }
         may_close &= !m->is_required;
     }
-    uint32_t first = key[0] == PROGRAM_FAIL ? key[0] : json_text_space(t, key[0]);
+    uint32_t first = key[0];
+    if (first != PROGRAM_FAIL && !w->is_bare)
+        first = json_text_space(&w->s->text, first);
     return build_either(d, first, may_close && is_enough(w, 0) ? w->close : PROGRAM_FAIL);
 }
 
 static uint32_t write_object(struct schema *s, const struct facts *f, struct members *m,
-                             uint32_t next)
+                             bool is_bare, uint32_t next)
 {
-    struct writer w = {.s = s, .f = f, .m = m};
+    struct writer w = {.s = s, .f = f, .m = m, .is_bare = is_bare};
     uint32_t n = m->named.n, n_required = 0;
     bool has_others = m->other.n > 0, has_max = f->max_props != UINT32_MAX;
     for (uint32_t i = 0; i < n; i++)
@@ -289,27 +307,41 @@ static uint32_t write_object(struct schema *s, const struct facts *f, struct mem
     else if (w.is_counted && n > SCHEMA_MAX_COUNTED)
         schema_no(s, f->path, has_max ? "maxProperties" : "minProperties",
                   "the members are too many to be counted");
-    w.close = json_text_close(&s->text, '}', next);
+    w.close = is_bare ? next : json_text_close(&s->text, '}', next);
     uint32_t inside = s->b->failed ? PROGRAM_FAIL : write_members(&w);
-    return inside == PROGRAM_FAIL ? inside : build_byte(s->d, '{', '{', inside);
+    return inside == PROGRAM_FAIL || is_bare ? inside : build_byte(s->d, '{', '{', inside);
 }
 
-uint32_t schema_object(struct schema *s, const struct facts *f, uint32_t next)
+static uint32_t object_of(struct schema *s, const struct facts *f, bool is_bare, uint32_t next)
 {
     struct members m = {0};
     pattern_list patterns = {0};
     struct dfa *names = NULL;
     if (f->min_props > f->max_props)
         return PROGRAM_FAIL;
-    if (f->object.n == 0 && f->required.n == 0 && f->forbidden.n == 0 && f->names.n == 0 &&
-        f->min_props == 0 && f->max_props == UINT32_MAX)
-        return json_text_any_object(&s->text, next);
     if (f->names.n && !(names = schema_names(s, f)))
         return PROGRAM_FAIL;
     if (find_patterns(s, f, &patterns))
         return PROGRAM_FAIL;
     collect_names(s, f, &m);
+    for (uint32_t i = 0; is_bare && !s->params->is_loose && i < m.name.n; i++)
+        params_check_name(s, f->path, m.name.at[i]->s);
+    if (is_bare)
+        names = params_names(s, names);
     if (!list_named(s, f, &patterns, names, &m) || list_others(s, f, &patterns, names, &m))
         return PROGRAM_FAIL;
-    return write_object(s, f, &m, next);
+    return write_object(s, f, &m, is_bare, next);
+}
+
+uint32_t schema_members(struct schema *s, const struct facts *f, uint32_t next)
+{
+    return object_of(s, f, true, next);
+}
+
+uint32_t schema_object(struct schema *s, const struct facts *f, uint32_t next)
+{
+    if (f->object.n == 0 && f->required.n == 0 && f->forbidden.n == 0 && f->names.n == 0 &&
+        f->min_props == 0 && f->max_props == UINT32_MAX)
+        return json_text_any_object(&s->text, next);
+    return object_of(s, f, false, next);
 }

@@ -17,59 +17,10 @@ static const struct jvalue *real(struct schema *s, const struct jvalue *v)
     return v;
 }
 
-static uint32_t type_bit(const struct jvalue *name)
-{
-    static const char *const text[] = {"null", "boolean", "number", "string", "array", "object"};
-    for (uint32_t i = 0; i < 6; i++)
-        if (jv_is_text(name, text[i]))
-            return 1u << i;
-    return jv_is_text(name, "integer") ? TYPE_NUMBER : 0;
-}
-
-static uint32_t type_of(const struct jvalue *v)
-{
-    switch (v->type) {
-    case JT_NONE:
-        return TYPE_NULL;
-    case JT_BOOL:
-        return TYPE_BOOL;
-    case JT_INT:
-    case JT_FLOAT:
-        return TYPE_NUMBER;
-    case JT_STR:
-        return TYPE_STRING;
-    case JT_LIST:
-        return TYPE_ARRAY;
-    default:
-        return TYPE_OBJECT;
-    }
-}
-
-/* The values that are listed; 0: none are. */
-static size_t values_of(const struct jvalue *v, const struct jvalue **at)
-{
-    const struct jvalue *c = jv_dict_get(v, "const"), *e = jv_dict_get(v, "enum");
-    *at = c ? c : e && e->type == JT_LIST ? e->l->at : NULL;
-    return c ? 1 : *at ? e->l->n : 0;
-}
-
-static uint32_t types_of(const struct jvalue *v)
-{
-    const struct jvalue *t = jv_dict_get(v, "type"), *at, *n = jv_dict_get(v, "nullable");
-    uint32_t types = t ? 0 : TYPE_ALL, listed = 0;
-    for (size_t i = 0; t && i < (t->type == JT_LIST ? t->l->n : 1); i++)
-        types |= type_bit(t->type == JT_LIST ? &t->l->at[i] : t);
-    types |= n && n->type == JT_BOOL && n->b ? TYPE_NULL : 0;
-    size_t n_value = values_of(v, &at);
-    for (size_t i = 0; i < n_value; i++)
-        listed |= type_of(&at[i]);
-    return n_value ? types & listed : types;
-}
-
 static bool differ_in_values(const struct jvalue *x, const struct jvalue *y)
 {
     const struct jvalue *a, *b;
-    size_t na = values_of(x, &a), nb = values_of(y, &b);
+    size_t na = schema_listed(x, &a), nb = schema_listed(y, &b);
     for (size_t i = 0; i < na; i++)
         for (size_t k = 0; k < nb; k++)
             if (json_text_same(&a[i], &b[k]))
@@ -159,7 +110,7 @@ static bool disjoint_at(struct schema *s, const struct jvalue *x, const struct j
         return true;
     if (x->type != JT_DICT || y->type != JT_DICT)
         return false;
-    uint32_t types = types_of(x) & types_of(y);
+    uint32_t types = schema_types_said(x) & schema_types_said(y);
     if (!types || differ_in_values(x, y) || below(x, y, types) || below(y, x, types))
         return true;
     return types == TYPE_OBJECT &&
@@ -233,7 +184,7 @@ static const struct jvalue *not_type(struct schema *s, const struct jvalue *v)
         const struct jvalue *t = v->type == JT_LIST ? &v->l->at[i] : v;
         if (jv_is_text(t, "integer"))
             return NULL;
-        types |= type_bit(t);
+        types |= schema_type_named(t);
     }
     for (uint32_t i = 0; i < 6; i++)
         if (!(types >> i & 1))

@@ -62,6 +62,7 @@ void kv_index_del(struct kv_pool *p, int32_t cell)
     struct kv_cell *x = &p->cell[cell];
     int32_t *at = &p->bucket[x->hash & p->bucket_mask];
     ASSERT(x->state >= KV_PENDING && !x->n_child);
+    kv_snapshot_part(p, cell);
     while (*at != cell)
         at = &p->cell[*at].next;
     *at = x->next;

@@ -36,7 +36,21 @@ struct kv_cell {
     int32_t parent, n_child; /* in the index; -1: begins a text */
     int32_t next;            /* of its bucket */
     int32_t tenant;
+    int32_t snapshot; /* of the text up to its end; -1: none */
     struct kv_link link[KV_LISTS];
+};
+
+struct kv_snapshot {
+    int32_t cell;        /* whose it is; -1: nobody's */
+    int32_t n_pin;       /* who is about to write or to read it */
+    struct kv_link link; /* of a free one `newer` is the next */
+};
+
+struct kv_snapshots {
+    struct kv_snapshot *at; /* owned: [n] */
+    int64_t n;
+    int32_t unused;      /* the first free one; -1: none */
+    struct kv_list kept; /* of cells, the longest unused first */
 };
 
 /* There while it has a cell. */
@@ -58,6 +72,7 @@ struct kv_pool {
     uint64_t bucket_mask;
     int32_t tenant_unused;
     struct kv_list kept;
+    struct kv_snapshots snapshots;
     int64_t n_kept;
     uint64_t kept_clock, taken, given_back, evicted;
 };
@@ -85,6 +100,13 @@ void kv_tenant_leave(struct kv_pool *p, int32_t tenant);       /* one cell less 
 void kv_kept_push(struct kv_pool *p, int32_t cell);
 void kv_kept_drop(struct kv_pool *p, int32_t cell);
 int32_t kv_kept_victim(const struct kv_pool *p, int32_t tenant); /* for a cell of this tenant */
+
+/* ---- snapshots.c ------------------------------------------------------------------------------
+ */
+
+int kv_snapshots_init(struct kv_snapshots *s, int64_t n, struct err *e);
+void kv_snapshots_release(struct kv_snapshots *s);
+void kv_snapshot_part(struct kv_pool *p, int32_t cell); /* from its cell, where it has one */
 
 /* ---- pool.c: one cell ----------------------------------------------------------------------- */
 

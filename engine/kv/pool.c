@@ -29,7 +29,7 @@ static int make_arrays(struct kv_pool *p, struct err *e)
     memset(p->bucket, 0xff, n_bucket * 2 * sizeof *p->bucket);
     for (size_t i = 0; i < n; i++) {
         p->tenant[i].next = (int32_t)i + 1;
-        p->cell[i].parent = -1;
+        p->cell[i].parent = p->cell[i].snapshot = -1;
     }
     return 0;
 }
@@ -44,7 +44,8 @@ struct kv_pool *kv_pool_new(const struct kv_options *o, struct err *e)
     }
     struct kv_pool *p = xcalloc(1, sizeof *p);
     *p = (struct kv_pool){.opt = *o, .kept = {-1, -1}};
-    if (make_arrays(p, e) || kv_holes_init(&p->holes, o->n_cell, e)) {
+    if (make_arrays(p, e) || kv_holes_init(&p->holes, o->n_cell, e) ||
+        kv_snapshots_init(&p->snapshots, o->n_snapshot, e)) {
         kv_pool_free(p);
         return NULL;
     }
@@ -58,6 +59,7 @@ void kv_pool_free(struct kv_pool *p)
     if (p->holes.free)
         ASSERT(kv_pool_room(p) == p->opt.n_cell);
     kv_holes_release(&p->holes);
+    kv_snapshots_release(&p->snapshots);
     mem_free(p->cell);
     mem_free(p->tenant);
     mem_free(p->bucket);

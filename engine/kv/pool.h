@@ -28,7 +28,8 @@ struct kv_pool;
 
 struct kv_options {
     int64_t n_cell;
-    int64_t cell_tok; /* tokens in a cell, at most KV_CELL_TOK_MAX */
+    int64_t cell_tok;   /* tokens in a cell, at most KV_CELL_TOK_MAX */
+    int64_t n_snapshot; /* recurrent states that may be kept (engine/kv/snapshots.h) */
     bool keeps_prefixes;
     uint64_t (*hash)(const void *p, size_t n);
 };

@@ -62,6 +62,29 @@ static void check_tenants(const struct kv_pool *p)
     free(n_of);
 }
 
+/* Each is free, a cell's, or pinned by who took it. */
+static void check_snapshots(const struct kv_pool *p)
+{
+    const struct kv_snapshots *s = &p->snapshots;
+    int64_t n_free = 0, n_kept = 0, n_taken = 0, n_of_cells = 0;
+    int32_t older = -1;
+    for (int32_t i = s->unused; i >= 0; i = s->at[i].link.newer, n_free++)
+        ASSERT(n_free < s->n && s->at[i].cell < 0 && !s->at[i].n_pin);
+    for (int32_t i = s->kept.oldest; i >= 0; i = s->at[i].link.newer, n_kept++) {
+        ASSERT(n_kept < s->n && s->at[i].link.older == older);
+        ASSERT(s->at[i].cell >= 0 && p->cell[s->at[i].cell].snapshot == i);
+        older = i;
+    }
+    ASSERT(s->kept.newest == older);
+    for (int64_t i = 0; i < s->n; i++)
+        n_taken += s->at[i].cell < 0 && s->at[i].n_pin > 0;
+    for (int32_t c = 0; c < p->opt.n_cell; c++) {
+        n_of_cells += p->cell[c].snapshot >= 0;
+        ASSERT(p->cell[c].snapshot < 0 || p->cell[c].state == KV_STANDS);
+    }
+    ASSERT(n_free + n_kept + n_taken == s->n && n_of_cells == n_kept);
+}
+
 void kv_pool_verify(const struct kv_pool *p)
 {
     int32_t *n_child = xcalloc((size_t)p->opt.n_cell, sizeof *n_child);
@@ -78,4 +101,5 @@ void kv_pool_verify(const struct kv_pool *p)
     ASSERT(p->taken - p->given_back == (uint64_t)(p->opt.n_cell - n_free));
     ASSERT(walk(p, p->kept, KV_OF_ALL) == p->n_kept);
     check_tenants(p);
+    check_snapshots(p);
 }

@@ -103,15 +103,31 @@ static void add_members(struct set *s, const struct json *v, struct buf *path)
     path->len = len;
 }
 
+/* What a file beside config.json says of packed matrices: its zero points may mean other numbers.
+ */
+static void add_packing(struct set *s, const struct packing *p)
+{
+    char text[128];
+    struct sha256 one;
+    int n = snprintf(text, sizeof text, "packing=%d,%lld,%lld,%lld,%d,%d", (int)p->method,
+                     (long long)p->group, (long long)p->block[0], (long long)p->block[1],
+                     p->is_ordered, p->is_zero_less);
+    sha256_init(&one);
+    sha256_add(&one, text, (size_t)n);
+    set_add(s, &one);
+}
+
 static int add_config(struct set *s, const struct model_dir *d, struct err *e)
 {
     struct json_doc *doc = model_dir_config_doc(d, e);
     struct buf way;
     if (!doc)
         return -1;
-    struct json root = json_root(doc);
+    struct json root = json_root(doc), said = json_member(&root, "quantization_config");
     buf_init(&way, PATH_BYTES_MAX);
     add_members(s, &root, &way);
+    if (d->config.packing.method != PACKING_NONE && json_absent(&said))
+        add_packing(s, &d->config.packing);
     int rc = buf_check(&way, "the config's members", e);
     buf_release(&way);
     json_free(doc);

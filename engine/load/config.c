@@ -14,11 +14,19 @@
 #include "engine/load/path.h"
 #include "kernels/attention.h"
 
-#define MAX_VOCAB (1 << 24)
-
 typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
 
-static parse_fn parse_llama, parse_gpt2, parse_bert;
+static parse_fn parse_llama, parse_hybrid, parse_lfm2, parse_gpt2, parse_bert;
+
+static int parse_modernbert(struct config *c, const struct json *root, struct err *e)
+{
+    return config_modernbert_parse(c, root, e);
+}
+
+static int parse_nomicbert(struct config *c, const struct json *root, struct err *e)
+{
+    return config_nomicbert_parse(c, root, e);
+}
 
 static const struct {
     parse_fn *parse;
@@ -55,10 +63,12 @@ static const struct {
     {"attention_multiplier", 1, OBEYS_MULTIPLIERS},
     {"attn_logit_softcapping", 0, OBEYS_CAPS},
     {"clip_qkv", 0, 0},
+    {"conv_L_cache", 0, OBEYS_CONV},
     {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
     {"final_logit_softcapping", 0, OBEYS_CAPS},
     {"is_encoder_decoder", 0, 0},
     {"lm_head_bias", 0, 0},
+    {"linear_num_value_heads", 0, OBEYS_DELTA},
     {"logit_scale", 1, 0},
     {"logits_scaling", 1, OBEYS_MULTIPLIERS},
     {"moe_intermediate_size", 0, OBEYS_EXPERTS},
@@ -72,7 +82,9 @@ static const struct {
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
     {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
     {"router_jitter_noise", 0, 0},
-    {"use_bidirectional_attention", 0, 0},
+    {"swiglu_alpha", 0, OBEYS_CLAMP},
+    {"swiglu_limit", 0, OBEYS_CLAMP},
+    {"use_bidirectional_attention", 0, OBEYS_BOTH_WAYS},
 };
 
 const char *config_act_name(enum config_act a)
@@ -83,8 +95,6 @@ const char *config_act_name(enum config_act a)
 
 static int refuse_foreign(const struct config *c, const struct json *root, struct err *e)
 {
-    if (config_packing_check(root, e))
-        return -1;
     unsigned obeys = config_traits_of(c)->obeys;
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         struct json m = json_member(root, foreign[i].key);
@@ -105,7 +115,7 @@ static int refuse_foreign(const struct config *c, const struct json *root, struc
     return 0;
 }
 
-static int parse_act(struct config *c, const struct json *root, const char *key, struct err *e)
+int config_act_parse(struct config *c, const struct json *root, const char *key, struct err *e)
 {
     struct json m = json_member(root, key);
     const char *name;
@@ -124,7 +134,7 @@ static int parse_act(struct config *c, const struct json *root, const char *key,
                     wants_silu ? "silu is" : "gelu, gelu_new, gelu_fast, gelu_pytorch_tanh are");
 }
 
-static int parse_eps(struct config *c, const struct json *root, const char *key, struct err *e)
+int config_eps_parse(struct config *c, const struct json *root, const char *key, struct err *e)
 {
     struct json m = json_member(root, key);
     if (json_opt_num(root, key, &c->norm_eps, e))
@@ -192,7 +202,7 @@ int config_eos_opt(const struct json *v, int32_t *eos, int32_t *n_eos, struct er
 _Static_assert(K_HEAD_MAX <= 2 * CONFIG_ROPE_FACTOR_MAX, "room for the factors of a head");
 
 /* The width must split among the heads where the head's own is not told. */
-static int split_width(struct config *c, const struct json *root, const char *key, struct err *e)
+int config_split_width(struct config *c, const struct json *root, const char *key, struct err *e)
 {
     if (c->d_model % c->n_head)
         return json_err(root, e, ERR_BAD_INPUT, "%s: %lld cannot be divided among %d heads", key,
@@ -221,7 +231,7 @@ static int parse_heads(struct config *c, const struct json *root, struct err *e)
     if (!json_absent(&dim))
         return get_count(root, "head_dim", K_HEAD_MAX, &c->d_head, e);
     c->d_head = config_traits_of(c)->d_head;
-    return c->d_head ? 0 : split_width(c, root, "hidden_size", e);
+    return c->d_head ? 0 : config_split_width(c, root, "hidden_size", e);
 }
 
 /* A whole number from 1 to `hi`; where it is absent, what a class has that leaves it out (0: it
@@ -234,15 +244,18 @@ static int get_size(const struct json *v, const char *key, int64_t absent, int64
 }
 
 /* As most families name them. */
-static int parse_sizes(struct config *c, const struct json *root, struct err *e)
+int config_sizes_parse(struct config *c, const struct json *root, struct err *e)
 {
+    const char *alias = config_traits_of(c)->ff_alias, *ff = "intermediate_size";
     struct config_sizes s = {0};
     int64_t n_head;
+    if (alias && json_member(root, alias).node)
+        ff = alias;
     if (c->is_wrapped)
         s = config_traits_of(c)->sizes;
-    if (get_size(root, "vocab_size", s.n_vocab, MAX_VOCAB, &c->n_vocab, e) ||
+    if (get_size(root, "vocab_size", s.n_vocab, CONFIG_VOCAB_MAX, &c->n_vocab, e) ||
         get_size(root, "hidden_size", s.d_model, CONFIG_WIDTH_MAX, &c->d_model, e) ||
-        get_size(root, "intermediate_size", s.d_ff, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
+        get_size(root, ff, s.d_ff, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
         get_size(root, "num_hidden_layers", s.n_layer, CONFIG_LAYER_MAX, &c->n_layer, e) ||
         get_size(root, "num_attention_heads", s.n_head, CONFIG_WIDTH_MAX, &n_head, e) ||
         get_size(root, "max_position_embeddings", s.max_pos, CONFIG_CTX_MAX, &c->max_pos, e))
@@ -251,20 +264,21 @@ static int parse_sizes(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
-/* Llama, Mistral, Mixtral, Qwen, OLMo 2, OLMoE, SmolLM3, Granite, Gemma, Phi-3. */
+/* Llama, Mistral, Mixtral, Qwen, OLMo 2, OLMoE, SmolLM3, Granite, Gemma, Phi-3, gpt-oss. */
 static int parse_llama(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_traits *t = config_traits_of(c);
-    bool attn_bias = false, mlp_bias = false;
+    bool attn_bias = t->has_attn_bias, mlp_bias = false;
     c->norm_eps = t->norm_eps > 0 ? t->norm_eps : 1e-6, c->act = t->act;
     c->has_rope = c->is_gated = true;
     c->norm_plus_one = t->norm_plus_one, c->is_joined = t->is_joined;
     c->norms = t->norms, c->qk_norm = t->qk_norm, c->is_tied = t->is_tied;
-    if (parse_sizes(c, root, e) || json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
+    if (config_sizes_parse(c, root, e) ||
+        json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
         json_opt_bool(root, "mlp_bias", &mlp_bias, e) ||
         json_opt_bool(root, "attention_bias", &attn_bias, e) || parse_heads(c, root, e) ||
-        parse_eps(c, root, "rms_norm_eps", e) ||
-        parse_act(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
+        config_eps_parse(c, root, t->eps_key ? t->eps_key : "rms_norm_eps", e) ||
+        config_act_parse(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
         config_layers_parse(c, root, e) || config_scales_parse(c, root, e) ||
         config_experts_parse(c, root, e) || config_rope_parse(c, root, e))
         return -1;
@@ -274,11 +288,22 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
+/* Qwen3.5: as others, but for layers with a delta rule. */
+static int parse_hybrid(struct config *c, const struct json *root, struct err *e)
+{
+    return parse_llama(c, root, e) || config_delta_parse(c, root, e) ? -1 : 0;
+}
+
+static int parse_lfm2(struct config *c, const struct json *root, struct err *e)
+{
+    return parse_llama(c, root, e) || config_conv_parse(c, root, e) ? -1 : 0;
+}
+
 static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
 {
     c->norm_eps = 1e-5, c->act = ACT_GELU_TANH, c->is_tied = true;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
-    if (json_get_int(root, "vocab_size", 1, MAX_VOCAB, &c->n_vocab, e) ||
+    if (json_get_int(root, "vocab_size", 1, CONFIG_VOCAB_MAX, &c->n_vocab, e) ||
         json_get_int(root, "n_embd", 1, CONFIG_WIDTH_MAX, &c->d_model, e) ||
         json_get_int(root, "n_layer", 1, CONFIG_LAYER_MAX, &c->n_layer, e) ||
         get_count(root, "n_head", CONFIG_WIDTH_MAX, &c->n_head, e) ||
@@ -286,8 +311,9 @@ static int parse_gpt2(struct config *c, const struct json *root, struct err *e)
         json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
         json_opt_bool(root, "scale_attn_weights", &c->scales_attn, e) ||
         json_opt_bool(root, "scale_attn_by_inverse_layer_idx", &c->scales_attn_by_layer, e) ||
-        split_width(c, root, "n_embd", e) || parse_eps(c, root, "layer_norm_epsilon", e) ||
-        parse_act(c, root, "activation_function", e))
+        config_split_width(c, root, "n_embd", e) ||
+        config_eps_parse(c, root, "layer_norm_epsilon", e) ||
+        config_act_parse(c, root, "activation_function", e))
         return -1;
     c->d_ff = 4 * c->d_model;
     c->n_kv_head = c->n_head;
@@ -314,12 +340,13 @@ static int parse_bert(struct config *c, const struct json *root, struct err *e)
     c->norm_eps = 1e-12, c->act = ACT_GELU, c->n_segment = 2, c->pool = POOL_MEAN;
     c->is_encoder = c->sees_ahead = true, c->norms = NORMS_SUM;
     c->has_qkv_bias = c->has_o_bias = c->has_mlp_bias = true;
-    if (parse_sizes(c, root, e) ||
-        config_count_opt(root, "type_vocab_size", MAX_VOCAB, &c->n_segment, e) ||
+    if (config_sizes_parse(c, root, e) ||
+        config_count_opt(root, "type_vocab_size", CONFIG_VOCAB_MAX, &c->n_segment, e) ||
         json_opt_str(root, "position_embedding_type", &position, e) ||
         json_opt_bool(root, "is_decoder", &is_decoder, e) ||
-        split_width(c, root, "hidden_size", e) || parse_eps(c, root, "layer_norm_eps", e) ||
-        parse_act(c, root, "hidden_act", e))
+        config_split_width(c, root, "hidden_size", e) ||
+        config_eps_parse(c, root, "layer_norm_eps", e) ||
+        config_act_parse(c, root, "hidden_act", e))
         return -1;
     c->n_kv_head = c->n_head;
     if (config_traits_of(c)->pos_behind_pad && begin_positions(c, root, e))
@@ -354,11 +381,19 @@ static int parse_root(struct config *c, const struct json *root, struct err *e)
                          .residual_scale = 1,
                          .logit_scale = 1};
     if (json_want(root, JSON_OBJECT, e) || config_family_find(c, root, &text, e) ||
-        refuse_foreign(c, root, e) || parse_shared(c, &text, e))
+        refuse_foreign(c, root, e) || config_packing_parse(&c->packing, root, e) ||
+        parse_shared(c, &text, e))
         return -1;
-    if (c->is_wrapped && (refuse_foreign(c, &text, e) || parse_shared(c, root, e)))
+    if (c->is_wrapped && (refuse_foreign(c, &text, e) ||
+                          config_packing_parse(&c->packing, &text, e) || parse_shared(c, root, e)))
         return -1;
-    return family_row[c->family].parse(c, &text, e);
+    if (family_row[c->family].parse(c, &text, e))
+        return -1;
+    if (c->sees_ahead && !c->is_encoder)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "use_bidirectional_attention: true is not supported in a model that writes "
+                        "text; it is in one of vectors");
+    return c->classifier ? config_classifier_parse(c, root, e) : 0;
 }
 
 static int parse_doc(struct config *c, struct json_doc *doc, struct err *e)
@@ -381,7 +416,11 @@ int config_load(struct config *c, const char *dir, struct err *e)
     char *path = path_join(dir, "config.json");
     int rc = parse_doc(c, json_read(path, "config.json", &json_rules_config, e), e);
     free(path);
-    if (rc == 0 && (c->is_encoder || path_exists(dir, "modules.json")))
+    if (rc == 0 && c->packing.method == PACKING_NONE)
+        rc = config_packing_load(&c->packing, dir, e);
+    if (rc == 0 && c->classifier)
+        rc = config_classifier_load(c, dir, e);
+    else if (rc == 0 && (c->is_encoder || path_exists(dir, "modules.json")))
         rc = config_pooling_load(c, dir, e);
     return rc;
 }

@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/load/packing.h"
+#include "engine/load/scores.h"
 
 struct json;
 
@@ -43,11 +45,24 @@ enum config_qk_norm { QK_NORM_NONE, QK_NORM_HEADS, QK_NORM_WHOLE };
 
 enum pool_kind { POOL_CLS, POOL_MEAN, POOL_LAST };
 
+/* What a classifier makes of a text's row: a number for each label. */
+enum config_classifier {
+    CLASSIFIER_NONE,
+    CLASSIFIER_POOLER, /* out(tanh(dense(x))), where dense is the body's pooler */
+    CLASSIFIER_DENSE,  /* the same, where it is the classifier's own */
+    CLASSIFIER_BARE,   /* out(x), without a bias */
+    CLASSIFIER_NORMED  /* out(norm(gelu(dense(x)))) */
+};
+
 enum {
     CONFIG_ROPE_FACTOR_MAX = 256,
     CONFIG_EOS_MAX = 16,
     CONFIG_LAYER_MAX = 1024,
-    CONFIG_EXPERT_MAX = 1024
+    CONFIG_EXPERT_MAX = 1024,
+    CONFIG_LABEL_MAX = 4096,
+    CONFIG_DENSE_MAX = 2,
+    CONFIG_FOLDER_BYTES = 65,
+    CONFIG_DELTA_HEAD_MAX = 256
 };
 
 struct config_rope {
@@ -60,6 +75,13 @@ struct config_rope {
     bool truncate;                                       /* yarn: whole-numbered bounds */
     int n_factor;                                        /* longrope: d_rot / 2 */
     double short_factor[CONFIG_ROPE_FACTOR_MAX], long_factor[CONFIG_ROPE_FACTOR_MAX];
+};
+
+/* A product of vectors behind the pooling, whose weights have a folder of their own. */
+struct config_dense {
+    char folder[CONFIG_FOLDER_BYTES];
+    int64_t n, k;
+    bool has_bias, is_tanh;
 };
 
 struct config {
@@ -78,6 +100,9 @@ struct config {
     int64_t d_expert;                   /* d_ff of an expert */
     bool has_experts[CONFIG_LAYER_MAX]; /* by layer: its feed-forward is a mixture */
     bool normalises_top;                /* a row's weights of its experts sum to 1 */
+    bool has_expert_bias;               /* and the router has one */
+    double swiglu_limit, swiglu_alpha;  /* of their gates, clamped; limit 0: silu(gate) up */
+    bool has_sinks;                     /* each head of attention has a score that is no key's */
     bool wants_balance; /* what made it adds a loss of the router's balance in training */
     bool is_wrapped;    /* the text part of a model that sees images: other names of tensors */
     bool is_bf16;       /* what the config says that the weights are */
@@ -95,13 +120,31 @@ struct config {
     double attn_cap, logit_cap; /* soft bounds of scores and logits; 0: none */
     double local_theta;         /* of rotary positions in layers that slide; 0: as in the others */
     bool norm_plus_one;         /* norms by 1 + their weights */
-    bool is_joined;             /* q, k and v are one matrix, and gate and up */
+    bool norm_by_mean;          /* LayerNorm, also without a bias */
+    bool has_norm_bias;         /* where norms may lack theirs */
+    bool skips_first_norm; /* the first layer's attention reads what the embeddings' norm gave */
+    bool is_joined;        /* q, k and v are one matrix, and gate and up */
     bool has_qkv_bias, has_o_bias, has_mlp_bias;
-    bool scales_attn_by_layer; /* GPT-2: scale_attn_by_inverse_layer_idx */
-    bool scales_attn;          /* 1 / sqrt(d_head), else 1 */
-    enum pool_kind pool;       /* encoders: from 1_Pooling/config.json */
-    bool normalizes;           /* encoders: 2_Normalize follows */
-    int64_t max_text;          /* encoders: tokens that a text is cut to; 0: not told */
+    int32_t n_tap;                   /* rows that short convolutions read; 0: there are none */
+    bool is_conv[CONFIG_LAYER_MAX];  /* by layer: a short convolution in place of attention */
+    bool has_conv_bias;              /* and the products around them */
+    bool is_delta[CONFIG_LAYER_MAX]; /* by layer: a gated delta rule in its place */
+    int32_t n_delta_k, n_delta_v;    /* its heads of keys and of values; 0: none */
+    int32_t d_delta_k, d_delta_v;    /* their widths */
+    bool has_attn_gate;              /* of what attention gives, beside its queries */
+    bool scales_attn_by_layer;       /* GPT-2: scale_attn_by_inverse_layer_idx */
+    bool scales_attn;                /* 1 / sqrt(d_head), else 1 */
+    enum pool_kind pool;             /* encoders: from 1_Pooling/config.json */
+    struct config_dense dense[CONFIG_DENSE_MAX]; /* encoders: [n_dense] */
+    int32_t n_dense;
+    bool normalizes;                   /* encoders: 2_Normalize follows */
+    int64_t max_text;                  /* encoders: tokens that a text is cut to; 0: not told */
+    enum config_classifier classifier; /* an encoder whose texts become a number for each label */
+    int32_t n_label;                   /* of a classifier */
+    enum config_scores scores;         /* of a classifier */
+    bool has_pooler_bias;              /* where it may lack one */
+
+    struct packing packing; /* of matrices that are codes */
 
     int32_t bos; /* -1: none */
     int32_t eos[CONFIG_EOS_MAX], n_eos;
@@ -114,6 +157,8 @@ int config_load(struct config *c, const char *dir, struct err *e);
 /* config.json's text alone: what the fuzz target and tests feed. */
 int config_parse(struct config *c, const char *text, size_t len, const char *name, struct err *e);
 
+int64_t config_vector_cols(const struct config *c);   /* numbers of what an encoder gives */
+int64_t config_conv_width(const struct config *c);    /* columns of short convolutions */
 const char *config_family_name(enum config_family f); /* "llama" */
 const char *config_act_name(enum config_act a);
 const char *config_rope_name(enum rope_kind k);

@@ -3,6 +3,8 @@
  * What config.json says of mixtures of experts: how many there are, how many of them a row goes to,
  * and which layers have them.
  */
+#include <math.h>
+
 #include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 
@@ -27,6 +29,24 @@ static int parse_plain(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
+/* gpt-oss; older configs leave the slope to its class. */
+static int parse_clamp(struct config *c, const struct json *root, struct err *e)
+{
+    struct json m = json_member(root, "swiglu_limit"), alpha = json_member(root, "swiglu_alpha");
+    c->has_sinks = c->has_expert_bias = true;
+    c->swiglu_limit = 7, c->swiglu_alpha = 1.702;
+    if (json_opt_num(root, "swiglu_limit", &c->swiglu_limit, e) ||
+        json_opt_num(root, "swiglu_alpha", &c->swiglu_alpha, e))
+        return -1;
+    if (c->swiglu_limit < 1e-6 || c->swiglu_limit > 1e6)
+        return json_err(&m, e, ERR_BAD_INPUT, "expected a number from 1e-6 to 1e6, found %g",
+                        c->swiglu_limit);
+    return fabs(c->swiglu_alpha) <= 1e6
+               ? 0
+               : json_err(&alpha, e, ERR_BAD_INPUT, "expected a number up to 1e6, found %g",
+                          c->swiglu_alpha);
+}
+
 int config_experts_parse(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_experts *x = &config_traits_of(c)->experts;
@@ -46,5 +66,7 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
                         c->n_top, c->n_expert);
     for (int64_t l = 0; l < c->n_layer; l++)
         c->has_experts[l] = true;
+    if ((config_traits_of(c)->obeys & OBEYS_CLAMP) && parse_clamp(c, root, e))
+        return -1;
     return x->may_be_plain ? parse_plain(c, root, e) : 0;
 }

@@ -19,7 +19,8 @@ static const struct {
 };
 
 /* Models around a text model. text: its model_type where the text_config does not say it; NULL:
- * its positions are threefold, by time, height and width, which the text part needs as well. */
+ * its positions are threefold, by time, height and width, which the text part needs as well; where
+ * there is no picture, Qwen3.5's three are one. */
 static const struct {
     const char *type, *arch, *text;
 } wrapper[] = {
@@ -29,6 +30,7 @@ static const struct {
     {"qwen2_vl", "Qwen2VLForConditionalGeneration", NULL},
     {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", NULL},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", NULL},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
 };
 
 enum { N_WRAPPER = sizeof wrapper / sizeof wrapper[0] };
@@ -78,6 +80,40 @@ static int find_inner(struct config *c, const struct json *root, int w, struct j
     return find_name(m.node ? &m : text, type, false, &c->family, e);
 }
 
+/* A family's class that labels texts: its name but for the end. */
+static bool find_classifier(struct config *c, const char *name)
+{
+    static const char *const end[] = {"Model", "ForCausalLM"};
+    const char *at = strstr(name, "ForSequenceClassification");
+    size_t n = at ? (size_t)(at - name) : 0;
+    for (int f = 0; f < FAMILY_COUNT && n; f++) {
+        const char *arch = family_name[f].arch;
+        c->family = (enum config_family)f;
+        c->classifier = config_traits_of(c)->classifier;
+        for (size_t i = 0; i < sizeof end / sizeof end[0]; i++)
+            if (c->classifier && strncmp(arch, name, n) == 0 && strcmp(arch + n, end[i]) == 0)
+                return true;
+    }
+    c->classifier = CLASSIFIER_NONE;
+    return false;
+}
+
+/* A decoder's class without an lm_head: it is there for vectors. */
+static bool find_body(struct config *c, const char *name)
+{
+    for (int f = 0; f < FAMILY_COUNT; f++) {
+        const char *arch = family_name[f].arch, *end = strstr(arch, "ForCausalLM");
+        c->family = (enum config_family)f;
+        const char *body = config_traits_of(c)->body_arch;
+        size_t n = end ? (size_t)(end - arch) : 0;
+        bool is_it = body ? strcmp(body, name) == 0
+                          : n && strncmp(arch, name, n) == 0 && strcmp(name + n, "Model") == 0;
+        if (is_it)
+            return c->is_encoder = true;
+    }
+    return false;
+}
+
 /* By architectures[0]; by model_type where there is none. */
 int config_family_find(struct config *c, const struct json *root, struct json *text, struct err *e)
 {
@@ -101,6 +137,8 @@ int config_family_find(struct config *c, const struct json *root, struct json *t
                         name);
     }
     *text = *root;
+    if (by_arch && (find_classifier(c, name) || find_body(c, name)))
+        return 0;
     if (find_name(&m, name, by_arch, &c->family, e))
         return -1;
     snprintf(c->architecture, sizeof c->architecture, "%s", family_name[c->family].arch);

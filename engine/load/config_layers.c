@@ -8,8 +8,30 @@
 #include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 
-/* A list that says for each layer whether its attention slides. */
-static int parse_layer_types(struct config *c, const struct json *list, struct err *e)
+/* What a layer's word in the list says of it. */
+static int parse_layer_type(struct config *c, const struct json *m, int64_t l, struct err *e)
+{
+    unsigned obeys = config_traits_of(c)->obeys;
+    const char *other = obeys & OBEYS_CONV    ? "conv"
+                        : obeys & OBEYS_DELTA ? "linear_attention"
+                                              : "sliding_attention";
+    const char *name;
+    if (json_as_str(m, &name, e))
+        return -1;
+    bool is_other = strcmp(name, other) == 0;
+    c->is_conv[l] = is_other && obeys & OBEYS_CONV;
+    c->is_delta[l] = is_other && obeys & OBEYS_DELTA;
+    c->slides[l] = is_other && !c->is_conv[l] && !c->is_delta[l];
+    if (!is_other && strcmp(name, "full_attention") != 0)
+        return json_err(m, e, ERR_UNSUPPORTED,
+                        "'%.40s' is not supported; full_attention and %s are", name, other);
+    if (c->slides[l] && !c->window)
+        return json_err(m, e, ERR_BAD_INPUT, "sliding_attention without a sliding_window");
+    return 0;
+}
+
+/* A list that says for each layer how its rows see each other. */
+int config_layer_types_parse(struct config *c, const struct json *list, struct err *e)
 {
     struct json m;
     int64_t i = 0;
@@ -18,17 +40,8 @@ static int parse_layer_types(struct config *c, const struct json *list, struct e
                         (long long)c->n_layer, json_count(list));
     json_each(m, *list)
     {
-        const char *name;
-        if (json_as_str(&m, &name, e))
+        if (parse_layer_type(c, &m, i++, e))
             return -1;
-        bool slides = strcmp(name, "sliding_attention") == 0;
-        if (!slides && strcmp(name, "full_attention") != 0)
-            return json_err(&m, e, ERR_UNSUPPORTED,
-                            "'%.40s' is not supported; full_attention and sliding_attention are",
-                            name);
-        if (slides && !c->window)
-            return json_err(&m, e, ERR_BAD_INPUT, "sliding_attention without a sliding_window");
-        c->slides[i++] = slides;
     }
     return 0;
 }
@@ -50,7 +63,7 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
     bool may_lack = rule == WINDOW_UNTURNED || rule == WINDOW_TOLD;
     if (!used || (m.node && json_absent(&m)) || (may_lack && !m.node))
         return 0;
-    c->window = 4096;
+    c->window = config_traits_of(c)->span ? config_traits_of(c)->span : 4096;
     return config_count_opt(root, "sliding_window", CONFIG_CTX_MAX, &c->window, e);
 }
 
@@ -71,7 +84,7 @@ static int parse_window(struct config *c, const struct json *root, struct err *e
     for (int64_t l = first; l < c->n_layer; l++)
         c->slides[l] =
             c->window > 0 && (!by_turns || c->is_unturned[l]) && (!every || (l + 1) % every != 0);
-    if (types.node && parse_layer_types(c, &types, e))
+    if (types.node && config_layer_types_parse(c, &types, e))
         return -1;
     for (int64_t l = 0; l < c->n_layer; l++)
         any |= c->slides[l];
@@ -114,7 +127,21 @@ static int parse_turns(struct config *c, const struct json *root, struct err *e)
     return 0;
 }
 
+/* Where tokens see both ways, the window is half as wide to either side. */
+static int parse_sight(struct config *c, const struct json *root, struct err *e)
+{
+    bool both = false;
+    if (!(config_traits_of(c)->obeys & OBEYS_BOTH_WAYS))
+        return 0;
+    if (json_opt_bool(root, "use_bidirectional_attention", &both, e))
+        return -1;
+    c->sees_ahead = both;
+    if (both && c->window)
+        c->window = c->window / 2 + 1;
+    return 0;
+}
+
 int config_layers_parse(struct config *c, const struct json *root, struct err *e)
 {
-    return parse_turns(c, root, e) || parse_window(c, root, e) ? -1 : 0;
+    return parse_turns(c, root, e) || parse_window(c, root, e) || parse_sight(c, root, e) ? -1 : 0;
 }

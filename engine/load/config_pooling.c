@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/load/config_traits.h"
 #include "engine/load/json.h"
 #include "engine/load/path.h"
 
@@ -58,7 +59,12 @@ static int parse_named(struct config *c, const struct json *v, struct err *e)
 static int parse_pooling(struct config *c, const struct json *root, struct err *e)
 {
     struct json named = json_member(root, "pooling_mode");
+    bool pools_prompt = true;
     int n_on = 0;
+    if (json_opt_bool(root, "include_prompt", &pools_prompt, e))
+        return -1;
+    if (!pools_prompt)
+        return json_err(root, e, ERR_UNSUPPORTED, "include_prompt: false is not supported");
     if (json_is(&named, JSON_STRING))
         return parse_named(c, &named, e);
     for (size_t i = 0; i < N_MODE; i++) {
@@ -85,6 +91,26 @@ static const char *last_part(const char *type)
     return dot ? dot + 1 : type;
 }
 
+/* A module that has a config in a folder of its own. */
+static int parse_folder(struct config *c, const struct json *m, const char *dir, const char *path,
+                        bool is_dense, struct err *e)
+{
+    if (!*path || *path == '.' || strchr(path, '/') || strlen(path) > 64)
+        return json_err(m, e, ERR_BAD_INPUT, "path: '%.80s' is not the plain name of a folder",
+                        path);
+    char name[80];
+    snprintf(name, sizeof name, "%s/config.json", path);
+    struct json_doc *doc = read_json(dir, name, e);
+    if (!doc)
+        return -1;
+    struct json root = json_root(doc);
+    int rc = json_want(&root, JSON_OBJECT, e);
+    if (rc == 0)
+        rc = is_dense ? config_dense_parse(c, &root, path, e) : parse_pooling(c, &root, e);
+    json_free(doc);
+    return rc;
+}
+
 static int parse_module(struct config *c, const struct json *m, const char *dir, struct err *e)
 {
     const char *type, *path;
@@ -95,22 +121,15 @@ static int parse_module(struct config *c, const struct json *m, const char *dir,
         return 0;
     if (strcmp(last_part(type), "Normalize") == 0)
         return c->normalizes = true, 0;
-    if (strcmp(last_part(type), "Pooling") != 0)
+    bool is_dense = strcmp(last_part(type), "Dense") == 0;
+    if (!is_dense && strcmp(last_part(type), "Pooling") != 0)
         return json_err(m, e, ERR_UNSUPPORTED,
-                        "type: '%.80s' is not supported; Transformer, Pooling and Normalize are",
+                        "type: '%.80s' is not supported; Transformer, Pooling, Dense and "
+                        "Normalize are",
                         type);
-    if (!*path || *path == '.' || strchr(path, '/') || strlen(path) > 64)
-        return json_err(m, e, ERR_BAD_INPUT, "path: '%.80s' is not the plain name of a folder",
-                        path);
-    char name[80];
-    snprintf(name, sizeof name, "%s/config.json", path);
-    struct json_doc *doc = read_json(dir, name, e);
-    if (!doc)
-        return -1;
-    struct json root = json_root(doc);
-    int rc = json_want(&root, JSON_OBJECT, e) || parse_pooling(c, &root, e) ? -1 : 0;
-    json_free(doc);
-    return rc;
+    if (is_dense && c->normalizes)
+        return json_err(m, e, ERR_UNSUPPORTED, "Dense behind Normalize is not supported");
+    return parse_folder(c, m, dir, path, is_dense, e);
 }
 
 static int read_max_text(struct config *c, const char *dir, struct err *e)
@@ -132,6 +151,7 @@ int config_pooling_load(struct config *c, const char *dir, struct err *e)
     c->is_encoder = true;
     c->pool = POOL_MEAN;
     c->normalizes = false;
+    c->n_dense = 0;
     c->max_text = 0;
     if (!path_exists(dir, "modules.json"))
         return 0;

@@ -10,7 +10,7 @@
 
 #include "engine/load/config.h"
 
-enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28 };
+enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28, CONFIG_VOCAB_MAX = 1 << 24 };
 
 /* Whether sliding_window is obeyed: never, always (4096 where it is absent), where it is told,
  * where use_sliding_window says so (from max_window_layers on, or all), there but by layers without
@@ -34,6 +34,10 @@ enum {
     OBEYS_LOCAL_ROPE = 16,   /* rope_local_base_freq */
     OBEYS_PARTIAL_ROPE = 32, /* partial_rotary_factor */
     OBEYS_EXPERTS = 128,     /* num_experts or num_local_experts, as `experts` says */
+    OBEYS_CONV = 256,        /* conv_L_cache and the fields around it */
+    OBEYS_BOTH_WAYS = 512,   /* use_bidirectional_attention */
+    OBEYS_CLAMP = 4096,      /* swiglu_limit, of experts with biases; and heads have sinks */
+    OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
@@ -57,19 +61,26 @@ struct config_traits {
     int32_t d_head;         /* where head_dim is absent; 0: the width over the heads */
     bool may_omit_kv_heads; /* num_key_value_heads: as many as heads */
     bool reads_attn_bias, reads_mlp_bias;
-    bool has_qkv_bias; /* whatever the file says */
+    bool has_attn_bias; /* where the file does not say it */
+    bool has_qkv_bias;  /* whatever the file says */
     enum config_norms norms;
     enum config_qk_norm qk_norm;
     bool is_tied;           /* where the file does not say it */
     double norm_eps, theta; /* where the file does not say it; 0: 1e-6, 10000 */
+    double partial;         /* of a head that turns, where the file does not say it; 0: all */
     int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
+    int32_t span;           /* where sliding_window is absent; 0: 4096 */
     enum config_act act;    /* gated families: whose sort their activations are of */
     bool norm_plus_one, is_joined;
     bool pos_behind_pad; /* the first position is the row behind pad_token_id's */
     struct config_sizes sizes;
-    const char *act_key;           /* where the activation stands; NULL: hidden_act */
-    unsigned obeys;                /* OBEYS_ */
-    struct config_experts experts; /* count NULL: none */
+    const char *body_arch; /* the class without an lm_head; NULL: as the family's is called */
+    const char *act_key;   /* where the activation stands; NULL: hidden_act */
+    const char *eps_key;   /* where the norms' eps stands; NULL: rms_norm_eps */
+    const char *ff_alias;  /* what rules over intermediate_size; NULL: nothing */
+    unsigned obeys;        /* OBEYS_ */
+    struct config_experts experts;     /* count NULL: none */
+    enum config_classifier classifier; /* of its ...ForSequenceClassification; NONE: not read */
 };
 
 const struct config_traits *config_traits_of(const struct config *c);
@@ -77,14 +88,34 @@ const struct config_traits *config_traits_of(const struct config *c);
 /* The family, and where the text model's fields stand. */
 int config_family_find(struct config *c, const struct json *root, struct json *text, struct err *e);
 
+/* Parts of what most families name alike. */
+int config_sizes_parse(struct config *c, const struct json *root, struct err *e);
+int config_act_parse(struct config *c, const struct json *root, const char *key, struct err *e);
+int config_eps_parse(struct config *c, const struct json *root, const char *key, struct err *e);
+/* key: the width's, for errors. */
+int config_split_width(struct config *c, const struct json *root, const char *key, struct err *e);
+
 int config_count_opt(const struct json *v, const char *key, int64_t hi, int32_t *out,
                      struct err *e);
 
-/* quantization_config, of weights that are packed. */
-int config_packing_check(const struct json *root, struct err *e);
+/* quantization_config, of weights that are packed; and, where there is none, the file beside
+ * config.json that older tools write. */
+int config_packing_parse(struct packing *p, const struct json *root, struct err *e);
+int config_packing_load(struct packing *p, const char *dir, struct err *e);
 
+/* The config of a module of its own folder, that stands behind the pooling. */
+int config_dense_parse(struct config *c, const struct json *root, const char *folder,
+                       struct err *e);
+int config_classifier_load(struct config *c, const char *dir, struct err *e);
+int config_classifier_parse(struct config *c, const struct json *root, struct err *e);
+int config_nomicbert_parse(struct config *c, const struct json *root, struct err *e);
+int config_modernbert_parse(struct config *c, const struct json *root, struct err *e);
+/* layer_types, where windows are known. */
+int config_layer_types_parse(struct config *c, const struct json *list, struct err *e);
 int config_layers_parse(struct config *c, const struct json *root, struct err *e);
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
 int config_experts_parse(struct config *c, const struct json *root, struct err *e);
+int config_conv_parse(struct config *c, const struct json *root, struct err *e);
+int config_delta_parse(struct config *c, const struct json *root, struct err *e);
 
 #endif

@@ -21,6 +21,8 @@ static const struct {
     {"llama", "LlamaForCausalLM", "llama", true},
     {"qwen2", "Qwen2ForCausalLM", "qwen2", false},
     {"qwen3", "Qwen3ForCausalLM", "qwen3", false},
+    {"qwen3moe", "Qwen3MoeForCausalLM", "qwen3_moe", false},
+    {"olmoe", "OlmoeForCausalLM", "olmoe", false},
 };
 
 /* Whole numbers and fractions with the members that they become. */
@@ -36,7 +38,6 @@ static const struct {
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
     {"rope.freq_base", "rope_theta", true},
     /* config.c refuses these where they are not neutral */
-    {"expert_count", "num_experts", false},
     {"attn_logit_softcapping", "attn_logit_softcapping", true},
     {"final_logit_softcapping", "final_logit_softcapping", true},
     {"attention.clamp_kqv", "clip_qkv", true},
@@ -92,7 +93,7 @@ static int find_arch(struct gguf_shape *s, const struct gguf *g, struct err *e)
         }
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: general.architecture: '%.80s' is not supported in GGUF; llama (Mistral's "
-                   "too), qwen2 and qwen3 are",
+                   "and Mixtral's too), qwen2, qwen3, qwen3moe and olmoe are",
                    g->name, name);
 }
 
@@ -132,7 +133,8 @@ int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e)
     *s = (struct gguf_shape){.arch = NULL};
     if (find_arch(s, g, e) || get_int(g, s, "attention.head_count", 1 << 20, &n_head, e) ||
         get_int(g, s, "embedding_length", 1 << 20, &width, e) ||
-        gguf_opt_int(g, key_of(key, s, "attention.key_length"), &d, e))
+        gguf_opt_int(g, key_of(key, s, "attention.key_length"), &d, e) ||
+        gguf_opt_int(g, key_of(key, s, "expert_count"), &s->n_expert, e))
         return -1;
     if (d == -1 && width % n_head)
         return err_set(e, ERR_BAD_INPUT, "%s: a width of %lld cannot be divided among %lld heads",
@@ -182,7 +184,44 @@ static int put_kv_heads(const struct gguf *g, const struct gguf_shape *s, struct
     return 0;
 }
 
-/* Llama with a window is what Mistral is. */
+/* What a mixture's row is weighed by is no key: Qwen3's weights of a row's experts sum to 1,
+ * OLMoE's don't. Shared experts, and layers before the mixtures that have none, are not known here.
+ */
+static int put_experts(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                       struct err *e)
+{
+    static const char *const strange[] = {"expert_shared_count", "leading_dense_block_count",
+                                          "expert_group_count"};
+    char key[KEY_BYTES];
+    int64_t top, width;
+    if (gguf_get(g, key_of(key, s, "expert_count")))
+        buf_printf(out, ",\"num_experts\":%lld", (long long)s->n_expert);
+    if (s->n_expert == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        int64_t m = 0;
+        if (gguf_opt_int(g, key_of(key, s, strange[i]), &m, e))
+            return -1;
+        if (m > 0)
+            return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
+                           (long long)m);
+    }
+    if (get_int(g, s, "expert_used_count", CONFIG_EXPERT_MAX, &top, e) ||
+        get_int(g, s,
+                gguf_get(g, key_of(key, s, "expert_feed_forward_length"))
+                    ? "expert_feed_forward_length"
+                    : "feed_forward_length",
+                1 << 20, &width, e))
+        return -1;
+    buf_printf(out,
+               ",\"num_local_experts\":%lld,\"num_experts_per_tok\":%lld,"
+               "\"moe_intermediate_size\":%lld,\"norm_topk_prob\":%s",
+               (long long)s->n_expert, (long long)top, (long long)width,
+               strcmp(s->arch, "olmoe") ? "true" : "false");
+    return 0;
+}
+
+/* Llama with a window is what Mistral is, and with experts Mixtral. */
 static int put_family(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
                       struct err *e)
 {
@@ -193,8 +232,15 @@ static int put_family(const struct gguf *g, const struct gguf_shape *s, struct b
     if (window > 0 && !s->is_permuted)
         return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
                        (long long)window);
+    bool is_mistral = window > 0 && s->n_expert == 0,
+         is_mixtral = s->is_permuted && s->n_expert > 0;
     buf_printf(out, "{\"architectures\":[\"%s\"],\"model_type\":\"%s\"",
-               window > 0 ? "MistralForCausalLM" : s->hf_arch, window > 0 ? "mistral" : s->hf_type);
+               is_mistral   ? "MistralForCausalLM"
+               : is_mixtral ? "MixtralForCausalLM"
+                            : s->hf_arch,
+               is_mistral   ? "mistral"
+               : is_mixtral ? "mixtral"
+                            : s->hf_type);
     if (window > 0)
         buf_printf(out, ",\"sliding_window\":%lld", (long long)window);
     return 0;
@@ -344,8 +390,8 @@ int gguf_config_text(const struct gguf *g, struct buf *out, struct err *e)
 {
     struct gguf_shape s;
     if (gguf_shape_read(&s, g, e) || put_family(g, &s, out, e) || put_numbers(g, &s, out, e) ||
-        put_kv_heads(g, &s, out, e) || put_vocab(g, out, e) || put_scaling(g, &s, out, e) ||
-        put_ids(g, out, e))
+        put_kv_heads(g, &s, out, e) || put_experts(g, &s, out, e) || put_vocab(g, out, e) ||
+        put_scaling(g, &s, out, e) || put_ids(g, out, e))
         return -1;
     buf_str(out, "}");
     return buf_check(out, g->name, e);

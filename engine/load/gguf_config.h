@@ -19,6 +19,7 @@ struct gguf_shape {
     const char *hf_type; /* "qwen2" */
     bool is_permuted;    /* llama: queries and keys as llama.cpp has them */
     int32_t n_head, d_head;
+    int64_t n_expert; /* of a layer; 0: no mixtures */
 };
 
 int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e);

@@ -20,7 +20,7 @@ enum { TOKENS_MAX = 1 << 21, KEY_BYTES = 128, NAME_BYTES_MAX = 64 };
 struct vocab_src {
     const struct gguf *g;
     const struct gguf_value *tokens, *types, *scores, *merges;
-    const struct pre *pre; /* of byte pairs */
+    const struct gguf_pre *pre; /* of byte pairs */
     bool is_spm, add_bos, add_eos, add_space;
     int64_t bos, eos, unk, pad; /* -1: none */
 };
@@ -46,11 +46,7 @@ struct vocab_src {
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)") \
     SPLIT("\\\\p{N}+") SPLIT("[0-9][0-9][0-9]")
 
-static const struct pre {
-    const char *name;
-    const char *steps; /* the pre-tokenizers of tokenizer.json */
-    bool is_nfc, ignores_merges, add_bos;
-} pre_row[] = {
+static const struct gguf_pre pre_row[] = {
     {"default", DEFAULT_CUTS BYTES, false, false, false},
     {"gpt-2", GPT2, false, false, false},
     {"phi-2", GPT2, false, false, false},
@@ -62,6 +58,16 @@ static const struct pre {
     {"qwen2", SPLIT(QWEN2) BYTES, true, false, false},
     {"deepseek-r1-qwen", SPLIT(QWEN2) BYTES, true, false, false},
 };
+
+const struct gguf_pre *gguf_pre_first(void)
+{
+    return pre_row;
+}
+
+const struct gguf_pre *gguf_pre_next(const struct gguf_pre *p)
+{
+    return p + 1 < pre_row + sizeof pre_row / sizeof *pre_row ? p + 1 : NULL;
+}
 
 static int find_pre(struct vocab_src *v, struct err *e)
 {

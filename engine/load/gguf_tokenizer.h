@@ -19,6 +19,16 @@
 
 enum { GGUF_TEXT_BYTES_MAX = 256 << 20 };
 
+/* How byte-level text is cut, by the name that files have for it (tokenizer.ggml.pre): every name,
+ * the first of several for the same first. */
+struct gguf_pre {
+    const char *name;
+    const char *steps; /* the pre-tokenizers of tokenizer.json, with commas between */
+    bool is_nfc, ignores_merges, add_bos;
+};
+const struct gguf_pre *gguf_pre_first(void);
+const struct gguf_pre *gguf_pre_next(const struct gguf_pre *p); /* NULL: p is the last */
+
 bool gguf_has_tokenizer(const struct gguf *g);
 int gguf_tokenizer_text(const struct gguf *g, struct buf *out, struct err *e);
 int gguf_tokenizer_config_text(const struct gguf *g, struct buf *out, struct err *e);

@@ -45,6 +45,20 @@ static const struct {
     {".ffn_down.bias", ".mlp.down_proj.bias", false, false},
 };
 
+/* Of a mixture: the stacks of all experts' matrices with the name of one, where mixtures are called
+ * mlp and where they are called block_sparse_moe; and the router. */
+static const struct {
+    const char *there, *mlp, *block;
+} stack_row[] = {
+    {".ffn_gate_exps.weight", "gate_proj", "w1"},
+    {".ffn_up_exps.weight", "up_proj", "w3"},
+    {".ffn_down_exps.weight", "down_proj", "w2"},
+};
+
+enum { N_STACK = sizeof stack_row / sizeof *stack_row };
+
+static const char router[] = ".ffn_gate_inp.weight";
+
 /* The layer of "blk.7.attn_q.weight", *rest at the dot behind it; -1: of no layer. */
 static int layer_of(const char *name, const char **rest)
 {
@@ -78,6 +92,42 @@ static int name_weight(struct gguf_weight *w, const struct gguf_shape *s, struct
                    gguf_tensor_file(w->from), w->from->name, s->arch);
 }
 
+static const char *mixture_name(const struct gguf_shape *s)
+{
+    return s->is_permuted ? "block_sparse_moe" : "mlp";
+}
+
+/* A router's; *is_so: it is one. */
+static void name_router(struct gguf_weight *w, const struct gguf_shape *s, bool *is_so)
+{
+    const char *rest;
+    int layer = layer_of(w->from->name, &rest);
+    *is_so = layer >= 0 && strcmp(rest, router) == 0;
+    if (*is_so)
+        snprintf(w->name, sizeof w->name, "model.layers.%d.%s.gate.weight", layer, mixture_name(s));
+}
+
+bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted)
+{
+    static const char layers[] = "layers.", model[] = "model.";
+    char *rest = NULL;
+    bool is_of_layer = strncmp(param, layers, sizeof layers - 1) == 0;
+    long layer = is_of_layer ? strtol(param + sizeof layers - 1, &rest, 10) : 0;
+    for (size_t i = 0; i < sizeof name_row / sizeof *name_row; i++) {
+        const char *here = name_row[i].here;
+        if (!is_of_layer && strncmp(here, model, sizeof model - 1) == 0)
+            here += sizeof model - 1;
+        if (strcmp(here, is_of_layer ? rest : param) != 0)
+            continue;
+        snprintf(name, ST_MAX_NAME_BYTES, "%s", name_row[i].there);
+        if (is_of_layer)
+            snprintf(name, ST_MAX_NAME_BYTES, "blk.%ld%s", layer, name_row[i].there);
+        *is_permuted = name_row[i].is_query || name_row[i].is_key;
+        return true;
+    }
+    return false;
+}
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 /* Where row r of a head of d stands in the file: there its numbers alternate between the halves. */
@@ -87,6 +137,12 @@ static int64_t place_of(int64_t row, int32_t d)
         return row;
     int64_t in = row % d, half = d / 2;
     return row - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+}
+
+int64_t gguf_row_at(int64_t row, int32_t d)
+{
+    int64_t in = row % d;
+    return row - in + in / 2 + (in % 2 ? d / 2 : 0);
 }
 
 static void put(void *dst, int64_t at, enum st_dtype dtype, float x)
@@ -210,7 +266,7 @@ static int read_rows(const struct gguf_weight *w, const struct reading *r, int64
 {
     int64_t rows = w->t.dim[0], len = st_tensor_count(&w->t) / rows;
     if (!w->d_head)
-        return r->run(w, (uint64_t)(row * len + col), n, dst, e);
+        return r->run(w, w->first + (uint64_t)(row * len + col), n, dst, e);
     for (int64_t here; n; row++, col = 0, n -= here) {
         here = len - col < n ? len - col : n;
         if (r->run(w, (uint64_t)(place_of(row, w->d_head) * len + col), here, dst, e))
@@ -266,39 +322,101 @@ static int find_dtype(struct gguf_weight *w, struct err *e)
     return 0;
 }
 
+static int check_kind(const struct gguf_tensor *from, struct err *e)
+{
+    if (ggml_type_is_read(from->type))
+        return 0;
+    return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: numbers of kind %s are not read",
+                   gguf_tensor_file(from), from->name, from->type->name);
+}
+
+/* All of a tensor's numbers, or those of one of n that it stacks. */
+static void shape_as(struct gguf_weight *w, int64_t n)
+{
+    uint64_t all = w->from->bytes / w->from->type->bytes * w->from->type->block;
+    w->t.name = w->name;
+    w->t.dim = w->from->dim + (n > 0 ? 1 : 0);
+    w->t.rank = w->from->rank - (n > 0 ? 1 : 0);
+    w->t.end = all / (uint64_t)(n > 0 ? n : 1) * (uint64_t)st_dtype_bits(w->t.dtype) / 8;
+}
+
 static int fill(struct gguf_weight *w, const struct gguf_tensor *from, const struct gguf_shape *s,
                 struct err *e)
 {
+    bool is_router;
     *w = (struct gguf_weight){.from = from};
-    if (!ggml_type_is_read(from->type))
-        return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: numbers of kind %s are not read",
-                       gguf_tensor_file(from), from->name, from->type->name);
-    if (name_weight(w, s, e) || find_dtype(w, e))
+    name_router(w, s, &is_router);
+    if (check_kind(from, e) || (!is_router && name_weight(w, s, e)) || find_dtype(w, e))
         return -1;
     if (w->d_head && (w->d_head % 2 || from->dim[0] % w->d_head))
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %lld rows are no heads of %d",
                        gguf_tensor_file(from), from->name, (long long)from->dim[0], w->d_head);
-    uint64_t n = from->bytes / from->type->bytes * from->type->block;
-    w->t.name = w->name;
-    w->t.dim = from->dim;
-    w->t.rank = from->rank;
-    w->t.end = n * (uint64_t)st_dtype_bits(w->t.dtype) / 8;
+    shape_as(w, 0);
+    return 0;
+}
+
+/* ---- stacks of experts --------------------------------------------------------------------- */
+
+/* The row of a stack; -1: it is none. */
+static int stack_of(const struct gguf_tensor *t)
+{
+    const char *rest;
+    int i = layer_of(t->name, &rest) < 0 ? N_STACK : 0;
+    while (i < N_STACK && strcmp(rest, stack_row[i].there) != 0)
+        i++;
+    return i < N_STACK ? i : -1;
+}
+
+/* Each expert's matrix by its own name, w[0, *n). */
+static int fill_stack(struct gguf_weight *w, const struct gguf_tensor *from,
+                      const struct gguf_shape *s, int row, struct err *e)
+{
+    struct gguf_weight one = {.from = from};
+    const char *rest, *part = s->is_permuted ? stack_row[row].block : stack_row[row].mlp;
+    int layer = layer_of(from->name, &rest);
+    if (check_kind(from, e) || find_dtype(&one, e))
+        return -1;
+    for (int64_t i = 0; i < from->dim[0]; i++) {
+        w[i] = one;
+        shape_as(&w[i], from->dim[0]);
+        w[i].first = (uint64_t)i * (uint64_t)(from->dim[1] * from->dim[2]);
+        snprintf(w[i].name, sizeof w[i].name, "model.layers.%d.%s.experts.%lld.%s.weight", layer,
+                 mixture_name(s), (long long)i, part);
+    }
+    return 0;
+}
+
+/* How many weights a tensor is: one, none, or one for each expert. */
+static int count_weights(const struct gguf_tensor *t, size_t *n, struct err *e)
+{
+    *n = gguf_is_rope_factors(t) ? 0 : 1;
+    if (stack_of(t) < 0)
+        return 0;
+    if (t->rank != 3 || t->dim[0] < 1 || t->dim[0] > CONFIG_EXPERT_MAX)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: is no stack of 1 to %d matrices",
+                       gguf_tensor_file(t), t->name, CONFIG_EXPERT_MAX);
+    *n = (size_t)t->dim[0];
     return 0;
 }
 
 struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e)
 {
     struct gguf_shape s;
+    size_t all = 0, some;
     *n = 0;
     if (gguf_shape_read(&s, g, e))
         return NULL;
-    struct gguf_weight *w = arena_try(&g->arena, g->n_tensor + 1, sizeof *w, e);
-    for (size_t i = 0; w && i < g->n_tensor; i++) {
-        if (gguf_is_rope_factors(&g->tensor[i]))
-            continue;
-        if (fill(&w[*n], &g->tensor[i], &s, e))
+    for (size_t i = 0; i < g->n_tensor; i++, all += some)
+        if (count_weights(&g->tensor[i], &some, e))
             return NULL;
-        ++*n;
+    struct gguf_weight *w = arena_try(&g->arena, all + 1, sizeof *w, e);
+    for (size_t i = 0; w && i < g->n_tensor; i++) {
+        const struct gguf_tensor *t = &g->tensor[i];
+        int row = stack_of(t);
+        if (count_weights(t, &some, e) ||
+            (some && (row < 0 ? fill(&w[*n], t, &s, e) : fill_stack(&w[*n], t, &s, row, e))))
+            return NULL;
+        *n += some;
     }
     return w;
 }

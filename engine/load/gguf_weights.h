@@ -20,11 +20,18 @@ struct gguf_weight {
     struct st_tensor t; /* as it is read: bytes [0, end) of its dtype */
     const struct gguf_tensor *from;
     int32_t d_head; /* rows come in heads of so many, evens before odds; 0: as they are */
+    uint64_t first; /* of the tensor's numbers: an expert's in a stack of all of them */
     char name[ST_MAX_NAME_BYTES];
 };
 
 /* By file, then by place, [*n], in g's arena; g is the caller's. */
 struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e);
+
+/* What a file calls a parameter ("layers.7.self_attn.q_proj.weight"), and whether llama.cpp
+ * permutes it where it permutes any; false: there is no name. And the row of a head of d that
+ * stands as row `row` of the file then. */
+bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted);
+int64_t gguf_row_at(int64_t row, int32_t d);
 
 /* n elements from column col of row `row` on, over as many rows as that takes, of t's dtype. */
 int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n, void *dst,

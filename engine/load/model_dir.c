@@ -10,12 +10,13 @@
 
 #include "engine/base/aside.h"
 #include "engine/base/mem.h"
-#include "engine/load/ct_weights.h"
 #include "engine/load/gguf_config.h"
 #include "engine/load/gguf_tokenizer.h"
 #include "engine/load/json.h"
+#include "engine/load/packed_weight.h"
 #include "engine/load/path.h"
 #include "engine/load/small_files.h"
+#include "engine/load/stacked_weight.h"
 
 enum { CONFIG_TEXT_MAX = 1 << 20 };
 
@@ -47,22 +48,47 @@ static int read_generation(struct model_dir *d, struct err *e)
 static void bound_text(struct model_dir *d)
 {
     struct config *c = &d->config;
-    if (!c->max_text && path_exists(d->path, "modules.json"))
+    if (!c->max_text && (c->classifier || path_exists(d->path, "modules.json")))
         c->max_text = d->tokenizer.max_len;
     if (c->max_text > c->max_pos)
         c->max_text = c->max_pos;
 }
 
+static int read_labels(struct model_dir *d, struct err *e)
+{
+    if (!d->config.classifier)
+        return 0;
+    struct json_doc *doc = model_dir_config_doc(d, e);
+    if (!doc)
+        return -1;
+    struct json root = json_root(doc);
+    int rc = labels_init(&d->labels, &root, e);
+    json_free(doc);
+    return rc;
+}
+
+static struct weights *open_weights(const struct model_dir *d, struct err *e)
+{
+    static const char *const prefix[CONFIG_DENSE_MAX] = {"dense.0.", "dense.1."};
+    const struct config *c = &d->config;
+    struct weights_module module[CONFIG_DENSE_MAX];
+    for (int32_t i = 0; i < c->n_dense; i++)
+        module[i] = (struct weights_module){c->dense[i].folder, prefix[i]};
+    return weights_open_with(d->path, &c->packing, module, (size_t)c->n_dense, e);
+}
+
 static int read_all(struct model_dir *d, bool is_random, struct err *e)
 {
     if (check_dir(d->path, e) || config_load(&d->config, d->path, e) || read_generation(d, e) ||
-        tokenizer_config_init(&d->tokenizer, d->path, e))
+        read_labels(d, e) || tokenizer_config_init(&d->tokenizer, d->path, e))
         return -1;
     if (d->config.is_encoder)
         bound_text(d);
+    if (d->config.is_encoder && !d->config.classifier && prompts_init(&d->prompts, d->path, e))
+        return -1;
     if (path_exists(d->path, "tokenizer.json"))
         d->tokenizer_path = path_join(d->path, "tokenizer.json");
-    d->weights = is_random ? weights_random(e) : weights_open(d->path, e);
+    d->weights = is_random ? weights_random(e) : open_weights(d, e);
     return d->weights ? 0 : -1;
 }
 
@@ -136,6 +162,8 @@ int model_dir_init_random(struct model_dir *d, const char *path, struct err *e)
 void model_dir_release(struct model_dir *d)
 {
     weights_close(d->weights);
+    labels_release(&d->labels);
+    prompts_release(&d->prompts);
     tokenizer_config_release(&d->tokenizer);
     free(d->tokenizer_path);
     free(d->config_text);
@@ -200,10 +228,10 @@ void model_dir_size(const struct model_dir *d, struct model_size *s)
     const struct config *c = &d->config;
     *s = (struct model_size){.file_bytes = weights_bytes(d->weights)};
     for (size_t i = 0; i < weights_count(d->weights); i++) {
-        const struct st_tensor *t = ct_counted(d->weights, weights_at(d->weights, i)->t);
+        const struct st_tensor *t = packed_weight_counted(d->weights, weights_at(d->weights, i)->t);
         if (!t)
             continue;
-        uint64_t n = (uint64_t)st_tensor_count(t);
+        uint64_t n = stacked_weight_numbers(d->weights, t);
         s->n_param += n;
         s->n_param_embed += is_embedding(t->name) ? n : 0;
     }

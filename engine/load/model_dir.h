@@ -24,6 +24,8 @@
 
 #include "engine/load/config.h"
 #include "engine/load/generation.h"
+#include "engine/load/labels.h"
+#include "engine/load/prompts.h"
 #include "engine/load/tokenizer_config.h"
 #include "engine/load/weights.h"
 
@@ -32,6 +34,8 @@ struct model_dir {
     char *tokenizer_path; /* owned; NULL when there is no tokenizer */
     char *config_text;    /* owned; NULL: config.json stands in the directory */
     struct config config;
+    struct labels labels;   /* of a classifier */
+    struct prompts prompts; /* of a model of vectors */
     struct generation generation;
     struct tokenizer_config tokenizer;
     struct weights *weights; /* owned */

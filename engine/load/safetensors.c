@@ -103,3 +103,8 @@ void st_prefetch(const struct st_file *f)
 {
     posix_fadvise(f->disk.fd, 0, 0, POSIX_FADV_WILLNEED);
 }
+
+void st_prefix(struct st_file *f, const char *prefix)
+{
+    st_header_prefix(&f->header, prefix);
+}

@@ -23,6 +23,7 @@ struct st_file;
 
 /* `name` is what errors call the file. */
 struct st_file *st_open(const char *path, const char *name, struct err *e);
+void st_prefix(struct st_file *f, const char *prefix); /* as st_header_prefix */
 void st_close(struct st_file *f);
 
 const struct st_header *st_file_header(const struct st_file *f);

@@ -263,3 +263,12 @@ int64_t st_tensor_count(const struct st_tensor *t)
 {
     return (int64_t)((t->end - t->begin) * 8 / (uint64_t)st_dtype_bits(t->dtype));
 }
+
+void st_header_prefix(struct st_header *h, const char *prefix)
+{
+    for (size_t i = 0; i < h->n_tensor; i++) {
+        struct st_tensor *t = h->tensor[i];
+        t->name = arena_printf(&h->arena, "%s%s", prefix, t->name);
+        map_put_str(&h->by_name, t->name, t);
+    }
+}

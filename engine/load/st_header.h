@@ -56,6 +56,9 @@ int st_header_init(struct st_header *h, const char *text, size_t len, uint64_t d
                    const char *name, struct err *e);
 void st_header_release(struct st_header *h);
 
+/* Every tensor is called by this and its name from here on. */
+void st_header_prefix(struct st_header *h, const char *prefix);
+
 const struct st_tensor *st_header_get(const struct st_header *h, const char *name);
 const char *st_header_meta(const struct st_header *h, const char *key); /* NULL when absent */
 

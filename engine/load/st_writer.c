@@ -6,6 +6,7 @@
  */
 #include "engine/load/st_writer.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ struct st_writer {
     size_t at;     /* tensor that comes next */
     uint64_t done; /* its bytes written */
     uint64_t file_bytes;
+    atomic_uint_fast64_t put_bytes; /* by st_writer_put */
 };
 
 struct st_writer *st_writer_new(void)
@@ -214,8 +216,24 @@ int st_writer_write(struct st_writer *w, const void *p, size_t n, struct err *e)
     return 0;
 }
 
+const struct st_tensor *st_writer_get(const struct st_writer *w, const char *name)
+{
+    ASSERT(w->is_open);
+    return st_header_get(&w->header, name);
+}
+
+int st_writer_put(struct st_writer *w, const struct st_tensor *t, uint64_t at, const void *p,
+                  size_t n, struct err *e)
+{
+    uint64_t data = w->file_bytes - w->header.data_bytes;
+    ASSERT(w->is_open && at <= t->end - t->begin && n <= t->end - t->begin - at);
+    atomic_fetch_add(&w->put_bytes, n);
+    return aside_write_at(&w->out, p, n, (int64_t)(data + t->begin + at), e);
+}
+
 int st_writer_commit(struct st_writer *w, struct err *e)
 {
-    ASSERT(w->is_open && !st_writer_next(w));
+    ASSERT(w->is_open &&
+           (!st_writer_next(w) || atomic_load(&w->put_bytes) == w->header.data_bytes));
     return aside_commit(&w->out, e);
 }

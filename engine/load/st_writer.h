@@ -16,7 +16,10 @@
  *     st_writer_commit(w, e);
  *     st_writer_free(w);
  *
- * Thread: one at a time.
+ * Where tensors are made in another order than the file's, or by several threads, st_writer_put
+ * writes to any place of any tensor instead; each byte once, before st_writer_commit.
+ *
+ * Thread: one at a time; st_writer_put from any.
  */
 #ifndef ENGINE_LOAD_ST_WRITER_H
 #define ENGINE_LOAD_ST_WRITER_H
@@ -46,6 +49,12 @@ uint64_t st_writer_done(const struct st_writer *w);
 
 /* At most what is left of that tensor. */
 int st_writer_write(struct st_writer *w, const void *p, size_t n, struct err *e);
+
+/* A tensor of one that is open; NULL: none has this name. n bytes from byte `at` of it on. A writer
+ * is either written in order or put into. */
+const struct st_tensor *st_writer_get(const struct st_writer *w, const char *name);
+int st_writer_put(struct st_writer *w, const struct st_tensor *t, uint64_t at, const void *p,
+                  size_t n, struct err *e);
 
 int st_writer_commit(struct st_writer *w, struct err *e);
 

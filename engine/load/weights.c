@@ -13,11 +13,12 @@
 #include "engine/base/map.h"
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
-#include "engine/load/ct_weights.h"
 #include "engine/load/drawn.h"
 #include "engine/load/gguf_weights.h"
 #include "engine/load/json.h"
+#include "engine/load/packed_weight.h"
 #include "engine/load/path.h"
+#include "engine/load/stacked_weight.h"
 #include "kernels/coded.h"
 #include "kernels/float16.h"
 
@@ -31,10 +32,15 @@ struct weights {
     struct map file_by_name;    /* of struct st_file */
     struct weight *at;          /* owned, [n] */
     size_t n;
-    struct map by_name;   /* of struct weight */
-    struct ct_weight *ct; /* owned, [n_ct]: matrices of packed codes */
-    struct weight *of_ct; /* owned, [n_ct] */
-    size_t n_ct;
+    struct map by_name;           /* of struct weight */
+    struct packing how;           /* they are packed */
+    struct packed_weight *packed; /* owned, [n_packed]: matrices of packed codes */
+    struct weight *of_packed;     /* owned, [n_packed] */
+    size_t n_packed;
+    struct stacked_weight *stack; /* owned, [n_stack]: of experts that share a tensor */
+    struct weight *of_stack;      /* owned, [n_stack] */
+    size_t n_stack;
+    bool has_codes;             /* some of those are codes */
     struct gguf *gguf;          /* owned; NULL: weights of other files */
     uint16_t *drawn;            /* owned; NULL: weights of files */
     VEC(struct drawn *) wanted; /* owned: those that were drawn */
@@ -101,30 +107,71 @@ static int check_index(const struct weights *w, const struct json *weight_map, s
     return 0;
 }
 
+static int add_packed(struct weights *w, const struct weight *codes, struct err *e)
+{
+    struct packed_weight *p = &w->packed[w->n_packed];
+    struct weight *t = &w->of_packed[w->n_packed++];
+    if (packed_weight_init(p, w, codes, &w->how, e))
+        return -1;
+    *t = (struct weight){.t = &p->t, .file = codes->file, .packed = p};
+    const struct weight *other = map_put_str(&w->by_name, p->name, t);
+    if (other && other != codes)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there packed and as it is",
+                       st_file_name(t->file), p->name);
+    return 0;
+}
+
 /* Matrices that stand in the files as codes and scales. */
 static int gather_packed(struct weights *w, struct err *e)
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n; i++)
-        n += ct_is_packed(w->at[i].t->name);
+        n += packed_weight_is(w->at[i].t);
     if (!n)
         return 0;
-    w->ct = try_alloc(n, sizeof *w->ct, "the list of packed matrices", e);
-    w->of_ct = w->ct ? try_alloc(n, sizeof *w->of_ct, "the list of packed matrices", e) : NULL;
-    if (!w->of_ct)
+    w->packed = try_alloc(n, sizeof *w->packed, "the list of packed matrices", e);
+    w->of_packed =
+        w->packed ? try_alloc(n, sizeof *w->of_packed, "the list of packed matrices", e) : NULL;
+    if (!w->of_packed)
         return -1;
-    for (size_t i = 0; i < w->n; i++) {
-        if (!ct_is_packed(w->at[i].t->name))
-            continue;
-        struct ct_weight *c = &w->ct[w->n_ct];
-        struct weight *t = &w->of_ct[w->n_ct++];
-        if (ct_weight_init(c, w, &w->at[i], e))
+    for (size_t i = 0; i < w->n; i++)
+        if (packed_weight_is(w->at[i].t) && add_packed(w, &w->at[i], e))
             return -1;
-        *t = (struct weight){.t = &c->t, .file = w->at[i].file, .ct = c};
-        if (map_put_str(&w->by_name, c->name, t))
-            return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there packed and as it is",
-                           st_file_name(t->file), c->name);
+    return 0;
+}
+
+static int add_stack(struct weights *w, const struct weight *from, size_t count, struct err *e)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct stacked_weight *s = &w->stack[w->n_stack];
+        struct weight *t = &w->of_stack[w->n_stack++];
+        if (stacked_weight_init(s, w, from, i, e))
+            return -1;
+        *t = (struct weight){.t = &s->t, .file = from->file, .stack = s};
+        w->has_codes |= s->scale != NULL;
+        if (map_put_str(&w->by_name, s->name, t))
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s is there stacked and as it is",
+                           st_file_name(t->file), s->name);
     }
+    return 0;
+}
+
+/* Experts of which a layer has one tensor. */
+static int gather_stacks(struct weights *w, struct err *e)
+{
+    static const char what[] = "the list of stacked matrices";
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        n += stacked_weight_count(w, w->at[i].t);
+    if (!n)
+        return 0;
+    w->stack = try_alloc(n, sizeof *w->stack, what, e);
+    w->of_stack = w->stack ? try_alloc(n, sizeof *w->of_stack, what, e) : NULL;
+    if (!w->of_stack)
+        return -1;
+    for (size_t i = 0; i < w->n; i++)
+        if (add_stack(w, &w->at[i], stacked_weight_count(w, w->at[i].t), e))
+            return -1;
     return 0;
 }
 
@@ -147,7 +194,7 @@ static int gather(struct weights *w, struct err *e)
                                t->t->name, st_file_name(other->file));
         }
     }
-    return gather_packed(w, e);
+    return gather_packed(w, e) || gather_stacks(w, e) ? -1 : 0;
 }
 
 static int open_sharded(struct weights *w, struct err *e)
@@ -179,9 +226,36 @@ static struct weights *weights_new(const char *dir, size_t n_dir)
 
 struct weights *weights_open(const char *dir, struct err *e)
 {
+    return weights_open_packed(dir, &(struct packing){.method = PACKING_NONE}, e);
+}
+
+struct weights *weights_open_packed(const char *dir, const struct packing *how, struct err *e)
+{
+    return weights_open_with(dir, how, NULL, 0, e);
+}
+
+static int open_modules(struct weights *w, const struct weights_module *module, size_t n,
+                        struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%.200s/%s", module[i].folder, SINGLE_NAME);
+        if (open_file(w, name, e))
+            return -1;
+        st_prefix(w->file.at[w->file.n - 1], module[i].prefix);
+    }
+    return 0;
+}
+
+struct weights *weights_open_with(const char *dir, const struct packing *how,
+                                  const struct weights_module *module, size_t n, struct err *e)
+{
     struct weights *w = weights_new(dir, strlen(dir));
     int rc;
-    if (path_exists(dir, SINGLE_NAME))
+    w->how = *how;
+    if (open_modules(w, module, n, e))
+        rc = -1;
+    else if (path_exists(dir, SINGLE_NAME))
         rc = open_file(w, SINGLE_NAME, e) || gather(w, e);
     else if (path_exists(dir, INDEX_NAME))
         rc = open_sharded(w, e);
@@ -258,8 +332,14 @@ void weights_close(struct weights *w)
     map_release(&w->file_by_name);
     map_release(&w->by_name);
     mem_free(w->at);
-    mem_free(w->of_ct);
-    mem_free(w->ct);
+    for (size_t i = 0; i < w->n_packed; i++)
+        packed_weight_release(&w->packed[i]);
+    for (size_t i = 0; i < w->n_stack; i++)
+        stacked_weight_release(&w->stack[i]);
+    mem_free(w->of_stack);
+    mem_free(w->stack);
+    mem_free(w->of_packed);
+    mem_free(w->packed);
     gguf_close(w->gguf);
     free(w->dir);
     free(w);
@@ -272,7 +352,28 @@ size_t weights_count(const struct weights *w)
 
 bool weights_are_packed(const struct weights *w)
 {
-    return w->n_ct > 0;
+    return w->n_packed > 0 || w->has_codes;
+}
+
+const struct weight *weights_stacked(const struct weights *w, const struct weight *of, size_t *n)
+{
+    const struct weight *first = NULL;
+    *n = 0;
+    for (size_t i = 0; i < w->n_stack; i++) {
+        if (w->of_stack[i].stack->from != of)
+            continue;
+        first = first ? first : &w->of_stack[i];
+        ++*n;
+    }
+    return first;
+}
+
+const struct weight *weights_with_bits(const struct weights *w)
+{
+    for (size_t i = 0; i < weights_count(w); i++)
+        if (st_dtype_bits(weights_at(w, i)->t->dtype) < 8)
+            return weights_at(w, i);
+    return NULL;
 }
 
 const struct weight *weights_at(const struct weights *w, size_t i)
@@ -333,9 +434,10 @@ int weights_want(struct weights *w, const char *name, int rank, const int64_t *d
         have = draw(w, name, rank, dim);
     if (!have)
         return err_set(e, ERR_NOT_FOUND, "%s: the tensor %s is missing",
-                       w->gguf          ? w->gguf->name
-                       : w->file.n == 1 ? st_file_name(w->file.at[0])
-                                        : INDEX_NAME,
+                       w->gguf ? w->gguf->name
+                       : w->file.n == 1 || path_exists(w->dir, SINGLE_NAME)
+                           ? st_file_name(w->file.at[w->file.n - 1])
+                           : INDEX_NAME,
                        name);
     if (have->t->rank != rank || (rank && memcmp(have->t->dim, dim, (size_t)rank * sizeof *dim)))
         return err_shape(have, rank, dim, e);
@@ -387,14 +489,23 @@ enum k_type weight_k_type(const struct weight *w)
     return type;
 }
 
+int64_t weight_rows_together(const struct weight *w)
+{
+    return w->packed  ? packed_weight_rows_together(w->packed)
+           : w->stack ? stacked_weight_rows_together(w->stack)
+                      : 1;
+}
+
 int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, struct err *e)
 {
     size_t row_bytes = weight_row_bytes(w);
     ASSERT(row >= 0 && n_row >= 0 && row <= weight_rows(w) && n_row <= weight_rows(w) - row);
     if (w->drawn)
         return drawn_read(w, row * weight_row_len(w), n_row * weight_row_len(w), dst);
-    if (w->ct)
-        return ct_weight_read(w->ct, row, 0, n_row * weight_row_len(w), dst, e);
+    if (w->packed)
+        return packed_weight_read(w->packed, row, 0, n_row * weight_row_len(w), dst, e);
+    if (w->stack)
+        return stacked_weight_read(w->stack, row, 0, n_row * weight_row_len(w), dst, e);
     if (w->gguf)
         return gguf_weight_read(w->gguf, row, 0, n_row * weight_row_len(w), dst, e);
     return st_read(w->file, w->t, (uint64_t)row * row_bytes, dst, (size_t)n_row * row_bytes, e);
@@ -409,8 +520,10 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
            n <= (weight_rows(w) - row) * len - col);
     if (w->drawn)
         return drawn_read(w, row * len + col, n, dst);
-    if (w->ct)
-        return ct_weight_read(w->ct, row, col, n, dst, e);
+    if (w->packed)
+        return packed_weight_read(w->packed, row, col, n, dst, e);
+    if (w->stack)
+        return stacked_weight_read(w->stack, row, col, n, dst, e);
     if (w->gguf)
         return gguf_weight_read(w->gguf, row, col, n, dst, e);
     return st_read(w->file, w->t, (uint64_t)(row * len + col) * size, dst, (size_t)n * size, e);
@@ -418,13 +531,18 @@ int weight_read_at(const struct weight *w, int64_t row, int64_t col, int64_t n, 
 
 enum k_type weight_coded(const struct weight *w)
 {
-    return w->ct ? w->ct->coded : w->gguf ? w->gguf->from->type->coded : K_F32;
+    return w->packed  ? w->packed->coded
+           : w->stack ? stacked_weight_coded(w->stack)
+           : w->gguf  ? w->gguf->from->type->coded
+                      : K_F32;
 }
 
 int64_t weight_coded_inputs(const struct weight *w)
 {
-    if (w->ct)
-        return coded_inputs(w->ct->coded);
+    if (w->packed)
+        return coded_inputs(w->packed->coded);
+    if (w->stack)
+        return w->stack->scale ? coded_inputs(K_INT8G) : 1;
     return w->gguf ? w->gguf->from->type->block : 1;
 }
 
@@ -433,8 +551,9 @@ int weight_read_coded(const struct weight *w, int64_t row, int64_t col, int64_t 
 {
     ASSERT(weight_coded(w) != K_F32 && row >= 0 && row < weight_rows(w) && col >= 0 && n >= 0 &&
            n <= (weight_rows(w) - row) * weight_row_len(w) - col);
-    return w->ct ? ct_weight_read_coded(w->ct, row, col, n, dst, e)
-                 : gguf_weight_read_coded(w->gguf, row, col, n, dst, e);
+    return w->packed  ? packed_weight_read_coded(w->packed, row, col, n, dst, e)
+           : w->stack ? stacked_weight_read_coded(w->stack, row, col, n, dst, e)
+                      : gguf_weight_read_coded(w->gguf, row, col, n, dst, e);
 }
 
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e)

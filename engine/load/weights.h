@@ -11,8 +11,10 @@
  * The tensors of a GGUF file look the same: under the names, shapes and orders that a directory
  * has, read as the narrowest numbers that hold theirs exactly (gguf_weights.h).
  *
- * So does a matrix that compressed-tensors has packed (ct_weights.h): it is found by its own name,
- * beside the parts that the files have.
+ * So does a matrix that stands in the files as codes and scales (packed_weight.h): it is found by
+ * its own name, beside the parts that the files have.
+ *
+ * And so do experts of which a layer has one tensor (stacked_weight.h): each by its own name.
  *
  * Weights can also be drawn instead of read (weights_random), to measure a shape whose files would
  * not fit anywhere: whatever is wanted is then there.
@@ -28,28 +30,44 @@
 #include "engine/base/err.h"
 #include "engine/load/safetensors.h"
 
-struct ct_weight;
 struct gguf_weight;
+struct packed_weight;
+struct packing;
+struct stacked_weight;
 struct weights;
 
 struct weight {
-    const struct st_tensor *t;      /* borrowed: name, dtype, shape */
-    const struct st_file *file;     /* borrowed; NULL: of no safetensors file */
-    const struct gguf_weight *gguf; /* borrowed; NULL: of no GGUF file */
-    const struct ct_weight *ct;     /* borrowed; NULL: no matrix of packed codes */
-    const uint16_t *drawn;          /* borrowed: numbers of which a drawn one is made */
+    const struct st_tensor *t;          /* borrowed: name, dtype, shape */
+    const struct st_file *file;         /* borrowed; NULL: of no safetensors file */
+    const struct gguf_weight *gguf;     /* borrowed; NULL: of no GGUF file */
+    const struct packed_weight *packed; /* borrowed; NULL: no matrix of packed codes */
+    const struct stacked_weight *stack; /* borrowed; NULL: no expert's part of a layer's tensor */
+    const uint16_t *drawn;              /* borrowed: numbers of which a drawn one is made */
 };
 
 struct weights *weights_open(const char *dir, struct err *e);
+/* Where a config says how matrices are packed. */
+struct weights *weights_open_packed(const char *dir, const struct packing *how, struct err *e);
+/* A file in a folder of the directory: its tensors are called by the prefix and their names. */
+struct weights_module {
+    const char *folder, *prefix; /* borrowed */
+};
+struct weights *weights_open_with(const char *dir, const struct packing *how,
+                                  const struct weights_module *module, size_t n, struct err *e);
 struct weights *weights_open_file(const char *path, struct err *e); /* one file of any name */
 struct weights *weights_open_gguf(const char *path, struct err *e); /* with its parts */
 struct weights *weights_random(struct err *e);
 void weights_close(struct weights *w);
 
 size_t weights_count(const struct weights *w);    /* as the files have them: parts, no matrices */
-bool weights_are_packed(const struct weights *w); /* some of them, by compressed-tensors */
+bool weights_are_packed(const struct weights *w); /* some of them, in codes and scales */
 const struct weight *weights_at(const struct weights *w, size_t i); /* by file, then by place */
 const struct weight *weights_get(const struct weights *w, const char *name); /* NULL: none */
+/* The matrices and vectors that a tensor of these stacks (stacked_weight.h), an expert's one behind
+ * the other: [*n]; none: NULL. */
+const struct weight *weights_stacked(const struct weights *w, const struct weight *of, size_t *n);
+/* One whose numbers are less than a byte each; NULL: there is none. Nothing is written of these. */
+const struct weight *weights_with_bits(const struct weights *w);
 uint64_t weights_bytes(const struct weights *w); /* of all tensors' data */
 void weights_prefetch(const struct weights *w);
 
@@ -61,7 +79,8 @@ int weights_want(struct weights *w, const char *name, int rank, const int64_t *d
  * dst holds n_row * weight_row_bytes. */
 int64_t weight_rows(const struct weight *w);
 size_t weight_row_bytes(const struct weight *w);
-int64_t weight_row_len(const struct weight *w); /* elements */
+int64_t weight_row_len(const struct weight *w);       /* elements */
+int64_t weight_rows_together(const struct weight *w); /* that had better be read at once */
 int weight_read(const struct weight *w, int64_t row, int64_t n_row, void *dst, struct err *e);
 int weight_read_f32(const struct weight *w, int64_t row, int64_t n_row, float *dst, struct err *e);
 

@@ -124,8 +124,13 @@ struct adapter *adapter_new(const struct model *m, const struct adapter_product 
     snprintf(a->name, sizeof a->name, "%s", o->name);
     list_products(a, m, at);
     a->bytes = lay_out(a);
-    if (check_rank(a, o, e) || take_bytes(a, o->budget, e))
+    if (check_rank(a, o, e))
         goto fail;
+    if (take_bytes(a, o->budget, e)) {
+        if (o->lacks_room)
+            *o->lacks_room = true;
+        goto fail;
+    }
     a->block = device_alloc(m->device, a->bytes, "an adapter", e);
     if (!a->block)
         goto fail;
@@ -312,6 +317,11 @@ void adapter_unref(struct adapter *a)
 }
 
 /* ---- asking -------------------------------------------------------------------------------- */
+
+bool adapter_is_idle(const struct adapter *a)
+{
+    return atomic_load(&a->n_ref) == 1;
+}
 
 const char *adapter_name(const struct adapter *a)
 {

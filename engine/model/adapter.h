@@ -61,6 +61,7 @@ struct adapter_options {
     uint64_t version;              /* above 0; what tells it apart from all others of the process */
     int64_t rank_max;              /* larger ones are refused: what a step has room for */
     struct adapter_budget *budget; /* borrowed: outlives the adapter */
+    bool *lacks_room;              /* set where the budget has no room for it; NULL: nobody asks */
     adapter_news_fn *on_news;      /* NULL: nobody shares the model, or the others are told */
     void *news_ctx;                /* borrowed: outlives the adapter */
 };
@@ -79,6 +80,8 @@ int adapter_fill(struct adapter *a, int32_t product, const float *half_a, const 
 
 struct adapter *adapter_ref(struct adapter *a); /* returns a */
 void adapter_unref(struct adapter *a);          /* NULL is fine */
+
+bool adapter_is_idle(const struct adapter *a); /* who asks has the only reference */
 
 const char *adapter_name(const struct adapter *a);
 uint64_t adapter_version(const struct adapter *a);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * model_build: what every model here computes. Embeddings, layers of two halves, attention and
- * feed-forward, each added to the stream, and its output. What differs between models, and between
- * layers of one, is data: the row of a layer (layer.h), and which parameters there are.
+ * model_build: what every model here computes. Embeddings, layers of two halves, a mixer of rows
+ * (attention, a short convolution) and a feed-forward, each added to the stream, and its output.
+ * What differs between models, and between layers of one, is data: the row of a layer (layer.h),
+ * and which parameters there are.
  */
 #include "engine/model/model.h"
 #include "engine/op/ops.h"
@@ -12,8 +13,8 @@ static struct val norm(const struct model *m, struct builder *b, struct val x,
                        const struct param *weight, const struct param *bias)
 {
     float eps = (float)m->cfg.norm_eps;
-    return bias ? op_layernorm(b, x, weight, bias, eps)
-                : op_rmsnorm(b, x, weight, eps, m->cfg.norm_plus_one);
+    return bias || m->cfg.norm_by_mean ? op_layernorm(b, x, weight, bias, eps)
+                                       : op_rmsnorm(b, x, weight, eps, m->cfg.norm_plus_one);
 }
 
 static struct val scaled(struct builder *b, struct val x, float s)
@@ -70,6 +71,17 @@ static struct val heads(const struct model *m, struct builder *b, struct val x,
     return op_rope(b, x, &a);
 }
 
+/* Of a gated layer a head's query is followed by its gate. */
+static struct val take_gate(const struct model *m, struct builder *b, struct val *q)
+{
+    const struct config *c = &m->cfg;
+    const int32_t part[] = {c->d_head, c->d_head};
+    int64_t n_q = (int64_t)c->n_head * c->d_head;
+    struct val both = op_regroup(b, *q, c->n_head, part, 2);
+    *q = op_slice(b, both, 0, n_q);
+    return op_slice(b, both, n_q, n_q);
+}
+
 static struct val attention(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     const struct config *c = &m->cfg;
@@ -81,13 +93,76 @@ static struct val attention(const struct model *m, struct builder *b, struct val
                              .window = y->window,
                              .causal = y->is_causal,
                              .scale = y->scale,
-                             .softcap = y->cap};
-    struct val q, k, v;
+                             .softcap = y->cap,
+                             .sink = model_layer(m, l, SLOT_SINK)};
+    struct val q, k, v, y_gate = {.id = -1};
     project(m, b, h, l, &q, &k, &v);
+    if (c->has_attn_gate)
+        y_gate = take_gate(m, b, &q);
     q = heads(m, b, q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
     k = heads(m, b, k, y, model_layer(m, l, SLOT_K_NORM), c->n_kv_head);
-    return op_linear(b, op_attn(b, q, k, v, &a), model_layer(m, l, SLOT_O),
-                     model_layer(m, l, SLOT_O_BIAS));
+    struct val x = op_attn(b, q, k, v, &a);
+    if (c->has_attn_gate)
+        x = op_glu(b, x, y_gate);
+    return op_linear(b, x, model_layer(m, l, SLOT_O), model_layer(m, l, SLOT_O_BIAS));
+}
+
+/* ---- short convolution ---------------------------------------------------------------------- */
+
+/* Gated on its way in and on its way out. */
+static struct val short_conv(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    int64_t d = m->cfg.d_model;
+    struct op_conv_attr a = {.weight = model_layer(m, l, SLOT_CONV),
+                             .bias = model_layer(m, l, SLOT_CONV_BIAS),
+                             .layer = l};
+    struct val all =
+        op_linear(b, h, model_layer(m, l, SLOT_CONV_IN), model_layer(m, l, SLOT_CONV_IN_BIAS));
+    struct val x = op_mul(b, op_slice(b, all, 0, d), op_slice(b, all, 2 * d, d));
+    x = op_mul(b, op_slice(b, all, d, d), op_conv(b, x, &a));
+    return op_linear(b, x, model_layer(m, l, SLOT_CONV_OUT), model_layer(m, l, SLOT_CONV_OUT_BIAS));
+}
+
+/* ---- gated delta rule ------------------------------------------------------------------------ */
+
+static struct val delta(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    const struct config *c = &m->cfg;
+    struct op_conv_attr conv = {.weight = model_layer(m, l, SLOT_CONV), .layer = l};
+    struct op_delta_attr at = {.a_log = model_layer(m, l, SLOT_DELTA_A_LOG),
+                               .dt_bias = model_layer(m, l, SLOT_DELTA_DT_BIAS),
+                               .layer = l,
+                               .n_k = c->n_delta_k,
+                               .n_v = c->n_delta_v,
+                               .d_k = c->d_delta_k,
+                               .d_v = c->d_delta_v};
+    int64_t d_q = (int64_t)c->n_delta_k * c->d_delta_k, d_v = (int64_t)c->n_delta_v * c->d_delta_v;
+    struct val x = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKV), NULL);
+    struct val z = op_linear(b, h, model_layer(m, l, SLOT_DELTA_Z), NULL);
+    struct op_delta_in in;
+    in.b = op_linear(b, h, model_layer(m, l, SLOT_DELTA_B), NULL);
+    in.a = op_linear(b, h, model_layer(m, l, SLOT_DELTA_A), NULL);
+    x = op_conv(b, x, &conv);
+    x = op_glu(b, x, x); /* SiLU */
+    in.q = op_slice(b, x, 0, d_q);
+    in.k = op_slice(b, x, d_q, d_q);
+    in.v = op_slice(b, x, 2 * d_q, d_v);
+    x = op_delta(b, &in, &at);
+    x = op_rmsnorm(b, x, model_layer(m, l, SLOT_DELTA_NORM), (float)c->norm_eps, false);
+    return op_linear(b, op_swiglu(b, z, x), model_layer(m, l, SLOT_DELTA_OUT), NULL);
+}
+
+static struct val mixer(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    switch (m->layer[l].mixer) {
+    case LAYER_CONV:
+        return short_conv(m, b, h, l);
+    case LAYER_DELTA:
+        return delta(m, b, h, l);
+    case LAYER_ATTENTION:
+        break;
+    }
+    return attention(m, b, h, l);
 }
 
 /* ---- feed-forward --------------------------------------------------------------------------- */
@@ -108,7 +183,7 @@ static void open_gate(const struct model *m, struct builder *b, struct val h, in
 {
     const struct param *joined = model_layer(m, l, SLOT_GATE_UP), *gate;
     if (joined) {
-        struct val both = op_linear(b, h, joined, NULL);
+        struct val both = op_linear(b, h, joined, model_layer(m, l, SLOT_GATE_UP_BIAS));
         *g = op_slice(b, both, 0, m->cfg.d_ff);
         *u = op_slice(b, both, m->cfg.d_ff, m->cfg.d_ff);
         return;
@@ -123,10 +198,17 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
     struct op_experts_attr a = {.gate = model_layer(m, l, SLOT_EXPERT_GATE),
                                 .up = model_layer(m, l, SLOT_EXPERT_UP),
                                 .down = model_layer(m, l, SLOT_EXPERT_DOWN),
+                                .gate_bias = model_layer(m, l, SLOT_EXPERT_GATE_BIAS),
+                                .up_bias = model_layer(m, l, SLOT_EXPERT_UP_BIAS),
+                                .down_bias = model_layer(m, l, SLOT_EXPERT_DOWN_BIAS),
+                                .limit = (float)m->cfg.swiglu_limit,
+                                .alpha = (float)m->cfg.swiglu_alpha,
                                 .n_expert = m->cfg.n_expert,
                                 .top = m->cfg.n_top,
                                 .normalises = m->cfg.normalises_top};
-    return op_experts(b, h, op_linear(b, h, model_layer(m, l, SLOT_ROUTER), NULL), &a);
+    struct val logits =
+        op_linear(b, h, model_layer(m, l, SLOT_ROUTER), model_layer(m, l, SLOT_ROUTER_BIAS));
+    return op_experts(b, h, logits, &a);
 }
 
 static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
@@ -186,6 +268,30 @@ static struct val final_norm(const struct model *m, struct builder *b, struct va
     return weight ? norm(m, b, x, weight, m->slot[SLOT_FINAL_NORM_BIAS]) : x;
 }
 
+/* A number for each label, of each text's row. */
+static struct val classify(const struct model *m, struct builder *b, struct val x)
+{
+    const struct param *pooler = m->slot[SLOT_POOLER], *normed = m->slot[SLOT_POOLER_NORM];
+    if (pooler)
+        x = op_linear(b, x, pooler, m->slot[SLOT_POOLER_BIAS]);
+    if (normed)
+        x = norm(m, b, op_gelu(b, x, false), normed, m->slot[SLOT_POOLER_NORM_BIAS]);
+    else if (pooler) /* bounded by 1 it is the tanh */
+        x = op_softcap(b, x, 1);
+    return op_linear(b, x, m->slot[SLOT_CLASSIFIER], m->slot[SLOT_CLASSIFIER_BIAS]);
+}
+
+/* A text's vector through the products behind the pooling. */
+static struct val densely(const struct model *m, struct builder *b, struct val x)
+{
+    for (int32_t i = 0; i < m->cfg.n_dense; i++) {
+        x = op_linear(b, x, m->slot[SLOT_DENSE + 2 * i], m->slot[SLOT_DENSE_BIAS + 2 * i]);
+        if (m->cfg.dense[i].is_tanh)
+            x = op_softcap(b, x, 1);
+    }
+    return x;
+}
+
 /* Where a vector is taken from one row, the batch's wanted rows are the first of each sequence, or
  * the last. */
 static struct val encoder_output(const struct model *m, struct builder *b, struct val x,
@@ -197,6 +303,9 @@ static struct val encoder_output(const struct model *m, struct builder *b, struc
         return builder_fail(b, ERR_UNSUPPORTED, "an encoder has no lm_head");
     x = m->cfg.pool == POOL_MEAN ? op_mean_pool(b, final_norm(m, b, x))
                                  : final_norm(m, b, op_gather(b, x));
+    if (m->cfg.classifier)
+        return classify(m, b, x);
+    x = densely(m, b, x);
     return m->cfg.normalizes ? op_l2norm(b, x, 1e-12f) : x;
 }
 
@@ -209,7 +318,7 @@ struct val model_build(const struct model *m, struct builder *b, enum model_outp
     struct val x = embed(m, b);
     for (int64_t l = 0; l < m->cfg.n_layer; l++) {
         builder_block(b, (int)l);
-        x = half(m, b, x, l, attention, &attn_norms);
+        x = half(m, b, x, l, mixer, &attn_norms);
         x = half(m, b, x, l, feed_forward, &mlp_norms);
     }
     builder_block(b, -1);

@@ -65,7 +65,7 @@ static const struct param *param_of(const struct export *x, const char *name)
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 /* f32 to the file's type, in place: the narrow ones never overtake what is still to be read. */
-static const void *narrow(float *x, int64_t n, enum k_type type)
+const void *model_export_narrow(float *x, int64_t n, enum k_type type)
 {
     uint16_t *half = (uint16_t *)(void *)x;
     if (type == K_F32)
@@ -100,7 +100,7 @@ static int write_rows(struct export *x, struct st_writer *out, const struct weig
     if (weight_read_f32(w, row, n_row, x->x, e) ||
         x->change->fill(x->change->ctx, p, x->is_transposed[p->index], row, n_row, x->x, e))
         return -1;
-    return st_writer_write(out, narrow(x->x, n, weight_k_type(w)), bytes, e);
+    return st_writer_write(out, model_export_narrow(x->x, n, weight_k_type(w)), bytes, e);
 }
 
 static int write_tensor(struct export *x, struct st_writer *out, const struct weight *w,
@@ -122,6 +122,76 @@ static int write_tensor(struct export *x, struct st_writer *out, const struct we
     return 0;
 }
 
+/* ---- experts that share a tensor ------------------------------------------------------------ */
+
+/* The parts of a tensor that are changed; where none is it is copied. */
+static bool is_stack_changed(const struct export *x, const struct weight *part, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct param *p = param_of(x, part[i].t->name);
+        if (p && x->change->has(x->change->ctx, p))
+            return true;
+    }
+    return false;
+}
+
+/* Every step-th of n numbers out of `all`, or back into it. */
+static void pick(float *some, float *all, int64_t n, int64_t step, bool is_back)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (is_back)
+            all[i * step] = some[i];
+        else
+            some[i] = all[i * step];
+}
+
+/* One matrix, by inputs, or one vector, among `step` whose numbers come by turns in x->x. */
+static int change_part(struct export *x, const struct weight *w, int64_t first, int64_t step,
+                       struct err *e)
+{
+    const struct param *p = param_of(x, w->t->name);
+    int64_t n = st_tensor_count(w->t);
+    float *some = x->x + n * step;
+    if (!p || !x->change->has(x->change->ctx, p))
+        return 0;
+    pick(some, x->x + first, n, step, false);
+    if (x->change->fill(x->change->ctx, p, !p->is_vector, 0, p->is_vector ? p->n : p->k, some, e))
+        return -1;
+    pick(some, x->x + first, n, step, true);
+    return 0;
+}
+
+/* An expert at a time. */
+static int write_stack(struct export *x, struct st_writer *out, const struct weight *w,
+                       const struct weight *part, size_t n_part, struct err *e)
+{
+    int64_t len = weight_row_len(w), step = (int64_t)n_part / weight_rows(w);
+    if (reserve(x, len + len / step, e))
+        return -1;
+    for (int64_t i = 0; i < weight_rows(w); i++) {
+        if (weight_read_f32(w, i, 1, x->x, e))
+            return -1;
+        for (int64_t k = 0; k < step; k++)
+            if (change_part(x, &part[i * step + k], k, step, e))
+                return -1;
+        const void *to = model_export_narrow(x->x, len, weight_k_type(w));
+        if (st_writer_write(out, to, weight_row_bytes(w), e))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static int write_any(struct export *x, struct st_writer *out, const struct weight *w, struct err *e)
+{
+    size_t n;
+    const struct weight *part = weights_stacked(x->from->weights, w, &n);
+    if (!is_stack_changed(x, part, n))
+        return write_tensor(x, out, w, e);
+    return write_stack(x, out, w, part, n, e) ? err_wrap(e, "%s", w->t->name) : 0;
+}
+
 /* The file that holds tensors [lo, hi) of the source. */
 static int write_file(struct export *x, const char *dir, size_t lo, size_t hi, struct err *e)
 {
@@ -138,7 +208,7 @@ static int write_file(struct export *x, const char *dir, size_t lo, size_t hi, s
     if (!rc)
         rc = st_writer_open(out, path, e);
     while (!rc && (next = st_writer_next(out)))
-        rc = write_tensor(x, out, weights_get(w, next->name), e);
+        rc = write_any(x, out, weights_get(w, next->name), e);
     if (!rc)
         rc = st_writer_commit(out, e);
     st_writer_free(out);
@@ -175,6 +245,17 @@ static int check_free(const char *to, struct err *e)
 
 int model_export_check(const struct model_dir *from, struct err *e)
 {
+    const struct weight *w = weights_with_bits(from->weights);
+    if (path_exists(from->path, "modules.json"))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: a model of vectors, whose modules lie in folders of their own, is not "
+                       "written: serve an adapter over it",
+                       from->path);
+    if (w)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: the tensor %.200s has numbers of less than a byte, which are not written",
+            from->path, w->t->name);
     return !weights_are_packed(from->weights)
                ? 0
                : err_set(e, ERR_UNSUPPORTED,

@@ -31,6 +31,15 @@ int model_export_check(const struct model_dir *from, struct err *e);
 int model_export(const struct model_dir *from, const struct model *m, const char *to,
                  const struct export_change *change, struct err *e);
 
+/* n numbers as they are rounded to the type that a file has, in place. */
+const void *model_export_narrow(float *x, int64_t n, enum k_type type);
+
+/* What changes weights by an adapter of theirs: W + scale * B A, in f32. m is borrowed. */
+struct model_merge;
+struct model_merge *model_merge_new(const struct model *m, const char *adapter, struct err *e);
+void model_merge_free(struct model_merge *g); /* NULL is fine */
+struct export_change model_merge_change(struct model_merge *g);
+
 /* The weights with an adapter of theirs in them: W + scale * B A, in f32. */
 int model_export_merged(const struct model_dir *from, const struct model *m, const char *adapter,
                         const char *to, struct err *e);

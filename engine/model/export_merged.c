@@ -10,7 +10,7 @@
 #include "engine/model/adapter_files.h"
 #include "engine/model/export.h"
 
-struct merge {
+struct model_merge {
     struct adapter_files files;
     const struct param *param; /* whose halves are here; NULL: nobody's */
     float *a, *b;              /* owned: [rank, k], [n, rank] */
@@ -20,11 +20,11 @@ struct merge {
 
 static bool has(void *ctx, const struct param *p)
 {
-    const struct merge *m = ctx;
+    const struct model_merge *m = ctx;
     return p->lora >= 0 && m->files.at[p->lora].a;
 }
 
-static void forget(struct merge *m)
+static void forget(struct model_merge *m)
 {
     mem_free(m->a);
     mem_free(m->b);
@@ -32,7 +32,7 @@ static void forget(struct merge *m)
     m->param = NULL;
 }
 
-static int read_halves(struct merge *m, const struct param *p, struct err *e)
+static int read_halves(struct model_merge *m, const struct param *p, struct err *e)
 {
     const struct adapter_halves *h = &m->files.at[p->lora];
     if (m->param == p)
@@ -49,7 +49,7 @@ static int read_halves(struct merge *m, const struct param *p, struct err *e)
 }
 
 /* sum[c] over the rank: a row of outputs' weights, or of an input's where is_transposed. */
-static void product(const struct merge *m, bool is_transposed, int64_t row, int64_t n_col,
+static void product(const struct model_merge *m, bool is_transposed, int64_t row, int64_t n_col,
                     float *sum)
 {
     memset(sum, 0, (size_t)n_col * sizeof *sum);
@@ -64,7 +64,7 @@ static void product(const struct merge *m, bool is_transposed, int64_t row, int6
 static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,
                 float *x, struct err *e)
 {
-    struct merge *m = ctx;
+    struct model_merge *m = ctx;
     int64_t n_col = is_transposed ? p->n : p->k;
     if (read_halves(m, p, e))
         return -1;
@@ -80,15 +80,36 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
     return 0;
 }
 
+struct model_merge *model_merge_new(const struct model *m, const char *adapter, struct err *e)
+{
+    struct model_merge *g = xcalloc(1, sizeof *g);
+    if (adapter_files_init(&g->files, m, adapter, e) == 0)
+        return g;
+    err_wrap(e, "%s", adapter);
+    model_merge_free(g);
+    return NULL;
+}
+
+void model_merge_free(struct model_merge *g)
+{
+    if (!g)
+        return;
+    forget(g);
+    adapter_files_release(&g->files);
+    free(g);
+}
+
+struct export_change model_merge_change(struct model_merge *g)
+{
+    return (struct export_change){.has = has, .fill = fill, .ctx = g};
+}
+
 int model_export_merged(const struct model_dir *from, const struct model *m, const char *adapter,
                         const char *to, struct err *e)
 {
-    struct merge merge = {.param = NULL};
-    const struct export_change change = {.has = has, .fill = fill, .ctx = &merge};
-    int rc = adapter_files_init(&merge.files, m, adapter, e)
-                 ? err_wrap(e, "%s", adapter)
-                 : model_export(from, m, to, &change, e);
-    forget(&merge);
-    adapter_files_release(&merge.files);
+    struct model_merge *g = model_merge_new(m, adapter, e);
+    struct export_change change = model_merge_change(g);
+    int rc = g ? model_export(from, m, to, &change, e) : -1;
+    model_merge_free(g);
     return rc;
 }

@@ -17,6 +17,7 @@
 #include "engine/load/small_files.h"
 #include "engine/load/st_writer.h"
 #include "engine/model/model.h"
+#include "engine/model/stored.h"
 #include "kernels/float16.h"
 
 enum { PIECE = 1 << 16, NAME_BYTES = 256, RNG_WEIGHTS = 1 << 24 /* the first stream of them */ };
@@ -29,12 +30,12 @@ struct first {
     enum k_type type;
     uint64_t seed;
     bool *is_transposed; /* owned: [n_param] */
-    double *width;       /* owned: [n_param]: standard deviation of a matrix, value of a vector */
+    double *width;       /* owned: [n_param]: standard deviation, or the value of a plain vector */
 };
 
 static double width_of(const struct config *c, enum slot s, const struct param *p)
 {
-    double inputs = 1 / sqrt((double)p->k);
+    double inputs = 1 / sqrt((double)(p->n_tap ? p->n_tap : p->k));
     switch (s) {
     case SLOT_FINAL_NORM:
     case SLOT_ATTN_NORM:
@@ -44,15 +45,20 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_Q_NORM:
     case SLOT_K_NORM:
         return c->norm_plus_one ? 0 : 1;
+    case SLOT_DELTA_NORM:
+    case SLOT_DELTA_DT_BIAS:
+        return 1;
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:
         return EMBED_WIDTH;
     case SLOT_O:
+    case SLOT_CONV_OUT:
+    case SLOT_DELTA_OUT:
     case SLOT_DOWN:
     case SLOT_EXPERT_DOWN:
         return inputs / sqrt(2 * (double)c->n_layer);
     default:
-        return p->is_vector ? 0 : inputs;
+        return p->is_vector && !p->n_tap ? 0 : inputs;
     }
 }
 
@@ -79,11 +85,11 @@ static int declare(struct first *f, struct err *e)
     int rc = st_writer_meta(f->out, "format", "pt", e);
     for (int32_t i = 0; i < f->m->n_param && !rc; i++) {
         const struct param *p = &f->m->param[i];
-        bool turned = f->is_transposed[i];
-        int64_t dim[2] = {turned ? p->k : p->n, turned ? p->n : p->k};
+        int64_t dim[3];
+        int rank = stored_shape(p, f->is_transposed[i], dim);
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "%s%s", prefix_of(f), p->name);
-        rc = st_writer_add(f->out, name, st_dtype_of(f->type), p->is_vector ? 1 : 2, dim, e);
+        rc = st_writer_add(f->out, name, st_dtype_of(f->type), rank, dim, e);
     }
     return rc;
 }
@@ -92,7 +98,7 @@ static float number(const struct first *f, const struct param *p, uint64_t at)
 {
     const double whole = sqrt(12); /* the width of a uniform draw whose deviation is 1 */
     double width = f->width[p->index];
-    if (p->is_vector)
+    if (p->is_vector && !p->n_tap)
         return (float)width;
     return (float)((rng_unit(f->seed, RNG_WEIGHTS + (uint64_t)p->index, at) - 0.5) * whole * width);
 }
@@ -157,6 +163,10 @@ int model_first_write(const char *shape, enum k_type type, uint64_t seed, const 
     if (cfg.is_wrapped)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: only the text part of %s is known here: begin a model of its family",
+                       shape, cfg.architecture);
+    if (cfg.has_expert_bias)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: %s has all experts of a layer in one tensor, which is not begun here",
                        shape, cfg.architecture);
     f.m = model_new(&cfg, &mo, NULL, e);
     if (!f.m)

@@ -26,7 +26,14 @@ static int stored_format(const struct model *m, const struct model_options *o,
     return 0;
 }
 
-/* A router chooses: it is little, and keeps its numbers where others are made codes. */
+/* A router chooses, a classifier ends in few numbers, and a text's vector goes through little: they
+ * keep theirs where others are made codes. */
+static bool keeps_numbers(enum slot s)
+{
+    return s == SLOT_ROUTER || s == SLOT_POOLER || s == SLOT_CLASSIFIER || s == SLOT_DENSE ||
+           s == SLOT_DENSE_2;
+}
+
 static int pick(const struct model *m, const struct model_options *o, const struct spec_row *r,
                 struct param *p, struct err *e)
 {
@@ -34,7 +41,7 @@ static int pick(const struct model *m, const struct model_options *o, const stru
     if (p->is_vector)
         return 0;
     p->w.type = (enum k_type)o->type;
-    if (o->type >= 0 && !(r->slot == SLOT_ROUTER && format_is_frozen(p->w.type)))
+    if (o->type >= 0 && !(keeps_numbers(r->slot) && format_is_frozen(p->w.type)))
         return 0;
     if (stored_format(m, o, r, p, &stored, e))
         return -1;

@@ -58,9 +58,10 @@ static int fail(struct load *l, const struct err *e)
 
 static int find_tensor(struct load *l, const struct param *p, bool transposed, struct err *e)
 {
-    int64_t dim[2] = {transposed ? p->k : p->n, transposed ? p->n : p->k};
+    int64_t dim[3];
+    int rank = stored_shape(p, transposed, dim);
     l->transposed[p->index] = transposed;
-    return stored_want(l->w, &l->m->cfg, p->name, p->is_vector ? 1 : 2, dim, &l->from[p->index], e);
+    return stored_want(l->w, &l->m->cfg, p->name, rank, dim, &l->from[p->index], e);
 }
 
 static int find_all(struct load *l, struct err *e)
@@ -77,8 +78,10 @@ static int64_t piece_panels(const struct load *l, const struct param *p)
 {
     size_t row = (size_t)p->k * sizeof(float);
     int64_t fit = (int64_t)(PIECE_BYTES / (row * K_NR));
+    int64_t together = weight_rows_together(l->from[p->index]) / K_NR;
     if (p->is_vector || l->transposed[p->index])
         return linear_panels(p->n); /* read whole */
+    fit = fit > together ? fit : together;
     return fit > 0 ? fit : 1;
 }
 
@@ -302,6 +305,7 @@ static int read_vector(struct load *l, const struct piece *c, struct lane *n, st
     const struct param *p = &model_stored(l->m)[c->param];
     struct part part = part_here(l, c->param);
     size_t bytes = (size_t)p->n * sizeof *p->vec;
+    int64_t each = p->n_tap ? p->n_tap : 1; /* elements in a row of the file's */
     float *all = n ? lane_room(l, n, bytes, e) : p->vec, *to = all;
     if (!all)
         return -1;
@@ -309,7 +313,7 @@ static int read_vector(struct load *l, const struct piece *c, struct lane *n, st
         memset(all, 0, bytes);
     for (int i = 0; i < part.n_output && !part.is_zero; i++) {
         const struct part_run *run = &part.output[i];
-        if (weight_read_f32(l->from[c->param], run->lo, run->n, to, e))
+        if (weight_read_f32(l->from[c->param], run->lo / each, run->n / each, to, e))
             return -1;
         to += run->n;
     }
@@ -318,7 +322,7 @@ static int read_vector(struct load *l, const struct piece *c, struct lane *n, st
         if (stream_sync(n->stream, e))
             return -1;
     }
-    report(l, p->n * (int64_t)weight_row_bytes(l->from[c->param]));
+    report(l, p->n / each * (int64_t)weight_row_bytes(l->from[c->param]));
     return 0;
 }
 

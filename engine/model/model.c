@@ -16,6 +16,7 @@
 #include "engine/model/formats.h"
 #include "engine/model/part.h"
 #include "engine/model/rope_table.h"
+#include "kernels/conv.h"
 #include "kernels/format.h"
 
 enum { NAME_BYTES = 96, ALIGN_BYTES = 64 };
@@ -52,6 +53,10 @@ static void fill_param(struct model *m, const struct spec_row *r, const struct s
         p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q);
         p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV);
     }
+    if (r->n == DIM_OF_CONV_IN)
+        p->section[0] = p->section[1] = p->section[2] = m->cfg.d_model;
+    if (r->n == DIM_OF_TAPS)
+        p->n_tap = m->cfg.n_tap;
     if (r->n == DIM_OF_GATE_UP)
         p->section[0] = p->section[1] = m->cfg.d_ff;
     if (at->layer < 0)
@@ -130,6 +135,7 @@ static void list_parts(struct model *m, const struct model_share *s)
     m->ranks = s->at;
     m->share = s->param;
     m->n_kv_head = s->n_kv_head;
+    m->d_conv = s->d_conv;
     m->part = xcalloc((size_t)m->n_param + 1, sizeof *m->part);
     for (int32_t i = 0; i < m->n_param; i++) {
         struct part part = part_of(&m->param[i], &s->param[i], &s->at);
@@ -158,6 +164,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
         m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
     m->rope_short = m->d_rot ? rope_short_tokens(c, m->ctx) : 0;
     m->n_kv_head = c->n_kv_head;
+    m->d_conv = config_conv_width(c);
     m->ranks.size = 1;
     list_params(m);
     if (formats_pick(m, o, e))
@@ -232,8 +239,44 @@ const struct param *model_lm_head(const struct model *m)
     return m->slot[SLOT_LM_HEAD] ? m->slot[SLOT_LM_HEAD] : m->slot[SLOT_TOKEN_EMBED];
 }
 
+size_t model_cell_bytes(const struct model *m, int64_t layer)
+{
+    if (m->layer[layer].mixer != LAYER_ATTENTION)
+        return conv_cell_bytes(m->kv_type, m->d_conv);
+    return 2 * k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
+}
+
 size_t model_kv_token_bytes(const struct model *m)
 {
-    size_t cell = k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
-    return 2 * cell * (size_t)m->cfg.n_layer / K_CELL;
+    size_t sum = 0;
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        sum += model_cell_bytes(m, l);
+    return sum / K_CELL;
+}
+
+size_t model_layer_state_bytes(const struct model *m, int64_t layer)
+{
+    const struct config *c = &m->cfg;
+    if (m->layer[layer].mixer != LAYER_DELTA)
+        return 0;
+    size_t bytes = (size_t)c->n_delta_v * (size_t)c->d_delta_k * (size_t)c->d_delta_v;
+    return aligned(bytes * sizeof(float));
+}
+
+size_t model_state_bytes(const struct model *m)
+{
+    size_t sum = 0;
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        sum += model_layer_state_bytes(m, l);
+    return sum;
+}
+
+int32_t model_cut_most(const struct model *m)
+{
+    bool has_conv = false;
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        has_conv = has_conv || m->layer[l].mixer == LAYER_CONV;
+    if (model_state_bytes(m))
+        return 0;
+    return has_conv ? conv_cut_most(m->cfg.n_tap) : INT32_MAX;
 }

@@ -35,6 +35,7 @@ struct model {
     enum k_type kv_type;
     struct base_id base; /* what was loaded; not known of a model that was made of nothing */
     int32_t n_kv_head;   /* heads whose keys and values are kept here */
+    int64_t d_conv;      /* columns of convolutions whose rows are kept here */
 
     /* Where ranks share the model `param` says what all have together and has no memory; `part` is
      * what is here. */
@@ -48,6 +49,7 @@ struct model_share {
     struct op_ranks at;
     struct param_share *param; /* owned: by index */
     int32_t n_kv_head;         /* whose keys and values this rank keeps */
+    int64_t d_conv;            /* columns whose rows of convolutions */
 };
 
 struct model_options {
@@ -90,7 +92,8 @@ enum model_output {
     MODEL_LOGITS, /* [DIM_OUT, n_vocab] */
     MODEL_LOSS,   /* [DIM_OUT, OP_CE_COLS]: struct k_ce_state */
     MODEL_HIDDEN, /* [DIM_TOK, d_model], behind the final norm */
-    MODEL_EMBED   /* [DIM_SEQ or DIM_OUT, d_model]: a sentence's vector */
+    MODEL_EMBED /* [DIM_SEQ or DIM_OUT, config_vector_cols]: a text's vector, or its labels' numbers
+                 */
 };
 
 /* Builds the model's function; returns its result. */
@@ -103,7 +106,16 @@ struct val model_build(const struct model *m, struct builder *b, enum model_outp
 int32_t model_turn(const struct model *m, int64_t n_tok);
 int64_t model_turn_rows(const struct model *m);
 
-/* Bytes of K and V of one token over all layers, and the packed parameters. */
+/* What a layer keeps of K_CELL tokens, its keys and values or rows of its convolution, and all
+ * layers of one. */
+size_t model_cell_bytes(const struct model *m, int64_t layer);
 size_t model_kv_token_bytes(const struct model *m);
+
+/* The recurrent state of a sequence in a layer, and in all of them; 0: there is none. */
+size_t model_layer_state_bytes(const struct model *m, int64_t layer);
+size_t model_state_bytes(const struct model *m);
+
+/* By how many tokens a sequence may be cut back so that it goes on as if they had never been. */
+int32_t model_cut_most(const struct model *m);
 
 #endif

@@ -13,30 +13,65 @@
         .slot = (slot_), .name = (name_), .n = (n_), __VA_ARGS__                                   \
     }
 
+/* Of every family that can give vectors. Their files stand in folders of their own, which the
+ * tensors' names say by number. */
+#define DENSE_ROWS                                                                                 \
+    MATRIX(SLOT_DENSE, "dense.0.linear.weight", DIM_OF_DENSE, DIM_OF_MODEL, .when = WHEN_DENSE),   \
+        VECTOR(SLOT_DENSE_BIAS, "dense.0.linear.bias", DIM_OF_DENSE, .when = WHEN_DENSE_BIAS),     \
+        MATRIX(SLOT_DENSE_2, "dense.1.linear.weight", DIM_OF_DENSE_2, DIM_OF_DENSE,                \
+               .when = WHEN_DENSE_2),                                                              \
+        VECTOR(SLOT_DENSE_2_BIAS, "dense.1.linear.bias", DIM_OF_DENSE_2,                           \
+               .when = WHEN_DENSE_2_BIAS)
+
 static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_BEFORE),
-    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 1, .takes_lora = true),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_QUERY, DIM_OF_MODEL,
+           .when = WHEN_APART, .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
     MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 1, .takes_lora = true),
+           .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
     MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 1, .takes_lora = true),
+           .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
     MATRIX(SLOT_QKV, "layers.%d.self_attn.qkv_proj.weight", DIM_OF_QKV, DIM_OF_MODEL,
-           .when = WHEN_JOINED, .takes_lora = true),
-    VECTOR(SLOT_Q_BIAS, "layers.%d.self_attn.q_proj.bias", DIM_OF_Q, .when = WHEN_QKV_BIAS,
-           .group = 3),
+           .when = WHEN_JOINED, .takes_lora = true, .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_Q_BIAS, "layers.%d.self_attn.q_proj.bias", DIM_OF_QUERY, .when = WHEN_QKV_BIAS,
+           .group = 3, .mixer = MIXER_IS_ATTN),
     VECTOR(SLOT_K_BIAS, "layers.%d.self_attn.k_proj.bias", DIM_OF_KV, .when = WHEN_QKV_BIAS,
-           .group = 3),
+           .group = 3, .mixer = MIXER_IS_ATTN),
     VECTOR(SLOT_V_BIAS, "layers.%d.self_attn.v_proj.bias", DIM_OF_KV, .when = WHEN_QKV_BIAS,
-           .group = 3),
-    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM),
-    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM),
-    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_Q, .when = WHEN_WHOLE_QK_NORM),
-    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_KV, .when = WHEN_WHOLE_QK_NORM),
-    MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true),
-    VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS),
+           .group = 3, .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_Q, .when = WHEN_WHOLE_QK_NORM,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_KV, .when = WHEN_WHOLE_QK_NORM,
+           .mixer = MIXER_IS_ATTN),
+    MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_SINK, "layers.%d.self_attn.sinks", DIM_OF_HEADS, .when = WHEN_SINKS,
+           .mixer = MIXER_IS_ATTN),
+    MATRIX(SLOT_DELTA_QKV, "layers.%d.linear_attn.in_proj_qkv.weight", DIM_OF_DELTA_QKV,
+           DIM_OF_MODEL, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    MATRIX(SLOT_DELTA_Z, "layers.%d.linear_attn.in_proj_z.weight", DIM_OF_DELTA_V, DIM_OF_MODEL,
+           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    MATRIX(SLOT_DELTA_B, "layers.%d.linear_attn.in_proj_b.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
+           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    MATRIX(SLOT_DELTA_A, "layers.%d.linear_attn.in_proj_a.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
+           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    VECTOR(SLOT_CONV, "layers.%d.linear_attn.conv1d.weight", DIM_OF_TAPS, .mixer = MIXER_IS_DELTA),
+    VECTOR(SLOT_DELTA_DT_BIAS, "layers.%d.linear_attn.dt_bias", DIM_OF_DELTA_HEADS,
+           .mixer = MIXER_IS_DELTA),
+    VECTOR(SLOT_DELTA_A_LOG, "layers.%d.linear_attn.A_log", DIM_OF_DELTA_HEADS,
+           .mixer = MIXER_IS_DELTA),
+    VECTOR(SLOT_DELTA_NORM, "layers.%d.linear_attn.norm.weight", DIM_OF_DELTA_HEAD,
+           .mixer = MIXER_IS_DELTA),
+    MATRIX(SLOT_DELTA_OUT, "layers.%d.linear_attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_DELTA_V,
+           .mixer = MIXER_IS_DELTA, .takes_lora = true),
     VECTOR(SLOT_ATTN_OUT_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_AFTER),
     VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
@@ -75,8 +110,65 @@ static const struct spec_row llama_rows[] = {
            DIM_OF_MODEL, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
     MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.w2.weight", DIM_OF_MODEL,
            DIM_OF_EXPERT, .ff = FF_IS_BLOCK_MIXTURE, .is_each = true),
+    MATRIX(SLOT_ROUTER, "layers.%d.mlp.router.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
+           .ff = FF_IS_BIASED_MIXTURE),
+    VECTOR(SLOT_ROUTER_BIAS, "layers.%d.mlp.router.bias", DIM_OF_EXPERTS,
+           .ff = FF_IS_BIASED_MIXTURE),
+    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,
+           DIM_OF_MODEL, .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL,
+           .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,
+           DIM_OF_EXPERT, .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    VECTOR(SLOT_EXPERT_GATE_BIAS, "layers.%d.mlp.experts.%d.gate_proj.bias", DIM_OF_EXPERT,
+           .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    VECTOR(SLOT_EXPERT_UP_BIAS, "layers.%d.mlp.experts.%d.up_proj.bias", DIM_OF_EXPERT,
+           .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    VECTOR(SLOT_EXPERT_DOWN_BIAS, "layers.%d.mlp.experts.%d.down_proj.bias", DIM_OF_MODEL,
+           .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
     VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    MATRIX(SLOT_CLASSIFIER, "score.weight", DIM_OF_LABELS, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_BARE),
+    DENSE_ROWS,
+};
+
+static const struct spec_row lfm2_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.operator_norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL,
+           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+    MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
+           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+    MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
+           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_layernorm.weight", DIM_OF_HEAD,
+           .mixer = MIXER_IS_ATTN),
+    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_layernorm.weight", DIM_OF_HEAD,
+           .mixer = MIXER_IS_ATTN),
+    MATRIX(SLOT_O, "layers.%d.self_attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_Q,
+           .mixer = MIXER_IS_ATTN, .takes_lora = true),
+    MATRIX(SLOT_CONV_IN, "layers.%d.conv.in_proj.weight", DIM_OF_CONV_IN, DIM_OF_MODEL,
+           .mixer = MIXER_IS_CONV, .takes_lora = true),
+    VECTOR(SLOT_CONV_IN_BIAS, "layers.%d.conv.in_proj.bias", DIM_OF_CONV_IN, .mixer = MIXER_IS_CONV,
+           .when = WHEN_CONV_BIAS),
+    VECTOR(SLOT_CONV, "layers.%d.conv.conv.weight", DIM_OF_TAPS, .mixer = MIXER_IS_CONV),
+    VECTOR(SLOT_CONV_BIAS, "layers.%d.conv.conv.bias", DIM_OF_MODEL, .mixer = MIXER_IS_CONV,
+           .when = WHEN_CONV_BIAS),
+    MATRIX(SLOT_CONV_OUT, "layers.%d.conv.out_proj.weight", DIM_OF_MODEL, DIM_OF_MODEL,
+           .mixer = MIXER_IS_CONV, .takes_lora = true),
+    VECTOR(SLOT_CONV_OUT_BIAS, "layers.%d.conv.out_proj.bias", DIM_OF_MODEL, .mixer = MIXER_IS_CONV,
+           .when = WHEN_CONV_BIAS),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.ffn_norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_GATE, "layers.%d.feed_forward.w1.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_UP, "layers.%d.feed_forward.w3.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_DOWN, "layers.%d.feed_forward.w2.weight", DIM_OF_MODEL, DIM_OF_FF,
+           .takes_lora = true),
+    VECTOR(SLOT_FINAL_NORM, "embedding_norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    DENSE_ROWS,
 };
 
 static const struct spec_row gpt2_rows[] = {
@@ -101,6 +193,7 @@ static const struct spec_row gpt2_rows[] = {
     VECTOR(SLOT_FINAL_NORM, "ln_f.weight", DIM_OF_MODEL),
     VECTOR(SLOT_FINAL_NORM_BIAS, "ln_f.bias", DIM_OF_MODEL),
     MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    DENSE_ROWS,
 };
 
 static const struct spec_row bert_rows[] = {
@@ -132,6 +225,75 @@ static const struct spec_row bert_rows[] = {
     VECTOR(SLOT_DOWN_BIAS, "encoder.layer.%d.output.dense.bias", DIM_OF_MODEL),
     VECTOR(SLOT_MLP_NORM, "encoder.layer.%d.output.LayerNorm.weight", DIM_OF_MODEL),
     VECTOR(SLOT_MLP_NORM_BIAS, "encoder.layer.%d.output.LayerNorm.bias", DIM_OF_MODEL),
+    MATRIX(SLOT_POOLER, "pooler.dense.weight", DIM_OF_MODEL, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_POOLER),
+    VECTOR(SLOT_POOLER_BIAS, "pooler.dense.bias", DIM_OF_MODEL, .when = WHEN_CLASSIFIER_POOLER),
+    MATRIX(SLOT_CLASSIFIER, "classifier.weight", DIM_OF_LABELS, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_POOLER),
+    VECTOR(SLOT_CLASSIFIER_BIAS, "classifier.bias", DIM_OF_LABELS, .when = WHEN_CLASSIFIER_POOLER),
+    MATRIX(SLOT_POOLER, "classifier.dense.weight", DIM_OF_MODEL, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_DENSE),
+    VECTOR(SLOT_POOLER_BIAS, "classifier.dense.bias", DIM_OF_MODEL, .when = WHEN_CLASSIFIER_DENSE),
+    MATRIX(SLOT_CLASSIFIER, "classifier.out_proj.weight", DIM_OF_LABELS, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_DENSE),
+    VECTOR(SLOT_CLASSIFIER_BIAS, "classifier.out_proj.bias", DIM_OF_LABELS,
+           .when = WHEN_CLASSIFIER_DENSE),
+    DENSE_ROWS,
+};
+
+static const struct spec_row modernbert_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embeddings.tok_embeddings.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    VECTOR(SLOT_EMBED_NORM, "embeddings.norm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_EMBED_NORM_BIAS, "embeddings.norm.bias", DIM_OF_MODEL, .when = WHEN_NORM_BIAS),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.attn_norm.weight", DIM_OF_MODEL, .when = WHEN_NOT_FIRST_NORM),
+    VECTOR(SLOT_ATTN_NORM_BIAS, "layers.%d.attn_norm.bias", DIM_OF_MODEL,
+           .when = WHEN_NOT_FIRST_NORM_BIAS),
+    MATRIX(SLOT_QKV, "layers.%d.attn.Wqkv.weight", DIM_OF_QKV, DIM_OF_MODEL, .takes_lora = true),
+    VECTOR(SLOT_QKV_BIAS, "layers.%d.attn.Wqkv.bias", DIM_OF_QKV, .when = WHEN_QKV_BIAS),
+    MATRIX(SLOT_O, "layers.%d.attn.Wo.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true),
+    VECTOR(SLOT_O_BIAS, "layers.%d.attn.Wo.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.mlp_norm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_MLP_NORM_BIAS, "layers.%d.mlp_norm.bias", DIM_OF_MODEL, .when = WHEN_NORM_BIAS),
+    MATRIX(SLOT_GATE_UP, "layers.%d.mlp.Wi.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
+           .takes_lora = true),
+    VECTOR(SLOT_GATE_UP_BIAS, "layers.%d.mlp.Wi.bias", DIM_OF_GATE_UP, .when = WHEN_MLP_BIAS),
+    MATRIX(SLOT_DOWN, "layers.%d.mlp.Wo.weight", DIM_OF_MODEL, DIM_OF_FF, .takes_lora = true),
+    VECTOR(SLOT_DOWN_BIAS, "layers.%d.mlp.Wo.bias", DIM_OF_MODEL, .when = WHEN_MLP_BIAS),
+    VECTOR(SLOT_FINAL_NORM, "final_norm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_FINAL_NORM_BIAS, "final_norm.bias", DIM_OF_MODEL, .when = WHEN_NORM_BIAS),
+    MATRIX(SLOT_POOLER, "head.dense.weight", DIM_OF_MODEL, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_NORMED),
+    VECTOR(SLOT_POOLER_BIAS, "head.dense.bias", DIM_OF_MODEL, .when = WHEN_CLASSIFIER_NORMED_BIAS),
+    VECTOR(SLOT_POOLER_NORM, "head.norm.weight", DIM_OF_MODEL, .when = WHEN_CLASSIFIER_NORMED),
+    VECTOR(SLOT_POOLER_NORM_BIAS, "head.norm.bias", DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_NORM_BIAS),
+    MATRIX(SLOT_CLASSIFIER, "classifier.weight", DIM_OF_LABELS, DIM_OF_MODEL,
+           .when = WHEN_CLASSIFIER_NORMED),
+    VECTOR(SLOT_CLASSIFIER_BIAS, "classifier.bias", DIM_OF_LABELS, .when = WHEN_CLASSIFIER_NORMED),
+    DENSE_ROWS,
+};
+
+static const struct spec_row nomicbert_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embeddings.word_embeddings.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    MATRIX(SLOT_SEGMENT_EMBED, "embeddings.token_type_embeddings.weight", DIM_OF_SEGMENT,
+           DIM_OF_MODEL),
+    VECTOR(SLOT_EMBED_NORM, "emb_ln.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_EMBED_NORM_BIAS, "emb_ln.bias", DIM_OF_MODEL),
+    MATRIX(SLOT_QKV, "encoder.layers.%d.attn.Wqkv.weight", DIM_OF_QKV, DIM_OF_MODEL,
+           .takes_lora = true),
+    MATRIX(SLOT_O, "encoder.layers.%d.attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_Q,
+           .takes_lora = true),
+    VECTOR(SLOT_ATTN_NORM, "encoder.layers.%d.norm1.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_NORM_BIAS, "encoder.layers.%d.norm1.bias", DIM_OF_MODEL),
+    MATRIX(SLOT_GATE, "encoder.layers.%d.mlp.fc12.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_UP, "encoder.layers.%d.mlp.fc11.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_DOWN, "encoder.layers.%d.mlp.fc2.weight", DIM_OF_MODEL, DIM_OF_FF,
+           .takes_lora = true),
+    VECTOR(SLOT_MLP_NORM, "encoder.layers.%d.norm2.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_MLP_NORM_BIAS, "encoder.layers.%d.norm2.bias", DIM_OF_MODEL),
+    DENSE_ROWS,
 };
 
 /* Models are saved with and without the name of their body before each tensor's. */
@@ -145,8 +307,12 @@ static const char *const wrapped_prefix[] = {"model.language_model.", "language_
 #define ROWS(r) .row = (r), .n_row = (int)(sizeof(r) / sizeof *(r))
 
 static const struct spec llama_spec = {ROWS(llama_rows), .prefix = llama_prefix};
+static const struct spec hybrid_spec = {ROWS(llama_rows), .prefix = llama_prefix};
+static const struct spec lfm2_spec = {ROWS(lfm2_rows), .prefix = llama_prefix};
 static const struct spec gpt2_spec = {ROWS(gpt2_rows), .prefix = gpt2_prefix};
 static const struct spec bert_spec = {ROWS(bert_rows), .prefix = bert_prefix};
+static const struct spec nomicbert_spec = {ROWS(nomicbert_rows), .prefix = llama_prefix};
+static const struct spec modernbert_spec = {ROWS(modernbert_rows), .prefix = llama_prefix};
 
 const struct spec *spec_of(enum config_family f)
 {
@@ -173,22 +339,41 @@ bool spec_is_transposed(const struct spec *s)
 
 int64_t spec_dim_of(const struct config *c, enum spec_dim d)
 {
+    int64_t q = (int64_t)c->n_head * c->d_head, delta_v = (int64_t)c->n_delta_v * c->d_delta_v;
     const int64_t dim[DIM_OF_COUNT] = {
         [DIM_OF_NONE] = 1,
         [DIM_OF_MODEL] = c->d_model,
         [DIM_OF_VOCAB] = c->n_vocab,
         [DIM_OF_POS] = c->max_pos + c->pos_from,
         [DIM_OF_SEGMENT] = c->n_segment,
+        [DIM_OF_LABELS] = c->n_label,
+        [DIM_OF_DENSE] = c->dense[0].n,
+        [DIM_OF_DENSE_2] = c->dense[1].n,
         [DIM_OF_FF] = c->d_ff,
         [DIM_OF_GATE_UP] = 2 * c->d_ff,
         [DIM_OF_EXPERT] = c->d_expert,
         [DIM_OF_EXPERTS] = c->n_expert,
-        [DIM_OF_Q] = (int64_t)c->n_head * c->d_head,
+        [DIM_OF_Q] = q,
+        [DIM_OF_QUERY] = c->has_attn_gate ? 2 * q : q,
         [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
         [DIM_OF_QKV] = ((int64_t)c->n_head + 2 * c->n_kv_head) * c->d_head,
         [DIM_OF_HEAD] = c->d_head,
+        [DIM_OF_HEADS] = c->n_head,
+        [DIM_OF_CONV_IN] = 3 * c->d_model,
+        [DIM_OF_TAPS] = config_conv_width(c) * c->n_tap,
+        [DIM_OF_DELTA_QKV] = config_conv_width(c),
+        [DIM_OF_DELTA_V] = delta_v,
+        [DIM_OF_DELTA_HEADS] = c->n_delta_v,
+        [DIM_OF_DELTA_HEAD] = c->d_delta_v,
     };
     return dim[d];
+}
+
+static enum spec_ff mixture_of(const struct config *c)
+{
+    if (c->has_expert_bias)
+        return FF_IS_BIASED_MIXTURE;
+    return c->family == FAMILY_MIXTRAL ? FF_IS_BLOCK_MIXTURE : FF_IS_MIXTURE;
 }
 
 static bool has_ff(const struct config *c, enum spec_ff ff, int64_t layer)
@@ -197,12 +382,22 @@ static bool has_ff(const struct config *c, enum spec_ff ff, int64_t layer)
         return true;
     if (ff == FF_IS_PLAIN || !c->has_experts[layer])
         return (ff == FF_IS_PLAIN) != c->has_experts[layer];
-    return (ff == FF_IS_BLOCK_MIXTURE) == (c->family == FAMILY_MIXTRAL);
+    return ff == mixture_of(c);
+}
+
+static bool has_mixer(const struct config *c, enum spec_mixer mixer, int64_t layer)
+{
+    if (mixer == MIXER_IS_ANY || layer < 0)
+        return true;
+    return mixer == (c->is_delta[layer]  ? MIXER_IS_DELTA
+                     : c->is_conv[layer] ? MIXER_IS_CONV
+                                         : MIXER_IS_ATTN);
 }
 
 bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t layer)
 {
-    if ((r->slot >= SLOT_GLOBAL_COUNT) != (layer >= 0) || !has_ff(c, r->ff, layer))
+    if ((r->slot >= SLOT_GLOBAL_COUNT) != (layer >= 0) || !has_ff(c, r->ff, layer) ||
+        !has_mixer(c, r->mixer, layer))
         return false;
     switch (r->when) {
     case WHEN_QKV_BIAS:
@@ -211,6 +406,10 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return c->has_o_bias;
     case WHEN_MLP_BIAS:
         return c->has_mlp_bias;
+    case WHEN_CONV_BIAS:
+        return c->has_conv_bias;
+    case WHEN_SINKS:
+        return c->has_sinks;
     case WHEN_QK_NORM:
         return c->qk_norm == QK_NORM_HEADS;
     case WHEN_WHOLE_QK_NORM:
@@ -229,6 +428,32 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return c->is_joined;
     case WHEN_UNTIED:
         return !c->is_tied && !c->is_encoder;
+    case WHEN_DENSE:
+        return c->n_dense > 0;
+    case WHEN_DENSE_BIAS:
+        return c->n_dense > 0 && c->dense[0].has_bias;
+    case WHEN_DENSE_2:
+        return c->n_dense > 1;
+    case WHEN_DENSE_2_BIAS:
+        return c->n_dense > 1 && c->dense[1].has_bias;
+    case WHEN_CLASSIFIER_POOLER:
+        return c->classifier == CLASSIFIER_POOLER;
+    case WHEN_CLASSIFIER_DENSE:
+        return c->classifier == CLASSIFIER_DENSE;
+    case WHEN_CLASSIFIER_BARE:
+        return c->classifier == CLASSIFIER_BARE;
+    case WHEN_CLASSIFIER_NORMED:
+        return c->classifier == CLASSIFIER_NORMED;
+    case WHEN_CLASSIFIER_NORMED_BIAS:
+        return c->classifier == CLASSIFIER_NORMED && c->has_pooler_bias;
+    case WHEN_CLASSIFIER_NORM_BIAS:
+        return c->classifier == CLASSIFIER_NORMED && c->has_norm_bias;
+    case WHEN_NORM_BIAS:
+        return c->has_norm_bias;
+    case WHEN_NOT_FIRST_NORM:
+        return layer > 0 || !c->skips_first_norm;
+    case WHEN_NOT_FIRST_NORM_BIAS:
+        return c->has_norm_bias && (layer > 0 || !c->skips_first_norm);
     case WHEN_ALWAYS:
         break;
     }

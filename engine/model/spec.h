@@ -22,6 +22,16 @@ enum slot {
     SLOT_FINAL_NORM,
     SLOT_FINAL_NORM_BIAS,
     SLOT_LM_HEAD,
+    SLOT_DENSE, /* products of a text's vector */
+    SLOT_DENSE_BIAS,
+    SLOT_DENSE_2,
+    SLOT_DENSE_2_BIAS,
+    SLOT_POOLER, /* of a text's row, before it is classified */
+    SLOT_POOLER_BIAS,
+    SLOT_POOLER_NORM,
+    SLOT_POOLER_NORM_BIAS,
+    SLOT_CLASSIFIER,
+    SLOT_CLASSIFIER_BIAS,
     SLOT_GLOBAL_COUNT,
     SLOT_ATTN_NORM = SLOT_GLOBAL_COUNT, /* from here on once per layer */
     SLOT_ATTN_NORM_BIAS,
@@ -37,6 +47,21 @@ enum slot {
     SLOT_K_NORM,
     SLOT_O,
     SLOT_O_BIAS,
+    SLOT_SINK,
+    SLOT_CONV_IN, /* what is convolved, and the two gates around that */
+    SLOT_CONV_IN_BIAS,
+    SLOT_CONV,
+    SLOT_CONV_BIAS,
+    SLOT_CONV_OUT,
+    SLOT_CONV_OUT_BIAS,
+    SLOT_DELTA_QKV, /* what the delta rule reads, convolved; then what gates it */
+    SLOT_DELTA_Z,
+    SLOT_DELTA_B,
+    SLOT_DELTA_A,
+    SLOT_DELTA_DT_BIAS,
+    SLOT_DELTA_A_LOG,
+    SLOT_DELTA_NORM,
+    SLOT_DELTA_OUT,
     SLOT_MLP_NORM,
     SLOT_MLP_NORM_BIAS,
     SLOT_ATTN_OUT_NORM, /* of what a half gives, before it is added */
@@ -44,14 +69,19 @@ enum slot {
     SLOT_GATE,
     SLOT_UP,
     SLOT_GATE_UP,
+    SLOT_GATE_UP_BIAS,
     SLOT_DOWN,
     SLOT_GATE_BIAS,
     SLOT_UP_BIAS,
     SLOT_DOWN_BIAS,
     SLOT_ROUTER,
+    SLOT_ROUTER_BIAS,
     SLOT_EXPERT_GATE, /* of the first of them: the others follow it in the list of parameters */
     SLOT_EXPERT_UP,
     SLOT_EXPERT_DOWN,
+    SLOT_EXPERT_GATE_BIAS,
+    SLOT_EXPERT_UP_BIAS,
+    SLOT_EXPERT_DOWN_BIAS,
     SLOT_COUNT,
     SLOT_LAYER_COUNT = SLOT_COUNT - SLOT_GLOBAL_COUNT
 };
@@ -62,14 +92,25 @@ enum spec_dim {
     DIM_OF_VOCAB,
     DIM_OF_POS,
     DIM_OF_SEGMENT,
+    DIM_OF_LABELS,
+    DIM_OF_DENSE, /* numbers that the product gives */
+    DIM_OF_DENSE_2,
     DIM_OF_FF,
-    DIM_OF_GATE_UP, /* both */
-    DIM_OF_EXPERT,  /* d_ff of one */
-    DIM_OF_EXPERTS, /* how many */
-    DIM_OF_Q,       /* n_head * d_head */
-    DIM_OF_KV,      /* n_kv_head * d_head */
-    DIM_OF_QKV,     /* all three */
-    DIM_OF_HEAD,    /* d_head */
+    DIM_OF_GATE_UP,   /* both */
+    DIM_OF_EXPERT,    /* d_ff of one */
+    DIM_OF_EXPERTS,   /* how many */
+    DIM_OF_Q,         /* n_head * d_head */
+    DIM_OF_QUERY,     /* that, and as much again where attention is gated */
+    DIM_OF_KV,        /* n_kv_head * d_head */
+    DIM_OF_QKV,       /* all three */
+    DIM_OF_HEAD,      /* d_head */
+    DIM_OF_HEADS,     /* how many */
+    DIM_OF_CONV_IN,   /* three times the width */
+    DIM_OF_TAPS,      /* a convolution's columns times its taps */
+    DIM_OF_DELTA_QKV, /* queries, keys and values of a delta rule */
+    DIM_OF_DELTA_V,
+    DIM_OF_DELTA_HEADS, /* n_delta_v */
+    DIM_OF_DELTA_HEAD,  /* d_delta_v */
     DIM_OF_COUNT
 };
 
@@ -78,6 +119,8 @@ enum spec_when {
     WHEN_QKV_BIAS,
     WHEN_O_BIAS,
     WHEN_MLP_BIAS,
+    WHEN_CONV_BIAS,
+    WHEN_SINKS,
     WHEN_QK_NORM,
     WHEN_WHOLE_QK_NORM,
     WHEN_NORM_BEFORE, /* a half is normed before, ... */
@@ -86,12 +129,28 @@ enum spec_when {
     WHEN_NORM_BOTH,
     WHEN_APART, /* q, k and v are three matrices, gate and up two */
     WHEN_JOINED,
-    WHEN_UNTIED
+    WHEN_UNTIED,
+    WHEN_DENSE,
+    WHEN_DENSE_BIAS,
+    WHEN_DENSE_2,
+    WHEN_DENSE_2_BIAS,
+    WHEN_CLASSIFIER_POOLER, /* as enum config_classifier says */
+    WHEN_CLASSIFIER_DENSE,
+    WHEN_CLASSIFIER_BARE,
+    WHEN_CLASSIFIER_NORMED,
+    WHEN_CLASSIFIER_NORMED_BIAS, /* of the dense one, ... */
+    WHEN_CLASSIFIER_NORM_BIAS,
+    WHEN_NORM_BIAS,
+    WHEN_NOT_FIRST_NORM, /* in all layers but perhaps the first */
+    WHEN_NOT_FIRST_NORM_BIAS
 };
 
-/* What a layer's feed-forward must be: plain, a mixture whose parts are called mlp, or one whose
- * parts are called block_sparse_moe. */
-enum spec_ff { FF_IS_ANY, FF_IS_PLAIN, FF_IS_MIXTURE, FF_IS_BLOCK_MIXTURE };
+/* What a layer's feed-forward must be: plain, a mixture whose parts are called mlp, one whose parts
+ * are called block_sparse_moe, or one whose router is called so and has biases, as its experts. */
+enum spec_ff { FF_IS_ANY, FF_IS_PLAIN, FF_IS_MIXTURE, FF_IS_BLOCK_MIXTURE, FF_IS_BIASED_MIXTURE };
+
+/* How a layer's rows must see each other. */
+enum spec_mixer { MIXER_IS_ANY, MIXER_IS_ATTN, MIXER_IS_CONV, MIXER_IS_DELTA };
 
 struct spec_row {
     enum slot slot;
@@ -99,6 +158,7 @@ struct spec_row {
     enum spec_dim n, k;
     enum spec_when when;
     enum spec_ff ff;
+    enum spec_mixer mixer;
     bool is_each;       /* once for each expert, packed back to back */
     int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
     bool is_transposed; /* [k, n] in the file */

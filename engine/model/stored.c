@@ -40,6 +40,17 @@ static int err_missing(const struct tried *t, struct err *e)
     return t->n < 2 ? -1 : err_set(e, first.code, "%s; nor is there %s", first.msg, others);
 }
 
+int stored_shape(const struct param *p, bool is_transposed, int64_t dim[3])
+{
+    dim[0] = is_transposed ? p->k : p->n;
+    dim[1] = is_transposed ? p->n : p->k;
+    if (!p->n_tap)
+        return p->is_vector ? 1 : 2;
+    dim[0] = p->n / p->n_tap;
+    dim[2] = p->n_tap;
+    return 3;
+}
+
 int stored_want(struct weights *w, const struct config *c, const char *name, int rank,
                 const int64_t *dim, const struct weight **out, struct err *e)
 {

@@ -12,6 +12,10 @@
 #include "engine/load/weights.h"
 #include "engine/model/spec.h"
 
+/* The shape that the files have a parameter in, [k, n] where it is transposed; how many dimensions.
+ */
+int stored_shape(const struct param *p, bool is_transposed, int64_t dim[3]);
+
 /* The tensor of the parameter `name` (without a prefix), which must have this shape. What is
  * missing is told with all the names that it may have. */
 int stored_want(struct weights *w, const struct config *c, const char *name, int rank,

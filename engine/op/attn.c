@@ -3,6 +3,9 @@
  * Attention: writes the step's keys and values to the layer's cells, then attends over the cells.
  * Training uses the same cells and the same kernel, so a trained row sees the rounding that a
  * served one sees. With queries alone for an input (behind op rope_kv) the cells stand already.
+ *
+ * Sinks are scores that a head's sums have besides, without values: they scale what attention gave
+ * and join the log of its sum, behind it, and the backwards need no more than these two.
  */
 #include "engine/op/ops.h"
 
@@ -43,6 +46,12 @@ static size_t save(const struct op_node *n, const struct op_shape *in, const int
     return (size_t)cap[DIM_TOK] * (size_t)attr_of(n)->n_head * sizeof(float);
 }
 
+/* The logs of sums, where nobody keeps them. */
+static size_t work(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
+{
+    return attr_of(n)->sink ? save(n, in, cap) : 0;
+}
+
 static const struct op_count write_count[] = {
     {.offset = offsetof(struct k_kv_write, batch) + offsetof(struct k_ragged, n_seq),
      .dim = DIM_SEQ},
@@ -64,7 +73,7 @@ static struct k_attn args_of(const struct op_ctx *c)
                            .cache = c->batch->kv[at->layer],
                            .q = c->in[0].p,
                            .y = c->out[0].p,
-                           .lse = c->save,
+                           .lse = c->save || !at->sink ? c->save : c->work,
                            .ld_q = c->in[0].ld,
                            .ld_y = c->out[0].ld,
                            .n_head = at->n_head,
@@ -106,6 +115,18 @@ static void attend(struct op_ctx *c, struct k_attn *a)
     launch_ragged(c, K_attn_merge, &part, sizeof part, at, 0, p->n_row);
 }
 
+static struct k_attn_sink sink_of(const struct op_ctx *c, const struct k_attn *a)
+{
+    const struct op_attn_attr *at = attr_of(c->node);
+    return (struct k_attn_sink){.sink = at->sink->vec,
+                                .y = a->y,
+                                .lse = a->lse,
+                                .ld_y = a->ld_y,
+                                .m = op_rows(c, DIM_TOK),
+                                .n_head = at->n_head,
+                                .d_head = at->d_head};
+}
+
 static void forward(struct op_ctx *c)
 {
     struct k_attn a = args_of(c);
@@ -118,6 +139,10 @@ static void forward(struct op_ctx *c)
     if (c->node->n_in == 3)
         op_launch(c, K_kv_write, &w, sizeof w, write_count, 2);
     attend(c, &a);
+    if (attr_of(c->node)->sink) {
+        struct k_attn_sink s = sink_of(c, &a);
+        OP_LAUNCH_M(c, K_attn_sink, s, DIM_TOK);
+    }
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
@@ -134,6 +159,19 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                            .part = c->batch->dq_part};
     op_launch(c, K_attn_bwd_kv, &a, sizeof a, back_count, 2);
     op_launch(c, K_attn_bwd_q, &a, sizeof a, back_count, 2);
+    const struct param *sink = attr_of(c->node)->sink;
+    if (sink && sink->grad) {
+        struct k_attn_sink s = sink_of(c, &a.fwd);
+        s.dy = a.dy;
+        s.ld_dy = a.ld_dy;
+        s.dsink = sink->grad;
+        OP_LAUNCH_M(c, K_attn_sink_dw, s, DIM_TOK);
+    }
+}
+
+static const struct param *param(const struct op_node *n, int i)
+{
+    return i == 0 ? attr_of(n)->sink : NULL;
 }
 
 static int64_t pieces(const struct op_node *n, const struct op_shape *in)
@@ -147,18 +185,21 @@ static void localise(struct op_node *n, const struct op_local *l)
     struct op_attn_attr a = *attr_of(n);
     a.n_head = (int32_t)(l->in[0].cols / a.d_head);
     a.n_kv_head = (int32_t)(l->in[1].cols / a.d_head);
+    a.sink = op_part(l, a.sink);
     memcpy(n->attr, &a, sizeof a);
 }
 
 static const struct op_shard shard[] = {
-    {.in = {SPLIT_WHOLE, SPLIT_WHOLE, SPLIT_WHOLE}, .out = SPLIT_WHOLE},
-    {.in = {SPLIT_COLS, SPLIT_COLS, SPLIT_COLS}, .out = SPLIT_COLS},
+    {.in = {SPLIT_WHOLE, SPLIT_WHOLE, SPLIT_WHOLE}, .weight = SPLIT_WHOLE, .out = SPLIT_WHOLE},
+    {.in = {SPLIT_COLS, SPLIT_COLS, SPLIT_COLS}, .weight = SPLIT_COLS, .out = SPLIT_COLS},
     {.out = SPLIT_END}};
 
 const struct op_def op_attn_def = {.shape = shape,
+                                   .work = work,
                                    .save = save,
                                    .forward = forward,
                                    .backward = backward,
+                                   .param = param,
                                    .need_in = 1,
                                    .need_out = 1,
                                    .only_overwrites = true,

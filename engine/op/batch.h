@@ -53,6 +53,13 @@ struct batch {
     const struct batch_scale *scale; /* [n_scale] all rows, each once */
     int64_t n_scale;
 
+    /* States of sequences (kernels/args_delta.h); NULL: rows begin from zeros, and none stay. */
+    float **state;           /* [n_layer] slots of each layer with a recurrence */
+    int32_t *state_from;     /* [n_seq] slot to begin from */
+    int32_t *state_to;       /* [n_seq] slot to leave the last state in */
+    int32_t *state_kept;     /* [n_seq] one more, */
+    int32_t *state_kept_len; /* [n_seq] of so many tokens */
+
     struct k_kv_cache *kv;     /* [n_layer] */
     struct k_lora_group *lora; /* [n_lora, cap[DIM_GROUP]]: the same rows for each product */
     int64_t lora_stride;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A mixture of experts: of each row the sum, by its router's weights, of what `top` experts make of
- * it, each of them down(silu(gate x) * up x). Which rows an expert has is made on the device, so a
+ * it, each of them down(silu(gate x) * up x), with biases and a clamped gate where the model has
+ * these. Which rows an expert has is made on the device, so a
  * plan's launches are the same for any step: routed rows are counted by the batch's rows times
  * `top`, and their bounds lie in memory beside them.
  *
@@ -62,6 +63,21 @@ static int check_stack(const struct param *p, const struct op_experts_attr *a, i
     return 0;
 }
 
+static int check_biases(const struct op_experts_attr *a, struct err *e)
+{
+    const struct param *of[] = {a->gate_bias, a->up_bias, a->down_bias};
+    const struct param *w[] = {a->gate, a->up, a->down};
+    for (int k = 0; k < 3; k++) {
+        for (int64_t i = 0; of[k] && i < a->n_expert; i++) {
+            if (of[k][i].n != w[k]->n)
+                return err_set(e, ERR_BAD_INPUT, "%s: %lld numbers, %lld expected", of[k][i].name,
+                               (long long)of[k][i].n, (long long)w[k]->n);
+            ASSERT(of[k][i].vec - of[k][0].vec == i * w[k]->n);
+        }
+    }
+    return 0;
+}
+
 static int shape(const struct op_node *n, const struct op_shape *in, struct op_shape *out,
                  struct err *e)
 {
@@ -72,7 +88,7 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
         return err_set(e, ERR_BAD_INPUT, "%s: inputs of %lld and %lld columns", a->gate->name,
                        (long long)in[0].cols, (long long)in[1].cols);
     if (check_stack(a->gate, a, d_ff, d, e) || check_stack(a->up, a, d_ff, d, e) ||
-        check_stack(a->down, a, a->down->n, d_ff, e))
+        check_stack(a->down, a, a->down->n, d_ff, e) || check_biases(a, e))
         return -1;
     out[0] = (struct op_shape){.rows = in[0].rows, .cols = a->down->n};
     return 0;
@@ -248,9 +264,49 @@ static void multiply(const struct run *r, enum kernel_id k, const void *rows, co
     LAUNCH_ROUTED(r, k, a);
 }
 
+/* Of experts' matrices w[], whose results y are. */
+static void add_bias(const struct run *r, const struct param *w, const struct param *bias, float *y)
+{
+    struct k_experts_bias a = {.start = r->k.map.start,
+                               .y = y,
+                               .ld_bias = w->n,
+                               .ld_y = w->n,
+                               .n_expert = r->a->n_expert,
+                               .top = r->a->top,
+                               .m = r->m * r->a->top,
+                               .d = w->n};
+    if (!bias)
+        return;
+    a.bias = bias->vec;
+    LAUNCH_ROUTED(r, K_experts_bias, a);
+}
+
+static struct k_swiglu_clamped clamped_of(const struct run *r)
+{
+    int64_t d = r->a->gate->n;
+    return (struct k_swiglu_clamped){.gate = r->k.gate,
+                                     .up = r->k.up,
+                                     .ld_gate = d,
+                                     .ld_up = d,
+                                     .ld_dy = d,
+                                     .ld_y = d,
+                                     .ld_dgate = d,
+                                     .ld_dup = d,
+                                     .m = r->m * r->a->top,
+                                     .d = d,
+                                     .limit = r->a->limit,
+                                     .alpha = r->a->alpha};
+}
+
 static void gate(const struct run *r, float *h)
 {
     int64_t d = r->a->gate->n;
+    if (r->a->limit > 0) {
+        struct k_swiglu_clamped c = clamped_of(r);
+        c.y = h;
+        LAUNCH_ROUTED(r, K_swiglu_clamped, c);
+        return;
+    }
     struct k_swiglu a = {.gate = r->k.gate,
                          .up = r->k.up,
                          .y = h,
@@ -274,9 +330,12 @@ static void forward(struct op_ctx *c)
     pack(&r, c->in[0].p, c->in[0].ld, r.k.map.from, r.a->gate, r.a->gate->k, p.rows);
     multiply(&r, K_experts, p.rows, r.a->gate, r.k.gate, d_ff, false);
     multiply(&r, K_experts, p.rows, r.a->up, r.k.up, d_ff, false);
+    add_bias(&r, r.a->gate, r.a->gate_bias, r.k.gate);
+    add_bias(&r, r.a->up, r.a->up_bias, r.k.up);
     gate(&r, p.h);
     pack(&r, p.h, d_ff, NULL, r.a->down, d_ff, p.h_rows);
     multiply(&r, K_experts, p.h_rows, r.a->down, p.y, d_out, false);
+    add_bias(&r, r.a->down, r.a->down_bias, p.y);
     struct k_experts_sum sum = {.x = p.y,
                                 .weight = r.k.map.weight,
                                 .place = r.k.map.place,
@@ -306,6 +365,44 @@ static void weight_grads(const struct run *r, const struct param *w, struct k_ex
     }
 }
 
+/* Of routed rows, which are weighed where they come by `from`. */
+static void bias_grads(const struct run *r, const struct param *bias, struct k_experts_bias_dw a)
+{
+    a.top = r->a->top;
+    a.start = r->k.map.start;
+    a.weight = r->k.map.weight;
+    for (int32_t e = 0; bias && e < r->a->n_expert; e++) {
+        if (!bias[e].grad)
+            continue;
+        a.expert = e;
+        a.n = bias[e].n;
+        a.dbias = bias[e].grad;
+        op_launch(r->c, K_experts_bias_dw, &a, sizeof a, NULL, 0);
+    }
+}
+
+/* What a row's weights weigh has the bias in it. */
+static void back_down_bias(const struct run *r, const struct back *b, const struct op_view *dy)
+{
+    const struct param *bias = r->a->down_bias;
+    struct k_experts_bias dot = {.dy = dy->p,
+                                 .from = r->k.map.from,
+                                 .start = r->k.map.start,
+                                 .dweight = b->dweight,
+                                 .ld_bias = r->a->down->n,
+                                 .ld_dy = dy->ld,
+                                 .n_expert = r->a->n_expert,
+                                 .top = r->a->top,
+                                 .m = r->m * r->a->top,
+                                 .d = r->a->down->n};
+    if (!bias)
+        return;
+    dot.bias = bias->vec;
+    LAUNCH_ROUTED(r, K_experts_bias_dot, dot);
+    bias_grads(r, bias,
+               (struct k_experts_bias_dw){.dy = dy->p, .ld_dy = dy->ld, .from = r->k.map.from});
+}
+
 /* Down: of h, which is weighed on the way, and of the weights. */
 static void back_down(const struct run *r, const struct back *b, const struct op_view *dy)
 {
@@ -322,6 +419,7 @@ static void back_down(const struct run *r, const struct back *b, const struct op
     multiply(r, K_experts_dx, b->rows, r->a->down, b->dh, d_ff, false);
     gate(r, b->h);
     LAUNCH_ROUTED(r, K_experts_weigh, w);
+    back_down_bias(r, b, dy);
     weight_grads(r, r->a->down,
                  (struct k_experts_dw){
                      .dy = dy->p, .ld_dy = dy->ld, .from_dy = from, .x = b->h, .ld_x = d_ff});
@@ -331,6 +429,14 @@ static void back_down(const struct run *r, const struct back *b, const struct op
 static void back_gate(const struct run *r, const struct back *b)
 {
     int64_t d = r->a->gate->n;
+    if (r->a->limit > 0) {
+        struct k_swiglu_clamped c = clamped_of(r);
+        c.dy = b->dh;
+        c.dgate = b->h;
+        c.dup = b->dup;
+        LAUNCH_ROUTED(r, K_swiglu_clamped_bwd, c);
+        return;
+    }
     struct k_swiglu_bwd a = {.gate = r->k.gate,
                              .up = r->k.up,
                              .dy = b->dh,
@@ -348,7 +454,7 @@ static void back_gate(const struct run *r, const struct back *b)
 
 /* A product with x, whose gradient is `dy`. */
 static void back_product(const struct run *r, const struct back *b, const struct param *w,
-                         const float *dy, bool add)
+                         const struct param *bias, const float *dy, bool add)
 {
     const struct op_view *x = &r->c->in[0];
     pack(r, dy, w->n, NULL, w, w->n, b->rows);
@@ -356,6 +462,7 @@ static void back_product(const struct run *r, const struct back *b, const struct
     weight_grads(r, w,
                  (struct k_experts_dw){
                      .dy = dy, .ld_dy = w->n, .x = x->p, .ld_x = x->ld, .from_x = r->k.map.from});
+    bias_grads(r, bias, (struct k_experts_bias_dw){.dy = dy, .ld_dy = w->n});
 }
 
 static void backward(struct op_ctx *c, const struct op_grad *g)
@@ -365,8 +472,8 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
     struct back b = back_at(&room, r.a, c->cap[r.rows]);
     back_down(&r, &b, &g->dout[0]);
     back_gate(&r, &b);
-    back_product(&r, &b, r.a->gate, b.h, false);
-    back_product(&r, &b, r.a->up, b.dup, true);
+    back_product(&r, &b, r.a->gate, r.a->gate_bias, b.h, false);
+    back_product(&r, &b, r.a->up, r.a->up_bias, b.dup, true);
     struct k_experts_sum sum = {.x = b.dx,
                                 .place = r.k.map.place,
                                 .y = g->din[0].p,
@@ -391,8 +498,9 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 static const struct param *param(const struct op_node *n, int i)
 {
     const struct op_experts_attr *a = attr_of(n);
-    const struct param *of[] = {a->gate, a->up, a->down};
-    return i < 3 * a->n_expert ? &of[i / a->n_expert][i % a->n_expert] : NULL;
+    const struct param *of[] = {a->gate, a->up, a->down, a->gate_bias, a->up_bias, a->down_bias};
+    int n_of = a->gate_bias ? 6 : 3;
+    return i < n_of * a->n_expert ? &of[i / a->n_expert][i % a->n_expert] : NULL;
 }
 
 /* Parts stand as the whole do: by index. */
@@ -402,6 +510,9 @@ static void localise(struct op_node *n, const struct op_local *l)
     a.gate = op_part(l, a.gate);
     a.up = op_part(l, a.up);
     a.down = op_part(l, a.down);
+    a.gate_bias = op_part(l, a.gate_bias);
+    a.up_bias = op_part(l, a.up_bias);
+    a.down_bias = op_part(l, a.down_bias);
     memcpy(n->attr, &a, sizeof a);
 }
 

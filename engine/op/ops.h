@@ -20,14 +20,33 @@ struct op_rope_attr {
 struct op_attn_attr {
     int32_t layer, n_head, n_kv_head, d_head, window, causal;
     float scale, softcap;
+    const struct param *sink; /* [n_head]; NULL: none */
+};
+
+struct op_conv_attr {
+    const struct param *weight, *bias; /* of weight->n_tap taps; bias NULL: none */
+    int64_t layer;                     /* whose cells hold the rows of steps before */
+};
+
+struct op_delta_attr {
+    const struct param *a_log, *dt_bias; /* vectors of n_v */
+    int64_t layer;                       /* whose slots hold states of steps before */
+    int32_t n_k, n_v, d_k, d_v;          /* heads of keys, and of values: so many to one of keys */
+};
+
+/* Rows as they come: q and k without unit length, a and b [n_v] before they are rates. */
+struct op_delta_in {
+    struct val q, k, v, a, b;
 };
 
 /* A mixture of experts: arrays of n_expert parameters each, which lie in memory one behind the
  * other at one distance. */
 struct op_experts_attr {
     const struct param *gate, *up, *down;
+    const struct param *gate_bias, *up_bias, *down_bias; /* vectors; NULL: there are none */
     int32_t n_expert, top;
-    bool normalises; /* the weights of a row's experts, so that they sum to 1 */
+    float limit, alpha; /* of kernel swiglu_clamped, which is their gate; limit 0: swiglu is */
+    bool normalises;    /* the weights of a row's experts, so that they sum to 1 */
 };
 
 struct op_reduce_attr;
@@ -39,6 +58,10 @@ struct val op_embed(struct builder *b, enum op_ids ids, const struct param *tabl
 struct val op_embed_from(struct builder *b, enum op_ids ids, const struct param *table,
                          int32_t from);
 struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
+/* Columns of x are n_head runs of part[0] + part[1] + ...: of the result all heads' part[0] come
+ * first, then all heads' part[1], ... */
+struct val op_regroup(struct builder *b, struct val x, int32_t n_head, const int32_t *part,
+                      int n_part);
 struct val op_gather(struct builder *b, struct val x);
 struct val op_round(struct builder *b, struct val x, enum k_type type);
 struct val op_bias(struct builder *b, struct val x, const struct param *bias);
@@ -52,7 +75,11 @@ struct val op_layernorm(struct builder *b, struct val x, const struct param *wei
 struct val op_rope(struct builder *b, struct val x, const struct op_rope_attr *attr);
 struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
                    const struct op_attn_attr *attr);
+struct val op_conv(struct builder *b, struct val x, const struct op_conv_attr *attr);
+struct val op_delta(struct builder *b, const struct op_delta_in *in,
+                    const struct op_delta_attr *attr);
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
+struct val op_glu(struct builder *b, struct val x, struct val gate);
 /* logits: of the router, [rows of x, n_expert]. */
 struct val op_experts(struct builder *b, struct val x, struct val logits,
                       const struct op_experts_attr *attr);

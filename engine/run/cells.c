@@ -8,27 +8,35 @@
 
 #include "engine/base/mem.h"
 
+/* Keys before values; of a convolution its rows alone. */
+static struct k_kv_cache cache_of(const struct model *m, int64_t layer, int64_t n_cell, char *at)
+{
+    struct k_kv_cache c = {.type = m->kv_type, .k = at, .n_cell = n_cell};
+    bool is_conv = m->layer[layer].mixer != LAYER_ATTENTION;
+    c.n_kv_head = is_conv ? 1 : m->n_kv_head;
+    c.d_head = is_conv ? (int32_t)m->d_conv : m->cfg.d_head;
+    c.v = is_conv ? NULL : at + model_cell_bytes(m, layer) / 2 * (size_t)n_cell;
+    return c;
+}
+
 int cells_init(struct cells *c, const struct model *m, int64_t n_cell, bool is_shared,
                struct err *e)
 {
-    const struct config *cfg = &m->cfg;
-    size_t head = k_kv_cell_bytes(m->kv_type, cfg->d_head);
-    size_t half = head * (size_t)m->n_kv_head * (size_t)n_cell;
-    int64_t n_run = is_shared ? 1 : cfg->n_layer;
-    *c = (struct cells){.device = m->device, .bytes = 2 * half * (size_t)n_run};
+    int64_t n_layer = m->cfg.n_layer;
+    size_t at = 0;
+    *c = (struct cells){.device = m->device};
+    for (int64_t l = 0; l < n_layer; l++) {
+        size_t bytes = model_cell_bytes(m, l) * (size_t)n_cell;
+        c->bytes = !is_shared ? c->bytes + bytes : bytes > c->bytes ? bytes : c->bytes;
+    }
     c->block = device_alloc(c->device, c->bytes, "the K/V cells", e);
     if (!c->block)
         return -1;
-    c->kv = xcalloc((size_t)cfg->n_layer + 1, sizeof *c->kv);
-    for (int64_t l = 0; l < cfg->n_layer; l++) {
-        char *at = (char *)c->block + 2 * half * (size_t)(is_shared ? 0 : l);
-        c->kv[l] = (struct k_kv_cache){.type = m->kv_type,
-                                       .k = at,
-                                       .v = at + half,
-                                       .n_kv_head = m->n_kv_head,
-                                       .d_head = cfg->d_head,
-                                       .n_cell = n_cell,
-                                       .n_layer = (int32_t)n_run};
+    c->kv = xcalloc((size_t)n_layer + 1, sizeof *c->kv);
+    for (int64_t l = 0; l < n_layer; l++) {
+        c->kv[l] = cache_of(m, l, n_cell, (char *)c->block + at);
+        c->kv[l].n_layer = is_shared ? 1 : (int32_t)n_layer;
+        at += is_shared ? 0 : model_cell_bytes(m, l) * (size_t)n_cell;
     }
     return 0;
 }

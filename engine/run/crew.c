@@ -67,7 +67,7 @@ int crew_threads(struct comm *c, int n_rank, int64_t wanted, int *n_thread, stru
 
 /* What a rank has loaded, as the others see it. */
 struct loaded {
-    size_t free_bytes, kv_token_bytes;
+    size_t free_bytes, kv_token_bytes, state_bytes;
     uint64_t kind; /* what must be the same for all */
     int n_here;    /* ranks on its host */
     char gpu[DEVICE_ID_BYTES];
@@ -77,17 +77,23 @@ struct loaded {
 static uint64_t kind_of(const struct model *m)
 {
     const struct config *c = &m->cfg;
-    const int64_t whole[] = {c->family,           c->n_vocab,   c->n_layer,   c->d_model, c->d_ff,
-                             c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,  c->window,
-                             (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param, c->n_top,
-                             c->normalises_top};
+    const int64_t whole[] = {
+        c->family,           c->n_vocab,   c->n_layer,   c->d_model,   c->d_ff,
+        c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,    c->window,
+        (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param,   c->n_top,
+        c->normalises_top,   c->n_tap,     c->n_delta_k, c->n_delta_v, c->d_delta_k,
+        c->d_delta_v};
     const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),
-                     siphash((struct siphash_key){0}, c->slides, sizeof c->slides), 0};
+                     siphash((struct siphash_key){0}, c->slides, sizeof c->slides),
+                     siphash((struct siphash_key){0}, c->is_conv, sizeof c->is_conv),
+                     siphash((struct siphash_key){0}, c->is_delta, sizeof c->is_delta),
+                     0};
+    enum { LAST = sizeof of / sizeof *of - 1 };
     for (int32_t i = 0; i < m->n_param; i++) {
-        const uint64_t next[] = {of[3], (uint64_t)m->param[i].w.type};
-        of[3] = siphash((struct siphash_key){0}, next, sizeof next);
+        const uint64_t next[] = {of[LAST], (uint64_t)m->param[i].w.type};
+        of[LAST] = siphash((struct siphash_key){0}, next, sizeof next);
     }
     return siphash((struct siphash_key){0}, of, sizeof of);
 }
@@ -119,7 +125,9 @@ static int all_have_loaded(struct member *member, const struct model *m, struct 
                            struct err *e)
 {
     struct comm *c = member->comm;
-    struct loaded own = {.kv_token_bytes = model_kv_token_bytes(m), .kind = kind_of(m)};
+    struct loaded own = {.kv_token_bytes = model_kv_token_bytes(m),
+                         .state_bytes = model_state_bytes(m),
+                         .kind = kind_of(m)};
     struct loaded of[COMM_RANK_MAX];
     size_t total;
     snprintf(own.gpu, sizeof own.gpu, "%s", device_id(m->device));
@@ -137,6 +145,8 @@ static int all_have_loaded(struct member *member, const struct model *m, struct 
             out->free_bytes = part;
         if (of[r].kv_token_bytes > out->kv_token_bytes)
             out->kv_token_bytes = of[r].kv_token_bytes;
+        if (of[r].state_bytes > out->state_bytes)
+            out->state_bytes = of[r].state_bytes;
     }
     if (comm_split(c, 0, &member->beside, e))
         return -1;

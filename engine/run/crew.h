@@ -64,9 +64,9 @@ int crew_ready(struct crew *c, const struct model *m, struct err *e);
 
 /* Once all have loaded: the memory that is free to the rank that has least, where ranks on one GPU,
  * or on the CPU of one host, have an equal part of it each; and the most that the keys and values
- * of a token take at a rank. */
+ * of a token take at a rank, and a sequence's recurrent state. */
 struct crew_memory {
-    size_t free_bytes, kv_token_bytes;
+    size_t free_bytes, kv_token_bytes, state_bytes;
     int n_sharer; /* ranks that have rank 0's memory between them, itself among them */
 };
 struct crew_memory crew_memory(const struct crew *c);

@@ -23,6 +23,12 @@ static size_t lay_out(struct batch *b, const struct inputs_caps *caps, char *bas
     b->q_start = carve(&c, n[DIM_SEQ] + 1, sizeof *b->q_start);
     b->kv_len = carve(&c, n[DIM_SEQ], sizeof *b->kv_len);
     b->cell = carve(&c, n[DIM_SEQ] * caps->cell_stride, sizeof *b->cell);
+    if (caps->has_states) {
+        b->state_from = carve(&c, n[DIM_SEQ], sizeof *b->state_from);
+        b->state_to = carve(&c, n[DIM_SEQ], sizeof *b->state_to);
+        b->state_kept = carve(&c, n[DIM_SEQ], sizeof *b->state_kept);
+        b->state_kept_len = carve(&c, n[DIM_SEQ], sizeof *b->state_kept_len);
+    }
     b->out_row = carve(&c, n[DIM_OUT], sizeof *b->out_row);
     b->lora = carve(&c, caps->n_lora * n[DIM_GROUP], sizeof *b->lora);
     b->lora_of = carve(&c, n[DIM_GROUP], sizeof *b->lora_of);

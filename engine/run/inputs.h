@@ -24,6 +24,7 @@ struct inputs_caps {
     int32_t n_lora;
     bool trains;     /* with the arrays that only training needs */
     bool has_turns;  /* the table of rotary positions has two forms */
+    bool has_states; /* layers with a recurrent state */
     bool goes_ahead; /* a step is filled while the one before is on its way */
 };
 

@@ -46,6 +46,12 @@ static void put_arrays(struct packer *p, struct batch *b)
     put(p, b->q_start, n[DIM_SEQ] + 1, sizeof *b->q_start);
     put(p, b->kv_len, n[DIM_SEQ], sizeof *b->kv_len);
     put(p, b->out_row, n[DIM_OUT], sizeof *b->out_row);
+    if (b->state_from) {
+        put(p, b->state_from, n[DIM_SEQ], sizeof *b->state_from);
+        put(p, b->state_to, n[DIM_SEQ], sizeof *b->state_to);
+        put(p, b->state_kept, n[DIM_SEQ], sizeof *b->state_kept);
+        put(p, b->state_kept_len, n[DIM_SEQ], sizeof *b->state_kept_len);
+    }
     for (int64_t s = 0; s < n[DIM_SEQ]; s++) /* kv_len is there by now */
         put(p, b->cell + s * b->cell_stride, cells_of(b, s), sizeof *b->cell);
 }
@@ -72,6 +78,6 @@ void order_batch_get(struct batch *b, char *room, const struct order_group **gro
 size_t order_batch_room(const struct batch *b, const int64_t *cap)
 {
     return sizeof(struct order_group) * (size_t)cap[DIM_GROUP] +
-           sizeof(int32_t) * (size_t)(5 * cap[DIM_TOK] + cap[DIM_OUT] + 2 * cap[DIM_SEQ] + 1 +
+           sizeof(int32_t) * (size_t)(5 * cap[DIM_TOK] + cap[DIM_OUT] + 6 * cap[DIM_SEQ] + 1 +
                                       cap[DIM_SEQ] * b->cell_stride);
 }

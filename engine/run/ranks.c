@@ -27,6 +27,25 @@ static int32_t kv_heads(const struct shard *s, const struct graph *g, const stru
     return all;
 }
 
+/* Rows of convolutions are kept for as many columns as the widest has here: layers of other formats
+ * may be split otherwise. */
+static int64_t conv_cols(const struct shard *s, const struct graph *g, const struct op_ranks *at,
+                         int64_t all)
+{
+    int64_t most = 0, here;
+    for (size_t i = 0; i < g->node.n; i++) {
+        const struct op_node *n = &g->node.at[i].op;
+        if (n->op != OP_conv)
+            continue;
+        int64_t pieces = s->pieces[n->in[0]];
+        here = s->rule[i]->out == SPLIT_COLS ? param_bound(all, pieces, at->rank + 1, at->size) -
+                                                   param_bound(all, pieces, at->rank, at->size)
+                                             : all;
+        most = here > most ? here : most;
+    }
+    return most ? most : all;
+}
+
 static int choose(struct model_share *out, const struct model *m, enum model_output output,
                   struct err *e)
 {
@@ -45,8 +64,10 @@ static int choose(struct model_share *out, const struct model *m, enum model_out
         rc = shard_init(&s, &g, out->at.size, NULL, e);
     for (int32_t i = 0; i < s.n_param && !rc; i++)
         out->param[i] = s.share[i];
-    if (!rc)
+    if (!rc) {
         out->n_kv_head = kv_heads(&s, &g, &out->at, m->cfg.n_kv_head);
+        out->d_conv = conv_cols(&s, &g, &out->at, config_conv_width(&m->cfg));
+    }
     shard_release(&s);
     graph_release(&g);
     return rc;
@@ -63,7 +84,7 @@ int ranks_share_for(struct model_share *s, const struct config *c, const struct 
 {
     struct model_options mo = *o;
     mo.share = NULL;
-    *s = (struct model_share){.at = *at, .n_kv_head = c->n_kv_head};
+    *s = (struct model_share){.at = *at, .n_kv_head = c->n_kv_head, .d_conv = config_conv_width(c)};
     struct model *m = model_new(c, &mo, NULL, e);
     if (!m)
         return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A runner: inputs and cells, and either a plan or an executor over them.
+ * A runner: inputs, cells and states, and either a plan or an executor over them.
  */
 #include "engine/run/runner.h"
 
@@ -15,6 +15,7 @@
 #include "engine/run/inputs.h"
 #include "engine/run/lead.h"
 #include "engine/run/ranks.h"
+#include "engine/run/states.h"
 
 struct runner {
     const struct model *model; /* borrowed */
@@ -28,6 +29,7 @@ struct runner {
     struct inputs_caps in_caps;
     const int32_t *drawn; /* borrowed, the device's: tokens for the next step; NULL: none */
     struct cells cells;
+    struct states states;
     float *parts; /* owned; device memory of in.dev.part; NULL: none */
     size_t parts_bytes;
     struct plan *plan;   /* owned; NULL in eager mode */
@@ -63,13 +65,17 @@ static int make_memory(struct runner *r, struct err *e)
         (struct inputs_caps){.cell_stride = stride < r->opt.n_cell ? stride : r->opt.n_cell,
                              .n_lora = r->opt.lora_rank_max ? r->model->n_lora : 0,
                              .has_turns = r->model->rope_short > 0,
+                             .has_states = model_state_bytes(r->model) > 0,
                              .goes_ahead = !device_reads_host(r->device) && !r->model->part};
     memcpy(r->in_caps.n, r->opt.cap, sizeof r->in_caps.n);
     if (inputs_init(&r->in, &r->in_caps, r->device, e) ||
         cells_init(&r->cells, r->model, r->opt.n_cell, r->model->cfg.is_encoder, e) ||
+        states_init(&r->states, r->model, r->opt.n_state ? r->opt.n_state : r->opt.cap[DIM_SEQ],
+                    e) ||
         make_parts(r, e))
         return -1;
     r->in.host.kv = r->in.dev.kv = r->cells.kv;
+    r->in.host.state = r->in.dev.state = r->states.at;
     return lead_init(&r->lead, &r->in.host, &r->opt, r->model, e);
 }
 
@@ -133,6 +139,7 @@ void runner_free(struct runner *r)
     device_mem_free(r->device, r->parts);
     inputs_release(&r->in);
     cells_release(&r->cells);
+    states_release(&r->states);
     free(r);
 }
 
@@ -185,6 +192,8 @@ static int step_eager(struct runner *r, struct op_view *out, struct err *e)
 
 int runner_step(struct runner *r, struct op_view *out, struct err *e)
 {
+    if (r->states.at && !r->opt.n_state)
+        states_by_order(&r->in.host);
     if (lead_step(&r->lead, e))
         return -1;
     inputs_send(&r->in, r->stream);
@@ -231,6 +240,6 @@ int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, 
 
 size_t runner_bytes(const struct runner *r)
 {
-    return r->cells.bytes + r->parts_bytes +
+    return r->cells.bytes + r->states.bytes + r->parts_bytes +
            (r->plan ? plan_bytes(r->plan) : eager_bytes(r->eager));
 }

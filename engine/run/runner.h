@@ -17,11 +17,13 @@ struct runner;
 struct runner_options {
     int64_t cap[DIM_COUNT]; /* the most tokens, wanted rows, sequences, adapter groups of a step */
     int64_t n_cell;         /* K/V cells, K_CELL tokens each, shared by all sequences */
-    size_t beside_bytes;    /* of the device's memory, kept for adapters and trainings */
-    int64_t n_feed;         /* tokens that runner_feed's sequence may come to; 0: the context */
-    bool is_eager;          /* op by op instead of a plan */
-    unsigned passes;        /* mask of graph passes; PASS_ALL */
-    int32_t lora_rank_max;  /* 0: no adapters */
+    int64_t n_state; /* recurrent states, whose numbers stand in the batch; 0: one for each sequence
+                      * of a step, by their order in it */
+    size_t beside_bytes;   /* of the device's memory, kept for adapters and trainings */
+    int64_t n_feed;        /* tokens that runner_feed's sequence may come to; 0: the context */
+    bool is_eager;         /* op by op instead of a plan */
+    unsigned passes;       /* mask of graph passes; PASS_ALL */
+    int32_t lora_rank_max; /* 0: no adapters */
     enum model_output output;
 };
 
@@ -51,6 +53,6 @@ int runner_step(struct runner *r, struct op_view *out, struct err *e);
 int runner_feed(struct runner *r, const int32_t *token, int64_t n, int64_t pos, int64_t n_out,
                 struct op_view *out, struct err *e);
 
-size_t runner_bytes(const struct runner *r); /* activations and cells */
+size_t runner_bytes(const struct runner *r); /* activations, cells and states */
 
 #endif

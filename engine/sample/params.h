@@ -9,7 +9,12 @@
 
 #include <stdint.h>
 
-enum { SAMPLE_BIAS_MAX = 1024, SAMPLE_TOP_MAX = 20 };
+enum {
+    SAMPLE_BIAS_MAX = 1024,
+    SAMPLE_TOP_MAX = 20,
+    SAMPLE_ALLOW_MAX = 8192,
+    SAMPLE_BAD_MAX = 8192
+};
 
 struct sample_bias {
     int32_t id;
@@ -26,6 +31,14 @@ struct sample_params {
     double presence, frequency;     /* 0: none; of the answer */
     const struct sample_bias *bias; /* borrowed: [n_bias] */
     int32_t n_bias;
+    /* what few ask for; where any of it is set, tokens are taken on the host */
+    double top_n_sigma;                       /* 0 or less: no cut */
+    double typical_p;                         /* 0, 1: no cut */
+    double xtc_probability, xtc_threshold;    /* 0: never */
+    double dynatemp_range, dynatemp_exponent; /* 0: the temperature is what it is */
+    const int32_t *allow; /* borrowed: [n_allow] ascending; none: all may come */
+    const int32_t *bad;   /* borrowed: [n_bad] a length and so many tokens, ... */
+    int32_t n_allow, n_bad;
 };
 
 /* Changes nothing and takes the likeliest: what fields that nobody set stand at. */

@@ -12,6 +12,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
+#include "engine/sample/cuts.h"
 #include "engine/sample/row.h"
 
 /* Below it 1 / temperature leaves f32's range of use: everything but the largest has lost. */
@@ -93,6 +94,45 @@ static int check_bias(const struct sample_params *p, int64_t n_vocab, struct err
     return 0;
 }
 
+static int check_allowed(const struct sample_params *p, int64_t n_vocab, struct err *e)
+{
+    if (p->n_allow < 0 || p->n_allow > SAMPLE_ALLOW_MAX)
+        return err_set(e, ERR_TOO_LARGE, "allowed_token_ids: %d ids, at most %d", p->n_allow,
+                       SAMPLE_ALLOW_MAX);
+    for (int32_t i = 0; i < p->n_allow; i++)
+        if (p->allow[i] < 0 || p->allow[i] >= n_vocab || (i && p->allow[i] <= p->allow[i - 1]))
+            return err_set(e, ERR_BAD_INPUT, "allowed_token_ids: %d is not in its place",
+                           p->allow[i]);
+    return 0;
+}
+
+static int check_bad(const struct sample_params *p, int64_t n_vocab, struct err *e)
+{
+    if (p->n_bad < 0 || p->n_bad > SAMPLE_BAD_MAX)
+        return err_set(e, ERR_TOO_LARGE, "bad_words: more than %d tokens", SAMPLE_BAD_MAX);
+    for (int32_t i = 0, n = 0; i < p->n_bad; n--, i++) {
+        bool is_good =
+            n ? p->bad[i] >= 0 && p->bad[i] < n_vocab : p->bad[i] > 0 && p->bad[i] < p->n_bad - i;
+        if (!is_good)
+            return err_set(e, ERR_BAD_INPUT, "bad_words: entry %d is no token", i);
+        n = n ? n : p->bad[i] + 1;
+    }
+    return 0;
+}
+
+static int check_rare(const struct sample_params *p, int64_t n_vocab, struct err *e)
+{
+    return check_range("top_n_sigma", p->top_n_sigma, -1, 100, e) ||
+                   check_range("typical_p", p->typical_p, 0, 1, e) ||
+                   check_range("xtc_probability", p->xtc_probability, 0, 1, e) ||
+                   check_range("xtc_threshold", p->xtc_threshold, 0, 1, e) ||
+                   check_range("dynatemp_range", p->dynatemp_range, 0, 100, e) ||
+                   check_range("dynatemp_exponent", p->dynatemp_exponent, 0, 100, e) ||
+                   check_allowed(p, n_vocab, e) || check_bad(p, n_vocab, e)
+               ? -1
+               : 0;
+}
+
 int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e)
 {
     if (check_range("temperature", p->temperature, 0, 100, e))
@@ -109,7 +149,7 @@ int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e)
     if (check_range("presence_penalty", p->presence, -2, 2, e) ||
         check_range("frequency_penalty", p->frequency, -2, 2, e))
         return -1;
-    return check_bias(p, n_vocab, e);
+    return check_bias(p, n_vocab, e) || check_rare(p, n_vocab, e) ? -1 : 0;
 }
 
 /* Comparing numbers that a client wrote with the neutral one, exactly, is meant. */
@@ -117,6 +157,23 @@ bool sample_wants_seen(const struct sample_params *p)
 {
     return p->repetition < 1 || p->repetition > 1 || p->presence < 0 || p->presence > 0 ||
            p->frequency < 0 || p->frequency > 0;
+}
+
+static bool is_typical(const struct sample_params *p)
+{
+    return p->typical_p > 0 && p->typical_p < 1;
+}
+
+/* No two tokens have more than a half each. */
+static bool is_xtc(const struct sample_params *p)
+{
+    return p->xtc_probability > 0 && p->xtc_threshold <= 0.5;
+}
+
+bool sample_is_rare(const struct sample_params *p)
+{
+    return p->top_n_sigma > 0 || is_typical(p) || is_xtc(p) || p->dynatemp_range > 0 ||
+           p->n_allow > 0 || p->n_bad > 0;
 }
 
 /* ---- editing the row ----------------------------------------------------------------------- */
@@ -169,12 +226,34 @@ bool sample_is_greedy(const struct sample_params *p)
 bool sample_is_edited(const struct sample_row *r)
 {
     return (r->seen && sample_wants_seen(r->params)) || r->params->n_bias > 0 || r->mask ||
-           r->n_banned > 0;
+           r->n_banned > 0 || sample_is_rare(r->params);
 }
 
 bool sample_follows_text(const struct sample_row *r)
 {
-    return (r->seen && sample_wants_seen(r->params)) || r->mask;
+    return (r->seen && sample_wants_seen(r->params)) || r->mask || r->params->n_bad > 0;
+}
+
+static void apply_allowed(float *row, int64_t n, const int32_t *allow, int32_t n_allow)
+{
+    for (int64_t i = 0, k = 0; i < n; i++)
+        if (k < n_allow && allow[k] == i)
+            k++;
+        else
+            row[i] = -INFINITY;
+}
+
+/* A bad word's last token is shut out where the others have just been said. */
+static void shut_out_bad(float *row, const struct sample_row *r)
+{
+    const struct sample_params *p = r->params;
+    for (int32_t i = 0; i < p->n_bad; i += p->bad[i] + 1) {
+        int32_t before = p->bad[i] - 1;
+        const int32_t *word = p->bad + i + 1;
+        if (r->n_said >= before &&
+            (!before || !memcmp(r->said + r->n_said - before, word, (size_t)before * sizeof *word)))
+            row[word[before]] = -INFINITY;
+    }
 }
 
 static void edit(struct sampler *s, const struct sample_row *r)
@@ -190,6 +269,9 @@ static void edit(struct sampler *s, const struct sample_row *r)
     for (int32_t i = 0; i < r->n_banned; i++)
         if (r->banned[i] >= 0 && r->banned[i] < s->n_vocab)
             s->row[r->banned[i]] = -INFINITY;
+    if (p->n_allow)
+        apply_allowed(s->row, s->n_vocab, p->allow, p->n_allow);
+    shut_out_bad(s->row, r);
 }
 
 /* ---- drawing ------------------------------------------------------------------------------- */
@@ -278,6 +360,30 @@ static int32_t draw(struct sampler *s, const struct sample_params *p, const floa
     return s->id[row_draw(s->prob, n, u)];
 }
 
+/* The same with the cuts that are the host's own; s->row was edited. */
+static int32_t draw_rare(struct sampler *s, const struct sample_params *p,
+                         const struct k_best *best, uint64_t place)
+{
+    double temperature = p->temperature;
+    bool whole = is_typical(p);
+    if (p->top_n_sigma > 0)
+        cut_sigma(s->row, s->n_vocab, p->top_n_sigma);
+    if (p->dynatemp_range > 0)
+        temperature = cut_temperature(s->row, s->n_vocab, temperature, p->dynatemp_range,
+                                      p->dynatemp_exponent);
+    temperature = fmax(temperature, TEMPERATURE_LEAST);
+    const float *row = scaled(best, s->row, s->n_vocab, temperature, s->row);
+    int32_t n = cut(s, row, p->top_k, whole ? 1 : p->top_p, whole ? 0 : p->min_p, s->n_vocab);
+    if (whole) {
+        n = cut_typical(s->id, s->prob, n, p->typical_p);
+        /* of those that are left */
+        n = cut_tail(s->prob, n, p->top_p, p->min_p);
+    }
+    if (is_xtc(p) && rng_unit(p->seed, 1, place) < p->xtc_probability)
+        n = cut_top(s->id, s->prob, n, p->xtc_threshold);
+    return s->id[row_draw(s->prob, n, rng_unit(p->seed, 0, place))];
+}
+
 static struct k_best best_of(struct sampler *s, const float *row)
 {
     struct k_best best;
@@ -296,8 +402,10 @@ static int32_t find(struct sampler *s, const struct sample_row *r, struct k_best
         row = s->row;
         best = best_of(s, row);
     }
-    return best.id < 0 || sample_is_greedy(r->params) ? best.id
-                                                      : draw(s, r->params, row, &best, r->place);
+    if (best.id < 0 || sample_is_greedy(r->params))
+        return best.id;
+    return sample_is_rare(r->params) ? draw_rare(s, r->params, &best, r->place)
+                                     : draw(s, r->params, row, &best, r->place);
 }
 
 static int take(struct sampler *s, const struct sample_row *r, struct k_best best, int32_t *id,
@@ -355,7 +463,8 @@ static int32_t rank_of(const float *logits, int64_t n, int32_t id)
 
 bool sample_needs_logits(const struct sample_row *r)
 {
-    return r->mask || r->wants_rank || (sample_is_edited(r) && (r->wants_logprob || r->n_top > 0));
+    return r->mask || r->wants_rank || sample_is_rare(r->params) ||
+           (sample_is_edited(r) && (r->wants_logprob || r->n_top > 0));
 }
 
 /* ---- the face ------------------------------------------------------------------------------ */

@@ -2,8 +2,8 @@
  *
  * From a row of logits to a token, by one chain in a fixed order:
  *
- *     penalties (repetition; frequency and presence), bias, mask and banned ids,
- *     temperature, top-k, top-p, min-p, one draw
+ *     penalties (repetition; frequency and presence), bias, mask, allowed and banned ids, bad
+ * words, top-n-sigma, temperature (dynamic), top-k, typical, top-p, min-p, XTC, one draw
  *
  * Temperature 0 takes the largest behind the mask (the lower id of equals). The draw is a pure
  * function of the seed and the place of the token in its text, so a text does not depend on what
@@ -38,6 +38,7 @@ void sampler_free(struct sampler *s);
 int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e);
 
 bool sample_wants_seen(const struct sample_params *p); /* there are penalties */
+bool sample_is_rare(const struct sample_params *p);    /* it asks for what only the host does */
 
 /* A row and how its token is to be taken. All pointers are borrowed. */
 struct sample_row {
@@ -47,6 +48,8 @@ struct sample_row {
     const struct seen *seen; /* what penalties count; NULL: nothing was seen */
     const int32_t *ahead;    /* [n_ahead] and these behind it: guesses that the row counts on */
     int32_t n_ahead;
+    const int32_t *said; /* [n_said] the answer before it, guesses too: what bad words go on from */
+    int64_t n_said;
     const uint32_t *mask;  /* bit id % 32 of word id / 32 set: may be taken; NULL: all may */
     const int32_t *banned; /* [n_banned] may not be taken: ends, before the least length */
     int32_t n_banned;

@@ -37,6 +37,8 @@ struct seq_node {
     int64_t n_answered; /* positions whose answers were given, or are not wanted */
     int64_t need_room;  /* the room without which it was last refused */
     int64_t n_ran;      /* steps since it got its seat */
+    int64_t parts_at;   /* tokens that others' cells stood for, though no snapshot did; 0: none */
+    int32_t own, from;  /* states: its seat's; what its next part begins from. -1: none */
     enum node_place place;
     bool is_in_step, was_forced, gives_way;
     size_t queue_at;
@@ -56,8 +58,12 @@ struct sched {
     struct seq_node **run;   /* owned: [n_seat], best rank first, and as much to sort with */
     struct sched_part *part; /* owned: [cap_seq], and as much to sort with */
     struct cell_mark *mark;  /* owned: [n_cell] */
+    int32_t *state_free;     /* owned: [n_seat] states that no seat has; NULL: there are none */
+    int64_t n_state_free;
     int64_t n_seat, n_run, n_part, n_decode, n_draft;
     int64_t n_press;                /* prompts that a step could hold a part of */
+    int64_t n_idle;                 /* sequences that run only where nobody else wants to */
+    bool is_busy;                   /* there are others, and those stand still */
     int64_t n_waiting, n_preempted; /* queued or parked: never ran; did */
     int64_t ahead;                  /* cells that a table should have room to grow by */
     int64_t clock;                  /* tokens run */
@@ -72,6 +78,12 @@ static inline bool node_before(const struct seq_node *a, const struct seq_node *
     if (a->tenant != b->tenant)
         return tenant_before(a->tenant, b->tenant);
     return a->rank != b->rank ? a->rank < b->rank : a->seq->age < b->seq->age;
+}
+
+/* It takes idle time alone, and there is none. */
+static inline bool sched_stands(const struct sched *s, const struct seq_node *n)
+{
+    return s->is_busy && n->tenant->is_idle;
 }
 
 static inline int64_t sched_cells(const struct sched *s, int64_t n_tok)
@@ -91,5 +103,15 @@ void sched_enqueue(struct seq_node *n);
 void sched_settle(struct sched *s, struct seq_node *n); /* what ran stands: others may take it */
 void sched_wake(struct sched *s, struct seq_node *n);   /* who is parked for any cell of its */
 void sched_make_way(struct sched *s); /* for a higher priority, or a tenant with less */
+
+/* ---- states.c: recurrent states; nothing where the model has none ---------------------------- */
+
+int sched_states_init(struct sched *s, struct err *e);
+void sched_states_find(struct sched *s, struct seq_node *n); /* gives back what goes too far */
+void sched_states_sit(struct sched *s, struct seq_node *n);
+void sched_states_leave(struct sched *s, struct seq_node *n);
+void sched_states_part(struct sched *s, const struct seq_node *n, struct sched_part *p);
+void sched_states_ran(struct sched *s, struct seq_node *n, const struct sched_part *p);
+void sched_states_failed(struct sched *s, struct seq_node *n, const struct sched_part *p);
 
 #endif

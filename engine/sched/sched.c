@@ -25,6 +25,7 @@ static int make_arrays(struct sched *s, struct err *e)
     const struct sched_options *o = &s->opt;
     struct kv_options kv = {.n_cell = o->n_cell,
                             .cell_tok = o->cell_tok,
+                            .n_snapshot = o->has_states && o->keeps_prefixes ? o->n_snapshot : 0,
                             .keeps_prefixes = o->keeps_prefixes,
                             .hash = o->hash};
     s->pool = kv_pool_new(&kv, e);
@@ -35,7 +36,7 @@ static int make_arrays(struct sched *s, struct err *e)
         return -1;
     s->run = xcalloc((size_t)s->n_seat, 2 * sizeof *s->run);
     s->part = xcalloc((size_t)o->cap_seq, 2 * sizeof *s->part);
-    return 0;
+    return sched_states_init(s, e);
 }
 
 struct sched *sched_new(const struct sched_options *o, struct err *e)
@@ -69,6 +70,7 @@ void sched_free(struct sched *s)
     tenants_release(&s->tenants);
     kv_pool_free(s->pool);
     mem_free(s->mark);
+    mem_free(s->state_free);
     free(s->run);
     free(s->part);
     free(s);
@@ -114,7 +116,9 @@ static struct seq_node *node_new(const struct sched *s, struct seq *q, struct er
                                                  : q->priority;
     *n = (struct seq_node){.seq = q,
                            .rank = s->clock + level * s->opt.age_tok,
-                           .n_answered = q->wants_prompt ? 0 : q->n_prompt - 1};
+                           .n_answered = q->wants_prompt ? 0 : q->n_prompt - 1,
+                           .own = -1,
+                           .from = -1};
     if (kv_table_init(&n->table, sched_cells(s, q->n_max), q->salt, q->adapter, e)) {
         free(n);
         return NULL;
@@ -138,7 +142,7 @@ static void enter(struct sched *s, struct seq *q)
     q->n_draft = q->n_agreed = 0;
     q->age = ++s->age;
     s->n_waiting++;
-    q->node->tenant = tenant_enter(&s->tenants, q->tenant, q->weight);
+    q->node->tenant = tenant_enter(&s->tenants, q->tenant, q->is_idle, q->weight);
     sched_enqueue(q->node);
 }
 
@@ -202,10 +206,12 @@ static void ran_part(struct sched *s, const struct sched_part *part)
     s->clock += part->n_tok - part->n_draft;
     tenant_charge(&s->tenants, n->tenant, part->n_tok - part->n_draft);
     ASSERT(q->is_finished || (q->n_tok > q->n_stand && !q->is_whole));
-    if (q->is_whole)
+    if (q->is_whole) {
         leave(s, n);
-    else
-        sched_settle(s, n);
+        return;
+    }
+    sched_settle(s, n);
+    sched_states_ran(s, n, part);
     if (part->n_draft) /* nobody keeps a cell for what was only guessed */
         kv_table_cut(&n->table, s->pool, sched_cells(s, q->n_tok));
 }
@@ -252,6 +258,7 @@ void sched_failed(struct sched *s)
         struct seq_node *n = s->part[i].seq->node;
         n->is_in_step = false;
         n->seq->n_draft = n->seq->n_agreed = 0;
+        sched_states_failed(s, n, &s->part[i]);
         if (!n->seq->is_whole)
             continue;
         kv_table_clear(&n->table, s->pool);
@@ -268,6 +275,8 @@ void sched_forget_all(struct sched *s)
     kv_pool_forget_all(s->pool);
     for (int64_t i = 0; i < s->n_run; i++)
         sched_wake(s, s->run[i]);
+    while (s->opt.has_states && s->n_run) /* what theirs are is not known */
+        sched_preempt(s, s->run[s->n_run - 1]);
 }
 
 void sched_forget(struct sched *s, uint64_t adapter)

@@ -50,6 +50,9 @@ struct sched_options {
     int64_t age_tok;  /* tokens run that make up for one level of priority; 0: 64 full steps */
     uint64_t (*hash)(const void *p, size_t n); /* of prefixes; NULL: map_hash */
     bool keeps_prefixes;
+    bool has_states;    /* of the model: each seat has a recurrent state, and nothing is drafted */
+    int64_t n_snapshot; /* states kept for prefixes besides */
+    int64_t snapshot_tok; /* tokens between two of a long text, at first; 0: 512 */
     /* Called in sched_next where all of a step decode, and no prompt waits for its turn: may give
      * each of them a draft (seq_draft). Of these as many run as the step has room and the pool free
      * cells. NULL: no drafts. */
@@ -62,6 +65,9 @@ struct sched_options {
 struct sched_part {
     struct seq *seq; /* borrowed */
     int64_t pos, n_tok, n_out, n_draft;
+    int32_t from, to, kept; /* states: what it begins from, what it leaves, and a snapshot of what
+                             * it is behind kept_len tokens of the text. -1: none */
+    int64_t kept_len;
 };
 
 struct sched_step {

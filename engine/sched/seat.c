@@ -90,8 +90,10 @@ static bool find_prefix(struct sched *s, struct seq_node *n)
         return false;
     int32_t cell = kv_table_find(&n->table, s->pool, n->seq->token, n->n_answered);
     const struct seq_node *maker = cell < 0 ? NULL : s->mark[cell].maker;
-    if (!maker || maker->tenant != n->tenant || !node_before(maker, n))
+    if (!maker || maker->tenant != n->tenant || !node_before(maker, n)) {
+        sched_states_find(s, n);
         return false;
+    }
     kv_table_clear(&n->table, s->pool);
     park(s, n, cell);
     return true;
@@ -126,6 +128,7 @@ static void sit(struct sched *s, struct seq_node *n, int64_t n_found)
     if (q->is_whole)
         return;
     run_insert(s, n);
+    sched_states_sit(s, n);
     announce(s, n);
 }
 
@@ -134,6 +137,13 @@ static void sit(struct sched *s, struct seq_node *n, int64_t n_found)
 static int64_t spare_beside(int64_t n_run)
 {
     return n_run ? n_run + 1 : 0;
+}
+
+/* All that it holds. */
+static void give_back(struct sched *s, struct seq_node *n)
+{
+    kv_table_clear(&n->table, s->pool);
+    sched_states_leave(s, n);
 }
 
 enum seat sched_seat(struct sched *s, struct seq_node *n)
@@ -149,7 +159,7 @@ enum seat sched_seat(struct sched *s, struct seq_node *n)
     int64_t more = sched_cells(s, n->seq->n_tok) - n_found;
     int64_t need = found_kept + more + spare_beside(s->n_run);
     if (room < need || !sched_grow(s, n, n->seq->n_tok)) {
-        kv_table_clear(&n->table, s->pool);
+        give_back(s, n);
         n->need_room = need;
         return SEAT_REFUSED;
     }
@@ -178,7 +188,7 @@ void sched_unseat(struct sched *s, struct seq_node *n)
         run_del(s, n);
         break;
     }
-    kv_table_clear(&n->table, s->pool);
+    give_back(s, n);
 }
 
 void sched_preempt(struct sched *s, struct seq_node *n)
@@ -216,12 +226,14 @@ static struct scarce see_scarce(struct sched *s, const struct seq_node *n, int64
     return what;
 }
 
-/* Of another tenant, which keeps as much for its weight as n's then has: so they never turn each
- * other out by turns. */
+/* Of another tenant, which takes idle time alone, or keeps as much for its weight as n's then has:
+ * so they never turn each other out by turns. */
 static bool has_too_much(const struct scarce *what, const struct seq_node *n,
                          const struct seq_node *last)
 {
     const struct tenant *to = n->tenant, *from = last->tenant;
+    if (from->is_idle && !to->is_idle)
+        return true;
     return node_before(n, last) && (to->n_held + what->want) * from->weight <=
                                        (from->n_held - held_by(what, last)) * to->weight;
 }
@@ -234,7 +246,8 @@ void sched_make_way(struct sched *s)
     const struct seq_node *n = tenants_first(&s->tenants);
     int64_t room = kv_pool_room(s->pool), left = s->n_run, i = s->n_run;
     int64_t need = n ? sched_cells(s, n->seq->n_tok) : 0;
-    if (!n || n->seq->is_open || (left < s->n_seat && room >= need + spare_beside(left)))
+    if (!n || sched_stands(s, n) || n->seq->is_open ||
+        (left < s->n_seat && room >= need + spare_beside(left)))
         return;
     struct scarce what = see_scarce(s, n, need);
     while (i && left && (left >= s->n_seat || room < need + spare_beside(left))) {

@@ -24,6 +24,7 @@ struct seq {
     uint64_t adapter;  /* id of the adapter's version; 0: none */
     bool wants_prompt; /* answers for the prompt's positions too: takes no prefix */
     bool is_whole;     /* the prompt must run in one step, and keeps no cells (an encoder) */
+    bool is_idle;      /* runs where nobody else wants to */
     void *owner;       /* borrowed: the maker's own */
 
     /* what the scheduler and seq_push keep */

@@ -14,6 +14,11 @@ struct budget {
     int64_t prompt; /* tokens of prompts */
 };
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static bool is_decode(const struct seq_node *n)
 {
     return n->seq->n_tok - n->seq->n_stand == 1;
@@ -27,6 +32,8 @@ static int64_t fits(const struct seq_node *n, const struct budget *b, int64_t mo
     n_tok = n_tok < most ? n_tok : most;
     n_tok = n_tok < b->tok ? n_tok : b->tok;
     n_tok = n_tok < quiet + b->out ? n_tok : quiet + b->out;
+    if (n->seq->n_stand < n->parts_at) /* a snapshot is taken there */
+        n_tok = least(n_tok, n->parts_at - n->seq->n_stand);
     return b->seq && n_tok > 0 ? n_tok : 0;
 }
 
@@ -38,18 +45,26 @@ static void add_part(struct sched *s, struct budget *b, struct seq_node *n, int6
     n->is_in_step = true;
     q->cell = n->table.cell;
     q->n_cell = n->table.n;
-    s->part[s->n_part++] =
+    s->part[s->n_part] =
         (struct sched_part){.seq = q, .pos = q->n_stand, .n_tok = n_tok, .n_out = n_out};
+    sched_states_part(s, n, &s->part[s->n_part++]);
     b->tok -= n_tok;
     b->out -= n_out;
     b->seq--;
+}
+
+/* Who waits and may run now. */
+static struct seq_node *first_waiting(const struct sched *s)
+{
+    struct seq_node *n = tenants_first(&s->tenants);
+    return n && sched_stands(s, n) ? NULL : n;
 }
 
 /* A prompt that runs whole may be longer than what those that decode leave: then every other step
  * is its own, and the worst ranked of them pause. */
 static void seat_large_whole(struct sched *s, struct budget *b)
 {
-    struct seq_node *n = tenants_first(&s->tenants);
+    struct seq_node *n = first_waiting(s);
     bool was = s->was_whole_first;
     s->was_whole_first = false;
     if (was || !n || !n->seq->is_whole || !s->n_run)
@@ -66,7 +81,7 @@ static void add_decodes(struct sched *s, struct budget *b)
 {
     for (int64_t i = 0; i < s->n_run; i++) {
         struct seq_node *n = s->run[i];
-        if (!is_decode(n) || !fits(n, b, 1))
+        if (sched_stands(s, n) || !is_decode(n) || !fits(n, b, 1))
             continue;
         while (i < s->n_run && !sched_grow(s, n, n->seq->n_tok))
             sched_preempt(s, s->run[s->n_run - 1]);
@@ -81,11 +96,19 @@ static void add_decodes(struct sched *s, struct budget *b)
 static int64_t prompt_tokens(struct sched *s)
 {
     int64_t n_prompt = s->n_run - s->n_decode + s->n_waiting + s->n_preempted;
+    n_prompt -= s->is_busy ? s->n_idle : 0;
     int64_t n_seat = s->n_seat - s->n_decode;
     s->n_press = n_prompt < n_seat ? n_prompt : n_seat;
     if (!s->n_decode || !n_prompt)
         return s->opt.cap_tok;
     return s->opt.chunk ? s->opt.chunk : pace_rows(&s->pace, s->n_decode, s->n_press);
+}
+
+/* Who comes waits for the end of a step that is none of its business: it is no longer than what
+ * computes well. */
+static int64_t most_idle(const struct sched *s)
+{
+    return s->n_idle && !s->is_busy && s->opt.enough ? s->opt.enough : s->opt.cap_tok;
 }
 
 static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
@@ -97,12 +120,24 @@ static void add_prompt(struct sched *s, struct budget *b, struct seq_node *n)
     b->prompt -= n_tok;
 }
 
+/* Seats and cells of those that stand still are there for who waits. */
+static enum seat give_seat(struct sched *s, struct seq_node *n)
+{
+    for (;;) {
+        bool has_seat = n->seq->is_whole || s->n_run < s->n_seat;
+        enum seat seat = has_seat ? sched_seat(s, n) : SEAT_REFUSED;
+        struct seq_node *last = s->n_run ? s->run[s->n_run - 1] : NULL;
+        if (seat != SEAT_REFUSED || n->seq->is_open || !last || !sched_stands(s, last))
+            return seat;
+        sched_preempt(s, last);
+    }
+}
+
 /* The queue's first gets a seat and its part, or shows that nobody gets one now. */
 static bool admit(struct sched *s, struct budget *b, struct seq_node *n)
 {
-    bool has_seat = n->seq->is_whole ? fits(n, b, INT64_MAX) == n->seq->n_tok
-                                     : s->n_run < s->n_seat && b->out && b->seq;
-    enum seat seat = has_seat ? sched_seat(s, n) : SEAT_REFUSED;
+    bool fits_in = n->seq->is_whole ? fits(n, b, INT64_MAX) == n->seq->n_tok : b->out && b->seq;
+    enum seat seat = fits_in ? give_seat(s, n) : SEAT_REFUSED;
     if (seat == SEAT_GIVEN)
         add_prompt(s, b, n);
     return seat != SEAT_REFUSED;
@@ -113,10 +148,10 @@ static void add_prompts(struct sched *s, struct budget *b)
     bool may_admit = true;
     int64_t i = 0;
     int64_t had = b->tok;
-    b->prompt = prompt_tokens(s);
+    b->prompt = least(prompt_tokens(s), most_idle(s));
     while (b->tok && b->prompt > 0 && !(s->opt.enough && had - b->tok >= s->opt.enough)) {
-        struct seq_node *first = may_admit ? tenants_first(&s->tenants) : NULL;
-        struct seq_node *n = i < s->n_run ? s->run[i] : NULL;
+        struct seq_node *first = may_admit ? first_waiting(s) : NULL;
+        struct seq_node *n = i < s->n_run && !sched_stands(s, s->run[i]) ? s->run[i] : NULL;
         if (n && n->is_in_step) {
             i++;
         } else if (first && (!n || node_before(first, n))) {
@@ -151,7 +186,7 @@ static void add_draft(struct sched *s, struct budget *b, struct sched_part *p)
 
 static void add_drafts(struct sched *s, struct budget *b)
 {
-    if (!s->opt.draft || s->n_press > 0 || s->n_part != s->n_decode)
+    if (!s->opt.draft || s->opt.has_states || s->n_press > 0 || s->n_part != s->n_decode)
         return;
     s->opt.draft(s->opt.draft_ctx, s->part, s->n_part);
     for (int64_t i = 0; i < s->n_part; i++)
@@ -223,6 +258,17 @@ static void force_preemption(struct sched *s)
 }
 #endif
 
+static void see_idle(struct sched *s)
+{
+    s->n_idle = 0;
+    s->is_busy = false;
+    for (size_t i = 0; i < s->tenants.live.n; i++) {
+        const struct tenant *t = s->tenants.live.at[i];
+        s->n_idle += t->is_idle ? t->n_live : 0;
+        s->is_busy |= !t->is_idle;
+    }
+}
+
 /* It waits for its own token alone. */
 static bool is_open(const struct seq_node *n)
 {
@@ -238,14 +284,15 @@ bool sched_next(struct sched *s, struct sched_step *step)
     force_preemption(s);
 #endif
     s->n_decode = s->n_draft = 0;
+    see_idle(s);
     sched_make_way(s);
     seat_large_whole(s, &b);
     add_decodes(s, &b);
     add_prompts(s, &b);
     add_drafts(s, &b);
     sort_parts(s);
-    ASSERT(s->n_part || (!s->n_run && (is_open(tenants_first(&s->tenants)) ||
-                                       (!s->n_waiting && !s->n_preempted))));
+    ASSERT(s->n_part || is_open(tenants_first(&s->tenants)) ||
+           (!s->n_run && !s->n_waiting && !s->n_preempted));
     *step = (struct sched_step){.part = s->part,
                                 .n_part = s->n_part,
                                 .n_tok = s->opt.cap_tok - b.tok,

@@ -34,38 +34,47 @@ void tenants_release(struct tenants *ts)
 }
 
 /* What a newcomer begins with. */
-static int64_t least_served(const struct tenants *ts)
+static int64_t least_served(const struct tenants *ts, bool is_idle)
 {
-    return ts->most > ts->lag ? ts->most - ts->lag : 0;
+    int64_t most = ts->most[is_idle];
+    return most > ts->lag ? most - ts->lag : 0;
 }
+
+/* Under which it is known. */
+struct tenant_key {
+    uint64_t id, is_idle;
+};
 
 static void forget_old(struct tenants *ts)
 {
     VEC(struct tenant *) old = {0};
     for (struct map_entry *it = map_next(&ts->by_id, NULL); it; it = map_next(&ts->by_id, it)) {
         struct tenant *t = it->value;
-        if (!t->n_live && (t->served <= least_served(ts) || !ts->live.n))
+        if (!t->n_live && (t->served <= least_served(ts, t->is_idle) || !ts->live.n))
             vec_push(&old, t);
     }
     for (size_t i = 0; i < old.n; i++) {
-        map_del(&ts->by_id, &old.at[i]->id, sizeof old.at[i]->id);
+        struct tenant_key key = {old.at[i]->id, old.at[i]->is_idle};
+        map_del(&ts->by_id, &key, sizeof key);
         tenant_free(old.at[i]);
     }
     vec_release(&old);
 }
 
-struct tenant *tenant_enter(struct tenants *ts, uint64_t id, int64_t weight)
+struct tenant *tenant_enter(struct tenants *ts, uint64_t id, bool is_idle, int64_t weight)
 {
-    struct tenant *t = map_get(&ts->by_id, &id, sizeof id);
+    struct tenant_key key = {id, is_idle};
+    struct tenant *t = map_get(&ts->by_id, &key, sizeof key);
     if (!t) {
         forget_old(ts);
         t = xcalloc(1, sizeof *t);
         t->id = id;
-        map_put(&ts->by_id, &id, sizeof id, t);
+        t->is_idle = is_idle;
+        map_put(&ts->by_id, &key, sizeof key, t);
     }
     t->weight = weight < 1 ? 1 : weight > TENANT_WEIGHT_MAX ? TENANT_WEIGHT_MAX : weight;
-    if (t->served < least_served(ts))
-        t->served = least_served(ts);
+    if (t->served < least_served(ts, is_idle))
+        t->served = least_served(ts, is_idle);
     if (t->n_live++ == 0)
         vec_push(&ts->live, t);
     queue_reserve(&t->queue, (size_t)t->n_live);
@@ -87,14 +96,17 @@ void tenant_leave(struct tenants *ts, struct tenant *t)
 void tenant_charge(struct tenants *ts, struct tenant *t, int64_t n_tok)
 {
     t->served += n_tok * TENANT_UNIT / t->weight;
-    ts->most = t->served > ts->most ? t->served : ts->most;
+    int64_t *most = &ts->most[t->is_idle];
+    *most = t->served > *most ? t->served : *most;
 }
 
 void tenants_settle(struct tenants *ts)
 {
-    for (size_t i = 0; i < ts->live.n; i++)
-        if (ts->live.at[i]->served < least_served(ts))
-            ts->live.at[i]->served = least_served(ts);
+    for (size_t i = 0; i < ts->live.n; i++) {
+        struct tenant *t = ts->live.at[i];
+        int64_t least = least_served(ts, t->is_idle);
+        t->served = t->served < least ? least : t->served;
+    }
 }
 
 /* They are nearly in order: a step moves few. */

@@ -9,6 +9,8 @@
 #include "engine/base/mem.h"
 #include "engine/serve/engine_own.h"
 
+enum { LIST_MORE = 16 };
+
 static int check_has(const struct engine *g, struct err *e)
 {
     if (g->names.registry)
@@ -16,8 +18,9 @@ static int check_has(const struct engine *g, struct err *e)
     return err_set(e, ERR_UNSUPPORTED, "this engine was started without room for adapters");
 }
 
-static void forget(struct engine *g, uint64_t gone)
+void adapters_forget(void *ctx, uint64_t gone)
 {
+    struct engine *g = ctx;
     if (!gone)
         return;
     pthread_mutex_lock(&g->mail.lock);
@@ -31,7 +34,7 @@ int engine_adapter_load(struct engine *g, const char *name, const char *dir, str
     uint64_t gone = 0;
     if (check_has(g, e) || registry_load(g->names.registry, name, dir, &gone, e))
         return -1;
-    forget(g, gone);
+    adapters_forget(g, gone);
     return 0;
 }
 
@@ -40,7 +43,7 @@ int engine_adapter_drop(struct engine *g, const char *name, struct err *e)
     uint64_t gone = 0;
     if (check_has(g, e) || registry_drop(g->names.registry, name, &gone, e))
         return -1;
-    forget(g, gone);
+    adapters_forget(g, gone);
     return 0;
 }
 
@@ -58,17 +61,26 @@ static bool is_operators(struct engine *g, const char *name)
     return yes;
 }
 
-int64_t engine_adapter_count(struct engine *g, const char *owner)
+/* All names, to be freed; some that come meanwhile have room. */
+static struct registry_entry *list_all(struct engine *g, size_t *n)
 {
-    size_t cap = (size_t)(g->names.registry ? engine_info(g)->max_adapters : 0), n = 0;
-    struct adapter **list = xcalloc(cap + 1, sizeof *list);
+    *n = 0;
+    if (!g->names.registry)
+        return NULL;
+    size_t cap = registry_list(g->names.registry, NULL, 0) + LIST_MORE;
+    struct registry_entry *list = xcalloc(cap, sizeof *list);
+    *n = registry_list(g->names.registry, list, cap);
+    *n = *n < cap ? *n : cap;
+    return list;
+}
+
+static int64_t count_of(struct engine *g, const char *owner)
+{
+    size_t n;
+    struct registry_entry *list = list_all(g, &n);
     int64_t its = 0;
-    if (g->names.registry)
-        n = registry_list(g->names.registry, list, cap);
-    for (size_t i = 0; i < n && i < cap; i++) {
-        its += owners_owns(g->names.owners, adapter_name(list[i]), owner);
-        adapter_unref(list[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        its += !list[i].is_known && owners_owns(g->names.owners, list[i].name, owner);
     free(list);
     return its;
 }
@@ -78,7 +90,7 @@ static int check_most(struct engine *g, const char *name, const char *owner, int
                       struct err *e)
 {
     struct adapter *old = engine_adapter_get(g, name);
-    int64_t its = !most || old ? 0 : engine_adapter_count(g, owner);
+    int64_t its = !most || old ? 0 : count_of(g, owner);
     adapter_unref(old);
     return most && its >= most ? err_set(e, ERR_NO_SPACE,
                                          "%lld adapters of this key are loaded, and it may have "
@@ -114,6 +126,27 @@ int engine_adapter_load_for(struct engine *g, const char *name, const char *dir,
     return rc;
 }
 
+void engine_adapter_forget(struct engine *g, const char *name)
+{
+    struct err unknown = ERR_INIT;
+    pthread_mutex_lock(&g->names.lock);
+    engine_adapter_drop(g, name, &unknown);
+    engine_adapter_disown(g, name);
+    pthread_mutex_unlock(&g->names.lock);
+}
+
+int engine_adapter_drop_for(struct engine *g, const char *name, const char *who, struct err *e)
+{
+    pthread_mutex_lock(&g->names.lock);
+    int rc = engine_adapter_may_change(g, name, who)
+                 ? engine_adapter_drop(g, name, e)
+                 : err_set(e, ERR_NOT_FOUND, "no adapter has the name %.100s", name);
+    if (!rc)
+        engine_adapter_disown(g, name);
+    pthread_mutex_unlock(&g->names.lock);
+    return rc;
+}
+
 void engine_adapter_disown(struct engine *g, const char *name)
 {
     owners_forget(g->names.owners, name);
@@ -145,18 +178,30 @@ struct adapter *engine_adapter_get(struct engine *g, const char *name)
     return g->names.registry ? registry_get(g->names.registry, name) : NULL;
 }
 
+int engine_adapter_know(struct engine *g, const char *name, const char *dir, int64_t created,
+                        struct err *e)
+{
+    return check_has(g, e) ? -1 : registry_know(g->names.registry, name, dir, created, e);
+}
+
+bool engine_adapter_knows(struct engine *g, const char *name)
+{
+    return g->names.registry && registry_knows(g->names.registry, name);
+}
+
+int engine_adapter_fetch(struct engine *g, const char *name, struct adapter **out, struct err *e)
+{
+    return check_has(g, e) ? -1 : registry_fetch(g->names.registry, name, out, e);
+}
+
 size_t engine_adapters(struct engine *g, struct engine_adapter_info *at, size_t cap)
 {
-    if (!g->names.registry)
-        return 0;
-    struct adapter **list = xcalloc(cap, sizeof(struct adapter *));
-    size_t n = registry_list(g->names.registry, list, cap);
+    size_t n;
+    struct registry_entry *list = list_all(g, &n);
     for (size_t i = 0; i < cap && i < n; i++) {
-        at[i] = (struct engine_adapter_info){.created = adapter_created(list[i]),
-                                             .rank = adapter_rank(list[i]),
-                                             .version = adapter_version(list[i])};
-        snprintf(at[i].name, sizeof at[i].name, "%s", adapter_name(list[i]));
-        adapter_unref(list[i]);
+        at[i] = (struct engine_adapter_info){
+            .created = list[i].created, .rank = list[i].rank, .version = list[i].version};
+        snprintf(at[i].name, sizeof at[i].name, "%s", list[i].name);
     }
     free(list);
     return n;

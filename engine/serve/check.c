@@ -19,6 +19,11 @@ static int check_kind(const struct check_limits *l, enum gen_kind kind, struct e
 {
     if (kind == GEN_TEXT && !l->generates)
         return err_set(e, ERR_UNSUPPORTED, "model: an encoder gives vectors, not text");
+    if (kind == GEN_CLASSIFY && !l->classifies)
+        return err_set(e, ERR_UNSUPPORTED, "model: it has no labels to classify by");
+    if (kind == GEN_EMBED && l->classifies)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model: a classifier gives numbers by label, no vectors");
     if (kind == GEN_EMBED && !l->embeds)
         return err_set(e, ERR_UNSUPPORTED,
                        "model: it continues texts and was not made for embeddings");
@@ -32,6 +37,9 @@ static int check_prompt(const struct check_limits *l, const struct gen_req *r, s
     if (r->n_prompt > l->ctx)
         return err_set(e, ERR_TOO_LARGE, "prompt: %lld tokens, the context holds %lld",
                        (long long)r->n_prompt, (long long)l->ctx);
+    if (r->n_first < 0 || r->n_first > r->n_prompt)
+        return err_set(e, ERR_BAD_INPUT, "prompt: %lld of its %lld tokens cannot be the first text",
+                       (long long)r->n_first, (long long)r->n_prompt);
     return check_ids("prompt", r->prompt, r->n_prompt, l->n_vocab, e);
 }
 
@@ -76,14 +84,60 @@ static int find_max_new(const struct check_limits *l, const struct gen_req *r, i
     return 0;
 }
 
+static int check_thoughts(const struct check_limits *l, const struct gen_thoughts *t, struct err *e)
+{
+    if (!t->is_limited)
+        return 0;
+    if (!l->has_tokenizer)
+        return err_set(e, ERR_UNSUPPORTED, "thinking_token_budget: the model has no tokenizer");
+    return check_range("thinking_token_budget", t->most, 0, INT32_MAX, e) ||
+                   check_ids("thinking_token_budget", &t->open, 1, l->n_vocab, e) ||
+                   check_ids("thinking_token_budget", &t->close, 1, l->n_vocab, e)
+               ? -1
+               : 0;
+}
+
+static bool is_in(const int32_t *id, int64_t n, int32_t one)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (id[i] == one)
+            return true;
+    return false;
+}
+
+static bool ends_bad_word(const struct sample_params *p, int32_t id)
+{
+    for (int32_t i = 0; i < p->n_bad; i += 1 + p->bad[i])
+        if (p->bad[i + p->bad[i]] == id)
+            return true;
+    return false;
+}
+
+/* The mark that ends thoughts must be able to come, when they have their tokens. */
+static int check_mark(const struct gen_params *p, struct err *e)
+{
+    const struct sample_params *s = &p->sample;
+    int32_t mark = p->thoughts.close;
+    const char *by = s->n_allow && !is_in(s->allow, s->n_allow, mark) ? "allowed_token_ids"
+                     : ends_bad_word(s, mark)                         ? "bad_words"
+                     : p->min_new > 0 && is_in(p->stop_id, p->n_stop_id, mark)
+                         ? "min_tokens, with a stop_token_id"
+                         : NULL;
+    return p->thoughts.is_limited && by
+               ? err_set(e, ERR_BAD_INPUT,
+                         "thinking_token_budget: %s may shut out the mark that ends thoughts", by)
+               : 0;
+}
+
 static int check_text(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,
                       struct err *e)
 {
     const struct gen_params *p = r->params;
     if (find_max_new(l, r, max_new, e) || check_range("min_tokens", p->min_new, 0, *max_new, e) ||
-        check_range("top_logprobs", p->n_top, 0, GEN_TOP_MAX, e) || check_stops(l, p, e))
+        check_range("top_logprobs", p->n_top, 0, GEN_TOP_MAX, e) || check_stops(l, p, e) ||
+        check_thoughts(l, &p->thoughts, e) || sample_check(&p->sample, l->n_vocab, e))
         return -1;
-    return sample_check(&p->sample, l->n_vocab, e);
+    return check_mark(p, e);
 }
 
 int check_request(const struct check_limits *l, const struct gen_req *r, int64_t *max_new,

@@ -14,7 +14,7 @@
 struct check_limits {
     int64_t n_vocab, ctx;
     int64_t ctx_short; /* of sequences whose positions turn by the short form; 0: all turn alike */
-    bool generates, embeds, has_tokenizer;
+    bool generates, embeds, classifies, has_tokenizer;
 };
 
 /* ERR_BAD_INPUT, ERR_TOO_LARGE or ERR_UNSUPPORTED; the text begins with the API's name of the

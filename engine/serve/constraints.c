@@ -55,7 +55,7 @@ void constraints_free(struct constraints *s)
 /* Counted. */
 static struct token_trie *get_trie(struct constraints *s, const struct constraint *c, struct err *e)
 {
-    size_t n_mark = c->kind == CONSTRAINT_CALLS || c->close ? s->n_mark : 0;
+    size_t n_mark = c->kind == CONSTRAINT_CALLS || c->close || c->say ? s->n_mark : 0;
     struct token_trie **at = &s->trie[n_mark > 0];
     pthread_mutex_lock(&s->lock);
     if (!*at)
@@ -74,7 +74,7 @@ static char *make_key(const struct constraint *c, size_t *n, struct err *e)
         return NULL;
     key[0] = (char)c->kind;
     key[1] = (char)c->is_compact;
-    key[2] = (char)((c->close != NULL) + c->is_open);
+    key[2] = (char)((c->close != NULL) + c->is_open + 4 * (c->say != NULL));
     if (c->text.n)
         memcpy(key + 3, c->text.p, c->text.n);
     return key;
@@ -116,14 +116,21 @@ static struct grammar *compile(const struct constraint *c, struct err *e)
     return NULL;
 }
 
+static struct grammar_text text_of(const char *s)
+{
+    return (struct grammar_text){s ? s : "", s ? strlen(s) : 0};
+}
+
 static struct grammar *compile_all(const struct constraint *c, struct err *e)
 {
     struct grammar *g = compile(c, e);
-    if (!g || !c->close)
+    if (!g || (!c->close && !c->say))
         return g;
-    struct grammar *whole = grammar_behind(g, (struct grammar_text){c->open, strlen(c->open)},
-                                           (struct grammar_text){c->close, strlen(c->close)},
-                                           c->is_open, &grammar_limits_default, e);
+    const struct grammar_part part = {.open = text_of(c->open),
+                                      .close = text_of(c->close),
+                                      .say = text_of(c->say),
+                                      .is_open = c->is_open};
+    struct grammar *whole = grammar_behind(g, &part, &grammar_limits_default, e);
     grammar_unref(g);
     return whole;
 }

@@ -38,11 +38,19 @@ static int by_chance(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* Guesses that a text may have: its answer has room for them, and it goes on from before them as if
+ * they had not been. */
+static int64_t most_guesses(const struct engine *g, const struct work *w)
+{
+    int64_t room = w->max_new - w->n_new - 1, cut = model_cut_most(g->fixed.res.model);
+    return room < cut ? room : cut;
+}
+
 /* The chances that a text's guesses are reached and right go behind the n that there are. */
 static int64_t look(struct engine *g, struct seq *q, int64_t n)
 {
     struct work *w = q->owner;
-    int64_t n_found = draft_look(&w->draft, q->token, q->n_tok, w->max_new - w->n_new - 1);
+    int64_t n_found = draft_look(&w->draft, q->token, q->n_tok, most_guesses(g, w));
     n_found = constrained_guesses(w, n_found);
     float one = draft_chance(&w->draft), all = 1;
     for (int64_t i = 0; i < n_found; i++)

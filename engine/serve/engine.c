@@ -53,7 +53,8 @@ static bool is_encoder(const struct engine *g)
 
 static int make_runner(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    struct room_memory memory = {.kv_token_bytes = model_kv_token_bytes(g->fixed.res.model)};
+    struct room_memory memory = {.kv_token_bytes = model_kv_token_bytes(g->fixed.res.model),
+                                 .state_bytes = model_state_bytes(g->fixed.res.model)};
     size_t all_bytes, host_free;
     device_memory(g->fixed.res.device, &all_bytes, &memory.free_bytes);
     machine_memory(&memory.host_bytes, &host_free);
@@ -61,6 +62,7 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
         struct crew_memory least = crew_memory(g->fixed.res.crew);
         memory.free_bytes = least.free_bytes;
         memory.kv_token_bytes = least.kv_token_bytes;
+        memory.state_bytes = least.state_bytes;
     }
     struct room *r = &g->fixed.room;
     if (room_choose(r, g->fixed.res.model, o, &memory, e))
@@ -70,6 +72,7 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
                                         [DIM_SEQ] = r->cap_seq,
                                         [DIM_GROUP] = r->cap_group},
                                 .n_cell = r->n_cell,
+                                .n_state = r->cap_seq + r->n_snapshot,
                                 .beside_bytes = r->lora_bytes + r->train_bytes,
                                 .is_eager = o->is_eager,
                                 .passes = PASS_ALL,
@@ -79,11 +82,12 @@ static int make_runner(struct engine *g, const struct engine_options *o, struct 
     return g->own.runner ? 0 : -1;
 }
 
-/* Where a step is given before the last one's tokens are known, nothing can be guessed from them.
- */
+/* Where a step is given before the last one's tokens are known, nothing can be guessed from them;
+ * and a recurrent state that has read a wrong guess is lost. */
 static int make_drafts(struct engine *g, const struct engine_options *o, struct err *e)
 {
-    bool can = !is_encoder(g) && !runner_goes_ahead(g->own.runner);
+    bool can = !is_encoder(g) && !runner_goes_ahead(g->own.runner) &&
+               model_cut_most(g->fixed.res.model) > 0;
     return drafts_init(g, can ? o->speculate : ENGINE_SPECULATE_OFF, e);
 }
 
@@ -98,6 +102,8 @@ static int make_sched(struct engine *g, const struct engine_options *o, struct e
                                .chunk = r->chunk,
                                .enough = r->enough,
                                .keeps_prefixes = !o->no_prefix_cache && !is_encoder(g),
+                               .has_states = model_state_bytes(g->fixed.res.model) > 0,
+                               .n_snapshot = r->n_snapshot,
                                .draft = g->own.chance ? drafts_offer : NULL,
                                .draft_ctx = g};
     g->own.sched = sched_new(&so, e);
@@ -110,7 +116,7 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     const struct resident *res = &g->fixed.res;
     const struct room *r = &g->fixed.room;
     const struct model *m = res->model;
-    int64_t cols = is_encoder(g) ? m->cfg.d_model : m->cfg.n_vocab;
+    int64_t cols = is_encoder(g) ? config_vector_cols(&m->cfg) : m->cfg.n_vocab;
     g->own.seq = xcalloc((size_t)(r->max_waiting + r->cap_seq), sizeof *g->own.seq);
     if (flights_init(g, e) ||
         fetch_init(&g->own.fetch, res->device, r->cap_out, cols, !is_encoder(g), e))
@@ -123,7 +129,9 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
                                          .rank_max = r->lora_rank,
                                          .bytes_max = r->lora_bytes,
                                          .on_news = res->crew ? ranks_adapter_news : NULL,
-                                         .news_ctx = g});
+                                         .news_ctx = g,
+                                         .on_gone = adapters_forget,
+                                         .gone_ctx = g});
     g->own.samplers = samplers_new(res->pool, m->cfg.n_vocab, device_kernels(res->device), e);
     return g->own.samplers ? 0 : -1;
 }
@@ -168,18 +176,24 @@ static void fill_info(struct engine *g, const struct engine_options *o)
         .ctx = room->ctx,
         .n_vocab = r->model->cfg.n_vocab,
         .d_model = r->model->cfg.d_model,
+        .n_vector = config_vector_cols(&r->model->cfg),
         .max_seqs = room->cap_seq,
         .max_waiting = room->max_waiting,
         .max_adapters = o->max_adapters,
         .max_lora_rank = room->lora_rank,
         .generates = !is_encoder(g),
-        .embeds = is_encoder(g),
+        .embeds = is_encoder(g) && !r->dir.labels.n,
+        .label = (const char *const *)r->dir.labels.name,
+        .n_label = r->dir.labels.n,
+        .scores = r->model->cfg.scores,
         .normalizes = r->model->cfg.normalizes,
         .max_text = r->model->cfg.max_text,
         .n_param = (int64_t)size.n_param,
         .kv_bytes = room->n_cell * K_CELL * (int64_t)model_kv_token_bytes(r->model),
+        .state_bytes = (room->cap_seq + room->n_snapshot) * (int64_t)model_state_bytes(r->model),
         .weight_bytes = (int64_t)r->model->block_bytes,
         .train_bytes = (int64_t)room->train_bytes,
+        .is_on_gpu = device_get_kind(r->device) != DEVICE_CPU,
         .n_rank = r->model->ranks.size,
         .n_thread = pool_size(r->pool),
         .cell_tokens = K_CELL,
@@ -198,11 +212,13 @@ static void fill_limits(struct engine *g)
                                             .ctx_short = g->fixed.res.model->rope_short,
                                             .generates = i->generates,
                                             .embeds = i->embeds,
+                                            .classifies = i->n_label > 0,
                                             .has_tokenizer = g->fixed.res.tokenizer != NULL};
     g->fixed.work_model = (struct work_model){.model = g->fixed.res.model,
                                               .eos = i->eos,
                                               .n_eos = i->n_eos,
-                                              .d_model = i->d_model,
+                                              .n_vector = i->n_vector,
+                                              .n_vocab = i->n_vocab,
                                               .tokenizer = g->fixed.res.tokenizer,
                                               .bell = g->fixed.bell,
                                               .mark = i->mark,
@@ -220,6 +236,7 @@ static void log_memory(const struct engine *g)
     log_event(LOG_INFO, "memory of the GPU", LOG_INT("mb", (int64_t)(all / 1000000)),
               LOG_INT("weights", g->fixed.info.weight_bytes / 1000000),
               LOG_INT("keys_and_values", g->fixed.info.kv_bytes / 1000000),
+              LOG_INT("states", g->fixed.info.state_bytes / 1000000),
               LOG_INT("adapters", (int64_t)(g->fixed.room.lora_bytes / 1000000)),
               LOG_INT("jobs", g->fixed.info.train_bytes / 1000000));
 }
@@ -342,6 +359,17 @@ enum engine_base engine_base_match(const struct engine *g, const char *fingerpri
     struct base_id of;
     base_id_parse(fingerprint, &of);
     return as[base_id_match(&of, &g->fixed.res.model->base)];
+}
+
+const char *engine_prompt(const struct engine *g, const char *name)
+{
+    return prompts_find(&g->fixed.res.dir.prompts, name);
+}
+
+const char *const *engine_prompt_names(const struct engine *g, size_t *n)
+{
+    *n = (size_t)g->fixed.res.dir.prompts.n;
+    return (const char *const *)g->fixed.res.dir.prompts.name;
 }
 
 const struct tokenizer *engine_tokenizer(const struct engine *g)

@@ -30,6 +30,9 @@ adapter_news_fn ranks_adapter_news; /* ctx is the engine */
 /* Runs fn on the engine's thread between two steps, or, before there is one, here. */
 int ranks_between(struct engine *g, int (*fn)(void *ctx, struct err *e), void *ctx, struct err *e);
 
+/* ---- adapters.c ---- */
+void adapters_forget(void *engine, uint64_t gone); /* prefixes of a version that is gone; 0: none */
+
 /* ---- ends.c: works that begin and end, and who is told ---- */
 void work_list_add(struct work_list *l, struct work *w);
 void work_list_drop(struct work_list *l, struct work *w);

@@ -18,7 +18,9 @@ struct masks;
 
 enum { GEN_STOP_MAX = 16, GEN_STOP_BYTES_MAX = 1024, GEN_STOP_ID_MAX = 128, GEN_TOP_MAX = 20 };
 
-enum gen_kind { GEN_TEXT, GEN_EMBED };
+/* A text that goes on; a text's vector; the numbers of a classifier's labels for a text or a pair.
+ */
+enum gen_kind { GEN_TEXT, GEN_EMBED, GEN_CLASSIFY };
 
 struct gen_text {
     const char *p; /* borrowed */
@@ -46,7 +48,16 @@ struct constraint {
     int32_t n_choice;
     const struct grammar_calls *calls; /* borrowed for the compiling */
     const char *open, *close;          /* of thoughts that may stand before it; NULL: none may */
+    const char *say;                   /* stands between these and it; NULL: nothing does */
     bool is_open;                      /* they have begun */
+};
+
+/* A limit of thoughts: at `most` tokens they end. */
+struct gen_thoughts {
+    bool is_limited;
+    bool is_open; /* the prompt has begun them; else the text may */
+    int64_t most;
+    int32_t open, close; /* their marks, which are tokens */
 };
 
 struct gen_params {
@@ -54,6 +65,7 @@ struct gen_params {
     struct masks *masks; /* borrowed: engine_constraint's; NULL: any text */
     int64_t max_new;     /* -1: what the context leaves */
     int64_t min_new;
+    struct gen_thoughts thoughts;
     struct gen_text stop[GEN_STOP_MAX];
     int32_t n_stop;
     const int32_t *stop_id; /* borrowed */

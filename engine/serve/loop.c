@@ -83,7 +83,7 @@ static void drop_expired(struct engine *g, int64_t now)
             (long long)(g->fixed.queue_timeout_us / 1000));
     for (struct work *w = g->own.live.first; w; w = next) {
         next = w->next;
-        if (w->has_begun || now - w->submit_us < g->fixed.queue_timeout_us)
+        if (w->has_begun || w->seq.is_idle || now - w->submit_us < g->fixed.queue_timeout_us)
             continue;
         work_let_go(g, w);
         work_fail(g, w, &e, now);

@@ -15,6 +15,7 @@ struct room {
     int64_t chunk;                     /* the most prompt tokens beside who decodes; 0: by pace */
     int64_t enough; /* of prompt tokens, to begin no further prompt in a step; 0: no such number */
     int64_t n_cell, max_waiting;
+    int64_t n_snapshot; /* recurrent states kept beside those of sequences */
     int64_t cap_group;  /* runs of rows with one adapter, in a step */
     int32_t lora_rank;  /* the largest of adapters; 0: there are none */
     size_t lora_bytes;  /* of all adapters */
@@ -26,6 +27,7 @@ struct room {
 struct room_memory {
     size_t free_bytes;     /* of the memory that cells lie in */
     size_t kv_token_bytes; /* of a token's keys and values there */
+    size_t state_bytes;    /* of a sequence's recurrent state there; 0: there is none */
     size_t host_bytes;     /* all that the host has */
 };
 

@@ -25,6 +25,8 @@ static void plan_row(struct flight *f, const struct sched_part *p, int64_t place
                                  .seen = w->seen,
                                  .ahead = p->seq->token + p->seq->n_tok,
                                  .n_ahead = (int32_t)n_ahead,
+                                 .said = p->seq->token + p->seq->n_prompt,
+                                 .n_said = is_known ? 0 : n_new,
                                  .mask = is_known ? NULL : constrained_row(w, n_ahead),
                                  .banned = w->end_id,
                                  .n_banned = n_new < w->params.min_new ? w->n_end_id : 0,

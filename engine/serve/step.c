@@ -22,13 +22,23 @@ static void put_tokens(struct batch *b, const struct sched_part *p, int32_t s, i
 {
     const struct work *w = p->seq->owner;
     memcpy(b->token + at, p->seq->token + p->pos, (size_t)p->n_tok * sizeof *b->token);
-    memset(b->segment + at, 0, (size_t)p->n_tok * sizeof *b->segment);
     for (int64_t i = 0; i < p->n_tok; i++) {
+        b->segment[at + i] = w->n_first > 0 && p->pos + i >= w->n_first;
         b->pos[at + i] = (int32_t)(p->pos + i);
         b->turn[at + i] = w->turn + b->pos[at + i];
         b->seq_of[at + i] = s;
     }
     put_from(b, p, at);
+}
+
+static void put_states(struct batch *b, const struct sched_part *p, int32_t s)
+{
+    if (!b->state)
+        return;
+    b->state_from[s] = p->from;
+    b->state_to[s] = p->to;
+    b->state_kept[s] = p->kept;
+    b->state_kept_len[s] = (int32_t)p->kept_len;
 }
 
 static void put_part(struct batch *b, const struct sched_part *p, enum pool_kind pool)
@@ -38,6 +48,7 @@ static void put_part(struct batch *b, const struct sched_part *p, enum pool_kind
     put_tokens(b, p, s, at);
     memcpy(b->cell + s * b->cell_stride, p->seq->cell,
            (size_t)((end + K_CELL - 1) / K_CELL) * sizeof *b->cell);
+    put_states(b, p, s);
     b->kv_len[s] = (int32_t)end;
     b->n[DIM_TOK] = at + p->n_tok;
     b->q_start[s + 1] = (int32_t)b->n[DIM_TOK];

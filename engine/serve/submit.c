@@ -8,15 +8,22 @@
 #include "engine/base/mem.h"
 #include "engine/serve/engine_own.h"
 
-static int check_room(struct engine *g, size_t n, struct err *e)
+/* What takes idle time alone leaves others half of what there is; alone it may have all, or it
+ * would never run. */
+static int64_t part_of(int64_t all, bool is_idle, int64_t taken)
 {
-    int64_t max = g->fixed.room.max_waiting;
+    return is_idle && taken > 0 ? (all + 1) / 2 : all;
+}
+
+static int check_room(struct engine *g, size_t n, bool is_idle, struct err *e)
+{
+    int64_t max = g->fixed.room.max_waiting, waiting = atomic_load(&g->told.n_waiting);
     if (n < 1 || n > (size_t)max)
         return err_set(e, ERR_TOO_LARGE, "%zu generations at once: at least 1, at most %lld", n,
                        (long long)max);
-    if (atomic_load(&g->told.n_waiting) + (int64_t)n > max)
+    if (waiting + (int64_t)n > part_of(max, is_idle, waiting))
         return err_set(e, ERR_BUSY, "%lld generations wait already: try again later",
-                       (long long)atomic_load(&g->told.n_waiting));
+                       (long long)waiting);
     return 0;
 }
 
@@ -44,14 +51,15 @@ static size_t bytes_of(const struct work_list *list)
 }
 
 /* Memory is reserved for the longest answers that were asked for, though most end long before. */
-static int check_memory(struct engine *g, size_t bytes, struct err *e)
+static int check_memory(struct engine *g, size_t bytes, bool is_idle, struct err *e)
 {
-    if (bytes > g->fixed.room.hold_bytes)
+    size_t most = g->fixed.room.hold_bytes, held = atomic_load(&g->told.hold_bytes);
+    if (bytes > most)
         return err_set(e, ERR_TOO_LARGE,
                        "prompt and answer with all that is wanted of them may take %zu MB, at "
                        "most %zu are for requests",
-                       bytes >> 20, g->fixed.room.hold_bytes >> 20);
-    if (atomic_load(&g->told.hold_bytes) + bytes > g->fixed.room.hold_bytes)
+                       bytes >> 20, most >> 20);
+    if (held + bytes > (size_t)part_of((int64_t)most, is_idle, (int64_t)held))
         return err_set(e, ERR_BUSY, "memory is set aside for others' answers: try again later");
     return 0;
 }
@@ -59,12 +67,13 @@ static int check_memory(struct engine *g, size_t bytes, struct err *e)
 static int hand_over(struct engine *g, struct work_list *list, struct err *e)
 {
     size_t bytes = bytes_of(list);
+    bool is_idle = list->first->seq.is_idle;
     int rc = 0;
     pthread_mutex_lock(&g->mail.lock);
     if (g->mail.stops) {
         rc = err_set(e, ERR_BUSY, "%s",
                      g->mail.why.code ? ranks_lost_text(g) : "the engine is stopping");
-    } else if (check_room(g, (size_t)list->n, e) || check_memory(g, bytes, e)) {
+    } else if (check_room(g, (size_t)list->n, is_idle, e) || check_memory(g, bytes, is_idle, e)) {
         rc = -1;
     } else {
         atomic_fetch_add(&g->told.hold_bytes, bytes);
@@ -85,7 +94,7 @@ int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct 
 {
     struct work_list list = {0};
     struct work *next;
-    if (check_room(g, n, e))
+    if (check_room(g, n, n && req->is_idle, e))
         return -1;
     struct group *group = xmalloc(sizeof *group);
     *group = (struct group){.notify = notify, .n_live = (int64_t)n};
@@ -96,8 +105,10 @@ int engine_submit(struct engine *g, const struct gen_req *req, size_t n, struct 
         answer[i++] = answer_ref(w->answer);
     if (!hand_over(g, &list, e))
         return 0;
-    while (i > 0)
+    while (i > 0) {
         answer_unref(answer[--i]);
+        answer[i] = NULL;
+    }
 fail:
     for (struct work *w = list.first; w; w = next) {
         next = w->next;

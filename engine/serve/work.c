@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One lazy block holds the struct, the ids that end it, the bias and, last, the tokens; the means
+ * One lazy block holds the struct, the ids that end it, the lists of its sampling and, last, the
+ * tokens; the means
  * that few requests need are made beside it.
  */
 #include "engine/serve/work.h"
@@ -14,7 +15,7 @@
 #include "engine/sample/sampler.h"
 
 struct sizes {
-    int64_t n_end_id, n_bias, n_max;
+    int64_t n_end_id, n_bias, n_allow, n_bad, n_max;
 };
 
 static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r, int64_t max_new)
@@ -24,6 +25,8 @@ static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r
     if (p) {
         s.n_end_id = p->n_stop_id + (p->ignore_eos ? 0 : m->n_eos);
         s.n_bias = p->sample.n_bias;
+        s.n_allow = p->sample.n_allow;
+        s.n_bad = p->sample.n_bad;
     }
     return s;
 }
@@ -31,7 +34,7 @@ static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r
 static struct work *make_block(struct sizes s, struct err *e)
 {
     size_t bytes = sizeof(struct work) + (size_t)s.n_bias * sizeof(struct sample_bias) +
-                   (size_t)(s.n_end_id + s.n_max) * sizeof(int32_t);
+                   (size_t)(s.n_end_id + s.n_allow + s.n_bad + s.n_max) * sizeof(int32_t);
     struct work *w = try_lazy(bytes, 1, "a request", e);
     if (w)
         w->bytes = bytes;
@@ -43,13 +46,20 @@ static void copy_params(struct work *w, const struct work_model *m, const struct
 {
     struct sample_bias *bias = (struct sample_bias *)(w + 1);
     w->end_id = (int32_t *)(bias + s.n_bias);
-    w->seq.token = w->end_id + s.n_end_id;
+    int32_t *allow = w->end_id + s.n_end_id, *bad = allow + s.n_allow;
+    w->seq.token = bad + s.n_bad;
     if (!p)
         return;
     w->params = *p;
     if (s.n_bias)
         memcpy(bias, p->sample.bias, (size_t)s.n_bias * sizeof *bias);
     w->params.sample.bias = bias;
+    if (s.n_allow)
+        memcpy(allow, p->sample.allow, (size_t)s.n_allow * sizeof *allow);
+    if (s.n_bad)
+        memcpy(bad, p->sample.bad, (size_t)s.n_bad * sizeof *bad);
+    w->params.sample.allow = allow;
+    w->params.sample.bad = bad;
     for (int32_t i = 0; !p->ignore_eos && i < m->n_eos; i++)
         w->end_id[w->n_end_id++] = m->eos[i];
     for (int32_t i = 0; i < p->n_stop_id; i++)
@@ -75,7 +85,9 @@ static void copy_prompt(struct work *w, const struct work_model *m, const struct
     w->seq.weight = r->weight;
     w->seq.salt = salt_of(r, w->turn);
     w->seq.wants_prompt = w->params.wants_prompt;
-    w->seq.is_whole = r->kind == GEN_EMBED;
+    w->seq.is_whole = r->kind != GEN_TEXT;
+    w->n_first = m->model->cfg.n_segment > 1 ? r->n_first : 0;
+    w->seq.is_idle = r->is_idle;
     w->seq.owner = w;
     memcpy(w->seq.token, r->prompt, (size_t)r->n_prompt * sizeof *r->prompt);
 }
@@ -120,19 +132,21 @@ static int make_draft(struct work *w, const struct work_model *m, struct err *e)
     return 0;
 }
 
-static int make_matcher(struct work *w, const struct work_model *m, struct err *e)
+static int make_masks(struct work *w, const struct work_model *m, struct err *e)
 {
     struct masks *masks = w->params.masks;
-    if (!masks)
+    thoughts_init(&w->thoughts, &w->params.thoughts, m->tokenizer);
+    if (!masks && !thoughts_count(&w->thoughts))
         return 0;
     size_t n_row = m->guesses ? DRAFT_MAX + 1 : 1;
     w->params.masks = NULL;
-    w->mask_words = masks_words(masks);
+    w->mask_words = masks ? masks_words(masks) : ((size_t)m->n_vocab + 31) / 32;
     w->mask = try_alloc(n_row * w->mask_words, sizeof *w->mask, "the masks of a text", e);
     if (!w->mask)
         return -1;
     w->bytes += n_row * w->mask_words * sizeof *w->mask;
-    w->matcher = matcher_new(masks, DRAFT_MAX);
+    if (masks)
+        w->matcher = matcher_new(masks, DRAFT_MAX);
     return 0;
 }
 
@@ -140,7 +154,7 @@ static int make_answer(struct work *w, const struct work_model *m, struct err *e
 {
     struct answer_room room = {.n_prompt = w->seq.n_prompt,
                                .max_new = w->max_new,
-                               .n_vector = w->kind == GEN_EMBED ? m->d_model : 0,
+                               .n_vector = w->kind == GEN_TEXT ? 0 : m->n_vector,
                                .n_top = w->params.n_top,
                                .wants_prompt = w->params.wants_prompt,
                                .wants_ranks = w->params.wants_ranks};
@@ -168,7 +182,7 @@ struct work *work_new(const struct work_model *m, const struct gen_req *r, int64
     }
     if (make_answer(w, m, e) ||
         (w->kind == GEN_TEXT &&
-         (make_stop(w, m, e) || make_seen(w, e) || make_draft(w, m, e) || make_matcher(w, m, e)))) {
+         (make_stop(w, m, e) || make_seen(w, e) || make_draft(w, m, e) || make_masks(w, m, e)))) {
         work_free(w);
         return NULL;
     }

@@ -19,6 +19,7 @@
 #include "engine/sample/stop.h"
 #include "engine/sched/seq.h"
 #include "engine/serve/answer_write.h"
+#include "engine/serve/thoughts.h"
 #include "engine/token/tokenizer.h"
 
 struct group {
@@ -34,22 +35,24 @@ struct work {
     struct gen_params params; /* what it points to is copied, or not used any more */
     int64_t max_new, n_new;
     int32_t turn;     /* the row of the rotary table at which its positions begin */
+    int64_t n_first;  /* tokens of the first type; 0: all are of it */
     int64_t row_from; /* of the step that draws the promised token */
     int n_promised;   /* 1: a token is on its way beyond n_new */
     int n_flight;     /* steps under way that it is in */
     int32_t *end_id;  /* in the block: eos where it counts, and stop ids */
     int32_t n_end_id;
-    struct draft draft;      /* without an ngram: no guesses */
-    struct matcher *matcher; /* owned; NULL: any text will do */
-    uint32_t *mask;          /* owned: of a row, and of one behind each guess */
-    size_t mask_words;       /* of one */
-    struct err mask_err;     /* the text cannot go on */
-    struct seen *seen;       /* owned; NULL: no penalties */
-    struct stop *stop;       /* owned; NULL: no stop strings */
-    struct detok *detok;     /* owned; NULL likewise */
-    struct answer *answer;   /* counted */
-    struct adapter *adapter; /* counted; NULL: the base */
-    struct group *group;     /* borrowed: lives until its last work ended */
+    struct draft draft;       /* without an ngram: no guesses */
+    struct matcher *matcher;  /* owned; NULL: any text will do */
+    struct thoughts thoughts; /* where a limit of them stands */
+    uint32_t *mask;           /* owned: of a row, and of one behind each guess */
+    size_t mask_words;        /* of one */
+    struct err mask_err;      /* the text cannot go on */
+    struct seen *seen;        /* owned; NULL: no penalties */
+    struct stop *stop;        /* owned; NULL: no stop strings */
+    struct detok *detok;      /* owned; NULL likewise */
+    struct answer *answer;    /* counted */
+    struct adapter *adapter;  /* counted; NULL: the base */
+    struct group *group;      /* borrowed: lives until its last work ended */
     int64_t submit_us;
     size_t bytes; /* all that it may come to take, its answer included */
     bool has_begun, is_over;
@@ -62,7 +65,7 @@ struct work_model {
     const struct model *model;
     const int32_t *eos; /* [n_eos] */
     int32_t n_eos;
-    int64_t d_model;
+    int64_t n_vector, n_vocab;         /* numbers of what becomes of a text that is none */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct answer_bell *bell;
     const int32_t *mark; /* [n_mark] special tokens that calls of tools are written with */

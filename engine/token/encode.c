@@ -301,3 +301,13 @@ size_t tokenizer_n_after(const struct tokenizer *t)
 {
     return t->after.n;
 }
+
+void tokenizer_cut(const struct tokenizer *t, struct tok_list *l, size_t most, bool has_special)
+{
+    size_t after = has_special ? t->after.n : 0;
+    if (!most || l->n <= most)
+        return;
+    after = after < most ? after : most;
+    memmove(l->id + most - after, l->id + l->n - after, after * sizeof *l->id);
+    l->n = most;
+}

@@ -27,6 +27,16 @@ struct tokenizer_affix {
     size_t n;
 };
 
+/* How two texts stand in one input. The first `n_between_first` tokens between them are of the
+ * first's type, as all are before it. */
+struct tokenizer_pair {
+    struct tokenizer_affix before, between, after;
+    size_t n_between_first;
+    bool has_one_type; /* all tokens are of the first's type */
+    bool is_made;      /* a post-processor has said so; else the texts follow each other */
+    bool is_unknown;   /* what it said is not understood */
+};
+
 struct tokenizer {
     struct vocab piece; /* every id as the file spells it, added tokens too */
     struct added added;
@@ -38,6 +48,7 @@ struct tokenizer {
     struct unigram unigram;
     struct vocab word; /* MODEL_WORDLEVEL */
     struct tokenizer_affix before, after;
+    struct tokenizer_pair pair;
     struct decode decode;
     int32_t bos, eos, unk, pad;
 };
@@ -49,6 +60,11 @@ int load_pretok(struct tokenizer *t, const struct json *root, struct err *e);
 int load_model(struct tokenizer *t, const struct json *root, struct err *e);
 int load_unigram(struct tokenizer *t, const struct json *model, struct err *e);
 int load_post(struct tokenizer *t, const struct json *root, struct err *e);
+/* Of one post-processor, which adds tokens: what it does to two texts. */
+void load_pair(struct tokenizer_pair *p, const char *type, const struct json *v);
+int load_special(struct tokenizer_affix *a, const struct json *tokens, const struct json *item,
+                 struct err *e); /* the ids that a template's special token stands for */
+int load_marker(const struct json *v, const char *key, struct tokenizer_affix *a, struct err *e);
 int load_decode(struct tokenizer *t, const struct json *root, struct err *e);
 
 /* Shared by them: the type of a component; a string without NUL, of at most 256 bytes; the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The post-processor of tokenizer.json: which tokens stand before and behind a text. Only the
- * templates of a single text are read; what a post-processor says about offsets does not matter
+ * The post-processor of tokenizer.json: which tokens stand before and behind a text. Of two texts
+ * load_pair.c says it; what a post-processor says about offsets does not matter
  * here, because spans always are the bytes that a token was made of.
  */
 #include <string.h>
@@ -19,9 +19,8 @@ static int push(struct tokenizer_affix *a, const struct json *v, int64_t id, str
     return 0;
 }
 
-/* The ids that a template's special token stands for. */
-static int push_template(struct tokenizer_affix *a, const struct json *tokens,
-                         const struct json *item, struct err *e)
+int load_special(struct tokenizer_affix *a, const struct json *tokens, const struct json *item,
+                 struct err *e)
 {
     const char *name;
     struct json token, ids, v;
@@ -47,7 +46,7 @@ static int read_template(const struct json *v, struct tokenizer_affix *before,
         struct json token = json_member(&item, "SpecialToken");
         struct json sequence = json_member(&item, "Sequence");
         if (token.node) {
-            if (push_template(behind ? after : before, &tokens, &token, e))
+            if (load_special(behind ? after : before, &tokens, &token, e))
                 return -1;
         } else if (!sequence.node || behind) {
             return json_err(&item, e, ERR_UNSUPPORTED, "the text must stand in the template once");
@@ -61,8 +60,7 @@ static int read_template(const struct json *v, struct tokenizer_affix *before,
 }
 
 /* ["[SEP]", 102] */
-static int read_pair(const struct json *v, const char *key, struct tokenizer_affix *a,
-                     struct err *e)
+int load_marker(const struct json *v, const char *key, struct tokenizer_affix *a, struct err *e)
 {
     struct json pair, second = {0};
     int64_t id;
@@ -87,7 +85,7 @@ static int read_post(const struct json *v, struct tokenizer_affix *before,
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(v, before, after, e);
     if (!strcmp(type, "BertProcessing") || !strcmp(type, "RobertaProcessing"))
-        return read_pair(v, "cls", before, e) || read_pair(v, "sep", after, e) ? -1 : 0;
+        return load_marker(v, "cls", before, e) || load_marker(v, "sep", after, e) ? -1 : 0;
     return json_err(v, e, ERR_UNSUPPORTED, "the type \"%.64s\" is not supported", type);
 }
 
@@ -95,8 +93,10 @@ static int read_post(const struct json *v, struct tokenizer_affix *before,
 static int wrap(struct tokenizer *t, const struct json *v, struct err *e)
 {
     struct tokenizer_affix before = {0}, after = {0};
-    if (read_post(v, &before, &after, e))
+    const char *type;
+    if (read_post(v, &before, &after, e) || load_type(v, &type, e))
         return -1;
+    load_pair(&t->pair, type, v);
     for (size_t i = 0; i < t->before.n; i++)
         if (push(&before, v, t->before.id[i], e))
             return -1;

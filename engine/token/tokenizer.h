@@ -68,8 +68,29 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, bo
 int tokenizer_encode_segments(const struct tokenizer *t, const struct tok_segment *seg,
                               size_t n_seg, bool add_special, struct tok_list *out, struct err *e);
 
+/* ---- two texts in one input, as the model's files put them together ---- */
+
+struct tok_run {
+    const int32_t *id; /* borrowed: of a text without what add_special adds */
+    size_t n;
+};
+
+/* ERR_UNSUPPORTED: how is not understood, and nothing else here may be called. */
+int tokenizer_pair_check(const struct tokenizer *t, struct err *e);
+size_t tokenizer_pair_added(const struct tokenizer *t); /* tokens besides the texts' */
+/* To how many tokens each is cut, from its end, so that all are at most `most`. */
+void tokenizer_pair_cut(const struct tokenizer *t, size_t most, size_t *n_first, size_t *n_second);
+/* Writes n of both and tokenizer_pair_added ids; how many of them are of the first's type, which
+ * come first. */
+size_t tokenizer_pair_put(const struct tokenizer *t, const struct tok_run *first,
+                          const struct tok_run *second, int32_t *out);
+
 /* Of what add_special adds, how many tokens stand behind the text. */
 size_t tokenizer_n_after(const struct tokenizer *t);
+
+/* Leaves `most` tokens of a text (0: all): it loses its end, but not what add_special, where it was
+ * asked for, put behind it. */
+void tokenizer_cut(const struct tokenizer *t, struct tok_list *l, size_t most, bool has_special);
 
 /* Whether these tokens of a prompt have a text that an answer goes on from: behind BOS and the like
  * alone a text begins. */

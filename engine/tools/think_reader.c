@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/mem.h"
+#include "engine/tools/channels.h"
 #include "engine/tools/json_scan.h"
 
 enum { TEXT_MAX = 256 << 20 };
@@ -17,15 +18,23 @@ enum state { BEGIN, THOUGHTS, GAP, WORDS };
 struct think_reader {
     const struct think_marks *marks; /* borrowed */
     enum state state;
+    struct channels channels;         /* of texts that are messages */
     struct buf thoughts, words, held; /* held: spaces, then the beginning of a mark */
     size_t n_space;
 };
 
-static const struct think_marks rows[] = {{"<think>", "</think>"}, {"[THINK]", "[/THINK]"}};
+static const struct think_marks rows[] = {{"<think>", "</think>", NULL},
+                                          {"[THINK]", "[/THINK]", NULL}};
+
+/* Harmony: behind the thoughts stands what stood behind the prompt. */
+static const struct think_marks channels = {
+    "<|channel|>analysis<|message|>", "<|end|><|start|>assistant", "<|channel|>final<|message|>"};
 
 /* Granite's thoughts come with marks around the answer too. */
 const struct think_marks *think_marks_told(const char *template)
 {
+    if (strstr(template, "<|channel|>analysis<|message|>") && strstr(template, "<|channel|>final"))
+        return &channels;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strstr(template, rows[i].close) && !strstr(template, "<response>"))
             return &rows[i];
@@ -43,6 +52,7 @@ enum think_place think_place_of(const struct think_marks *m, const char *prompt,
     while (n && json_scan_is_space(prompt[n - 1]))
         n--;
     return ends_with(prompt, n, m->open)    ? THINK_INSIDE
+           : m->say                         ? THINK_MAY
            : ends_with(prompt, n, m->close) ? THINK_NOT
                                             : THINK_MAY;
 }
@@ -55,6 +65,11 @@ struct think_reader *think_reader_new(const struct think_marks *m, enum think_pl
     buf_init(&r->thoughts, TEXT_MAX);
     buf_init(&r->words, TEXT_MAX);
     buf_init(&r->held, TEXT_MAX);
+    channels_init(&r->channels,
+                  place == THINK_INSIDE ? CHANNELS_THOUGHTS
+                  : place == THINK_MAY  ? CHANNELS_HEADER
+                                        : CHANNELS_WORDS,
+                  &r->thoughts, &r->words);
     return r;
 }
 
@@ -65,6 +80,7 @@ void think_reader_free(struct think_reader *r)
     buf_release(&r->thoughts);
     buf_release(&r->words);
     buf_release(&r->held);
+    channels_release(&r->channels);
     free(r);
 }
 
@@ -153,13 +169,20 @@ static void take(struct think_reader *r, char c)
 void think_reader_push(struct think_reader *r, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        take(r, text[i]);
+        if (r->marks->say)
+            channels_byte(&r->channels, text[i]);
+        else
+            take(r, text[i]);
 }
 
 /* Half a mark is what it is; spaces at the end of thoughts go. */
 void think_reader_end(struct think_reader *r)
 {
     bool has_more = r->held.len > r->n_space;
+    if (r->marks->say) {
+        channels_end(&r->channels);
+        return;
+    }
     if (r->state == THOUGHTS && has_more)
         let_go(r, &r->thoughts);
     else if (r->state == BEGIN)

@@ -13,6 +13,8 @@
 
 struct think_marks {
     const char *open, *close;
+    const char *say; /* what begins words where a text is messages on channels (channels.h), of
+                      * which thoughts are some; NULL: it is none */
 };
 
 /* As a chat template tells; NULL: the model does not think, or in a form that is not known. */

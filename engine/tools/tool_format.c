@@ -61,8 +61,8 @@ const struct tool_format *tool_format_told(const char *template)
 
 static bool writes(const struct tool_format *f, const char *piece, size_t n)
 {
-    const char *const text[] = {f->start, f->open,    f->item,  f->mid,
-                                f->end,   f->between, f->close, f->lead};
+    const char *const text[] = {f->start, f->open, f->item, f->mid,   f->end,        f->between,
+                                f->close, f->lead, f->key,  f->value, f->value_json, f->value_end};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++)
         if (text[i] && memmem(text[i], strlen(text[i]), piece, n))
             return true;
@@ -72,10 +72,15 @@ static bool writes(const struct tool_format *f, const char *piece, size_t n)
     return false;
 }
 
+/* Of a mark that is made of several it is one of these. */
 static bool is_mark(const struct think_marks *k, const char *piece, size_t n)
 {
-    return (strlen(k->open) == n && memcmp(k->open, piece, n) == 0) ||
-           (strlen(k->close) == n && memcmp(k->close, piece, n) == 0);
+    const char *const text[] = {k->open, k->close, k->say};
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        if (text[i] && (k->say ? memmem(text[i], strlen(text[i]), piece, n) != NULL
+                               : strlen(text[i]) == n && memcmp(text[i], piece, n) == 0))
+            return true;
+    return false;
 }
 
 int32_t *tool_format_marks(const struct tool_format *f, const struct think_marks *k,
@@ -103,14 +108,36 @@ static struct grammar_text text_of(const char *s)
     return (struct grammar_text){s ? s : "", s ? strlen(s) : 0};
 }
 
+static bool is_marked(const struct tool_format *f)
+{
+    return f->shape == TOOL_MARKED || f->shape == TOOL_PYTHON;
+}
+
+static struct grammar_marks marks_of(const struct tool_format *f)
+{
+    return (struct grammar_marks){.key = text_of(f->key),
+                                  .value = text_of(f->value),
+                                  .value_json = text_of(f->value_json),
+                                  .end = text_of(f->value_end),
+                                  .between = text_of(f->next),
+                                  .stop = text_of(f->stop),
+                                  .is_python = f->shape == TOOL_PYTHON};
+}
+
 static struct grammar_call call_of(const struct tool_format *f, const struct tool_ask *ask,
-                                   const struct tool_spec *tool, struct arena *a)
+                                   const struct tool_spec *tool, const struct grammar_marks *m,
+                                   struct arena *a)
 {
     bool is_held = ask->keeps_all || tool->is_strict;
     const char *item = f->item ? f->item : "", *mid = f->mid ? f->mid : "";
+    const char *begin = f->is_numbered ? arena_printf(a, "%s%s:", item, tool->name)
+                                       : arena_printf(a, "%s%s%s", item, tool->name, mid);
     return (struct grammar_call){.name = tool->name,
-                                 .begin = text_of(arena_printf(a, "%s%s%s", item, tool->name, mid)),
+                                 .begin = text_of(begin),
+                                 .behind_number = text_of(f->is_numbered ? mid : NULL),
                                  .end = text_of(f->end),
+                                 .marks = is_marked(f) ? m : NULL,
+                                 .types = tool->parameters,
                                  .is_bare = is_held && !tool->parameters,
                                  .schema = is_held ? tool->parameters : NULL};
 }
@@ -121,20 +148,23 @@ const struct grammar_calls *tool_format_grammar(const struct tool_format *f,
 {
     struct grammar_calls *out = arena_try(a, 1, sizeof *out, e);
     struct grammar_call *call = out ? arena_try(a, ask->n_tool, sizeof *call, e) : NULL;
-    if (!call)
+    struct grammar_marks *m = call ? arena_try(a, 1, sizeof *m, e) : NULL;
+    if (!m)
         return NULL;
+    *m = marks_of(f);
     *out = (struct grammar_calls){.call = call,
                                   .start = text_of(f->start),
                                   .open = text_of(f->open),
                                   .between = text_of(f->between),
                                   .close = text_of(f->close),
-                                  .not_first = "{<",
+                                  .not_first = f->shape == TOOL_PYTHON ? "[<" : "{<",
                                   .may_repeat = ask->may_repeat,
                                   .is_asked = ask->is_asked,
                                   .has_form = ask->has_form,
+                                  .say = text_of(ask->say),
                                   .form = ask->form};
     for (size_t i = 0; i < ask->n_tool; i++)
         if (ask->tool[i].is_allowed)
-            call[out->n_call++] = call_of(f, ask, &ask->tool[i], a);
+            call[out->n_call++] = call_of(f, ask, &ask->tool[i], m, a);
     return out;
 }

@@ -21,7 +21,9 @@ struct tokenizer;
 enum tool_shape {
     TOOL_OBJECT, /* an object with "name" and "arguments" or "parameters" */
     TOOL_LIST,   /* an array of these */
-    TOOL_NAMED   /* item, the name, mid, and an object of arguments */
+    TOOL_NAMED,  /* item, the name, mid, and an object of arguments */
+    TOOL_MARKED, /* item, the name, mid, and arguments between marks */
+    TOOL_PYTHON  /* a list of calls as Python has them */
 };
 
 enum { TOOL_WORDS_MAX = 4 };
@@ -31,10 +33,14 @@ struct tool_format {
     enum tool_shape shape;
     const char *start, *open, *item, *mid, *end, *between, *close; /* "" where there is none */
     const char *lead;                                              /* NULL: none */
+    /* each argument is key NAME value VALUE value_end, `next` between two; a text that is a value
+     * holds no `stop`. value_json stands for `value` before what is no text; NULL: the same */
+    const char *key, *value, *value_json, *value_end, *stop, *next;
     const char *behind[TOOL_WORDS_MAX]; /* what may stand behind a call; dropped */
     const char *words[TOOL_WORDS_MAX], *others[TOOL_WORDS_MAX];
-    int id_len;     /* of calls' ids; 0: "call_" and 24 characters */
-    bool is_single; /* the templates take one call in a message: no more are let through */
+    int id_len;       /* of calls' ids; 0: "call_" and 24 characters */
+    bool is_numbered; /* behind a name stand : and a number, of which ids are made */
+    bool is_single;   /* the templates take one call in a message: no more are let through */
 };
 
 const struct tool_format *tool_format_find(const char *name);     /* NULL: there is none */
@@ -56,6 +62,7 @@ struct tool_ask {
     bool is_asked, may_repeat, keeps_all;
     bool has_form;             /* a text without calls has one: */
     const struct jvalue *form; /* JSON of this schema; NULL: any object */
+    const char *say;           /* stands before it; NULL: nothing does */
 };
 const struct grammar_calls *tool_format_grammar(const struct tool_format *f,
                                                 const struct tool_ask *ask, struct arena *a,

@@ -10,6 +10,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/base/vec.h"
+#include "engine/tools/args_reader.h"
 #include "engine/tools/json_scan.h"
 
 enum state {
@@ -18,7 +19,8 @@ enum state {
     OPEN,        /* behind start: [ of a list */
     ITEM,        /* what stands before a call */
     NAME,        /* behind item */
-    MID,         /* behind the name */
+    NUMBER,      /* behind the name, where calls are numbered */
+    MID,         /* behind the name, or the number */
     ARGUMENTS,   /* behind mid */
     KEY_OR_END,  /* behind { of a call's object */
     KEY,         /* behind a comma in it */
@@ -43,8 +45,9 @@ struct tool_reader {
     struct buf words, held, raw, word;
     size_t n_space;                /* that `held` begins with */
     const struct tool_spec *named; /* of the call under way, in forms that name it first */
-    const char *item, *mid;        /* the format's */
-    size_t n_match;                /* of these */
+    const char *item, *mid;        /* the format's; of mid n_mid bytes */
+    size_t n_mid, n_match;
+    struct args_reader args;
     enum value value;
     bool has_arguments;
     struct json_scan scan;
@@ -58,6 +61,10 @@ struct tool_reader *tool_reader_new(const struct tool_format *f, const struct to
     r->format = f;
     r->item = f->item ? f->item : "";
     r->mid = f->mid ? f->mid : "";
+    r->n_mid = strlen(r->mid);
+    while (f->shape == TOOL_MARKED && r->n_mid && json_scan_is_space(r->mid[r->n_mid - 1]))
+        r->n_mid--;
+    args_reader_init(&r->args);
     r->tool = tool;
     r->n_tool = n_tool;
     r->is_streamed = is_streamed;
@@ -80,6 +87,7 @@ void tool_reader_free(struct tool_reader *r)
     buf_release(&r->held);
     buf_release(&r->raw);
     buf_release(&r->word);
+    args_reader_release(&r->args);
     free(r);
 }
 
@@ -117,9 +125,21 @@ static void new_call(struct tool_reader *r)
     r->is_open = true;
 }
 
+/* Calls stand in [ ]. */
+static bool is_list(const struct tool_format *f)
+{
+    return f->shape == TOOL_LIST || f->shape == TOOL_PYTHON;
+}
+
+/* A call begins with its name, not with an object that holds it. */
+static bool names_first(const struct tool_format *f)
+{
+    return f->shape != TOOL_OBJECT && f->shape != TOOL_LIST;
+}
+
 static void begin_calls(struct tool_reader *r)
 {
-    r->state = r->format->shape == TOOL_LIST ? OPEN : ITEM;
+    r->state = is_list(r->format) ? OPEN : ITEM;
     r->n_match = 0;
 }
 
@@ -129,7 +149,7 @@ static void end_call(struct tool_reader *r)
     r->is_open = false;
     buf_clear(&r->raw);
     r->is_behind = true;
-    r->is_in_list = r->format->shape == TOOL_LIST;
+    r->is_in_list = is_list(r->format);
     r->state = TEXT;
 }
 
@@ -184,11 +204,11 @@ static enum found look_behind(const struct tool_reader *r, const char *p, size_t
         if (may_become(p, n, f->behind[i]))
             found = FOUND_MORE;
     }
-    if (f->shape == TOOL_NAMED && is_text(p, n, r->item))
+    if (names_first(f) && is_text(p, n, r->item))
         return FOUND_ITEM;
-    if (f->shape == TOOL_NAMED && may_become(p, n, r->item))
+    if (names_first(f) && may_become(p, n, r->item))
         found = FOUND_MORE;
-    if (!f->start && *p == '{')
+    if (!f->start && f->shape == TOOL_OBJECT && *p == '{')
         return FOUND_ITEM;
     return found;
 }
@@ -205,7 +225,7 @@ static enum found look(const struct tool_reader *r, const char *p, size_t n)
         return FOUND_CALLS;
     if (f->start && may_become(p, n, f->start))
         return FOUND_MORE;
-    if (r->state == BEGIN && *p == '{')
+    if (r->state == BEGIN && *p == (is_list(f) ? '[' : '{'))
         return FOUND_ITEM;
     if (r->state == BEGIN && f->lead && is_text(p, n, f->lead))
         return FOUND_DROP;
@@ -246,7 +266,9 @@ static void begin_item(struct tool_reader *r, char last)
     begin_calls(r);
     r->state = ITEM;
     r->is_in_list = false;
-    if (r->format->shape == TOOL_NAMED) {
+    if (r->format->shape == TOOL_PYTHON)
+        return;
+    if (names_first(r->format)) {
         new_call(r);
         buf_clear(&r->word);
         r->state = NAME;
@@ -374,7 +396,7 @@ static bool expect(struct tool_reader *r, char c, const char *text, enum state t
 static bool open_item(struct tool_reader *r, char c, bool *again)
 {
     const char *item = r->item;
-    if (r->format->shape != TOOL_NAMED) {
+    if (!names_first(r->format)) {
         if (json_scan_is_space(c))
             return true;
         if (c != '{')
@@ -383,7 +405,7 @@ static bool open_item(struct tool_reader *r, char c, bool *again)
         r->state = KEY_OR_END;
         return true;
     }
-    if (*item && !r->n_match && json_scan_is_space(c))
+    if (!r->n_match && json_scan_is_space(c))
         return true;
     if (*item && !expect(r, c, item, NAME))
         return false;
@@ -396,6 +418,15 @@ static bool open_item(struct tool_reader *r, char c, bool *again)
     return true;
 }
 
+static void begin_arguments(struct tool_reader *r)
+{
+    last_call(r)->tool = r->named;
+    r->state = ARGUMENTS;
+    json_scan_init(&r->scan);
+    if (r->format->shape != TOOL_NAMED)
+        args_reader_begin(&r->args, r->format, r->named);
+}
+
 /* The name ends where mid begins, so that no byte of a name may begin it. */
 static bool named(struct tool_reader *r, char c, bool *again)
 {
@@ -404,25 +435,52 @@ static bool named(struct tool_reader *r, char c, bool *again)
         return !r->word.failed;
     }
     r->n_match = 0;
-    r->state = MID;
+    r->state = r->format->is_numbered ? NUMBER : MID;
     *again = true;
     r->named = r->word.len ? find_tool(r, r->word.data, r->word.len) : NULL;
+    buf_clear(&r->word);
+    if (r->named && r->state == MID && !r->n_mid)
+        begin_arguments(r);
     return r->named != NULL;
+}
+
+/* : and a number, which is told higher where that is needed to rise. */
+static bool numbered(struct tool_reader *r, char c, bool *again)
+{
+    if (!r->word.len || (c >= '0' && c <= '9' && r->word.len < 10)) {
+        buf_char(&r->word, c);
+        return r->word.len > 1 || c == ':';
+    }
+    int64_t least = r->call.n > 1 ? r->call.at[r->call.n - 2].number + 1 : 0;
+    int64_t number = r->word.len > 1 ? strtoll(r->word.data + 1, NULL, 10) : 0;
+    last_call(r)->number = number > least ? number : least;
+    r->state = MID;
+    *again = true;
+    return r->word.len > 1;
 }
 
 static bool behind_name(struct tool_reader *r, char c)
 {
-    if (!expect(r, c, r->mid, ARGUMENTS))
+    if (c != r->mid[r->n_match])
         return false;
-    json_scan_init(&r->scan);
-    if (r->state == ARGUMENTS)
-        last_call(r)->tool = r->named;
+    if (++r->n_match == r->n_mid)
+        begin_arguments(r);
     return true;
+}
+
+static bool foreign_arguments(struct tool_reader *r, char c)
+{
+    enum json_scan_is is = args_reader_byte(&r->args, c, &last_call(r)->arguments);
+    if (is == JSON_SCAN_DONE)
+        end_call(r);
+    return is != JSON_SCAN_BAD;
 }
 
 static bool arguments(struct tool_reader *r, char c)
 {
     struct buf *out = &last_call(r)->arguments;
+    if (r->format->shape != TOOL_NAMED)
+        return foreign_arguments(r, c);
     if (!out->len && json_scan_is_space(c))
         return true;
     if (!out->len && c != '{')
@@ -463,6 +521,8 @@ static bool in_call(struct tool_reader *r, char c, bool *again)
         return open_item(r, c, again);
     case NAME:
         return named(r, c, again);
+    case NUMBER:
+        return numbered(r, c, again);
     case MID:
         return behind_name(r, c);
     case ARGUMENTS:

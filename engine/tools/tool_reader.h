@@ -25,8 +25,9 @@ struct tool_call {
     const struct tool_spec *tool; /* NULL: not read yet; then it is the last, and none */
     struct buf arguments;         /* owned: as the model wrote them */
     bool is_whole;
+    int64_t number; /* in forms that number calls: as the model wrote it, and rising */
     /* of who tells: */
-    char id[40];
+    char id[TOOL_NAME_MAX + 40];
     size_t n_told; /* bytes of arguments */
     bool is_told;
 };

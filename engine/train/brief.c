@@ -14,7 +14,7 @@ struct rows_header {
     size_t n_id, n_row;
     int64_t n_cut, n_barren, n_learn, longest;
     uint64_t digest;
-    bool has_pairs;
+    bool has_pairs, has_weights;
 };
 
 struct header {
@@ -62,7 +62,8 @@ static struct rows_header rows_header_of(const struct dataset *d)
                                 .n_learn = d->n_learn,
                                 .longest = d->longest,
                                 .digest = d->digest,
-                                .has_pairs = d->opt.has_pairs};
+                                .has_pairs = d->opt.has_pairs,
+                                .has_weights = d->has_weights};
 }
 
 static char *join_targets(const struct train_lora *l, size_t *bytes)
@@ -109,6 +110,7 @@ static int reserve_rows(struct dataset *d, const struct rows_header *h, struct e
     d->n_learn = h->n_learn;
     d->longest = h->longest;
     d->digest = h->digest;
+    d->has_weights = h->has_weights;
     if (vec_try_reserve(&d->id, h->n_id, "rows to train on", e) ||
         vec_try_reserve(&d->is_learned, h->n_id, "rows to train on", e) ||
         vec_try_reserve(&d->row, h->n_row, "rows to train on", e))
@@ -127,6 +129,7 @@ static void point(struct brief *b, const struct header *h)
     o->data = &b->data;
     o->valid = h->has_valid ? &b->valid : NULL;
     o->checkpoints = h->has_checkpoints ? "" : NULL; /* rank 0 knows where */
+    o->ancestor.dir = h->opt.ancestor.dir ? "" : NULL;
     o->row_log = NULL;
     o->gate = NULL;
     o->event = NULL;

@@ -14,7 +14,7 @@ enum { TEXT_BYTES_MAX = 64 << 20, TOK_MAX = 1 << 24 };
 
 void dataset_init(struct dataset *d, const struct dataset_options *o)
 {
-    *d = (struct dataset){.opt = *o};
+    *d = (struct dataset){.opt = *o, .weight = 1};
 }
 
 void dataset_release(struct dataset *d)
@@ -31,6 +31,8 @@ static void digest_row(struct dataset *d, const struct dataset_row *r)
     const struct siphash_key ids = {d->digest, 1}, learned = {d->digest, 2};
     uint64_t a = siphash(ids, d->id.at + r->at, (size_t)r->n * sizeof *d->id.at);
     d->digest = a ^ siphash(learned, d->is_learned.at + r->at, (size_t)r->n);
+    if (r->weight != 1)
+        d->digest ^= siphash((struct siphash_key){d->digest, 3}, &r->weight, sizeof r->weight);
 }
 
 static const char what[] = "rows to train on";
@@ -82,7 +84,7 @@ static int make_room(struct dataset *d, int64_t n, struct err *e)
 static int add_row(struct dataset *d, const struct tok_list *l, const struct row_part *part,
                    size_t n_part, int32_t end, struct err *e)
 {
-    struct dataset_row r = {.at = d->id.n, .example = d->example};
+    struct dataset_row r = {.at = d->id.n, .example = d->example, .weight = d->weight};
     bool has_end = end >= 0 && l->n > part[n_part - 1].lo && l->id[l->n - 1] == end;
     int64_t n = (int64_t)l->n - has_end, all = n + (end >= 0), max = d->opt.max_tok;
     if (all > max && d->opt.longer == DATASET_REFUSE)
@@ -99,6 +101,7 @@ static int add_row(struct dataset *d, const struct tok_list *l, const struct row
     if (end >= 0 && r.n < max)
         put(d, &r, end, r.n > 0);
     d->row.at[d->row.n++] = r;
+    d->has_weights |= r.weight != 1;
     digest_row(d, &r);
     d->n_learn += r.n_learn;
     d->n_barren += r.n_learn == 0;
@@ -314,7 +317,7 @@ static int keep_text(struct dataset *d, const char *text, size_t n, struct err *
 static void put_sample(struct dataset *d, const struct tok_list *l, size_t text_at, size_t n_text)
 {
     struct dataset_row r = {
-        .at = d->id.n, .example = d->example, .text_at = text_at, .n_text = n_text};
+        .at = d->id.n, .example = d->example, .weight = 1, .text_at = text_at, .n_text = n_text};
     for (size_t i = 0; i < l->n; i++)
         put(d, &r, l->id[i], false);
     for (int64_t i = 0; i < d->opt.max_new; i++)

@@ -45,6 +45,7 @@ struct dataset_row {
     int64_t n;              /* tokens */
     int64_t n_learn;        /* of them to be learned */
     int64_t example;        /* its place in the file, from 1; 0: it came from none */
+    float weight;           /* what each token to be learned counts beside those of others */
     size_t text_at, n_text; /* of a prompt: the line that it is from */
     bool is_cut;
 };
@@ -56,7 +57,9 @@ struct dataset {
     VEC(struct dataset_row) row;
     VEC(char) text;           /* of prompts: their lines */
     VEC(int64_t) left_out;    /* examples that were too long */
-    int64_t example;          /* the caller's: of the rows that are added next */
+    int64_t example;          /* the caller's, both: of the rows that are added next; */
+    float weight;             /* at first 1 */
+    bool has_weights;         /* a row has another one than 1 */
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn, both of a pair */
     int64_t n_tok_cut;        /* tokens that were cut off */
     int64_t n_learn, longest; /* over all rows */

@@ -24,6 +24,8 @@ struct train_example {
     bool has_tools;
     const double *weight; /* [n_weight] of each message; NULL: all count */
     size_t n_weight;
+    double
+        row_weight; /* of a conversation, or a text: what each of its tokens counts; 0: not said */
     const char *prompt, *completion; /* not terminated */
     size_t n_prompt, n_completion;
 };

@@ -40,8 +40,10 @@ static int fill(void *ctx, const struct param *p, bool is_transposed, int64_t ro
     struct values *v = ctx;
     const struct train_tensors *on = &v->subject->tensors;
     size_t i = (size_t)(train_tensors_get(on, p->name) - on->list.at);
-    return is_transposed ? turn_rows(v, i, row, n_row, x, e)
-                         : train_state_get(&v->state, i, TRAIN_VALUE, row, n_row, x, e);
+    int64_t each = p->n_tap ? p->n_tap : 1; /* elements in a row of the file's that are rows here */
+    return is_transposed
+               ? turn_rows(v, i, row, n_row, x, e)
+               : train_state_get(&v->state, i, TRAIN_VALUE, row * each, n_row * each, x, e);
 }
 
 int full_dir_write(const char *path, struct train_subject *s, const struct model_dir *from,

@@ -15,7 +15,7 @@ static int record(struct train_function *f, enum train_run run, const struct tra
     struct graph_recorder rec;
     graph_recorder_init(&rec, g);
     rec.b.wants_grad = trains;
-    rec.b.has_lora = o->lora.rank > 0 && run != RUN_REFERENCE;
+    rec.b.has_lora = o->lora.rank > 0 && (run != RUN_REFERENCE || o->has_ancestor);
     rec.b.lora_rank_max = (int32_t)o->lora.rank;
     rec.b.dropout = trains ? (float)o->lora.dropout : 0;
     graph_mark_output(g, model_build(f->model, &rec.b, MODEL_LOSS));

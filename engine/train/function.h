@@ -16,7 +16,7 @@
 enum train_run {
     RUN_TRAINED,  /* a step's */
     RUN_JUDGED,   /* an evaluation's */
-    RUN_REFERENCE /* that of the model as it was, without its adapter */
+    RUN_REFERENCE /* that of the model as it was: without an adapter, or with its ancestor */
 };
 
 struct train_function {

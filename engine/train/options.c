@@ -25,12 +25,17 @@ bool train_has_reference(const struct train_options *o)
     return o->policy.is_on ? o->policy.kl > 0 : preference_has_reference(&o->preference);
 }
 
+int64_t train_warmup(double ratio, int64_t n_step)
+{
+    return (int64_t)ceil(ratio * (double)n_step);
+}
+
 double train_lr(const struct train_options *o, int64_t step)
 {
     const double pi = 3.14159265358979323846;
     double left, rest = (double)(o->n_step - o->warmup);
     if (step < o->warmup)
-        return o->lr * (double)(step + 1) / (double)o->warmup;
+        return o->lr * (double)step / (double)o->warmup;
     left = rest > 0 ? fmax(0, (double)(o->n_step - step) / rest) : 1;
     switch (o->schedule) {
     case TRAIN_LINEAR:

@@ -18,6 +18,7 @@ struct train_options {
     struct train_lora lora;
     struct train_preference preference;
     struct train_policy policy;
+    bool has_ancestor; /* first values are another adapter's, which is the reference, too */
     double lr;
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */
@@ -31,13 +32,17 @@ struct train_options {
     struct train_ranks ranks; /* zeros: one rank */
 };
 
-/* Whether the loss asks for the log-probabilities of the model without its adapter. */
+/* Whether the loss asks for the log-probabilities of the reference: the model without its adapter,
+ * or with the one that the training goes on from. */
 bool train_has_reference(const struct train_options *o);
 
 /* What holds where nothing is said: LoRA's customs. */
 void train_options_default(struct train_options *o);
 
-/* The learning rate of step 0, 1, ... */
+/* The learning rate of step 0, 1, ...: as transformers has it, whose warm-up begins at 0. */
 double train_lr(const struct train_options *o, int64_t step);
+
+/* The steps of a warm-up that takes a share of all. */
+int64_t train_warmup(double ratio, int64_t n_step);
 
 #endif

@@ -8,9 +8,12 @@
 #ifndef ENGINE_TRAIN_PLAIN_H
 #define ENGINE_TRAIN_PLAIN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "engine/base/sha256.h"
 
 enum train_schedule { TRAIN_CONSTANT, TRAIN_LINEAR, TRAIN_COSINE };
 
@@ -23,6 +26,12 @@ struct train_lora {
     bool is_rs;                           /* scale alpha / sqrt(rank) instead of alpha / rank */
     const char *target[TRAIN_TARGET_MAX]; /* borrowed: last parts of products' names, "q_proj" */
     int32_t n_target;                     /* 0: every product that takes adapters */
+};
+
+/* An adapter that a training goes on from (engine/train/ancestor.h). */
+struct train_ancestor {
+    const char *dir;                /* borrowed: a PEFT directory; NULL: none */
+    char digest[SHA256_TEXT_BYTES]; /* of its files */
 };
 
 /* What is made small: the cross-entropy of labels, or a loss of pairs of rows of which the first is
@@ -55,7 +64,7 @@ struct train_policy {
     bool is_on;
     bool has_row_ratio;         /* the ratio is the row's, and so is its loss */
     double clip_low, clip_high; /* ratios beyond 1 - low, 1 + high bring no more */
-    double kl;                  /* of the model without its adapter; 0: nothing is compared */
+    double kl;                  /* from the reference; 0: nothing is compared */
 };
 
 /* What is sampled for it. */
@@ -104,7 +113,16 @@ struct tuning_event {
     struct train_result train, valid;
     struct train_rewards rewards; /* of a policy's step */
     bool has_valid;
+    bool is_last;      /* of an epoch, or a save: the training ends behind it */
     int64_t n_trained; /* tokens that were in steps so far */
+};
+
+/* Which of the values that a training had was the best at its validation rows: looked at behind
+ * each epoch, and at the steps at which checkpoints are asked for. */
+struct tuning_best {
+    int64_t step; /* 0: none was looked at */
+    double loss;
+    int64_t n_worse; /* looks since, none of which found a lower loss */
 };
 
 enum train_recompute { RECOMPUTE_AUTO, RECOMPUTE_ON, RECOMPUTE_OFF };

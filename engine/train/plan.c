@@ -75,6 +75,7 @@ static int paper_init(struct paper *p, const struct model *like, const struct de
     p->share.at.comm = NULL;
     p->share.param = (struct param_share *)(uintptr_t)like->share; /* read only */
     p->share.n_kv_head = like->n_kv_head;
+    p->share.d_conv = like->d_conv;
     mo.share = like->part ? &p->share : NULL;
     p->stream = stream_new(p->device, e);
     p->model = p->stream ? model_new(&like->cfg, &mo, p->device, e) : NULL;
@@ -165,8 +166,10 @@ static int measure(const struct model *m, const struct device *d, const struct t
     *total = device_dry_peak(p.device) - before;
     out->gradients = (size_t)on->n_elem * sizeof(float);
     out->moments = 2 * (size_t)(on->own_hi - on->own_lo) * sizeof(float);
+    size_t reference = train_subject_reference_bytes(trainer_subject(p.trainer));
     out->values = on->bytes - out->moments - (size_t)(on->n_elem - on->n_late) * sizeof(float);
-    out->inputs = made - on->bytes;
+    out->values += reference;
+    out->inputs = made - on->bytes - reference;
     out->fixed = made;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
     out->logits =

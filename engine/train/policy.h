@@ -7,7 +7,7 @@
  *     ratio r = e^(x - x'), of a token's log-probability x and that which it was drawn with, x'
  *     loss      share (-min(r A, clip(r, 1 - low, 1 + high) A) + kl r (e^(x~ - x) - (x~ - x) - 1))
  *
- * of each token; x~ is the same of the model without its adapter, the reference. The first ratio
+ * of each token; x~ is the same of the reference. The first ratio
  * may also be that of the whole row, e^(sum of x - x'), which its tokens share. What trains on what
  * it has just sampled has r = 1 for each token, exactly: serving's log-probability is the trained
  * one.

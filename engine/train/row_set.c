@@ -13,13 +13,14 @@
 /* What a set needs room for. */
 struct need {
     int64_t n, longest, cap_row, n_reference;
-    bool has_samples;
+    bool has_samples, has_weights;
 };
 
 static struct need need_of(const struct dataset *d, int64_t batch)
 {
     struct need need = {.n_reference = d->opt.has_pairs ? (int64_t)d->id.n : 0,
-                        .has_samples = d->opt.n_sample > 0};
+                        .has_samples = d->opt.n_sample > 0,
+                        .has_weights = d->has_weights};
     for (size_t i = 0; i < d->row.n; i++) {
         const struct dataset_row *r = &d->row.at[i];
         if (r->n_learn == 0)
@@ -47,6 +48,7 @@ static size_t lay_out(struct row_set *s, const struct need *need, void *base)
         carve(&c, need->has_samples ? s->cap_tok : need->n_reference, sizeof *s->reference);
     s->id = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->id);
     s->sampled = carve(&c, need->has_samples ? s->cap_tok : 0, sizeof *s->sampled);
+    s->weight = carve(&c, need->has_weights ? s->cap_tok : 0, sizeof *s->weight);
     return c.at;
 }
 
@@ -84,7 +86,7 @@ void row_set_clear(struct row_set *s)
     s->n_row = s->n_tok = 0;
 }
 
-/* A sample's text is not known yet, nor is what the model without its adapter says of it. */
+/* A sample's text is not known yet, nor is what the reference says of it. */
 static void put_sample(struct row_set *s, struct train_row *row)
 {
     int32_t *id = s->id + s->n_tok;
@@ -95,6 +97,14 @@ static void put_sample(struct row_set *s, struct train_row *row)
     row->reference[0] = NAN;
 }
 
+static float *put_weight(struct row_set *s, const struct dataset_row *r)
+{
+    float *weight = s->weight + s->n_tok;
+    for (int64_t i = 0; i < r->n; i++)
+        weight[i] = r->weight;
+    return weight;
+}
+
 static void put(struct row_set *s, int64_t at)
 {
     const struct dataset_row *r = &s->data->row.at[at];
@@ -102,6 +112,8 @@ static void put(struct row_set *s, int64_t at)
     *row = dataset_get(s->data, (size_t)at, s->label + s->n_tok);
     row->logprob = s->logprob + s->n_tok;
     row->reference = s->data->opt.has_pairs ? s->reference + r->at : NULL;
+    if (s->data->has_weights)
+        row->weight = put_weight(s, r);
     if (s->data->opt.n_sample)
         put_sample(s, row);
     s->example[s->n_row++] = r->example ? r->example : at / s->n_each + 1;

@@ -53,7 +53,7 @@ static void add_self(struct train_subject *s, const struct param *p)
 {
     struct train_tensor x = {.name = (char *)(uintptr_t)p->name, /* copied */
                              .of = p,
-                             .decays = !p->is_vector,
+                             .decays = !p->is_vector || p->n_tap > 0,
                              .param = &model_stored(s->model)[p->index]};
     train_tensors_add(&s->tensors, &x);
 }
@@ -80,6 +80,25 @@ void train_lora_split(struct train_lora *l, const char *names, struct arena *a)
         l->target[l->n_target++] = arena_strndup(a, p, n);
         p += n + (p[n] == ',');
     }
+}
+
+static bool has_target(const struct train_lora *l, const char *name)
+{
+    for (int32_t i = 0; i < l->n_target; i++)
+        if (strcmp(l->target[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool train_lora_same_targets(const struct train_lora *a, const struct train_lora *b)
+{
+    for (int32_t i = 0; i < a->n_target; i++)
+        if (!has_target(b, a->target[i]))
+            return false;
+    for (int32_t i = 0; i < b->n_target; i++)
+        if (!has_target(a, b->target[i]))
+            return false;
+    return true;
 }
 
 static int list(struct train_subject *s, struct err *e)
@@ -198,7 +217,27 @@ int train_subject_init(struct train_subject *s, struct model *m, struct stream *
 {
     if (init_list(s, m, stream, o, e) || train_tensors_alloc(&s->tensors, e))
         return -1;
+    if (o->has_ancestor && train_has_reference(o)) {
+        size_t bytes = (size_t)s->tensors.n_elem * sizeof(float);
+        s->reference = device_alloc(m->device, bytes, "the adapter to compare with", e);
+        if (!s->reference)
+            return -1;
+    }
     return first_values(s, o->seed, e);
+}
+
+size_t train_subject_reference_bytes(const struct train_subject *s)
+{
+    return s->reference ? (size_t)s->tensors.n_elem * sizeof(float) : 0;
+}
+
+int train_subject_refer(struct train_subject *s, struct err *e)
+{
+    if (!s->reference)
+        return 0;
+    stream_copy(s->stream, s->reference, s->tensors.p, train_subject_reference_bytes(s),
+                COPY_ON_DEVICE);
+    return stream_sync(s->stream, e);
 }
 
 void train_subject_release(struct train_subject *s)
@@ -212,11 +251,14 @@ void train_subject_release(struct train_subject *s)
         }
     }
     train_tensors_release(&s->tensors);
+    if (s->reference)
+        device_mem_free(s->model->device, s->reference);
+    s->reference = NULL;
     free(s->half_a);
     s->half_a = NULL;
 }
 
-void train_subject_bind(const struct train_subject *s, struct packed *p)
+void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p)
 {
     struct k_lora_group *g = packed_lora(p);
     if (s->lora.rank == 0)
@@ -228,8 +270,8 @@ void train_subject_bind(const struct train_subject *s, struct packed *p)
         const struct train_tensor *a = &s->tensors.list.at[s->half_a[i]], *b = a + 1;
         g[i].rank = s->lora.rank;
         g[i].scale = (float)train_lora_scale(&s->lora);
-        g[i].a = a->p;
-        g[i].b = b->p;
+        g[i].a = is_reference ? s->reference + a->at : a->p;
+        g[i].b = is_reference ? s->reference + b->at : b->p;
         g[i].da = a->g;
         g[i].db = b->g;
     }

@@ -25,6 +25,8 @@ struct train_subject {
     struct train_tensors tensors;
     int32_t
         *half_a; /* owned: [n_lora] place of each product's A in the list, B follows; -1: none */
+    float *reference; /* owned: device memory, [tensors.n_elem] values that losses compare with;
+                       * NULL: they compare with none, or with the model without an adapter */
 };
 
 /* Fails where no product has one of the targets' names. */
@@ -38,9 +40,17 @@ int train_lora_check(const struct train_lora *l, const struct model *m, struct e
 /* "q_proj,v_proj" as targets; their texts lie in the arena. */
 void train_lora_split(struct train_lora *l, const char *names, struct arena *a);
 
+/* In any order. */
+bool train_lora_same_targets(const struct train_lora *a, const struct train_lora *b);
+
 double train_lora_scale(const struct train_lora *l); /* of the adapter's product */
 
-/* Points the micro-batch's adapter groups at the halves; before packed_batch. */
-void train_subject_bind(const struct train_subject *s, struct packed *p);
+/* The values as they are now are the reference, where there is room for one. */
+int train_subject_refer(struct train_subject *s, struct err *e);
+size_t train_subject_reference_bytes(const struct train_subject *s);
+
+/* Points the micro-batch's adapter groups at the halves, or at the reference's; before
+ * packed_batch. */
+void train_subject_bind(const struct train_subject *s, bool is_reference, struct packed *p);
 
 #endif

@@ -189,6 +189,7 @@ static int check_method(const struct dataset *d, const struct train_example *x,
 static int add_example(struct dataset *d, const struct train_example *x, const char *line, size_t n,
                        struct err *e)
 {
+    d->weight = x->row_weight > 0 ? (float)x->row_weight : 1;
     switch (x->kind) {
     case TRAIN_CHAT:
         return add_chat(d, x, e);

@@ -6,7 +6,7 @@
  *
  * Of pairs, and of a policy, a micro-batch's forward is waited for before its backward, which is
  * told what each row counts. What the reference says of a row is found once, by a forward of the
- * same micro-batch without the adapter.
+ * same micro-batch without the adapter, or with the one that the training goes on from.
  */
 #include "engine/train/trainer.h"
 
@@ -220,13 +220,18 @@ static int pack(struct trainer *t, struct work *w, struct train_result *out, str
     return 0;
 }
 
+static bool runs_adapter(const struct train_options *o, enum train_run run)
+{
+    return o->lora.rank > 0 && (run != RUN_REFERENCE || o->has_ancestor);
+}
+
 /* Runs the model up to its losses, which are on their way to the host behind it; leaves a tape. */
 static int run_model(struct trainer *t, struct work *w, enum train_run run, struct err *e)
 {
     const struct train_options *o = &t->opt;
     bool is_last = w->end == w->hi, trains = run == RUN_TRAINED;
     struct eager_options eo = {.wants_grad = trains,
-                               .has_lora = o->lora.rank > 0 && run != RUN_REFERENCE,
+                               .has_lora = runs_adapter(o, run),
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
                                .dropout = trains ? (float)o->lora.dropout : 0,
@@ -234,7 +239,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
     int64_t n_out = packed_n_out(t->packed);
-    train_subject_bind(&t->subject, t->packed);
+    train_subject_bind(&t->subject, run == RUN_REFERENCE && o->has_ancestor, t->packed);
     eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
     w->is_open = true;
     struct builder *b = eager_builder(t->eager);

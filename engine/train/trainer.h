@@ -10,10 +10,10 @@
  * The loss is the mean over the trained tokens of the whole step, or over its pairs of rows where
  * the options' preference has a loss of pairs: then the rows come two by two, the preferred one
  * first, and a micro-batch holds whole pairs. Such a loss trains an adapter alone, since its
- * reference is the model without it. So does that of a policy, which is the sum over the tokens of
- * rows that were sampled, each by its share. The loss is checked before anything
- * changes: a step whose loss or gradient is not finite, or that has no token to learn from, fails
- * and leaves weights, moments and the count of steps as they were.
+ * reference is the model without it, or with the one that the training goes on from. So does that
+ * of a policy, which is the sum over the tokens of rows that were sampled, each by its share. The
+ * loss is checked before anything changes: a step whose loss or gradient is not finite, or that has
+ * no token to learn from, fails and leaves weights, moments and the count of steps as they were.
  *
  * The stream is the trainer's own: where others are to go first it has a stream_between.
  *
@@ -32,8 +32,8 @@ struct train_row {
     const int32_t *id, *label; /* borrowed */
     const float *weight;       /* borrowed; NULL, and always of pairs: 1 */
     float *logprob;            /* borrowed or NULL */
-    float *reference;          /* borrowed: of each label without the adapter, where a loss asks for
-                                * it. reference[0] NaN: not known, and found; it never changes */
+    float *reference;     /* borrowed: what the reference says of each label, where a loss asks for
+                           * it. reference[0] NaN: not known, and found; it never changes */
     const float *sampled; /* borrowed: of a policy, the log-probability that each was drawn with */
     double advantage, share; /* of a policy: see engine/train/policy.h */
     int64_t n;

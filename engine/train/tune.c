@@ -16,7 +16,6 @@
 #include "engine/train/adapter_dir.h"
 #include "engine/train/ask.h"
 #include "engine/train/beside.h"
-#include "engine/train/checkpoint.h"
 #include "engine/train/full_dir.h"
 #include "engine/train/plan.h"
 #include "engine/train/tune_rows.h"
@@ -64,7 +63,6 @@ static void fill_train(const struct tune_options *from, struct train_options *o)
         o->lora.rank = 0;
     o->lr = from->lr;
     o->schedule = from->schedule;
-    o->warmup = from->warmup;
     o->decay = from->decay;
     o->max_norm = from->max_norm;
     o->seed = from->seed;
@@ -76,6 +74,8 @@ static void fill(const struct tune_options *from, struct tuning_options *o)
     fill_train(from, &o->train);
     o->n_epoch = from->n_epoch;
     o->batch = from->batch;
+    o->ancestor = from->ancestor;
+    o->train.has_ancestor = from->ancestor.dir != NULL;
     o->data = &from->data->data;
     if (from->valid) {
         o->valid = &from->valid->data;
@@ -86,6 +86,9 @@ static void fill(const struct tune_options *from, struct tuning_options *o)
     o->checkpoint_steps = from->checkpoint_steps;
     o->checkpoint_us = from->checkpoint_us;
     o->keep = from->keep;
+    o->keeps_best = from->keeps_best;
+    o->patience = from->patience;
+    o->judges_saves = from->judges_saves;
     o->row_log = from->row_log;
     o->logs_logprobs = from->logs_logprobs;
     o->event = from->event;
@@ -93,11 +96,43 @@ static void fill(const struct tune_options *from, struct tuning_options *o)
     o->ctx = from->ctx;
 }
 
+static int64_t warmup_of(const struct tune_options *o, const struct tuning_options *to)
+{
+    return o->warmup ? o->warmup : train_warmup(o->warmup_ratio, tuning_n_step(to));
+}
+
 int64_t tune_n_step(const struct tune_options *o)
 {
     struct tuning_options to = {.n_epoch = 0};
     fill(o, &to);
     return tuning_n_step(&to);
+}
+
+static const char *join_targets(const struct train_lora *l, struct arena *a)
+{
+    const char *all = "";
+    for (int32_t i = 0; i < l->n_target; i++)
+        all = arena_printf(a, "%s%s%s", all, i ? "," : "", l->target[i]);
+    return all;
+}
+
+int tune_ancestor_read(const char *dir, struct tune_ancestor *out, struct arena *a, struct err *e)
+{
+    if (train_ancestor_read(dir, &out->is, &out->lora, a, e))
+        return -1;
+    out->targets = join_targets(&out->lora, a);
+    return 0;
+}
+
+bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets)
+{
+    struct arena a;
+    struct train_lora l = {.rank = 0};
+    arena_init(&a, NAMES_BYTES);
+    train_lora_split(&l, targets, &a);
+    bool has = train_lora_same_targets(&l, &from->lora);
+    arena_release(&a);
+    return has;
 }
 
 int tune_check_targets(const struct engine *g, const char *targets, struct err *e)
@@ -111,13 +146,19 @@ int tune_check_targets(const struct engine *g, const char *targets, struct err *
     return rc;
 }
 
-static int check_policy(const struct tune *t, struct err *e)
+int tune_check_rewards(const struct engine *g, struct err *e)
 {
-    int64_t group = t->samples.policy.samples.group, most = engine_info(t->engine)->max_waiting;
-    if (t->o.sample && engine_resident(t->engine)->crew)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "a training by rewards is not supported where ranks share the model");
-    return t->o.sample && group > most
+    return engine_resident(g)->crew
+               ? err_set(
+                     e, ERR_UNSUPPORTED,
+                     "a training by rewards is not supported where ranks share the model (--tp)")
+               : 0;
+}
+
+int tune_check_group(const struct engine *g, int64_t group, struct err *e)
+{
+    int64_t most = engine_info(g)->max_waiting;
+    return group > most
                ? err_set(e, ERR_UNSUPPORTED,
                          "groups of %lld samples: %lld requests may wait here (--max-waiting)",
                          (long long)group, (long long)most)
@@ -125,9 +166,19 @@ static int check_policy(const struct tune *t, struct err *e)
 }
 
 /* What could not be published is not trained. */
-static int check_full(const struct tune *t, struct err *e)
+int tune_check_full(const struct engine *g, struct err *e)
 {
-    return t->is_full ? model_export_check(&engine_resident(t->engine)->dir, e) : 0;
+    return model_export_check(&engine_resident(g)->dir, e);
+}
+
+static int check(const struct tune *t, struct err *e)
+{
+    bool samples = t->o.sample != NULL;
+    return (samples && (tune_check_rewards(t->engine, e) ||
+                        tune_check_group(t->engine, t->samples.policy.samples.group, e))) ||
+                   (t->is_full && tune_check_full(t->engine, e))
+               ? -1
+               : 0;
 }
 
 /* ---- memory -------------------------------------------------------------------------------- */
@@ -135,11 +186,12 @@ static int check_full(const struct tune *t, struct err *e)
 static size_t limit_of(const struct engine *g, int64_t given)
 {
     const struct resident *on = engine_resident(g);
-    size_t total, left, kept = (size_t)engine_info(g)->kv_bytes;
+    const struct engine_info *i = engine_info(g);
+    size_t total, left, kept = (size_t)(i->kv_bytes + i->state_bytes);
     if (given > 0)
         return (size_t)given;
     if (device_get_kind(on->device) == DEVICE_CUDA) { /* what was kept at the start; 1: nothing */
-        int64_t ours = engine_info(g)->train_bytes;
+        int64_t ours = i->train_bytes;
         return ours > 0 ? (size_t)ours : 1;
     }
     device_memory(on->device, &total, &left);
@@ -184,6 +236,7 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
     t->is_full = o->is_full;
     arena_init(&t->arena, NAMES_BYTES);
     fill(o, &t->o);
+    t->o.train.warmup = warmup_of(o, &t->o);
     if (o->policy.loss.is_on) {
         t->samples = (struct tune_samples){.engine = g,
                                            .policy = o->policy,
@@ -194,7 +247,7 @@ struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err
         t->o.sample_ctx = &t->samples;
     }
     train_lora_split(&t->o.train.lora, o->targets, &t->arena);
-    if (!check_policy(t, e) && !check_full(t, e) && !plan(t, o, e))
+    if (!check(t, e) && !plan(t, o, e))
         return t;
     tune_free(t);
     return NULL;
@@ -239,6 +292,21 @@ int tune_run(struct tune *t, bool *is_done, struct err *e)
     return beside_run(&t->beside, is_done, e);
 }
 
+bool tune_is_over(const struct tune *t)
+{
+    return tuning_is_over(t->beside.tuning);
+}
+
+struct tuning_best tune_best(const struct tune *t)
+{
+    return tuning_best(t->beside.tuning);
+}
+
+bool tune_lacks_place(const struct tune *t)
+{
+    return t->samples.lacks_place;
+}
+
 int tune_publish(struct tune *t, const char *path, const char *base, struct err *e)
 {
     struct train_subject *s = trainer_subject(tuning_trainer(t->beside.tuning));
@@ -250,7 +318,7 @@ int tune_publish(struct tune *t, const char *path, const char *base, struct err 
 
 int tune_forget(const char *checkpoints, struct err *e)
 {
-    return tune_samples_forget(checkpoints, e) || checkpoint_forget(checkpoints, e) ? -1 : 0;
+    return tune_samples_forget(checkpoints, e) || tuning_forget(checkpoints, e) ? -1 : 0;
 }
 
 int tune_work(const struct crew_rank *seat, struct err *e)

@@ -105,5 +105,6 @@ struct tune_row tune_rows_get(const struct tune_rows *r, size_t i)
     return (struct tune_row){.id = d->id.at + row->at,
                              .is_learned = d->is_learned.at + row->at,
                              .n = row->n,
-                             .n_learn = row->n_learn};
+                             .n_learn = row->n_learn,
+                             .weight = row->weight};
 }

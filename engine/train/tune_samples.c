@@ -9,17 +9,17 @@
 #include <stdlib.h>
 
 #include "engine/base/buf.h"
-#include "engine/base/clock.h"
 #include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/base/siphash.h"
 #include "engine/engine.h"
 #include "engine/token/tokenizer.h"
 #include "engine/train/adapter_dir.h"
+#include "engine/train/grading.h"
 #include "engine/train/policy.h"
 #include "engine/train/rollout.h"
 
-enum { PATH_BYTES = 4096, TEXT_BYTES = 64 << 20, LOOK_NS = 100 * 1000 * 1000 };
+enum { PATH_BYTES = 4096, TEXT_BYTES = 64 << 20 };
 
 static int folder_of(const char *checkpoints, char path[PATH_BYTES], struct err *e)
 {
@@ -42,6 +42,7 @@ static int publish(struct tune_samples *s, struct err *e)
         adapter_dir_write(path, s->subject, NULL, e))
         return -1;
     int rc = engine_adapter_load(s->engine, p->name, path, e);
+    s->lacks_place = rc && e->code == ERR_TOO_LARGE;
     struct err left = ERR_INIT; /* removed before the next */
     made_remove(path, &left);
     return rc;
@@ -73,32 +74,42 @@ static int64_t answer_length(const struct row_set *rows, int64_t i)
     return rows->row[i].n - row_set_prompt(rows, i);
 }
 
+/* A step's samples while they are graded. */
+struct graded {
+    struct tune_samples *s;
+    const struct row_set *rows;
+    int64_t step;
+    double *reward;  /* [n_row] */
+    bool *is_graded; /* [n_row] */
+};
+
 /* Of row i, as a client would see it. */
-static int grade(struct tune_samples *s, const struct row_set *rows, int64_t i, double *reward,
-                 struct train_rewards *out, struct err *e)
+static int grade(void *ctx, int64_t i, const atomic_bool *ends, struct err *e)
 {
-    int64_t n = answer_length(rows, i);
-    const int32_t *id = rows->row[i].id + row_set_prompt(rows, i);
-    bool is_graded = true;
+    const struct graded *g = ctx;
+    struct tune_samples *s = g->s;
+    int64_t n = answer_length(g->rows, i);
+    const int32_t *id = g->rows->row[i].id + row_set_prompt(g->rows, i);
     struct buf text;
     buf_init(&text, TEXT_BYTES);
     if (n > 0 && is_end(s->engine, id[n - 1]))
         n--;
-    struct tune_sample sample = {.example = rows->example[i]};
-    sample.line = row_set_line(rows, i, &sample.n_line);
+    struct tune_sample sample = {
+        .example = g->rows->example[i], .step = g->step, .place = i, .ends = ends};
+    sample.line = row_set_line(g->rows, i, &sample.n_line);
     int rc = tokenizer_decode(engine_tokenizer(s->engine), id, (size_t)n, true, &text, e) ||
                      buf_check(&text, "a sample", e)
                  ? -1
                  : 0;
     sample.text = text.len ? text.data : "";
     sample.n_text = text.len;
+    g->is_graded[i] = true;
     if (!rc)
-        rc = s->policy.grade(s->ctx, &sample, reward, &is_graded, e);
-    if (!rc && !(fabs(*reward) <= reward_most)) {
-        is_graded = false;
-        *reward = 0;
+        rc = s->policy.grade(s->ctx, &sample, &g->reward[i], &g->is_graded[i], e);
+    if (!rc && !(fabs(g->reward[i]) <= reward_most)) {
+        g->is_graded[i] = false;
+        g->reward[i] = 0;
     }
-    out->n_fault += !is_graded;
     buf_release(&text);
     return rc;
 }
@@ -128,29 +139,36 @@ static void settle(const struct tune_samples *s, struct row_set *rows, const dou
     out->is_even = is_even;
 }
 
-/* Whether it is to end; asked for now and then, as a rollout asks. */
-static bool is_to_end(const struct tune_samples *s, int64_t *looked_ns)
+static bool is_to_end(void *ctx)
 {
-    int64_t now = clock_ns();
-    if (!s->is_wanted_end || now - *looked_ns < LOOK_NS)
-        return false;
-    *looked_ns = now;
-    return s->is_wanted_end(s->ctx);
+    const struct graded *g = ctx;
+    return g->s->is_wanted_end && g->s->is_wanted_end(g->s->ctx);
 }
 
-/* A grader may take seconds for a sample. */
-static int grade_all(struct tune_samples *s, struct row_set *rows, struct train_rewards *out,
-                     bool *is_ended, struct err *e)
+static int run_grading(struct graded *g, struct train_rewards *out, bool *is_ended, struct err *e)
+{
+    const struct grading all = {.n = g->rows->n_row,
+                                .at_once = g->s->policy.grades_at_once,
+                                .grade = grade,
+                                .is_to_end = is_to_end,
+                                .ctx = g};
+    if (grading_run(&all, is_ended, e) || *is_ended)
+        return *is_ended ? 0 : -1;
+    for (int64_t i = 0; i < all.n; i++)
+        out->n_fault += !g->is_graded[i];
+    return g->s->policy.graded ? g->s->policy.graded(g->s->ctx, e) : 0;
+}
+
+static int grade_all(struct tune_samples *s, struct row_set *rows, int64_t step,
+                     struct train_rewards *out, bool *is_ended, struct err *e)
 {
     double *reward = try_alloc((size_t)rows->n_row * 2, sizeof *reward, "rewards", e);
-    int64_t looked_ns = clock_ns();
-    int rc = reward ? 0 : -1;
-    for (int64_t i = 0; i < rows->n_row && !rc && !*is_ended; i++) {
-        rc = grade(s, rows, i, &reward[i], out, e);
-        *is_ended = is_to_end(s, &looked_ns);
-    }
+    struct graded g = {.s = s, .rows = rows, .step = step, .reward = reward};
+    g.is_graded = reward ? try_alloc((size_t)rows->n_row, sizeof *g.is_graded, "rewards", e) : NULL;
+    int rc = g.is_graded ? run_grading(&g, out, is_ended, e) : -1;
     if (!rc && !*is_ended)
         settle(s, rows, reward, reward + rows->n_row, out);
+    mem_free(g.is_graded);
     mem_free(reward);
     return rc;
 }
@@ -175,5 +193,5 @@ int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, struct trai
                               .ctx = s->ctx};
     int rc = rollout_run(&o, rows, is_ended, e);
     adapter_unref(now);
-    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, out, is_ended, e);
+    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, step, out, is_ended, e);
 }

@@ -16,6 +16,7 @@ struct tune_samples {
     struct train_subject *subject; /* borrowed: what is trained; set before the first step */
     struct tune_policy policy;     /* its texts are borrowed */
     uint64_t seed;
+    bool lacks_place; /* among the adapters that are loaded: it could not be put there */
     bool (*is_wanted_end)(void *ctx);
     void *ctx;
 };

@@ -5,8 +5,11 @@
  */
 #include "engine/train/tuning.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/fs.h"
@@ -18,7 +21,9 @@
 #include "engine/train/row_set.h"
 #include "engine/train/tuning_subject.h"
 
-enum { SUM_TRAINED /* tokens that were in steps */ };
+/* What a checkpoint has besides values: tokens that were in steps; the best validation loss, its
+ * step, looks since, and the step of the last look. */
+enum { SUM_TRAINED, SUM_BEST_LOSS, SUM_BEST_STEP, SUM_WORSE, SUM_JUDGED };
 
 struct tuning {
     struct tuning_options opt;
@@ -30,6 +35,9 @@ struct tuning {
     struct row_log *log;     /* owned; NULL: none */
     int64_t epoch, at;       /* the cursor; at: in order */
     double n_trained;
+    struct tuning_best best;
+    int64_t judged_step; /* at which the validation loss was looked at last */
+    char *best_dir;      /* owned: where the best values are kept; NULL: they are not */
     int64_t saved_us, saved_step;
     struct base_id base;             /* whose weights are trained; */
     char subject[SHA256_TEXT_BYTES]; /* both are what its checkpoints must have been made with */
@@ -100,6 +108,10 @@ static int check(const struct tuning_options *o, struct err *e)
     bool has_pairs = train_has_pairs(&o->train.preference);
     ASSERT(o->data->opt.has_pairs == has_pairs);
     ASSERT(!o->valid || o->valid->opt.has_pairs == has_pairs);
+    if ((o->keeps_best || o->patience > 0) && !o->valid)
+        return err_set(e, ERR_BAD_INPUT,
+                       "what is best is told by rows to measure on: there are none");
+    ASSERT(!o->keeps_best || o->checkpoints);
     if (o->data->n_learn == 0)
         return err_set(e, ERR_BAD_INPUT, "no row has a token to learn from");
     if (o->valid && o->valid->n_learn == 0)
@@ -115,6 +127,47 @@ static void enter_epoch(struct tuning *t)
     train_order(t->opt.train.seed, t->epoch, t->train.n, t->order);
 }
 
+static char *best_path(const char *checkpoints)
+{
+    static const char name[] = "/best";
+    size_t n = strlen(checkpoints) + sizeof name;
+    char *path = xmalloc(n);
+    snprintf(path, n, "%s%s", checkpoints, name);
+    return path;
+}
+
+/* Checkpoints may be kept at two places: the newest, and the best. */
+static int open_checkpoints(struct tuning *t, struct err *e)
+{
+    const struct train_ranks *r = &t->opt.train.ranks;
+    int rc = 0;
+    if (t->opt.keeps_best)
+        t->best_dir = best_path(t->opt.checkpoints);
+    if (train_is_lead(r))
+        rc = checkpoint_open(t->opt.checkpoints, e) ||
+                     (t->best_dir && checkpoint_open(t->best_dir, e))
+                 ? -1
+                 : 0;
+    return train_broadcast_end(r, rc, e);
+}
+
+static void fill_sums(const struct tuning *t, double sum[CHECKPOINT_SUMS])
+{
+    sum[SUM_TRAINED] = t->n_trained;
+    sum[SUM_BEST_LOSS] = t->best.loss;
+    sum[SUM_BEST_STEP] = (double)t->best.step;
+    sum[SUM_WORSE] = (double)t->best.n_worse;
+    sum[SUM_JUDGED] = (double)t->judged_step;
+}
+
+static void take_sums(struct tuning *t, const double sum[CHECKPOINT_SUMS])
+{
+    t->n_trained = sum[SUM_TRAINED];
+    t->best = (struct tuning_best){(int64_t)sum[SUM_BEST_STEP], sum[SUM_BEST_LOSS],
+                                   (int64_t)sum[SUM_WORSE]};
+    t->judged_step = (int64_t)sum[SUM_JUDGED];
+}
+
 /* Goes on from the newest checkpoint, where there is one. */
 static int go_on(struct tuning *t, struct err *e)
 {
@@ -123,9 +176,7 @@ static int go_on(struct tuning *t, struct err *e)
     c.base = t->base;
     if (!t->opt.checkpoints)
         return 0;
-    const struct train_ranks *r = &t->opt.train.ranks;
-    int rc = train_is_lead(r) ? checkpoint_open(t->opt.checkpoints, e) : 0;
-    if (train_broadcast_end(r, rc, e))
+    if (open_checkpoints(t, e))
         return -1;
     struct err why = ERR_INIT;
     if (checkpoint_load(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
@@ -134,9 +185,16 @@ static int go_on(struct tuning *t, struct err *e)
     trainer_set_step(t->trainer, c.step);
     t->epoch = c.epoch;
     t->at = c.row;
-    t->n_trained = c.sum[SUM_TRAINED];
+    take_sums(t, c.sum);
     t->saved_step = c.step;
     return stream_sync(t->stream, e);
+}
+
+/* The values that a training begins with where they are another adapter's. */
+static int begin_with(struct tuning *t, struct err *e)
+{
+    const struct train_ancestor *from = &t->opt.ancestor;
+    return from->dir ? train_ancestor_load(from, trainer_subject(t->trainer), e) : 0;
 }
 
 /* What a rank has for itself. */
@@ -146,6 +204,7 @@ static int make(struct tuning *t, struct model *m, struct stream *s, struct err 
     if (check(o, e))
         return -1;
     t->opt.train.n_step = tuning_n_step(o);
+    t->opt.train.has_ancestor = o->ancestor.dir != NULL;
     t->base = m->base;
     tuning_subject(&t->opt, t->subject);
     enter(t);
@@ -191,8 +250,8 @@ struct tuning *tuning_new(struct model *m, const struct tuning_options *o, struc
 {
     struct tuning *t = xcalloc(1, sizeof *t);
     *t = (struct tuning){.opt = *o, .stream = s, .saved_us = clock_us()};
-    if (train_agree(&o->train.ranks, make(t, m, s, e), e) || check_alike(t, e) || go_on(t, e) ||
-        open_log(t, e)) {
+    if (train_agree(&o->train.ranks, make(t, m, s, e), e) || check_alike(t, e) ||
+        begin_with(t, e) || go_on(t, e) || open_log(t, e)) {
         tuning_free(t);
         return NULL;
     }
@@ -209,6 +268,7 @@ void tuning_free(struct tuning *t)
     row_set_release(&t->train);
     row_set_release(&t->valid);
     row_log_free(t->log);
+    free(t->best_dir);
     free(t);
 }
 
@@ -234,26 +294,31 @@ static int settle(const struct tuning *t, int rc, const struct err *e)
     return rc;
 }
 
-static int save(struct tuning *t, struct err *e)
+/* What is trained now, into a folder of which it is the newest. */
+static int save_to(struct tuning *t, const char *dir, int keep, struct err *e)
 {
     struct checkpoint c = {.step = trainer_n_step(t->trainer), .epoch = t->epoch, .row = t->at};
-    struct tuning_event v = {.what = TUNING_CHECKPOINT};
     const struct train_ranks *r = &t->opt.train.ranks;
-    if (!t->opt.checkpoints || c.step == t->saved_step)
-        return 0;
-    if (train_broadcast_end(r, t->log ? row_log_sync(t->log, e) : 0, e))
-        return -1;
-    c.sum[SUM_TRAINED] = t->n_trained;
+    fill_sums(t, c.sum);
     memcpy(c.subject, t->subject, sizeof c.subject);
     c.base = t->base;
-    if (checkpoint_save(t->opt.checkpoints, &c, &trainer_subject(t->trainer)->tensors, t->stream,
-                        e))
+    if (checkpoint_save(dir, &c, &trainer_subject(t->trainer)->tensors, t->stream, e))
         return -1;
-    int rc = train_is_lead(r) ? checkpoint_prune(t->opt.checkpoints, t->opt.keep, e) : 0;
-    if (train_broadcast_end(r, rc, e))
+    return train_broadcast_end(r, train_is_lead(r) ? checkpoint_prune(dir, keep, e) : 0, e);
+}
+
+static int save(struct tuning *t, struct err *e)
+{
+    struct tuning_event v = {.what = TUNING_CHECKPOINT};
+    const struct train_ranks *r = &t->opt.train.ranks;
+    int64_t step = trainer_n_step(t->trainer);
+    if (!t->opt.checkpoints || step == t->saved_step)
+        return 0;
+    if (train_broadcast_end(r, t->log ? row_log_sync(t->log, e) : 0, e) ||
+        save_to(t, t->opt.checkpoints, t->opt.keep, e))
         return -1;
     t->saved_us = clock_us();
-    t->saved_step = c.step;
+    t->saved_step = step;
     return say(t, &v, e);
 }
 
@@ -301,22 +366,91 @@ static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
     return evaluate(t, lo, lo + o->valid_rows < n ? lo + o->valid_rows : n, &v->valid, e);
 }
 
-static int tell_epoch(struct tuning *t, struct err *e)
+/* ---- the best ------------------------------------------------------------------------------ */
+
+struct tuning_best tuning_best(const struct tuning *t)
 {
-    struct tuning_event v = {.what = TUNING_EPOCH};
-    if (t->valid.n) {
-        v.has_valid = true;
-        if (evaluate(t, 0, t->valid.n, &v.valid, e))
-            return -1;
-    }
-    return say(t, &v, e);
+    return t->best;
 }
+
+bool tuning_is_over(const struct tuning *t)
+{
+    return t->epoch >= t->opt.n_epoch ||
+           (t->opt.patience > 0 && t->best.n_worse >= t->opt.patience);
+}
+
+/* Of the whole set. A step is looked at once, however often it is told. *is_best: it is the best so
+ * far, and was not known. */
+static void judge(struct tuning *t, double loss, bool *is_best)
+{
+    int64_t step = trainer_n_step(t->trainer);
+    *is_best = false;
+    if (step == t->judged_step)
+        return;
+    t->judged_step = step;
+    t->best.n_worse++;
+    if (t->best.step && loss >= t->best.loss)
+        return;
+    t->best = (struct tuning_best){.step = step, .loss = loss};
+    *is_best = true;
+}
+
+static bool is_multiple(const struct tuning *t)
+{
+    int64_t every = t->opt.checkpoint_steps;
+    return every > 0 && trainer_n_step(t->trainer) % every == 0;
+}
+
+/* An epoch's end, or a checkpoint that is asked for: measured on all rows there are for that, told,
+ * and kept where it is the best. Those by time are told alone: when they come is no matter of the
+ * training. */
+static int tell_values(struct tuning *t, enum tuning_what what, struct err *e)
+{
+    struct tuning_event v = {.what = what};
+    bool counts = what == TUNING_EPOCH || is_multiple(t), is_best = false;
+    v.has_valid = t->valid.n > 0 && (counts || t->opt.judges_saves);
+    if (v.has_valid && evaluate(t, 0, t->valid.n, &v.valid, e))
+        return -1;
+    if (v.has_valid && counts)
+        judge(t, v.valid.loss, &is_best);
+    v.is_last = tuning_is_over(t);
+    return say(t, &v, e) || (is_best && t->best_dir && save_to(t, t->best_dir, 1, e)) ? -1 : 0;
+}
+
+/* Behind the last step: the values become the best ones. */
+static int take_best(struct tuning *t, struct err *e)
+{
+    struct checkpoint c = {0};
+    if (!t->best_dir || t->best.step == trainer_n_step(t->trainer))
+        return 0;
+    memcpy(c.subject, t->subject, sizeof c.subject);
+    c.base = t->base;
+    if (checkpoint_load(t->best_dir, &c, &trainer_subject(t->trainer)->tensors, t->stream, e))
+        return err_wrap(e, "the best values");
+    return c.step == t->best.step ? stream_sync(t->stream, e)
+                                  : err_set(e, ERR_CORRUPT,
+                                            "the best values are of step %lld, and "
+                                            "those of step %lld are wanted",
+                                            (long long)c.step, (long long)t->best.step);
+}
+
+int tuning_forget(const char *checkpoints, struct err *e)
+{
+    char *best = best_path(checkpoints);
+    int rc = checkpoint_forget(best, e) || checkpoint_forget(checkpoints, e) ? -1 : 0;
+    if (!rc && rmdir(best) && errno != ENOENT && errno != ENOTEMPTY && errno != ENOTDIR)
+        rc = err_sys(e, "removing %s", best);
+    free(best);
+    return rc;
+}
+
+/* ---- epochs and steps ---------------------------------------------------------------------- */
 
 static int end_epoch(struct tuning *t, struct err *e)
 {
     t->epoch++;
     t->at = 0;
-    if (tell_epoch(t, e) || save(t, e))
+    if (tell_values(t, TUNING_EPOCH, e) || save(t, e))
         return -1;
     if (t->epoch < t->opt.n_epoch)
         enter_epoch(t);
@@ -391,24 +525,22 @@ static bool is_end_wanted(const struct tuning *t)
  * was halted in between has its checkpoints at the steps of one that was not. */
 static bool is_checkpoint_due(const struct tuning *t)
 {
-    int64_t every = t->opt.checkpoint_steps;
-    return (every > 0 && trainer_n_step(t->trainer) % every == 0) ||
+    return is_multiple(t) ||
            (t->opt.checkpoint_us > 0 && clock_us() - t->saved_us >= t->opt.checkpoint_us);
 }
 
 /* One that is asked for; the end of the training has its own. */
 static int save_between(struct tuning *t, struct err *e)
 {
-    struct tuning_event v = {.what = TUNING_SAVE};
-    return say(t, &v, e) || save(t, e) ? -1 : 0;
+    return tell_values(t, TUNING_SAVE, e) || save(t, e) ? -1 : 0;
 }
 
 int tuning_run(struct tuning *t, bool *is_done, struct err *e)
 {
     *is_done = false;
-    if (t->epoch >= t->opt.n_epoch && tell_epoch(t, e))
+    if (tuning_is_over(t) && tell_values(t, t->at ? TUNING_SAVE : TUNING_EPOCH, e))
         return -1;
-    while (t->epoch < t->opt.n_epoch) {
+    while (!tuning_is_over(t)) {
         bool ends, is_due = false;
         if (decide(t, is_end_wanted, &ends, e))
             return -1;
@@ -424,7 +556,7 @@ int tuning_run(struct tuning *t, bool *is_done, struct err *e)
             return -1;
     }
     *is_done = true;
-    return 0;
+    return take_best(t, e);
 }
 
 struct trainer *tuning_trainer(struct tuning *t)

@@ -16,6 +16,7 @@
 #define ENGINE_TRAIN_TUNING_H
 
 #include "engine/base/gate.h"
+#include "engine/train/ancestor.h"
 #include "engine/train/dataset.h"
 #include "engine/train/row_set.h"
 #include "engine/train/trainer.h"
@@ -24,17 +25,21 @@ struct tuning;
 
 struct tuning_options {
     struct train_options train;
-    int64_t n_epoch, batch;      /* rows of a step, or pairs of rows */
-    const struct dataset *data;  /* borrowed */
-    const struct dataset *valid; /* borrowed; NULL: none */
-    int64_t valid_rows;          /* beside a step; 0: none */
-    int64_t valid_every;         /* steps */
-    const char *checkpoints;     /* borrowed: folder; NULL: none are kept */
-    int64_t checkpoint_steps;    /* at its multiples, and at the end of each epoch; 0: never */
-    int64_t checkpoint_us;       /* and after so long; 0: never */
-    int keep;                    /* checkpoints */
-    const char *row_log;         /* borrowed: file of each row's losses; NULL: none */
-    bool logs_logprobs;          /* with those of each token */
+    int64_t n_epoch, batch;         /* rows of a step, or pairs of rows */
+    struct train_ancestor ancestor; /* whose values are the first; train.has_ancestor follows */
+    const struct dataset *data;     /* borrowed */
+    const struct dataset *valid;    /* borrowed; NULL: none */
+    int64_t valid_rows;             /* beside a step; 0: none */
+    int64_t valid_every;            /* steps */
+    const char *checkpoints;        /* borrowed: folder; NULL: none are kept */
+    int64_t checkpoint_steps;       /* at its multiples, and at the end of each epoch; 0: never */
+    int64_t checkpoint_us;          /* and after so long; 0: never */
+    int keep;                       /* checkpoints */
+    bool keeps_best;     /* in the end the values are those of the lowest validation loss */
+    int64_t patience;    /* looks at it without a lower one, behind which it ends; 0: never */
+    bool judges_saves;   /* the validation loss is told at every checkpoint, those by time, too */
+    const char *row_log; /* borrowed: file of each row's losses; NULL: none */
+    bool logs_logprobs;  /* with those of each token */
     /* Of a policy: fills the batch's rows, their advantages and shares; *is_ended: it was to end.
      */
     int (*sample)(void *ctx, struct row_set *rows, int64_t step, struct train_rewards *out,
@@ -58,6 +63,13 @@ void tuning_free(struct tuning *t);
 /* Until the last step, or until it is ended; *is_done tells which. One that had its last step in an
  * earlier process tells its last epoch again: that process may not have come to use it. */
 int tuning_run(struct tuning *t, bool *is_done, struct err *e);
+
+/* Whether it has taken its last step. */
+bool tuning_is_over(const struct tuning *t);
+struct tuning_best tuning_best(const struct tuning *t);
+
+/* Removes the checkpoints in a folder, that of the best values, too; the folder stays. */
+int tuning_forget(const char *checkpoints, struct err *e);
 
 struct trainer *tuning_trainer(struct tuning *t);
 

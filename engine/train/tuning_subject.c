@@ -35,6 +35,8 @@ static void add_train(struct sha256 *s, const struct train_options *t)
     const double number[] = {t->beta1, t->beta2, t->eps, t->decay, t->max_norm};
     add(s, "%a ", t->lr);
     add(s, "%d ", (int)t->schedule);
+    if (t->warmup) /* trainings of a time when its first step was above 0 are others */
+        add(s, "%s", "from 0 to ");
     add(s, "%lld ", (long long)t->warmup);
     add(s, "%lld ", (long long)t->n_step);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
@@ -63,6 +65,22 @@ static void add_policy(struct sha256 *s, const struct train_policy *p)
     add(s, "%a|", p->kl);
 }
 
+static void add_ancestor(struct sha256 *s, const struct train_ancestor *a)
+{
+    if (!a->dir)
+        return;
+    add(s, "%s", "ancestor ");
+    sha256_add(s, a->digest, strlen(a->digest));
+}
+
+static void add_end(struct sha256 *s, const struct tuning_options *o)
+{
+    if (!o->keeps_best && o->patience == 0)
+        return;
+    add(s, "best %d ", o->keeps_best);
+    add(s, "%lld|", (long long)o->patience);
+}
+
 void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])
 {
     const struct train_lora *l = &o->train.lora;
@@ -73,6 +91,8 @@ void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES]
     add_train(&s, &o->train);
     add_preference(&s, &o->train.preference);
     add_policy(&s, &o->train.policy);
+    add_ancestor(&s, &o->ancestor);
+    add_end(&s, o);
     add(&s, "%lld ", (long long)o->n_epoch);
     add(&s, "%lld ", (long long)o->batch);
     add(&s, "%llx|", (unsigned long long)o->data->digest);

@@ -48,6 +48,44 @@ int copy_cuda(const void *args, void *stream)
     return launch_each(copy_kernel, a->m, a->d, stream, *a);
 }
 
+/* Where column j of those that stand together stands apart. */
+static __device__ __forceinline__ int64_t regroup_from(const struct k_regroup &a, int64_t j)
+{
+    int64_t run = 0, first = 0;
+    int32_t p = 0;
+    for (int32_t i = 0; i < a.n_part; i++)
+        run += a.part[i];
+    for (; j >= (int64_t)a.n_head * a.part[p]; p++) {
+        j -= (int64_t)a.n_head * a.part[p];
+        first += a.part[p];
+    }
+    return j / a.part[p] * run + first + j % a.part[p];
+}
+
+static __host__ __device__ inline int64_t regroup_cols(const struct k_regroup &a)
+{
+    int64_t run = 0;
+    for (int32_t i = 0; i < a.n_part; i++)
+        run += a.part[i];
+    return a.n_head * run;
+}
+
+static __global__ void regroup_kernel(struct k_regroup a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(regroup_cols(a)); j += EACH_X) {
+            int64_t apart = regroup_from(a, j);
+            a.y[i * a.ld_y + (a.inverse ? apart : j)] = a.x[i * a.ld_x + (a.inverse ? j : apart)];
+        }
+    }
+}
+
+int regroup_cuda(const void *args, void *stream)
+{
+    const struct k_regroup *a = (const struct k_regroup *)args;
+    return launch_each(regroup_kernel, a->m, regroup_cols(*a), stream, *a);
+}
+
 /* ---- flat arrays: as many blocks as fill a GPU, then a loop ---- */
 
 enum { FLAT_THREADS = 256, FLAT_BLOCKS = 4096 };
@@ -199,6 +237,87 @@ int swiglu_bwd_cuda(const void *args, void *stream)
 {
     const struct k_swiglu_bwd *a = (const struct k_swiglu_bwd *)args;
     return launch_each(swiglu_bwd_kernel, a->m, a->d, stream, *a);
+}
+
+static __global__ void glu_kernel(struct k_swiglu a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = sigmoid(a.gate[i * a.ld_gate + j]) * a.up[i * a.ld_up + j];
+    }
+}
+
+int glu_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu *a = (const struct k_swiglu *)args;
+    return launch_each(glu_kernel, a->m, a->d, stream, *a);
+}
+
+static __global__ void glu_bwd_kernel(struct k_swiglu_bwd a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            float g = a.gate[i * a.ld_gate + j], dup = a.dy[i * a.ld_dy + j] * sigmoid(g);
+            float rest = 1 / (1 + expf(g)); /* 1 - p, which would cancel */
+            a.dgate[i * a.ld_dgate + j] = dup * a.up[i * a.ld_up + j] * rest;
+            a.dup[i * a.ld_dup + j] = dup;
+        }
+    }
+}
+
+int glu_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu_bwd *a = (const struct k_swiglu_bwd *)args;
+    return launch_each(glu_bwd_kernel, a->m, a->d, stream, *a);
+}
+
+struct clamped {
+    float gate, up;
+};
+
+static __device__ __forceinline__ struct clamped clamped_at(const struct k_swiglu_clamped &a,
+                                                            int64_t i, int64_t j)
+{
+    float gate = a.gate[i * a.ld_gate + j], up = a.up[i * a.ld_up + j];
+    up = up > a.limit ? a.limit : up < -a.limit ? -a.limit : up;
+    return {gate > a.limit ? a.limit : gate, up};
+}
+
+static __global__ void swiglu_clamped_kernel(struct k_swiglu_clamped a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            struct clamped x = clamped_at(a, i, j);
+            a.y[i * a.ld_y + j] = x.gate * sigmoid(a.alpha * x.gate) * (x.up + 1);
+        }
+    }
+}
+
+int swiglu_clamped_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu_clamped *a = (const struct k_swiglu_clamped *)args;
+    return launch_each(swiglu_clamped_kernel, a->m, a->d, stream, *a);
+}
+
+static __global__ void swiglu_clamped_bwd_kernel(struct k_swiglu_clamped a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X) {
+            struct clamped x = clamped_at(a, i, j);
+            float dy = a.dy[i * a.ld_dy + j], p = sigmoid(a.alpha * x.gate);
+            float rest = 1 / (1 + expf(a.alpha * x.gate)); /* 1 - p, which would cancel */
+            float dgate = dy * (x.up + 1) * (p + a.alpha * x.gate * p * rest);
+            a.dgate[i * a.ld_dgate + j] = a.gate[i * a.ld_gate + j] > a.limit ? 0 : dgate;
+            a.dup[i * a.ld_dup + j] =
+                fabsf(a.up[i * a.ld_up + j]) > a.limit ? 0 : dy * (x.gate * p);
+        }
+    }
+}
+
+int swiglu_clamped_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_swiglu_clamped *a = (const struct k_swiglu_clamped *)args;
+    return launch_each(swiglu_clamped_bwd_kernel, a->m, a->d, stream, *a);
 }
 
 enum { GELU_FWD, GELU_BWD };

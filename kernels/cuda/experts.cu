@@ -162,12 +162,12 @@ int experts_pack_cuda(const void *args, void *stream)
 }
 
 /* The expert whose routed row i is. */
-static __device__ int64_t expert_of(const struct k_stack &s, int64_t i)
+static __device__ int64_t expert_of(const int32_t *start, int64_t n_expert, int64_t i)
 {
-    int64_t lo = 0, hi = s.n_expert - 1; /* the last whose first row is not behind i */
+    int64_t lo = 0, hi = n_expert - 1; /* the last whose first row is not behind i */
     while (lo < hi) {
         int64_t mid = (lo + hi + 1) / 2;
-        if (s.start[mid] <= i)
+        if (start[mid] <= i)
             lo = mid;
         else
             hi = mid - 1;
@@ -190,14 +190,14 @@ static __device__ float row_number(const void *rows, bool is_f32, int64_t at)
 
 static __device__ int64_t group_of(enum k_type t)
 {
-    return t == K_INT8 ? K_INT8_GROUP : t == K_INT8G ? K_INT8G_GROUP : K_INT4_GROUP;
+    return has_wide_groups(t) ? K_INT8_GROUP : t == K_INT8G ? K_INT8G_GROUP : K_INT4_GROUP;
 }
 
 static __device__ float scale_of(const struct k_weight &w, int64_t o, int64_t i)
 {
-    return w.type == K_INT8    ? code_scale<K_INT8>(w, o, i)
-           : w.type == K_INT8G ? code_scale<K_INT8G>(w, o, i)
-                               : code_scale<K_INT4>(w, o, i);
+    return has_wide_groups(w.type) ? code_scale<K_INT8>(w, o, i)
+           : w.type == K_INT8G     ? code_scale<K_INT8G>(w, o, i)
+                                   : code_scale<K_INT4>(w, o, i);
 }
 
 /* A chain over a group of codes, then its scale; without groups one chain. */
@@ -205,7 +205,7 @@ static __global__ void experts_kernel(struct k_experts a)
 {
     bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
-        struct k_weight w = weight_of(a.stack, expert_of(a.stack, i));
+        struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
         int64_t stored = cuda_k_stored(w.type, w.k), step = is_coded ? group_of(w.type) : w.k;
         for (int64_t o = each_col(); o < each_end(w.n); o += EACH_X) {
             float sum = 0;
@@ -232,7 +232,7 @@ static __global__ void experts_dx_kernel(struct k_experts a)
 {
     bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
-        struct k_weight w = weight_of(a.stack, expert_of(a.stack, i));
+        struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
         int64_t stored = cuda_k_stored(w.type, w.k), wide = cuda_k_stored(w.type, w.n);
         for (int64_t j = each_col(); j < each_end(w.k); j += EACH_X) {
             float sum = 0, *y = a.y + i * a.ld_y + j;
@@ -311,4 +311,58 @@ int experts_weigh_cuda(const void *args, void *stream)
 {
     const struct k_experts_weigh *a = (const struct k_experts_weigh *)args;
     return launch_rows(experts_weigh_kernel, a->m, stream, *a);
+}
+
+/* ---- biases --------------------------------------------------------------------------------- */
+
+static __global__ void experts_bias_kernel(struct k_experts_bias a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        const float *bias = a.bias + expert_of(a.start, a.n_expert, i) * a.ld_bias;
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] += bias[j];
+    }
+}
+
+int experts_bias_cuda(const void *args, void *stream)
+{
+    const struct k_experts_bias *a = (const struct k_experts_bias *)args;
+    return launch_each(experts_bias_kernel, a->m, a->d, stream, *a);
+}
+
+static __global__ void experts_bias_dot_kernel(struct k_experts_bias a)
+{
+    int64_t i = blockIdx.x;
+    const float *bias = a.bias + expert_of(a.start, a.n_expert, i) * a.ld_bias;
+    const float *dy = a.dy + a.from[i] / a.top * a.ld_dy;
+    double dot = 0;
+    for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS)
+        dot += (double)dy[j] * (double)bias[j];
+    dot = block_sum(dot, (double *)shared_memory());
+    if (threadIdx.x == 0)
+        a.dweight[a.from[i]] += (float)dot;
+}
+
+int experts_bias_dot_cuda(const void *args, void *stream)
+{
+    const struct k_experts_bias *a = (const struct k_experts_bias *)args;
+    return launch_rows(experts_bias_dot_kernel, a->m, stream, *a);
+}
+
+static __global__ void experts_bias_dw_kernel(struct k_experts_bias_dw a)
+{
+    int64_t lo = a.start[a.expert], hi = a.start[a.expert + 1], j = cols_at();
+    double sum = 0;
+    for (int64_t i = lo + cols_lane(); i < hi && j < a.n; i += COLS_Y)
+        sum += (a.from ? (double)a.weight[a.from[i]] : 1.0) *
+               (double)a.dy[row_from(a.from, a.top, i) * a.ld_dy + j];
+    sum = cols_sum(sum);
+    if (cols_lane() == 0 && j < a.n && lo < hi)
+        a.dbias[j] += (float)sum;
+}
+
+int experts_bias_dw_cuda(const void *args, void *stream)
+{
+    const struct k_experts_bias_dw *a = (const struct k_experts_bias_dw *)args;
+    return launch_cols(experts_bias_dw_kernel, a->n, 1, stream, *a);
 }

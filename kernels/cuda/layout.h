@@ -39,7 +39,15 @@ CUDA_LAYOUT int64_t cuda_least(int64_t a, int64_t b)
 /* Whether a format's rows are f32. */
 CUDA_LAYOUT bool cuda_has_plain_rows(enum k_type type)
 {
-    return type == K_F32 || type == K_F16 || type == K_INT4K || type == K_INT6K;
+    switch (type) {
+#define FORMAT(name, ID, rows, ROWS, ...)                                                          \
+    case K_##ID:                                                                                   \
+        return K_##ROWS == K_F32;
+#include "kernels/format.def"
+#undef FORMAT
+    default:
+        return false;
+    }
 }
 
 /* Inputs as stored: even, but for formats whose rows are f32. */
@@ -77,7 +85,7 @@ CUDA_LAYOUT int64_t cuda_int4_at(int64_t stored, int64_t o, int64_t i)
     return at + (lane * CUDA_STRIP + o % CUDA_STRIP) * 32 + word * 8 + in % 8 / 2 + in % 2 * 4;
 }
 
-/* And of one of f32 or f16. */
+/* And of one whose rows are f32. */
 CUDA_LAYOUT int64_t cuda_f32_at(int64_t stored, int64_t o, int64_t i)
 {
     return o / K_NR * stored * K_NR + i * K_NR + o % K_NR;
@@ -85,10 +93,10 @@ CUDA_LAYOUT int64_t cuda_f32_at(int64_t stored, int64_t o, int64_t i)
 
 CUDA_LAYOUT int64_t cuda_weight_at(enum k_type type, int64_t stored, int64_t o, int64_t i)
 {
-    return type == K_F32 || type == K_F16 ? cuda_f32_at(stored, o, i)
-           : type == K_BF16               ? cuda_bf16_at(stored, o, i)
-           : type == K_INT4               ? cuda_int4_at(stored, o, i)
-                                          : cuda_int8_at(stored, o, i);
+    return cuda_has_plain_rows(type) ? cuda_f32_at(stored, o, i)
+           : type == K_BF16          ? cuda_bf16_at(stored, o, i)
+           : type == K_INT4          ? cuda_int4_at(stored, o, i)
+                                     : cuda_int8_at(stored, o, i);
 }
 
 /* The scale of output o, input i; k is the weight's, as many inputs as `group` share one. */

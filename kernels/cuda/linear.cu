@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x w^T + bias. bf16, int8, int8g and int4 on the tensor cores (linear.cuh); f32, f16 and what
- * has nested scales, whose rows are f32, by plain fused chains over the inputs, a lane for each
- * output of a panel, so that a panel is read as it lies.
+ * y = x w^T + bias. bf16, codes of a byte and int4 on the tensor cores (linear.cuh); f32, f16 and
+ * what has nested scales, whose rows are f32, by plain fused chains over the inputs, a lane for
+ * each output of a panel, so that a panel is read as it lies.
  */
 #include "kernels/cuda/linear.cuh"
 
@@ -39,6 +39,16 @@ int linear_int8_cuda(const void *args, void *stream)
     return linear<K_INT8>((const struct k_linear *)args, stream);
 }
 
+int linear_int8c_cuda(const void *args, void *stream)
+{
+    return linear<K_INT8C>((const struct k_linear *)args, stream);
+}
+
+int linear_fp8_cuda(const void *args, void *stream)
+{
+    return linear<K_FP8>((const struct k_linear *)args, stream);
+}
+
 template <int TYPE> static int linear_groups(const struct k_linear *k, void *stream)
 {
     struct linear_args a = args_of(k);
@@ -72,7 +82,7 @@ template <int TYPE> static __global__ void linear_plain_kernel(struct linear_arg
         return;
 #pragma unroll 4
     for (int64_t i = 0; i < a.stored; i++) {
-        float v = weight_plain<TYPE>(a.k.w.data, first + i * K_NR);
+        float v = weight_plain((enum k_type)TYPE, a.k.w.data, first + i * K_NR);
 #pragma unroll
         for (int r = 0; r < F32_ROWS; r++)
             sum[r] = fmaf(v, x[r][i], sum[r]);

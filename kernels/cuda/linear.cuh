@@ -32,12 +32,43 @@ struct linear_args {
     int is_aligned; /* rows begin at multiples of 16 bytes */
 };
 
-/* Four codes of int8 as two pairs of bf16: inputs 0 and 1, 2 and 3. */
+/* Codes of e4m3 in bytes 0 and 2 as a pair of bf16. */
+static __device__ __forceinline__ uint32_t fp8_pair(uint32_t codes)
+{
+    const float far = __uint_as_float(247u << 23); /* 2^120, what the exponents' zeros differ by */
+    float lo = __uint_as_float((codes & 0x7fu) << 20) * far;
+    float hi = __uint_as_float((codes & 0x7f0000u) << 4) * far;
+    return __float_as_uint(lo) >> 16 | __float_as_uint(hi) | (codes & 0x00800080u) << 8;
+}
+
+/* The pair that stands for it with -128, which int8c has in place of -0. */
+static __device__ __forceinline__ uint32_t with_least(uint32_t pair)
+{
+    pair = (pair & 0xffffu) == 0x8000u ? (pair & 0xffff0000u) | 0xc300u : pair;
+    return pair >> 16 == 0x8000u ? (pair & 0xffffu) | 0xc3000000u : pair;
+}
+
+/* Four codes of a byte as two pairs of bf16: inputs 0 and 1, 2 and 3. */
 static __device__ __forceinline__ void int8_pairs(uint32_t codes, uint32_t *lo, uint32_t *hi)
 {
     uint32_t next = codes >> 8;
     *lo = bf16x2_less_128((codes & 0x007f007fu) | 0x43004300u) | (codes & 0x00800080u) << 8;
     *hi = bf16x2_less_128((next & 0x007f007fu) | 0x43004300u) | (next & 0x00800080u) << 8;
+}
+
+template <int TYPE>
+static __device__ __forceinline__ void byte_pairs(uint32_t codes, uint32_t *lo, uint32_t *hi)
+{
+    if (TYPE == K_FP8) {
+        *lo = fp8_pair(codes);
+        *hi = fp8_pair(codes >> 8);
+        return;
+    }
+    int8_pairs(codes, lo, hi);
+    if (TYPE == K_INT8C) {
+        *lo = with_least(*lo);
+        *hi = with_least(*hi);
+    }
 }
 
 /* Inputs 4j to 4j + 3 of the eight codes of int4 in a word, likewise. */

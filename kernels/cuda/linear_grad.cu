@@ -197,6 +197,16 @@ int linear_dx_int8g_cuda(const void *args, void *stream)
     return dx_launch<K_INT8G>((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_int8c_cuda(const void *args, void *stream)
+{
+    return dx_launch<K_INT8C>((const struct k_linear_dx *)args, stream);
+}
+
+int linear_dx_fp8_cuda(const void *args, void *stream)
+{
+    return dx_launch<K_FP8>((const struct k_linear_dx *)args, stream);
+}
+
 int linear_dx_int4_cuda(const void *args, void *stream)
 {
     return dx_launch<K_INT4>((const struct k_linear_dx *)args, stream);

@@ -22,7 +22,7 @@ template <int TYPE> struct small_piece {
     /* inputs of a warp's 16-byte loads */
     static constexpr int STEP = TYPE == K_BF16 ? 32 : TYPE == K_INT4 ? (int)CUDA_BLOCK_INT4 : 64;
     static constexpr int STEPS = SMALL_INPUTS / STEP;
-    static constexpr int SUM = TYPE == K_INT8 ? (int)K_INT8_GROUP : (int)LINEAR_SUM;
+    static constexpr int SUM = has_wide_groups(TYPE) ? (int)K_INT8_GROUP : (int)LINEAR_SUM;
     static constexpr int SUMS = SMALL_INPUTS / SUM; /* stretches */
     uint4 w[STEPS][2];
 };
@@ -66,8 +66,8 @@ static __device__ __forceinline__ void small_step(const struct linear_args &a, c
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         uint32_t wa[4];
-        int8_pairs(word_of(w[0], j), &wa[0], &wa[2]);
-        int8_pairs(word_of(w[1], j), &wa[1], &wa[3]);
+        byte_pairs<TYPE>(word_of(w[0], j), &wa[0], &wa[2]);
+        byte_pairs<TYPE>(word_of(w[1], j), &wa[1], &wa[3]);
         const uint4 &from = j < 2 ? x : more;
         uint32_t xb[2] = {word_of(from, 2 * (j % 2)), word_of(from, 2 * (j % 2) + 1)};
         mma_bf16(acc, wa, xb);
@@ -189,7 +189,7 @@ static __device__ __forceinline__ void small_fold(const struct linear_args &a, i
             continue;
         float v = total[e];
         for (int s = 0; s < n_sum; s++) {
-            if (TYPE != K_INT8)
+            if (!has_wide_groups(TYPE))
                 v += part[s * SIZE + e];
             else
                 v = fmaf(linear_scale(a, o, i + s * SUM), part[s * SIZE + e], v);

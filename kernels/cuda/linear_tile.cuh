@@ -131,8 +131,8 @@ static __device__ __forceinline__ void weight_operand(const uint4 &lo, const uin
         wa[2] = word_of(lo, 2 * j + 1);
         wa[3] = word_of(hi, 2 * j + 1);
     } else {
-        int8_pairs(word_of(lo, j), &wa[0], &wa[2]);
-        int8_pairs(word_of(hi, j), &wa[1], &wa[3]);
+        byte_pairs<TYPE>(word_of(lo, j), &wa[0], &wa[2]);
+        byte_pairs<TYPE>(word_of(hi, j), &wa[1], &wa[3]);
     }
 }
 
@@ -179,7 +179,7 @@ static __device__ __forceinline__ void tile_fold(const struct linear_args &a, in
 #pragma unroll
     for (int o = 0; o < T::MMA_O; o++) {
         float scale[2] = {1, 1};
-        for (int h = 0; TYPE == K_INT8 && h < 2; h++) {
+        for (int h = 0; has_wide_groups(TYPE) && h < 2; h++) {
             int64_t at = out + o * LINEAR_OUTPUTS + lane_id() / 4 + h * 8;
             scale[h] = at < a.n ? linear_scale(a, at, i) : 0;
         }

@@ -34,10 +34,8 @@ static __global__ void pack_kernel(struct k_weight_pack a)
             continue;
         float v = source_get(a, o, i);
         int64_t at = cuda_weight_at(a.w.type, stored, a.panel_lo * K_NR + o, i);
-        if (a.w.type == K_F32)
-            ((float *)a.w.data)[at] = v;
-        else if (a.w.type == K_F16)
-            ((k_f16 *)a.w.data)[at] = (k_f16)f16_bits(v);
+        if (cuda_has_plain_rows(a.w.type))
+            weight_plain_put(a.w.type, a.w.data, at, v);
         else
             ((k_bf16 *)a.w.data)[at] = (k_bf16)bf16_bits(v);
     }
@@ -159,10 +157,19 @@ static __global__ void pack_coded_kernel(struct k_weight_pack a)
 {
     int64_t stored = cuda_k_stored(a.w.type, a.w.k);
     int64_t o = (int64_t)blockIdx.x * K_NR + threadIdx.x, out = a.panel_lo * K_NR + o;
-    for (int64_t at = (int64_t)blockIdx.y * K_NR + threadIdx.y; at < a.w.k / CODED_INPUTS;
+    const int64_t size = coded_inputs(a.w.type);
+    for (int64_t at = (int64_t)blockIdx.y * K_NR + threadIdx.y; at < a.w.k / size;
          at += (int64_t)gridDim.y * K_NR) {
-        int64_t lo = at * CODED_INPUTS;
+        int64_t lo = at * size;
         const uint8_t *block = o < a.n_src ? coded_block(&a, o, lo) : NULL;
+        int64_t scale = cuda_scale_at(size, a.w.k, out, lo);
+        if (coded_is_wide(a.w.type)) {
+            for (int i = 0; i < size; i++)
+                ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, lo + i)] =
+                    block ? coded_wide_stored(a.w.type, block, i) : 0;
+            ((float *)a.w.scale)[scale] = block ? coded_wide_scale(block) : 0;
+            continue;
+        }
         for (int i = 0; i < CODED_INPUTS; i++) {
             int code = block ? coded_code(a.src_type, block, i) : 0;
             if (a.w.type == K_INT4)
@@ -170,8 +177,7 @@ static __global__ void pack_coded_kernel(struct k_weight_pack a)
             else
                 ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, lo + i)] = sign_magnitude(code);
         }
-        ((k_f16 *)a.w.scale)[cuda_scale_at(CODED_INPUTS, a.w.k, out, lo)] =
-            block ? coded_scale(block) : 0;
+        ((k_f16 *)a.w.scale)[scale] = block ? coded_scale(block) : 0;
     }
 }
 

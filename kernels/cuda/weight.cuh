@@ -9,17 +9,33 @@
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/nested.h"
 
+/* Whether groups are K_INT8_GROUP inputs and scales f32. */
+CODED_INLINE constexpr bool has_wide_groups(int type)
+{
+    return type == K_INT8 || type == K_INT8C || type == K_FP8;
+}
+
 static __device__ __forceinline__ float int8_value(uint8_t byte)
 {
     float mag = (float)(byte & 0x7f);
     return byte & 0x80 ? -mag : mag;
 }
 
-/* Number `at` of a weight whose rows are f32: K_F32 or K_F16. */
-template <int TYPE>
-static __device__ __forceinline__ float weight_plain(const void *data, int64_t at)
+/* Number `at` of a weight whose rows are f32, in its own format: read, and put. */
+static __device__ __forceinline__ float weight_plain(enum k_type type, const void *data, int64_t at)
 {
-    return TYPE == K_F32 ? ((const float *)data)[at] : f16_get(((const k_f16 *)data)[at]);
+    if (type == K_F16)
+        return f16_get(((const k_f16 *)data)[at]);
+    return ((const float *)data)[at];
+}
+
+static __device__ __forceinline__ void weight_plain_put(enum k_type type, void *data, int64_t at,
+                                                        float v)
+{
+    if (type == K_F16)
+        ((k_f16 *)data)[at] = (k_f16)f16_bits(v);
+    else
+        ((float *)data)[at] = v;
 }
 
 static __device__ __forceinline__ float int4_value(const void *data, int64_t at)
@@ -31,11 +47,12 @@ static __device__ __forceinline__ float int4_value(const void *data, int64_t at)
 template <int TYPE>
 static __device__ __forceinline__ float code_scale(const struct k_weight &w, int64_t o, int64_t i)
 {
-    constexpr int64_t GROUP = TYPE == K_INT8    ? (int64_t)K_INT8_GROUP
-                              : TYPE == K_INT8G ? (int64_t)K_INT8G_GROUP
-                                                : (int64_t)K_INT4_GROUP;
+    constexpr int64_t GROUP = has_wide_groups(TYPE) ? (int64_t)K_INT8_GROUP
+                              : TYPE == K_INT8G     ? (int64_t)K_INT8G_GROUP
+                                                    : (int64_t)K_INT4_GROUP;
     int64_t at = cuda_scale_at(GROUP, w.k, o, i);
-    return TYPE == K_INT8 ? ((const float *)w.scale)[at] : f16_get(((const k_f16 *)w.scale)[at]);
+    return has_wide_groups(TYPE) ? ((const float *)w.scale)[at]
+                                 : f16_get(((const k_f16 *)w.scale)[at]);
 }
 
 /* The weight of a panel's output `lane` whose scales are nested, of input i of a block. */
@@ -58,15 +75,14 @@ static __device__ __forceinline__ const uint8_t *nested_block(const struct k_wei
 static __device__ __forceinline__ float weight_stored(const struct k_weight &w, int64_t stored,
                                                       int64_t o, int64_t i)
 {
-    if (w.type == K_F32)
-        return ((const float *)w.data)[cuda_f32_at(stored, o, i)];
-    if (w.type == K_F16)
-        return f16_get(((const k_f16 *)w.data)[cuda_f32_at(stored, o, i)]);
+    if (cuda_has_plain_rows(w.type))
+        return weight_plain(w.type, w.data, cuda_f32_at(stored, o, i));
     if (w.type == K_BF16)
         return bf16_get(((const k_bf16 *)w.data)[cuda_bf16_at(stored, o, i)]);
     if (w.type == K_INT4)
         return int4_value(w.data, cuda_int4_at(stored, o, i));
-    return int8_value(((const uint8_t *)w.data)[cuda_int8_at(stored, o, i)]);
+    uint8_t byte = ((const uint8_t *)w.data)[cuda_int8_at(stored, o, i)];
+    return coded_is_wide(w.type) ? coded_wide_value(w.type, byte) : int8_value(byte);
 }
 
 static __device__ __forceinline__ float weight_get(const struct k_weight &w, int64_t stored,
@@ -77,7 +93,7 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
     if (w.type == K_INT6K)
         return nested_get<K_INT6K>(nested_block(w, o / K_NR, i), o % K_NR, i % K_NESTED);
     float v = weight_stored(w, stored, o, i);
-    if (w.type == K_INT8)
+    if (has_wide_groups(w.type))
         return v * code_scale<K_INT8>(w, o, i);
     if (w.type == K_INT8G)
         return v * code_scale<K_INT8G>(w, o, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The activations, in f64 but for the rounding that fusion must keep: silu(gate) rounds to f32
- * before it meets up.
+ * The activations, in f64 but for the rounding that fusion must keep: silu(gate), and
+ * sigmoid(gate), round to f32 before they meet up.
  */
 #include <math.h>
 
@@ -29,6 +29,63 @@ void swiglu_bwd_ref(const void *args, const struct k_slice *s)
             double g = gate[j], p = ref_sigmoid(g), u = up[j], d = dy[j];
             a->dgate[i * a->ld_dgate + j] = (float)(d * u * (p + g * p * (1 - p)));
             a->dup[i * a->ld_dup + j] = (float)(d * g * p);
+        }
+    }
+}
+
+void glu_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] = (float)ref_sigmoid(gate[j]) * up[j];
+    }
+}
+
+/* dup = dy p; dgate = dy up p (1 - p), p = ref_sigmoid(g) */
+void glu_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu_bwd *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        const float *dy = a->dy + i * a->ld_dy;
+        for (int64_t j = 0; j < a->d; j++) {
+            double p = ref_sigmoid(gate[j]), d = dy[j];
+            a->dgate[i * a->ld_dgate + j] = (float)(d * up[j] * p * ref_sigmoid(-gate[j]));
+            a->dup[i * a->ld_dup + j] = (float)(d * p);
+        }
+    }
+}
+
+void swiglu_clamped_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu_clamped *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        for (int64_t j = 0; j < a->d; j++) {
+            double g = ref_most(gate[j], a->limit), u = ref_most(up[j], a->limit);
+            u = u < -(double)a->limit ? -(double)a->limit : u;
+            a->y[i * a->ld_y + j] = (float)(g * ref_sigmoid((double)a->alpha * g) * (u + 1));
+        }
+    }
+}
+
+/* With p = sigmoid(alpha g): dg = dy (u + 1) (p + alpha g p (1 - p)), du = dy g p */
+void swiglu_clamped_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_swiglu_clamped *a = args;
+    double limit = a->limit, alpha = a->alpha;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        const float *dy = a->dy + i * a->ld_dy;
+        for (int64_t j = 0; j < a->d; j++) {
+            double g = ref_most(gate[j], limit), u = ref_most(up[j], limit), d = dy[j];
+            u = u < -limit ? -limit : u;
+            double p = ref_sigmoid(alpha * g), slope = p + alpha * g * p * (1 - p);
+            a->dgate[i * a->ld_dgate + j] =
+                (double)gate[j] > limit ? 0 : (float)(d * (u + 1) * slope);
+            a->dup[i * a->ld_dup + j] = fabs((double)up[j]) > limit ? 0 : (float)(d * g * p);
         }
     }
 }

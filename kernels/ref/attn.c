@@ -217,3 +217,42 @@ void attn_merge_ref(const void *args, const struct k_slice *s)
         }
     }
 }
+
+/* lse' = log(exp(lse) + exp(sink)) */
+static double with_sink(double lse, double sink)
+{
+    double most = lse > sink ? lse : sink, least = lse > sink ? sink : lse;
+    return most + log1p(exp(least - most));
+}
+
+void attn_sink_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_attn_sink *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        for (int64_t h = 0; h < a->n_head; h++) {
+            float *lse = a->lse + i * a->n_head + h, *y = a->y + i * a->ld_y + h * a->d_head;
+            double sum = with_sink((double)*lse, (double)a->sink[h]);
+            float keep = (float)exp((double)*lse - sum);
+            for (int64_t j = 0; j < a->d_head; j++)
+                y[j] *= keep;
+            *lse = (float)sum;
+        }
+    }
+}
+
+void attn_sink_dw_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_attn_sink *a = args;
+    for (int64_t h = s->lo; h < s->hi; h++) {
+        double sum = 0;
+        for (int64_t i = 0; i < a->m; i++) {
+            const float *y = a->y + i * a->ld_y + h * a->d_head;
+            const float *dy = a->dy + i * a->ld_dy + h * a->d_head;
+            double dot = 0;
+            for (int64_t j = 0; j < a->d_head; j++)
+                dot += (double)dy[j] * (double)y[j];
+            sum += exp((double)a->sink[h] - (double)a->lse[i * a->n_head + h]) * dot;
+        }
+        a->dsink[h] -= (float)sum;
+    }
+}

@@ -39,6 +39,30 @@ void copy_ref(const void *args, const struct k_slice *s)
     }
 }
 
+/* Parts of a row: each stands at `apart` in the one, side by side in the other. */
+static void regroup_row(const struct k_regroup *a, const float *x, float *y)
+{
+    int64_t run = 0, together = 0, first = 0;
+    for (int32_t p = 0; p < a->n_part; p++)
+        run += a->part[p];
+    for (int32_t p = 0; p < a->n_part; p++) {
+        for (int32_t h = 0; h < a->n_head; h++) {
+            int64_t apart = h * run + first;
+            memcpy(y + (a->inverse ? apart : together), x + (a->inverse ? together : apart),
+                   (size_t)a->part[p] * sizeof *y);
+            together += a->part[p];
+        }
+        first += a->part[p];
+    }
+}
+
+void regroup_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_regroup *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++)
+        regroup_row(a, a->x + i * a->ld_x, a->y + i * a->ld_y);
+}
+
 void fold_ref(const void *args, const struct k_slice *s)
 {
     const struct k_fold *a = args;

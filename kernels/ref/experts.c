@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "kernels/experts_grid.h"
+#include "kernels/shape/rows.h"
 #include "kernels/variants.h"
 
 static double row_sum(const float *x, int64_t n, float *max)
@@ -165,5 +166,50 @@ void experts_weigh_ref(const void *args, const struct k_slice *s)
             dh[j] *= w;
         }
         a->dweight[a->from[i]] = (float)dot;
+    }
+}
+
+/* The expert whose routed row i is. */
+static int64_t expert_of(const int32_t *start, int64_t i)
+{
+    int64_t e = 0;
+    while (start[e + 1] <= i)
+        e++;
+    return e;
+}
+
+void experts_bias_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_bias *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *bias = a->bias + expert_of(a->start, i) * a->ld_bias;
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] += bias[j];
+    }
+}
+
+void experts_bias_dot_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_bias *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *bias = a->bias + expert_of(a->start, i) * a->ld_bias;
+        const float *dy = a->dy + a->from[i] / a->top * a->ld_dy;
+        double dot = 0;
+        for (int64_t j = 0; j < a->d; j++)
+            dot += (double)dy[j] * (double)bias[j];
+        a->dweight[a->from[i]] += (float)dot;
+    }
+}
+
+void experts_bias_dw_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_experts_bias_dw *a = args;
+    int64_t lo = a->start[a->expert], hi = a->start[a->expert + 1];
+    for (int64_t j = s->lo * ROWS_COLS; j < rows_min(a->n, s->hi * ROWS_COLS); j++) {
+        double sum = 0;
+        for (int64_t i = lo; i < hi; i++)
+            sum += (a->from ? (double)a->weight[a->from[i]] : 1) *
+                   (double)a->dy[experts_row(a->from, a->top, i) * a->ld_dy + j];
+        a->dbias[j] += (float)sum;
     }
 }

@@ -97,45 +97,13 @@ static void linear_ref(const struct k_linear *a, const struct k_slice *s)
     }
 }
 
-void linear_f32_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_bf16_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_f16_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_int8_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_int8g_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_int4_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_int4k_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
-
-void linear_int6k_ref(const void *args, const struct k_slice *s)
-{
-    linear_ref(args, s);
-}
+#define FORMAT(name, ...)                                                                          \
+    void linear_##name##_ref(const void *args, const struct k_slice *s)                            \
+    {                                                                                              \
+        linear_ref(args, s);                                                                       \
+    }
+#include "kernels/format.def"
+#undef FORMAT
 
 /* ---- input gradient ----------------------------------------------------------------------- */
 
@@ -201,45 +169,13 @@ static void dx_ref(const void *args, const struct k_slice *s)
     }
 }
 
-void linear_dx_f32_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_bf16_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_f16_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_int8_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_int8g_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_int4_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_int4k_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
-
-void linear_dx_int6k_ref(const void *args, const struct k_slice *s)
-{
-    dx_ref(args, s);
-}
+#define FORMAT(name, ...)                                                                          \
+    void linear_dx_##name##_ref(const void *args, const struct k_slice *s)                         \
+    {                                                                                              \
+        dx_ref(args, s);                                                                           \
+    }
+#include "kernels/format.def"
+#undef FORMAT
 
 /* ---- weight gradient ---------------------------------------------------------------------- */
 

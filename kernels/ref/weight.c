@@ -168,11 +168,17 @@ static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64
 {
     bool is_here = panel * K_NR + o < a->n_src;
     const uint8_t *block = is_here ? coded_block(a, panel * K_NR + o, lo) : NULL;
-    int64_t at = a->panel_lo + panel,
-            group = at * linear_groups(a->w.type, a->w.k) + lo / CODED_INPUTS;
+    int64_t at = a->panel_lo + panel, size = coded_inputs(a->w.type),
+            group = at * linear_groups(a->w.type, a->w.k) + lo / size;
     uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
+    if (coded_is_wide(a->w.type)) {
+        ((float *)a->w.scale)[group * K_NR + o] = is_here ? coded_wide_scale(block) : 0;
+        for (int64_t i = 0; i < size; i++)
+            code[linear_int8_at(o, lo + i)] = is_here ? coded_wide_stored(a->w.type, block, i) : 0;
+        return;
+    }
     ((k_f16 *)a->w.scale)[group * K_NR + o] = is_here ? coded_scale(block) : 0;
-    for (int64_t i = 0; i < CODED_INPUTS; i++) {
+    for (int64_t i = 0; i < size; i++) {
         int q = is_here ? coded_code(a->src_type, block, i) : 0;
         if (a->w.type == K_INT4)
             put_int4(code, o, lo + i, INT4_ZERO + q);
@@ -184,7 +190,7 @@ static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64
 static void pack_groups(const struct k_weight_pack *a, int64_t panel)
 {
     for (int64_t o = 0; o < K_NR; o++)
-        for (int64_t lo = 0; lo < a->w.k; lo += CODED_INPUTS)
+        for (int64_t lo = 0; lo < a->w.k; lo += coded_inputs(a->w.type))
             pack_coded_group(a, panel, o, lo);
 }
 
@@ -204,6 +210,16 @@ static void pack_int4k(const struct k_weight_pack *a, int64_t panel)
 static void pack_int6k(const struct k_weight_pack *a, int64_t panel)
 {
     pack_nested(a, panel);
+}
+
+static void pack_int8c(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_groups(a, panel);
+}
+
+static void pack_fp8(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_groups(a, panel);
 }
 
 /* A panel, number by number. */

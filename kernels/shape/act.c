@@ -18,6 +18,30 @@ struct k_shape swiglu_bwd_shape(const void *args)
     return rows_shape(a->m, a->d, 5, 0, 21);
 }
 
+struct k_shape glu_shape(const void *args)
+{
+    const struct k_swiglu *a = args;
+    return rows_shape(a->m, a->d, 3, 0, 15);
+}
+
+struct k_shape glu_bwd_shape(const void *args)
+{
+    const struct k_swiglu_bwd *a = args;
+    return rows_shape(a->m, a->d, 5, 0, 32);
+}
+
+struct k_shape swiglu_clamped_shape(const void *args)
+{
+    const struct k_swiglu_clamped *a = args;
+    return rows_shape(a->m, a->d, 3, 0, 20);
+}
+
+struct k_shape swiglu_clamped_bwd_shape(const void *args)
+{
+    const struct k_swiglu_clamped *a = args;
+    return rows_shape(a->m, a->d, 5, 0, 26);
+}
+
 struct k_shape gelu_shape(const void *args)
 {
     const struct k_gelu *a = args;

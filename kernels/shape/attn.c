@@ -87,6 +87,23 @@ struct k_shape attn_merge_shape(const void *args)
         .n_unit = a->fwd.batch.n_tok, .bytes = bytes + rows_bytes(&a->fwd), .flops = bytes / 2};
 }
 
+struct k_shape attn_sink_shape(const void *args)
+{
+    const struct k_attn_sink *a = args;
+    double n = (double)a->m * a->n_head;
+    return (struct k_shape){
+        .n_unit = a->m, .bytes = 8 * n * (a->d_head + 1.0), .flops = n * (a->d_head + 30.0)};
+}
+
+struct k_shape attn_sink_dw_shape(const void *args)
+{
+    const struct k_attn_sink *a = args;
+    double n = (double)a->m * a->n_head;
+    return (struct k_shape){.n_unit = a->m > 0 ? a->n_head : 0,
+                            .bytes = 4 * n * (2.0 * a->d_head + 1),
+                            .flops = n * (2.0 * a->d_head + 14)};
+}
+
 struct k_shape attn_bwd_q_shape(const void *args)
 {
     const struct k_attn_bwd *a = args;

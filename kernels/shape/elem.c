@@ -41,6 +41,15 @@ struct k_shape copy_shape(const void *args)
     return rows_shape(a->m, a->d, a->x && a->ld_x != 0 ? 2 : 1, row, 0);
 }
 
+struct k_shape regroup_shape(const void *args)
+{
+    const struct k_regroup *a = args;
+    int64_t d = 0;
+    for (int32_t i = 0; i < a->n_part; i++)
+        d += (int64_t)a->n_head * a->part[i];
+    return rows_shape(a->m, d, 2, 0, 0);
+}
+
 struct k_shape fold_shape(const void *args)
 {
     const struct k_fold *a = args;

@@ -79,3 +79,22 @@ struct k_shape experts_weigh_shape(const void *args)
     const struct k_experts_weigh *a = args;
     return rows_shape(a->m, a->d, 4, 12 * (double)a->m, 4);
 }
+
+struct k_shape experts_bias_shape(const void *args)
+{
+    const struct k_experts_bias *a = args;
+    return rows_shape(a->m, a->d, 3, 4 * (double)a->m, 1);
+}
+
+struct k_shape experts_bias_dot_shape(const void *args)
+{
+    const struct k_experts_bias *a = args;
+    return rows_shape(a->m, a->d, 2, 12 * (double)a->m, 2);
+}
+
+struct k_shape experts_bias_dw_shape(const void *args)
+{
+    const struct k_experts_bias_dw *a = args;
+    int64_t m = a->start ? a->start[a->expert + 1] - a->start[a->expert] : 0;
+    return rows_shape_cols(m, a->n, 1, 8 * (double)(m + a->n), 2);
+}

@@ -66,45 +66,13 @@ static struct k_shape linear_shape(const void *args)
                    (double)k_rows_bytes(a->w.type, a->m, a->w.k), out);
 }
 
-struct k_shape linear_f32_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_bf16_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_f16_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_int8_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_int8g_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_int4_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_int4k_shape(const void *args)
-{
-    return linear_shape(args);
-}
-
-struct k_shape linear_int6k_shape(const void *args)
-{
-    return linear_shape(args);
-}
+#define FORMAT(name, ...)                                                                          \
+    struct k_shape linear_##name##_shape(const void *args)                                         \
+    {                                                                                              \
+        return linear_shape(args);                                                                 \
+    }
+#include "kernels/format.def"
+#undef FORMAT
 
 /* The chunks of a panel share its turning over. */
 static struct k_shape dx_shape(const void *args)
@@ -119,45 +87,13 @@ static struct k_shape dx_shape(const void *args)
     return s;
 }
 
-struct k_shape linear_dx_f32_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_bf16_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_f16_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_int8_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_int8g_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_int4_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_int4k_shape(const void *args)
-{
-    return dx_shape(args);
-}
-
-struct k_shape linear_dx_int6k_shape(const void *args)
-{
-    return dx_shape(args);
-}
+#define FORMAT(name, ...)                                                                          \
+    struct k_shape linear_dx_##name##_shape(const void *args)                                      \
+    {                                                                                              \
+        return dx_shape(args);                                                                     \
+    }
+#include "kernels/format.def"
+#undef FORMAT
 
 static struct k_shape dw_shape(enum k_type type, const struct k_linear_dw *a)
 {

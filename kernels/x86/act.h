@@ -59,6 +59,81 @@ static inline void swiglu_bwd_rows(const struct k_swiglu_bwd *a, int64_t lo, int
     }
 }
 
+static inline void glu_rows(const struct k_swiglu *a, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            vf p = vf_sigmoid(vf_load(gate + j, n));
+            vf_store(a->y + i * a->ld_y + j, vf_mul(p, vf_load(up + j, n)), n);
+        }
+    }
+}
+
+static inline void glu_bwd_rows(const struct k_swiglu_bwd *a, int64_t lo, int64_t hi)
+{
+    for (int64_t i = lo; i < hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        const float *dy = a->dy + i * a->ld_dy;
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            vf g = vf_load(gate + j, n), dup = vf_mul(vf_load(dy + j, n), vf_sigmoid(g));
+            vf rest = vf_sigmoid(vf_neg(g)); /* 1 - sigmoid, which would cancel */
+            vf dgate = vf_mul(vf_mul(dup, vf_load(up + j, n)), rest);
+            vf_store(a->dgate + i * a->ld_dgate + j, dgate, n);
+            vf_store(a->dup + i * a->ld_dup + j, dup, n);
+        }
+    }
+}
+
+/* The gate and up as swiglu_clamped takes them. NaN stays what it is. */
+struct clamped {
+    vf gate, up;
+};
+
+static inline struct clamped clamped_load(const struct k_swiglu_clamped *a, const float *gate,
+                                          const float *up, int n)
+{
+    vf most = vf_set(a->limit);
+    return (struct clamped){vf_min(most, vf_load(gate, n)),
+                            vf_max(vf_neg(most), vf_min(most, vf_load(up, n)))};
+}
+
+static inline void swiglu_clamped_rows(const struct k_swiglu_clamped *a, int64_t lo, int64_t hi)
+{
+    vf one = vf_set(1.0f), alpha = vf_set(a->alpha);
+    for (int64_t i = lo; i < hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            struct clamped x = clamped_load(a, gate + j, up + j, n);
+            vf g = vf_mul(x.gate, vf_sigmoid(vf_mul(alpha, x.gate)));
+            vf_store(a->y + i * a->ld_y + j, vf_mul(g, vf_add(x.up, one)), n);
+        }
+    }
+}
+
+static inline void swiglu_clamped_bwd_rows(const struct k_swiglu_clamped *a, int64_t lo, int64_t hi)
+{
+    vf one = vf_set(1.0f), alpha = vf_set(a->alpha), most = vf_set(a->limit), zero = vf_zero();
+    for (int64_t i = lo; i < hi; i++) {
+        const float *gate = a->gate + i * a->ld_gate, *up = a->up + i * a->ld_up;
+        const float *dy = a->dy + i * a->ld_dy;
+        for (int64_t j = 0; j < a->d; j += VF) {
+            int n = vf_count(a->d, j);
+            struct clamped x = clamped_load(a, gate + j, up + j, n);
+            vf d = vf_load(dy + j, n), p = vf_sigmoid(vf_mul(alpha, x.gate));
+            vf slope = vf_fma(vf_mul(vf_mul(alpha, x.gate), p), vf_sub(one, p), p);
+            vf dg = vf_mul(vf_mul(d, vf_add(x.up, one)), slope), du = vf_mul(d, vf_mul(x.gate, p));
+            dg = vf_select(vf_gt(vf_load(gate + j, n), most), zero, dg);
+            du = vf_select(vf_gt(vf_abs(vf_load(up + j, n)), most), zero, du);
+            vf_store(a->dgate + i * a->ld_dgate + j, dg, n);
+            vf_store(a->dup + i * a->ld_dup + j, du, n);
+        }
+    }
+}
+
 /* sqrt(2 / pi) (x + 0.044715 x^3) */
 static inline vf gelu_tanh_arg(vf x)
 {

@@ -15,6 +15,26 @@ void swiglu_bwd_avx512(const void *args, const struct k_slice *s)
     swiglu_bwd_rows(args, s->lo, s->hi);
 }
 
+void glu_avx512(const void *args, const struct k_slice *s)
+{
+    glu_rows(args, s->lo, s->hi);
+}
+
+void glu_bwd_avx512(const void *args, const struct k_slice *s)
+{
+    glu_bwd_rows(args, s->lo, s->hi);
+}
+
+void swiglu_clamped_avx512(const void *args, const struct k_slice *s)
+{
+    swiglu_clamped_rows(args, s->lo, s->hi);
+}
+
+void swiglu_clamped_bwd_avx512(const void *args, const struct k_slice *s)
+{
+    swiglu_clamped_bwd_rows(args, s->lo, s->hi);
+}
+
 void gelu_avx512(const void *args, const struct k_slice *s)
 {
     gelu_rows(args, s->lo, s->hi);

@@ -128,6 +128,8 @@ EACH(FUNCTION, BF16)
 EACH(FUNCTION, F16)
 EACH(FUNCTION, INT8)
 EACH(FUNCTION, INT8G)
+EACH(FUNCTION, INT8C)
+EACH(FUNCTION, FP8)
 EACH(FUNCTION, INT4)
 EACH(FUNCTION, INT4K)
 EACH(FUNCTION, INT6K)
@@ -168,6 +170,20 @@ void block_int8g_avx512(const struct block_codes *b)
 {
     switch (b->b.h * 8 + b->b.np) {
         EACH(CASE, INT8G)
+    }
+}
+
+void block_int8c_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, INT8C)
+    }
+}
+
+void block_fp8_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, FP8)
     }
 }
 

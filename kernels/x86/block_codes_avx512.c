@@ -129,6 +129,16 @@ void block_int8g_widen_avx512(const struct block_widen *o)
     widen_as(K_INT8G, o);
 }
 
+void block_int8c_widen_avx512(const struct block_widen *o)
+{
+    widen_as(K_INT8C, o);
+}
+
+void block_fp8_widen_avx512(const struct block_widen *o)
+{
+    widen_as(K_FP8, o);
+}
+
 void block_int4_widen_avx512(const struct block_widen *o)
 {
     widen_as(K_INT4, o);

@@ -11,7 +11,11 @@ const struct linear_isa linear_isa_avx2 = {
               [K_F16] = block_f16_avx2,
               [K_INT4K] = block_int4k_avx2,
               [K_INT6K] = block_int6k_avx2},
-    .codes = {[K_INT8] = block_int8_avx2, [K_INT8G] = block_int8g_avx2, [K_INT4] = block_int4_avx2},
+    .codes = {[K_INT8] = block_int8_avx2,
+              [K_INT8G] = block_int8g_avx2,
+              [K_INT8C] = block_int8c_avx2,
+              [K_FP8] = block_fp8_avx2,
+              [K_INT4] = block_int4_avx2},
     .panels = {1, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS},
     .widening = &opening_avx2,
     .few_max = BLOCK_FEW,
@@ -66,6 +70,16 @@ void linear_int6k_avx2(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx2, args, s);
 }
 
+void linear_int8c_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
+void linear_fp8_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
 void linear_dx_f32_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
@@ -102,6 +116,16 @@ void linear_dx_int4k_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int6k_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_int8c_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_fp8_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

@@ -13,9 +13,13 @@ const struct linear_isa linear_isa_avx512 = {
               [K_INT6K] = block_int6k_avx512},
     .codes = {[K_INT8] = block_int8_avx512,
               [K_INT8G] = block_int8g_avx512,
+              [K_INT8C] = block_int8c_avx512,
+              [K_FP8] = block_fp8_avx512,
               [K_INT4] = block_int4_avx512},
     .codes_widen = {[K_INT8] = block_int8_widen_avx512,
                     [K_INT8G] = block_int8g_widen_avx512,
+                    [K_INT8C] = block_int8c_widen_avx512,
+                    [K_FP8] = block_fp8_widen_avx512,
                     [K_INT4] = block_int4_widen_avx512},
     .gate = gate_avx512,
     .panels = {1, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -67,6 +71,16 @@ void linear_int6k_avx512(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx512, args, s);
 }
 
+void linear_int8c_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
+void linear_fp8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
 void linear_dx_f32_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
@@ -103,6 +117,16 @@ void linear_dx_int4k_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_int6k_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_int8c_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_fp8_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

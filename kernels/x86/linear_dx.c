@@ -25,13 +25,19 @@ struct dx {
     int64_t per_step;                /* of them, and of inputs */
     int64_t panel_bytes, tile_bytes; /* of nested scales a tile is a part of a block */
     int64_t steps_stored;            /* of a panel */
+    int64_t whole;                   /* tiles of a block of nested scales; 1: there are none */
+    int64_t group;                   /* inputs that share a scale; 0: none do */
 };
 
 static struct dx dx_of(const struct linear_isa *isa, const struct k_linear_dx *a)
 {
     enum k_type type = a->w.type;
-    struct dx d = {.isa = isa, .a = a, .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi)};
-    d.per_step = format_is_nested(type) ? 1 : format_stream(type, 0).inputs;
+    struct dx d = {.isa = isa,
+                   .a = a,
+                   .n = linear_outputs(&a->w, a->panel_lo, a->panel_hi),
+                   .whole = format_is_nested(type) ? K_NESTED / K_NR : 1,
+                   .group = format_group(type)};
+    d.per_step = d.whole > 1 ? 1 : format_stream(type, 0).inputs;
     d.steps_stored = linear_ceil_div(a->w.k, d.per_step);
     d.tile_bytes = (int64_t)format_stream(type, 0).bytes * K_NR / format_stream(type, 0).inputs;
     d.panel_bytes = (int64_t)linear_panel_bytes(type, a->w.k);
@@ -46,9 +52,8 @@ static int64_t tile_steps(const struct dx *d)
 
 static const char *tile_at(const struct dx *d, int64_t p, int64_t column)
 {
-    int64_t tiles = format_is_nested(d->a->w.type) ? K_NESTED / K_NR : 1; /* in what is whole */
     return (const char *)d->a->w.data + (d->a->panel_lo + p) * d->panel_bytes +
-           column / tiles * tiles * d->tile_bytes;
+           column / d->whole * d->whole * d->tile_bytes;
 }
 
 /* The tile of panel p becomes the steps of 32 outputs at `to`. */
@@ -57,12 +62,10 @@ static void turn_tile(const struct dx *d, int64_t p, int64_t column, char *to)
     struct turn t = {.type = d->a->w.type,
                      .tile = tile_at(d, p, column),
                      .left = linear_min(d->steps_stored - column * tile_steps(d), tile_steps(d)),
-                     .first = format_is_nested(d->a->w.type) ? column * K_NR % K_NESTED : 0,
+                     .first = column % d->whole * K_NR,
                      .to = to};
-    if (format_group(t.type)) {
-        int64_t group = column * K_NR / format_group(t.type);
-        t.scale = linear_scales(&d->a->w, d->a->panel_lo + p, group);
-    }
+    if (d->group)
+        t.scale = linear_scales(&d->a->w, d->a->panel_lo + p, column * K_NR / d->group);
     d->isa->turn(&t);
 }
 

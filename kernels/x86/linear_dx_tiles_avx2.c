@@ -97,18 +97,31 @@ static void widen_int8(const struct turn *t, char *to)
     }
 }
 
-static void widen_int4(const struct turn *t, char *to)
+/* The same, by vectors of outputs. */
+OPEN_INLINE void widen_vectors(enum k_type type, const struct turn *t, char *to)
 {
     for (int64_t s = 0; s < t->left && s < K_NR / LINEAR_STEP; s++, to += TILE_STEP_BYTES) {
-        const char *at = t->tile + s * TILE_INT4_STEP_BYTES;
+        const char *at = t->tile + s * format_stream(type, 0).bytes;
 #pragma GCC unroll 4
         for (int v = 0; v < 4; v++) {
-            __m256 scale = open_scale(K_INT4, t->scale, v);
-            __m256 first = _mm256_mul_ps(scale, open_vector(K_INT4, at, v, 0));
-            __m256 second = _mm256_mul_ps(scale, open_vector(K_INT4, at, v, 1));
+            __m256 scale = open_scale(type, t->scale, v);
+            __m256 first = _mm256_mul_ps(scale, open_vector(type, at, v, 0));
+            __m256 second = _mm256_mul_ps(scale, open_vector(type, at, v, 1));
             store8(to + v * 32, bf16_pairs(first, second));
         }
     }
+}
+
+static void widen_codes(const struct turn *t, char *to)
+{
+    if (t->type == K_INT4)
+        widen_vectors(K_INT4, t, to);
+    else if (t->type == K_INT8C)
+        widen_vectors(K_INT8C, t, to);
+    else if (t->type == K_FP8)
+        widen_vectors(K_FP8, t, to);
+    else
+        widen_int8(t, to);
 }
 
 static void turn_nested(const struct turn *t)
@@ -121,17 +134,18 @@ static void turn_nested(const struct turn *t)
 
 void linear_dx_tiles_avx2(const struct turn *t)
 {
-    if (format_is_nested(t->type)) {
+    const struct k_format *format = k_format(t->type); /* its functions are switches by the type */
+    if (format->stream[0].inputs == K_NESTED) {
         turn_nested(t);
         return;
     }
     char wide[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(32)));
     const char *tile = t->tile;
-    if (format_group(t->type)) {
-        (t->type == K_INT4 ? widen_int4 : widen_int8)(t, wide);
+    if (format->stream[1].inputs) {
+        widen_codes(t, wide);
         tile = wide;
     }
-    int64_t steps = K_NR / format_stream(t->type, 0).inputs;
+    int64_t steps = K_NR / format->stream[0].inputs;
     for (int64_t s = 0; s < steps; s += 8) {
         for (int64_t o = 0; o < K_NR; o += 8) {
             if (t->type == K_F16) {

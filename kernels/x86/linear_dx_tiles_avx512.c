@@ -121,16 +121,16 @@ static void turn_nested(const struct turn *t)
 
 void linear_dx_tiles_avx512(const struct turn *t)
 {
-    if (format_is_nested(t->type)) {
-        turn_nested(t);
-        return;
-    }
-    int64_t step = 16 / format_stream(t->type, 0).inputs;
-    int64_t bytes = format_stream(t->type, 0).bytes;
     if (t->type == K_BF16 && t->left >= 16) {
         turn_bf16_whole(t->tile, t->to);
         return;
     }
+    const struct k_stream numbers = k_format(t->type)->stream[0];
+    if (numbers.inputs == K_NESTED) {
+        turn_nested(t);
+        return;
+    }
+    int64_t step = 16 / numbers.inputs, bytes = numbers.bytes;
     for (int64_t half = 0; half < 2; half++) { /* of the inputs */
         const char *tile = t->tile + half * step * bytes;
         int64_t left = t->left - half * step;
@@ -141,6 +141,14 @@ void linear_dx_tiles_avx512(const struct turn *t)
         }
         if (t->type == K_INT8G) {
             turn_codes(K_INT8G, tile, left, t->scale, to);
+            continue;
+        }
+        if (t->type == K_INT8C) {
+            turn_codes(K_INT8C, tile, left, t->scale, to);
+            continue;
+        }
+        if (t->type == K_FP8) {
+            turn_codes(K_FP8, tile, left, t->scale, to);
             continue;
         }
         if (t->type == K_INT4) {

@@ -302,6 +302,16 @@ void block_int8g_avx2(const struct block_codes *q)
     few_codes(K_INT8G, q);
 }
 
+void block_int8c_avx2(const struct block_codes *q)
+{
+    few_codes(K_INT8C, q);
+}
+
+void block_fp8_avx2(const struct block_codes *q)
+{
+    few_codes(K_FP8, q);
+}
+
 void block_int4_avx2(const struct block_codes *q)
 {
     few_codes(K_INT4, q);

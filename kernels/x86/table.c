@@ -20,6 +20,8 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_linear_int4] = linear_int4_avx2,
     [K_linear_int4k] = linear_int4k_avx2,
     [K_linear_int6k] = linear_int6k_avx2,
+    [K_linear_int8c] = linear_int8c_avx2,
+    [K_linear_fp8] = linear_fp8_avx2,
     [K_linear_dx_f32] = linear_dx_f32_avx2,
     [K_linear_dx_bf16] = linear_dx_bf16_avx2,
     [K_linear_dx_f16] = linear_dx_f16_avx2,
@@ -28,6 +30,8 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_linear_dx_int4] = linear_dx_int4_avx2,
     [K_linear_dx_int4k] = linear_dx_int4k_avx2,
     [K_linear_dx_int6k] = linear_dx_int6k_avx2,
+    [K_linear_dx_int8c] = linear_dx_int8c_avx2,
+    [K_linear_dx_fp8] = linear_dx_fp8_avx2,
     [K_linear_dw_f32] = linear_dw_f32_avx2,
     [K_linear_dw_bf16] = linear_dw_bf16_avx2,
     [K_lora] = lora_avx2,
@@ -51,6 +55,10 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_layernorm_dw] = layernorm_dw_avx2,
     [K_swiglu] = swiglu_avx2,
     [K_swiglu_bwd] = swiglu_bwd_avx2,
+    [K_glu] = glu_avx2,
+    [K_glu_bwd] = glu_bwd_avx2,
+    [K_swiglu_clamped] = swiglu_clamped_avx2,
+    [K_swiglu_clamped_bwd] = swiglu_clamped_bwd_avx2,
     [K_gelu] = gelu_avx2,
     [K_gelu_bwd] = gelu_bwd_avx2,
     [K_softcap] = softcap_avx2,
@@ -76,6 +84,18 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_attn_merge] = attn_merge_avx2,
     [K_attn_bwd_q] = attn_bwd_q_avx2,
     [K_attn_bwd_kv] = attn_bwd_kv_avx2,
+
+    /* short convolution over a ragged batch */
+    [K_conv] = conv_avx2,
+    [K_conv_keep] = conv_keep_avx2,
+    [K_conv_bwd] = conv_bwd_avx2,
+    [K_conv_dw] = conv_dw_avx2,
+
+    /* gated delta rule over a ragged batch */
+    [K_delta_rates] = delta_rates_avx2,
+    [K_delta] = delta_avx2,
+    [K_delta_bwd] = delta_bwd_avx2,
+    [K_delta_rates_bwd] = delta_rates_bwd_avx2,
 
     /* heads */
     [K_ce_fwd] = ce_fwd_avx2,
@@ -120,6 +140,10 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_layernorm_dw] = layernorm_dw_avx512,
     [K_swiglu] = swiglu_avx512,
     [K_swiglu_bwd] = swiglu_bwd_avx512,
+    [K_glu] = glu_avx512,
+    [K_glu_bwd] = glu_bwd_avx512,
+    [K_swiglu_clamped] = swiglu_clamped_avx512,
+    [K_swiglu_clamped_bwd] = swiglu_clamped_bwd_avx512,
     [K_gelu] = gelu_avx512,
     [K_gelu_bwd] = gelu_bwd_avx512,
     [K_softcap] = softcap_avx512,
@@ -139,6 +163,18 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_rope_kv] = rope_kv_avx512,
 
     /* attention over a ragged batch */
+
+    /* short convolution over a ragged batch */
+    [K_conv] = conv_avx512,
+    [K_conv_keep] = conv_keep_avx512,
+    [K_conv_bwd] = conv_bwd_avx512,
+    [K_conv_dw] = conv_dw_avx512,
+
+    /* gated delta rule over a ragged batch */
+    [K_delta_rates] = delta_rates_avx512,
+    [K_delta] = delta_avx512,
+    [K_delta_bwd] = delta_bwd_avx512,
+    [K_delta_rates_bwd] = delta_rates_bwd_avx512,
 
     /* heads */
     [K_ce_fwd] = ce_fwd_avx512,
@@ -163,10 +199,14 @@ kernel_fn *const kernel_rows_avx512_bf16[KERNEL_COUNT] = {
     [K_linear_bf16] = linear_bf16_avx512,
     [K_linear_int8] = linear_int8_avx512,
     [K_linear_int8g] = linear_int8g_avx512,
+    [K_linear_int8c] = linear_int8c_avx512,
+    [K_linear_fp8] = linear_fp8_avx512,
     [K_linear_int4] = linear_int4_avx512,
     [K_linear_dx_bf16] = linear_dx_bf16_avx512,
     [K_linear_dx_int8] = linear_dx_int8_avx512,
     [K_linear_dx_int8g] = linear_dx_int8g_avx512,
+    [K_linear_dx_int8c] = linear_dx_int8c_avx512,
+    [K_linear_dx_fp8] = linear_dx_fp8_avx512,
     [K_linear_dx_int4] = linear_dx_int4_avx512,
     [K_linear_dw_bf16] = linear_dw_bf16_avx512,
     [K_lora_bwd] = lora_bwd_rounded_avx512,

@@ -108,18 +108,30 @@ TILE_INLINE void tile_run(enum k_type type, int h, int np, __m512 *sum, const ch
 
 /* ---- codes -------------------------------------------------------------------------------- */
 
+/* What 16 magnitudes from i on count. */
+TILE_INLINE __m512 tile_magnitudes(enum k_type type, __m512i i)
+{
+    __m512 count = _mm512_cvtepi32_ps(i);
+    if (type != K_FP8)
+        return count;
+    __m512i bits = _mm512_add_epi32(_mm512_slli_epi32(i, 20), _mm512_set1_epi32(120 << 23));
+    return _mm512_mask_mul_ps(_mm512_castsi512_ps(bits),
+                              _mm512_cmplt_epi32_mask(i, _mm512_set1_epi32(8)), count,
+                              _mm512_set1_ps(0x1p-9f));
+}
+
 /* bf16 of the magnitudes 0 to 127, split in low and high bytes of 2 x 64 entries. */
 struct tile_int8_table {
     __m512i lo[2], hi[2];
 };
 
-TILE_INLINE struct tile_int8_table tile_int8_table(void)
+TILE_INLINE struct tile_int8_table tile_int8_table(enum k_type type)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint8_t lo[128], hi[128];
     for (int i = 0; i < 128; i += 16) {
-        __m512 f = _mm512_cvtepi32_ps(_mm512_add_epi32(lane, _mm512_set1_epi32(i)));
-        __m512i u = _mm512_castps_si512(f); /* seven bits: the lower half is zero */
+        __m512 f = tile_magnitudes(type, _mm512_add_epi32(lane, _mm512_set1_epi32(i)));
+        __m512i u = _mm512_castps_si512(f); /* seven bits at most: the lower half is zero */
         _mm_storeu_si128((__m128i *)(void *)(lo + i),
                          _mm512_cvtepi32_epi8(_mm512_srli_epi32(u, 16)));
         _mm_storeu_si128((__m128i *)(void *)(hi + i),
@@ -131,12 +143,17 @@ TILE_INLINE struct tile_int8_table tile_int8_table(void)
     };
 }
 
-/* A step of 64 codes to its two vectors of bf16. The look-ups ignore the sign bit. */
-TILE_INLINE void tile_int8_step(const struct tile_int8_table *t, __m512i code, __m512i w[2])
+/* A step of 64 codes to its two vectors of bf16. The look-ups ignore the sign bit. -128 of int8c
+ * stands as -0, and its bf16 has zeros below. */
+TILE_INLINE void tile_int8_step(enum k_type type, const struct tile_int8_table *t, __m512i code,
+                                __m512i w[2])
 {
     __m512i lo = _mm512_permutex2var_epi8(t->lo[0], code, t->lo[1]);
     __m512i mag = _mm512_permutex2var_epi8(t->hi[0], code, t->hi[1]);
     __m512i hi = _mm512_ternarylogic_epi32(mag, code, _mm512_set1_epi32((int)0x80808080), 0xf8);
+    if (type == K_INT8C)
+        hi = _mm512_mask_mov_epi8(hi, _mm512_cmpeq_epi8_mask(code, _mm512_set1_epi8((char)0x80)),
+                                  _mm512_set1_epi8((char)0xc3));
     w[0] = _mm512_unpacklo_epi8(lo, hi);
     w[1] = _mm512_unpackhi_epi8(lo, hi);
 }
@@ -170,7 +187,7 @@ TILE_INLINE struct tile_table tile_table(enum k_type type)
     if (type == K_INT4)
         t.int4 = tile_int4_table();
     else
-        t.int8 = tile_int8_table();
+        t.int8 = tile_int8_table(type);
     return t;
 }
 
@@ -180,7 +197,7 @@ TILE_INLINE void tile_code_step(enum k_type type, const struct tile_table *t, co
     if (type == K_INT4)
         tile_int4_step(t->int4, _mm256_load_si256(code), w);
     else
-        tile_int8_step(&t->int8, _mm512_load_si512(code), w);
+        tile_int8_step(type, &t->int8, _mm512_load_si512(code), w);
 }
 
 /* 16 of a group's scales. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exp, sigmoid, tanh and erf of a vector, to about an ulp or two. The polynomials are minimax
- * fits of the remainders named beside them. NaN gives NaN, infinities their limits, and a result
- * below the smallest normal is the rounded denormal.
+ * exp, sigmoid, softplus, tanh and erf of a vector, to about an ulp or two. The polynomials are
+ * minimax fits of the remainders named beside them. NaN gives NaN, infinities their limits, and a
+ * result below the smallest normal is the rounded denormal.
  */
 #ifndef KERNELS_X86_VMATH_H
 #define KERNELS_X86_VMATH_H
@@ -35,6 +35,21 @@ static inline vf vf_sigmoid(vf x)
 {
     vf one = vf_set(1.0f);
     return vf_div(one, vf_add(one, vf_exp(vf_neg(x))));
+}
+
+/* log(1 + e^x) */
+static inline vf vf_softplus(vf x)
+{
+    vf t = vf_exp(vf_sub(vf_zero(), vf_abs(x)));
+    vf s = vf_div(t, vf_add(t, vf_set(2.0f))), r = vf_mul(s, s);
+    vf p = vf_set(1.0f / 13); /* log(1 + t) = 2 artanh(s); its series, s <= 1/3 */
+    p = vf_fma(p, r, vf_set(1.0f / 11));
+    p = vf_fma(p, r, vf_set(1.0f / 9));
+    p = vf_fma(p, r, vf_set(1.0f / 7));
+    p = vf_fma(p, r, vf_set(1.0f / 5));
+    p = vf_fma(p, r, vf_set(1.0f / 3));
+    p = vf_fma(vf_mul(s, r), p, s);
+    return vf_add(vf_max(vf_zero(), x), vf_add(p, p));
 }
 
 static inline vf vf_tanh(vf x)

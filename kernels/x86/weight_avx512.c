@@ -321,8 +321,10 @@ TILE_INLINE void pack_to(enum k_type from, const struct k_weight_pack *a, int64_
         pack_f16(from, a, panel);
     else if (a->w.type == K_BF16)
         pack_plain(from, K_BF16, a, panel);
-    else
+    else if (a->w.type == K_F32)
         pack_plain(from, K_F32, a, panel);
+    else
+        weight_pack_ref(a, &(struct k_slice){.lo = panel, .hi = panel + 1});
 }
 
 /* A function for each: in one they would be compiled in the square of their number. */
@@ -411,16 +413,14 @@ TILE_INLINE void unpack_panel(enum k_type type, const struct k_weight_unpack *a,
 void weight_unpack_avx512(const void *args, const struct k_slice *s)
 {
     const struct k_weight_unpack *a = args;
-    if (format_group(a->w.type) || format_is_nested(a->w.type)) {
-        weight_unpack_ref(args, s);
-        return;
-    }
     for (int64_t panel = s->lo; panel < s->hi; panel++) {
         if (a->w.type == K_F32)
             unpack_panel(K_F32, a, panel);
         else if (a->w.type == K_F16)
             unpack_panel(K_F16, a, panel);
-        else
+        else if (a->w.type == K_BF16)
             unpack_panel(K_BF16, a, panel);
+        else
+            weight_unpack_ref(a, &(struct k_slice){.lo = panel, .hi = panel + 1});
     }
 }

@@ -12,6 +12,7 @@
 enum { HALF = K_NR / 2, PAIR = 2 };
 
 /* Blocks of zeros, for outputs that are not there. */
+static const uint8_t wide_none[CODED_WIDE_BYTES];
 static const uint8_t int8g_none[CODED_INT8G_BYTES];
 static const uint8_t int4_none[CODED_INT4_BYTES] = {0,    0,    0x88, 0x88, 0x88, 0x88,
                                                     0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
@@ -52,6 +53,27 @@ static void int8g_group(const uint8_t *const block[K_NR], uint8_t *to)
     }
 }
 
+/* int8c, fp8: bytes in that order. */
+static void wide_panel(const struct k_weight_pack *a, int64_t panel)
+{
+    int64_t at = a->panel_lo + panel, groups = linear_groups(a->w.type, a->w.k);
+    uint8_t *to = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
+    float *scale = (float *)a->w.scale + at * groups * K_NR;
+    for (int64_t g = 0; g < groups; g++, scale += K_NR, to += K_NESTED * K_NR) {
+        for (int64_t o = 0; o < K_NR; o++) {
+            bool is_here = panel * K_NR + o < a->n_src;
+            const uint8_t *block =
+                is_here ? coded_block(a, panel * K_NR + o, g * K_NESTED) : wide_none;
+            uint8_t all[K_NESTED];
+            scale[o] = coded_wide_scale(block);
+            for (int i = 0; i < K_NESTED; i++)
+                all[i] = coded_wide_stored(a->w.type, block, i);
+            for (int s = 0; s < K_NESTED / PAIR; s++)
+                memcpy(to + linear_int8_at(o, s * PAIR), all + s * PAIR, PAIR);
+        }
+    }
+}
+
 static void nested_panel(const struct k_weight_pack *a, int64_t panel)
 {
     for (int64_t b = 0; b < a->w.k / K_NESTED; b++)
@@ -63,6 +85,10 @@ void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
 {
     if (format_is_nested(a->w.type)) {
         nested_panel(a, panel);
+        return;
+    }
+    if (coded_is_wide(a->w.type)) {
+        wide_panel(a, panel);
         return;
     }
     const bool is_int4 = a->w.type == K_INT4;

@@ -29,8 +29,9 @@ OPEN_INLINE __m256 open_lower(__m256i pairs)
     return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
 }
 
-/* Eight codes, byte e of pairs in turn from byte `first` of each half on. */
-OPEN_INLINE __m256 open_codes(__m256i codes, int first, int e)
+/* Eight codes, byte e of pairs in turn from byte `first` of each half on. -128 of int8c stands as
+ * -0. */
+OPEN_INLINE __m256 open_codes(enum k_type type, __m256i codes, int first, int e)
 {
     const char none = (char)0x80;
     char at = (char)(first + e);
@@ -38,8 +39,26 @@ OPEN_INLINE __m256 open_codes(__m256i codes, int first, int e)
                                  none, (char)(at + 4), none, none, none, (char)(at + 6));
     __m256i size = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
     __m256i plain = _mm256_sign_epi8(size, codes);
+    if (type == K_INT8C) {
+        const __m256i least = _mm256_set1_epi8(none);
+        plain = _mm256_or_si256(plain, _mm256_and_si256(_mm256_cmpeq_epi8(codes, least), least));
+    }
     __m256i top = _mm256_shuffle_epi8(plain, _mm256_broadcastsi128_si256(half));
     return _mm256_cvtepi32_ps(_mm256_srai_epi32(top, 24));
+}
+
+/* The same of e4m3: as f16 it is 2^8 less, subnormal numbers too. */
+OPEN_INLINE __m256 open_fp8(__m256i codes, int first, int e)
+{
+    const char none = (char)0x80;
+    char at = (char)(first + e);
+    __m128i half = _mm_setr_epi8(none, at, none, (char)(at + 2), none, (char)(at + 4), none,
+                                 (char)(at + 6), none, none, none, none, none, none, none, none);
+    __m256i apart = _mm256_shuffle_epi8(codes, _mm256_broadcastsi128_si256(half));
+    __m128i top = _mm256_castsi256_si128(_mm256_permute4x64_epi64(apart, 0x08));
+    __m128i size = _mm_srli_epi16(_mm_and_si128(top, _mm_set1_epi16(0x7f00)), 1);
+    __m128i sign = _mm_and_si128(top, _mm_set1_epi16((short)0x8000));
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(size, sign)), _mm256_set1_ps(256.0f));
 }
 
 /* Eight codes of int4 as pairs of bf16: by their bytes out of a table of sixteen. The quarters of
@@ -74,7 +93,9 @@ OPEN_INLINE __m256 open_vector(enum k_type type, const char *step, int v, int e)
         __m256i pairs = open_nibbles(_mm256_loadu_si256(at), v);
         return e ? open_upper(pairs) : open_lower(pairs);
     }
-    return open_codes(_mm256_loadu_si256(at + v % 2), v / 2 * 8, e);
+    if (type == K_FP8)
+        return open_fp8(_mm256_loadu_si256(at + v % 2), v / 2 * 8, e);
+    return open_codes(type, _mm256_loadu_si256(at + v % 2), v / 2 * 8, e);
 }
 
 /* Those of a group's scales. */

@@ -17,6 +17,17 @@ static void release_adapter(void *a)
     adapter_unref(a);
 }
 
+/* Ollama's clients put :latest behind a name without a tag. False: the name goes without. */
+static bool cut_latest(struct call *c, struct api_request *q)
+{
+    static const char latest[] = ":latest";
+    size_t n = strlen(q->model), more = sizeof latest - 1;
+    if (!(q->route & API_OLLAMA) || n <= more || strcmp(q->model + n - more, latest) != 0)
+        return false;
+    q->model = arena_strndup(call_arena(c), q->model, n - more);
+    return true;
+}
+
 /* The base's name, an adapter's, or none: the base. */
 static int find_model(struct call *c, struct admitted *at, struct api_error *e)
 {
@@ -27,6 +38,11 @@ static int find_model(struct call *c, struct admitted *at, struct api_error *e)
     }
     bool may_use = engine_adapter_may_use(at->engine, at->q.model, call_request(c)->who->name);
     at->adapter = may_use ? engine_adapter_get(at->engine, at->q.model) : NULL;
+    at->is_cold = may_use && !at->adapter && engine_adapter_knows(at->engine, at->q.model);
+    if (at->is_cold)
+        return 0;
+    if (!at->adapter && cut_latest(c, &at->q))
+        return find_model(c, at, e);
     if (!at->adapter)
         return ops_no_model(c, at->engine, at->q.model, e);
     arena_defer(call_arena(c), release_adapter, at->adapter);
@@ -36,13 +52,24 @@ static int find_model(struct call *c, struct admitted *at, struct api_error *e)
 static int check_kind(const struct admitted *at, struct api_error *e)
 {
     const struct engine_info *info = engine_info(at->engine);
-    if (at->q.route == API_EMBEDDINGS && !info->embeds)
-        return api_fail(e, 400, "unsupported_model", "model",
-                        "This model generates text and was not made for embeddings.");
-    if ((at->q.route & API_TEXTS) && !info->generates)
-        return api_fail(e, 400, "unsupported_model", "model",
-                        "This model is an encoder: it has /v1/embeddings alone.");
-    return 0;
+    enum api_route route = at->q.route;
+    const char *why = NULL;
+    if ((route & API_VECTORS) && !info->embeds)
+        why = info->n_label ? "This model labels texts: it has /v1/classify, and where it has one "
+                              "label /v1/rerank and /v1/score, but no vectors."
+                            : "This model generates text and was not made for embeddings.";
+    if (route == API_CLASSIFY && !info->n_label)
+        why = "This model was not made to label texts.";
+    if ((route & API_PAIRS) && info->generates)
+        why = "This model generates text: it scores no pairs.";
+    if ((route & API_PAIRS) && info->n_label > 1)
+        why = "This model has several labels, and so no one score of a pair: it has /v1/classify.";
+    if ((route & API_TEXTS) && !info->generates)
+        why = info->n_label ? "This model labels texts: it has /v1/classify, and where it has one "
+                              "label /v1/rerank and /v1/score."
+                            : "This model is an encoder: it has /v1/embeddings, and by its "
+                              "vectors /v1/rerank and /v1/score.";
+    return why ? api_fail(e, 400, "unsupported_model", "model", "%s", why) : 0;
 }
 
 static int admit(struct call *c, enum api_route route, const struct keeper *keeper,

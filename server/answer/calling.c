@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ids of calls are random: what a client sends back with a tool's result only has to be its own.
+ * Where a form numbers calls, its templates show ids, and these are made as the model knows them.
  */
 #include "server/answer/calling.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "engine/base/clock.h"
-#include "engine/base/rng.h"
+#include "api/face.h"
+#include "engine/base/letters.h"
 #include "engine/template/template.h"
 
 /* ---- what the text is held to -------------------------------------------------------------- */
@@ -74,14 +75,16 @@ static struct gen_text key_of(const struct tool_format *f, const struct tool_ask
     return (struct gen_text){.p = key, .n = (uint32_t)n};
 }
 
-static int hold(struct calling *t, const struct api_request *q, struct arena *a,
-                struct api_error *e)
+static int hold(struct calling *t, const struct engine *g, const struct api_request *q,
+                struct arena *a, struct api_error *e)
 {
+    const struct think_marks *think = engine_info(g)->think;
     struct err why = ERR_INIT;
     bool is_asked = q->tool_mode == TOOL_MODE_REQUIRED;
     struct tool_ask ask = {.tool = q->tool,
                            .n_tool = q->n_tool,
                            .is_asked = is_asked,
+                           .say = think ? think->say : NULL,
                            .keeps_all = is_asked,
                            .may_repeat = !q->has_one_call && !t->format->is_single};
     if (!is_asked && take_form(q, &ask, e))
@@ -105,15 +108,22 @@ int calling_begin(struct calling *t, struct engine *g, const struct api_request 
     if (!f || !template_uses(engine_template(g), "tools"))
         return no_format(g, e);
     t->format = f;
-    return hold(t, q, a, e);
+    return hold(t, g, q, a, e);
 }
 
 /* ---- what it says -------------------------------------------------------------------------- */
 
+/* A stream that has pieces of calls cannot take them back where they turn out to be none. */
+static bool tells_whole(const struct calling *t)
+{
+    return api_face(t->q->route)->has_whole_calls;
+}
+
 void calling_listen(const struct calling *t, struct choice *c)
 {
     if (t->format)
-        c->reads = tool_reader_new(t->format, t->q->tool, t->q->n_tool, t->q->stream);
+        c->reads =
+            tool_reader_new(t->format, t->q->tool, t->q->n_tool, t->q->stream && !tells_whole(t));
 }
 
 bool calling_called(const struct choice *c)
@@ -123,19 +133,15 @@ bool calling_called(const struct choice *c)
 
 static void make_id(const struct tool_format *f, struct tool_call *call)
 {
-    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    unsigned char draw[24];
-    const char *prefix = f->id_len ? "" : "call_";
-    size_t n = f->id_len ? (size_t)f->id_len : sizeof draw, at = strlen(prefix);
-    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw) {
-        struct rng_block b = rng_at((uint64_t)clock_ns(), (uint64_t)(uintptr_t)call, 0);
-        memset(draw, 0, sizeof draw);
-        memcpy(draw, b.v, sizeof b.v);
+    if (f->is_numbered) {
+        snprintf(call->id, sizeof call->id, "functions.%s:%lld", call->tool->name,
+                 (long long)call->number);
+        return;
     }
-    memcpy(call->id, prefix, at);
-    for (size_t i = 0; i < n; i++)
-        call->id[at + i] = digit[draw[i] % (sizeof digit - 1)];
-    call->id[at + n] = 0;
+    const char *prefix = f->id_len ? "" : "call_";
+    size_t n = strlen(prefix);
+    memcpy(call->id, prefix, n);
+    letters_draw(call->id + n, f->id_len ? (size_t)f->id_len : 24);
 }
 
 const struct api_call *calling_whole(const struct calling *t, struct choice *c, struct arena *a,
@@ -153,18 +159,26 @@ const struct api_call *calling_whole(const struct calling *t, struct choice *c, 
     return out;
 }
 
+static void tell_name(const struct calling *t, struct tool_call *call, struct api_call *out)
+{
+    make_id(t->format, call);
+    out->id = call->id;
+    out->name = call->tool->name;
+    call->is_told = true;
+}
+
 bool calling_next(const struct calling *t, struct choice *c, struct api_call *out)
 {
     size_t n;
     struct tool_call *call = tool_reader_calls(c->reads, &n);
     for (size_t i = 0; i < n; i++) {
         *out = (struct api_call){.index = (int64_t)i};
+        if (tells_whole(t) && !call[i].is_whole)
+            return false;
         if (!call[i].is_told) {
-            make_id(t->format, &call[i]);
-            out->id = call[i].id;
-            out->name = call[i].tool->name;
-            call[i].is_told = true;
-            return true;
+            tell_name(t, &call[i], out);
+            if (!tells_whole(t))
+                return true;
         }
         if (call[i].n_told < call[i].arguments.len) {
             out->arguments = call[i].arguments.data + call[i].n_told;

@@ -121,8 +121,11 @@ static int push(struct choice *c, int32_t id, struct err *e)
 {
     if (!c->detok)
         return c->places.is_wanted ? add_place(c, 0, e) : 0;
+    size_t from = c->text.len;
     if (detok_push(c->detok, id, &c->text, e))
         return -1;
+    size_t n = c->text.len - from;
+    think_count_token(&c->thoughts, n ? c->text.data + from : "", n);
     return c->places.is_wanted ? add_place(c, c->text_at + detok_begin(c->detok), e) : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "api/reply.h"
 #include "engine/serve/answer.h"
 #include "engine/token/tokenizer.h"
+#include "engine/tools/think_count.h"
 #include "engine/tools/think_reader.h"
 #include "engine/tools/tool_reader.h"
 
@@ -26,6 +27,7 @@ struct choice {
     size_t n_show;                        /* bytes of `text` that may be shown now */
     struct think_reader *thinks;          /* owned; NULL: its thoughts are not told apart */
     struct tool_reader *reads;            /* owned; NULL: calls are not */
+    struct think_count thoughts;          /* tokens of these */
     size_t n_words_told, n_thoughts_told; /* bytes */
     size_t n_tok, n_told;                 /* tokens pulled; of them told to the client */
     size_t n_ready;                       /* of them those that may be told now */

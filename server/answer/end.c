@@ -18,6 +18,7 @@ struct api_usage generation_usage(const struct generation *g)
         const struct choice *c = &g->choice[i];
         const struct answer_end *end = c->state == GEN_RUNS ? NULL : answer_end(c->answer);
         u.completion += choice_tokens(c);
+        u.reasoning += think_count_get(&c->thoughts);
         u.accepted += end ? end->n_accepted : 0;
         u.rejected += end ? end->n_drafted - end->n_accepted : 0;
     }

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The life of a chat request, from its body to its last byte. A completion's is the same without a
- * template. In order, with the file that has the details:
+ * template. The transport has read the headers, found the route, checked key and limits
+ * (front_admit, server/http/front.c), and read the body; the route's function calls generate.
+ * In order, with the file that has the details:
  *
- *   key, limits  the transport has read the request's headers, found its route, checked key and
- * limits (front_admit, server/http/front.c), and read its body; route_chat calls generate parse
- * generate_admit (admit.c): JSON to a struct api_request; the model that it names is there, and
- * this key may use it render,      prompts_make (prompt.c): the messages through the model's chat
- * template, the text to tokenize     token ids, and their number held against the context constrain
- * constraining_begin (constraining.c): the grammar that the text must follow; one that was not seen
- * before is compiled as background work, which the call waits for submit       generation_submit
- * (submit.c): all choices to the engine, in one piece
+ * - generation_admit (admit.c): JSON to a struct api_request. The model that it names is there, and
+ *   this key may use it.
+ * - prompts_make (prompt.c): the messages through the model's chat template, the text to token ids,
+ *   and their number held against the context.
+ * - constraining_begin (constraining.c): the grammar that the text must follow. One that was not
+ *   seen before is compiled as background work, which the call waits for.
+ * - fetching_begin (fetching.c): an adapter that is not loaded now is, while the call waits.
+ * - generation_submit (submit.c): all choices to the engine, in one piece.
  *
  * There the HTTP thread leaves the call. The engine's thread makes tokens (ARCHITECTURE.md, "The
- * life of a request") and wakes the call behind each step that made some, of a stream, or when an
+ * life of a request"). It wakes the call behind each step that made some of a stream's, or when an
  * answer has ended; an HTTP thread then runs `step`:
  *
- *   collect      choice_pull (choice.c): new tokens to the text that may be shown
- *   keep         keeping_begin (keeping.c), of a response that is to be asked for again: on the
- * disk before its end is told
- *   answer       tell_events, tell_whole (tell.c): what is new as events, or everything when the
- * last choice has ended; usage comes with the end end          `done`, when nobody looks at the
- * call any more: figures, and what was held
+ * - choice_pull (choice.c): new tokens to the text that may be shown.
+ * - keeping_begin (keeping.c): a response that can be asked for again is on the disk before its end
+ *   is told.
+ * - tell_events, tell_whole (tell.c): what is new as events, or everything when the last choice has
+ *   ended. Usage comes with the end.
+ * - `done`, when nobody looks at the call any more: the figures, and what was held is given back.
  *
  * What fails on the way is told by generation_fail (end.c), and a client that leaves cancels what
  * is under way (`gone`).
@@ -29,7 +31,9 @@
 #include "server/answer/generate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "server/answer/bad_words.h"
 #include "server/answer/generate_own.h"
 #include "server/metrics/metrics.h"
 #include "server/server.h"
@@ -58,11 +62,20 @@ static int make_prompts(struct generation *g, struct api_error *e)
 {
     struct arena *a = call_arena(g->call);
     if (calling_begin(&g->calling, g->at.engine, g->q, a, e) ||
+        bad_words_encode(g->at.engine, &g->at.q, a, e) ||
         prompts_make(g->at.engine, &g->at.q, a, &g->prompt, &g->n_prompt, e))
         return -1;
-    if (g->q->route & API_CHATS)
+    if (g->q->route & API_CHATS) {
         thinking_let(&g->calling.constraint, g->at.engine, g->q, g->prompt);
+        thinking_limit(&g->at.q, g->at.engine, g->prompt);
+    }
     return 0;
+}
+
+/* What says how many answers there are. */
+static const char *texts_field(const struct generation *g)
+{
+    return g->q->best_of > 1 ? "n" : "prompt";
 }
 
 /* Room for the choices of each prompt, and for their answers. */
@@ -73,12 +86,21 @@ static int make_choices(struct generation *g, struct api_error *e)
     int64_t most = engine_info(g->at.engine)->max_waiting;
     g->n_asked = g->n_prompt * (size_t)g->q->best_of;
     if (g->n_asked > (size_t)most)
-        return api_fail(e, 400, "invalid_value", g->q->best_of > 1 ? "n" : "prompt",
+        return api_fail(e, 400, "invalid_value", texts_field(g),
                         "%zu generations are asked for at once: the limit is %lld.", g->n_asked,
                         (long long)most);
     g->choice = arena_try(a, g->n_asked, sizeof *g->choice, &why);
     g->answer = g->choice ? arena_try(a, g->n_asked, sizeof *g->answer, &why) : NULL;
     return g->answer ? 0 : api_fail_err(e, &why, NULL);
+}
+
+/* What says how long an answer may be. */
+static const char *length_field(enum api_route route)
+{
+    return route == API_RESPONSES                        ? "max_output_tokens"
+           : route & (API_OLLAMA_CHATS | API_OLLAMA_RAW) ? "num_predict"
+           : route == API_INFILL                         ? "n_predict"
+                                                         : "max_tokens";
 }
 
 /* The most that prompts and answers may come to, set aside. An answer of no said length is not
@@ -94,7 +116,11 @@ static int reserve(struct generation *g, struct api_error *e)
     left = left > 0 ? left : 0;
     if (*max_new < 0 && most && most - prompt >= n && (most - prompt) / n < left)
         *max_new = (most - prompt) / n;
-    return call_reserve(g->call, n, prompt + n * (*max_new < 0 ? left : *max_new), e);
+    const struct call_most all = {.texts = n,
+                                  .tokens = prompt + n * (*max_new < 0 ? left : *max_new),
+                                  .texts_field = texts_field(g),
+                                  .tokens_field = length_field(g->q->route)};
+    return call_reserve(g->call, &all, e);
 }
 
 static int constrain(struct generation *g, bool *waits, struct api_error *e)
@@ -103,10 +129,25 @@ static int constrain(struct generation *g, bool *waits, struct api_error *e)
                               waits, e);
 }
 
+/* Of an adapter that is not loaded now. */
+static int fetch(struct generation *g, bool *waits, struct api_error *e)
+{
+    if (!g->at.is_cold)
+        return 0;
+    *waits = true;
+    return fetching_begin(&g->fetching, g->call, g->at.engine, g->q->model, e);
+}
+
 static void refuse(struct generation *g, const struct api_error *e)
 {
     constraining_release(&g->constraining);
     call_error(g->call, e);
+}
+
+static void say_ignored(const struct generation *g)
+{
+    if (g->q->ignored)
+        call_set_header(g->call, "x-tandem-ignored", g->q->ignored);
 }
 
 void generate(struct call *c, enum api_route route)
@@ -118,17 +159,21 @@ void generate_kept(struct call *c, enum api_route route, const struct keeper *ke
 {
     struct generation *g = begin(c);
     struct api_error e;
-    bool waits = false; /* for a constraint; `step` then submits */
+    bool waits = false; /* for a constraint, or an adapter; `step` then submits */
     g->keeping.keeper = keeper;
     if (!generate_admit_kept(c, route, keeper, &g->at))
         return;
+    if (g->q->asks_nothing) {
+        say_ignored(g);
+        tell_nothing(g);
+        return;
+    }
     if (make_prompts(g, &e) || make_choices(g, &e) || reserve(g, &e) || constrain(g, &waits, &e) ||
-        (!waits && generation_submit(g, &e))) {
+        fetch(g, &waits, &e) || (!waits && generation_submit(g, &e))) {
         refuse(g, &e);
         return;
     }
-    if (g->q->ignored)
-        call_set_header(c, "x-tandem-ignored", g->q->ignored);
+    say_ignored(g);
     await_answers(g);
 }
 
@@ -140,7 +185,7 @@ static bool has_submitted(struct generation *g)
     struct api_error e;
     if (g->is_submitted)
         return true;
-    if (g->is_over || !constraining_is_done(&g->constraining))
+    if (g->is_over || !constraining_is_done(&g->constraining) || !fetching_is_done(&g->fetching))
         return false;
     if (!generation_submit(g, &e))
         return true;
@@ -189,6 +234,7 @@ static void gone(void *ctx)
 {
     struct generation *g = ctx;
     constraining_leave(&g->constraining);
+    fetching_leave(&g->fetching);
     generation_cancel(g);
     generation_note(g);
 }
@@ -220,12 +266,14 @@ static void done(void *ctx)
 
 static void await_answers(struct generation *g)
 {
+    const struct api_face *face = api_face(g->q->route);
+    bool has_events = strcmp(face->media, API_MEDIA_EVENTS) == 0;
     const struct call_later later = {.step = step,
                                      .gone = gone,
                                      .done = done,
                                      .ctx = g,
-                                     .streams = g->q->stream,
+                                     .streams = g->q->stream && has_events,
                                      .error = generation_error,
-                                     .ping = api_face(g->q->route)->ping};
+                                     .ping = face->ping};
     call_wait(g->call, &later);
 }

@@ -31,7 +31,8 @@ void generate_kept(struct call *c, enum api_route route, const struct keeper *ke
 /* A request that was read: engine, body and model are good. False: it was answered. */
 struct admitted {
     struct engine *engine;   /* borrowed */
-    struct adapter *adapter; /* counted, let go by the arena; NULL: the base */
+    struct adapter *adapter; /* counted, let go by the arena; NULL: the base, or is_cold */
+    bool is_cold;            /* the adapter is known, and to be loaded before it is used */
     struct api_request q;
 };
 bool generate_admit(struct call *c, enum api_route route, struct admitted *out);

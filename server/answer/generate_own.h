@@ -12,6 +12,7 @@
 #include "server/answer/calling.h"
 #include "server/answer/choice.h"
 #include "server/answer/constraining.h"
+#include "server/answer/fetching.h"
 #include "server/answer/generate.h"
 #include "server/answer/keeping.h"
 #include "server/answer/prompt.h"
@@ -31,6 +32,7 @@ struct generation {
     struct answer **answer;      /* in the arena: for the choices */
     struct calling calling;
     struct constraining constraining;
+    struct fetching fetching;
     struct keeping keeping;
     struct api_reply reply;
     struct detok *spell; /* owned: tokens alone, for log-probabilities */
@@ -47,7 +49,7 @@ const struct prompt *generation_prompt(const struct generation *g, const struct 
 
 /* ---- submit.c ---- */
 
-/* Once the constraint, if there is one, is compiled. */
+/* Once the constraint, if there is one, is compiled, and the adapter there. */
 int generation_submit(struct generation *g, struct api_error *e);
 
 /* ---- end.c ---- */
@@ -70,9 +72,10 @@ bool generation_has_failed(struct generation *g);
 /* Appends the bytes of one token: struct api_vocab. */
 void tell_spell(void *generation, int32_t id, struct buf *out);
 
-void tell_send(struct generation *g);   /* what lies in g->out */
-void tell_whole(struct generation *g);  /* every choice ended */
-void tell_events(struct generation *g); /* what is new; the end of the stream with the last */
-void tell_kept(struct generation *g);   /* what waited until the answer was kept */
+void tell_send(struct generation *g);    /* what lies in g->out */
+void tell_whole(struct generation *g);   /* every choice ended */
+void tell_events(struct generation *g);  /* what is new; the end of the stream with the last */
+void tell_kept(struct generation *g);    /* what waited until the answer was kept */
+void tell_nothing(struct generation *g); /* nothing was asked: the model is there */
 
 #endif

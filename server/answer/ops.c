@@ -7,6 +7,8 @@
 #include "engine/engine.h"
 #include "server/server.h"
 
+enum { ADAPTERS_MORE = 16 };
+
 struct engine *ops_engine(struct call *c)
 {
     struct engine *g = server_engine(call_server(c));
@@ -31,6 +33,18 @@ int ops_no_model(struct call *c, struct engine *g, const char *name, struct api_
     api_fail(e, 500, "model_altered", "model", "%s", why.msg);
     e->no_retry = true;
     return -1;
+}
+
+/* A few that come meanwhile have room. */
+size_t ops_adapters(struct call *c, struct engine *g, struct engine_adapter_info **at)
+{
+    size_t cap = engine_adapters(g, NULL, 0) + ADAPTERS_MORE, n_mine = 0;
+    *at = ARENA_ARRAY(call_arena(c), struct engine_adapter_info, cap);
+    size_t n = engine_adapters(g, *at, cap);
+    for (size_t i = 0; i < n && i < cap; i++)
+        if (engine_adapter_may_use(g, (*at)[i].name, call_request(c)->who->name))
+            (*at)[n_mine++] = (*at)[i];
+    return n_mine;
 }
 
 void ops_reply(struct call *c, struct buf *body)

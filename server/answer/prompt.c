@@ -5,14 +5,23 @@
  */
 #include "server/answer/prompt.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/token/fim.h"
 #include "engine/token/tokenizer.h"
+#include "server/answer/thinking.h"
 
 static const char *field(const struct api_request *q)
 {
-    return q->route & API_CHATS ? "messages" : q->route == API_COMPLETIONS ? "prompt" : "input";
+    if (q->route == API_INFILL)
+        return "input_prefix";
+    return q->route & (API_PROMPTS | API_OLLAMA_GENERATE | API_OLLAMA_VECTOR) ? "prompt"
+           : q->route & API_CHATS                                             ? "messages"
+           : q->route == API_RERANK                                           ? "documents"
+           : q->route == API_SCORE                                            ? "text_2"
+                                                                              : "input";
 }
 
 /* The name that a template has for whether the model thinks; NULL: it always does, or never. */
@@ -28,10 +37,14 @@ struct api_limits prompt_limits(const struct engine *g)
     const struct engine_info *info = engine_info(g);
     const struct template *t = engine_template(g);
     return (struct api_limits){.n_vocab = info->n_vocab,
-                               .d_model = info->d_model,
+                               .n_vector = info->n_vector,
+                               .ctx = info->ctx,
                                .sample = &info->sample,
+                               .has_template = t != NULL,
                                .knows_developer = t && template_mentions(t, "developer"),
+                               .fills_gaps = info->fim != NULL,
                                .may_think = info->think != NULL,
+                               .may_limit = info->think_open >= 0 && info->think_close >= 0,
                                .turns_thinking = t && thinking_variable(t)};
 }
 
@@ -192,7 +205,7 @@ static int render(struct engine *g, struct api_request *q, struct arena *a,
         return err_set(e, ERR_UNSUPPORTED,
                        "messages: this model has no chat template; use /v1/completions");
     if (extra_vars(t, q, a, &extra, e) || add_effort(t, q, a, &extra, e) ||
-        add_thinking(t, q, a, &extra, e))
+        add_thinking(t, q, a, &extra, e) || thinking_name(g, q, a, e))
         return -1;
     size_t out_bytes = (size_t)engine_info(g)->ctx * 64 + (1 << 20);
     const struct template_in in = {
@@ -231,10 +244,14 @@ int prompt_render(struct engine *g, struct api_request *q, struct arena *a,
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-/* Tokens of a text that become a vector, as the model's files say; 0: all. */
+/* Tokens of a text that become a vector: as the model's files say, or as many as it has room for;
+ * 0: all. */
 static int64_t text_max(const struct engine *g, const struct api_request *q)
 {
-    return q->route == API_EMBEDDINGS ? engine_info(g)->max_text : 0;
+    const struct engine_info *info = engine_info(g);
+    if (!(q->route & API_NUMBERS))
+        return 0;
+    return info->max_text || q->cut == API_CUT_MODEL ? info->max_text : info->ctx;
 }
 
 /* A text that is too long loses its end, but not the special tokens behind it: what
@@ -242,12 +259,9 @@ static int64_t text_max(const struct engine *g, const struct api_request *q)
 static void cut_text(const struct engine *g, const struct api_request *q, struct tok_list *l)
 {
     size_t most = (size_t)text_max(g, q);
-    size_t after = q->adds_special ? tokenizer_n_after(engine_tokenizer(g)) : 0;
-    if (!most || l->n <= most || (q->truncate > 0 && (size_t)q->truncate <= most))
-        return;
-    after = after < most ? after : most;
-    memmove(l->id + most - after, l->id + l->n - after, after * sizeof *l->id);
-    l->n = most;
+    bool cuts = q->cut != API_CUT_NEVER && (q->truncate <= 0 || (size_t)q->truncate > most);
+    if (cuts)
+        tokenizer_cut(engine_tokenizer(g), l, most, q->adds_special);
 }
 
 /* Exact counts are told up to here; a text that is far too long is not tokenized to its end, but to
@@ -258,12 +272,18 @@ static size_t list_max(const struct engine *g, const struct api_request *q, size
     return q->truncate || text_max(g, q) || q->route == API_COUNT ? bytes + 64 : 4 * ctx + 64;
 }
 
-static int too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
+/* Tokens that a prompt and its answer may have. */
+static int64_t room(const struct engine *g, const struct api_request *q)
+{
+    return q->cut == API_CUT_NEVER ? text_max(g, q) : engine_info(g)->ctx;
+}
+
+int prompt_too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
                     struct api_error *e)
 {
-    long long ctx = (long long)engine_info(g)->ctx, new = (long long)q->gen.max_new;
+    long long ctx = (long long)room(g, q), new = (long long)q->gen.max_new;
     const char *more = is_more ? "more than " : "";
-    if (q->route == API_EMBEDDINGS || new < 0)
+    if ((q->route & API_NUMBERS) || new < 0)
         return api_fail(e, 400, "context_length_exceeded", field(q),
                         "This model's maximum context length is %lld tokens, and '%s' comes to "
                         "%s%lld. Shorten it.",
@@ -279,8 +299,8 @@ static int finish(struct engine *g, const struct api_request *q, struct prompt *
                   struct api_error *e)
 {
     const struct tokenizer *t = engine_tokenizer(g);
-    int64_t ctx = engine_info(g)->ctx, keep = q->truncate;
-    int64_t new = q->route == API_EMBEDDINGS ? 0 : q->gen.max_new < 0 ? 1 : q->gen.max_new;
+    int64_t ctx = room(g, q), keep = q->truncate;
+    int64_t new = q->route &API_NUMBERS ? 0 : q->gen.max_new < 0 ? 1 : q->gen.max_new;
     if (keep < 0)
         keep = new < ctx ? ctx - new : 1;
     if (keep && p->n > keep) {
@@ -293,8 +313,8 @@ static int finish(struct engine *g, const struct api_request *q, struct prompt *
                         "'%s' comes to no token at all, and this model begins with none.",
                         field(q));
     p->text_goes_on =
-        q->route == API_COMPLETIONS && (!t || tokenizer_has_text(t, p->id, (size_t)p->n));
-    return p->n > ctx - new && q->route != API_COUNT ? too_long(g, q, p->n, false, e) : 0;
+        (q->route & API_PROMPTS) && (!t || tokenizer_has_text(t, p->id, (size_t)p->n));
+    return p->n > ctx - new && q->route != API_COUNT ? prompt_too_long(g, q, p->n, false, e) : 0;
 }
 
 static void release_list(void *list)
@@ -317,7 +337,7 @@ static int encode(struct engine *g, const struct api_request *q, const struct to
     tok_list_init(list, list_max(g, q, bytes), q->echo && q->wants_logprobs);
     arena_defer(a, release_list, list);
     if (tokenizer_encode_segments(t, seg, n_seg, q->adds_special, list, &why))
-        return why.code == ERR_TOO_LARGE ? too_long(g, q, (int64_t)list->max, true, e)
+        return why.code == ERR_TOO_LARGE ? prompt_too_long(g, q, (int64_t)list->max, true, e)
                                          : api_fail_err(e, &why, field(q));
     cut_text(g, q, list);
     out->id = list->id;
@@ -344,16 +364,76 @@ static int encode_chat(struct engine *g, struct api_request *q, struct arena *a,
     return rc;
 }
 
+/* Text of a client is no mark, whatever it says. */
+static int encode_gap(struct engine *g, const struct api_request *q, const struct api_input *in,
+                      struct arena *a, struct prompt *out, struct api_error *e)
+{
+    const struct fim_text text = {.before = in->text,
+                                  .n_before = in->n_text,
+                                  .behind = q->gap.behind,
+                                  .n_behind = q->gap.n_behind,
+                                  .begun = q->gap.begun,
+                                  .n_begun = q->gap.n_begun};
+    struct tok_segment seg[FIM_SEGMENTS];
+    return encode(g, q, seg, fim_marks_segments(engine_info(g)->fim, &text, seg), a, out, e);
+}
+
+/* What fills a gap ends with the tokens by which the model ends that, besides those asked for. */
+static int end_gap(const struct engine *g, struct api_request *q, struct arena *a,
+                   struct api_error *e)
+{
+    const struct engine_info *info = engine_info(g);
+    struct gen_params *p = &q->gen;
+    struct err why = ERR_INIT;
+    size_t n = (size_t)p->n_stop_id;
+    int32_t *id = arena_try(a, n + FIM_ENDS_MAX, sizeof *id, &why);
+    if (!id)
+        return api_fail_err(e, &why, field(q));
+    if (n)
+        memcpy(id, p->stop_id, n * sizeof *id);
+    for (int32_t i = 0; i < info->n_fim_end && p->n_stop_id < GEN_STOP_ID_MAX; i++)
+        id[p->n_stop_id++] = info->fim_end[i];
+    p->stop_id = id;
+    return 0;
+}
+
+/* What the model wants before a text. */
+static int find_before(const struct engine *g, const struct api_request *q, const char **out,
+                       struct api_error *e)
+{
+    char known[400] = "";
+    size_t n, at = 0;
+    *out = engine_prompt(g, q->prompt_name);
+    if (*out)
+        return 0;
+    const char *const *name = engine_prompt_names(g, &n);
+    for (size_t i = 0; i < n && at < sizeof known; i++)
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", i ? ", " : "", name[i]);
+    return n ? api_fail(e, 400, "invalid_value", "prompt_name",
+                        "This model has no prompt of the name '%.80s': it has %s.", q->prompt_name,
+                        known)
+             : api_fail(e, 400, "invalid_value", "prompt_name", "This model has no prompts.");
+}
+
 static int encode_input(struct engine *g, const struct api_request *q, const struct api_input *in,
                         struct arena *a, struct prompt *out, struct api_error *e)
 {
     *out = (struct prompt){
         .id = in->id, .n = (int64_t)in->n_id, .text = in->text, .n_text = in->n_text};
+    if (!in->text && q->prompt_name)
+        return api_fail(e, 400, "invalid_value", "prompt_name",
+                        "'prompt_name' is for texts: lists of ids are taken as they are.");
     if (!in->text)
         return finish(g, q, out, e);
-    const struct tok_segment seg = {
-        .text = in->text, .len = in->n_text, .is_trusted = q->route == API_COMPLETIONS};
-    return encode(g, q, &seg, 1, a, out, e);
+    if (q->gap.is_there)
+        return encode_gap(g, q, in, a, out, e);
+    const char *before = "";
+    if ((q->route & API_NUMBERS) && find_before(g, q, &before, e))
+        return -1;
+    const struct tok_segment seg[] = {
+        {.text = before, .len = strlen(before)},
+        {.text = in->text, .len = in->n_text, .is_trusted = (q->route & API_PROMPTS) != 0}};
+    return *before ? encode(g, q, seg, 2, a, out, e) : encode(g, q, seg + 1, 1, a, out, e);
 }
 
 int prompts_make(struct engine *g, struct api_request *q, struct arena *a,
@@ -367,6 +447,8 @@ int prompts_make(struct engine *g, struct api_request *q, struct arena *a,
     *out = p;
     if (q->route & API_CHATS)
         return encode_chat(g, q, a, p, e);
+    if (q->gap.is_there && end_gap(g, q, a, e))
+        return -1;
     for (size_t i = 0; i < *n; i++)
         if (encode_input(g, q, &q->input[i], a, &p[i], e))
             return -1;

@@ -21,6 +21,7 @@
 struct prompt {
     const int32_t *id; /* [n] */
     int64_t n;
+    int64_t n_first;  /* of a pair, the tokens of the first's type; 0: of one */
     const char *text; /* as it was sent; NULL: ids, or cut */
     size_t n_text;
     const struct tok_span *span; /* [n] of text, where an echo wants them; NULL */
@@ -40,5 +41,14 @@ int prompt_render(struct engine *g, struct api_request *q, struct arena *a,
 /* All prompts of a request: one of a chat, q->n_input otherwise. */
 int prompts_make(struct engine *g, struct api_request *q, struct arena *a,
                  const struct prompt **out, size_t *n, struct api_error *e);
+
+/* Of a request for scores: each of q->document behind its text of q->input, in one prompt as the
+ * model's files put them together. */
+int pairs_make(struct engine *g, const struct api_request *q, struct arena *a,
+               const struct prompt **out, size_t *n, struct api_error *e);
+
+/* That it comes to more than the context holds. */
+int prompt_too_long(const struct engine *g, const struct api_request *q, int64_t n, bool is_more,
+                    struct api_error *e);
 
 #endif

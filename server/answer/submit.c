@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/letters.h"
 #include "engine/base/rng.h"
 #include "server/answer/generate_own.h"
 
@@ -68,6 +69,7 @@ static int submit(struct generation *g, struct err *e)
                                   .salt = salt,
                                   .tenant = who->tenant,
                                   .weight = who->weight,
+                                  .is_idle = who->is_idle,
                                   .priority = (int32_t)q->priority};
     }
     call_ref(g->call);
@@ -84,17 +86,14 @@ static int submit(struct generation *g, struct err *e)
 /* Of a response, that others cannot guess it. */
 static const char *id_of(const struct generation *g)
 {
-    static const char digit[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const struct api_request *q = g->q;
     const char *prefix = api_face(q->route)->prefix;
     const char *id = q->request_id ? q->request_id : call_request(g->call)->id;
-    unsigned char draw[32];
-    if (q->route != API_RESPONSES || getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
+    char drawn[33];
+    if (q->route != API_RESPONSES)
         return arena_printf(call_arena(g->call), "%s-%s", prefix, id ? id : "0");
-    for (size_t i = 0; i < sizeof draw; i++)
-        draw[i] = (unsigned char)digit[draw[i] % (sizeof digit - 1)];
-    return arena_printf(call_arena(g->call), "%s_%.*s", prefix, (int)sizeof draw,
-                        (const char *)draw);
+    letters_draw(drawn, sizeof drawn - 1);
+    return arena_printf(call_arena(g->call), "%s_%s", prefix, drawn);
 }
 
 static void begin_reply(struct generation *g)
@@ -166,8 +165,10 @@ static void begin_choices(struct generation *g, struct err *e)
 int generation_submit(struct generation *g, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    if (constraining_check(&g->constraining, e))
+    if (constraining_check(&g->constraining, e) || fetching_check(&g->fetching, e))
         return -1;
+    if (g->at.is_cold)
+        g->at.adapter = g->fetching.adapter;
     if (submit(g, &why))
         return api_fail_err(e, &why, NULL);
     g->n_choice = g->n_asked;

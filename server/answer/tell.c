@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/mem.h"
 #include "server/answer/generate_own.h"
 
@@ -145,6 +146,20 @@ static bool keep(struct generation *g, const struct api_usage *u)
     return true;
 }
 
+/* Of one answer; several overlap, and have no pace of their own. */
+static bool take_times(const struct generation *g, struct api_times *t)
+{
+    const struct answer *a = g->choice[0].answer;
+    const struct answer_end *end = g->n_choice == 1 ? answer_end(a) : NULL;
+    size_t n = answer_count(a);
+    if (!end || !end->queued_us || !end->first_us || n == 0)
+        return false;
+    *t = (struct api_times){.queue_us = end->queued_us - g->submit_us,
+                            .prompt_us = end->first_us - end->queued_us,
+                            .decode_us = answer_token(a, n - 1)->at_us - end->first_us};
+    return true;
+}
+
 /* ---- a whole answer ------------------------------------------------------------------------ */
 
 /* The n best of each prompt come first among its choices, the best of all first. */
@@ -209,7 +224,9 @@ void tell_whole(struct generation *g)
             }
         }
     struct api_usage u = generation_usage(g);
-    api_face(g->q->route)->write(&g->reply, choice, k, &u, &g->out);
+    struct api_times times;
+    api_face(g->q->route)
+        ->write(&g->reply, choice, k, &u, take_times(g, &times) ? &times : NULL, &g->out);
     if (buf_check(&g->out, "the answer", &e)) {
         generation_fail_err(g, &e);
         return;
@@ -217,6 +234,17 @@ void tell_whole(struct generation *g)
     generation_note(g);
     if (!keep(g, &u))
         call_reply(g->call, 200, "application/json", &g->out);
+}
+
+void tell_nothing(struct generation *g)
+{
+    const struct api_usage none = {.prompt = 0};
+    api_reply_init(&g->reply, g->q->route, "", g->q->model, clock_wall_us() / 1000000,
+                   (struct api_vocab){.bytes = NULL});
+    api_face(g->q->route)->write(&g->reply, NULL, 0, &none, NULL, &g->out);
+    api_reply_release(&g->reply);
+    call_note(g->call, g->q->model, 0, 0);
+    call_reply(g->call, 200, "application/json", &g->out);
 }
 
 /* ---- a stream ------------------------------------------------------------------------------ */
@@ -286,20 +314,6 @@ static int tell(struct generation *g, struct choice *c, struct err *e)
     return 0;
 }
 
-/* Of one answer; several overlap, and have no pace of their own. */
-static bool take_times(const struct generation *g, struct api_times *t)
-{
-    const struct answer *a = g->choice[0].answer;
-    const struct answer_end *end = g->n_choice == 1 ? answer_end(a) : NULL;
-    size_t n = answer_count(a);
-    if (!end || !end->queued_us || !end->first_us || n == 0)
-        return false;
-    *t = (struct api_times){.queue_us = end->queued_us - g->submit_us,
-                            .prompt_us = end->first_us - end->queued_us,
-                            .decode_us = answer_token(a, n - 1)->at_us - end->first_us};
-    return true;
-}
-
 static void end_stream(struct generation *g)
 {
     struct api_usage u = generation_usage(g);
@@ -344,7 +358,7 @@ void tell_events(struct generation *g)
     for (size_t i = 0; i < g->n_choice; i++) {
         struct choice *c = &g->choice[i];
         if (has_news(g, c)) {
-            call_stream(g->call, "text/event-stream");
+            call_stream(g->call, api_face(g->q->route)->media);
             begin_events(g);
             if (tell(g, c, &e) || buf_check(&g->out, "the answer", &e)) {
                 err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer");

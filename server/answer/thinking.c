@@ -9,19 +9,58 @@ void thinking_let(struct constraint *c, const struct engine *g, const struct api
 {
     const struct think_marks *m = engine_info(g)->think;
     bool is_open = p->thinks == THINK_INSIDE;
-    if (!m || c->kind == CONSTRAINT_NONE || (!is_open && p->thinks != THINK_MAY) ||
-        (!is_open && !q->splits_thoughts))
+    if (!m || c->kind == CONSTRAINT_NONE || (!is_open && p->thinks != THINK_MAY))
+        return;
+    c->say = c->kind == CONSTRAINT_CALLS ? NULL : m->say; /* calls have a beginning of their own */
+    if (!is_open && !q->splits_thoughts)
         return;
     c->open = m->open;
     c->close = m->close;
     c->is_open = is_open;
 }
 
+static bool says_words(const struct jvalue *message)
+{
+    const struct jvalue *content = jv_dict_get(message, "content");
+    return content && content->type != JT_NONE && (content->type != JT_STR || content->s->len > 0);
+}
+
+int thinking_name(const struct engine *g, struct api_request *q, struct arena *a, struct err *e)
+{
+    static const char key[] = "thinking";
+    const struct think_marks *m = engine_info(g)->think;
+    if (!m || !m->say || q->messages.type != JT_LIST)
+        return 0;
+    for (size_t i = 0; i < q->messages.l->n; i++) {
+        struct jvalue *message = &q->messages.l->at[i];
+        const struct jvalue *thought = jv_dict_get(message, "reasoning_content");
+        bool is_word = jv_dict_get(message, "tool_calls") && says_words(message);
+        if (!thought || thought->type != JT_STR || jv_dict_get(message, key) || is_word)
+            continue;
+        if (jv_dict_put(a, message, key, sizeof key - 1, *thought, e))
+            return -1;
+    }
+    return 0;
+}
+
+void thinking_limit(struct api_request *q, const struct engine *g, const struct prompt *p)
+{
+    struct gen_thoughts *t = &q->gen.thoughts;
+    const struct engine_info *info = engine_info(g);
+    t->is_limited = t->is_limited && p->thinks != THINK_NOT;
+    t->is_open = p->thinks == THINK_INSIDE;
+    t->open = info->think_open;
+    t->close = info->think_close;
+}
+
 void thinking_listen(struct choice *c, const struct engine *g, const struct api_request *q,
                      const struct prompt *p)
 {
     const struct engine_info *info = engine_info(g);
-    if ((q->route & API_CHATS) && info->think && q->splits_thoughts)
+    if ((q->route & API_CHATS) && info->think)
+        c->thoughts = (struct think_count){.marks = info->think, .place = p->thinks};
+    /* Messages on channels are told apart whatever was asked: together they are no text. */
+    if ((q->route & API_CHATS) && info->think && (q->splits_thoughts || info->think->say))
         c->thinks = think_reader_new(info->think, p->thinks);
     if (c->detok && thinking_reads(c))
         detok_show(c->detok, info->mark, info->n_mark);

@@ -17,6 +17,9 @@
 void thinking_let(struct constraint *c, const struct engine *g, const struct api_request *q,
                   const struct prompt *p);
 
+/* The limit of thoughts that was asked for, as the engine knows it. */
+void thinking_limit(struct api_request *q, const struct engine *g, const struct prompt *p);
+
 /* A choice that has just begun. */
 void thinking_listen(struct choice *c, const struct engine *g, const struct api_request *q,
                      const struct prompt *p);
@@ -29,5 +32,9 @@ int thinking_read(struct choice *c, const char *text, size_t n, bool is_over, st
 
 /* What is new of thoughts and words, which are told then. */
 void thinking_describe(struct choice *c, const struct api_request *q, struct api_choice *out);
+
+/* Templates with channels call a message's thoughts `thinking`: it gets them by that name too. One
+ * that calls tools has either thoughts or words there: words rule. */
+int thinking_name(const struct engine *g, struct api_request *q, struct arena *a, struct err *e);
 
 #endif

@@ -30,6 +30,7 @@ enum { DATA_ID_BYTES = 40, DATA_LOOK_BYTES = 256 };
     X(CHECKPOINTS, "checkpoints", "training state")                                                \
     X(ADAPTERS, "adapters", "adapter")                                                             \
     X(MODELS, "models", "model")                                                                   \
+    X(BATCHES, "batches", "answer file")                                                           \
     X(BACKUPS, "backups", "backup of the store")
 
 enum data_folder {
@@ -77,7 +78,8 @@ int data_dir_count(const struct data_dir *d, char text[DATA_LOOK_BYTES], struct 
 /* A regular file of a folder, to be read; ERR_NOT_FOUND. Errors name `name` alone. */
 int data_open(const struct data_dir *d, enum data_folder folder, const char *name, struct err *e);
 
-/* Removes a file of a folder that a row, or its name, says is ours; missing is fine. */
+/* Removes a file of a folder that a row, or its name, says is ours; missing is fine. Where the
+ * disk takes it that is synced: what was deleted does not come back at a power cut. */
 int data_remove(const struct data_dir *d, enum data_folder folder, const char *name, struct err *e);
 
 /* Removes a folder that the program made (engine/base/made.h); one in which something else lies is

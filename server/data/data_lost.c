@@ -88,8 +88,11 @@ int data_remove(const struct data_dir *d, enum data_folder folder, const char *n
         return errno == ENOENT ? 0 : err_sys(e, "removing %s", name);
     if (!S_ISREG(st.st_mode))
         return data_set_aside(d, folder, name, "is no regular file", e);
-    return unlinkat(d->folder[folder], name, 0) && errno != ENOENT ? err_sys(e, "removing %s", name)
-                                                                   : 0;
+    if (unlinkat(d->folder[folder], name, 0) && errno != ENOENT)
+        return err_sys(e, "removing %s", name);
+    if (fsync(d->folder[folder])) /* it is gone all the same */
+        log_event(LOG_WARN, "a deletion may come back at a power cut", LOG_TEXT("file", name));
+    return 0;
 }
 
 int data_remove_made(const struct data_dir *d, enum data_folder folder, const char *name,
@@ -113,7 +116,8 @@ int data_remove_state(const struct data_dir *d, const char *job, struct err *e)
         openat(d->folder[DATA_CHECKPOINTS], job, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool is_gone = fd < 0 && errno == ENOENT;
     int rc = fd < 0 ? -1 : tune_forget(path, &why);
-    if (!rc && unlinkat(fd, "rows.csv", 0) && errno != ENOENT)
+    if (!rc && ((unlinkat(fd, "rows.csv", 0) && errno != ENOENT) ||
+                (unlinkat(fd, "grades", 0) && errno != ENOENT)))
         rc = -1;
     if (!rc)
         rc = unlinkat(d->folder[DATA_CHECKPOINTS], job, AT_REMOVEDIR);

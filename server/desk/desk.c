@@ -22,6 +22,36 @@ enum { AGAIN_US = 100 * 1000, KEEP_HOUSE_US = 60 * 1000 * 1000, FULL_BYTES = 256
 
 /* ---- errands ------------------------------------------------------------------------------- */
 
+/* Under the lock, as the next. */
+static void enter_asking(struct errand *t)
+{
+    struct desk *d = t->desk;
+    if (d->is_left)
+        atomic_store(&t->is_gone, true);
+    t->next = d->asking;
+    d->asking = t;
+}
+
+static void leave_asking(struct errand *t)
+{
+    for (struct errand **at = &t->desk->asking; *at; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+}
+
+void desk_leave(struct desk *d)
+{
+    if (!d)
+        return;
+    pthread_mutex_lock(&d->lock);
+    d->is_left = true;
+    for (struct errand *t = d->asking; t; t = t->next)
+        atomic_store(&t->is_gone, true);
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* One turn of an errand, on the lane's thread. What it wrote is moved to `ready`, which the HTTP
  * thread reads. */
 static int64_t run(void *ctx)
@@ -31,17 +61,22 @@ static int64_t run(void *ctx)
     struct api_error e = {0};
     pthread_mutex_lock(&d->lock);
     bool is_full = t->ready.len > FULL_BYTES;
+    if (t->asks_others)
+        enter_asking(t);
     pthread_mutex_unlock(&d->lock);
     enum errand_end end = is_full ? ERRAND_AGAIN : t->work(t, &e);
     t->n_run++;
     pthread_mutex_lock(&d->lock);
+    if (t->asks_others)
+        leave_asking(t);
     if (t->is_stream && t->out.len) {
         buf_add(&t->ready, t->out.data, t->out.len);
         buf_clear(&t->out);
     }
     t->end = end;
     t->error = e;
-    bool goes_on = end == ERRAND_AGAIN && !t->is_gone, has_news = !goes_on || t->ready.len;
+    bool goes_on = end == ERRAND_AGAIN && !atomic_load(&t->is_gone),
+         has_news = !goes_on || t->ready.len;
     pthread_mutex_unlock(&d->lock);
     if (has_news)
         call_wake(t->call);
@@ -71,7 +106,7 @@ void desk_put(struct desk *d, struct errand *t)
 {
     struct err e = ERR_INIT;
     const struct background_task task = {.run = run, .drop = drop, .ctx = t};
-    if (background_give(d->opt.work, SERVER_DESK, &task, &e))
+    if (background_give(d->opt.work, t->asks_others ? SERVER_GRADERS : SERVER_DESK, &task, &e))
         fail(t, "overloaded", e.msg);
 }
 
@@ -103,9 +138,9 @@ int desk_open(struct desk *d, struct engine *g, struct err *e)
                              .metrics = d->opt.metrics,
                              .dir = d->opt.dir,
                              .min_examples = d->opt.min_examples,
-                             .adapters_most = d->opt.adapters_most,
-                             .ctx = d->opt.ctx,
-                             .train_memory = d->opt.train_memory};
+                             .train_memory = d->opt.train_memory,
+                             .graders = d->opt.graders,
+                             .graders_at_once = d->opt.graders_at_once};
     d->engine = g;
     d->jobs = jobs_new(&o, e);
     if (!d->jobs)

@@ -16,10 +16,12 @@
 #ifndef SERVER_DESK_DESK_H
 #define SERVER_DESK_DESK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "api/error.h"
+#include "api/grader_outside.h"
 #include "engine/base/arena.h"
 #include "engine/base/buf.h"
 #include "server/http/call.h"
@@ -35,17 +37,18 @@ struct desk_options {
     const char *dir;                    /* borrowed: --data-dir */
     int64_t file_bytes_max, quota;      /* of one file; of all files of one key, 0: no limit */
     int64_t responses_quota;            /* of all responses of one key; 0: none is kept */
-    int64_t min_examples, train_memory; /* as jobs_options, like the next three */
-    int64_t (*adapters_most)(void *ctx, const char *owner);
-    void *ctx;
+    int64_t min_examples, train_memory; /* as jobs_options */
+    struct grader_outside graders;      /* as jobs_options, like the next */
+    int64_t graders_at_once;
     struct metrics *metrics;
     struct background *work; /* borrowed: runs the errands */
 };
 
 struct desk *desk_new(const struct desk_options *o, struct err *e); /* locks the directory */
 int desk_open(struct desk *d, struct engine *g, struct err *e);     /* errands and jobs begin */
-void desk_stop(struct desk *d); /* background work has stopped; then jobs. desk may be NULL */
-void desk_free(struct desk *d); /* when no call can come any more; NULL is fine */
+void desk_leave(struct desk *d); /* errands that ask others give up; NULL is fine */
+void desk_stop(struct desk *d);  /* background work has stopped; then jobs. desk may be NULL */
+void desk_free(struct desk *d);  /* when no call can come any more; NULL is fine */
 
 const struct desk_options *desk_options(const struct desk *d);
 struct store *desk_store(struct desk *d);
@@ -95,6 +98,7 @@ struct errand {
     size_t n_filter;
     bool wants_none; /* metadata=null */
     bool is_retry, is_stream;
+    bool asks_others; /* for long, and looks at no file: it runs on the graders' lane */
     const char *last; /* the work's: the newest event that was sent */
     int n_run;        /* how often it ran before */
     void *kept;       /* the work's, for its next turn: in the arena; NULL at first */
@@ -108,7 +112,8 @@ struct errand {
     struct buf ready;
     struct api_error error;
     enum errand_end end;
-    bool is_gone;
+    struct errand *next; /* of those that ask others, while they run */
+    atomic_bool is_gone; /* the client, or the server: the work may look at it */
 };
 
 struct errand *errand_new(struct call *c);                       /* NULL: the call was answered */
@@ -117,5 +122,9 @@ void errand_send(struct errand *t, enum errand_end (*work)(struct errand *, stru
 
 /* For work: what err says, as an answer; and a row that is not there, as a 404. */
 enum errand_end errand_fail(const struct err *why, struct api_error *e);
+
+/* A file of the asker with this purpose; -1 with a 400 that names `param`. */
+int errand_file(struct errand *t, const char *id, const char *purpose, const char *param,
+                struct api_error *e);
 
 #endif

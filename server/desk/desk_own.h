@@ -19,6 +19,8 @@ struct desk {
     struct engine *engine; /* borrowed */
     atomic_bool is_open;
     pthread_mutex_t lock;     /* of what of an errand goes between threads, and of claims */
+    struct errand *asking;    /* borrowed: those that ask others and run, under the lock */
+    bool is_left;             /* under the lock: they give up */
     struct desk_claim *claim; /* borrowed: all of them, under the lock */
 };
 

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -18,8 +19,8 @@ struct desk *desk_of(struct call *c, struct api_error *e)
     struct desk *d = server_desk(call_server(c));
     if (!d) {
         api_fail(e, 403, "no_data_dir", NULL,
-                 "Files, fine-tuning and kept responses are off: the server was started without "
-                 "--data-dir.");
+                 "Files, batches, fine-tuning and kept responses are off: the server was started "
+                 "without --data-dir.");
         return NULL;
     }
     if (desk_is_open(d))
@@ -148,9 +149,7 @@ static void step(struct call *c, void *ctx)
 static void gone(void *ctx)
 {
     struct errand *t = ctx;
-    pthread_mutex_lock(&t->desk->lock);
-    t->is_gone = true;
-    pthread_mutex_unlock(&t->desk->lock);
+    atomic_store(&t->is_gone, true);
 }
 
 static void done(void *ctx)
@@ -177,4 +176,21 @@ enum errand_end errand_fail(const struct err *why, struct api_error *e)
     }
     api_fail(e, 404, "not_found", "id", "%.400s", why->msg);
     return ERRAND_FAILED;
+}
+
+int errand_file(struct errand *t, const char *id, const char *purpose, const char *param,
+                struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    struct file_row f;
+    int rc = store_file_get(desk_store(t->desk), t->ask->who->name, id, &t->arena, &f, &why);
+    if (rc && why.code != ERR_NOT_FOUND)
+        return errand_fail(&why, e);
+    if (rc || (f.expires && f.expires <= (int64_t)time(NULL)))
+        return api_fail(e, 400, "file_not_found", param, "There is no file with this id.");
+    if (strcmp(f.purpose, purpose) != 0)
+        return api_fail(e, 400, "invalid_file_purpose", param,
+                        "The file was uploaded with the purpose '%.32s'; '%s' is needed.",
+                        f.purpose, purpose);
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the errands of fine-tuning look up alike: the job of the path, a file that a job names.
+ * What the errands of fine-tuning look up alike: the job of the path.
  *
  * Thread: the desk's.
  */
@@ -12,8 +12,5 @@
 
 /* The asker's job that the path names; -1 with a 404. */
 int tuning_job(struct errand *t, struct job *job, struct api_error *e);
-
-/* A file of the asker that may be trained on; -1 with a 400 that names `param`. */
-int tuning_file(struct errand *t, const char *id, const char *param, struct api_error *e);
 
 #endif

@@ -36,8 +36,6 @@ struct upload {
     struct desk_claim claim; /* of what the file has so far */
 };
 
-extern const struct intake upload_intake;
-
 /* The whole body is there: looks at its fields, and fills the row but for its owner. */
 int upload_row(struct upload *u, struct file_row *row, struct api_error *e);
 int upload_commit(struct upload *u, struct err *e); /* the file has its name, and is on the disk */

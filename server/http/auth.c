@@ -154,14 +154,37 @@ size_t auth_count(const struct auth *a)
     return a->key.n;
 }
 
-const struct limit_rule *auth_rule_of(const struct auth *a, const char *name)
+/* NULL: no key has that name. */
+static const struct auth_key *key_of(const struct auth *a, const char *name)
 {
     if (a->key.n == 0)
-        return &a->nobody->limit.rule;
+        return a->nobody;
     for (size_t i = 0; i < a->key.n; i++)
         if (strcmp(a->key.at[i]->who.name, name) == 0)
-            return &a->key.at[i]->limit.rule;
-    return &a->rule;
+            return a->key.at[i];
+    return NULL;
+}
+
+bool auth_has(const struct auth *a, const char *name)
+{
+    const struct auth_key *k = key_of(a, name);
+    return k && strcmp(k->who.name, name) == 0;
+}
+
+const struct limit_rule *auth_rule_of(const struct auth *a, const char *name)
+{
+    const struct auth_key *k = key_of(a, name);
+    return k ? &k->limit.rule : &a->rule;
+}
+
+void auth_who_of(const struct auth *a, const char *name, struct who *out)
+{
+    const struct auth_key *k = key_of(a, name);
+    uint64_t tenant = map_hash(name, strlen(name));
+    *out = k ? k->who : (struct who){.scopes = SCOPE_INFERENCE, .salt = tenant};
+    out->name = name;
+    out->tenant = tenant;
+    out->rule = NULL;
 }
 
 bool auth_is_open(const struct auth *a)

@@ -49,6 +49,12 @@ bool auth_is_open(const struct auth *a); /* no keys */
  * else. */
 const struct limit_rule *auth_rule_of(const struct auth *a, const char *name);
 
+/* Who that is, without a key to come in by: the salt and the turn are those of the name's first
+ * key. Its name is the one given. */
+void auth_who_of(const struct auth *a, const char *name, struct who *out);
+
+bool auth_has(const struct auth *a, const char *name); /* somebody may come in under it */
+
 /* header: the value of Authorization, NULL for none. NULL: no key, or a wrong one. The same of a
  * key that stands alone. */
 struct auth_key *auth_find(struct auth *a, const char *header);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What handlers do with a call, and how it waits and is woken. Nothing here knows the transport,
- * but for one function that resumes a connection and one that finds a header.
+ * What handlers do with a call, and how it waits and is woken. Nothing here knows the transport:
+ * who brought the call in says how it is resumed, and finds its headers.
  */
 #include "server/http/call.h"
 
@@ -24,12 +24,11 @@ enum {
     FULL_BYTES = 256 << 10   /* of a stream: hold back from here on */
 };
 
-struct call *call_new(struct http *h, struct conn *n, void *mhd)
+struct call *call_new(struct http *h, const struct call_carrier *carrier)
 {
     struct call *c = xcalloc(1, sizeof *c);
     c->http = h;
-    c->conn = n;
-    c->mhd = mhd;
+    c->carrier = carrier;
     atomic_init(&c->refs, 1);
     arena_init(&c->arena, ARENA_BYTES);
     buf_init(&c->body, 0);
@@ -56,6 +55,8 @@ void call_unref(struct call *c)
     buf_release(&c->out);
     arena_release(&c->arena);
     auth_unref(c->auth);
+    if (c->carrier->freed)
+        c->carrier->freed(c);
     free(c);
 }
 
@@ -76,12 +77,12 @@ struct arena *call_arena(struct call *c)
 
 const char *call_header(const struct call *c, const char *name)
 {
-    return http_header(c, name);
+    return c->carrier->header(c, name);
 }
 
 const char *call_query(const struct call *c, const char *name)
 {
-    return http_query(c, name);
+    return c->carrier->query(c, name);
 }
 
 void *call_intake(const struct call *c)
@@ -92,7 +93,7 @@ void *call_intake(const struct call *c)
 void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
                      void *ctx)
 {
-    http_each_query(c, fn, ctx);
+    c->carrier->each_query(c, fn, ctx);
 }
 
 void call_note(struct call *c, const char *model, int64_t tok_in, int64_t tok_out)
@@ -214,7 +215,7 @@ void call_wait(struct call *c, const struct call_later *later)
 void call_wake(struct call *c)
 {
     if (atomic_exchange(&c->wait, CALL_WOKEN) == CALL_SLEEPS)
-        http_resume(c);
+        c->carrier->resume(c);
 }
 
 bool call_sleep(struct call *c)
@@ -253,7 +254,7 @@ static enum call_turn expire(struct call *c)
     struct api_error e;
     leave(c);
     api_fail(&e, 504, NULL, NULL, "the request was not done within the server's --request-timeout");
-    if (c->answer == CALL_STREAM && c->is_events) {
+    if (c->answer == CALL_STREAM && (c->is_events || c->later.error)) {
         if (c->later.error) {
             c->later.error(c->later.ctx, &e, &c->out);
         } else {
@@ -281,7 +282,7 @@ enum call_turn call_turn(struct call *c)
     enum call_answer was = c->answer;
     for (;;) {
         atomic_exchange(&c->wait, CALL_RUNS);
-        if (atomic_load(&c->conn->is_gone)) {
+        if (c->carrier->is_gone(c)) {
             leave(c);
             return CALL_LEFT;
         }

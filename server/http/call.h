@@ -44,6 +44,7 @@ struct who {
     uint64_t salt;                 /* of this key's prefixes */
     uint64_t tenant;               /* by its name: whose turn it is in the engine */
     int32_t weight;                /* of its work beside other tenants'; 0: 1 */
+    bool is_idle;                  /* its work runs only while the engine has no other */
     const struct limit_rule *rule; /* what it may have; NULL: whatever it wants */
 };
 
@@ -70,9 +71,15 @@ void *call_intake(const struct call *c); /* what the route's intake began with; 
 void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
                      void *ctx);
 
+/* What a request may come to, and the field that says so, for who is refused; NULL: none does. */
+struct call_most {
+    int64_t texts, tokens;
+    const char *texts_field, *tokens_field;
+};
+
 /* Sets aside of the key's limits what the request may come to: texts that are made, tokens of
  * prompts and answers; until the call's end, once. -1: 429, or 400 where it could never be. */
-int call_reserve(struct call *c, int64_t texts, int64_t tokens, struct api_error *e);
+int call_reserve(struct call *c, const struct call_most *most, struct api_error *e);
 int64_t call_tokens_most(const struct call *c); /* that one may set aside; 0: any number */
 
 /* Counts bytes that the request holds besides its body in the sum of all bodies (--body-memory),
@@ -95,7 +102,7 @@ struct call_later {
     void (*done)(void *ctx);
     void *ctx;
     bool streams; /* an event stream is to come: a long silence may open it */
-    /* Of a stream: its last event where its time is over, behind `gone`; and what breaks a silence.
+    /* Of a stream: its last words where its time is over, behind `gone`; and what breaks a silence.
      * NULL: the error as data; a comment. */
     void (*error)(void *ctx, const struct api_error *e, struct buf *out);
     const char *ping;

@@ -45,14 +45,14 @@ int call_charge(struct call *c, size_t bytes, struct api_error *e)
     return -1;
 }
 
-static int refuse(const struct limit_rule *rule, enum limit_answer why, int64_t texts,
-                  int64_t tokens, struct api_error *e)
+static int refuse(const struct limit_rule *rule, enum limit_answer why, const struct call_most *m,
+                  struct api_error *e)
 {
-    bool is_text = why == LIMIT_TEXTS || (rule->texts && texts > rule->texts);
-    int64_t most = is_text ? rule->texts : rule->tokens_min, want = is_text ? texts : tokens;
+    bool is_text = why == LIMIT_TEXTS || (rule->texts && m->texts > rule->texts);
+    int64_t most = is_text ? rule->texts : rule->tokens_min, want = is_text ? m->texts : m->tokens;
     const char *what = is_text ? "texts at once (texts)" : "tokens a minute (tpm)";
     if (why == LIMIT_NEVER)
-        return api_fail(e, 400, "over_limit", is_text ? "n" : "max_tokens",
+        return api_fail(e, 400, "over_limit", is_text ? m->texts_field : m->tokens_field,
                         "This request may come to %" PRId64 ", and its API key may have %" PRId64
                         " %s: ask for less.",
                         want, most, what);
@@ -61,18 +61,18 @@ static int refuse(const struct limit_rule *rule, enum limit_answer why, int64_t 
                     most, what, want);
 }
 
-int call_reserve(struct call *c, int64_t texts, int64_t tokens, struct api_error *e)
+int call_reserve(struct call *c, const struct call_most *m, struct api_error *e)
 {
     struct limit_view v;
     int64_t retry_us;
     if (!c->grant.limit)
         return 0;
     const struct limit_rule *rule = &c->grant.limit->rule;
-    enum limit_answer a = limit_reserve(&c->grant, texts, tokens, clock_us(), &v, &retry_us);
+    enum limit_answer a = limit_reserve(&c->grant, m->texts, m->tokens, clock_us(), &v, &retry_us);
     call_say_left(c, rule, &v);
     if (a == LIMIT_GOOD)
         return 0;
-    refuse(rule, a, texts, tokens, e);
+    refuse(rule, a, m, e);
     e->retry_after_s = a == LIMIT_NEVER ? 0 : (int)((retry_us + 999999) / 1000000);
     return -1;
 }

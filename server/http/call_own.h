@@ -40,11 +40,25 @@ struct call_pair {
     struct call_pair *next;
 };
 
+/* Who brought the call in, and takes its answer: a connection (http_call.c), or the server itself
+ * (inside.c). */
+struct call_carrier {
+    void (*resume)(struct call *c); /* it sleeps, and was woken */
+    bool (*is_gone)(const struct call *c);
+    const char *(*header)(const struct call *c, const char *name); /* NULL: none of that name */
+    const char *(*query)(const struct call *c, const char *name);
+    void (*each_query)(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                       void *ctx);
+    void (*freed)(struct call *c); /* nobody looks at it any more; NULL: nobody asks */
+};
+
 struct call {
     struct call_request req;
-    struct http *http;         /* borrowed */
-    struct conn *conn;         /* borrowed until the transport ended the call */
+    struct http *http;                  /* borrowed */
+    const struct call_carrier *carrier; /* borrowed */
+    struct conn *conn;         /* borrowed until the transport ended the call; NULL: inside */
     void *mhd;                 /* borrowed, as conn */
+    struct inside *inside;     /* owned by its carrier; NULL: a connection has it */
     const struct route *route; /* NULL: no row fits */
     struct arena arena;
     struct buf body, out;
@@ -77,7 +91,7 @@ struct call {
     int64_t tok_in, tok_out;
 };
 
-struct call *call_new(struct http *h, struct conn *n, void *mhd);
+struct call *call_new(struct http *h, const struct call_carrier *carrier);
 enum call_turn call_turn(struct call *c); /* the handler, or its step, until it says something */
 void call_begin(struct call *c);          /* the handler */
 bool call_sleep(struct call *c);          /* false: woken meanwhile; the connection is suspended */

@@ -51,6 +51,7 @@ struct conn {
     int fd;              /* borrowed */
     uint32_t place, generation;
     bool is_local;           /* a unix socket */
+    bool is_unnamed;         /* a known proxy did not say whose it is: X-Forwarded-For is hearsay */
     bool is_armed;           /* the watch's epoll has it */
     bool is_dry;             /* the watch's: nothing of it lay unread at the last look */
     int n_spared;            /* the watch's: looks since its phase ought to have ended */

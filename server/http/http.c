@@ -46,13 +46,31 @@ __attribute__((format(printf, 2, 0))) static void on_message(void *cls, const ch
     log_event(LOG_DEBUG, "http", LOG_TEXT("says", text));
 }
 
+/* Whether a socket was adopted without a client's name; it is asked once. */
+static bool take_unnamed(struct http *h, int fd)
+{
+    bool is = false;
+    pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < h->unnamed.n && !is; i++) {
+        is = h->unnamed.at[i] == fd;
+        if (is)
+            h->unnamed.at[i] = vec_pop(&h->unnamed);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return is;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *m, void **ctx,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http *h = cls;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         int fd = MHD_get_connection_info(m, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *ctx = conn_open(h->watch, m, fd);
+        struct conn *n = conn_open(h->watch, m, fd);
+        bool is_unnamed = take_unnamed(h, fd);
+        if (n)
+            n->is_unnamed = is_unnamed;
+        *ctx = n;
     } else if (*ctx) {
         conn_close(*ctx);
         *ctx = NULL;
@@ -97,6 +115,7 @@ struct http *http_new(const struct http_options *o, struct err *e)
 {
     struct http *h = xcalloc(1, sizeof *h);
     h->o = *o;
+    pthread_mutex_init(&h->lock, NULL);
     h->o.headers_us = o->headers_us ? o->headers_us : HEADERS_US;
     h->o.idle_us = o->idle_us ? o->idle_us : IDLE_US;
     h->o.stall_us = o->stall_us ? o->stall_us : STALL_US;
@@ -113,13 +132,12 @@ struct http *http_new(const struct http_options *o, struct err *e)
     return NULL;
 }
 
-static struct MHD_Daemon *start(struct http *h, int fd)
+static struct MHD_Daemon *start(struct http *h, int fd, unsigned n_thread)
 {
     unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
     if (fd < 0)
         flags |= MHD_USE_NO_LISTEN_SOCKET;
-    unsigned n_thread = fd < 0 || h->o.n_thread < 2 ? 0 : h->o.n_thread;
     struct MHD_OptionItem item[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_message, h},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONN_BYTES, NULL},
@@ -138,10 +156,10 @@ static struct MHD_Daemon *start(struct http *h, int fd)
                             MHD_OPTION_END);
 }
 
-int http_listen(struct http *h, int fd, struct err *e)
+static int add(struct http *h, int fd, unsigned n_thread, struct err *e)
 {
     ASSERT(h->n_daemon < HTTP_DAEMONS);
-    struct MHD_Daemon *d = start(h, fd);
+    struct MHD_Daemon *d = start(h, fd, n_thread < 2 ? 0 : n_thread);
     if (!d) {
         if (fd >= 0)
             close(fd);
@@ -151,13 +169,41 @@ int http_listen(struct http *h, int fd, struct err *e)
     return 0;
 }
 
-int http_adopt(struct http *h, int fd, struct err *e)
+int http_listen(struct http *h, int fd, struct err *e)
 {
-    if (h->n_daemon == 0 && http_listen(h, -1, e))
-        return -1;
-    if (MHD_add_connection(h->daemon[0], fd, NULL, 0) != MHD_YES)
+    return add(h, fd, h->o.n_thread, e);
+}
+
+int http_await(struct http *h, struct err *e)
+{
+    ASSERT(h->n_daemon == 0);
+    return add(h, -1, h->o.n_thread, e);
+}
+
+/* A socket of that number that never began may have left its mark. */
+static void mark(struct http *h, int fd, bool is_unnamed)
+{
+    take_unnamed(h, fd);
+    if (!is_unnamed)
+        return;
+    pthread_mutex_lock(&h->lock);
+    vec_push(&h->unnamed, fd);
+    pthread_mutex_unlock(&h->lock);
+}
+
+int http_adopt_from(struct http *h, int fd, const struct sockaddr *from, socklen_t n_from,
+                    bool is_unnamed, struct err *e)
+{
+    mark(h, fd, is_unnamed);
+    if (MHD_add_connection(h->daemon[0], fd, from, n_from) != MHD_YES)
         return err_sys(e, "taking over a connection"); /* the library has closed it */
     return 0;
+}
+
+int http_adopt(struct http *h, int fd, struct err *e)
+{
+    return (h->n_daemon == 0 && add(h, -1, 1, e)) || http_adopt_from(h, fd, NULL, 0, false, e) ? -1
+                                                                                               : 0;
 }
 
 size_t http_busy(const struct http *h)
@@ -187,5 +233,7 @@ void http_free(struct http *h)
     for (int i = 0; i < h->n_daemon; i++)
         MHD_stop_daemon(h->daemon[i]);
     watch_free(h->watch);
+    vec_release(&h->unnamed);
+    pthread_mutex_destroy(&h->lock);
     free(h);
 }

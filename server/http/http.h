@@ -14,6 +14,8 @@
 #ifndef SERVER_HTTP_HTTP_H
 #define SERVER_HTTP_HTTP_H
 
+#include <sys/socket.h>
+
 #include "engine/base/err.h"
 #include "server/http/route.h"
 
@@ -26,7 +28,7 @@ struct http_headers {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *api_key, *type, *coding, *length_text, *expect, *id;
     const char *content_coding;
-    const char *forwarded;    /* X-Forwarded-For: for whom a proxy asks */
+    const char *forwarded;    /* X-Forwarded-For: for whom a proxy asks, where it may say so */
     const char *address;      /* of the connection's other end; NULL over a unix socket */
     const char *asks_headers; /* a preflight's: those that a page wants to send */
     int n_host, n_length, n_coding, n_authorization, n_api_key, n_type; /* times each was sent */
@@ -72,7 +74,14 @@ struct http;
 struct http *http_new(const struct http_options *o, struct err *e);
 /* The socket listens already; it is the transport's, also when this fails. */
 int http_listen(struct http *h, int fd, struct err *e);
-int http_adopt(struct http *h, int fd, struct err *e); /* one connection, made elsewhere */
+/* Connections that are made elsewhere: a daemon for them, with the threads of one that listens;
+ * and one of them, with the address that its other end is told by. is_unnamed: that is a proxy's,
+ * which did not say for whom it comes, so X-Forwarded-For is not looked at. The socket moves in,
+ * also when this fails. */
+int http_await(struct http *h, struct err *e);
+int http_adopt_from(struct http *h, int fd, const struct sockaddr *from, socklen_t n_from,
+                    bool is_unnamed, struct err *e);
+int http_adopt(struct http *h, int fd, struct err *e); /* the same, of one thread and no address */
 size_t http_busy(const struct http *h);                /* calls that have no whole answer yet */
 void http_cut(struct http *h);                         /* every client is gone from here on */
 void http_free(struct http *h);                        /* cuts, too */

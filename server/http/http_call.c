@@ -94,12 +94,43 @@ static enum MHD_Result each(void *cls, enum MHD_ValueKind kind, const char *key,
     return MHD_YES;
 }
 
-void http_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
-                     void *ctx)
+static void each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
+                       void *ctx)
 {
     struct each x = {c, fn, ctx, false};
     MHD_get_connection_values(c->mhd, MHD_GET_ARGUMENT_KIND, each, &x);
 }
+
+static void resume(struct call *c)
+{
+    MHD_resume_connection(c->mhd);
+}
+
+static bool is_gone(const struct call *c)
+{
+    return atomic_load(&c->conn->is_gone);
+}
+
+static const char *header(const struct call *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+}
+
+static const char *query(const struct call *c, const char *name)
+{
+    const char *raw = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name);
+    if (!raw)
+        return NULL;
+    struct arena *a = &((struct call *)(uintptr_t)c)->arena;
+    char *text = arena_strdup(a, raw);
+    return route_decode(text) ? NULL : text;
+}
+
+static const struct call_carrier carrier = {.resume = resume,
+                                            .is_gone = is_gone,
+                                            .header = header,
+                                            .query = query,
+                                            .each_query = each_query};
 
 /* What cannot be read of a query is not left out: a list without its filter has all. */
 static bool is_bad_query(struct call *c)
@@ -174,6 +205,8 @@ static int examine(struct call *c, struct http_headers *headers, const char *url
     headers->is_old = strcmp(version, "HTTP/1.0") == 0;
     headers->is_local = c->conn->is_local;
     MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, note_header, headers);
+    if (c->conn->is_unnamed)
+        headers->forwarded = NULL;
     headers->path = path = take_authority(c, path, headers);
     c->req = (struct call_request){.method = method,
                                    .path = path,
@@ -203,10 +236,10 @@ static int examine(struct call *c, struct http_headers *headers, const char *url
         return api_fail(e, 405, NULL, NULL, "%.16s is not for this path; %s is", method,
                         match.allow);
     }
-    const char *absent = match.route ? NULL : route_absent(path);
+    const struct route_absent *absent = match.route ? NULL : route_absent(path);
     if (absent)
-        return api_fail(e, 404, "not_supported", NULL,
-                        "%s are not supported by this server; see /openapi.json", absent);
+        return api_fail(e, 404, "not_supported", NULL, "%s are not supported by this server; %s",
+                        absent->what, absent->instead ? absent->instead : "see /openapi.json");
     if (!match.route)
         return api_fail(e, 404, NULL, NULL, "nothing is served at this path; see /openapi.json");
     return http_check_body(headers, match.route, e);
@@ -239,7 +272,9 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
     struct http_headers headers;
     if (!n)
         return MHD_NO;
-    struct call *c = call_new(h, n, m);
+    struct call *c = call_new(h, &carrier);
+    c->conn = n;
+    c->mhd = m;
     *ctx = c;
     atomic_fetch_add(&h->n_call, 1);
     if (!conn_enter(n, CONN_BODY, c->req.begin_us + c->http->o.body_us))
@@ -445,7 +480,7 @@ static enum MHD_Result whole(struct call *c)
     c->req.body = c->body.data ? c->body.data : "";
     c->req.n_body = c->body.len;
     conn_call(c->conn, c);
-    if (c->http->o.work && (c->req.n_body > BODY_LONG || c->route->is_late))
+    if (c->http->o.work && (c->req.n_body > BODY_LONG || c->route->in_background))
         return hand(c);
     call_begin(c);
     return go_on(c);
@@ -477,24 +512,4 @@ void http_end(struct call *c, bool is_whole)
     if (!c->is_told)
         settle(c, is_whole);
     call_unref(c);
-}
-
-void http_resume(struct call *c)
-{
-    MHD_resume_connection(c->mhd);
-}
-
-const char *http_header(const struct call *c, const char *name)
-{
-    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
-}
-
-const char *http_query(const struct call *c, const char *name)
-{
-    const char *raw = MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name);
-    if (!raw)
-        return NULL;
-    struct arena *a = &((struct call *)(uintptr_t)c)->arena;
-    char *text = arena_strdup(a, raw);
-    return route_decode(text) ? NULL : text;
 }

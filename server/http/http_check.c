@@ -77,7 +77,7 @@ int http_check_body(const struct http_headers *h, const struct route *r, struct 
         return api_fail(e, 415, "unsupported_encoding", NULL,
                         "the body must be sent as it is, without a Content-Encoding");
     const char *want = r->intake ? r->intake->type : "application/json";
-    if (!h->type || !is_of(h->type, want))
+    if (!r->takes_any_type && (!h->type || !is_of(h->type, want)))
         return api_fail(e, 415, NULL, NULL, "the body must be sent as %s", want);
     return 0;
 }

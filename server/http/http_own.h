@@ -8,6 +8,7 @@
 #ifndef SERVER_HTTP_HTTP_OWN_H
 #define SERVER_HTTP_HTTP_OWN_H
 
+#include "engine/base/vec.h"
 #include "server/http/call_own.h"
 #include "server/http/conn.h"
 #include "server/http/http.h"
@@ -17,6 +18,8 @@ enum { HTTP_DAEMONS = 4 };
 struct http {
     struct http_options o;
     struct watch *watch;        /* owned */
+    pthread_mutex_t lock;       /* of unnamed */
+    VEC(int) unnamed;           /* sockets that were adopted so, and not begun yet */
     void *daemon[HTTP_DAEMONS]; /* owned: struct MHD_Daemon */
     int n_daemon;
     _Atomic size_t n_call;
@@ -27,11 +30,6 @@ struct http {
 
 /* http_call.c: from a request to a call. The types are the library's callbacks'. */
 void http_end(struct call *c, bool is_whole);
-void http_resume(struct call *c);
-const char *http_header(const struct call *c, const char *name);
-const char *http_query(const struct call *c, const char *name);
-void http_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
-                     void *ctx);
 
 /* http_reply.c: from an answer to a response. false: close the connection. */
 bool http_respond(struct call *c);

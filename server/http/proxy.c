@@ -99,13 +99,18 @@ static void write_address(const unsigned char at[16], char text[INET6_ADDRSTRLEN
     inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? at + V4_PREFIX : at, text, INET6_ADDRSTRLEN);
 }
 
+bool proxies_have(const struct proxies *p, const char *at)
+{
+    unsigned char address[16];
+    return at ? read_address(at, address) && is_known(p, address) : p->has_local;
+}
+
 const char *proxies_client(const struct proxies *p, const char *at, const char *forwarded,
                            char text[INET6_ADDRSTRLEN])
 {
     unsigned char address[16];
-    bool is_proxy = at ? read_address(at, address) && is_known(p, address) : p->has_local;
     const char *client = NULL;
-    size_t end = is_proxy && forwarded ? strlen(forwarded) : 0;
+    size_t end = forwarded && proxies_have(p, at) ? strlen(forwarded) : 0;
     while (end > 0) {
         size_t first = end;
         while (first > 0 && forwarded[first - 1] != ',')

@@ -30,6 +30,9 @@ struct proxies {
 /* Words: an address, a network as 10.0.0.0/8, or "unix". */
 int proxies_read(struct proxies *p, const struct opt_list *words, struct err *e);
 
+/* Whether that is one of them; NULL: over a unix socket. */
+bool proxies_have(const struct proxies *p, const char *at);
+
 /* at: the address of the connection's other end, NULL over a unix socket. The client's, in text;
  * NULL: it is the connection's. */
 const char *proxies_client(const struct proxies *p, const char *at, const char *forwarded,

@@ -9,15 +9,15 @@
 #include <strings.h>
 
 const struct route routes[] = {
-#define ROUTE(name, method, path, scope, max_body)                                                 \
-    {#name, method, path, scope, max_body, route_##name, NULL, false},
-#define ROUTE_LATE(name, method, path, scope, max_body)                                            \
-    {#name, method, path, scope, max_body, route_##name, NULL, true},
-#define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
-    {#name, method, path, scope, max_body, route_##name, &into, false},
+#define ROUTE(name_, method_, path_, scope_, max_body_, ...)                                       \
+    {.name = #name_,                                                                               \
+     .method = (method_),                                                                          \
+     .path = (path_),                                                                              \
+     .scope = (scope_),                                                                            \
+     .max_body = (max_body_),                                                                      \
+     .fn = route_##name_,                                                                          \
+     __VA_ARGS__},
 #include "server/http/routes.def"
-#undef ROUTE_INTO
-#undef ROUTE_LATE
 #undef ROUTE
 };
 
@@ -89,32 +89,40 @@ static bool is_below(const char *path, const char *folder)
 
 enum api_error_form route_error_form(const char *path)
 {
-    return path && is_below(path, "/v1/messages") ? API_ERROR_MESSAGES : API_ERROR_PLAIN;
+    return !path                            ? API_ERROR_PLAIN
+           : is_below(path, "/v1/messages") ? API_ERROR_MESSAGES
+           : is_below(path, "/api")         ? API_ERROR_OLLAMA
+                                            : API_ERROR_PLAIN;
 }
 
-const char *route_absent(const char *path)
+const struct route_absent *route_absent(const char *path)
 {
-    static const struct {
-        const char *path, *what;
-    } absent[] = {
-        {"/v1/batches", "Batches"},
-        {"/v1/messages/batches", "Batches of messages"},
-        {"/v1/uploads", "Uploads in parts"},
-        {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints"},
-        {"/v1/conversations", "Conversations"},
-        {"/v1/assistants", "Assistants"},
-        {"/v1/threads", "Threads"},
-        {"/v1/vector_stores", "Vector stores"},
-        {"/v1/evals", "Evaluations"},
-        {"/v1/moderations", "Moderations"},
-        {"/v1/images", "Images"},
-        {"/v1/audio", "Sounds"},
-        {"/v1/videos", "Videos"},
-        {"/v1/realtime", "Realtime sessions"},
+    static const char pull[] = "`tandem pull` fetches a model, before the server starts";
+    static const char make[] = "jobs and /v1/adapters make models beside the one that is served";
+    static const struct route_absent absent[] = {
+        {"/v1/messages/batches", "Batches of messages", NULL},
+        {"/v1/uploads", "Uploads in parts", NULL},
+        {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints", NULL},
+        {"/v1/conversations", "Conversations", NULL},
+        {"/v1/assistants", "Assistants", NULL},
+        {"/v1/threads", "Threads", NULL},
+        {"/v1/vector_stores", "Vector stores", NULL},
+        {"/v1/evals", "Evaluations", NULL},
+        {"/v1/moderations", "Moderations", NULL},
+        {"/v1/images", "Images", NULL},
+        {"/v1/audio", "Sounds", NULL},
+        {"/v1/videos", "Videos", NULL},
+        {"/v1/realtime", "Realtime sessions", NULL},
+        {"/api/pull", "Downloads", pull},
+        {"/api/push", "Uploads of models", NULL},
+        {"/api/create", "New models", make},
+        {"/api/copy", "Copies of models", make},
+        {"/api/blobs", "Files of models", make},
+        {"/api/delete", "Deletions", "DELETE /v1/models/NAME deletes what a job made"},
     };
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         if (is_below(path, absent[i].path))
-            return absent[i].what;
+            return &absent[i];
     return NULL;
 }
 

@@ -38,7 +38,11 @@ struct route {
     size_t max_body; /* 0: no body is read */
     void (*fn)(struct call *c);
     const struct intake *intake; /* NULL: the body is collected */
-    bool is_late; /* the function runs as background work, however short the body is */
+    bool in_background;          /* the function may wait for a disk: it runs as background work */
+    bool acts;           /* it changes what is kept or served: the log has a line for each call */
+    bool asks_engine;    /* for texts or vectors: refused before the body while its queue is full */
+    bool takes_any_type; /* bodies are JSON whatever their Content-Type says: curl's own is another
+                          */
 };
 
 extern const struct route routes[];
@@ -55,9 +59,12 @@ struct route_match {
 struct route_match route_find(const struct route *table, size_t n, const char *method,
                               const char *path);
 
-/* What clients of OpenAI's API may look for at this path and this server does not have, as
- * "Batches"; NULL: nothing that it knows of. */
-const char *route_absent(const char *path);
+/* What clients of other servers may look for at this path and this one does not have, as "Uploads
+ * in parts", and what there is instead; NULL: nothing that it knows of. */
+struct route_absent {
+    const char *path, *what, *instead; /* instead: NULL: nothing */
+};
+const struct route_absent *route_absent(const char *path);
 
 /* What errors look like at this path, whether or not a row fits. */
 enum api_error_form route_error_form(const char *path);
@@ -65,14 +72,9 @@ enum api_error_form route_error_form(const char *path);
 /* Decodes %xx in place; -1 when one is broken, or makes a byte below 0x20 or 0x7f. */
 int route_decode(char *path);
 
-#define ROUTE(name, method, path, scope, max_body) void route_##name(struct call *c);
-#define ROUTE_LATE                                 ROUTE
-#define ROUTE_INTO(name, method, path, scope, max_body, into)                                      \
-    ROUTE(name, method, path, scope, max_body)                                                     \
-    extern const struct intake into;
+#define ROUTE(name, ...) void route_##name(struct call *c);
 #include "server/http/routes.def"
-#undef ROUTE_INTO
-#undef ROUTE_LATE
 #undef ROUTE
+extern const struct intake upload_intake; /* server/desk/upload.c */
 
 #endif

@@ -3,6 +3,8 @@
  * A job's hyperparameters: those that were left to us are chosen, once its rows are known; then all
  * are what the engine is asked for.
  */
+#include <math.h>
+
 #include "engine/engine.h"
 #include "server/jobs/jobs_own.h"
 
@@ -11,6 +13,7 @@ enum {
     BATCH_AUTO_MAX = 16,
     RANK_AUTO = 16,
     GROUP_AUTO = 8,
+    GROUP_MAX = 64,
     NEW_AUTO = 256,
     WIDTH_OF_LR = 2048, /* columns of a model whose multiplier is 1 */
     LR_AUTO_MAX = 10,
@@ -50,14 +53,23 @@ static void choose_preference(struct job_hyper *h)
     h->gamma = p.gamma;
 }
 
+/* As many as may wait at once, whatever is asked. */
+static int64_t group_of(double multiplier, int64_t most)
+{
+    int64_t n = multiplier != 0 ? llround(GROUP_AUTO * multiplier) : GROUP_AUTO;
+    n = n < GROUP_MAX ? n : GROUP_MAX;
+    return n < most ? n : most;
+}
+
 void job_choose_samples(struct job_run *r)
 {
     struct job_hyper *h = &r->job.hyper;
-    int64_t half = engine_info(r->jobs->opt.engine)->ctx / 2;
+    const struct engine_info *on = engine_info(r->jobs->opt.engine);
+    int64_t half = on->ctx / 2;
     if (h->method != HYPER_REINFORCEMENT)
         return;
     if (h->group_size == 0)
-        h->group_size = GROUP_AUTO;
+        h->group_size = group_of(h->compute_multiplier, on->max_waiting);
     if (h->max_completion_tokens == 0)
         h->max_completion_tokens = half < NEW_AUTO ? half : NEW_AUTO;
     if (h->advantage == 0)
@@ -109,6 +121,8 @@ void job_choose(struct job_run *r)
         h->max_grad_norm = 1;
     if (h->long_rows == 0)
         h->long_rows = HYPER_CUT;
+    if (h->result == 0)
+        h->result = HYPER_LAST;
     h->max_length = rows.max_tok;
     choose_preference(h);
 }
@@ -135,6 +149,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                .max_norm = h->max_grad_norm,
                                .schedule = schedule[h->schedule],
                                .warmup = h->warmup_steps,
+                               .warmup_ratio = h->warmup_ratio,
                                .n_epoch = h->n_epochs,
                                .batch = h->batch_size,
                                .seed = (uint64_t)r->job.seed,
@@ -145,5 +160,8 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                                     ? (int64_t)(h->checkpoint_minutes * 60e6)
                                                     : CHECKPOINT_US,
                                .keep = JOB_KEEP,
+                               .keeps_best = h->result == HYPER_BEST,
+                               .patience = h->early_stopping,
+                               .judges_saves = h->checkpoint_minutes > 0,
                                .logs_logprobs = h->row_logprobs};
 }

@@ -75,43 +75,6 @@ static void say_more(struct job_run *r, struct job_event *v, const char *level, 
     v->message = arena_printf(r->arena, "%s; %s", v->message, more);
 }
 
-/* A result that finds no room takes the place of its owner's oldest checkpoint that answers: that
- * name; NULL: there is none. */
-static const char *make_room(struct job_run *r)
-{
-    struct store_page page = {.limit = PAGE, .ascending = true};
-    struct job_tuned *list;
-    struct err unknown = ERR_INIT;
-    size_t n;
-    bool more = true;
-    while (more && !store_tuned_list(r->jobs->opt.store, r->job.owner, NULL, &page, r->arena, &list,
-                                     &n, &more, &unknown)) {
-        for (size_t i = 0; i < n; i++)
-            if (list[i].is_checkpoint &&
-                !engine_adapter_drop(r->jobs->opt.engine, list[i].name, &unknown))
-                return list[i].name;
-        more = more && n > 0;
-        page.after = n ? list[n - 1].id : NULL;
-    }
-    return NULL;
-}
-
-static int load(struct job_run *r, const struct job_tuned *t, const char *path, struct job_event *v,
-                struct err *e)
-{
-    const char *gone;
-    if (!jobs_tuned_load(&r->jobs->opt, t, path, e))
-        return 0;
-    if (t->is_checkpoint || e->code != ERR_TOO_LARGE || !(gone = make_room(r)))
-        return -1;
-    say_more(r, v, "info",
-             arena_printf(r->arena,
-                          "as many adapters are loaded as may be, so %s does not "
-                          "answer any more",
-                          gone));
-    return jobs_tuned_load(&r->jobs->opt, t, path, e);
-}
-
 /* What is wrong with this one model goes into the event. An error is the engine's end: nothing is
  * written, and the next server publishes again. */
 static int serve(struct job_run *r, const struct job_tuned *t, char *path, struct job_event *v,
@@ -120,7 +83,7 @@ static int serve(struct job_run *r, const struct job_tuned *t, char *path, struc
     struct err why = ERR_INIT;
     if (jobs_tuned_claim(&r->jobs->opt, t, e))
         return -1;
-    if (!load(r, t, path, v, &why))
+    if (!jobs_tuned_load(&r->jobs->opt, t, path, &why))
         return 0;
     if (engine_look(r->jobs->opt.engine, e))
         return -1;
@@ -160,25 +123,64 @@ static int put_model(struct job_run *r, const struct job_tuned *t, struct job_ev
 /* The change that makes it so; where that fails the name is not served. */
 static int enter(struct job_run *r, const struct store_change *c, struct err *e)
 {
-    struct err unknown = ERR_INIT;
     if (!store_job_change(r->jobs->opt.store, c, e))
         return 0;
-    engine_adapter_drop(r->jobs->opt.engine, c->tuned->name, &unknown);
-    engine_adapter_disown(r->jobs->opt.engine, c->tuned->name);
+    engine_adapter_forget(r->jobs->opt.engine, c->tuned->name);
     return -1;
+}
+
+/* What the job has published, newest first. */
+static int list_models(const struct job_run *r, struct job_tuned **list, size_t *n, struct err *e)
+{
+    const struct store_page page = {.limit = PAGE};
+    bool more;
+    return store_tuned_list(r->jobs->opt.store, r->job.owner, r->job.id, &page, r->arena, list, n,
+                            &more, e);
+}
+
+/* Of a job whose result is not its last step's: that step, and what was known behind it, which the
+ * checkpoint there has, unless its owner deleted it. */
+static int be_best(struct job_run *r, struct job_tuned *t, struct err *e)
+{
+    struct job_tuned *list;
+    size_t n;
+    if (list_models(r, &list, &n, e))
+        return -1;
+    t->step = tune_best(r->tune).step;
+    t->metrics = NULL;
+    for (size_t i = 0; i < n; i++)
+        if (list[i].step == t->step)
+            t->metrics = list[i].metrics;
+    return 0;
+}
+
+/* How the training ended, where that was not just its last step. */
+static void tell_end(struct job_run *r, struct job_event *v, size_t *n)
+{
+    const struct tuning_best best = tune_best(r->tune);
+    if (r->job.step < r->job.n_step)
+        job_event_init(r, &v[(*n)++], "message",
+                       arena_printf(r->arena,
+                                    "Stopped early, behind step %" PRId64 ": %" PRId64
+                                    " evaluations have found no lower validation loss than that "
+                                    "of step %" PRId64 ", %.4f",
+                                    r->job.step, best.n_worse, best.step, best.loss));
+    if (r->job.hyper.result == HYPER_BEST)
+        job_event_init(r, &v[(*n)++], "message",
+                       arena_printf(r->arena,
+                                    "The result is that of step %" PRId64
+                                    ", with the lowest validation loss, %.4f",
+                                    best.step, best.loss));
 }
 
 /* A training that was killed after this was entered, and before its own checkpoint was written,
  * comes here again. */
 static int is_entered(struct job_run *r, const char *name, bool *is_there, struct err *e)
 {
-    struct store_page page = {.limit = PAGE};
     struct job_tuned *list;
     size_t n;
-    bool more;
     *is_there = false;
-    if (store_tuned_list(r->jobs->opt.store, r->job.owner, r->job.id, &page, r->arena, &list, &n,
-                         &more, e))
+    if (list_models(r, &list, &n, e))
         return -1;
     for (size_t i = 0; i < n; i++)
         *is_there = *is_there || strcmp(list[i].name, name) == 0;
@@ -204,26 +206,31 @@ int job_publish_checkpoint(struct job_run *r, int64_t step, const char *data, st
 int job_publish_result(struct job_run *r, struct err *e)
 {
     struct job_tuned t;
-    struct job_event v[2];
+    struct job_event v[4];
+    size_t n_event = 0;
     struct file_row file[JOB_RESULT_FILES];
-    if (job_write_results(r, file, e))
-        return -1;
     describe(r, -1, &t);
+    if (job_write_results(r, file, e) ||
+        (r->job.hyper.result == HYPER_BEST && tune_best(r->tune).step != r->job.step &&
+         be_best(r, &t, e)))
+        return -1;
+    tell_end(r, v, &n_event);
+    struct job_event *made = &v[n_event++];
     r->job.result_files = arena_printf(r->arena, "[\"%s\",\"%s\"]", file[0].id, file[1].id);
     r->job.tuned_model = t.name;
     r->job.finished = (int64_t)time(NULL);
     r->job.state = JOB_SUCCEEDED;
-    job_event_init(r, &v[0], "message",
+    job_event_init(r, made, "message",
                    arena_printf(r->arena, "New fine-tuned model created: %s", t.name));
-    job_event_init(r, &v[1], "message", "The job has successfully completed");
+    job_event_init(r, &v[n_event++], "message", "The job has successfully completed");
     struct store_change c = {.job = &r->job,
                              .from = 1u << JOB_RUNNING,
                              .event = v,
-                             .n_event = 2,
+                             .n_event = n_event,
                              .file = file,
                              .n_file = JOB_RESULT_FILES,
                              .tuned = &t};
-    if (!put_model(r, &t, &v[0], e) && !enter(r, &c, e))
+    if (!put_model(r, &t, made, e) && !enter(r, &c, e))
         return 0;
     r->job.result_files = "[]"; /* so that the row of a failure is true */
     r->job.tuned_model = NULL;
@@ -232,18 +239,21 @@ int job_publish_result(struct job_run *r, struct err *e)
     return -1;
 }
 
-int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e)
+int job_drop_checkpoints(struct job_run *r, size_t keep, int64_t best, struct err *e)
 {
     const struct jobs_options *o = &r->jobs->opt;
-    struct store_page page = {.limit = PAGE};
     struct job_tuned *list;
     size_t n, seen = 0;
-    bool more;
-    if (store_tuned_list(o->store, r->job.owner, r->job.id, &page, r->arena, &list, &n, &more, e))
+    if (list_models(r, &list, &n, e))
         return -1;
     for (size_t i = 0; i < n; i++) {
         struct err why = ERR_INIT;
-        if (!list[i].is_checkpoint || seen++ < keep || !jobs_tuned_drop(o, &list[i], &why))
+        bool is_ancestor;
+        if (!list[i].is_checkpoint || seen++ < keep || list[i].step == best)
+            continue;
+        if (store_tuned_is_ancestor(o->store, list[i].owner, list[i].name, &is_ancestor, e))
+            return -1;
+        if (is_ancestor || !jobs_tuned_drop(o, &list[i], &why))
             continue;
         if (why.code != ERR_NOT_FOUND) /* else its owner was faster */
             return err_set(e, why.code, "%s", why.msg);

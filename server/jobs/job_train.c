@@ -15,7 +15,7 @@
 #include "server/jobs/jobs_own.h"
 #include "server/metrics/metrics.h"
 
-enum { TEXT_BYTES = 256, DATA_BYTES = 1024, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
+enum { TEXT_BYTES = 256, DATA_BYTES = 4096, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
 
 static void copy_rewards(double to[2], const struct train_result *from)
 {
@@ -43,6 +43,8 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
         m.kl = v->train.kl;
         m.n_moved = v->train.n_moved;
         m.n_fault = v->rewards.n_fault;
+        m.faults = r->faults.n;
+        m.fault_why = r->faults.why;
         m.clipped = v->train.n_label ? (double)v->train.n_clipped / (double)v->train.n_label : 0;
     }
     copy_rewards(m.train_reward, &v->train);
@@ -132,7 +134,7 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
         job_metrics_write(m, &data);
     r->arena = &here;
     int rc = job_publish_checkpoint(r, v->step, v->has_valid ? data.data : NULL, e) ||
-                     job_drop_checkpoints(r, JOB_KEEP, e)
+                     job_drop_checkpoints(r, JOB_KEEP, tune_best(r->tune).step, e)
                  ? -1
                  : 0;
     r->arena = whole;
@@ -142,14 +144,15 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
 }
 
 /* Checkpoints are published as models where the job asked for them and behind each epoch, but for
- * the last, which is the result. Others serve to go on after a kill, and so do all of a full
+ * the last where that is the result. Others serve to go on after a kill, and so do all of a full
  * training. */
 static bool is_published(const struct job_run *r, const struct tuning_event *v)
 {
     const struct job_hyper *h = &r->job.hyper;
     int64_t every = h->checkpoint_steps;
     bool is_asked = h->checkpoint_minutes > 0 || (every > 0 && v->step % every == 0);
-    return h->training_type == HYPER_LORA && v->step < v->n_step &&
+    bool is_result = v->is_last && (h->result != HYPER_BEST || tune_best(r->tune).step == v->step);
+    return h->training_type == HYPER_LORA && !is_result &&
            (v->what == TUNING_EPOCH || (v->what == TUNING_SAVE && is_asked));
 }
 
@@ -201,7 +204,7 @@ static int begin(struct job_run *r, struct job_event *memory, struct err *e)
     struct job_event v[2];
     r->begin_us = clock_us();
     r->begin_step = tune_step(r->tune);
-    if (r->begin_step >= r->job.n_step && recall_last(r, e))
+    if (tune_is_over(r->tune) && recall_last(r, e))
         return -1;
     if (r->job.state == JOB_RUNNING)
         return 0;
@@ -287,6 +290,9 @@ int job_train(struct job_run *r, struct err *e)
         return rc < 0 ? -1 : 0;
     job_choose(r);
     job_ask(r, &o);
+    rc = job_find_ancestor(r, &o, e);
+    if (rc)
+        return rc < 0 ? -1 : 0;
     char *checkpoints = jobs_path(r->jobs->opt.dir, "checkpoints", r->job.id);
     char *rows = job_row_log_path(r);
     o.checkpoints = checkpoints;
@@ -296,9 +302,16 @@ int job_train(struct job_run *r, struct err *e)
     o.ctx = r;
     r->job.n_step = tune_n_step(&o);
     rc = job_policy_begin(r, &o, e) ? -1 : train(r, &o, e);
+    bool lacks_place = r->tune && tune_lacks_place(r->tune);
     job_policy_end(r);
     free(checkpoints);
     free(rows);
+    if (rc && lacks_place)
+        return job_fail(r, "adapters_limit", NULL,
+                        arena_printf(r->arena,
+                                     "There is no place for the adapter that is sampled: %.300s.",
+                                     e->msg),
+                        e);
     if (rc && e->code == ERR_DIVERGED) /* the truth, and not a fault of the server */
         return job_fail(r, "training_diverged", NULL, e->msg, e);
     if (rc &&

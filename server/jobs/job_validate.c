@@ -195,8 +195,11 @@ int job_validate(struct job_run *r, struct err *e)
     if (rc)
         return rc < 0 ? -1 : 0;
     job_choose(r);
-    struct job_event v[TOLD_OF_ROWS + 1];
+    struct job_event v[TOLD_OF_ROWS + 2];
     size_t n = tell_rows(r, v);
+    if (r->job.ancestor)
+        job_event_init(r, &v[n++], "message",
+                       arena_printf(r->arena, "The training goes on from %s", r->job.ancestor));
     job_event_init(r, &v[n++], "message", "Files validated, moving job to queued state");
     r->job.state = JOB_QUEUED;
     job_keep_rows(r); /* before its training may look for them */

@@ -10,7 +10,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "engine/base/made.h"
 #include "engine/base/mem.h"
 #include "engine/engine.h"
 #include "server/data/data_dir.h"
@@ -35,11 +34,9 @@ char *jobs_tuned_path(const char *dir, const struct job_tuned *t)
 
 int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e)
 {
-    struct err unknown = ERR_INIT; /* one that could not be served is not in the registry */
     if (store_tuned_drop(o->store, t->owner, t->name, e))
         return -1;
-    engine_adapter_drop(o->engine, t->name, &unknown);
-    engine_adapter_disown(o->engine, t->name);
+    engine_adapter_forget(o->engine, t->name);
     return data_remove_made(store_dir(o->store), t->is_full ? DATA_MODELS : DATA_ADAPTERS, t->dir,
                             e);
 }
@@ -47,12 +44,15 @@ int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, str
 int jobs_tuned_load(const struct jobs_options *o, const struct job_tuned *t, const char *path,
                     struct err *e)
 {
-    int64_t most = o->adapters_most ? o->adapters_most(o->ctx, t->owner) : 0;
-    if (most && engine_adapter_count(o->engine, t->owner) >= most)
-        return err_set(e, ERR_TOO_LARGE,
-                       "as many of this key's adapters are loaded as may be: %lld (adapters)",
-                       (long long)most);
-    return engine_adapter_load(o->engine, t->name, path, e);
+    struct adapter *a = NULL;
+    if (engine_adapter_know(o->engine, t->name, path, t->created, e))
+        return -1;
+    int rc = engine_adapter_fetch(o->engine, t->name, &a, e);
+    adapter_unref(a);
+    if (!rc || e->code != ERR_BUSY)
+        return rc;
+    *e = (struct err)ERR_INIT; /* who asks for it waits for a place */
+    return 0;
 }
 
 int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e)
@@ -88,22 +88,6 @@ static int adopt(struct jobs *j, const struct job_tuned *t, struct err *e)
     return store_tuned_adopt(j->opt.store, t->name, fingerprint, e);
 }
 
-/* Whether its files are what was published; those of version 0.1 have no list that says. Asked for,
- * one that is not is refused with the name of what differs. */
-static bool is_whole(struct jobs *j, const struct job_tuned *t, char *path)
-{
-    struct err why = ERR_INIT, said = ERR_INIT;
-    if (!made_check(path, &why) || why.code == ERR_NOT_FOUND)
-        return true;
-    adapter_folder_hide(path, &why);
-    err_set(&said, ERR_CORRUPT, "'%.100s' is not served: its files are not what was published: %s.",
-            t->name, why.msg);
-    engine_adapter_bar(j->opt.engine, t->name, &said);
-    log_event(LOG_ERROR, "a tuned model is altered", LOG_TEXT("model", t->name),
-              LOG_TEXT("why", why.msg));
-    return false;
-}
-
 static int publish_one(struct jobs *j, const struct job_tuned *t, struct err *e)
 {
     struct err why = ERR_INIT;
@@ -114,13 +98,15 @@ static int publish_one(struct jobs *j, const struct job_tuned *t, struct err *e)
         return 0;
     }
     char *path = jobs_tuned_path(j->opt.dir, t);
-    bool is_good = is_whole(j, t, path);
-    int rc = is_good ? jobs_tuned_load(&j->opt, t, path, &why) : 0;
+    bool has_room = j->n_loaded < engine_info(j->opt.engine)->max_adapters;
+    int rc = has_room ? jobs_tuned_load(&j->opt, t, path, &why)
+                      : engine_adapter_know(j->opt.engine, t->name, path, t->created, &why);
     free(path);
+    j->n_loaded += has_room && !rc;
     if (rc)
         log_event(LOG_ERROR, "a tuned model cannot be served", LOG_TEXT("model", t->name),
                   LOG_TEXT("why", why.msg));
-    return is_good && !rc && !t->fingerprint ? adopt(j, t, e) : 0;
+    return has_room && !rc && !t->fingerprint ? adopt(j, t, e) : 0;
 }
 
 /* Results, or checkpoints. */
@@ -146,7 +132,7 @@ static int publish(struct jobs *j, bool checkpoints, struct err *e)
     return rc;
 }
 
-/* Results first: where not all models have room, it is checkpoints that do not answer. */
+/* As many as have room are read; the others when they are asked for. Results first. */
 int jobs_publish_all(struct jobs *j, struct err *e)
 {
     return publish(j, false, e) || publish(j, true, e) ? -1 : 0;
@@ -223,17 +209,25 @@ static int fail(struct job_run *r, const struct err *e, struct err *why)
     if (said.status >= 500)
         snprintf(said.message, sizeof said.message,
                  "The server failed at this job; its log says more.");
-    return job_fail(r, said.code ? said.code : "server_error", NULL, said.message, why);
+    const char *code = said.status >= 500           ? "server_error"
+                       : e->code == ERR_UNSUPPORTED ? "unsupported"
+                                                    : "invalid_value";
+    return job_fail(r, said.code ? said.code : code, NULL, said.message, why);
 }
 
-/* A full disk ends no job: it halts where the store has it, until its owner lets it go on. */
-static int hold(struct job_run *r, struct err *e)
+/* A full disk ends no job, nor does a grader that the server could not ask: it halts where the
+ * store has it, until its owner lets it go on. */
+static int hold(struct job_run *r, const struct err *of, struct err *e)
 {
     if (r->job.state != JOB_QUEUED && r->job.state != JOB_RUNNING)
         return -1; /* before its files were looked at: they are looked at again */
+    const char *why = "the server's disk is full. Resume it when there is room";
+    if (of->code != ERR_NO_SPACE)
+        why = arena_printf(r->arena, "%s. Resume it when its grader can be asked again", of->msg);
     return job_move(r, JOB_PAUSED, 1u << JOB_QUEUED | 1u << JOB_RUNNING, "error",
-                    "Fine-tuning job paused: the server's disk is full. Resume it when there is "
-                    "room; it goes on from its last checkpoint",
+                    arena_printf(r->arena,
+                                 "Fine-tuning job paused: %s; it goes on from its last checkpoint",
+                                 why),
                     e);
 }
 
@@ -244,7 +238,8 @@ static int store_end_of(struct job_run *r, const struct err *e, struct err *why)
     if (store_job_get(r->jobs->opt.store, r->job.owner, r->job.id, r->arena, &now, why))
         return -1;
     r->job = now;
-    return e->code == ERR_NO_SPACE ? hold(r, why) : fail(r, e, why);
+    bool halts = e->code == ERR_NO_SPACE || atomic_load(&r->is_unasked);
+    return halts ? hold(r, e, why) : fail(r, e, why);
 }
 
 static void rest(struct jobs *j)

@@ -8,7 +8,7 @@
  *
  * Below the data directory:
  *   files/ID                what clients uploaded, and result files
- *   checkpoints/JOB/        the training's state, and rows.csv
+ *   checkpoints/JOB/        the training's state, rows.csv, and grades where graders ask others
  *   adapters/JOB-step-N/    checkpoints, as PEFT directories; adapters/JOB/ the result
  *   models/JOB/             the result of a full training, as a model directory
  *
@@ -25,24 +25,26 @@
 
 #include <stdint.h>
 
+#include "api/grader_outside.h"
+#include "api/job.h"
 #include "engine/base/err.h"
+#include "engine/base/made.h"
+#include "engine/tune.h"
 
 struct engine;
-struct job_tuned;
 struct jobs;
 struct metrics;
 struct store;
 
 struct jobs_options {
-    struct engine *engine;   /* borrowed */
-    struct store *store;     /* borrowed */
-    struct metrics *metrics; /* borrowed: counts steps; NULL: nobody does */
-    const char *dir;         /* borrowed: the data directory */
-    int64_t min_examples;    /* fewer fail the job */
-    /* Of one owner that are loaded, as it is now; 0: any number. NULL: so for all. */
-    int64_t (*adapters_most)(void *ctx, const char *owner);
-    void *ctx;
-    int64_t train_memory; /* that a job may take; 0: what is free beside keys and values */
+    struct engine *engine;         /* borrowed */
+    struct store *store;           /* borrowed */
+    struct metrics *metrics;       /* borrowed: counts steps; NULL: nobody does */
+    const char *dir;               /* borrowed: the data directory */
+    int64_t min_examples;          /* fewer fail the job */
+    int64_t train_memory;          /* that a job may take; 0: what is free beside keys and values */
+    struct grader_outside graders; /* what graders of samples ask of others; but for who asks */
+    int64_t graders_at_once;       /* samples that are graded at a time, of a job that asks any */
 };
 
 /* Publishes what was tuned before, and starts the thread. */
@@ -58,13 +60,32 @@ char *jobs_tuned_path(const char *dir, const struct job_tuned *t);
  * ERR_NOT_FOUND: somebody else did. */
 int jobs_tuned_drop(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
 
-/* It answers from here on. ERR_TOO_LARGE: as many of its owner's, or of all, are loaded as may be.
- */
+/* It answers from here on, read now or when it is asked for. ERR_TOO_LARGE: there is no place for
+ * any; it answers when there is one. ERR_CORRUPT: it cannot be read. */
 int jobs_tuned_load(const struct jobs_options *o, const struct job_tuned *t, const char *path,
                     struct err *e);
 
 /* Its name is its owner's from here on, or shared, as the job asked: before it is served. */
 int jobs_tuned_claim(const struct jobs_options *o, const struct job_tuned *t, struct err *e);
+
+/* A tuned model that a job of its owner goes on from: its row, and how its adapter was made; texts
+ * lie in the arena. ERR_NOT_FOUND: the owner has none of this name. ERR_UNSUPPORTED: none can go on
+ * from it here. ERR_CORRUPT: its files are not what was published. */
+struct jobs_ancestor {
+    struct job_tuned model;
+    const char *dir;
+    struct tune_ancestor made;
+};
+int jobs_ancestor_find(const struct jobs_options *o, const char *owner, const char *name,
+                       struct arena *a, struct jobs_ancestor *out, struct err *e);
+
+/* The same in steps, for who has others wait: the row; a part of its files, 1: there is more; how
+ * its adapter was made. */
+int jobs_ancestor_look(const struct jobs_options *o, const char *owner, const char *name,
+                       struct arena *a, struct jobs_ancestor *out, struct err *e);
+int jobs_ancestor_prove(const struct jobs_ancestor *from, struct made_proof *p, int64_t most,
+                        struct err *e);
+int jobs_ancestor_read(struct jobs_ancestor *out, struct arena *a, struct err *e);
 
 /* DIR/files/ID and the like; to be freed. */
 char *jobs_path(const char *dir, const char *folder, const char *name);

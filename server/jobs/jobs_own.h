@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "api/grader.h"
 #include "api/job.h"
 #include "engine/base/vec.h"
 #include "engine/tune.h"
@@ -35,7 +36,29 @@ struct jobs {
     atomic_bool stops;
     VEC(struct jobs_kept) kept; /* oldest first */
     size_t n_kept_bytes;
+    int64_t n_loaded; /* tuned models, at the start */
 };
+
+/* What samples were worth. Those of a grader that asks others (path: where they are kept; NULL: it
+ * asks nobody) are on the disk before they are used: who goes on from a checkpoint finds them
+ * there, and trains on what it would have. Thread: find and add by any; the rest by the job's. */
+struct job_grade {
+    int64_t step, place; /* tune_sample's */
+    uint64_t sample;     /* a hash of it */
+    double reward;
+    enum grade_fault fault;
+};
+struct job_faults { /* of a step */
+    int64_t n[GRADE_FAULT_COUNT];
+    char why[256]; /* of one of them */
+};
+struct job_grades *job_grades_new(const char *path, struct err *e);
+void job_grades_free(struct job_grades *g);                                /* NULL is fine */
+bool job_grades_find(const struct job_grades *g, struct job_grade *grade); /* by the first three */
+int job_grades_add(struct job_grades *g, const struct job_grade *grade, struct err *e);
+void job_grades_count(struct job_grades *g, enum grade_fault fault, const char *why);
+/* Of the step that was graded: its faults, counted since the last time. */
+int job_grades_settle(struct job_grades *g, struct job_faults *out, struct err *e);
 
 /* One job while the thread has it. */
 struct job_run {
@@ -45,11 +68,15 @@ struct job_run {
     struct tune_rows *data, *valid; /* owned; NULL: not read, or none */
     const char *unread;             /* in the arena: members of rows that nothing reads; NULL */
     const struct grader *grader;    /* in the arena: of a reinforcement; NULL */
-    struct tune *tune;              /* owned: the training itself; NULL: not begun */
-    int64_t begin_us, begin_step;   /* when this process began, behind which step */
-    int64_t ran_tok;                /* tokens of the steps since */
-    int64_t look_us;                /* when the row was last looked at */
-    struct job_metrics last;        /* of the last step, and the epoch it ended; step 0: none yet */
+    struct masks *format;      /* counted: what a sample has to be, to be graded; NULL: any text */
+    atomic_bool is_unasked;    /* its grader could not be asked, by no fault of the grader */
+    struct job_grades *grades; /* owned: what samples were worth; NULL: not of a reinforcement */
+    struct tune *tune;         /* owned: the training itself; NULL: not begun */
+    int64_t begin_us, begin_step; /* when this process began, behind which step */
+    int64_t ran_tok;              /* tokens of the steps since */
+    int64_t look_us;              /* when the row was last looked at */
+    struct job_faults faults;     /* of the step that was last graded */
+    struct job_metrics last;      /* of the last step, and the epoch it ended; step 0: none yet */
 };
 
 /* Fails the job with what is wrong; 0 where that was written. */
@@ -90,6 +117,10 @@ void job_ask(const struct job_run *r, struct tune_options *o);
 int job_plan(struct job_run *r, const struct tune_options *o, struct job_event *said,
              struct err *e);
 
+/* Of a job that goes on from a tuned model: where that lies, if it still is what it was when the
+ * job was made. 1: it is not, and the job has failed. */
+int job_find_ancestor(struct job_run *r, struct tune_options *o, struct err *e);
+
 /* Of a reinforcement: its grader, and the name that its samples come from, which is the owner's;
  * of other methods nothing. Whatever _begin returned: _end, which ends the training too. */
 int job_policy_begin(struct job_run *r, struct tune_options *o, struct err *e);
@@ -105,8 +136,9 @@ void job_choose_samples(struct job_run *r);
 int job_publish_checkpoint(struct job_run *r, int64_t step, const char *data, struct err *e);
 int job_publish_result(struct job_run *r, struct err *e);
 
-/* The last `keep` of a job's checkpoints stay; the others are not served any more. */
-int job_drop_checkpoints(struct job_run *r, size_t keep, struct err *e);
+/* The last `keep` of a job's checkpoints stay, and that of step `best`; the others are not served
+ * any more. */
+int job_drop_checkpoints(struct job_run *r, size_t keep, int64_t best, struct err *e);
 
 /* The files of a job's owner: numbers of all steps, losses of all rows. They are on the disk, and
  * their rows still to be entered. */

@@ -84,8 +84,8 @@ static const char *cache_labels(const struct engine_info *info, struct arena *at
     return text_take(&b, at);
 }
 
-/* Gateways send a request to a server that has its adapter. All that are loaded are at hand here:
- * none waits for a place. */
+/* Gateways send a request to a server that has its adapter. Those that are read when they are asked
+ * for, and are not there now, are not told. */
 static const char *lora_labels(struct engine *g, struct arena *at)
 {
     size_t cap = engine_adapters(g, NULL, 0);
@@ -96,7 +96,8 @@ static const char *lora_labels(struct engine *g, struct arena *at)
     buf_init(&b, LABEL_BYTES_MAX);
     buf_str(&names, "");
     for (size_t i = 0; i < n && i < cap; i++)
-        buf_printf(&names, "%s%s", i ? "," : "", info[i].name);
+        if (info[i].version)
+            buf_printf(&names, "%s%s", names.len ? "," : "", info[i].name);
     metrics_label(&b, "max_lora", number(at, engine_info(g)->max_adapters));
     metrics_label(&b, "running_lora_adapters", names.failed ? "" : names.data);
     metrics_label(&b, "waiting_lora_adapters", "");

@@ -9,3 +9,8 @@ void route_completions(struct call *c)
 {
     generate(c, API_COMPLETIONS);
 }
+
+void route_infill(struct call *c)
+{
+    generate(c, API_INFILL);
+}

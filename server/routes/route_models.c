@@ -10,7 +10,7 @@
 #include "server/answer/ops.h"
 #include "server/http/route.h"
 
-enum { BODY_BYTES_MAX = 4 << 20, ADAPTERS_MORE = 16 };
+enum { BODY_BYTES_MAX = 4 << 20 };
 
 static void put_model(struct jout *j, const struct engine_info *base, const char *id,
                       int64_t created, bool is_shared)
@@ -34,25 +34,13 @@ static bool is_everybodys(struct engine *g, const char *name)
     return engine_adapter_may_use(g, name, "");
 }
 
-/* Those that there are now and the asker may use; a few that come meanwhile have room. */
-static size_t adapters(struct call *c, struct engine *g, struct engine_adapter_info **at)
-{
-    size_t cap = engine_adapters(g, NULL, 0) + ADAPTERS_MORE, n_mine = 0;
-    *at = ARENA_ARRAY(call_arena(c), struct engine_adapter_info, cap);
-    size_t n = engine_adapters(g, *at, cap);
-    for (size_t i = 0; i < n && i < cap; i++)
-        if (engine_adapter_may_use(g, (*at)[i].name, call_request(c)->who->name))
-            (*at)[n_mine++] = (*at)[i];
-    return n_mine;
-}
-
 void route_models(struct call *c)
 {
     struct engine *g = ops_engine(c);
     if (!g)
         return;
     struct engine_adapter_info *at;
-    size_t n = adapters(c, g, &at);
+    size_t n = ops_adapters(c, g, &at);
     const struct engine_info *base = engine_info(g);
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);
@@ -77,7 +65,7 @@ static bool write_one(struct call *c, struct engine *g, const char *id, struct j
         return true;
     }
     struct engine_adapter_info *at;
-    size_t n = adapters(c, g, &at);
+    size_t n = ops_adapters(c, g, &at);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(id, at[i].name) != 0)
             continue;

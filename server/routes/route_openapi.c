@@ -24,11 +24,23 @@ static const char *scope_name(unsigned scope)
     }
 }
 
+static const char *error_name(enum api_error_form form)
+{
+    return form == API_ERROR_PLAIN      ? "Error"
+           : form == API_ERROR_MESSAGES ? "MessageError"
+                                        : "OllamaError";
+}
+
+static const char *stream_type(enum api_error_form form)
+{
+    return form == API_ERROR_OLLAMA ? "application/x-ndjson" : NULL;
+}
+
 void route_openapi(struct call *c)
 {
     struct openapi_route *at = ARENA_ARRAY(call_arena(c), struct openapi_route, n_routes);
     for (size_t i = 0; i < n_routes; i++) {
-        bool is_plain = route_error_form(routes[i].path) == API_ERROR_PLAIN;
+        enum api_error_form form = route_error_form(routes[i].path);
         at[i] = (struct openapi_route){.name = routes[i].name,
                                        .method = routes[i].method,
                                        .path = routes[i].path,
@@ -36,7 +48,8 @@ void route_openapi(struct call *c)
                                        .scope = scope_name(routes[i].scope),
                                        .max_body = routes[i].max_body,
                                        .type = routes[i].intake ? routes[i].intake->type : NULL,
-                                       .error = is_plain ? "Error" : "MessageError"};
+                                       .error = error_name(form),
+                                       .stream_type = stream_type(form)};
     }
     struct buf body;
     buf_init(&body, BODY_BYTES_MAX);

@@ -13,21 +13,21 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "api/grader.h"
 #include "api/job.h"
-#include "engine/base/sha256.h"
 #include "engine/engine.h"
 #include "engine/tune.h"
 #include "server/desk/page.h"
+#include "server/desk/retry.h"
 #include "server/desk/tuning.h"
 #include "server/http/limit.h"
 #include "server/http/route.h"
+#include "server/jobs/jobs.h"
 #include "server/server.h"
 
 enum {
     WAIT_RUNS = 300, /* times the desk's pause: half a minute */
-    RETRY_S = 600,
-    KEY_S = 24 * 60 * 60,
-    KEY_BYTES_MAX = 255
+    PROOF_BYTES = 64 << 20
 };
 
 static enum errand_end tell_job(struct errand *t, const struct job *job)
@@ -49,29 +49,114 @@ static void make_event(struct job_event *v, char id[STORE_ID_BYTES], const char 
 
 /* ---- making -------------------------------------------------------------------------------- */
 
-static int check_model(struct errand *t, const char *name, struct api_error *e)
-{
-    struct engine *g = desk_engine(t->desk);
-    if (strcmp(name, engine_info(g)->name) == 0)
-        return 0;
-    size_t cap = engine_adapters(g, NULL, 0) + 16;
-    struct engine_adapter_info *at = ARENA_ARRAY(&t->arena, struct engine_adapter_info, cap);
-    size_t n = engine_adapters(g, at, cap);
-    for (size_t i = 0; i < n && i < cap; i++)
-        if (strcmp(at[i].name, name) == 0 && engine_adapter_may_use(g, name, t->ask->who->name))
-            return api_fail(e, 400, "model_not_supported", "model",
-                            "Training goes on from the base, '%.100s'; a tuned model cannot be "
-                            "trained further here.",
-                            engine_info(g)->name);
-    return api_fail(e, 404, "model_not_found", "model",
-                    "No model of this name is served here; GET /v1/models lists them.");
-}
-
 /* The field that a hyperparameter is. */
 static const char *field_of(struct errand *t, const struct job_hyper *h, const char *name)
 {
     return arena_printf(&t->arena, "method.%s.hyperparameters.%s", hyper_method_name(h->method),
                         name);
+}
+
+/* An adapter that is trained further stays what it is: what a client says otherwise is an error,
+ * and what it leaves out is the adapter's. */
+static int take_adapter(struct errand *t, const struct jobs_ancestor *from, struct job_hyper *h,
+                        struct api_error *e)
+{
+    const struct train_lora *l = &from->made.lora;
+    const char *wrong = h->training_type == HYPER_FULL                    ? "training_type"
+                        : h->lora_rank && h->lora_rank != l->rank         ? "lora_rank"
+                        : h->lora_alpha != 0 && h->lora_alpha != l->alpha ? "lora_alpha"
+                        : h->says_rslora && h->use_rslora != l->is_rs     ? "use_rslora"
+                        : h->says_targets && !tune_ancestor_has(&from->made, h->target_modules)
+                            ? "target_modules"
+                            : NULL;
+    if (wrong)
+        return api_fail(
+            e, 400, "invalid_value", field_of(t, h, wrong),
+            "'%.100s' has the rank %lld, the alpha %g, use_rslora %s and the target "
+            "modules %s: a job that goes on from it leaves these out, or says the same.",
+            from->model.name, (long long)l->rank, l->alpha, l->is_rs ? "true" : "false",
+            from->made.targets);
+    if (strlen(from->made.targets) >= sizeof h->target_modules)
+        return api_fail(e, 400, "model_not_supported", "model",
+                        "The model's adapter has too many modules to go on from it.");
+    h->lora_rank = l->rank;
+    h->lora_alpha = l->alpha;
+    h->use_rslora = l->is_rs;
+    snprintf(h->target_modules, sizeof h->target_modules, "%s", from->made.targets);
+    return 0;
+}
+
+/* No tuned model of this key. */
+static int refuse_model(struct errand *t, const char *name, struct api_error *e)
+{
+    struct engine *g = desk_engine(t->desk);
+    struct adapter *served = engine_adapter_get(g, name);
+    bool is_others = (served || engine_adapter_knows(g, name)) &&
+                     engine_adapter_may_use(g, name, t->ask->who->name);
+    adapter_unref(served);
+    if (is_others)
+        return api_fail(e, 400, "model_not_supported", "model",
+                        "A job goes on from the base, '%.100s', or from a model that a job of this "
+                        "key made; this one is neither.",
+                        engine_info(g)->name);
+    return api_fail(e, 404, "model_not_found", "model",
+                    "No model of this name is served here; GET /v1/models lists them.");
+}
+
+/* What a creation keeps between two turns: the model's files are many bytes, and others wait for
+ * the desk as well. */
+struct ancestry {
+    struct jobs_ancestor from;
+    struct made_proof proof;
+};
+
+static void ancestry_end(void *ctx)
+{
+    struct ancestry *k = ctx;
+    made_proof_end(&k->proof);
+}
+
+static int refuse_ancestor(struct errand *t, const char *name, const struct err *why,
+                           struct api_error *e)
+{
+    return why->code == ERR_NOT_FOUND ? refuse_model(t, name, e)
+           : why->code == ERR_UNSUPPORTED
+               ? api_fail(e, 400, "model_not_supported", "model", "%s.", why->msg)
+           : why->code == ERR_CORRUPT ? api_fail(e, 500, "model_altered", "model", "%s.", why->msg)
+                                      : api_fail_err(e, why, "model");
+}
+
+static struct ancestry *begin_ancestry(struct errand *t, const char *name, struct err *e)
+{
+    const struct jobs_options o = {.engine = desk_engine(t->desk),
+                                   .store = desk_store(t->desk),
+                                   .dir = desk_options(t->desk)->dir};
+    struct ancestry *k = ARENA_NEW(&t->arena, struct ancestry);
+    *k = (struct ancestry){.proof = {NULL}};
+    if (jobs_ancestor_look(&o, t->ask->who->name, name, &t->arena, &k->from, e))
+        return NULL;
+    arena_defer(&t->arena, ancestry_end, k);
+    t->kept = k;
+    return k;
+}
+
+/* The base, or a tuned model that the job goes on from. 1: its files are still looked at. */
+static int check_model(struct errand *t, struct job *job, struct api_error *e)
+{
+    const struct engine_info *on = engine_info(desk_engine(t->desk));
+    struct err why = ERR_INIT;
+    if (strcmp(job->model, on->name) == 0)
+        return 0;
+    struct ancestry *k = t->kept ? t->kept : begin_ancestry(t, job->model, &why);
+    int rc = k ? jobs_ancestor_prove(&k->from, &k->proof, PROOF_BYTES, &why) : -1;
+    if (rc > 0)
+        return 1;
+    if (rc < 0 || jobs_ancestor_read(&k->from, &t->arena, &why))
+        return refuse_ancestor(t, job->model, &why, e);
+    job->ancestor = job->model;
+    job->ancestor_digest = arena_strdup(&t->arena, k->from.made.is.digest);
+    job->model = on->name;
+    return take_adapter(t, &k->from, &job->hyper, e);
 }
 
 /* What the model that is served has to say to the hyperparameters. */
@@ -86,6 +171,12 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"),
                         "A full training has no adapter: lora_*, use_rslora and target_modules "
                         "are for the type 'lora'.");
+    if (h->training_type == HYPER_FULL && tune_check_full(g, &why))
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"), "%s.", why.msg);
+    if (h->method == HYPER_REINFORCEMENT && tune_check_rewards(g, &why))
+        return api_fail(e, 400, "invalid_value", "method.type", "%s.", why.msg);
+    if (tune_check_group(g, h->group_size, &why))
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "group_size"), "%s.", why.msg);
     if (h->lora_rank > most)
         return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",
@@ -93,19 +184,6 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
     if (tune_check_targets(g, h->target_modules, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "target_modules"), "%s.", why.msg);
     return 0;
-}
-
-/* Under which name the same creation is known again, and the body's digest, in text. The digest of
- * a first try is a name too, for the retry that may follow, but nothing is looked for under it: two
- * creations alike are two jobs. */
-static const char *retry_name(struct errand *t, char text[SHA256_TEXT_BYTES], int64_t *within_s)
-{
-    uint8_t digest[SHA256_BYTES];
-    sha256_of(t->ask->body, t->ask->n_body, digest);
-    sha256_text(digest, text);
-    *within_s = t->retry_key ? KEY_S : t->is_retry ? RETRY_S : -1;
-    return t->retry_key ? arena_printf(&t->arena, "key:%s", t->retry_key)
-                        : arena_printf(&t->arena, "body:%s", text);
 }
 
 static int64_t draw_seed(void)
@@ -147,38 +225,54 @@ static enum errand_end add(struct errand *t, struct job *job, struct api_error *
     struct err why = ERR_INIT;
     struct job found;
     struct job_event v;
-    char event[STORE_ID_BYTES], text[128], digest[SHA256_TEXT_BYTES];
-    int64_t within_s;
-    const char *retry = retry_name(t, digest, &within_s);
+    struct retry r;
+    char event[STORE_ID_BYTES], text[128];
+    retry_of(t, &r);
     snprintf(text, sizeof text, "Created fine-tuning job: %s", job->id);
     make_event(&v, event, text);
     if (check_count(t, t->ask->who->rule, e)) { /* what was made before is no further one */
-        if (within_s < 0 ||
-            store_job_retry(s, job, retry, digest, within_s, &t->arena, &found, &why) || !found.id)
+        if (r.within_s < 0 ||
+            store_job_retry(s, job, r.name, r.body, r.within_s, &t->arena, &found, &why) ||
+            !found.id)
             return ERRAND_FAILED;
         return tell_job(t, &found);
     }
-    if (store_job_add(s, job, &v, retry, digest, within_s, &t->arena, &found, &why)) {
-        if (why.code != ERR_EXISTS)
-            return errand_fail(&why, e);
-        api_fail(e, 400, "idempotency_key_reused", "Idempotency-Key",
-                 "This Idempotency-Key came with another body before.");
-        return ERRAND_FAILED;
-    }
+    if (store_job_add(s, job, &v, r.name, r.body, r.within_s, &t->arena, &found, &why))
+        return why.code == ERR_EXISTS ? retry_conflict(e) : errand_fail(&why, e);
     if (found.id)
         return tell_job(t, &found);
     desk_wake_jobs(t->desk);
     return tell_job(t, job);
 }
 
+/* What a grammar refuses is told now, and not by a job that fails. */
+static int check_format(struct errand *t, const struct constraint *c, struct api_error *e)
+{
+    struct err why = ERR_INIT;
+    if (c->kind == CONSTRAINT_NONE)
+        return 0;
+    struct masks *m = engine_constraint(desk_engine(t->desk), c, t->ask->who->tenant, &why);
+    if (!m)
+        return api_fail_err(e, &why, c->field);
+    masks_unref(m);
+    return 0;
+}
+
 static enum errand_end work_add(struct errand *t, struct api_error *e)
 {
     struct job_ask ask;
     char id[STORE_ID_BYTES];
-    if (job_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
-        check_model(t, ask.job.model, e) || check_hyper(t, &ask.job.hyper, e) ||
-        tuning_file(t, ask.job.training_file, "training_file", e) ||
-        (ask.job.validation_file && tuning_file(t, ask.job.validation_file, "validation_file", e)))
+    if (job_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e))
+        return ERRAND_FAILED;
+    int rc = check_model(t, &ask.job, e);
+    if (rc > 0)
+        return ERRAND_AGAIN;
+    if (rc || check_hyper(t, &ask.job.hyper, e) ||
+        (ask.grader && grader_check(ask.grader, &desk_options(t->desk)->graders, e)) ||
+        check_format(t, &ask.format, e) ||
+        errand_file(t, ask.job.training_file, "fine-tune", "training_file", e) ||
+        (ask.job.validation_file &&
+         errand_file(t, ask.job.validation_file, "fine-tune", "validation_file", e)))
         return ERRAND_FAILED;
     store_id("ftjob-", id);
     t->ignored = ask.ignored;
@@ -195,21 +289,8 @@ static enum errand_end work_add(struct errand *t, struct api_error *e)
 void route_job_add(struct call *c)
 {
     struct errand *t = errand_new(c);
-    struct api_error e;
-    if (!t)
-        return;
-    const char *count = call_header(c, "x-stainless-retry-count");
-    t->retry_key = call_header(c, "Idempotency-Key");
-    t->is_retry = count && strcmp(count, "0") != 0;
-    if (t->retry_key && (!*t->retry_key || strlen(t->retry_key) > KEY_BYTES_MAX)) {
-        api_fail(&e, 400, "invalid_value", "Idempotency-Key", "It has from 1 to %d bytes.",
-                 KEY_BYTES_MAX);
-        errand_refuse(t, &e);
-    } else {
-        if (t->retry_key)
-            t->retry_key = arena_strdup(&t->arena, t->retry_key);
+    if (t && !retry_read(c, t))
         errand_send(t, work_add);
-    }
 }
 
 static enum errand_end work_get(struct errand *t, struct api_error *e)

@@ -34,7 +34,7 @@ static int begin(struct errand *t, struct api_error *e)
     struct err why = ERR_INIT;
     *c = (struct checking){0};
     if (check_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &c->ask, e) ||
-        tuning_file(t, c->ask.training_file, "training_file", e))
+        errand_file(t, c->ask.training_file, "fine-tune", "training_file", e))
         return -1;
     t->ignored = c->ask.ignored;
     const struct tune_rows_options o = {.created_s = (int64_t)time(NULL),

@@ -191,21 +191,11 @@ void route_job_checkpoints(struct call *c)
 static int find_tuned(struct errand *t, struct job_tuned *out, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    struct store_page page = {.limit = LOOK};
-    struct job_tuned *list;
-    size_t n = 0;
-    for (bool more = true; more;) {
-        if (store_tuned_list(desk_store(t->desk), t->ask->who->name, NULL, &page, &t->arena, &list,
-                             &n, &more, &why))
-            return errand_fail(&why, e);
-        for (size_t i = 0; i < n; i++) {
-            if (strcmp(list[i].name, t->ask->param) != 0)
-                continue;
-            *out = list[i];
-            return 0;
-        }
-        page.after = n ? list[n - 1].id : NULL;
-    }
+    if (!store_tuned_get(desk_store(t->desk), t->ask->who->name, t->ask->param, &t->arena, out,
+                         &why))
+        return 0;
+    if (why.code != ERR_NOT_FOUND)
+        return errand_fail(&why, e);
     return api_fail(e, 404, "model_not_found", "model",
                     "No model of this name was tuned here with this key.");
 }

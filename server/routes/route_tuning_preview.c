@@ -91,6 +91,7 @@ static int show(struct errand *t, const struct tune_rows *rows, const char *unre
                         .n_learn = row.n_learn,
                         .id = row.id,
                         .is_learned = row.is_learned,
+                        .weight = row.weight,
                         .n = row.n,
                         .unread = unread};
     struct buf text;
@@ -112,7 +113,7 @@ static enum errand_end work_preview(struct errand *t, struct api_error *e)
     struct train_said said = {0};
     struct err why = ERR_INIT;
     if (preview_ask_parse(t->ask->body, t->ask->n_body, &t->arena, &ask, e) ||
-        (!ask.row && tuning_file(t, ask.training_file, "training_file", e)))
+        (!ask.row && errand_file(t, ask.training_file, "fine-tune", "training_file", e)))
         return ERRAND_FAILED;
     t->ignored = ask.ignored;
     const char *line = ask.row;

@@ -12,8 +12,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "engine/base/letters.h"
 #include "server/store/store_own.h"
 
 /* migrations[i] brings version i to i + 1. Those that were released are never changed. */
@@ -63,6 +63,21 @@ static const char *const migrations[] = {
     " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + new.bytes; END;"
     "CREATE TRIGGER response_went AFTER DELETE ON response BEGIN"
     " UPDATE response_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
+    "ALTER TABLE job ADD COLUMN ancestor TEXT; ALTER TABLE job ADD COLUMN ancestor_digest TEXT;",
+    "CREATE TABLE batch (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, endpoint TEXT NOT NULL, input_file TEXT NOT NULL, model TEXT,"
+    " metadata TEXT, errors TEXT, output_file TEXT, error_file TEXT, state INTEGER NOT NULL,"
+    " created INTEGER NOT NULL, in_progress INTEGER NOT NULL, finalizing INTEGER NOT NULL,"
+    " completed INTEGER NOT NULL, failed INTEGER NOT NULL, expired INTEGER NOT NULL,"
+    " cancelling INTEGER NOT NULL, cancelled INTEGER NOT NULL, expires INTEGER NOT NULL,"
+    " keep_s INTEGER NOT NULL, n_line INTEGER NOT NULL, n_good INTEGER NOT NULL,"
+    " n_bad INTEGER NOT NULL, tok_in INTEGER NOT NULL, tok_cached INTEGER NOT NULL,"
+    " tok_out INTEGER NOT NULL, tok_thoughts INTEGER NOT NULL);"
+    "CREATE INDEX batch_owner ON batch (owner, seq);"
+    "CREATE INDEX batch_state ON batch (state, seq);",
+    "ALTER TABLE batch ADD COLUMN retry TEXT; ALTER TABLE batch ADD COLUMN body TEXT;"
+    "CREATE INDEX batch_retry ON batch (owner, retry) WHERE retry IS NOT NULL;",
+    "ALTER TABLE job ADD COLUMN response_format TEXT;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };
@@ -211,7 +226,7 @@ int store_prepare(struct store *s, struct err *e)
     return store_script(s,
                         "PRAGMA journal_mode=WAL;"
                         "PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; "
-                        "PRAGMA trusted_schema=OFF;",
+                        "PRAGMA trusted_schema=OFF; PRAGMA temp_store=MEMORY;",
                         "open", e) ||
                    check(s, e) || migrate(s, e)
                ? -1
@@ -220,13 +235,7 @@ int store_prepare(struct store *s, struct err *e)
 
 void store_id(const char *prefix, char id[STORE_ID_BYTES])
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    uint8_t draw[24];
     size_t n = strlen(prefix);
-    if (getrandom(draw, sizeof draw, 0) != (ssize_t)sizeof draw)
-        BUG("getrandom");
     memcpy(id, prefix, n);
-    for (size_t i = 0; i < sizeof draw; i++)
-        id[n + i] = letters[draw[i] % (sizeof letters - 1)];
-    id[n + sizeof draw] = 0;
+    letters_draw(id + n, 24);
 }

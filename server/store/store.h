@@ -55,13 +55,13 @@ struct store_page {
 int store_file_add(struct store *s, const struct file_row *f, struct err *e);
 int store_file_get(struct store *s, const char *owner, const char *id, struct arena *a,
                    struct file_row *out, struct err *e); /* ERR_NOT_FOUND */
-/* *held: a job that has not ended reads it. Then it is dropped as far as anybody can see, and stays
- * for the job, and in its owner's bytes, until store_file_let_go gives it. */
+/* *held: a job or a batch that has not ended reads it. Then it is dropped as far as anybody can
+ * see, and stays for that, and in its owner's bytes, until store_file_let_go gives it. */
 int store_file_drop(struct store *s, const char *owner, const char *id, bool *held, struct err *e);
-/* The same for a job: one that was dropped and is held is there. */
+/* The same for what reads it: one that was dropped and is held is there. */
 int store_file_get_held(struct store *s, const char *owner, const char *id, struct arena *a,
                         struct file_row *out, struct err *e);
-/* A dropped one that no job reads any more: its row is gone, the bytes are the caller's to remove.
+/* A dropped one that nothing reads any more: its row is gone, the bytes are the caller's to remove.
  * ERR_NOT_FOUND: none. */
 int store_file_let_go(struct store *s, struct arena *a, struct file_row *out, struct err *e);
 int store_file_has(struct store *s, const char *id, bool *has, struct err *e); /* of any owner */
@@ -186,6 +186,11 @@ int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);
 int store_tuned_adopt(struct store *s, const char *name, const char *fingerprint, struct err *e);
 int store_tuned_drop(struct store *s, const char *owner, const char *name, struct err *e);
 int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e); /* of any owner */
+int store_tuned_get(struct store *s, const char *owner, const char *name, struct arena *a,
+                    struct job_tuned *out, struct err *e); /* ERR_NOT_FOUND */
+/* Whether a job that has not ended goes on from it. */
+int store_tuned_is_ancestor(struct store *s, const char *owner, const char *name, bool *is,
+                            struct err *e);
 /* Newest first; owner or job NULL: any. */
 int store_tuned_list(struct store *s, const char *owner, const char *job,
                      const struct store_page *page, struct arena *a, struct job_tuned **out,

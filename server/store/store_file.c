@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "api/batch.h"
 #include "server/store/store_own.h"
 
 #define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
@@ -103,12 +104,21 @@ int store_file_expired(struct store *s, int64_t now, struct arena *a, struct fil
     return store_end(s, row == 1 ? 0 : row == 0 ? no_file(e, "expired") : -1, e);
 }
 
-/* Of a row of `file`: a job that has not ended reads it. mask: the parameter of HOLDERS. */
+/* Of a row of `file`: a job or a batch that has not ended reads it. mask: the parameter of
+ * HOLDERS. */
 #define IS_HELD(mask)                                                                              \
-    "EXISTS (SELECT 1 FROM job WHERE (" mask " >> state) & 1 AND job.owner = file.owner AND "      \
-    "(training_file = file.id OR validation_file = file.id))"
+    "(EXISTS (SELECT 1 FROM job WHERE (" mask " >> state) & 1 AND job.owner = file.owner AND "     \
+    "(training_file = file.id OR validation_file = file.id)) OR "                                  \
+    "EXISTS (SELECT 1 FROM batch WHERE (" mask " >> (state + 16)) & 1 AND "                        \
+    "batch.owner = file.owner AND input_file = file.id))"
 
-enum { HOLDERS = 1 << JOB_VALIDATING | 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_PAUSED };
+/* States of jobs, and above BATCH_BIT of batches. */
+enum {
+    BATCH_BIT = 16,
+    HOLDERS = 1 << JOB_VALIDATING | 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_PAUSED |
+              BATCH_OPEN << BATCH_BIT
+};
+_Static_assert(BATCH_BIT == 16 && JOB_STATE_COUNT <= 16, "as IS_HELD has it");
 
 /* The row of one that is held stays; it is the store's own from here on. */
 static int drop(struct store *s, const char *owner, const char *id, bool *held, struct err *e)

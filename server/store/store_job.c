@@ -14,7 +14,7 @@
     "id, owner, model, training_file, validation_file, suffix, metadata, hyper, "                  \
     "error_code, error_message, error_param, tuned_model, result_files, state, created, started, " \
     "finished, seed, trained_tokens, estimated_finish, step, n_step, wants_cancel, wants_pause, "  \
-    "fingerprint, grader"
+    "fingerprint, grader, ancestor, ancestor_digest, response_format"
 #define READ COLUMNS ", EXISTS (SELECT 1 FROM shared WHERE shared.job = job.id)"
 
 static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
@@ -38,6 +38,9 @@ static int take(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
     j->wants_pause = sqlite3_column_int(q, c++);
     j->fingerprint = store_text(q, c++, a);
     j->grader = store_text(q, c++, a);
+    j->ancestor = store_text(q, c++, a);
+    j->ancestor_digest = store_text(q, c++, a);
+    j->response_format = store_text(q, c++, a);
     j->is_shared = sqlite3_column_int(q, c);
     return job_hyper_read(hyper ? hyper : "", &j->hyper, e);
 }
@@ -109,14 +112,15 @@ static int insert(struct store *s, const struct job *j, const char *retry, const
         s,
         store_query(s, e,
                     "INSERT INTO job (" COLUMNS ", retry, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, "
-                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    "tttttttttttttiiiiiiiiiiitttt", j->id, j->owner, j->model, j->training_file,
+                    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "tttttttttttttiiiiiiiiiiittttttt", j->id, j->owner, j->model, j->training_file,
                     j->validation_file, j->suffix, j->metadata, hyper_text(j, hyper), j->error_code,
                     j->error_message, j->error_param, j->tuned_model, j->result_files,
                     (int64_t)j->state, j->created, j->started, j->finished, j->seed,
                     j->trained_tokens, j->estimated_finish, j->step, j->n_step,
                     (int64_t)j->wants_cancel, (int64_t)j->wants_pause, j->fingerprint, j->grader,
-                    retry, retry ? body : NULL),
+                    j->ancestor, j->ancestor_digest, j->response_format, retry,
+                    retry ? body : NULL),
         e);
 }
 

@@ -95,6 +95,37 @@ int store_tuned_has(struct store *s, const char *dir, bool *has, struct err *e)
     return store_has(s, "SELECT 1 FROM tuned WHERE dir = ?", dir, has, e);
 }
 
+int store_tuned_get(struct store *s, const char *owner, const char *name, struct arena *a,
+                    struct job_tuned *out, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e, "SELECT " COLUMNS " FROM tuned WHERE owner = ? AND name = ?", "tt", owner, name);
+    int row = q ? store_row(s, q, e) : -1;
+    int rc = row == 1   ? take(q, a, out, e)
+             : row == 0 ? err_set(e, ERR_NOT_FOUND, "no such model: %.200s", name)
+                        : -1;
+    sqlite3_finalize(q);
+    return store_end(s, rc, e);
+}
+
+int store_tuned_is_ancestor(struct store *s, const char *owner, const char *name, bool *is,
+                            struct err *e)
+{
+    const int64_t open = 1 << JOB_VALIDATING | 1 << JOB_QUEUED | 1 << JOB_RUNNING | 1 << JOB_PAUSED;
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(s, e,
+                                  "SELECT 1 FROM job WHERE owner = ?1 AND ancestor = ?2 AND "
+                                  "(?3 >> state) & 1 LIMIT 1",
+                                  "tti", owner, name, open);
+    int row = q ? store_row(s, q, e) : -1;
+    *is = row == 1;
+    sqlite3_finalize(q);
+    return store_end(s, row < 0 ? -1 : 0, e);
+}
+
 int store_tuned_list(struct store *s, const char *owner, const char *job,
                      const struct store_page *page, struct arena *a, struct job_tuned **out,
                      size_t *n, bool *more, struct err *e)

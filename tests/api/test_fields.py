@@ -60,7 +60,8 @@ def every_property_has_a_row():
         return
     text = SPEC.read_text()
     rows = re.findall(r"^PARAM\((\w+), ([\w| ]+),", (ROOT / "api/params.def").read_text(), re.M)
-    sets = dict(re.findall(r"^#define (\w+) +(\(?[\w |]+\)?)$", (ROOT / "api/params.c").read_text(), re.M))
+    defines = (ROOT / "api/params.c").read_text().replace("\\\n", "")
+    sets = dict(re.findall(r"^#define (\w+) +(\(?[\w |]+\)?)$", defines, re.M))
 
     def has(words, route):
         return any(w == route or has(sets.get(w, ""), route) for w in re.findall(r"\w+", words))

@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
-enum of { ANY, DPO, REWARDS };
+enum of { ANY, MEASURED, DPO, REWARDS };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -67,10 +67,10 @@ static bool method_takes(const char *method, const char *more, const struct row 
     struct job_ask ask;
     struct api_error e;
     snprintf(body, sizeof body,
-             "{\"model\":\"m\",\"training_file\":\"file-a\",\"method\":{\"type\":\"%s\","
+             "{\"model\":\"m\",\"training_file\":\"file-a\",%s\"method\":{\"type\":\"%s\","
              "\"%s\":{%s\"hyperparameters\":{%s\"%s\":%s}}}}",
-             method, method, strcmp(method, "reinforcement") == 0 ? grader : "", more, r->name,
-             value);
+             strcmp(method, "reinforcement") == 0 ? "" : "\"validation_file\":\"file-b\",", method,
+             method, strcmp(method, "reinforcement") == 0 ? grader : "", more, r->name, value);
     return !job_ask_parse(body, strlen(body), &own_arena, &ask, &e);
 }
 
@@ -137,17 +137,32 @@ static void methods(void **state)
         snprintf(value, sizeof value, r->kind <= INT_PLAIN ? "%.0f" : "%.17g", r->max);
         assert_true(method_takes("dpo", r->of == DPO ? "\"loss\":\"x_simpo\"," : "", r, value) ==
                     (r->of != REWARDS));
-        assert_true(method_takes("reinforcement", "", r, value) == (r->of != DPO));
-        assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
+        assert_true(method_takes("reinforcement", "", r, value) ==
+                    (r->of == ANY || r->of == REWARDS));
+        assert_true(method_takes("supervised", "", r, value) ==
+                    (r->of == ANY || r->of == MEASURED));
     }
+}
+
+static void one_of_words(const struct row *r, const struct cmd_opt *of)
+{
+    assert_string_equal(r->hint, r->words);
+    assert_true(option_takes(of, r, r->fallback));
+    assert_false(option_takes(of, r, "no-such-word"));
 }
 
 static void tune(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_ROW; i++)
-        if (rows[i].whose == TUNE || rows[i].whose == BOTH)
-            bounds(&rows[i], &cmd_opt_tune, rows[i].min, rows[i].max);
+    for (size_t i = 0; i < N_ROW; i++) {
+        const struct row *r = &rows[i];
+        if (r->whose != TUNE && r->whose != BOTH)
+            continue;
+        if (r->kind == WORD)
+            one_of_words(r, &cmd_opt_tune);
+        else
+            bounds(r, &cmd_opt_tune, r->min, r->max);
+    }
 }
 
 static void train(void **state)
@@ -158,9 +173,7 @@ static void train(void **state)
         if ((r->whose != TRAIN && r->whose != BOTH) || r->kind == BOOL || r->kind == NAMES)
             continue;
         if (r->kind == WORD) {
-            assert_string_equal(r->hint, r->words);
-            assert_true(option_takes(&cmd_opt_train, r, r->fallback));
-            assert_false(option_takes(&cmd_opt_train, r, "no-such-word"));
+            one_of_words(r, &cmd_opt_train);
             continue;
         }
         bounds(r, &cmd_opt_train, r->local_min, r->local_max);

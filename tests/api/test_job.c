@@ -109,6 +109,33 @@ static void rewards(void **state)
     buf_release(&b);
 }
 
+/* Faults: a form of samples that is lost, or not looked at; a group that is said twice. */
+static void forms(void **state)
+{
+#define REWARDS(more)                                                                              \
+    "{" LEAST ",\"method\":{\"type\":\"reinforcement\",\"reinforcement\":{\"grader\":" CHECKED     \
+    "," more "}}}"
+    static const char form[] = "{\"type\":\"json_object\"}";
+    struct job_ask ask;
+    struct api_error e;
+    (void)state;
+    assert_int_equal(parse(REWARDS("\"response_format\":{\"type\":\"json_object\"},"
+                                   "\"hyperparameters\":{\"compute_multiplier\":2.5}"),
+                           &ask, &e),
+                     0);
+    assert_string_equal(ask.job.response_format, form);
+    assert_true(ask.format.kind == CONSTRAINT_OBJECT && ask.job.hyper.compute_multiplier == 2.5);
+    assert_int_equal(parse(REWARDS("\"response_format\":{\"type\":\"text\"}"), &ask, &e), 0);
+    assert_true(ask.format.kind == CONSTRAINT_NONE);
+    assert_int_equal(parse(REWARDS("\"response_format\":{\"type\":\"xml\"}"), &ask, &e), -1);
+    assert_string_equal(e.param, "method.reinforcement.response_format");
+    assert_int_equal(
+        parse(REWARDS("\"hyperparameters\":{\"compute_multiplier\":2,\"group_size\":4}"), &ask, &e),
+        -1);
+    assert_string_equal(e.param, "method.reinforcement.hyperparameters.compute_multiplier");
+#undef REWARDS
+}
+
 /* Faults: numbers of a step with samples that its line, or a job that goes on, does not have. */
 static void reward_metrics(void **state)
 {
@@ -208,6 +235,8 @@ static void bad(void **state)
          "method.supervised.hyperparameters.n_epochs"},
         {"\"hyperparameters\":{\"beta\":1}", "hyperparameters.beta"},
         {"\"hyperparameters\":{\"learning_rate\":0}", "hyperparameters.learning_rate"},
+        {"\"hyperparameters\":{\"warmup_steps\":3,\"warmup_ratio\":0.1}",
+         "method.supervised.hyperparameters.warmup_ratio"},
         {"\"hyperparameters\":{\"learning_rate\":1e-4,\"learning_rate_multiplier\":1}",
          "method.supervised.hyperparameters.learning_rate"},
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"beta\":0}}}",
@@ -259,7 +288,8 @@ static void bad(void **state)
 static void kinds_of_training(void **state)
 {
     static const char all[] =
-        "{" LEAST ",\"hyperparameters\":{\"training_type\":\"full\",\"lora_rank\":8,"
+        "{" LEAST ",\"validation_file\":\"file-v\",\"hyperparameters\":{\"training_type\":\"full\","
+        "\"result\":\"best\",\"early_stopping\":3,\"lora_rank\":8,"
         "\"lora_dropout\":0.5,\"use_rslora\":true,\"target_modules\":[\"q_proj\",\"up_proj\"],"
         "\"schedule\":\"cosine\",\"warmup_steps\":3,\"weight_decay\":0.1,\"max_grad_norm\":2,"
         "\"max_length\":64,\"long_rows\":\"refuse\",\"checkpoint_steps\":5,"
@@ -271,6 +301,7 @@ static void kinds_of_training(void **state)
     assert_int_equal(parse(all, &ask, &e), 0);
     const struct job_hyper *h = &ask.job.hyper;
     assert_true(h->training_type == HYPER_FULL && h->schedule == HYPER_COSINE);
+    assert_true(h->result == HYPER_BEST && h->early_stopping == 3);
     assert_true(h->long_rows == HYPER_REFUSE && h->activation_checkpointing == HYPER_OFF);
     assert_string_equal(h->target_modules, "q_proj,up_proj");
     buf_init(&b, HYPER_TEXT_BYTES);
@@ -323,6 +354,14 @@ static void shown(void **state)
     for (size_t i = 0; i < sizeof required / sizeof *required; i++)
         if (!json_object_get(got, required[i]))
             fail_msg("%s is missing", required[i]);
+    assert_string_equal(json_string_value(json_object_get(got, "model")), "m\"");
+    json_decref(got);
+    buf_clear(&b);
+    j = jout_on(&b);
+    job.ancestor = "ft:m";
+    job_write(&j, &job);
+    got = json_loads(b.data, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(got, "model")), "ft:m");
     json_decref(got);
     buf_clear(&b);
     j = jout_on(&b);
@@ -417,6 +456,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(good, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(rewards, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(forms, own_arena_new, own_arena_free),
         cmocka_unit_test(reward_metrics),
         cmocka_unit_test(losses),
         cmocka_unit_test_setup_teardown(bad, own_arena_new, own_arena_free),

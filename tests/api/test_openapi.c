@@ -14,11 +14,11 @@
 #include "tests/lib/test.h"
 
 static const struct openapi_route table[] = {
-    {"chat", "POST", "/v1/chat/completions", false, "inference", 100, NULL, NULL},
-    {"model", "GET", "/v1/models/{id}", false, "inference", 0, NULL, NULL},
-    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0, NULL, NULL},
-    {"health", "GET", "/health", true, "", 0, NULL, NULL},
-    {"not_written_down", "GET", "/secret", true, "", 0, NULL, NULL},
+    {"chat", "POST", "/v1/chat/completions", false, "inference", 100, NULL, NULL, NULL},
+    {"model", "GET", "/v1/models/{id}", false, "inference", 0, NULL, NULL, NULL},
+    {"adapter_drop", "DELETE", "/v1/models/{id}", false, "admin", 0, NULL, NULL, NULL},
+    {"health", "GET", "/health", true, "", 0, NULL, NULL, NULL},
+    {"not_written_down", "GET", "/secret", true, "", 0, NULL, NULL, NULL},
 };
 
 static json_t *document(void)
@@ -109,12 +109,23 @@ static void fields_are_those_of_the_rows(void **state)
         {"CompletionRequest", API_COMPLETIONS},
         {"EmbeddingRequest", API_EMBEDDINGS},
         {"TokenizeRequest", API_TOKENIZE},
+        {"RerankRequest", API_RERANK},
+        {"ScoreRequest", API_SCORE},
+        {"ClassifyRequest", API_CLASSIFY},
         {"DetokenizeRequest", API_DETOKENIZE},
         {"TemplateRequest", API_TEMPLATE},
         {"AdapterRequest", API_ADAPTER},
         {"MessagesRequest", API_MESSAGES},
         {"CountRequest", API_COUNT},
         {"ResponseRequest", API_RESPONSES},
+        {"OllamaChatRequest", API_OLLAMA_CHAT},
+        {"OllamaGenerateRequest", API_OLLAMA_GENERATE},
+        {"OllamaEmbedRequest", API_OLLAMA_EMBED},
+        {"OllamaVectorRequest", API_OLLAMA_VECTOR},
+        {"OllamaShowRequest", API_OLLAMA_SHOW},
+        {"OllamaOptions", API_OLLAMA_OPTIONS},
+        {"LoraLoadRequest", API_LORA_LOAD},
+        {"LoraUnloadRequest", API_LORA_UNLOAD},
     };
     (void)state;
     json_t *doc = document(), *schemas = AT(doc, "components", "schemas");

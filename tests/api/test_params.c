@@ -12,25 +12,59 @@
 
 #include "tests/lib/test.h"
 
-static const struct api_limits limits = {.n_vocab = 100, .d_model = 8};
+static const struct api_limits limits = {
+    .n_vocab = 100, .n_vector = 8, .ctx = 64, .has_template = true, .fills_gaps = true};
+
+#define AT(route) __builtin_ctz(route)
 
 static const char *const required[] = {
-    [API_CHAT] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
-    [API_COMPLETIONS] = "\"prompt\":\"x\"",
-    [API_EMBEDDINGS] = "\"input\":\"x\"",
-    [API_TOKENIZE] = "\"prompt\":\"x\"",
-    [API_DETOKENIZE] = "\"tokens\":[1]",
-    [API_TEMPLATE] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
-    [API_ADAPTER] = "\"name\":\"x\"",
-    [API_MESSAGES] = "\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
-    [API_COUNT] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
-    [API_RESPONSES] = "\"input\":\"x\"",
+    [AT(API_CHAT)] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [AT(API_COMPLETIONS)] = "\"prompt\":\"x\"",
+    [AT(API_EMBEDDINGS)] = "\"input\":\"x\"",
+    [AT(API_TOKENIZE)] = "\"prompt\":\"x\"",
+    [AT(API_DETOKENIZE)] = "\"tokens\":[1]",
+    [AT(API_TEMPLATE)] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [AT(API_ADAPTER)] = "\"name\":\"x\"",
+    [AT(API_MESSAGES)] = "\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [AT(API_COUNT)] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [AT(API_RESPONSES)] = "\"input\":\"x\"",
+    [AT(API_RERANK)] = "\"query\":\"x\",\"documents\":[\"y\"]",
+    [AT(API_SCORE)] = "\"text_1\":\"x\",\"text_2\":\"y\"",
+    [AT(API_CLASSIFY)] = "\"input\":\"x\"",
+    [AT(API_OLLAMA_CHAT)] = "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]",
+    [AT(API_OLLAMA_GENERATE)] = "\"prompt\":\"x\"",
+    [AT(API_OLLAMA_EMBED)] = "\"input\":\"x\"",
+    [AT(API_OLLAMA_VECTOR)] = "\"prompt\":\"x\"",
+    [AT(API_OLLAMA_SHOW)] = "\"model\":\"x\"",
+    [AT(API_LORA_LOAD)] = "\"lora_name\":\"x\",\"lora_path\":\"x\"",
+    [AT(API_LORA_UNLOAD)] = "\"lora_name\":\"x\"",
+    [AT(API_INFILL)] = "\"input_prefix\":\"x\"",
+    [AT(API_OLLAMA_OPTIONS)] = "\"unheard_of\":1",
 };
 static const char *const required_name[] = {
-    [API_CHAT] = "messages",   [API_COMPLETIONS] = "prompt", [API_EMBEDDINGS] = "input",
-    [API_TOKENIZE] = "prompt", [API_DETOKENIZE] = "tokens",  [API_TEMPLATE] = "messages",
-    [API_ADAPTER] = "name",    [API_MESSAGES] = "messages",  [API_COUNT] = "messages",
-    [API_RESPONSES] = "input"};
+    [AT(API_CHAT)] = "messages",          [AT(API_COMPLETIONS)] = "prompt",
+    [AT(API_EMBEDDINGS)] = "input",       [AT(API_TOKENIZE)] = "prompt",
+    [AT(API_DETOKENIZE)] = "tokens",      [AT(API_TEMPLATE)] = "messages",
+    [AT(API_ADAPTER)] = "name",           [AT(API_MESSAGES)] = "messages",
+    [AT(API_COUNT)] = "messages",         [AT(API_RESPONSES)] = "input",
+    [AT(API_RERANK)] = "query",           [AT(API_SCORE)] = "text_1",
+    [AT(API_CLASSIFY)] = "input",         [AT(API_OLLAMA_CHAT)] = "messages",
+    [AT(API_OLLAMA_GENERATE)] = "prompt", [AT(API_OLLAMA_EMBED)] = "input",
+    [AT(API_OLLAMA_VECTOR)] = "prompt",   [AT(API_OLLAMA_SHOW)] = "model",
+    [AT(API_LORA_LOAD)] = "lora_name",    [AT(API_LORA_UNLOAD)] = "lora_name",
+    [AT(API_INFILL)] = "input_prefix",    [AT(API_OLLAMA_OPTIONS)] = "unheard_of"};
+
+/* Of routes with two fields that must be there: what goes with each. */
+static const struct {
+    unsigned route;
+    const char *name, *besides;
+} both[] = {{API_MESSAGES, "max_tokens", "\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]"},
+            {API_RERANK, "query", "\"documents\":[\"y\"]"},
+            {API_RERANK, "documents", "\"query\":\"x\""},
+            {API_SCORE, "text_1", "\"text_2\":\"y\""},
+            {API_SCORE, "text_2", "\"text_1\":\"x\""},
+            {API_LORA_LOAD, "lora_name", "\"lora_path\":\"x\""},
+            {API_LORA_LOAD, "lora_path", "\"lora_name\":\"x\""}};
 
 struct outcome {
     int rc;
@@ -48,13 +82,26 @@ static struct outcome parse(enum api_route route, const char *body)
     return o;
 }
 
+/* What must stand beside a field; "" beside the only one that must be there. */
+static const char *besides(enum api_route route, const char *name)
+{
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++)
+        if (both[i].route == route && strcmp(name, both[i].name) == 0)
+            return both[i].besides;
+    return strcmp(name, required_name[AT(route)]) == 0 ? "" : required[AT(route)];
+}
+
+static bool is_required(enum api_route route, const char *name)
+{
+    bool may_lack = (route & API_OLLAMA_CHATS) != 0; /* which then asks for nothing */
+    return !may_lack && besides(route, name) != required[AT(route)];
+}
+
 static struct outcome parse_field(enum api_route route, const char *name, const char *value)
 {
     char body[1024];
-    bool is_it = strcmp(name, required_name[route]) == 0;
-    bool is_max = route == API_MESSAGES && strcmp(name, "max_tokens") == 0; /* required as well */
-    const char *besides = is_it ? "" : is_max ? required[API_COUNT] : required[route];
-    snprintf(body, sizeof body, "{%s%s\"%s\":%s}", besides, is_it ? "" : ",", name, value);
+    const char *rest = besides(route, name);
+    snprintf(body, sizeof body, "{%s%s\"%s\":%s}", rest, *rest ? "," : "", name, value);
     return parse(route, body);
 }
 
@@ -110,7 +157,7 @@ static void test_numbers_at_their_bounds(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
+        for (unsigned route = 1; route <= API_OLLAMA_OPTIONS; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_INT && row->kind != PARAM_NUM))
                 continue;
             check_bounds(row, route);
@@ -129,12 +176,11 @@ static void test_types(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
+        for (unsigned route = 1; route <= API_OLLAMA_OPTIONS; route <<= 1) {
             if (!(row->routes & route))
                 continue;
             struct outcome o = parse_field(route, row->name, "null");
-            if (strcmp(row->name, required_name[route]) == 0 ||
-                (route == API_MESSAGES && strcmp(row->name, "max_tokens") == 0))
+            if (is_required(route, row->name))
                 assert_names(&o, row->name, "null");
             else
                 assert_int_equal(o.rc, 0);
@@ -212,76 +258,108 @@ static const struct param_row *find(enum api_route route, const char *name)
     return NULL;
 }
 
+static const struct {
+    unsigned routes;
+    enum param_class class;
+    const char *names;
+} known[] = {
+    {API_CHAT, PARAM_HONOURED,
+     "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls include_reasoning separate_reasoning enable_thinking thinking_token_budget thinking_budget"},
+    {API_CHAT, PARAM_DECORATIVE,
+     "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
+    {API_CHAT, PARAM_UNBUILT,
+     "service_tier verbosity web_search_options audio store moderation prediction function_call functions"},
+    {API_COMPLETIONS, PARAM_HONOURED,
+     "model prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream stream_options temperature top_p"},
+    {API_COMPLETIONS, PARAM_DECORATIVE, "user"},
+    {API_COMPLETIONS, PARAM_UNBUILT, "thinking_token_budget"},
+    {API_COMPLETIONS, PARAM_HONOURED, "suffix"},
+    {API_CHAT, PARAM_UNBUILT, "suffix"},
+    {API_INFILL, PARAM_HONOURED,
+     "model input_prefix input_suffix prompt stream n_predict temperature top_k top_p min_p seed stop grammar json_schema"},
+    {API_INFILL, PARAM_UNBUILT, "input_extra mirostat dry_multiplier n_probs lora"},
+    {API_INFILL, PARAM_DECORATIVE,
+     "samplers response_fields n_indent n_cache_reuse t_max_prompt_ms t_max_predict_ms cache_prompt id_slot"},
+    {API_EMBEDDINGS, PARAM_HONOURED, "input model encoding_format dimensions prompt_name"},
+    {API_EMBEDDINGS, PARAM_DECORATIVE, "user"},
+    {API_CHAT | API_COMPLETIONS, PARAM_HONOURED,
+     "top_k min_p repetition_penalty min_tokens stop_token_ids ignore_eos include_stop_str_in_output skip_special_tokens prompt_logprobs return_token_ids return_tokens_as_token_ids cache_salt allowed_token_ids bad_words typical_p top_n_sigma dynatemp_range dynatemp_exponent xtc_probability xtc_threshold"},
+    {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
+     "spaces_between_special_tokens return_token_offsets return_mm_kwargs stream_interval"},
+    {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
+     "length_penalty use_beam_search logits_processors logprob_token_ids watermarking repetition_detection routed_experts_prompt_start return_prompt_text kv_transfer_params ec_transfer_params vllm_xargs"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_HONOURED,
+     "add_special_tokens truncate_prompt_tokens priority request_id"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_DECORATIVE, "session_id"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
+     "truncation_side mm_processor_kwargs media_io_kwargs"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
+     "guided_whitespace_pattern structural_tag"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_HONOURED,
+     "structured_outputs guided_json guided_json_object guided_regex guided_choice guided_grammar json_schema regex ebnf grammar"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_DECORATIVE, "guided_decoding_backend"},
+    {API_CHAT, PARAM_HONOURED, "add_generation_prompt continue_final_message chat_template_kwargs"},
+    {API_CHAT, PARAM_UNBUILT, "chat_template documents echo"},
+    {API_MESSAGES, PARAM_HONOURED,
+     "model messages max_tokens system stop_sequences stream temperature top_k top_p tools tool_choice thinking output_config output_format seed structured_outputs"},
+    {API_MESSAGES, PARAM_DECORATIVE,
+     "metadata cache_control inference_geo diagnostics user_profile_id workspace_id"},
+    {API_MESSAGES, PARAM_UNBUILT, "service_tier speed container mcp_servers context_management"},
+    {API_COUNT, PARAM_HONOURED,
+     "model messages system tools tool_choice thinking output_config output_format"},
+    {API_RESPONSES, PARAM_HONOURED,
+     "input instructions model max_output_tokens stream stream_options temperature top_p tools tool_choice parallel_tool_calls text reasoning include store previous_response_id seed structured_outputs"},
+    {API_RESPONSES, PARAM_DECORATIVE,
+     "max_tool_calls prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier user"},
+    {API_RESPONSES, PARAM_UNBUILT,
+     "background context_management conversation moderation prompt service_tier top_logprobs truncation"},
+    {API_OLLAMA_CHAT, PARAM_HONOURED,
+     "model messages tools format options stream think keep_alive"},
+    {API_OLLAMA_CHAT, PARAM_UNBUILT, "logprobs top_logprobs truncate shift"},
+    {API_OLLAMA_GENERATE, PARAM_HONOURED,
+     "model prompt system raw format options stream think keep_alive"},
+    {API_OLLAMA_GENERATE, PARAM_HONOURED, "suffix"},
+    {API_OLLAMA_GENERATE, PARAM_UNBUILT, "template context images"},
+    {API_OLLAMA_SHOW, PARAM_DECORATIVE, "verbose"},
+    {API_OLLAMA_EMBED, PARAM_HONOURED, "model input truncate dimensions options keep_alive"},
+    {API_OLLAMA_OPTIONS, PARAM_HONOURED,
+     "temperature top_k top_p min_p typical_p seed num_predict num_ctx stop repeat_penalty repeat_last_n presence_penalty frequency_penalty"},
+    {API_OLLAMA_OPTIONS, PARAM_UNBUILT, "mirostat tfs_z penalize_newline vocab_only"},
+    {API_OLLAMA_OPTIONS, PARAM_DECORATIVE,
+     "num_keep num_batch num_gpu main_gpu num_thread numa low_vram f16_kv use_mmap use_mlock"},
+    {API_LORA_LOAD, PARAM_HONOURED, "lora_name lora_path load_inplace"},
+    {API_LORA_LOAD, PARAM_DECORATIVE, "base_model_name"},
+    {API_LORA_UNLOAD, PARAM_DECORATIVE, "lora_int_id"},
+    {API_COMPLETIONS, PARAM_HONOURED, "response_format"},
+    {API_COMPLETIONS, PARAM_UNBUILT, "prompt_embeds"},
+    {API_EMBEDDINGS, PARAM_UNBUILT, "normalize use_activation embed_dtype endianness"},
+    {API_RERANK, PARAM_HONOURED,
+     "model query documents top_n return_documents max_tokens_per_doc truncate_prompt_tokens priority request_id use_activation activation"},
+    {API_RERANK, PARAM_UNBUILT,
+     "rank_fields max_chunks_per_doc add_special_tokens truncation_side"},
+    {API_SCORE, PARAM_HONOURED,
+     "model text_1 text_2 queries documents data_1 data_2 truncate_prompt_tokens use_activation"},
+    {API_CLASSIFY, PARAM_HONOURED,
+     "model input add_special_tokens truncate_prompt_tokens use_activation"},
+    {API_RERANK | API_SCORE | API_CLASSIFY, PARAM_DECORATIVE, "user session_id"},
+    {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
+     "stop_regex min_new_tokens no_stop_trim custom_logit_processor custom_params return_hidden_states n_predict repeat_penalty mirostat dry_multiplier samplers n_probs n_indent t_max_predict_ms lora max_new_tokens max_length do_sample num_beams no_repeat_ngram_size top_a"},
+    {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
+     "lora_path guided_structural_tag grammar_lazy grammar_triggers"},
+    {API_CHAT, PARAM_UNBUILT, "reasoning thinking system"},
+    {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
+     "repeat_last_n mirostat_tau mirostat_eta dry_base dry_allowed_length dry_penalty_last_n n_keep cache_prompt id_slot"},
+};
+
 /* Every field of OpenAI's specification and of other servers, by what becomes of it. */
 static void test_every_known_field_has_a_class(void **state)
 {
-    static const struct {
-        unsigned routes;
-        enum param_class class;
-        const char *names;
-    } known[] = {
-        {API_CHAT, PARAM_HONOURED,
-         "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls include_reasoning separate_reasoning enable_thinking"},
-        {API_CHAT, PARAM_DECORATIVE,
-         "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
-        {API_CHAT, PARAM_UNBUILT,
-         "service_tier verbosity web_search_options audio store moderation prediction function_call functions"},
-        {API_COMPLETIONS, PARAM_HONOURED,
-         "model prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream stream_options temperature top_p"},
-        {API_COMPLETIONS, PARAM_DECORATIVE, "user"},
-        {API_COMPLETIONS, PARAM_UNBUILT, "suffix"},
-        {API_EMBEDDINGS, PARAM_HONOURED, "input model encoding_format dimensions"},
-        {API_EMBEDDINGS, PARAM_DECORATIVE, "user"},
-        {API_CHAT | API_COMPLETIONS, PARAM_HONOURED,
-         "top_k min_p repetition_penalty min_tokens stop_token_ids ignore_eos include_stop_str_in_output skip_special_tokens prompt_logprobs return_token_ids return_tokens_as_token_ids cache_salt"},
-        {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
-         "spaces_between_special_tokens return_token_offsets return_mm_kwargs stream_interval"},
-        {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
-         "length_penalty use_beam_search allowed_token_ids bad_words logits_processors logprob_token_ids watermarking repetition_detection thinking_token_budget routed_experts_prompt_start return_prompt_text kv_transfer_params ec_transfer_params vllm_xargs"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_HONOURED,
-         "add_special_tokens truncate_prompt_tokens priority request_id"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_DECORATIVE, "session_id"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
-         "truncation_side mm_processor_kwargs media_io_kwargs"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
-         "guided_whitespace_pattern structural_tag"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_HONOURED,
-         "structured_outputs guided_json guided_json_object guided_regex guided_choice guided_grammar json_schema regex ebnf grammar"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_DECORATIVE, "guided_decoding_backend"},
-        {API_CHAT, PARAM_HONOURED,
-         "add_generation_prompt continue_final_message chat_template_kwargs"},
-        {API_CHAT, PARAM_UNBUILT, "chat_template documents echo"},
-        {API_MESSAGES, PARAM_HONOURED,
-         "model messages max_tokens system stop_sequences stream temperature top_k top_p tools tool_choice thinking output_config output_format seed structured_outputs"},
-        {API_MESSAGES, PARAM_DECORATIVE,
-         "metadata cache_control inference_geo diagnostics user_profile_id workspace_id"},
-        {API_MESSAGES, PARAM_UNBUILT,
-         "service_tier speed container mcp_servers context_management"},
-        {API_COUNT, PARAM_HONOURED,
-         "model messages system tools tool_choice thinking output_config output_format"},
-        {API_RESPONSES, PARAM_HONOURED,
-         "input instructions model max_output_tokens stream stream_options temperature top_p tools tool_choice parallel_tool_calls text reasoning include store previous_response_id seed structured_outputs"},
-        {API_RESPONSES, PARAM_DECORATIVE,
-         "max_tool_calls prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier user"},
-        {API_RESPONSES, PARAM_UNBUILT,
-         "background context_management conversation moderation prompt service_tier top_logprobs truncation"},
-        {API_COMPLETIONS, PARAM_HONOURED, "response_format"},
-        {API_COMPLETIONS, PARAM_UNBUILT, "prompt_embeds"},
-        {API_EMBEDDINGS, PARAM_UNBUILT, "normalize use_activation embed_dtype endianness"},
-        {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
-         "stop_regex min_new_tokens no_stop_trim custom_logit_processor custom_params return_hidden_states n_predict repeat_penalty typical_p top_n_sigma mirostat dynatemp_range xtc_probability dry_multiplier samplers n_probs n_indent t_max_predict_ms lora max_new_tokens max_length do_sample num_beams no_repeat_ngram_size top_a"},
-        {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
-         "lora_path guided_structural_tag grammar_lazy grammar_triggers"},
-        {API_CHAT, PARAM_UNBUILT, "reasoning thinking system"},
-        {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
-         "repeat_last_n mirostat_tau mirostat_eta dynatemp_exponent xtc_threshold dry_base dry_allowed_length dry_penalty_last_n n_keep cache_prompt id_slot"},
-    };
     char name[64];
     int n;
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (const char *p = known[i].names; sscanf(p, " %63s%n", name, &n) == 1; p += n)
-            for (unsigned route = 1; route <= API_EMBEDDINGS; route <<= 1) {
+            for (unsigned route = 1; route <= API_OLLAMA_OPTIONS; route <<= 1) {
                 const struct param_row *row = find(route, name);
                 if ((known[i].routes & route) && (!row || param_class(row) != known[i].class))
                     fail_msg("%s on route %u: %s", name, route, row ? "its class" : "no row");
@@ -299,17 +377,10 @@ static void test_what_changes_an_answer_is_refused(void **state)
                                                 {"structured_outputs", "{\"regex\":\"a\"}"},
                                                 {"response_format", "{\"type\":\"json_object\"}"},
                                                 {"json_schema", "{}"}};
-    static const char *const sampling[][2] = {{"truncation_side", "\"right\""},
-                                              {"structural_tag", "\"x\""},
-                                              {"mirostat", "2"},
-                                              {"typical_p", "0.5"},
-                                              {"repeat_penalty", "1.1"},
-                                              {"n_predict", "5"},
-                                              {"stop_regex", "\"a\""},
-                                              {"thinking_token_budget", "5"},
-                                              {"lora_path", "\"a\""},
-                                              {"suffix", "\"a\""},
-                                              {"bad_words", "[\"a\"]"}};
+    static const char *const sampling[][2] = {
+        {"truncation_side", "\"right\""}, {"structural_tag", "\"x\""}, {"mirostat", "2"},
+        {"dry_multiplier", "0.5"},        {"repeat_penalty", "1.1"},   {"n_predict", "5"},
+        {"stop_regex", "\"a\""},          {"lora_path", "\"a\""}};
     (void)state;
     for (size_t i = 0; i < sizeof constraint / sizeof *constraint; i++) {
         struct outcome o = parse_field(API_EMBEDDINGS, constraint[i][0], constraint[i][1]);
@@ -344,7 +415,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < n_param_rows; i++) {
         const struct param_row *row = &param_rows[i];
-        for (unsigned route = 1; route <= API_RESPONSES; route <<= 1) {
+        for (unsigned route = 1; route <= API_OLLAMA_OPTIONS; route <<= 1) {
             if (!(row->routes & route) || (row->kind != PARAM_REFUSED && row->kind != PARAM_WORD))
                 continue;
             struct outcome o = parse_field(route, row->name, "{\"secret\":\"xyzzy\"}");

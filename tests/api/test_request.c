@@ -18,7 +18,7 @@ static struct api_limits limits;
 
 static int setup(void **state)
 {
-    limits = (struct api_limits){.n_vocab = 100, .d_model = 8};
+    limits = (struct api_limits){.n_vocab = 100, .n_vector = 8};
     return own_arena_new(state);
 }
 
@@ -282,6 +282,43 @@ static void test_percent_signs(void **state)
     "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[" TOOL(                      \
         "f", ",\"strict\":true,\"parameters\":{\"properties\":{}}") "," TOOL("g", "") "]" rest "}"
 
+/* Faults: a tool of a response that is held to a schema of the loose form, or is not held to a
+ * strict one, where nothing is said; what is said that does not count. */
+static void test_strict_form(void **state)
+{
+#define CLOSED(props, need)                                                                        \
+    "{\"type\":\"object\",\"properties\":{" props "},\"required\":[" need                          \
+    "],\"additionalProperties\":false}"
+    static const struct {
+        const char *tool;
+        bool is_strict;
+    } at[] = {
+        {"\"parameters\":" CLOSED("\"a\":{}", "\"a\""), true},
+        {"\"strict\":null,\"parameters\":" CLOSED("", ""), true},
+        {"\"strict\":false,\"parameters\":" CLOSED("", ""), false},
+        {"\"parameters\":" CLOSED("\"a\":{},\"b\":{}", "\"a\""), false},
+        {"\"parameters\":{\"type\":\"object\"}", false},
+        {"\"parameters\":" CLOSED("\"a\":{\"anyOf\":[" CLOSED("", "") ",{\"type\":\"null\"}]}",
+                                  "\"a\""),
+         true},
+        {"\"parameters\":" CLOSED("\"a\":{\"items\":{\"properties\":{}}}", "\"a\""), false},
+        {"\"strict\":true,\"parameters\":{\"type\":\"object\"}", true},
+    };
+    char body[1024];
+    (void)state;
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        snprintf(body, sizeof body,
+                 "{\"input\":\"x\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",%s}]}",
+                 at[i].tool);
+        assert_good_body(API_RESPONSES, body);
+        assert_int_equal(q.tool[0].is_strict, at[i].is_strict);
+    }
+    assert_good_body(API_CHAT,
+                     "{" CHAT ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+                     "\"parameters\":" CLOSED("", "") "}}]}");
+    assert_false(q.tool[0].is_strict);
+}
+
 static void test_tools(void **state)
 {
     (void)state;
@@ -317,6 +354,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
     const struct CMUnitTest tests[] = {
         T(test_tools),
+        T(test_strict_form),
         T(test_defaults),
         T(test_the_models_advice),
         T(test_fields_land_where_they_belong),

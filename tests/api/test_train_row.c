@@ -61,6 +61,32 @@ static void completions(void **state)
     assert_int_equal(row.kind, TRAIN_PREFERENCE);
 }
 
+/* Faults: a weight of a row that is dropped, or taken for a message's. */
+static void row_weights(void **state)
+{
+    static const struct {
+        const char *line;
+        double weight;
+    } rows[] = {
+        {"{\"prompt\":\"\",\"completion\":\"\",\"weight\":0.25}", 0.25},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"weight\":null}", 0},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\",\"weight\":1}],\"weight\":3}",
+         3},
+        {"{\"instruction\":\"a\",\"output\":\"b\",\"weight\":2}", 2},
+        {"{\"text\":\"a\",\"weight\":2}", 2},
+        {"{\"conversations\":[{\"from\":\"human\",\"value\":\"a\"},{\"from\":\"gpt\",\"value\":"
+         "\"b\"}],\"weight\":2}",
+         2},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct train_example row;
+        struct api_error e;
+        assert_int_equal(read_line(rows[i].line, &row, &e), 0);
+        assert_true(row.row_weight == rows[i].weight);
+    }
+}
+
 /* Faults: a column of a file of others refused, or dropped without a word; a name told twice, cut
  * in silence, or with bytes that break the text it is told in. */
 static void unread_members(void **state)
@@ -76,7 +102,7 @@ static void unread_members(void **state)
         assert_int_equal(api_train_row(&own_arena, lines[i], strlen(lines[i]),
                                        (struct train_wants){true, false, false}, &row, &said),
                          0);
-    assert_string_equal(said.unread, "id, weight, label, prompt, system, a?b");
+    assert_string_equal(said.unread, "id, label, prompt, system, a?b");
     for (int i = 0; i < 100; i++) {
         char line[128];
         snprintf(line, sizeof line, "{\"prompt\":\"\",\"completion\":\"\",\"column-%d\":7}", i);
@@ -226,7 +252,10 @@ static void faults(void **state)
          "array"},
         {"{\"prompt\":1,\"completion\":\"\"}", "prompt", "string"},
         {"{\"prompt\":\"\",\"completion\":[]}", "completion", "string"},
-        {"{\"prompt\":\"\",\"completion\":\"\",\"weight\":0}", "weight", "on a message"},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"weight\":0}", "weight", "0.001"},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"weight\":1001}", "weight", "1000"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}],\"weight\":true}", "weight",
+         "number"},
         {"{\"prompt\":\"\",\"completion\":\"\",\"label\":true}", "label", "preferences"},
         {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}],\"system\":\"Be brief\"}",
          "system", "whose role"},
@@ -248,6 +277,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(dialects, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(row_weights, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(unread_members, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),
     };

@@ -203,7 +203,8 @@ def main():
     with scratch() as tmp:
         train(tmp)
         for page in PAGES:
-            cases.run(page.name, lambda p=page: page_runs(p, tmp))
+            if page.name != "operator.md":  # a machine is played for it: test_operator.py
+                cases.run(page.name, lambda p=page: page_runs(p, tmp))
     return cases.end()
 
 

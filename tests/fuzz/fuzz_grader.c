@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (grade_ask_parse((const char *)data, size, true, &a, &ask, &e)) {
         ASSERT(e.status >= 400 && *e.message);
     } else {
-        grader_run(ask.grader, ask.item, ask.sample, ask.n_sample, &a, &grade);
+        grader_run(ask.grader, ask.item, ask.sample, ask.n_sample, NULL, &a, &grade);
         ASSERT(isfinite(grade.reward) && (!grade.fault || grade.reward == 0));
     }
     arena_release(&a);

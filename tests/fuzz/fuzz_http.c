@@ -147,13 +147,13 @@ static void on_echo(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain, NULL, false},
-    {"of", "GET", "/of/{name}", SCOPE_OPEN, 0, on_plain, NULL, false},
-    {"later", "GET", "/later", SCOPE_OPEN, 0, on_later, NULL, false},
-    {"stream", "GET", "/stream", SCOPE_OPEN, 0, on_stream, NULL, false},
-    {"echo", "POST", "/echo", SCOPE_OPEN, 4096, on_echo, NULL, false},
-    {"keyed", "POST", "/keyed", SCOPE_INFERENCE, 4096, on_echo, NULL, false},
-    {"admin", "GET", "/admin", SCOPE_ADMIN, 0, on_plain, NULL, false},
+    {"plain", "GET", "/plain", SCOPE_OPEN, 0, on_plain, NULL, false, false, false, false},
+    {"of", "GET", "/of/{name}", SCOPE_OPEN, 0, on_plain, NULL, false, false, false, false},
+    {"later", "GET", "/later", SCOPE_OPEN, 0, on_later, NULL, false, false, false, false},
+    {"stream", "GET", "/stream", SCOPE_OPEN, 0, on_stream, NULL, false, false, false, false},
+    {"echo", "POST", "/echo", SCOPE_OPEN, 4096, on_echo, NULL, false, false, false, false},
+    {"keyed", "POST", "/keyed", SCOPE_INFERENCE, 4096, on_echo, NULL, false, false, false, false},
+    {"admin", "GET", "/admin", SCOPE_ADMIN, 0, on_plain, NULL, false, false, false, false},
 };
 
 /* Who reads the answer must know that it is to HEAD: it has a length and no body. */

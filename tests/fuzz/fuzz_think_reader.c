@@ -2,7 +2,7 @@
  *
  * A model's text that may begin with thoughts: the first byte says how the prompt left the model,
  * which marks it has, and in pieces of what size the text comes. However it is cut it is read
- * alike; a text that is behind its thoughts already stays as it is.
+ * alike; a text that is behind its thoughts already stays as it is, where it has no channels.
  */
 #include <string.h>
 
@@ -28,7 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size || size > 1 << 16)
         return 0;
-    const struct think_marks *m = think_marks_told(data[0] & 4 ? "[/THINK]" : "</think>");
+    const struct think_marks *m =
+        think_marks_told(data[0] & 128 ? "<|channel|>analysis<|message|> <|channel|>final"
+                         : data[0] & 4 ? "[/THINK]"
+                                       : "</think>");
     enum think_place place = (enum think_place)((data[0] & 3) % 3);
     const char *text = (const char *)data + 1;
     size_t n = size - 1;
@@ -37,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct buf *thoughts = think_reader_thoughts(x), *words = think_reader_words(x);
     ASSERT(is_same(think_reader_thoughts(y), thoughts->data, thoughts->len));
     ASSERT(is_same(think_reader_words(y), words->data, words->len));
-    ASSERT(thoughts->len + words->len <= n);
-    ASSERT(place != THINK_NOT || is_same(words, text, n));
+    ASSERT(m->say || thoughts->len + words->len <= n); /* headers of calls are written anew */
+    ASSERT(m->say || place != THINK_NOT || is_same(words, text, n));
     think_reader_free(x);
     think_reader_free(y);
     return 0;

@@ -12,8 +12,10 @@
 
 static const struct tool_spec tool[] = {{.name = "f", .is_allowed = true},
                                         {.name = "get_weather", .is_allowed = true}};
-static const char *const form[] = {"hermes",    "mistral", "mistral_args", "llama3_json",
-                                   "phi4_mini", "apriel",  "deepseek_v3",  "deepseek_v31"};
+static const char *const form[] = {"hermes",      "mistral",  "mistral_args", "llama3_json",
+                                   "phi4_mini",   "apriel",   "deepseek_v3",  "deepseek_v31",
+                                   "qwen3_coder", "glm45",    "minimax_m2",   "deepseek_v32",
+                                   "kimi_k2",     "pythonic", "glm47",        "granite"};
 
 static struct tool_reader *read_all(const struct tool_format *f, const char *text, size_t n,
                                     size_t piece, bool streams)
@@ -48,12 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!size || size > 1 << 16)
         return 0;
-    const struct tool_format *f = tool_format_find(form[data[0] & 7]);
+    const struct tool_format *f = tool_format_find(form[data[0] & 15]);
     const char *text = (const char *)data + 1;
     size_t n = size - 1, n_call[2];
     for (int streams = 0; streams < 2; streams++) {
         struct tool_reader *x = read_all(f, text, n, n + 1, streams),
-                           *y = read_all(f, text, n, (size_t)(data[0] >> 3) + 1, streams);
+                           *y = read_all(f, text, n, (size_t)(data[0] >> 4) + 1, streams);
         struct tool_call *cx = tool_reader_calls(x, &n_call[0]);
         struct tool_call *cy = tool_reader_calls(y, &n_call[1]);
         check_same(tool_reader_words(x), tool_reader_words(y));

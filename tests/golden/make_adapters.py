@@ -3,11 +3,11 @@
 """Loads adapters that were trained here into PEFT and dumps what it computes with them.
 
     make t/engine/train/test_adapter_dir
-    python3 tests/golden/make_adapters.py [PROGRAM]    (requirements.txt beside this file)
+    python3 tests/golden/make_adapters.py [PROGRAM [NAME...]]   (requirements.txt beside this file)
 
 PROGRAM (by default the release build of the test above) trains each adapter on a model of
-tests/golden/models/ and writes it to tests/golden/adapters/NAME/, as a PEFT directory. Beside its
-two files goes
+tests/golden/models/ and writes it to tests/golden/adapters/NAME/, as a PEFT directory; all of them,
+or those that are named. Beside its two files goes
 
 logits.safetensors
     logits               [8, vocab]: of the first eight ids of the model's prompt, in f32 on one
@@ -21,6 +21,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import peft
@@ -43,6 +44,7 @@ def load(folder, base):
     """The base with the adapter, every tensor of which must be the file's."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing`")  # transformers of PEFT
         model = peft.PeftModel.from_pretrained(base, folder).eval()
     taken = peft.get_peft_model_state_dict(model)
     file = safetensors.torch.load_file(folder / "adapter_model.safetensors")
@@ -68,12 +70,17 @@ def make(folder):
 def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir()
-    subprocess.run([pathlib.Path(sys.argv[1] if sys.argv[1:] else PROGRAM).resolve(), OUT],
-                   cwd=ROOT, check=True)
-    for folder in sorted(OUT.iterdir()):
-        make(folder)
+    with tempfile.TemporaryDirectory() as made:
+        subprocess.run([pathlib.Path(sys.argv[1] if sys.argv[1:] else PROGRAM).resolve(), made],
+                       cwd=ROOT, check=True)
+        for folder in sorted(pathlib.Path(made).iterdir()):
+            if sys.argv[2:] and folder.name not in sys.argv[2:]:
+                continue
+            shutil.rmtree(OUT / folder.name, ignore_errors=True)
+            (OUT / folder.name).mkdir(parents=True)
+            for name in ("adapter_config.json", "adapter_model.safetensors"):
+                shutil.copy(folder / name, OUT / folder.name)
+            make(OUT / folder.name)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ static bench_fn *const families[] = {
     bench_linear_grad,
     bench_lora,
     bench_experts,
+    bench_delta,
     bench_rows,
     bench_heads,
     bench_attn_decode,

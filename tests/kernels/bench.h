@@ -52,7 +52,8 @@ struct bench_peer {
 
 typedef void bench_fn(struct bench *b);
 
-bench_fn bench_rows, bench_heads, bench_linear, bench_linear_grad, bench_lora, bench_experts;
+bench_fn bench_rows, bench_heads, bench_linear, bench_linear_grad, bench_lora, bench_experts,
+    bench_delta;
 bench_fn bench_attn_decode, bench_attn_decode_short, bench_attn_decode_long, bench_attn_prompt,
     bench_attn_bwd;
 

@@ -147,6 +147,33 @@ static void index_case(struct rows_bench *r)
     run(r, &(struct k_gather){r->buf[0], r->index, r->buf[1], r->d, r->d, r->m, r->d});
 }
 
+/* A prompt of three taps. */
+static void conv_case(struct rows_bench *r)
+{
+    static int32_t pos[512], zero[512], cell[512 / K_CELL];
+    const int32_t start[2] = {0, (int32_t)r->m};
+    for (int32_t i = 0; i < 512; i++) {
+        pos[i] = i;
+        cell[i / K_CELL] = i / K_CELL;
+    }
+    run(r, &(struct k_conv){.batch = {.n_seq = 1,
+                                      .n_tok = r->m,
+                                      .q_start = start,
+                                      .kv_len = start + 1,
+                                      .seq_of = zero,
+                                      .pos = pos,
+                                      .cell = cell,
+                                      .cell_stride = 512 / K_CELL},
+                            .cache = {.type = K_BF16, .k = r->buf[3]},
+                            .x = r->buf[0],
+                            .weight = r->buf[1],
+                            .y = r->buf[2],
+                            .ld_x = r->d,
+                            .ld_y = r->d,
+                            .d = r->d,
+                            .n_tap = 3});
+}
+
 static void col_sum_case(struct rows_bench *r)
 {
     run(r, &(struct k_col_sum){r->buf[0], r->d, r->m, r->d, r->buf[1]});
@@ -186,6 +213,8 @@ void bench_rows(struct bench *b)
         {K_layernorm_dw, hidden, norm_bwd_case},
         {K_swiglu, inner, swiglu_case},
         {K_swiglu_bwd, inner, swiglu_bwd_case},
+        {K_glu, inner, swiglu_case},
+        {K_glu_bwd, inner, swiglu_bwd_case},
         {K_gelu, inner, gelu_case},
         {K_gelu_bwd, inner, gelu_case},
         {K_softcap, inner, softcap_case},
@@ -197,6 +226,8 @@ void bench_rows(struct bench *b)
         {K_gather, hidden, index_case},
         {K_scatter_add, hidden, index_case},
         {K_col_sum, hidden, col_sum_case},
+        {K_conv, hidden, conv_case},
+        {K_conv_keep, hidden, conv_case},
         {K_softmax, hidden, softmax_case},
         {K_log_softmax, hidden, softmax_case},
         {K_l2norm, hidden, l2norm_case},

@@ -22,7 +22,7 @@ static void bits_by_place(struct check *c, const float *y, const float *y_shifte
     check_bits(c, "same bits at another place", y, y_shifted, (size_t)d * sizeof *y);
 }
 
-static void swiglu_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+static void gate_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
 {
     int64_t ld = d + pad, m = 3, n = m * ld;
     check_begin(c);
@@ -42,40 +42,53 @@ static void swiglu_run(struct check *c, int64_t d, int64_t pad, enum check_kind 
     }
 }
 
-void check_swiglu(struct check *c)
+/* Both gates have one form; c->id says which. */
+static void gate_sizes(struct check *c)
 {
     int n;
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++)
-            swiglu_run(c, sizes[i], i % 3, kind);
+            gate_run(c, sizes[i], i % 3, kind);
     }
+}
+
+void check_swiglu(struct check *c)
+{
+    gate_sizes(c);
+}
+
+void check_glu(struct check *c)
+{
+    gate_sizes(c);
 }
 
 struct pair_loss {
     const float *other, *dy;
     int64_t d;
     bool is_gate; /* x is the gate, other is up; else the reverse */
+    bool is_silu; /* of gates: times the gate */
     bool is_tanh;
 };
 
-static double swiglu_loss(const void *ctx, const double *x)
+static double gate_loss(const void *ctx, const double *x)
 {
     const struct pair_loss *l = ctx;
     double sum = 0;
     for (int64_t j = 0; j < l->d; j++) {
         double g = l->is_gate ? x[j] : l->other[j], u = l->is_gate ? l->other[j] : x[j];
-        sum += g / (1 + exp(-g)) * u * l->dy[j];
+        sum += (l->is_silu ? g : 1) / (1 + exp(-g)) * u * l->dy[j];
     }
     return sum;
 }
 
-static void swiglu_bwd_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+static void gate_bwd_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
 {
     int64_t ld = d + pad, m = 2, n = m * ld;
     size_t bytes = (size_t)n * sizeof(float);
     check_begin(c);
     check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    bool is_silu = c->id == K_swiglu_bwd;
     struct k_swiglu_bwd a = {.gate = act_floats(c, n, kind),
                              .up = check_floats(c, n, CHECK_RANDOM),
                              .dy = check_floats(c, n, CHECK_RANDOM),
@@ -96,24 +109,138 @@ static void swiglu_bwd_run(struct check *c, int64_t d, int64_t pad, enum check_k
     for (int64_t i = 0; i < m; i++) {
         check_near(c, "dgate", a.dgate + i * ld, ref.dgate + i * ld, d, 2e-6, 2e-6);
         check_near(c, "dup", a.dup + i * ld, ref.dup + i * ld, d, 1e-6, 1e-36);
-        struct pair_loss g = {a.up + i * ld, a.dy + i * ld, d, true, false};
-        struct pair_loss u = {a.gate + i * ld, a.dy + i * ld, d, false, false};
+        struct pair_loss g = {a.up + i * ld, a.dy + i * ld, d, true, is_silu, false};
+        struct pair_loss u = {a.gate + i * ld, a.dy + i * ld, d, false, is_silu, false};
         if (kind == CHECK_RANDOM && d < 70) {
             check_gradient(c, "dgate by differences", a.dgate + i * ld, a.gate + i * ld, d,
-                           swiglu_loss, &g, 1e-5);
-            check_gradient(c, "dup by differences", a.dup + i * ld, a.up + i * ld, d, swiglu_loss,
-                           &u, 1e-5);
+                           gate_loss, &g, 1e-5);
+            check_gradient(c, "dup by differences", a.dup + i * ld, a.up + i * ld, d, gate_loss, &u,
+                           1e-5);
         }
     }
 }
 
-void check_swiglu_bwd(struct check *c)
+static void gate_bwd_sizes(struct check *c)
 {
     int n;
     const int64_t *sizes = check_sizes(&n);
     for (int kind = 0; kind < CHECK_KINDS; kind++) {
         for (int i = 0; i < n; i++)
-            swiglu_bwd_run(c, sizes[i], i % 3, kind);
+            gate_bwd_run(c, sizes[i], i % 3, kind);
+    }
+}
+
+void check_swiglu_bwd(struct check *c)
+{
+    gate_bwd_sizes(c);
+}
+
+void check_glu_bwd(struct check *c)
+{
+    gate_bwd_sizes(c);
+}
+
+enum { LIMIT = 7 }; /* of the numbers here some are beyond */
+
+static const double ALPHA = 1.702;
+
+static struct k_swiglu_clamped clamped_new(struct check *c, int64_t m, int64_t d, int64_t ld,
+                                           enum check_kind kind)
+{
+    int64_t n = m * ld;
+    return (struct k_swiglu_clamped){.gate = act_floats(c, n, kind),
+                                     .up = act_floats(c, n, CHECK_RANDOM),
+                                     .dy = check_floats(c, n, CHECK_RANDOM),
+                                     .y = check_floats(c, n, CHECK_NAN),
+                                     .dgate = check_floats(c, n, CHECK_NAN),
+                                     .dup = check_floats(c, n, CHECK_NAN),
+                                     .ld_gate = ld,
+                                     .ld_up = ld,
+                                     .ld_dy = ld,
+                                     .ld_y = ld,
+                                     .ld_dgate = ld,
+                                     .ld_dup = ld,
+                                     .m = m,
+                                     .d = d,
+                                     .limit = LIMIT,
+                                     .alpha = (float)ALPHA};
+}
+
+static void clamped_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+{
+    int64_t ld = d + pad, m = 3, n = m * ld;
+    check_begin(c);
+    check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    struct k_swiglu_clamped a = clamped_new(c, m, d, ld, kind), ref = a;
+    ref.y = check_floats(c, n, CHECK_NAN);
+    check_slices(c, &a, (struct check_out[]){{a.y, (size_t)n * sizeof *a.y}}, 1);
+    check_run_ref(c, &ref);
+    for (int64_t i = 0; i < m; i++)
+        check_near(c, "y", a.y + i * ld, ref.y + i * ld, d, 2e-6, 2e-6);
+    if (d > 1) {
+        struct k_swiglu_clamped moved = a;
+        moved.gate++, moved.up++, moved.y = ref.y;
+        moved.m = 1, moved.d = d - 1;
+        check_run(c, &moved);
+        bits_by_place(c, a.y + 1, ref.y, d - 1);
+    }
+}
+
+void check_swiglu_clamped(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int kind = 0; kind < CHECK_KINDS; kind++) {
+        for (int i = 0; i < n; i++)
+            clamped_run(c, sizes[i], i % 3, kind);
+    }
+}
+
+static double clamped_loss(const void *ctx, const double *x)
+{
+    const struct pair_loss *l = ctx;
+    double sum = 0;
+    for (int64_t j = 0; j < l->d; j++) {
+        double g = l->is_gate ? x[j] : l->other[j], u = l->is_gate ? l->other[j] : x[j];
+        g = fmin(g, LIMIT);
+        u = fmax(-LIMIT, fmin(u, LIMIT));
+        sum += g / (1 + exp(-ALPHA * g)) * (u + 1) * l->dy[j];
+    }
+    return sum;
+}
+
+static void clamped_bwd_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+{
+    int64_t ld = d + pad, m = 2, n = m * ld;
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    struct k_swiglu_clamped a = clamped_new(c, m, d, ld, kind), ref = a;
+    ref.dgate = check_floats(c, n, CHECK_NAN);
+    ref.dup = check_floats(c, n, CHECK_NAN);
+    check_slices(c, &a, (struct check_out[]){{a.dgate, bytes}, {a.dup, bytes}}, 2);
+    check_run_ref(c, &ref);
+    for (int64_t i = 0; i < m; i++) {
+        check_near(c, "dgate", a.dgate + i * ld, ref.dgate + i * ld, d, 2e-6, 2e-5);
+        check_near(c, "dup", a.dup + i * ld, ref.dup + i * ld, d, 2e-6, 2e-6);
+        struct pair_loss g = {.other = a.up + i * ld, .dy = a.dy + i * ld, .d = d, .is_gate = true};
+        struct pair_loss u = {.other = a.gate + i * ld, .dy = a.dy + i * ld, .d = d};
+        if (kind == CHECK_RANDOM && d < 70) {
+            check_gradient(c, "dgate by differences", a.dgate + i * ld, a.gate + i * ld, d,
+                           clamped_loss, &g, 1e-4);
+            check_gradient(c, "dup by differences", a.dup + i * ld, a.up + i * ld, d, clamped_loss,
+                           &u, 1e-4);
+        }
+    }
+}
+
+void check_swiglu_clamped_bwd(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int kind = 0; kind < CHECK_KINDS; kind++) {
+        for (int i = 0; i < n; i++)
+            clamped_bwd_run(c, sizes[i], i % 3, kind);
     }
 }
 
@@ -204,7 +331,7 @@ static void gelu_run(struct check *c, int64_t d, bool is_tanh, bool bwd, enum ch
     check_run_ref(c, &ref);
     for (int64_t i = 0; i < m; i++) {
         check_near(c, "y", y + i * ld, want + i * ld, d, 1e-6, kind == CHECK_RANDOM ? 2e-6 : 1e-36);
-        struct pair_loss l = {NULL, dy + i * ld, d, false, is_tanh};
+        struct pair_loss l = {NULL, dy + i * ld, d, false, false, is_tanh};
         if (bwd && kind == CHECK_RANDOM && d < 70)
             check_gradient(c, "differences", y + i * ld, x + i * ld, d, gelu_loss, &l, 1e-5);
     }

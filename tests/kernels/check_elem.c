@@ -204,6 +204,50 @@ void check_copy(struct check *c)
     }
 }
 
+/* Numbers that say where they come from, there and back. */
+static void regroup_run(struct check *c, int32_t n_head, int n_part, const int32_t *part)
+{
+    int64_t m = 5, run = 0;
+    struct k_regroup a = {.m = m, .n_head = n_head, .n_part = n_part};
+    check_begin(c);
+    for (int p = 0; p < n_part; p++)
+        run += a.part[p] = part[p];
+    int64_t d = n_head * run, ld_x = d + 3, ld_y = d + 1;
+    check_case(c, "%d heads of %d parts, %lld columns", n_head, n_part, (long long)d);
+    float *x = check_floats(c, m * ld_x, CHECK_NAN), *back = check_floats(c, m * ld_x, CHECK_NAN);
+    float *y = check_floats(c, m * ld_y, CHECK_NAN), *want = check_floats(c, m * ld_y, CHECK_NAN);
+    for (int64_t i = 0; i < m; i++) {
+        int64_t to = 0, first = 0;
+        for (int64_t j = 0; j < d; j++)
+            x[i * ld_x + j] = (float)(i * d + j);
+        for (int p = 0; p < n_part; first += part[p++])
+            for (int64_t h = 0; h < n_head; h++)
+                for (int64_t j = 0; j < part[p]; j++)
+                    want[i * ld_y + to++] = (float)(i * d + h * run + first + j);
+    }
+    a.x = x;
+    a.y = y;
+    a.ld_x = ld_x;
+    a.ld_y = ld_y;
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)(m * ld_y) * sizeof *y}}, 1);
+    check_bits(c, "y", y, want, (size_t)(m * ld_y) * sizeof *y);
+    a.x = y;
+    a.y = back;
+    a.ld_x = ld_y;
+    a.ld_y = ld_x;
+    a.inverse = true;
+    check_slices(c, &a, (struct check_out[]){{back, (size_t)(m * ld_x) * sizeof *y}}, 1);
+    check_bits(c, "back", back, x, (size_t)(m * ld_x) * sizeof *y);
+}
+
+void check_regroup(struct check *c)
+{
+    regroup_run(c, 1, 1, (int32_t[]){7});
+    regroup_run(c, 3, 2, (int32_t[]){64, 64});
+    regroup_run(c, 16, 4, (int32_t[]){8, 8, 24, 24});
+    regroup_run(c, 5, 3, (int32_t[]){1, 100, 3});
+}
+
 /* Against sums that are written down here, with numbers whose sum depends on the order. */
 static void fold_run(struct check *c, int64_t n, int64_t n_x, int64_t own)
 {

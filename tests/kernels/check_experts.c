@@ -434,3 +434,95 @@ void check_experts_weigh(struct check *c)
         check_near(c, "dweight", a.dweight, ref.dweight, m, 1e-5, 1e-5);
     }
 }
+
+/* ---- biases --------------------------------------------------------------------------------- */
+
+static struct k_experts_bias bias_new(struct check *c, const struct sizes *s, int64_t d)
+{
+    int64_t m = s->m * s->top, ld = d + 1;
+    struct k_route map = routed(c, s, true);
+    return (struct k_experts_bias){.bias = check_floats(c, s->n * (d + 2), CHECK_RANDOM),
+                                   .dy = check_floats(c, s->m * ld, CHECK_RANDOM),
+                                   .from = map.map.from,
+                                   .start = map.map.start,
+                                   .y = check_floats(c, m * ld, CHECK_RANDOM),
+                                   .dweight = check_floats(c, m, CHECK_RANDOM),
+                                   .ld_bias = d + 2,
+                                   .ld_y = ld,
+                                   .ld_dy = ld,
+                                   .n_expert = s->n,
+                                   .top = s->top,
+                                   .m = m,
+                                   .d = d};
+}
+
+void check_experts_bias(struct check *c)
+{
+    static const int64_t d[] = {1, 33, 300};
+    for (int i = 0; i < N_SIZE * 3; i++) {
+        const struct sizes *s = &size[i / 3];
+        name_case(c, s, "bias");
+        struct k_experts_bias a = bias_new(c, s, d[i % 3]);
+        size_t bytes = (size_t)(a.m * a.ld_y) * sizeof *a.y;
+        float *want = check_dup(c, a.y, bytes, 4);
+        for (int64_t e = 0; e < s->n; e++)
+            for (int64_t k = a.start[e]; k < a.start[e + 1]; k++)
+                for (int64_t j = 0; j < a.d; j++)
+                    want[k * a.ld_y + j] += a.bias[e * a.ld_bias + j];
+        check_slices(c, &a, (struct check_out[]){{a.y, bytes}}, 1);
+        check_bits(c, "y", a.y, want, bytes);
+    }
+}
+
+void check_experts_bias_dot(struct check *c)
+{
+    static const int64_t d[] = {1, 33, 300};
+    for (int i = 0; i < N_SIZE * 3; i++) {
+        const struct sizes *s = &size[i / 3];
+        name_case(c, s, "dot");
+        struct k_experts_bias a = bias_new(c, s, d[i % 3]);
+        size_t bytes = (size_t)a.m * sizeof *a.dweight;
+        float *want = check_dup(c, a.dweight, bytes, 4);
+        for (int64_t e = 0; e < s->n; e++)
+            for (int64_t k = a.start[e]; k < a.start[e + 1]; k++) {
+                double dot = 0;
+                for (int64_t j = 0; j < a.d; j++)
+                    dot += (double)a.dy[a.from[k] / a.top * a.ld_dy + j] *
+                           (double)a.bias[e * a.ld_bias + j];
+                want[a.from[k]] += (float)dot;
+            }
+        check_slices(c, &a, (struct check_out[]){{a.dweight, bytes}}, 1);
+        check_near(c, "dweight", a.dweight, want, a.m, 1e-5, 1e-5);
+    }
+}
+
+static void bias_dw_run(struct check *c, const struct sizes *s, int64_t n, bool weighs)
+{
+    int64_t m = s->m * s->top, ld = n + 3;
+    name_case(c, s, weighs ? "weighed" : "plain");
+    struct k_route map = routed(c, s, true);
+    struct k_experts_bias_dw a = {.dy = check_floats(c, (weighs ? s->m : m) * ld, CHECK_RANDOM),
+                                  .weight = weighs ? map.map.weight : NULL,
+                                  .from = weighs ? map.map.from : NULL,
+                                  .start = map.map.start,
+                                  .ld_dy = ld,
+                                  .top = s->top,
+                                  .n = n,
+                                  .dbias = check_floats(c, n, CHECK_RANDOM)};
+    for (a.expert = 0; a.expert < s->n; a.expert++) {
+        size_t bytes = (size_t)n * sizeof *a.dbias;
+        struct k_experts_bias_dw ref = a;
+        ref.dbias = check_dup(c, a.dbias, bytes, 4);
+        check_slices(c, &a, (struct check_out[]){{a.dbias, bytes}}, 1);
+        check_run_ref(c, &ref);
+        check_near(c, "dbias", a.dbias, ref.dbias, n, 1e-5, 1e-5);
+    }
+}
+
+void check_experts_bias_dw(struct check *c)
+{
+    for (int i = 0; i < 5 * 2; i++) {
+        bias_dw_run(c, &size[i / 2], 33, i % 2);
+        bias_dw_run(c, &size[i / 2], 130, i % 2);
+    }
+}

@@ -23,7 +23,7 @@ enum k_type linear_type(const struct check *c)
 
 int64_t linear_inputs(enum k_type type, int64_t k)
 {
-    int64_t block = format_is_nested(type) ? K_NESTED : 1;
+    int64_t block = k_format(type)->trained == FORMAT_CODED ? coded_inputs(type) : 1;
     return linear_ceil_div(k, block) * block;
 }
 
@@ -35,9 +35,14 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
     for (size_t i = 0; i < bytes; i++)
         src[i] = (uint8_t)check_below(c, 256);
     for (size_t i = 0; i < bytes; i++) {
-        bool is_half = i % block == 1 || (format_is_nested(type) && i % block == 3);
+        size_t in = i % block;
+        bool is_half = !coded_is_wide(type) && (in == 1 || (format_is_nested(type) && in == 3));
         if (is_half) /* the upper byte of an f16: at most 2^-6 */
             src[i] = (src[i] & 0x83) | 0x20;
+        if (coded_is_wide(type) && in == 3) /* of an f32: at most 2^-6 */
+            src[i] = (src[i] & 0x80) | 0x3c;
+        if (type == K_FP8 && in >= CODED_WIDE_SCALE_BYTES && (src[i] & 0x7f) == 0x7f)
+            src[i] ^= 1;
         if (type == K_INT8G && src[i] == 0x80)
             src[i] = 0x81;
         if (type == K_INT6K && i % block >= CODED_INT6K_HEAD)
@@ -48,14 +53,14 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
 
 struct linear_weight linear_weight_make(struct check *c, enum k_type type, int64_t n, int64_t k)
 {
-    bool is_nested = format_is_nested(type);
-    const void *src = is_nested ? (const void *)linear_codes_make(c, type, n * k)
-                                : check_floats(c, n * k, CHECK_SMALL);
+    bool is_coded = k_format(type)->trained == FORMAT_CODED;
+    const void *src = is_coded ? (const void *)linear_codes_make(c, type, n * k)
+                               : check_floats(c, n * k, CHECK_SMALL);
     float *value = check_floats(c, n * k, CHECK_NAN);
     struct linear_weight w = {.value = value};
     k_weight_bind(&w.w, type, n, k, check_buf(c, k_weight_bytes(type, n, k), 64));
     struct k_weight_pack pack = {
-        .src = src, .src_type = is_nested ? type : K_F32, .ld_src = k, .w = w.w, .n_src = n};
+        .src = src, .src_type = is_coded ? type : K_F32, .ld_src = k, .w = w.w, .n_src = n};
     struct k_weight_unpack unpack = {.w = w.w, .dst = value, .ld_dst = k};
     kernel_run(c->ref, K_weight_pack, &pack, c->scratch);
     kernel_run(c->ref, K_weight_unpack, &unpack, c->scratch);
@@ -340,8 +345,31 @@ static void run_panels(struct check *c)
     }
 }
 
+/* What is multiplied is the weight, by the same chain: the bits of an f32 weight of its values, and
+ * so of any other that has them. */
+static void run_as_f32(struct check *c, int64_t m, int64_t n, int64_t k)
+{
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "as f32, m %d n %d k %d", (int)m, (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    struct k_weight plain;
+    k_weight_bind(&plain, K_F32, n, k, check_buf(c, k_weight_bytes(K_F32, n, k), 64));
+    struct k_weight_pack pack = {.src = w.value, .ld_src = k, .w = plain, .n_src = n};
+    check_run_layout(c, K_weight_pack, &pack);
+    float *want = check_floats(c, m * n, CHECK_NAN), *y = check_floats(c, m * n, CHECK_NAN);
+    struct k_linear a = {.w = plain, .y = want, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
+    a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
+    check_run_row(c, K_linear_f32, &a);
+    a.w = w.w;
+    a.y = y;
+    check_run(c, &a);
+    check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
+}
+
 static void check_linear(struct check *c)
 {
+    static const int64_t rows[] = {1, 2, 3, 4, 5, 13, 40};
     if (c->is_gpu) {
         if (!c->is_short)
             run_many(c, 40, 300);
@@ -371,74 +399,14 @@ static void check_linear(struct check *c)
     run_invariance(c, 161, check_is_plain(c) ? 30 : 300);
     if (!check_is_plain(c)) /* pieces of the inputs */
         run_invariance(c, 32, 4500);
-}
-
-void check_linear_f32(struct check *c)
-{
-    check_linear(c);
-}
-
-void check_linear_bf16(struct check *c)
-{
-    check_linear(c);
-}
-
-void check_linear_f16(struct check *c)
-{
-    check_linear(c);
-}
-
-void check_linear_int8(struct check *c)
-{
-    check_linear(c);
-}
-
-void check_linear_int8g(struct check *c)
-{
-    check_linear(c);
-}
-
-void check_linear_int4(struct check *c)
-{
-    check_linear(c);
-}
-
-/* What is multiplied is the weight, by the same chain: the bits of an f32 weight of its values, and
- * so of any other that has them. */
-static void run_as_f32(struct check *c, int64_t m, int64_t n, int64_t k)
-{
-    enum k_type type = linear_type(c);
-    check_begin(c);
-    check_case(c, "as f32, m %d n %d k %d", (int)m, (int)n, (int)k);
-    struct linear_weight w = linear_weight_make(c, type, n, k);
-    struct k_weight plain;
-    k_weight_bind(&plain, K_F32, n, k, check_buf(c, k_weight_bytes(K_F32, n, k), 64));
-    struct k_weight_pack pack = {.src = w.value, .ld_src = k, .w = plain, .n_src = n};
-    check_run_layout(c, K_weight_pack, &pack);
-    float *want = check_floats(c, m * n, CHECK_NAN), *y = check_floats(c, m * n, CHECK_NAN);
-    struct k_linear a = {.w = plain, .y = want, .ld_y = n, .m = m, .panel_hi = linear_panels(n)};
-    a.rows = linear_rows_make(c, type, check_floats(c, m * k, CHECK_RANDOM), m, k).rows;
-    check_run_row(c, K_linear_f32, &a);
-    a.w = w.w;
-    a.y = y;
-    check_run(c, &a);
-    check_bits(c, "y", y, want, (size_t)(m * n) * sizeof *y);
-}
-
-static void check_nested(struct check *c)
-{
-    static const int64_t rows[] = {1, 2, 3, 4, 5, 13, 40};
-    check_linear(c);
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 7 && format_rows(linear_type(c)) == K_F32; i++)
         run_as_f32(c, rows[i], 200, 384);
 }
 
-void check_linear_int4k(struct check *c)
-{
-    check_nested(c);
-}
-
-void check_linear_int6k(struct check *c)
-{
-    check_nested(c);
-}
+#define FORMAT(name, ...)                                                                          \
+    void check_linear_##name(struct check *c)                                                      \
+    {                                                                                              \
+        check_linear(c);                                                                           \
+    }
+#include "kernels/format.def"
+#undef FORMAT

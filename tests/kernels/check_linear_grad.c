@@ -96,6 +96,28 @@ static void dx_invariance(struct check *c, int64_t n, int64_t k)
     }
 }
 
+/* The weight itself is multiplied: the bits of an f32 weight of its values. */
+static void dx_as_f32(struct check *c, int64_t m, int64_t n, int64_t k)
+{
+    enum k_type type = linear_type(c);
+    check_begin(c);
+    check_case(c, "as f32, m %d n %d k %d", (int)m, (int)n, (int)k);
+    struct linear_weight w = linear_weight_make(c, type, n, k);
+    struct k_weight plain;
+    k_weight_bind(&plain, K_F32, n, k, check_buf(c, k_weight_bytes(K_F32, n, k), 64));
+    struct k_weight_pack pack = {.src = w.value, .ld_src = k, .w = plain, .n_src = n};
+    check_run_layout(c, K_weight_pack, &pack);
+    float *want = check_floats(c, m * k, CHECK_NAN), *dx = check_floats(c, m * k, CHECK_NAN);
+    struct k_linear_dx a = {
+        .m = m, .w = plain, .panel_hi = linear_panels(n), .dx = want, .ld_dx = k};
+    a.rows = linear_rows_make(c, type, check_floats(c, m * n, CHECK_RANDOM), m, n).rows;
+    check_run_row(c, K_linear_dx_f32, &a);
+    a.w = w.w;
+    a.dx = dx;
+    check_run(c, &a);
+    check_bits(c, "dx", dx, want, (size_t)(m * k) * sizeof *dx);
+}
+
 static void check_dx(struct check *c)
 {
     static const int64_t outputs[] = {1, 2, 31, 32, 33, 67, 161};
@@ -121,76 +143,19 @@ static void check_dx(struct check *c)
     dx_invariance(c, 161, check_is_plain(c) ? 33 : 200);
     if (!check_is_plain(c)) /* pieces of the outputs */
         dx_invariance(c, 4500, 33);
+    if (format_rows(linear_type(c)) == K_F32) {
+        dx_as_f32(c, 3, 200, 256);
+        dx_as_f32(c, 40, 321, 384);
+    }
 }
 
-/* The weight itself is multiplied: the bits of an f32 weight of its values. */
-static void dx_as_f32(struct check *c, int64_t m, int64_t n, int64_t k)
-{
-    enum k_type type = linear_type(c);
-    check_begin(c);
-    check_case(c, "as f32, m %d n %d k %d", (int)m, (int)n, (int)k);
-    struct linear_weight w = linear_weight_make(c, type, n, k);
-    struct k_weight plain;
-    k_weight_bind(&plain, K_F32, n, k, check_buf(c, k_weight_bytes(K_F32, n, k), 64));
-    struct k_weight_pack pack = {.src = w.value, .ld_src = k, .w = plain, .n_src = n};
-    check_run_layout(c, K_weight_pack, &pack);
-    float *want = check_floats(c, m * k, CHECK_NAN), *dx = check_floats(c, m * k, CHECK_NAN);
-    struct k_linear_dx a = {
-        .m = m, .w = plain, .panel_hi = linear_panels(n), .dx = want, .ld_dx = k};
-    a.rows = linear_rows_make(c, type, check_floats(c, m * n, CHECK_RANDOM), m, n).rows;
-    check_run_row(c, K_linear_dx_f32, &a);
-    a.w = w.w;
-    a.dx = dx;
-    check_run(c, &a);
-    check_bits(c, "dx", dx, want, (size_t)(m * k) * sizeof *dx);
-}
-
-static void check_dx_nested(struct check *c)
-{
-    check_dx(c);
-    dx_as_f32(c, 3, 200, 256);
-    dx_as_f32(c, 40, 321, 384);
-}
-
-void check_linear_dx_f32(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_bf16(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_f16(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_int8(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_int8g(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_int4(struct check *c)
-{
-    check_dx(c);
-}
-
-void check_linear_dx_int4k(struct check *c)
-{
-    check_dx_nested(c);
-}
-
-void check_linear_dx_int6k(struct check *c)
-{
-    check_dx_nested(c);
-}
+#define FORMAT(name, ...)                                                                          \
+    void check_linear_dx_##name(struct check *c)                                                   \
+    {                                                                                              \
+        check_dx(c);                                                                               \
+    }
+#include "kernels/format.def"
+#undef FORMAT
 
 /* ---- weight gradient ----------------------------------------------------------------------- */
 

@@ -18,12 +18,13 @@
 static float stored_at(const struct check *c, const struct k_weight *w, int64_t o, int64_t i)
 {
     int64_t at = cuda_weight_at(w->type, cuda_k_stored(w->type, w->k), o, i);
-    if (!c->is_gpu || w->type == K_F32 || w->type == K_F16 || format_is_nested(w->type))
+    if (!c->is_gpu || format_rows(w->type) == K_F32)
         return linear_stored_at(w, o, i);
     if (w->type == K_INT4)
         return (float)((((const uint8_t *)w->data)[at / 2] >> at % 2 * 4 & 15) - 8);
-    return w->type == K_BF16 ? bf16_to_f32(((const k_bf16 *)w->data)[at])
-                             : (float)linear_int8_code(((const uint8_t *)w->data)[at]);
+    return w->type == K_BF16        ? bf16_to_f32(((const k_bf16 *)w->data)[at])
+           : coded_is_wide(w->type) ? coded_wide_value(w->type, ((const uint8_t *)w->data)[at])
+                                    : (float)linear_int8_code(((const uint8_t *)w->data)[at]);
 }
 
 static int64_t place(enum k_type type, int64_t o, int64_t i)
@@ -178,12 +179,27 @@ static void pack_grid(struct check *c)
     }
 }
 
+/* Of a block with a scale in f32. */
+static float wide_value(enum k_type type, const uint8_t *block, int64_t i)
+{
+    uint8_t byte = block[CODED_WIDE_SCALE_BYTES + i];
+    int exponent = byte >> 3 & 15, fraction = byte & 7;
+    float scale,
+        v = ldexpf((float)(exponent ? fraction + 8 : fraction), (exponent ? exponent : 1) - 10);
+    memcpy(&scale, block, sizeof scale);
+    if (type == K_INT8C)
+        return scale * (float)(int8_t)byte;
+    return scale * (byte & 0x80 ? -v : v);
+}
+
 /* What a file's own formula gives for input i of output o. */
 static float coded_value(const struct k_weight_pack *a, int64_t o, int64_t i)
 {
     enum k_type type = a->src_type;
     int64_t size = coded_inputs(type), in = i % size;
     const uint8_t *block = coded_block(a, o, i - in);
+    if (coded_is_wide(type))
+        return wide_value(type, block, in);
     float d = f16_to_f32(coded_scale(block)), dmin = f16_to_f32(coded_scale(block + 2));
     int code = coded_code(type, block, in);
     if (!format_is_nested(type))

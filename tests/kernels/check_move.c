@@ -21,12 +21,12 @@ static int32_t *indexes_new(struct check *c, int64_t m, int64_t n)
 
 /* ---- embedding ---- */
 
-/* Of nested scales: whatever its codes are, which become the source. */
+/* Made of codes alone: whatever they are, which become the source. */
 static struct k_weight table_new(struct check *c, enum k_type type, float *src, int64_t n,
                                  int64_t k)
 {
     struct k_weight w;
-    if (format_is_nested(type)) {
+    if (k_format(type)->trained == FORMAT_CODED) {
         struct linear_weight own = linear_weight_make(c, type, n, k);
         memcpy(src, own.value, (size_t)(n * k) * sizeof *src);
         return own.w;

@@ -16,6 +16,11 @@
 
 enum { ROW_MAX = 256 };
 
+/* Models whose answers are vectors or numbers of a text. */
+#define ENCODERS                                                                                   \
+    "bert_cls", "bert_mean", "xlmr_cls", "qwen3_last", "bert_rank", "xlmr_label", "qwen3_rank",    \
+        "modernbert_cls", "modernbert_rank", "modernbert_label", "gemma3_mean", "nomic_mean"
+
 const char *const golden_names[] = {"llama_plain",
                                     "llama_tied",
                                     "llama_mha_bias",
@@ -48,13 +53,26 @@ const char *const golden_names[] = {"llama_plain",
                                     "mixtral",
                                     "olmoe",
                                     "olmoe_normed",
+                                    "gpt_oss",
+                                    "lfm2",
+                                    "lfm2_bias",
+                                    "qwen3_5",
+                                    "qwen3_5_tied",
+                                    "qwen3_5_vision",
                                     "gpt2",
                                     "gpt2_untied_scaled",
-                                    "bert_cls",
-                                    "bert_mean",
-                                    "xlmr_cls",
-                                    "qwen3_last",
+                                    ENCODERS,
                                     NULL};
+
+const char *const golden_encoders[] = {ENCODERS, NULL};
+
+bool golden_is_encoder(const char *name)
+{
+    for (const char *const *one = golden_encoders; *one; one++)
+        if (strcmp(*one, name) == 0)
+            return true;
+    return false;
+}
 
 static void open_model(struct golden *g, const char *device, const char *path,
                        const struct model_options *opt)
@@ -98,14 +116,24 @@ void golden_init(struct golden *g, const char *name, enum k_type type, int64_t c
     golden_init_on(g, "cpu", name, type, ctx);
 }
 
-void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
-                    int64_t ctx)
+static void init_as(struct golden *g, const char *device, const char *name,
+                    const struct model_options *o)
 {
     char path[256];
     snprintf(path, sizeof path, "tests/golden/models/%s", name);
-    open_model(g, device, path,
-               &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
+    open_model(g, device, path, o);
     open_numbers(g, path, "golden.json", "golden.safetensors");
+}
+
+void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
+                    int64_t ctx)
+{
+    init_as(g, device, name, &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
+}
+
+void golden_init_stored(struct golden *g, const char *name)
+{
+    init_as(g, "cpu", name, &(struct model_options){.type = -1, .kv_type = -1});
 }
 
 bool golden_init_real(struct golden *g, const char *name, const char *json, const char *tensors)

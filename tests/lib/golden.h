@@ -21,14 +21,17 @@ struct golden {
     struct weights *tensors; /* golden.safetensors */
 };
 
-/* Every golden's name, NULL at the end. */
-extern const char *const golden_names[];
+/* Every golden's name, NULL at the end; and of these, which make numbers of texts. */
+extern const char *const golden_names[], *const golden_encoders[];
+bool golden_is_encoder(const char *name);
 
 /* type: of the matrices; ctx: 0 for the config's. On the CPU, or on the device that is named as in
  * device_open. */
 void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
                     int64_t ctx);
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
+/* Each matrix as the files have it. */
+void golden_init_stored(struct golden *g, const char *name);
 /* A model of TANDEM_TEST_DATA with its golden.json and golden tensors, either NULL where it has
  * none, in f32; false, and says so, where the data is absent. */
 bool golden_init_real(struct golden *g, const char *name, const char *json, const char *tensors);

@@ -22,6 +22,7 @@ BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/release"))
 BIN = os.environ.get("TANDEM_BIN", str(BUILD / "tandem"))
 MODE = os.environ.get("TEST_MODE", "release")
 ENDLESS = 5000  # rows of a job that at 50 epochs and a batch of 1 lasts until it is ended
+UNCONFINED = {"TANDEM_SANDBOX": "off"} if MODE == "coverage" else {}  # the counts go to the build's folder
 SLOW = {"asan": 4, "tsan": 10, "paranoid": 4, "coverage": 3, "debug": 4}.get(MODE, 1)
 
 
@@ -40,6 +41,24 @@ def make_model(path, *options):
     subprocess.run([BUILD / "tests/tools/make_model", path, *map(str, options)], check=True,
                    stdout=subprocess.DEVNULL)
     return path
+
+
+def template_of(model, text):
+    """The model, whose chats are written by this template from now on."""
+    config = model / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": text}))
+    return model
+
+
+def rename_special(model, *renamed):
+    """The model, whose special tokens have other names: pairs of an old one and a new one."""
+    vocabulary = model / "tokenizer.json"
+    text = vocabulary.read_text()
+    for old, new in renamed:
+        assert text.count(json.dumps(old)) > 0, f"{model} has no token {old}"
+        text = text.replace(json.dumps(old), json.dumps(new))
+    vocabulary.write_text(text)
+    return model
 
 
 def few_facts(path, n_rows, n_messages):
@@ -85,7 +104,7 @@ class Tandem:
         self.bound = None
         self.process = subprocess.Popen(
             list(map(str, words)), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-            env={**os.environ, **(env or {})})
+            env={**os.environ, **UNCONFINED, **(env or {})})
         self.pid = self.process.pid
         if waits:
             self.wait_ready(ready_s * SLOW)
@@ -240,6 +259,13 @@ class Cases:
                     if "site-packages" not in f.filename and f.filename != __file__]
             where = " < ".join(f"{f.name}:{f.lineno}" for f in reversed(ours))
             print(f"FAIL {name}: {type(fault).__name__} at {where}: {fault}", flush=True)
+
+    def run_all(self, of, before=""):
+        """Each method case_NAME of an object."""
+        names = [name for name in dir(of) if name.startswith("case_")]
+        assert names, of
+        for name in names:
+            self.run(before + name[5:], getattr(of, name))
 
     def check(self, name, ok, detail=""):
         """One line of a case that has many: only a fault is told."""

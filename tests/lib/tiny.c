@@ -17,59 +17,78 @@ enum { TINY_LAYERS = 3, TINY_CTX = 256 };
 struct config tiny_config(enum config_family f)
 {
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
+    bool is_hybrid = f == FAMILY_QWEN3_5;
     bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3;
-    struct config c = {.family = f,
-                       .n_vocab = 67,
-                       .n_layer = TINY_LAYERS,
-                       .d_model = 48,
-                       .d_ff = 80,
-                       .max_pos = TINY_CTX,
-                       .n_head = 6,
-                       .n_kv_head = is_old ? 6 : 2,
-                       .d_head = is_old ? 8 : 16,
-                       .n_segment = f == FAMILY_BERT ? 2 : 0,
-                       .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
-                              : is_gemma         ? ACT_GELU_TANH
-                              : f == FAMILY_BERT ? ACT_GELU
-                                                 : ACT_SILU,
-                       .norm_eps = 1e-5,
-                       .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
-                       .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma ? 20 : 0,
-                       .is_tied = f != FAMILY_LLAMA,
-                       .is_encoder = f == FAMILY_BERT,
-                       .sees_ahead = f == FAMILY_BERT,
-                       .norms = f == FAMILY_BERT    ? NORMS_SUM
-                                : f == FAMILY_OLMO2 ? NORMS_OUTPUT
-                                : is_gemma          ? NORMS_BOTH
-                                                    : NORMS_INPUT,
-                       .has_rope = !is_old,
-                       .is_gated = !is_old,
-                       .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 ? QK_NORM_HEADS
-                                  : f == FAMILY_OLMO2                     ? QK_NORM_WHOLE
-                                                                          : QK_NORM_NONE,
-                       .embed_scale = f == FAMILY_GRANITE ? 6 : 1,
-                       .residual_scale = f == FAMILY_GRANITE ? 0.4 : 1,
-                       .logit_scale = f == FAMILY_GRANITE ? 0.125 : 1,
-                       .norm_plus_one = is_gemma,
-                       .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
-                       .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
-                       .local_theta = f == FAMILY_GEMMA3 ? 100 : 0,
-                       .attn_scale = f == FAMILY_GRANITE ? 0.3 : 0,
-                       .has_qkv_bias = f == FAMILY_QWEN2,
-                       .scales_attn = true,
-                       .pool = POOL_MEAN,
-                       .normalizes = true,
-                       .bos = -1,
-                       .pad = -1};
-    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL;
+    struct config c = {
+        .family = f,
+        .n_vocab = 67,
+        .n_layer = TINY_LAYERS,
+        .d_model = 48,
+        .d_ff = 80,
+        .max_pos = TINY_CTX,
+        .n_head = 6,
+        .n_kv_head = is_old ? 6 : 2,
+        .d_head = is_old ? 8 : 16,
+        .n_segment = f == FAMILY_BERT ? 2 : 0,
+        .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
+               : is_gemma         ? ACT_GELU_TANH
+               : f == FAMILY_BERT ? ACT_GELU
+                                  : ACT_SILU,
+        .norm_eps = 1e-5,
+        .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
+        .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma || f == FAMILY_GPT_OSS
+                      ? 20
+                      : 0,
+        .is_tied = f != FAMILY_LLAMA,
+        .is_encoder = f == FAMILY_BERT,
+        .sees_ahead = f == FAMILY_BERT,
+        .norms = f == FAMILY_BERT    ? NORMS_SUM
+                 : f == FAMILY_OLMO2 ? NORMS_OUTPUT
+                 : is_gemma          ? NORMS_BOTH
+                                     : NORMS_INPUT,
+        .has_rope = !is_old,
+        .is_gated = !is_old,
+        .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 || f == FAMILY_LFM2 || is_hybrid
+                       ? QK_NORM_HEADS
+                   : f == FAMILY_OLMO2 ? QK_NORM_WHOLE
+                                       : QK_NORM_NONE,
+        .embed_scale = f == FAMILY_GRANITE ? 6 : 1,
+        .residual_scale = f == FAMILY_GRANITE ? 0.4 : 1,
+        .logit_scale = f == FAMILY_GRANITE ? 0.125 : 1,
+        .norm_plus_one = is_gemma || is_hybrid,
+        .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
+        .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
+        .local_theta = f == FAMILY_GEMMA3 ? 100 : 0,
+        .attn_scale = f == FAMILY_GRANITE ? 0.3 : 0,
+        .has_qkv_bias = f == FAMILY_QWEN2 || f == FAMILY_GPT_OSS,
+        .has_o_bias = f == FAMILY_GPT_OSS,
+        .scales_attn = true,
+        .pool = POOL_MEAN,
+        .normalizes = true,
+        .bos = -1,
+        .pad = -1};
+    c.n_tap = is_hybrid ? 4 : 3;
+    if (is_hybrid) {
+        c.n_delta_k = 2, c.n_delta_v = 6;
+        c.d_delta_k = 8, c.d_delta_v = 12;
+        c.has_attn_gate = true;
+    }
+    c.has_conv_bias = f == FAMILY_LFM2;
+    bool is_open = f == FAMILY_GPT_OSS;
+    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open;
+    c.has_sinks = c.has_expert_bias = is_open;
+    c.swiglu_limit = is_open ? 0.7 : 0;
+    c.swiglu_alpha = 1.702;
     c.n_expert = is_mixture ? 5 : 0;
     c.n_top = 2;
     c.d_expert = 40;
-    c.normalises_top = f == FAMILY_MIXTRAL;
+    c.normalises_top = f == FAMILY_MIXTRAL || is_open;
     c.is_joined = f == FAMILY_PHI3;
-    c.rope.partial = f == FAMILY_PHI3 ? 0.5 : 1;
+    c.rope.partial = f == FAMILY_PHI3 || is_hybrid ? 0.5 : 1;
     for (int64_t l = 0; l < c.n_layer; l++) {
-        c.has_experts[l] = f == FAMILY_MIXTRAL || (is_mixture && l != 1);
+        c.has_experts[l] = f == FAMILY_MIXTRAL || is_open || (is_mixture && l != 1);
+        c.is_conv[l] = f == FAMILY_LFM2 && l != 1;
+        c.is_delta[l] = is_hybrid && l != 1;
         c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;
         c.slides[l] = c.window > 0 && (f == FAMILY_MISTRAL || l % 2);
     }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Follows CONTRIBUTING's recipes in a copy of the tree: a kernel, an op over it, a route and an option
-are added as the recipes say and nothing else is, and then the gates must pass: the lint, the build with
-warnings as errors, the kernel's check in every variant that this CPU has and in the emulated GPU's, the
-op's gradient, the route's answer and its description, the option by flag, variable and file, its bounds
-and what is written of it.
+"""Follows CONTRIBUTING's recipes in a copy of the tree: a kernel, an op over it, a format of weights, a
+route and an option are added as the recipes say and nothing else is, and then the gates must pass: the
+lint, the build with warnings as errors, the kernel's check in every variant that this CPU has and in the
+emulated GPU's, the op's gradient, the format's packing and products and what models in it answer, the
+route's answer and its description, the option by flag, variable and file, its bounds and what is written
+of it.
 
-    tests/recipes/prove.py [--keep DIR] [kernel] [op] [route] [option]
+    tests/recipes/prove.py [--keep DIR] [kernel] [op] [format] [route] [option]
 
 A recipe that has lost a step fails here, and so does a tree in which a thing needs more places than its
 recipe names. The last lines say how many places each recipe takes: files that are new, and files in
@@ -232,6 +233,49 @@ const struct op_def op_cube_def = {.shape = op_shape_same,
           "        cmocka_unit_test(test_op_cube),\n")
 
 
+def format_of_weights(t):
+    """f32 with its sign turned: what reads a number as if it were another format's sees it."""
+    t.add("kernels/format.def", "FORMAT(f16,", 'FORMAT(neg, NEG, f32, F32, FORMAT_FROZEN, "", 0, {1, 4 * K_NR})\n')
+    t.add("kernels/linear.h", "/* The nibble of a panel of int4", """static inline int64_t linear_neg_at(int64_t o, int64_t i)
+{
+    return i * K_NR + o;
+}
+
+static inline float linear_neg_get(const void *panel, int64_t o, int64_t i)
+{
+    return -((const float *)panel)[linear_neg_at(o, i)];
+}
+
+""", before=True)
+    t.add("kernels/ref/weight.c", "void weight_pack_ref(", """static void put_neg(void *panel, int64_t o, int64_t i, float v)
+{
+    ((float *)panel)[linear_neg_at(o, i)] = -v;
+}
+
+static void pack_neg(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_plain(a, panel, put_neg);
+}
+
+""", before=True)
+    t.add("kernels/cuda/weight.cuh", "return f16_get(((const k_f16 *)data)[at]);",
+          "    if (type == K_NEG)\n        return -((const float *)data)[at];\n")
+    t.add("kernels/cuda/weight.cuh", "= (k_f16)f16_bits(v);",
+          "    else if (type == K_NEG)\n        ((float *)data)[at] = -v;\n")
+    t.add("kernels/cuda/linear.cu", "int linear_f16_cuda(", """int linear_neg_cuda(const void *args, void *stream)
+{
+    return linear_plain<K_NEG>((const struct k_linear *)args, stream);
+}
+
+""", before=True)
+    t.add("kernels/cuda/linear_grad.cu", "int linear_dx_f16_cuda(", """int linear_dx_neg_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
+""", before=True)
+
+
 def route(t):
     """GET /v1/cube."""
     t.add("server/http/routes.def", "ROUTE(version,", 'ROUTE(cube, "GET", "/v1/cube", SCOPE_INFERENCE, 0)\n')
@@ -312,9 +356,19 @@ def kernel_checked(t):
     t.run("build/tandem-kernels", "check", *names, "--variant", "cuda")
 
 
+def format_checked(t):
+    names = ("linear_neg", "linear_dx_neg", "weight_pack", "weight_unpack", "embed")
+    t.run("build/tandem-kernels", "check", *names)
+    t.run("make", "CI=1", "build/release/libtandem_cuda_emu.so")
+    t.run("build/tandem-kernels", "check", *names, "--variant", "cuda")
+    for name in ("engine/run/test_runner", "engine/model/test_adapter"):
+        t.run("make", "CI=1", f"t/{name}")
+
+
 # what is done, and how it shows
 RECIPES = {"kernel": (kernel, kernel_checked),
            "op": (op, lambda t: t.run("make", "CI=1", "t/engine/op/test_op")),
+           "format": (format_of_weights, format_checked),
            "route": (route, lambda t: t.run("tests/run", "tests/server/test_routes.py")),
            "option": (option, lambda t: t.run("tests/run", "tests/server/test_cube.py"))}
 

@@ -21,7 +21,7 @@
 15  killed and started again                             test_tuning: killed in the middle;
                                                          test_killed
 16  lists at their ends, and filtered                    here: lists; test_tuning: lists, file lists
-17  batches                                              here: absent (refused by name)
+17  batches                                              test_batches; sdk: batches
 18  uploads in parts                                     here: absent
 19  graders                                              test_graders
 20  every error has its four members                     here: errors; sdk: errors
@@ -240,7 +240,6 @@ def lists(c, file):
 
 def absent(c):
     for method, path, what in (
-            ("POST", "/v1/batches", "Batches"), ("GET", "/v1/batches/batch_1", "Batches"),
             ("POST", "/v1/uploads", "Uploads"), ("POST", "/v1/uploads/upload_1/parts", "Uploads"),
             ("GET", "/v1/fine_tuning/checkpoints/ft:x:ckpt-step-1/permissions", "Permissions")):
         r = c.ask(method, path, {} if method == "POST" else None)

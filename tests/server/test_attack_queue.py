@@ -11,7 +11,8 @@ from attack import SLOW, Cases, Raw, Tandem, events, make_model, request, scratc
 CTX = 131072
 # minutes of work on any machine: nothing ends before it is left
 LONG = {"prompt": "wait", "max_tokens": CTX - 1000, "ignore_eos": True, "stream": True}
-QUEUED = ("/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings")
+QUEUED = ("/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/rerank", "/rerank", "/v2/rerank",
+          "/v1/score", "/score", "/v1/classify", "/classify", "/api/chat")
 TRIES = 20  # a machine that stands still for seconds can spoil one
 
 

@@ -26,7 +26,8 @@ from test_tuning import Client  # noqa: E402
 
 GOLDEN = pathlib.Path("tests/golden/models")
 WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "phi3_longrope",
-           "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe")
+           "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "lfm2",
+           "qwen3_5", "qwen3_5_vision")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"
@@ -76,7 +77,7 @@ def family(tmp, name, tokenizer):
     text = config.get("text_config", config)
     old = text["vocab_size"]
     text["vocab_size"] = max(n, old)
-    if "rope_theta" in text:
+    if "rope_theta" in text or "rope_parameters" in text:
         text["max_position_embeddings"] = CTX
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     tensors = read_tensors(GOLDEN / name / "model.safetensors")
@@ -142,7 +143,7 @@ def embeds(tmp, name, tokenizer):
         r = s.post("/v1/embeddings", {"model": "tiny", "input": "a", "dimensions": len(whole[0]) + 1})
         assert r.status == 400 and r.error["param"] == "dimensions", r
         r = s.post("/v1/completions", {"model": "tiny", "prompt": "a"})
-        assert r.status == 400 and "/v1/embeddings alone" in r.error["message"], r
+        assert r.status == 400 and "This model is an encoder" in r.error["message"], r
 
 
 def embeds_text(tmp):
@@ -157,6 +158,33 @@ def embeds_text(tmp):
             assert r.status == 200 and near(r.json["data"][0]["embedding"], vector), (text, r)
 
 
+def embeds_with_prompts(tmp):
+    """Faults: a prompt that is passed over, or put before ids; one that holds though nobody asked for it."""
+    golden, folder = pathlib.Path("tests/golden"), tmp / "prompts"
+    shutil.copytree(golden / "encoder" / "bge_m3", folder)
+    shutil.copy(golden / "tokenizer" / "xlmr.json", folder / "tokenizer.json")
+    prompts = {"prompts": {"query": "the old ", "document": ""}, "default_prompt_name": None}
+
+    def vector(s, text, **more):
+        r = s.post("/v1/embeddings", {"input": text, **more})
+        assert r.status == 200, r
+        return r.json["data"][0]["embedding"]
+
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with Tandem(folder, "--name", "tiny") as s:
+        plain, whole = vector(s, "light"), vector(s, "the old light")
+        assert plain != whole and vector(s, "light", prompt_name="query") == whole
+        assert vector(s, "light", prompt_name="document") == plain
+        for body in ({"input": "a", "prompt_name": "other"}, {"input": [4, 5], "prompt_name": "query"}):
+            r = s.post("/v1/embeddings", body)
+            assert r.status == 400 and r.error["param"] == "prompt_name", r
+        assert "query, document" in s.post("/v1/embeddings", {"input": "a", "prompt_name": "other"}).error["message"]
+    (folder / "config_sentence_transformers.json").write_text(
+        json.dumps({**prompts, "default_prompt_name": "query"}))
+    with Tandem(folder, "--name", "tiny") as s:
+        assert vector(s, "light") == whole and vector(s, "light", prompt_name="document") == plain
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -167,6 +195,7 @@ def main():
         cases.run("qwen3_last", lambda: embeds(tmp, "qwen3_last", bytes_of))
         cases.run("xlmr_cls", lambda: embeds(tmp, "xlmr_cls", words_of))
         cases.run("bge_m3", lambda: embeds_text(tmp))
+        cases.run("prompts", lambda: embeds_with_prompts(tmp))
     return cases.end()
 
 

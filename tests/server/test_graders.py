@@ -86,9 +86,9 @@ def refused(c, low):
     multi = {"type": "multi", "name": "m"}
     for grader, where in (
             (None, ""), ("x", ""), ([], ""), ({}, ".type"), ({**CHECK, "type": 1}, ".type"),
-            ({**CHECK, "type": "other"}, ".type"), ({**CHECK, "type": "python"}, ".type"),
-            ({**CHECK, "type": "label_model"}, ".type"), ({**CHECK, "type": "score_model"}, ".type"),
-            ({**CHECK, "type": "endpoint"}, ".type"), ({**CHECK, "name": ""}, ".name"),
+            ({**CHECK, "type": "other"}, ".type"), ({**CHECK, "type": "python"}, ".input"),
+            ({**CHECK, "type": "label_model"}, ".reference"), ({**CHECK, "type": "score_model"}, ".reference"),
+            ({**CHECK, "type": "endpoint"}, ".input"), ({**CHECK, "name": ""}, ".name"),
             ({**CHECK, "name": "x" * 65}, ".name"), ({**CHECK, "operation": "equals"}, ".operation"),
             ({**CHECK, "operation": None}, ".operation"), ({**CHECK, "input": 7}, ".input"),
             ({**CHECK, "input": "{{item.a"}, ".input"), ({**CHECK, "input": "{{}}"}, ".input"),

@@ -93,8 +93,8 @@ def served(s, key):
     return [m["id"] for m in s.get("/v1/models", **key).json["data"] if m["id"].startswith("ft:")]
 
 
-def results_count(s):
-    """A key's own limit holds for what its jobs make, too."""
+def results_need_no_place(s):
+    """What a key's jobs make answers, whatever the key may load by name (one adapter)."""
     file = upload(s, EVE, 12)
     for _ in range(2):
         made = job(s, EVE, file, 1).json["id"]
@@ -102,17 +102,23 @@ def results_count(s):
         while (state := s.get(f"{JOBS}/{made}", **EVE).json["status"]) != "succeeded":
             assert state in ("validating_files", "queued", "running") and time.monotonic() < end, state
             time.sleep(0.05)
-    assert len(served(s, EVE)) == 1, served(s, EVE)
+    results_answer(s)
 
 
-def results_count_again(s):
-    assert len(served(s, EVE)) == 1, served(s, EVE)
+def results_answer(s):
+    names = served(s, EVE)
+    assert len(names) == 2, names
+    for name in names:
+        assert s.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1}, **EVE).status == 200, name
 
 
 def texts_at_once(s):
     r = s.post("/v1/completions", {"prompt": ["a"] * 9, "max_tokens": 1}, **DOT)
     assert r.status == 400 and r.error["code"] == "over_limit" and "texts" in r.error["message"], r
+    assert r.error["param"] == "prompt", r
     assert s.post("/v1/completions", {"prompt": ["a"] * 8, "max_tokens": 1}, **DOT).status == 200
+    r = s.post("/v1/completions", {"prompt": "a", "n": 9, "max_tokens": 1}, **DOT)
+    assert r.status == 400 and r.error["param"] == "n", r
     assert s.post("/v1/embeddings", {"input": ["a"] * 9}, **DOT).status == 400
 
 
@@ -120,7 +126,9 @@ def tokens_without_debt(s):
     def ask(max_tokens, **more):
         return s.post("/v1/completions", {"prompt": "a", "max_tokens": max_tokens, **more}, **CYD)
     r = ask(301)
-    assert r.status == 400 and "tpm" in r.error["message"], r
+    assert r.status == 400 and "tpm" in r.error["message"] and r.error["param"] == "max_tokens", r
+    r = s.post("/v1/responses", {"input": "a", "max_output_tokens": 301}, **CYD)
+    assert r.status == 400 and r.error["param"] == "max_output_tokens", r
     r = ask(250, ignore_eos=True)
     assert r.status == 200 and r.json["usage"]["completion_tokens"] == 250, r
     assert 0 <= int(r.headers["x-ratelimit-remaining-tokens"]) <= 50, r.headers
@@ -151,7 +159,7 @@ with scratch() as tmp:
         cases.run("tokens a minute leave no debt", lambda: tokens_without_debt(server))
     own = ("--api-key-file", tmp / "keys", "--name", "tiny", "--data-dir", tmp / "own", "--max-adapters", 8)
     with Tandem(tmp / "tiny", *own) as server:
-        cases.run("what jobs make counts, by the key's own limit", lambda: results_count(server))
+        cases.run("what jobs make needs no place of the key's own", lambda: results_need_no_place(server))
     with Tandem(tmp / "tiny", *own) as server:
-        cases.run("and counts when the server starts again", lambda: results_count_again(server))
+        cases.run("nor when the server starts again", lambda: results_answer(server))
 raise SystemExit(cases.end())

@@ -175,6 +175,15 @@ def same_rate(c, file, j):
     assert r.status == 400 and r.error["param"] == "method.dpo.hyperparameters.learning_rate", r
 
 
+def same_warmup(c, file):
+    """A share of the steps is so many of them, rounded up; the first of them changes nothing."""
+    curves = [c.curve(c.done(c.job(file, seed=5, method=dpo(**{**HYPER, "n_epochs": 1, **more}))))
+              for more in ({"warmup_steps": 3}, {"warmup_ratio": 0.45}, {})]
+    assert curves[0] == curves[1] != curves[2], curves
+    losses = [row.split(",")[1] for row in curves[0].decode().splitlines()[1:]]
+    assert losses[0] == losses[1] == f"{math.log(2):.6f}" != losses[2], losses
+
+
 def adapter(tmp, model):
     """The bytes of the newest adapter that was published under a name."""
     files = sorted((tmp / "data/adapters").rglob("adapter_model.safetensors"),
@@ -262,6 +271,7 @@ def lives(tmp, cases):
         for loss in ("dpo", "x_ipo", "x_orpo", "x_simpo"):
             cases.run(loss, lambda loss=loss: kept.update({loss: learns(c, file, loss)}))
         cases.run("learning_rate", lambda: same_rate(c, file, kept["dpo"]))
+        cases.run("warm-up", lambda: same_warmup(c, file))
         cases.run("tandem tune", lambda: by_tune(s, tmp))
         cases.run("tandem train", lambda: by_command(c, tmp, kept["dpo"]))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))

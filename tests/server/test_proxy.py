@@ -22,7 +22,7 @@ from serving import BIN, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 
 NAME, CLIENT = "llm.example.com", "203.0.113.9"
 FROM = "127.0.0.2"  # clients of a proxy, which is at .1
-LONG = {"model": "m", "prompt": "a", "max_tokens": 400, "ignore_eos": True, "stream": True}
+LONG = {"model": "m", "prompt": "a", "max_tokens": 32000, "ignore_eos": True, "stream": True}
 
 
 def peer_of(s, name, **headers):
@@ -177,7 +177,7 @@ def through(tmp, model, words_of):
 def main():
     cases = Cases()
     with scratch() as tmp:
-        model = make_model(tmp / "model")
+        model = make_model(tmp / "model", "--ctx", 32768)
         cases.run("told", lambda: told(model))
         cases.run("read again", lambda: read_again(tmp, model))
         cases.run("refused", lambda: refused(model))

@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
-from serving import Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import Cases, Tandem, make_model, rename_special, scratch, template_of  # noqa: E402
 from test_messages import ASK, CHAT_TOOLS, TEMPLATE, WEATHER  # noqa: E402
 from test_routes import Description  # noqa: E402
 
@@ -482,8 +482,7 @@ def kept(cases, model, keys, data):
     options = (model, "--ctx", 4096, "--api-key-file", keys, "--data-dir", data)
     with Tandem(*options) as server:
         at = Kept(server)
-        for name in [n for n in dir(at) if n.startswith("case_")]:
-            cases.run(f"kept, {name}", getattr(at, name))
+        cases.run_all(at, "kept, ")
         one = at.good(seed=1, input="A", enable_thinking=False)
         two = at.goes_on(one, seed=2, input="B", enable_thinking=False)
         third = plain(at.goes_on(two, seed=3, input="C", enable_thinking=False))
@@ -533,12 +532,8 @@ def kept(cases, model, keys, data):
 
 def model_of(tmp):
     model = make_model(tmp / "m")
-    config, vocabulary = model / "tokenizer_config.json", model / "tokenizer.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "chat_template": TEMPLATE}))
-    text = vocabulary.read_text()
-    for old, new in (("<|system|>", "<think>"), ("<|user|>", "</think>")):
-        text = text.replace(json.dumps(old), json.dumps(new))
-    vocabulary.write_text(text)
+    template_of(model, TEMPLATE)
+    rename_special(model, ("<|system|>", "<think>"), ("<|user|>", "</think>"))
     return model
 
 
@@ -550,8 +545,7 @@ def main():
         keys.chmod(0o600)
         with Tandem(model, "--ctx", 4096, "--api-key-file", keys) as server:
             at = Responses(server)
-            for name in [n for n in dir(at) if n.startswith("case_")]:
-                cases.run(name, getattr(at, name))
+            cases.run_all(at)
         with Tandem(model, "--ctx", 65536, "--request-timeout", 1) as server:
             cases.run("times out", lambda: times_out(server))
             cases.run("keeps none", lambda: keeps_none(server))

@@ -11,12 +11,14 @@ server that stands still while a job samples; a name that is still there when it
 TEST_FAULTS=full kills 100 times; otherwise 6. Standard library only."""
 import json
 import pathlib
+import shutil
+import subprocess
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
+from serving import BIN, SLOW, Cases, Tandem, scratch  # noqa: E402
 from test_preferences import KILLS, client, kill, lines, metrics, said  # noqa: E402
 from test_tuning import ENDS, JOBS, MODEL  # noqa: E402
 
@@ -92,7 +94,7 @@ def refused(c, file):
     for more, param in (
             ({"method": {"type": "reinforcement"}}, "method.reinforcement.grader"),
             ({"method": method({**GRADER, "operation": "x"})}, "method.reinforcement.grader.operation"),
-            ({"method": method({**GRADER, "type": "python"})}, "method.reinforcement.grader.type"),
+            ({"method": method({**GRADER, "type": "python"})}, "method.reinforcement.grader.input"),
             ({"method": method(group_size=1)}, where + "group_size"),
             ({"method": method(group_size=65)}, where + "group_size"),
             ({"method": method(max_completion_tokens=0)}, where + "max_completion_tokens"),
@@ -104,16 +106,43 @@ def refused(c, file):
             ({"method": method(eval_interval=5)}, where + "eval_interval"),
             ({"method": method(eval_samples=5)}, where + "eval_samples"),
             ({"method": method(compute_multiplier=2)}, where + "compute_multiplier"),
+            ({"method": method(group_size="auto", compute_multiplier=9)}, where + "compute_multiplier"),
             ({"method": method(reasoning_effort="high")}, where + "reasoning_effort"),
             ({"method": method(training_type="full")}, where + "training_type"),
             ({"method": method(), "validation_file": file}, "validation_file"),
             ({"hyperparameters": {"group_size": 4}}, "hyperparameters.group_size")):
         r = c.make(file, **more)
         assert r.status == 400 and r.error["param"] == param, (more, r)
-    wrong = method()
-    wrong["reinforcement"]["response_format"] = {"type": "json_object"}
-    r = c.make(file, method=wrong)
-    assert r.status == 400 and r.error["param"] == "method.reinforcement.response_format", r
+    for shape in ("json", {"type": "xml"}, {"type": "json_schema"},
+                  {"type": "json_schema", "json_schema": {"schema": {"type": "nothing"}}}):
+        r = c.make(file, method=shaped(shape))
+        assert r.status == 400 and r.error["param"] == "method.reinforcement.response_format", r
+
+
+def shaped(shape, **hyper):
+    m = method(**hyper)
+    m["reinforcement"]["response_format"] = shape
+    return m
+
+
+def only_of_its_shape(c):
+    """A sample that is no such JSON is worth nothing, whatever its grader says; one that is, is graded."""
+    number = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "number"}}}
+    job = c.done(c.job(c.file(PROMPTS), seed=1, method=shaped(number, n_epochs=1)))
+    assert job["method"]["reinforcement"]["response_format"] == number, job
+    for m in numbers(c, job["id"]):
+        assert m["train_reward_mean"] == 0 and m["ungraded_samples"] > 28, m
+        assert set(m["grader_errors"]) == {"sample_parse_error"}, m
+    plain = c.done(c.job(c.file(PROMPTS), seed=1, method=method(n_epochs=1)))
+    free = c.done(c.job(c.file(PROMPTS), seed=1, method=shaped({"type": "text"}, n_epochs=1)))
+    assert numbers(c, plain["id"]) == numbers(c, free["id"])
+
+
+def times_eight(c):
+    job = c.done(c.job(c.file(PROMPTS), seed=1, method=method(n_epochs=1, group_size="auto",
+                                                              compute_multiplier=0.5)))
+    assert job["hyperparameters"]["group_size"] == 4, job
+    assert job["hyperparameters"]["compute_multiplier"] == 0.5, job
 
 
 def bad_rows(c):
@@ -145,6 +174,26 @@ def all_alike(c, tmp):
     first = adapter(tmp)
     c.done(c.job(c.file(PROMPTS), seed=1, method=method(never, n_epochs=2)))
     assert adapter(tmp) == first  # the values that both began with
+
+
+def what_the_server_can(tmp):
+    """What cannot run here is refused with its field; a job that finds no place for its adapter says so."""
+    where = "method.reinforcement.hyperparameters.group_size"
+    for options, param in ((("--max-waiting", "4"), where), (("--tp", "2"), "method.type")):
+        with serve(tmp / "can", *options) as s:
+            c = client(s)
+            r = c.make(c.file(PROMPTS), method=method(group_size=8))
+            assert r.status == 400 and r.error["param"] == param and options[0] in r.error["message"], r
+    with serve(tmp / "full") as s:
+        c = client(s)
+        rows = lines({"prompt": "a b", "completion": "b a"} for _ in range(10))
+        job = c.done(c.job(c.file(rows), hyperparameters={"n_epochs": 1}))["id"]
+    shutil.copytree(tmp / "full/data/adapters" / job, tmp / "loaded")
+    with serve(tmp / "full", "--max-adapters", "1", "--adapter", f"one={tmp / 'loaded'}") as s:
+        c = client(s)
+        j = c.wait(c.job(c.file(PROMPTS), method=method(n_epochs=1)))
+        assert j["status"] == "failed" and j["error"]["code"] == "adapters_limit", j
+        assert "adapters are loaded" in j["error"]["message"], j
 
 
 def multi(formula, **graders):
@@ -179,6 +228,21 @@ def ended_in_grading(c):
         assert c.look(job)["status"] not in ENDS, c.look(job)
     assert c.ask("POST", f"{JOBS}/{job}/cancel").status == 200
     c.wait(job, ("cancelled",))
+
+
+def by_tune(server, c, tmp):
+    """The same from the command line."""
+    (tmp / "prompts.jsonl").write_bytes(PROMPTS)
+    (tmp / "grader.json").write_text(json.dumps(GRADER))
+    p = subprocess.run([BIN, "tune", tmp / "prompts.jsonl", "--url", f"http://127.0.0.1:{server.port}",
+                        "--grader", tmp / "grader.json", "--group", "4", "--max-tokens", "12", "--epochs", "1",
+                        "--batch", "4", "--seed", "1", "--rank", "4", "--lr", "0.01", "--hyper",
+                        "schedule=constant", "--follow"],
+                       capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert p.returncode == 0 and p.stdout.startswith("ft:tiny:"), p
+    same = c.done(c.job(c.file(PROMPTS), seed=1, method=method(n_epochs=1, group_size=4)))
+    last = c.get(JOBS).json["data"][1]["id"]
+    assert numbers(c, last) == numbers(c, same["id"])
 
 
 def beside(server, c):
@@ -249,10 +313,6 @@ def short_queue(tmp):
         c = client(s)
         wide = c.done(c.job(c.file(PROMPTS), seed=4, method=method(n_epochs=1, batch_size=24, group_size=16)))
         assert numbers(c, wide["id"]) == steps
-    with serve(tmp / "small", "--max-waiting", "8") as s:
-        c = client(s)
-        j = c.wait(c.job(c.file(PROMPTS), method=method(group_size=16)))
-        assert j["status"] == "failed" and "--max-waiting" in j["error"]["message"], j
 
 
 def one_place(tmp):
@@ -331,6 +391,9 @@ def lives(tmp, cases):
             cases.run(f"{kind} learns", lambda kind=kind: learns(c, kind))
         cases.run("all alike", lambda: all_alike(c, tmp))
         cases.run("too large", lambda: too_large(c))
+        cases.run("only of its shape", lambda: only_of_its_shape(c))
+        cases.run("times eight", lambda: times_eight(c))
+        cases.run("by tune", lambda: by_tune(s, c, tmp))
         cases.run("ended", lambda: ended(c))
         cases.run("ended in grading", lambda: ended_in_grading(c))
         cases.run("beside streams", lambda: beside(s, c))
@@ -339,6 +402,7 @@ def lives(tmp, cases):
     cases.run("stopped as straight", lambda: stopped(tmp, file, kept["want"]))
     cases.run("one place", lambda: one_place(tmp))
     cases.run("short queue", lambda: short_queue(tmp))
+    cases.run("what the server can", lambda: what_the_server_can(tmp))
     cases.run("bases", lambda: bases(tmp))
 
 

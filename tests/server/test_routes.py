@@ -39,6 +39,17 @@ BODIES = {
     "detokenize": {"tokens": [1, 2, 3]},
     "apply_template": {"messages": CHAT["messages"]},
     "adapter_load": {"name": "nothing"},
+    **dict.fromkeys(("rerank", "plain_rerank", "v2_rerank"), {"query": "a", "documents": ["b"]}),
+    **dict.fromkeys(("score", "plain_score"), {"text_1": "a", "text_2": "b"}),
+    **dict.fromkeys(("classify", "plain_classify"), {"input": "a"}),
+    "lora_load": {"lora_name": "nothing", "lora_path": "nothing"},
+    "lora_unload": {"lora_name": "nothing"},
+    "infill": {"input_prefix": "hello"},
+    "ollama_chat": {"messages": CHAT["messages"], "stream": False, "options": {"num_predict": 4}},
+    "ollama_generate": {"prompt": "hello", "stream": False, "options": {"num_predict": 4}},
+    "ollama_embed": {"input": "hello"},
+    "ollama_vector": {"prompt": "hello"},
+    "ollama_show": {"model": "tiny"},
 }
 # What must have been seen in a real answer by the end.
 SCHEMAS = {
@@ -48,17 +59,27 @@ SCHEMAS = {
     "Response", "ResponseItem", "ResponsePart", "ResponseUsage", "ResponseCut", "ResponseEvent",
     "Message", "MessageUsage", "Block", "MessageEvent", "BlockDelta", "MessageDelta", "TokenCount",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
+    "OllamaError", "OllamaChat", "OllamaMessage", "OllamaText", "OllamaModels", "OllamaModel", "OllamaDetails",
+    "Load", "Props", "PropsSettings", "PropsModalities",
+    "OllamaRunning", "OllamaLoaded", "OllamaModelInfo", "OllamaVersion",
 }
 # Need an adapter or an encoder: tests/server/answer/test_ops.c and test_generate.c have them.
 ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding",
+             # what scores: tests/server/test_scores.py
+             "Ranking", "RankedDocument", "DocumentText", "ScoreList", "Score", "ClassList", "Class", "InputUsage",
              # a template with tools: tests/server/test_tools.py
              # where such a route refuses: tests/server/test_messages.py
              "MessageError", "MessageErrorBody",
              # one that failed: tests/server/test_responses.py
              "ResponseError",
+             # a vocabulary with marks: tests/server/test_infill.py
+             "Infill", "InfillTimings",
+             # tests/server/test_ollama.py
+             "OllamaCall", "OllamaFunction", "OllamaVectors", "OllamaVector",
              "ToolCall", "ToolFunction", "ToolCallDelta", "ToolFunctionDelta"}
 # Of what tests/server/test_tuning.py asks: it has a data directory, and sends forms.
 ELSEWHERE_CODES = {"no_data_dir", "unsupported_media_type"}
+SCORES = ("rerank", "plain_rerank", "v2_rerank", "score", "plain_score", "classify", "plain_classify")
 EDGES = [-1, 0, 1, 2**31 - 1, 2**31, 2**53, 2**63 - 1, 1e308, 1.5, "1", True, [], {}]
 
 
@@ -123,9 +144,10 @@ def answers_fit(server, api, model):
         r = server.ask(method, concrete(path, model), body, **ROOT)
         content = op["responses"]["200"]["content"]
         if r.status != 200:
-            assert op["operationId"] in ("embeddings", "adapter_load", "adapter_drop") \
+            assert op["operationId"] in ("embeddings", "ollama_embed", "ollama_vector", "adapter_load", "adapter_drop",
+                                         "lora_load", "lora_unload", "infill", *SCORES) \
                 or r.error["code"] in ELSEWHERE_CODES, (path, r)
-            api.check(r.json, {"$ref": "#/components/schemas/Error"})
+            api.check(r.json, {"$ref": "#/components/schemas/" + ("OllamaError" if path.startswith("/api/") else "Error")})
             continue
         media, shape = next(iter(content.items()))
         type_of = r.headers["Content-Type"].split(";")[0]
@@ -148,6 +170,10 @@ def streams_fit(server, api):
         shape = api.doc["paths"][path]["post"]["responses"]["200"]["content"]["text/event-stream"]
         for e in server.post(path, {**body, "stream": True}, **ROOT).body.decode().split("\n\n")[:-1]:
             api.check(json.loads(e.split("data: ")[1]), shape["schema"])
+    for op, path in (("ollama_chat", "/api/chat"), ("ollama_generate", "/api/generate")):
+        shape = api.doc["paths"][path]["post"]["responses"]["200"]["content"]["application/x-ndjson"]
+        for line in server.post(path, {**BODIES[op], "stream": True}, **ROOT).body.decode().splitlines():
+            api.check(json.loads(line), shape["schema"])
 
 
 def keys_are_asked_for(server, api, model):
@@ -162,7 +188,8 @@ def keys_are_asked_for(server, api, model):
                 assert r.status not in (401, 403) or r.error["code"] in ELSEWHERE_CODES, (path, r)
             else:
                 assert r.status == status, (path, headers, r)
-                assert r.json["error"]["message"], path
+                error = r.json["error"]
+                assert error if path.startswith("/api/") else error["message"], path
             n += 1
     return f"{n} asked"
 

@@ -46,7 +46,7 @@ with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
     s = Server(MODEL, "--api-key-file", keys.name)
     root = {"Authorization": "Bearer root-key-1234"}
     user = {"Authorization": "Bearer user-key-1234"}
-    rows = re.findall(r'^ROUTE(?:_LATE)?\(\w+, "(\w+)", "([^"]+)", (\w+),',
+    rows = re.findall(r'^ROUTE\(\w+, "(\w+)", "([^"]+)", (\w+),',
                       open(os.path.join(ROOT, "server/http/routes.def")).read(), re.M)
     for method, path, scope in rows:
         path = re.sub(r"{\w+}", "x", path)

@@ -109,7 +109,8 @@ with open("/dev/full", "w") as full:
 # Little memory: wide answers and large bodies at once are answered or refused, as errors are.
 if MODE not in ("asan", "tsan"):
     with tempfile.TemporaryFile() as log:
-        s = Server("ulimit -v 600000", log)
+        # the C library's malloc, which the paranoid build has, takes 64 MB of addresses for each thread
+        s = Server("ulimit -v 600000; export MALLOC_ARENA_MAX=2", log)
         wide = json.dumps({"prompt": ["a"] * 200, "max_tokens": 40, "logprobs": 5}).encode()
         large = json.dumps({"prompt": "a" * (30 << 20)}).encode()
         said = []

@@ -4,6 +4,7 @@
 neither lists, nor reads, uses, changes or deletes; to it there is no such thing. Catches: a route that
 looks something up without its owner, and a new route that nobody asked this of; a model that is shared
 without a word; a name that is taken from its owner."""
+import json
 import pathlib
 import re
 import shutil
@@ -22,22 +23,23 @@ CHAT = [{"role": "user", "content": "a b c"}]
 # what knows of no tenant's things, and why
 NOBODYS = {"file_add", "tokenizer_info", "version", "openapi", "web", "web_file", "health",
            "live", "ready", "v2_live", "v2_ready", "detokenize", "grader_run", "grader_validate",
-           "metrics"}  # for those who run the server: their scope says so
+           "metrics",  # for those who run the server: their scope says so
+           "ollama_version", "ping", "load", "props"}
 
 
-def form(data):
+def form(data, purpose="fine-tune"):
     part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
-    return (f'{part}"purpose"\r\n\r\nfine-tune\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
+    return (f'{part}"purpose"\r\n\r\n{purpose}\r\n{part}"file"; filename="rows.jsonl"\r\n\r\n'.encode()
             + data + f"\r\n--{BOUNDARY}--\r\n".encode())
 
 
 def routes():
     text = pathlib.Path("server/http/routes.def").read_text(encoding="utf-8")
-    return re.findall(r'^ROUTE(?:_INTO|_LATE)?\((\w+), "(\w+)", "([^"]+)"', text, re.M)
+    return re.findall(r'^ROUTE\((\w+), "(\w+)", "([^"]+)"', text, re.M)
 
 
-def upload(s, key):
-    r = s.ask("POST", "/v1/files", form(ROWS), **key,
+def upload(s, key, data=ROWS, purpose="fine-tune"):
+    r = s.ask("POST", "/v1/files", form(data, purpose), **key,
               **{"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"})
     assert r.status == 200, r
     return r.json["id"]
@@ -103,11 +105,22 @@ class World:
             "chat": lambda: self.generates(path, messages=CHAT, max_tokens=1),
             "completions": lambda: self.generates(path, prompt="a", max_tokens=1),
             "embeddings": lambda: self.generates(path, input="a"),
+            **dict.fromkeys(("rerank", "plain_rerank", "v2_rerank"),
+                            lambda: self.generates(path, query="a", documents=["b"])),
+            **dict.fromkeys(("score", "plain_score"), lambda: self.generates(path, text_1="a", text_2="b")),
+            **dict.fromkeys(("classify", "plain_classify"), lambda: self.generates(path, input="a")),
             "responses": lambda: self.generates(path, input="a", max_output_tokens=1),
             "messages": lambda: self.generates(path, messages=CHAT, max_tokens=1),
             "count_tokens": lambda: self.generates(path, messages=CHAT),
             "tokenize": lambda: self.generates(path, prompt="a"),
             "apply_template": lambda: self.generates(path, messages=CHAT),
+            "infill": self.infill,
+            "ollama_chat": lambda: self.generates(path, messages=CHAT),
+            **dict.fromkeys(("ollama_generate", "ollama_vector"), lambda: self.generates(path, prompt="a")),
+            "ollama_embed": lambda: self.generates(path, input="a"),
+            "ollama_show": lambda: self.generates(path),
+            **dict.fromkeys(("ollama_tags", "ollama_ps"), lambda: self.listed(path)),
+            "lora_load": self.lora_load, "lora_unload": self.lora_unload,
             "models": lambda: self.listed(path), "files": lambda: self.listed(path),
             "jobs": lambda: self.listed(path + "?limit=100"),
             "model": lambda: self.same(lambda n: s.get(f"/v1/models/{n}", **BOB)),
@@ -122,6 +135,8 @@ class World:
             return None
         if name.startswith("response"):
             return self.response(method, path)
+        if name.startswith("batch"):
+            return self.batch(method, path)
         assert "{id}" in path and ("/files/" in path or "/jobs/" in path), f"no case for {name}: {path}"
         return self.missing(method, one, b"" if method == "POST" else None)
 
@@ -132,6 +147,26 @@ class World:
                       for x in (r.json["id"], "resp_none"))
         assert mine.status == none.status == 404 and mine.error["code"] == none.error["code"], (mine, none)
         assert self.s.get(f"/v1/responses/{r.json['id']}", **ANN).json == r.json
+
+    def batch(self, method, path):
+        """Seen by its own key alone, and no way to another's model."""
+        whole = {"endpoint": "/v1/completions", "completion_window": "24h"}
+        line = {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {
+            "model": self.model, "prompt": "a", "max_tokens": 1}}
+        file = {x["Authorization"]: upload(self.s, x, (json.dumps(line) + "\n").encode(), "batch") for x in (ANN, BOB)}
+        made = [self.s.post("/v1/batches", {**whole, "input_file_id": file[x["Authorization"]]}, **x).json["id"] for x in (ANN, BOB)]
+        if "{id}" in path:
+            mine, none = (self.s.ask(method, path.replace("{id}", x), b"" if method == "POST" else None, **BOB)
+                          for x in (made[0], "batch_none"))
+            assert mine.status == none.status == 404 and mine.error["code"] == none.error["code"], (mine, none)
+        assert [x["id"] for x in self.s.get("/v1/batches?limit=1", **BOB).json["data"]] == made[1:]
+        r = self.s.post("/v1/batches", {**whole, "input_file_id": file[ANN["Authorization"]]}, **BOB)
+        assert r.status == 400 and r.error["code"] == "file_not_found", r
+        for batch, key, status in ((made[0], ANN, "completed"), (made[1], BOB, "failed")):
+            while (b := self.s.get(f"/v1/batches/{batch}", **key).json)["status"] not in ("completed", "failed"):
+                time.sleep(0.02)
+            assert b["status"] == status and b["request_counts"]["failed"] == 0, b
+        assert b["errors"]["data"][0]["code"] == "model_not_found", b
 
     def adapter_drop(self):
         for name in (self.model, "ann/own"):
@@ -149,6 +184,22 @@ class World:
         assert self.s.ask("DELETE", "/v1/adapters/bobs", **ANN).status == 200
         r = self.s.post("/v1/adapters", {"name": "bobs", "path": "own"}, **BOB)
         assert r.status == 200, "a name that was let go is free"
+
+    def lora_load(self):
+        for name in ("ann/own", self.model):
+            r = self.s.post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": "own"}, **BOB)
+            assert r.status == 409 and r.error["code"] == "name_taken", r
+
+    def lora_unload(self):
+        for name in ("ann/own", self.model):
+            r = self.s.post("/v1/unload_lora_adapter", {"lora_name": name}, **BOB)
+            assert r.status == 404 and r.error["code"] == "not_found", r
+
+    def infill(self):
+        """The base has no tokens for it, and so has none over it, whoever asks for whichever."""
+        said = [self.s.post("/infill", {"model": name, "input_prefix": "a", "input_suffix": "b"}, **BOB)
+                for name in (self.model, "ann/own", "ft:nobody:has:it")]
+        assert said[0].status == 400 and len({r.body for r in said}) == 1, said
 
     def job_add(self):
         r = self.s.post(JOBS, {"model": "tiny", "training_file": self.file}, **BOB)

@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
-from serving import BIN, Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import BIN, Cases, Tandem, make_model, rename_special, scratch, template_of  # noqa: E402
 
 DATA = pathlib.Path(os.environ.get("TANDEM_TEST_DATA", ROOT.parent / "shared" / "data"))
 CHATML = ("{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}"
@@ -25,7 +25,13 @@ REAL = {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use.jinja": "hermes", "Qwen-Q
         "mistralai-Mistral-Nemo-Instruct-2407.jinja": "mistral",
         "meta-llama-Llama-3.2-3B-Instruct.jinja": "llama3_json",
         "tool_chat_template_llama3.1_json.jinja": "llama3_json",
-        "tool_chat_template_granite.jinja": "granite", "tool_chat_template_deepseekv3.jinja": "deepseek_v3"}
+        "tool_chat_template_granite.jinja": "granite", "tool_chat_template_deepseekv3.jinja": "deepseek_v3",
+        "Qwen3-Coder.jinja": "qwen3_coder", "GLM-4.7-Flash.jinja": "glm47",
+        "deepseek-ai-DeepSeek-V3.2.jinja": "deepseek_v32",
+        "tool_chat_template_llama3.2_pythonic.jinja": "pythonic", "openai-gpt-oss-120b.jinja": "harmony"}
+MORE = {"GLM-4.7-Flash.jinja": {"enable_thinking": False},  # their thoughts would never end here
+        "openai-gpt-oss-120b.jinja": {"separate_reasoning": False}}
+SPELT = ("qwen3_coder", "glm47", "deepseek_v32")  # a call reads in a prompt as the model wrote it
 WEATHER = {"type": "object", "properties": {
     "city": {"type": "string", "maxLength": 6}, "days": {"type": "integer", "minimum": 1, "maximum": 14},
     "unit": {"enum": ["C", "F"]}}, "required": ["city", "days"], "additionalProperties": False}
@@ -60,11 +66,11 @@ def named(name):
 
 
 class Tools:
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, server, **more):
+        self.server, self.more = server, more
 
     def chat(self, **more):
-        return self.server.post("/v1/chat/completions", {**WARM, "tools": TOOLS, **more})
+        return self.server.post("/v1/chat/completions", {**WARM, "tools": TOOLS, **self.more, **more})
 
     def good(self, **more):
         r = self.chat(**more)
@@ -75,7 +81,9 @@ class Tools:
         """(name, arguments) of calls that are what the schema says."""
         m = choice["message"]
         if choice["finish_reason"] != "tool_calls":
-            assert choice["finish_reason"] == "length" and "tool_calls" not in m, choice
+            assert choice["finish_reason"] == "length", choice
+            for c in m.get("tool_calls", []):
+                check_arguments(c["function"]["name"], c["function"]["arguments"])
             return []
         assert m["content"] is None and m["tool_calls"], m
         for c in m["tool_calls"]:
@@ -217,6 +225,18 @@ class Tools:
         assert re.search(r"get_weather[\s\S]*" + days, r.json["prompt"]), r
         assert self.chat(messages=messages, max_tokens=4).status == 200
 
+    def round(self):
+        """Catches: a call that the template shows to the model otherwise than the model wrote it, with a
+        value of another type."""
+        for seed in range(4):
+            c = self.good(seed=seed, tool_choice=named("get_weather"), parallel_tool_calls=False, logprobs=True)[0]
+            if not self.calls(c):
+                continue
+            text = b"".join(bytes(t["bytes"]) for t in c["logprobs"]["content"]).decode("utf-8", "replace")
+            call = text[text.index("get_weather"):text.rindex("</")].rstrip()
+            r = self.server.post("/apply-template", {"messages": [*ASK, c["message"]], "tools": TOOLS})
+            assert r.status == 200 and call in r.json["prompt"], (call, r)
+
     # ---- what is refused
 
     def refused(self, param, what, **more):
@@ -265,18 +285,6 @@ class Tools:
         self.case_one()
 
 
-def template_of(folder, text):
-    at = folder / "tokenizer_config.json"
-    config = json.loads(at.read_text())
-    at.write_text(json.dumps({**config, "chat_template": text}))
-    return folder
-
-
-def rename_special(folder, old, new):
-    for at in (folder / "tokenizer.json",):
-        at.write_text(at.read_text().replace(json.dumps(old), json.dumps(new)))
-
-
 def real_templates():
     at = DATA / "templates" / "real_templates.json"
     if not at.exists():
@@ -308,19 +316,20 @@ def main():
     with scratch() as tmp:
         template_of(make_model(tmp / "hermes"), CHATML)
         marked = template_of(make_model(tmp / "marked"), BRACKETS)
-        rename_special(marked, "<|system|>", "[TOOL_CALLS]")
+        rename_special(marked, ("<|system|>", "[TOOL_CALLS]"))
         for name in ("hermes", "marked"):
             with Tandem(tmp / name, "--ctx", 4096) as server:
                 at = Tools(server)
-                for case in [n for n in dir(at) if n.startswith("case_")]:
-                    cases.run(f"{name}, {case}", getattr(at, case))
+                cases.run_all(at, f"{name}, ")
         for name, text in real_templates():
             folder = template_of(make_model(tmp / "real", "--seed", len(name)), text)
             with Tandem(folder, "--ctx", 8192) as server:
-                at = Tools(server)
+                at = Tools(server, **MORE.get(name, {}))
                 for case in ("required", "one", "stream", "back"):
                     cases.run(f"{name}, {case}", getattr(at, "case_" + case))
-                if REAL[name] == "llama3_json":
+                if REAL[name] in SPELT:
+                    cases.run(f"{name}, round", at.round)
+                if REAL[name] in ("llama3_json", "harmony"):
                     cases.run(f"{name}, single", at.single)
         server_options(cases, tmp)
     return cases.end()

@@ -7,8 +7,8 @@ step behind it.
 
 Faults they can catch: a row rendered, cut or masked otherwise than it is served; a kernel, a
 rounding, an order of a sum or a chunk of the head that one side has and the other has not; an adapter
-that is published with other bits than those that were trained; weights of eight bits that are trained
-on as something else; a full training that changes what is served, or whose files are another model.
+that is published with other bits than those that were trained; weights of eight bits, or of codes with
+scales of scales, that are trained on as something else; a full training that changes what is served, or whose files are another model.
 
 Standard library only."""
 import json
@@ -159,18 +159,107 @@ def packed(tmp):
     return model
 
 
+class Gguf:
+    """A GGUF file in its parts: the bytes of each value by its name, of the tensors' rows, of the tensors."""
+
+    SIZES = (1, 1, 2, 2, 4, 4, 4, 1, None, None, 8, 8, 8)
+
+    def __init__(self, data):
+        self.data, self.at = data, 24
+        self.n_tensor, n_value = struct.unpack("<QQ", data[8:24])
+        self.values = dict(self.value() for _ in range(n_value))
+        begin = self.at
+        for _ in range(self.n_tensor):
+            self.at += 8 + self.number("Q")
+            self.at += 4 + 8 * self.number("I") + 4 + 8
+        self.tensors, self.body = data[begin:self.at], data[-(-self.at // 32) * 32:]
+
+    def number(self, kind):
+        return struct.unpack_from("<" + kind, self.data, self.at)[0]
+
+    def skip(self, kind):
+        if kind == 9:
+            kind, n = struct.unpack_from("<IQ", self.data, self.at)
+            self.at += 12
+            for _ in range(n):
+                self.skip(kind)
+        else:
+            self.at += 8 + self.number("Q") if kind == 8 else self.SIZES[kind]
+
+    def value(self):
+        begin, n = self.at, self.number("Q")
+        self.at += 8 + n
+        kind = self.number("I")
+        self.at += 4
+        self.skip(kind)
+        return self.data[begin + 8:begin + 8 + n].decode(), self.data[begin:self.at]
+
+    def write(self, path):
+        head = self.data[:8] + struct.pack("<QQ", self.n_tensor, len(self.values))
+        head += b"".join(self.values.values()) + self.tensors
+        path.write_bytes(head + b"\0" * (-len(head) % 32) + self.body)
+        return path
+
+
+def gguf_text(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def nested(tmp):
+    """Products of int4k and int6k, with a tokenizer of their 96 tokens, which are characters, and a template."""
+    model = Gguf(pathlib.Path("tests/golden/gguf/nested.gguf").read_bytes())
+    tokens = ["<pad>", "<s>", "</s>", "\u010a", "\u0120", "\u0120a"]
+    tokens += [chr(i) for i in range(33, 127) if chr(i) not in "^`|~"]
+    texts = {"model": "gpt2", "pre": "gpt-2"}
+    lists = {"tokens": (8, list(map(gguf_text, tokens))), "merges": (8, [gguf_text("\u0120 a")]),
+             "token_type": (5, [struct.pack("<i", 3 if i < 3 else 1) for i in range(len(tokens))])}
+    values = {f"tokenizer.ggml.{k}": struct.pack("<I", 8) + gguf_text(v) for k, v in texts.items()}
+    values.update({f"tokenizer.ggml.{k}": struct.pack("<IIQ", 9, kind, len(v)) + b"".join(v)
+                   for k, (kind, v) in lists.items()})
+    values["tokenizer.chat_template"] = struct.pack("<I", 8) + gguf_text(
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}")
+    model.values.update({k: gguf_text(k) + v for k, v in values.items()})
+    return model.write(tmp / "nested.gguf")
+
+
+def weighed(c):
+    """What the rows' weights make of the first step's loss, of what the base says of their tokens."""
+    weights = [(0.5, 1, 2, 3.25)[i % 4] for i in range(N_ROW)]
+    data = [{**row, "weight": w} for row, w in zip(rows(), weights)]
+    file = c.file("".join(json.dumps(r) + "\n" for r in data).encode())
+    job = c.done(c.job(file, validation_file=file, method={"type": "supervised", "supervised": {
+        "hyperparameters": {"n_epochs": 1, "batch_size": N_ROW}}}))
+    loss = {i: [-struct.unpack("<f", x)[0] for x in served(c, "tiny", row)] for i, row in enumerate(data)}
+    want = sum(w * sum(loss[i]) for i, w in enumerate(weights)) / sum(w * len(loss[i]) for i, w in enumerate(weights))
+    first, = (e["data"] for e in c.get(f"/v1/fine_tuning/jobs/{job['id']}/events?limit=100").json["data"]
+              if e["type"] == "metrics")
+    assert abs(first["train_loss"] - want) < 2e-6, (first, want)
+    shown = c.ask("POST", "/v1/fine_tuning/preview", {"row": data[3]}).json["weights"]
+    assert set(shown) == {0, 3.25}, shown
+
+
+def over_nested(tmp):
+    with serve(tmp, nested(tmp)) as s:
+        return adapters(Client(s, ANN), batch_size=2)
+
+
 def over_packed(tmp):
-    """An adapter is trained; a whole model, which cannot be written, is refused before its first step."""
+    """An adapter is trained; a whole model, which cannot be written, is refused."""
     with serve(tmp, packed(tmp)) as s:
         c = Client(s, ANN)
         said = adapters(c, batch_size=3)
-        file = c.file("".join(json.dumps(r) + "\n" for r in rows()).encode())
-        job = c.wait(c.job(file, method={"type": "supervised", "supervised": {"hyperparameters": {
-            "training_type": "full"}}}))
-        assert job["status"] == "failed" and "packed in few bits" in job["error"]["message"], job
-        events = c.get(f"/v1/fine_tuning/jobs/{job['id']}/events").json["data"]
-        assert not any(e["type"] == "metrics" for e in events), events
+        r = c.make(c.file("".join(json.dumps(r) + "\n" for r in rows()).encode()), method={
+            "type": "supervised", "supervised": {"hyperparameters": {"training_type": "full"}}})
+        assert r.status == 400 and "packed in few bits" in r.error["message"], r
+        assert r.error["param"] == "method.supervised.hyperparameters.training_type", r
         return said
+
+
+def over_files(tmp, name):
+    """The files of a tool that packs: an adapter over its codes."""
+    with serve(tmp, f"tests/golden/models/packed_{name}") as s:
+        return adapters(Client(s, ANN), batch_size=3)
 
 
 def main():
@@ -194,14 +283,22 @@ def main():
             with serve(tmp, MODEL, *options) as s:
                 c = Client(s, ANN)
                 cases.run(what, lambda: adapters(c, **hyper))
+                if what == "f32":
+                    cases.run("row weights", lambda: weighed(c))
     with scratch() as tmp:
         (tmp / "keys").write_text(KEYS)
         (tmp / "keys").chmod(0o600)
         full(tmp, cases)
-    with scratch() as tmp:
-        (tmp / "keys").write_text(KEYS)
-        (tmp / "keys").chmod(0o600)
-        cases.run("packed base", lambda: over_packed(tmp))
+    for what, over in (("packed base", over_packed), ("int4k and int6k", over_nested)):
+        with scratch() as tmp:
+            (tmp / "keys").write_text(KEYS)
+            (tmp / "keys").chmod(0o600)
+            cases.run(what, lambda: over(tmp))
+    for name in ("gptq", "gptq_order", "awq", "fp8", "w8a8", "mxfp4"):
+        with scratch() as tmp:
+            (tmp / "keys").write_text(KEYS)
+            (tmp / "keys").chmod(0o600)
+            cases.run(f"packed_{name}", lambda: over_files(tmp, name))
     return cases.end()
 
 

@@ -8,7 +8,7 @@ import sys
 
 import anthropic
 from anthropic import Anthropic, AsyncAnthropic
-from serving import Cases, Tandem, make_model, scratch
+from serving import Cases, Tandem, make_model, scratch, template_of
 
 CHATML = ("{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}"
           "{{ '<|' + m.role + '|>' + (m.content or '') }}{% for c in m.tool_calls or [] %}"
@@ -106,12 +106,10 @@ def main():
     with scratch() as tmp:
         keys, model = tmp / "keys", make_model(tmp / "tools", "--dtype", "f32")
         keys.write_text(KEYS)
-        at = model / "tokenizer_config.json"
-        at.write_text(json.dumps({**json.loads(at.read_text()), "chat_template": CHATML}))
+        template_of(model, CHATML)
         with Tandem(model, "--api-key-file", keys, "--ctx", 4096) as server:
             sdk = Sdk(server)
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run(name[5:], getattr(sdk, name))
+            cases.run_all(sdk)
     return cases.end()
 
 

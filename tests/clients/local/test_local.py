@@ -7,6 +7,7 @@ broken file that is read all the same."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -143,6 +144,27 @@ def plans():
     expect("plan of an encoder", p.returncode == 0 and "bert" in p.stdout, p)
 
 
+def plan_of_states():
+    p = run("plan", MODELS / "qwen3_5", "--ctx", "64", "--memory", "2M")
+    said = dict(re.findall(r"^  (\S.*?) {2,}(\d+)", p.stdout, re.M))
+    expect("plan of states: each sequence has one", p.returncode == 0 and
+           0 < int(said["sequences of that length"]) < int(said["room for"]) // 64, p)
+
+
+def vectors_by_modules(tmp):
+    """A module Dense stands behind the pooling of any family; what is written leaves it out."""
+    model, modules = tmp / "lfm2", MODELS / "gemma3_mean"
+    shutil.copytree(MODELS / "lfm2", model)
+    for name in ("modules.json", "sentence_bert_config.json"):
+        shutil.copy(modules / name, model)
+    for name in ("1_Pooling", "2_Dense", "3_Dense"):
+        shutil.copytree(modules / name, model / name)
+    p = run("plan", model)
+    expect("plan of modules behind a decoder", p.returncode == 0, p)
+    p = run("merge", model, MODELS / "lfm2/lora", tmp / "merged")
+    expect("merge of modules", p.returncode == 2 and "modules" in p.stderr and not (tmp / "merged").exists(), p)
+
+
 def bench_engine():
     p = run("bench", "engine", MODEL, "--prompt", 16, "--new-tokens", 2, "--streams", 3, "--depth",
             4, "--input-tokens", 8, "--output-tokens", 5, "--rounds", 1, "--json")
@@ -269,6 +291,7 @@ def main():
     graphs()
     shared_graph()
     plans()
+    plan_of_states()
     bench_engine()
     bench_drafts()
     bench_train()
@@ -277,6 +300,7 @@ def main():
     bad_requests()
     with tempfile.TemporaryDirectory() as tmp:
         gates(make_model(pathlib.Path(tmp) / "gated"))
+        vectors_by_modules(pathlib.Path(tmp))
         broken_directories(pathlib.Path(tmp))
     return cases.end()
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 from serving import BIN, SLOW  # noqa: E402
 
 CLEAN = {k: v for k, v in os.environ.items()
-         if not k.startswith("TANDEM_") and k not in ("NO_COLOR", "COLUMNS", "TERM")}
+         if not k.startswith("TANDEM_") and k not in ("NO_COLOR", "COLUMNS", "TERM", "XDG_STATE_HOME", "HOME")}
 HANG = 120 * SLOW
 
 

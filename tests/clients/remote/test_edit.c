@@ -54,6 +54,53 @@ static void test_keys(void **state)
     check("a\033[200~b\rc\nd\x03\033[201~e", "ab\nc\nde|");
 }
 
+static void remember(struct edit *e)
+{
+    edit_init(e);
+    edit_remember(e, "the first line");
+    edit_remember(e, "a second");
+    edit_remember(e, "a second");
+    edit_remember(e, "the third line");
+    edit_clear(e);
+}
+
+/* Catches: a search that finds a newer line than it should, keeps what was found when it is given
+ * up, loses the draft, or takes the key that ends it for its own. */
+static void test_search(void **state)
+{
+    struct edit e;
+    (void)state;
+    remember(&e);
+    assert_int_equal(e.n_history, 3);
+    assert_int_equal(type(&e, "dra\x12line"), EDIT_GOES_ON);
+    assert_true(e.searches);
+    assert_string_equal(e.text, "the third line");
+    type(&e, "\x12");
+    assert_string_equal(e.text, "the first line");
+    type(&e, "\x12");
+    assert_string_equal(e.text, "the first line");
+    type(&e, "\x7f\x7f\x7f\x7f"
+             "second");
+    assert_string_equal(e.query, "second");
+    assert_string_equal(e.text, "a second");
+    type(&e, "\x07");
+    assert_false(e.searches);
+    assert_string_equal(e.text, "dra");
+    type(&e, "\x12third\x01X");
+    assert_false(e.searches);
+    assert_string_equal(e.text, "Xthe third line");
+    assert_int_equal(type(&e, "\x12nothing has this\r"), EDIT_DONE);
+    edit_release(&e);
+}
+
+/* Catches: Alt-Enter that ends the line, or loses what is behind the cursor. */
+static void test_lines(void **state)
+{
+    (void)state;
+    check("ab\x02\033\rc", "a\nc|b");
+    check("ab\033\r\033\rc", "ab\n\nc|");
+}
+
 /* Catches: a line that is recalled wrong, a draft that is lost by looking, one line kept twice, an
  * older line changed by correcting its copy. */
 static void test_history(void **state)
@@ -136,10 +183,8 @@ static void test_draw(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_history),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_draw),
+        cmocka_unit_test(test_keys),  cmocka_unit_test(test_history), cmocka_unit_test(test_search),
+        cmocka_unit_test(test_lines), cmocka_unit_test(test_ends),    cmocka_unit_test(test_draw),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,18 @@
 
 Faults they can catch: an answer that is not the API's; a talk that forgets what was said, or keeps what
 failed; Ctrl-C that ends the talk instead of the answer; a terminal left as it was during typing; a model
-that is switched to by a name that is none; figures of ps that are another's; a screen of ps that is
+that is switched to by a name that is none; a history that others can read, or that loses a line; a talk that
+is saved over another, or goes on otherwise than it was; a token with another's probability; figures of ps that are another's; a screen of ps that is
 wider than its terminal; a program that does not start where libcurl is not.
 
 Standard library only."""
 import http.server
 import json
+import math
 import os
 import pathlib
+import re
+import shutil
 import signal
 import sys
 import threading
@@ -38,6 +42,10 @@ def asked(server, *messages, model="tiny", n=8):
 def printable(text):
     """As the program shows it."""
     return "".join(c for c in text if c in "\n\t" or (ord(c) >= 32 and not 127 <= ord(c) < 160))
+
+
+def unstyled(seen):
+    return re.sub(r"\x1b\[\d*m", "", seen).replace("\r", "")
 
 
 # ---- by lines
@@ -89,11 +97,11 @@ def talk(server, sh):
         t.type("onX\x7fe\r")
         seen = t.until(PROMPT)
         last = printable(first).splitlines()
-        assert not last or last[-1] in seen.replace("\r", ""), (first, seen)
+        assert not last or last[-1] in unstyled(seen), (first, seen)
         t.type("//two\r")
         seen = t.until(PROMPT)
         last = printable(second).splitlines()
-        assert not last or last[-1] in seen.replace("\r", ""), (second, seen)
+        assert not last or last[-1] in unstyled(seen), (second, seen)
         t.type("\x1b[A")
         t.until(r"> (\x1b\[0m)?//two")
         t.type("\x15/model nobody\r")
@@ -107,6 +115,109 @@ def talk(server, sh):
         t.until(PROMPT)
         t.type("\x04")
         assert t.end() == 0, t.screen
+
+
+def kept_between_runs(server, sh, tmp):
+    """What was typed is there in the next run, found by Ctrl-R, and nobody else may read it."""
+    del server
+    env = {"XDG_STATE_HOME": str(tmp / "state")}
+    mine = Shell(sh.env["TANDEM_URL"], **env)
+    with Terminal(mine, "chat", *GREEDY) as t:
+        t.until(PROMPT)
+        for line in ("/set seed 3", "/set seed 4\\\r", " /set temperature 1"):
+            t.type(line + "\r")
+            t.until(PROMPT)
+        t.type("/quit\r")
+        assert t.end() == 0, t.screen
+    file = tmp / "state/tandem/chat_history"
+    assert file.read_text() == "/set seed 3\n/set seed 4\\n\n/quit\n", file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text("with \\\\ and\\na line\n" * 2 + "the other\n")
+    with Terminal(mine, "chat", *GREEDY) as t:
+        t.until(PROMPT)
+        t.type("\x12and")
+        t.until(r"\(search: and\) (\x1b\[0m)?with \\ and a line")
+        t.type("\x07")
+        t.until(PROMPT)
+        t.type("\x1b[A")
+        t.until(r"> (\x1b\[0m)?the other")
+        t.type("\x03\x04")
+        assert t.end() == 0, t.screen
+    (tmp / "state").chmod(0o700)
+    shutil.rmtree(tmp / "state")
+    (tmp / "state").write_text("no folder")
+    with Terminal(mine, "chat", *GREEDY) as t:
+        t.until("what is typed is not kept: ")
+        t.until(PROMPT)
+        t.type("\x04")
+        assert t.end() == 0, t.screen
+
+
+def settings_and_files(server, sh, tmp):
+    """A talk is saved as a row of training, and gone on with; answers are drawn as /set says."""
+    file, row = tmp / "talk.jsonl", tmp / "row.jsonl"
+    first = asked(server, "one\ntwo", n=4)
+    second = asked(server, "one\ntwo", first, "three", n=4)
+    mine = Shell(sh.env["TANDEM_URL"], XDG_STATE_HOME=str(tmp))
+    with Terminal(mine, "chat", columns=200) as t:
+        t.until(PROMPT)
+        t.type("/why\r")
+        t.until("there is no answer yet")
+        t.type("/set temperature 0\r/set max_tokens 4\r/set\r")
+        t.until(r"temperature +0\r\n")
+        t.until(r"top_p +as the server has it\r\nmax_tokens +4\r\n")
+        for bad, words in (("temperature 3", "from 0 to 2"), ("max_tokens 1.5", "whole number"), ("top_p x", "from 0 to 1"),
+                           ("colour 3", '"colour" is none of them')):
+            t.type(f"/set {bad}\r")
+            t.until(words)
+        t.type("one\\\r")
+        t.until(r"\. ")
+        t.type("two\r")
+        t.until(PROMPT)
+        t.type(f"/save {file}\r")
+        t.until("2 messages, a row as training takes them")
+        t.type(f"/save {file}\r")
+        t.until("is there already")
+        t.type(f"/load {tmp}/nowhere\r")
+        t.until("nowhere")
+        row.write_text('{"messages": [{"role": "user"}]}')
+        t.type(f"/load {row}\r")
+        t.until("it is no talk")
+        t.type(f"/clear\r/load {file}\r")
+        t.until("2 messages\r")
+        t.type("three\r")
+        t.until(PROMPT)
+        t.type(f"/save {row}2\r")
+        t.until("4 messages")
+        t.type("/quit\r")
+        assert t.end() == 0, t.screen
+    said = [m["content"] for m in json.loads((tmp / "row.jsonl2").read_text())["messages"]]
+    assert said == ["one\ntwo", first, "three", second], (said, first, second)
+    assert json.loads(file.read_text())["messages"] == [
+        {"role": "user", "content": "one\ntwo"}, {"role": "assistant", "content": first}]
+
+
+def why(server, sh, tmp):
+    """Each token of the answer with its probability as the API tells it, on any width."""
+    r = server.post("/v1/chat/completions", {"model": "tiny", "temperature": 0, "max_tokens": 8, "logprobs": True,
+                                             "top_logprobs": 5, "messages": [{"role": "user", "content": "one"}]})
+    tokens = r.json["choices"][0]["logprobs"]["content"]
+    chances = [f"{100 * math.exp(x['logprob']):.1f}%" for x in tokens]
+    others = [f"{100 * math.exp(x['logprob']):.1f}%" for x in tokens[0]["top_logprobs"] if x["token"] != tokens[0]["token"]]
+    mine = Shell(sh.env["TANDEM_URL"], XDG_STATE_HOME=str(tmp))
+    for columns in (80, 60):
+        with Terminal(mine, "chat", *GREEDY, columns=columns) as t:
+            t.until(PROMPT)
+            t.type("one\r")
+            t.until(PROMPT)
+            t.type("/why\r")
+            t.until(r"token +chance +instead")
+            lines = [line for line in drawn(t.until(PROMPT)) if "%" in line]
+            assert len(lines) == len(tokens) and all(len(line) <= columns for line in lines), (columns, lines)
+            assert all(c in line for c, line in zip(chances, lines)), (chances, lines)
+            assert others[0] in lines[0], (others, lines)
+            t.type("\x04")
+            assert t.end() == 0, t.screen
 
 
 class Endless(http.server.BaseHTTPRequestHandler):
@@ -125,6 +236,31 @@ class Endless(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+class Marked(Endless):
+    """A server that answers with marks, a character at a time."""
+    said = "# A head\n`x` **y**\n```\ncode"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        events = "".join(f"data: {json.dumps({'choices': [{'delta': {'content': c}}]})}\n\n" for c in self.said)
+        self.wfile.write(reply(200, events + "data: [DONE]\n\n", "text/event-stream"))
+        self.close_connection = True
+
+
+def styles(_, sh):
+    """Headings, strong words and code have their styles on a terminal with colours, and nowhere else."""
+    del sh
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Marked) as marked:
+        threading.Thread(target=marked.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{marked.server_port}"
+        assert Shell(url).good("chat", "hello", "--model", "m").out == Marked.said + "\n"
+        want = "\x1b[0m\x1b[1m# A head\x1b[0m\r\n\x1b[0m\x1b[36m`x`\x1b[0m \x1b[0m\x1b[1m**y**\x1b[0m\r\n"
+        for env, begin in (({}, want), ({"NO_COLOR": "1"}, Marked.said.replace("\n", "\r\n"))):
+            with Terminal(Shell(url, **env), "chat", "hello", "--model", "m") as t:
+                assert t.end() == 0 and t.screen.startswith(begin), t.screen
+        marked.shutdown()
 
 
 def stopped(_, sh):
@@ -243,9 +379,12 @@ def main():
         with Tandem(model, "--name", "tiny", "--data-dir", tmp / "data", "--kv-memory", "16M",
                     "--threads", 1, "--no-access-log") as server:
             sh = Shell(server.url)
-            for case in (one_answer, by_lines, broken_answers, talk, stopped, ps_once, ps_live,
+            for case in (one_answer, by_lines, broken_answers, talk, styles, stopped, ps_once, ps_live,
                          health):
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(server, sh))
+            for case in (kept_between_runs, settings_and_files, why):
+                with scratch() as folder:
+                    cases.run(case.__name__.replace("_", " "), lambda c=case, f=folder: c(server, sh, f))
             cases.run("ps shows a job", lambda: ps_shows_a_job(server, sh, tmp))
     return cases.end()
 

@@ -75,6 +75,38 @@ def rest(p):
     return out, err
 
 
+def asks(w):
+    """Without a file a person is asked for it, told what is in it, and asked whether to begin."""
+    w.sh.bad(2, "give a FILE of rows", "tune")
+    with Terminal(w.sh, "tune", columns=60) as t:
+        t.until("file of rows to learn: ")
+        t.type("nowhere\r")
+        t.until("there is no such file")
+        t.type(f"{w.rows}\r")
+        t.until("new model's name")
+        t.type("mine\r")
+        t.until("times that every row is seen")
+        t.type("99\r")
+        t.until("a number from 1 to 50")
+        t.type("1\r")
+        t.until(r"12 rows, \d+ tokens, \d+ of them to be learned")
+        t.until(r"begin\?")
+        t.type("n\r")
+        t.until("no job was made")
+        assert t.end() == 2, t.screen
+    assert w.sh.good("jobs", "--limit", 0).out == ""
+    with Terminal(w.sh, "tune", "--suffix", "word") as t:
+        for question, said in (("to learn: ", w.rows), ("name", "other"), ("is seen", "2"), (r"begin\?", "")):
+            t.until(question)
+            t.type(f"{said}\r")
+        assert t.end() == 0, t.screen
+        assert re.search(r"ft:tiny:tandem:word:\w+\r\n$", t.screen), t.screen
+    with Terminal(w.sh, "tune") as t:
+        t.until("to learn: ")
+        t.type("\x04")
+        assert t.end() == 2 and "no job was made" in t.screen, t.screen
+
+
 # ---- files
 
 
@@ -149,6 +181,14 @@ def tune_makes_a_job(w):
     w.sh.bad(2, "No model", "models", "delete", model)
 
 
+def tune_keeps_the_best(w):
+    said = w.sh.good("tune", w.rows, "--epochs", 2, "--validation", w.rows, "--result", "best",
+                     "--early-stopping", 4, "--follow")
+    assert said.out.startswith("ft:tiny:"), said
+    seen = json.loads(w.sh.good("jobs", "-n", 1, "--json").out.splitlines()[0])
+    assert (seen["hyperparameters"]["result"], seen["hyperparameters"]["early_stopping"]) == ("best", 4), seen
+
+
 def tune_follows(w):
     csv = []
     for _ in range(2):
@@ -199,6 +239,9 @@ def tune_that_is_refused(w):
                            (r"--hyper rank: .*NAME=VALUE", "--hyper", "rank"),
                            (r"lora_rnak.*did you mean 'lora_rank'", "--hyper", "lora_rnak=2"),
                            ("validation.none: No such", "--validation", w.tmp / "validation.none"),
+                           ("--grader .*none", "--grader", w.tmp / "grader.none"),
+                           ("--grader is for", "--method", "dpo", "--grader", w.rows),
+                           ("--result", "--result", "first"), ("early_stopping", "--early-stopping", 3),
                            ("suffix", "--suffix", "x" * 65)):
         w.sh.bad(2, pattern, "tune", w.rows, *more)
     assert w.sh.good("files").out == before
@@ -386,7 +429,8 @@ def main():
         cases.run("addresses", lambda: addresses(w))
         cases.run("impostors", lambda: impostors(w))
         with w.serve() as server:
-            for case in (files, large_file, lists, tune_makes_a_job, tune_follows, tune_that_fails,
+            for case in (asks, files, large_file, lists, tune_makes_a_job, tune_keeps_the_best,
+                         tune_follows, tune_that_fails,
                          tune_that_must_fail,
                          tune_that_is_refused, job_states, interrupted, bars, bar_interrupted,
                          tables, names, whole_ids, keys):

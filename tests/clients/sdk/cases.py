@@ -19,7 +19,7 @@ import pydantic
 import responses
 import tools
 from openai import AsyncOpenAI, OpenAI
-from serving import MODE, SLOW, Cases, Tandem, few_facts, make_model, scratch
+from serving import MODE, SLOW, Cases, Tandem, few_facts, make_model, scratch, template_of
 from tuning import MODEL, OPTIONS, Tuning
 
 KEYS = "user inference user-key\ntrainer training train-key\nroot all root-key\n"
@@ -268,7 +268,7 @@ class Sdk:
         bad = openai.BadRequestError
         self.fails(bad, "suffix", lambda: self.text(suffix="end"))
         self.chat(response_format={"type": "text"}, tools=[])
-        self.fails(openai.NotFoundError, None, lambda: self.client.batches.retrieve("batch_x"))
+        self.fails(openai.NotFoundError, None, lambda: self.client.moderations.create(input="x"))
 
     def case_keys(self):
         """Catches: a key that is not looked at; what the SDK makes of 401 and of 403."""
@@ -445,27 +445,22 @@ def main():
         model = make_model(tmp / "tiny", "--dtype", "f32", "--ctx", CTX)
         with Tandem(model, "--api-key-file", keys, "--kv-memory", "256M") as server:
             sdk = Sdk(server, "tiny")
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run(name[5:], getattr(sdk, name))
-        model = tools.with_tools(make_model(tmp / "tools", "--dtype", "f32"))
+            cases.run_all(sdk)
+        model = template_of(make_model(tmp / "tools", "--dtype", "f32"), tools.CHATML)
         with Tandem(model, "--api-key-file", keys, "--ctx", 4096) as server:
             sdk = tools.Tools(server, "user-key")
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run("tools: " + name[5:], getattr(sdk, name))
+            cases.run_all(sdk, "tools: ")
             sdk = responses.Responses(server, "user-key")
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run("responses: " + name[5:], getattr(sdk, name))
+            cases.run_all(sdk, "responses: ")
         with Tandem(model, "--api-key-file", keys, "--ctx", 4096, "--data-dir", tmp / "kept") as server:
             cases.run("responses: kept", responses.Kept(server, "user-key", "root-key").case_goes_on)
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:
             sdk = Embeddings(server, "vectors")
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run("embeddings: " + name[5:], getattr(sdk, name))
+            cases.run_all(sdk, "embeddings: ")
         with Tandem(MODEL, *OPTIONS, "--api-key-file", keys, "--data-dir", tmp / "data") as server:
             sdk = Tuning(server, "root-key")
-            for name in sorted(n for n in dir(sdk) if n.startswith("case_")):
-                cases.run("tuning: " + name[5:], getattr(sdk, name))
+            cases.run_all(sdk, "tuning: ")
         model = make_model(tmp / "small")
         with Tandem(model, "--name", "tiny", "--api-key-file", keys, "--data-dir",
                     tmp / "more") as server:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of tools with the official OpenAI SDK, as agents make them: created, parsed, streamed, answered."""
-import json
 import typing
 
 import openai
@@ -19,12 +18,6 @@ class GetWeather(pydantic.BaseModel):
     place: typing.Literal["Oslo", "Bergen"]
     days: int
     is_short: bool
-
-
-def with_tools(folder):
-    at = folder / "tokenizer_config.json"
-    at.write_text(json.dumps({**json.loads(at.read_text()), "chat_template": CHATML}))
-    return folder
 
 
 class Tools:

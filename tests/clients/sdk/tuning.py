@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and fine-tuning with the official SDK, whose types and pages do part of the checking."""
 import json
+import time
 
 import openai
 from openai import OpenAI
-from serving import ENDLESS
+from serving import ENDLESS, SLOW
 
 MODEL = "tests/golden/models/llama_tied"
 OPTIONS = ("--name", "tiny", "--kv-memory", "8M")
@@ -135,15 +136,35 @@ class Tuning:
                            (jobs.checkpoints.list, {"fine_tuning_job_id": "ftjob-none"}),
                            (c.models.delete, {"model": "ft:none"})):
             self.refused(missing, None, None, call, **more)
-        for call, more in (
-                (c.batches.create, {"input_file_id": "file-1", "endpoint": "/v1/chat/completions",
-                                    "completion_window": "24h"}),
-                (c.uploads.create, {"filename": "x", "purpose": "fine-tune", "bytes": 1,
-                                    "mime_type": "text/jsonl"})):
-            self.refused(missing, None, "not_supported", call, **more)
+        self.refused(missing, None, "not_supported", c.uploads.create, filename="x",
+                     purpose="fine-tune", bytes=1, mime_type="text/jsonl")
         wrong = c.with_options(api_key="wrong-key")
         self.refused(openai.AuthenticationError, None, "invalid_api_key", wrong.fine_tuning.jobs.list)
         self.refused(openai.BadRequestError, "after", None, jobs.list, after="ftjob-none")
+
+    def case_batches(self):
+        """Catches: a batch without a member that the SDK wants, one that cannot be followed to its
+        files, listed or cancelled."""
+        c = self.client
+        lines = "".join(json.dumps({"custom_id": f"line-{i}", "method": "POST", "url": "/v1/completions", "body": {
+            "model": "tiny", "prompt": "a b", "max_tokens": -1 if i == 2 else 3}}) + "\n" for i in range(4))
+        file = c.files.create(file=("in.jsonl", lines.encode()), purpose="batch")
+        made = [c.batches.create(input_file_id=file.id, endpoint="/v1/completions", completion_window="24h",
+                                 metadata={"a": "b"}).id for _ in range(2)]
+        end = time.monotonic() + 60 * SLOW
+        while (b := c.batches.retrieve(made[0])).status != "completed":
+            assert time.monotonic() < end, b
+            time.sleep(0.02)
+        assert b.request_counts.model_dump() == {"total": 4, "completed": 3, "failed": 1} and b.metadata == {"a": "b"}, b
+        out, bad = ([json.loads(x) for x in c.files.content(f).text.splitlines()] for f in (b.output_file_id, b.error_file_id))
+        assert [x["custom_id"] for x in out] == ["line-0", "line-1", "line-3"], out
+        assert [x["custom_id"] for x in bad] == ["line-2"] and bad[0]["response"]["status_code"] == 400, bad
+        assert b.usage.output_tokens == sum(x["response"]["body"]["usage"]["completion_tokens"] for x in out), b
+        assert [x.id for x in c.batches.list(limit=1)][:2] == made[::-1]
+        while c.batches.retrieve(made[1]).status != "completed":
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        self.refused(openai.BadRequestError, None, "invalid_state", c.batches.cancel, batch_id=made[1])
 
     def case_seeds(self):
         """Catches: a seed that does not decide the losses."""

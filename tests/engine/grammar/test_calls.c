@@ -11,6 +11,7 @@
 #include "engine/template/jvalue.h"
 #include "engine/tools/tool_format.h"
 #include "tests/engine/grammar/run.h"
+#include "tests/lib/jvalue_json.h"
 #include "tests/lib/own_arena.h"
 
 static struct jvalue schema;
@@ -129,6 +130,27 @@ static void test_forms(void **state)
         {"deepseek_v31",
          "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"x\": true}<｜tool▁call▁end｜>"
          "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+        {"qwen3_coder",
+         "<tool_call>\n<function=f>\n<parameter=x>\ntrue\n</parameter>\n</function>\n</tool_call>\n"
+         "<tool_call>\n<function=g>\n</function>\n</tool_call>"},
+        {"glm47", "<tool_call>f<arg_key>x</arg_key><arg_value>true</arg_value></tool_call>"
+                  "<tool_call>g</tool_call>"},
+        {"glm45", "<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>true</arg_value>\n</tool_call>\n"
+                  "<tool_call>g\n</tool_call>"},
+        {"minimax_m2", "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"x\">true"
+                       "</parameter>\n</invoke>\n<invoke name=\"g\">\n</invoke>\n"
+                       "</minimax:tool_call>"},
+        {"deepseek_v32",
+         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"x\" "
+         "string=\"false\">true</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name=\"g\">\n"
+         "</｜DSML｜invoke>\n</｜DSML｜function_calls>"},
+        {"deepseek_v4",
+         "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"g\">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"},
+        {"kimi_k2",
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+         "{\"x\": true}<|tool_call_end|><|tool_call_begin|>functions.g:12"
+         "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"},
+        {"pythonic", "[f(x=True), g()]"},
         {"llama3_json", "{\"name\": \"f\", \"parameters\": {\"x\": true}}; {\"name\": \"g\", "
                         "\"parameters\": {}}"},
     };
@@ -142,18 +164,100 @@ static void test_forms(void **state)
     }
 }
 
+/* Texts of one call of a tool with this schema, each behind + or -, as the reader takes them. */
+static void params(const char *format, const char *text, bool is_held, const char *texts)
+{
+    struct err e = ERR_INIT;
+    struct jvalue s;
+    char whole[600];
+    assert_good(test_jvalue_parse(&own_arena, text, strlen(text), &s, &e), &e);
+    struct tool_spec one = {.name = "t", .parameters = &s, .is_allowed = true};
+    struct tool_ask ask = {.tool = &one, .n_tool = 1, .is_asked = true, .keeps_all = is_held};
+    const struct grammar_calls *c =
+        tool_format_grammar(tool_format_find(format), &ask, &own_arena, &e);
+    struct grammar *g = c ? grammar_calls(c, NULL, &e) : NULL;
+    if (!g)
+        fail_msg("%s: %s", text, e.msg);
+    for (const char *p = texts; *p;) {
+        size_t n = strcspn(p + 1, "~");
+        snprintf(whole, sizeof whole, *format == 'p' ? "[t(%.*s)]" : "<tool_call>t%.*s</tool_call>",
+                 (int)n, p + 1);
+        holds(g, whole, *p == '+' ? MATCHES : REFUSED);
+        p += n + 1 + (p[n + 1] == '~');
+    }
+    grammar_unref(g);
+}
+
+#define V(name, value) "<arg_key>" name "</arg_key><arg_value>" value "</arg_value>"
+
+static void test_marked(void **state)
+{
+    (void)state;
+    params("glm47", "{\"properties\": {\"a\": {\"type\": \"string\", \"maxLength\": 3}}}", true,
+           "+~+" V("a", "") "~+" V("a", "5") "~+" V("a", "\xc3\xa9\n\"") "~+" V("a", "</a") "~-" V(
+               "a", "abcd") "~-" V("b", "1") "~-" V("a", "1") V("a", "2"));
+    params("glm47",
+           "{\"properties\": {\"a\": {\"enum\": [\"x\", \"5\", 5, null]}, \"b\": {}},"
+           " \"required\": [\"a\"]}",
+           true,
+           "+" V("a", "x") "~+" V("a", "5") "~+" V("a", "null")
+               V("b", "{\"q\": [\"</arg_value>\"]}") "~-~-" V("a", "\"x\"") "~-" V("b", "1") "~+" V(
+                   "a", "x") V("b", "tell [it]") "~-" V("a", "x") V("b", "[it]"));
+    params("glm47",
+           "{\"properties\": {\"a\": {\"type\": [\"string\", \"null\"], \"minLength\": 1},"
+           " \"n\": {\"type\": \"integer\", \"maximum\": 9}}}",
+           true,
+           "+" V("a", "nul") V("n", "9") "~+" V("a", "null") "~-" V("a", "") "~-" V("a", " True")
+               V("n", "10") "~-" V("n", "x"));
+    params("glm47", "{\"type\": \"object\", \"additionalProperties\": {\"type\": \"number\"}}",
+           true,
+           "+" V("any name", "1.5") V("b", "2") "~-" V("a", "x") "~-" V("", "1") "~-" V("a>", "1"));
+    params("glm47",
+           "{\"properties\": {\"a\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}},"
+           " \"required\": [\"a\"]}",
+           false, "+~+" V("a", "[x") V("n", "y") V("z", "1") "~-" V("z", "[x"));
+    params("pythonic",
+           "{\"properties\": {\"a\": {\"type\": \"string\"}, \"l\": {\"items\": {\"enum\":"
+           " [true, null, \"x\"]}}}, \"required\": [\"a\"]}",
+           true,
+           "+a=\"b\\n\"~+a=\"\", l=[True, None, \"x\"]~-a='b'~-l=[]~-a=\"\", l=[true]~-a=\"\",");
+}
+
+/* What the form cannot write is an error with its name. */
+static void test_names(void **state)
+{
+    struct err e = ERR_INIT;
+    struct jvalue s;
+    static const char text[] = "{\"properties\": {\"a<b\": {}}}";
+    (void)state;
+    assert_good(test_jvalue_parse(&own_arena, text, strlen(text), &s, &e), &e);
+    struct tool_spec one = {.name = "t", .parameters = &s, .is_allowed = true};
+    struct tool_ask ask = {.tool = &one, .n_tool = 1, .is_asked = true, .keeps_all = true};
+    const struct grammar_calls *c =
+        tool_format_grammar(tool_format_find("qwen3_coder"), &ask, &own_arena, &e);
+    assert_null(grammar_calls(c, NULL, &e));
+    assert_non_null(strstr(e.msg, "#/properties/a<b"));
+    ask.keeps_all = false;
+    c = tool_format_grammar(tool_format_find("qwen3_coder"), &ask, &own_arena, &e);
+    struct grammar *g = grammar_calls(c, NULL, &e);
+    assert_non_null(g);
+    grammar_unref(g);
+}
+
 /* Thoughts before a constraint: those that have begun must end, others may stand there. */
 static void test_behind(void **state)
 {
-    const struct grammar_text open = {"<t>", 3}, close = {"</t>", 4};
+    struct grammar_part part = {.open = {"<t>", 3}, .close = {"</t>", 4}};
     struct err e = ERR_INIT;
     (void)state;
     for (int i = 0; i < 3; i++) {
+        part.is_open = true;
         struct grammar *g = i == 0   ? grammar_schema(&schema, false, NULL, &e)
                             : i == 1 ? grammar_regex("\\{(a|b){40,90}x?\\}", 18, NULL, &e)
                                      : grammar_gbnf("root ::= \"{\" root? \"}\"", 22, NULL, &e);
-        struct grammar *inside = g ? grammar_behind(g, open, close, true, NULL, &e) : NULL;
-        struct grammar *may = g ? grammar_behind(g, open, close, false, NULL, &e) : NULL;
+        struct grammar *inside = g ? grammar_behind(g, &part, NULL, &e) : NULL;
+        part.is_open = false;
+        struct grammar *may = g ? grammar_behind(g, &part, NULL, &e) : NULL;
         if (!inside || !may)
             fail_msg("%d: %s", i, e.msg);
         const char *const good[] = {"{\"x\": true}",
@@ -175,11 +279,51 @@ static void test_behind(void **state)
     }
 }
 
+/* Harmony: the answer has a header of its own, behind thoughts and without them; calls have
+ * another. */
+static void test_channels(void **state)
+{
+    const struct think_marks *m = think_marks_told(
+        "<|start|>assistant<|channel|>analysis<|message|><|channel|>final<|message|>");
+    struct err e = ERR_INIT;
+    (void)state;
+    assert_non_null(m);
+    assert_non_null(m->say);
+    const struct grammar_part part = {.open = {m->open, strlen(m->open)},
+                                      .close = {m->close, strlen(m->close)},
+                                      .say = {m->say, strlen(m->say)}};
+    struct grammar *g = grammar_schema(&schema, false, NULL, &e);
+    struct grammar *whole = grammar_behind(g, &part, NULL, &e);
+    assert_non_null(whole);
+    holds(whole, "<|channel|>final<|message|>{\"x\": true}", MATCHES);
+    holds(whole,
+          "<|channel|>analysis<|message|>Hm <|end|><|start|>assistant<|channel|>final<|message|>"
+          "{\"x\": true}",
+          MATCHES);
+    holds(whole, "{", REFUSED);
+    holds(whole, "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant{", REFUSED);
+    grammar_unref(g);
+    grammar_unref(whole);
+    g = make("harmony", (struct tool_ask){.is_asked = true, .keeps_all = true});
+    holds(g, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\": true}",
+          MATCHES);
+    holds(g, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\": 1", REFUSED);
+    holds(g, "<|channel|>final", REFUSED);
+    grammar_unref(g);
+    g = make("harmony", (struct tool_ask){
+                            .keeps_all = true, .has_form = true, .form = &schema, .say = m->say});
+    holds(g, "<|channel|>final<|message|>{\"x\": true}", MATCHES);
+    holds(g, "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}", MATCHES);
+    holds(g, "{\"x\": true}", REFUSED);
+    grammar_unref(g);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, own_arena_free)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_asked), T(test_words), T(test_form), T(test_forms),
-                                       T(test_behind)};
+    const struct CMUnitTest tests[] = {T(test_asked),  T(test_words),   T(test_form),
+                                       T(test_forms),  T(test_marked),  T(test_names),
+                                       T(test_behind), T(test_channels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

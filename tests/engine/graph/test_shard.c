@@ -19,7 +19,7 @@
 static const enum config_family families[] = {
     FAMILY_LLAMA,     FAMILY_QWEN2, FAMILY_QWEN3,   FAMILY_GPT2,    FAMILY_MISTRAL,
     FAMILY_MINISTRAL, FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE, FAMILY_GEMMA2,
-    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT};
+    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_LFM2,    FAMILY_BERT};
 static const int sizes[] = {2, 3, 4, 6};
 
 static struct config config_of(enum config_family f)

@@ -22,11 +22,14 @@
 #define SIZES                                                                                      \
     "\"vocab_size\":9,\"hidden_size\":16,\"intermediate_size\":8,\"num_hidden_layers\":5,"         \
     "\"num_attention_heads\":4,\"max_position_embeddings\":99"
-#define GEMMA2  "\"architectures\":[\"Gemma2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
-#define GEMMA3  "\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
-#define SMOLLM3 "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
-#define GRANITE "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
-#define PHI3    "\"architectures\":[\"Phi3ForCausalLM\"]," SIZES
+#define GEMMA2      "\"architectures\":[\"Gemma2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GEMMA3      "\"architectures\":[\"Gemma3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GEMMA3_BODY "\"architectures\":[\"Gemma3TextModel\"],\"num_key_value_heads\":2," SIZES
+#define SMOLLM3     "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GRANITE     "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
+#define PHI3        "\"architectures\":[\"Phi3ForCausalLM\"]," SIZES
+#define QWEN3_5     "\"architectures\":[\"Qwen3_5ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define LFM2        "\"architectures\":[\"Lfm2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define VISION(type, text)                                                                         \
     "{\"architectures\":[\"" type "ForConditionalGeneration\"],\"eos_token_id\":[1,6],"            \
     "\"vision_config\":{\"hidden_size\":5},\"torch_dtype\":\"bfloat16\",\"text_config\":" text "}"
@@ -219,6 +222,24 @@ static void test_experts(void **state)
                 c.qk_norm == QK_NORM_WHOLE);
 }
 
+/* Faults: a default of gpt-oss' class, a bound of its gates that is not read. */
+static void test_gpt_oss(void **state)
+{
+    (void)state;
+    struct config c =
+        parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES
+              ",\"num_local_experts\":6,\"quantization_config\":{\"quant_method\":\"mxfp4\","
+              "\"modules_to_not_convert\":[\"lm_head\"]}}");
+    assert_true(c.family == FAMILY_GPT_OSS && c.n_expert == 6 && c.n_top == 4 && c.normalises_top);
+    assert_true(c.has_sinks && c.has_expert_bias && c.swiglu_limit == 7 && c.swiglu_alpha == 1.702);
+    assert_true(c.has_qkv_bias && c.has_o_bias && c.d_head == 64 && c.rope.theta == 150000);
+    assert_true(c.window == 128 && c.slides[0] && !c.slides[1] && c.slides[2]);
+    assert_int_equal(c.packing.method, PACKING_MXFP4);
+    c = parse("{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES
+              ",\"swiglu_limit\":3.5,\"swiglu_alpha\":2,\"attention_bias\":false}");
+    assert_true(c.swiglu_limit == 3.5 && c.swiglu_alpha == 2 && !c.has_qkv_bias && !c.has_o_bias);
+}
+
 /* Faults: a default of Gemma's classes; a bound, a pattern or a second theta that is not read. */
 static void test_gemma(void **state)
 {
@@ -242,6 +263,19 @@ static void test_gemma(void **state)
               "\"rope_theta\":700}},\"torch_dtype\":\"bfloat16\"}");
     assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 5e5 && c.rope.factor == 8);
     assert_true(c.local_theta == 700 && c.embed_scale == 4 && c.slides[4]);
+}
+
+/* Faults: a model of vectors that is taken for one of text; a window seen to one side, or as wide
+ * to each side as it is in all. */
+static void test_bodies(void **state)
+{
+    (void)state;
+    struct config c = parse("{" GEMMA3_BODY ",\"use_bidirectional_attention\":true,"
+                            "\"sliding_window\":512}");
+    assert_int_equal(c.family, FAMILY_GEMMA3);
+    assert_true(c.is_encoder && c.sees_ahead && c.window == 257 && c.slides[0]);
+    c = parse("{" GEMMA3_BODY ",\"use_bidirectional_attention\":false}");
+    assert_true(c.is_encoder && !c.sees_ahead && c.window == 4096);
 }
 
 /* Faults: a default of Phi-3's class; half a head that turns whole; a scaling by its old name. */
@@ -276,6 +310,30 @@ static void test_text_config(void **state)
     assert_true(c.n_kv_head == 32 && c.max_pos == 2048 && !c.is_tied);
     c = parse(VISION("Mistral3", "{\"model_type\":\"mistral\",\"head_dim\":128}"));
     assert_true(c.family == FAMILY_MISTRAL && c.n_kv_head == 8 && c.max_pos == 131072);
+}
+
+/* Faults: the names that LFM2's files had first are not known, or the common ones rule over them; a
+ * feed-forward of the width that is told. */
+static void test_short_convolutions(void **state)
+{
+    (void)state;
+    struct config c = parse("{" LFM2 ",\"block_ff_dim\":12288,"
+                            "\"block_auto_adjust_ff_dim\":true,\"block_ffn_dim_multiplier\":1.0,"
+                            "\"block_multiple_of\":256,\"conv_L_cache\":3,\"conv_bias\":false,"
+                            "\"full_attn_idxs\":[2,4],\"norm_eps\":1e-06,\"theta\":5000}");
+    assert_true(c.family == FAMILY_LFM2 && c.d_ff == 8192 && c.n_tap == 3 && !c.has_conv_bias);
+    assert_true(c.is_conv[0] && c.is_conv[1] && !c.is_conv[2] && c.is_conv[3] && !c.is_conv[4]);
+    assert_true(c.norm_eps == 1e-6 && c.rope.theta == 5000 && c.is_tied);
+    assert_int_equal(c.qk_norm, QK_NORM_HEADS);
+    c = parse("{" LFM2 ",\"block_auto_adjust_ff_dim\":false,\"layer_types\":[\"full_attention\","
+              "\"conv\",\"conv\",\"conv\",\"conv\"],\"full_attn_idxs\":[1],\"conv_bias\":true,"
+              "\"tie_embedding\":false,\"tie_word_embeddings\":true,\"conv_L_cache\":4}");
+    assert_true(c.d_ff == 8 && c.n_tap == 4 && c.has_conv_bias && !c.is_tied);
+    assert_true(!c.is_conv[0] && c.is_conv[1] && c.rope.theta == 1e6 && c.norm_eps == 1e-5);
+    c = parse("{" LFM2 ",\"block_ffn_dim_multiplier\":null}");
+    assert_true(c.d_ff == 5 && !c.is_conv[0] && !c.is_conv[4]); /* 2/3 of 8; all attend */
+    c = parse("{" LFM2 ",\"block_ffn_dim_multiplier\":1.5,\"block_multiple_of\":4}");
+    assert_int_equal(c.d_ff, 8); /* 7, in fours */
 }
 
 /* Fault: GPT-2's names or BERT's defaults are not known. */
@@ -314,8 +372,8 @@ static const struct refused {
     {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "the nearest is Qwen2ForCausalLM; known are "},
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
-     "qwen3_moe, mixtral, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, gpt2, bert, "
-     "roberta and xlm-roberta"},
+     "qwen3_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
+     "qwen3_5_text, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
      "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
@@ -333,15 +391,35 @@ static const struct refused {
     {"{" QWEN2 ",\"sliding_window\":8,\"layer_types\":["
      "\"sliding_attention\",\"full_attention\",\"full_attention\"]}",
      "layer_types[0]: sliding_attention without a sliding_window"},
+    {"{\"architectures\":[\"GptOssForCausalLM\"],\"num_key_value_heads\":2," SIZES
+     ",\"swiglu_limit\":0}",
+     "swiglu_limit: expected a number from 1e-6 to 1e6, found 0"},
+    {"{" LLAMA ",\"swiglu_limit\":7}", "swiglu_limit: 7 is not supported; 0 is"},
     {"{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config: is not"},
-    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
-     "quantization_config.quant_method: 'gptq' is not supported; compressed-tensors is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"hqq\"}}",
+     "quantization_config.quant_method: 'hqq' is not supported; compressed-tensors, fp8, gptq, "},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}}",
+     "quantization_config.bits: 3 is not supported; 4 and 8 are"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"group_size\":0}}",
+     "quantization_config.group_size: expected -1, or inputs"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\","
+     "\"checkpoint_format\":\"marlin\"}}",
+     "checkpoint_format: 'marlin' is not supported; gptq and gptq_v2 are"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"awq\",\"version\":\"gemv\"}}",
+     "quantization_config.version: 'gemv' is not supported; gemm is"},
     {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
      "\"config_groups\":{\"group_0\":{\"input_activations\":{\"num_bits\":8}}}}}",
      "config_groups.group_0.input_activations: is not supported; null is"},
     {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
      "\"config_groups\":{\"group_0\":{\"weights\":{\"type\":\"float\"}}}}}",
      "weights.type: 'float' is not supported; int is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"compressed-tensors\","
+     "\"format\":\"nvfp4-pack-quantized\"}}",
+     "quantization_config.format: 'nvfp4-pack-quantized' is not supported; pack-quantized, int-"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}}",
+     "quantization_config.fmt: 'e5m2' is not supported; e4m3 is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}}",
+     "weight_block_size: expected outputs and inputs that share a scale"},
     {"{" LLAMA ",\"final_logit_softcapping\":30.0}",
      "final_logit_softcapping: 30 is not supported; 0 is"},
     {"{" LLAMA ",\"residual_multiplier\":0.2}", "residual_multiplier: 0.2 is not supported"},
@@ -352,7 +430,8 @@ static const struct refused {
     {"{" GEMMA2 ",\"final_logit_softcapping\":-1}", "softcapping: expected a number above 0"},
     {"{" GEMMA2 ",\"rope_local_base_freq\":100}", "rope_local_base_freq: 100 is not supported"},
     {"{" GEMMA3 ",\"attn_logit_softcapping\":50}", "attn_logit_softcapping: 50 is not supported"},
-    {"{" GEMMA3 ",\"use_bidirectional_attention\":true}", "use_bidirectional_attention: is not"},
+    {"{" GEMMA3 ",\"use_bidirectional_attention\":true}",
+     "use_bidirectional_attention: true is not"},
     {"{" GEMMA3 ",\"rope_parameters\":{\"full_attention\":{},\"sliding_attention\":{\"rope_type\":"
      "\"linear\"}}}",
      "'linear' is not supported in layers that slide"},
@@ -362,6 +441,20 @@ static const struct refused {
     {"{" PHI3 ",\"partial_rotary_factor\":1.5}", "above 0 and up to 1, found 1.5"},
     {"{" PHI3 ",\"partial_rotary_factor\":0.3}", "0.3 turns 1 numbers of a head"},
     {"{" PHI3 ",\"lm_head_bias\":true}", "lm_head_bias: is not supported"},
+    {"{" LFM2 ",\"conv_L_cache\":9}", "conv_L_cache: expected a number from 1 to 8, found 9"},
+    {"{" LFM2 ",\"layer_types\":[\"conv\",\"sliding_attention\",\"conv\",\"conv\",\"conv\"]}",
+     "layer_types[1]: 'sliding_attention' is not supported; full_attention and conv are"},
+    {"{" LFM2 ",\"full_attn_idxs\":[5]}", "full_attn_idxs[0]: expected a number from 0 to 4"},
+    {"{" LFM2 ",\"block_ffn_dim_multiplier\":-1}", "a feed-forward of -5 numbers; 1 to 1048576"},
+    {"{" LFM2 ",\"theta\":0}", "theta: expected a number above 0, found 0"},
+    {"{" LLAMA ",\"conv_L_cache\":3}", "conv_L_cache: 3 is not supported; 0 is"},
+    {"{" QWEN3_5 ",\"linear_num_value_heads\":24}", "24 heads of values cannot share 16 of keys"},
+    {"{" QWEN3_5 ",\"linear_key_head_dim\":512}", "linear_key_head_dim: expected a number from 1"},
+    {"{" QWEN3_5 ",\"attn_output_gate\":false}", "attn_output_gate: false is not supported"},
+    {"{" QWEN3_5 ",\"layer_types\":[\"conv\",\"conv\",\"conv\",\"conv\",\"conv\"]}",
+     "'conv' is not supported; full_attention and linear_attention are"},
+    {"{" LLAMA ",\"linear_num_value_heads\":3}", "linear_num_value_heads: 3 is not supported"},
+    {"{" QWEN2 ",\"layer_types\":[\"conv\",\"conv\",\"conv\"]}", "layer_types[0]: 'conv' is not"},
     {"{" LLAMA ",\"rope_scaling\":{\"type\":\"mrope\"}}",
      "config.json: rope_scaling.type: 'mrope' is not supported; default, linear, dynamic, "
      "llama3, yarn and longrope are"},
@@ -405,6 +498,31 @@ static const struct refused {
      "\"n_positions\":9}",
      "n_embd: 10 cannot be divided among 3 heads"},
 };
+
+/* Faults: heads or layers of delta rules that are not those of the classes; a positions' field of
+ * pictures that is refused in a text model; norms, or a share of heads, that others have. */
+static void test_delta_rules(void **state)
+{
+    (void)state;
+    struct config c = parse("{" QWEN3_5 ",\"rope_parameters\":{\"rope_type\":\"default\","
+                            "\"rope_theta\":1e7,\"mrope_section\":[11,11,10],"
+                            "\"mrope_interleaved\":true},\"mamba_ssm_dtype\":\"float32\"}");
+    assert_true(c.family == FAMILY_QWEN3_5 && c.d_head == 256 && c.rope.theta == 1e7);
+    assert_true(c.rope.partial == 0.25 && c.norm_plus_one && c.has_attn_gate);
+    assert_true(c.qk_norm == QK_NORM_HEADS && c.n_tap == 4);
+    assert_true(c.is_delta[0] && c.is_delta[2] && !c.is_delta[3] && c.is_delta[4]);
+    assert_true(c.n_delta_k == 16 && c.n_delta_v == 32 && c.d_delta_k == 128 && c.d_delta_v == 128);
+    assert_int_equal(config_conv_width(&c), 8192);
+    c = parse("{" QWEN3_5 ",\"full_attention_interval\":2,\"linear_num_key_heads\":2,"
+              "\"linear_num_value_heads\":6,\"linear_key_head_dim\":8,"
+              "\"linear_value_head_dim\":12,\"linear_conv_kernel_dim\":3,"
+              "\"attn_output_gate\":true}");
+    assert_true(c.n_tap == 3 && c.is_delta[0] && !c.is_delta[1] && c.is_delta[2]);
+    assert_int_equal(config_conv_width(&c), 2 * 2 * 8 + 6 * 12);
+    c = parse("{" QWEN3_5 ",\"layer_types\":[\"full_attention\",\"linear_attention\","
+              "\"full_attention\",\"full_attention\",\"linear_attention\"]}");
+    assert_true(!c.is_delta[0] && c.is_delta[1] && !c.is_delta[3] && c.is_delta[4]);
+}
 
 /* Fault: a value that would change the arithmetic is passed over in silence. */
 static void test_refuses_what_it_cannot_compute(void **state)
@@ -460,9 +578,13 @@ int main(void)
         cmocka_unit_test(test_qwen3),
         cmocka_unit_test(test_later_families),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_text_config),
+        cmocka_unit_test(test_short_convolutions),
+        cmocka_unit_test(test_delta_rules),
         cmocka_unit_test(test_gpt2_and_bert),
         cmocka_unit_test(test_refuses_what_it_cannot_compute),
         cmocka_unit_test(test_neutral_values_pass),

@@ -82,6 +82,11 @@ static void check_config(const struct config *a, const struct config *b)
     assert_int_equal(a->has_o_bias, b->has_o_bias);
     assert_int_equal(a->has_mlp_bias, b->has_mlp_bias);
     assert_int_equal(a->window, b->window);
+    assert_int_equal(a->n_expert, b->n_expert);
+    assert_int_equal(a->n_top, b->n_top);
+    assert_int_equal(a->d_expert, b->d_expert);
+    assert_int_equal(a->normalises_top, b->normalises_top);
+    assert_memory_equal(a->has_experts, b->has_experts, sizeof a->has_experts);
     assert_int_equal(a->bos, b->bos);
     assert_int_equal(a->n_eos, b->n_eos);
     assert_memory_equal(a->eos, b->eos, (size_t)a->n_eos * sizeof *a->eos);
@@ -105,6 +110,10 @@ static void test_same_as_directory(void **state)
         {FILES "qwen3-00001-of-00004.gguf", "tests/golden/models/qwen3", ROPE_DEFAULT},
         {FILES "quantised.gguf", FILES "quantised", ROPE_DEFAULT},
         {FILES "coded.gguf", FILES "coded", ROPE_DEFAULT},
+        {FILES "qwen3_moe.gguf", "tests/golden/models/qwen3_moe", ROPE_DEFAULT},
+        {FILES "mixtral.gguf", "tests/golden/models/mixtral", ROPE_DEFAULT},
+        {FILES "olmoe.gguf", "tests/golden/models/olmoe", ROPE_DEFAULT},
+        {FILES "experts.gguf", FILES "experts", ROPE_DEFAULT},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct err e = ERR_INIT;

@@ -22,13 +22,15 @@
 #include "engine/run/runner.h"
 #include "engine/sample/sampler.h"
 #include "tests/engine/load/st_make.h"
+#include "tests/lib/formats.h"
 #include "tests/lib/golden.h"
 
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
 static const char *const names[] = {"llama_plain",   "qwen2",         "gpt2",      "olmo2",
                                     "smollm3",       "granite",       "gemma2",    "gemma3",
-                                    "gemma3_vision", "phi3_longrope", "qwen3_moe", "mixtral"};
+                                    "gemma3_vision", "phi3_longrope", "qwen3_moe", "mixtral",
+                                    "gpt_oss",       "lfm2",          "qwen3_5"};
 enum { N_NAME = 10 };
 
 static struct adapter *load(const struct model *m, const char *dir)
@@ -155,7 +157,8 @@ static void logits_are_pefts_of_what_we_trained(void **state)
         const char *name, *model;
     } ours[] = {{"llama_lora", "llama_plain"}, {"qwen2_rslora", "qwen2"},
                 {"gpt2_rslora", "gpt2"},       {"gpt2_lora_dropout", "gpt2"},
-                {"phi3_lora", "phi3"},         {"gemma3_vision_lora", "gemma3_vision"}};
+                {"phi3_lora", "phi3"},         {"gemma3_vision_lora", "gemma3_vision"},
+                {"lfm2_lora", "lfm2"},         {"qwen3_5_lora", "qwen3_5"}};
     (void)state;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct golden g;
@@ -462,14 +465,13 @@ static void trained(struct golden *g, const char *dir, double scale, const int32
  * than the trained one. */
 static void a_served_logprob_is_the_trained_one(void **state)
 {
-    static const enum k_type type[] = {K_F32, K_BF16, K_INT8, K_INT8G, K_INT4};
     (void)state;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < FORMATS_PACKED; i++) {
         struct golden g;
         struct err e = ERR_INIT;
         int32_t token[TOK_MAX];
         float want[TOK_MAX];
-        golden_init_short(&g, "llama_plain", type[i]);
+        golden_init_short(&g, "llama_plain", formats_packed[i]);
         int64_t n = golden_ids(&g.root, "prompt", token, TOK_MAX), v = g.model->cfg.n_vocab;
         float *row = rows_new(&g, n);
         struct adapter *a = load_golden(&g, "llama_plain", "lora");

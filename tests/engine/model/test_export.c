@@ -196,6 +196,58 @@ static void shards_and_types_stay(void **state)
     test_dir_free(root);
 }
 
+static bool has_expert(void *ctx, const struct param *p)
+{
+    (void)ctx;
+    return strcmp(p->name, "layers.1.mlp.experts.2.up_proj.weight") == 0 ||
+           strcmp(p->name, "layers.1.mlp.experts.4.down_proj.weight") == 0 ||
+           strcmp(p->name, "layers.0.mlp.experts.1.gate_proj.bias") == 0;
+}
+
+/* A parameter of gpt-oss before and behind: matrices are changed by inputs, as they stand. */
+static void check_expert(const struct model_dir *from, const struct model_dir *to,
+                         const struct param *p)
+{
+    char name[NAME_BYTES];
+    struct err e = ERR_INIT;
+    int64_t n = p->n * p->k;
+    float *x = xcalloc((size_t)n, sizeof *x), *y = xcalloc((size_t)n, sizeof *y);
+    snprintf(name, sizeof name, "model.%s", p->name);
+    const struct weight *a = weights_get(from->weights, name), *b = weights_get(to->weights, name);
+    if (!a) /* the head */
+        a = weights_get(from->weights, p->name), b = weights_get(to->weights, p->name);
+    assert_true(a && b);
+    assert_good(weight_read_f32(a, 0, weight_rows(a), x, &e), &e);
+    assert_good(weight_read_f32(b, 0, weight_rows(b), y, &e), &e);
+    for (int64_t i = 0; i < n && has_expert(NULL, p); i++)
+        x[i] = changed(x[i], p->is_vector ? i : i % p->k * p->n + i / p->k);
+    if (memcmp(x, y, (size_t)n * sizeof *x) != 0)
+        fail_msg("%s", p->name);
+    free(x);
+    free(y);
+}
+
+/* Faults: what an expert learnt is lost where all of a layer share a tensor, or goes to another. */
+static void stacked_experts_are_changed(void **state)
+{
+    char *root = test_dir_new(), to[NAME_BYTES];
+    struct golden g;
+    struct model_dir b;
+    struct err e = ERR_INIT;
+    struct export_change c = {.has = has_expert, .fill = fill};
+    (void)state;
+    golden_init(&g, "gpt_oss", K_F32, 0);
+    snprintf(to, sizeof to, "%s/to", root);
+    assert_good(model_export(&g.dir, g.model, to, &c, &e), &e);
+    assert_good(model_dir_init(&b, to, &e), &e);
+    assert_int_equal(weights_count(g.dir.weights), weights_count(b.weights));
+    for (int32_t i = 0; i < g.model->n_param; i++)
+        check_expert(&g.dir, &b, &g.model->param[i]);
+    model_dir_release(&b);
+    golden_release(&g);
+    test_dir_free(root);
+}
+
 static int refuse(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,
                   float *x, struct err *e)
 {
@@ -225,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_and_types_stay),
+        cmocka_unit_test(stacked_experts_are_changed),
         cmocka_unit_test(a_fault_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -313,6 +313,27 @@ static void codes_stay_the_files(void **state)
     world_release(&w);
 }
 
+/* Faults: an expert with the codes of its neighbour in the stack, or its rows. */
+static void experts_have_their_own_codes(void **state)
+{
+    struct world w = {.path = NULL};
+    struct err e = ERR_INIT;
+    (void)state;
+    world_open(&w, "tests/golden/gguf/experts.gguf");
+    struct weights *want = weights_open("tests/golden/gguf/experts", &e);
+    assert_good(want ? 0 : -1, &e);
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = K_F32});
+    assert_int_equal(format_of(m, "layers.0.mlp.experts.2.gate_proj.weight"), K_INT4);
+    assert_int_equal(format_of(m, "layers.0.mlp.experts.1.up_proj.weight"), K_INT8G);
+    assert_int_equal(format_of(m, "layers.0.mlp.experts.1.down_proj.weight"), K_F32);
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (!m->param[i].is_vector)
+            check_values(&w, &m->param[i], want);
+    model_free(m);
+    weights_close(want);
+    world_release(&w);
+}
+
 /* Codes of the file where the format is asked for by name, too; trained are numbers that hold
  * them. */
 static void codes_by_name_and_trained(void **state)
@@ -431,6 +452,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(a_frozen_format_is_not_trained),
         cmocka_unit_test(codes_stay_the_files),
+        cmocka_unit_test(experts_have_their_own_codes),
         cmocka_unit_test(codes_by_name_and_trained),
         cmocka_unit_test(nested_is_exact),
         cmocka_unit_test(bad_codes_are_named),

@@ -15,7 +15,7 @@
 #include "engine/op/ops.h"
 #include "engine/run/inputs.h"
 
-enum { T = 9, D = 12, N_OUT = 4, N_VOCAB = 70, LEAF_MAX = 6, RANK = 3 };
+enum { T = 9, D = 12, N_OUT = 4, N_VOCAB = 70, LEAF_MAX = 9, RANK = 3 };
 
 /* A parameter with its row-major original and its gradient. */
 struct leaf {
@@ -232,6 +232,9 @@ static const struct op_attn_attr attn_attr = {
 /* Each fault: a term of the gradient lost, doubled, or put at the wrong input. */
 TEST_OF(embed, (void)0, op_scale(b, op_add(b, x, op_embed(b, OP_IDS_POS, &r->leaf[0].p)), 1.0f))
 TEST_OF(slice, (void)0, op_mul(b, op_slice(b, x, 0, 5), op_slice(b, x, 7, 5)))
+TEST_OF(regroup, (void)0,
+        op_mul(b, op_slice(b, op_regroup(b, x, 2, (int32_t[]){2, 3, 1}, 3), 2, 9),
+               op_slice(b, x, 0, 9)))
 TEST_OF(gather, (void)0, op_gather(b, op_mul(b, x, x)))
 TEST_OF(round, leaf_new(&r, 10, D, false), op_linear(b, op_mul(b, x, x), &r->leaf[1].p, NULL))
 TEST_OF(linear, (leaf_new(&r, 35, D, false), leaf_new(&r, 35, 1, true)),
@@ -252,13 +255,46 @@ TEST_OF(rope, (void)0,
                     .cos = r->cos, .sin = r->sin, .n_head = 2, .d_head = 6, .d_rot = 4}))
 TEST_OF(attn, (leaf_new(&r, T, D / 3, false), leaf_new(&r, T, D / 3, false)),
         op_attn(b, x, leaf_rows(r, b, 1), leaf_rows(r, b, 2), &attn_attr))
+static struct val attn_with_sink(struct rig *r, struct builder *b, struct val x)
+{
+    struct op_attn_attr a = attn_attr;
+    a.sink = &r->leaf[3].p;
+    return op_attn(b, x, leaf_rows(r, b, 1), leaf_rows(r, b, 2), &a);
+}
+
+TEST_OF(attn_sink,
+        (leaf_new(&r, T, D / 3, false), leaf_new(&r, T, D / 3, false), leaf_new(&r, 3, 1, true)),
+        attn_with_sink(r, b, x))
+TEST_OF(conv, (leaf_new(&r, D * 3, 1, true)->n_tap = 3, leaf_new(&r, D, 1, true)),
+        op_conv(b, x, &(struct op_conv_attr){.weight = &r->leaf[1].p, .bias = &r->leaf[2].p}))
+TEST_OF(conv_long, (leaf_new(&r, D * 8, 1, true)->n_tap = 8),
+        op_conv(b, op_mul(b, x, x), &(struct op_conv_attr){.weight = &r->leaf[1].p}))
 TEST_OF(swiglu, leaf_new(&r, T, D, false), op_swiglu(b, x, op_add(b, x, leaf_rows(r, b, 1))))
+TEST_OF(glu, leaf_new(&r, T, D, false),
+        op_glu(b, op_glu(b, x, x), op_add(b, x, leaf_rows(r, b, 1))))
 TEST_OF(gelu, (void)0, op_add(b, op_gelu(b, x, false), op_gelu(b, x, true)))
 TEST_OF(dropout, (void)0, op_dropout(b, op_mul(b, x, x), 0.4f, 2))
 TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
 TEST_OF(ce, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 0))
 TEST_OF(ce_capped, leaf_new(&r, N_VOCAB, D, false), op_ce(b, op_gather(b, x), &r->leaf[1].p, 2))
 TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
+
+/* Two heads of values, 6 wide, to one of keys, 4 wide. */
+static struct val delta(struct rig *r, struct builder *b, struct val v)
+{
+    struct op_delta_attr a = {
+        .a_log = &r->leaf[2].p, .dt_bias = &r->leaf[3].p, .n_k = 1, .n_v = 2, .d_k = 4, .d_v = 6};
+    struct val x = leaf_rows(r, b, 1);
+    struct op_delta_in in = {.q = op_slice(b, x, 0, 4),
+                             .k = op_slice(b, x, 4, 4),
+                             .v = v,
+                             .a = op_slice(b, x, 8, 2),
+                             .b = op_slice(b, x, 10, 2)};
+    return op_delta(b, &in, &a);
+}
+
+TEST_OF(delta, (leaf_new(&r, T, D, false), leaf_new(&r, 2, 1, true), leaf_new(&r, 2, 1, true)),
+        delta(r, b, x))
 
 /* Three experts of 32 each in one leaf for each of their matrices: whole panels, so that the leaf's
  * are theirs. The gradients are its runs. */
@@ -303,6 +339,43 @@ static void experts_narrow(struct rig *r)
             r->leaf[i].x[k] *= i == 1 ? 3.0f : 0.4f;
 }
 
+static struct param expert_bias[3][E];
+
+static const struct param *biases_of(struct rig *r, int leaf, int64_t n)
+{
+    const struct param *all = &r->leaf[leaf].p;
+    for (int e = 0; e < E; e++) {
+        struct param *p = &expert_bias[leaf - 5][e];
+        *p = *all;
+        p->n = n;
+        p->vec = all->vec + e * n;
+        p->grad = all->grad + e * n;
+    }
+    return expert_bias[leaf - 5];
+}
+
+/* With biases and the clamped gate. The limit is one that few numbers come near. */
+static struct val biased_mixture(struct rig *r, struct builder *b, struct val x)
+{
+    struct op_experts_attr a = {.gate = experts_of(r, 2),
+                                .up = experts_of(r, 3),
+                                .down = experts_of(r, 4),
+                                .gate_bias = biases_of(r, 5, FF),
+                                .up_bias = biases_of(r, 6, FF),
+                                .down_bias = biases_of(r, 7, FF),
+                                .limit = 7,
+                                .alpha = 1.702f,
+                                .n_expert = E,
+                                .top = 2,
+                                .normalises = true};
+    return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
+}
+
+#define BIASED_LEAVES                                                                              \
+    (EXPERT_LEAVES, leaf_new(&r, E * FF, 1, true), leaf_new(&r, E * FF, 1, true),                  \
+     leaf_new(&r, E * FF, 1, true))
+
+TEST_OF(experts_biased, BIASED_LEAVES, biased_mixture(r, b, x))
 TEST_OF(experts, EXPERT_LEAVES, mixture(r, b, x, false))
 TEST_OF(experts_normalised, EXPERT_LEAVES, mixture(r, b, x, true))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
@@ -363,25 +436,52 @@ static void wrong_shapes_are_refused(void **state)
     op_lora(b, x, leaf_rows(&r, b, 1), &r.leaf[0].p);
     assert_non_null(strstr(b->err.msg, "lora: leaf: inputs of 12 and 13 columns"));
     eager_end(r.eager);
+    eager_begin(r.eager, inputs_send(&r.in, r.stream), &(struct eager_options){0});
+    b = eager_builder(r.eager);
+    x = leaf_rows(&r, b, 0);
+    op_delta(b, &(struct op_delta_in){x, x, x, x, x},
+             &(struct op_delta_attr){.n_k = 1, .n_v = 2, .d_k = K_DELTA_D_MAX + 1, .d_v = 6});
+    assert_non_null(strstr(b->err.msg, "delta: heads of 257 by 6: at most 256"));
+    eager_end(r.eager);
     rig_release(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_op_embed),         cmocka_unit_test(test_op_slice),
-        cmocka_unit_test(test_op_gather),        cmocka_unit_test(test_op_round),
-        cmocka_unit_test(test_op_linear),        cmocka_unit_test(test_op_bias),
-        cmocka_unit_test(test_op_add),           cmocka_unit_test(test_op_mul),
-        cmocka_unit_test(test_op_scale),         cmocka_unit_test(test_op_rmsnorm),
-        cmocka_unit_test(test_op_rmsnorm_heads), cmocka_unit_test(test_op_layernorm),
-        cmocka_unit_test(test_op_rope),          cmocka_unit_test(test_op_attn),
-        cmocka_unit_test(test_op_swiglu),        cmocka_unit_test(test_op_gelu),
-        cmocka_unit_test(test_op_dropout),       cmocka_unit_test(test_op_ce),
-        cmocka_unit_test(test_op_softcap),       cmocka_unit_test(test_op_ce_capped),
-        cmocka_unit_test(test_op_mean_pool),     cmocka_unit_test(test_op_l2norm),
-        cmocka_unit_test(test_op_experts),       cmocka_unit_test(test_op_experts_normalised),
-        cmocka_unit_test(test_op_lora),          cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(test_op_embed),
+        cmocka_unit_test(test_op_slice),
+        cmocka_unit_test(test_op_gather),
+        cmocka_unit_test(test_op_round),
+        cmocka_unit_test(test_op_linear),
+        cmocka_unit_test(test_op_bias),
+        cmocka_unit_test(test_op_add),
+        cmocka_unit_test(test_op_mul),
+        cmocka_unit_test(test_op_scale),
+        cmocka_unit_test(test_op_rmsnorm),
+        cmocka_unit_test(test_op_rmsnorm_heads),
+        cmocka_unit_test(test_op_layernorm),
+        cmocka_unit_test(test_op_rope),
+        cmocka_unit_test(test_op_attn),
+        cmocka_unit_test(test_op_conv),
+        cmocka_unit_test(test_op_conv_long),
+        cmocka_unit_test(test_op_swiglu),
+        cmocka_unit_test(test_op_gelu),
+        cmocka_unit_test(test_op_dropout),
+        cmocka_unit_test(test_op_ce),
+        cmocka_unit_test(test_op_glu),
+        cmocka_unit_test(test_op_regroup),
+        cmocka_unit_test(test_op_delta),
+        cmocka_unit_test(test_op_softcap),
+        cmocka_unit_test(test_op_ce_capped),
+        cmocka_unit_test(test_op_mean_pool),
+        cmocka_unit_test(test_op_l2norm),
+        cmocka_unit_test(test_op_experts),
+        cmocka_unit_test(test_op_experts_normalised),
+        cmocka_unit_test(test_op_experts_biased),
+        cmocka_unit_test(test_op_attn_sink),
+        cmocka_unit_test(test_op_lora),
+        cmocka_unit_test(wrong_shapes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,9 +15,7 @@
 #include "engine/run/runner.h"
 #include "tests/lib/golden.h"
 
-enum { TOK_MAX = 512, NAME_BYTES = 256 };
-
-static const char *const names[] = {"bert_cls", "bert_mean", "xlmr_cls", "qwen3_last"};
+enum { TOK_MAX = 512, TEXT_MAX = 8, NAME_BYTES = 256 };
 
 static struct runner *runner_for(struct golden *g)
 {
@@ -38,7 +36,9 @@ static void put_texts(struct golden *g, struct runner *r)
     struct batch *b = runner_batch(r);
     struct json texts, t;
     struct err e = ERR_INIT;
-    int32_t at = 0, s = 0, cell = 0;
+    int32_t at = 0, s = 0, cell = 0, first[TEXT_MAX] = {0};
+    if (json_member(&g->root, "first").node)
+        golden_ids(&g->root, "first", first, TEXT_MAX);
     assert_good(json_get(&g->root, "texts", JSON_ARRAY, &texts, &e), &e);
     b->q_start[0] = 0;
     json_each(t, texts)
@@ -51,7 +51,7 @@ static void put_texts(struct golden *g, struct runner *r)
         {
             assert_good(json_as_int(&c, 0, 1 << 30, &id, &e), &e);
             b->token[at] = (int32_t)id;
-            b->segment[at] = 0;
+            b->segment[at] = first[s] > 0 && pos >= first[s];
             b->pos[at] = pos++;
             b->seq_of[at++] = s;
         }
@@ -71,18 +71,18 @@ static void put_texts(struct golden *g, struct runner *r)
 static void vectors(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (const char *const *name = golden_encoders; *name; name++) {
         struct golden g;
         struct err e = ERR_INIT;
         struct op_view out;
         int64_t n_want;
-        golden_init(&g, names[i], K_F32, 0);
+        golden_init(&g, *name, K_F32, 0);
         struct runner *r = runner_for(&g);
         put_texts(&g, r);
         assert_good(runner_step(r, &out, &e), &e);
         float *want = golden_tensor(&g, "embedding", &n_want);
         assert_int_equal(n_want, runner_batch(r)->n[DIM_SEQ] * out.shape.cols);
-        golden_near(names[i], out.p, want, n_want, 1e-4);
+        golden_near(*name, out.p, want, n_want, 1e-4);
         mem_free(want);
         runner_free(r);
         golden_release(&g);
@@ -120,12 +120,12 @@ static void check_gradients(struct golden *g, const char *name)
 static void gradients(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (const char *const *name = golden_encoders; *name; name++) {
         struct golden g;
         struct err e = ERR_INIT;
         struct op_view out;
         int64_t n_target;
-        golden_init(&g, names[i], K_F32, 0);
+        golden_init(&g, *name, K_F32, 0);
         for (int32_t k = 0; k < g.model->n_param; k++)
             gradient_new(&g.model->param[k]);
         struct runner *r = runner_for(&g);
@@ -140,7 +140,7 @@ static void gradients(void **state)
         float *target = golden_tensor(&g, "target", &n_target);
         assert_good(eager_seed(eager, v, target, &e), &e);
         assert_good(eager_backward(eager, &e), &e);
-        check_gradients(&g, names[i]);
+        check_gradients(&g, *name);
         eager_end(eager);
         mem_free(target);
         eager_free(eager);

@@ -32,12 +32,6 @@ static struct runner *runner_for(struct golden *g, int64_t n_feed)
     return r;
 }
 
-static bool is_encoder(const char *name)
-{
-    return strncmp(name, "bert_", 5) == 0 || strncmp(name, "xlmr_", 5) == 0 ||
-           strcmp(name, "qwen3_last") == 0;
-}
-
 static int32_t best_of(const float *x, int64_t n)
 {
     int64_t best = 0;
@@ -86,7 +80,7 @@ static void f32_logits_and_greedy_text(void **state)
     (void)state;
     for (const char *const *name = golden_names; *name; name++) {
         struct golden g;
-        if (is_encoder(*name))
+        if (golden_is_encoder(*name))
             continue;
         golden_init_short(&g, *name, K_F32);
         check_logits(&g, *name, 1e-4);
@@ -101,7 +95,7 @@ static void bf16_logits_are_near(void **state)
     (void)state;
     for (const char *const *name = golden_names; *name; name++) {
         struct golden g;
-        if (is_encoder(*name))
+        if (golden_is_encoder(*name))
             continue;
         golden_init_short(&g, *name, K_BF16);
         check_logits(&g, *name, 4e-2);

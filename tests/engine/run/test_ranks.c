@@ -15,6 +15,7 @@
 #include "engine/run/crew.h"
 #include "engine/run/ranks.h"
 #include "engine/run/runner.h"
+#include "tests/lib/formats.h"
 #include "tests/lib/golden.h"
 
 enum { TOK_MAX = 512, GREEDY = 12 };
@@ -161,7 +162,6 @@ static void as_one_rank(void **state)
 }
 
 static const char *const some[] = {"llama_tied", "llama_mha_bias", "qwen2", "gpt2", NULL};
-static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
 
 /* Law 2 and law 3 at a size. Faults: a sum whose order follows the batch or the threads, a mode in
  * which ranks differ. */
@@ -169,19 +169,19 @@ static void same_bits(void **state)
 {
     (void)state;
     for (const char *const *name = some; *name; name++)
-        for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        for (size_t k = 0; k < FORMATS_PACKED; k++) {
             struct golden g;
             int32_t ids[TOK_MAX];
             int64_t cols;
             float *want = NULL;
-            golden_init_short(&g, *name, types[k]);
+            golden_init_short(&g, *name, formats_packed[k]);
             int64_t n = prompt_of(&g, ids);
             for (int i = 0; i < 4; i++) {
                 struct shared s;
-                shared_init(&s, &g, types[k], 2 + (int)k % 2, i == 1 ? 2 : 1, i == 2);
+                shared_init(&s, &g, formats_packed[k], 2 + (int)k % 2, i == 1 ? 2 : 1, i == 2);
                 float *got = feed(s.runner, ids, n, i == 3 ? 5 : n, &cols);
                 if (want && memcmp(got, want, (size_t)(n * cols) * sizeof *got) != 0)
-                    fail_msg("%s, type %d: way %d differs", *name, types[k], i);
+                    fail_msg("%s, type %d: way %d differs", *name, formats_packed[k], i);
                 mem_free(want);
                 want = got;
                 shared_release(&s);

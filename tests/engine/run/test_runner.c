@@ -11,6 +11,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/graph/passes.h"
+#include "tests/lib/formats.h"
 #include "tests/lib/tiny.h"
 
 enum { N_TOK = 70 };
@@ -18,8 +19,8 @@ enum { N_TOK = 70 };
 static const enum config_family families[] = {
     FAMILY_LLAMA,     FAMILY_QWEN2, FAMILY_QWEN3,   FAMILY_GPT2,      FAMILY_MISTRAL,
     FAMILY_MINISTRAL, FAMILY_OLMO2, FAMILY_SMOLLM3, FAMILY_GRANITE,   FAMILY_GEMMA2,
-    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT,    FAMILY_QWEN3_MOE, FAMILY_MIXTRAL};
-static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
+    FAMILY_GEMMA3,    FAMILY_PHI3,  FAMILY_BERT,    FAMILY_QWEN3_MOE, FAMILY_MIXTRAL,
+    FAMILY_GPT_OSS,   FAMILY_LFM2,  FAMILY_QWEN3_5};
 
 static enum model_output output_of(enum config_family f)
 {
@@ -73,14 +74,14 @@ static void one_model(const struct config *c, enum k_type type,
 
 static void each_model(void (*check)(struct tiny *t, const float *want))
 {
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+    for (size_t k = 0; k < FORMATS_PACKED; k++) {
         for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
             struct config c = tiny_config(families[f]);
-            one_model(&c, types[k], check);
+            one_model(&c, formats_packed[k], check);
         }
         struct config whole = tiny_config(FAMILY_LLAMA);
         whole.d_ff = 96; /* whole panels: gate and up are joined, and with what comes behind */
-        one_model(&whole, types[k], check);
+        one_model(&whole, formats_packed[k], check);
     }
 }
 
@@ -249,24 +250,68 @@ static void decode_reads_its_experts(void **state)
     struct config c = tiny_config(FAMILY_MIXTRAL);
     (void)state;
     c.n_expert = 16;
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+    for (size_t k = 0; k < FORMATS_PACKED; k++) {
         struct tiny t;
         struct err e = ERR_INIT;
         struct op_view out;
         int32_t token = 3;
         double bytes = 0;
-        tiny_init(&t, &c, types[k], 1, NULL);
+        tiny_init(&t, &c, formats_packed[k], 1, NULL);
         struct runner *r = tiny_runner(&t, N_TOK, MODEL_LOGITS, false, PASS_ALL);
         stream_trace(t.stream, add_experts, &bytes);
         assert_good(runner_feed(r, &token, 1, 0, 1, &out, &e), &e);
-        double one = 2 * (double)k_weight_bytes(types[k], c.d_expert, c.d_model) +
-                     (double)k_weight_bytes(types[k], c.d_model, c.d_expert);
+        double one = 2 * (double)k_weight_bytes(formats_packed[k], c.d_expert, c.d_model) +
+                     (double)k_weight_bytes(formats_packed[k], c.d_model, c.d_expert);
         double numbers = 3 * (double)((c.d_model + c.d_expert) * c.n_top) * sizeof(float);
         assert_true(bytes >= (double)c.n_layer * c.n_top * one);
         assert_true(bytes <= (double)c.n_layer * (c.n_top * one + numbers + 3 * 64));
         runner_free(r);
         tiny_release(&t);
     }
+}
+
+static void add_states(void *ctx, enum kernel_id k, struct k_shape shape, int64_t ns)
+{
+    (void)ns;
+    *(double *)ctx += k == K_delta || k == K_conv ? shape.bytes : 0;
+}
+
+/* The bytes that layers with a recurrent state read and write for the token at `pos`. */
+static double state_bytes_at(struct tiny *t, struct runner *r, int64_t pos)
+{
+    struct err e = ERR_INIT;
+    struct op_view out;
+    int32_t token = 3;
+    double bytes = 0;
+    stream_trace(t->stream, add_states, &bytes);
+    assert_good(runner_feed(r, &token, 1, pos, 1, &out, &e), &e);
+    stream_trace(t->stream, NULL, NULL);
+    return bytes;
+}
+
+/* Fault: a recurrent layer that looks back: its decode is dearer deep in a text. */
+static void decode_is_as_cheap_deep_in_a_text(void **state)
+{
+    (void)state;
+    enum { DEEP = 30000 };
+    struct config c = tiny_config(FAMILY_QWEN3_5);
+    struct tiny t;
+    struct err e = ERR_INIT;
+    c.max_pos = DEEP + 1;
+    tiny_init(&t, &c, K_BF16, 1, NULL);
+    struct runner_options o = {
+        .cap = {[DIM_TOK] = 1, [DIM_OUT] = 1, [DIM_SEQ] = 1, [DIM_GROUP] = 1},
+        .n_cell = DEEP / K_CELL + 1,
+        .passes = PASS_ALL,
+        .output = MODEL_LOGITS};
+    struct runner *r = runner_new(t.model, &o, t.stream, &e);
+    assert_good(r ? 0 : -1, &e);
+    state_bytes_at(&t, r, 0);
+    double early = state_bytes_at(&t, r, 100), deep = state_bytes_at(&t, r, DEEP);
+    assert_true(early > 0 && early == deep);
+    assert_true(early < 4 * (double)model_state_bytes(t.model));
+    runner_free(r);
+    tiny_release(&t);
 }
 
 enum { LONG = 520, LONG_ROOM = 600, LONG_OUT = 8 };
@@ -360,10 +405,15 @@ static void bad_feeds_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(static_is_eager),         cmocka_unit_test(passes_change_nothing),
-        cmocka_unit_test(threads_change_nothing),  cmocka_unit_test(chunks_are_the_whole),
-        cmocka_unit_test(company_changes_nothing), cmocka_unit_test(chunks_apart_change_nothing),
-        cmocka_unit_test(every_level_gates),       cmocka_unit_test(decode_reads_its_experts),
+        cmocka_unit_test(static_is_eager),
+        cmocka_unit_test(passes_change_nothing),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(chunks_are_the_whole),
+        cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(chunks_apart_change_nothing),
+        cmocka_unit_test(every_level_gates),
+        cmocka_unit_test(decode_reads_its_experts),
+        cmocka_unit_test(decode_is_as_cheap_deep_in_a_text),
         cmocka_unit_test(bad_feeds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

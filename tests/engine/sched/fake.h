@@ -4,7 +4,8 @@
  * follows from the slot of the token before, the token and its place; the answer to a row follows
  * from every slot that the sequence's cells name up to there. So a wrong cell, one that was never
  * written, one that was given to somebody else, and a prefix of another text all give another
- * answer than the same sequence gives alone.
+ * answer than the same sequence gives alone. Where the model has recurrent states, what it begins
+ * from must be what stands before its first row.
  */
 #ifndef TESTS_ENGINE_SCHED_FAKE_H
 #define TESTS_ENGINE_SCHED_FAKE_H
@@ -34,6 +35,7 @@ struct fake {
     uint64_t *slot;   /* [n_cell, cell_tok] */
     int64_t *written; /* [n_cell] the step in which each cell was last written */
     struct seq **written_by;
+    uint64_t *state;        /* [n_state]; NULL: the model has none */
     bool is_late;           /* tokens are known to the scheduler's caller a step late */
     uint64_t n_guess;       /* drafts so far: what the next is drawn by */
     int64_t n_draft, n_cut; /* drafted tokens that ran; of these, those that were wrong */
@@ -90,6 +92,19 @@ static inline void fake_init(struct fake *f, struct sched *s)
     f->slot = xcalloc((size_t)(n * f->cell_tok), sizeof *f->slot);
     f->written = xcalloc((size_t)n, sizeof *f->written);
     f->written_by = xcalloc((size_t)n, sizeof *f->written_by);
+    if (s->opt.has_states)
+        f->state = xcalloc((size_t)(s->n_seat + s->opt.n_snapshot), sizeof *f->state);
+}
+
+/* A scheduler of these options, and the model under it. */
+static inline struct fake fake_begin(struct sched_options o)
+{
+    struct err e = ERR_INIT;
+    struct fake f;
+    struct sched *s = sched_new(&o, &e);
+    assert_non_null(s);
+    fake_init(&f, s);
+    return f;
 }
 
 static inline void fake_release(struct fake *f)
@@ -97,6 +112,18 @@ static inline void fake_release(struct fake *f)
     free(f->slot);
     free(f->written);
     free(f->written_by);
+    free(f->state);
+}
+
+/* Whoever was let in has ended, and holds nothing. */
+static inline void fake_end(struct fake *f)
+{
+    assert_int_equal(sched_stat(f->s).cell_used, 0);
+    if (f->s->opt.has_states)
+        assert_int_equal(f->s->n_state_free, f->s->n_seat);
+    kv_pool_verify(f->s->pool);
+    sched_free(f->s);
+    fake_release(f);
 }
 
 static inline uint64_t *fake_slot(struct fake *f, const struct seq *q, int64_t i)
@@ -112,6 +139,37 @@ static inline int32_t fake_token_at(const struct seq *q, int64_t i)
 {
     const struct fake_seq *fs = q->owner;
     return q->is_open && i == q->n_tok - 1 ? fs->drawn : q->token[i];
+}
+
+/* Of a part whose rows stand: what it began from was right, and what it leaves. */
+static inline void fake_states(struct fake *f, const struct sched_part *p)
+{
+    struct seq *q = p->seq;
+    int64_t end = p->pos + p->n_tok;
+    if (!f->state || q->is_whole) {
+        assert_true(p->from < 0 && p->to < 0 && p->kept < 0);
+        return;
+    }
+    assert_true((p->from < 0) == (p->pos == 0) && p->to >= 0 && p->to < f->s->n_seat);
+    if (p->pos)
+        assert_true(f->state[p->from] == *fake_slot(f, q, p->pos - 1));
+    f->state[p->to] = *fake_slot(f, q, end - 1);
+    if (p->kept < 0)
+        return;
+    assert_in_range(p->kept, f->s->n_seat, f->s->n_seat + f->s->opt.n_snapshot - 1);
+    assert_true(p->kept_len > p->pos && p->kept_len <= end && p->kept_len % f->cell_tok == 0);
+    f->state[p->kept] = *fake_slot(f, q, p->kept_len - 1);
+}
+
+/* A step that failed may have written any of its states. */
+static inline void fake_spoil(struct fake *f, const struct sched_step *step)
+{
+    for (int64_t i = 0; f->state && i < step->n_part; i++) {
+        if (step->part[i].to >= 0)
+            f->state[step->part[i].to] = 1;
+        if (step->part[i].kept >= 0)
+            f->state[step->part[i].kept] = 1;
+    }
 }
 
 static inline void fake_write(struct fake *f, const struct sched_part *p)
@@ -199,6 +257,8 @@ static inline void fake_run(struct fake *f, const struct sched_step *step)
     f->n_row += step->n_tok;
     for (int64_t i = 0; i < step->n_part; i++)
         fake_write(f, &step->part[i]);
+    for (int64_t i = 0; i < step->n_part; i++)
+        fake_states(f, &step->part[i]);
     for (int64_t i = 0; i < step->n_part; i++)
         fake_answer(f, &step->part[i]);
 }

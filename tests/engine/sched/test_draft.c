@@ -26,7 +26,6 @@ static void draft(void *ctx, const struct sched_part *part, int64_t n)
 
 static void begin(struct world *w, int64_t n_cell)
 {
-    struct err e = ERR_INIT;
     struct sched_options o = {.n_cell = n_cell,
                               .cell_tok = 4,
                               .cap_tok = 32,
@@ -36,10 +35,7 @@ static void begin(struct world *w, int64_t n_cell)
                               .keeps_prefixes = true,
                               .draft = draft,
                               .draft_ctx = w};
-    struct sched *s = sched_new(&o, &e);
-    assert_non_null(s);
-    *w = (struct world){.wrong_at = -1};
-    fake_init(&w->fake, s);
+    *w = (struct world){.wrong_at = -1, .fake = fake_begin(o)};
 }
 
 static struct fake_seq *put(struct world *w, uint64_t text, int64_t n_prompt, int64_t n_new)
@@ -59,9 +55,7 @@ static void end(struct world *w, struct fake_seq *a, struct fake_seq *b)
         fake_check_text(b);
         fake_seq_free(b);
     }
-    assert_int_equal(sched_stat(w->fake.s).cell_used, 0);
-    sched_free(w->fake.s);
-    fake_release(&w->fake);
+    fake_end(&w->fake);
 }
 
 static struct sched_step step_of(struct world *w)

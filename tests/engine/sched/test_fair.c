@@ -13,23 +13,11 @@ static const struct sched_options PLAIN = {.n_cell = 256,
                                            .max_wait = 1000,
                                            .chunk = 24};
 
-static struct fake begin(struct sched_options o)
-{
-    struct err e = ERR_INIT;
-    struct fake f;
-    struct sched *s = sched_new(&o, &e);
-    assert_non_null(s);
-    fake_init(&f, s);
-    return f;
-}
-
 static void end(struct fake *f)
 {
     while (fake_step(f, 0))
         ;
-    assert_int_equal(sched_stat(f->s).cell_used, 0);
-    sched_free(f->s);
-    fake_release(f);
+    fake_end(f);
 }
 
 static struct fake_seq *put(struct fake *f, uint64_t tenant, int64_t weight, int64_t n_prompt,
@@ -53,7 +41,7 @@ static int64_t steps_until_done(struct fake *f, const struct fake_seq *q)
 /* How long one request of a tenant takes behind `n` of another, which have run for a while. */
 static int64_t behind(struct sched_options o, int n, int64_t n_prompt, int64_t n_new)
 {
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *crowd[300];
     for (int i = 0; i < n; i++)
         crowd[i] = put(&f, 1, 1, n_prompt, n_new);
@@ -96,7 +84,7 @@ static void three_hundred_do_not_starve_one(void **state)
 static void serve_two(int64_t weight, int64_t n_new, bool is_whole, int64_t ran[2])
 {
     struct sched_options o = PLAIN;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[2][300];
     struct sched_step step;
     for (int i = 0; i < 300; i++)
@@ -141,7 +129,7 @@ static void shares_follow_the_weights(void **state)
 static void nobody_saves_up(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *a[200], *b[100];
     int64_t n_before_a = 0;
     for (int i = 0; i < 100; i++)
@@ -167,7 +155,7 @@ static void nobody_saves_up(void **state)
 static void priority_is_a_tenants_own(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *b[4], *a[40];
     for (int i = 0; i < 4; i++)
         b[i] = put(&f, 2, 1, 4, 60);
@@ -190,7 +178,7 @@ static void priority_is_a_tenants_own(void **state)
 static void who_is_gone_is_forgotten(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     for (uint64_t t = 0; t < 2000; t++) {
         struct fake_seq *q = put(&f, t, 1, 30, 2);
         steps_until_done(&f, q);
@@ -200,11 +188,80 @@ static void who_is_gone_is_forgotten(void **state)
     end(&f);
 }
 
+static struct fake_seq *put_idle(struct fake *f, uint64_t tenant, int64_t n_prompt, int64_t n_new)
+{
+    struct fake_seq *q = fake_seq_new(tenant * 1000 + (uint64_t)f->n_step, n_prompt, n_new);
+    q->q.tenant = tenant;
+    q->q.is_idle = true;
+    fake_submit(f, q);
+    return q;
+}
+
+/* Fault: what takes idle time alone runs beside others, keeps a seat or cells from them, also of
+ * its own key, or does not go on once they are gone. */
+static void idle_stands_still_beside_others(void **state)
+{
+    static const int64_t n_cell[] = {256, 16};
+    (void)state;
+    for (int i = 0; i < 2 && !FAKE_IS_FORCED; i++)
+        for (uint64_t tenant = 1; tenant <= 2; tenant++) {
+            struct sched_options o = PLAIN;
+            o.n_cell = n_cell[i];
+            struct fake alone = fake_begin(o), f = fake_begin(o);
+            struct fake_seq *idle[12], *one = put(&alone, tenant, 1, 30, 20), *same;
+            int64_t want = steps_until_done(&alone, one);
+            for (int k = 0; k < 12; k++)
+                idle[k] = put_idle(&f, 1, 12, 20);
+            for (int k = 0; k < 5; k++)
+                assert_true(fake_step(&f, 0));
+            int64_t before = f.n_row;
+            same = put(&f, tenant, 1, 30, 20);
+            assert_int_equal(steps_until_done(&f, same), want);
+            assert_int_equal(f.n_row - before, alone.n_row);
+            fake_check_text(same);
+            for (int k = 0; k < 12; k++)
+                assert_true(idle[k]->q.state != SEQ_DONE);
+            end(&alone);
+            end(&f);
+            for (int k = 0; k < 12; k++) {
+                fake_check_text(idle[k]);
+                fake_seq_free(idle[k]);
+            }
+            fake_seq_free(one);
+            fake_seq_free(same);
+        }
+}
+
+/* Fault: a step of idle work that is longer than what computes well, for which who comes waits. */
+static void idle_steps_are_short(void **state)
+{
+    struct sched_options o = PLAIN;
+    struct sched_step step;
+    struct fake_seq *idle[4];
+    (void)state;
+    o.enough = 8;
+    struct fake f = fake_begin(o);
+    for (int k = 0; k < 4; k++)
+        idle[k] = put_idle(&f, 1, 40, 2);
+    for (int k = 0; k < 10; k++) {
+        assert_true(sched_next(f.s, &step));
+        assert_in_range(step.n_tok - step.n_decode, 0, 8);
+        fake_run(&f, &step);
+        sched_ran(f.s, 0);
+    }
+    end(&f);
+    for (int k = 0; k < 4; k++)
+        fake_seq_free(idle[k]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_hundred_do_not_starve_one),
-        cmocka_unit_test(shares_follow_the_weights), cmocka_unit_test(nobody_saves_up),
-        cmocka_unit_test(priority_is_a_tenants_own), cmocka_unit_test(who_is_gone_is_forgotten)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(idle_stands_still_beside_others),
+                                       cmocka_unit_test(idle_steps_are_short),
+                                       cmocka_unit_test(three_hundred_do_not_starve_one),
+                                       cmocka_unit_test(shares_follow_the_weights),
+                                       cmocka_unit_test(nobody_saves_up),
+                                       cmocka_unit_test(priority_is_a_tenants_own),
+                                       cmocka_unit_test(who_is_gone_is_forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

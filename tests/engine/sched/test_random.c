@@ -2,7 +2,8 @@
  *
  * The scheduler over pools of all small sizes under random load: groups come, go, are cancelled,
  * turned out, run again; adapters are forgotten, steps fail. In half of the worlds the model's
- * tokens are known a step late, in most of the others drafts run, right and wrong. Whatever
+ * tokens are known a step late, in most of the others drafts run, right and wrong; in a third it
+ * has recurrent states. Whatever
  * happens, each sequence says what it says alone, every answer is given once, and in the end
  * nothing is held.
  */
@@ -49,6 +50,9 @@ static struct sched_options options(struct world *w)
                                   .age_tok = draw(w, 2) ? 1 + draw(w, 300) : 0,
                                   .hash = hash[draw(w, 3)],
                                   .keeps_prefixes = draw(w, 5) > 0,
+                                  .has_states = draw(w, 3) == 0,
+                                  .n_snapshot = draw(w, 2) ? draw(w, 4) : draw(w, 40),
+                                  .snapshot_tok = draw(w, 2) ? 1 + draw(w, 10) : 0,
                                   .draft = draw(w, 4) ? fake_draft : NULL,
                                   .draft_ctx = &w->fake};
 }
@@ -73,6 +77,7 @@ static struct fake_seq *make_seq(struct world *w, const struct fake_seq *like)
     q->priority = (int32_t)draw(w, 3) - 1;
     q->wants_prompt = !draw(w, 6);
     q->is_whole = !like && !draw(w, 8);
+    q->is_idle = !draw(w, 4);
     f->seed = (uint64_t)draw(w, 2);
     f->n_want -= q->is_whole ? n_new : draw(w, n_new + 1);
     fake_seq_ready(f);
@@ -131,6 +136,7 @@ static void check_step(const struct world *w, const struct sched_step *step)
         assert_true(!p->n_draft || p->pos + p->n_tok - p->n_draft == p->seq->n_tok);
         assert_int_equal(p->n_draft, p->seq->n_draft);
         assert_true(!i || step->part[i - 1].seq->adapter <= p->seq->adapter);
+        assert_int_equal(p->seq->is_idle, step->part->seq->is_idle); /* its steps are its own */
         if (p->seq->is_whole)
             assert_int_equal(p->n_tok, p->seq->n_prompt);
         for (int64_t j = 0; j < i; j++)
@@ -157,6 +163,7 @@ static bool round_of(struct world *w)
         return false;
     check_step(w, &step);
     if (!draw(w, 30)) {
+        fake_spoil(&w->fake, &step);
         sched_failed(w->fake.s);
     } else {
         fake_run(&w->fake, &step);
@@ -250,6 +257,7 @@ static void play(struct world *w)
 /* Of all worlds. */
 struct seen {
     uint64_t preempted, hit;
+    uint64_t states_hit; /* tokens found by sequences of models with states */
     int64_t busy, drafted, cut;
 };
 
@@ -277,6 +285,7 @@ static void world_run(uint64_t seed, struct seen *all)
     assert_int_equal(kv.taken - kv.given_back, kv.n_kept);
     all->preempted += st.preempted;
     all->hit += st.prefix_hit;
+    all->states_hit += o.has_states ? st.prefix_hit : 0;
     all->busy += w.n_busy;
     all->drafted += w.fake.n_draft;
     all->cut += w.fake.n_cut;
@@ -303,6 +312,7 @@ static void says_what_it_says_alone(void **state)
                   (unsigned long long)all.preempted, (unsigned long long)all.hit,
                   (long long)all.busy, (long long)all.drafted, (long long)all.cut);
     assert_true(from || (all.preempted > N_SEED && all.hit > N_SEED && all.busy > 0));
+    assert_true(from || all.states_hit > N_SEED);
     assert_true(from || (all.drafted > N_SEED && all.cut > N_SEED && all.cut < all.drafted));
 }
 

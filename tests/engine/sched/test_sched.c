@@ -12,23 +12,6 @@ static const struct sched_options PLAIN = {.n_cell = 64,
                                            .max_wait = 100,
                                            .keeps_prefixes = true};
 
-static struct fake begin(struct sched_options o)
-{
-    struct err e = ERR_INIT;
-    struct fake f;
-    struct sched *s = sched_new(&o, &e);
-    assert_non_null(s);
-    fake_init(&f, s);
-    return f;
-}
-
-static void end(struct fake *f)
-{
-    assert_int_equal(sched_stat(f->s).cell_used, 0);
-    sched_free(f->s);
-    fake_release(f);
-}
-
 /* Submitted, of a text of its own unless said otherwise. */
 static struct fake_seq *put(struct fake *f, uint64_t text, int64_t n_prompt, int64_t n_new,
                             int32_t priority)
@@ -80,7 +63,7 @@ static void decodes_go_first(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.chunk = 5;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *a = put(&f, 1, 3, 40, 0), *b = put(&f, 2, 4, 40, 0);
     struct sched_step step = step_of(&f);
     assert_int_equal(step.n_tok, 7);
@@ -98,7 +81,7 @@ static void decodes_go_first(void **state)
     }
     drain(&f);
     finish(a), finish(b), finish(c);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: prompts that came first wait for the last of those that came with them; a prompt that is
@@ -108,7 +91,7 @@ static void begins_no_more_than_enough(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.enough = 10;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     static const int64_t len[] = {3, 4, 5, 20, 2};
     static const int64_t step_of_prompt[] = {0, 0, 0, 1, 2};
     struct fake_seq *q[5];
@@ -123,7 +106,7 @@ static void begins_no_more_than_enough(void **state)
     drain(&f);
     for (int i = 0; i < 5; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: prompts in another order than priority, then age. */
@@ -132,7 +115,7 @@ static void ranks_by_priority_then_age(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.cap_tok = 8;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[4] = {put(&f, 1, 8, 1, 1), put(&f, 2, 8, 1, 0), put(&f, 3, 8, 1, 0),
                              put(&f, 4, 8, 1, -1)};
     const int order[] = {3, 1, 2, 0};
@@ -144,7 +127,7 @@ static void ranks_by_priority_then_age(void **state)
     }
     for (int i = 0; i < 4; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Steps until `old` is done while every step brings a new sequence of the highest priority. */
@@ -154,7 +137,7 @@ static int64_t steps_until_done(int64_t age_tok, int32_t priority, int64_t most)
     o.cap_tok = 8;
     o.age_tok = age_tok;
     o.keeps_prefixes = false;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *old = put(&f, 1, 8, 1, priority), *q[600];
     int64_t n = 0;
     for (; old->q.state != SEQ_DONE && n < most; n++) {
@@ -165,7 +148,7 @@ static int64_t steps_until_done(int64_t age_tok, int32_t priority, int64_t most)
     for (int64_t i = 0; i < n; i++)
         finish(q[i]);
     finish(old);
-    end(&f);
+    fake_end(&f);
     return n;
 }
 
@@ -186,7 +169,7 @@ static void groups_come_whole_or_not_at_all(void **state)
     struct sched_options o = PLAIN;
     o.max_wait = 3;
     o.cap_seq = 2;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[6];
     struct seq *group[6];
     struct err e = ERR_INIT;
@@ -209,14 +192,14 @@ static void groups_come_whole_or_not_at_all(void **state)
     drain(&f);
     for (int i = 0; i < 6; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: n choices that compute their prompt n times, or say something else for sharing it. */
 static void choices_compute_their_prompt_once(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *q[6];
     struct seq *group[6];
     struct err e = ERR_INIT;
@@ -235,13 +218,13 @@ static void choices_compute_their_prompt_once(void **state)
         assert_int_equal(q[i]->q.n_cached, 28);
     for (int i = 0; i < 6; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* A maker whose first step failed, and two who wait for its cells. */
 static struct fake parked_behind(struct fake_seq **q)
 {
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     for (int i = 0; i < 3; i++)
         q[i] = put(&f, 1, 30, 2, 0);
     step_of(&f);
@@ -263,7 +246,7 @@ static void who_waits_goes_on_when_the_maker_leaves(void **state)
     drain(&f);
     finish(q[2]);
     fake_seq_free(q[0]), fake_seq_free(q[1]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: one that waits for cells that will not be found any more. */
@@ -278,14 +261,14 @@ static void who_waits_goes_on_when_the_adapter_is_forgotten(void **state)
     drain(&f);
     for (int i = 0; i < 3; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: a high priority that waits for what a low one computes when it is its turn. */
 static void nobody_waits_for_a_worse_ranked_maker(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *low = put(&f, 1, 100, 2, 1);
     fake_step(&f, 0);
     struct fake_seq *high = put(&f, 1, 100, 2, 0);
@@ -295,14 +278,14 @@ static void nobody_waits_for_a_worse_ranked_maker(void **state)
     run(&f, &step);
     drain(&f);
     finish(low), finish(high);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: more answers in a step than there is room for; a prefix taken where answers are wanted. */
 static void prompts_with_answers_go_in_parts(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *a = put(&f, 1, 30, 1, 0);
     drain(&f);
     struct fake_seq *b = fake_seq_new(1, 30, 1);
@@ -317,14 +300,14 @@ static void prompts_with_answers_go_in_parts(void **state)
     assert_int_equal(b->n_answer, 30);
     assert_int_equal(b->q.n_cached, 0);
     finish(a), finish(b);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: an encoder's text in two steps, or with cells left; or never, beside those that decode. */
 static void whole_prompts_run_in_one_step(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     struct fake_seq *a = put(&f, 1, 4, 30, 0), *w[3];
     fake_step(&f, 0);
     for (int i = 0; i < 3; i++) {
@@ -349,7 +332,7 @@ static void whole_prompts_run_in_one_step(void **state)
     drain(&f);
     finish(a), finish(w[0]), finish(w[1]), finish(w[2]);
     fake_seq_free(large);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: another than the youngest of the lowest priority turned out when cells run out. */
@@ -358,7 +341,7 @@ static void the_youngest_of_the_lowest_gives_way(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.n_cell = 12;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *a = put(&f, 1, 8, 30, 1), *b = put(&f, 2, 8, 30, 0), *c = put(&f, 3, 8, 30, 1);
     while (!sched_stat(f.s).n_preempted)
         assert_true(fake_step(&f, 0));
@@ -372,7 +355,7 @@ static void the_youngest_of_the_lowest_gives_way(void **state)
     }
     drain(&f);
     finish(a), finish(b), finish(c);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: a high priority that waits for a seat behind low ones; an equal one that turns out. */
@@ -381,7 +364,7 @@ static void a_higher_priority_turns_lower_ones_out(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.cap_seq = 2;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *a = put(&f, 1, 4, 20, 0), *b = put(&f, 2, 4, 20, 0);
     fake_step(&f, 0);
     struct fake_seq *c = put(&f, 3, 4, 20, 0);
@@ -393,7 +376,7 @@ static void a_higher_priority_turns_lower_ones_out(void **state)
     assert_int_equal(b->q.state, SEQ_PREEMPTED);
     drain(&f);
     finish(a), finish(b), finish(c), finish(d);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: an older sequence that turns out a younger one rather than take the next seat. */
@@ -402,7 +385,7 @@ static void age_turns_nobody_out(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.cap_seq = 2;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *a = put(&f, 1, 8, 20, 0), *b = put(&f, 1, 8, 20, 0), *c = put(&f, 2, 8, 20, 0);
     fake_step(&f, 0); /* b waited for a's cells, so c got the second seat */
     assert_int_equal(c->q.state, SEQ_RUNNING);
@@ -412,7 +395,7 @@ static void age_turns_nobody_out(void **state)
     assert_int_equal(b->q.state, SEQ_WAITING);
     drain(&f);
     finish(a), finish(b), finish(c);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: newcomers that get their last cells, and are turned out again at the next step. */
@@ -422,7 +405,7 @@ static void newcomers_leave_room_to_grow(void **state)
     struct sched_options o = PLAIN;
     o.n_cell = 16;
     o.keeps_prefixes = false;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[40];
     for (int i = 0; i < 40; i++)
         q[i] = put(&f, (uint64_t)i, 11, 13, 0); /* three cells, and six in the end */
@@ -431,7 +414,7 @@ static void newcomers_leave_room_to_grow(void **state)
     assert_true(sched_stat(f.s).preempted <= (FAKE_IS_FORCED ? 80 : 14));
     for (int i = 0; i < 40; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: prompts that no seat is left for stretch the steps of those that decode. */
@@ -440,7 +423,7 @@ static void who_has_no_seat_does_not_press(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.cap_seq = 3;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[12];
     for (int i = 0; i < 2; i++)
         q[i] = put(&f, (uint64_t)i + 1, 4, 20, 0);
@@ -460,7 +443,7 @@ static void who_has_no_seat_does_not_press(void **state)
     drain(&f);
     for (int i = 0; i < 12; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 static int64_t found_by(struct fake *f, uint64_t salt, uint64_t adapter)
@@ -479,7 +462,7 @@ static int64_t found_by(struct fake *f, uint64_t salt, uint64_t adapter)
 static void prefixes_belong_to_tenant_and_adapter(void **state)
 {
     (void)state;
-    struct fake f = begin(PLAIN);
+    struct fake f = fake_begin(PLAIN);
     assert_int_equal(found_by(&f, 1, 1), 0);
     assert_int_equal(found_by(&f, 1, 1), 28);
     assert_int_equal(found_by(&f, 2, 1), 0);
@@ -489,14 +472,14 @@ static void prefixes_belong_to_tenant_and_adapter(void **state)
     assert_true(sched_stat(f.s).cell_kept < kept);
     assert_int_equal(found_by(&f, 1, 1), 0);
     assert_int_equal(found_by(&f, 1, 2), 28);
-    end(&f);
+    fake_end(&f);
     struct sched_options o = PLAIN;
     o.keeps_prefixes = false;
-    f = begin(o);
+    f = fake_begin(o);
     assert_int_equal(found_by(&f, 1, 1), 0);
     assert_int_equal(found_by(&f, 1, 1), 0);
     assert_int_equal(sched_stat(f.s).cell_kept, 0);
-    end(&f);
+    fake_end(&f);
 }
 
 /* Fault: adapters in a step not side by side, or out of the order of their submission. */
@@ -505,7 +488,7 @@ static void parts_are_sorted_by_adapter(void **state)
     (void)state;
     struct sched_options o = PLAIN;
     o.cap_seq = o.cap_out = 32;
-    struct fake f = begin(o);
+    struct fake f = fake_begin(o);
     struct fake_seq *q[32];
     for (int i = 0; i < 32; i++) {
         q[i] = fake_seq_new((uint64_t)i, 1, 3);
@@ -522,7 +505,7 @@ static void parts_are_sorted_by_adapter(void **state)
     drain(&f);
     for (int i = 0; i < 32; i++)
         finish(q[i]);
-    end(&f);
+    fake_end(&f);
 }
 
 int main(void)

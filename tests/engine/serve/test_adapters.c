@@ -5,6 +5,7 @@
  */
 #include "tests/lib/test.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -152,6 +153,36 @@ static void replaced_while_in_use(void **state)
     world_release(&w);
 }
 
+static void *load_anns(void *arg)
+{
+    struct err e = ERR_INIT;
+    assert_good(engine_adapter_load_for(arg, "anns", dirs[1], "ann", false, 0, &e), &e);
+    return NULL;
+}
+
+/* Faults: a name that is loaded again while it is dropped, and is everybody's then; one that
+ * another drops. */
+static void dropped_beside_a_load(void **state)
+{
+    (void)state;
+    struct engine *g = start();
+    for (int i = 0; i < 50; i++) {
+        pthread_t loader;
+        struct err e = ERR_INIT;
+        load_anns(g);
+        assert_err(engine_adapter_drop_for(g, "anns", "bob", &e), &e, ERR_NOT_FOUND, "anns");
+        assert_int_equal(pthread_create(&loader, NULL, load_anns, g), 0);
+        e = (struct err)ERR_INIT;
+        assert_good(engine_adapter_drop_for(g, "anns", "ann", &e), &e);
+        pthread_join(loader, NULL);
+        struct adapter *a = engine_adapter_get(g, "anns");
+        assert_true(!a || !engine_adapter_may_use(g, "anns", "bob"));
+        adapter_unref(a);
+    }
+    engine_stop(g);
+    engine_free(g);
+}
+
 /* Faults: an engine without room for adapters that takes one. */
 static void no_room(void **state)
 {
@@ -170,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_side_by_side),
         cmocka_unit_test(replaced_while_in_use),
+        cmocka_unit_test(dropped_beside_a_load),
         cmocka_unit_test(no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

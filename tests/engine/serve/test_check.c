@@ -154,6 +154,33 @@ static void sampling(void **state)
     refused(&a, ERR_TOO_LARGE, "logit_bias");
 }
 
+/* Fault: thoughts that cannot end when they must, so that the text fails in its midst. */
+static void thoughts(void **state)
+{
+    (void)state;
+    static const int32_t allow[] = {3, 9}, bad[] = {1, 4, 2, 5, 9}, stop[] = {9};
+    struct ask a;
+    ask_init(&a);
+    for (int32_t mark = 8; mark <= 9; mark++) {
+        bool may = mark == 9;
+        a.p.thoughts =
+            (struct gen_thoughts){.is_limited = true, .most = 2, .open = 7, .close = mark};
+        a.p.sample.allow = allow;
+        a.p.sample.n_allow = 2;
+        may ? taken(&a, 10) : refused(&a, ERR_BAD_INPUT, "allowed_token_ids");
+        a.p.thoughts =
+            (struct gen_thoughts){.is_limited = true, .most = 2, .open = 7, .close = mark};
+        a.p.sample.bad = bad;
+        a.p.sample.n_bad = 5;
+        may ? refused(&a, ERR_BAD_INPUT, "bad_words") : taken(&a, 10);
+        a.p.thoughts =
+            (struct gen_thoughts){.is_limited = true, .most = 2, .open = 7, .close = mark};
+        a.p.stop_id = stop;
+        a.p.n_stop_id = a.p.min_new = 1;
+        may ? refused(&a, ERR_BAD_INPUT, "min_tokens") : taken(&a, 10);
+    }
+}
+
 /* Faults: an encoder that is asked to write, a decoder whose hidden rows are sold as embeddings. */
 static void kinds(void **state)
 {
@@ -175,8 +202,8 @@ static void kinds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lengths),  cmocka_unit_test(ids),   cmocka_unit_test(counts),
-        cmocka_unit_test(sampling), cmocka_unit_test(kinds),
+        cmocka_unit_test(lengths),  cmocka_unit_test(ids),      cmocka_unit_test(counts),
+        cmocka_unit_test(sampling), cmocka_unit_test(thoughts), cmocka_unit_test(kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

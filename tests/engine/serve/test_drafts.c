@@ -18,11 +18,21 @@
 #include "tests/engine/token/fixture.h"
 #include "tests/lib/reply.h"
 
+/* Attention alone, and short convolutions beside it, whose cells forget: of as many tokens, both.
+ */
 #define LLAMA "tests/golden/models/llama_plain"
+#define LFM2  "tests/golden/models/lfm2"
 
-enum { N = 250, PROMPT_MAX = 90, NEW_MAX = 120, CTX = 224, N_VOCAB = 203, N_BIAS = 6, GROUP = 3 };
-
-static const char *const adapter_dir[] = {NULL, LLAMA "/lora", LLAMA "/lora_final"};
+enum {
+    N = 250,
+    N_LFM2 = 100,
+    PROMPT_MAX = 90,
+    NEW_MAX = 120,
+    CTX = 224,
+    N_VOCAB = 203,
+    N_BIAS = 6,
+    GROUP = 3
+};
 
 struct ask {
     struct gen_req req;
@@ -35,6 +45,7 @@ struct ask {
 enum { N_MASKS = 3 };
 
 struct world {
+    const char *model, *adapter[3]; /* directories */
     size_t n;
     struct masks *masks[N_MASKS]; /* counted */
     struct ask *ask;              /* owned: [n] */
@@ -119,7 +130,8 @@ static void draw_ask(struct ask *a, uint64_t i)
     a->req.priority = (int32_t)draw(i, 29, 3);
 }
 
-static struct engine *start(enum engine_speculate how, struct engine_options o)
+static struct engine *start(const struct world *w, enum engine_speculate how,
+                            struct engine_options o)
 {
     struct err e = ERR_INIT;
     o.load.quantize = "bf16";
@@ -128,9 +140,9 @@ static struct engine *start(enum engine_speculate how, struct engine_options o)
     o.max_adapters = 4;
     o.max_lora_rank = 64;
     o.speculate = how;
-    struct engine *g = engine_on(LLAMA, &o);
-    assert_good(engine_adapter_load(g, "1", adapter_dir[1], &e), &e);
-    assert_good(engine_adapter_load(g, "2", adapter_dir[2], &e), &e);
+    struct engine *g = engine_on(w->model, &o);
+    assert_good(engine_adapter_load(g, "1", w->adapter[1], &e), &e);
+    assert_good(engine_adapter_load(g, "2", w->adapter[2], &e), &e);
     return g;
 }
 
@@ -170,33 +182,35 @@ static void collect(struct world *w, size_t i, const char *what, struct guesses 
 }
 
 /* The engine's figures are those of its answers, and guesses of both kinds ran. */
-static void check_guesses(struct engine *g, const struct guesses *all, const char *what)
+static void check_guesses(const struct world *w, struct engine *g, const struct guesses *all,
+                          const char *what)
 {
+    int64_t half = (int64_t)w->n / 2;
     struct engine_stat s = engine_stat(g);
     print_message("%s: %lld guessed, %lld right, %llu times turned out\n", what,
                   (long long)all->drafted, (long long)all->accepted,
                   (unsigned long long)s.preempted);
     assert_int_equal(s.tok_drafted, all->drafted);
     assert_int_equal(s.tok_accepted, all->accepted);
-    assert_true(all->accepted > N / 2 && all->drafted - all->accepted > N / 2);
+    assert_true(all->accepted > half && all->drafted - all->accepted > half);
     engine_free(g);
 }
 
 static void alone(struct world *w, struct engine_options o)
 {
-    struct engine *g = start(ENGINE_SPECULATE_ALWAYS, o);
+    struct engine *g = start(w, ENGINE_SPECULATE_ALWAYS, o);
     struct guesses all = {0};
     for (size_t i = 0; i < w->n; i++) {
         submit(w, g, i, 1);
         collect(w, i, "alone", &all);
     }
-    check_guesses(g, &all, "alone");
+    check_guesses(w, g, &all, "alone");
 }
 
 /* At most `most` at a time, some in groups, as choices of one request are. */
 static void together(struct world *w, struct engine_options o, size_t most, const char *what)
 {
-    struct engine *g = start(ENGINE_SPECULATE_ALWAYS, o);
+    struct engine *g = start(w, ENGINE_SPECULATE_ALWAYS, o);
     struct guesses all = {0};
     size_t i = 0, n_ended = 0;
     for (size_t n; i < w->n; i += n) {
@@ -207,19 +221,20 @@ static void together(struct world *w, struct engine_options o, size_t most, cons
     }
     while (n_ended < w->n)
         collect(w, n_ended++, what, &all);
-    check_guesses(g, &all, what);
+    check_guesses(w, g, &all, what);
 }
 
-static int world_init(void **state)
+static int world_init(void **state, const struct world *of)
 {
     struct world *w = xcalloc(1, sizeof *w);
     const char *n = getenv("DRAFTS_N");
-    w->n = n ? strtoul(n, NULL, 10) : N;
+    *w = *of;
+    w->n = n ? strtoul(n, NULL, 10) : w->n;
     make_masks(w->masks);
     w->ask = xcalloc(w->n, sizeof *w->ask);
     w->answer = xcalloc(w->n, sizeof(struct answer *));
     struct engine *g =
-        start(ENGINE_SPECULATE_OFF, (struct engine_options){.max_waiting = (int64_t)w->n});
+        start(w, ENGINE_SPECULATE_OFF, (struct engine_options){.max_waiting = (int64_t)w->n});
     for (size_t i = 0; i < w->n; i++) {
         draw_ask(&w->ask[i], i);
         w->ask[i].params.masks = draw(i, 33, 3) ? NULL : w->masks[draw(i, 34, N_MASKS)];
@@ -231,6 +246,20 @@ static int world_init(void **state)
     engine_free(g);
     *state = w;
     return 0;
+}
+
+static int llama_init(void **state)
+{
+    return world_init(state, &(struct world){.model = LLAMA,
+                                             .adapter = {NULL, LLAMA "/lora", LLAMA "/lora_final"},
+                                             .n = N});
+}
+
+static int lfm2_init(void **state)
+{
+    return world_init(state, &(struct world){.model = LFM2,
+                                             .adapter = {NULL, LFM2 "/lora", LFM2 "/lora_final"},
+                                             .n = N_LFM2});
 }
 
 static int world_free(void **state)
@@ -273,30 +302,31 @@ static void in_small_steps_every_guess_changes_nothing(void **state)
  */
 static void swapped_adapters_change_nothing(void **state)
 {
-    struct engine *g = start(ENGINE_SPECULATE_ALWAYS, (struct engine_options){.max_seqs = 8});
     struct world *w = *state;
+    struct engine *g = start(w, ENGINE_SPECULATE_ALWAYS, (struct engine_options){.max_seqs = 8});
     struct guesses all = {0};
     struct err e = ERR_INIT;
     size_t half = w->n / 2;
     for (size_t i = 0; i < half; i++)
         submit(w, g, i, 1);
-    assert_good(engine_adapter_load(g, "1", adapter_dir[2], &e), &e);
-    assert_good(engine_adapter_load(g, "2", adapter_dir[1], &e), &e);
+    assert_good(engine_adapter_load(g, "1", w->adapter[2], &e), &e);
+    assert_good(engine_adapter_load(g, "2", w->adapter[1], &e), &e);
     w->is_swapped = true;
     for (size_t i = half; i < w->n; i++)
         submit(w, g, i, 1);
     w->is_swapped = false;
     for (size_t i = 0; i < w->n; i++)
         collect(w, i, "swapped", &all);
-    check_guesses(g, &all, "swapped");
+    check_guesses(w, g, &all, "swapped");
 }
 
 /* Faults: guesses that are taken for text when a sequence gave its cells back. */
 static void short_of_cells_every_guess_changes_nothing(void **state)
 {
+    const struct world *w = *state;
     struct engine_options o = {.max_seqs = 12};
     struct golden g;
-    golden_init(&g, "llama_plain", K_BF16, CTX);
+    golden_init(&g, strrchr(w->model, '/') + 1, K_BF16, CTX);
     o.kv_bytes = (int64_t)model_kv_token_bytes(g.model) * K_CELL * (CTX / K_CELL + 5);
     golden_release(&g);
     together(*state, o, 12, "short of cells");
@@ -311,5 +341,6 @@ int main(void)
         cmocka_unit_test(swapped_adapters_change_nothing),
         cmocka_unit_test(short_of_cells_every_guess_changes_nothing),
     };
-    return cmocka_run_group_tests(tests, world_init, world_free);
+    return cmocka_run_group_tests_name("attention", tests, llama_init, world_free) +
+           cmocka_run_group_tests_name("convolutions", tests, lfm2_init, world_free);
 }

@@ -15,13 +15,16 @@
 #include "engine/token/tokenizer.h"
 #include "tests/lib/reply.h"
 
-#define LLAMA "tests/golden/models/llama_plain"
+#define MODELS "tests/golden/models/"
+#define LLAMA  "llama_plain"
+#define HYBRID "qwen3_5"
 
 enum { N = 64, PROMPT_MAX = 90, NEW_MAX = 40, GROW = 70, CTX = 160, N_BIAS = 3 };
 
 /* Requests of every kind, drawn from a seed. */
 struct mix {
     struct golden g;
+    char dir[64];
     bool grows; /* short prompts, long answers */
     struct gen_req req[N];
     struct gen_params params[N];
@@ -85,11 +88,12 @@ static void draw_prompt(struct mix *m, size_t i)
                                  .priority = (int32_t)draw(i, 27, 3)};
 }
 
-static struct mix *mix_new(enum k_type type, bool grows)
+static struct mix *mix_new(const char *model, enum k_type type, bool grows)
 {
     struct mix *m = xcalloc(1, sizeof *m);
     m->grows = grows;
-    golden_init(&m->g, "llama_plain", type, CTX);
+    snprintf(m->dir, sizeof m->dir, MODELS "%s", model);
+    golden_init(&m->g, model, type, CTX);
     for (size_t i = 0; i < N; i++) {
         draw_params(m, i);
         draw_prompt(m, i);
@@ -151,11 +155,11 @@ static struct engine_options small(const char *type)
 
 /* Faults: a draw, a log-probability or a logit that depends on company, order, cached prefixes,
  * chunks, or on having been preempted; rows given to the wrong sequence; parameters mixed up. */
-static void check_company(enum k_type type, const char *name)
+static void check_company(const char *model, enum k_type type, const char *name)
 {
-    struct mix *m = mix_new(type, false);
+    struct mix *m = mix_new(model, type, false);
     struct engine_options o = small(name);
-    struct engine *g = engine_on(LLAMA, &o);
+    struct engine *g = engine_on(m->dir, &o);
     for (size_t i = 0; i < N; i++) {
         struct reply got;
         reply_ask(&got, g, &m->req[i]);
@@ -171,7 +175,7 @@ static void check_company(enum k_type type, const char *name)
     o.no_prefix_cache = true;
     o.max_batch_tokens = 16;
     o.max_seqs = 5;
-    g = engine_on(LLAMA, &o);
+    g = engine_on(m->dir, &o);
     ask_all(m, g, 3, 5, "small steps");
     nothing_is_held(g);
     engine_free(g);
@@ -179,7 +183,7 @@ static void check_company(enum k_type type, const char *name)
     o = small(name);
     o.is_eager = true;
     o.load.threads = 1;
-    g = engine_on(LLAMA, &o);
+    g = engine_on(m->dir, &o);
     ask_all(m, g, 5, 3, "eager, one thread");
     engine_free(g);
     mix_free(m);
@@ -188,30 +192,38 @@ static void check_company(enum k_type type, const char *name)
 static void company_changes_nothing(void **state)
 {
     (void)state;
-    check_company(K_BF16, "bf16");
+    check_company(LLAMA, K_BF16, "bf16");
 }
 
 static void company_changes_nothing_int8(void **state)
 {
     (void)state;
-    check_company(K_INT8, "int8");
+    check_company(LLAMA, K_INT8, "int8");
 }
 
 static void company_changes_nothing_int4(void **state)
 {
     (void)state;
-    check_company(K_INT4, "int4");
+    check_company(LLAMA, K_INT4, "int4");
+}
+
+/* Faults besides: a recurrent state of another text or place, or one that two share. */
+static void company_changes_no_state(void **state)
+{
+    (void)state;
+    check_company(HYBRID, K_BF16, "bf16");
+    check_company(HYBRID, K_F32, "f32");
 }
 
 /* Faults: a text that goes on otherwise when its cells were taken away and it was computed again;
  * numbers of a prompt that change under the reader. */
-static void running_out_of_cells_changes_nothing(void **state)
+static void check_shortage(const char *model)
 {
-    (void)state;
-    struct mix *m = mix_new(K_BF16, true);
+    struct mix *m = mix_new(model, K_BF16, true);
     struct engine_options o = small("bf16");
     o.kv_bytes = cell_bytes(m) * (CTX / K_CELL + 4);
-    struct engine *g = engine_on(LLAMA, &o);
+    o.kv_bytes += model_state_bytes(m->g.model) ? o.kv_bytes : 0;
+    struct engine *g = engine_on(m->dir, &o);
     for (size_t round = 0; round < 3; round++)
         ask_all(m, g, round, 2 * round + 1, "cells run out");
     nothing_is_held(g);
@@ -220,13 +232,20 @@ static void running_out_of_cells_changes_nothing(void **state)
     mix_free(m);
 }
 
+static void running_out_of_cells_changes_nothing(void **state)
+{
+    (void)state;
+    check_shortage(LLAMA);
+    check_shortage(HYBRID);
+}
+
 /* Faults: a group that is let in in part; answers in another order than the requests. */
 static void a_group_is_one_submission(void **state)
 {
     (void)state;
-    struct mix *m = mix_new(K_F32, false);
+    struct mix *m = mix_new(LLAMA, K_F32, false);
     struct engine_options o = small("f32");
-    struct engine *g = engine_on(LLAMA, &o);
+    struct engine *g = engine_on(m->dir, &o);
     struct answer *a[N];
     struct err e = ERR_INIT;
     assert_good(engine_submit(g, m->req, N, (struct gen_notify){0}, a, &e), &e);
@@ -236,6 +255,25 @@ static void a_group_is_one_submission(void **state)
         reply_same(&got, &m->want[i], "in a group");
         reply_release(&got);
     }
+    nothing_is_held(g);
+    engine_free(g);
+    mix_free(m);
+}
+
+/* Fault: answers that were given back are still pointed to, and waited for. */
+static void a_refused_group_leaves_nothing(void **state)
+{
+    (void)state;
+    struct mix *m = mix_new(LLAMA, K_F32, false);
+    struct engine_options o = small("f32");
+    struct engine *g = engine_on(m->dir, &o);
+    struct answer *a[N] = {NULL};
+    struct err e = ERR_INIT;
+    engine_stop(g);
+    assert_int_not_equal(engine_submit(g, m->req, N, (struct gen_notify){0}, a, &e), 0);
+    assert_int_equal(e.code, ERR_BUSY);
+    for (size_t i = 0; i < N; i++)
+        assert_null(a[i]);
     nothing_is_held(g);
     engine_free(g);
     mix_free(m);
@@ -296,8 +334,10 @@ int main(void)
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(company_changes_nothing_int8),
         cmocka_unit_test(company_changes_nothing_int4),
+        cmocka_unit_test(company_changes_no_state),
         cmocka_unit_test(running_out_of_cells_changes_nothing),
         cmocka_unit_test(a_group_is_one_submission),
+        cmocka_unit_test(a_refused_group_leaves_nothing),
         cmocka_unit_test(a_real_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,8 +22,10 @@ static struct model *model(enum config_family f, int64_t ctx)
 
 static struct room_memory memory_of(const struct model *m, size_t free_bytes)
 {
-    return (struct room_memory){
-        .free_bytes = free_bytes, .kv_token_bytes = model_kv_token_bytes(m), .host_bytes = HOST};
+    return (struct room_memory){.free_bytes = free_bytes,
+                                .kv_token_bytes = model_kv_token_bytes(m),
+                                .state_bytes = model_state_bytes(m),
+                                .host_bytes = HOST};
 }
 
 static struct room choose(const struct model *m, const struct engine_options *o, size_t free_bytes)
@@ -96,6 +98,32 @@ static void encoders_take_whole_texts(void **state)
     model_free(m);
 }
 
+/* Faults: states that leave no room for keys and values, or the other way round; more sequences at
+ * once than there are states; snapshots that nobody will look for. */
+static void states_are_a_share_of_the_memory(void **state)
+{
+    (void)state;
+    struct model *m = model(FAMILY_QWEN3_5, 1000);
+    int64_t cell = (int64_t)model_kv_token_bytes(m) * K_CELL, one = (int64_t)model_state_bytes(m);
+    struct engine_options o = {.max_seqs = 8};
+    assert_true(one > 0);
+    struct room r = choose(m, &o, (size_t)1 << 40);
+    assert_int_equal(r.cap_seq, 8);
+    assert_int_equal(r.n_snapshot, 16);
+    o.kv_bytes = 20 * one;
+    r = choose(m, &o, 0);
+    assert_int_equal(r.cap_seq, 5);
+    assert_int_equal(r.n_snapshot, 5);
+    assert_int_equal(r.n_cell, 10 * one / cell);
+    o.no_prefix_cache = true;
+    assert_int_equal(choose(m, &o, 0).n_snapshot, 0);
+    struct err e = ERR_INIT;
+    struct room_memory memory = memory_of(m, 0);
+    assert_err(room_choose(&r, m, &(struct engine_options){.kv_bytes = one}, &memory, &e), &e,
+               ERR_TOO_LARGE, "--kv-memory");
+    model_free(m);
+}
+
 /* Faults: shares of a GPU's memory that are more than there is; a training that is kept room where
  * nobody can train, or on a CPU, whose pages are taken when they are touched. */
 static void a_gpu_is_shared_out(void **state)
@@ -128,6 +156,7 @@ int main(void)
         cmocka_unit_test(memory_bounds_the_cells),
         cmocka_unit_test(options_are_bounded),
         cmocka_unit_test(encoders_take_whole_texts),
+        cmocka_unit_test(states_are_a_share_of_the_memory),
         cmocka_unit_test(a_gpu_is_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

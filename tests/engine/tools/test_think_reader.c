@@ -47,6 +47,39 @@ static void test_reads(void **state)
     reads(THINK_NOT, " <think>a</think>", "", " <think>a</think>");
 }
 
+/* Harmony. Faults: a header told as text, a call whose name is lost, two messages that run into
+ * each other, a mark within a message taken for its end. */
+static void test_channels(void **state)
+{
+    const struct think_marks *was = marks;
+    (void)state;
+    marks = think_marks_told("<|channel|>analysis<|message|> <|channel|>final");
+    reads(THINK_MAY,
+          "<|channel|>analysis<|message|>I see.<|end|><|start|>assistant<|channel|>final<|message|>"
+          "Yes.<|return|>",
+          "I see.", "Yes.");
+    reads(THINK_MAY, "<|channel|>final<|message|>a < b <|x|> <|en", "", "a < b <|x|> <|en");
+    reads(THINK_MAY, "Plain <|text", "", "Plain <|text");
+    reads(THINK_MAY,
+          "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>analysis<|message|>b"
+          "<|end|>\n<|start|>assistant<|channel|>commentary<|message|>I look.<|end|><|start|>"
+          "assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\":1}"
+          "<|call|>",
+          "a\n\nb",
+          "I look.\n\n<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\":1}");
+    reads(THINK_MAY, " to=functions.f<|channel|>commentary json<|message|>{}<|call|>", "",
+          "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}");
+    reads(THINK_MAY, "<|start|>assistant<|channel|>analysis to=browser.open<|message|>{}<|call|>",
+          "{}", "");
+    reads(THINK_INSIDE, "hm<|end|><|start|>assistant<|channel|>final<|message|>b<|start|>", "hm",
+          "b");
+    reads(THINK_NOT, "and so<|return|>", "", "and so");
+    reads(THINK_MAY, "<|channel|>analysis<|message|>a<|channel|>final<|message|>b", "a", "b");
+    assert_int_equal(think_place_of(marks, "<|end|><|start|>assistant", 25), THINK_MAY);
+    assert_int_equal(think_place_of(marks, "x<|channel|>analysis<|message|>", 31), THINK_INSIDE);
+    marks = was;
+}
+
 static void test_told(void **state)
 {
     (void)state;
@@ -64,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_channels),
         cmocka_unit_test(test_told),
     };
     marks = think_marks_told("</think>");

@@ -5,69 +5,16 @@
  * told with what stands around them; a half call that is told as one, or whose bytes are lost; a
  * form that is not read as its own grammar writes it.
  */
-#include "engine/tools/tool_reader.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tests/lib/test.h"
+#include "tests/engine/tools/reading.h"
 
 static const struct tool_spec tool[] = {{.name = "get_weather", .is_allowed = true},
                                         {.name = "f", .is_allowed = true},
                                         {.name = "hidden"}};
 enum { N_TOOL = 3 };
 
-/* words|name(arguments)... with ? behind one that is not whole */
-static void spell(struct tool_reader *r, struct buf *out)
-{
-    size_t n;
-    const struct tool_call *c = tool_reader_calls(r, &n);
-    const struct buf *w = tool_reader_words(r);
-    buf_add(out, w->data ? w->data : "", w->len);
-    for (size_t i = 0; i < n; i++)
-        buf_printf(out, "|%s(%s)%s", c[i].tool->name, c[i].arguments.len ? c[i].arguments.data : "",
-                   c[i].is_whole ? "" : "?");
-}
-
-/* The text in pieces of `step` bytes, the first of `first`. */
-static char *heard(const char *format, const char *text, size_t first, size_t step, bool streams)
-{
-    struct err e = ERR_INIT;
-    struct buf out;
-    const struct tool_format *f = tool_format_find(format);
-    assert_non_null(f);
-    struct tool_reader *r = tool_reader_new(f, tool, N_TOOL, streams);
-    size_t n = strlen(text);
-    buf_init(&out, 1 << 20);
-    for (size_t at = 0; at < n;) {
-        size_t k = at ? step : first;
-        k = k < n - at ? k : n - at;
-        assert_good(tool_reader_push(r, text + at, k, &e), &e);
-        at += k;
-    }
-    assert_good(tool_reader_end(r, &e), &e);
-    spell(r, &out);
-    tool_reader_free(r);
-    buf_char(&out, '\0');
-    char *s = buf_take(&out);
-    buf_release(&out);
-    return s;
-}
-
-/* However it is cut. */
 static void reads(const char *format, const char *text, const char *want, bool streams)
 {
-    size_t n = strlen(text);
-    for (size_t first = 1; first <= n + 1; first++)
-        for (size_t step = 1; step <= (first <= n ? 3 : 1); step++) {
-            char *got =
-                heard(format, text, first, first <= n ? step + (step == 3) * n : n, streams);
-            if (strcmp(got, want) != 0)
-                fail_msg("%s, cut at %zu by %zu: %s\ngot  %s\nwant %s", format, first, step, text,
-                         got, want);
-            free(got);
-        }
+    reads_with(format, tool, N_TOOL, text, want, streams);
 }
 
 static void both(const char *format, const char *text, const char *want)
@@ -169,6 +116,22 @@ static void test_named(void **state)
         "|f({})|f({\"a\":{}})");
 }
 
+/* As channels.h hands them on. */
+static void test_harmony(void **state)
+{
+    (void)state;
+    both("harmony",
+         "I look.\n\n<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"x\": [1]}",
+         "I look.|f({\"x\": [1]})");
+    both("harmony",
+         "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}\n\n"
+         "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"a\": 1}",
+         "|f({})|get_weather({\"a\": 1})");
+    both("harmony", "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}",
+         "<|channel|>commentary to=functions.g <|constrain|>json<|message|>{}");
+    both("harmony", "A <|channel|> is", "A <|channel|> is");
+}
+
 /* Catches: time that grows with the square of what is held back. */
 static void test_long(void **state)
 {
@@ -195,6 +158,8 @@ static void test_told(void **state)
     assert_string_equal(tool_format_told("[TOOL_CALLS][")->name, "mistral");
     assert_string_equal(tool_format_told("[TOOL_CALLS] [ARGS]")->name, "mistral_args");
     assert_null(tool_format_told("<tool_call><function="));
+    assert_string_equal(
+        tool_format_told("assistant to=functions. <|channel|>commentary json")->name, "harmony");
     assert_null(tool_format_told("nothing"));
     assert_null(tool_format_find("x"));
     assert_non_null(strstr(tool_format_names(), "hermes, granite"));
@@ -203,9 +168,11 @@ static void test_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hermes), cmocka_unit_test(test_no_call), cmocka_unit_test(test_half),
-        cmocka_unit_test(test_lists),  cmocka_unit_test(test_llama),   cmocka_unit_test(test_named),
-        cmocka_unit_test(test_long),   cmocka_unit_test(test_told),
+        cmocka_unit_test(test_hermes),  cmocka_unit_test(test_no_call),
+        cmocka_unit_test(test_half),    cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_llama),   cmocka_unit_test(test_named),
+        cmocka_unit_test(test_harmony), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,8 @@ static const char golden_dir[] = "tests/golden/adapters";
 /* Both rules for the scale; targets that leave products out, that have one name in two places
  * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
  * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
- * others have too. */
+ * others have too; one name for products of two sorts of layers (lfm2); products around a delta
+ * rule (qwen3_5). */
 static const struct {
     const char *name, *model;
     struct train_lora lora;
@@ -47,6 +48,12 @@ static const struct {
     {"gemma3_vision_lora",
      "gemma3_vision",
      {.rank = 2, .alpha = 4, .target = {"v_proj", "up_proj"}, .n_target = 2}},
+    {"lfm2_lora",
+     "lfm2",
+     {.rank = 3, .alpha = 5, .target = {"in_proj", "out_proj", "w2"}, .n_target = 3}},
+    {"qwen3_5_lora",
+     "qwen3_5",
+     {.rank = 2, .alpha = 5, .target = {"in_proj_qkv", "in_proj_a", "out_proj"}, .n_target = 3}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 

@@ -110,8 +110,37 @@ static void pairs(void **state)
     dataset_release(&d);
 }
 
+/* Faults: a row that counts what another does, or as many times its tokens; rows without weights
+ * that have some. */
+static void weights(void **state)
+{
+    struct err e = ERR_INIT;
+    struct dataset d;
+    struct row_set s;
+    (void)state;
+    fill(&d, 9, 3);
+    assert_good(row_set_init(&s, &d, 9, &e), &e);
+    for (int64_t i = 0; i < s.n; i++)
+        assert_true(row_set_add(&s, i));
+    assert_null(s.row[0].weight);
+    row_set_release(&s);
+    d.has_weights = true;
+    for (size_t i = 0; i < d.row.n; i++)
+        d.row.at[i].weight = (float)(i + 1) / 4;
+    assert_good(row_set_init(&s, &d, 9, &e), &e);
+    for (int64_t i = 0; i < s.n; i++)
+        assert_true(row_set_add(&s, i));
+    assert_true(s.n_row > 2);
+    for (int64_t i = 0; i < s.n_row; i++)
+        for (int64_t k = 0; k < s.row[i].n; k++)
+            assert_true(s.row[i].weight[k] == (float)(s.usable[i] + 1) / 4);
+    row_set_release(&s);
+    dataset_release(&d);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches), cmocka_unit_test(pairs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batches), cmocka_unit_test(pairs),
+                                       cmocka_unit_test(weights)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

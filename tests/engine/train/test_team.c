@@ -18,6 +18,7 @@
 #include "engine/train/checkpoint.h"
 #include "engine/train/team.h"
 #include "engine/train/trainer.h"
+#include "tests/lib/formats.h"
 #include "tests/lib/golden_rows.h"
 
 enum { STEPS = 4, HALF = 2, VALUES_BYTES_MAX = 64 << 20 };
@@ -213,7 +214,8 @@ static void all_sizes(const char *name, const struct train_options *o)
     golden_release(&g);
 }
 
-static const char *const names[] = {"llama_plain", "llama_tied", "qwen2", "qwen3", "gpt2"};
+static const char *const names[] = {"llama_plain", "llama_tied", "qwen2", "qwen3", "gpt2", "lfm2"};
+enum { N_NAME = sizeof names / sizeof *names };
 
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a
  * first value that follows the place of a part, a mean over a rank's own tokens, draws of dropout
@@ -222,7 +224,7 @@ static void adapters(void **state)
 {
     (void)state;
     struct train_options o = some;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < N_NAME; i++) {
         o.lora.dropout = i % 2 ? 0.1 : 0;
         o.checkpoints_blocks = i == 1;
         all_sizes(names[i], &o);
@@ -249,7 +251,7 @@ static void whole_models(void **state)
     struct train_options o = some;
     (void)state;
     o.lora.rank = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < N_NAME; i++)
         all_sizes(names[i], &o);
 }
 
@@ -387,18 +389,17 @@ static int train_and_serve(void *ctx, struct team_rank *r, struct err *e)
  * way, or folded in another order. */
 static void trained_is_served(void **state)
 {
-    static const enum k_type types[] = {K_F32, K_BF16, K_INT8, K_F16, K_INT8G, K_INT4};
     (void)state;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < FORMATS_PACKED; i++)
         for (int size = 2; size <= 4; size += 2) {
             struct golden g;
             struct pair p = {0};
             struct err e = ERR_INIT;
-            golden_init_short(&g, names[(i + 1) % 5], types[i]);
+            golden_init_short(&g, names[(i + 1) % N_NAME], formats_packed[i]);
             struct golden_rows *rows = golden_rows_new(&g);
             struct team_options team = {
                 .dir = &g.dir,
-                .model = {.type = (int)types[i], .kv_type = -1, .ctx = g.model->ctx},
+                .model = {.type = (int)formats_packed[i], .kv_type = -1, .ctx = g.model->ctx},
                 .device = "cpu",
                 .n_tensor = size,
                 .n_data = 1,

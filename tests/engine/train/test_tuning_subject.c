@@ -74,7 +74,8 @@ static void every_option_counts(void **state)
                               &b.train.beta1,      &b.train.beta2,        &b.train.eps,
                               &b.train.decay,      &b.train.max_norm};
     int64_t *const count[] = {&b.train.lora.rank, &b.train.warmup, &b.train.n_step,
-                              &b.train.cap_tok,   &b.n_epoch,      &b.batch};
+                              &b.train.cap_tok,   &b.n_epoch,      &b.batch,
+                              &b.patience};
     (void)state;
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
         b = a;
@@ -98,6 +99,17 @@ static void every_option_counts(void **state)
     b = a;
     b.data = &e;
     assert_false(is_alike(&a, &b));
+    b = a;
+    b.keeps_best = true;
+    assert_false(is_alike(&a, &b));
+    b = a;
+    b.ancestor = (struct train_ancestor){"here", "0"};
+    assert_false(is_alike(&a, &b));
+    struct tuning_options c = b;
+    c.ancestor.dir = "there"; /* which folder it lies in is no matter */
+    assert_true(is_alike(&b, &c));
+    c.ancestor.digest[0] = '1';
+    assert_false(is_alike(&b, &c));
 }
 
 int main(void)

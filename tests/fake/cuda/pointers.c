@@ -12,6 +12,11 @@ enum { END = -1 };
 #define RAGGED(s, in)                                                                              \
     AT(s, in batch.q_start), AT(s, in batch.kv_len), AT(s, in batch.seq_of), AT(s, in batch.pos),  \
         AT(s, in batch.cell), AT(s, in cache.k), AT(s, in cache.v)
+#define DELTA(s, in)                                                                               \
+    AT(s, in batch.q_start), AT(s, in batch.kv_len), AT(s, in batch.seq_of), AT(s, in batch.pos),  \
+        AT(s, in batch.cell), AT(s, in state.at), AT(s, in state.from), AT(s, in state.to),        \
+        AT(s, in state.kept), AT(s, in state.kept_len), AT(s, in q), AT(s, in k), AT(s, in v),     \
+        AT(s, in rate), AT(s, in y)
 #define ATTN(s, in) RAGGED(s, in), AT(s, in q), AT(s, in y), AT(s, in lse)
 
 static const int weight_pack_at[] = {AT(weight_pack, src), AT(weight_pack, w.data),
@@ -70,6 +75,16 @@ static const int experts_sum_at[] = {AT(experts_sum, x), AT(experts_sum, weight)
 static const int experts_weigh_at[] = {AT(experts_weigh, weight),  AT(experts_weigh, from),
                                        AT(experts_weigh, h),       AT(experts_weigh, dh),
                                        AT(experts_weigh, dweight), END};
+static const int experts_bias_at[] = {AT(experts_bias, bias),
+                                      AT(experts_bias, dy),
+                                      AT(experts_bias, from),
+                                      AT(experts_bias, start),
+                                      AT(experts_bias, y),
+                                      AT(experts_bias, dweight),
+                                      END};
+static const int experts_bias_dw_at[] = {AT(experts_bias_dw, dy),    AT(experts_bias_dw, weight),
+                                         AT(experts_bias_dw, from),  AT(experts_bias_dw, start),
+                                         AT(experts_bias_dw, dbias), END};
 static const int embed_at[] = {AT(embed, token), AT(embed, table.data), AT(embed, table.scale),
                                AT(embed, y), END};
 static const int embed_bwd_at[] = {AT(embed_bwd, token), AT(embed_bwd, dy), AT(embed_bwd, dtable),
@@ -84,6 +99,13 @@ static const int rope_at[] = {AT(rope, x),   AT(rope, y),   AT(rope, pos),
 static const int swiglu_at[] = {AT(swiglu, gate), AT(swiglu, up), AT(swiglu, y), END};
 static const int swiglu_bwd_at[] = {AT(swiglu_bwd, gate),  AT(swiglu_bwd, up),  AT(swiglu_bwd, dy),
                                     AT(swiglu_bwd, dgate), AT(swiglu_bwd, dup), END};
+static const int swiglu_clamped_at[] = {AT(swiglu_clamped, gate),
+                                        AT(swiglu_clamped, up),
+                                        AT(swiglu_clamped, dy),
+                                        AT(swiglu_clamped, y),
+                                        AT(swiglu_clamped, dgate),
+                                        AT(swiglu_clamped, dup),
+                                        END};
 static const int gelu_at[] = {AT(gelu, x), AT(gelu, dy), AT(gelu, y), END};
 static const int softcap_at[] = {AT(softcap, x), AT(softcap, dy), AT(softcap, y), END};
 static const int binary_at[] = {AT(binary, a), AT(binary, b), AT(binary, y), END};
@@ -91,6 +113,7 @@ static const int scale_at[] = {AT(scale, x), AT(scale, y), END};
 static const int cast_at[] = {AT(cast, x), AT(cast, y), END};
 static const int copy_at[] = {AT(copy, x), AT(copy, y), END};
 static const int fold_at[] = {AT(fold, x), AT(fold, y), END};
+static const int regroup_at[] = {AT(regroup, x), AT(regroup, y), END};
 static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row_key), END};
 static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y), END};
 static const int col_sum_at[] = {AT(col_sum, x), AT(col_sum, y), END};
@@ -109,6 +132,8 @@ static const int rope_kv_at[] = {RAGGED(rope_kv, kv.),
                                  END};
 static const int attn_at[] = {ATTN(attn, ), END};
 static const int attn_part_at[] = {ATTN(attn_part, fwd.), AT(attn_part, part), END};
+static const int attn_sink_at[] = {AT(attn_sink, sink), AT(attn_sink, y),     AT(attn_sink, lse),
+                                   AT(attn_sink, dy),   AT(attn_sink, dsink), END};
 static const int attn_bwd_at[] = {ATTN(attn_bwd, fwd.),
                                   AT(attn_bwd, dy),
                                   AT(attn_bwd, dq),
@@ -116,6 +141,26 @@ static const int attn_bwd_at[] = {ATTN(attn_bwd, fwd.),
                                   AT(attn_bwd, dv),
                                   AT(attn_bwd, part),
                                   END};
+static const int conv_at[] = {RAGGED(conv, ), AT(conv, x), AT(conv, weight),
+                              AT(conv, bias), AT(conv, y), END};
+static const int conv_bwd_at[] = {
+    RAGGED(conv_bwd, fwd.), AT(conv_bwd, fwd.x),   AT(conv_bwd, fwd.weight),
+    AT(conv_bwd, fwd.bias), AT(conv_bwd, fwd.y),   AT(conv_bwd, dy),
+    AT(conv_bwd, dx),       AT(conv_bwd, dweight), END};
+static const int delta_rates_at[] = {
+    AT(delta_rates, q),     AT(delta_rates, k),       AT(delta_rates, a),    AT(delta_rates, b),
+    AT(delta_rates, a_log), AT(delta_rates, dt_bias), AT(delta_rates, rate), END};
+static const int delta_at[] = {DELTA(delta, ), END};
+static const int delta_bwd_at[] = {DELTA(delta_bwd, fwd.), AT(delta_bwd, dy),     AT(delta_bwd, dv),
+                                   AT(delta_bwd, part),    AT(delta_bwd, border), END};
+static const int delta_rates_bwd_at[] = {
+    AT(delta_rates_bwd, fwd.q),     AT(delta_rates_bwd, fwd.k),
+    AT(delta_rates_bwd, fwd.a),     AT(delta_rates_bwd, fwd.b),
+    AT(delta_rates_bwd, fwd.a_log), AT(delta_rates_bwd, fwd.dt_bias),
+    AT(delta_rates_bwd, fwd.rate),  AT(delta_rates_bwd, part),
+    AT(delta_rates_bwd, dq),        AT(delta_rates_bwd, dk),
+    AT(delta_rates_bwd, da),        AT(delta_rates_bwd, db),
+    AT(delta_rates_bwd, da_log),    END};
 static const int ce_at[] = {AT(ce, logits), AT(ce, target), AT(ce, state), AT(ce, dloss), END};
 static const int pool_at[] = {AT(pool, x), AT(pool, y), AT(pool, start), END};
 static const int l2norm_at[] = {AT(l2norm, x), AT(l2norm, dy), AT(l2norm, y), END};
@@ -141,22 +186,9 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_weight_unpack] = weight_unpack_at,
     [K_rows_pack] = rows_pack_at,
     [K_cols_pack] = cols_pack_at,
-    [K_linear_f32] = linear_at,
-    [K_linear_bf16] = linear_at,
-    [K_linear_f16] = linear_at,
-    [K_linear_int8] = linear_at,
-    [K_linear_int8g] = linear_at,
-    [K_linear_int4] = linear_at,
-    [K_linear_int4k] = linear_at,
-    [K_linear_int6k] = linear_at,
-    [K_linear_dx_f32] = linear_dx_at,
-    [K_linear_dx_bf16] = linear_dx_at,
-    [K_linear_dx_f16] = linear_dx_at,
-    [K_linear_dx_int8] = linear_dx_at,
-    [K_linear_dx_int8g] = linear_dx_at,
-    [K_linear_dx_int4] = linear_dx_at,
-    [K_linear_dx_int4k] = linear_dx_at,
-    [K_linear_dx_int6k] = linear_dx_at,
+#define FORMAT(name, ...) [K_linear_##name] = linear_at, [K_linear_dx_##name] = linear_dx_at,
+#include "kernels/format.def"
+#undef FORMAT
     [K_linear_dw_f32] = linear_dw_at,
     [K_linear_dw_bf16] = linear_dw_at,
     [K_lora] = lora_at,
@@ -171,6 +203,9 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_experts_dw] = experts_dw_at,
     [K_experts_sum] = experts_sum_at,
     [K_experts_weigh] = experts_weigh_at,
+    [K_experts_bias] = experts_bias_at,
+    [K_experts_bias_dot] = experts_bias_at,
+    [K_experts_bias_dw] = experts_bias_dw_at,
     [K_embed] = embed_at,
     [K_embed_bwd] = embed_bwd_at,
     [K_rmsnorm] = norm_at,
@@ -182,6 +217,10 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_rope] = rope_at,
     [K_swiglu] = swiglu_at,
     [K_swiglu_bwd] = swiglu_bwd_at,
+    [K_glu] = swiglu_at,
+    [K_glu_bwd] = swiglu_bwd_at,
+    [K_swiglu_clamped] = swiglu_clamped_at,
+    [K_swiglu_clamped_bwd] = swiglu_clamped_at,
     [K_gelu] = gelu_at,
     [K_gelu_bwd] = gelu_at,
     [K_softcap] = softcap_at,
@@ -192,6 +231,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_cast] = cast_at,
     [K_copy] = copy_at,
     [K_fold] = fold_at,
+    [K_regroup] = regroup_at,
     [K_dropout] = dropout_at,
     [K_gather] = gather_at,
     [K_scatter_add] = gather_at,
@@ -203,8 +243,18 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_attn] = attn_at,
     [K_attn_part] = attn_part_at,
     [K_attn_merge] = attn_part_at,
+    [K_attn_sink] = attn_sink_at,
+    [K_attn_sink_dw] = attn_sink_at,
     [K_attn_bwd_q] = attn_bwd_at,
     [K_attn_bwd_kv] = attn_bwd_at,
+    [K_conv] = conv_at,
+    [K_conv_keep] = conv_at,
+    [K_conv_bwd] = conv_bwd_at,
+    [K_conv_dw] = conv_bwd_at,
+    [K_delta_rates] = delta_rates_at,
+    [K_delta] = delta_at,
+    [K_delta_bwd] = delta_bwd_at,
+    [K_delta_rates_bwd] = delta_rates_bwd_at,
     [K_ce_fwd] = ce_at,
     [K_ce_bwd] = ce_at,
     [K_mean_pool] = pool_at,

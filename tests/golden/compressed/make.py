@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes compressed.safetensors beside this file, with the package compressed-tensors: matrices of a few
+"""Writes model.safetensors beside this file, with the package compressed-tensors: matrices of a few
 layouts as it packs them, and NAME.want, what it makes of them again in f32.
 
     python3 tests/golden/compressed/make.py      (requirements.txt beside this file)
@@ -39,7 +39,7 @@ def main():
             out[f"{name}.weight_zero_point"] = pack_to_int32(zero, bits, packed_dim=0).contiguous()
         out[f"{name}.want"] = dequantize(codes, scale.float(), zero.float() if has_zero else None,
                                          args=args, dtype=torch.float32)
-    save_file(out, HERE / "compressed.safetensors")
+    save_file(out, HERE / "model.safetensors")
 
 
 main()

@@ -8,6 +8,7 @@ NAME.gguf               models/NAME in F32, under llama.cpp's names and with lla
                         queries and keys; qwen3 in four parts
 quantised.gguf          a random model with a matrix of nearly every kind, and quantised/ with what the
                         package makes of it in f32, as a directory
+experts.gguf, experts/  the same of a mixture, whose experts' matrices stand in stacks
 coded.gguf, coded/      the same of kinds whose codes are a format's: a layer of Q4_0, one of Q8_0
 nested.gguf             one layer of kinds whose scales have scales; q and k of another kind than v
 tok_NAME.gguf           tokenizer/NAME.json, and no tensor
@@ -30,7 +31,10 @@ PARTS = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
          "self_attn.k_norm": "attn_k_norm", "input_layernorm": "attn_norm",
          "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
-         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp",
+         "block_sparse_moe.gate": "ffn_gate_inp"}
+EXPERT = {"gate_proj": "ffn_gate_exps", "up_proj": "ffn_up_exps", "down_proj": "ffn_down_exps",
+          "w1": "ffn_gate_exps", "w3": "ffn_up_exps", "w2": "ffn_down_exps"}
 WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
          "lm_head.weight": "output.weight"}
 
@@ -62,6 +66,19 @@ def there(name):
     _, _, layer, rest = name.split(".", 3)
     part, end = rest.rsplit(".", 1)
     return f"blk.{layer}.{PARTS[part]}.{end}"
+
+
+def stacked(tensors):
+    """Tensors as they are, and behind them those of experts as llama.cpp has them: one of all."""
+    stacks = {}
+    for name, x in tensors:
+        if ".experts." not in name:
+            yield there(name), x
+            continue
+        _, _, layer, _, _, expert, part, _ = name.split(".")
+        stacks.setdefault(f"blk.{layer}.{EXPERT[part]}.weight", {})[int(expert)] = x
+    for name, one in stacks.items():
+        yield name, np.stack([one[i] for i in range(len(one))])
 
 
 def permute(x, n_head):
@@ -107,6 +124,12 @@ def add_config(w, arch, c):
     if scaling.get("rope_type") == "linear" or scaling.get("type") == "linear":
         w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         w.add_rope_scaling_factor(scaling["factor"])
+    experts = c.get("num_experts") or c.get("num_local_experts")
+    if experts:
+        w.add_expert_count(experts)
+        w.add_expert_used_count(c["num_experts_per_tok"])
+    if c.get("moe_intermediate_size"):
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
     if c.get("bos_token_id") is not None:
         w.add_bos_token_id(c["bos_token_id"])
     if c.get("eos_token_id") is not None:
@@ -156,6 +179,8 @@ def make_model(name, arch, **kw):
     c = json.loads((MODELS / name / "config.json").read_text())
     w = gguf.GGUFWriter(str(HERE / f"{name}.gguf"), arch, **kw)
     add_config(w, arch, c)
+    if arch == "llama" and c.get("sliding_window"):
+        w.add_sliding_window(c["sliding_window"])
     tokenizer = MODELS / name / "tokenizer.json"
     if tokenizer.exists():
         add_tokenizer(w, json.loads(tokenizer.read_text()), "gpt2", "gpt-2")
@@ -164,11 +189,11 @@ def make_model(name, arch, **kw):
             w.add_chat_template(extra["chat_template"])
     if (c.get("rope_scaling") or {}).get("rope_type") == "llama3":
         w.add_tensor("rope_freqs.weight", llama3_factors(c))
-    for tensor, x in read_safetensors(MODELS / name / "model.safetensors"):
-        if arch == "llama" and (".q_proj." in tensor or ".k_proj." in tensor):
-            heads = c["num_attention_heads" if ".q_proj." in tensor else "num_key_value_heads"]
+    for tensor, x in stacked(read_safetensors(MODELS / name / "model.safetensors")):
+        if arch == "llama" and (".attn_q." in tensor or ".attn_k." in tensor):
+            heads = c["num_attention_heads" if ".attn_q." in tensor else "num_key_value_heads"]
             x = permute(x, heads)
-        w.add_tensor(there(tensor), np.ascontiguousarray(x))
+        w.add_tensor(tensor, np.ascontiguousarray(x))
     finish(w)
 
 
@@ -298,6 +323,49 @@ def make_nested():
     finish(w)
 
 
+EXPERT_KINDS = {"gate_proj": ((32, 64), "Q4_0"), "up_proj": ((32, 64), "Q8_0"),
+                "down_proj": ((64, 32), "Q4_1")}
+
+
+def make_experts():
+    """A layer of three experts, whose matrices are blocks in a stack."""
+    c = dict(architectures=["Qwen3MoeForCausalLM"], model_type="qwen3_moe", vocab_size=96,
+             hidden_size=64, intermediate_size=160, moe_intermediate_size=32, num_experts=3,
+             num_experts_per_tok=2, norm_topk_prob=True, num_hidden_layers=1, head_dim=16,
+             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+             rms_norm_eps=1e-6, rope_theta=10000.0, tie_word_embeddings=True, bos_token_id=1,
+             eos_token_id=2)
+    rng, plain = np.random.default_rng(14), {}
+    w = gguf.GGUFWriter(str(HERE / "experts.gguf"), "qwen3moe")
+    add_config(w, "qwen3moe", c)
+    layer = "model.layers.0"
+    for part, shape in (("q", (64, 64)), ("k", (32, 64)), ("v", (32, 64)), ("o", (64, 64))):
+        plain[f"{layer}.self_attn.{part}_proj.weight"] = rng.normal(size=shape).astype(np.float32)
+    for part, n in (("self_attn.q_norm", 16), ("self_attn.k_norm", 16), ("input_layernorm", 64),
+                    ("post_attention_layernorm", 64)):
+        plain[f"{layer}.{part}.weight"] = np.ones(n, np.float32)
+    plain[f"{layer}.mlp.gate.weight"] = rng.normal(size=(3, 64)).astype(np.float32)
+    plain["model.norm.weight"] = np.ones(64, np.float32)
+    plain["model.embed_tokens.weight"] = rng.normal(size=(96, 64)).astype(np.float32)
+    for name, x in plain.items():
+        w.add_tensor(there(name), x)
+    for part, ((rows, cols), kind) in EXPERT_KINDS.items():
+        blocks = random_blocks(rng, KIND[kind], 3 * rows, cols)
+        if kind == "Q8_0":
+            codes = blocks.reshape(-1, 34)[:, 2:]
+            codes[codes == 128] = 129
+        w.add_tensor(f"blk.0.{EXPERT[part]}.weight", blocks.reshape(3, rows, -1),
+                     raw_dtype=KIND[kind])
+        all_of_them = gguf.quants.dequantize(blocks, KIND[kind]).reshape(3, rows, cols)
+        for i in range(3):
+            plain[f"{layer}.mlp.experts.{i}.{part}.weight"] = all_of_them[i]
+    finish(w)
+    out = HERE / "experts"
+    out.mkdir(exist_ok=True)
+    (out / "config.json").write_text(json.dumps(c, indent=2) + "\n")
+    write_safetensors(out / "model.safetensors", plain)
+
+
 def make_tokenizer(name, model, pre=None):
     t = json.loads((TOKENIZERS / f"{name}.json").read_text())
     w = gguf.GGUFWriter(str(HERE / f"tok_{name}.gguf"), "llama")
@@ -342,6 +410,10 @@ def main():
     make_model("llama_rope_linear", "llama")
     make_model("qwen2", "qwen2")
     make_model("qwen3", "qwen3", split_max_tensors=10)
+    make_model("qwen3_moe", "qwen3moe")
+    make_model("mixtral", "llama")
+    make_model("olmoe", "olmoe")
+    make_experts()
     make_quantised()
     make_coded()
     make_nested()

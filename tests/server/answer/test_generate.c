@@ -609,7 +609,7 @@ static void test_embeddings(void **state)
     json_t *both = ask_json(route_embeddings, "{\"input\":[\"abc\",\"d e\"]}", 200);
     json_t *one =
         ask_json(route_embeddings, "{\"input\":\"d e\",\"encoding_format\":\"base64\"}", 200);
-    size_t n = (size_t)engine_info(encoder)->d_model;
+    size_t n = (size_t)engine_info(encoder)->n_vector;
     assert_string_equal(json_text_at(both, "object"), "list");
     assert_int_equal(json_count_at(both, "data"), 2);
     assert_int_equal(json_count_at(both, "data.1.embedding"), n);

@@ -47,6 +47,16 @@ static json_t *get(void (*route)(struct call *), const char *param, int status)
     return json_out(fake_get(route, param), status);
 }
 
+static void text_of(void (*route)(struct call *), const char *body, const char *want)
+{
+    struct call *c = fake_post(route, body, (struct fake_client){.leaves = false});
+    assert_int_equal(c->status, 200);
+    assert_string_equal(c->type, "text/plain; charset=utf-8");
+    assert_int_equal(c->body.len, strlen(want));
+    assert_memory_equal(c->body.data, want, c->body.len);
+    fake_free(c);
+}
+
 /* ---- tokens -------------------------------------------------------------------------------- */
 
 #define CHAT "\"messages\":[{\"role\":\"user\",\"content\":\"hello <|end|> you\"}]"
@@ -229,6 +239,42 @@ static void adapters_come_and_go(void **state)
     fake_engine(engine);
 }
 
+/* Fault: a name that vLLM's clients load twice, or over, and get the other; a field dropped. */
+static void lora_as_vllm_has_it(void **state)
+{
+    static const char first[] = "{\"lora_name\":\"a\",\"lora_path\":\"lora\"}";
+    static const char over[] =
+        "{\"lora_name\":\"a\",\"lora_path\":\"lora_final\",\"load_inplace\":true}";
+    static const char *const bad[][2] = {
+        {"{}", "lora_name"},
+        {"{\"lora_name\":\"a\"}", "lora_path"},
+        {"{\"lora_path\":\"lora\"}", "lora_name"},
+        {"{\"lora_name\":7,\"lora_path\":\"lora\"}", "lora_name"},
+        {"{\"lora_name\":\"a\",\"lora_path\":[]}", "lora_path"},
+        {"{\"lora_name\":\"b\",\"lora_path\":\"../models\"}", "lora_path"},
+        {"{\"lora_name\":\"b\",\"lora_path\":\"none\"}", "lora_path"}};
+    (void)state;
+    fake_engine(bare);
+    fake_adapter_root(NULL);
+    json_decref(post(route_lora_load, first, 403));
+    fake_adapter_root("tests/golden/models/qwen2");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json_t *v = post(route_lora_load, bad[i][0], 400);
+        assert_string_equal(json_text_at(v, "error.param"), bad[i][1]);
+        json_decref(v);
+    }
+    text_of(route_lora_load, first, "Success: LoRA adapter 'a' added successfully.");
+    json_decref(post(route_lora_load, first, 400)); /* it is there */
+    text_of(route_lora_load, over, "Success: LoRA adapter 'a' added successfully.");
+    json_decref(get(route_model, "a", 200));
+    json_decref(post(route_lora_unload, "{}", 400));
+    text_of(route_lora_unload, "{\"lora_name\":\"a\",\"lora_int_id\":1}",
+            "Success: LoRA adapter 'a' removed successfully.");
+    json_decref(post(route_lora_unload, "{\"lora_name\":\"a\"}", 404));
+    json_decref(get(route_model, "a", 404));
+    fake_engine(engine);
+}
+
 static void link_to(const char *to, const char *name)
 {
     char path[512];
@@ -351,10 +397,26 @@ static void version_is_told(void **state)
     json_decref(v);
 }
 
+/* Fault: a load that is not what runs; props that tell a path of the machine. */
+static void load_and_props_are_told(void **state)
+{
+    (void)state;
+    json_t *v = get(route_load, NULL, 200);
+    assert_int_equal(json_int_at(v, "server_load"), 0);
+    json_decref(v);
+    v = get(route_props, NULL, 200);
+    assert_int_equal(json_int_at(v, "default_generation_settings.n_ctx"), engine_info(engine)->ctx);
+    assert_int_equal(json_int_at(v, "total_slots"), engine_info(engine)->max_seqs);
+    assert_string_equal(json_text_at(v, "model_path"), engine_info(engine)->name);
+    assert_string_equal(json_text_at(v, "eos_token"), "<|end|>");
+    json_decref(v);
+}
+
 static void loading_is_said(void **state)
 {
-    static void (*const route[])(struct call *) = {route_models, route_model, route_tokenizer_info,
-                                                   route_adapter_load, route_adapter_drop};
+    static void (*const route[])(struct call *) = {
+        route_models,       route_model, route_tokenizer_info, route_adapter_load,
+        route_adapter_drop, route_load,  route_props};
     (void)state;
     fake_engine(NULL);
     for (size_t i = 0; i < sizeof route / sizeof *route; i++)
@@ -413,9 +475,11 @@ int main(void)
         cmocka_unit_test(tokenizer_is_told),
         cmocka_unit_test(models_are_told),
         cmocka_unit_test(adapters_come_and_go),
+        cmocka_unit_test(lora_as_vllm_has_it),
         cmocka_unit_test(nothing_leads_out),
         cmocka_unit_test(metrics_are_true),
         cmocka_unit_test(version_is_told),
+        cmocka_unit_test(load_and_props_are_told),
         cmocka_unit_test(loading_is_said),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -268,8 +268,7 @@ def main():
         tiny = [make_model(tmp / "m"), "--ctx", 2048]
         with Tandem(*tiny, *keys) as server:
             at = Constrained(server)
-            for name in [n for n in dir(at) if n.startswith("case_")]:
-                cases.run(name, getattr(at, name))
+            cases.run_all(at)
         for name, more in (("few cells", ["--kv-memory", "4M"]), ("bundled", None)):
             with Tandem(*(tiny + more if more else [None]), *keys) as server:
                 at = Constrained(server)

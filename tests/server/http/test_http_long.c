@@ -70,9 +70,9 @@ static void on_long(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_plain, NULL, false},
-    {"long", "POST", "/long", 0, BODY_BYTES, on_long, NULL, false},
-    {"late", "GET", "/late", 0, 0, on_long, NULL, true},
+    {"plain", "GET", "/plain", 0, 0, on_plain, NULL, false, false, false, false},
+    {"long", "POST", "/long", 0, BODY_BYTES, on_long, NULL, false, false, false, false},
+    {"late", "GET", "/late", 0, 0, on_long, NULL, true, false, false, false},
 };
 
 static void ended(void *ctx, const struct http_record *r)

@@ -25,8 +25,8 @@ static void on_echo(struct call *c)
 }
 
 static const struct route table[] = {
-    {"plain", "GET", "/plain", 0, 0, on_echo, NULL, false},
-    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL, false},
+    {"plain", "GET", "/plain", 0, 0, on_echo, NULL, false, false, false, false},
+    {"echo", "POST", "/echo", 0, 1 << 20, on_echo, NULL, false, false, false, false},
 };
 
 static struct http *http;

@@ -14,11 +14,11 @@ static void nothing(struct call *c)
 }
 
 static const struct route table[] = {
-    {"list", "GET", "/v1/things", 1, 0, nothing, NULL, false},
-    {"make", "POST", "/v1/things", 1, 10, nothing, NULL, false},
-    {"stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing, NULL, false},
-    {"get", "GET", "/v1/things/{id}", 1, 0, nothing, NULL, false},
-    {"drop", "DELETE", "/v1/things/{id}", 1, 0, nothing, NULL, false},
+    {"list", "GET", "/v1/things", 1, 0, nothing, NULL, false, false, false, false},
+    {"make", "POST", "/v1/things", 1, 10, nothing, NULL, false, false, false, false},
+    {"stop", "POST", "/v1/things/{id}/stop", 1, 0, nothing, NULL, false, false, false, false},
+    {"get", "GET", "/v1/things/{id}", 1, 0, nothing, NULL, false, false, false, false},
+    {"drop", "DELETE", "/v1/things/{id}", 1, 0, nothing, NULL, false, false, false, false},
 };
 
 static struct route_match match(const char *method, char *path)
@@ -87,8 +87,8 @@ static void test_decode(void **state)
  * here. */
 static void test_open(void **state)
 {
-    static const char *const open[] = {"health",   "live", "ready",   "v2_live",
-                                       "v2_ready", "web",  "web_file"};
+    static const char *const open[] = {"health",  "ping",     "live", "ready",
+                                       "v2_live", "v2_ready", "web",  "web_file"};
     (void)state;
     for (size_t i = 0; i < n_routes; i++) {
         bool listed = false;
@@ -120,10 +120,11 @@ static void test_rows(void **state)
 static void absent(void **state)
 {
     (void)state;
-    assert_string_equal(route_absent("/v1/batches"), "Batches");
-    assert_string_equal(route_absent("/v1/uploads/x/parts"), "Uploads in parts");
-    assert_null(route_absent("/v1/batcheses"));
-    assert_null(route_absent("/v1/batch"));
+    assert_string_equal(route_absent("/v1/messages/batches")->what, "Batches of messages");
+    assert_string_equal(route_absent("/v1/uploads/x/parts")->what, "Uploads in parts");
+    assert_non_null(strstr(route_absent("/api/pull")->instead, "tandem pull"));
+    assert_null(route_absent("/v1/uploadses"));
+    assert_null(route_absent("/v1/upload"));
     for (size_t i = 0; i < n_routes; i++)
         assert_null(route_absent(routes[i].path));
 }

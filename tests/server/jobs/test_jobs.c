@@ -532,7 +532,7 @@ static void *drop_all(void *arg)
     struct job_run r = {.jobs = &j, .job = {.id = "ftjob-twice", .owner = "me"}, .arena = &a};
     struct err e = ERR_INIT;
     arena_init(&a, 0);
-    int rc = job_drop_checkpoints(&r, 0, &e);
+    int rc = job_drop_checkpoints(&r, 0, 0, &e);
     arena_release(&a);
     return rc ? arg : NULL;
 }

@@ -3,7 +3,7 @@
  * The store: what it has acknowledged stands, whoever is killed; states move only from where they
  * may; lists page without gaps while others are added; owners do not see each other.
  */
-#include "tests/lib/test.h"
+#include "tests/server/store/home.h"
 
 #include <glob.h>
 #include <signal.h>
@@ -16,25 +16,6 @@
 
 #include "server/data/data_dir.h"
 #include "server/store/store.h"
-
-static char *dir;
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = test_dir_new();
-    arena_init(&arena, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    test_dir_free(dir);
-    return 0;
-}
 
 static struct store *open_store(void)
 {
@@ -194,6 +175,33 @@ static void jobs(void **state)
     assert_true(n == 1 && !more);
     v.id = "ev-none";
     assert_err(store_event_add(s, "ftjob-none", &v, &e), &e, ERR_EXISTS, "FOREIGN KEY");
+    store_free(s);
+}
+
+static void is_ancestor(struct store *s, const char *owner, const char *name, bool want)
+{
+    struct err e = ERR_INIT;
+    bool is;
+    assert_good(store_tuned_is_ancestor(s, owner, name, &is, &e), &e);
+    assert_int_equal(is, want);
+}
+
+/* Fault: a checkpoint is dropped that a job of its owner waits to go on from; or kept for ever. */
+static void ancestors(void **state)
+{
+    struct store *s = open_store();
+    struct err e = ERR_INIT;
+    struct job j = job_of("ftjob-1", "me"), found;
+    (void)state;
+    j.ancestor = "ft:a";
+    j.ancestor_digest = "0";
+    assert_good(store_job_add(s, &j, NULL, NULL, "", 0, &arena, &found, &e), &e);
+    is_ancestor(s, "me", "ft:a", true);
+    is_ancestor(s, "me", "ft:b", false);
+    is_ancestor(s, "you", "ft:a", false);
+    j.state = JOB_CANCELLED;
+    assert_good(store_job_move(s, &j, 1u << JOB_QUEUED, NULL, &e), &e);
+    is_ancestor(s, "me", "ft:a", false);
     store_free(s);
 }
 
@@ -364,8 +372,9 @@ static void older_form(void **state)
         "ALTER TABLE tuned DROP COLUMN is_full; DROP TABLE gone; DROP TABLE home; DROP TABLE shared;"
         "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE job DROP COLUMN fingerprint; "
         "ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
-        "DROP TABLE response; DROP TABLE response_sum; "
-        "PRAGMA user_version = 1");
+        "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
+        "ALTER TABLE job DROP COLUMN ancestor; ALTER TABLE job DROP COLUMN ancestor_digest; "
+        "ALTER TABLE job DROP COLUMN response_format; PRAGMA user_version = 1");
     snprintf(path, sizeof path, "%s/" DATA_MARK, dir);
     assert_int_equal(unlink(path), 0); /* older ones have none */
     s = open_store();
@@ -448,6 +457,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files, setup, teardown),
         cmocka_unit_test_setup_teardown(places, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs, setup, teardown),
+        cmocka_unit_test_setup_teardown(ancestors, setup, teardown),
         cmocka_unit_test_setup_teardown(repeated_creation, setup, teardown),
         cmocka_unit_test_setup_teardown(two_servers, setup, teardown),
         cmocka_unit_test_setup_teardown(strange_databases, setup, teardown),

@@ -3,7 +3,7 @@
  * Whose a data directory is: only an empty folder becomes one, a store of an older version is
  * adopted, and what is lost, foreign or of another directory is refused and stays as it is.
  */
-#include "tests/lib/test.h"
+#include "tests/server/store/home.h"
 
 #include <dirent.h>
 #include <sqlite3.h>
@@ -16,25 +16,6 @@
 
 #include "server/data/data_dir.h"
 #include "server/store/store.h"
-
-static char *dir;
-static struct arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = test_dir_new();
-    arena_init(&arena, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_release(&arena);
-    test_dir_free(dir);
-    return 0;
-}
 
 static const char *in_dir(const char *name)
 {
@@ -133,9 +114,11 @@ static void older_stores_are_adopted(void **state)
     (void)state;
     add_file("file-1");
     run_sql("DROP TABLE home; DROP TABLE shared; ALTER TABLE job DROP COLUMN fingerprint;"
-            "ALTER TABLE job DROP COLUMN grader;"
+            "ALTER TABLE job DROP COLUMN grader; ALTER TABLE job DROP COLUMN ancestor;"
+            "ALTER TABLE job DROP COLUMN ancestor_digest;"
+            "ALTER TABLE job DROP COLUMN response_format;"
             "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE file DROP COLUMN is_dropped;"
-            "DROP TABLE response; DROP TABLE response_sum; "
+            "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
             "PRAGMA user_version = 3");
     assert_int_equal(unlink(in_dir(DATA_MARK)), 0);
     struct store *s = store_new(dir, &e);

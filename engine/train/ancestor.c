@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The directory is looked at twice: for how the adapter was made, where there is no model yet, and
+ * for its numbers, each name and shape held to the model's.
+ */
+#include "engine/train/ancestor.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/fs.h"
+#include "engine/base/made.h"
+#include "engine/base/mem.h"
+#include "engine/load/path.h"
+#include "engine/load/peft.h"
+#include "engine/load/weights.h"
+#include "engine/model/adapter_files.h"
+#include "engine/train/state.h"
+
+static int digest_file(const char *dir, const char *name, char text[SHA256_TEXT_BYTES],
+                       struct err *e)
+{
+    char *path = path_join(dir, name);
+    int64_t bytes;
+    int fd = fs_open(path, e);
+    int rc = fd < 0 ? -1 : made_digest(fd, name, text, &bytes, e);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return rc;
+}
+
+/* Of its two files, each by its own digest. */
+static int digest_of(const char *dir, char text[SHA256_TEXT_BYTES], struct err *e)
+{
+    static const char *const name[] = {PEFT_CONFIG_NAME, PEFT_TENSORS_NAME};
+    uint8_t digest[SHA256_BYTES];
+    struct sha256 s;
+    sha256_init(&s);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char one[SHA256_TEXT_BYTES];
+        if (digest_file(dir, name[i], one, e))
+            return -1;
+        sha256_add(&s, one, strlen(one));
+    }
+    sha256_end(&s, digest);
+    sha256_text(digest, text);
+    return 0;
+}
+
+/* ---- how it was made ----------------------------------------------------------------------- */
+
+static int read_config(const char *dir, struct train_lora *l, struct err *e)
+{
+    struct peft p;
+    int rc = peft_read(&p, dir, e);
+    if (!rc && (p.n_rank || p.n_alpha || p.n_layer))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: rank_pattern, alpha_pattern and layers_to_transform: a training goes on "
+                     "from adapters whose products are all alike",
+                     PEFT_CONFIG_NAME);
+    if (!rc && p.rank > TRAIN_RANK_MAX)
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: rank %lld: at most %d is trained", PEFT_CONFIG_NAME,
+                     (long long)p.rank, TRAIN_RANK_MAX);
+    if (!rc)
+        *l = (struct train_lora){.rank = p.rank, .alpha = p.alpha, .is_rs = p.is_rs};
+    peft_release(&p);
+    return rc;
+}
+
+/* The last part of the product's name: of "a.b.q_proj.lora_A.weight", "q_proj"; NULL: it is no A.
+ */
+static const char *product_of(const char *tensor, size_t *n)
+{
+    static const char tail[] = ".lora_A.weight";
+    size_t len = strlen(tensor), end = sizeof tail - 1;
+    if (len <= end || strcmp(tensor + len - end, tail) != 0)
+        return NULL;
+    const char *last = tensor + len - end, *from = last;
+    while (from > tensor && from[-1] != '.')
+        from--;
+    *n = (size_t)(last - from);
+    return from;
+}
+
+static int add_target(struct train_lora *l, const char *name, size_t n, struct arena *a,
+                      struct err *e)
+{
+    for (int32_t i = 0; i < l->n_target; i++)
+        if (strlen(l->target[i]) == n && memcmp(l->target[i], name, n) == 0)
+            return 0;
+    if (l->n_target == TRAIN_TARGET_MAX)
+        return err_set(e, ERR_UNSUPPORTED, "%s: more than %d names of products", PEFT_TENSORS_NAME,
+                       TRAIN_TARGET_MAX);
+    l->target[l->n_target++] = arena_strndup(a, name, n);
+    return 0;
+}
+
+static int read_targets(const char *dir, struct train_lora *l, struct arena *a, struct err *e)
+{
+    char *path = path_join(dir, PEFT_TENSORS_NAME);
+    struct weights *w = weights_open_file(path, e);
+    int rc = w ? 0 : -1;
+    for (size_t i = 0; !rc && i < weights_count(w); i++) {
+        size_t n;
+        const char *name = product_of(weights_at(w, i)->t->name, &n);
+        rc = name ? add_target(l, name, n, a, e) : 0;
+    }
+    if (!rc && l->n_target == 0)
+        rc = err_set(e, ERR_BAD_INPUT, "%s: holds no adapter", PEFT_TENSORS_NAME);
+    if (w)
+        weights_close(w);
+    free(path);
+    return rc;
+}
+
+int train_ancestor_read(const char *dir, struct train_ancestor *out, struct train_lora *l,
+                        struct arena *a, struct err *e)
+{
+    *out = (struct train_ancestor){.dir = dir};
+    return digest_of(dir, out->digest, e) || read_config(dir, l, e) || read_targets(dir, l, a, e)
+               ? -1
+               : 0;
+}
+
+/* ---- its numbers --------------------------------------------------------------------------- */
+
+static int check_alike(const struct adapter_files *f, const struct train_subject *s, struct err *e)
+{
+    for (int32_t i = 0; i < s->model->n_lora; i++) {
+        const struct adapter_halves *h = &f->at[i];
+        bool is_trained = s->half_a[i] >= 0;
+        if (is_trained != (h->a != NULL))
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: %s is %s: a training goes on from adapters "
+                           "that have the same products in all layers",
+                           PEFT_TENSORS_NAME, h->param->name, is_trained ? "missing" : "there");
+        if (h->a && (weight_rows(h->a) != s->lora.rank ||
+                     adapter_files_scale(f, h) != train_lora_scale(&s->lora)))
+            return err_set(e, ERR_BAD_INPUT, "%s: %s has another rank or scale than the training",
+                           PEFT_TENSORS_NAME, h->param->name);
+    }
+    return 0;
+}
+
+static int put(struct train_state *state, size_t i, const struct adapter_halves *h, struct err *e)
+{
+    const struct train_tensor *x = &state->on->list.at[i];
+    int64_t dim[2];
+    train_state_shape(x, dim);
+    float *half = adapter_half_read(x->side == TRAIN_HALF_A ? h->a : h->b, e);
+    int rc = half ? train_state_put(state, i, TRAIN_VALUE, 0, dim[0], half, e) : -1;
+    mem_free(half);
+    return rc;
+}
+
+static int load(const struct train_ancestor *from, const struct train_subject *s,
+                struct train_state *state, struct err *e)
+{
+    char digest[SHA256_TEXT_BYTES];
+    struct adapter_files f;
+    if (digest_of(from->dir, digest, e))
+        return -1;
+    if (strcmp(digest, from->digest) != 0)
+        return err_set(e, ERR_CORRUPT, "it is not what it was when the training began");
+    int rc = adapter_files_init(&f, s->model, from->dir, e) || check_alike(&f, s, e) ? -1 : 0;
+    for (size_t i = 0; !rc && i < s->tensors.list.n; i++)
+        rc = put(state, i, &f.at[s->tensors.list.at[i].of->lora], e);
+    adapter_files_release(&f);
+    return rc;
+}
+
+int train_ancestor_load(const struct train_ancestor *from, struct train_subject *s, struct err *e)
+{
+    struct train_state state;
+    train_state_begin(&state, &s->tensors, s->stream);
+    int rc = train_is_lead(&s->tensors.ranks) ? load(from, s, &state, e) : 0;
+    if (train_state_end(&state, rc, e))
+        return err_wrap(e, "the adapter that the training goes on from");
+    return train_agree(&s->tensors.ranks, train_subject_refer(s, e), e);
+}

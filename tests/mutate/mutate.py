@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Puts small faults into the program, one at a time, and says which of them the tests see.
+
+    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [-j N]"
+
+A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
+tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
+file with the fault is compiled, and linked before the library into the tests nearest to it: the one that
+mirrors it, those that include its header, those of its folder, then programs by near.txt, until one fails
+or the budget of seconds is spent. A test counts only if it passes without the fault. What does not compile,
+or compiles to the same code, is drawn again. All runs in a box (box.c) that can change files of its own alone.
+
+The last line is the figure; above it stand those that survived, to be explained, or seen by a better test."""
+import argparse
+import concurrent.futures
+import filecmp
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+from operators import mutants  # noqa: E402
+
+FOLDERS = ("api", "clients", "engine", "server")
+LEAVES_OUT = ("engine/device/cuda/", "engine/comm/mpi.c", "clients/cli/main.c")
+MEMORY = 20 << 30
+NEAR_MOST = 6  # tests of the folder, beside those that name the file
+
+
+class Place:
+    def __init__(self, path, text, mutant):
+        self.path, self.text, (self.kind, self.begin, self.end, self.new) = path, text, mutant
+
+    @property
+    def changed(self):
+        return self.text[:self.begin] + self.new + self.text[self.end:]
+
+    def __str__(self):
+        line = self.text.count("\n", 0, self.begin) + 1
+        old = " ".join(self.text[self.begin:self.end].split())
+        return f"{self.path}:{line}: {self.kind}: {old[:60]} -> {self.new[:60]}"
+
+
+def tracked(only):
+    names = subprocess.run(["git", "ls-files", "--", *[f"{x}/**.c" for x in FOLDERS]], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.split()
+    return [x for x in names if x.startswith(only) and not x.startswith(LEAVES_OUT)]
+
+
+def changed_files():
+    said = subprocess.run(["git", "diff", "--name-only", "main...HEAD"], cwd=ROOT, check=True, capture_output=True,
+                          text=True).stdout.split()
+    return set(said)
+
+
+class Near:
+    """Which tests are near to a file, the nearest first."""
+
+    def __init__(self):
+        self.tests = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8")
+                      for p in sorted((ROOT / "tests").glob("**/test_*.c")) if "kernels" not in p.parts}
+        rows = [x.split() for x in (HERE / "near.txt").read_text(encoding="utf-8").splitlines()
+                if x and not x.startswith("#")]
+        self.rows = {row[0]: row[1:] for row in rows}
+
+    def of(self, path):
+        stem, folder = pathlib.PurePath(path).stem, str(pathlib.PurePath(path).parent)
+        mirror = [t for t in self.tests if t.startswith(f"tests/{folder}/test_{stem}.")]
+        header = f'"{folder}/{stem}.h"'
+        naming = [t for t, text in self.tests.items() if header in text]
+        beside = [t for t in self.tests if pathlib.PurePath(t).parent == pathlib.PurePath("tests") / folder]
+        scripts = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests" / folder).glob("test_*.py"))
+                   if folder != "server"]
+        prefix = max((x for x in self.rows if path.startswith(x)), key=len, default=None)
+        every = mirror + naming[:NEAR_MOST] + beside[:NEAR_MOST] + (self.rows.get(prefix) or []) + scripts[:3]
+        return list(dict.fromkeys(every))
+
+
+class Bench:
+    """Compiles, links and runs, in folders of its own."""
+
+    def __init__(self, opt):
+        self.opt, self.build = opt, ROOT / "build/release"
+        self.cc, self.cflags, self.libs = (os.environ[x].split() for x in ("MUTATE_CC", "MUTATE_CFLAGS", "MUTATE_LIBS"))
+        self.objects = tempfile.TemporaryDirectory(prefix="tandem-mutate-")
+        self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near()
+
+    def compile(self, source, to):
+        return subprocess.run([*self.cc, *self.cflags, "-c", source, "-o", to], cwd=ROOT, capture_output=True,
+                              check=False).returncode == 0
+
+    def link(self, objects, to, *more):
+        p = subprocess.run([*self.cc, *self.cflags, *objects, str(self.build / "libtandem.a"), *self.libs, *more, "-o",
+                            str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert p.returncode == 0, p.stderr[-2000:]
+
+    def object(self, source):
+        """Of a test, or of what tests share; compiled once."""
+        with self.lock:
+            mine = self.locks.setdefault(source, threading.Lock())
+        to = f"{self.objects.name}/{source.replace('/', '-')}.o"
+        with mine:
+            assert os.path.exists(to) or self.compile(source, to), source
+        return to
+
+    def program(self, test, fault, box):
+        """The words that run a test; fault: an object, or None."""
+        extra = [fault] if fault else []
+        if test.endswith(".c"):
+            fake = [str(self.build / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
+            at = box / pathlib.PurePath(test).stem
+            shared = [self.object(f"tests/lib/{x.name}") for x in sorted((ROOT / "tests/lib").glob("*.c"))]
+            self.link([self.object(test), *shared, *extra, *fake], at, "-lcmocka")
+            return [str(at)], {}
+        if not (box / "build/tandem").exists():
+            (box / "build").mkdir()
+            for x in self.build.iterdir():
+                if x.name != "tandem":
+                    (box / "build" / x.name).symlink_to(x)
+            self.link([str(self.build / "clients/cli/main.o"), *extra], box / "build/tandem")
+        return [sys.executable, "-S", test], {"TANDEM_BUILD": str(box / "build"), "TANDEM_BIN": str(box / "build/tandem")}
+
+    def run(self, test, fault, box, seconds):
+        """Whether it passed, and the seconds that it took, of a core and of the clock."""
+        words, env = self.program(test, fault, box)
+        tmp, began = box / "tmp", time.monotonic()
+        shutil.rmtree(tmp, ignore_errors=True)
+        tmp.mkdir()
+        data = os.environ.get("TANDEM_TEST_DATA", str(ROOT.parent / "shared/data"))
+        p = subprocess.Popen(
+            [self.build / "tests/mutate/box", box, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, "TMPDIR": str(tmp), "TEST_MODE": "release", "TANDEM_TEST_DATA": data, "TEST_SEED": "1",
+                 **env},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)))
+        late = threading.Timer(seconds, os.killpg, (p.pid, signal.SIGKILL))
+        late.start()
+        os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+        late.cancel()
+        os.killpg(p.pid, signal.SIGKILL)  # what it left; its number is its own until it is waited for
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        return p.returncode == 0, used.ru_utime + used.ru_stime, time.monotonic() - began
+
+    def baseline(self, test):
+        """The seconds that it takes without a fault, of a core and of the clock; None: it does not pass here."""
+        with self.lock:
+            mine = self.locks.setdefault(f"{test} as a whole", threading.Lock())
+        with mine, tempfile.TemporaryDirectory(prefix="tandem-mutate-") as box:
+            if test not in self.base:
+                good, *took = self.run(test, None, pathlib.Path(box), 300)
+                self.base[test] = took if good else None
+                if not good:
+                    print(f"not used: {test} does not pass in the box", flush=True)
+            return self.base[test]
+
+    def killer(self, place):
+        """The test that sees the fault, None: none does; "": there is no fault to see."""
+        with tempfile.TemporaryDirectory(prefix="tandem-mutate-") as at:
+            box = pathlib.Path(at)
+            plain, fault = box / "plain.o", box / "fault.o"
+            source = box / pathlib.PurePath(place.path).name
+            source.write_text(place.text, encoding="utf-8")
+            self.compile(str(source), str(plain))
+            source.write_text(place.changed, encoding="utf-8")
+            if not self.compile(str(source), str(fault)) or filecmp.cmp(plain, fault, shallow=False):
+                return ""
+            spent = 0
+            for test in self.near.of(place.path):
+                if spent >= self.opt.budget:
+                    break
+                took = self.baseline(test)
+                if took is None or (spent and spent + took[0] > self.opt.budget):
+                    continue
+                spent += took[0]
+                if not self.run(test, str(fault), box, 10 + 5 * took[1])[0]:
+                    return test
+        return None
+
+
+def draw(opt):
+    names = tracked(opt.only)
+    if opt.changed:
+        names = [x for x in names if x in changed_files()]
+    texts = {x: (ROOT / x).read_text(encoding="utf-8") for x in names}
+    every = [Place(x, text, m) for x, text in texts.items() for m in mutants(text)]
+    random.Random(opt.seed).shuffle(every)
+    return every
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("--n", type=int, default=200)
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--changed", action="store_true", help="files that differ from branch main")
+    ap.add_argument("--only", default="", help="files whose path begins so")
+    ap.add_argument("--budget", type=float, default=60, help="seconds of a core, of tests for each fault")
+    ap.add_argument("--minutes", type=float, default=1e9, help="no fault is begun behind them")
+    ap.add_argument("-j", type=int, default=1)
+    opt = ap.parse_args()
+    bench, every, end = Bench(opt), draw(opt), time.monotonic() + 60 * opt.minutes
+    places, seen, survived, lock = iter(every), [], [], threading.Lock()
+
+    def work():
+        while time.monotonic() < end:
+            with lock:
+                place = next(places, None) if len(seen) < opt.n else None
+            if place is None:
+                return
+            by = bench.killer(place)
+            with lock:
+                if by == "" or len(seen) >= opt.n:
+                    continue
+                seen.append(place)
+                print(f"killed   {place}, by {by}" if by else f"SURVIVED {place}", flush=True)
+                if by is None:
+                    survived.append(place)
+    with concurrent.futures.ThreadPoolExecutor(opt.j) as pool:
+        for job in [pool.submit(work) for _ in range(opt.j)]:
+            job.result()
+    print(*(f"SURVIVED {x}" for x in survived), sep="\n")
+    n = len(seen)
+    print(f"{n - len(survived)} of {n} faults seen ({100 * (n - len(survived)) / max(1, n):.0f}%), of {len(every)} "
+          f"that can be made, seed {opt.seed}")
+
+
+if __name__ == "__main__":
+    main()

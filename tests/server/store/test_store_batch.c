@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which batches are to be worked on. Catches: one that is to be validated, cancelled or expired,
+ * and waits until the batches of others have ended; one that is said twice; an owner with two
+ * turns.
+ */
+#include "tests/server/store/home.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/store/store_batch.h"
+
+enum { MOST = 3, OWNERS = 5, LATER = 100 };
+
+static void add(struct store *s, const char *owner, const char *id, enum batch_state state,
+                int64_t expires)
+{
+    struct err e = ERR_INIT;
+    const struct batch b = {.id = id,
+                            .owner = owner,
+                            .endpoint = "/v1/completions",
+                            .input_file = "file-1",
+                            .state = state,
+                            .expires = expires};
+    assert_good(store_batch_add(s, &b, NULL, NULL, &e), &e);
+}
+
+static void assert_open(struct store *s, int64_t now, const char *want)
+{
+    struct err e = ERR_INIT;
+    struct batch *b;
+    char got[256] = "";
+    size_t n;
+    assert_good(store_batch_open(s, now, MOST, &arena, &b, &n, &e), &e);
+    for (size_t i = 0; i < n; i++)
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s ", b[i].id);
+    assert_string_equal(got, want);
+}
+
+static void open_ones(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_new(dir, &e);
+    char id[OWNERS][2][16];
+    (void)state;
+    assert_good(s ? 0 : -1, &e);
+    for (int i = 0; i < OWNERS; i++)
+        for (int k = 0; k < 2; k++) {
+            snprintf(id[i][k], sizeof id[i][k], "b%d%c", i, 'a' + k);
+            add(s, arena_printf(&arena, "owner-%d", i), id[i][k], BATCH_IN_PROGRESS, LATER);
+        }
+    assert_open(s, 1, "b0a b1a b2a ");
+    add(s, "owner-0", "new", BATCH_VALIDATING, LATER);
+    add(s, "owner-9", "left", BATCH_CANCELLING, LATER);
+    add(s, "owner-9", "late", BATCH_IN_PROGRESS, 1);
+    add(s, "owner-9", "more", BATCH_VALIDATING, LATER);
+    assert_open(s, 1, "new left late b0a b1a b2a ");
+    assert_open(s, LATER, "b0a b0b b1a ");
+    store_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(open_ones, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""More tuned models than may be loaded: each of them answers, with the text that it has alone, whoever
+asks beside; what is in use stays, and what is not makes place.
+
+Faults they can catch: a model that is refused, or answers as another one, because it was not loaded; one
+that is put out under a request; a request that waits for ever behind others; places that are all taken by
+adapters that stay; a model that comes back after it was deleted; one whose files were altered while it
+was not loaded, and is served; a start that reads them all; other ranks that keep what is gone.
+
+TEST_MODELS=N has as many at the start (200). Random weights; standard library only."""
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
+from test_tuning import MODEL, Client, rows  # noqa: E402
+
+MODELS = int(os.environ.get("TEST_MODELS") or 200)
+PLACES = 2
+OPTIONS = ("--name", "tiny", "--no-access-log", "--kv-memory", "8M", "--max-lora-rank", "16")
+
+
+def serve(data, *more):
+    return Tandem(MODEL, *OPTIONS, "--data-dir", data, "--max-adapters", PLACES, *more)
+
+
+def text(s, model, n=12, **more):
+    r = s.post("/v1/completions", {"model": model, "prompt": "a b", "max_tokens": n, "temperature": 0,
+                                   "logprobs": 1, "ignore_eos": True, **more})
+    assert r.status == 200, (model, r)
+    return json.dumps(r.json["choices"])
+
+
+def loaded(s):
+    """The adapters that are there now."""
+    said = re.search(r'running_lora_adapters="([^"]*)"', s.get("/metrics").body.decode())
+    return [x for x in said[1].split(",") if x]
+
+
+def make(s):
+    """Four models of different rows, and what each says."""
+    c, names = Client(s, {}), []
+    for i in range(4):
+        job = c.job(c.file(rows(12, answer="a b " * (i + 1))), seed=i,
+                    hyperparameters={"n_epochs": 3, "batch_size": 4, "learning_rate_multiplier": 30})
+        names.append(c.done(job)["fine_tuned_model"])
+    return names
+
+
+def all_answer(s, names, want):
+    """One after the other, in turns, and many at once."""
+    for _ in range(2):
+        for name in names:
+            assert text(s, name) == want[name], name
+            assert len(loaded(s)) <= PLACES, loaded(s)
+    asked = [names[i * 7 % len(names)] for i in range(48)]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for name, got in zip(asked, pool.map(lambda name: text(s, name), asked)):
+            assert got == want[name], name
+    assert len(loaded(s)) <= PLACES, loaded(s)
+    listed = {m["id"] for m in s.get("/v1/models").json["data"]}
+    assert set(names) <= listed, listed
+
+
+def tuned(tmp, want):
+    with serve(tmp / "data") as s:
+        names = make(s)
+        want.update({name: text(s, name) for name in names})
+        assert len(set(want.values())) > 1, want
+        all_answer(s, names, want)
+
+
+def again(tmp, want, *more):
+    with serve(tmp / "data", *more) as s:
+        if more:  # ranks' sums are in an order of their own
+            want = {name: text(s, name) for name in want}
+        all_answer(s, list(want), want)
+
+
+def long_stream(s, model):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120 * SLOW)
+    c.request("POST", "/v1/completions", json.dumps(
+        {"model": model, "prompt": "a", "max_tokens": 3000, "ignore_eos": True, "stream": True}),
+        {"Content-Type": "application/json"})
+    r = c.getresponse()
+    assert r.status == 200 and r.readline(), r.status
+    return c
+
+
+def held_places(tmp, want):
+    """Streams hold both places: who asks for a third model waits, and has it when one of them ends."""
+    one, two, three, _ = want
+    with serve(tmp / "data", "--ctx", "4096") as s, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with contextlib.closing(long_stream(s, one)), contextlib.closing(long_stream(s, two)):
+            waits = pool.submit(text, s, three)
+            assert set(loaded(s)) == {one, two}, loaded(s)
+        assert waits.result() == want[three]
+        assert three in loaded(s), loaded(s)
+
+
+def stays(tmp, want):
+    """What was loaded by name has its place, and leaves one to models."""
+    first = next(iter(want))
+    job, = [p for p in (tmp / "data/adapters").iterdir() if p.name.endswith(first[-8:])]
+    shutil.copytree(job, tmp / "mine")
+    with serve(tmp / "data", "--adapter", f"mine={tmp / 'mine'}") as s:
+        all_answer(s, list(want), want)
+        assert "mine" in loaded(s) and text(s, "mine") == want[first]
+
+
+def deleted(tmp, want):
+    """Not loaded, and deleted: it is gone. Its files altered while it is not loaded: it says so."""
+    data = tmp / "copy"
+    shutil.copytree(tmp / "data", data)
+    with serve(data) as s:
+        gone, hurt, *kept = want
+        for name in kept:
+            text(s, name)
+        assert not {gone, hurt} & set(loaded(s)), loaded(s)
+        assert s.ask("DELETE", f"/v1/models/{gone}").status == 200
+        assert s.post("/v1/completions", {"model": gone, "prompt": "a"}).status == 404
+        job, = [p for p in (data / "adapters").iterdir() if p.name.endswith(hurt[-8:])]
+        with open(job / "adapter_model.safetensors", "r+b") as f:
+            f.seek(-1, 2)
+            f.write(b"\x01")
+        for _ in range(2):
+            r = s.post("/v1/completions", {"model": hurt, "prompt": "a"})
+            assert r.status == 500 and r.error["code"] == "model_altered", r
+            assert "adapter_model.safetensors" in r.error["message"] and str(data) not in r.error["message"], r
+        for name in kept:
+            assert text(s, name) == want[name], name
+
+
+def grown(data, n, model):
+    """So many rows of models beside the first one's, each with a folder of its own."""
+    with contextlib.closing(sqlite3.connect(data / "store.db")) as db, db:
+        row = dict(zip([x[1] for x in db.execute("PRAGMA table_info(tuned)")],
+                       db.execute("SELECT * FROM tuned WHERE name = ?", (model,)).fetchone()))
+        for i in range(n):
+            new = {**row, "seq": None, "id": f"ftmodel_{i:024}", "name": f"{model}-{i}", "dir": f"{row['dir']}-step-{10**6 + i}"}
+            shutil.copytree(data / "adapters" / row["dir"], data / "adapters" / new["dir"], copy_function=os.link)
+            db.execute(f"INSERT INTO tuned ({', '.join(new)}) VALUES ({', '.join('?' * len(new))})", list(new.values()))
+
+
+def many(tmp, want):
+    """A start with all of them, and answers of some."""
+    data, first = tmp / "many", next(iter(want))
+    shutil.copytree(tmp / "data", data)
+    grown(data, MODELS, first)
+    began = time.monotonic()
+    with serve(data) as s:
+        seconds, rss = time.monotonic() - began, s.rss()
+        for i in range(0, MODELS, max(1, MODELS // 50)):
+            assert text(s, f"{first}-{i}") == want[first], i
+        more = s.rss() - rss
+        assert len(s.get("/v1/models").json["data"]) > MODELS
+        assert len(loaded(s)) <= PLACES
+    return f"{MODELS} models: ready in {seconds:.1f} s, {more / 2**20:.1f} MB more behind 50 of them"
+
+
+def main():
+    cases, want = Cases(), {}
+    with scratch() as tmp:
+        cases.run("more models than places", lambda: tuned(tmp, want))
+        cases.run("behind a start", lambda: again(tmp, want))
+        cases.run("of two ranks", lambda: again(tmp, want, "--tp", "2"))
+        for case in (held_places, stays, deleted, many):
+            cases.run(case.__name__, lambda case=case: case(tmp, want))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
