@@ -80,10 +80,10 @@ NOTE := $(if $(OLD),$(OLD) $(call pkg,--modversion $(OLD)) has published faults:
 HARDEN_release  := -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection
 CFLAGS_release  := -O2 -g1 -DNDEBUG
 CFLAGS_debug    := -O0 -g3
-CFLAGS_asan     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+CFLAGS_asan     := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                    -fno-omit-frame-pointer
-CFLAGS_tsan     := -O1 -g -fsanitize=thread
-CFLAGS_paranoid := -O1 -g -DTANDEM_PARANOID
+CFLAGS_tsan     := -O1 -g1 -fsanitize=thread
+CFLAGS_paranoid := -O1 -g1 -DTANDEM_PARANOID
 CFLAGS_coverage := -O1 -g --coverage -fprofile-update=atomic
 CFLAGS_fuzz     := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
