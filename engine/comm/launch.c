@@ -83,6 +83,7 @@ static int read_place(struct comm_launch *l, const struct launcher *by, struct e
     l->port = by->lists_hosts ? slurm_port() : COMM_PORT;
     if (env("MASTER_PORT") && env_int("MASTER_PORT", 1, 65535, &l->port, e))
         return -1;
+    l->secret_file = env("MASTER_SECRET_FILE");
     l->plug = "tcp";
     l->by = by->size;
     return 0;

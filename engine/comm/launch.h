@@ -8,7 +8,8 @@
  *     LeaderWorkerSet        LWS_WORKER_INDEX, LWS_GROUP_SIZE, LWS_LEADER_ADDRESS
  *     srun                   SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST
  *
- * MASTER_ADDR and MASTER_PORT, where they are set, say for all of these where rank 0 is. A group of
+ * MASTER_ADDR and MASTER_PORT, where they are set, say for all of these where rank 0 is, and
+ * MASTER_SECRET_FILE names a file whose bytes ranks over sockets prove to each other. A group of
  * one is none. A batch script of Slurm is no step, so a program that it runs without srun is alone.
  *
  * Thread: any, while nobody changes the environment.
@@ -26,6 +27,7 @@ struct comm_launch {
     int rank, size;   /* of tcp; MPI finds them out */
     char host[COMM_HOST_BYTES];
     int port;
+    const char *secret_file; /* NULL: none */
 };
 
 /* -1: a launcher that does not say all that is needed, and what is missing. */

@@ -2,9 +2,9 @@
  *
  * Whoever connects says in a hello of fixed size who it is; one that says something else is not of
  * us, and is sent away. One that says nothing, or half of it, is in nobody's way: it is a guest
- * beside others, until all have come or there are too many. What the others of a group are is not
- * proved by anything: the network between ranks must be theirs. Machines of a group have one byte
- * order.
+ * beside others, until all have come or there are too many. Where the ranks have a secret each
+ * proves that it knows it (engine/comm/tcp_greet.h), and nothing that others say ends the group;
+ * without one the network between ranks must be theirs.
  */
 #include "engine/comm/tcp_join.h"
 
@@ -28,37 +28,35 @@
 #include "engine/base/log.h"
 #include "engine/base/version.h"
 #include "engine/comm/comm.h"
+#include "engine/comm/tcp_greet.h"
 
 enum { JOIN_S = 600, CONNECT_S = 5, SAY_S = 5, AGAIN_MS = 100, BACKLOG = 128, GUESTS = 64 };
-enum { ALIVE_IDLE_S = 10, ALIVE_AGAIN_S = 5, ALIVE_TIMES = 2, VERSION_BYTES = 16 };
-
-static const char magic[8] = "tandem\0\3"; /* of this hello, and of frames */
-
-struct hello {
-    char magic[8], version[VERSION_BYTES]; /* of the program: all read the same structs */
-    int32_t rank, size;
-    uint16_t port, pad; /* where it listens, in network order */
-};
+enum { ALIVE_IDLE_S = 10, ALIVE_AGAIN_S = 5, ALIVE_TIMES = 2 };
 
 struct address {
     struct sockaddr_storage at;
     uint32_t len, pad;
 };
 
-/* Who connected, and has not said all of its hello. */
+/* Who connected, and has not said all that it has to. */
 struct guest {
     int fd; /* owned */
     struct address from;
-    struct hello hello;
-    size_t got;
+    struct {
+        struct greet_hello hello;
+        uint8_t proof[SHA256_BYTES];
+    } said;
+    size_t got; /* of that; the proof is waited for where there is a secret */
+    struct greet_welcome welcome;
 };
 
 struct join {
     const struct comm_launch *l;
+    struct greet_secret secret;
     int *fd;
     int listen_fd; /* owned */
     int64_t begin_us;
-    bool said;
+    bool said, said_stranger;
     struct address of[COMM_RANK_MAX]; /* where each listens */
     struct guest guest[GUESTS];       /* in the order that they came */
     int n_guest;
@@ -238,7 +236,7 @@ static int n_missing(struct join *j, int lo)
 static int member_add(struct join *j, const struct guest *g, int lo, struct err *e)
 {
     const struct comm_launch *l = j->l;
-    const struct hello *h = &g->hello;
+    const struct greet_hello *h = &g->said.hello;
     bool is_new = h->size == l->size && h->rank >= lo && h->rank < l->size && j->fd[h->rank] < 0;
     if (strncmp(h->version, version_number(), sizeof h->version - 1) != 0)
         return err_set(e, ERR_BAD_INPUT,
@@ -255,18 +253,37 @@ static int member_add(struct join *j, const struct guest *g, int lo, struct err 
     return 0;
 }
 
-/* Some of a hello, or its end: then the guest is seated, or sent away. */
+/* Who does not know the secret is in nobody's way, but who runs the ranks may want to know. */
+static void tell_stranger(struct join *j, const struct guest *g)
+{
+    if (!j->said_stranger)
+        log_event(LOG_WARN, "one came that does not know the secret of the ranks",
+                  LOG_INT("rank", j->l->rank), LOG_INT("said to be", g->said.hello.rank));
+    j->said_stranger = true;
+}
+
+/* Some of what a guest has to say, or its end: then it is seated, or sent away. */
 static int hear(struct join *j, int i, int lo, struct err *e)
 {
     struct guest *g = &j->guest[i];
-    ssize_t n = recv(g->fd, (char *)&g->hello + g->got, sizeof g->hello - g->got, MSG_DONTWAIT);
+    size_t n_hello = sizeof g->said.hello, end = g->got < n_hello ? n_hello : sizeof g->said;
+    ssize_t n = recv(g->fd, (char *)&g->said + g->got, end - g->got, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     g->got += n > 0 ? (size_t)n : 0;
-    size_t known = g->got < sizeof magic ? g->got : sizeof magic;
-    bool is_rank = n > 0 && memcmp(g->hello.magic, magic, known) == 0;
-    if (is_rank && g->got < sizeof g->hello)
+    bool is_rank = n > 0 && greet_is_hello(&g->said.hello, g->got);
+    if (is_rank && g->got < end)
         return 0;
+    if (is_rank && end == n_hello) {
+        greet_welcome_init(&g->welcome, &j->secret, j->l->rank, &g->said.hello);
+        is_rank = write_all(g->fd, &g->welcome, sizeof g->welcome) == 0;
+        if (is_rank && j->secret.n)
+            return 0;
+    } else if (is_rank && !greet_is_proof(&g->welcome, &j->secret, &g->said.hello, g->said.proof)) {
+        is_rank = false;
+    }
+    if (!is_rank && g->got >= n_hello && j->secret.n)
+        tell_stranger(j, g);
     int rc = is_rank ? member_add(j, g, lo, e) : 0, fd = see_off(j, i);
     if (!is_rank || rc < 0)
         close(fd);
@@ -296,16 +313,31 @@ static int take_in(struct join *j, int lo, struct err *e)
 
 /* ---- going out ------------------------------------------------------------------------------- */
 
-static int say_hello(const struct join *j, int fd)
+static int left(const struct join *j, int r, struct err *e)
+{
+    return err_set(e, ERR_DEVICE, "rank %d of %d: rank %d left before all had come", j->l->rank,
+                   j->l->size, r);
+}
+
+/* Says who we are to who should be rank r, and hears that it is. */
+static int greet(const struct join *j, int r, struct err *e)
 {
     struct sockaddr_storage at = {0};
     socklen_t len = sizeof at;
-    struct hello h = {.rank = j->l->rank, .size = j->l->size};
-    memcpy(h.magic, magic, sizeof magic);
-    snprintf(h.version, sizeof h.version, "%s", version_number());
+    struct greet_hello h;
+    struct greet_welcome w;
+    uint8_t proof[SHA256_BYTES];
+    int fd = j->fd[r];
+    uint16_t port = 0;
     if (j->listen_fd >= 0 && getsockname(j->listen_fd, (struct sockaddr *)&at, &len) == 0)
-        h.port = get_port(&at);
-    return write_all(fd, &h, sizeof h);
+        port = get_port(&at);
+    greet_hello_init(&h, j->l->rank, j->l->size, port);
+    wait_at_most(fd, SO_RCVTIMEO, JOIN_S);
+    if (write_all(fd, &h, sizeof h) || read_all(fd, &w, sizeof w))
+        return left(j, r, e);
+    if (greet_welcome_check(&w, &j->secret, r, &h, proof, e))
+        return err_wrap(e, "rank %d of %d", j->l->rank, j->l->size);
+    return j->secret.n && write_all(fd, proof, sizeof proof) ? left(j, r, e) : 0;
 }
 
 /* Where nobody listens yet the kernel may pick the port that is looked for as one's own, and a
@@ -369,19 +401,19 @@ static int meet_first(struct join *j, struct err *e)
     }
     if (listen_beside(j, j->fd[0], e))
         return -1;
-    wait_at_most(j->fd[0], SO_RCVTIMEO, JOIN_S);
-    if (say_hello(j, j->fd[0]) || read_all(j->fd[0], j->of, sizeof j->of))
-        return err_set(e, ERR_DEVICE, "rank %d of %d: rank 0 at %s:%d left before all had come",
-                       j->l->rank, j->l->size, j->l->host, j->l->port);
-    return 0;
+    if (greet(j, 0, e))
+        return -1;
+    return read_all(j->fd[0], j->of, sizeof j->of) ? left(j, 0, e) : 0;
 }
 
 static int meet_others(struct join *j, struct err *e)
 {
     for (int r = 1; r < j->l->rank; r++) {
         j->fd[r] = connect_to((struct sockaddr *)&j->of[r].at, j->of[r].len);
-        if (j->fd[r] < 0 || say_hello(j, j->fd[r]))
+        if (j->fd[r] < 0)
             return err_sys(e, "rank %d of %d: going to rank %d", j->l->rank, j->l->size, r);
+        if (greet(j, r, e))
+            return -1;
     }
     return take_in(j, j->l->rank + 1, e);
 }
@@ -390,8 +422,7 @@ static int tell_all(const struct join *j, struct err *e)
 {
     for (int r = 1; r < j->l->size; r++)
         if (write_all(j->fd[r], j->of, sizeof j->of))
-            return err_set(e, ERR_DEVICE, "rank 0 of %d: rank %d left before all had come",
-                           j->l->size, r);
+            return left(j, r, e);
     return 0;
 }
 
@@ -400,6 +431,8 @@ int tcp_join(const struct comm_launch *l, int *fd, struct err *e)
     struct join j = {.l = l, .fd = fd, .listen_fd = -1, .begin_us = clock_us()};
     sigset_t ends, before; /* who waits for others can be ended, also where signals are kept */
     int rc;
+    if (greet_secret_read(&j.secret, l->secret_file, e))
+        return err_wrap(e, "MASTER_SECRET_FILE");
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);

@@ -16,7 +16,7 @@ import time
 from serving import BIN, SLOW, Tandem, log_text
 
 BUILD = pathlib.Path(os.environ.get("TANDEM_BUILD", "build/" + os.environ.get("TEST_MODE", "release")))
-SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LWS_", "SLURM_", "PMI", "OMPI_")
+SPEAK = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "MASTER_SECRET_FILE", "LWS_", "SLURM_", "PMI", "OMPI_")
 ALONE = {k: v for k, v in os.environ.items() if not k.startswith(SPEAK)}
 # what an MPI leaves lying at its end, and the order of its own locks, are not ours
 ALONE["ASAN_OPTIONS"] = ALONE.get("ASAN_OPTIONS", "") + ":detect_leaks=0"

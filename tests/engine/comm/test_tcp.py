@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
@@ -29,9 +30,9 @@ FULL = os.environ.get("TEST_ATTACK") == "full"
 HANG_S = 120
 
 
-def run(*words, n, ranks=None, during=None, but=None):
+def run(*words, n, ranks=None, during=None, but=None, **env):
     """All statuses; of who stands still (but): that it was killed at the end."""
-    group = Sockets([RANK, *words], n, ranks)
+    group = Sockets([RANK, *words], n, ranks, **env)
     if during:
         during(group)
     return group.wait(HANG_S * SLOW, but), group
@@ -71,7 +72,8 @@ def call(group, word):
 def hello(rank, size, version=None):
     said = subprocess.run([BUILD / "tandem", "version"], capture_output=True, text=True, check=True)
     version = version or said.stdout.split()[1]
-    return b"tandem\0\3" + version.encode().ljust(16, b"\0") + struct.pack("=iiHH", rank, size, 0, 0)
+    return (b"tandem\0\4" + version.encode().ljust(16, b"\0") + struct.pack("=iiHH", rank, size, 0, 0)
+            + os.urandom(32))
 
 
 def strangers():
@@ -141,6 +143,80 @@ def told_differently():
     assert status == [1, 1, 1] and "all must be told alike" in group.said(0), group.said()
 
 
+def secret_file(folder, name, text):
+    path = pathlib.Path(folder) / name
+    path.write_text(text)
+    return str(path)
+
+
+def takes_all(s, n):
+    got = b""
+    while len(got) < n:
+        more = s.recv(n - len(got))
+        assert more, got
+        got += more
+    return got
+
+
+def secret(folder):
+    """Who has it is let in, whatever others say meanwhile: one that cannot prove it, and says that it is
+    of another version, or a rank that there is not; one that sends back what it was sent."""
+    file = secret_file(folder, "secret", "some thirty bytes of a secret.\n")
+    said = []
+
+    def visit(group):
+        for word in (hello(1, 3, "0.0.7"), hello(7, 9), hello(1, 3)):
+            s = call(group, word)
+            welcome = takes_all(s, 80)
+            s.sendall(welcome[-32:])
+            said.append(s.recv(1))
+            s.close()
+        group.start(1)
+        group.start(2)
+    status, group = run("suite", n=3, ranks=[0], during=visit, MASTER_SECRET_FILE=file)
+    assert status == [0] * 3 and said == [b""] * 3, (status, said, group.said())
+    assert "does not know the secret" in group.said(0), group.said()
+
+
+def secret_for_some(folder):
+    """Of two ranks one has another secret, or none, or the other none."""
+    one = secret_file(folder, "one", "a secret of ranks, the first")
+    two = secret_file(folder, "two", "a secret of ranks, the second")
+    for first, second, words in ((one, two, "does not know the secret"), (one, "", "asks for a secret"),
+                                 ("", one, "has no secret")):
+        def second_comes(group, second=second):
+            group.env["MASTER_SECRET_FILE"] = second
+            group.start(1)
+            status[1] = group.process[1].wait(HANG_S * SLOW)
+            group.kill()
+        status = {}
+        _, group = run("suite", n=2, ranks=[0], during=second_comes, MASTER_SECRET_FILE=first)
+        assert status[1] == 1 and words in group.said(1), (status, group.said())
+
+
+def impostor(folder):
+    """Who listens where rank 0 should be, and does not know the secret, is told nothing."""
+    file = secret_file(folder, "secret", "some thirty bytes of a secret.")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        group = Sockets([RANK, "suite"], 2, [], MASTER_SECRET_FILE=file,
+                        MASTER_PORT=str(server.getsockname()[1]))
+        group.start(1)
+        s, _ = server.accept()
+        takes_all(s, 68)
+        s.sendall(b"tandem\0\4" + struct.pack("=iI", 0, 1) + os.urandom(64))
+        assert s.recv(1) == b"", "it said more"
+        s.close()
+        assert group.wait(HANG_S * SLOW) == [1] and "does not know the secret" in group.said(), group.said()
+
+
+def bad_secret(folder):
+    for name, text, words in (("short", "0123456789abcde\n", "at least 16 bytes"),
+                              ("long", "x" * 5000, "long"), (None, "", "No such file")):
+        file = secret_file(folder, name, text) if name else str(pathlib.Path(folder) / "missing")
+        status, group = run("suite", n=2, ranks=[0], MASTER_SECRET_FILE=file)
+        assert status == [1] and "MASTER_SECRET_FILE" in group.said() and words in group.said(), group.said()
+
+
 def main():
     cases = Cases()
     rng = random.Random(5)
@@ -155,6 +231,9 @@ def main():
     cases.run("comes again", comes_again)
     cases.run("another version", other_version)
     cases.run("does something else", differs)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in (secret, secret_for_some, impostor, bad_secret):
+            cases.run(case.__name__, lambda c=case: c(folder))
     for i in range(4):
         cases.run(f"another as long, {i}", lambda i=i: another(i))
     for i in range(4, 7):
