@@ -67,6 +67,18 @@ struct k_swiglu_bwd { /* swiglu_bwd, glu_bwd */
     int64_t ld_gate, ld_up, ld_dy, ld_dgate, ld_dup, m, d;
 };
 
+struct k_row_gate { /* y[m, d] = sigmoid(gate[i]) * x[i, :]; y may be x */
+    const float *x, *gate;
+    float *y;
+    int64_t ld_x, ld_gate, ld_y, m, d;
+};
+
+struct k_row_gate_bwd { /* dx and dgate: NULL where not wanted */
+    const float *x, *gate, *dy;
+    float *dx, *dgate;
+    int64_t ld_x, ld_gate, ld_dy, ld_dx, ld_dgate, m, d;
+};
+
 /* y[m, d] = g sigmoid(alpha g) (u + 1): g the gate where it is at most `limit`, else that; u: up,
  * kept within -limit and limit. swiglu_clamped_bwd: dgate, dup from dy; what was clamped has none.
  */

@@ -80,6 +80,8 @@ struct val op_delta(struct builder *b, const struct op_delta_in *in,
                     const struct op_delta_attr *attr);
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
 struct val op_glu(struct builder *b, struct val x, struct val gate);
+/* gate: one column. */
+struct val op_row_gate(struct builder *b, struct val x, struct val gate);
 /* logits: of the router, [rows of x, n_expert]. */
 struct val op_experts(struct builder *b, struct val x, struct val logits,
                       const struct op_experts_attr *attr);

@@ -271,6 +271,43 @@ int glu_bwd_cuda(const void *args, void *stream)
     return launch_each(glu_bwd_kernel, a->m, a->d, stream, *a);
 }
 
+static __global__ void row_gate_kernel(struct k_row_gate a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        float p = sigmoid(a.gate[i * a.ld_gate]);
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = p * a.x[i * a.ld_x + j];
+    }
+}
+
+int row_gate_cuda(const void *args, void *stream)
+{
+    const struct k_row_gate *a = (const struct k_row_gate *)args;
+    return launch_each(row_gate_kernel, a->m, a->d, stream, *a);
+}
+
+/* A block has a row: dgate is a sum over it. */
+static __global__ void row_gate_bwd_kernel(struct k_row_gate_bwd a)
+{
+    int64_t i = blockIdx.x;
+    const float *x = a.x + i * a.ld_x, *dy = a.dy + i * a.ld_dy;
+    float g = a.gate[i * a.ld_gate], p = sigmoid(g), dot = 0;
+    for (int64_t j = threadIdx.x; j < a.d; j += ROW_THREADS) {
+        dot = fmaf(dy[j], x[j], dot);
+        if (a.dx)
+            a.dx[i * a.ld_dx + j] = p * dy[j];
+    }
+    dot = block_sum(dot, (float *)shared_memory());
+    if (a.dgate && threadIdx.x == 0) /* 1 - p would cancel */
+        a.dgate[i * a.ld_dgate] = dot * p * (1 / (1 + expf(g)));
+}
+
+int row_gate_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_row_gate_bwd *a = (const struct k_row_gate_bwd *)args;
+    return a->d > 0 ? launch_rows(row_gate_bwd_kernel, a->m, stream, *a) : 0;
+}
+
 struct clamped {
     float gate, up;
 };

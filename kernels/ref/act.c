@@ -58,6 +58,32 @@ void glu_bwd_ref(const void *args, const struct k_slice *s)
     }
 }
 
+void row_gate_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_row_gate *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float p = (float)ref_sigmoid(a->gate[i * a->ld_gate]);
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] = p * a->x[i * a->ld_x + j];
+    }
+}
+
+/* dx = dy p; dgate = (dy . x) p (1 - p), p = ref_sigmoid(g) */
+void row_gate_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_row_gate_bwd *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = a->x + i * a->ld_x, *dy = a->dy + i * a->ld_dy;
+        double g = a->gate[i * a->ld_gate], p = ref_sigmoid(g), dot = 0;
+        for (int64_t j = 0; j < a->d; j++)
+            dot += (double)dy[j] * x[j];
+        if (a->dgate)
+            a->dgate[i * a->ld_dgate] = (float)(dot * p * ref_sigmoid(-g));
+        for (int64_t j = 0; a->dx && j < a->d; j++)
+            a->dx[i * a->ld_dx + j] = (float)p * dy[j];
+    }
+}
+
 void swiglu_clamped_ref(const void *args, const struct k_slice *s)
 {
     const struct k_swiglu_clamped *a = args;

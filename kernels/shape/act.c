@@ -30,6 +30,18 @@ struct k_shape glu_bwd_shape(const void *args)
     return rows_shape(a->m, a->d, 5, 0, 32);
 }
 
+struct k_shape row_gate_shape(const void *args)
+{
+    const struct k_row_gate *a = args;
+    return rows_shape(a->m, a->d, 2, 4 * (double)a->m, 1);
+}
+
+struct k_shape row_gate_bwd_shape(const void *args)
+{
+    const struct k_row_gate_bwd *a = args;
+    return rows_shape(a->m, a->d, 3, 8 * (double)a->m, 3);
+}
+
 struct k_shape swiglu_clamped_shape(const void *args)
 {
     const struct k_swiglu_clamped *a = args;

@@ -140,6 +140,94 @@ void check_glu_bwd(struct check *c)
     gate_bwd_sizes(c);
 }
 
+/* The gate of every row, and what it weighs, side by side as ld says. */
+static void row_gate_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+{
+    int64_t ld = d + pad, m = 3, n = m * ld;
+    check_begin(c);
+    check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    float *x = check_floats(c, n, kind), *gate = act_floats(c, m * 2, CHECK_RANDOM);
+    float *y = check_floats(c, n, CHECK_NAN), *want = check_floats(c, n, CHECK_NAN);
+    struct k_row_gate a = {x, gate, y, ld, 2, ld, m, d}, ref = a;
+    ref.y = want;
+    check_slices(c, &a, (struct check_out[]){{y, (size_t)n * sizeof *y}}, 1);
+    check_run_ref(c, &ref);
+    for (int64_t i = 0; i < m; i++)
+        check_near(c, "y", y + i * ld, want + i * ld, d, 1e-6, 1e-36);
+    a.y = x;
+    a.ld_y = ld;
+    check_run(c, &a);
+    for (int64_t i = 0; i < m; i++)
+        check_bits(c, "in place", x + i * ld, y + i * ld, (size_t)d * sizeof *y);
+}
+
+void check_row_gate(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int kind = 0; kind < CHECK_KINDS; kind++)
+        for (int i = 0; i < n; i++)
+            row_gate_run(c, sizes[i], i % 3, kind);
+}
+
+/* Of one row: x[0] is its gate. */
+static double row_gate_loss(const void *ctx, const double *x)
+{
+    const struct pair_loss *l = ctx;
+    double dot = 0;
+    for (int64_t j = 0; j < l->d; j++)
+        dot += (double)l->other[j] * l->dy[j];
+    return dot / (1 + exp(-x[0]));
+}
+
+static void row_gate_bwd_run(struct check *c, int64_t d, int64_t pad, enum check_kind kind)
+{
+    int64_t ld = d + pad, m = 2, n = m * ld;
+    size_t bytes = (size_t)n * sizeof(float);
+    check_begin(c);
+    check_case(c, "%s d %lld", check_kind_name(kind), (long long)d);
+    struct k_row_gate_bwd a = {.x = check_floats(c, n, CHECK_RANDOM),
+                               .gate = act_floats(c, m, kind),
+                               .dy = check_floats(c, n, CHECK_RANDOM),
+                               .dx = check_floats(c, n, CHECK_NAN),
+                               .dgate = check_floats(c, m, CHECK_NAN),
+                               .ld_x = ld,
+                               .ld_gate = 1,
+                               .ld_dy = ld,
+                               .ld_dx = ld,
+                               .ld_dgate = 1,
+                               .m = m,
+                               .d = d};
+    struct k_row_gate_bwd ref = a;
+    ref.dx = check_floats(c, n, CHECK_NAN);
+    ref.dgate = check_floats(c, m, CHECK_NAN);
+    check_slices(c, &a, (struct check_out[]){{a.dx, bytes}, {a.dgate, (size_t)m * sizeof(float)}},
+                 2);
+    check_run_ref(c, &ref);
+    check_near(c, "dgate", a.dgate, ref.dgate, m, 1e-5, 1e-5);
+    for (int64_t i = 0; i < m; i++) {
+        check_near(c, "dx", a.dx + i * ld, ref.dx + i * ld, d, 1e-6, 1e-36);
+        struct pair_loss l = {.other = a.x + i * ld, .dy = a.dy + i * ld, .d = d};
+        if (kind == CHECK_RANDOM && d < 70)
+            check_gradient(c, "dgate by differences", a.dgate + i, a.gate + i, 1, row_gate_loss, &l,
+                           1e-5);
+    }
+    float *dgate = ref.dgate;
+    a.dx = NULL;
+    check_run(c, &a);
+    check_near(c, "dgate alone", a.dgate, dgate, m, 1e-5, 1e-5);
+}
+
+void check_row_gate_bwd(struct check *c)
+{
+    int n;
+    const int64_t *sizes = check_sizes(&n);
+    for (int kind = 0; kind < CHECK_KINDS; kind++)
+        for (int i = 0; i < n; i++)
+            if (sizes[i] > 0)
+                row_gate_bwd_run(c, sizes[i], i % 3, kind);
+}
+
 enum { LIMIT = 7 }; /* of the numbers here some are beyond */
 
 static const double ALPHA = 1.702;

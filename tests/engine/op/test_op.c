@@ -272,6 +272,7 @@ TEST_OF(conv_long, (leaf_new(&r, D * 8, 1, true)->n_tap = 8),
 TEST_OF(swiglu, leaf_new(&r, T, D, false), op_swiglu(b, x, op_add(b, x, leaf_rows(r, b, 1))))
 TEST_OF(glu, leaf_new(&r, T, D, false),
         op_glu(b, op_glu(b, x, x), op_add(b, x, leaf_rows(r, b, 1))))
+TEST_OF(row_gate, (void)0, op_row_gate(b, op_mul(b, x, x), op_slice(b, op_mul(b, x, x), 3, 1)))
 TEST_OF(gelu, (void)0, op_add(b, op_gelu(b, x, false), op_gelu(b, x, true)))
 TEST_OF(dropout, (void)0, op_dropout(b, op_mul(b, x, x), 0.4f, 2))
 TEST_OF(softcap, (void)0, op_softcap(b, op_mul(b, x, x), 2))
@@ -470,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_op_dropout),
         cmocka_unit_test(test_op_ce),
         cmocka_unit_test(test_op_glu),
+        cmocka_unit_test(test_op_row_gate),
         cmocka_unit_test(test_op_regroup),
         cmocka_unit_test(test_op_delta),
         cmocka_unit_test(test_op_softcap),

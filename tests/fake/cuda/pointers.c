@@ -99,6 +99,10 @@ static const int rope_at[] = {AT(rope, x),   AT(rope, y),   AT(rope, pos),
 static const int swiglu_at[] = {AT(swiglu, gate), AT(swiglu, up), AT(swiglu, y), END};
 static const int swiglu_bwd_at[] = {AT(swiglu_bwd, gate),  AT(swiglu_bwd, up),  AT(swiglu_bwd, dy),
                                     AT(swiglu_bwd, dgate), AT(swiglu_bwd, dup), END};
+static const int row_gate_at[] = {AT(row_gate, x), AT(row_gate, gate), AT(row_gate, y), END};
+static const int row_gate_bwd_at[] = {AT(row_gate_bwd, x),     AT(row_gate_bwd, gate),
+                                      AT(row_gate_bwd, dy),    AT(row_gate_bwd, dx),
+                                      AT(row_gate_bwd, dgate), END};
 static const int swiglu_clamped_at[] = {AT(swiglu_clamped, gate),
                                         AT(swiglu_clamped, up),
                                         AT(swiglu_clamped, dy),
@@ -232,6 +236,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_copy] = copy_at,
     [K_fold] = fold_at,
     [K_regroup] = regroup_at,
+    [K_row_gate] = row_gate_at,
+    [K_row_gate_bwd] = row_gate_bwd_at,
     [K_dropout] = dropout_at,
     [K_gather] = gather_at,
     [K_scatter_add] = gather_at,
