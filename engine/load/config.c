@@ -82,6 +82,7 @@ static const struct {
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
     {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
     {"router_jitter_noise", 0, 0},
+    {"shared_expert_intermediate_size", 0, OBEYS_SHARED},
     {"swiglu_alpha", 0, OBEYS_CLAMP},
     {"swiglu_limit", 0, OBEYS_CLAMP},
     {"use_bidirectional_attention", 0, OBEYS_BOTH_WAYS},
@@ -253,6 +254,7 @@ int config_sizes_parse(struct config *c, const struct json *root, struct err *e)
         ff = alias;
     if (c->is_wrapped)
         s = config_traits_of(c)->sizes;
+    s.d_ff = s.d_ff ? s.d_ff : config_traits_of(c)->d_ff;
     if (get_size(root, "vocab_size", s.n_vocab, CONFIG_VOCAB_MAX, &c->n_vocab, e) ||
         get_size(root, "hidden_size", s.d_model, CONFIG_WIDTH_MAX, &c->d_model, e) ||
         get_size(root, ff, s.d_ff, CONFIG_WIDTH_MAX, &c->d_ff, e) ||
@@ -268,7 +270,7 @@ int config_sizes_parse(struct config *c, const struct json *root, struct err *e)
 static int parse_llama(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_traits *t = config_traits_of(c);
-    bool attn_bias = t->has_attn_bias, mlp_bias = false;
+    bool attn_bias = t->has_attn_bias, mlp_bias = false, qkv_bias = t->has_qkv_bias;
     c->norm_eps = t->norm_eps > 0 ? t->norm_eps : 1e-6, c->act = t->act;
     c->has_rope = c->is_gated = true;
     c->norm_plus_one = t->norm_plus_one, c->is_joined = t->is_joined;
@@ -276,19 +278,21 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
     if (config_sizes_parse(c, root, e) ||
         json_opt_bool(root, "tie_word_embeddings", &c->is_tied, e) ||
         json_opt_bool(root, "mlp_bias", &mlp_bias, e) ||
-        json_opt_bool(root, "attention_bias", &attn_bias, e) || parse_heads(c, root, e) ||
+        json_opt_bool(root, "attention_bias", &attn_bias, e) ||
+        (t->reads_qkv_bias && json_opt_bool(root, "qkv_bias", &qkv_bias, e)) ||
+        parse_heads(c, root, e) ||
         config_eps_parse(c, root, t->eps_key ? t->eps_key : "rms_norm_eps", e) ||
         config_act_parse(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
         config_layers_parse(c, root, e) || config_scales_parse(c, root, e) ||
         config_experts_parse(c, root, e) || config_rope_parse(c, root, e))
         return -1;
     c->has_o_bias = attn_bias && t->reads_attn_bias;
-    c->has_qkv_bias = c->has_o_bias || t->has_qkv_bias;
+    c->has_qkv_bias = c->has_o_bias || qkv_bias;
     c->has_mlp_bias = mlp_bias && t->reads_mlp_bias;
     return 0;
 }
 
-/* Qwen3.5: as others, but for layers with a delta rule. */
+/* Qwen3-Next, Qwen3.5: as others, but for layers with a delta rule. */
 static int parse_hybrid(struct config *c, const struct json *root, struct err *e)
 {
     return parse_llama(c, root, e) || config_delta_parse(c, root, e) ? -1 : 0;

@@ -99,10 +99,11 @@ struct config {
     int32_t n_expert, n_top;            /* 0: no mixtures; experts that a row goes to */
     int64_t d_expert;                   /* d_ff of an expert */
     bool has_experts[CONFIG_LAYER_MAX]; /* by layer: its feed-forward is a mixture */
-    bool normalises_top;                /* a row's weights of its experts sum to 1 */
-    bool has_expert_bias;               /* and the router has one */
-    double swiglu_limit, swiglu_alpha;  /* of their gates, clamped; limit 0: silu(gate) up */
-    bool has_sinks;                     /* each head of attention has a score that is no key's */
+    int64_t d_shared;     /* d_ff of the one that every row goes to; 0: there is none */
+    bool normalises_top;  /* a row's weights of its experts sum to 1 */
+    bool has_expert_bias; /* and the router has one */
+    double swiglu_limit, swiglu_alpha; /* of their gates, clamped; limit 0: silu(gate) up */
+    bool has_sinks;                    /* each head of attention has a score that is no key's */
     bool wants_balance; /* what made it adds a loss of the router's balance in training */
     bool is_wrapped;    /* the text part of a model that sees images: other names of tensors */
     bool is_bf16;       /* what the config says that the weights are */
@@ -131,6 +132,7 @@ struct config {
     bool is_delta[CONFIG_LAYER_MAX]; /* by layer: a gated delta rule in its place */
     int32_t n_delta_k, n_delta_v;    /* its heads of keys and of values; 0: none */
     int32_t d_delta_k, d_delta_v;    /* their widths */
+    bool is_delta_joined;            /* its products are two, head by head, in place of four */
     bool has_attn_gate;              /* of what attention gives, beside its queries */
     bool scales_attn_by_layer;       /* GPT-2: scale_attn_by_inverse_layer_idx */
     bool scales_attn;                /* 1 / sqrt(d_head), else 1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the config.json of Qwen3.5 says beside what others say: which layers have a
+ * What the config.json of Qwen3-Next and Qwen3.5 says beside what others say: which layers have a
  * gated delta rule in place of attention, and its heads; and that attention is gated.
  */
 #include "engine/load/config_traits.h"
@@ -60,6 +60,7 @@ int64_t config_conv_width(const struct config *c)
 int config_delta_parse(struct config *c, const struct json *root, struct err *e)
 {
     c->n_tap = 4;
+    c->is_delta_joined = config_traits_of(c)->is_delta_joined;
     return parse_interval(c, root, e) || parse_heads(c, root, e) || parse_gate(c, root, e) ||
                    config_count_opt(root, "linear_conv_kernel_dim", K_CONV_ROWS, &c->n_tap, e)
                ? -1

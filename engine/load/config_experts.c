@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What config.json says of mixtures of experts: how many there are, how many of them a row goes to,
- * and which layers have them.
+ * which layers have them, and whether one more has all rows.
  */
 #include <math.h>
 
@@ -53,11 +53,14 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
     if (!x->count)
         return 0;
     c->n_expert = x->n, c->n_top = x->top, c->d_expert = x->d_ff;
-    c->normalises_top = x->normalises;
+    c->normalises_top = x->normalises || x->is_normal;
+    c->d_shared = x->d_shared;
     if (config_count_opt(root, x->count, CONFIG_EXPERT_MAX, &c->n_expert, e) ||
         config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
         json_opt_int(root, x->width, 1, CONFIG_WIDTH_MAX, &c->d_expert, e) ||
         json_opt_bool(root, "output_router_logits", &c->wants_balance, e) ||
+        (x->d_shared && json_opt_int(root, "shared_expert_intermediate_size", 1, CONFIG_WIDTH_MAX,
+                                     &c->d_shared, e)) ||
         (!x->normalises && json_opt_bool(root, "norm_topk_prob", &c->normalises_top, e)))
         return -1;
     struct json top = json_member(root, "num_experts_per_tok");

@@ -31,6 +31,7 @@ static const struct {
     {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", NULL},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", NULL},
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text"},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text"},
 };
 
 enum { N_WRAPPER = sizeof wrapper / sizeof wrapper[0] };

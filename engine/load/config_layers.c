@@ -53,11 +53,10 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
     enum window_rule rule = config_traits_of(c)->window;
     struct json m = json_member(root, "sliding_window");
     bool used = rule == WINDOW_ON || rule == WINDOW_TOLD;
-    *first = rule == WINDOW_SWITCHED ? 28 : 0;
+    *first = rule == WINDOW_SWITCHED || rule == WINDOW_SWITCHED_TURNS ? 28 : 0;
     if (rule >= WINDOW_SWITCHED && json_opt_bool(root, "use_sliding_window", &used, e))
         return -1;
-    if (rule == WINDOW_SWITCHED &&
-        json_opt_int(root, "max_window_layers", 0, CONFIG_WIDTH_MAX, first, e))
+    if (*first && json_opt_int(root, "max_window_layers", 0, CONFIG_WIDTH_MAX, first, e))
         return -1;
     used = used || rule == WINDOW_PATTERN;
     bool may_lack = rule == WINDOW_UNTURNED || rule == WINDOW_TOLD;
@@ -67,23 +66,34 @@ static int parse_window_size(struct config *c, const struct json *root, int64_t 
     return config_count_opt(root, "sliding_window", CONFIG_CTX_MAX, &c->window, e);
 }
 
+/* Whether layer l slides where no list says it; first: as above. */
+static bool is_slider(const struct config *c, int64_t l, int64_t first, int64_t every)
+{
+    enum window_rule rule = config_traits_of(c)->window;
+    if (!c->window || (rule == WINDOW_UNTURNED && !c->is_unturned[l]))
+        return false;
+    if (rule == WINDOW_SWITCHED_TURNS)
+        return l < first && l % 2 == 0;
+    return l >= first && (!every || (l + 1) % every != 0);
+}
+
 /* Which layers see only the last `window` tokens. Mistral: all, 4096 where the file does not tell;
- * Qwen: from max_window_layers on, where it says so at all; SmolLM3: those without positions;
- * Phi-3: all, where it tells how many; Gemma: all but every n-th; a list of layer_types rules. */
+ * Qwen: from max_window_layers on, where it says so at all, or every other one before that;
+ * SmolLM3: those without positions; Phi-3: all, where it tells how many; Gemma: all but every n-th;
+ * a list of layer_types rules. */
 static int parse_window(struct config *c, const struct json *root, struct err *e)
 {
     struct json types = {.node = NULL};
     int64_t first;
-    bool any = false, by_turns = config_traits_of(c)->window == WINDOW_UNTURNED;
+    bool any = false;
     int64_t every = config_traits_of(c)->pattern;
     if (json_opt(root, "layer_types", JSON_ARRAY, &types, e) ||
         parse_window_size(c, root, &first, e) ||
         (config_traits_of(c)->window == WINDOW_PATTERN &&
          json_opt_int(root, "sliding_window_pattern", 1, CONFIG_LAYER_MAX, &every, e)))
         return -1;
-    for (int64_t l = first; l < c->n_layer; l++)
-        c->slides[l] =
-            c->window > 0 && (!by_turns || c->is_unturned[l]) && (!every || (l + 1) % every != 0);
+    for (int64_t l = 0; l < c->n_layer; l++)
+        c->slides[l] = is_slider(c, l, first, every);
     if (types.node && config_layer_types_parse(c, &types, e))
         return -1;
     for (int64_t l = 0; l < c->n_layer; l++)

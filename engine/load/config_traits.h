@@ -13,14 +13,15 @@
 enum { CONFIG_WIDTH_MAX = 1 << 20, CONFIG_CTX_MAX = 1 << 28, CONFIG_VOCAB_MAX = 1 << 24 };
 
 /* Whether sliding_window is obeyed: never, always (4096 where it is absent), where it is told,
- * where use_sliding_window says so (from max_window_layers on, or all), there but by layers without
- * positions alone, or by all layers but every n-th. */
+ * where use_sliding_window says so (from max_window_layers on, or all, or every other one up to
+ * there), there but by layers without positions alone, or by all layers but every n-th. */
 enum window_rule {
     WINDOW_OFF,
     WINDOW_ON,
     WINDOW_TOLD,
     WINDOW_SWITCHED,
     WINDOW_SWITCHED_ALL,
+    WINDOW_SWITCHED_TURNS,
     WINDOW_UNTURNED,
     WINDOW_PATTERN
 };
@@ -38,6 +39,7 @@ enum {
     OBEYS_BOTH_WAYS = 512,   /* use_bidirectional_attention */
     OBEYS_CLAMP = 4096,      /* swiglu_limit, of experts with biases; and heads have sinks */
     OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
+    OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
@@ -48,6 +50,8 @@ struct config_experts {
     int64_t d_ff;      /* 0: the width must be there */
     bool normalises;   /* whatever the file says */
     bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
+    bool is_normal;    /* norm_topk_prob where it is absent */
+    int64_t d_shared;  /* OBEYS_SHARED, where it is absent */
 };
 
 /* What a class has where its config leaves them out, as the text_config of others does. */
@@ -62,7 +66,8 @@ struct config_traits {
     bool may_omit_kv_heads; /* num_key_value_heads: as many as heads */
     bool reads_attn_bias, reads_mlp_bias;
     bool has_attn_bias; /* where the file does not say it */
-    bool has_qkv_bias;  /* whatever the file says */
+    bool has_qkv_bias;  /* whatever the file says, but for qkv_bias where that is read */
+    bool reads_qkv_bias;
     enum config_norms norms;
     enum config_qk_norm qk_norm;
     bool is_tied;           /* where the file does not say it */
@@ -71,7 +76,8 @@ struct config_traits {
     int32_t pattern;        /* WINDOW_PATTERN: every n-th layer sees all */
     int32_t span;           /* where sliding_window is absent; 0: 4096 */
     enum config_act act;    /* gated families: whose sort their activations are of */
-    bool norm_plus_one, is_joined;
+    bool norm_plus_one, is_joined, is_delta_joined;
+    int64_t d_ff;        /* where intermediate_size is absent; 0: it must be there */
     bool pos_behind_pad; /* the first position is the row behind pad_token_id's */
     struct config_sizes sizes;
     const char *body_arch; /* the class without an lm_head; NULL: as the family's is called */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See stacked_weight.h. Of a stack by inputs a run of outputs is read for each input, and put where
- * its rows want it; of codes a row lies in one piece.
+ * See stacked_weight.h. A stack by outputs is read as it lies. Of one by inputs a run of outputs is
+ * read for each input, and put where its rows want it; of codes a row lies in one piece.
  */
 #include "engine/load/stacked_weight.h"
 
@@ -57,13 +57,18 @@ static const struct weight *beside(const struct weights *w, const char *name, co
     return weights_get(w, other);
 }
 
-/* The row of a stack; -1: it is none. Other models stack without biases, and not by turns. */
+static bool is_by_turns(const struct weights *w, const struct st_tensor *t)
+{
+    return beside(w, t->name, ".experts.gate_up_proj_bias") != NULL;
+}
+
+/* The row of a stack; -1: it is none. Biases are stacked where outputs come by turns. */
 static int row_of(const struct weights *w, const struct st_tensor *t)
 {
     for (int i = 0; i < N_ROW; i++)
         if (ends_with(t->name, row[i].end))
             return t->rank == row[i].rank && t->dim[0] > 0 &&
-                           beside(w, t->name, ".experts.gate_up_proj_bias")
+                           (row[i].kind == KIND_NUMBERS || is_by_turns(w, t))
                        ? i
                        : -1;
     return -1;
@@ -134,7 +139,10 @@ int stacked_weight_init(struct stacked_weight *s, const struct weights *w,
                                  .expert = (int64_t)i / step,
                                  .first = (int64_t)i % step,
                                  .step = step,
-                                 .n_all = kind == KIND_NUMBERS ? t->dim[2] : t->dim[1]};
+                                 .by_outputs = kind == KIND_NUMBERS && !is_by_turns(w, t),
+                                 .n_all = t->dim[1]};
+    if (kind == KIND_NUMBERS && !s->by_outputs)
+        s->n_all = t->dim[2];
     if (s->n_all < step || s->n_all % step || st_tensor_count(t) == 0)
         return bad(from, e, "expected some outputs, of gate and up as many");
     if (kind == KIND_CODES ? find_scale(s, w, e) : !st_dtype_k_type(t->dtype, &type))
@@ -142,7 +150,10 @@ int stacked_weight_init(struct stacked_weight *s, const struct weights *w,
     if (name_it(s, kind, i, e))
         return -1;
     s->dim[0] = s->n_all / step;
-    s->dim[1] = kind == KIND_NUMBERS ? t->dim[1] : kind == KIND_CODES ? t->dim[2] * GROUP : 1;
+    s->dim[1] = s->by_outputs          ? t->dim[2]
+                : kind == KIND_NUMBERS ? t->dim[1]
+                : kind == KIND_CODES   ? t->dim[2] * GROUP
+                                       : 1;
     s->t = (struct st_tensor){.name = s->name,
                               .dim = s->dim,
                               .dtype = kind == KIND_CODES ? ST_BF16 : t->dtype,
@@ -171,7 +182,7 @@ static int64_t size_of(const struct stacked_weight *s)
 
 int64_t stacked_weight_rows_together(const struct stacked_weight *s)
 {
-    return s->scale ? 1 : RUN_BYTES / (size_of(s) * s->step);
+    return s->scale || s->by_outputs ? 1 : RUN_BYTES / (size_of(s) * s->step);
 }
 
 /* Of one input the outputs of a's rows, each `ld` elements from the next at dst. */
@@ -334,6 +345,11 @@ int stacked_weight_read(const struct stacked_weight *s, int64_t r, int64_t col, 
 {
     int64_t k = s->dim[1];
     char *to = dst;
+    if (s->by_outputs) {
+        int64_t at = (s->expert * s->n_all + s->first * s->dim[0] + r) * k + col;
+        return weight_read_stored(s->from, (uint64_t)(at * size_of(s)), dst,
+                                  (size_t)(n * size_of(s)), e);
+    }
     struct area a = {.row = r, .col = col};
     for (; n; n -= a.rows * a.cols, a.row += a.rows, a.col = 0) {
         bool is_whole = a.col == 0 && n >= k;

@@ -13,6 +13,11 @@
  *   PROJ_blocks  U8 [E, outputs, inputs / 32, 16]: codes of 4 bits, the first in the lower half
  *   PROJ_scales  U8 [E, outputs, inputs / 32]: a power of two for 32 inputs
  *
+ * Others (Qwen3.5) have no biases, and all outputs of gate before those of up:
+ *
+ *   NAME.experts.gate_up_proj       [E, 2 n, k]
+ *   NAME.experts.down_proj          [E, k, n]
+ *
  * Each expert's own are found beside them as NAME.experts.7.gate_proj.weight [n, k], up_proj,
  * down_proj, and .bias. Codes read as BF16, which holds each of them, or as codes of int8g: twice
  * what they count, times half of their scale, which must be one of f16's.
@@ -28,6 +33,7 @@ struct stacked_weight {
     struct st_tensor t;                 /* as it reads: [n, k], or [n] */
     const struct weight *from, *scale;  /* borrowed; scale: of codes, else NULL */
     int64_t expert, n_all, first, step; /* output i is number first + i * step of n_all there */
+    bool by_outputs; /* or, where this is so, first * dim[0] + i: rows of inputs */
     int64_t dim[2];
     char *name; /* owned */
 };

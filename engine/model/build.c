@@ -125,6 +125,32 @@ static struct val short_conv(const struct model *m, struct builder *b, struct va
 
 /* ---- gated delta rule ------------------------------------------------------------------------ */
 
+/* q, k and v side by side, and z. */
+static struct val delta_project(const struct model *m, struct builder *b, struct val h, int64_t l,
+                                struct op_delta_in *in, struct val *z)
+{
+    const struct config *c = &m->cfg;
+    int32_t share = c->n_delta_v / c->n_delta_k;
+    int64_t d_v = (int64_t)c->n_delta_v * c->d_delta_v, d = config_conv_width(c);
+    if (!c->is_delta_joined) {
+        struct val x = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKV), NULL);
+        *z = op_linear(b, h, model_layer(m, l, SLOT_DELTA_Z), NULL);
+        in->b = op_linear(b, h, model_layer(m, l, SLOT_DELTA_B), NULL);
+        in->a = op_linear(b, h, model_layer(m, l, SLOT_DELTA_A), NULL);
+        return x;
+    }
+    const int32_t wide[] = {c->d_delta_k, c->d_delta_k, share * c->d_delta_v, share * c->d_delta_v};
+    const int32_t narrow[] = {share, share};
+    struct val all = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKVZ), NULL);
+    struct val rates = op_linear(b, h, model_layer(m, l, SLOT_DELTA_BA), NULL);
+    all = op_regroup(b, all, c->n_delta_k, wide, 4);
+    rates = op_regroup(b, rates, c->n_delta_k, narrow, 2);
+    *z = op_slice(b, all, d, d_v);
+    in->b = op_slice(b, rates, 0, c->n_delta_v);
+    in->a = op_slice(b, rates, c->n_delta_v, c->n_delta_v);
+    return op_slice(b, all, 0, d);
+}
+
 static struct val delta(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     const struct config *c = &m->cfg;
@@ -137,11 +163,8 @@ static struct val delta(const struct model *m, struct builder *b, struct val h, 
                                .d_k = c->d_delta_k,
                                .d_v = c->d_delta_v};
     int64_t d_q = (int64_t)c->n_delta_k * c->d_delta_k, d_v = (int64_t)c->n_delta_v * c->d_delta_v;
-    struct val x = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKV), NULL);
-    struct val z = op_linear(b, h, model_layer(m, l, SLOT_DELTA_Z), NULL);
     struct op_delta_in in;
-    in.b = op_linear(b, h, model_layer(m, l, SLOT_DELTA_B), NULL);
-    in.a = op_linear(b, h, model_layer(m, l, SLOT_DELTA_A), NULL);
+    struct val z, x = delta_project(m, b, h, l, &in, &z);
     x = op_conv(b, x, &conv);
     x = op_glu(b, x, x); /* SiLU */
     in.q = op_slice(b, x, 0, d_q);
@@ -193,6 +216,15 @@ static void open_gate(const struct model *m, struct builder *b, struct val h, in
     *u = op_linear(b, h, model_layer(m, l, SLOT_UP), model_layer(m, l, SLOT_UP_BIAS));
 }
 
+/* The expert that every row goes to, held back by a number of the row's. */
+static struct val shared_expert(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    struct val g = op_linear(b, h, model_layer(m, l, SLOT_SHARED_GATE), NULL);
+    struct val u = op_linear(b, h, model_layer(m, l, SLOT_SHARED_UP), NULL);
+    struct val y = op_linear(b, op_swiglu(b, g, u), model_layer(m, l, SLOT_SHARED_DOWN), NULL);
+    return op_row_gate(b, y, op_linear(b, h, model_layer(m, l, SLOT_SHARED_WEIGHT), NULL));
+}
+
 static struct val mixture(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     struct op_experts_attr a = {.gate = model_layer(m, l, SLOT_EXPERT_GATE),
@@ -208,7 +240,8 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
                                 .normalises = m->cfg.normalises_top};
     struct val logits =
         op_linear(b, h, model_layer(m, l, SLOT_ROUTER), model_layer(m, l, SLOT_ROUTER_BIAS));
-    return op_experts(b, h, logits, &a);
+    struct val y = op_experts(b, h, logits, &a);
+    return model_layer(m, l, SLOT_SHARED_DOWN) ? op_add(b, y, shared_expert(m, b, h, l)) : y;
 }
 
 static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)

@@ -15,6 +15,7 @@
 #include "engine/base/mem.h"
 #include "engine/load/path.h"
 #include "engine/load/st_writer.h"
+#include "engine/load/stacked_weight.h"
 #include "engine/load/weights.h"
 #include "kernels/float16.h"
 
@@ -145,7 +146,8 @@ static void pick(float *some, float *all, int64_t n, int64_t step, bool is_back)
             some[i] = all[i * step];
 }
 
-/* One matrix, by inputs, or one vector, among `step` whose numbers come by turns in x->x. */
+/* One matrix, by inputs, or one vector, among `step` whose numbers come by turns in x->x, or one
+ * behind the other. */
 static int change_part(struct export *x, const struct weight *w, int64_t first, int64_t step,
                        struct err *e)
 {
@@ -154,6 +156,8 @@ static int change_part(struct export *x, const struct weight *w, int64_t first, 
     float *some = x->x + n * step;
     if (!p || !x->change->has(x->change->ctx, p))
         return 0;
+    if (w->stack->by_outputs)
+        return x->change->fill(x->change->ctx, p, false, 0, p->n, x->x + first * n, e);
     pick(some, x->x + first, n, step, false);
     if (x->change->fill(x->change->ctx, p, !p->is_vector, 0, p->is_vector ? p->n : p->k, some, e))
         return -1;

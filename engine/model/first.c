@@ -56,6 +56,7 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_DELTA_OUT:
     case SLOT_DOWN:
     case SLOT_EXPERT_DOWN:
+    case SLOT_SHARED_DOWN:
         return inputs / sqrt(2 * (double)c->n_layer);
     default:
         return p->is_vector && !p->n_tap ? 0 : inputs;

@@ -26,12 +26,12 @@ static int stored_format(const struct model *m, const struct model_options *o,
     return 0;
 }
 
-/* A router chooses, a classifier ends in few numbers, and a text's vector goes through little: they
- * keep theirs where others are made codes. */
+/* A router chooses, a row's gate is one number, a classifier ends in few numbers, and a text's
+ * vector goes through little: they keep theirs where others are made codes. */
 static bool keeps_numbers(enum slot s)
 {
-    return s == SLOT_ROUTER || s == SLOT_POOLER || s == SLOT_CLASSIFIER || s == SLOT_DENSE ||
-           s == SLOT_DENSE_2;
+    return s == SLOT_ROUTER || s == SLOT_SHARED_WEIGHT || s == SLOT_POOLER ||
+           s == SLOT_CLASSIFIER || s == SLOT_DENSE || s == SLOT_DENSE_2;
 }
 
 static int pick(const struct model *m, const struct model_options *o, const struct spec_row *r,

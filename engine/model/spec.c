@@ -56,13 +56,19 @@ static const struct spec_row llama_rows[] = {
     VECTOR(SLOT_SINK, "layers.%d.self_attn.sinks", DIM_OF_HEADS, .when = WHEN_SINKS,
            .mixer = MIXER_IS_ATTN),
     MATRIX(SLOT_DELTA_QKV, "layers.%d.linear_attn.in_proj_qkv.weight", DIM_OF_DELTA_QKV,
-           DIM_OF_MODEL, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+           DIM_OF_MODEL, .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5,
+           .takes_lora = true),
     MATRIX(SLOT_DELTA_Z, "layers.%d.linear_attn.in_proj_z.weight", DIM_OF_DELTA_V, DIM_OF_MODEL,
-           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
     MATRIX(SLOT_DELTA_B, "layers.%d.linear_attn.in_proj_b.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
-           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
     MATRIX(SLOT_DELTA_A, "layers.%d.linear_attn.in_proj_a.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
-           .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    MATRIX(SLOT_DELTA_QKVZ, "layers.%d.linear_attn.in_proj_qkvz.weight", DIM_OF_DELTA_QKVZ,
+           DIM_OF_MODEL, .when = WHEN_DELTA_JOINED, .mixer = MIXER_IS_DELTA, .group = 5,
+           .takes_lora = true),
+    MATRIX(SLOT_DELTA_BA, "layers.%d.linear_attn.in_proj_ba.weight", DIM_OF_DELTA_BA, DIM_OF_MODEL,
+           .when = WHEN_DELTA_JOINED, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
     VECTOR(SLOT_CONV, "layers.%d.linear_attn.conv1d.weight", DIM_OF_TAPS, .mixer = MIXER_IS_DELTA),
     VECTOR(SLOT_DELTA_DT_BIAS, "layers.%d.linear_attn.dt_bias", DIM_OF_DELTA_HEADS,
            .mixer = MIXER_IS_DELTA),
@@ -102,6 +108,14 @@ static const struct spec_row llama_rows[] = {
            .ff = FF_IS_MIXTURE, .is_each = true),
     MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,
            DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_SHARED_GATE, "layers.%d.mlp.shared_expert.gate_proj.weight", DIM_OF_SHARED,
+           DIM_OF_MODEL, .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .group = 2, .takes_lora = true),
+    MATRIX(SLOT_SHARED_UP, "layers.%d.mlp.shared_expert.up_proj.weight", DIM_OF_SHARED,
+           DIM_OF_MODEL, .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .group = 2, .takes_lora = true),
+    MATRIX(SLOT_SHARED_DOWN, "layers.%d.mlp.shared_expert.down_proj.weight", DIM_OF_MODEL,
+           DIM_OF_SHARED, .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .takes_lora = true),
+    MATRIX(SLOT_SHARED_WEIGHT, "layers.%d.mlp.shared_expert_gate.weight", DIM_OF_ONE, DIM_OF_MODEL,
+           .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .takes_lora = true),
     MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
            .ff = FF_IS_BLOCK_MIXTURE),
     MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.w1.weight", DIM_OF_EXPERT,
@@ -353,6 +367,8 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_GATE_UP] = 2 * c->d_ff,
         [DIM_OF_EXPERT] = c->d_expert,
         [DIM_OF_EXPERTS] = c->n_expert,
+        [DIM_OF_SHARED] = c->d_shared,
+        [DIM_OF_ONE] = 1,
         [DIM_OF_Q] = q,
         [DIM_OF_QUERY] = c->has_attn_gate ? 2 * q : q,
         [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
@@ -363,6 +379,8 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_TAPS] = config_conv_width(c) * c->n_tap,
         [DIM_OF_DELTA_QKV] = config_conv_width(c),
         [DIM_OF_DELTA_V] = delta_v,
+        [DIM_OF_DELTA_QKVZ] = config_conv_width(c) + delta_v,
+        [DIM_OF_DELTA_BA] = 2 * (int64_t)c->n_delta_v,
         [DIM_OF_DELTA_HEADS] = c->n_delta_v,
         [DIM_OF_DELTA_HEAD] = c->d_delta_v,
     };
@@ -426,6 +444,12 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return !c->is_joined;
     case WHEN_JOINED:
         return c->is_joined;
+    case WHEN_DELTA_APART:
+        return !c->is_delta_joined;
+    case WHEN_DELTA_JOINED:
+        return c->is_delta_joined;
+    case WHEN_SHARED:
+        return c->d_shared > 0;
     case WHEN_UNTIED:
         return !c->is_tied && !c->is_encoder;
     case WHEN_DENSE:

@@ -54,13 +54,14 @@ static int check_numbers(const struct model_dir *from, const struct weight *w, s
 
 static bool is_of_layers(const struct spec_row *r)
 {
-    return r->slot >= SLOT_GLOBAL_COUNT && r->slot != SLOT_ROUTER && !spec_row_is_vector(r);
+    return r->slot >= SLOT_GLOBAL_COUNT && r->slot != SLOT_ROUTER &&
+           r->slot != SLOT_SHARED_WEIGHT && !spec_row_is_vector(r);
 }
 
 static bool is_shared(enum slot s)
 {
-    return s == SLOT_K || s == SLOT_V || s == SLOT_UP || s == SLOT_DELTA_Z || s == SLOT_DELTA_B ||
-           s == SLOT_DELTA_A;
+    return s == SLOT_K || s == SLOT_V || s == SLOT_UP || s == SLOT_SHARED_UP || s == SLOT_DELTA_Z ||
+           s == SLOT_DELTA_B || s == SLOT_DELTA_A || s == SLOT_DELTA_BA;
 }
 
 static int add(struct quant_plan *p, const struct model_dir *from, const struct spec_row *r,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tiny models of make_models.py with gated delta rules, as far as this transformers has them: by
+"""The tiny models of make_models.py with gated delta rules, or with experts beside one that all rows go
+to, as far as this transformers has them: by
 name what makes (class, config), and the options of their LoRA runs. Qwen3.5 came with transformers 5;
 requirements_delta.txt says with which versions they were made."""
 import transformers
@@ -32,6 +33,42 @@ def qwen3_5_vision():
                                        vision_end_token_id=199))
 
 
+MIXTURE = dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=21,
+               shared_expert_intermediate_size=19)
+NARROW = {k: v for k, v in SIZES.items() if k != "intermediate_size"} | MIXTURE
+
+
+def qwen3_5_moe(**kw):
+    rope = {"rope_parameters": THREEFOLD, "layer_types": ["linear_attention", "full_attention"],
+            "num_hidden_layers": 2}
+    return (transformers.Qwen3_5MoeForCausalLM,
+            transformers.Qwen3_5MoeTextConfig(**(NARROW | rope | kw)))
+
+
+def qwen3_5_moe_vision():
+    text = NARROW | {"rope_parameters": THREEFOLD, "num_hidden_layers": 2,
+                     "layer_types": ["linear_attention", "full_attention"]}
+    vision = dict(depth=1, hidden_size=16, intermediate_size=20, num_heads=2, out_hidden_size=48,
+                  num_position_embeddings=16, patch_size=4)
+    return (transformers.Qwen3_5MoeForConditionalGeneration,
+            transformers.Qwen3_5MoeConfig(text_config=text, vision_config=vision,
+                                          image_token_id=200, video_token_id=201,
+                                          vision_start_token_id=198, vision_end_token_id=199))
+
+
+def qwen3_next(**kw):
+    rope = {"rope_parameters": ROPE, "num_hidden_layers": 3, "mlp_only_layers": [1],
+            "layer_types": ["linear_attention", "linear_attention", "full_attention"]}
+    return (transformers.Qwen3NextForCausalLM,
+            transformers.Qwen3NextConfig(**(SIZES | MIXTURE | rope | kw)))
+
+
+def qwen2_moe(**kw):
+    sizes = {k: v for k, v in SIZES.items() if not k.startswith("linear_") and k != "head_dim"}
+    return (transformers.Qwen2MoeForCausalLM,
+            transformers.Qwen2MoeConfig(**(sizes | MIXTURE | {"rope_theta": 10000.0} | kw)))
+
+
 # of AdamW: keys and queries of length one turn by much at a step of make_models.py's, and what is a last
 # bit at the first step of it is a thousandth of the norm at the sixth
 LR = 2e-4
@@ -49,5 +86,16 @@ if hasattr(transformers, "Qwen3_5ForCausalLM"):
                                                      "linear_attention"]),
         "qwen3_5_vision": qwen3_5_vision,
     }
+    MODELS |= {
+        "qwen3_5_moe": lambda: qwen3_5_moe(),
+        "qwen3_5_moe_vision": qwen3_5_moe_vision,
+        "qwen3_next": lambda: qwen3_next(),
+        "qwen2_moe": lambda: qwen2_moe(num_hidden_layers=3, decoder_sparse_step=2,
+                                       use_sliding_window=True, sliding_window=9),
+    }
+    # of this one PEFT takes gate_proj and the like for the experts', whatever else is called so
+    LORA["qwen3_next"] = dict(r=3, lora_alpha=8, target_modules=LINEARS + [
+        "in_proj_qkvz", "in_proj_ba", "shared_expert_gate"])
+    LORA["qwen3_5_moe"] = dict(r=4, lora_alpha=8, target_modules=LINEARS + MLP)
     LORA["qwen3_5"] = dict(r=4, lora_alpha=8, target_modules=LINEARS + MLP + [
         "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"])

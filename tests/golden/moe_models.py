@@ -51,15 +51,20 @@ LORA = {
     "mixtral": dict(r=3, lora_alpha=8, target_modules=ATTENTION),
 }
 
+NEAR_IN_BF16 = ("gpt_oss", "qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_vision")
 
-def parts(name, x):
-    """What the engine calls the parts of a tensor: gpt-oss has all experts of a layer in one, and
-    in it the outputs of gate and up by turns; matrices by inputs."""
+
+def parts(name, x, by_turns):
+    """What the engine calls the parts of a tensor that has all experts of a layer: gpt-oss has the
+    outputs of gate and up by turns, and matrices by inputs; others first all of the gate."""
     base, _, end = name.rpartition(".experts.")
     if not base or end.split("_bias")[0] not in ("gate_up_proj", "down_proj"):
         return {name: x}
     kind = "bias" if end.endswith("_bias") else "weight"
     halves = {"gate_proj": x[..., ::2], "up_proj": x[..., 1::2]}
+    if not by_turns:
+        x = x.transpose(-1, -2)
+        halves = dict(zip(("gate_proj", "up_proj"), x.chunk(2, dim=-1)))
     halves = halves if end.startswith("gate_up") else {"down_proj": x}
     return {f"{base}.experts.{e}.{half}.{kind}": y[e].T if kind == "weight" else y[e]
             for half, y in halves.items() for e in range(len(y))}

@@ -27,7 +27,8 @@ from test_tuning import Client  # noqa: E402
 GOLDEN = pathlib.Path("tests/golden/models")
 WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "phi3_longrope",
            "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "lfm2",
-           "qwen3_5", "qwen3_5_vision")
+           "qwen3_5", "qwen3_5_vision", "qwen3_5_moe",
+           "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"

@@ -222,6 +222,35 @@ static void test_experts(void **state)
                 c.qk_norm == QK_NORM_WHOLE);
 }
 
+/* Faults: a default of the classes with an expert that has all rows, a width that must not be there
+ * asked for, windows of layers that have none. */
+static void test_shared_experts(void **state)
+{
+    (void)state;
+    struct config c = parse("{\"architectures\":[\"Qwen2MoeForCausalLM\"],"
+                            "\"num_key_value_heads\":2," SIZES "}");
+    assert_true(c.family == FAMILY_QWEN2_MOE && c.n_expert == 60 && c.n_top == 4);
+    assert_true(c.d_expert == 1408 && c.d_shared == 5632 && !c.normalises_top && c.has_qkv_bias);
+    assert_true(!c.has_o_bias && !c.window);
+    c = parse("{\"architectures\":[\"Qwen2MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
+              ",\"qkv_bias\":false,\"use_sliding_window\":true,\"sliding_window\":7,"
+              "\"max_window_layers\":3,\"shared_expert_intermediate_size\":12}");
+    assert_true(c.d_shared == 12 && !c.has_qkv_bias && c.window == 7);
+    assert_true(c.slides[0] && !c.slides[1] && c.slides[2] && !c.slides[3] && !c.slides[4]);
+    c = parse("{\"architectures\":[\"Qwen3NextForCausalLM\"],\"num_key_value_heads\":2," SIZES "}");
+    assert_true(c.family == FAMILY_QWEN3_NEXT && c.n_expert == 512 && c.n_top == 10 &&
+                c.d_expert == 512 && c.d_shared == 512);
+    assert_true(c.normalises_top && c.is_delta_joined && c.rope.partial == 0.25);
+    c = parse("{\"architectures\":[\"Qwen3NextForCausalLM\"],\"num_key_value_heads\":2," SIZES
+              ",\"norm_topk_prob\":false,\"mlp_only_layers\":[0]}");
+    assert_true(!c.normalises_top && !c.has_experts[0] && c.has_experts[1]);
+    c = parse("{\"architectures\":[\"Qwen3_5MoeForConditionalGeneration\"],\"text_config\":"
+              "{\"model_type\":\"qwen3_5_moe_text\"}}");
+    assert_true(c.family == FAMILY_QWEN3_5_MOE && c.n_expert == 256 && c.n_top == 8 &&
+                c.d_expert == 512 && c.d_shared == 512);
+    assert_true(c.normalises_top && !c.is_delta_joined && c.is_wrapped && c.d_model == 2048);
+}
+
 /* Faults: a default of gpt-oss' class, a bound of its gates that is not read. */
 static void test_gpt_oss(void **state)
 {
@@ -368,12 +397,16 @@ static const struct refused {
     {"[]", "config.json: expected an object, found an array"},
     {"{\"architectures\":[\"GemmaForCausalLM\"]}",
      "config.json: architectures[0]: 'GemmaForCausalLM' is not supported; the nearest is "
-     "Gemma2ForCausalLM; known are llama, mistral, ministral, qwen2, qwen3, qwen3_moe, mixtral, "},
+     "Gemma2ForCausalLM; known are llama, mistral, ministral, qwen2, qwen3, qwen3_moe, "
+     "qwen2_moe, mixtral, "},
     {"{\"architectures\":[\"Qwen4ForCausalLM\"]}", "the nearest is Qwen2ForCausalLM; known are "},
+    {"{\"architectures\":[\"Qwen3MoeForCausalLM\"],\"num_key_value_heads\":2," SIZES
+     ",\"shared_expert_intermediate_size\":8}",
+     "shared_expert_intermediate_size: 8 is not supported; 0 is"},
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
-     "qwen3_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
-     "qwen3_5_text, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
+     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
+     "qwen3_5_text, qwen3_5_moe_text, qwen3_next, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
      "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
@@ -578,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_qwen3),
         cmocka_unit_test(test_later_families),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_shared_experts),
         cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_bodies),

@@ -237,6 +237,7 @@ static void running_out_of_cells_changes_nothing(void **state)
     (void)state;
     check_shortage(LLAMA);
     check_shortage(HYBRID);
+    check_shortage("qwen3_next");
 }
 
 /* Faults: a group that is let in in part; answers in another order than the requests. */
