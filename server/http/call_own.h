@@ -44,7 +44,7 @@ struct call_pair {
  * (inside.c). */
 struct call_carrier {
     void (*resume)(struct call *c); /* it sleeps, and was woken */
-    bool (*is_gone)(const struct call *c);
+    bool (*is_gone)(struct call *c);
     const char *(*header)(const struct call *c, const char *name); /* NULL: none of that name */
     const char *(*query)(const struct call *c, const char *name);
     void (*each_query)(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),
@@ -85,6 +85,8 @@ struct call {
     bool is_left;      /* gone ran: no step any more */
     bool is_ended;     /* the stream's end stands behind out */
     bool is_events;    /* the stream may hold comments */
+    bool is_old;       /* HTTP/1.0 */
+    bool is_probed;    /* a client that sends no more was asked whether it is there */
     bool is_told;      /* the answer went out before the body was whole */
     bool closes;       /* the connection ends with the answer */
     const char *model; /* call_note's, in the arena */

@@ -11,9 +11,9 @@
  * compare-and-swap, after which conn_enter says no and the HTTP thread closes. Slots are never
  * freed while the watch lives, so a late event finds a slot, and by its number not a stranger's.
  *
- * A client that shuts down its writing side while its request waits is taken as gone: that looks
- * like a closed socket until one writes to it, and clients that go are common, while clients that
- * half-close are not.
+ * A client that ends its side while its request waits is gone, or still wants its answer: a closed
+ * socket looks like one that is shut down for writing until somebody writes to it. So such a client
+ * is sent a few bytes that mean nothing (http_call.c), and is gone if its host says so.
  *
  * Within a request, its end means that the rest will never come, and the connection closes as soon
  * as the bytes before the end were read.
@@ -58,6 +58,7 @@ struct conn {
     _Atomic int phase;       /* enum conn_phase */
     _Atomic int64_t due_us;  /* the end of the phase; 0: none */
     _Atomic int64_t ping_us; /* when silence is to be broken; 0: never */
+    _Atomic bool has_ended;  /* the client sends no more */
     _Atomic bool is_gone;    /* the client went */
     pthread_mutex_t lock;    /* of call */
     struct call *call;       /* borrowed: what is being answered; NULL */

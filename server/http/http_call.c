@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "api/error.h"
 #include "engine/base/background.h"
@@ -106,8 +107,24 @@ static void resume(struct call *c)
     MHD_resume_connection(c->mhd);
 }
 
-static bool is_gone(const struct call *c)
+/* What a client that ended its side is sent, once, so that its host says whether it is still there:
+ * before an answer an interim response, which every client reads over and HTTP/1.0 does not have;
+ * in a stream what else breaks its silence. Nobody else writes while the call waits. */
+static void probe(struct call *c)
 {
+    static const char nothing[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (c->is_probed || !atomic_load(&c->conn->has_ended))
+        return;
+    c->is_probed = true;
+    if (c->answer != CALL_NONE)
+        c->spoke_us = 0;
+    else if (!c->is_old)
+        (void)!send(c->conn->fd, nothing, sizeof nothing - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static bool is_gone(struct call *c)
+{
+    probe(c);
     return atomic_load(&c->conn->is_gone);
 }
 
@@ -283,6 +300,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *m, const cha
         c->due_us = c->req.begin_us + h->o.request_timeout_us;
     if (examine(c, &headers, url, method, version, &e) || open_intake(c, &headers, &e))
         call_error(c, &e);
+    c->is_old = headers.is_old;
     if (c->answer != CALL_NONE &&
         (headers.length > BODY_DROP || (has_body(&headers) && headers.expect)))
         c->closes = true;

@@ -25,7 +25,7 @@ static void resume(struct call *c)
     c->inside->woken(c->inside->ctx);
 }
 
-static bool is_gone(const struct call *c)
+static bool is_gone(struct call *c)
 {
     return c->inside->is_left;
 }

@@ -103,7 +103,7 @@ static void look_at(struct conn *n, int64_t now)
     int64_t due = atomic_load(&n->due_us), ping = atomic_load(&n->ping_us);
     if (phase == CONN_CLOSED || phase == CONN_DOOMED)
         return;
-    if (atomic_load(&n->is_gone))
+    if (atomic_load(&n->has_ended))
         show_end(n, phase);
     bool is_over = due && now >= due;
     if (is_over && phase != CONN_WAIT) {
@@ -124,6 +124,15 @@ static void look_at(struct conn *n, int64_t now)
     }
 }
 
+/* Asks the system to tell once of an end: of the client's side (EPOLLRDHUP), and of the connection
+ * in any case. Once, since the shutdown in show_end is an event of the socket, too. Where this
+ * fails the deadlines still find a client that is gone. */
+static void arm(struct conn *n, int how, uint32_t events)
+{
+    struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.u64 = name_of(n)};
+    n->is_armed = epoll_ctl(n->watch->epoll, how, n->fd, &ev) == 0 || n->is_armed;
+}
+
 static void on_events(struct watch *w, const struct epoll_event *ev, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -134,9 +143,12 @@ static void on_events(struct watch *w, const struct epoll_event *ev, int n)
         int phase = atomic_load(&c->phase);
         if (name_of(c) != ev[i].data.u64 || phase == CONN_CLOSED)
             continue;
-        if (atomic_load(&c->is_gone))
-            continue; /* an edge that was made here */
-        rouse(c, true);
+        if (ev[i].events & (EPOLLHUP | EPOLLERR)) {
+            rouse(c, true);
+        } else if (!atomic_exchange(&c->has_ended, true)) {
+            arm(c, EPOLL_CTL_MOD, 0);
+            rouse(c, false);
+        }
         show_end(c, phase);
     }
 }
@@ -242,14 +254,6 @@ size_t watch_count(struct watch *w)
     return atomic_load(&w->n_open);
 }
 
-/* Asks the system to tell once that the client went: once, since the shutdown in show_end is an
- * event of the socket, too. Where this fails the deadlines still find a client that is gone. */
-static void arm(struct conn *n)
-{
-    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = name_of(n)};
-    n->is_armed = epoll_ctl(n->watch->epoll, EPOLL_CTL_ADD, n->fd, &ev) == 0;
-}
-
 static bool is_unix(int fd)
 {
     struct sockaddr_storage at;
@@ -270,12 +274,14 @@ struct conn *conn_open(struct watch *w, void *mhd, int fd)
         n->is_dry = false;
         n->n_spared = 0;
         n->generation++;
+        atomic_store(&n->has_ended, false);
         atomic_store(&n->is_gone, atomic_load(&w->is_cut));
         atomic_store(&n->ping_us, 0);
         atomic_store(&n->due_us, clock_us() + w->times.headers_us);
         atomic_store(&n->phase, CONN_HEADERS);
         atomic_fetch_add(&w->n_open, 1);
-        arm(n);
+        n->is_armed = false;
+        arm(n, EPOLL_CTL_ADD, EPOLLRDHUP);
     }
     pthread_mutex_unlock(&w->lock);
     return n;

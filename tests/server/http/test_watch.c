@@ -42,12 +42,12 @@ static void pair_release(struct pair *p)
     watch_free(p->watch);
 }
 
-static void until_gone(const struct conn *n)
+static void until_set(const _Atomic bool *flag)
 {
     int64_t end = clock_us() + LONG_US;
-    while (!atomic_load(&n->is_gone) && clock_us() < end)
+    while (!atomic_load(flag) && clock_us() < end)
         usleep(1000);
-    assert_true(atomic_load(&n->is_gone));
+    assert_true(atomic_load(flag));
 }
 
 static int64_t cpu_us(void)
@@ -68,12 +68,30 @@ static void test_shows_the_end_calmly(void **state)
         pair_init(&p);
         assert_true(conn_enter(p.conn, phases[i], 0));
         shutdown(p.client, SHUT_WR);
-        until_gone(p.conn);
+        until_set(&p.conn->has_ended);
         int64_t before = cpu_us();
         usleep(LOOK_US);
         assert_true(cpu_us() - before < LOOK_US / 4);
         pair_release(&p);
     }
+}
+
+/* Who only ends its side is taken as gone; who then goes is not seen to. */
+static void test_an_end_is_not_leaving(void **state)
+{
+    struct pair p;
+    (void)state;
+    pair_init(&p);
+    assert_true(conn_enter(p.conn, CONN_WAIT, 0));
+    shutdown(p.client, SHUT_WR);
+    until_set(&p.conn->has_ended);
+    usleep(LOOK_US);
+    assert_false(atomic_load(&p.conn->is_gone));
+    close(p.client);
+    until_set(&p.conn->is_gone);
+    conn_close(p.conn);
+    close(p.server);
+    watch_free(p.watch);
 }
 
 static bool is_cut(const struct pair *p)
@@ -133,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shows_the_end_calmly),
+        cmocka_unit_test(test_an_end_is_not_leaving),
         cmocka_unit_test(test_waits_for_what_came),
         cmocka_unit_test(test_waits_not_for_ever),
     };
