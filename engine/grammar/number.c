@@ -14,7 +14,7 @@
 #include "engine/grammar/json_text.h"
 #include "engine/grammar/regex_parse.h"
 
-enum { MAX_MULTIPLE = 10000 };
+enum { MAX_MULTIPLE = 10000, MAX_STEPS = 40000 };
 
 #define FAR 1e15 /* no number of JSON_MAX_DIGITS lies behind it */
 
@@ -222,40 +222,62 @@ static struct dfa *met(struct budget *b, struct dfa *d, struct buf *text)
 
 /* ---- multiples ---- */
 
-/* Whole numbers by what is left over when they are divided by m. */
-static struct dfa *whole_multiples(struct budget *b, uint32_t m)
+/* A multiple as a whole number of 10^-n_part; false: of too many digits. */
+struct step {
+    uint32_t m;
+    int n_part;
+};
+
+static bool step_of(const struct jvalue *v, struct step *to)
+{
+    char text[64];
+    if (!bound_text(v, text) || !*text)
+        return false;
+    struct decimal d = decimal_of(text);
+    double m = 0;
+    for (size_t i = 0; i < d.n_whole; i++)
+        m = m * 10 + (d.whole[i] - '0');
+    for (size_t i = 0; i < d.n_part; i++)
+        m = m * 10 + (d.part[i] - '0');
+    *to = (struct step){m <= MAX_MULTIPLE ? (uint32_t)m : 0, (int)d.n_part};
+    return m >= 1 && m <= MAX_MULTIPLE && d.n_part <= JSON_MAX_DIGITS &&
+           m * ((double)d.n_part + 2) <= MAX_STEPS;
+}
+
+/* Numbers by what is left over when they are divided by the step: a block of m states for the whole
+ * digits, one for each digit behind the point. The last state: no digit yet. */
+static struct dfa *multiples(struct budget *b, struct step s)
 {
     struct dfa *d = BUDGET_NEW(b, struct dfa);
-    d->n_state = m + 1; /* the last: no digit yet */
-    d->n_class = 11;
-    d->start = m;
+    uint32_t n_block = (uint32_t)s.n_part + (s.n_part ? 2 : 1), last = n_block * s.m;
+    d->n_state = last + 1;
+    d->n_class = 12;
+    d->start = last;
     d->next = budget_alloc(b, (size_t)d->n_state * d->n_class, sizeof *d->next);
     d->accepts = budget_alloc(b, d->n_state, sizeof *d->accepts);
-    d->accepts[0] = true;
     LIST(struct dfa_span) span = {0};
-    list_push(b, &span, (struct dfa_span){0, '0' - 1, 10});
+    list_push(b, &span, (struct dfa_span){0, '.' - 1, 10});
+    list_push(b, &span, (struct dfa_span){'.', '.', 11});
+    list_push(b, &span, (struct dfa_span){'.' + 1, '0' - 1, 10});
     for (uint32_t i = 0; i < 10; i++)
         list_push(b, &span, (struct dfa_span){'0' + i, '0' + i, i});
     list_push(b, &span, (struct dfa_span){'9' + 1, 0xd7ff, 10});
     list_push(b, &span, (struct dfa_span){0xe000, CHAR_MAX_CODE, 10});
-    for (uint32_t s = 0; s <= m; s++)
-        for (uint32_t c = 0; c < 11; c++)
-            d->next[s * 11 + c] = c == 10 ? DFA_DEAD : ((s == m ? 0 : s) * 10 + c) % m;
+    for (uint32_t at = 0; at <= last && budget_tick(b, 1); at++) {
+        uint32_t block = at / s.m, rest = at == last ? 0 : at % s.m, scaled = rest;
+        bool is_whole = at == last || block == 0, is_full = block + 1 == n_block && !is_whole;
+        for (int k = is_whole ? 0 : (int)block - 1; k < s.n_part; k++)
+            scaled = scaled * 10 % s.m;
+        d->accepts[at] = at != last && block != 1 && scaled == 0;
+        uint32_t to = is_whole ? 0 : (block + 1) * s.m;
+        for (uint32_t c = 0; c < 10; c++)
+            d->next[at * 12 + c] = is_full ? DFA_DEAD : to + (rest * 10 + c) % s.m;
+        d->next[at * 12 + 10] = DFA_DEAD;
+        d->next[at * 12 + 11] = is_whole && at != last && s.n_part ? s.m + rest : DFA_DEAD;
+    }
     d->span = span.at;
     d->n_span = span.n;
     return b->failed ? NULL : d;
-}
-
-/* 0.1, 0.01, ...: how many digits; 0: it is none of them. */
-static int power_of_tenth(double f)
-{
-    for (int k = 1; k <= JSON_MAX_DIGITS; k++) {
-        char text[32];
-        snprintf(text, sizeof text, "1e-%d", k);
-        if (strtod(text, NULL) == f)
-            return k;
-    }
-    return 0;
 }
 
 /* ---- all of it ---- */
@@ -286,10 +308,9 @@ static struct dfa *unsigned_dfa(struct budget *b, const struct number_range *r, 
                                 bool lo_exclusive, const char *hi, bool hi_exclusive,
                                 struct buf *text)
 {
-    double m = r->multiple ? as_double(r->multiple) : 0;
-    int tenth = m > 0 && m < 1 ? power_of_tenth(m) : 0;
-    bool is_whole = r->is_integer || m >= 1;
-    put_all(text, is_whole ? 0 : tenth ? tenth : part_digits(lo, hi));
+    struct step step = {0};
+    bool has_step = r->multiple && step_of(r->multiple, &step);
+    put_all(text, r->is_integer ? 0 : has_step ? step.n_part : part_digits(lo, hi));
     struct dfa *d = dfa_of_buf(b, text);
     if (lo && *lo) {
         put_at_least(text, lo, lo_exclusive);
@@ -299,21 +320,18 @@ static struct dfa *unsigned_dfa(struct budget *b, const struct number_range *r, 
         put_at_most(text, hi, hi_exclusive);
         d = met(b, d, text);
     }
-    if (d && m >= 1)
-        d = dfa_combine(b, DFA_AND, d, whole_multiples(b, (uint32_t)m));
-    return d;
+    struct dfa *m = d && has_step ? multiples(b, step) : NULL;
+    return m ? dfa_combine(b, DFA_AND, d, m) : d;
 }
 
 static int check_multiple(struct budget *b, const struct number_range *r, const char *path)
 {
-    double m = r->multiple ? as_double(r->multiple) : 1;
-    if (m > 0 && m < 1 && power_of_tenth(m))
-        return 0;
-    if (m >= 1 && m == floor(m) && m <= MAX_MULTIPLE)
+    struct step step;
+    if (!r->multiple || step_of(r->multiple, &step))
         return 0;
     return budget_fail(b, ERR_UNSUPPORTED,
-                       "%s/multipleOf: only whole numbers up to %d, 0.1, 0.01 and so on can be "
-                       "honoured",
+                       "%s/multipleOf: only numbers whose digits are up to %d, and few behind the "
+                       "point, can be honoured",
                        path, MAX_MULTIPLE);
 }
 

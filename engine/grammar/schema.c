@@ -232,6 +232,7 @@ void schema_rules_end(struct schema *s)
         build_rule_is(s->d, s->todo_rule.at[i], entry);
     }
     map_release(&s->goals);
+    map_release(&s->nots);
 }
 
 uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_compact, uint32_t next)
@@ -239,6 +240,8 @@ uint32_t compile_schema(struct build *d, const struct jvalue *root, bool is_comp
     struct schema s = {.d = d, .b = d->b, .root = root, .text = {.d = d, .is_compact = is_compact}};
     struct goal g = {0};
     map_init(&s.goals);
+    map_init(&s.nots);
+    schema_check_ids(&s);
     goal_add(&s, &g, root, "#");
     uint32_t rule = schema_rule(&s, &g);
     schema_rules_end(&s);

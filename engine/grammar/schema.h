@@ -87,6 +87,8 @@ struct schema {
     const struct jvalue *root;
     struct params *params; /* borrowed: how members of the whole are written; NULL: JSON */
     struct map goals;      /* subschemas to rule + 1 */
+    struct map nots;       /* subschemas to what they do not admit */
+    int n_not;             /* of those, that are being made */
     LIST(struct goal) todo;
     LIST(uint32_t) todo_rule;
 };
@@ -100,9 +102,32 @@ const char *schema_path_at(struct schema *s, const char *path, const char *key, 
 int schema_no(struct schema *s, const char *path, const char *keyword, const char *why);
 bool goal_is_never(const struct goal *g);
 
+/* Subschemas that the schema does not spell itself. Keywords of our own are no UTF-8, so that no
+ * client can write them. */
+#define SCHEMA_AND                                                                                 \
+    "\xff"                                                                                         \
+    "and" /* a list: all of them hold */
+#define SCHEMA_FORBID                                                                              \
+    "\xff"                                                                                         \
+    "forbid" /* a name that must not stand */
+#define SCHEMA_MEMBERS                                                                             \
+    "\xff"                                                                                         \
+    "members" /* as `properties`, of which silence says nothing */
+#define SCHEMA_VALUES                                                                              \
+    "\xff"                                                                                         \
+    "values" /* a list: what the value is not */
+#define SCHEMA_PATTERN                                                                             \
+    "\xff"                                                                                         \
+    "pattern" /* a regex that is not to be found */
+struct jvalue *schema_dict(struct schema *s);
+struct jvalue schema_list(struct schema *s);
+struct jvalue *schema_put(struct schema *s, struct jvalue *d, const char *key, struct jvalue v);
+void schema_add(struct schema *s, struct jvalue *list, struct jvalue v);
+
 /* schema_ref.c: what a $ref names; NULL with the budget's error. */
 const struct jvalue *schema_ref(struct schema *s, const struct jvalue *ref, const char *path,
                                 const char **target_path);
+void schema_check_ids(struct schema *s); /* refuses references below a subschema's own $id */
 
 /* schema_facts.c: the ways that a goal can be met. */
 typedef LIST(struct facts) facts_list;
@@ -113,10 +138,12 @@ int schema_facts(struct schema *s, const struct goal *g, facts_list *out);
 int schema_keyword(struct schema *s, struct facts *f, const struct part *p, const char *key,
                    const struct jvalue *v);
 const char *schema_format(const char *name, size_t len); /* a regex; NULL: not known */
+bool schema_is_remark(const char *key);                  /* says nothing of a value */
 
 /* schema_oneof.c: whether no value is admitted by both. */
 bool schema_disjoint(struct schema *s, const struct jvalue *x, const struct jvalue *y);
-/* What is admitted by nothing that the subschema admits; NULL: it cannot be said. */
+
+/* schema_not.c: what the subschema does not admit, or a part of it; NULL: it cannot be said. */
 const struct jvalue *schema_not(struct schema *s, const struct jvalue *v);
 
 /* Values of a type from facts; PROGRAM_FAIL: there are none. */

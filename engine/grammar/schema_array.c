@@ -97,15 +97,46 @@ static uint32_t different_items(struct schema *s, const struct facts *f, const s
     return can[0];
 }
 
+/* An enum may list a value twice, as 1 and 1.0. */
+static void drop_twins(struct schema *s, struct facts *f)
+{
+    LIST(const struct jvalue *) left = {0};
+    for (uint32_t i = 0; i < f->value.n; i++) {
+        bool is_new = true;
+        for (uint32_t k = 0; k < left.n && is_new && budget_tick(s->b, 1); k++)
+            is_new = !json_text_same(left.at[k], f->value.at[i]);
+        if (is_new)
+            list_push(s->b, &left, f->value.at[i]);
+    }
+    f->value.at = left.at;
+    f->value.n = f->value.cap = left.n;
+}
+
+/* Booleans and null are as few as those of an enum. */
+static bool list_few(struct schema *s, struct facts *f)
+{
+    static const struct jvalue few[] = {
+        {.type = JT_BOOL, .b = true}, {.type = JT_BOOL, .b = false}, {.type = JT_NONE}};
+    if (f->has_values)
+        return f->value.n <= SCHEMA_MAX_COUNTED;
+    if (f->types & ~(uint32_t)(TYPE_BOOL | TYPE_NULL))
+        return false;
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        if (f->types & schema_type_of(&few[i]))
+            list_push(s->b, &f->value, &few[i]);
+    return f->has_values = true;
+}
+
 static uint32_t unique_items(struct schema *s, const struct facts *f, uint32_t next)
 {
     struct goal g;
     facts_list way = {0};
     if (item_goal(s, f, 0, &g) && schema_facts(s, &g, &way))
         return PROGRAM_FAIL;
-    if (n_placed(f) == 0 && way.n == 1 && way.at[0].has_values &&
-        way.at[0].value.n <= SCHEMA_MAX_COUNTED)
+    if (n_placed(f) == 0 && way.n == 1 && list_few(s, &way.at[0])) {
+        drop_twins(s, &way.at[0]);
         return different_items(s, f, &way.at[0], next);
+    }
     schema_no(s, f->path, "uniqueItems",
               "it can be honoured where the items are of an enum, or there is one at most");
     return PROGRAM_FAIL;

@@ -43,20 +43,14 @@ static int choose(struct reader *r, const struct jvalue *list, const char *path)
 
 static struct jvalue dict_of(struct schema *s, const char *key, struct jvalue v)
 {
-    struct jvalue d = jv_none();
-    struct err e = ERR_INIT;
-    if (jv_dict(&s->b->arena, &d, &e) || jv_dict_put(&s->b->arena, &d, key, strlen(key), v, &e))
-        budget_fail(s->b, e.code, "%s", e.msg);
-    return d;
+    return *schema_put(s, schema_dict(s), key, v);
 }
 
-static const struct jvalue *list_of(struct schema *s, struct jvalue x, struct jvalue y)
+static struct jvalue list_of(struct schema *s, struct jvalue x, struct jvalue y)
 {
-    struct jvalue *l = BUDGET_NEW(s->b, struct jvalue);
-    struct err e = ERR_INIT;
-    if (jv_list(&s->b->arena, l, &e) || jv_list_add(&s->b->arena, l, x, &e) ||
-        jv_list_add(&s->b->arena, l, y, &e))
-        budget_fail(s->b, e.code, "%s", e.msg);
+    struct jvalue l = schema_list(s);
+    schema_add(s, &l, x);
+    schema_add(s, &l, y);
     return l;
 }
 
@@ -84,23 +78,59 @@ static int all_of(struct reader *r, const struct jvalue *v)
     return 0;
 }
 
+/* The i-th alternative, and none of the others that may hold with it; false: that cannot be said.
+ */
+static bool alone(struct reader *r, const struct jvalue *v, size_t i, struct jvalue *out)
+{
+    struct jvalue all = schema_list(r->s);
+    schema_add(r->s, &all, v->l->at[i]);
+    for (size_t k = 0; k < v->l->n && budget_tick(r->s->b, 16); k++) {
+        if (k == i || schema_disjoint(r->s, &v->l->at[k], &v->l->at[i]))
+            continue;
+        const struct jvalue *no = schema_not(r->s, &v->l->at[k]);
+        if (!no)
+            return r->s->b->failed || budget_fail(r->s->b, ERR_UNSUPPORTED,
+                                                  "%s/oneOf: alternatives %zu and %zu may both "
+                                                  "hold: give them a required property whose "
+                                                  "values differ, or write anyOf",
+                                                  r->p->path, i, k) == 0;
+        schema_add(r->s, &all, *no);
+    }
+    if (r->s->b->failed)
+        return false;
+    *out = all.l->n > 1 ? dict_of(r->s, SCHEMA_AND, all) : v->l->at[i];
+    return true;
+}
+
+static int one_of(struct reader *r, const struct jvalue *v)
+{
+    struct jvalue *ways = BUDGET_NEW(r->s->b, struct jvalue), one;
+    if (v->l->n > MAX_ONE_OF)
+        return schema_no(r->s, r->p->path, "oneOf", "more than 64 alternatives");
+    *ways = schema_list(r->s);
+    for (size_t i = 0; i < v->l->n; i++) {
+        if (!alone(r, v, i, &one))
+            return -1;
+        schema_add(r->s, ways, one);
+    }
+    return r->s->b->failed ? -1 : choose(r, ways, schema_path(r->s, r->p->path, "oneOf", 5));
+}
+
 static int any_of(struct reader *r, const char *key, const struct jvalue *v)
 {
     if (v->type != JT_LIST || v->l->n == 0)
         return schema_no(r->s, r->p->path, key, "it must be a list of schemas");
-    if (key[0] == 'o') {
-        if (v->l->n > MAX_ONE_OF)
-            return schema_no(r->s, r->p->path, key, "more than 64 alternatives");
-        for (size_t i = 0; i < v->l->n; i++)
-            for (size_t k = 0; k < i && budget_tick(r->s->b, 16); k++)
-                if (!schema_disjoint(r->s, &v->l->at[k], &v->l->at[i]) && !r->s->b->failed)
-                    return budget_fail(r->s->b, ERR_UNSUPPORTED,
-                                       "%s/oneOf: alternatives %zu and %zu may both hold: give "
-                                       "them a required property whose values differ, or write "
-                                       "anyOf",
-                                       r->p->path, k, i);
-    }
-    return choose(r, v, schema_path(r->s, r->p->path, key, strlen(key)));
+    return key[0] == 'o' ? one_of(r, v)
+                         : choose(r, v, schema_path(r->s, r->p->path, key, strlen(key)));
+}
+
+/* All of a list that the schema does not spell itself: they stand where their holder does. */
+static int all_here(struct reader *r, const struct jvalue *v)
+{
+    for (size_t i = v->l->n; i-- > 0;)
+        if (more(r, &v->l->at[i], r->p->path))
+            return -1;
+    return 0;
 }
 
 static int negate(struct reader *r, const struct jvalue *v)
@@ -108,9 +138,15 @@ static int negate(struct reader *r, const struct jvalue *v)
     const struct jvalue *n = schema_not(r->s, v);
     if (!n)
         return schema_no(r->s, r->p->path, "not",
-                         "only the negation of type, enum, const, pattern, required and anyOf can "
-                         "be honoured");
+                         "none of what it says has a negation that can be honoured");
     return more(r, n, schema_path(r->s, r->p->path, "not", 3));
+}
+
+static int choose_of(struct reader *r, struct jvalue x, struct jvalue y, const char *path)
+{
+    struct jvalue *ways = BUDGET_NEW(r->s->b, struct jvalue);
+    *ways = list_of(r->s, x, y);
+    return r->s->b->failed ? -1 : choose(r, ways, path);
 }
 
 /* (if and then) or (not if, and else) */
@@ -124,11 +160,10 @@ static int condition(struct reader *r, const struct jvalue *v)
     const struct jvalue *n = schema_not(r->s, v);
     if (!n)
         return schema_no(r->s, r->p->path, "if",
-                         "only conditions on one property, its presence or its values can be "
-                         "honoured");
-    struct jvalue a = dict_of(r->s, "allOf", *list_of(r->s, *v, then ? *then : yes));
-    struct jvalue b = dict_of(r->s, "allOf", *list_of(r->s, *n, otherwise ? *otherwise : yes));
-    return choose(r, list_of(r->s, a, b), schema_path(r->s, r->p->path, "if", 2));
+                         "none of what it says has a negation that can be honoured");
+    struct jvalue a = dict_of(r->s, "allOf", list_of(r->s, *v, then ? *then : yes));
+    struct jvalue b = dict_of(r->s, "allOf", list_of(r->s, *n, otherwise ? *otherwise : yes));
+    return choose_of(r, a, b, schema_path(r->s, r->p->path, "if", 2));
 }
 
 /* Each: the name is not there, or what it asks holds. */
@@ -137,17 +172,14 @@ static int dependents(struct reader *r, const char *key, const struct jvalue *v)
     if (v->type != JT_DICT)
         return schema_no(r->s, r->p->path, key, "it must be an object");
     for (size_t i = 0; i < v->d->n && !r->s->b->failed; i++) {
-        struct jvalue name = v->d->key[i], asks = v->d->val[i], absent, present;
-        struct jvalue *names = BUDGET_NEW(r->s->b, struct jvalue);
-        struct err e = ERR_INIT;
-        absent = dict_of(r->s, "\001forbid", name);
-        if (jv_list(&r->s->b->arena, names, &e) || jv_list_add(&r->s->b->arena, names, name, &e))
-            return budget_fail(r->s->b, e.code, "%s", e.msg);
-        present = dict_of(r->s, "required", *names);
+        struct jvalue name = v->d->key[i], asks = v->d->val[i], names = schema_list(r->s);
+        schema_add(r->s, &names, name);
         if (asks.type == JT_LIST)
             asks = dict_of(r->s, "required", asks);
-        present = dict_of(r->s, "allOf", *list_of(r->s, present, asks));
-        choose(r, list_of(r->s, absent, present), schema_path(r->s, r->p->path, key, strlen(key)));
+        struct jvalue present =
+            dict_of(r->s, "allOf", list_of(r->s, dict_of(r->s, "required", names), asks));
+        choose_of(r, dict_of(r->s, SCHEMA_FORBID, name), present,
+                  schema_path(r->s, r->p->path, key, strlen(key)));
     }
     return r->s->b->failed ? -1 : 0;
 }
@@ -169,7 +201,7 @@ static int add_object(struct reader *r)
     const struct jvalue *at = r->p->at;
     struct object_fact o = {jv_dict_get(at, "properties"), jv_dict_get(at, "patternProperties"),
                             jv_dict_get(at, "additionalProperties"), r->p->path, false};
-    const struct jvalue *asked = jv_dict_get(at, "\001members");
+    const struct jvalue *asked = jv_dict_get(at, SCHEMA_MEMBERS);
     const struct jvalue *rest = jv_dict_get(at, "unevaluatedProperties");
     const struct jvalue *names = jv_dict_get(at, "propertyNames");
     if (rest && !o.others && !has_any(at, in_place, sizeof in_place / sizeof *in_place))
@@ -223,20 +255,22 @@ static int read_keyword(struct reader *r, const char *key, const struct jvalue *
         return condition(r, v);
     if (!strncmp(key, "depend", 6))
         return dependents(r, key, v);
-    if (!strcmp(key, "\001forbid"))
+    if (!strcmp(key, SCHEMA_AND))
+        return all_here(r, v);
+    if (!strcmp(key, SCHEMA_FORBID))
         return list_push(r->s->b, &r->w->f.forbidden, v) ? 0 : -1;
-    if (!strcmp(key, "\001values")) {
+    if (!strcmp(key, SCHEMA_VALUES)) {
         for (size_t i = 0; v->type == JT_LIST && i < v->l->n; i++)
             list_push(r->s->b, &r->w->f.no_value, &v->l->at[i]);
         return 0;
     }
-    if (!strcmp(key, "\001pattern") && v->type == JT_STR) {
+    if (!strcmp(key, SCHEMA_PATTERN) && v->type == JT_STR) {
         list_push(r->s->b, &r->w->f.pattern,
                   (struct pattern_fact){v->s->p, v->s->len, true, false, r->p->path});
         return 0;
     }
     if (!strcmp(key, "then") || !strcmp(key, "else") || !strcmp(key, "nullable") ||
-        !strcmp(key, "unevaluatedProperties") || !strcmp(key, "\001members"))
+        !strcmp(key, "unevaluatedProperties") || !strcmp(key, SCHEMA_MEMBERS))
         return 0;
     return schema_keyword(r->s, &r->w->f, r->p, key, v) < 0 ? -1 : 0;
 }
@@ -260,6 +294,8 @@ static int read_part(struct schema *s, struct way *w, struct part part)
     for (size_t i = 0; i < p->at->d->n && budget_tick(s->b, 1); i++) {
         const struct jvalue *k = &p->at->d->key[i];
         const char *key = arena_strndup(&s->b->arena, k->s->p, k->s->len);
+        if (strlen(key) != k->s->len) /* a NUL in it: no keyword has one */
+            continue;
         if (read_keyword(&r, key, &p->at->d->val[i]))
             return -1;
     }

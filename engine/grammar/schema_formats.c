@@ -13,7 +13,7 @@
     "(" YEAR "-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"          \
     "02-(0[1-9]|1\\d|2[0-8]))|" LEAP "-02-29)"
 #define TIME  "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
-#define LABEL "[A-Za-z0-9]([A-Za-z0-9-]{0,20}[A-Za-z0-9])?"
+#define LABEL "[A-Za-z0-9](-?[A-Za-z0-9]){0,20}" /* two hyphens are of encoded names */
 #define HOST  LABEL "(\\." LABEL "){0,5}\\.[A-Za-z]{2,12}"
 #define BYTE  "(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 #define IPV4  BYTE "\\." BYTE "\\." BYTE "\\." BYTE
@@ -53,6 +53,13 @@ static const struct {
     {"relative-json-pointer", "^(0|[1-9]\\d{0,3})(#|" POINTER ")$"},
     {"regex", "^[A-Za-z0-9 _,:;-]*$"},
     {"byte", "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+    {"base64url", "^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2,3})?$"},
+    {"char", "^[^\\x00-\\x1f]$"},
+    /* of draft 3 */
+    {"host-name", "^" HOST "$"},
+    {"ip-address", "^" IPV4 "$"},
+    {"color", "^#[0-9A-Fa-f]{6}$"},
+    {"phone", "^\\+[1-9]\\d{6,14}$"},
     /* names of OpenAPI that ask nothing of a text */
     {"password", ""},
     {"binary", ""},
@@ -65,6 +72,14 @@ static const struct {
     {"int32", ""},
     {"int64", ""},
     {"integer", ""},
+    {"int8", ""},
+    {"int16", ""},
+    {"uint8", ""},
+    {"uint16", ""},
+    {"uint32", ""},
+    {"uint64", ""},
+    {"commonmark", ""},
+    {"html", ""},
 };
 
 const char *schema_format(const char *name, size_t len)

@@ -56,7 +56,8 @@ static int find_patterns(struct schema *s, const struct facts *f, pattern_list *
             const struct jstr *re = o->patterns->d->key[i].s;
             struct facts one = {.min_len = 0, .max_len = UINT32_MAX};
             list_push(s->b, &one.pattern,
-                      (struct pattern_fact){re->p, re->len, false, false, o->path});
+                      (struct pattern_fact){re->p, re->len, false, false,
+                                            schema_path(s, o->path, "patternProperties", 17)});
             struct dfa *d = s->b->failed ? NULL : schema_texts(s, &one);
             if (!d || !list_push(s->b, out, (struct pattern_at){o, i, d}))
                 return -1;

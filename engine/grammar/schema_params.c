@@ -209,8 +209,11 @@ uint32_t compile_params(struct build *d, const struct jvalue *schema, const stru
     LIST(uint32_t) target = {0};
     uint32_t rule = build_rule(d, "arguments");
     map_init(&s.goals);
-    if (schema)
+    map_init(&s.nots);
+    if (schema) {
+        schema_check_ids(&s);
         goal_add(&s, &g, schema, "#");
+    }
     if (schema ? schema_facts(&s, &g, &way) : any_members(&s, &way))
         goto out;
     for (uint32_t i = 0; i < way.n && !d->b->failed; i++) {

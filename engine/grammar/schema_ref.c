@@ -48,6 +48,13 @@ static const struct jvalue *step_to(struct budget *b, const struct jvalue *v, co
     return v->type == JT_LIST && len && !*end && i < v->l->n ? &v->l->at[i] : NULL;
 }
 
+/* Values that a schema only speaks of; what looks like a keyword in them is none. */
+static bool is_said(const struct jvalue *key)
+{
+    return jv_is_text(key, "const") || jv_is_text(key, "enum") || jv_is_text(key, "default") ||
+           jv_is_text(key, "examples");
+}
+
 static const struct jvalue *find_anchor(struct schema *s, const char *name, size_t len)
 {
     LIST(const struct jvalue *) todo = {0};
@@ -58,11 +65,75 @@ static const struct jvalue *find_anchor(struct schema *s, const char *name, size
         if (a && a->type == JT_STR && a->s->len == len && !memcmp(a->s->p, name, len))
             return v;
         for (size_t i = 0; v->type == JT_DICT && i < v->d->n; i++)
-            list_push(s->b, &todo, &v->d->val[i]);
+            if (!is_said(&v->d->key[i]))
+                list_push(s->b, &todo, &v->d->val[i]);
         for (size_t i = 0; v->type == JT_LIST && i < v->l->n; i++)
             list_push(s->b, &todo, &v->l->at[i]);
     }
     return NULL;
+}
+
+struct place {
+    const struct jvalue *at;
+    const char *path;
+    bool is_below; /* a subschema with a name of its own */
+};
+
+static bool is_string(const struct jvalue *v)
+{
+    return v && v->type == JT_STR;
+}
+
+static bool has_own_name(const struct schema *s, const struct jvalue *v)
+{
+    const struct jvalue *id = v == s->root ? NULL : jv_dict_get(v, "$id");
+    return is_string(id) && id->s->len && *id->s->p != '#';
+}
+
+/* Names of subschemas change what is meant by the references below them; few schemas have any. */
+static bool has_ids(struct schema *s)
+{
+    LIST(const struct jvalue *) todo = {0};
+    list_push(s->b, &todo, s->root);
+    while (todo.n > 0 && budget_tick(s->b, 1)) {
+        const struct jvalue *v = todo.at[--todo.n];
+        if (has_own_name(s, v))
+            return true;
+        for (size_t i = 0; v->type == JT_DICT && i < v->d->n; i++)
+            if (v->d->val[i].type == JT_DICT || v->d->val[i].type == JT_LIST)
+                list_push(s->b, &todo, &v->d->val[i]);
+        for (size_t i = 0; v->type == JT_LIST && i < v->l->n; i++)
+            list_push(s->b, &todo, &v->l->at[i]);
+    }
+    return false;
+}
+
+void schema_check_ids(struct schema *s)
+{
+    LIST(struct place) todo = {0};
+    if (!has_ids(s))
+        return;
+    list_push(s->b, &todo, (struct place){s->root, "#", false});
+    while (todo.n > 0 && budget_tick(s->b, 1)) {
+        struct place p = todo.at[--todo.n];
+        const struct jvalue *v = p.at, *ref = jv_dict_get(v, "$ref");
+        bool is_below = p.is_below || has_own_name(s, v);
+        if (is_below && is_string(ref)) {
+            schema_no(s, p.path, "$ref", "below an $id of its own it cannot be followed");
+            return;
+        }
+        for (size_t i = 0; v->type == JT_DICT && i < v->d->n; i++) {
+            const struct jvalue *key = &v->d->key[i], *at = &v->d->val[i];
+            if (!is_said(key) && (at->type == JT_DICT || at->type == JT_LIST))
+                list_push(
+                    s->b, &todo,
+                    (struct place){at, schema_path(s, p.path, key->s->p, key->s->len), is_below});
+        }
+        for (size_t i = 0; v->type == JT_LIST && i < v->l->n; i++)
+            if (v->l->at[i].type == JT_DICT)
+                list_push(s->b, &todo,
+                          (struct place){&v->l->at[i], schema_path_at(s, p.path, "", i), is_below});
+    }
 }
 
 static const struct jvalue *not_found(struct schema *s, const struct jvalue *ref, const char *path,

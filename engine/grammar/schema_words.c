@@ -94,29 +94,84 @@ static int set_count(struct schema *s, const struct part *p, const char *key,
 
 /* ---- texts ---- */
 
+/* Where the group that begins at `at` ends; 0: it does not. *is_split: there is a | outside of all
+ * groups from there on. */
+static size_t group_end(const char *text, size_t len, size_t at, bool *is_split)
+{
+    size_t end = 0;
+    int depth = 0;
+    bool in_class = false;
+    *is_split = false;
+    for (size_t i = at; i < len; i++) {
+        if (text[i] == '\\')
+            i++;
+        else if (in_class)
+            in_class = text[i] != ']';
+        else if (text[i] == '[')
+            in_class = true;
+        else if (text[i] == '(')
+            depth++;
+        else if (text[i] == ')' && --depth == 0 && !end)
+            end = i + 1;
+        else if (text[i] == '|' && depth == 0)
+            *is_split = true;
+    }
+    return end;
+}
+
+/* What is looked for ahead of the very beginning is a pattern of its own, to be found there or not:
+ * ^(?=.*\d)(?!no).+ is ^(.*\d), no ^(no), and ^.+ */
 static int add_pattern(struct schema *s, struct facts *f, const struct part *p, const char *key,
                        const char *text, size_t len)
 {
+    const char *path = schema_path(s, p->path, key, strlen(key));
+    size_t at = 1, end;
+    bool is_split;
+    while (len > at + 3 && *text == '^' && text[at] == '(' && text[at + 1] == '?' &&
+           (text[at + 2] == '=' || text[at + 2] == '!') &&
+           (end = group_end(text, len, at, &is_split)) && !is_split &&
+           (end == len || !strchr("*+?{", text[end]))) {
+        char *ahead = budget_alloc(s->b, end - at + 3, 1);
+        memcpy(ahead, "^(?:", 4);
+        memcpy(ahead + 4, text + at + 3, end - at - 3);
+        list_push(s->b, &f->pattern,
+                  (struct pattern_fact){ahead, end - at + 1, text[at + 2] == '!', false, path});
+        at = end;
+    }
+    if (at > 1) {
+        char *rest = budget_alloc(s->b, len - at + 2, 1);
+        *rest = '^';
+        memcpy(rest + 1, text + at, len - at);
+        text = rest;
+        len = len - at + 1;
+    }
     list_push(s->b, &f->pattern,
-              (struct pattern_fact){text, len, false, !strcmp(key, "format"),
-                                    schema_path(s, p->path, key, strlen(key))});
+              (struct pattern_fact){text, len, false, !strcmp(key, "format"), path});
     return s->b->failed ? -1 : 0;
 }
 
 static int set_format(struct schema *s, struct facts *f, const struct part *p,
                       const struct jvalue *v)
 {
+    static const struct {
+        const char *name;
+        int64_t lo, hi;
+    } whole[] = {{"int8", INT8_MIN, INT8_MAX},    {"int16", INT16_MIN, INT16_MAX},
+                 {"int32", INT32_MIN, INT32_MAX}, {"uint8", 0, UINT8_MAX},
+                 {"uint16", 0, UINT16_MAX},       {"uint32", 0, UINT32_MAX},
+                 {"uint64", 0, INT64_MAX}};
     if (v->type != JT_STR)
         return wants(s, p, "format", "a string");
     const char *regex = schema_format(v->s->p, v->s->len);
     if (!regex)
         return budget_fail(s->b, ERR_UNSUPPORTED, "%s/format: %.*s is not known here", p->path,
                            (int)(v->s->len < 60 ? v->s->len : 60), v->s->p);
-    if (jv_is_text(v, "int32")) {
-        struct jvalue lo = jv_int(INT32_MIN), hi = jv_int(INT32_MAX);
-        number_at_least(&f->number, &lo, false);
-        number_at_most(&f->number, &hi, false);
-    }
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (jv_is_text(v, whole[i].name)) {
+            struct jvalue lo = jv_int(whole[i].lo), hi = jv_int(whole[i].hi);
+            number_at_least(&f->number, &lo, false);
+            number_at_most(&f->number, &hi, false);
+        }
     return *regex ? add_pattern(s, f, p, "format", regex, strlen(regex)) : 0;
 }
 
@@ -222,10 +277,15 @@ static const char *meant(const char *key)
     return NULL;
 }
 
+bool schema_is_remark(const char *key)
+{
+    return is_one_of(key, annotation, sizeof annotation / sizeof *annotation);
+}
+
 /* Keywords that are not known are remarks to JSON Schema. */
 static int other(struct schema *s, const struct part *p, const char *key)
 {
-    if (is_one_of(key, annotation, sizeof annotation / sizeof *annotation))
+    if (schema_is_remark(key))
         return 0;
     if (is_one_of(key, refused, sizeof refused / sizeof *refused))
         return schema_no(s, p->path, key, "this keyword cannot be honoured");

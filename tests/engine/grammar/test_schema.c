@@ -71,6 +71,8 @@ static void test_numbers(void **state)
     check("{\"type\": \"integer\", \"multipleOf\": 7, \"minimum\": 8, \"maximum\": 50}",
           "+14~-7~+49~-50~-15");
     check("{\"type\": \"number\", \"multipleOf\": 0.01}", "+1.25~+3~-1.255~+-0.5");
+    check("{\"type\": \"number\", \"multipleOf\": 0.25}", "+1.25~+3~+0.5~-0.3~-1.~-0.251~+-0.75");
+    check("{\"type\": \"integer\", \"multipleOf\": 1.5}", "+3~-2~+0~-1.5~+-9");
     check("{\"type\": \"integer\", \"minimum\": -9007199254740993}", "+-12~+99");
     /* read as doubles, these are the bounds themselves */
     check("{\"type\": \"number\", \"exclusiveMinimum\": 1.32}", "-1.3200000000000001~+1.320001");
@@ -123,6 +125,11 @@ static void test_arrays(void **state)
         "\"minItems\": 1, \"maxItems\": 2}",
         "+[\"a\"]~+[\"a\", \"c\"]~-[\"a\", \"a\"]~-[]~-[\"a\", \"b\", \"c\"]~+[\"b\", \"c\"]");
     check("{\"type\": \"array\", \"maxItems\": 0}", "+[]~-[1]");
+    /* an enum may list one value twice */
+    check("{\"type\": \"array\", \"items\": {\"enum\": [1, 1.0, 2]}, \"uniqueItems\": true}",
+          "+[1,2]~-[1,1.0]~-[1,1]");
+    check("{\"type\": \"array\", \"items\": {\"type\": \"boolean\"}, \"uniqueItems\": true}",
+          "+[true,false]~-[true,true]~+[]");
 }
 
 static void test_objects(void **state)
@@ -190,6 +197,30 @@ static void test_together(void **state)
     check("{\"x-order\": 3, \"madeUp\": [], \"title\": \"t\", \"const\": 1}", "+1");
 }
 
+/* Faults: a negation that admits what it should not, alternatives that both hold. */
+static void test_negated(void **state)
+{
+    (void)state;
+    check("{\"type\": \"object\", \"oneOf\": [{\"required\": [\"a\"]}, {\"required\": [\"b\"]}], "
+          "\"properties\": {\"a\": {}, \"b\": {}}}",
+          "+{\"a\":1}~+{\"b\":1}~-{\"a\":1,\"b\":1}~-{}");
+    check("{\"type\": \"integer\", \"oneOf\": [{\"minimum\": 1}, {\"maximum\": 5}]}", "+6~+0~-3");
+    check("{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}}, \"not\": {\"required\": "
+          "[\"a\", \"b\"]}}",
+          "+{\"a\":1}~+{}~+{\"b\":1}~-{\"a\":1,\"b\":1}");
+    check("{\"not\": {\"type\": \"object\", \"required\": [\"a\"]}}",
+          "+1~+{}~-{\"a\":1}~+{\"b\":1}");
+    check("{\"type\": \"string\", \"not\": {\"minLength\": 2, \"maxLength\": 3}}",
+          "+\"a\"~-\"ab\"~-\"abc\"~+\"abcd\"");
+    check("{\"not\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}}",
+          "+1~-null~-\"\"");
+    check("{\"type\": \"string\", \"pattern\": \"^(?=.*[A-Z])(?!No)\\\\w{2,3}$\"}",
+          "+\"aB\"~-\"ab\"~-\"Noa\"~+\"NaB\"~-\"aBcd\"");
+    /* what our own keywords are called is no text that a client can write */
+    check("{\"\\u0001forbid\": 3, \"\\u0001and\": 3, \"\\u0001values\": [1], \"const\": 1}", "+1");
+    check("{\"type\\u0000\": \"string\", \"const\": 1}", "+1");
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -206,16 +237,23 @@ static void test_refused(void **state)
          "\"#/$defs/a\"}",
          "back to itself"},
         {"{\"allOf\": [{\"$ref\": \"#\"}]}", "back to itself"},
-        {"{\"type\": \"string\", \"format\": \"color\"}", "#/format: color"},
-        {"{\"oneOf\": [{\"minimum\": 1}, {\"maximum\": 5}]}", "#/oneOf: alternatives 0 and 1"},
+        {"{\"type\": \"string\", \"format\": \"cron\"}", "#/format: cron"},
+        {"{\"oneOf\": [{\"format\": \"date\"}, {\"format\": \"time\"}]}",
+         "#/oneOf: alternatives 0 and 1"},
+        {"{\"not\": {\"$ref\": \"#/$defs/a\"}, \"$defs\": {\"a\": {\"anyOf\": [{\"$ref\": "
+         "\"#/$defs/a\"}]}}}",
+         "#/not"}, /* leads to itself below the negation */
+        {"{\"$defs\": {\"a\": {\"$id\": \"x\", \"$ref\": \"#/$defs/b\"}, \"b\": {}}, \"$ref\": "
+         "\"#/$defs/a\"}",
+         "#/$defs/a/$ref: below an $id"},
         {"{\"type\": \"array\", \"items\": {\"type\": \"string\"}, \"uniqueItems\": true}",
          "#/uniqueItems"},
         {"{\"type\": \"string\", \"pattern\": \"(?=a)\"}", "#/pattern: the regex at byte"},
         {"{\"type\": \"string\", \"pattern\": \"^a$\", \"minLength\": 2}", "no text can satisfy"},
         {"{\"type\": \"object\", \"properties\": {\"a\": false}, \"required\": [\"a\"]}",
          "no text"},
-        {"{\"not\": {\"properties\": {\"a\": {}, \"b\": {}}}}", "#/not"},
-        {"{\"type\": \"number\", \"multipleOf\": 0.3}", "#/multipleOf"},
+        {"{\"not\": {\"format\": \"date\"}}", "#/not"},
+        {"{\"type\": \"number\", \"multipleOf\": 1.23456}", "#/multipleOf"},
         {"{\"type\": \"object\", \"minProperties\": 2}", "#/minProperties"},
         {"{\"items\": [{\"type\": 3}]}", "#/prefixItems/0/type"},
         {"{\"enum\": []}", "no text"}, /* no words at all: nothing to be sorted */
@@ -348,9 +386,9 @@ static void test_json_object(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OWN(test_values),  OWN(test_numbers), OWN(test_strings),
-        OWN(test_arrays),  OWN(test_objects), OWN(test_together),
-        OWN(test_refused), OWN(test_hostile), OWN(test_json_object),
+        OWN(test_values),  OWN(test_numbers),     OWN(test_strings), OWN(test_arrays),
+        OWN(test_objects), OWN(test_together),    OWN(test_negated), OWN(test_refused),
+        OWN(test_hostile), OWN(test_json_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
