@@ -33,16 +33,24 @@ def make(venv, wanted, stamp, digest):
     return None
 
 
-def run(what, name, folder):
-    """Becomes folder/cases.py under the packages of folder/requirements.txt; where they cannot be
-    had, says so and returns."""
+def ready(name, folder):
+    """(The Python of build/deps/NAME with the packages of folder/requirements.txt, None), or (None, what
+    went wrong)."""
     venv, wanted = pathlib.Path("build/deps") / name, folder / "requirements.txt"
     digest = hashlib.sha256(wanted.read_bytes()).hexdigest()
     stamp = venv / "requirements.sha256"
     if not stamp.exists() or stamp.read_text() != digest:
         fault = make(venv, wanted, stamp, digest)
         if fault:
-            return skip(what, fault)
-    python = str(venv / "bin/python")
+            return None, fault
+    return str(venv / "bin/python"), None
+
+
+def run(what, name, folder):
+    """Becomes folder/cases.py under the packages of folder/requirements.txt; where they cannot be
+    had, says so and returns."""
+    python, fault = ready(name, folder)
+    if fault:
+        return skip(what, fault)
     env = {**os.environ, "PYTHONPATH": str(LIB)}
     os.execve(python, [python, str(folder / "cases.py"), *sys.argv[1:]], env)

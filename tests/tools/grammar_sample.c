@@ -5,8 +5,9 @@
  *
  *     grammar_sample TOKENIZER.json N SEED <schemas >texts
  *
- * Reads a schema a line. Writes a line "error TEXT" when it is refused, else up to N lines "text
- * JSON", and a line "end".
+ * Reads a schema a line; lines "?TEXT" behind one are texts that it is asked about. Writes a line
+ * "schema", then "error TEXT" when it is refused, else up to N lines "text JSON", and for each text
+ * that was asked about "held yes" or "held no".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,48 +109,62 @@ static void write_text(const struct buf *text)
     putchar('\n');
 }
 
-static int run(const struct tokenizer *t, struct token_trie *trie, const char *line, size_t len,
-               int n)
+static struct masks *compiled(struct token_trie *trie, const char *line, size_t len)
 {
     struct err e = ERR_INIT;
     struct arena a;
     struct jvalue v;
-    struct buf text;
-    int rc = 0;
-    arena_init(&a, 1 << 28);
-    buf_init(&text, 1 << 24);
+    struct masks *m = NULL;
     struct grammar *g = NULL;
+    arena_init(&a, 1 << 28);
     if (test_jvalue_parse(&a, line, len, &v, &e) == 0)
         g = grammar_schema(&v, draw(2), NULL, &e);
-    if (!g) {
+    if (g)
+        m = masks_new(g, trie, 16 << 20);
+    else
         printf("error %s\n", e.msg);
-    } else {
-        struct masks *m = masks_new(g, trie, 16 << 20);
-        grammar_unref(g);
-        for (int i = 0; i < n && rc >= 0; i++)
-            if ((rc = sample(t, trie, m, &text, &e)) == 1)
-                write_text(&text);
-        if (rc < 0)
-            printf("error while sampling: %s\n", e.msg);
-        masks_unref(m);
-    }
-    puts("end");
-    buf_release(&text);
+    grammar_unref(g);
     arena_release(&a);
-    return 0;
+    return m;
+}
+
+static void draw_texts(const struct tokenizer *t, const struct token_trie *trie, struct masks *m,
+                       int n)
+{
+    struct err e = ERR_INIT;
+    struct buf text;
+    int rc = 0;
+    buf_init(&text, 1 << 24);
+    for (int i = 0; i < n && rc >= 0; i++)
+        if ((rc = sample(t, trie, m, &text, &e)) == 1)
+            write_text(&text);
+    if (rc < 0)
+        printf("error while sampling: %s\n", e.msg);
+    buf_release(&text);
 }
 
 int main(int argc, char **argv)
 {
     struct err e = ERR_INIT;
+    struct masks *m = NULL;
     if (argc != 4)
         return 2;
     struct tokenizer *t = tokenizer_of(argv[1]);
     struct token_trie *trie = t ? token_trie_new(t, tokenizer_size(t), &e) : NULL;
     char *line = malloc(MAX_LINE);
     seed = strtoull(argv[3], NULL, 10) * 0x9e3779b97f4a7c15u + 1;
-    while (trie && fgets(line, MAX_LINE, stdin))
-        run(t, trie, line, strcspn(line, "\n"), (int)strtol(argv[2], NULL, 10));
+    while (trie && fgets(line, MAX_LINE, stdin)) {
+        size_t len = strcspn(line, "\n");
+        if (*line == '?') {
+            printf("held %s\n", m && masks_hold(m, line + 1, len - 1) ? "yes" : "no");
+            continue;
+        }
+        masks_unref(m);
+        puts("schema");
+        if ((m = compiled(trie, line, len)))
+            draw_texts(t, trie, m, (int)strtol(argv[2], NULL, 10));
+    }
+    masks_unref(m);
     free(line);
     token_trie_unref(trie);
     tokenizer_free(t);
