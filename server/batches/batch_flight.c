@@ -160,6 +160,7 @@ static int keep(struct batch_flight *f, const struct inside_answer *a)
         r->has_news = true;
         batch_usage_add(json.data, json.len, &r->batch.usage);
         metrics_add(r->all->opt.metrics, METRIC_batch_answers, 0, 1);
+        metrics_key(r->all->opt.metrics, f->who.name, a->status, a->tok_in, a->tok_out);
     }
     buf_release(&json);
     return rc;

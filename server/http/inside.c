@@ -98,6 +98,8 @@ bool inside_look(struct call *c, struct inside_answer *out)
     if (!has_answer(c))
         return false;
     out->status = c->status;
+    out->tok_in = c->tok_in;
+    out->tok_out = c->tok_out;
     out->body = c->out;
     c->out = (struct buf){.max_bytes = c->out.max_bytes};
     return true;

@@ -32,6 +32,7 @@ struct inside_ask {
 
 struct inside_answer {
     int status;
+    int64_t tok_in, tok_out;
     struct buf body;
 };
 

@@ -11,6 +11,8 @@
 #include "engine/base/mem.h"
 #include "server/metrics/metrics_row.h"
 
+enum { STATUS_BUSY = 429, STATUS_FULL = 503 };
+
 static const struct metric_measure whole = {0}, micro = {.is_micro = true};
 
 static const struct metric_measure short_us = {
@@ -72,6 +74,8 @@ static size_t label_values(enum metric_label label, size_t n_route)
         return n_route + 1;
     case METRIC_LABEL_HTTP:
         return (n_route + 1) * METRIC_N_METHOD * METRIC_N_STATUS;
+    case METRIC_LABEL_KEY:
+        return METRIC_N_KEY + 1;
     default:
         return 1;
     }
@@ -113,6 +117,8 @@ void metrics_free(struct metrics *m)
 {
     if (!m)
         return;
+    for (size_t i = 0; i < METRIC_N_KEY; i++)
+        free(atomic_load(&m->key[i]));
     free(m->value);
     free(m);
 }
@@ -198,6 +204,35 @@ void metrics_http(struct metrics *m, int route, const char *method, int status, 
     metrics_observe(m, METRIC_http_time, at, took_us);
     metrics_add(m, METRIC_http_requests,
                 (at * METRIC_N_METHOD + method_of(method)) * METRIC_N_STATUS + class, 1);
+}
+
+/* The place of a key's cells: a new name takes the first that is free. */
+static size_t key_at(struct metrics *m, const char *name)
+{
+    char *own = NULL;
+    size_t i = 0;
+    for (; i < METRIC_N_KEY; i++) {
+        char *is = atomic_load(&m->key[i]);
+        if (!is) {
+            own = own ? own : xstrdup(name);
+            if (atomic_compare_exchange_strong(&m->key[i], &is, own))
+                return i;
+        }
+        if (strcmp(is, name) == 0)
+            break;
+    }
+    free(own);
+    return i;
+}
+
+void metrics_key(struct metrics *m, const char *name, int status, int64_t n_prompt,
+                 int64_t n_generated)
+{
+    size_t at = key_at(m, name);
+    metrics_add(m, METRIC_key_requests, at, 1);
+    metrics_add(m, METRIC_key_refused, at, status == STATUS_BUSY || status == STATUS_FULL);
+    metrics_add(m, METRIC_key_prompt_tokens, at, n_prompt);
+    metrics_add(m, METRIC_key_generation_tokens, at, n_generated);
 }
 
 void metrics_connection(struct metrics *m, int change)

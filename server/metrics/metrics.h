@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the server counts, and how it tells Prometheus. Each metric is a row of metrics.def; its
- * labels are of a closed set (routes of the table, methods, classes of status, reasons), so that
- * what clients send can never make the text grow.
+ * labels are of a closed set (routes of the table, methods, classes of status, reasons) or names
+ * that the operator gave (of keys, the first 64 that come), so that what clients send can never
+ * make the text grow.
  *
  * Every value is an integer in one flat array of atomics: whole things, or millionths of a second
  * or of a ratio. A request costs a handful of additions; a token costs one at its request's end.
  * What others count anyway (the engine, the gate, the kernel) is read when somebody asks:
  * metrics_sample.
  *
- * Who feeds what: the transport metrics_http and metrics_connection; the loops of generating routes
- * metrics_answer, once for each answer.
+ * Who feeds what: the transport metrics_http, metrics_key and metrics_connection; the loops of
+ * generating routes metrics_answer, once for each answer.
  *
  * Thread: any, without locks; metrics_new and metrics_free from one.
  */
@@ -39,6 +40,10 @@ void metrics_free(struct metrics *m);
 
 /* A request was answered. route: its row; negative: no row fits. method: as sent. */
 void metrics_http(struct metrics *m, int route, const char *method, int status, int64_t took_us);
+
+/* A request of that key's, or of a batch of its, was answered. */
+void metrics_key(struct metrics *m, const char *name, int status, int64_t n_prompt,
+                 int64_t n_generated);
 
 void metrics_connection(struct metrics *m, int change); /* +1: accepted; -1: closed */
 

@@ -25,10 +25,12 @@ enum metric_label {
     METRIC_LABEL_GATE,   /* class */
     METRIC_LABEL_ROUTE,  /* route */
     METRIC_LABEL_HTTP,   /* route, method, status */
+    METRIC_LABEL_KEY,    /* key */
     METRIC_LABEL_INFO    /* whatever metrics_text says */
 };
 
 enum { METRIC_N_REASON = 4, METRIC_N_GATE = 2, METRIC_N_METHOD = 8, METRIC_N_STATUS = 5 };
+enum { METRIC_N_KEY = 64 }; /* that have cells of their own; the others share one */
 
 /* Orders of these names are orders of cells. */
 extern const char *const metric_reason_name[METRIC_N_REASON];
@@ -54,8 +56,9 @@ extern const struct metric_row metric_row[METRIC_COUNT];
 struct metrics {
     const char *const *route; /* borrowed */
     size_t n_route;
-    size_t begin[METRIC_COUNT + 1]; /* of each row's cells in value */
-    _Atomic int64_t *value;         /* owned */
+    char *_Atomic key[METRIC_N_KEY]; /* owned: their names, in the order that they came */
+    size_t begin[METRIC_COUNT + 1];  /* of each row's cells in value */
+    _Atomic int64_t *value;          /* owned */
 };
 
 size_t metric_cell_size(enum metric id);                      /* integers of one cell */

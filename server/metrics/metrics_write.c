@@ -60,6 +60,9 @@ static void labels(const struct metrics *m, enum metric id, size_t at,
         metrics_label(out, "status", metric_status_name[at % METRIC_N_STATUS]);
         break;
     }
+    case METRIC_LABEL_KEY:
+        metrics_label(out, "key", at < METRIC_N_KEY ? atomic_load(&m->key[at]) : "other");
+        break;
     case METRIC_LABEL_INFO:
         buf_str(out, text->info[id] ? text->info[id] : "");
         break;
@@ -117,6 +120,8 @@ static bool is_shown(const struct metrics *m, enum metric id, size_t at,
     enum metric_label label = metric_row[id].label;
     if (label == METRIC_LABEL_INFO)
         return text->info[id];
+    if (label == METRIC_LABEL_KEY)
+        return at < METRIC_N_KEY ? (bool)atomic_load(&m->key[at]) : metrics_get(m, id, at) > 0;
     return (label != METRIC_LABEL_ROUTE && label != METRIC_LABEL_HTTP) || metrics_get(m, id, at);
 }
 

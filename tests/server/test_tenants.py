@@ -270,6 +270,23 @@ def over_another_base(s, w):
     assert r.status == 400 and r.error["code"] == "base_mismatch", r
 
 
+def counted(s):
+    """What each asked for is counted under its own name, once its answer is whole."""
+    def counts():
+        text = s.get("/metrics", **ANN).body.decode()
+        return {(name, key): int(n) for name, key, n in
+                re.findall(r'^tandem_key_(\w+)_total\{key="(ann|bob)"\} (\d+)$', text, re.M)}
+    before = counts()
+    r = s.post("/v1/completions", {"model": "operators", "prompt": "a b", "max_tokens": 3, "ignore_eos": True}, **BOB)
+    usage, now = r.json["usage"], counts()
+    while now["requests", "bob"] == before.get(("requests", "bob"), 0):
+        now = counts()
+    more = {k: now[k] - before.get(k, 0) for k in now}
+    assert more["prompt_tokens", "bob"] == usage["prompt_tokens"], (more, usage)
+    assert more["generation_tokens", "bob"] == usage["completion_tokens"] == 3, (more, usage)
+    assert more["generation_tokens", "ann"] == 0 == more["refused", "bob"], more
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -289,6 +306,7 @@ def main():
         if found:
             with Tandem(model, *words, "--adapter", f"operators={root / 'own'}") as s:
                 cases.run("restarted", lambda: restarted(s, w, found[0]))
+                cases.run("counted", lambda: counted(s))
             other_weights(model)
             with Tandem(model, *words) as s:
                 cases.run("over another base", lambda: over_another_base(s, w))

@@ -209,6 +209,7 @@ static void *adder(void *arg)
     for (int i = 0; i < N_EACH; i++) {
         metrics_http(arg, i % 3, "POST", 200, i);
         metrics_connection(arg, i & 1 ? -1 : 1);
+        metrics_key(arg, i % 2 ? "odd" : "even", 200, 1, 0);
     }
     return NULL;
 }
@@ -229,6 +230,36 @@ static void threads_add_up(void **state)
     assert_int_equal(n, N_THREAD * N_EACH);
     assert_int_equal(metrics_get(m, METRIC_http_connections, 0), 0);
     assert_int_equal(metrics_get(m, METRIC_http_accepted, 0), N_THREAD * N_EACH / 2);
+    for (size_t at = 0; at < 2; at++)
+        assert_int_equal(metrics_get(m, METRIC_key_prompt_tokens, at), N_THREAD * N_EACH / 2);
+    metrics_free(m);
+}
+
+/* Fault: a key's numbers under another's name, a name with cells twice, more names than there is
+ * room for. */
+static void keys_have_their_own(void **state)
+{
+    (void)state;
+    struct metrics *m = fresh();
+    char name[32];
+    assert_line(m, "tandem_key_requests_total{key=\"other\"} 0", false);
+    metrics_key(m, "ann", 200, 7, 3);
+    metrics_key(m, "ben", 429, 0, 0);
+    metrics_key(m, "ann", 503, 5, 0);
+    assert_line(m, "tandem_key_requests_total{key=\"ann\"} 2", true);
+    assert_line(m, "tandem_key_refused_total{key=\"ann\"} 1", true);
+    assert_line(m, "tandem_key_prompt_tokens_total{key=\"ann\"} 12", true);
+    assert_line(m, "tandem_key_generation_tokens_total{key=\"ann\"} 3", true);
+    assert_line(m, "tandem_key_refused_total{key=\"ben\"} 1", true);
+    assert_line(m, "tandem_key_prompt_tokens_total{key=\"ben\"} 0", true);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "key %d", i);
+        metrics_key(m, name, 200, 1, 1);
+    }
+    assert_line(m, "tandem_key_requests_total{key=\"key 61\"} 1", true);
+    assert_line(m, "tandem_key_requests_total{key=\"key 62\"} 1", false);
+    assert_line(m, "tandem_key_requests_total{key=\"other\"} 938", true);
+    assert_line(m, "tandem_key_requests_total{key=\"ann\"} 2", true);
     metrics_free(m);
 }
 
@@ -238,7 +269,7 @@ int main(void)
         cmocka_unit_test(counts_in_buckets), cmocka_unit_test(tally_is_the_same),
         cmocka_unit_test(labels_are_closed), cmocka_unit_test(names_are_escaped),
         cmocka_unit_test(rows_are_sound),    cmocka_unit_test(threads_add_up),
-        cmocka_unit_test(process_is_read),
+        cmocka_unit_test(process_is_read),   cmocka_unit_test(keys_have_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
