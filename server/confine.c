@@ -21,7 +21,8 @@
 #include "engine/base/fs.h"
 #include "engine/base/log.h"
 #include "engine/base/sandbox.h"
-#include "server/graders/grader_url.h"
+#include "engine/base/url.h"
+#include "server/traces/traces.h"
 
 enum { DEPTH = 2, ENTRIES_MAX = 10000 };
 
@@ -143,18 +144,21 @@ static void allow_libraries(struct sandbox *s)
     }
 }
 
-/* What graders may ask: the ports of these addresses, and for https whom to trust. An address that
- * is none ends the start later on, and says so. */
-static void allow_graders(struct sandbox *s, const struct server_options *o)
+/* Whom the server asks, for graders or to send traces: the ports of these addresses, and for https
+ * whom to trust. An address that is none ends the start later on, and says so. */
+static void allow_others(struct sandbox *s, const struct server_options *o)
 {
     static const char *const trusted[] = {"/etc/ssl", "/etc/pki", "/etc/ca-certificates",
                                           "/etc/crypto-policies", "/etc/gnutls"};
     struct err later = ERR_INIT;
-    struct grader_url u;
+    struct url u;
     for (size_t i = 0; i < o->grader_url.n; i++)
-        if (!grader_url_parse(o->grader_url.at[i], &u, &later))
+        if (!url_parse(o->grader_url.at[i], &u, &later))
             sandbox_allow_connect(s, u.port);
-    for (size_t i = 0; o->grader_url.n && i < sizeof trusted / sizeof *trusted; i++)
+    const char *collector = traces_endpoint(o->otlp_endpoint);
+    if (collector && !url_parse(collector, &u, &later))
+        sandbox_allow_connect(s, u.port);
+    for (size_t i = 0; (collector || o->grader_url.n) && i < sizeof trusted / sizeof *trusted; i++)
         sandbox_allow(s, trusted[i], SANDBOX_READ);
     if (o->grader_key_file && *o->grader_key_file)
         allow_named(s, o->grader_key_file, SANDBOX_READ);
@@ -185,7 +189,7 @@ static void allow_all(struct sandbox *s, const struct server_options *o, const c
     if (o->unix_socket)
         allow_folder_of(s, o->unix_socket, SANDBOX_SOCKET);
     sandbox_allow_bind(s, (int)o->port);
-    allow_graders(s, o);
+    allow_others(s, o);
 }
 
 /* Why there is none; NULL: there can be one. */

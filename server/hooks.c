@@ -65,6 +65,8 @@ void server_ended(void *ctx, const struct http_record *r)
     metrics_http(s->metrics, r->route ? (int)(r->route - routes) : -1, r->request->method,
                  r->status ? r->status : 499, r->took_us);
     metrics_key(s->metrics, r->request->who->name, r->status, r->tok_in, r->tok_out);
+    if (s->traces)
+        traces_add(s->traces, r);
     if (s->logs_requests)
         log_request(r);
     if (r->route && r->route->acts)

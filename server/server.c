@@ -193,6 +193,18 @@ static int make_work(struct server *s, const struct server_options *o, struct er
     return s->work ? 0 : -1;
 }
 
+static int make_traces(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct traces_options t = {.endpoint = traces_endpoint(o->otlp_endpoint),
+                                     .service = getenv("OTEL_SERVICE_NAME"),
+                                     .headers = getenv("OTEL_EXPORTER_OTLP_HEADERS"),
+                                     .share = o->otlp_share};
+    if (!t.endpoint)
+        return 0;
+    s->traces = traces_new(&t, e);
+    return s->traces ? 0 : -1;
+}
+
 static int make_graders(struct server *s, const struct server_options *o, struct err *e)
 {
     const struct graders_options g = {.http = s->http,
@@ -369,6 +381,7 @@ static void server_free(struct server *s)
         engine_stop(g);
     greeter_free(s->greeter);
     http_free(s->http);
+    traces_free(s->traces);
     batches_free(s->batches);
     desk_free(s->desk);
     graders_free(s->graders);
@@ -513,7 +526,8 @@ int server_run(const struct server_options *o, const char *model, struct comm **
     if (!rc)
         confine_log(&confine);
     if (rc || s->broke_fd < 0 || !(s->front.auth = door_keys(o, e)) || make_work(s, o, e) ||
-        make_http(s, o, e) || make_graders(s, o, e) || make_desk(s, o, e) || open_door(s, o, e)) {
+        make_traces(s, o, e) || make_http(s, o, e) || make_graders(s, o, e) || make_desk(s, o, e) ||
+        open_door(s, o, e)) {
         server_free(s);
         return -1;
     }

@@ -25,6 +25,7 @@
 #include "server/http/listen.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/traces/traces.h"
 
 enum { SERVER_RETRY_S = 2 }; /* what a refused client is told */
 
@@ -44,6 +45,7 @@ struct server {
     struct http *http;            /* owned */
     struct greeter *greeter;      /* owned; NULL: proxies send no lines */
     const char **shape;           /* owned: the routes' paths, for the metrics */
+    struct traces *traces;        /* owned; NULL: no --otlp-endpoint */
     struct background *work;      /* owned */
     struct grader_python *python; /* owned; NULL: no --python-graders */
     struct graders *graders;      /* owned; NULL: no --data-dir */

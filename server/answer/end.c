@@ -25,9 +25,26 @@ struct api_usage generation_usage(const struct generation *g)
     return u;
 }
 
+/* Where the engine's part of the request went, of each answer that ended. */
+static void note_spans(const struct generation *g)
+{
+    for (size_t i = 0; i < g->n_choice; i++) {
+        const struct choice *c = &g->choice[i];
+        const struct answer_end *end = c->state == GEN_RUNS ? NULL : answer_end(c->answer);
+        if (!end || !end->queued_us)
+            continue;
+        call_span(g->call, "queue", g->submit_us, end->queued_us);
+        call_span(g->call, "prefill", end->queued_us, end->first_us ? end->first_us : end->end_us);
+        if (end->first_us)
+            call_span(g->call, "decode", end->first_us, end->end_us);
+    }
+}
+
 void generation_note(struct generation *g)
 {
     struct api_usage u = generation_usage(g);
+    if (!g->is_over)
+        note_spans(g);
     g->is_over = true;
     call_note(g->call, g->q->model, u.prompt, u.completion);
 }

@@ -35,14 +35,13 @@ bool grader_rest(const struct grader_question *q, int64_t ms, int64_t until_us)
 const struct grader_allowed *graders_find(const struct graders *g, const char *url)
 {
     struct err unused = ERR_INIT;
-    struct grader_url u;
-    if (grader_url_parse(url, &u, &unused))
+    struct url u;
+    if (url_parse(url, &u, &unused))
         return NULL;
     const struct grader_allowed *found = NULL;
     for (size_t i = 0; i < g->n_allowed; i++) {
         const struct grader_allowed *a = &g->allowed[i];
-        if (grader_url_is_below(&u, &a->url) &&
-            (!found || strlen(a->url.path) > strlen(found->url.path)))
+        if (url_is_below(&u, &a->url) && (!found || strlen(a->url.path) > strlen(found->url.path)))
             found = a;
     }
     return found;
@@ -51,7 +50,7 @@ const struct grader_allowed *graders_find(const struct graders *g, const char *u
 static int allows(void *ctx, enum grader_place to, const char *url, struct err *e)
 {
     const struct graders *g = ctx;
-    struct grader_url u;
+    struct url u;
     if (to == GRADER_MODEL_HERE)
         return 0;
     if (to == GRADER_PYTHON)
@@ -59,7 +58,7 @@ static int allows(void *ctx, enum grader_place to, const char *url, struct err *
                              : err_set(e, ERR_UNSUPPORTED,
                                        "This server runs no graders of the type \"python\": who "
                                        "runs it allows them with --python-graders.");
-    if (grader_url_parse(url, &u, e))
+    if (url_parse(url, &u, e))
         return -1;
     return graders_find(g, url) ? 0
                                 : err_set(e, ERR_UNSUPPORTED,
@@ -91,7 +90,7 @@ static int read_allowed(struct graders *g, struct err *e)
 {
     g->allowed = ARENA_ARRAY(&g->arena, struct grader_allowed, g->opt.n_url);
     for (size_t i = 0; i < g->opt.n_url; i++) {
-        if (grader_url_parse(g->opt.url[i], &g->allowed[i].url, e))
+        if (url_parse(g->opt.url[i], &g->allowed[i].url, e))
             return err_wrap(e, "--grader-url %.200s", g->opt.url[i]);
         g->n_allowed++;
     }
@@ -101,13 +100,13 @@ static int read_allowed(struct graders *g, struct err *e)
 /* Of the addresses that are the key's or below it, and have none that is nearer. */
 static int add_key(struct graders *g, const char *url, const char *key, struct err *e)
 {
-    struct grader_url of;
+    struct url of;
     bool is_used = false;
-    if (grader_url_parse(url, &of, e))
+    if (url_parse(url, &of, e))
         return -1;
     for (size_t i = 0; i < g->n_allowed; i++) {
         struct grader_allowed *a = &g->allowed[i];
-        if (!grader_url_is_below(&a->url, &of))
+        if (!url_is_below(&a->url, &of))
             continue;
         is_used = true;
         if (strlen(of.path) < a->n_key_path)

@@ -8,13 +8,13 @@
 #define SERVER_GRADERS_GRADERS_OWN_H
 
 #include "engine/base/arena.h"
+#include "engine/base/url.h"
 #include "server/graders/grader_python.h"
-#include "server/graders/grader_url.h"
 #include "server/graders/graders.h"
 
 /* An address that may be asked, and all below it. */
 struct grader_allowed {
-    struct grader_url url;
+    struct url url;
     const char *key;   /* in the arena: sent along; NULL: none */
     size_t n_key_path; /* of the address that the key is for: a longer one is nearer */
 };

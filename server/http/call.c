@@ -103,6 +103,13 @@ void call_note(struct call *c, const char *model, int64_t tok_in, int64_t tok_ou
     c->tok_out = tok_out;
 }
 
+void call_span(struct call *c, const char *name, int64_t begin_us, int64_t end_us)
+{
+    struct call_span *s = ARENA_NEW(&c->arena, struct call_span);
+    *s = (struct call_span){name, begin_us, end_us, c->span};
+    c->span = s;
+}
+
 /* ---- the answer ---------------------------------------------------------------------------- */
 
 void call_set_header(struct call *c, const char *name, const char *value)

@@ -54,7 +54,8 @@ struct call_request {
     const char *body;          /* terminated */
     size_t n_body;
     const struct who *who;
-    const char *id; /* x-request-id: the client's where it is good, else made */
+    const char *trace; /* traceparent, as it was sent; NULL */
+    const char *id;    /* x-request-id: the client's where it is good, else made */
     const char
         *peer; /* the client: ADDRESS:PORT, ADDRESS behind a proxy that is known, or "local" */
     int64_t begin_us;
@@ -66,6 +67,15 @@ struct arena *call_arena(struct call *c);                        /* ends with th
 const char *call_header(const struct call *c, const char *name); /* NULL */
 const char *call_query(const struct call *c, const char *name);  /* decoded; NULL */
 void *call_intake(const struct call *c); /* what the route's intake began with; NULL: it has none */
+
+/* A part of the request's time, by clock_us, for who follows requests through several programs. The
+ * name is constant. */
+struct call_span {
+    const char *name;
+    int64_t begin_us, end_us;
+    const struct call_span *next;
+};
+void call_span(struct call *c, const char *name, int64_t begin_us, int64_t end_us);
 
 /* Every name and value of the query, decoded. */
 void call_each_query(struct call *c, void (*fn)(void *ctx, const char *name, const char *value),

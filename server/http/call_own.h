@@ -74,22 +74,23 @@ struct call {
     bool is_handed;        /* the handler runs as background work */
     enum call_answer answer;
     int status;
-    const char *type;  /* of the answer's body */
-    size_t out_at;     /* of out, what the transport has */
-    size_t n_charged;  /* of the body, in the transport's sum */
-    uint64_t n_sent;   /* bytes of answers' bodies */
-    uint64_t n_waste;  /* of the body, read after the answer */
-    int64_t due_us;    /* of the whole request; 0: none */
-    int64_t spoke_us;  /* when the stream last had something, or its waiting began */
-    bool waits;        /* later is set */
-    bool is_left;      /* gone ran: no step any more */
-    bool is_ended;     /* the stream's end stands behind out */
-    bool is_events;    /* the stream may hold comments */
-    bool is_old;       /* HTTP/1.0 */
-    bool is_probed;    /* a client that sends no more was asked whether it is there */
-    bool is_told;      /* the answer went out before the body was whole */
-    bool closes;       /* the connection ends with the answer */
-    const char *model; /* call_note's, in the arena */
+    const char *type;             /* of the answer's body */
+    size_t out_at;                /* of out, what the transport has */
+    size_t n_charged;             /* of the body, in the transport's sum */
+    uint64_t n_sent;              /* bytes of answers' bodies */
+    uint64_t n_waste;             /* of the body, read after the answer */
+    int64_t due_us;               /* of the whole request; 0: none */
+    int64_t spoke_us;             /* when the stream last had something, or its waiting began */
+    bool waits;                   /* later is set */
+    bool is_left;                 /* gone ran: no step any more */
+    bool is_ended;                /* the stream's end stands behind out */
+    bool is_events;               /* the stream may hold comments */
+    bool is_old;                  /* HTTP/1.0 */
+    bool is_probed;               /* a client that sends no more was asked whether it is there */
+    bool is_told;                 /* the answer went out before the body was whole */
+    bool closes;                  /* the connection ends with the answer */
+    const char *model;            /* call_note's, in the arena */
+    const struct call_span *span; /* in the arena, newest first */
     int64_t tok_in, tok_out;
 };
 

@@ -28,6 +28,7 @@ struct http_headers {
     const char *method, *path; /* decoded, without the query */
     const char *host, *origin, *authorization, *api_key, *type, *coding, *length_text, *expect, *id;
     const char *content_coding;
+    const char *trace;        /* traceparent */
     const char *forwarded;    /* X-Forwarded-For: for whom a proxy asks, where it may say so */
     const char *address;      /* of the connection's other end; NULL over a unix socket */
     const char *asks_headers; /* a preflight's: those that a page wants to send */
@@ -45,7 +46,8 @@ struct http_record {
     int status;  /* 0: the client went before there was one */
     bool is_cut; /* the answer did not get out whole */
     int64_t took_us, tok_in, tok_out;
-    uint64_t n_in, n_out; /* bytes of the bodies */
+    uint64_t n_in, n_out;         /* bytes of the bodies */
+    const struct call_span *span; /* its parts, newest first */
 };
 
 struct http_options {

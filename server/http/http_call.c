@@ -51,6 +51,7 @@ static const struct {
              NOTED("expect", expect, 0),
              NOTED("content-type", type, TIMES(n_type)),
              NOTED("x-request-id", id, 0),
+             NOTED("traceparent", trace, 0),
              NOTED("x-forwarded-for", forwarded, 0),
              NOTED("content-encoding", content_coding, 0),
              NOTED("access-control-request-headers", asks_headers, 0),
@@ -229,6 +230,7 @@ static int examine(struct call *c, struct http_headers *headers, const char *url
                                    .path = path,
                                    .body = "",
                                    .who = &nobody,
+                                   .trace = headers->trace,
                                    .id = good_id(c, headers->id),
                                    .peer = take_address(c, headers),
                                    .begin_us = c->req.begin_us};
@@ -339,6 +341,7 @@ static void settle(struct call *c, bool is_whole)
                                 .took_us = now - c->req.begin_us,
                                 .tok_in = c->tok_in,
                                 .tok_out = c->tok_out,
+                                .span = c->span,
                                 .n_in = c->req.n_body,
                                 .n_out = c->answer == CALL_NONE ? 0 : c->n_sent};
         h->o.ended(h->o.ctx, &r);

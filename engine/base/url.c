@@ -3,7 +3,7 @@
  * Strict, and narrower than what addresses may be: what two readers could take for different things
  * is refused rather than understood.
  */
-#include "server/graders/grader_url.h"
+#include "engine/base/url.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { PORT_PLAIN = 80, PORT_TLS = 443, PORT_MAX = 65535 };
 
-static const char *scheme_of(const char *text, struct grader_url *out)
+static const char *scheme_of(const char *text, struct url *out)
 {
     out->is_tls = !strncmp(text, "https://", 8);
     return out->is_tls ? text + 8 : !strncmp(text, "http://", 7) ? text + 7 : NULL;
@@ -30,7 +30,7 @@ static bool is_plain(const char *s)
     return true;
 }
 
-static bool take_host(const char *p, size_t n, struct grader_url *out)
+static bool take_host(const char *p, size_t n, struct url *out)
 {
     bool is_six = n > 2 && p[0] == '[' && p[n - 1] == ']';
     if (n == 0 || n >= sizeof out->host)
@@ -47,7 +47,7 @@ static bool take_host(const char *p, size_t n, struct grader_url *out)
     return true;
 }
 
-static bool take_port(const char *p, size_t n, struct grader_url *out)
+static bool take_port(const char *p, size_t n, struct url *out)
 {
     char digits[8] = "";
     if (n == 0 || n >= sizeof digits)
@@ -59,9 +59,9 @@ static bool take_port(const char *p, size_t n, struct grader_url *out)
     return out->port > 0 && out->port <= PORT_MAX;
 }
 
-int grader_url_parse(const char *text, struct grader_url *out, struct err *e)
+int url_parse(const char *text, struct url *out, struct err *e)
 {
-    *out = (struct grader_url){.port = 0};
+    *out = (struct url){.port = 0};
     const char *p = scheme_of(text, out);
     if (!p)
         return err_set(e, ERR_BAD_INPUT, "an address begins with http:// or https://");
@@ -80,12 +80,12 @@ int grader_url_parse(const char *text, struct grader_url *out, struct err *e)
         return err_set(e, ERR_BAD_INPUT,
                        "an address has a path of fewer than %d bytes, without \"..\" and without "
                        "bytes that are to be escaped",
-                       GRADER_PATH_BYTES);
+                       URL_PATH_BYTES);
     snprintf(out->path, sizeof out->path, "%s", p + n);
     return 0;
 }
 
-bool grader_url_is_below(const struct grader_url *url, const struct grader_url *top)
+bool url_is_below(const struct url *url, const struct url *top)
 {
     size_t n = strlen(top->path);
     if (n && top->path[n - 1] == '/')

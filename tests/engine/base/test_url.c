@@ -7,14 +7,14 @@
 
 #include <stdio.h>
 
-#include "server/graders/grader_url.h"
+#include "engine/base/url.h"
 
 static bool is_below(const char *url, const char *top)
 {
-    struct grader_url u, t;
+    struct url u, t;
     struct err e = ERR_INIT;
-    assert_int_equal(grader_url_parse(top, &t, &e), 0);
-    return !grader_url_parse(url, &u, &e) && grader_url_is_below(&u, &t);
+    assert_int_equal(url_parse(top, &t, &e), 0);
+    return !url_parse(url, &u, &e) && url_is_below(&u, &t);
 }
 
 static void takes_what_is_below(void **state)
@@ -75,9 +75,9 @@ static void refuses_what_is_no_address(void **state)
         "http://[g::1]/x",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct grader_url u;
+        struct url u;
         struct err e = ERR_INIT;
-        if (!grader_url_parse(wrong[i], &u, &e))
+        if (!url_parse(wrong[i], &u, &e))
             fail_msg("'%s' is taken: host '%s', port %d", wrong[i], u.host, u.port);
         assert_int_equal(e.code, ERR_BAD_INPUT);
     }
@@ -87,14 +87,14 @@ static void keeps_bounds(void **state)
 {
     (void)state;
     char text[2048];
-    struct grader_url u;
+    struct url u;
     struct err e = ERR_INIT;
     snprintf(text, sizeof text, "http://%0300d/", 1);
-    assert_int_equal(grader_url_parse(text, &u, &e), -1);
+    assert_int_equal(url_parse(text, &u, &e), -1);
     snprintf(text, sizeof text, "http://a/%01023d", 1);
-    assert_int_equal(grader_url_parse(text, &u, &e), -1);
+    assert_int_equal(url_parse(text, &u, &e), -1);
     snprintf(text, sizeof text, "http://a/%01022d", 1);
-    assert_int_equal(grader_url_parse(text, &u, &e), 0);
+    assert_int_equal(url_parse(text, &u, &e), 0);
 }
 
 int main(void)

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The buffer and the thread that empties it: some seconds after a span came, or at once where there
+ * are many. What a collector refuses for now is offered to it again; what came meanwhile waits.
+ */
+#include "server/traces/traces.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/curl_lib.h"
+#include "engine/base/log.h"
+#include "engine/base/mem.h"
+
+enum {
+    BUFFER_BYTES = 4 << 20,
+    SEND_BYTES = 512 << 10, /* are sent without waiting for more */
+    REST_S = 2,
+    TIMEOUT_MS = 5000,
+    TRIES = 3,
+    HEADER_BYTES = 8192,
+    ANSWER_BYTES = 1 << 16,
+    STATUS_GOOD = 200,
+    STATUS_MOVED = 300,
+    STATUS_BUSY = 429,
+    STATUS_BROKEN = 500
+};
+
+struct traces {
+    char url[TRACE_URL_BYTES];
+    const char *service; /* borrowed, as headers */
+    const char *headers;
+    double share;
+    const struct curl_lib *curl; /* borrowed */
+    struct curl_slist *list;     /* owned: headers of each request */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool runs;
+    struct buf spans; /* under the lock, as those behind it */
+    int64_t n_lost;   /* since the log was told */
+    bool is_over;
+    bool is_failing; /* the thread's: the log knows it */
+};
+
+const char *traces_endpoint(const char *option)
+{
+    const char *env = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    if (option && *option)
+        return option;
+    return env && *env ? env : NULL;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static size_t on_answer(char *at, size_t size, size_t n, void *ctx)
+{
+    (void)at;
+    size_t *got = ctx;
+    *got += size * n;
+    return *got > ANSWER_BYTES ? CURL_WRITEFUNC_ERROR : size * n;
+}
+
+/* The status; 0: nobody answered, and text says why. */
+static long post(struct traces *t, const struct buf *body, char text[CURL_ERROR_SIZE])
+{
+    const struct curl_lib *c = t->curl;
+    CURL *easy = c->easy_init();
+    size_t got = 0;
+    long status = 0;
+    snprintf(text, CURL_ERROR_SIZE, "no memory for a connection");
+    if (!easy)
+        return 0;
+    text[0] = 0;
+    c->easy_setopt(easy, CURLOPT_URL, t->url);
+    c->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    c->easy_setopt(easy, CURLOPT_PROXY, "");
+    c->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    c->easy_setopt(easy, CURLOPT_ERRORBUFFER, text);
+    c->easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+    c->easy_setopt(easy, CURLOPT_HTTPHEADER, t->list);
+    c->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
+    c->easy_setopt(easy, CURLOPT_WRITEDATA, &got);
+    c->easy_setopt(easy, CURLOPT_POSTFIELDS, body->data);
+    c->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
+    CURLcode rc = c->easy_perform(easy);
+    c->easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    if (rc != CURLE_OK && status < STATUS_GOOD) {
+        if (!*text)
+            snprintf(text, CURL_ERROR_SIZE, "%s", c->easy_strerror(rc));
+        status = 0;
+    }
+    c->easy_cleanup(easy);
+    return status;
+}
+
+/* False: it is the end. */
+static bool rest(struct traces *t, int seconds)
+{
+    int64_t until_ns = clock_ns() + (int64_t)seconds * 1000000000;
+    while (!t->is_over && clock_cond_wait(&t->wake, &t->lock, until_ns))
+        continue;
+    return !t->is_over;
+}
+
+static bool is_worth_a_try(long status)
+{
+    return status == 0 || status == STATUS_BUSY || status >= STATUS_BROKEN;
+}
+
+static void tell(struct traces *t, bool is_good, long status, const char *text)
+{
+    if (is_good == !t->is_failing)
+        return;
+    t->is_failing = !is_good;
+    if (is_good)
+        log_event(LOG_INFO, "traces are taken again", LOG_TEXT("endpoint", t->url));
+    else
+        log_event(LOG_WARN, "traces are lost: the collector does not take them",
+                  LOG_TEXT("endpoint", t->url), LOG_INT("status", status), LOG_TEXT("error", text));
+}
+
+/* Called with the lock, which is not held meanwhile. */
+static void send_spans(struct traces *t)
+{
+    struct buf body = t->spans;
+    char text[CURL_ERROR_SIZE] = "";
+    long status = 0;
+    int64_t lost = t->n_lost;
+    bool goes_on = true;
+    buf_init(&t->spans, BUFFER_BYTES);
+    trace_write_head(&t->spans, t->service);
+    t->n_lost = 0;
+    body.max_bytes += SEND_BYTES; /* for the tail */
+    trace_write_tail(&body);
+    for (int i = 0; i < TRIES && goes_on; i++) {
+        pthread_mutex_unlock(&t->lock);
+        status = post(t, &body, text);
+        pthread_mutex_lock(&t->lock);
+        goes_on = is_worth_a_try(status) && rest(t, 1 << i);
+    }
+    tell(t, status >= STATUS_GOOD && status < STATUS_MOVED, status, text);
+    if (lost)
+        log_event(LOG_WARN, "spans of requests were lost: more came than could be sent",
+                  LOG_INT("requests", lost));
+    buf_release(&body);
+}
+
+static bool has_spans(const struct traces *t)
+{
+    return t->spans.len && t->spans.data[t->spans.len - 1] == '}';
+}
+
+static void *run(void *arg)
+{
+    struct traces *t = arg;
+    pthread_mutex_lock(&t->lock);
+    for (bool goes_on = true; goes_on;) {
+        while (!t->is_over && !has_spans(t))
+            pthread_cond_wait(&t->wake, &t->lock);
+        if (t->spans.len < SEND_BYTES)
+            goes_on = rest(t, REST_S);
+        goes_on = goes_on && !t->is_over;
+        if (has_spans(t))
+            send_spans(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* A value may be escaped, as in a URL. */
+static void unescape(char *s)
+{
+    char *to = s;
+    unsigned c;
+    for (; *s; s++)
+        if (*s == '%' && sscanf(s + 1, "%2x", &c) == 1 && c) {
+            *to++ = (char)c;
+            s += s[2] ? 2 : 1;
+        } else {
+            *to++ = *s;
+        }
+    *to = 0;
+}
+
+static int add_header(struct traces *t, char *name, struct err *e)
+{
+    name += strspn(name, " ");
+    char *value = strchr(name, '=');
+    if (!value || value == name)
+        return err_set(e, ERR_BAD_INPUT,
+                       "OTEL_EXPORTER_OTLP_HEADERS: NAME=VALUE,NAME=VALUE is expected");
+    *value++ = 0;
+    unescape(value);
+    if (strpbrk(value, "\r\n") || strpbrk(name, "\r\n: "))
+        return err_set(e, ERR_BAD_INPUT, "OTEL_EXPORTER_OTLP_HEADERS: %s is no header of one line",
+                       name);
+    t->list = curl_lib_header(t->curl, t->list, name, value);
+    return 0;
+}
+
+static int add_headers(struct traces *t, const char *text, struct err *e)
+{
+    char own[HEADER_BYTES];
+    t->list = curl_lib_header(t->curl, t->list, "Content-Type", "application/json");
+    t->list = curl_lib_header(t->curl, t->list, "Expect", "");
+    if (!text || !*text)
+        return 0;
+    if (strlen(text) >= sizeof own)
+        return err_set(e, ERR_TOO_LARGE, "OTEL_EXPORTER_OTLP_HEADERS: at most %d bytes",
+                       HEADER_BYTES - 1);
+    snprintf(own, sizeof own, "%s", text);
+    for (char *at = own, *next = own; next; at = next) {
+        size_t n = strcspn(at, ",");
+        next = at[n] ? at + n + 1 : NULL;
+        at[n] = 0;
+        if (add_header(t, at, e))
+            return -1;
+    }
+    return 0;
+}
+
+static int begin(struct traces *t, const struct traces_options *o, struct err *e)
+{
+    struct url url;
+    size_t n = strlen(o->endpoint);
+    while (n && o->endpoint[n - 1] == '/')
+        n--;
+    if (url_parse(o->endpoint, &url, e))
+        return err_wrap(e, "--otlp-endpoint %s", o->endpoint);
+    if (snprintf(t->url, sizeof t->url, "%.*s/v1/traces", (int)n, o->endpoint) >=
+        (int)sizeof t->url)
+        return err_set(e, ERR_TOO_LARGE, "--otlp-endpoint: at most %d bytes", TRACE_URL_BYTES);
+    if (!(t->curl = curl_lib_get(e)) || add_headers(t, o->headers, e))
+        return -1;
+    buf_init(&t->spans, BUFFER_BYTES);
+    trace_write_head(&t->spans, t->service);
+    pthread_mutex_init(&t->lock, NULL);
+    clock_cond_init(&t->wake);
+    errno = pthread_create(&t->thread, NULL, run, t);
+    t->runs = errno == 0;
+    return t->runs ? 0 : err_sys(e, "starting the thread that sends traces");
+}
+
+struct traces *traces_new(const struct traces_options *o, struct err *e)
+{
+    struct traces *t = xcalloc(1, sizeof *t);
+    t->service = o->service && *o->service ? o->service : "tandem";
+    t->share = o->share;
+    if (begin(t, o, e)) {
+        traces_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+void traces_free(struct traces *t)
+{
+    if (!t)
+        return;
+    if (t->runs) {
+        pthread_mutex_lock(&t->lock);
+        t->is_over = true;
+        pthread_cond_signal(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+        pthread_join(t->thread, NULL);
+    }
+    if (t->list)
+        t->curl->slist_free_all(t->list);
+    buf_release(&t->spans);
+    free(t);
+}
+
+void traces_add(struct traces *t, const struct http_record *r)
+{
+    struct trace_ids ids;
+    if (!trace_begin(&ids, r->request->trace, t->share))
+        return;
+    pthread_mutex_lock(&t->lock);
+    size_t before = t->spans.len;
+    bool was_quiet = !has_spans(t);
+    trace_write(&t->spans, &ids, r, clock_us(), clock_wall_us());
+    if (t->spans.failed) { /* what is half there goes */
+        t->spans.len = before;
+        t->spans.data[before] = 0;
+        t->spans.failed = t->spans.no_memory = false;
+        t->n_lost++;
+    }
+    if (was_quiet || (before < SEND_BYTES && t->spans.len >= SEND_BYTES))
+        pthread_cond_signal(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+}
