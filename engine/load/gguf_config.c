@@ -14,15 +14,34 @@
 
 enum { KEY_BYTES = 128 };
 
+enum {
+    HAS_WINDOW = 1,  /* attention.sliding_window */
+    HAS_PARTIAL = 2, /* rope.dimension_count, of a head a part */
+    HAS_SHARED = 4,  /* an expert that all rows go to */
+    HAS_SUMS = 8,    /* the weights of a row's experts sum to 1 */
+    HAS_DELTA = 16,
+    HAS_CONV = 32
+};
+
+/* Qwen3-Next as the later family, whose products are apart as the file's are. */
 static const struct {
     const char *arch, *hf_arch, *hf_type;
-    bool is_permuted;
+    enum gguf_style style;
+    unsigned has;
 } arch_row[] = {
-    {"llama", "LlamaForCausalLM", "llama", true},
-    {"qwen2", "Qwen2ForCausalLM", "qwen2", false},
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", false},
-    {"qwen3moe", "Qwen3MoeForCausalLM", "qwen3_moe", false},
-    {"olmoe", "OlmoeForCausalLM", "olmoe", false},
+    {"llama", "LlamaForCausalLM", "llama", GGUF_STYLE_LLAMA, HAS_WINDOW | HAS_SUMS},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2", GGUF_STYLE_PLAIN, 0},
+    {"qwen2moe", "Qwen2MoeForCausalLM", "qwen2_moe", GGUF_STYLE_PLAIN, HAS_SHARED},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", GGUF_STYLE_PLAIN, 0},
+    {"qwen3moe", "Qwen3MoeForCausalLM", "qwen3_moe", GGUF_STYLE_PLAIN, HAS_SUMS},
+    {"olmoe", "OlmoeForCausalLM", "olmoe", GGUF_STYLE_PLAIN, 0},
+    {"gpt-oss", "GptOssForCausalLM", "gpt_oss", GGUF_STYLE_ROUTED, HAS_WINDOW | HAS_SUMS},
+    {"lfm2", "Lfm2ForCausalLM", "lfm2", GGUF_STYLE_CONV, HAS_CONV},
+    {"qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", GGUF_STYLE_DELTA, HAS_PARTIAL | HAS_DELTA},
+    {"qwen35moe", "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", GGUF_STYLE_DELTA,
+     HAS_PARTIAL | HAS_DELTA | HAS_SHARED | HAS_SUMS},
+    {"qwen3next", "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", GGUF_STYLE_DELTA_JOINED,
+     HAS_PARTIAL | HAS_DELTA | HAS_SHARED | HAS_SUMS},
 };
 
 /* Whole numbers and fractions with the members that they become. */
@@ -32,10 +51,13 @@ static const struct {
 } number_row[] = {
     {"embedding_length", "hidden_size", false},
     {"feed_forward_length", "intermediate_size", false},
-    {"block_count", "num_hidden_layers", false},
     {"attention.head_count", "num_attention_heads", false},
     {"context_length", "max_position_embeddings", false},
     {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true},
+    {"attention.layer_norm_rms_epsilon", "norm_eps", true}, /* LFM2's */
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size", false},
+    {"shortconv.l_cache", "conv_L_cache", false},
+    {"ssm.conv_kernel", "linear_conv_kernel_dim", false},
     {"rope.freq_base", "rope_theta", true},
     /* config.c refuses these where they are not neutral */
     {"attn_logit_softcapping", "attn_logit_softcapping", true},
@@ -88,12 +110,14 @@ static int find_arch(struct gguf_shape *s, const struct gguf *g, struct err *e)
             s->arch = arch_row[i].arch;
             s->hf_arch = arch_row[i].hf_arch;
             s->hf_type = arch_row[i].hf_type;
-            s->is_permuted = arch_row[i].is_permuted;
+            s->style = arch_row[i].style;
+            s->has = arch_row[i].has;
             return 0;
         }
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: general.architecture: '%.80s' is not supported in GGUF; llama (Mistral's "
-                   "and Mixtral's too), qwen2, qwen3, qwen3moe and olmoe are",
+                   "and Mixtral's too), qwen2, qwen2moe, qwen3, qwen3moe, olmoe, gpt-oss, lfm2, "
+                   "qwen35, qwen35moe and qwen3next are",
                    g->name, name);
 }
 
@@ -126,6 +150,44 @@ static int check_d_head(const struct gguf *g, const struct gguf_shape *s, const 
                    g->name, key, (long long)n, s->d_head);
 }
 
+/* Heads of keys and values of gated delta rules. */
+static int read_delta(struct gguf_shape *s, const struct gguf *g, struct err *e)
+{
+    int64_t width;
+    if (!(s->has & HAS_DELTA))
+        return 0;
+    if (get_int(g, s, "ssm.group_count", 1 << 20, &s->n_k, e) ||
+        get_int(g, s, "ssm.time_step_rank", 1 << 20, &s->n_v, e) ||
+        get_int(g, s, "ssm.state_size", CONFIG_DELTA_HEAD_MAX, &s->d_k, e) ||
+        get_int(g, s, "ssm.inner_size", 1 << 20, &width, e))
+        return -1;
+    if (s->n_v % s->n_k || width % s->n_v)
+        return err_set(e, ERR_BAD_INPUT,
+                       "%s: %s.ssm: %lld numbers are no %lld heads of values, %lld of them for one "
+                       "of keys",
+                       g->name, s->arch, (long long)width, (long long)s->n_v,
+                       (long long)(s->n_v / s->n_k));
+    s->d_v = width / s->n_v;
+    return 0;
+}
+
+/* How many layers there are; those that guess ahead are counted with them. */
+static int read_layers(struct gguf_shape *s, const struct gguf *g, struct err *e)
+{
+    char key[KEY_BYTES];
+    if (gguf_opt_int(g, key_of(key, s, "block_count"), &s->n_layer, e) ||
+        gguf_opt_int(g, key_of(key, s, "nextn_predict_layers"), &s->n_beyond, e))
+        return -1;
+    if (s->n_beyond && (!(s->has & HAS_DELTA) || s->n_beyond >= s->n_layer))
+        return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
+                       (long long)s->n_beyond);
+    s->n_layer -= s->n_beyond;
+    if (s->n_layer <= CONFIG_LAYER_MAX)
+        return 0;
+    return err_set(e, ERR_TOO_LARGE, "%s: %s.block_count: %lld is not supported; %d is", g->name,
+                   s->arch, (long long)s->n_layer, CONFIG_LAYER_MAX);
+}
+
 int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e)
 {
     char key[KEY_BYTES];
@@ -147,7 +209,8 @@ int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e)
     s->n_head = (int32_t)n_head;
     s->d_head = (int32_t)d;
     return check_d_head(g, s, "attention.value_length", e) ||
-                   check_d_head(g, s, "rope.dimension_count", e)
+                   (!(s->has & HAS_PARTIAL) && check_d_head(g, s, "rope.dimension_count", e)) ||
+                   read_layers(s, g, e) || read_delta(s, g, e)
                ? -1
                : 0;
 }
@@ -173,20 +236,104 @@ static int put_numbers(const struct gguf *g, const struct gguf_shape *s, struct 
     return 0;
 }
 
+static bool has_tensor(const struct gguf *g, int64_t layer, const char *rest)
+{
+    char name[KEY_BYTES];
+    snprintf(name, sizeof name, "blk.%lld%s", (long long)layer, rest);
+    return gguf_tensor(g, name) != NULL;
+}
+
+/* As many in all layers that attend; LFM2's convolutions have none. */
+static int get_kv_heads(const struct gguf *g, const struct gguf_shape *s, int64_t *n, struct err *e)
+{
+    char key[KEY_BYTES];
+    const struct gguf_value *v = gguf_get(g, key_of(key, s, "attention.head_count_kv"));
+    *n = s->n_head;
+    if (!(s->has & HAS_CONV) || !v || v->type != GGUF_ARRAY)
+        return gguf_opt_int(g, key, n, e);
+    if (gguf_opt_array(g, key, GGUF_I32, &v, e))
+        return -1;
+    *n = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        int32_t one = gguf_array_i32(v, i);
+        if (one > 0 && *n > 0 && one != *n)
+            return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld and %d in one model are not supported",
+                           g->name, key, (long long)*n, one);
+        *n = one > 0 ? one : *n;
+    }
+    return *n > 0 ? 0 : err_set(e, ERR_BAD_INPUT, "%s: %s: no layer attends", g->name, key);
+}
+
 static int put_kv_heads(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
                         struct err *e)
 {
-    char key[KEY_BYTES];
-    int64_t n = s->n_head;
-    if (gguf_opt_int(g, key_of(key, s, "attention.head_count_kv"), &n, e))
+    int64_t n;
+    if (get_kv_heads(g, s, &n, e))
         return -1;
-    buf_printf(out, ",\"num_key_value_heads\":%lld,\"head_dim\":%d", (long long)n, s->d_head);
+    buf_printf(out, ",\"num_hidden_layers\":%lld,\"num_key_value_heads\":%lld,\"head_dim\":%d",
+               (long long)s->n_layer, (long long)n, s->d_head);
     return 0;
 }
 
+/* Which layers attend, by their tensors; what the others do in its place. */
+static int put_mixers(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
+                      struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t turned = s->d_head;
+    if (!(s->has & (HAS_CONV | HAS_DELTA)))
+        return 0;
+    for (int64_t l = 0; l < s->n_layer; l++)
+        buf_printf(out, "%s\"%s\"", l ? "," : ",\"layer_types\":[",
+                   has_tensor(g, l, ".attn_q.weight") ? "full_attention"
+                   : s->has & HAS_CONV                ? "conv"
+                                                      : "linear_attention");
+    buf_str(out, "]");
+    if (s->has & HAS_CONV)
+        buf_str(out, ",\"block_auto_adjust_ff_dim\":false");
+    if (!(s->has & HAS_DELTA))
+        return 0;
+    if (gguf_opt_int(g, key_of(key, s, "rope.dimension_count"), &turned, e))
+        return -1;
+    buf_printf(out,
+               ",\"linear_num_key_heads\":%lld,\"linear_num_value_heads\":%lld,"
+               "\"linear_key_head_dim\":%lld,\"linear_value_head_dim\":%lld,"
+               "\"partial_rotary_factor\":%.17g",
+               (long long)s->n_k, (long long)s->n_v, (long long)s->d_k, (long long)s->d_v,
+               (double)turned / s->d_head);
+    return 0;
+}
+
+/* How experts are weighed: by a softmax; gpt-oss' by one over those that were picked, which is the
+ * same as a share of their sum. */
+static int check_gating(const struct gguf *g, const struct gguf_shape *s, struct err *e)
+{
+    char key[KEY_BYTES];
+    int64_t kind = 1, own = s->style == GGUF_STYLE_ROUTED ? 3 : 1;
+    if (gguf_opt_int(g, key_of(key, s, "expert_gating_func"), &kind, e))
+        return -1;
+    if (kind == 1 || kind == own)
+        return 0;
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; %lld is", g->name, key,
+                   (long long)kind, (long long)own);
+}
+
+/* Layers without experts have no router. */
+static void put_plain(const struct gguf *g, const struct gguf_shape *s, struct buf *out)
+{
+    const char *before = ",\"mlp_only_layers\":[";
+    for (int64_t l = 0; l < s->n_layer; l++) {
+        if (has_tensor(g, l, ".ffn_gate_inp.weight"))
+            continue;
+        buf_printf(out, "%s%lld", before, (long long)l);
+        before = ",";
+    }
+    if (before[1] == '\0')
+        buf_char(out, ']');
+}
+
 /* What a mixture's row is weighed by is no key: Qwen3's weights of a row's experts sum to 1,
- * OLMoE's don't. Shared experts, and layers before the mixtures that have none, are not known here.
- */
+ * OLMoE's don't. Layers before the mixtures that have none are not known here. */
 static int put_experts(const struct gguf *g, const struct gguf_shape *s, struct buf *out,
                        struct err *e)
 {
@@ -202,11 +349,11 @@ static int put_experts(const struct gguf *g, const struct gguf_shape *s, struct 
         int64_t m = 0;
         if (gguf_opt_int(g, key_of(key, s, strange[i]), &m, e))
             return -1;
-        if (m > 0)
+        if (m > (i == 0 && s->has & HAS_SHARED))
             return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
                            (long long)m);
     }
-    if (get_int(g, s, "expert_used_count", CONFIG_EXPERT_MAX, &top, e) ||
+    if (check_gating(g, s, e) || get_int(g, s, "expert_used_count", CONFIG_EXPERT_MAX, &top, e) ||
         get_int(g, s,
                 gguf_get(g, key_of(key, s, "expert_feed_forward_length"))
                     ? "expert_feed_forward_length"
@@ -217,7 +364,8 @@ static int put_experts(const struct gguf *g, const struct gguf_shape *s, struct 
                ",\"num_local_experts\":%lld,\"num_experts_per_tok\":%lld,"
                "\"moe_intermediate_size\":%lld,\"norm_topk_prob\":%s",
                (long long)s->n_expert, (long long)top, (long long)width,
-               strcmp(s->arch, "olmoe") ? "true" : "false");
+               s->has & HAS_SUMS ? "true" : "false");
+    put_plain(g, s, out);
     return 0;
 }
 
@@ -229,11 +377,12 @@ static int put_family(const struct gguf *g, const struct gguf_shape *s, struct b
     int64_t window = 0;
     if (gguf_opt_int(g, key_of(key, s, "attention.sliding_window"), &window, e))
         return -1;
-    if (window > 0 && !s->is_permuted)
+    if (window > 0 && !(s->has & HAS_WINDOW))
         return err_set(e, ERR_UNSUPPORTED, "%s: %s: %lld is not supported; 0 is", g->name, key,
                        (long long)window);
-    bool is_mistral = window > 0 && s->n_expert == 0,
-         is_mixtral = s->is_permuted && s->n_expert > 0;
+    bool is_llama = s->style == GGUF_STYLE_LLAMA,
+         is_mistral = is_llama && window > 0 && s->n_expert == 0,
+         is_mixtral = is_llama && s->n_expert > 0;
     buf_printf(out, "{\"architectures\":[\"%s\"],\"model_type\":\"%s\"",
                is_mistral   ? "MistralForCausalLM"
                : is_mixtral ? "MixtralForCausalLM"
@@ -347,6 +496,8 @@ static int put_scaling(const struct gguf *g, const struct gguf_shape *s, struct 
     buf_printf(out, ",\"rope_scaling\":{\"rope_type\":\"%s\"", type);
     if (old > 0)
         buf_printf(out, ",\"original_max_position_embeddings\":%lld", (long long)old);
+    if (s->style == GGUF_STYLE_ROUTED) /* gpt-oss' bounds are no whole numbers */
+        buf_str(out, ",\"truncate\":false");
     if (opt_rope(g, s, "rope.scaling.factor", "factor", out, e) ||
         opt_rope(g, s, "rope.scaling.yarn_beta_fast", "beta_fast", out, e) ||
         opt_rope(g, s, "rope.scaling.yarn_beta_slow", "beta_slow", out, e))
@@ -390,8 +541,8 @@ int gguf_config_text(const struct gguf *g, struct buf *out, struct err *e)
 {
     struct gguf_shape s;
     if (gguf_shape_read(&s, g, e) || put_family(g, &s, out, e) || put_numbers(g, &s, out, e) ||
-        put_kv_heads(g, &s, out, e) || put_experts(g, &s, out, e) || put_vocab(g, out, e) ||
-        put_scaling(g, &s, out, e) || put_ids(g, out, e))
+        put_kv_heads(g, &s, out, e) || put_mixers(g, &s, out, e) || put_experts(g, &s, out, e) ||
+        put_vocab(g, out, e) || put_scaling(g, &s, out, e) || put_ids(g, out, e))
         return -1;
     buf_str(out, "}");
     return buf_check(out, g->name, e);

@@ -12,14 +12,18 @@
 #include "engine/base/buf.h"
 #include "engine/load/config.h"
 #include "engine/load/gguf.h"
+#include "engine/load/gguf_names.h"
 
 struct gguf_shape {
     const char *arch;    /* "qwen2"; borrowed from g */
     const char *hf_arch; /* "Qwen2ForCausalLM" */
     const char *hf_type; /* "qwen2" */
-    bool is_permuted;    /* llama: queries and keys as llama.cpp has them */
+    enum gguf_style style;
+    unsigned has; /* bits of gguf_config.c */
     int32_t n_head, d_head;
-    int64_t n_expert; /* of a layer; 0: no mixtures */
+    int64_t n_layer, n_beyond;  /* n_beyond: layers behind them, which guess ahead */
+    int64_t n_expert;           /* of a layer; 0: no mixtures */
+    int64_t n_k, n_v, d_k, d_v; /* of gated delta rules; 0: there are none */
 };
 
 int gguf_shape_read(struct gguf_shape *s, const struct gguf *g, struct err *e);

@@ -40,6 +40,16 @@ struct vocab_src {
 #define QWEN2                                                                                      \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}|"               \
     " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*" BLANK
+#define QWEN35                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{L}\\\\p{M}]+|\\\\p{N}|"     \
+    " ?[^\\\\s\\\\p{L}\\\\p{M}\\\\p{N}]+[\\\\r\\\\n]*" BLANK
+#define UPPER "[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define LOWER "[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]"
+#define ENDED "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+#define GPT4O                                                                                      \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "*" LOWER "+" ENDED                                     \
+    "[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?" UPPER "+" LOWER "*" ENDED                                     \
+    "\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/]*" BLANK
 #define DEFAULT_CUTS                                                                                   \
     SPLIT("[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+")                                                       \
     SPLIT(                                                                                             \
@@ -56,6 +66,9 @@ static const struct gguf_pre pre_row[] = {
     {"llama3", SPLIT(LLAMA3) BYTES, false, true, true},
     {"llama-v3", SPLIT(LLAMA3) BYTES, false, true, true},
     {"qwen2", SPLIT(QWEN2) BYTES, true, false, false},
+    {"qwen35", SPLIT(QWEN35) BYTES, true, false, false},
+    {"gpt-4o", SPLIT(GPT4O) BYTES, false, false, false},
+    {"lfm2", SPLIT(LLAMA3) BYTES, false, true, true},
     {"deepseek-r1-qwen", SPLIT(QWEN2) BYTES, true, false, false},
 };
 
@@ -78,8 +91,8 @@ static int find_pre(struct vocab_src *v, struct err *e)
         if (strcmp(name, pre_row[i].name) == 0)
             return v->pre = &pre_row[i], 0;
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s: tokenizer.ggml.pre: '%.60s' is not supported; llama-bpe, qwen2, gpt-2, "
-                   "smollm, default and their other names are",
+                   "%s: tokenizer.ggml.pre: '%.60s' is not supported; llama-bpe, qwen2, "
+                   "qwen35, gpt-4o, lfm2, gpt-2, smollm, default and their other names are",
                    v->g->name, name);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "engine/load/gguf_weights.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,128 +16,27 @@
 
 enum { PIECE_BYTES = 1 << 14 };
 
-/* ---- names --------------------------------------------------------------------------------- */
-
-/* A parameter's name there and here; of a layer where it begins with a dot. */
-static const struct {
-    const char *there, *here;
-    bool is_query, is_key; /* of those that llama.cpp permutes */
-} name_row[] = {
-    {"token_embd.weight", "model.embed_tokens.weight", false, false},
-    {"output_norm.weight", "model.norm.weight", false, false},
-    {"output.weight", "lm_head.weight", false, false},
-    {".attn_norm.weight", ".input_layernorm.weight", false, false},
-    {".attn_q.weight", ".self_attn.q_proj.weight", true, false},
-    {".attn_q.bias", ".self_attn.q_proj.bias", true, false},
-    {".attn_k.weight", ".self_attn.k_proj.weight", false, true},
-    {".attn_k.bias", ".self_attn.k_proj.bias", false, true},
-    {".attn_v.weight", ".self_attn.v_proj.weight", false, false},
-    {".attn_v.bias", ".self_attn.v_proj.bias", false, false},
-    {".attn_output.weight", ".self_attn.o_proj.weight", false, false},
-    {".attn_output.bias", ".self_attn.o_proj.bias", false, false},
-    {".attn_q_norm.weight", ".self_attn.q_norm.weight", false, false},
-    {".attn_k_norm.weight", ".self_attn.k_norm.weight", false, false},
-    {".ffn_norm.weight", ".post_attention_layernorm.weight", false, false},
-    {".ffn_gate.weight", ".mlp.gate_proj.weight", false, false},
-    {".ffn_gate.bias", ".mlp.gate_proj.bias", false, false},
-    {".ffn_up.weight", ".mlp.up_proj.weight", false, false},
-    {".ffn_up.bias", ".mlp.up_proj.bias", false, false},
-    {".ffn_down.weight", ".mlp.down_proj.weight", false, false},
-    {".ffn_down.bias", ".mlp.down_proj.bias", false, false},
-};
-
-/* Of a mixture: the stacks of all experts' matrices with the name of one, where mixtures are called
- * mlp and where they are called block_sparse_moe; and the router. */
-static const struct {
-    const char *there, *mlp, *block;
-} stack_row[] = {
-    {".ffn_gate_exps.weight", "gate_proj", "w1"},
-    {".ffn_up_exps.weight", "up_proj", "w3"},
-    {".ffn_down_exps.weight", "down_proj", "w2"},
-};
-
-enum { N_STACK = sizeof stack_row / sizeof *stack_row };
-
-static const char router[] = ".ffn_gate_inp.weight";
-
-/* The layer of "blk.7.attn_q.weight", *rest at the dot behind it; -1: of no layer. */
-static int layer_of(const char *name, const char **rest)
-{
-    char *end;
-    *rest = name;
-    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9')
-        return -1;
-    long n = strtol(name + 4, &end, 10);
-    if (*end != '.' || n >= CONFIG_LAYER_MAX || (name[4] == '0' && end != name + 5))
-        return -1;
-    *rest = end;
-    return (int)n;
-}
-
-static int name_weight(struct gguf_weight *w, const struct gguf_shape *s, struct err *e)
-{
-    const char *rest;
-    int layer = layer_of(w->from->name, &rest);
-    for (size_t i = 0; i < sizeof name_row / sizeof *name_row; i++) {
-        if (strcmp(rest, name_row[i].there) != 0)
-            continue;
-        if (layer >= 0)
-            snprintf(w->name, sizeof w->name, "model.layers.%d%s", layer, name_row[i].here);
-        else
-            snprintf(w->name, sizeof w->name, "%s", name_row[i].here);
-        if (s->is_permuted && (name_row[i].is_query || name_row[i].is_key))
-            w->d_head = s->d_head;
-        return 0;
-    }
-    return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: is no parameter of %s",
-                   gguf_tensor_file(w->from), w->from->name, s->arch);
-}
-
-static const char *mixture_name(const struct gguf_shape *s)
-{
-    return s->is_permuted ? "block_sparse_moe" : "mlp";
-}
-
-/* A router's; *is_so: it is one. */
-static void name_router(struct gguf_weight *w, const struct gguf_shape *s, bool *is_so)
-{
-    const char *rest;
-    int layer = layer_of(w->from->name, &rest);
-    *is_so = layer >= 0 && strcmp(rest, router) == 0;
-    if (*is_so)
-        snprintf(w->name, sizeof w->name, "model.layers.%d.%s.gate.weight", layer, mixture_name(s));
-}
-
-bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted)
-{
-    static const char layers[] = "layers.", model[] = "model.";
-    char *rest = NULL;
-    bool is_of_layer = strncmp(param, layers, sizeof layers - 1) == 0;
-    long layer = is_of_layer ? strtol(param + sizeof layers - 1, &rest, 10) : 0;
-    for (size_t i = 0; i < sizeof name_row / sizeof *name_row; i++) {
-        const char *here = name_row[i].here;
-        if (!is_of_layer && strncmp(here, model, sizeof model - 1) == 0)
-            here += sizeof model - 1;
-        if (strcmp(here, is_of_layer ? rest : param) != 0)
-            continue;
-        snprintf(name, ST_MAX_NAME_BYTES, "%s", name_row[i].there);
-        if (is_of_layer)
-            snprintf(name, ST_MAX_NAME_BYTES, "blk.%ld%s", layer, name_row[i].there);
-        *is_permuted = name_row[i].is_query || name_row[i].is_key;
-        return true;
-    }
-    return false;
-}
-
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Where row r of a head of d stands in the file: there its numbers alternate between the halves. */
-static int64_t place_of(int64_t row, int32_t d)
+/* Where row `row` of ours, or column of GGUF_ORDER_V_COLS, stands in the file. */
+static int64_t place_of(int64_t row, const struct gguf_heads *h)
 {
-    if (!d)
-        return row;
-    int64_t in = row % d, half = d / 2;
-    return row - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+    int64_t at = row - h->lo, in = at % h->head, k = at / h->head;
+    switch (h->order) {
+    case GGUF_ORDER_SAME:
+        break;
+    case GGUF_ORDER_TURNED: /* there a head's numbers alternate between the halves */
+        return row - in + (in < h->head / 2 ? 2 * in : 2 * (in - h->head / 2) + 1);
+    case GGUF_ORDER_B:
+    case GGUF_ORDER_A:
+        return (2 * (row / h->each) + (h->order == GGUF_ORDER_A)) * h->each + row % h->each;
+    case GGUF_ORDER_V_ROWS:
+    case GGUF_ORDER_QKV:
+    case GGUF_ORDER_V_HEADS:
+    case GGUF_ORDER_V_COLS:
+        return at < 0 ? row : h->lo + (k % h->each * h->n_group + k / h->each) * h->head + in;
+    }
+    return row;
 }
 
 int64_t gguf_row_at(int64_t row, int32_t d)
@@ -219,19 +119,31 @@ static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *
     return 0;
 }
 
-/* n blocks from block `first` on, which become those of the format. */
-static int recode(const struct gguf_weight *w, uint64_t first, uint64_t n, uint8_t *dst,
-                  struct err *e)
+/* n elements from `at` on, whole blocks of the format, which need be no whole ones of the file's.
+ */
+static int recode(const struct gguf_weight *w, uint64_t at, int64_t n, uint8_t *dst, struct err *e)
 {
     const struct ggml_type *type = w->from->type;
-    uint8_t bytes[PIECE_BYTES];
-    uint64_t most = sizeof bytes / type->bytes;
-    for (uint64_t at = 0, some; at < n; at += some) {
-        some = n - at < most ? n - at : most;
-        if (gguf_read(w->from, (first + at) * type->bytes, bytes, (size_t)some * type->bytes, e))
+    uint8_t bytes[PIECE_BYTES], all[2 * GGML_BLOCK_BYTES_MAX];
+    int64_t size = coded_inputs(type->coded), one = coded_bytes(type->coded, size);
+    uint64_t most = sizeof bytes / type->bytes, block = at / type->block;
+    int64_t skip = (int64_t)(at % type->block) / size * one, left = n / size * one;
+    ASSERT(coded_bytes(type->coded, type->block) <= (int64_t)sizeof all);
+    while (left) {
+        uint64_t some =
+            ((uint64_t)(skip + left) / (uint64_t)one * (uint64_t)size + type->block - 1) /
+            type->block;
+        some = some < most ? some : most;
+        if (gguf_read(w->from, block * type->bytes, bytes, (size_t)some * type->bytes, e))
             return -1;
-        for (uint64_t b = 0; b < some; b++, dst += coded_bytes(type->coded, type->block))
-            type->recode(bytes + b * type->bytes, dst);
+        for (uint64_t b = 0; b < some; b++, skip = 0) {
+            int64_t len = coded_bytes(type->coded, type->block) - skip;
+            len = len < left ? len : left;
+            type->recode(bytes + b * type->bytes, all);
+            memcpy(dst, all + skip, (size_t)len);
+            dst += len, left -= len;
+        }
+        block += some;
     }
     return 0;
 }
@@ -241,16 +153,15 @@ static int read_blocks(const struct gguf_weight *w, uint64_t at, int64_t n, void
                        struct err *e)
 {
     const struct ggml_type *type = w->from->type;
-    uint8_t *block = dst;
-    uint64_t first = at / type->block, n_block = (uint64_t)n / type->block;
-    ASSERT(at % type->block == 0 && (uint64_t)n % type->block == 0);
-    if (type->recode
-            ? recode(w, first, n_block, block, e)
-            : gguf_read(w->from, first * type->bytes, dst, (size_t)n_block * type->bytes, e))
-        return -1;
     const int64_t size = coded_inputs(type->coded), bytes = coded_bytes(type->coded, size);
+    uint8_t *block = dst;
+    ASSERT(at % (uint64_t)size == 0 && n % size == 0);
+    if (type->recode ? recode(w, at, n, block, e)
+                     : gguf_read(w->from, at / type->block * type->bytes, dst,
+                                 (size_t)(n / type->block) * type->bytes, e))
+        return -1;
     for (int64_t i = 0; i < n; i += size, block += bytes)
-        if (check_block(w, first + (uint64_t)(i / type->block), block, e))
+        if (check_block(w, (at + (uint64_t)i) / type->block, block, e))
             return -1;
     return 0;
 }
@@ -261,17 +172,50 @@ struct reading {
     int64_t some, bytes;
 };
 
+/* n elements of one row of the file from column col of ours on. */
+static int read_cols(const struct gguf_weight *w, const struct reading *r, uint64_t row,
+                     int64_t col, int64_t n, char *dst, struct err *e)
+{
+    const struct gguf_heads *h = &w->heads;
+    if (h->order != GGUF_ORDER_V_COLS)
+        return r->run(w, row + (uint64_t)col, n, dst, e);
+    for (int64_t here; n; col += here, n -= here) {
+        here = h->head - col % h->head < n ? h->head - col % h->head : n;
+        if (r->run(w, row + (uint64_t)place_of(col, h), here, dst, e))
+            return -1;
+        dst += here / r->some * r->bytes;
+    }
+    return 0;
+}
+
 static int read_rows(const struct gguf_weight *w, const struct reading *r, int64_t row, int64_t col,
                      int64_t n, char *dst, struct err *e)
 {
+    const struct gguf_heads *h = &w->heads;
     int64_t rows = w->t.dim[0], len = st_tensor_count(&w->t) / rows;
-    if (!w->d_head)
+    if (h->order == GGUF_ORDER_SAME)
         return r->run(w, w->first + (uint64_t)(row * len + col), n, dst, e);
     for (int64_t here; n; row++, col = 0, n -= here) {
+        int64_t at = h->order == GGUF_ORDER_V_COLS ? row : place_of(row, h);
         here = len - col < n ? len - col : n;
-        if (r->run(w, (uint64_t)(place_of(row, w->d_head) * len + col), here, dst, e))
+        if (read_cols(w, r, (uint64_t)(at * len), col, here, dst, e))
             return -1;
         dst += here / r->some * r->bytes;
+    }
+    return 0;
+}
+
+/* Of vectors, which are F32. */
+static int undo(const struct gguf_weight *w, int64_t n, char *dst, struct err *e)
+{
+    for (int64_t i = 0; i < n && w->change; i++, dst += sizeof(float)) {
+        float x;
+        memcpy(&x, dst, sizeof x);
+        if (w->change == GGUF_CHANGE_LOG && !(x < 0))
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: expected numbers below 0, found %g",
+                           gguf_tensor_file(w->from), w->from->name, (double)x);
+        x = w->change == GGUF_CHANGE_LOG ? logf(-x) : x - 1;
+        memcpy(dst, &x, sizeof x);
     }
     return 0;
 }
@@ -280,15 +224,14 @@ int gguf_weight_read(const struct gguf_weight *w, int64_t row, int64_t col, int6
                      struct err *e)
 {
     struct reading r = {read_run, 1, st_dtype_bits(w->t.dtype) / 8};
-    return read_rows(w, &r, row, col, n, dst, e);
+    return read_rows(w, &r, row, col, n, dst, e) || undo(w, n, dst, e) ? -1 : 0;
 }
 
 int gguf_weight_read_coded(const struct gguf_weight *w, int64_t row, int64_t col, int64_t n,
                            void *dst, struct err *e)
 {
-    enum k_type coded = w->from->type->coded;
-    int64_t size = coded_inputs(coded);
-    struct reading r = {read_blocks, size, coded_bytes(coded, size)};
+    int64_t size = coded_inputs(w->coded);
+    struct reading r = {read_blocks, size, coded_bytes(w->coded, size)};
     return read_rows(w, &r, row, col, n, dst, e);
 }
 
@@ -330,72 +273,178 @@ static int check_kind(const struct gguf_tensor *from, struct err *e)
                    gguf_tensor_file(from), from->name, from->type->name);
 }
 
-/* All of a tensor's numbers, or those of one of n that it stacks. */
-static void shape_as(struct gguf_weight *w, int64_t n)
+static int err_shape(const struct gguf_tensor *from, const char *want, struct err *e)
 {
-    uint64_t all = w->from->bytes / w->from->type->bytes * w->from->type->block;
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: expected %s", gguf_tensor_file(from), from->name,
+                   want);
+}
+
+/* As our files have it. */
+static int shape_as(struct gguf_weight *w, const struct gguf_name *name, struct err *e)
+{
+    const struct gguf_tensor *from = w->from;
+    w->t.rank = from->rank;
+    memcpy(w->dim, from->dim, (size_t)from->rank * sizeof *w->dim);
+    if (name->form == GGUF_FORM_CONV) {
+        if (from->rank != 2)
+            return err_shape(from, "a matrix of taps", e);
+        w->dim[2] = w->dim[1], w->dim[1] = 1, w->t.rank = 3;
+    }
+    if (name->form == GGUF_FORM_ROW && from->rank == 1)
+        w->dim[1] = w->dim[0], w->dim[0] = 1, w->t.rank = 2;
+    if (name->order == GGUF_ORDER_B || name->order == GGUF_ORDER_A)
+        w->dim[0] /= 2;
+    return 0;
+}
+
+static void finish(struct gguf_weight *w)
+{
     w->t.name = w->name;
-    w->t.dim = w->from->dim + (n > 0 ? 1 : 0);
-    w->t.rank = w->from->rank - (n > 0 ? 1 : 0);
-    w->t.end = all / (uint64_t)(n > 0 ? n : 1) * (uint64_t)st_dtype_bits(w->t.dtype) / 8;
+    w->t.dim = w->dim;
+    w->t.end = (uint64_t)st_dtype_bits(w->t.dtype) / 8;
+    for (int i = 0; i < w->t.rank; i++)
+        w->t.end *= (uint64_t)w->dim[i];
+}
+
+/* The heads that the order speaks of, which the tensor must have. */
+static int find_heads(struct gguf_weight *w, const struct gguf_shape *s, enum gguf_order order,
+                      struct err *e)
+{
+    const struct gguf_tensor *from = w->from;
+    int64_t n = w->dim[order == GGUF_ORDER_V_COLS && w->t.rank == 2];
+    struct gguf_heads h = {.head = s->d_v, .n_group = s->n_k};
+    if (order == GGUF_ORDER_SAME || (order == GGUF_ORDER_TURNED && s->style != GGUF_STYLE_LLAMA))
+        return 0;
+    if (order == GGUF_ORDER_TURNED) {
+        w->heads = (struct gguf_heads){.order = order, .head = s->d_head};
+        if (s->d_head % 2 || n % s->d_head)
+            return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %lld rows are no heads of %d",
+                           gguf_tensor_file(from), from->name, (long long)n, s->d_head);
+        return 0;
+    }
+    if (order == GGUF_ORDER_QKV)
+        h.lo = 2 * s->n_k * s->d_k;
+    if (order == GGUF_ORDER_V_HEADS || order == GGUF_ORDER_B || order == GGUF_ORDER_A)
+        h.head = 1;
+    h.each = s->n_v / s->n_k;
+    h.order =
+        h.each == 1 && order != GGUF_ORDER_B && order != GGUF_ORDER_A ? GGUF_ORDER_SAME : order;
+    if (n != h.lo + s->n_v * h.head || (order == GGUF_ORDER_V_COLS && w->t.rank != 2))
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %lld are no %lld heads of values of %lld",
+                       gguf_tensor_file(from), from->name, (long long)n, (long long)s->n_v,
+                       (long long)h.head);
+    w->heads = h;
+    return 0;
+}
+
+/* What codes it can be read as: not where heads of columns cut them. */
+static enum k_type coded_of(const struct gguf_weight *w)
+{
+    enum k_type coded = w->from->type->coded;
+    bool is_cut = coded != K_F32 && w->heads.order == GGUF_ORDER_V_COLS &&
+                  w->heads.head % coded_inputs(coded) != 0;
+    return is_cut ? K_F32 : coded;
 }
 
 static int fill(struct gguf_weight *w, const struct gguf_tensor *from, const struct gguf_shape *s,
-                struct err *e)
+                const struct gguf_name *name, struct err *e)
 {
-    bool is_router;
-    *w = (struct gguf_weight){.from = from};
-    name_router(w, s, &is_router);
-    if (check_kind(from, e) || (!is_router && name_weight(w, s, e)) || find_dtype(w, e))
+    const char *rest;
+    int layer = gguf_name_layer(from->name, &rest);
+    *w = (struct gguf_weight){.from = from, .change = name->change};
+    if (layer >= 0)
+        snprintf(w->name, sizeof w->name, "model.layers.%d%s", layer, name->here);
+    else
+        snprintf(w->name, sizeof w->name, "%s", name->here);
+    if (check_kind(from, e) || find_dtype(w, e) || shape_as(w, name, e) ||
+        find_heads(w, s, name->order, e))
         return -1;
-    if (w->d_head && (w->d_head % 2 || from->dim[0] % w->d_head))
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: %lld rows are no heads of %d",
-                       gguf_tensor_file(from), from->name, (long long)from->dim[0], w->d_head);
-    shape_as(w, 0);
+    if (w->change && (w->t.dtype != ST_F32 || from->type->unpack))
+        return err_shape(from, "numbers of kind F32", e);
+    w->coded = coded_of(w);
+    finish(w);
     return 0;
 }
 
 /* ---- stacks of experts --------------------------------------------------------------------- */
 
-/* The row of a stack; -1: it is none. */
-static int stack_of(const struct gguf_tensor *t)
+/* The stack that a tensor is; NULL: it is none. */
+static const struct gguf_stack *stack_of(const struct gguf_tensor *t)
 {
     const char *rest;
-    int i = layer_of(t->name, &rest) < 0 ? N_STACK : 0;
-    while (i < N_STACK && strcmp(rest, stack_row[i].there) != 0)
-        i++;
-    return i < N_STACK ? i : -1;
+    return gguf_name_layer(t->name, &rest) < 0 ? NULL : gguf_stack_find(rest);
 }
 
-/* Each expert's matrix by its own name, w[0, *n). */
+/* Each expert's matrix or vector by its own name, w[0, *n). */
 static int fill_stack(struct gguf_weight *w, const struct gguf_tensor *from,
-                      const struct gguf_shape *s, int row, struct err *e)
+                      const struct gguf_shape *s, const struct gguf_stack *stack, struct err *e)
 {
     struct gguf_weight one = {.from = from};
-    const char *rest, *part = s->is_permuted ? stack_row[row].block : stack_row[row].mlp;
-    int layer = layer_of(from->name, &rest);
+    bool is_block = s->style == GGUF_STYLE_LLAMA;
+    const char *rest;
+    int layer = gguf_name_layer(from->name, &rest);
     if (check_kind(from, e) || find_dtype(&one, e))
         return -1;
+    one.coded = from->type->coded;
+    one.t.rank = from->rank - 1;
+    memcpy(one.dim, from->dim + 1, (size_t)one.t.rank * sizeof *one.dim);
     for (int64_t i = 0; i < from->dim[0]; i++) {
         w[i] = one;
-        shape_as(&w[i], from->dim[0]);
-        w[i].first = (uint64_t)i * (uint64_t)(from->dim[1] * from->dim[2]);
-        snprintf(w[i].name, sizeof w[i].name, "model.layers.%d.%s.experts.%lld.%s.weight", layer,
-                 mixture_name(s), (long long)i, part);
+        snprintf(w[i].name, sizeof w[i].name, "model.layers.%d.%s.experts.%lld.%s", layer,
+                 is_block ? "block_sparse_moe" : "mlp", (long long)i,
+                 is_block ? stack->block : stack->mlp);
+        finish(&w[i]);
+        w[i].first = (uint64_t)(i * st_tensor_count(&w[i].t));
     }
     return 0;
 }
 
-/* How many weights a tensor is: one, none, or one for each expert. */
-static int count_weights(const struct gguf_tensor *t, size_t *n, struct err *e)
+/* Layers behind the last guess tokens ahead: they are not read. */
+static bool is_beyond(const struct gguf_tensor *t, const struct gguf_shape *s)
 {
-    *n = gguf_is_rope_factors(t) ? 0 : 1;
-    if (stack_of(t) < 0)
+    const char *rest;
+    return s->n_beyond > 0 && gguf_name_layer(t->name, &rest) >= s->n_layer;
+}
+
+/* How many weights a tensor is: one, none, two, or one for each expert. */
+static int count_weights(const struct gguf_tensor *t, const struct gguf_shape *s, size_t *n,
+                         struct err *e)
+{
+    const struct gguf_stack *stack = stack_of(t);
+    const char *rest;
+    int some;
+    *n = 0;
+    if (gguf_is_rope_factors(t) || is_beyond(t, s))
         return 0;
-    if (t->rank != 3 || t->dim[0] < 1 || t->dim[0] > CONFIG_EXPERT_MAX)
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: is no stack of 1 to %d matrices",
-                       gguf_tensor_file(t), t->name, CONFIG_EXPERT_MAX);
+    if (!stack) {
+        gguf_name_layer(t->name, &rest);
+        if (!gguf_name_find(s->style, rest, &some))
+            return err_set(e, ERR_UNSUPPORTED, "%s: %.200s: is no parameter of %s",
+                           gguf_tensor_file(t), t->name, s->arch);
+        *n = (size_t)some;
+        return 0;
+    }
+    if (t->rank != (stack->is_vector ? 2 : 3) || t->dim[0] < 1 || t->dim[0] > CONFIG_EXPERT_MAX)
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: is no stack of 1 to %d %s",
+                       gguf_tensor_file(t), t->name, CONFIG_EXPERT_MAX,
+                       stack->is_vector ? "vectors" : "matrices");
     *n = (size_t)t->dim[0];
+    return 0;
+}
+
+static int fill_some(struct gguf_weight *w, const struct gguf_tensor *t, const struct gguf_shape *s,
+                     size_t n, struct err *e)
+{
+    const struct gguf_stack *stack = stack_of(t);
+    const char *rest;
+    int some;
+    if (stack)
+        return fill_stack(w, t, s, stack, e);
+    gguf_name_layer(t->name, &rest);
+    const struct gguf_name *name = gguf_name_find(s->style, rest, &some);
+    for (size_t i = 0; i < n; i++)
+        if (fill(&w[i], t, s, &name[i], e))
+            return -1;
     return 0;
 }
 
@@ -407,16 +456,12 @@ struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e)
     if (gguf_shape_read(&s, g, e))
         return NULL;
     for (size_t i = 0; i < g->n_tensor; i++, all += some)
-        if (count_weights(&g->tensor[i], &some, e))
+        if (count_weights(&g->tensor[i], &s, &some, e))
             return NULL;
     struct gguf_weight *w = arena_try(&g->arena, all + 1, sizeof *w, e);
-    for (size_t i = 0; w && i < g->n_tensor; i++) {
-        const struct gguf_tensor *t = &g->tensor[i];
-        int row = stack_of(t);
-        if (count_weights(t, &some, e) ||
-            (some && (row < 0 ? fill(&w[*n], t, &s, e) : fill_stack(&w[*n], t, &s, row, e))))
+    for (size_t i = 0; w && i < g->n_tensor; i++, *n += some)
+        if (count_weights(&g->tensor[i], &s, &some, e) ||
+            (some && fill_some(&w[*n], &g->tensor[i], &s, some, e)))
             return NULL;
-        *n += some;
-    }
     return w;
 }

@@ -14,23 +14,31 @@
 #define ENGINE_LOAD_GGUF_WEIGHTS_H
 
 #include "engine/load/gguf.h"
+#include "engine/load/gguf_names.h"
 #include "engine/load/weights.h"
+
+/* Where heads of the file stand in another order than ours. */
+struct gguf_heads {
+    enum gguf_order order;
+    int64_t head, lo;      /* numbers of a head; where the first of them is */
+    int64_t n_group, each; /* heads of keys; those of values to one of them */
+};
 
 struct gguf_weight {
     struct st_tensor t; /* as it is read: bytes [0, end) of its dtype */
     const struct gguf_tensor *from;
-    int32_t d_head; /* rows come in heads of so many, evens before odds; 0: as they are */
-    uint64_t first; /* of the tensor's numbers: an expert's in a stack of all of them */
+    struct gguf_heads heads;
+    enum gguf_change change;
+    enum k_type coded; /* the format whose codes it can be read as; K_F32: none */
+    uint64_t first;    /* of the tensor's numbers: an expert's in a stack of all of them */
+    int64_t dim[ST_MAX_RANK];
     char name[ST_MAX_NAME_BYTES];
 };
 
 /* By file, then by place, [*n], in g's arena; g is the caller's. */
 struct gguf_weight *gguf_weights_new(struct gguf *g, size_t *n, struct err *e);
 
-/* What a file calls a parameter ("layers.7.self_attn.q_proj.weight"), and whether llama.cpp
- * permutes it where it permutes any; false: there is no name. And the row of a head of d that
- * stands as row `row` of the file then. */
-bool gguf_tensor_name(const char *param, char name[ST_MAX_NAME_BYTES], bool *is_permuted);
+/* The row of a head of d that stands as row `row` of a file that permutes them. */
 int64_t gguf_row_at(int64_t row, int32_t d);
 
 /* n elements from column col of row `row` on, over as many rows as that takes, of t's dtype. */

@@ -533,7 +533,7 @@ enum k_type weight_coded(const struct weight *w)
 {
     return w->packed  ? w->packed->coded
            : w->stack ? stacked_weight_coded(w->stack)
-           : w->gguf  ? w->gguf->from->type->coded
+           : w->gguf  ? w->gguf->coded
                       : K_F32;
 }
 

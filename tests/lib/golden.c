@@ -135,6 +135,15 @@ void golden_init_on(struct golden *g, const char *device, const char *name, enum
     init_as(g, device, name, &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
 }
 
+void golden_init_gguf(struct golden *g, const char *file, const char *name, enum k_type type)
+{
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/gguf/%s.gguf", file);
+    open_model(g, "cpu", path, &(struct model_options){.type = (int)type, .kv_type = -1});
+    snprintf(path, sizeof path, "tests/golden/models/%s", name);
+    open_numbers(g, path, "golden.json", "golden.safetensors");
+}
+
 void golden_init_stored(struct golden *g, const char *name)
 {
     init_as(g, "cpu", name, &(struct model_options){.type = -1, .kv_type = -1});

@@ -31,6 +31,8 @@ void golden_init_on(struct golden *g, const char *device, const char *name, enum
                     int64_t ctx);
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
 /* Each matrix as the files have it. */
+/* The model of a GGUF file, whose numbers are those of the named one. */
+void golden_init_gguf(struct golden *g, const char *file, const char *name, enum k_type type);
 void golden_init_stored(struct golden *g, const char *name);
 /* A model of TANDEM_TEST_DATA with its golden.json and golden tensors, either NULL where it has
  * none, in f32; false, and says so, where the data is absent. */

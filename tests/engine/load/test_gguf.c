@@ -128,6 +128,23 @@ static void test_same_as_directory(void **state)
     }
 }
 
+/* Faults: a shared expert's parts, or what weighs it, under another name or in another shape. Which
+ * rows see how far a file of qwen2moe does not say. */
+static void test_shared_expert(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    struct model_dir a, b;
+    assert_good(model_dir_init(&a, FILES "qwen2_moe.gguf", &e), &e);
+    assert_good(model_dir_init(&b, "tests/golden/models/qwen2_moe", &e), &e);
+    check_tensors(a.weights, b.weights);
+    assert_true(b.config.window && !a.config.window && a.config.d_shared == b.config.d_shared);
+    b.config.window = 0;
+    check_config(&a.config, &b.config);
+    model_dir_release(&a);
+    model_dir_release(&b);
+}
+
 /* Fault: a quantised tensor becomes wider than its numbers need, or narrower. */
 static void test_narrowest(void **state)
 {
@@ -449,6 +466,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_directory),
+        cmocka_unit_test(test_shared_expert),
         cmocka_unit_test(test_narrowest),
         cmocka_unit_test(test_base_id),
         cmocka_unit_test(test_copy_small),

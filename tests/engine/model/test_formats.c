@@ -387,6 +387,23 @@ static void nested_is_exact(void **state)
     world_release(&w);
 }
 
+/* Heads of values that stand by turns in the file, of which a block of columns has two. Fault:
+ * codes in another order than the numbers, whose order test_golden_logits knows. */
+static void codes_are_reordered(void **state)
+{
+    struct world w = {.path = NULL};
+    (void)state;
+    world_open(&w, "tests/golden/gguf/hybrid_coded.gguf");
+    struct model *m = load(&w, (struct model_options){.type = -1, .kv_type = K_F32});
+    assert_int_equal(format_of(m, "layers.0.linear_attn.out_proj.weight"), K_INT4K);
+    assert_int_equal(format_of(m, "layers.0.mlp.down_proj.weight"), K_INT8G);
+    for (int32_t i = 0; i < m->n_param; i++)
+        if (!m->param[i].is_vector)
+            check_values(&w, &m->param[i], w.dir.weights);
+    model_free(m);
+    world_release(&w);
+}
+
 /* A file in which a block of a tensor has a byte of our choice. */
 static char *spoil(const char *file, const char *tensor, size_t at, uint8_t byte)
 {
@@ -455,6 +472,7 @@ int main(void)
         cmocka_unit_test(experts_have_their_own_codes),
         cmocka_unit_test(codes_by_name_and_trained),
         cmocka_unit_test(nested_is_exact),
+        cmocka_unit_test(codes_are_reordered),
         cmocka_unit_test(bad_codes_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

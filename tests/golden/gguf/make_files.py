@@ -39,15 +39,24 @@ WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": 
          "lm_head.weight": "output.weight"}
 
 
-def read_safetensors(path):
+def read_tensors(path):
     data = path.read_bytes()
     n = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + n])
     header.pop("__metadata__", None)
     for name, t in header.items():
         lo, hi = t["data_offsets"]
-        assert t["dtype"] == "F32"
-        yield name, np.frombuffer(data[8 + n + lo:8 + n + hi], np.float32).reshape(t["shape"])
+        dtype = {"F32": np.float32, "U8": np.uint8, "BF16": np.uint16}[t["dtype"]]
+        x = np.frombuffer(data[8 + n + lo:8 + n + hi], dtype).reshape(t["shape"])
+        if dtype == np.uint16:
+            x = (x.astype(np.uint32) << 16).view(np.float32)
+        yield name, x
+
+
+def read_safetensors(path):
+    for name, x in read_tensors(path):
+        assert x.dtype == np.float32
+        yield name, x
 
 
 def write_safetensors(path, tensors):
@@ -427,4 +436,5 @@ def main():
     make_seed("llama_iq4", "llama", "llama", "IQ4_NL")
 
 
-main()
+if __name__ == "__main__":
+    main()
