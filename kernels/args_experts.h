@@ -19,12 +19,20 @@ struct k_route_map {
     int32_t *start;  /* [n + 1]: the first routed row of each expert */
 };
 
-/* route: the softmax of a row's logits, of which the `top` largest count (of equal ones the first;
- * with `normalises` divided by their sum). route_sort: one unit. */
+enum { K_ROUTE_GROUPS = 64 }; /* of experts, at most */
+
+/* route: the softmax, or the sigmoids, of a row's logits, of which the `top` largest count (of
+ * equal ones the first; with `normalises` divided by their sum), times `scale`. Picked they are by
+ * score + bias, and where experts are in groups (n_group above 1, n / n_group each, one behind the
+ * other) among the top_group groups alone whose best, or best two together, are the largest.
+ * route_sort: one unit. */
 struct k_route {
-    const float *x; /* [m, n] */
+    const float *x;    /* [m, n] */
+    const float *bias; /* [n]; NULL: none */
     int64_t ld_x, m, n, top;
-    bool normalises;
+    int32_t n_group, top_group, group_best; /* group_best: 1 or 2 */
+    float scale;
+    bool is_sigmoid, normalises;
     struct k_route_map map;
 };
 

@@ -48,7 +48,8 @@ struct k_rope { /* y may be x */
     const float *x;
     float *y;
     int64_t ld_x, ld_y, m;
-    int32_t n_head, d_head, d_rot; /* the first d_rot of each head turn */
+    int32_t n_head, d_head, d_rot; /* d_rot of each head turn, */
+    int32_t at;                    /* from its number `at` on */
     const int32_t *pos;            /* [m] rows of the table */
     const float *cos, *sin;        /* [row, d_rot / 2] */
     bool interleaved;              /* pairs (2i, 2i+1) instead of (i, i + d_rot/2) */
@@ -127,18 +128,6 @@ struct k_copy {     /* y = x, or 0 where x is NULL */
     const float *x; /* a stride of 0 repeats one row */
     float *y;
     int64_t ld_x, ld_y, m, d;
-};
-
-enum { K_REGROUP_PARTS = 4 };
-
-/* Of x, each of n_head runs of columns has part[0] columns, then part[1], ...; of y all runs'
- * part[0] come first, then all runs' part[1]. inverse: x is such a y, y such an x. */
-struct k_regroup {
-    const float *x;
-    float *y;
-    int64_t ld_x, ld_y, m;
-    int32_t n_head, n_part, part[K_REGROUP_PARTS];
-    bool inverse;
 };
 
 struct k_fold {     /* y[i] = ((x[0, i] + x[1, i]) + x[2, i]) + ... */

@@ -35,6 +35,7 @@
 #include <stdbool.h>
 
 #include "kernels/args_attn.h"
+#include "kernels/args_cols.h"
 #include "kernels/args_conv.h"
 #include "kernels/args_delta.h"
 #include "kernels/args_experts.h"

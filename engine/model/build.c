@@ -237,6 +237,7 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
                                 .alpha = (float)m->cfg.swiglu_alpha,
                                 .n_expert = m->cfg.n_expert,
                                 .top = m->cfg.n_top,
+                                .scale = 1,
                                 .normalises = m->cfg.normalises_top};
     struct val logits =
         op_linear(b, h, model_layer(m, l, SLOT_ROUTER), model_layer(m, l, SLOT_ROUTER_BIAS));

@@ -231,6 +231,12 @@ static struct k_route route_of(const struct run *r)
                             .m = r->m,
                             .n = r->a->n_expert,
                             .top = r->a->top,
+                            .bias = r->a->choice_bias ? r->a->choice_bias->vec : NULL,
+                            .n_group = r->a->n_group,
+                            .top_group = r->a->top_group,
+                            .group_best = r->a->group_best,
+                            .scale = r->a->scale,
+                            .is_sigmoid = r->a->is_sigmoid,
                             .normalises = r->a->normalises,
                             .map = r->k.map};
 }
@@ -499,8 +505,8 @@ static const struct param *param(const struct op_node *n, int i)
 {
     const struct op_experts_attr *a = attr_of(n);
     const struct param *of[] = {a->gate, a->up, a->down, a->gate_bias, a->up_bias, a->down_bias};
-    int n_of = a->gate_bias ? 6 : 3;
-    return i < n_of * a->n_expert ? &of[i / a->n_expert][i % a->n_expert] : NULL;
+    int n_all = (a->gate_bias ? 6 : 3) * a->n_expert;
+    return i < n_all ? &of[i / a->n_expert][i % a->n_expert] : i == n_all ? a->choice_bias : NULL;
 }
 
 /* Parts stand as the whole do: by index. */
@@ -513,6 +519,7 @@ static void localise(struct op_node *n, const struct op_local *l)
     a.gate_bias = op_part(l, a.gate_bias);
     a.up_bias = op_part(l, a.up_bias);
     a.down_bias = op_part(l, a.down_bias);
+    a.choice_bias = op_part(l, a.choice_bias);
     memcpy(n->attr, &a, sizeof a);
 }
 

@@ -15,6 +15,12 @@ enum op_ids { OP_IDS_TOKEN, OP_IDS_POS, OP_IDS_SEGMENT };
 struct op_rope_attr {
     const float *cos, *sin; /* [position, d_rot / 2] */
     int32_t n_head, d_head, d_rot, interleaved;
+    int32_t at; /* the first number of a head that turns */
+};
+
+/* Of heads of d_head columns each [lo, lo + n), and behind these n_tail more. */
+struct op_heads_attr {
+    int32_t n_head, d_head, lo, n, n_tail;
 };
 
 struct op_attn_attr {
@@ -44,9 +50,14 @@ struct op_delta_in {
 struct op_experts_attr {
     const struct param *gate, *up, *down;
     const struct param *gate_bias, *up_bias, *down_bias; /* vectors; NULL: there are none */
+    const struct param *choice_bias; /* vector [n_expert], of what they are picked by; or NULL */
     int32_t n_expert, top;
+    int32_t n_group, top_group; /* as in struct k_route */
     float limit, alpha; /* of kernel swiglu_clamped, which is their gate; limit 0: swiglu is */
-    bool normalises;    /* the weights of a row's experts, so that they sum to 1 */
+    float scale;        /* of a row's weights */
+    int8_t group_best;
+    bool is_sigmoid;
+    bool normalises; /* the weights of a row's experts, so that they sum to 1 */
 };
 
 struct op_reduce_attr;
@@ -62,6 +73,9 @@ struct val op_slice(struct builder *b, struct val x, int64_t lo, int64_t n);
  * first, then all heads' part[1], ... */
 struct val op_regroup(struct builder *b, struct val x, int32_t n_head, const int32_t *part,
                       int n_part);
+/* tail: of n_tail columns, for all heads; id -1: zeros. */
+struct val op_heads(struct builder *b, struct val x, struct val tail,
+                    const struct op_heads_attr *attr);
 struct val op_gather(struct builder *b, struct val x);
 struct val op_round(struct builder *b, struct val x, enum k_type type);
 struct val op_bias(struct builder *b, struct val x, const struct param *bias);

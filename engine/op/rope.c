@@ -39,6 +39,7 @@ static void turn(struct op_ctx *c, struct op_view x, struct op_view y, bool inve
                        .n_head = at->n_head,
                        .d_head = at->d_head,
                        .d_rot = at->d_rot,
+                       .at = at->at,
                        .pos = c->batch->turn,
                        .cos = at->cos,
                        .sin = at->sin,

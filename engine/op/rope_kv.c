@@ -101,7 +101,7 @@ int op_rope_kv_set(struct op_node *n, const struct op_rope_kv_from *f)
     memcpy(&at, f->attn->attr, sizeof at);
     struct op_rope_kv_attr a = {.rope = q, .layer = at.layer, .n_kv_head = k.n_head};
     k.n_head = q.n_head;
-    if (memcmp(&q, &k, sizeof q) != 0 || q.d_head != at.d_head)
+    if (memcmp(&q, &k, sizeof q) != 0 || q.d_head != at.d_head || q.at)
         return -1;
     bool has_norms = is_of_heads(f->norm_q, &q) && is_of_heads(f->norm_k, &q) &&
                      norm_of(f->norm_q)->eps == norm_of(f->norm_k)->eps &&

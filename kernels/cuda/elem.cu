@@ -86,6 +86,59 @@ int regroup_cuda(const void *args, void *stream)
     return launch_each(regroup_kernel, a->m, regroup_cols(*a), stream, *a);
 }
 
+static __global__ void heads_kernel(struct k_heads a)
+{
+    int64_t d = a.n + a.n_tail;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        for (int64_t j = each_col(); j < each_end(a.n_head * d); j += EACH_X) {
+            int64_t at = j % d, tail = at - a.n;
+            float v = 0;
+            if (tail < 0)
+                v = a.x[i * a.ld_x + j / d * a.d_head + a.lo + at];
+            else if (a.tail)
+                v = a.tail[i * a.ld_tail + tail];
+            a.y[i * a.ld_y + j] = v;
+        }
+    }
+}
+
+int heads_cuda(const void *args, void *stream)
+{
+    const struct k_heads *a = (const struct k_heads *)args;
+    return launch_each(heads_kernel, a->m, (int64_t)a->n_head * (a->n + a->n_tail), stream, *a);
+}
+
+/* Columns: those of dx, then those of dtail. */
+static __global__ void heads_bwd_kernel(struct k_heads_bwd a)
+{
+    const struct k_heads &f = a.fwd;
+    int64_t d = f.n + f.n_tail, width = (int64_t)f.n_head * f.d_head;
+    for (int64_t i = each_row(); i < a.m; i += each_rows()) {
+        const float *dy = f.y + i * f.ld_y;
+        for (int64_t j = each_col(); j < each_end(width + f.n_tail); j += EACH_X) {
+            int64_t at = j % f.d_head - f.lo, tail = j - width;
+            if (tail < 0 && a.dx) {
+                float *dx = a.dx + i * a.ld_dx + j;
+                float part = at >= 0 && at < f.n ? dy[j / f.d_head * d + at] : 0;
+                *dx = a.add ? *dx + part : part;
+            }
+            if (tail >= 0 && a.dtail) {
+                float *dtail = a.dtail + i * a.ld_dtail + tail, sum = 0;
+                for (int32_t h = 0; h < f.n_head; h++)
+                    sum += dy[h * d + f.n + tail];
+                *dtail = a.add_tail ? *dtail + sum : sum;
+            }
+        }
+    }
+}
+
+int heads_bwd_cuda(const void *args, void *stream)
+{
+    const struct k_heads_bwd *a = (const struct k_heads_bwd *)args;
+    return launch_each(heads_bwd_kernel, a->m,
+                       (int64_t)a->fwd.n_head * a->fwd.d_head + a->fwd.n_tail, stream, *a);
+}
+
 /* ---- flat arrays: as many blocks as fill a GPU, then a loop ---- */
 
 enum { FLAT_THREADS = 256, FLAT_BLOCKS = 4096 };

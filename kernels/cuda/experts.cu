@@ -49,22 +49,90 @@ template <typename A> static int launch_threads(void (*kernel)(A), int64_t m, vo
     return launch(kernel, dim3((unsigned)ceil_div(m, ROW_THREADS)), dim3(ROW_THREADS), 0, s, a);
 }
 
+/* Of a row's logits: their largest, and the sum of all exp(x - largest). */
+struct row_of {
+    const float *x;
+    double all;
+    float max;
+};
+
+static __device__ double score_of(const struct k_route &a, const struct row_of &r, int64_t j)
+{
+    double x = (double)r.x[j];
+    return a.is_sigmoid ? 1 / (1 + exp(-x)) : exp(x - (double)r.max) / r.all;
+}
+
+/* What an expert is picked by: a number in the order of score + bias. */
+static __device__ float choice_of(const struct k_route &a, const struct row_of &r, int64_t j)
+{
+    if (!a.bias && a.n_group < 2)
+        return r.x[j];
+    return (float)score_of(a, r, j) + (a.bias ? a.bias[j] : 0);
+}
+
+static __device__ float group_score(const struct k_route &a, const struct row_of &r, int64_t group)
+{
+    float best = -INFINITY, next = -INFINITY;
+    int64_t n = a.n / a.n_group;
+    for (int64_t j = group * n; j < (group + 1) * n; j++) {
+        float choice = choice_of(a, r, j), low = choice > best ? best : choice;
+        best = choice > best ? choice : best;
+        next = low > next ? low : next;
+    }
+    return a.group_best == 2 && n > 1 ? best + next : best;
+}
+
+/* The groups that experts are picked from: open[0 .. top_group). */
+static __device__ void open_groups(const struct k_route &a, const struct row_of &r, int32_t *open)
+{
+    float score[K_ROUTE_GROUPS];
+    for (int32_t g = 0; g < a.n_group; g++)
+        score[g] = group_score(a, r, g);
+    for (int32_t i = 0; i < a.top_group; i++)
+        open[i] = largest_left(score, a.n_group, open, i);
+}
+
+/* The best that is not among the n picked ones; all of a closed group are worse than any. */
+static __device__ int32_t best_left(const struct k_route &a, const struct row_of &r,
+                                    const int32_t *open, const int32_t *picked, int64_t n)
+{
+    int64_t each = a.n_group > 1 ? a.n / a.n_group : a.n;
+    int32_t best = -1;
+    float most = 0;
+    for (int64_t j = 0; j < a.n; j++) {
+        bool is_open = a.n_group < 2 || is_among(open, a.top_group, j / each);
+        if (is_among(picked, n, j))
+            continue;
+        float choice = is_open ? choice_of(a, r, j) : -INFINITY;
+        if (best < 0 || choice > most) {
+            best = (int32_t)j;
+            most = choice;
+        }
+    }
+    return best;
+}
+
 static __global__ void route_kernel(struct k_route a)
 {
     int64_t i = thread_row();
     if (i >= a.m)
         return;
-    const float *x = a.x + i * a.ld_x;
-    int32_t *expert = a.map.expert + i * a.top;
-    float *weight = a.map.weight + i * a.top, max;
-    double all = exp_sum(x, a.n, &max), sum = 0;
+    struct row_of r = {a.x + i * a.ld_x, 0, 0};
+    int32_t *expert = a.map.expert + i * a.top, open[K_ROUTE_GROUPS];
+    float *weight = a.map.weight + i * a.top;
+    double sum = 0;
+    r.all = exp_sum(r.x, a.n, &r.max);
+    if (a.n_group > 1)
+        open_groups(a, r, open);
     for (int64_t j = 0; j < a.top; j++) {
-        expert[j] = largest_left(x, a.n, expert, j);
-        weight[j] = (float)(exp((double)x[expert[j]] - (double)max) / all);
+        expert[j] = best_left(a, r, open, expert, j);
+        weight[j] = (float)score_of(a, r, expert[j]);
         sum += (double)weight[j];
     }
     for (int64_t j = 0; j < a.top && a.normalises; j++)
-        weight[j] = (float)((double)weight[j] / sum);
+        weight[j] = (float)((double)weight[j] / (a.is_sigmoid ? sum + 1e-20 : sum));
+    for (int64_t j = 0; j < a.top; j++)
+        weight[j] *= a.scale;
 }
 
 int route_cuda(const void *args, void *stream)
@@ -117,14 +185,18 @@ static __global__ void route_bwd_kernel(struct k_route_bwd a)
     const int32_t *expert = f.map.expert + i * f.top;
     float *dx = a.dx + i * a.ld_dx, max;
     double all = exp_sum(x, f.n, &max), dot = 0;
+    bool is_apart = f.normalises || f.is_sigmoid;
     for (int64_t j = 0; j < f.top; j++)
         dot += (double)w[j] * (double)dw[j];
     for (int64_t j = 0; j < f.n; j++) {
-        double p = f.normalises ? 0 : exp((double)x[j] - (double)max) / all;
+        double p = is_apart ? 0 : exp((double)x[j] - (double)max) / all;
         dx[j] = (a.add ? dx[j] : 0) - (float)(p * dot);
     }
-    for (int64_t j = 0; j < f.top; j++)
-        dx[expert[j]] += (float)((double)w[j] * ((double)dw[j] - (f.normalises ? dot : 0)));
+    for (int64_t j = 0; j < f.top; j++) {
+        double slope = f.is_sigmoid ? 1 / (1 + exp((double)x[expert[j]])) : 1;
+        double mean = f.normalises ? dot / (double)f.scale : 0;
+        dx[expert[j]] += (float)((double)w[j] * slope * ((double)dw[j] - mean));
+    }
 }
 
 int route_bwd_cuda(const void *args, void *stream)

@@ -34,8 +34,8 @@ static __device__ __forceinline__ void turn(const struct k_rope &a, int64_t r, i
 {
     int32_t half = a.d_rot / 2, i0 = pair_lo(a.interleaved, i),
             i1 = pair_hi(a.interleaved, i, half);
-    const float *x = a.x + r * a.ld_x + head;
-    float *y = a.y + r * a.ld_y + head;
+    const float *x = a.x + r * a.ld_x + head + a.at;
+    float *y = a.y + r * a.ld_y + head + a.at;
     int64_t angle = (int64_t)a.pos[r] * half + i;
     float s = a.inverse ? -a.sin[angle] : a.sin[angle];
     struct pair p = turned(x[i0], x[i1], a.cos[angle], s);
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void turn(const struct k_rope &a, int64_t r, i
     y[i1] = p.y1;
 }
 
-/* Columns: of each head d_rot / 2 pairs, then what does not turn. */
+/* Columns: of each head d_rot / 2 pairs, then what stands before those and behind. */
 static __global__ void rope_kernel(struct k_rope a)
 {
     int32_t half = a.d_rot / 2, each = a.d_head - half;
@@ -51,10 +51,12 @@ static __global__ void rope_kernel(struct k_rope a)
         for (int64_t j = each_col(); j < each_end((int64_t)a.n_head * each); j += EACH_X) {
             int32_t i = (int32_t)(j % each);
             int64_t head = j / each * a.d_head;
-            if (i < half)
+            if (i < half) {
                 turn(a, r, head, i);
-            else
-                a.y[r * a.ld_y + head + i + half] = a.x[r * a.ld_x + head + i + half];
+                continue;
+            }
+            head += i - half < a.at ? i - half : i + half;
+            a.y[r * a.ld_y + head] = a.x[r * a.ld_x + head];
         }
     }
 }

@@ -63,6 +63,48 @@ void regroup_ref(const void *args, const struct k_slice *s)
         regroup_row(a, a->x + i * a->ld_x, a->y + i * a->ld_y);
 }
 
+void heads_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_heads *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float *y = a->y + i * a->ld_y;
+        for (int32_t h = 0; h < a->n_head; h++, y += a->n + a->n_tail) {
+            memcpy(y, a->x + i * a->ld_x + (int64_t)h * a->d_head + a->lo,
+                   (size_t)a->n * sizeof *y);
+            if (a->tail)
+                memcpy(y + a->n, a->tail + i * a->ld_tail, (size_t)a->n_tail * sizeof *y);
+            else
+                memset(y + a->n, 0, (size_t)a->n_tail * sizeof *y);
+        }
+    }
+}
+
+/* dy of one row: the runs of heads go where they came from, the tails are summed. */
+static void heads_row_bwd(const struct k_heads_bwd *a, const float *dy, float *dx, float *dtail)
+{
+    const struct k_heads *f = &a->fwd;
+    int64_t d = f->n + f->n_tail;
+    for (int64_t j = 0; dx && j < (int64_t)f->n_head * f->d_head; j++) {
+        int64_t h = j / f->d_head, at = j % f->d_head - f->lo;
+        float part = at >= 0 && at < f->n ? dy[h * d + at] : 0;
+        dx[j] = a->add ? dx[j] + part : part;
+    }
+    for (int32_t j = 0; dtail && j < f->n_tail; j++) {
+        float sum = 0;
+        for (int32_t h = 0; h < f->n_head; h++)
+            sum += dy[h * d + f->n + j];
+        dtail[j] = a->add_tail ? dtail[j] + sum : sum;
+    }
+}
+
+void heads_bwd_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_heads_bwd *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++)
+        heads_row_bwd(a, a->fwd.y + i * a->fwd.ld_y, a->dx ? a->dx + i * a->ld_dx : NULL,
+                      a->dtail ? a->dtail + i * a->ld_dtail : NULL);
+}
+
 void fold_ref(const void *args, const struct k_slice *s)
 {
     const struct k_fold *a = args;

@@ -40,21 +40,77 @@ static int32_t largest_left(const float *x, int64_t n_x, const int32_t *picked, 
     return best;
 }
 
+/* Of a row's logits: their largest, and the sum of all exp(x - largest). */
+struct row_of {
+    const float *x;
+    double all;
+    float max;
+};
+
+static double score_of(const struct k_route *a, const struct row_of *r, int64_t j)
+{
+    double x = (double)r->x[j];
+    return a->is_sigmoid ? 1 / (1 + exp(-x)) : exp(x - (double)r->max) / r->all;
+}
+
+/* What a group of n choices is measured by: its best, or its best two. */
+static float group_score(const float *choice, int64_t n, int32_t n_best)
+{
+    float best = -INFINITY, next = -INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        float low = choice[j] > best ? best : choice[j];
+        best = choice[j] > best ? choice[j] : best;
+        next = low > next ? low : next;
+    }
+    return n_best == 2 && n > 1 ? best + next : best;
+}
+
+/* Nothing is picked of groups that are not among the best. */
+static void close_groups(const struct k_route *a, float *choice)
+{
+    float score[K_ROUTE_GROUPS];
+    int32_t open[K_ROUTE_GROUPS];
+    int64_t n = a->n / a->n_group;
+    for (int32_t g = 0; g < a->n_group; g++)
+        score[g] = group_score(choice + g * n, n, a->group_best);
+    for (int32_t i = 0; i < a->top_group; i++)
+        open[i] = largest_left(score, a->n_group, open, i);
+    for (int64_t j = 0; j < a->n; j++)
+        if (!is_among(open, a->top_group, j / n))
+            choice[j] = -INFINITY;
+}
+
+/* What experts are picked by: numbers in the order of score + bias. room: [n] */
+static const float *choices(const struct k_route *a, const struct row_of *r, float *room)
+{
+    if (!a->bias && a->n_group < 2)
+        return r->x;
+    for (int64_t j = 0; j < a->n; j++)
+        room[j] = (float)score_of(a, r, j) + (a->bias ? a->bias[j] : 0);
+    if (a->n_group > 1)
+        close_groups(a, room);
+    return room;
+}
+
 void route_ref(const void *args, const struct k_slice *s)
 {
     const struct k_route *a = args;
     for (int64_t i = s->lo; i < s->hi; i++) {
-        const float *x = a->x + i * a->ld_x;
+        struct row_of r = {.x = a->x + i * a->ld_x};
         int32_t *expert = a->map.expert + i * a->top;
-        float *weight = a->map.weight + i * a->top, max;
-        double all = row_sum(x, a->n, &max), sum = 0;
+        float *weight = a->map.weight + i * a->top;
+        double sum = 0;
+        r.all = row_sum(r.x, a->n, &r.max);
+        const float *choice = choices(a, &r, s->scratch);
         for (int64_t j = 0; j < a->top; j++) {
-            expert[j] = largest_left(x, a->n, expert, j);
-            weight[j] = (float)(exp((double)x[expert[j]] - (double)max) / all);
+            expert[j] = largest_left(choice, a->n, expert, j);
+            weight[j] = (float)score_of(a, &r, expert[j]);
             sum += (double)weight[j];
         }
         for (int64_t j = 0; j < a->top && a->normalises; j++)
-            weight[j] = (float)((double)weight[j] / sum);
+            weight[j] = (float)((double)weight[j] / (a->is_sigmoid ? sum + 1e-20 : sum));
+        for (int64_t j = 0; j < a->top; j++)
+            weight[j] *= a->scale;
     }
 }
 
@@ -86,7 +142,8 @@ void route_sort_ref(const void *args, const struct k_slice *s)
 }
 
 /* Of softmax p and picked weights: normalised w the others cancel, dx = w (dw - sum w dw) at those
- * picked; else dx = p (d - sum p d), d being dw there and 0 elsewhere. */
+ * picked; else dx = p (d - sum p d), d being dw there and 0 elsewhere. Of sigmoids those picked
+ * alone have any, times 1 - sigmoid. Weights come with `scale` in them. */
 void route_bwd_ref(const void *args, const struct k_slice *s)
 {
     const struct k_route_bwd *a = args;
@@ -97,14 +154,18 @@ void route_bwd_ref(const void *args, const struct k_slice *s)
         const int32_t *expert = f->map.expert + i * f->top;
         float *dx = a->dx + i * a->ld_dx, max;
         double all = row_sum(x, f->n, &max), dot = 0;
+        bool is_apart = f->normalises || f->is_sigmoid;
         for (int64_t j = 0; j < f->top; j++)
             dot += (double)w[j] * (double)dw[j];
         for (int64_t j = 0; j < f->n; j++) {
-            double p = f->normalises ? 0 : exp((double)x[j] - (double)max) / all;
+            double p = is_apart ? 0 : exp((double)x[j] - (double)max) / all;
             dx[j] = (a->add ? dx[j] : 0) - (float)(p * dot);
         }
-        for (int64_t j = 0; j < f->top; j++)
-            dx[expert[j]] += (float)((double)w[j] * ((double)dw[j] - (f->normalises ? dot : 0)));
+        for (int64_t j = 0; j < f->top; j++) {
+            double slope = f->is_sigmoid ? 1 / (1 + exp((double)x[expert[j]])) : 1;
+            double mean = f->normalises ? dot / (double)f->scale : 0;
+            dx[expert[j]] += (float)((double)w[j] * slope * ((double)dw[j] - mean));
+        }
     }
 }
 

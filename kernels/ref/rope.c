@@ -11,15 +11,18 @@
 static void turn_head(const struct k_rope *a, const float *x, float *y, const float *cos,
                       const float *sin)
 {
-    int32_t half = a->d_rot / 2;
+    int32_t half = a->d_rot / 2, end = a->at + a->d_rot;
     for (int32_t i = 0; i < half; i++) {
-        int32_t i0 = a->interleaved ? 2 * i : i, i1 = a->interleaved ? 2 * i + 1 : i + half;
+        int32_t i0 = a->at + (a->interleaved ? 2 * i : i);
+        int32_t i1 = i0 + (a->interleaved ? 1 : half);
         float s = a->inverse ? -sin[i] : sin[i], x0 = x[i0], x1 = x[i1];
         y[i0] = x0 * cos[i] - x1 * s;
         y[i1] = x1 * cos[i] + x0 * s;
     }
-    if (y != x)
-        memcpy(y + a->d_rot, x + a->d_rot, (size_t)(a->d_head - a->d_rot) * sizeof *y);
+    if (y == x)
+        return;
+    memcpy(y, x, (size_t)a->at * sizeof *y);
+    memcpy(y + end, x + end, (size_t)(a->d_head - end) * sizeof *y);
 }
 
 void rope_ref(const void *args, const struct k_slice *s)

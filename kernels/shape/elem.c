@@ -50,6 +50,19 @@ struct k_shape regroup_shape(const void *args)
     return rows_shape(a->m, d, 2, 0, 0);
 }
 
+struct k_shape heads_shape(const void *args)
+{
+    const struct k_heads *a = args;
+    return rows_shape(a->m, (int64_t)a->n_head * (a->n + a->n_tail), 2, 0, 0);
+}
+
+struct k_shape heads_bwd_shape(const void *args)
+{
+    const struct k_heads_bwd *a = args;
+    const struct k_heads *f = &a->fwd;
+    return rows_shape(a->m, (int64_t)f->n_head * (f->d_head + f->n_tail), a->add ? 3 : 2, 0, 1);
+}
+
 struct k_shape fold_shape(const void *args)
 {
     const struct k_fold *a = args;

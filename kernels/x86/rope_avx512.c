@@ -48,7 +48,7 @@ static void turn_pairs(const float *x, float *y, const float *cos, const float *
 void rope_avx512(const void *args, const struct k_slice *s)
 {
     const struct k_rope *a = args;
-    int half = a->d_rot / 2;
+    int half = a->d_rot / 2, end = a->at + a->d_rot;
     __m512 sign = _mm512_set1_ps(a->inverse ? -1 : 1);
     for (int64_t r = s->lo; r < s->hi; r++) {
         const float *cos = a->cos + (int64_t)a->pos[r] * half;
@@ -57,11 +57,13 @@ void rope_avx512(const void *args, const struct k_slice *s)
             const float *x = a->x + r * a->ld_x + h * a->d_head;
             float *y = a->y + r * a->ld_y + h * a->d_head;
             if (a->interleaved)
-                turn_pairs(x, y, cos, sin, half, sign);
+                turn_pairs(x + a->at, y + a->at, cos, sin, half, sign);
             else
-                turn_halves(x, y, cos, sin, half, sign);
-            if (y != x)
-                memcpy(y + a->d_rot, x + a->d_rot, (size_t)(a->d_head - a->d_rot) * sizeof *y);
+                turn_halves(x + a->at, y + a->at, cos, sin, half, sign);
+            if (y == x)
+                continue;
+            memcpy(y, x, (size_t)a->at * sizeof *y);
+            memcpy(y + end, x + end, (size_t)(a->d_head - end) * sizeof *y);
         }
     }
 }

@@ -40,6 +40,7 @@ static struct k_route route_new(struct bench *b, const struct mixture *x, int64_
                         .m = m,
                         .n = x->n_expert,
                         .top = x->top,
+                        .scale = 1,
                         .normalises = true};
     a.map = (struct k_route_map){.expert = bench_alloc(b, pairs),
                                  .weight = bench_alloc(b, pairs),

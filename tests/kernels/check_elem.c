@@ -248,6 +248,95 @@ void check_regroup(struct check *c)
     regroup_run(c, 5, 3, (int32_t[]){1, 100, 3});
 }
 
+/* Rows of heads with room between them. */
+static struct k_heads heads_new(struct check *c, struct k_heads a, bool has_tail)
+{
+    check_begin(c);
+    check_case(c, "%d heads of %d, %d from %d and %d%s", a.n_head, a.d_head, a.n, a.lo, a.n_tail,
+               has_tail ? " shared" : "");
+    a.m = 5;
+    a.ld_x = (int64_t)a.n_head * a.d_head + 3;
+    a.ld_tail = a.n_tail + 2;
+    a.ld_y = (int64_t)a.n_head * (a.n + a.n_tail) + 1;
+    a.x = check_floats(c, a.m * a.ld_x, CHECK_RANDOM);
+    a.tail = has_tail ? check_floats(c, a.m * a.ld_tail, CHECK_RANDOM) : NULL;
+    a.y = check_floats(c, a.m * a.ld_y, CHECK_NAN);
+    return a;
+}
+
+static void heads_run(struct check *c, const struct k_heads *size, bool has_tail)
+{
+    struct k_heads a = heads_new(c, *size, has_tail);
+    int64_t d = a.n + a.n_tail;
+    check_slices(c, &a, (struct check_out[]){{a.y, (size_t)(a.m * a.ld_y) * sizeof(float)}}, 1);
+    for (int64_t i = 0; i < a.m; i++)
+        for (int64_t j = 0; j < a.n_head * d; j++) {
+            float want = j % d < a.n ? a.x[i * a.ld_x + j / d * a.d_head + a.lo + j % d]
+                         : has_tail  ? a.tail[i * a.ld_tail + j % d - a.n]
+                                     : 0;
+            check_true(c, a.y[i * a.ld_y + j] == want, "row %lld: y[%lld]", (long long)i,
+                       (long long)j);
+        }
+}
+
+/* The gradients of one row, with a sum of tails whose order is told. */
+static void heads_want(const struct k_heads_bwd *b, int64_t row, float *dx, float *dtail)
+{
+    const struct k_heads *a = &b->fwd;
+    const float *dy = a->y + row * a->ld_y;
+    int64_t d = a->n + a->n_tail;
+    for (int64_t j = 0; j < (int64_t)a->n_head * a->d_head; j++) {
+        int64_t at = j % a->d_head - a->lo;
+        dx[j] = (b->add ? dx[j] : 0) + (at >= 0 && at < a->n ? dy[j / a->d_head * d + at] : 0);
+    }
+    for (int64_t j = 0; j < a->n_tail && dtail; j++) {
+        float sum = 0;
+        for (int32_t h = 0; h < a->n_head; h++)
+            sum += dy[h * d + a->n + j];
+        dtail[j] = (b->add_tail ? dtail[j] : 0) + sum;
+    }
+}
+
+static void heads_bwd_run(struct check *c, const struct k_heads *size, bool has_tail, bool add)
+{
+    struct k_heads a = heads_new(c, *size, has_tail);
+    struct k_heads_bwd b = {.fwd = a, .ld_dx = a.ld_x, .ld_dtail = a.ld_tail, .m = a.m};
+    size_t x_bytes = (size_t)(a.m * a.ld_x) * sizeof(float);
+    size_t tail_bytes = has_tail ? (size_t)(a.m * a.ld_tail) * sizeof(float) : 0;
+    b.fwd.y = check_floats(c, a.m * a.ld_y, CHECK_RANDOM);
+    b.dx = check_floats(c, a.m * a.ld_x, CHECK_RANDOM);
+    b.dtail = has_tail ? check_floats(c, a.m * a.ld_tail, CHECK_RANDOM) : NULL;
+    b.add = b.add_tail = add;
+    float *dx = check_dup(c, b.dx, x_bytes, 4);
+    float *dtail = has_tail ? check_dup(c, b.dtail, tail_bytes, 4) : NULL;
+    for (int64_t i = 0; i < a.m; i++)
+        heads_want(&b, i, dx + i * a.ld_x, dtail ? dtail + i * a.ld_tail : NULL);
+    check_slices(c, &b, (struct check_out[]){{b.dx, x_bytes}, {b.dtail, tail_bytes}},
+                 has_tail ? 2 : 1);
+    check_bits(c, "dx", b.dx, dx, x_bytes);
+    if (has_tail)
+        check_bits(c, "dtail", b.dtail, dtail, tail_bytes);
+}
+
+static const struct k_heads head_sizes[] = {
+    {.n_head = 1, .d_head = 7, .lo = 0, .n = 7},
+    {.n_head = 3, .d_head = 24, .lo = 14, .n = 10, .n_tail = 12},
+    {.n_head = 16, .d_head = 256, .lo = 0, .n = 128, .n_tail = 64},
+    {.n_head = 5, .d_head = 9, .lo = 2, .n = 1, .n_tail = 33},
+};
+
+void check_heads(struct check *c)
+{
+    for (size_t i = 0; i < 2 * sizeof head_sizes / sizeof *head_sizes; i++)
+        heads_run(c, &head_sizes[i / 2], i % 2 && head_sizes[i / 2].n_tail);
+}
+
+void check_heads_bwd(struct check *c)
+{
+    for (size_t i = 0; i < 4 * sizeof head_sizes / sizeof *head_sizes; i++)
+        heads_bwd_run(c, &head_sizes[i / 4], i % 2 && head_sizes[i / 4].n_tail, i / 2 % 2);
+}
+
 /* Against sums that are written down here, with numbers whose sum depends on the order. */
 static void fold_run(struct check *c, int64_t n, int64_t n_x, int64_t own)
 {

@@ -32,6 +32,7 @@ static struct k_route route_new(struct check *c, const struct sizes *s, enum che
                         .m = s->m,
                         .n = s->n,
                         .top = s->top,
+                        .scale = 1,
                         .normalises = normalises};
     a.map.expert = check_buf(c, pairs * 4, 4);
     a.map.weight = check_floats(c, s->m * s->top, CHECK_NAN);
@@ -82,6 +83,86 @@ static void route_row(struct check *c, const struct k_route *a, int64_t i)
     }
 }
 
+/* Score + bias of an expert; -infinity of a closed group. */
+static double choice_of(const struct k_route *a, const float *x, int64_t j)
+{
+    double all = 0, max = -INFINITY;
+    for (int64_t k = 0; k < a->n; k++)
+        max = fmax(max, (double)x[k]);
+    for (int64_t k = 0; k < a->n; k++)
+        all += exp((double)x[k] - max);
+    double score = a->is_sigmoid ? 1 / (1 + exp(-(double)x[j])) : exp((double)x[j] - max) / all;
+    return score + (a->bias ? (double)a->bias[j] : 0);
+}
+
+/* The measure of group g: its best, or its best two. */
+static double group_of(const struct k_route *a, const float *x, int64_t g)
+{
+    double best = -INFINITY, next = -INFINITY;
+    int64_t n = a->n / a->n_group;
+    for (int64_t j = g * n; j < (g + 1) * n; j++) {
+        double s = choice_of(a, x, j);
+        next = fmax(next, fmin(s, best));
+        best = fmax(best, s);
+    }
+    return a->group_best == 2 ? best + next : best;
+}
+
+static bool is_open(const struct k_route *a, const float *x, int64_t j)
+{
+    int64_t better = 0, mine = a->n_group > 1 ? j / (a->n / a->n_group) : 0;
+    for (int64_t g = 0; g < a->n_group && a->n_group > 1; g++)
+        better += group_of(a, x, g) > group_of(a, x, mine);
+    return a->n_group < 2 || better < a->top_group;
+}
+
+/* Of distinct numbers: each pick is open and no open one that was left is better. */
+static void grouped_row(struct check *c, const struct k_route *a, int64_t i)
+{
+    const float *x = a->x + i * a->ld_x;
+    double sum = 0;
+    for (int64_t j = 0; j < a->top; j++) {
+        int32_t e = a->map.expert[i * a->top + j];
+        int64_t before = 0;
+        for (int64_t k = 0; k < a->n; k++)
+            before += is_open(a, x, k) && choice_of(a, x, k) > choice_of(a, x, e);
+        check_true(c, is_open(a, x, e) && before == j, "row %lld: expert %d is number %lld",
+                   (long long)i, e, (long long)before);
+        sum += choice_of(a, x, e) - (a->bias ? (double)a->bias[e] : 0);
+    }
+    for (int64_t j = 0; j < a->top; j++) {
+        int32_t e = a->map.expert[i * a->top + j];
+        double w = choice_of(a, x, e) - (a->bias ? (double)a->bias[e] : 0);
+        float want = (float)((a->normalises ? w / sum : w) * (double)a->scale);
+        check_near(c, "weight", a->map.weight + i * a->top + j, &want, 1, 1e-5, 1e-30);
+    }
+}
+
+static void set_groups(struct check *c, struct k_route *a, int bits)
+{
+    a->n_group = 8;
+    a->top_group = 3;
+    a->group_best = bits & 1 ? 2 : 1;
+    a->is_sigmoid = bits & 2;
+    a->scale = 2.5f;
+    if (bits & 4)
+        a->bias = check_floats(c, a->n, CHECK_RANDOM);
+}
+
+static void check_grouped(struct check *c)
+{
+    for (int bits = 0; bits < 16; bits++) {
+        struct sizes s = {.m = 40, .n = 64, .top = 6};
+        name_case(c, &s, "grouped");
+        struct k_route a = route_new(c, &s, CHECK_RANDOM, bits & 8);
+        size_t bytes = (size_t)(s.m * s.top) * 4;
+        set_groups(c, &a, bits);
+        check_slices(c, &a, (struct check_out[]){{a.map.expert, bytes}, {a.map.weight, bytes}}, 2);
+        for (int64_t row = 0; row < s.m; row++)
+            grouped_row(c, &a, row);
+    }
+}
+
 void check_route(struct check *c)
 {
     for (int i = 0; i < N_SIZE * CHECK_KINDS * 2; i++) {
@@ -94,6 +175,7 @@ void check_route(struct check *c)
         for (int64_t row = 0; row < s->m; row++)
             route_row(c, &a, row);
     }
+    check_grouped(c);
 }
 
 void check_route_sort(struct check *c)
@@ -132,6 +214,11 @@ struct loss {
     const float *dweight;
 };
 
+static double measure(const struct k_route *a, double x)
+{
+    return a->is_sigmoid ? 1 / (1 + exp(-x)) : exp(x);
+}
+
 /* Of all rows: the weights at the experts that were picked, each times its gradient. */
 static double route_loss(const void *ctx, const double *x)
 {
@@ -142,21 +229,25 @@ static double route_loss(const void *ctx, const double *x)
         double all = 0, sum = 0;
         for (int64_t j = 0; j < a->n; j++)
             all += exp(x[i * a->n + j]);
+        all = a->is_sigmoid ? 1 : all;
         for (int64_t j = i * a->top; j < (i + 1) * a->top; j++)
-            sum += exp(x[i * a->n + a->map.expert[j]]);
+            sum += measure(a, x[i * a->n + a->map.expert[j]]);
         for (int64_t j = i * a->top; j < (i + 1) * a->top; j++)
-            loss += (double)l->dweight[j] * exp(x[i * a->n + a->map.expert[j]]) /
-                    (a->normalises ? sum : all);
+            loss += (double)l->dweight[j] * measure(a, x[i * a->n + a->map.expert[j]]) *
+                    (double)a->scale / (a->normalises ? sum : all);
     }
     return loss;
 }
 
 void check_route_bwd(struct check *c)
 {
-    for (int i = 0; i < 6 * 2; i++) {
-        const struct sizes *s = &size[i / 2];
+    for (int i = 0; i < 6 * 4; i++) {
+        const struct sizes *s = &size[i / 4];
         name_case(c, s, i % 2 ? "normalised" : "plain");
         struct k_route f = routed(c, s, i % 2);
+        f.is_sigmoid = i / 2 % 2;
+        f.scale = f.is_sigmoid ? 2.5f : 1;
+        kernel_run(c->ref, K_route, &f, c->scratch);
         float *dw = check_floats(c, s->m * s->top, CHECK_RANDOM);
         float *dx = check_floats(c, s->m * s->n, CHECK_NAN), *x = check_floats(c, s->m * s->n, 0);
         for (int64_t k = 0; k < s->m * s->n; k++)

@@ -10,10 +10,11 @@
 
 enum { N_POS = 50, M = 7, GAP = 3 };
 
-static const int32_t sizes[][3] = {/* n_head, d_head, d_rot */
-                                   {1, 2, 2},    {3, 16, 16},   {2, 20, 10},   {2, 36, 36},
-                                   {5, 64, 64},  {3, 64, 32},   {2, 80, 20},   {1, 96, 62},
-                                   {4, 128, 64}, {2, 128, 128}, {1, 256, 256}, {2, 48, 0}};
+static const int32_t sizes[][4] = {/* n_head, d_head, d_rot, at */
+                                   {4, 24, 8, 14}, {3, 192, 64, 128}, {2, 20, 10, 3}, {1, 2, 2},
+                                   {3, 16, 16},    {2, 20, 10},       {2, 36, 36},    {5, 64, 64},
+                                   {3, 64, 32},    {2, 80, 20},       {1, 96, 62},    {4, 128, 64},
+                                   {2, 128, 128},  {1, 256, 256},     {2, 48, 0}};
 
 struct rope_case {
     struct k_rope args;
@@ -43,6 +44,7 @@ static void rope_make(struct check *c, struct rope_case *t, const int32_t *size,
                               .n_head = size[0],
                               .d_head = size[1],
                               .d_rot = size[2],
+                              .at = size[3],
                               .pos = pos,
                               .cos = cos_table,
                               .sin = sin_table,
@@ -55,8 +57,10 @@ static double turned(const struct k_rope *a, const float *x, int64_t table, int3
 {
     int32_t half = a->d_rot / 2;
     *size = fabs((double)x[i]);
-    if (i >= a->d_rot)
+    if (i < a->at || i >= a->at + a->d_rot)
         return (double)x[i];
+    x += a->at;
+    i -= a->at;
     int32_t p = a->interleaved ? i / 2 : i % half;
     bool first = a->interleaved ? i % 2 == 0 : i < half;
     int32_t other = a->interleaved ? i ^ 1 : first ? i + half : i - half;

@@ -235,6 +235,16 @@ TEST_OF(slice, (void)0, op_mul(b, op_slice(b, x, 0, 5), op_slice(b, x, 7, 5)))
 TEST_OF(regroup, (void)0,
         op_mul(b, op_slice(b, op_regroup(b, x, 2, (int32_t[]){2, 3, 1}, 3), 2, 9),
                op_slice(b, x, 0, 9)))
+/* Of three heads of four: what they share comes from x, too, and zeros stand behind others. */
+static struct val heads(struct builder *b, struct val x)
+{
+    struct op_heads_attr keys = {.n_head = 3, .d_head = 4, .lo = 0, .n = 2, .n_tail = 2};
+    struct op_heads_attr values = {.n_head = 3, .d_head = 4, .lo = 1, .n = 3, .n_tail = 1};
+    struct val k = op_heads(b, x, op_slice(b, x, 5, 2), &keys);
+    return op_mul(b, k, op_heads(b, x, (struct val){.id = -1}, &values));
+}
+
+TEST_OF(heads, (void)0, heads(b, x))
 TEST_OF(gather, (void)0, op_gather(b, op_mul(b, x, x)))
 TEST_OF(round, leaf_new(&r, 10, D, false), op_linear(b, op_mul(b, x, x), &r->leaf[1].p, NULL))
 TEST_OF(linear, (leaf_new(&r, 35, D, false), leaf_new(&r, 35, 1, true)),
@@ -324,6 +334,7 @@ static struct val mixture(struct rig *r, struct builder *b, struct val x, bool n
                                 .down = experts_of(r, 4),
                                 .n_expert = E,
                                 .top = 2,
+                                .scale = 1,
                                 .normalises = normalises};
     return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
 }
@@ -368,6 +379,7 @@ static struct val biased_mixture(struct rig *r, struct builder *b, struct val x)
                                 .alpha = 1.702f,
                                 .n_expert = E,
                                 .top = 2,
+                                .scale = 1,
                                 .normalises = true};
     return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
 }
@@ -379,6 +391,26 @@ static struct val biased_mixture(struct rig *r, struct builder *b, struct val x)
 TEST_OF(experts_biased, BIASED_LEAVES, biased_mixture(r, b, x))
 TEST_OF(experts, EXPERT_LEAVES, mixture(r, b, x, false))
 TEST_OF(experts_normalised, EXPERT_LEAVES, mixture(r, b, x, true))
+
+/* Sigmoids of three groups, two of them open, scaled. */
+static struct val grouped_mixture(struct rig *r, struct builder *b, struct val x, bool normalises)
+{
+    struct op_experts_attr a = {.gate = experts_of(r, 2),
+                                .up = experts_of(r, 3),
+                                .down = experts_of(r, 4),
+                                .n_expert = E,
+                                .top = 2,
+                                .n_group = 3,
+                                .top_group = 2,
+                                .group_best = 1,
+                                .scale = 1.5f,
+                                .is_sigmoid = true,
+                                .normalises = normalises};
+    return op_experts(b, x, op_linear(b, x, &r->leaf[1].p, NULL), &a);
+}
+
+TEST_OF(experts_grouped, EXPERT_LEAVES, grouped_mixture(r, b, x, false))
+TEST_OF(experts_grouped_normalised, EXPERT_LEAVES, grouped_mixture(r, b, x, true))
 TEST_OF(l2norm, (void)0, op_l2norm(b, x, 1e-12f))
 
 /* The adapter's two matrices are leaves too: their gradients are the group's. */
@@ -473,12 +505,15 @@ int main(void)
         cmocka_unit_test(test_op_glu),
         cmocka_unit_test(test_op_row_gate),
         cmocka_unit_test(test_op_regroup),
+        cmocka_unit_test(test_op_heads),
         cmocka_unit_test(test_op_delta),
         cmocka_unit_test(test_op_softcap),
         cmocka_unit_test(test_op_ce_capped),
         cmocka_unit_test(test_op_mean_pool),
         cmocka_unit_test(test_op_l2norm),
         cmocka_unit_test(test_op_experts),
+        cmocka_unit_test(test_op_experts_grouped),
+        cmocka_unit_test(test_op_experts_grouped_normalised),
         cmocka_unit_test(test_op_experts_normalised),
         cmocka_unit_test(test_op_experts_biased),
         cmocka_unit_test(test_op_attn_sink),

@@ -39,14 +39,11 @@ static const int lora_at[] = {AT(lora, x), AT(lora, group), AT(lora, t), AT(lora
 static const int lora_bwd_at[] = {
     AT(lora_bwd, fwd.x), AT(lora_bwd, fwd.group), AT(lora_bwd, fwd.t), AT(lora_bwd, fwd.y),
     AT(lora_bwd, dy),    AT(lora_bwd, dt),        AT(lora_bwd, dx),    END};
-static const int route_at[] = {AT(route, x),
-                               AT(route, map.expert),
-                               AT(route, map.weight),
-                               AT(route, map.place),
-                               AT(route, map.from),
-                               AT(route, map.start),
-                               END};
+static const int route_at[] = {
+    AT(route, x),         AT(route, bias),     AT(route, map.expert), AT(route, map.weight),
+    AT(route, map.place), AT(route, map.from), AT(route, map.start),  END};
 static const int route_bwd_at[] = {AT(route_bwd, fwd.x),
+                                   AT(route_bwd, fwd.bias),
                                    AT(route_bwd, fwd.map.expert),
                                    AT(route_bwd, fwd.map.weight),
                                    AT(route_bwd, fwd.map.place),
@@ -117,6 +114,10 @@ static const int scale_at[] = {AT(scale, x), AT(scale, y), END};
 static const int cast_at[] = {AT(cast, x), AT(cast, y), END};
 static const int copy_at[] = {AT(copy, x), AT(copy, y), END};
 static const int fold_at[] = {AT(fold, x), AT(fold, y), END};
+static const int heads_at[] = {AT(heads, x), AT(heads, tail), AT(heads, y), END};
+static const int heads_bwd_at[] = {AT(heads_bwd, fwd.x), AT(heads_bwd, fwd.tail),
+                                   AT(heads_bwd, fwd.y), AT(heads_bwd, dx),
+                                   AT(heads_bwd, dtail), END};
 static const int regroup_at[] = {AT(regroup, x), AT(regroup, y), END};
 static const int dropout_at[] = {AT(dropout, x), AT(dropout, y), AT(dropout, row_key), END};
 static const int gather_at[] = {AT(gather, x), AT(gather, index), AT(gather, y), END};
@@ -238,6 +239,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_regroup] = regroup_at,
     [K_row_gate] = row_gate_at,
     [K_row_gate_bwd] = row_gate_bwd_at,
+    [K_heads] = heads_at,
+    [K_heads_bwd] = heads_bwd_at,
     [K_dropout] = dropout_at,
     [K_gather] = gather_at,
     [K_scatter_add] = gather_at,
