@@ -18,6 +18,11 @@ typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
 
 static parse_fn parse_llama, parse_hybrid, parse_lfm2, parse_gpt2, parse_bert;
 
+static int parse_latent(struct config *c, const struct json *root, struct err *e)
+{
+    return config_latent_parse(c, root, e);
+}
+
 static int parse_modernbert(struct config *c, const struct json *root, struct err *e)
 {
     return config_modernbert_parse(c, root, e);
@@ -66,13 +71,17 @@ static const struct {
     {"conv_L_cache", 0, OBEYS_CONV},
     {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
     {"final_logit_softcapping", 0, OBEYS_CAPS},
+    {"index_topk", 0, 0},
     {"is_encoder_decoder", 0, 0},
     {"lm_head_bias", 0, 0},
+    {"kv_lora_rank", 0, OBEYS_LATENT},
     {"linear_num_value_heads", 0, OBEYS_DELTA},
     {"logit_scale", 1, 0},
     {"logits_scaling", 1, OBEYS_MULTIPLIERS},
     {"moe_intermediate_size", 0, OBEYS_EXPERTS},
-    {"n_routed_experts", 0, 0},
+    {"moe_layer_freq", 1, 0},
+    {"n_routed_experts", 0, OBEYS_LATENT},
+    {"n_shared_experts", 0, OBEYS_LATENT},
     {"no_rope_layers", 0, OBEYS_NO_ROPE},
     {"num_experts", 0, OBEYS_EXPERTS},
     {"num_local_experts", 0, OBEYS_EXPERTS},
@@ -383,6 +392,7 @@ static int parse_root(struct config *c, const struct json *root, struct err *e)
                          .scales_attn = true,
                          .embed_scale = 1,
                          .residual_scale = 1,
+                         .route_scale = 1,
                          .logit_scale = 1};
     if (json_want(root, JSON_OBJECT, e) || config_family_find(c, root, &text, e) ||
         refuse_foreign(c, root, e) || config_packing_parse(&c->packing, root, e) ||

@@ -99,9 +99,14 @@ struct config {
     int32_t n_expert, n_top;            /* 0: no mixtures; experts that a row goes to */
     int64_t d_expert;                   /* d_ff of an expert */
     bool has_experts[CONFIG_LAYER_MAX]; /* by layer: its feed-forward is a mixture */
-    int64_t d_shared;     /* d_ff of the one that every row goes to; 0: there is none */
-    bool normalises_top;  /* a row's weights of its experts sum to 1 */
-    bool has_expert_bias; /* and the router has one */
+    int64_t d_shared;             /* d_ff of the one that every row goes to; 0: there is none */
+    bool normalises_top;          /* a row's weights of its experts sum to 1 */
+    bool has_expert_bias;         /* and the router has one */
+    int32_t n_group, n_top_group; /* of experts; groups that a row picks from; 0: all are one */
+    int32_t route_best;           /* a group is as good as its best, or its best two */
+    double route_scale;           /* of a row's weights of its experts */
+    bool is_sigmoid_route;        /* scores are sigmoids, not a softmax */
+    bool has_route_bias;          /* added to scores where experts are picked */
     double swiglu_limit, swiglu_alpha; /* of their gates, clamped; limit 0: silu(gate) up */
     bool has_sinks;                    /* each head of attention has a score that is no key's */
     bool wants_balance; /* what made it adds a loss of the router's balance in training */
@@ -126,6 +131,9 @@ struct config {
     bool skips_first_norm; /* the first layer's attention reads what the embeddings' norm gave */
     bool is_joined;        /* q, k and v are one matrix, and gate and up */
     bool has_qkv_bias, has_o_bias, has_mlp_bias;
+    int32_t d_latent, d_latent_q;    /* what keys and values are made of; queries: 0: of the rows */
+    int32_t d_turned, d_value;       /* of a head behind a latent: numbers that turn; its value's */
+    bool turns_beside;               /* pairs of numbers that turn are neighbours */
     int32_t n_tap;                   /* rows that short convolutions read; 0: there are none */
     bool is_conv[CONFIG_LAYER_MAX];  /* by layer: a short convolution in place of attention */
     bool has_conv_bias;              /* and the products around them */

@@ -40,6 +40,7 @@ enum {
     OBEYS_CLAMP = 4096,      /* swiglu_limit, of experts with biases; and heads have sinks */
     OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
     OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
+    OBEYS_LATENT = 32768,    /* kv_lora_rank, n_routed_experts and the fields around them */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
@@ -52,6 +53,15 @@ struct config_experts {
     bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
     bool is_normal;    /* norm_topk_prob where it is absent */
     int64_t d_shared;  /* OBEYS_SHARED, where it is absent */
+};
+
+/* Attention through a latent, and the router that goes with it: what is absent. */
+struct config_latent {
+    int32_t q_rank, kv_rank, nope, rope, v;
+    int32_t n_shared, n_plain;  /* experts of every row; layers without any */
+    int32_t n_group, top_group; /* 0: null */
+    double scale;
+    bool is_sigmoid; /* scores are sigmoids, and groups are picked by their best two, with a bias */
 };
 
 /* What a class has where its config leaves them out, as the text_config of others does. */
@@ -86,6 +96,7 @@ struct config_traits {
     const char *ff_alias;  /* what rules over intermediate_size; NULL: nothing */
     unsigned obeys;        /* OBEYS_ */
     struct config_experts experts;     /* count NULL: none */
+    struct config_latent latent;       /* of OBEYS_LATENT */
     enum config_classifier classifier; /* of its ...ForSequenceClassification; NONE: not read */
 };
 
@@ -122,6 +133,7 @@ int config_layers_parse(struct config *c, const struct json *root, struct err *e
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
 int config_experts_parse(struct config *c, const struct json *root, struct err *e);
 int config_conv_parse(struct config *c, const struct json *root, struct err *e);
+int config_latent_parse(struct config *c, const struct json *root, struct err *e);
 int config_delta_parse(struct config *c, const struct json *root, struct err *e);
 
 #endif

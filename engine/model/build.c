@@ -37,6 +37,42 @@ static struct val embed(const struct model *m, struct builder *b)
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
+/* Of latents, whatever the model's norms have. */
+static const float LATENT_EPS = 1e-6f;
+
+/* q, k, v through latents: what turns of a key is one for all heads, and values are brought to the
+ * width of keys by zeros, which attention gives back as zeros. */
+static void project_latent(const struct model *m, struct builder *b, struct val h, int64_t l,
+                           struct val *q, struct val *k, struct val *v)
+{
+    const struct config *c = &m->cfg;
+    const struct param *q_latent = model_layer(m, l, SLOT_Q_LATENT);
+    int32_t d = c->d_head, nope = d - c->d_turned, both = nope + c->d_value;
+    struct op_heads_attr keys = {c->n_head, both, 0, nope, c->d_turned};
+    struct op_heads_attr values = {c->n_head, both, nope, c->d_value, d - c->d_value};
+    struct op_rope_attr turn = {.n_head = c->n_head,
+                                .d_head = d,
+                                .d_rot = c->d_turned,
+                                .at = nope,
+                                .interleaved = c->turns_beside,
+                                .cos = m->rope[LAYER_ROPE].cos,
+                                .sin = m->rope[LAYER_ROPE].sin};
+    struct val kv =
+        op_linear(b, h, model_layer(m, l, SLOT_KV_LATENT), model_layer(m, l, SLOT_KV_LATENT_BIAS));
+    if (q_latent) {
+        h = op_linear(b, h, q_latent, model_layer(m, l, SLOT_Q_LATENT_BIAS));
+        h = op_rmsnorm(b, h, model_layer(m, l, SLOT_Q_LATENT_NORM), LATENT_EPS, false);
+    }
+    *q = op_rope(b, op_linear(b, h, model_layer(m, l, SLOT_Q), NULL), &turn);
+    turn.n_head = 1, turn.d_head = c->d_turned, turn.at = 0;
+    struct val turned = op_rope(b, op_slice(b, kv, c->d_latent, c->d_turned), &turn);
+    kv = op_rmsnorm(b, op_slice(b, kv, 0, c->d_latent), model_layer(m, l, SLOT_KV_LATENT_NORM),
+                    LATENT_EPS, false);
+    kv = op_linear(b, kv, model_layer(m, l, SLOT_KV_UP), NULL);
+    *k = op_heads(b, kv, turned, &keys);
+    *v = op_heads(b, kv, (struct val){.id = -1}, &values);
+}
+
 /* q, k, v by three products, or by one whose output is cut. */
 static void project(const struct model *m, struct builder *b, struct val h, int64_t l,
                     struct val *q, struct val *k, struct val *v)
@@ -82,6 +118,25 @@ static struct val take_gate(const struct model *m, struct builder *b, struct val
     return op_slice(b, both, n_q, n_q);
 }
 
+/* Queries and keys as they meet, and values. */
+static struct val qkv(const struct model *m, struct builder *b, struct val h, int64_t l,
+                      struct val *q, struct val *k, struct val *v)
+{
+    const struct config *c = &m->cfg;
+    const struct layer *y = &m->layer[l];
+    struct val y_gate = {.id = -1};
+    if (c->d_latent) {
+        project_latent(m, b, h, l, q, k, v);
+        return y_gate;
+    }
+    project(m, b, h, l, q, k, v);
+    if (c->has_attn_gate)
+        y_gate = take_gate(m, b, q);
+    *q = heads(m, b, *q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
+    *k = heads(m, b, *k, y, model_layer(m, l, SLOT_K_NORM), c->n_kv_head);
+    return y_gate;
+}
+
 static struct val attention(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     const struct config *c = &m->cfg;
@@ -95,13 +150,11 @@ static struct val attention(const struct model *m, struct builder *b, struct val
                              .scale = y->scale,
                              .softcap = y->cap,
                              .sink = model_layer(m, l, SLOT_SINK)};
-    struct val q, k, v, y_gate = {.id = -1};
-    project(m, b, h, l, &q, &k, &v);
-    if (c->has_attn_gate)
-        y_gate = take_gate(m, b, &q);
-    q = heads(m, b, q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
-    k = heads(m, b, k, y, model_layer(m, l, SLOT_K_NORM), c->n_kv_head);
+    struct op_heads_attr values = {c->n_head, c->d_head, 0, c->d_value, 0};
+    struct val q, k, v, y_gate = qkv(m, b, h, l, &q, &k, &v);
     struct val x = op_attn(b, q, k, v, &a);
+    if (c->d_latent && c->d_value < c->d_head)
+        x = op_heads(b, x, (struct val){.id = -1}, &values);
     if (c->has_attn_gate)
         x = op_glu(b, x, y_gate);
     return op_linear(b, x, model_layer(m, l, SLOT_O), model_layer(m, l, SLOT_O_BIAS));
@@ -222,7 +275,8 @@ static struct val shared_expert(const struct model *m, struct builder *b, struct
     struct val g = op_linear(b, h, model_layer(m, l, SLOT_SHARED_GATE), NULL);
     struct val u = op_linear(b, h, model_layer(m, l, SLOT_SHARED_UP), NULL);
     struct val y = op_linear(b, op_swiglu(b, g, u), model_layer(m, l, SLOT_SHARED_DOWN), NULL);
-    return op_row_gate(b, y, op_linear(b, h, model_layer(m, l, SLOT_SHARED_WEIGHT), NULL));
+    const struct param *weight = model_layer(m, l, SLOT_SHARED_WEIGHT);
+    return weight ? op_row_gate(b, y, op_linear(b, h, weight, NULL)) : y;
 }
 
 static struct val mixture(const struct model *m, struct builder *b, struct val h, int64_t l)
@@ -237,7 +291,12 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
                                 .alpha = (float)m->cfg.swiglu_alpha,
                                 .n_expert = m->cfg.n_expert,
                                 .top = m->cfg.n_top,
-                                .scale = 1,
+                                .choice_bias = model_layer(m, l, SLOT_CHOICE_BIAS),
+                                .n_group = m->cfg.n_group,
+                                .top_group = m->cfg.n_top_group,
+                                .group_best = (int8_t)m->cfg.route_best,
+                                .scale = (float)m->cfg.route_scale,
+                                .is_sigmoid = m->cfg.is_sigmoid_route,
                                 .normalises = m->cfg.normalises_top};
     struct val logits =
         op_linear(b, h, model_layer(m, l, SLOT_ROUTER), model_layer(m, l, SLOT_ROUTER_BIAS));

@@ -44,6 +44,8 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_MLP_OUT_NORM:
     case SLOT_Q_NORM:
     case SLOT_K_NORM:
+    case SLOT_Q_LATENT_NORM:
+    case SLOT_KV_LATENT_NORM:
         return c->norm_plus_one ? 0 : 1;
     case SLOT_DELTA_NORM:
     case SLOT_DELTA_DT_BIAS:

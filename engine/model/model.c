@@ -47,6 +47,7 @@ static void fill_param(struct model *m, const struct spec_row *r, const struct s
                         .index = i,
                         .lora = r->takes_lora ? m->n_lora++ : -1,
                         .is_vector = spec_row_is_vector(r),
+                        .is_fixed = r->is_fixed,
                         .n = spec_dim_of(&m->cfg, r->n),
                         .k = spec_dim_of(&m->cfg, r->k)};
     if (r->n == DIM_OF_QKV) {
@@ -161,7 +162,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->device = d;
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
     if (c->has_rope)
-        m->d_rot = (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
+        m->d_rot = c->d_latent ? c->d_turned : (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
     m->rope_short = m->d_rot ? rope_short_tokens(c, m->ctx) : 0;
     m->n_kv_head = c->n_kv_head;
     m->d_conv = config_conv_width(c);

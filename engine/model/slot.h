@@ -41,6 +41,13 @@ enum slot {
     SLOT_O,
     SLOT_O_BIAS,
     SLOT_SINK,
+    SLOT_Q_LATENT, /* what queries are made of by SLOT_Q; keys and values by SLOT_KV_UP */
+    SLOT_Q_LATENT_BIAS,
+    SLOT_Q_LATENT_NORM,
+    SLOT_KV_LATENT, /* and the part of keys that turns */
+    SLOT_KV_LATENT_BIAS,
+    SLOT_KV_LATENT_NORM,
+    SLOT_KV_UP,
     SLOT_CONV_IN, /* what is convolved, and the two gates around that */
     SLOT_CONV_IN_BIAS,
     SLOT_CONV,
@@ -71,6 +78,7 @@ enum slot {
     SLOT_DOWN_BIAS,
     SLOT_ROUTER,
     SLOT_ROUTER_BIAS,
+    SLOT_CHOICE_BIAS, /* of scores, where experts are picked by them */
     SLOT_EXPERT_GATE, /* of the first of them: the others follow it in the list of parameters */
     SLOT_EXPERT_UP,
     SLOT_EXPERT_DOWN,
@@ -80,7 +88,7 @@ enum slot {
     SLOT_SHARED_GATE, /* of the expert that every row goes to, ... */
     SLOT_SHARED_UP,
     SLOT_SHARED_DOWN,
-    SLOT_SHARED_WEIGHT, /* and what weighs it */
+    SLOT_SHARED_WEIGHT, /* and what weighs it, where something does */
     SLOT_COUNT,
     SLOT_LAYER_COUNT = SLOT_COUNT - SLOT_GLOBAL_COUNT
 };

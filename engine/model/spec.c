@@ -23,6 +23,15 @@
         VECTOR(SLOT_DENSE_2_BIAS, "dense.1.linear.bias", DIM_OF_DENSE_2,                           \
                .when = WHEN_DENSE_2_BIAS)
 
+/* Of a mixture whose parts are called mlp. */
+#define EXPERT_ROWS(ff_)                                                                           \
+    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,           \
+           DIM_OF_MODEL, .ff = (ff_), .is_each = true),                                            \
+        MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT,           \
+               DIM_OF_MODEL, .ff = (ff_), .is_each = true),                                        \
+        MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,        \
+               DIM_OF_EXPERT, .ff = (ff_), .is_each = true)
+
 static const struct spec_row llama_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL,
@@ -102,12 +111,7 @@ static const struct spec_row llama_rows[] = {
            .ff = FF_IS_PLAIN),
     MATRIX(SLOT_ROUTER, "layers.%d.mlp.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
            .ff = FF_IS_MIXTURE),
-    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,
-           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
-    MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL,
-           .ff = FF_IS_MIXTURE, .is_each = true),
-    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,
-           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true),
+    EXPERT_ROWS(FF_IS_MIXTURE),
     MATRIX(SLOT_SHARED_GATE, "layers.%d.mlp.shared_expert.gate_proj.weight", DIM_OF_SHARED,
            DIM_OF_MODEL, .when = WHEN_SHARED, .ff = FF_IS_MIXTURE, .group = 2, .takes_lora = true),
     MATRIX(SLOT_SHARED_UP, "layers.%d.mlp.shared_expert.up_proj.weight", DIM_OF_SHARED,
@@ -128,12 +132,7 @@ static const struct spec_row llama_rows[] = {
            .ff = FF_IS_BIASED_MIXTURE),
     VECTOR(SLOT_ROUTER_BIAS, "layers.%d.mlp.router.bias", DIM_OF_EXPERTS,
            .ff = FF_IS_BIASED_MIXTURE),
-    MATRIX(SLOT_EXPERT_GATE, "layers.%d.mlp.experts.%d.gate_proj.weight", DIM_OF_EXPERT,
-           DIM_OF_MODEL, .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
-    MATRIX(SLOT_EXPERT_UP, "layers.%d.mlp.experts.%d.up_proj.weight", DIM_OF_EXPERT, DIM_OF_MODEL,
-           .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
-    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.mlp.experts.%d.down_proj.weight", DIM_OF_MODEL,
-           DIM_OF_EXPERT, .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
+    EXPERT_ROWS(FF_IS_BIASED_MIXTURE),
     VECTOR(SLOT_EXPERT_GATE_BIAS, "layers.%d.mlp.experts.%d.gate_proj.bias", DIM_OF_EXPERT,
            .ff = FF_IS_BIASED_MIXTURE, .is_each = true),
     VECTOR(SLOT_EXPERT_UP_BIAS, "layers.%d.mlp.experts.%d.up_proj.bias", DIM_OF_EXPERT,
@@ -181,6 +180,52 @@ static const struct spec_row lfm2_rows[] = {
     MATRIX(SLOT_DOWN, "layers.%d.feed_forward.w2.weight", DIM_OF_MODEL, DIM_OF_FF,
            .takes_lora = true),
     VECTOR(SLOT_FINAL_NORM, "embedding_norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    DENSE_ROWS,
+};
+
+static const struct spec_row latent_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL,
+           .when = WHEN_NO_Q_LATENT, .group = 1, .takes_lora = true),
+    MATRIX(SLOT_Q_LATENT, "layers.%d.self_attn.q_a_proj.weight", DIM_OF_LATENT_Q, DIM_OF_MODEL,
+           .when = WHEN_Q_LATENT, .group = 1, .takes_lora = true),
+    MATRIX(SLOT_KV_LATENT, "layers.%d.self_attn.kv_a_proj_with_mqa.weight", DIM_OF_LATENT_KV,
+           DIM_OF_MODEL, .group = 1, .takes_lora = true),
+    VECTOR(SLOT_Q_LATENT_BIAS, "layers.%d.self_attn.q_a_proj.bias", DIM_OF_LATENT_Q,
+           .when = WHEN_Q_LATENT_BIAS, .group = 3),
+    VECTOR(SLOT_KV_LATENT_BIAS, "layers.%d.self_attn.kv_a_proj_with_mqa.bias", DIM_OF_LATENT_KV,
+           .when = WHEN_QKV_BIAS, .group = 3),
+    VECTOR(SLOT_Q_LATENT_NORM, "layers.%d.self_attn.q_a_layernorm.weight", DIM_OF_LATENT_Q,
+           .when = WHEN_Q_LATENT),
+    VECTOR(SLOT_KV_LATENT_NORM, "layers.%d.self_attn.kv_a_layernorm.weight", DIM_OF_LATENT),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_b_proj.weight", DIM_OF_Q, DIM_OF_LATENT_Q,
+           .when = WHEN_Q_LATENT, .takes_lora = true),
+    MATRIX(SLOT_KV_UP, "layers.%d.self_attn.kv_b_proj.weight", DIM_OF_KV_UP, DIM_OF_LATENT,
+           .takes_lora = true),
+    MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_VALUES,
+           .takes_lora = true),
+    VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true, .ff = FF_IS_PLAIN),
+    MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true, .ff = FF_IS_PLAIN),
+    MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF, .takes_lora = true,
+           .ff = FF_IS_PLAIN),
+    MATRIX(SLOT_ROUTER, "layers.%d.mlp.gate.weight", DIM_OF_EXPERTS, DIM_OF_MODEL,
+           .ff = FF_IS_MIXTURE),
+    VECTOR(SLOT_CHOICE_BIAS, "layers.%d.mlp.gate.e_score_correction_bias", DIM_OF_EXPERTS,
+           .ff = FF_IS_MIXTURE, .when = WHEN_CHOICE_BIAS, .is_fixed = true),
+    EXPERT_ROWS(FF_IS_MIXTURE),
+    MATRIX(SLOT_SHARED_GATE, "layers.%d.mlp.shared_experts.gate_proj.weight", DIM_OF_SHARED,
+           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .when = WHEN_SHARED, .group = 2, .takes_lora = true),
+    MATRIX(SLOT_SHARED_UP, "layers.%d.mlp.shared_experts.up_proj.weight", DIM_OF_SHARED,
+           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .when = WHEN_SHARED, .group = 2, .takes_lora = true),
+    MATRIX(SLOT_SHARED_DOWN, "layers.%d.mlp.shared_experts.down_proj.weight", DIM_OF_MODEL,
+           DIM_OF_SHARED, .ff = FF_IS_MIXTURE, .when = WHEN_SHARED, .takes_lora = true),
+    VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
     DENSE_ROWS,
 };
@@ -323,6 +368,7 @@ static const char *const wrapped_prefix[] = {"model.language_model.", "language_
 static const struct spec llama_spec = {ROWS(llama_rows), .prefix = llama_prefix};
 static const struct spec hybrid_spec = {ROWS(llama_rows), .prefix = llama_prefix};
 static const struct spec lfm2_spec = {ROWS(lfm2_rows), .prefix = llama_prefix};
+static const struct spec latent_spec = {ROWS(latent_rows), .prefix = llama_prefix};
 static const struct spec gpt2_spec = {ROWS(gpt2_rows), .prefix = gpt2_prefix};
 static const struct spec bert_spec = {ROWS(bert_rows), .prefix = bert_prefix};
 static const struct spec nomicbert_spec = {ROWS(nomicbert_rows), .prefix = llama_prefix};
@@ -369,6 +415,11 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_EXPERTS] = c->n_expert,
         [DIM_OF_SHARED] = c->d_shared,
         [DIM_OF_ONE] = 1,
+        [DIM_OF_LATENT] = c->d_latent,
+        [DIM_OF_LATENT_Q] = c->d_latent_q ? c->d_latent_q : c->d_model,
+        [DIM_OF_LATENT_KV] = c->d_latent + c->d_turned,
+        [DIM_OF_KV_UP] = (int64_t)c->n_head * (c->d_head - c->d_turned + c->d_value),
+        [DIM_OF_VALUES] = (int64_t)c->n_head * c->d_value,
         [DIM_OF_Q] = q,
         [DIM_OF_QUERY] = c->has_attn_gate ? 2 * q : q,
         [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
@@ -428,6 +479,14 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return c->has_conv_bias;
     case WHEN_SINKS:
         return c->has_sinks;
+    case WHEN_Q_LATENT:
+        return c->d_latent_q > 0;
+    case WHEN_Q_LATENT_BIAS:
+        return c->d_latent_q > 0 && c->has_qkv_bias;
+    case WHEN_NO_Q_LATENT:
+        return c->d_latent_q == 0;
+    case WHEN_CHOICE_BIAS:
+        return c->has_route_bias;
     case WHEN_QK_NORM:
         return c->qk_norm == QK_NORM_HEADS;
     case WHEN_WHOLE_QK_NORM:

@@ -27,6 +27,11 @@ enum spec_dim {
     DIM_OF_EXPERT,  /* d_ff of one */
     DIM_OF_EXPERTS, /* how many */
     DIM_OF_SHARED,  /* d_ff of the shared one */
+    DIM_OF_LATENT,
+    DIM_OF_LATENT_Q,  /* d_latent_q, or the width */
+    DIM_OF_LATENT_KV, /* d_latent, and what turns of a key */
+    DIM_OF_KV_UP,     /* of all heads: what does not turn of a key, and a value */
+    DIM_OF_VALUES,    /* n_head * d_value */
     DIM_OF_ONE,
     DIM_OF_Q,         /* n_head * d_head */
     DIM_OF_QUERY,     /* that, and as much again where attention is gated */
@@ -52,6 +57,10 @@ enum spec_when {
     WHEN_MLP_BIAS,
     WHEN_CONV_BIAS,
     WHEN_SINKS,
+    WHEN_Q_LATENT,
+    WHEN_Q_LATENT_BIAS,
+    WHEN_NO_Q_LATENT,
+    WHEN_CHOICE_BIAS,
     WHEN_QK_NORM,
     WHEN_WHOLE_QK_NORM,
     WHEN_NORM_BEFORE, /* a half is normed before, ... */
@@ -97,6 +106,7 @@ struct spec_row {
     int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
     bool is_transposed; /* [k, n] in the file */
     bool takes_lora;
+    bool is_fixed; /* no gradient comes to it */
 };
 
 struct spec {

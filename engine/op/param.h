@@ -46,6 +46,7 @@ struct param {
     int32_t index;    /* place in the model's list */
     int32_t lora;     /* place among the products that take adapters; -1: none */
     bool is_vector;
+    bool is_fixed;           /* no gradient comes to it: it is not trained */
     int64_t n, k;            /* outputs, inputs; a vector has k = 1 */
     int32_t n_tap;           /* of a vector that files have as [n / n_tap, 1, n_tap]; 0: as [n] */
     int64_t section[3];      /* runs of outputs of which each is cut alike; 0: there is only one */

@@ -78,12 +78,14 @@ static uint64_t kind_of(const struct model *m)
 {
     const struct config *c = &m->cfg;
     const int64_t whole[] = {
-        c->family,           c->n_vocab,   c->n_layer,   c->d_model,   c->d_ff,
-        c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,    c->window,
-        (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param,   c->n_top,
-        c->normalises_top,   c->n_tap,     c->n_delta_k, c->n_delta_v, c->d_delta_k,
-        c->d_delta_v};
-    const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor};
+        c->family,           c->n_vocab,   c->n_layer,   c->d_model,      c->d_ff,
+        c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,       c->window,
+        (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param,      c->n_top,
+        c->normalises_top,   c->n_tap,     c->n_delta_k, c->n_delta_v,    c->d_delta_k,
+        c->d_delta_v,        c->d_latent,  c->d_turned,  c->turns_beside, c->n_group,
+        c->n_top_group};
+    const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor, c->attn_scale,
+                           c->route_scale};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),
                      siphash((struct siphash_key){0}, c->slides, sizeof c->slides),

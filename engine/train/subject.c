@@ -108,9 +108,9 @@ static int list(struct train_subject *s, struct err *e)
         return -1;
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
-        if (s->lora.rank == 0)
+        if (s->lora.rank == 0 && !p->is_fixed)
             add_self(s, p);
-        else if (is_target(&s->lora, p))
+        else if (s->lora.rank > 0 && is_target(&s->lora, p))
             add_halves(s, p);
     }
     return 0;

@@ -3,6 +3,7 @@
  * engine/load/config, generation: each family's spelling of its fields, its class's defaults,
  * and values that the engine cannot compute, each refused by name.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +252,40 @@ static void test_shared_experts(void **state)
     assert_true(c.normalises_top && !c.is_delta_joined && c.is_wrapped && c.d_model == 2048);
 }
 
+#define DEEPSEEK(v) "{\"architectures\":[\"DeepseekV" v "ForCausalLM\"]," SIZES
+
+/* Faults: a default of either class; groups that rule where they should not; a scale of scores that
+ * yarn's context does not move. */
+static void test_deepseek(void **state)
+{
+    (void)state;
+    struct config c = parse(DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"n_group\":8,"
+                                          "\"topk_group\":3}");
+    assert_int_equal(c.family, FAMILY_DEEPSEEK_V2);
+    assert_true(c.d_latent == 512 && c.d_latent_q == 1536 && c.d_head == 192 && c.d_value == 128);
+    assert_true(c.d_turned == 64 && c.turns_beside && c.n_kv_head == c.n_head);
+    assert_true(c.n_expert == 64 && c.n_top == 6 && c.d_expert == 1407 && c.d_shared == 2 * 1407);
+    assert_true(!c.is_sigmoid_route && !c.has_route_bias && !c.normalises_top && c.n_group == 0);
+    assert_true(c.has_experts[0] && c.route_scale == 1 && c.attn_scale == 1 / sqrt(192));
+    c = parse(DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"q_lora_rank\":null,\"n_group\":8,"
+                            "\"topk_group\":3,\"topk_method\":\"group_limited_greedy\","
+                            "\"routed_scaling_factor\":16,\"first_k_dense_replace\":1}");
+    assert_true(c.d_latent_q == 0 && c.n_group == 8 && c.n_top_group == 3 && c.route_best == 1);
+    assert_true(c.route_scale == 16 && !c.has_experts[0] && c.has_experts[1]);
+    c = parse(DEEPSEEK("3") ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":40,\"mscale\":1,"
+                            "\"mscale_all_dim\":1,\"original_max_position_embeddings\":4096}}");
+    assert_int_equal(c.family, FAMILY_DEEPSEEK_V3);
+    double m = 0.1 * log(40) + 1;
+    assert_true(fabs(c.attn_scale - m * m / sqrt(192)) < 1e-12 && c.rope.factor == 40);
+    assert_true(c.n_expert == 256 && c.n_top == 8 && c.d_expert == 2048 && c.d_shared == 2048);
+    assert_true(c.is_sigmoid_route && c.has_route_bias && c.normalises_top && c.route_best == 2);
+    assert_true(c.n_group == 8 && c.n_top_group == 4 && c.route_scale == 2.5);
+    assert_true(!c.has_experts[2] && c.has_experts[3]);
+    c = parse(DEEPSEEK("3") ",\"rope_interleave\":false,\"n_shared_experts\":null,"
+                            "\"n_group\":1,\"topk_group\":1,\"norm_topk_prob\":false}");
+    assert_true(!c.turns_beside && c.d_shared == 0 && c.n_group == 1 && !c.normalises_top);
+}
+
 /* Faults: a default of gpt-oss' class, a bound of its gates that is not read. */
 static void test_gpt_oss(void **state)
 {
@@ -406,7 +441,33 @@ static const struct refused {
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
      "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
-     "qwen3_5_text, qwen3_5_moe_text, qwen3_next, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
+     "qwen3_5_text, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
+    {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
+    {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"topk_method\":\"noaux_tc\"}",
+     "topk_method: 'noaux_tc' is not supported; greedy and group_limited_greedy are"},
+    {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"topk_method\":\"group_limited_greedy\"}",
+     "topk_method: group_limited_greedy without n_group or topk_group"},
+    {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"norm_topk_prob\":true}",
+     "norm_topk_prob: true is not supported; false is"},
+    {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"mlp_bias\":true}",
+     "mlp_bias: true is not supported; false is"},
+    {DEEPSEEK("3") ",\"scoring_func\":\"softmax\"}",
+     "scoring_func: 'softmax' is not supported; sigmoid is"},
+    {DEEPSEEK("3") ",\"topk_method\":\"greedy\"}",
+     "topk_method: 'greedy' is not supported; noaux_tc is"},
+    {DEEPSEEK("3") ",\"n_group\":7}", "n_group: 7 groups of 256 experts are not supported"},
+    {DEEPSEEK("3") ",\"topk_group\":9}", "topk_group: 9 groups for a token, of 8"},
+    {DEEPSEEK("3") ",\"num_experts_per_tok\":40,\"topk_group\":1}",
+     "num_experts_per_tok: 40 experts for a token, of 1 groups of 32"},
+    {DEEPSEEK("3") ",\"num_key_value_heads\":1}", "num_key_value_heads: 1 is not supported"},
+    {DEEPSEEK("3") ",\"v_head_dim\":200}", "v_head_dim: values of 200 numbers are not supported"},
+    {DEEPSEEK("3") ",\"qk_nope_head_dim\":200}",
+     "qk_nope_head_dim: heads of 264 numbers are not supported; up to 256 are"},
+    {DEEPSEEK("3") ",\"moe_layer_freq\":2}", "moe_layer_freq: 2 is not supported; 1 is"},
+    {DEEPSEEK("3") ",\"index_topk\":2048}", "index_topk: 2048 is not supported; 0 is"},
+    {DEEPSEEK("3") ",\"routed_scaling_factor\":0}", "routed_scaling_factor: expected a number"},
+    {DEEPSEEK("3") ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+     "rope_type: 'linear' is not supported here; default and yarn are"},
     {"{\"architectures\":[\"Qwen2_5_VLForConditionalGeneration\"],\"text_config\":{}}",
      "'Qwen2_5_VLForConditionalGeneration' is not supported: its rotary positions are threefold"},
     {"{\"architectures\":[\"Gemma3ForConditionalGeneration\"]}", "text_config is missing"},
@@ -612,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_later_families),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_shared_experts),
+        cmocka_unit_test(test_deepseek),
         cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_bodies),
