@@ -56,13 +56,20 @@ void chat_begin(struct chat *c, const char *system)
 {
     json_array_clear(c->messages);
     json_array_clear(c->tokens);
+    json_array_clear(c->calls);
+    c->n_result = 0;
     if (system && *system)
         chat_add(c, "system", system, strlen(system));
 }
 
-static void drop_last(struct chat *c)
+/* Results of tools stay: who typed them need not do so again. */
+static void drop_question(struct chat *c)
 {
-    json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    size_t last = json_array_size(c->messages) - 1;
+    const char *role =
+        json_string_value(json_object_get(json_array_get(c->messages, last), "role"));
+    if (!strcmp(role, "user"))
+        json_array_remove(c->messages, last);
 }
 
 static json_t *body_of(const struct chat *c, bool is_stream)
@@ -70,6 +77,8 @@ static json_t *body_of(const struct chat *c, bool is_stream)
     json_t *b = json_pack("{s:s, s:O, s:b}", "model", c->model, "messages", c->messages, "stream",
                           is_stream);
     json_object_update(b, c->sampling);
+    if (json_array_size(c->tools))
+        json_object_set(b, "tools", c->tools);
     if (c->is_talk) { /* for /why */
         json_object_set_new(b, "logprobs", json_true());
         json_object_set_new(b, "top_logprobs", json_integer(CHAT_TOP));
@@ -109,7 +118,8 @@ static int hear(void *ctx, const char *data, size_t n, struct err *e)
     json_t *chunk = json_loadb(data, n, JSON_ALLOW_NUL, NULL);
     const json_t *error = json_object_get(chunk, "error");
     const json_t *choice = json_array_get(json_object_get(chunk, "choices"), 0);
-    const json_t *text = json_object_get(json_object_get(choice, "delta"), "content");
+    const json_t *delta = json_object_get(choice, "delta"),
+                 *text = json_object_get(delta, "content");
     const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
     int rc = 0;
     if (error) {
@@ -123,6 +133,7 @@ static int hear(void *ctx, const char *data, size_t n, struct err *e)
         keep_piece(c, text);
         show_piece(c, text);
     }
+    chat_calls_add(c, json_object_get(delta, "tool_calls"));
     json_array_extend(c->tokens, json_object_get(json_object_get(choice, "logprobs"), "content"));
     if (finish && !strcmp(finish, "length"))
         c->finish = "cut: no more tokens were allowed";
@@ -166,20 +177,45 @@ static int whole_answer(struct chat *c, struct err *e)
     return rc;
 }
 
-/* A message and its answer become part of the talk, or neither does. */
-static int say(struct chat *c, const char *text, struct err *e)
+/* Calls that broke off are none: what they would be given is not known. */
+static void keep_answer(struct chat *c, bool is_whole)
 {
-    chat_add(c, "user", text, strlen(text));
+    if (!is_whole)
+        json_array_clear(c->calls);
+    if (c->answer.len || json_array_size(c->calls))
+        chat_add(c, "assistant", c->answer.len ? c->answer.data : "", c->answer.len);
+    else
+        drop_question(c);
+    if (json_array_size(c->calls)) {
+        json_t *last = json_array_get(c->messages, json_array_size(c->messages) - 1);
+        json_object_set_new(last, "tool_calls", json_deep_copy(c->calls));
+    }
+}
+
+/* The last message, and its answer, become part of the talk, or neither does. */
+static int answer(struct chat *c, struct err *e)
+{
     buf_clear(&c->answer);
     json_array_clear(c->tokens);
+    json_array_clear(c->calls);
+    c->n_result = 0;
     c->finish = NULL;
     const struct chat_values *v = c->o->values;
     int rc = v->remote.json ? whole_answer(c, e) : stream_answer(c, e);
-    if (c->answer.len)
-        chat_add(c, "assistant", c->answer.data, c->answer.len);
-    else
-        drop_last(c);
+    keep_answer(c, !rc && !c->finish);
+    chat_calls_show(c);
     return rc;
+}
+
+static int say(struct chat *c, const char *text, struct err *e)
+{
+    if (!chat_call(c)) {
+        chat_add(c, "user", text, strlen(text));
+        return answer(c, e);
+    }
+    chat_result(c, text);
+    chat_calls_show(c);
+    return chat_call(c) ? 0 : answer(c, e);
 }
 
 /* ---- the talk ------------------------------------------------------------------------------ */
@@ -202,7 +238,7 @@ static enum edit_end read_message(struct chat *c, struct edit *edit, struct buf 
     buf_clear(text);
     buf_str(text, "");
     do {
-        end = edit_read(edit, &c->term, text->len ? ". " : "> ");
+        end = edit_read(edit, &c->term, text->len ? ". " : chat_call(c) ? "= " : "> ");
         goes_on = c->is_talk && end == EDIT_DONE && edit->n > 0 && edit->text[edit->n - 1] == '\\';
         buf_add(text, edit->text, edit->n - goes_on);
         if (goes_on)
@@ -274,8 +310,12 @@ static int chat(struct chat *c, struct err *e)
 
 int cmd_chat(const struct opt *o)
 {
-    struct chat c = {
-        .o = o, .messages = json_array(), .tokens = json_array(), .sampling = json_object()};
+    struct chat c = {.o = o,
+                     .messages = json_array(),
+                     .tokens = json_array(),
+                     .sampling = json_object(),
+                     .tools = json_array(),
+                     .calls = json_array()};
     struct err e = ERR_INIT;
     buf_init(&c.answer, ANSWER_BYTES_MAX);
     int rc = chat(&c, &e);
@@ -283,6 +323,8 @@ int cmd_chat(const struct opt *o)
     json_decref(c.messages);
     json_decref(c.tokens);
     json_decref(c.sampling);
+    json_decref(c.tools);
+    json_decref(c.calls);
     buf_release(&c.answer);
     free(c.model);
     peer_free(c.peer);

@@ -147,7 +147,8 @@ static int save(const struct chat *c, const char *path, struct err *e)
 static bool is_message(const json_t *m)
 {
     return json_is_string(json_object_get(m, "role")) &&
-           json_is_string(json_object_get(m, "content"));
+           (json_is_string(json_object_get(m, "content")) ||
+            json_is_array(json_object_get(m, "tool_calls")));
 }
 
 static int take_messages(struct chat *c, const json_t *row, struct err *e)
@@ -192,6 +193,8 @@ static int print_help(void)
         "/system [TEXT]  begin anew, and tell the model this first\n"
         "/clear          begin anew\n"
         "/set [NAME [V]] temperature, top_p, max_tokens, seed; alone: what they are\n"
+        "/tools [FILE]   tell the model of the tools in a file (off: of none); what is typed\n"
+        "                behind a call of one is its result; alone: which there are\n"
         "/why            how likely each token of the last answer was, and what else might\n"
         "                have stood there\n"
         "/save FILE      keep the talk, as a row of training;  /load FILE  go on with it\n"
@@ -222,6 +225,8 @@ int chat_obey(struct chat *c, const char *line, bool *is_over, struct err *e)
         return save(c, rest, e);
     if ((rest = is_command(line, "/load")) != NULL)
         return load(c, rest, e);
+    if ((rest = is_command(line, "/tools")) != NULL)
+        return chat_tools(c, rest, e);
     if (is_command(line, "/why"))
         return chat_why(c, e);
     if (is_command(line, "/help"))

@@ -249,6 +249,69 @@ class Marked(Endless):
         self.close_connection = True
 
 
+class Calling(Endless):
+    """A server whose model calls two tools, their arguments in pieces, and then says what it was given."""
+
+    def do_POST(self):
+        ask = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(ask)
+        results = [m["content"] for m in ask["messages"] if m["role"] == "tool"]
+
+        def call(i, **function):
+            return {"tool_calls": [{"index": i, **({"id": f"id{i}"} if "name" in function else {}),
+                                    "function": function}]}
+        deltas = [{"content": f"given {results}"}]
+        if not results:
+            deltas = [{"content": "I ask."}, call(0, name="add", arguments=""), call(0, arguments='{"a"'),
+                      call(0, arguments=': 1}'), call(1, name="say\x1b[31m", arguments="{}"), call(9, arguments="no")]
+        events = "".join(f"data: {json.dumps({'choices': [{'delta': d}]})}\n\n" for d in deltas)
+        self.wfile.write(reply(200, events + "data: [DONE]\n\n", "text/event-stream"))
+        self.close_connection = True
+
+
+def tools(_, sh, tmp):
+    """The person is who runs the tools: each call is shown, what is typed is its result."""
+    del sh
+    file, bad, kept = tmp / "tools.json", tmp / "bad.json", tmp / "kept.jsonl"
+    told = [{"type": "function", "function": {"name": n, "description": f"does {n}"}} for n in ("add", "say")]
+    file.write_text(json.dumps({"messages": [], "tools": told}))
+    bad.write_text('[{"type": "function"}]')
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Calling) as calling:
+        calling.asked = []
+        threading.Thread(target=calling.serve_forever, daemon=True).start()
+        mine = Shell(f"http://127.0.0.1:{calling.server_port}", XDG_STATE_HOME=str(tmp))
+        with Terminal(mine, "chat", "--model", "m", columns=200) as t:
+            t.until(PROMPT)
+            t.type(f"/tools\r/tools {bad}\r/tools {tmp}/none\r")
+            t.until("no tools")
+            t.until(r"bad\.json: it has no tools")
+            t.until("none: No such file")
+            t.type(f"/tools {file}\r")
+            t.until("add  does add\r\nsay  does say")
+            t.type("begin\r")
+            t.until(r'add\(\{"a": 1\}\)')
+            t.until("= ")
+            t.type("/set\r")  # commands are still heard
+            t.until("as the server has it")
+            t.type("two\r")
+            assert "\x1b[31m" not in t.until(r"say.*\(\{\}\)"), t.screen
+            t.type("//three\r")
+            t.until(r"given \['two', '/three'\]")
+            t.until(PROMPT)
+            t.type(f"/save {kept}\r/tools off\r/clear\rbegin\r")
+            t.until("= ")
+            t.type("/clear\r")
+            t.until(PROMPT)
+            t.type("/quit\r")
+            assert t.end() == 0, t.screen
+        calling.shutdown()
+    assert [a.get("tools") for a in calling.asked] == [told, told, None], calling.asked
+    messages = json.loads(kept.read_text())["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant", "tool", "tool", "assistant"], messages
+    assert [c["function"]["arguments"] for c in messages[1]["tool_calls"]] == ['{"a": 1}', "{}"], messages
+    assert [m["tool_call_id"] for m in messages[2:4]] == ["id0", "id1"], messages
+
+
 def styles(_, sh):
     """Headings, strong words and code have their styles on a terminal with colours, and nowhere else."""
     del sh
@@ -382,7 +445,7 @@ def main():
             for case in (one_answer, by_lines, broken_answers, talk, styles, stopped, ps_once, ps_live,
                          health):
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(server, sh))
-            for case in (kept_between_runs, settings_and_files, why):
+            for case in (kept_between_runs, settings_and_files, why, tools):
                 with scratch() as folder:
                     cases.run(case.__name__.replace("_", " "), lambda c=case, f=folder: c(server, sh, f))
             cases.run("ps shows a job", lambda: ps_shows_a_job(server, sh, tmp))
