@@ -14,6 +14,24 @@
 
 enum { TINY_LAYERS = 3, TINY_CTX = 256 };
 
+/* Keys of which 6 of 16 numbers turn, values of 12; four groups of two experts, two of them open.
+ */
+static void add_latent(struct config *c)
+{
+    bool is_v3 = c->family == FAMILY_DEEPSEEK_V3;
+    c->n_kv_head = c->n_head;
+    c->d_latent = 20;
+    c->d_latent_q = is_v3 ? 24 : 0;
+    c->d_turned = 6, c->d_value = 12;
+    c->turns_beside = true;
+    c->n_expert = 8;
+    c->d_shared = 40;
+    c->n_group = 4, c->n_top_group = 2;
+    c->route_best = is_v3 ? 2 : 1;
+    c->route_scale = 1.5;
+    c->is_sigmoid_route = c->has_route_bias = c->normalises_top = is_v3;
+}
+
 struct config tiny_config(enum config_family f)
 {
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
@@ -55,6 +73,7 @@ struct config tiny_config(enum config_family f)
         .embed_scale = f == FAMILY_GRANITE ? 6 : 1,
         .residual_scale = f == FAMILY_GRANITE ? 0.4 : 1,
         .logit_scale = f == FAMILY_GRANITE ? 0.125 : 1,
+        .route_scale = 1,
         .norm_plus_one = is_gemma || is_hybrid,
         .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
         .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
@@ -85,8 +104,12 @@ struct config tiny_config(enum config_family f)
     c.normalises_top = f == FAMILY_MIXTRAL || is_open;
     c.is_joined = f == FAMILY_PHI3;
     c.rope.partial = f == FAMILY_PHI3 || is_hybrid ? 0.5 : 1;
+    bool is_latent = f == FAMILY_DEEPSEEK_V2 || f == FAMILY_DEEPSEEK_V3;
+    if (is_latent)
+        add_latent(&c);
     for (int64_t l = 0; l < c.n_layer; l++) {
-        c.has_experts[l] = f == FAMILY_MIXTRAL || is_open || (is_mixture && l != 1);
+        c.has_experts[l] =
+            (is_latent && l > 0) || f == FAMILY_MIXTRAL || is_open || (is_mixture && l != 1);
         c.is_conv[l] = f == FAMILY_LFM2 && l != 1;
         c.is_delta[l] = is_hybrid && l != 1;
         c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;

@@ -156,10 +156,15 @@ static void logits_are_pefts_of_what_we_trained(void **state)
 {
     static const struct {
         const char *name, *model;
-    } ours[] = {{"llama_lora", "llama_plain"}, {"qwen2_rslora", "qwen2"},
-                {"gpt2_rslora", "gpt2"},       {"gpt2_lora_dropout", "gpt2"},
-                {"phi3_lora", "phi3"},         {"gemma3_vision_lora", "gemma3_vision"},
-                {"lfm2_lora", "lfm2"},         {"qwen3_5_lora", "qwen3_5"}};
+    } ours[] = {{"llama_lora", "llama_plain"},
+                {"qwen2_rslora", "qwen2"},
+                {"gpt2_rslora", "gpt2"},
+                {"gpt2_lora_dropout", "gpt2"},
+                {"phi3_lora", "phi3"},
+                {"gemma3_vision_lora", "gemma3_vision"},
+                {"lfm2_lora", "lfm2"},
+                {"qwen3_5_lora", "qwen3_5"},
+                {"deepseek_v3_lora", "deepseek_v3"}};
     (void)state;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct golden g;

@@ -18,6 +18,7 @@
 #define MODELS "tests/golden/models/"
 #define LLAMA  "llama_plain"
 #define HYBRID "qwen3_5"
+#define LATENT "deepseek_v3"
 
 enum { N = 64, PROMPT_MAX = 90, NEW_MAX = 40, GROW = 70, CTX = 160, N_BIAS = 3 };
 
@@ -207,6 +208,14 @@ static void company_changes_nothing_int4(void **state)
     check_company(LLAMA, K_INT4, "int4");
 }
 
+/* Faults besides: what heads share of a key, of another's row; experts that a neighbour picks. */
+static void company_changes_no_latent(void **state)
+{
+    (void)state;
+    check_company(LATENT, K_BF16, "bf16");
+    check_company(LATENT, K_F32, "f32");
+}
+
 /* Faults besides: a recurrent state of another text or place, or one that two share. */
 static void company_changes_no_state(void **state)
 {
@@ -238,6 +247,7 @@ static void running_out_of_cells_changes_nothing(void **state)
     check_shortage(LLAMA);
     check_shortage(HYBRID);
     check_shortage("qwen3_next");
+    check_shortage(LATENT);
 }
 
 /* Faults: a group that is let in in part; answers in another order than the requests. */
@@ -335,6 +345,7 @@ int main(void)
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(company_changes_nothing_int8),
         cmocka_unit_test(company_changes_nothing_int4),
+        cmocka_unit_test(company_changes_no_latent),
         cmocka_unit_test(company_changes_no_state),
         cmocka_unit_test(running_out_of_cells_changes_nothing),
         cmocka_unit_test(a_group_is_one_submission),

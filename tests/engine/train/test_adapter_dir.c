@@ -27,7 +27,8 @@ static const char golden_dir[] = "tests/golden/adapters";
  * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
  * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
  * others have too; one name for products of two sorts of layers (lfm2); products around a delta
- * rule (qwen3_5). */
+ * rule (qwen3_5), and around a latent (deepseek_v3).
+ */
 static const struct {
     const char *name, *model;
     struct train_lora lora;
@@ -54,6 +55,12 @@ static const struct {
     {"qwen3_5_lora",
      "qwen3_5",
      {.rank = 2, .alpha = 5, .target = {"in_proj_qkv", "in_proj_a", "out_proj"}, .n_target = 3}},
+    {"deepseek_v3_lora",
+     "deepseek_v3",
+     {.rank = 2,
+      .alpha = 5,
+      .target = {"q_a_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"},
+      .n_target = 4}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
