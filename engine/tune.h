@@ -19,6 +19,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/train/example.h"
+#include "engine/train/loop.h"
 #include "engine/train/plain.h"
 
 struct buf;
@@ -95,7 +96,7 @@ int tune_check_some(struct tune_check *c, int64_t us, bool *is_done, struct err 
 struct tune_check_info tune_check_info(const struct tune_check *c);
 struct tune_fault tune_check_fault(const struct tune_check *c, size_t i); /* i < n_fault, MAX */
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training: by loops of the caller's own, see engine/train/loop.h ----------------------- */
 
 /* A sample that is to be graded; the texts are borrowed. */
 struct tune_sample {
@@ -182,11 +183,10 @@ int64_t tune_step(const struct tune *t); /* steps done */
 bool tune_is_over(const struct tune *t); /* the last of them, too */
 struct tuning_best tune_best(const struct tune *t);
 
-/* Until the last step, or until it is ended; *is_done tells which. ERR_DIVERGED. */
+/* Until the last step, or its end; *is_done tells which. ERR_DIVERGED. */
 int tune_run(struct tune *t, bool *is_done, struct err *e);
 
-/* Whether that failed since there was no place for the adapter that is sampled. */
-bool tune_lacks_place(const struct tune *t);
+bool tune_lacks_place(const struct tune *t); /* for the adapter that is sampled: so it failed */
 
 /* As a PEFT directory, or of a full training a model's; base: what its model is called. */
 int tune_publish(struct tune *t, const char *path, const char *base, struct err *e);

@@ -136,6 +136,40 @@ void seen_add_policy(const struct train_policy *p, const struct train_row *r,
     sum->loss += r->share * loss;
 }
 
+/* ---- losses of labels ---------------------------------------------------------------------- */
+
+static struct label_told label_at(const struct label_loss *l, const struct train_row *r,
+                                  const struct seen *seen, int64_t i)
+{
+    return label_loss_of(l, (double)r->counts[i], (double)seen[i].logprob,
+                         r->sampled ? (double)r->sampled[i] : 0);
+}
+
+int64_t seen_labels(const struct label_loss *l, const struct train_row *r, const struct seen *seen,
+                    float *by)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->label[i] >= 0)
+            by[n++] = (float)label_at(l, r, seen, i).by;
+    return n;
+}
+
+void seen_add_labels(const struct label_loss *l, const struct train_row *r, const struct seen *seen,
+                     struct train_result *sum)
+{
+    double loss = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->label[i] < 0)
+            continue;
+        struct label_told t = label_at(l, r, seen, i);
+        loss += t.loss;
+        sum->n_clipped += t.is_clipped;
+        sum->n_moved += t.is_moved;
+    }
+    sum->loss += loss;
+}
+
 void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out)
 {
     for (int64_t i = 0; i < r->n; i++) {

@@ -9,6 +9,7 @@
 #ifndef ENGINE_TRAIN_SEEN_H
 #define ENGINE_TRAIN_SEEN_H
 
+#include "engine/train/label_loss.h"
 #include "engine/train/policy.h"
 #include "engine/train/preference.h"
 #include "engine/train/trainer.h"
@@ -43,6 +44,12 @@ int64_t seen_policy(const struct train_policy *p, const struct train_row *r,
                     const struct seen *seen, float *by);
 void seen_add_policy(const struct train_policy *p, const struct train_row *r,
                      const struct seen *seen, struct train_result *sum);
+
+/* The same of a loss of each label. */
+int64_t seen_labels(const struct label_loss *l, const struct train_row *r, const struct seen *seen,
+                    float *by);
+void seen_add_labels(const struct label_loss *l, const struct train_row *r, const struct seen *seen,
+                     struct train_result *sum);
 
 /* What a row got goes to whoever asked; of rows that other ranks computed, too. */
 void seen_tell(const struct train_row *r, const struct seen *seen, struct train_result *out);

@@ -38,9 +38,11 @@ struct trainer {
     struct packed *packed;    /* owned */
     struct eager *eager;      /* owned */
     struct k_ce_state *state; /* owned: [cap_tok] of a micro-batch, on the host */
-    float *by; /* owned: [cap_row] of a micro-batch, what its rows count; of a policy [cap_tok] */
-    struct seen *seen; /* owned: of all tokens of a step */
+    float *by;                /* owned: of a micro-batch, what its rows count, or its labels */
+    struct seen *seen;        /* owned: of all tokens of a step */
     int64_t cap_seen, n_step;
+    int64_t cap_packed; /* tokens that packed, state and by have room for */
+    bool has_gradient;  /* of passes, behind which there was no update */
 };
 
 /* Rows that belong together: those of a step come in so many. */
@@ -62,6 +64,20 @@ static struct packed *packed_for(struct trainer *t, struct err *e)
                                .cap_group = t->opt.lora.rank > 0,
                                .shares_cells = t->opt.checkpoints_blocks};
     return packed_new(t->model, &o, t->stream, e);
+}
+
+/* What micro-batches of cap_tok tokens need, in place of what is there. */
+static int make_room(struct trainer *t, struct err *e)
+{
+    int64_t n_by = t->opt.cap_tok > cap_row(t) ? t->opt.cap_tok : cap_row(t);
+    packed_free(t->packed);
+    mem_free(t->state);
+    mem_free(t->by);
+    t->packed = packed_for(t, e);
+    t->state = try_alloc((size_t)t->opt.cap_tok, sizeof *t->state, "a micro-batch's losses", e);
+    t->by = try_alloc((size_t)n_by, sizeof *t->by, "a micro-batch's losses", e);
+    t->cap_packed = t->packed && t->state && t->by ? t->opt.cap_tok : 0;
+    return t->cap_packed ? 0 : -1;
 }
 
 static int check_loss(const struct train_options *o, struct err *e)
@@ -88,11 +104,7 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
     if (optimizer_init(&t->optimizer, &t->subject.tensors, &t->exchange, s, e) ||
         train_function_init(&t->function, m, o, e))
         goto fail;
-    t->packed = packed_for(t, e);
-    t->state = try_alloc((size_t)o->cap_tok, sizeof *t->state, "a micro-batch's losses", e);
-    int64_t n_by = o->policy.is_on && o->cap_tok > cap_row(t) ? o->cap_tok : cap_row(t);
-    t->by = try_alloc((size_t)n_by, sizeof *t->by, "a micro-batch's losses", e);
-    if (t->packed && t->state && t->by)
+    if (!make_room(t, e))
         return t;
 fail:
     trainer_free(t);
@@ -120,9 +132,10 @@ void trainer_free(struct trainer *t)
 struct work {
     const struct train_row *row; /* [n] of the whole step */
     int64_t n, n_tok, n_each;
-    int64_t lo, hi;     /* computed here */
-    int64_t first, end; /* in the micro-batch */
-    struct seen *seen;  /* of row `first` on */
+    int64_t lo, hi;                /* computed here */
+    int64_t first, end;            /* in the micro-batch */
+    struct seen *seen;             /* of row `first` on */
+    const struct label_loss *loss; /* of a pass; NULL: the options say */
     double normaliser;
     bool trains, is_open; /* is_open: there is a tape */
 };
@@ -172,10 +185,12 @@ static int reserve_seen(struct trainer *t, int64_t n, struct err *e)
 /* What is to be learned of these rows, room for what each of their tokens gets, and this rank's
  * share. */
 static int begin(struct trainer *t, struct work *w, const struct train_row *row, int64_t n,
-                 bool trains, struct train_result *out, struct err *e)
+                 bool trains, const struct label_loss *loss, struct train_result *out,
+                 struct err *e)
 {
     *out = (struct train_result){0};
-    *w = (struct work){.row = row, .n = n, .n_each = n_each(t), .trains = trains, .normaliser = 1};
+    *w = (struct work){
+        .row = row, .n = n, .n_each = n_each(t), .trains = trains, .loss = loss, .normaliser = 1};
     for (int64_t i = 0; i < n; w->n_tok += row[i++].n)
         for (int64_t k = 0; k < row[i].n; k++)
             out->weight += seen_weight(&row[i], k);
@@ -184,8 +199,8 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
     ASSERT(n % w->n_each == 0);
     if (w->n_each > 1)
         out->weight = (double)(n / w->n_each);
-    else if (t->opt.policy.is_on)
-        out->weight = 1; /* shares say what counts */
+    else if (t->opt.policy.is_on || w->loss)
+        out->weight = 1; /* shares, or the labels' own, say what counts */
     else
         w->normaliser = out->weight;
     if (reserve_seen(t, w->n_tok, e))
@@ -299,13 +314,14 @@ static void read_rows(struct trainer *t, const struct work *w)
         at += seen_read(&w->row[i], t->state + at, seen);
 }
 
-/* Of a policy: what each label counts. */
+/* Of a policy, or a pass: what each label counts. */
 static void weigh_labels(struct trainer *t, const struct work *w)
 {
     const struct seen *seen = w->seen;
     int64_t n = 0;
     for (int64_t i = w->first; i < w->end; seen += w->row[i++].n)
-        n += seen_policy(&t->opt.policy, &w->row[i], seen, t->by + n);
+        n += w->loss ? seen_labels(w->loss, &w->row[i], seen, t->by + n)
+                     : seen_policy(&t->opt.policy, &w->row[i], seen, t->by + n);
     packed_scale_labels(t->packed, t->by);
 }
 
@@ -314,12 +330,13 @@ static int weigh(struct trainer *t, const struct work *w, struct err *e)
 {
     const struct seen *seen = w->seen;
     double n_pair = (double)(w->n / w->n_each);
-    if (w->n_each == 1 && !t->opt.policy.is_on)
+    bool has_labels = t->opt.policy.is_on || w->loss;
+    if (w->n_each == 1 && !has_labels)
         return 0;
     if (stream_sync(t->stream, e))
         return -1;
     read_rows(t, w);
-    if (t->opt.policy.is_on) {
+    if (has_labels) {
         weigh_labels(t, w);
         return 0;
     }
@@ -359,7 +376,9 @@ static int sum_losses(struct trainer *t, const struct work *w, struct train_resu
         return -1;
     for (int64_t i = 0; i < w->n; seen += w->row[i++].n) {
         seen_tell(&w->row[i], seen, out);
-        if (t->opt.policy.is_on)
+        if (w->loss)
+            seen_add_labels(w->loss, &w->row[i], seen, out);
+        else if (t->opt.policy.is_on)
             seen_add_policy(&t->opt.policy, &w->row[i], seen, out);
         else if (w->n_each == 1)
             seen_add(&w->row[i], seen, out);
@@ -378,7 +397,7 @@ int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
     struct work w;
-    int rc = begin(t, &w, row, n, false, out, e);
+    int rc = begin(t, &w, row, n, false, NULL, out, e);
     while (!rc && w.first < w.hi)
         rc = pack(t, &w, out, e) || forward(t, &w, e) || read_micro(t, &w, e) ? -1 : 0;
     if (!rc)
@@ -437,7 +456,7 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
     struct work w;
-    if (begin(t, &w, row, n, true, out, e))
+    if (begin(t, &w, row, n, true, NULL, out, e))
         goto fail;
     while (w.first < w.hi)
         if (pack(t, &w, out, e)  /* rows -> tokens [m], labels and their weights [k] */
@@ -460,6 +479,76 @@ fail:
     optimizer_clear(&t->optimizer);
     late_gradients_end(t);
     return -1;
+}
+
+void trainer_forget(struct trainer *t)
+{
+    optimizer_clear(&t->optimizer);
+    t->has_gradient = false;
+}
+
+bool trainer_has_gradient(const struct trainer *t)
+{
+    return t->has_gradient;
+}
+
+int trainer_pass(struct trainer *t, const struct train_row *row, int64_t n,
+                 const struct label_loss *loss, bool trains, struct train_result *out,
+                 struct err *e)
+{
+    struct work w;
+    ASSERT(t->opt.lora.rank > 0 && !t->opt.ranks.all);
+    int rc = begin(t, &w, row, n, trains, loss, out, e);
+    while (!rc && w.first < w.hi)
+        rc = pack(t, &w, out, e) || forward(t, &w, e) ||
+                     (trains && (weigh(t, &w, e) || backward(t, e))) || read_micro(t, &w, e)
+                 ? -1
+                 : 0;
+    if (!rc)
+        rc = sum_losses(t, &w, out, e);
+    if (rc) {
+        close_micro(t, &w);
+        trainer_forget(t);
+        return -1;
+    }
+    t->has_gradient = t->has_gradient || trains;
+    return 0;
+}
+
+int trainer_update(struct trainer *t, const struct train_adam *how, double *grad_norm,
+                   struct err *e)
+{
+    struct train_options *o = &t->opt;
+    o->lr = how->lr;
+    o->beta1 = how->beta1;
+    o->beta2 = how->beta2;
+    o->eps = how->eps;
+    o->decay = how->decay;
+    o->max_norm = how->max_norm;
+    o->schedule = TRAIN_CONSTANT;
+    o->warmup = 0;
+    if (optimizer_norm(&t->optimizer, grad_norm, e))
+        return -1;
+    if (!isfinite(*grad_norm)) {
+        trainer_forget(t);
+        return err_set(e, ERR_DIVERGED, "the gradient is not finite");
+    }
+    if (optimizer_step(&t->optimizer, o, t->n_step, *grad_norm, e))
+        return -1;
+    t->has_gradient = false;
+    t->n_step++;
+    return stream_sync(t->stream, e);
+}
+
+int trainer_fit(struct trainer *t, int64_t cap_tok, size_t value_bytes, bool checkpoints_blocks,
+                struct err *e)
+{
+    bool is_other = t->opt.checkpoints_blocks != checkpoints_blocks;
+    t->opt.cap_tok = cap_tok;
+    t->opt.checkpoints_blocks = checkpoints_blocks;
+    t->opt.value_bytes = value_bytes;
+    eager_limit(t->eager, value_bytes);
+    return cap_tok <= t->cap_packed && !is_other ? 0 : make_room(t, e);
 }
 
 int64_t trainer_n_step(const struct trainer *t)

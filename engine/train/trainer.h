@@ -36,6 +36,7 @@ struct train_row {
                            * it. reference[0] NaN: not known, and found; it never changes */
     const float *sampled; /* borrowed: of a policy, the log-probability that each was drawn with */
     double advantage, share; /* of a policy: see engine/train/policy.h */
+    const float *counts;     /* borrowed: of trainer_pass, what each label counts */
     int64_t n;
     uint64_t key; /* tells the row's draws of dropout apart from other rows' */
 };
@@ -50,6 +51,27 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
 /* The loss alone. */
 int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e);
+
+/* A step in two halves, for who takes it himself: rows whose gradients of a loss of his choice are
+ * added to those that are there (or, where it does not train, the losses alone), and an update with
+ * their sum. A pass that fails takes all gradients with it. Of an adapter, at one rank. */
+struct label_loss;
+int trainer_pass(struct trainer *t, const struct train_row *row, int64_t n,
+                 const struct label_loss *loss, bool trains, struct train_result *out,
+                 struct err *e);
+bool trainer_has_gradient(const struct trainer *t);
+struct train_adam {
+    double lr, beta1, beta2, eps, decay;
+    double max_norm; /* of the whole gradient; 0: not clipped */
+};
+int trainer_update(struct trainer *t, const struct train_adam *how, double *grad_norm,
+                   struct err *e);
+void trainer_forget(struct trainer *t); /* gradients */
+
+/* Room for micro-batches of so many tokens, which passes are cut into from here on; value_bytes and
+ * checkpoints_blocks as in the options. */
+int trainer_fit(struct trainer *t, int64_t cap_tok, size_t value_bytes, bool checkpoints_blocks,
+                struct err *e);
 
 int64_t trainer_n_step(const struct trainer *t);          /* steps done */
 void trainer_set_step(struct trainer *t, int64_t n_step); /* of a checkpoint */

@@ -17,6 +17,7 @@
 #include "engine/train/ask.h"
 #include "engine/train/beside.h"
 #include "engine/train/full_dir.h"
+#include "engine/train/limit.h"
 #include "engine/train/plan.h"
 #include "engine/train/tune_rows.h"
 #include "engine/train/tune_samples.h"
@@ -25,7 +26,6 @@ enum {
     MICRO_BATCH = 2048, /* tokens that are computed at once, where rows are not longer */
     VALID_ROWS = 8,     /* of a step that is measured */
     VALID_EVERY = 10,
-    LEAST_SHARE = 4, /* of the memory, whatever keys and values may come to take */
     NAMES_BYTES = 1 << 16
 };
 
@@ -183,23 +183,6 @@ static int check(const struct tune *t, struct err *e)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static size_t limit_of(const struct engine *g, int64_t given)
-{
-    const struct resident *on = engine_resident(g);
-    const struct engine_info *i = engine_info(g);
-    size_t total, left, kept = (size_t)(i->kv_bytes + i->state_bytes);
-    if (given > 0)
-        return (size_t)given;
-    if (device_get_kind(on->device) == DEVICE_CUDA) { /* what was kept at the start; 1: nothing */
-        int64_t ours = i->train_bytes;
-        return ours > 0 ? (size_t)ours : 1;
-    }
-    device_memory(on->device, &total, &left);
-    if (on->crew)
-        left /= (size_t)crew_memory(on->crew).n_sharer;
-    return left > kept && left - kept > left / LEAST_SHARE ? left - kept : left / LEAST_SHARE;
-}
-
 /* A model of the copy's shape at one rank, without weights. */
 static struct model *copy_shape(const struct resident *on, struct model_share *share, struct err *e)
 {
@@ -218,7 +201,7 @@ static int plan(struct tune *t, const struct tune_options *o, struct err *e)
     struct model *copy = t->is_full ? copy_shape(on, &share, e) : NULL;
     const struct model *m = t->is_full ? copy : on->model;
     int rc = m ? train_plan(m, on->device, &t->o, o->recompute, t->is_full,
-                            limit_of(t->engine, o->memory), &t->plan, e)
+                            train_limit(t->engine, o->memory), &t->plan, e)
                : -1;
     model_free(copy);
     ranks_share_release(&share);

@@ -16,6 +16,7 @@
 #include "engine/base/mem.h"
 #include "engine/train/ask.h"
 #include "engine/train/checkpoint.h"
+#include "engine/train/gated.h"
 #include "engine/train/order.h"
 #include "engine/train/row_log.h"
 #include "engine/train/row_set.h"
@@ -43,45 +44,14 @@ struct tuning {
     char subject[SHA256_TEXT_BYTES]; /* both are what its checkpoints must have been made with */
 };
 
-/* ---- the gate ------------------------------------------------------------------------------ */
-
-static int64_t go_on_or_wait(void *gate)
-{
-    return gate_go_on(gate) * 1000;
-}
-
-static void let_go(void *gate)
-{
-    gate_leave(gate, GATE_TRAIN);
-}
-
-static void take_again(void *gate)
-{
-    gate_enter(gate, GATE_TRAIN);
-}
-
-/* What a rank waits for it waits for without the gate: another rank may need this one's serving to
- * come so far. */
 static void enter(struct tuning *t)
 {
-    struct comm *c = t->opt.train.ranks.model;
-    if (!t->opt.gate)
-        return;
-    gate_enter(t->opt.gate, GATE_TRAIN);
-    stream_between(t->stream, go_on_or_wait, t->opt.gate);
-    if (c)
-        comm_around(c, let_go, take_again, t->opt.gate);
+    gated_enter(t->opt.gate, t->stream, t->opt.train.ranks.model);
 }
 
 static void leave(struct tuning *t)
 {
-    struct comm *c = t->opt.train.ranks.model;
-    if (!t->opt.gate)
-        return;
-    if (c)
-        comm_around(c, NULL, NULL, NULL);
-    stream_between(t->stream, NULL, NULL);
-    gate_leave(t->opt.gate, GATE_TRAIN);
+    gated_leave(t->opt.gate, t->stream, t->opt.train.ranks.model);
 }
 
 /* ---- making -------------------------------------------------------------------------------- */
