@@ -78,6 +78,28 @@ static const char *const migrations[] = {
     "ALTER TABLE batch ADD COLUMN retry TEXT; ALTER TABLE batch ADD COLUMN body TEXT;"
     "CREATE INDEX batch_retry ON batch (owner, retry) WHERE retry IS NOT NULL;",
     "ALTER TABLE job ADD COLUMN response_format TEXT;",
+    "CREATE TABLE loop_session (id TEXT PRIMARY KEY, owner TEXT NOT NULL,"
+    " created INTEGER NOT NULL, seen INTEGER NOT NULL);"
+    "CREATE TABLE loop_model (id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL,"
+    " base TEXT NOT NULL, fingerprint TEXT NOT NULL, rank INTEGER NOT NULL, seed INTEGER NOT NULL,"
+    " parts INTEGER NOT NULL, next INTEGER NOT NULL, kept INTEGER NOT NULL, turn INTEGER NOT NULL,"
+    " created INTEGER NOT NULL, seen INTEGER NOT NULL);"
+    "CREATE INDEX loop_model_session ON loop_model (session);"
+    "CREATE INDEX loop_model_owner ON loop_model (owner);"
+    "CREATE TABLE loop_request (place INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, line TEXT NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL,"
+    " state INTEGER NOT NULL, body BLOB, bytes INTEGER NOT NULL, answer BLOB,"
+    " created INTEGER NOT NULL);"
+    "CREATE INDEX loop_request_line ON loop_request (line, seq);"
+    "CREATE INDEX loop_request_open ON loop_request (state, kind, place);"
+    "CREATE TABLE loop_weights (path TEXT PRIMARY KEY, owner TEXT NOT NULL, model TEXT NOT NULL,"
+    " dir TEXT NOT NULL, base TEXT NOT NULL, fingerprint TEXT NOT NULL, rank INTEGER NOT NULL,"
+    " parts INTEGER NOT NULL, is_sampler INTEGER NOT NULL, is_named INTEGER NOT NULL,"
+    " created INTEGER NOT NULL, expires INTEGER NOT NULL);"
+    "CREATE INDEX loop_weights_model ON loop_weights (model);"
+    "CREATE INDEX loop_weights_owner ON loop_weights (owner);"
+    "CREATE TABLE loop_sampler (id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL,"
+    " path TEXT, created INTEGER NOT NULL);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };
@@ -136,8 +158,13 @@ sqlite3_stmt *store_query(struct store *s, struct err *e, const char *sql, const
     }
     va_start(ap, types);
     for (int i = 0; types[i]; i++) {
+        const struct store_blob *b;
         if (types[i] == 't')
             sqlite3_bind_text(q, i + 1, va_arg(ap, const char *), -1, SQLITE_TRANSIENT);
+        else if (types[i] == 'b' && (b = va_arg(ap, const struct store_blob *))->p)
+            sqlite3_bind_blob64(q, i + 1, b->p, b->n, SQLITE_TRANSIENT);
+        else if (types[i] == 'b')
+            sqlite3_bind_null(q, i + 1);
         else
             sqlite3_bind_int64(q, i + 1, va_arg(ap, int64_t));
     }

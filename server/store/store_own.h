@@ -13,6 +13,11 @@
 #include "server/data/data_dir.h"
 #include "server/store/store.h"
 
+struct store_blob {
+    const void *p;
+    size_t n;
+};
+
 struct store {
     pthread_mutex_t lock;
     sqlite3 *db; /* owned */
@@ -55,8 +60,8 @@ int store_note_all(struct store *s, struct err *e); /* of all rows */
 int store_begin(struct store *s, struct err *e);
 int store_end(struct store *s, int rc, struct err *e);
 
-/* A statement with its values bound, one letter of `types` each: t text (NULL is null), i int64_t.
- */
+/* A statement with its values bound, one letter of `types` each: t text (NULL is null), i int64_t,
+ * b a struct store_blob * (whose p NULL is null). */
 sqlite3_stmt *store_query(struct store *s, struct err *e, const char *sql, const char *types, ...);
 
 /* Runs to the end a statement that gives no rows; finalizes it. */
