@@ -81,6 +81,11 @@ struct batches *server_batches(const struct server *s)
     return atomic_load(&s->batches);
 }
 
+struct tinker *server_tinker(const struct server *s)
+{
+    return atomic_load(&s->tinker);
+}
+
 struct background *server_work(const struct server *s)
 {
     return s->work;
@@ -268,6 +273,21 @@ static int make_batches(struct server *s, const struct server_options *o, struct
     return made ? 0 : -1;
 }
 
+static int make_tinker(struct server *s, const struct server_options *o, struct err *e)
+{
+    const struct tinker_options t = {.store = desk_store(s->desk),
+                                     .engine = server_engine(s),
+                                     .work = s->work,
+                                     .lane = SERVER_DESK,
+                                     .dir = o->data_dir,
+                                     .train_memory = o->train_memory,
+                                     .who = door_who,
+                                     .ctx = s};
+    struct tinker *made = tinker_new(&t, e);
+    atomic_store(&s->tinker, made);
+    return made ? 0 : -1;
+}
+
 /* A socket that listens is the transport's, or of who reads what proxies say first. */
 static int put_door(struct server *s, int fd, struct err *e)
 {
@@ -374,6 +394,7 @@ static void server_free(struct server *s)
     struct engine *g = server_engine(s);
     batches_stop(s->batches); /* its calls need the engine, and background work, to end */
     desk_leave(s->desk);
+    tinker_stop(s->tinker); /* its samples need the engine to end, and who waits is told */
     if (s->work)
         background_stop(s->work); /* what runs may still look at the engine, and at the desk */
     desk_stop(s->desk);           /* a job that runs needs the engine to come to a checkpoint */
@@ -383,6 +404,7 @@ static void server_free(struct server *s)
     http_free(s->http);
     traces_free(s->traces);
     batches_free(s->batches);
+    tinker_free(s->tinker);
     desk_free(s->desk);
     graders_free(s->graders);
     grader_python_free(s->python);
@@ -472,7 +494,10 @@ static int serve(struct server *s, const struct server_options *o, const char *m
         return leave_loading(s, l, o);
     int rc = loader_join(l, e);
     if (!rc && s->desk)
-        rc = desk_open(s->desk, server_engine(s), e) || make_batches(s, o, e) ? -1 : 0;
+        rc =
+            desk_open(s->desk, server_engine(s), e) || make_batches(s, o, e) || make_tinker(s, o, e)
+                ? -1
+                : 0;
     if (!rc) {
         atomic_store(&s->state, SERVER_READY);
         say_ready(s, o);

@@ -20,6 +20,7 @@ struct engine;
 struct metrics;
 struct opt;
 struct server;
+struct tinker;
 struct server_options; /* server/options.h: one row each */
 
 /* First of all: the signals that it obeys are kept for server_run from here on. A descriptor, or
@@ -42,6 +43,7 @@ bool server_is_ready(const struct server *s);
 bool server_is_draining(const struct server *s);
 struct desk *server_desk(const struct server *s);       /* --data-dir; NULL: none */
 struct batches *server_batches(const struct server *s); /* as the desk; NULL: none, or not yet */
+struct tinker *server_tinker(const struct server *s);   /* as the batches */
 
 /* What no HTTP thread waits for; lanes of background work. */
 enum server_lane {

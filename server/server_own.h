@@ -25,6 +25,7 @@
 #include "server/http/listen.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/tinker/tinker.h"
 #include "server/traces/traces.h"
 
 enum { SERVER_RETRY_S = 2 }; /* what a refused client is told */
@@ -51,6 +52,7 @@ struct server {
     struct graders *graders;      /* owned; NULL: no --data-dir */
     struct desk *desk;            /* owned; NULL: no --data-dir */
     struct batches *_Atomic batches; /* owned; NULL: none, or not yet */
+    struct tinker *_Atomic tinker;   /* owned; as the batches */
     const char *adapter_root;        /* borrowed from the options; NULL: none */
     struct comm **group;             /* borrowed: moved into the engine; NULL: one process */
     int broke_fd;                    /* owned: readable once a rank is gone */

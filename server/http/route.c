@@ -91,6 +91,7 @@ enum api_error_form route_error_form(const char *path)
 {
     return !path                            ? API_ERROR_PLAIN
            : is_below(path, "/v1/messages") ? API_ERROR_MESSAGES
+           : is_below(path, "/api/v1")      ? API_ERROR_PLAIN
            : is_below(path, "/api")         ? API_ERROR_OLLAMA
                                             : API_ERROR_PLAIN;
 }

@@ -60,6 +60,7 @@ SCHEMAS = {
     "Message", "MessageUsage", "Block", "MessageEvent", "BlockDelta", "MessageDelta", "TokenCount",
     "ChatDelta", "Completion", "CompletionChoice", "CompletionLogprobs",
     "OllamaError", "OllamaChat", "OllamaMessage", "OllamaText", "OllamaModels", "OllamaModel", "OllamaDetails",
+    "TinkerHealth", "TinkerConfig", "TinkerDynamic", "TinkerTaken", "TinkerCapabilities", "TinkerModel",
     "Load", "Props", "PropsSettings", "PropsModalities",
     "OllamaRunning", "OllamaLoaded", "OllamaModelInfo", "OllamaVersion",
 }
@@ -74,6 +75,9 @@ ELSEWHERE = {"Adapter", "AdapterDeleted", "EmbeddingList", "Embedding",
              "ResponseError",
              # a vocabulary with marks: tests/server/test_infill.py
              "Infill", "InfillTimings",
+             # tests/server/test_tinker.py
+             "TinkerSession", "TinkerBeat", "TinkerNothing", "TinkerPlace", "TinkerInfo", "TinkerModelData",
+             "TinkerWeights", "TinkerCheckpoints", "TinkerCheckpoint", "TinkerSampler", "TinkerSamplerInfo",
              # tests/server/test_ollama.py
              "OllamaCall", "OllamaFunction", "OllamaVectors", "OllamaVector",
              "ToolCall", "ToolFunction", "ToolCallDelta", "ToolFunctionDelta"}
@@ -133,6 +137,10 @@ class Description:
         assert not fault, fault
 
 
+def is_ollama(path):
+    return path.startswith("/api/") and not path.startswith("/api/v1/")
+
+
 def concrete(path, model):
     return path.replace("{id}", model).replace("{name}", "nothing").replace("{file}", "app.js")
 
@@ -147,7 +155,7 @@ def answers_fit(server, api, model):
             assert op["operationId"] in ("embeddings", "ollama_embed", "ollama_vector", "adapter_load", "adapter_drop",
                                          "lora_load", "lora_unload", "infill", *SCORES) \
                 or r.error["code"] in ELSEWHERE_CODES, (path, r)
-            api.check(r.json, {"$ref": "#/components/schemas/" + ("OllamaError" if path.startswith("/api/") else "Error")})
+            api.check(r.json, {"$ref": "#/components/schemas/" + ("OllamaError" if is_ollama(path) else "Error")})
             continue
         media, shape = next(iter(content.items()))
         type_of = r.headers["Content-Type"].split(";")[0]
@@ -189,7 +197,7 @@ def keys_are_asked_for(server, api, model):
             else:
                 assert r.status == status, (path, headers, r)
                 error = r.json["error"]
-                assert error if path.startswith("/api/") else error["message"], path
+                assert error if is_ollama(path) else error["message"], path
             n += 1
     return f"{n} asked"
 

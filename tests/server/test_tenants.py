@@ -133,6 +133,8 @@ class World:
             return other[name]()
         if name in NOBODYS:
             return None
+        if name.startswith("tinker"):
+            return None  # tests/server/test_tinker.py has two keys
         if name.startswith("response"):
             return self.response(method, path)
         if name.startswith("batch"):

@@ -1,0 +1,461 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tinker's API against plain HTTP: passes, updates, saves, loads and samples of many models over one
+base, in any order of arrival, by two keys, and on a server that is killed or ended between any two of
+them.
+
+Faults they can catch: a trained log-probability that is not the sampled one, to the bit; a model that
+sees another's values, moments or gradients; a request that is run twice, never, or out of its turn; a
+gradient that a failed request leaves or takes with it unsaid; a key that reaches another's model,
+sampler, request or weights; an answer that a kill changes.
+
+What is tested here of server/http/routes.def: tinker_health tinker_config tinker_dynamic tinker_telemetry
+tinker_capabilities tinker_session tinker_heartbeat tinker_finish tinker_create tinker_info tinker_pass
+tinker_step tinker_save tinker_save_sampler tinker_load tinker_weights_info tinker_checkpoints tinker_drop
+tinker_sampler tinker_sampler_show tinker_sample tinker_retrieve.
+
+Where a kill comes is drawn from a seed that the result names; TEST_SEED=N draws the same again.
+Standard library only."""
+import array
+import contextlib
+import os
+import pathlib
+import random
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
+from test_routes import Description  # noqa: E402
+from tinker_client import Client, Failed, Model, Refused, datum, floats  # noqa: E402
+
+KILLS = 100 if os.environ.get("TEST_FAULTS") == "full" else 5
+SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+KEYS = """ann inference,training tml-ann-ann-ann-ann-ann-ann
+bob inference,training tml-bob-bob-bob-bob-bob-bob
+low inference tml-low-low-low-low-low-low
+"""
+IDS = list(range(5, 30))
+
+
+def key(name):
+    return {"X-API-Key": "tml-" + "-".join([name] * 6)}
+
+
+def row(ids, counts=None):
+    """What a text teaches, each token or as counted."""
+    n = len(ids) - 1
+    return datum(ids[:-1], ids[1:], weights=counts or [1.0] * n)
+
+
+ROWS = [row(IDS), row(IDS[::-1][:9]), row([7] * 12)]
+
+
+def fails(fn, words, category="user"):
+    try:
+        fn()
+    except Failed as e:
+        assert e.category == category and words in e.error, e
+        return e
+    raise AssertionError(f"it did not fail: {words}")
+
+
+def refused(fn, status, code=None):
+    try:
+        fn()
+    except Refused as e:
+        assert e.status == status and code in (None, e.error["code"]), e
+        return e
+    raise AssertionError(f"it was taken: {status}")
+
+
+class Whole:
+    """On one server that is let be."""
+
+    def __init__(self, server):
+        self.s = server
+        self.c = Client(lambda: server, key("ann"))
+
+    def case_learns_as_served(self):
+        m = self.c.model()
+        base = self.c.sampler()
+        before = m.passes(ROWS, forward_only=True)
+        _, prompt = base.sample(IDS, wants_prompt=True, max_tokens=1)
+        assert before[1][0] == prompt[4:], "an adapter of zeros is not the base"
+        losses = []
+        for _ in range(6):
+            losses.append(m.passes(ROWS)[0]["loss:sum"])
+            m.step()
+        assert losses[-1] < losses[0] * 0.7, losses
+        sampler = m.save_sampler()
+        _, prompt = sampler.sample(IDS, wants_prompt=True, max_tokens=1)
+        now = m.passes(ROWS, forward_only=True)
+        assert now[1][0] == prompt[4:], "what is sampled from is not what was trained"
+        return f"loss {losses[0]:.1f} to {losses[-1]:.1f}"
+
+    def case_on_policy_the_ratio_is_one(self):
+        m = self.c.model(seed=2)
+        m.passes(ROWS)
+        m.step()
+        moved = 0
+        for _ in range(3):
+            said, _ = m.save_sampler().sample(IDS[:5], n=4, max_tokens=12, temperature=1.0)
+            rows = []
+            for k, (ids, logprobs, _) in enumerate(said):
+                text, w = IDS[:5] + ids, [0.0] * 4 + [0.5 - k] * len(ids)
+                rows.append(datum(text[:-1], text[1:], advantages=w,
+                                  logprobs=[0.0] * 4 + floats(logprobs)))
+            for loss in ("importance_sampling", "ppo", "cispo", "dro"):
+                metrics, _ = m.passes(rows, loss, forward_only=True)
+                moved += metrics["off_policy:sum"] + metrics["clipped:sum"]
+            got = m.passes(rows, "importance_sampling")[0]
+            want = -sum((0.5 - k) * len(ids) for k, (ids, _, _) in enumerate(said))
+            assert abs(got["loss:sum"] - want) < 1e-9, (got, want)
+            m.step(1e-3)
+        assert moved == 0, moved
+
+    def case_clipping_is_told(self):
+        m = self.c.model(seed=2)
+        ids = IDS[:9]
+        at = floats(m.passes([row(ids)], forward_only=True)[1][0])
+        rows = [datum(ids[:-1], ids[1:], advantages=[1.0] * 8, logprobs=[x - 1 for x in at])]
+        metrics, _ = m.passes(rows, "ppo", forward_only=True, clip_high_threshold=1.5)
+        assert metrics["clipped:sum"] == 8 and abs(metrics["loss:sum"] + 12) < 1e-9, metrics
+        fails(lambda: m.passes(rows, "ppo", clip_low_threshold=3), "clip_low_threshold")
+
+    def case_served_by_its_path(self):
+        m = self.c.model(seed=3)
+        m.passes(ROWS)
+        m.step()
+        path = m.save_sampler("for-all")
+        got = self.s.post("/v1/completions", {"model": path, "prompt": IDS, "echo": True, "logprobs": 0,
+                                              "max_tokens": 0, "temperature": 0}, **key("ann")).json
+        now = floats(m.passes([row(IDS)], forward_only=True)[1][0])
+        served = got["choices"][0]["logprobs"]["token_logprobs"][1:]
+        assert array.array("f", served) == array.array("f", now), (served, now)
+        assert self.s.post("/v1/completions", {"model": path, "prompt": IDS}, **key("bob")).status == 404
+
+    def case_models_do_not_meet(self):
+        """Six at once, in turns, which do not all fit in memory, against each alone."""
+        def run(models):
+            out = [[] for _ in models]
+            for _ in range(3):
+                for i, m in enumerate(models):
+                    out[i].append(m.passes([ROWS[i % 3]]))
+                for i, m in enumerate(models):
+                    out[i].append(m.step(1e-2 * (i + 1)))
+            return out
+        together = run([self.c.model(rank=2 + i, seed=i) for i in range(6)])
+        for i in (0, 3, 5):
+            m, alone = self.c.model(rank=2 + i, seed=i), []
+            for _ in range(3):
+                alone += [m.passes([ROWS[i % 3]]), m.step(1e-2 * (i + 1))]
+            assert alone == together[i], i
+
+    def case_gradients_add_up(self):
+        def end(parts):
+            m = self.c.model(seed=5)
+            for part in parts:
+                m.passes(part)
+            norm = m.step()["grad_norm"]
+            return norm, m.passes([ROWS[0]], forward_only=True)[1]
+        twice, doubled = end([[ROWS[0]], [ROWS[0]]]), end([[row(IDS, [2.0] * 24)]])
+        assert twice == doubled, (twice[0], doubled[0])
+        once = end([[ROWS[0]]])
+        assert abs(twice[0] - 2 * once[0]) < 1e-3 * once[0], (twice, once)
+
+    def case_order_is_by_number(self):
+        m, plain = self.c.model(seed=6), self.c.model(seed=6)
+        later = m.give([ROWS[1]], seq=2)
+        first = m.give([ROWS[0]], seq=1)
+        assert m.give([ROWS[0]], seq=1) == first, "the same again is another request"
+        m.seq = 2
+        got = [self.c.result(first), self.c.result(later), m.step()]
+        assert self.c.result(first) == got[0], "an answer is told once"
+        want = [self.c.result(plain.give([ROWS[0]])), self.c.result(plain.give([ROWS[1]])), plain.step()]
+        assert got == want
+
+    def case_state_comes_back(self):
+        m = self.c.model(seed=7)
+        for _ in range(2):
+            m.passes(ROWS)
+            m.step()
+        path = m.save("state")
+        fails(lambda: m.save("state"), "already")
+        assert m.save("state", overwrite=True) == path
+        same, cold = self.c.model_of(path, True), self.c.model_of(path, False)
+        on = [(m.passes(ROWS), m.step(), m.passes(ROWS)), (same.passes(ROWS), same.step(), same.passes(ROWS)),
+              (cold.passes(ROWS), cold.step(), cold.passes(ROWS))]
+        assert on[0] == on[1], "a state with its moments goes on otherwise"
+        assert on[0][0] == on[2][0] and on[0][2] != on[2][2] and on[2][1]["step"] == 1, on[2][1]
+        m.load(path)
+        assert m.passes(ROWS) == on[0][0]
+        other = self.c.model(rank=2)
+        fails(lambda: other.load(path), "another shape")
+        assert other.passes([ROWS[0]])[0], "a load that failed took the model with it"
+
+    def case_what_is_wrong_is_said(self):
+        m = self.c.model(seed=8)
+        fails(m.step, "there is no gradient")
+        for rows, loss, words in (
+                (ROWS, "magic", "no loss 'magic'"), (ROWS, "ppo", "lacks 'logprobs'"),
+                ([datum([1, 2], [2])], "cross_entropy", "2 tokens and 1 'target_tokens'"),
+                ([datum([1, 1 << 30], [2, 3])], "cross_entropy", "not in the vocabulary"),
+                ([datum([1], [2], weights=[float("nan")])], "cross_entropy", "not finite"),
+                ([datum([1], [2], mask=[1.0])], "cross_entropy", "no loss here reads 'mask'"),
+                ([row([3] * 600)], "cross_entropy", "tokens, the model takes 256"),
+                ([], "cross_entropy", "'data' must have")):
+            fails(lambda rows=rows, loss=loss: m.passes(rows, loss), words)
+        fails(lambda: m.load("tinker://nobody/weights/none"), "no weights")
+        fails(lambda: m.step(lr=-1), "learning_rate")
+        fails(lambda: m.save("../x"), "letters")
+        m.passes(ROWS)
+        fails(lambda: m.passes(ROWS, "magic"), "magic")
+        assert m.step()["step"] == 1, "a request that was refused took gradients with it"
+        fails(lambda: self.c.model(rank=200), "a rank of 200")
+        fails(lambda: self.c.model(train_mlp=False, train_attn=False), "lm_head")
+        broken = Model(self.c, self.c.model_of.__self__.session + f":train:{self.c.n_model - 1}")
+        fails(lambda: broken.passes(ROWS), "could not be begun")
+
+    def case_what_is_no_request_is_refused(self):
+        m = self.c.model()
+        proto = {"Content-Type": "application/x-protobuf", **key("ann")}
+        for body in (b"", b"\xff" * 20, b"\x0a\xff"):
+            assert self.s.post("/api/v1/forward_backward", body, **proto).status == 400
+        refused(lambda: self.c.ask("optim_step", model_id=m.id), 400)
+        refused(lambda: self.c.ask("create_model", session_id="sess_none", model_seq_id=0,
+                                   base_model="tiny"), 404)
+        refused(lambda: self.c.ask("session_heartbeat", session_id="sess_none"), 410)
+        refused(lambda: self.c.result(m.id + ":77"), 410)
+        refused(lambda: self.c.sampler("tinker://a/sampler_weights/b"), 404)
+        refused(lambda: self.c.sampler(m.save("s2")), 400)
+
+    def case_keys_are_tenants(self):
+        m = self.c.model()
+        path, state = m.save_sampler("mine"), m.save("mine")
+        at = m.give(ROWS)
+        sampler = self.c.sampler(path)
+        bob, low = Client(lambda: self.s, key("bob")), Client(lambda: self.s, key("low"))
+        stolen = Model(bob, m.id)
+        stolen.seq = 50
+        refused(lambda: stolen.give(ROWS), 404)
+        refused(lambda: bob.result(at), 410)
+        refused(lambda: bob.sampler(path), 404)
+        refused(lambda: bob.ask("get_info", model_id=m.id), 404)
+        refused(lambda: bob.ask("asample", sampling_session_id=sampler.id, seq_id=0, sampling_params={},
+                                prompt={"chunks": [{"type": "encoded_text", "tokens": [1]}]}), 404)
+        fails(lambda: bob.model_of(state, True), "no weights")
+        drop = f"/api/v1/training_runs/{m.id}/checkpoints/sampler_weights/mine"
+        assert self.s.ask("DELETE", drop, **key("bob")).status == 404
+        low.sampler().sample(IDS, max_tokens=1)
+        refused(low.model, 403)
+        names = [x["id"] for x in self.s.get("/v1/models", **key("bob")).json["data"]]
+        assert path not in names, names
+        self.c.result(at)
+        assert sampler.sample(IDS, max_tokens=2)
+        assert self.s.ask("DELETE", drop, **key("ann")).status == 200
+        refused(lambda: self.c.sampler(path), 404)
+        fails(lambda: sampler.sample(IDS, max_tokens=2), "no weights")
+
+    def case_lists_and_shapes(self):
+        m = self.c.model(train_mlp=False)
+        info = self.c.ask("get_info", model_id=m.id)
+        assert info["train_attn"] and not info["train_mlp"] and not info["train_unembed"], info
+        path = m.save("listed")
+        got = self.s.get(f"/api/v1/training_runs/{m.id}/checkpoints", **key("ann")).json["checkpoints"]
+        assert [x["tinker_path"] for x in got] == [path], got
+        assert self.c.ask("weights_info", tinker_path=path)["lora_rank"] == 4
+
+    def case_as_described(self):
+        """Real answers against what /openapi.json says of them."""
+        api = Description(self.s.get("/openapi.json", **key("ann")).json)
+        m = self.c.model()
+        m.save("a")
+        at = self.c.sampler(m.save_sampler("b"))
+        for method, path, body, name in (
+                ("POST", "create_session", {"tags": []}, "Session"),
+                ("POST", "session_heartbeat", {"session_id": self.c.session}, "Beat"),
+                ("POST", "get_info", {"model_id": m.id}, "Info"),
+                ("POST", "weights_info", {"tinker_path": f"tinker://{m.id}/weights/a"}, "Weights"),
+                ("GET", f"training_runs/{m.id}/checkpoints", None, "Checkpoints"),
+                ("POST", "create_sampling_session", {"session_id": self.c.session, "sampling_session_seq_id": 500},
+                 "Sampler"),
+                ("GET", f"samplers/{at.id}", None, "SamplerInfo"),
+                ("POST", "optim_step", {"model_id": m.id, "seq_id": m.next()}, "Place"),
+                ("POST", "asample", {"sampling_session_id": at.id, "seq_id": 9, "sampling_params": {},
+                                     "prompt": {"chunks": [{"type": "encoded_text", "tokens": [5]}]}}, "Place"),
+                ("DELETE", f"training_runs/{m.id}/checkpoints/weights/a", None, "Nothing")):
+            r = self.s.ask(method, f"/api/v1/{path}", body, **key("ann"))
+            assert r.status == 200, (path, r)
+            api.check(r.json, {"$ref": f"#/components/schemas/Tinker{name}"})
+        assert {"TinkerModelData", "TinkerCheckpoint"} <= api.met, api.met
+
+    def case_unnamed_weights_make_place(self):
+        m = self.c.model()
+        samplers = [m.save_sampler() for _ in range(10)]
+        for sampler in samplers[-8:]:
+            sampler.sample(IDS, max_tokens=1)
+        fails(lambda: samplers[0].sample(IDS, max_tokens=1), "newest 8")
+
+    def case_samples(self):
+        s = self.c.sampler()
+        (a,), _ = s.sample(IDS, max_tokens=9, seed=3)
+        (b,), _ = s.sample(IDS, max_tokens=9, seed=3)
+        assert a == b and len(a[0]) == 9 and a[2] == 1, (a, b)
+        said, prompt = s.sample(IDS, n=3, max_tokens=4, seed=3, wants_prompt=True)
+        assert said[0][0] == a[0][:4] and len({tuple(x[0]) for x in said}) > 1 and len(prompt) == 4 * 25
+        (c,), _ = s.sample(IDS, max_tokens=9, seed=3, stop=[a[0][2]])
+        end = a[0].index(a[0][2]) + 1
+        assert c[0] == a[0][:end] and c[1] == a[1][:4 * end] and c[2] == 0, (a, c)
+        fails(lambda: s.sample([1 << 29], max_tokens=1), "not in the vocabulary")
+        fails(lambda: s.sample(IDS, max_tokens=1, top_p=2), "top_p")
+        fails(lambda: s.sample([5] * 300, max_tokens=1), "the model takes 256")
+
+    def case_a_session_ends(self):
+        c = Client(lambda: self.s, key("ann"))
+        m = c.model()
+        assert c.ask("session_heartbeat", session_id=c.session)
+        c.ask(f"sessions/{c.session}/finish", reason={"type": "success"})
+        refused(lambda: c.ask("session_heartbeat", session_id=c.session), 410)
+        refused(c.model, 404)
+        assert m.id.startswith(c.session)
+
+
+# ---- kills ----------------------------------------------------------------------------------------
+
+
+class Restarted:
+    """A server that is ended and begun again; who asks meanwhile finds none."""
+
+    def __init__(self, tmp, model):
+        self.words = (model, "--name", "tiny", "--data-dir", tmp / "data", "--ctx", 256, "--no-access-log")
+        self.now = None
+        self.again()
+
+    def again(self, how=None):
+        if self.now:
+            old, self.now = self.now, None
+            status = old.stop(how)
+            assert how == signal.SIGKILL or status == 0, old.output()
+        self.now = Tandem(*self.words)
+
+    def server(self):
+        if not self.now:
+            raise ConnectionRefusedError
+        return self.now
+
+
+def script(client, between=lambda: None):
+    """Two models in turns, saved, sampled and loaded; all that they were answered."""
+    a, b = client.model(seed=11), client.model(seed=12, rank=3)
+    out = []
+
+    def say(x):
+        out.append(x)
+        between()
+        return x
+    for i in range(4):
+        say(a.passes([ROWS[i % 3]]))
+        say(b.passes(ROWS))
+        say(a.passes([ROWS[2]]))
+        say(a.step())
+        say(b.step(2e-2))
+        if i == 1:
+            path = a.save("middle")
+            between()
+        sampler = a.save_sampler()
+        between()
+        say(sampler.sample(IDS[:6], n=2, max_tokens=6, seed=i))
+    a.load(path)
+    between()
+    for m in (a, b, client.model_of(path, True)):
+        say(m.passes(ROWS))
+        say(m.step())
+        say(m.passes(ROWS, forward_only=True))
+    return out
+
+
+def straight(model):
+    with scratch() as tmp, Tandem(model, "--name", "tiny", "--data-dir", tmp / "data", "--ctx", 256) as s:
+        return script(Client(lambda: s))
+
+
+def ended_between_any_two(model, want):
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        n = 0
+
+        def between():
+            nonlocal n
+            n += 1
+            if n % 4 == 0:
+                r.again(signal.SIGTERM if n % 8 else signal.SIGKILL)
+        got = script(Client(r.server, lasts=True), between)
+        assert r.now.stop() == 0
+    assert got == want, "an end of the server changed an answer"
+    return f"{n // 4} ends"
+
+
+def killed_at_any_moment(model, want):
+    draw = random.Random(SEED)
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        over, n = threading.Event(), 0
+        got = []
+
+        def work():
+            with contextlib.suppress(Exception):
+                got.extend(script(Client(r.server, lasts=True)))
+            over.set()
+        worker = threading.Thread(target=work)
+        worker.start()
+        while n < KILLS and not over.wait(draw.random() * 0.6 * SLOW):
+            r.again(signal.SIGKILL)
+            n += 1
+        worker.join()
+        assert r.now.stop() == 0
+    assert got == want, f"a kill changed an answer (TEST_SEED={SEED})"
+    return f"{n} kills, TEST_SEED={SEED}"
+
+
+def ended_during_anything(model):
+    """What is in work is put down, who waits is told, and it goes on."""
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        c = Client(r.server, lasts=True)
+        m = c.model(seed=3)
+        give = [m.give(ROWS * 20) for _ in range(10)]
+        sampler = c.sampler()
+        samples = [sampler.give(IDS, max_tokens=200, seed=i) for i in range(8)]
+        waits = threading.Thread(target=lambda: c.result(give[-1]))
+        waits.start()
+        r.again(signal.SIGTERM)
+        for x in give + samples:
+            c.result(x)
+        waits.join()
+        assert r.now.stop() == 0
+
+
+def main():
+    cases = Cases()
+    with scratch() as tmp:
+        (tmp / "keys").write_text(KEYS)
+        (tmp / "keys").chmod(0o600)
+        model = make_model(tmp / "tiny")
+        with Tandem(model, "--data-dir", tmp / "data", "--ctx", 256, "--api-key-file", tmp / "keys",
+                    "--no-access-log", "--max-lora-rank", 64) as s:
+            cases.run_all(Whole(s))
+        want = []
+        cases.run("straight", lambda: want.extend(straight(model)))
+        cases.run("ended between any two", lambda: ended_between_any_two(model, want))
+        cases.run("killed at any moment", lambda: killed_at_any_moment(model, want))
+        cases.run("ended during anything", lambda: ended_during_anything(model))
+    return cases.end()
+
+
+if __name__ == "__main__":
+    start = time.monotonic()
+    sys.exit(main())
