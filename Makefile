@@ -115,7 +115,7 @@ $(addprefix $(B)/engine/quant/,factor.o matrix.o): CFLAGS_own += $(if $(filter r
 $(B)/kernels/%.o: CFLAGS_own := $(if $(filter fuzz,$(MODE)),-fno-sanitize=all) \
                   $(if $(filter asan,$(MODE)),--param=asan-use-after-return=0)
 ISA_avx2   := -mavx2 -mfma -mf16c
-ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512bf16 -mfma \
+ISA_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi -mavx512vnni -mavx512bf16 -mfma \
               -mprefer-vector-width=512
 # the compiler's header of instructions takes longer than most kernels that want it: it is read once.
 # (ccache does not know what to make of that.) Where flags differ, the header is read as any other.

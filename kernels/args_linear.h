@@ -53,6 +53,8 @@ struct k_rows_pack { /* unit: a block of rows */
 
 size_t k_rows_bytes(enum k_type type, int64_t m, int64_t k);
 
+/* rows_q8 has the same arguments, of type K_Q8, and leaves rows of kernels/q8.h. */
+
 struct k_lora_group;
 
 /* What the adapters of a product will be read from next: n_table tables of groups, of the products
@@ -72,7 +74,7 @@ struct k_prefetch {
  * are ready for the next product, with the bits of swiglu and rows_pack: of silu(first half) *
  * second half, rounded to bf16. */
 struct k_linear {
-    const void *rows; /* of rows_pack, [m, w.k] */
+    const void *rows; /* of rows_pack or, of linear_q8, of rows_q8: [m, w.k] */
     struct k_weight w;
     const float *bias; /* [w.n] or NULL */
     float *y;
@@ -82,6 +84,9 @@ struct k_linear {
     struct k_prefetch prefetch; /* not with gated */
     void *gated;                /* [m, half the outputs] as of rows_pack; NULL: y is wanted */
 };
+
+/* linear_q8: the same, rows of rows_q8, of a weight whose format has codes (q8_has): codes are
+ * multiplied with codes. No gates. */
 
 /* linear_dx_*: dx[m, k] (+)= dy w over panels [panel_lo, panel_hi). A weight with scales is taken
  * as bf16(scale * code). */

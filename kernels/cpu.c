@@ -77,7 +77,8 @@ void cpu_detect(struct k_cpu *cpu)
     cpu->avx512 = cpu->avx2 && (xcr0 & XCR0_ZMM) == XCR0_ZMM &&
                   has_all(l7.b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) &&
                   has_all(l7.c, bit_AVX512VBMI);
-    cpu->avx512_bf16 = cpu->avx512 && has_all(l71.a, bit_AVX512BF16);
+    cpu->avx512_bf16 = cpu->avx512 && has_all(l7.c, bit_AVX512VNNI) &&
+                       has_all(l71.a, bit_AVX512BF16); /* no CPU has these without those */
 }
 
 #else

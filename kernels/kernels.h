@@ -59,7 +59,8 @@ struct kernel_table {
 };
 
 struct k_cpu {
-    bool avx2, avx512, avx512_bf16; /* avx512: F, BW, DQ, VL, VBMI; each includes those before */
+    bool avx2, avx512, avx512_bf16; /* avx512: F, BW, DQ, VL, VBMI; _bf16: VNNI too;
+                                     * each includes those before */
     char name[64];
 };
 

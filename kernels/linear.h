@@ -28,7 +28,8 @@
  * Outputs past n and the second half of an odd k's last pair are zeros: only stores are cut.
  * Rows x[m, k] are cut into blocks of at most LINEAR_MR rows of nearly equal height h, and a block
  * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
- * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements.
+ * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements. Rows of codes are of
+ * another order, that of kernels/q8.h.
  *
  * Columns for a weight gradient, x[m, n]: runs of LINEAR_DW_ROWS rows, each as the blocked rows
  * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
@@ -47,6 +48,7 @@
 #include "kernels/float16.h"
 #include "kernels/format.h"
 #include "kernels/nested.h"
+#include "kernels/q8.h"
 
 enum {
     LINEAR_MR = 12,      /* rows in a block: 12 x 32 sums fill 24 of 32 vector registers */
@@ -293,6 +295,8 @@ static inline int64_t linear_row_stored(enum k_type type, int64_t k)
 
 static inline size_t linear_row_bytes(enum k_type type, int64_t k)
 {
+    if (type == K_Q8)
+        return (size_t)q8_groups(k) * sizeof(struct q8_group);
     size_t elem = format_rows(type) == K_F32 ? sizeof(float) : sizeof(k_bf16);
     return (size_t)linear_row_stored(type, k) * elem;
 }

@@ -16,7 +16,8 @@ enum k_type {
 #define FORMAT(name, ID, ...) K_##ID,
 #include "kernels/format.def"
 #undef FORMAT
-    K_TYPE_COUNT
+    K_TYPE_COUNT,
+    K_Q8 = K_TYPE_COUNT /* of rows alone: codes of eight bits (kernels/q8.h) */
 };
 
 enum {
@@ -29,6 +30,7 @@ enum {
     K_INT8C_GROUP = 128,      /* of int8c */
     K_FP8_GROUP = 128,        /* of fp8 */
     K_INT4_GROUP = 32,        /* and of int4 */
+    K_Q8_GROUP = 32,          /* inputs of a row that share a scale where it is codes */
     K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */
     K_SUM_CHUNK = 4096,       /* elements of a partial sum of squares */

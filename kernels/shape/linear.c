@@ -35,6 +35,11 @@ struct k_shape rows_pack_shape(const void *args)
                             .bytes = read + (double)k_rows_bytes(a->type, a->m, a->k)};
 }
 
+struct k_shape rows_q8_shape(const void *args)
+{
+    return rows_pack_shape(args);
+}
+
 struct k_shape cols_pack_shape(const void *args)
 {
     const struct k_cols_pack *a = args;
@@ -54,25 +59,29 @@ static struct k_shape product(const struct linear_grid *g, const struct k_weight
                             .flops = 2.0 * (double)m * (double)outputs * (double)w->k};
 }
 
-static struct k_shape linear_shape(const void *args)
+static struct k_shape linear_shape(const struct k_linear *a, enum k_type rows)
 {
-    const struct k_linear *a = args;
     struct linear_grid g = linear_grid(a);
     double n = (double)linear_outputs(&a->w, a->panel_lo, a->panel_hi);
     double out = (double)a->m * n * sizeof(float) * (a->add ? 2 : 1);
     if (a->gated)
         out = (double)k_rows_bytes(K_BF16, a->m, g.n_panel * K_NR);
     return product(&g, &a->w, a->m, a->panel_hi - a->panel_lo,
-                   (double)k_rows_bytes(a->w.type, a->m, a->w.k), out);
+                   (double)k_rows_bytes(rows, a->m, a->w.k), out);
 }
 
-#define FORMAT(name, ...)                                                                          \
+#define FORMAT(name, ID, ...)                                                                      \
     struct k_shape linear_##name##_shape(const void *args)                                         \
     {                                                                                              \
-        return linear_shape(args);                                                                 \
+        return linear_shape(args, K_##ID);                                                         \
     }
 #include "kernels/format.def"
 #undef FORMAT
+
+struct k_shape linear_q8_shape(const void *args)
+{
+    return linear_shape(args, K_Q8);
+}
 
 /* The chunks of a panel share its turning over. */
 static struct k_shape dx_shape(const void *args)

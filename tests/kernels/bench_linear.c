@@ -71,14 +71,18 @@ static void peers(struct bench *b, const char *name, enum k_type type, const str
     peer_free(p);
 }
 
+/* Of rows of codes the shape says whose weight it is. */
 static void forward(struct bench *b, enum kernel_id id, enum k_type type)
 {
+    bool is_q8 = id == K_linear_q8;
+    enum k_type rows = is_q8 ? K_Q8 : type;
     for (int i = 0; i < N_SIZES && bench_wants(b, id); i++) {
         const struct size *s = &sizes[i];
         if (s->k % format_stream(type, 0).inputs) /* no whole blocks */
             continue;
         char shape[32];
-        snprintf(shape, sizeof shape, "%lldx%lld", (long long)s->n, (long long)s->k);
+        snprintf(shape, sizeof shape, "%lldx%lld%s%s", (long long)s->n, (long long)s->k,
+                 is_q8 ? " " : "", is_q8 ? k_format(type)->name : "");
         struct k_weight w = weight_of(b, type, s);
         for (int r = 0; r < N_ROWS; r++) {
             int64_t m = row_counts[r];
@@ -88,9 +92,9 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
                                        .ld_x = s->k,
                                        .m = m,
                                        .k = s->k,
-                                       .type = type,
-                                       .rows = bench_alloc(b, k_rows_bytes(type, m, s->k))};
-            bench_prepare(b, K_rows_pack, &pack);
+                                       .type = rows,
+                                       .rows = bench_alloc(b, k_rows_bytes(rows, m, s->k))};
+            bench_prepare(b, is_q8 ? K_rows_q8 : K_rows_pack, &pack);
             struct k_linear a = {.rows = pack.rows,
                                  .w = w,
                                  .y = bench_floats(b, m * s->n),
@@ -98,7 +102,8 @@ static void forward(struct bench *b, enum kernel_id id, enum k_type type)
                                  .m = m,
                                  .panel_hi = linear_panels(s->n)};
             bench_run(b, &(struct bench_case){id, shape, m, &a, unit_of(type), 0});
-            peers(b, kernel_name(id), type, s, m, shape);
+            if (!is_q8)
+                peers(b, kernel_name(id), type, s, m, shape);
         }
         bench_release(b);
     }
@@ -108,6 +113,9 @@ void bench_linear(struct bench *b)
 {
     for (int t = 0; t < K_TYPE_COUNT; t++)
         forward(b, k_formats[t].linear, (enum k_type)t);
+    for (int t = 0; t < K_TYPE_COUNT; t++)
+        if (q8_has((enum k_type)t))
+            forward(b, K_linear_q8, (enum k_type)t);
 }
 
 static void input_gradient(struct bench *b, enum kernel_id id, enum k_type type)

@@ -39,6 +39,7 @@ typedef short __m256bh __attribute__((__vector_size__(32)));
 typedef uint8_t __mmask8;
 typedef uint16_t __mmask16;
 typedef uint32_t __mmask32;
+typedef uint64_t __mmask64;
 
 typedef uint8_t emu_u8 __attribute__((__vector_size__(64)));
 typedef uint16_t emu_u16 __attribute__((__vector_size__(64)));
@@ -122,6 +123,10 @@ EMU_I2(_mm512_add_epi16, _mm256_add_epi16)
 EMU_I2(_mm512_add_epi32, _mm256_add_epi32)
 EMU_I2(_mm512_sub_epi32, _mm256_sub_epi32)
 EMU_I2(_mm512_srlv_epi32, _mm256_srlv_epi32)
+EMU_I2(_mm512_unpacklo_epi16, _mm256_unpacklo_epi16)
+EMU_I2(_mm512_unpackhi_epi16, _mm256_unpackhi_epi16)
+EMU_I2(_mm512_sllv_epi32, _mm256_sllv_epi32)
+EMU_I2(_mm512_mullo_epi32, _mm256_mullo_epi32)
 EMU_I2(_mm512_and_si512, _mm256_and_si256)
 EMU_I2(_mm512_or_si512, _mm256_or_si256)
 EMU_I2(_mm512_xor_si512, _mm256_xor_si256)

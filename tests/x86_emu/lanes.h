@@ -84,11 +84,63 @@ EMU __mmask32 _mm512_cmpeq_epi16_mask(__m512i a, __m512i b)
     return m;
 }
 
+EMU __mmask16 _mm512_cmplt_epi32_mask(__m512i a, __m512i b)
+{
+    __mmask16 m = 0;
+    for (int i = 0; i < 16; i++)
+        m |= (__mmask16)((int32_t)((emu_u32)a)[i] < (int32_t)((emu_u32)b)[i]) << i;
+    return m;
+}
+
+EMU __m512 _mm512_mask_mul_ps(__m512 a, __mmask16 m, __m512 b, __m512 c)
+{
+    __m512 all = a;
+    for (int i = 0; i < 16; i++)
+        all[i] = m >> i & 1 ? b[i] * c[i] : a[i];
+    return all;
+}
+
+EMU __m512i _mm512_set1_epi8(char v)
+{
+    return (__m512i)((emu_u8){0} + (uint8_t)v);
+}
+
+EMU __mmask64 _mm512_movepi8_mask(__m512i a)
+{
+    __mmask64 m = 0;
+    for (int i = 0; i < 64; i++)
+        m |= (__mmask64)(((emu_u8)a)[i] >> 7) << i;
+    return m;
+}
+
+EMU __mmask64 _mm512_cmpeq_epi8_mask(__m512i a, __m512i b)
+{
+    return _mm512_movepi8_mask((__m512i)((emu_u8)a == (emu_u8)b));
+}
+
+EMU __m512i _mm512_mask_mov_epi8(__m512i a, __mmask64 m, __m512i b)
+{
+    emu_u8 all = (emu_u8)a;
+    for (int i = 0; i < 64; i++)
+        all[i] = m >> i & 1 ? ((emu_u8)b)[i] : all[i];
+    return (__m512i)all;
+}
+
+EMU __m512i _mm512_mask_sub_epi8(__m512i a, __mmask64 m, __m512i b, __m512i c)
+{
+    return _mm512_mask_mov_epi8(a, m, (__m512i)((emu_u8)b - (emu_u8)c));
+}
+
 /* ---- places -------------------------------------------------------------------------------- */
 
 EMU __m512i _mm512_permutexvar_epi16(__m512i at, __m512i a)
 {
     return (__m512i)__builtin_shuffle((emu_u16)a, (emu_u16)at);
+}
+
+EMU __m512i _mm512_permutexvar_epi8(__m512i at, __m512i a)
+{
+    return (__m512i)__builtin_shuffle((emu_u8)a, (emu_u8)at);
 }
 
 EMU __m512 _mm512_permutexvar_ps(__m512i at, __m512 a)
@@ -283,6 +335,15 @@ EMU __m256bh _mm512_cvtneps_pbh(__m512 a)
 EMU __m512bh _mm512_cvtne2ps_pbh(__m512 hi, __m512 lo)
 {
     return (__m512bh)emu_join((__m256i)_mm512_cvtneps_pbh(lo), (__m256i)_mm512_cvtneps_pbh(hi));
+}
+
+/* Bytes without a sign times bytes with one. */
+EMU __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b)
+{
+    emu_u32 all = (emu_u32)sum;
+    for (int i = 0; i < 64; i++)
+        all[i / 4] += (uint32_t)((int)((emu_u8)a)[i] * (int8_t)((emu_u8)b)[i]);
+    return (__m512i)all;
 }
 
 EMU __m512 _mm512_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b)

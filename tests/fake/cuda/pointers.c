@@ -190,10 +190,12 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_weight_pack] = weight_pack_at,
     [K_weight_unpack] = weight_unpack_at,
     [K_rows_pack] = rows_pack_at,
+    [K_rows_q8] = rows_pack_at,
     [K_cols_pack] = cols_pack_at,
 #define FORMAT(name, ...) [K_linear_##name] = linear_at, [K_linear_dx_##name] = linear_dx_at,
 #include "kernels/format.def"
 #undef FORMAT
+    [K_linear_q8] = linear_at,
     [K_linear_dw_f32] = linear_dw_at,
     [K_linear_dw_bf16] = linear_dw_at,
     [K_lora] = lora_at,

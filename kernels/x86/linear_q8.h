@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * linear_q8 on x86, but for its arithmetic: a group of a panel's codes is opened once, in registers
+ * or in the first cache, and passes some rows, whose totals wait in scratch. So the rows of a group
+ * stand next to each other (kernels/q8.h), and a row alone reads its panel once from end to end.
+ *
+ * Thread: any; no state.
+ */
+#ifndef KERNELS_X86_LINEAR_Q8_H
+#define KERNELS_X86_LINEAR_Q8_H
+
+#include <string.h>
+
+#include "kernels/linear_grid.h"
+#include "kernels/x86/block.h"
+
+enum {
+    Q8_ROWS = 64,                            /* that a group's codes pass: 8 KB of totals */
+    Q8_CODES_MAX = K_Q8_GROUP / 2 * 2 * K_NR /* bytes of a panel's group, not nested */
+};
+
+/* Some rows over a group of a panel. */
+struct q8_call {
+    const char *codes; /* of int4k and int6k the block, else the group's */
+    const char *scale; /* [32] as stored; of nested ones not used */
+    int64_t at;        /* the group's first input in its block */
+    const struct q8_group *x;
+    int64_t h;
+    float *total; /* [h][32], 64-aligned */
+};
+
+struct q8_isa {
+    void (*group[K_TYPE_COUNT])(const struct q8_call *q);
+    /* h rows of totals to where they go. */
+    void (*out)(const struct tile_out *out, int64_t h, const float *total);
+};
+
+void linear_q8_run(const struct q8_isa *isa, const struct k_linear *a, const struct k_slice *s);
+
+#endif
