@@ -37,10 +37,9 @@ static void show_progress(void *ctx, uint64_t done, uint64_t all)
 
 struct model_options local_model_options(const struct local_options *o)
 {
-    return (struct model_options){.type = resident_type(o->load.quantize),
-                                  .is_trained = o->is_trained,
-                                  .kv_type = resident_type(o->load.kv_type),
-                                  .ctx = o->load.ctx};
+    struct model_options mo = resident_model_options(&o->load);
+    mo.is_trained = o->is_trained;
+    return mo;
 }
 
 static bool wants_random(const struct local_options *o)

@@ -41,9 +41,7 @@ static int follow_rank_0(const struct server_options *o, const char *model, stru
 static int choose(struct server_options *o, const char *model, const struct comm *group,
                   struct err *e)
 {
-    struct model_options mo = {.type = resident_type(o->load.quantize),
-                               .kv_type = resident_type(o->load.kv_type),
-                               .ctx = o->load.ctx};
+    struct model_options mo = resident_model_options(&o->load);
     struct parallel_place place;
     struct parallel taken;
     struct model_dir dir = {0};

@@ -127,7 +127,10 @@ const char *graph_dim_name(enum dim d)
 const char *graph_shape_text(struct op_shape s, char *text, size_t size)
 {
     snprintf(text, size, "[%s, %lld]%s%s", graph_dim_name(s.rows), (long long)s.cols,
-             s.blocked ? " for " : "", s.blocked ? k_format(s.type)->name : "");
+             s.blocked ? " for " : "",
+             !s.blocked       ? ""
+             : s.type == K_Q8 ? "q8"
+                              : k_format(s.type)->name);
     return text;
 }
 

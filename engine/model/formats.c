@@ -7,6 +7,7 @@
 #include "engine/load/weights.h"
 #include "engine/model/stored.h"
 #include "kernels/format.h"
+#include "kernels/q8.h"
 
 /* As the files have it, in codes where they are some of a format's; bf16 where there are none. */
 static int stored_format(const struct model *m, const struct model_options *o,
@@ -117,6 +118,8 @@ int formats_pick(struct model *m, const struct model_options *o, struct err *e)
             if (spec_row_is_used(&m->cfg, r, layer))
                 settle(m, s, i, layer);
     }
+    for (int32_t i = 0; i < m->n_param; i++)
+        m->param[i].reads_q8 = o->is_int8 && !m->param[i].is_vector && q8_has(m->param[i].w.type);
     return 0;
 }
 

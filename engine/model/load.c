@@ -354,14 +354,15 @@ static int run_all(struct load *l, struct err *e)
     return atomic_load(&l->failed) ? -1 : 0;
 }
 
-/* What the matrices are packed in: the name of the one type, or a digest of each one's. */
+/* What the matrices are packed in: the name of the one type, or a digest of each one's; and whether
+ * their products multiply codes, which gives other numbers. */
 static void name_types(const struct model *m, struct base_id *id)
 {
     uint8_t digest[SHA256_BYTES];
     char text[SHA256_TEXT_BYTES];
     const struct param *first = NULL;
     struct sha256 all;
-    bool is_one = true;
+    bool is_one = true, is_q8 = false;
     sha256_init(&all);
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
@@ -369,15 +370,18 @@ static void name_types(const struct model *m, struct base_id *id)
             continue;
         first = first ? first : p;
         is_one = is_one && p->w.type == first->w.type;
+        is_q8 = is_q8 || p->reads_q8;
         sha256_add(&all, p->name, strlen(p->name) + 1);
         const char *format = k_format(p->w.type)->name;
         sha256_add(&all, format, strlen(format) + 1);
     }
     sha256_end(&all, digest);
     if (is_one)
-        snprintf(id->types, sizeof id->types, "%s", first ? k_format(first->w.type)->name : "");
+        snprintf(id->types, sizeof id->types, "%s%s", first ? k_format(first->w.type)->name : "",
+                 is_q8 ? "+q8" : "");
     else
-        snprintf(id->types, sizeof id->types, "mixed-%.8s", sha256_text(digest, text));
+        snprintf(id->types, sizeof id->types, "mixed-%.8s%s", sha256_text(digest, text),
+                 is_q8 ? "+q8" : "");
 }
 
 struct model *model_load(const struct model_dir *dir, const struct model_options *o,

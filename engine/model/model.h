@@ -57,9 +57,10 @@ struct model_options {
     bool is_trained; /* what a format that is not trained would have is stored, or else bf16 */
     const struct model *like; /* borrowed: as there; NULL: as stored */
     struct weights *files;    /* borrowed: where they are stored; NULL: as if in bf16 */
-    int kv_type; /* K_F32 or K_BF16, or -1: as the rows that most of the weights multiply; odd
-                  * heads: always f32 */
-    int64_t ctx; /* 0: the config's */
+    int kv_type;  /* K_F32 or K_BF16, or -1: as the rows that most of the weights multiply; odd
+                   * heads: always f32 */
+    bool is_int8; /* products with codes multiply codes of rows, where their format can */
+    int64_t ctx;  /* 0: the config's */
     const struct model_share *share; /* borrowed for the model's life; NULL: one rank */
     struct pool *pool;               /* borrowed: packs in parallel; NULL: this thread */
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t all_bytes);

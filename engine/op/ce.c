@@ -106,6 +106,8 @@ static size_t rows_bytes(const struct param *lm_head, int64_t rows)
 {
     size_t packed =
         k_rows_bytes(lm_head->w.type, rows, lm_head->n > lm_head->k ? lm_head->n : lm_head->k);
+    size_t q8 = lm_head->reads_q8 ? k_rows_bytes(K_Q8, rows, lm_head->k) : 0;
+    packed = packed > q8 ? packed : q8;
     size_t own = op_weight_grad_dy_bytes(lm_head, rows) + op_weight_grad_x_bytes(lm_head, rows);
     return param_is_trained(lm_head) && own > packed ? own : packed;
 }
@@ -170,7 +172,7 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
                             .ld_x = c->in[0].ld,
                             .m = r->m,
                             .k = r->lm_head->k,
-                            .type = r->lm_head->w.type,
+                            .type = param_reads(r->lm_head),
                             .rows = r->rows};
     struct k_linear a = {.rows = r->rows,
                          .w = r->lm_head->w,
@@ -178,8 +180,8 @@ static void fill_logits(struct op_ctx *c, const struct run *r)
                          .ld_y = r->own ? r->lm_head->n : r->ld,
                          .m = r->m,
                          .panel_hi = (r->lm_head->n + K_NR - 1) / K_NR};
-    launch(c, K_rows_pack, &x, sizeof x);
-    launch(c, k_format(r->lm_head->w.type)->linear, &a, sizeof a);
+    launch(c, x.type == K_Q8 ? K_rows_q8 : K_rows_pack, &x, sizeof x);
+    launch(c, param_linear(r->lm_head), &a, sizeof a);
 }
 
 /* All ranks' parts of the run's logits. */

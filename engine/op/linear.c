@@ -42,7 +42,7 @@ static struct val product(struct builder *b, struct val rows, struct val x, cons
 struct val op_linear(struct builder *b, struct val x, const struct param *w,
                      const struct param *bias)
 {
-    struct val y = product(b, op_round(b, x, k_format(w->w.type)->rows), x, w);
+    struct val y = product(b, op_round(b, x, param_reads(w)), x, w);
     if (bias)
         y = op_bias(b, y, bias);
     if (!b->has_lora || w->lora < 0)
@@ -56,7 +56,7 @@ static int shape(const struct op_node *n, const struct op_shape *in, struct op_s
                  struct err *e)
 {
     const struct op_linear_attr *a = op_linear_attr_get(n);
-    if (!in[0].blocked || in[0].type != k_format(a->w->w.type)->rows)
+    if (!in[0].blocked || in[0].type != param_reads(a->w))
         return err_set(e, ERR_BAD_INPUT, "%s: the rows are not rounded for it", a->w->name);
     if (in[0].cols != a->w->k)
         return err_set(e, ERR_BAD_INPUT, "%s: rows of %lld, the weight takes %lld", a->w->name,
@@ -109,7 +109,7 @@ static void forward(struct op_ctx *c)
         {.offset = offsetof(struct k_linear, prefetch) + offsetof(struct k_prefetch, n_group),
          .dim = DIM_GROUP}};
     a.panel_hi = (a.w.n + K_NR - 1) / K_NR;
-    op_launch(c, k_format(a.w.type)->linear, &a, sizeof a, count, a.prefetch.group ? 2 : 1);
+    op_launch(c, param_linear(at->w), &a, sizeof a, count, a.prefetch.group ? 2 : 1);
     if (residual && !in_place) {
         struct k_binary sum = {.a = c->in[1].p,
                                .b = c->out[0].p,
@@ -162,7 +162,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
 static size_t work_back(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
     const struct op_linear_attr *at = op_linear_attr_get(n);
-    size_t rows = k_rows_bytes(in[0].type, cap[in[0].rows], at->n), own = 0;
+    size_t rows = k_rows_bytes(at->w->w.type, cap[in[0].rows], at->n), own = 0;
     if (param_is_trained(at->w))
         own = op_weight_grad_dy_bytes(at->w, cap[in[0].rows]);
     return rows > own ? rows : own;

@@ -52,6 +52,7 @@ struct param {
     int64_t section[3];      /* runs of outputs of which each is cut alike; 0: there is only one */
     int64_t lo;              /* a rank's part: the first of its outputs among all */
     struct k_weight w;       /* matrix */
+    bool reads_q8;           /* its products multiply codes of rows (kernels/q8.h) */
     float *vec;              /* vector: [n], borrowed from the model's storage */
     float *grad;             /* row-major [n, k], borrowed; NULL: frozen, or late */
     struct param_late *late; /* borrowed from the trainer; NULL: grad is there from the start */
@@ -61,6 +62,10 @@ static inline bool param_is_trained(const struct param *p)
 {
     return p->grad || p->late;
 }
+
+/* What rows a product with a matrix reads, and the kernel that it is. */
+enum k_type param_reads(const struct param *p);
+enum kernel_id param_linear(const struct param *p);
 
 /* Whether the caller, who has some numbers for the gradient, is the first and fills it. */
 static inline bool param_fills_grad(const struct param *p)

@@ -42,7 +42,10 @@ static void forward(struct op_ctx *c)
                             .k = c->in[0].shape.cols,
                             .type = type_of(c->node),
                             .rows = c->out[0].p};
-    OP_LAUNCH_M(c, K_rows_pack, a, c->in[0].shape.rows);
+    if (a.type == K_Q8)
+        OP_LAUNCH_M(c, K_rows_q8, a, c->in[0].shape.rows);
+    else
+        OP_LAUNCH_M(c, K_rows_pack, a, c->in[0].shape.rows);
 }
 
 static const struct op_shard shard[] = {{.in = {SPLIT_WHOLE}, .out = SPLIT_WHOLE},

@@ -94,7 +94,7 @@ static uint64_t kind_of(const struct model *m)
                      0};
     enum { LAST = sizeof of / sizeof *of - 1 };
     for (int32_t i = 0; i < m->n_param; i++) {
-        const uint64_t next[] = {of[LAST], (uint64_t)m->param[i].w.type};
+        const uint64_t next[] = {of[LAST], (uint64_t)m->param[i].w.type, m->param[i].reads_q8};
         of[LAST] = siphash((struct siphash_key){0}, next, sizeof next);
     }
     return siphash((struct siphash_key){0}, of, sizeof of);
@@ -104,10 +104,11 @@ static int check_same(struct comm *c, const struct loaded *of, struct err *e)
 {
     for (int r = 1; r < comm_size(c); r++)
         if (of[r].kind != of[0].kind)
-            return err_set(e, ERR_BAD_INPUT,
-                           "rank %d has another model than rank 0, or loads it in another way: "
-                           "MODEL, --quantize, --kv-type and --ctx must be the same for all",
-                           r);
+            return err_set(
+                e, ERR_BAD_INPUT,
+                "rank %d has another model than rank 0, or loads it in another way: "
+                "MODEL, --quantize, --kv-type, --compute and --ctx must be the same for all",
+                r);
     return 0;
 }
 

@@ -71,15 +71,21 @@ int resident_type(const char *name)
     return name ? k_format_named(name) : -1;
 }
 
+struct model_options resident_model_options(const struct load_flags *f)
+{
+    return (struct model_options){.type = resident_type(f->quantize),
+                                  .kv_type = resident_type(f->kv_type),
+                                  .is_int8 = f->compute && strcmp(f->compute, "int8") == 0,
+                                  .ctx = f->ctx};
+}
+
 static int load_weights(struct resident *r, const struct resident_options *o, struct err *e)
 {
-    struct model_options mo = {.type = resident_type(o->load.quantize),
-                               .is_trained = o->is_trained,
-                               .kv_type = resident_type(o->load.kv_type),
-                               .ctx = o->load.ctx,
-                               .pool = r->pool,
-                               .progress = o->progress,
-                               .progress_ctx = o->progress_ctx};
+    struct model_options mo = resident_model_options(&o->load);
+    mo.is_trained = o->is_trained;
+    mo.pool = r->pool;
+    mo.progress = o->progress;
+    mo.progress_ctx = o->progress_ctx;
     if (r->crew)
         mo.share = crew_share(r->crew);
     r->model = model_load(&r->dir, &mo, r->device, e);
@@ -90,10 +96,7 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
                       struct err *e)
 {
     struct crew_options co = {.dir = &r->dir,
-                              .model = {.type = resident_type(o->load.quantize),
-                                        .is_trained = o->is_trained,
-                                        .kv_type = resident_type(o->load.kv_type),
-                                        .ctx = o->load.ctx},
+                              .model = resident_model_options(&o->load),
                               .device = o->load.device,
                               .kernels = kernels,
                               .n_rank = o->tp,
@@ -102,6 +105,7 @@ static int start_crew(struct resident *r, const struct resident_options *o, cons
                               .work = o->work};
     if (o->tp < 2 && !o->comm)
         return 0;
+    co.model.is_trained = o->is_trained;
     r->crew = crew_new(&co, e);
     return r->crew ? 0 : -1;
 }

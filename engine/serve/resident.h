@@ -47,6 +47,9 @@ struct resident {
 int resident_init(struct resident *r, const struct resident_options *o, struct err *e);
 void resident_release(struct resident *r);
 
+/* How the options want a model loaded. */
+struct model_options resident_model_options(const struct load_flags *f);
+
 /* A format by its name; -1 for everything else, which stands for "chosen". */
 int resident_type(const char *name);
 

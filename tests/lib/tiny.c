@@ -140,20 +140,32 @@ static void fill_param(struct tiny *t, struct param *p)
     free(src);
 }
 
-void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
-               const char *kernels)
+static void init(struct tiny *t, const struct config *c, const struct model_options *o,
+                 int n_thread, const char *kernels)
 {
     struct err e = ERR_INIT;
-    struct model_options o = {.type = (int)type, .kv_type = -1};
     t->pool = pool_new(n_thread, false, &e);
     assert_non_null(t->pool);
     t->device = device_cpu_new(t->pool, kernels, &e);
     assert_non_null(t->device);
     t->stream = stream_new(t->device, &e);
-    t->model = model_new(c, &o, t->device, &e);
+    t->model = model_new(c, o, t->device, &e);
     assert_non_null(t->model);
     for (int32_t i = 0; i < t->model->n_param; i++)
         fill_param(t, &t->model->param[i]);
+}
+
+void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+               const char *kernels)
+{
+    init(t, c, &(struct model_options){.type = (int)type, .kv_type = -1}, n_thread, kernels);
+}
+
+void tiny_init_int8(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+                    const char *kernels)
+{
+    struct model_options o = {.type = (int)type, .kv_type = -1, .is_int8 = true};
+    init(t, c, &o, n_thread, kernels);
 }
 
 void tiny_release(struct tiny *t)

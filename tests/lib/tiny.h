@@ -20,6 +20,9 @@ struct config tiny_config(enum config_family f);
 /* type: of the matrices. kernels: NULL, or a mask as in kernel_table_init. */
 void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
                const char *kernels);
+/* Products with codes multiply codes. */
+void tiny_init_int8(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+                    const char *kernels);
 void tiny_release(struct tiny *t);
 
 /* A runner with room for n_tok tokens of one sequence; passes and is_eager as in its options. */

@@ -239,8 +239,8 @@ def weighed(c):
     assert set(shown) == {0, 3.25}, shown
 
 
-def over_nested(tmp):
-    with serve(tmp, nested(tmp)) as s:
+def over_nested(tmp, *options):
+    with serve(tmp, nested(tmp), *options) as s:
         return adapters(Client(s, ANN), batch_size=2)
 
 
@@ -276,7 +276,10 @@ def main():
             ("int8", ("--quantize", "int8"),
              {"batch_size": 3, "target_modules": ["q_proj", "v_proj", "down_proj"],
               "activation_checkpointing": "on"}),
-            ("int4", ("--quantize", "int4"), {"batch_size": 2})):
+            ("int4", ("--quantize", "int4"), {"batch_size": 2}),
+            ("int4, codes multiplied", ("--quantize", "int4", "--compute", "int8"), {"batch_size": 3}),
+            ("two ranks, int8, codes multiplied",
+             ("--tp", "2", "--quantize", "int8", "--compute", "int8"), {"batch_size": 2})):
         with scratch() as tmp:
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)
@@ -289,7 +292,9 @@ def main():
         (tmp / "keys").write_text(KEYS)
         (tmp / "keys").chmod(0o600)
         full(tmp, cases)
-    for what, over in (("packed base", over_packed), ("int4k and int6k", over_nested)):
+    for what, over in (("packed base", over_packed), ("int4k and int6k", over_nested),
+                       ("int4k and int6k, codes multiplied",
+                        lambda tmp: over_nested(tmp, "--compute", "int8"))):
         with scratch() as tmp:
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)

@@ -11,6 +11,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/graph/passes.h"
+#include "kernels/q8.h"
 #include "tests/lib/formats.h"
 #include "tests/lib/tiny.h"
 
@@ -57,11 +58,11 @@ static void assert_same(const struct model *m, const float *a, const float *b, c
                      (long long)(i / cols), (long long)(i % cols), (double)a[i], (double)b[i]);
 }
 
-static void one_model(const struct config *c, enum k_type type,
+static void one_model(const struct config *c, enum k_type type, bool is_int8,
                       void (*check)(struct tiny *t, const float *want))
 {
     struct tiny t;
-    tiny_init(&t, c, type, 1, NULL);
+    (is_int8 ? tiny_init_int8 : tiny_init)(&t, c, type, 1, NULL);
     struct runner *r = tiny_runner(&t, N_TOK, output_of(c->family), false, PASS_ALL);
     float *want = feed(&t, r, N_TOK);
     for (int64_t i = 0; i < N_TOK; i++)
@@ -77,11 +78,15 @@ static void each_model(void (*check)(struct tiny *t, const float *want))
     for (size_t k = 0; k < FORMATS_PACKED; k++) {
         for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
             struct config c = tiny_config(families[f]);
-            one_model(&c, formats_packed[k], check);
+            one_model(&c, formats_packed[k], false, check);
+            if (q8_has(formats_packed[k]) && f % 4 == k % 4)
+                one_model(&c, formats_packed[k], true, check);
         }
         struct config whole = tiny_config(FAMILY_LLAMA);
         whole.d_ff = 96; /* whole panels: gate and up are joined, and with what comes behind */
-        one_model(&whole, formats_packed[k], check);
+        one_model(&whole, formats_packed[k], false, check);
+        if (q8_has(formats_packed[k]))
+            one_model(&whole, formats_packed[k], true, check);
     }
 }
 
@@ -124,7 +129,11 @@ static void passes_change_nothing(void **state)
 static void check_threads(struct tiny *t, const float *want)
 {
     struct tiny more;
-    tiny_init(&more, &t->model->cfg, model_main_type(t->model), 3, NULL);
+    bool is_int8 = false;
+    for (int32_t i = 0; i < t->model->n_param; i++)
+        is_int8 = is_int8 || t->model->param[i].reads_q8;
+    (is_int8 ? tiny_init_int8 : tiny_init)(&more, &t->model->cfg, model_main_type(t->model), 3,
+                                           NULL);
     struct runner *r = tiny_runner(&more, N_TOK, output_of(t->model->cfg.family), false, PASS_ALL);
     float *got = feed(&more, r, N_TOK);
     assert_same(t->model, got, want, "three threads");
