@@ -142,6 +142,11 @@ bool schema_is_remark(const char *key);                  /* says nothing of a va
 
 /* schema_oneof.c: whether no value is admitted by both. */
 bool schema_disjoint(struct schema *s, const struct jvalue *x, const struct jvalue *y);
+/* What, beside x, keeps a value from y; NULL: it cannot be said. */
+const struct jvalue *schema_apart(struct schema *s, const struct jvalue *x, const struct jvalue *y);
+/* The alternatives of a list, and those of alternatives that are nothing but a reference to more:
+ * where just one of all these holds, just one of the list does. */
+struct jvalue schema_flat(struct schema *s, const struct jvalue *list);
 
 /* schema_not.c: what the subschema does not admit, or a part of it; NULL: it cannot be said. */
 const struct jvalue *schema_not(struct schema *s, const struct jvalue *v);

@@ -7,7 +7,7 @@
 
 #include "engine/grammar/schema.h"
 
-enum { MAX_ONE_OF = 64 };
+enum { MAX_ONE_OF = 128 };
 
 struct choice {
     const struct jvalue *list;
@@ -87,7 +87,7 @@ static bool alone(struct reader *r, const struct jvalue *v, size_t i, struct jva
     for (size_t k = 0; k < v->l->n && budget_tick(r->s->b, 16); k++) {
         if (k == i || schema_disjoint(r->s, &v->l->at[k], &v->l->at[i]))
             continue;
-        const struct jvalue *no = schema_not(r->s, &v->l->at[k]);
+        const struct jvalue *no = schema_apart(r->s, &v->l->at[i], &v->l->at[k]);
         if (!no)
             return r->s->b->failed || budget_fail(r->s->b, ERR_UNSUPPORTED,
                                                   "%s/oneOf: alternatives %zu and %zu may both "
@@ -105,8 +105,12 @@ static bool alone(struct reader *r, const struct jvalue *v, size_t i, struct jva
 static int one_of(struct reader *r, const struct jvalue *v)
 {
     struct jvalue *ways = BUDGET_NEW(r->s->b, struct jvalue), one;
-    if (v->l->n > MAX_ONE_OF)
-        return schema_no(r->s, r->p->path, "oneOf", "more than 64 alternatives");
+    struct jvalue flat = schema_flat(r->s, v);
+    if (r->s->b->failed)
+        return -1;
+    if (flat.l->n > MAX_ONE_OF)
+        return schema_no(r->s, r->p->path, "oneOf", "more than 128 alternatives");
+    v = &flat;
     *ways = schema_list(r->s);
     for (size_t i = 0; i < v->l->n; i++) {
         if (!alone(r, v, i, &one))

@@ -78,6 +78,7 @@ static const struct {
     {"uint16", ""},
     {"uint32", ""},
     {"uint64", ""},
+    {"unixtime", ""},
     {"commonmark", ""},
     {"html", ""},
 };

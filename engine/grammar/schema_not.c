@@ -2,14 +2,15 @@
  *
  * What a subschema does not admit, as a subschema: one way for each of its keywords whose negation
  * can be said. A keyword without one has no way, so that the ways are a part of what is not
- * admitted, never more. Each is made once: a schema that leads to itself has no end otherwise.
+ * admitted, never more; of many ways the first ones are enough. Each is made once: a schema that
+ * leads to itself has no end otherwise.
  */
 #include <math.h>
 #include <string.h>
 
 #include "engine/grammar/schema.h"
 
-enum { MAX_DEEP = 64 };
+enum { MAX_DEEP = 64, MAX_SUM = 16, MAX_PRODUCT = 64 };
 
 struct jvalue *schema_dict(struct schema *s)
 {
@@ -111,14 +112,39 @@ static const struct jvalue *not_required(struct schema *s, const struct jvalue *
     return !s->b->failed && ways.l->n ? schema_put(s, schema_dict(s), "anyOf", ways) : NULL;
 }
 
-/* Of allOf, one that does not hold; of anyOf, none that does. */
+/* In how many ways it can be met, of those that are combined with others'. */
+static uint32_t n_ways(const struct jvalue *v)
+{
+    const struct jvalue *any = jv_dict_get(v, "anyOf"), *all = jv_dict_get(v, "allOf");
+    uint32_t n = any ? 0 : 1;
+    for (size_t i = 0; any && any->type == JT_LIST && i < any->l->n; i++)
+        n += n_ways(&any->l->at[i]);
+    for (size_t i = 0; all && all->type == JT_LIST && i < all->l->n && n < SCHEMA_MAX_WAYS; i++)
+        n *= n_ways(&all->l->at[i]);
+    return n;
+}
+
+/* Ways multiply; where they are too many, the first stands for all of one. */
+static const struct jvalue *first_way(const struct jvalue *v)
+{
+    const struct jvalue *any;
+    while ((any = jv_dict_get(v, "anyOf")) && any->type == JT_LIST && any->l->n)
+        v = &any->l->at[0];
+    return v;
+}
+
+/* Of allOf, one that does not hold; of anyOf and oneOf, none that does. */
 static const struct jvalue *not_list(struct schema *s, const struct jvalue *of, bool is_all)
 {
     struct jvalue left = schema_list(s);
+    uint32_t n = 1;
     for (size_t i = 0; of->type == JT_LIST && i < of->l->n && budget_tick(s->b, 1); i++) {
         const struct jvalue *no = schema_not(s, &of->l->at[i]);
         if (!no && !is_all)
             return NULL;
+        if (!is_all && n * n_ways(no) > MAX_PRODUCT)
+            no = first_way(no);
+        n *= is_all ? 1 : n_ways(no);
         if (no)
             schema_add(s, &left, *no);
     }
@@ -184,7 +210,7 @@ static const struct jvalue *not_keyword(struct schema *s, const char *key, const
         schema_add(s, &one, *v);
         return schema_put(s, schema_dict(s), "allOf", one);
     }
-    if (!strcmp(key, "allOf") || !strcmp(key, "anyOf"))
+    if (!strcmp(key, "allOf") || !strcmp(key, "anyOf") || !strcmp(key, "oneOf"))
         return not_list(s, v, key[1] == 'l');
     return not_bound(s, key, v);
 }
@@ -201,13 +227,15 @@ static const struct jvalue *negated(struct schema *s, const struct jvalue *v)
         return NULL;
     struct jvalue ways = schema_list(s);
     size_t n_remark = 0;
+    uint32_t n = 0;
     for (size_t i = 0; i < v->d->n && budget_tick(s->b, 1); i++) {
         const struct jstr *k = v->d->key[i].s;
         const char *key = arena_strndup(&s->b->arena, k->p, k->len);
         const struct jvalue *one =
             schema_is_remark(key) ? NULL : not_keyword(s, key, &v->d->val[i]);
         n_remark += schema_is_remark(key);
-        if (one)
+        n += one ? n_ways(one) : 0;
+        if (one && (n <= MAX_SUM || ways.l->n == 0))
             schema_add(s, &ways, *one);
     }
     if (s->b->failed)

@@ -10,6 +10,8 @@
 #include "engine/grammar/regex_parse.h"
 #include "engine/grammar/schema.h"
 
+enum { MAX_COUNTED = 50000 }; /* states of one text whose length matters */
+
 static struct node *parse(struct schema *s, const struct pattern_fact *p)
 {
     struct node *n = regex_parse(s->b, p->text, p->len, REGEX_ECMA);
@@ -37,6 +39,18 @@ static struct dfa *without_values(struct schema *s, const struct facts *f, struc
     return no ? dfa_combine(s->b, DFA_BUT_NOT, d, no) : NULL;
 }
 
+/* An automaton of lengths has a state for each; where the most that is asked would be too many,
+ * texts are shorter than they might be. */
+static struct dfa *of_lengths(struct schema *s, const struct facts *f, const struct dfa *d)
+{
+    uint32_t most = MAX_COUNTED / (d->n_state ? d->n_state : 1);
+    most = most > f->min_len ? most : f->min_len;
+    if (f->max_len == UINT32_MAX || f->max_len <= most)
+        return dfa_lengths(s->b, d, f->min_len, f->max_len);
+    struct dfa *cut = dfa_lengths(s->b, d, f->min_len, most);
+    return cut && dfa_is_empty(cut) ? dfa_lengths(s->b, d, f->min_len, f->max_len) : cut;
+}
+
 struct dfa *schema_texts(struct schema *s, const struct facts *f)
 {
     struct dfa *d = NULL;
@@ -55,9 +69,7 @@ struct dfa *schema_texts(struct schema *s, const struct facts *f)
     if (!d)
         d = any_texts(s);
     d = without_values(s, f, d);
-    if (d && (f->min_len > 0 || f->max_len != UINT32_MAX))
-        d = dfa_lengths(s->b, d, f->min_len, f->max_len);
-    return s->b->failed ? NULL : d;
+    return d && (f->min_len > 0 || f->max_len != UINT32_MAX) ? of_lengths(s, f, d) : d;
 }
 
 static uint32_t quoted(struct schema *s, uint32_t inside)

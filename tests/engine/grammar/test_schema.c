@@ -86,6 +86,8 @@ static void test_strings(void **state)
     check("{\"type\": \"string\", \"minLength\": 2, \"maxLength\": 3}",
           "-\"a\"~+\"ab\"~+\"a\\n\xf0\x9f\x98\x80\"~-\"abcd\"~+\"\\ud83d\\ude00b\"~-\"\\ud83d\"");
     check("{\"type\": \"string\", \"pattern\": \"^[a-z]+$\"}", "+\"abc\"~-\"\"~-\"aB\"");
+    check("{\"type\": \"string\", \"pattern\": \"^(ab)+$\", \"maxLength\": 20000000}",
+          "+\"abab\"~-\"aba\"");
     check("{\"type\": \"string\", \"pattern\": \"b+\"}", "+\"abc\"~-\"ac\"~+\"b\"");
     check("{\"type\": \"string\", \"pattern\": \"^[a-z\\\"\\\\\\\\]+$\", \"maxLength\": 3}",
           "+\"a\\\"\\\\\"~-\"abcd\"~-\"\"");
@@ -210,6 +212,12 @@ static void test_negated(void **state)
           "+{\"a\":1}~+{}~+{\"b\":1}~-{\"a\":1,\"b\":1}");
     check("{\"not\": {\"type\": \"object\", \"required\": [\"a\"]}}",
           "+1~+{}~-{\"a\":1}~+{\"b\":1}");
+    /* a tag that is not required, and one list of alternatives in another */
+    check(
+        "{\"oneOf\": [{\"$ref\": \"#/$defs/ab\"}, {\"type\": \"object\", \"properties\": {\"t\": {\"const\": "
+        "\"c\"}}}], \"$defs\": {\"ab\": {\"oneOf\": [{\"type\": \"object\", \"properties\": {\"t\": {\"const\": "
+        "\"a\"}}}, {\"type\": \"object\", \"properties\": {\"t\": {\"const\": \"b\"}}}]}}}",
+        "+{\"t\":\"a\"}~+{\"t\":\"b\"}~+{\"t\":\"c\"}~-{}~-{\"t\":\"d\"}");
     check("{\"type\": \"string\", \"not\": {\"minLength\": 2, \"maxLength\": 3}}",
           "+\"a\"~-\"ab\"~-\"abc\"~+\"abcd\"");
     check("{\"not\": {\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}}",

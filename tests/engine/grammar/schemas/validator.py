@@ -155,7 +155,7 @@ FORMATS = {"date": is_date, "time": is_time, "email": is_email, "idn-email": is_
 WHOLE = {"int8": (-2**7, 2**7), "int16": (-2**15, 2**15), "int32": (-2**31, 2**31), "int64": (-2**63, 2**63),
          "uint8": (0, 2**8), "uint16": (0, 2**16), "uint32": (0, 2**32), "uint64": (0, 2**64)}
 PLAIN = {"password", "binary", "string", "text", "float", "double", "decimal", "number", "integer",
-         "commonmark", "html"}
+         "commonmark", "html", "unixtime"}
 
 
 def is_of_format(name, v):
