@@ -207,15 +207,36 @@ static void penalise(float *row, const struct sample_row *r)
     }
 }
 
-static void apply_mask(float *row, int64_t n, const uint32_t *mask)
+/* 32 numbers, of which those of the bits stay. Most words of a mask leave none or nearly all: what
+ * is written one by one is the lesser part. */
+static void mask_word(float *row, const float *from, uint32_t may)
 {
-    for (int64_t lo = 0; lo < n; lo += 32) {
-        uint32_t out = ~mask[lo / 32];
-        if (n - lo < 32)
-            out &= (UINT32_C(1) << (n - lo)) - 1;
-        for (; out; out &= out - 1)
-            row[lo + __builtin_ctz(out)] = -INFINITY;
+    if (__builtin_popcount(may) > 16) {
+        memmove(row, from, 32 * sizeof *row);
+        for (uint32_t out = ~may; out; out &= out - 1)
+            row[__builtin_ctz(out)] = -INFINITY;
+        return;
     }
+    float kept[32];
+    memcpy(kept, from, sizeof kept);
+    for (int i = 0; i < 32; i++)
+        row[i] = -INFINITY;
+    for (; may; may &= may - 1)
+        row[__builtin_ctz(may)] = kept[__builtin_ctz(may)];
+}
+
+/* The row of what may be taken; `from` may be the row itself. */
+static void apply_mask(float *row, const float *from, int64_t n, const uint32_t *mask)
+{
+    int64_t whole = n / 32 * 32;
+    for (int64_t lo = 0; lo < whole; lo += 32)
+        if (mask[lo / 32])
+            mask_word(row + lo, from + lo, mask[lo / 32]);
+        else
+            for (int i = 0; i < 32; i++)
+                row[lo + i] = -INFINITY;
+    for (int64_t i = whole; i < n; i++)
+        row[i] = mask[i / 32] >> i % 32 & 1 ? from[i] : -INFINITY;
 }
 
 bool sample_is_greedy(const struct sample_params *p)
@@ -259,13 +280,15 @@ static void shut_out_bad(float *row, const struct sample_row *r)
 static void edit(struct sampler *s, const struct sample_row *r)
 {
     const struct sample_params *p = r->params;
-    memcpy(s->row, r->logits, (size_t)s->n_vocab * sizeof *s->row);
+    bool is_plain = !(r->seen && sample_wants_seen(p)) && !p->n_bias;
+    if (!r->mask || !is_plain)
+        memcpy(s->row, r->logits, (size_t)s->n_vocab * sizeof *s->row);
     if (r->seen && sample_wants_seen(p))
         penalise(s->row, r);
     for (int32_t i = 0; i < p->n_bias; i++)
         s->row[p->bias[i].id] = clamped((double)s->row[p->bias[i].id] + (double)p->bias[i].add);
     if (r->mask)
-        apply_mask(s->row, s->n_vocab, r->mask);
+        apply_mask(s->row, is_plain ? r->logits : s->row, s->n_vocab, r->mask);
     for (int32_t i = 0; i < r->n_banned; i++)
         if (r->banned[i] >= 0 && r->banned[i] < s->n_vocab)
             s->row[r->banned[i]] = -INFINITY;
