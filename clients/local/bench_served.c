@@ -49,8 +49,9 @@ static int submit(struct asking *a, const struct gen_req *r, size_t n, struct an
 static void asking_init(struct asking *a, const struct bench_served *s, int64_t max_new)
 {
     *a = (struct asking){.s = s, .prompt = xcalloc((size_t)s->prompt, sizeof *a->prompt)};
-    a->params =
-        (struct gen_params){.sample = SAMPLE_PARAMS_INIT, .max_new = max_new, .ignore_eos = true};
+    a->params = (struct gen_params){
+        .sample = SAMPLE_PARAMS_INIT, .masks = s->masks, .max_new = max_new, .ignore_eos = true};
+    a->params.sample.temperature = s->temperature;
     sem_init(&a->ended, 0, 0);
     sem_init(&a->done, 0, 0);
 }

@@ -13,7 +13,9 @@ struct bench_served {
     struct engine *engine; /* started */
     int64_t streams;       /* at once */
     int64_t prompt, new_tokens;
-    uint64_t round; /* texts of one round are not found again in another */
+    uint64_t round;      /* texts of one round are not found again in another */
+    double temperature;  /* 0: greedy */
+    struct masks *masks; /* borrowed: what the texts are held to; NULL: nothing */
 };
 
 /* Tokens a second while all streams decode: from the last one's first token to the first one's

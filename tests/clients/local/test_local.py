@@ -193,6 +193,14 @@ def bench_drafts():
     expect("bench drafts, one token", p.returncode == 2 and "--new-tokens" in p.stderr, p)
 
 
+def bench_masks():
+    p = run("bench", "masks", MODEL, "--prompt", 8, "--new-tokens", 20, "--streams", 2, "--rounds", 2,
+            "--schemas", 3, "--bytes", 2000, "--json")
+    rows = [json.loads(line) for line in p.stdout.splitlines()]
+    expect("bench masks", [r["case"] for r in rows] == ["streams", "compile"] and rows[0]["ratio"] > 0 and
+           rows[1]["schemas"] == 3 and rows[1]["bytes"] >= 2000 and rows[1]["p99_ms"] >= rows[1]["p50_ms"], p)
+
+
 def refused(name, directory, words, *command):
     p = run(*(command or ("run", directory, "--ids", "1", "-n", "1")))
     one_line = p.stderr.count("\n") == 1
@@ -294,6 +302,7 @@ def main():
     plan_of_states()
     bench_engine()
     bench_drafts()
+    bench_masks()
     bench_train()
     bench_beside()
     bench_comm()
