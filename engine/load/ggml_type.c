@@ -96,14 +96,32 @@ static void iq4_nl_recode(const uint8_t *b, uint8_t *out)
         out[CODED_SCALE_BYTES + i] = (uint8_t)curve[nibble(b + 2, i)];
 }
 
+static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 /* Numbers are doubled, so the scale is half of 2^(e - 127). */
 static void mxfp4(const uint8_t *b, float *out)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     uint32_t e = b[0];
     float d = f32_from_bits(e < 2 ? UINT32_C(0x200000) << e : (e - 1) << 23);
     for (int i = 0; i < 32; i++)
         out[i] = d * (float)doubled[nibble(b + 1, i)];
+}
+
+/* The same halves of powers of two as f16: of one that f16 has not no number comes, unless all are
+ * zero. */
+static void mxfp4_recode(const uint8_t *b, uint8_t *out)
+{
+    int power = b[0] - 128;
+    uint8_t any = 0;
+    for (int i = 0; i < 32; i++) {
+        out[CODED_SCALE_BYTES + i] = (uint8_t)doubled[nibble(b + 1, i)];
+        any |= out[CODED_SCALE_BYTES + i];
+    }
+    bool is_held = power >= -24 && power <= 15;
+    k_f16 scale = is_held ? f16_from_f32(f32_from_bits((uint32_t)(power + 127) << 23))
+                  : any   ? 0x7e00
+                          : 0;
+    memcpy(out, &scale, sizeof scale);
 }
 
 /* ---- blocks of 256 with scales of scales ------------------------------------------------------
@@ -314,7 +332,7 @@ static const struct ggml_type type[] = {
     [30] = {"BF16", 1, 2, ST_BF16, NULL},
     [34] = {"TQ1_0", 256, 54, ST_F32, NULL},
     [35] = {"TQ2_0", 256, 66, ST_F32, NULL},
-    [39] = {"MXFP4", 32, 17, ST_BF16, mxfp4},
+    [39] = {"MXFP4", 32, 17, ST_BF16, mxfp4, K_INT8G, mxfp4_recode},
 };
 
 const struct ggml_type *ggml_type_get(uint32_t number)

@@ -109,8 +109,11 @@ static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *
     const uint8_t *code = block + CODED_SCALE_BYTES;
     bool is_nested = coded_inputs(w->from->type->coded) == K_NESTED;
     if (!is_finite(coded_scale(block)) || (is_nested && !is_finite(coded_scale(code))))
-        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite",
-                       gguf_tensor_file(w->from), w->from->name, (unsigned long long)at);
+        return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite%s",
+                       gguf_tensor_file(w->from), w->from->name, (unsigned long long)at,
+                       w->from->type->dtype == ST_BF16
+                           ? " in half of it, which int8g keeps: give --quantize bf16"
+                           : "");
     if (w->from->type->coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: %.200s: block %llu has the code -128, which int8g does not keep: give "

@@ -78,6 +78,10 @@ static void check_codes(const struct ggml_type *t, const uint8_t *block, const f
         t->recode(block, own);
     else
         memcpy(own, block, t->bytes);
+    if (t->dtype == ST_BF16 && (block[0] < 104 || block[0] > 143)) { /* MXFP4: beyond f16 */
+        assert_int_equal(coded_scale(own) & 0x7c00, 0x7c00);
+        return;
+    }
     check_packed(t, t->coded, own, want);
     if (t->coded == K_INT4K)
         check_packed(t, K_INT6K, own, want);
@@ -106,7 +110,7 @@ static void test_codes_bit_for_bit(void **state)
         }
         n_seen++;
     }
-    assert_int_equal(n_seen, 8);
+    assert_int_equal(n_seen, 9);
     weights_close(w);
 }
 
