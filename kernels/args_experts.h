@@ -44,6 +44,16 @@ struct k_route_bwd { /* unit: a row */
     bool add;
 };
 
+/* Of f[e], the pairs that went to expert e in all n_layer maps, dx += by * p (f - p . f), p being
+ * the softmax of a row of x: the gradient of sum f p. Unit: a row. */
+struct k_route_balance {
+    const float *x;       /* [m, n] */
+    const int32_t *start; /* [n_layer, n + 1] of the maps */
+    float *dx;            /* [m, n] */
+    int64_t ld_x, ld_dx, m, n, n_layer;
+    float by;
+};
+
 /* What the routed rows of an expert are multiplied with: expert e's weight is `w` moved by e times
  * so many bytes. */
 struct k_stack {

@@ -47,6 +47,22 @@ static int parse_clamp(struct config *c, const struct json *root, struct err *e)
                           c->swiglu_alpha);
 }
 
+/* Its makers add the loss where the router's logits are asked for; of some families they have none.
+ */
+static int parse_balance(struct config *c, const struct json *root, struct err *e)
+{
+    struct json m = json_member(root, "router_aux_loss_coef");
+    double by = config_traits_of(c)->experts.balance;
+    bool is_on = false;
+    if (json_opt_bool(root, "output_router_logits", &is_on, e) ||
+        json_opt_num(root, "router_aux_loss_coef", &by, e))
+        return -1;
+    if (!(by >= 0 && by <= 1e6))
+        return json_err(&m, e, ERR_BAD_INPUT, "expected a number from 0 to 1e6, found %g", by);
+    c->balance = is_on && config_traits_of(c)->experts.balance > 0 ? by : 0;
+    return 0;
+}
+
 int config_experts_parse(struct config *c, const struct json *root, struct err *e)
 {
     const struct config_experts *x = &config_traits_of(c)->experts;
@@ -58,7 +74,7 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
     if (config_count_opt(root, x->count, CONFIG_EXPERT_MAX, &c->n_expert, e) ||
         config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
         json_opt_int(root, x->width, 1, CONFIG_WIDTH_MAX, &c->d_expert, e) ||
-        json_opt_bool(root, "output_router_logits", &c->wants_balance, e) ||
+        parse_balance(c, root, e) ||
         (x->d_shared && json_opt_int(root, "shared_expert_intermediate_size", 1, CONFIG_WIDTH_MAX,
                                      &c->d_shared, e)) ||
         (!x->normalises && json_opt_bool(root, "norm_topk_prob", &c->normalises_top, e)))

@@ -53,6 +53,7 @@ struct config_experts {
     bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
     bool is_normal;    /* norm_topk_prob where it is absent */
     int64_t d_shared;  /* OBEYS_SHARED, where it is absent */
+    double balance;    /* router_aux_loss_coef where it is absent */
 };
 
 /* Attention through a latent, and the router that goes with it: what is absent. */

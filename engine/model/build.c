@@ -279,6 +279,14 @@ static struct val shared_expert(const struct model *m, struct builder *b, struct
     return weight ? op_row_gate(b, y, op_linear(b, h, weight, NULL)) : y;
 }
 
+static int32_t mixtures_before(const struct config *c, int64_t l)
+{
+    int32_t n = 0;
+    for (int64_t i = 0; i < l; i++)
+        n += c->has_experts[i];
+    return n;
+}
+
 static struct val mixture(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     struct op_experts_attr a = {.gate = model_layer(m, l, SLOT_EXPERT_GATE),
@@ -290,6 +298,7 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
                                 .limit = (float)m->cfg.swiglu_limit,
                                 .alpha = (float)m->cfg.swiglu_alpha,
                                 .n_expert = m->cfg.n_expert,
+                                .slot = mixtures_before(&m->cfg, l),
                                 .top = m->cfg.n_top,
                                 .choice_bias = model_layer(m, l, SLOT_CHOICE_BIAS),
                                 .n_group = m->cfg.n_group,

@@ -29,6 +29,15 @@ struct batch_scale {
     float by;
 };
 
+/* The load of experts in training, which a loss balances: each layer with a mixture leaves the
+ * bounds of its map, and what its router gives each expert over all rows. */
+struct batch_balance {
+    int32_t *start;  /* [n_layer, n_expert + 1] */
+    float *sum;      /* [n_layer, n_expert] */
+    int64_t n_layer; /* 0: nobody asks */
+    float by;        /* what the gradient of a sum of loads times probabilities is multiplied by */
+};
+
 struct batch {
     int64_t n[DIM_COUNT]; /* tokens, rows wanted, sequences, adapter groups */
 
@@ -66,6 +75,7 @@ struct batch {
     uint64_t
         *lora_of; /* [cap[DIM_GROUP]] version of each group's adapter, 0: none; NULL: unasked */
 
+    struct batch_balance balance;
     struct batch_parts part;
     float *dq_part; /* room for the parts of attention's dq (kernels/args_attn.h), or NULL */
 

@@ -156,7 +156,8 @@ static struct pass pass_at(struct room *r, const struct op_experts_attr *a, int6
     size_t rows = k_rows_bytes(a->gate->w.type, n, a->gate->k);
     size_t h = (size_t)n * (size_t)a->gate->n * sizeof(float);
     size_t y = (size_t)n * (size_t)a->down->n * sizeof(float);
-    struct pass p = {.rows = carve(r, most(rows, most(h, y)))};
+    size_t p_all = (size_t)m * (size_t)a->n_expert * sizeof(float); /* probabilities: tell_load */
+    struct pass p = {.rows = carve(r, most(most(rows, p_all), most(h, y)))};
     p.h = p.y = p.rows;
     p.h_rows = carve(r, k_rows_bytes(a->down->w.type, n, a->gate->n));
     return p;
@@ -324,6 +325,30 @@ static void gate(const struct run *r, float *h)
     LAUNCH_ROUTED(r, K_swiglu, a);
 }
 
+/* What a loss that balances experts asks for. p: room for a number of each row and expert. */
+static void tell_load(const struct run *r, float *p)
+{
+    const struct batch_balance *b = &r->c->batch->balance;
+    const struct op_view *x = &r->c->in[1];
+    int64_t n = r->a->n_expert;
+    if (r->a->slot >= b->n_layer)
+        return;
+    float *sum = b->sum + r->a->slot * n;
+    struct k_copy bounds = {.x = (const float *)(const void *)r->k.map.start,
+                            .y = (float *)(void *)(b->start + r->a->slot * (n + 1)),
+                            .ld_x = n + 1,
+                            .ld_y = n + 1,
+                            .m = 1,
+                            .d = n + 1};
+    struct k_copy zero = {.y = sum, .ld_y = n, .m = 1, .d = n};
+    struct k_softmax soft = {.x = x->p, .y = p, .ld_x = x->ld, .ld_y = n, .m = r->m, .d = n};
+    struct k_col_sum add = {.x = p, .ld_x = n, .m = r->m, .d = n, .y = sum};
+    op_launch(r->c, K_copy, &bounds, sizeof bounds, NULL, 0);
+    op_launch(r->c, K_copy, &zero, sizeof zero, NULL, 0);
+    OP_LAUNCH_M(r->c, K_softmax, soft, r->rows);
+    OP_LAUNCH_M(r->c, K_col_sum, add, r->rows);
+}
+
 static void forward(struct op_ctx *c)
 {
     struct room room = {.at = c->work};
@@ -333,6 +358,7 @@ static void forward(struct op_ctx *c)
     int64_t d_ff = r.a->gate->n, d_out = r.a->down->n;
     OP_LAUNCH_M(c, K_route, route, r.rows);
     OP_LAUNCH_M(c, K_route_sort, route, r.rows);
+    tell_load(&r, p.rows);
     pack(&r, c->in[0].p, c->in[0].ld, r.k.map.from, r.a->gate, r.a->gate->k, p.rows);
     multiply(&r, K_experts, p.rows, r.a->gate, r.k.gate, d_ff, false);
     multiply(&r, K_experts, p.rows, r.a->up, r.k.up, d_ff, false);
@@ -471,6 +497,23 @@ static void back_product(const struct run *r, const struct back *b, const struct
     bias_grads(r, bias, (struct k_experts_bias_dw){.dy = dy, .ld_dy = w->n});
 }
 
+/* Of the loss that balances experts: every layer's forward has told its load by now. */
+static void back_balance(const struct run *r, const struct op_view *dx)
+{
+    const struct batch_balance *b = &r->c->batch->balance;
+    struct k_route_balance a = {.x = r->c->in[1].p,
+                                .start = b->start,
+                                .dx = dx->p,
+                                .ld_x = r->c->in[1].ld,
+                                .ld_dx = dx->ld,
+                                .m = r->m,
+                                .n = r->a->n_expert,
+                                .n_layer = b->n_layer,
+                                .by = b->by};
+    if (dx->p && b->n_layer > 0)
+        OP_LAUNCH_M(r->c, K_route_balance, a, r->rows);
+}
+
 static void backward(struct op_ctx *c, const struct op_grad *g)
 {
     struct room room = {.at = c->work};
@@ -499,6 +542,7 @@ static void backward(struct op_ctx *c, const struct op_grad *g)
                                 .add = g->din_add[1]};
     if (g->din[1].p)
         OP_LAUNCH_M(c, K_route_bwd, route, r.rows);
+    back_balance(&r, &g->din[1]);
 }
 
 static const struct param *param(const struct op_node *n, int i)

@@ -53,6 +53,7 @@ struct op_experts_attr {
     const struct param *choice_bias; /* vector [n_expert], of what they are picked by; or NULL */
     int32_t n_expert, top;
     int32_t n_group, top_group; /* as in struct k_route */
+    int32_t slot;               /* which of the batch's loads is this layer's */
     float limit, alpha; /* of kernel swiglu_clamped, which is their gate; limit 0: swiglu is */
     float scale;        /* of a row's weights */
     int8_t group_best;

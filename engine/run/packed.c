@@ -162,6 +162,11 @@ const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t d
     return inputs_send(&p->in, p->stream);
 }
 
+void packed_ask_load(struct packed *p, const struct batch_balance *load)
+{
+    p->in.dev.balance = *load;
+}
+
 void packed_scale(struct packed *p, const float *by)
 {
     int64_t n = packed_n_row(p);

@@ -38,6 +38,9 @@ bool packed_fits(const struct packed *p, int64_t n);
  * the device; what it returns stays as long as p. */
 const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed);
 
+/* What layers with mixtures are to tell of the batch, from here on (engine/op/batch.h). */
+void packed_ask_load(struct packed *p, const struct batch_balance *load);
+
 /* Behind the forward of what packed_batch gave, before its backward: the gradients of the labels of
  * row i, as they were added, are multiplied by by[i]. For losses whose weights the forward's
  * log-probabilities decide; it holds until packed_batch or packed_clear. */

@@ -212,11 +212,11 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
 {
     struct train_plan again;
     size_t plain, recomputed;
-    if (m->cfg.wants_balance)
+    if (m->cfg.balance > 0 && (o->train.policy.is_on || train_has_pairs(&o->train.preference)))
         return err_set(e, ERR_UNSUPPORTED,
                        "config.json: output_router_logits: the loss that balances a router "
-                       "(router_aux_loss_coef) is not computed here: set it to false to train "
-                       "without");
+                       "(router_aux_loss_coef) is computed beside that of examples alone: set it "
+                       "to false to train without");
     *out = (struct train_plan){.limit = limit,
                                .weights = copies ? m->block_bytes : 0,
                                .host = host_bytes(o),

@@ -16,6 +16,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/eager/eager.h"
+#include "engine/train/balance.h"
 #include "engine/train/function.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/preference.h"
@@ -35,6 +36,7 @@ struct trainer {
     struct train_function function;
     struct exchange exchange;
     struct optimizer optimizer;
+    struct balance balance;
     struct packed *packed;    /* owned */
     struct eager *eager;      /* owned */
     struct k_ce_state *state; /* owned: [cap_tok] of a micro-batch, on the host */
@@ -102,7 +104,7 @@ struct trainer *trainer_new(struct model *m, const struct train_options *o, stru
         goto fail;
     eager_limit(t->eager, o->value_bytes);
     if (optimizer_init(&t->optimizer, &t->subject.tensors, &t->exchange, s, e) ||
-        train_function_init(&t->function, m, o, e))
+        train_function_init(&t->function, m, o, e) || balance_init(&t->balance, m, s, e))
         goto fail;
     if (!make_room(t, e))
         return t;
@@ -116,6 +118,7 @@ void trainer_free(struct trainer *t)
     if (!t)
         return;
     packed_free(t->packed);
+    balance_release(&t->balance);
     eager_free(t->eager);
     mem_free(t->state);
     mem_free(t->by);
@@ -137,6 +140,7 @@ struct work {
     struct seen *seen;             /* of row `first` on */
     const struct label_loss *loss; /* of a pass; NULL: the options say */
     double normaliser;
+    float balance;        /* losses of the micro-batches so far that balance experts */
     bool trains, is_open; /* is_open: there is a tape */
 };
 
@@ -254,6 +258,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
     int64_t n_out = packed_n_out(t->packed);
+    packed_ask_load(t->packed, balance_begin(&t->balance, packed_n_tok(t->packed), w->n_tok));
     train_subject_bind(&t->subject, run == RUN_REFERENCE && o->has_ancestor, t->packed);
     eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
     w->is_open = true;
@@ -263,6 +268,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
         return err_set(e, b->err.code, "%s", b->err.msg);
     stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
                 COPY_FROM_DEVICE);
+    balance_fetch(&t->balance, t->stream);
     return 0;
 }
 
@@ -361,6 +367,7 @@ static int read_micro(struct trainer *t, struct work *w, struct err *e)
     if (stream_sync(t->stream, e) || exchange_check(&t->exchange, e))
         return -1;
     read_rows(t, w);
+    w->balance += (float)balance_loss(&t->balance);
     while (w->first < w->end)
         w->seen += w->row[w->first++].n;
     close_micro(t, w);
@@ -368,11 +375,11 @@ static int read_micro(struct trainer *t, struct work *w, struct err *e)
 }
 
 /* The loss over the rows of all ranks, in the order of the rows. */
-static int sum_losses(struct trainer *t, const struct work *w, struct train_result *out,
-                      struct err *e)
+static int sum_losses(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
 {
     const struct seen *seen = t->seen;
-    if (exchange_rows(&t->exchange, &t->seen->logprob, SEEN_FLOATS * (size_t)w->n_tok, e))
+    if (exchange_rows(&t->exchange, &t->seen->logprob, SEEN_FLOATS * (size_t)w->n_tok, e) ||
+        (t->balance.coef > 0 && exchange_rows(&t->exchange, &w->balance, 1, e)))
         return -1;
     for (int64_t i = 0; i < w->n; seen += w->row[i++].n) {
         seen_tell(&w->row[i], seen, out);
@@ -385,7 +392,7 @@ static int sum_losses(struct trainer *t, const struct work *w, struct train_resu
         else if (i % w->n_each == 0)
             seen_add_pair(&t->opt.preference, &w->row[i], seen, out);
     }
-    out->loss /= out->weight;
+    out->loss = out->loss / out->weight + (double)w->balance;
     out->accuracy /= out->weight;
     out->reward[0] /= out->weight;
     out->reward[1] /= out->weight;

@@ -205,6 +205,37 @@ int route_bwd_cuda(const void *args, void *stream)
     return launch_threads(route_bwd_kernel, a->m, stream, *a);
 }
 
+static __device__ double pairs_of(const struct k_route_balance &a, int64_t e)
+{
+    double n = 0;
+    for (int64_t l = 0; l < a.n_layer; l++) {
+        const int32_t *start = a.start + l * (a.n + 1);
+        n += start[e + 1] - start[e];
+    }
+    return n;
+}
+
+static __global__ void route_balance_kernel(struct k_route_balance a)
+{
+    int64_t i = thread_row();
+    if (i >= a.m)
+        return;
+    const float *x = a.x + i * a.ld_x;
+    float *dx = a.dx + i * a.ld_dx, max;
+    double all = exp_sum(x, a.n, &max), dot = 0;
+    for (int64_t j = 0; j < a.n; j++)
+        dot += exp((double)x[j] - (double)max) / all * pairs_of(a, j);
+    for (int64_t j = 0; j < a.n; j++)
+        dx[j] +=
+            (float)((double)a.by * exp((double)x[j] - (double)max) / all * (pairs_of(a, j) - dot));
+}
+
+int route_balance_cuda(const void *args, void *stream)
+{
+    const struct k_route_balance *a = (const struct k_route_balance *)args;
+    return launch_threads(route_balance_kernel, a->m, stream, *a);
+}
+
 /* ---- products ------------------------------------------------------------------------------- */
 
 static __device__ int64_t row_from(const int32_t *from, int64_t top, int64_t i)

@@ -169,6 +169,31 @@ void route_bwd_ref(const void *args, const struct k_slice *s)
     }
 }
 
+static double pairs_of(const struct k_route_balance *a, int64_t e)
+{
+    double n = 0;
+    for (int64_t l = 0; l < a->n_layer; l++) {
+        const int32_t *start = a->start + l * (a->n + 1);
+        n += start[e + 1] - start[e];
+    }
+    return n;
+}
+
+void route_balance_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_route_balance *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        const float *x = a->x + i * a->ld_x;
+        float *dx = a->dx + i * a->ld_dx, max;
+        double all = row_sum(x, a->n, &max), dot = 0;
+        for (int64_t j = 0; j < a->n; j++)
+            dot += exp((double)x[j] - (double)max) / all * pairs_of(a, j);
+        for (int64_t j = 0; j < a->n; j++)
+            dx[j] += (float)((double)a->by * exp((double)x[j] - (double)max) / all *
+                             (pairs_of(a, j) - dot));
+    }
+}
+
 void experts_pack_ref(const void *args, const struct k_slice *s)
 {
     experts_pack_runs(args, s, rows_pack_ref);

@@ -26,6 +26,12 @@ struct k_shape route_bwd_shape(const void *args)
     return rows_shape(a->m, a->fwd.n, a->add ? 3 : 2, (double)(a->m * a->fwd.top) * MAP_BYTES, 8);
 }
 
+struct k_shape route_balance_shape(const void *args)
+{
+    const struct k_route_balance *a = args;
+    return rows_shape(a->m, a->n, 3, 4 * (double)(a->n_layer * (a->n + 1)), 16);
+}
+
 struct k_shape experts_pack_shape(const void *args)
 {
     const struct k_experts_pack *a = args;

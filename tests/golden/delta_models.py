@@ -93,6 +93,10 @@ if hasattr(transformers, "Qwen3_5ForCausalLM"):
         "qwen2_moe": lambda: qwen2_moe(num_hidden_layers=3, decoder_sparse_step=2,
                                        use_sliding_window=True, sliding_window=9),
     }
+    # what balances counts as much as what is learned
+    MODELS["qwen2_moe_balanced"] = lambda: qwen2_moe(num_hidden_layers=2, output_router_logits=True,
+                                                     router_aux_loss_coef=0.7)
+    LORA["qwen2_moe_balanced"] = dict(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"])
     # of this one PEFT takes gate_proj and the like for the experts', whatever else is called so
     LORA["qwen3_next"] = dict(r=3, lora_alpha=8, target_modules=LINEARS + [
         "in_proj_qkvz", "in_proj_ba", "shared_expert_gate"])

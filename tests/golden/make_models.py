@@ -226,7 +226,21 @@ def make_rows(vocab):
     return rows
 
 
+def balanced_loss(model, rows):
+    """In one batch, padded behind, since a loss that balances the routers' load is of a batch."""
+    longest = max(len(r["ids"]) for r in rows)
+    pad = lambda x, by: torch.tensor([r + [by] * (longest - len(r)) for r in x])
+    ids_all, labels = pad([r["ids"] for r in rows], 0), pad([r["labels"] for r in rows], -100)
+    mask = pad([[1] * len(r["ids"]) for r in rows], 0)
+    out = model(ids_all, attention_mask=mask, use_cache=False)
+    loss = torch.nn.functional.cross_entropy(out.logits.flatten(0, 1), labels.flatten(),
+                                             ignore_index=-100)
+    return loss + model.config.router_aux_loss_coef * out.aux_loss
+
+
 def loss_of(model, rows):
+    if getattr(model.config, "output_router_logits", False):
+        return balanced_loss(model, rows)
     total, n = 0.0, 0
     for r in rows:
         labels = torch.tensor(r["labels"])

@@ -51,7 +51,8 @@ LORA = {
     "mixtral": dict(r=3, lora_alpha=8, target_modules=ATTENTION),
 }
 
-NEAR_IN_BF16 = ("gpt_oss", "qwen2_moe", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_vision")
+NEAR_IN_BF16 = ("gpt_oss", "qwen2_moe", "qwen2_moe_balanced", "qwen3_next", "qwen3_5_moe",
+                "qwen3_5_moe_vision")
 
 
 def parts(name, x, by_turns):

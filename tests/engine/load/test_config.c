@@ -208,12 +208,12 @@ static void test_experts(void **state)
     struct config c = parse(MOE "}");
     assert_true(c.n_expert == 128 && c.n_top == 8 && c.d_expert == 768 && !c.normalises_top);
     assert_int_equal(c.family, FAMILY_QWEN3_MOE);
-    assert_true(c.has_experts[0] && c.has_experts[4] && c.d_ff != 768 && !c.wants_balance);
+    assert_true(c.has_experts[0] && c.has_experts[4] && c.d_ff != 768 && c.balance == 0);
     c = parse(MOE ",\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":24,"
                   "\"norm_topk_prob\":true,\"decoder_sparse_step\":2,\"mlp_only_layers\":[3],"
                   "\"output_router_logits\":true}");
     assert_true(c.n_expert == 6 && c.n_top == 2 && c.d_expert == 24 && c.normalises_top);
-    assert_true(!c.has_experts[0] && c.has_experts[1] && !c.has_experts[3] && c.wants_balance);
+    assert_true(!c.has_experts[0] && c.has_experts[1] && !c.has_experts[3] && c.balance == 0.001);
     c = parse("{\"architectures\":[\"MixtralForCausalLM\"],\"num_key_value_heads\":2," SIZES
               ",\"num_local_experts\":4,\"norm_topk_prob\":false}");
     assert_true(c.n_expert == 4 && c.n_top == 2 && c.d_expert == c.d_ff && c.normalises_top);

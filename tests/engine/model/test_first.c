@@ -55,7 +55,7 @@ static void check_values(const struct weight *w, const struct config *c)
             is_plain || (is_norm && !is_bias && !c->norm_plus_one);
         assert_true(most == one && fabs(width - most) < 1e-12);
     } else {
-        double spread = n < 100 ? 2.2 : 1.8; /* of few the width is a guess */
+        double spread = n < 1000 ? 2.2 : 1.8; /* of few the width is a guess */
         assert_true(width > 0.01 && width < 0.7 && most < spread * width);
         assert_true(fabs(sum / (double)n) < 6 * width / sqrt((double)n));
     }
@@ -68,7 +68,7 @@ static void check_model(const struct golden *g, const char *path, enum k_type ty
     struct model_options mo = {.type = -1, .kv_type = -1};
     struct err e = ERR_INIT;
     struct model_dir d;
-    float first = 0;
+    float first = 0, last = 0;
     assert_good(model_dir_init(&d, path, &e), &e);
     struct model *m = model_load(&d, &mo, g->device, &e);
     assert_good(m ? 0 : -1, &e);
@@ -82,8 +82,8 @@ static void check_model(const struct golden *g, const char *path, enum k_type ty
         if (w->t->rank == 1)
             continue;
         float *x = values_of(w, &n);
-        assert_true(x[0] != first);
-        first = x[0];
+        assert_true(x[0] != first || x[n - 1] != last); /* bf16 has but so many numbers */
+        first = x[0], last = x[n - 1];
         free(x);
     }
     model_free(m);

@@ -13,6 +13,7 @@
 
 #include "engine/base/mem.h"
 #include "engine/eager/eager.h"
+#include "engine/train/balance.h"
 #include "tests/lib/golden.h"
 
 enum { TOK_MAX = 256, ROW_MAX = 8, SAMPLE_MAX = 64, NAME_MAX_BYTES = 256, LONG_CTX = 96 };
@@ -22,6 +23,7 @@ struct full {
     struct golden g;
     struct eager *eager;
     struct packed *packed;
+    struct balance balance;
     float **grad, **p, **m, **v; /* [n_param] */
 };
 
@@ -40,6 +42,7 @@ static void full_init(struct full *f, const char *name)
     struct packed_options o = {.cap_tok = TOK_MAX, .cap_row = ROW_MAX};
     f->packed = packed_new(m, &o, f->g.stream, &e);
     assert_non_null(f->packed);
+    assert_good(balance_init(&f->balance, m, f->g.stream, &e), &e);
     f->grad = xcalloc(n, sizeof(float *));
     f->p = xcalloc(n, sizeof(float *));
     f->m = xcalloc(n, sizeof(float *));
@@ -74,6 +77,7 @@ static void full_release(struct full *f)
     free(f->m);
     free(f->v);
     packed_free(f->packed);
+    balance_release(&f->balance);
     eager_free(f->eager);
     golden_release(&f->g);
 }
@@ -87,6 +91,8 @@ static double step(struct full *f, int64_t row0, int64_t row1, bool checkpoint)
     packed_clear(f->packed);
     golden_add_row(&f->g, f->packed, row0);
     golden_add_row(&f->g, f->packed, row1);
+    int64_t n_tok = packed_n_tok(f->packed);
+    packed_ask_load(f->packed, balance_begin(&f->balance, n_tok, n_tok));
     const struct batch *b = packed_batch(f->packed, packed_weight(f->packed), 0);
     eager_begin(f->eager, b, &o);
     struct val v = model_build(f->g.model, eager_builder(f->eager), MODEL_LOSS);
@@ -96,7 +102,9 @@ static double step(struct full *f, int64_t row0, int64_t row1, bool checkpoint)
         loss -= (double)b->dloss[i] * ((double)s[i].target_logit - (double)k_ce_lse(&s[i]));
     assert_good(eager_backward(f->eager, &e), &e);
     eager_end(f->eager);
-    return loss;
+    balance_fetch(&f->balance, f->g.stream);
+    assert_good(stream_sync(f->g.stream, &e), &e);
+    return loss + balance_loss(&f->balance);
 }
 
 static void zero_grads(struct full *f)

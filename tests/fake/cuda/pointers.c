@@ -42,6 +42,8 @@ static const int lora_bwd_at[] = {
 static const int route_at[] = {
     AT(route, x),         AT(route, bias),     AT(route, map.expert), AT(route, map.weight),
     AT(route, map.place), AT(route, map.from), AT(route, map.start),  END};
+static const int route_balance_at[] = {AT(route_balance, x), AT(route_balance, start),
+                                       AT(route_balance, dx), END};
 static const int route_bwd_at[] = {AT(route_bwd, fwd.x),
                                    AT(route_bwd, fwd.bias),
                                    AT(route_bwd, fwd.map.expert),
@@ -204,6 +206,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_route] = route_at,
     [K_route_sort] = route_at,
     [K_route_bwd] = route_bwd_at,
+    [K_route_balance] = route_balance_at,
     [K_experts_pack] = experts_pack_at,
     [K_experts] = experts_at,
     [K_experts_dx] = experts_at,
