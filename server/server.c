@@ -358,6 +358,7 @@ static void drain(struct server *s, const struct server_options *o, int signo)
     int64_t delay = signo == SIGINT ? 0 : (int64_t)(o->drain_delay * 1e6);
     atomic_store(&s->state, SERVER_LEAVING);
     batches_stop(s->batches); /* they go on at the next start */
+    tinker_leave(s->tinker);  /* as its requests do */
     log_event(LOG_INFO, "draining", LOG_INT("in_work", (int64_t)http_busy(s->http)));
     bool is_fast = delay && next_signal(s, -1, begin + delay);
     atomic_store(&s->state, SERVER_REFUSING);

@@ -18,7 +18,7 @@
 #include "server/server.h"
 #include "server/tinker/tinker.h"
 
-enum { SESSIONS_MAX = 256, BODY_BYTES = 1 << 20 };
+enum { SESSIONS_MAX = 4096, BODY_BYTES = 1 << 20 };
 
 static const char note[] =
     "Adapters train attention and feed-forwards here: train_unembed changes nothing.";

@@ -100,6 +100,7 @@ static const char *const migrations[] = {
     "CREATE INDEX loop_weights_owner ON loop_weights (owner);"
     "CREATE TABLE loop_sampler (id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL,"
     " path TEXT, created INTEGER NOT NULL);",
+    "ALTER TABLE loop_weights ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -13,7 +13,7 @@
 #define REQUEST "id, owner, line, seq, kind, place, state, body, answer, created"
 #define WEIGHTS                                                                                    \
     "path, owner, model, dir, base, fingerprint, rank, parts, created, expires, is_sampler, "      \
-    "is_named"
+    "is_named, bytes"
 #define SAMPLER "id, owner, session, path, created"
 
 /* With a byte 0 behind. */
@@ -80,7 +80,8 @@ static void take_weights(sqlite3_stmt *q, struct arena *a, void *out)
                                .created = sqlite3_column_int64(q, 8),
                                .expires = sqlite3_column_int64(q, 9),
                                .is_sampler = sqlite3_column_int64(q, 10) != 0,
-                               .is_named = sqlite3_column_int64(q, 11) != 0};
+                               .is_named = sqlite3_column_int64(q, 11) != 0,
+                               .bytes = sqlite3_column_int64(q, 12)};
 }
 
 static void take_sampler(sqlite3_stmt *q, struct arena *a, void *out)
@@ -170,17 +171,20 @@ static void take_id(sqlite3_stmt *q, struct arena *a, void *out)
     *(const char **)out = store_text(q, 0, a);
 }
 
-int store_loop_session_old(struct store *s, int64_t since, struct arena *a, const char **id,
-                           struct err *e)
+int store_loop_session_old(struct store *s, int64_t since, int64_t bare, struct arena *a,
+                           const char **id, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
-    return store_end(
-        s,
-        first(s,
-              store_query(s, e, "SELECT id FROM loop_session WHERE seen < ? LIMIT 1", "i", since),
-              take_id, a, (void *)id, e),
-        e);
+    return store_end(s,
+                     first(s,
+                           store_query(s, e,
+                                       "SELECT id FROM loop_session s WHERE seen < ?1 OR (seen < "
+                                       "?2 AND NOT EXISTS (SELECT 1 FROM loop_model WHERE session "
+                                       "= s.id)) LIMIT 1",
+                                       "ii", since, bare),
+                           take_id, a, (void *)id, e),
+                     e);
 }
 
 int store_loop_session_end(struct store *s, const char *id, const char *owner, struct err *e)
@@ -284,7 +288,7 @@ static int put_model(struct store *s, const struct loop_model *m, const struct l
                     most->models),
         e);
     if (!rc && sqlite3_changes(s->db) == 0)
-        rc = err_set(e, ERR_BUSY, "this key has %lld models, and may have no more",
+        rc = err_set(e, ERR_NO_SPACE, "this key has %lld models, and may have no more",
                      (long long)most->models);
     return rc;
 }
@@ -439,10 +443,10 @@ static int put_weights(struct store *s, const struct loop_weights *w, struct err
     return store_run(s,
                      store_query(s, e,
                                  "INSERT OR REPLACE INTO loop_weights (" WEIGHTS
-                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                 "ttttttiiiiii", w->path, w->owner, w->model, w->dir, w->base,
+                                 ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                                 "ttttttiiiiiii", w->path, w->owner, w->model, w->dir, w->base,
                                  w->fingerprint, w->rank, w->parts, w->created, w->expires,
-                                 (int64_t)w->is_sampler, (int64_t)w->is_named),
+                                 (int64_t)w->is_sampler, (int64_t)w->is_named, w->bytes),
                      e);
 }
 
@@ -555,6 +559,22 @@ int store_loop_weights_list(struct store *s, const char *owner, const char *mode
                  take_weights, sizeof **out, a, &list, n, e);
     *out = list;
     return store_end(s, rc, e);
+}
+
+static void take_int(sqlite3_stmt *q, struct arena *a, void *out)
+{
+    (void)a;
+    *(int64_t *)out = sqlite3_column_int64(q, 0);
+}
+
+int store_loop_weights_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    return get(s,
+               store_query(s, e, "SELECT coalesce(sum(bytes), 0) FROM loop_weights WHERE owner = ?",
+                           "t", owner),
+               take_int, NULL, bytes, e);
 }
 
 int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct err *e)

@@ -36,7 +36,7 @@ struct loop_request {
 
 struct loop_weights {
     const char *path, *owner, *model, *dir, *base, *fingerprint;
-    int64_t rank, parts, created, expires; /* expires 0: never */
+    int64_t rank, parts, created, expires, bytes; /* expires 0: never */
     bool is_sampler, is_named;
 };
 
@@ -50,9 +50,10 @@ int store_loop_session_add(struct store *s, const char *id, const char *owner, i
 /* Seen now; ERR_NOT_FOUND. */
 int store_loop_session_see(struct store *s, const char *id, const char *owner, int64_t now,
                            struct err *e);
-/* One that was not seen since, of any owner; ERR_NOT_FOUND: none. */
-int store_loop_session_old(struct store *s, int64_t since, struct arena *a, const char **id,
-                           struct err *e);
+/* One that was not seen since, or since `bare` where it has no model, of any owner; ERR_NOT_FOUND:
+ * none. */
+int store_loop_session_old(struct store *s, int64_t since, int64_t bare, struct arena *a,
+                           const char **id, struct err *e);
 int store_loop_session_end(struct store *s, const char *id, const char *owner, struct err *e);
 /* Its models, requests and samplers, and weights without a name go with it. */
 int store_loop_session_drop(struct store *s, const char *id, struct err *e);
@@ -62,7 +63,7 @@ int store_loop_session_models(struct store *s, const char *id, struct arena *a,
 
 /* Puts it in its line; the same again is nothing. Of seq 0 of a model the model's row is made too
  * (m; NULL: it is not its first). ERR_NOT_FOUND: the owner has no such line. ERR_BUSY: as much
- * waits as may. */
+ * waits as may. ERR_NO_SPACE: it has as many models as it may. */
 struct loop_most {
     int64_t requests, bytes, models; /* of an owner: that wait, that they have, that it has */
 };
@@ -109,6 +110,8 @@ int store_loop_weights_drop(struct store *s, const char *owner, const char *path
 /* Of a model (NULL: of all that owner, NULL: anybody, has), newest first. */
 int store_loop_weights_list(struct store *s, const char *owner, const char *model, struct arena *a,
                             struct loop_weights **out, size_t *n, struct err *e);
+/* Of all that an owner has saved. */
+int store_loop_weights_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
 int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct err *e);
 int store_loop_sampler(struct store *s, const char *owner, const char *id, struct arena *a,
                        struct loop_sampler *out, struct err *e); /* ERR_NOT_FOUND */

@@ -22,6 +22,7 @@ enum {
     ANSWERS_KEPT = 1024,        /* of a model, behind its state */
     TICK_NS = 1000 * 1000 * 1000,
     SESSION_S = 7 * 86400, /* without a sign of its client */
+    BARE_S = 3600,         /* of one that has no model */
     SAMPLE_S = 3600,       /* that its answer is kept */
     HOUSE_US = 60 * 1000 * 1000
 };
@@ -312,7 +313,7 @@ static void keep_house(struct tinker *t, struct arena *a)
     const char *id;
     store_loop_expire(t->opt.store, now - SAMPLE_S, &e);
     while (!atomic_load(&t->stops) &&
-           !store_loop_session_old(t->opt.store, now - SESSION_S, a, &id, &e))
+           !store_loop_session_old(t->opt.store, now - SESSION_S, now - BARE_S, a, &id, &e))
         drop_session(t, id, a);
 }
 

@@ -217,12 +217,30 @@ static int find_old(struct tinker_run *r, bool overwrites, struct err *e)
     return 0;
 }
 
+/* All that a key has saved is within what its files may have. */
+static int check_room(struct tinker_run *r, struct err *e)
+{
+    struct who who;
+    int64_t bytes, quota = 0;
+    if (!r->all->opt.who(r->all->opt.ctx, r->request->owner, &who, &quota) || quota == 0)
+        return 0;
+    if (store_loop_weights_bytes(r->all->opt.store, r->request->owner, &bytes, e))
+        return -1;
+    return bytes < quota ? 0
+                         : err_set(e, ERR_BAD_INPUT,
+                                   "what this key has saved takes %lld bytes, and it may have %lld "
+                                   "(--files-quota): delete some of it",
+                                   (long long)bytes, (long long)quota);
+}
+
 static int describe(struct tinker_run *r, bool is_sampler, struct tinker_save *s, struct err *e)
 {
     const struct loop_request *q = r->request;
     struct api_error said;
     if (tinker_save_read(q->body, q->n_body, r->arena, s, &said))
         return refused(&said, e);
+    if (check_room(r, e))
+        return -1;
     const char *name = s->name ? s->name
                                : arena_printf(r->arena, "%s-%lld", is_sampler ? "unnamed" : "state",
                                               (long long)q->seq);
@@ -260,6 +278,7 @@ static int save(struct tinker_run *r, struct err *e)
     if (describe(r, false, &s, e) ||
         tune_loop_save(r->loop, tinker_path(r->all, r->weights.dir, r->arena), e))
         return -1;
+    r->weights.bytes = tinker_bytes(r->all, r->weights.dir);
     tell_saved(r, "save_weights");
     return 0;
 }
@@ -276,6 +295,7 @@ static int save_sampler(struct tinker_run *r, struct err *e)
         engine_adapter_forget(r->all->opt.engine, r->weights.path);
     if (tinker_know(r->all, &r->weights, e))
         return -1;
+    r->weights.bytes = tinker_bytes(r->all, r->weights.dir);
     if (s.sampler_seq >= 0)
         r->sampler =
             (struct loop_sampler){.id = arena_printf(r->arena, "%s:sample:%lld", r->model.session,

@@ -57,13 +57,17 @@ static void wake(struct tinker *t, bool samples)
     pthread_mutex_unlock(&t->lock);
 }
 
-static int refuse(const struct err *why, const struct loop_request *r, struct api_error *e)
+static int refuse(const struct err *why, const struct loop_request *r, const char *session,
+                  struct api_error *e)
 {
     if (why->code == ERR_BUSY) {
         api_fail(e, 429, "requests_waiting_limit", NULL, "%s.", why->msg);
         e->retry_after_s = 1;
         return -1;
     }
+    if (why->code == ERR_NO_SPACE && session)
+        return api_fail(e, 400, "models_limit", NULL, "%s: finish sessions that have ended.",
+                        why->msg);
     if (why->code != ERR_NOT_FOUND)
         return api_fail_err(e, why, NULL);
     return api_fail(e, 404, "not_found", r->kind == TINKER_SAMPLE ? "sampling_session_id" : NULL,
@@ -97,7 +101,7 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
         arena_release(&a);
         if (!waits)
             tinker_told(t, r->id);
-        return rc ? refuse(&why, r, e) : 0;
+        return rc ? refuse(&why, r, session, e) : 0;
     }
     wake(t, r->kind == TINKER_SAMPLE);
     return 0;
@@ -200,18 +204,25 @@ struct tinker *tinker_new(const struct tinker_options *o, struct err *e)
     return NULL;
 }
 
+void tinker_leave(struct tinker *t)
+{
+    if (!t)
+        return;
+    atomic_store(&t->leaves, true);
+    tinker_tick(t, true);
+}
+
 void tinker_stop(struct tinker *t)
 {
+    tinker_leave(t);
     if (!t || atomic_exchange(&t->stops, true))
         return;
-    tinker_tick(t, true);
     wake(t, false);
     wake(t, true);
     if (!t->has_threads)
         return;
     pthread_join(t->trainer, NULL);
     pthread_join(t->sampler, NULL);
-    tinker_tick(t, true);
 }
 
 void tinker_free(struct tinker *t)

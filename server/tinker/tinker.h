@@ -40,8 +40,9 @@ struct tinker_options {
 
 /* Knows all that was saved, and goes on with what waits. */
 struct tinker *tinker_new(const struct tinker_options *o, struct err *e);
-void tinker_stop(struct tinker *t); /* what runs ends, what waits stays; NULL, twice */
-void tinker_free(struct tinker *t); /* stops, too; NULL is fine */
+void tinker_leave(struct tinker *t); /* who waits is told to come back; NULL is fine */
+void tinker_stop(struct tinker *t);  /* what runs ends, what waits stays; NULL, twice */
+void tinker_free(struct tinker *t);  /* stops, too; NULL is fine */
 
 /* A request of a model or a sampler into its line. 429, 404: as store_loop_put. */
 int tinker_put(struct tinker *t, const struct loop_request *r, const char *session,

@@ -28,7 +28,7 @@ struct tinker_flight;
 
 struct tinker {
     struct tinker_options opt;
-    atomic_bool stops;
+    atomic_bool stops, leaves; /* the second: nobody waits any more */
     pthread_mutex_t lock;
     pthread_cond_t train_wake, sample_wake;
     bool has_train, has_sample,
@@ -82,6 +82,7 @@ int tinker_begin_loop(struct tinker_run *r, struct err *e);
 int tinker_know(struct tinker *t, const struct loop_weights *w, struct err *e);
 void tinker_remove(struct tinker *t, const struct loop_weights *w);
 void tinker_prune(struct tinker *t, const char *model, int64_t now);
+int64_t tinker_bytes(const struct tinker *t, const char *dir); /* of what was saved there */
 int tinker_sweep(struct tinker *t, struct err *e);
 
 /* samples.c */

@@ -50,7 +50,7 @@ static bool enlist(struct tinker_wait *w)
 {
     struct tinker *t = w->all;
     pthread_mutex_lock(&t->lock);
-    bool is_open = map_get_str(&t->open, w->id) != NULL && !atomic_load(&t->stops);
+    bool is_open = map_get_str(&t->open, w->id) != NULL && !atomic_load(&t->leaves);
     if (is_open) {
         w->next = t->wait;
         t->wait = w;
@@ -85,7 +85,7 @@ static int64_t look(void *ctx)
         take_answer(w, &r);
     } else if (enlist(w)) {
         is_told = false;
-    } else if (atomic_load(&w->all->stops)) {
+    } else if (atomic_load(&w->all->leaves)) {
         say_later(w, 503);
     } else {
         is_told = false;
