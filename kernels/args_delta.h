@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arguments of the gated delta rule over a ragged batch, a recurrence along each sequence.
- * Pointers are borrowed for the call. Part of kernels/kernels.h.
+ * Arguments of recurrences over a ragged batch, along each sequence: the gated delta rule, and the
+ * state-space scan of Mamba-2. Pointers are borrowed for the call. Part of kernels/kernels.h.
  *
  * A head of values has a state S[d_k, d_v]; n_v / n_k of them share a head of queries and keys. A
  * row, with q and k of unit length:
  *
  *     S = exp(g) S,  u = beta (v - S^T k),  S = S + k u^T,  y = S^T q / sqrt(d_k)
  *     g = -exp(a_log) softplus(a + dt_bias),  beta = sigmoid(b)
+ *
+ * The scan is the same with q and k as they come (Mamba's C and B), and without the correction by
+ * what k finds:
+ *
+ *     S = exp(g) S,  u = beta v,  S = S + k u^T,  y = S^T q + skip v
+ *     beta = softplus(dt + dt_bias), within bounds,  g = -exp(a_log) beta
  */
 #ifndef KERNELS_ARGS_DELTA_H
 #define KERNELS_ARGS_DELTA_H
@@ -38,13 +44,24 @@ struct k_delta_rates {
     int32_t n_k, n_v, d_k;
 };
 
+/* scan_rates: the same of a scan, whose q and k have factors of 1. Unit: a row */
+struct k_scan_rates {
+    const float *dt;              /* [m, n_v] */
+    const float *a_log, *dt_bias; /* [n_v] */
+    float *rate;
+    int64_t ld_dt, m;
+    int32_t n_k, n_v;
+    float lo, hi; /* of beta */
+};
+
 /* Unit: a block of a state's columns, of a head, of a sequence (kernels/delta.h) */
 struct k_delta {
     struct k_ragged batch; /* cells are not read */
     struct k_states state;
     const float *q, *k; /* [n_tok, n_k, d_k] */
     const float *v;     /* [n_tok, n_v, d_v] */
-    const float *rate;  /* of delta_rates */
+    const float *rate;  /* of delta_rates, or of scan_rates */
+    const float *skip;  /* [n_v] of a scan; NULL: it is the delta rule */
     float *y;           /* [n_tok, n_v, d_v] */
     int64_t ld_q, ld_k, ld_v, ld_y;
     int32_t n_k, n_v, d_k, d_v;
@@ -72,6 +89,19 @@ struct k_delta_rates_bwd {
     float *da, *db;           /* [m, n_v] */
     float *da_log;            /* [m, n_v] */
     int64_t ld_dq, ld_dk, ld_da, ld_db;
+};
+
+/* Of a scan, behind delta_bwd: dq, dk, ddt = , each may be NULL; da_log, dskip: what each row adds
+ * to their gradients. ddt_bias is the sum of ddt. Unit: a row */
+struct k_scan_rates_bwd {
+    struct k_scan_rates fwd; /* rate is read */
+    const float *part;       /* of delta_bwd */
+    const float *v, *dy;     /* [m, n_v, d_v] */
+    float *dq, *dk;          /* [m, n_k, d_k] */
+    float *ddt;              /* [m, n_v] */
+    float *da_log, *dskip;   /* [m, n_v] */
+    int64_t ld_v, ld_dy, ld_dq, ld_dk, ld_ddt;
+    int32_t d_k, d_v;
 };
 
 #endif

@@ -108,15 +108,20 @@ DELTA_FN int64_t delta_rate_cols(int32_t n_k, int32_t n_v)
 }
 
 struct delta_rate {
-    float decay, beta, q, k;
+    float decay, beta, q, k, skip;
+    bool is_scan;
 };
 
 DELTA_FN struct delta_rate delta_rate_of(const struct k_delta *a, int64_t t, int64_t head)
 {
     const float *r = a->rate + t * delta_rate_cols(a->n_k, a->n_v);
     int64_t key = delta_key_head(a, head);
-    return (struct delta_rate){r[head], r[a->n_v + head], r[2 * a->n_v + key],
-                               r[2 * a->n_v + a->n_k + key]};
+    return (struct delta_rate){r[head],
+                               r[a->n_v + head],
+                               r[2 * a->n_v + key],
+                               r[2 * a->n_v + a->n_k + key],
+                               a->skip ? a->skip[head] : 0,
+                               a->skip != NULL};
 }
 
 /* ---- the way back ---- */
@@ -154,6 +159,32 @@ DELTA_FN float *delta_part_at(const struct k_delta_bwd *g, const struct delta_un
 {
     const struct k_delta *a = &g->fwd;
     return g->part + ((t * a->n_v + u->head) * K_DELTA_PARTS + u->part) * (2 * a->d_k + 2);
+}
+
+/* What row t of a key head has in `part`, of all its heads of values: n runs, `cols` apart. */
+struct delta_key_parts {
+    const float *at; /* dq; dk behind it */
+    int64_t n, cols;
+};
+
+DELTA_FN struct delta_key_parts delta_key_parts_of(const float *part, int32_t n_k, int32_t n_v,
+                                                   int32_t d_k, int64_t t, int64_t key)
+{
+    int64_t n = (int64_t)(n_v / n_k) * K_DELTA_PARTS, cols = 2 * d_k + 2;
+    return (struct delta_key_parts){part + (t * n_k + key) * n * cols, n, cols};
+}
+
+/* Gradients of g and beta in `part`, of row t and a head of values. */
+struct delta_rate_grad {
+    float g, beta;
+};
+
+DELTA_FN struct delta_rate_grad delta_rate_grad_of(const float *part, int32_t n_v, int32_t d_k,
+                                                   int64_t t, int64_t head)
+{
+    int64_t cols = 2 * d_k + 2;
+    const float *p = part + (t * n_v + head) * K_DELTA_PARTS * cols + 2 * d_k;
+    return (struct delta_rate_grad){p[0] + p[cols], p[1] + p[cols + 1]};
 }
 
 #endif

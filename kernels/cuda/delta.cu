@@ -86,15 +86,16 @@ row_step(const struct k_delta &a, const struct delta_unit &u, const struct delta
     float v = is_in ? a.v[t * a.ld_v + u.head * a.d_v + u.col + j] : 0, kv = 0, y = 0;
     delta_keys(a, u, t, rate, r.q, r.k, DELTA_COLS * DELTA_Y);
     __syncthreads();
-    for (int i = (int)threadIdx.y; i < a.d_k; i += DELTA_Y)
+    for (int i = (int)threadIdx.y; i < a.d_k && !rate.is_scan; i += DELTA_Y)
         kv = fmaf(r.state[i * DELTA_COLS + j], r.k[i], kv);
-    float w = rate.beta * (v - rate.decay * delta_sum(kv, r.sum));
+    float w = rate.beta * (rate.is_scan ? v : v - rate.decay * delta_sum(kv, r.sum));
     for (int i = (int)threadIdx.y; i < a.d_k; i += DELTA_Y) {
         float s = fmaf(r.k[i], w, rate.decay * r.state[i * DELTA_COLS + j]);
         r.state[i * DELTA_COLS + j] = s;
         y = fmaf(r.q[i], s, y);
     }
-    return delta_sum(y, r.sum);
+    y = delta_sum(y, r.sum);
+    return rate.is_scan ? fmaf(rate.skip, v, y) : y;
 }
 
 static __global__ void delta_kernel(struct k_delta a)

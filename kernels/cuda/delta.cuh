@@ -24,6 +24,15 @@ static __device__ __forceinline__ float delta_log_decay(const struct k_delta_rat
     return -expf(a.a_log[h]) * delta_softplus(a.a[t * a.ld_a + h] + a.dt_bias[h]);
 }
 
+/* Number i of what a key head has of its heads of values: of q, or of k from d_k on. */
+static __device__ __forceinline__ float delta_part_sum(const struct delta_key_parts &p, int i)
+{
+    float sum = p.at[i];
+    for (int64_t k = 1; k < p.n; k++)
+        sum += p.at[k * p.cols + i];
+    return sum;
+}
+
 /* Of a head of one row, by a warp. */
 static __device__ __forceinline__ float delta_sum_sq(const float *x, int32_t d)
 {

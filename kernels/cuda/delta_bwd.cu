@@ -109,7 +109,8 @@ static __device__ __forceinline__ void forward_row(const struct k_delta &a, cons
     keys_open(a, s, t, rate);
     for (int d = (int)threadIdx.y; d < a.d_k; d += (int)blockDim.y)
         kv = fmaf(s.now[d * cols + j], s.k[d], kv);
-    float rest = column_get(a.v, a.ld_v, t, a, s) - rate.decay * delta_sum(kv, s.sum);
+    float rest = column_get(a.v, a.ld_v, t, a, s), found = rate.decay * delta_sum(kv, s.sum);
+    rest = rate.is_scan ? rest : rest - found;
     float u = rate.beta * rest;
     for (int d = (int)threadIdx.y; d < a.d_k; d += (int)blockDim.y) {
         float old = rate.decay * s.now[d * cols + j];
@@ -153,7 +154,7 @@ static __device__ __forceinline__ float back_read(const struct k_delta &a, const
     return delta_sum(du, s.sum);
 }
 
-/* Through learning and decay: adds to dk; dg of all columns. */
+/* Through learning and decay: adds to dk; dg of all columns. dv: of what k found. */
 static __device__ __forceinline__ float back_learn(const struct k_delta &a, const struct strip &s,
                                                    const float *state, float decay, float learnt,
                                                    float dv, float *dk)
@@ -187,11 +188,12 @@ static __device__ __forceinline__ void back_row(const struct k_delta_bwd &g, con
     const float *state = s.decayed + i * a.d_k * cols;
     keys_open(a, s, t, rate);
     float learnt = s.learnt[i * cols + j], rest = s.rest[i * cols + j];
-    float du = back_read(a, s, state, learnt, column_get(g.dy, g.ld_dy, t, a, s), dq);
+    float dy = column_get(g.dy, g.ld_dy, t, a, s), du = back_read(a, s, state, learnt, dy, dq);
     float dv = rate.beta * du, dbeta = columns_sum(du * rest);
     if (threadIdx.y == 0 && j < s.u.width)
-        g.dv[t * g.ld_dv + s.u.head * a.d_v + s.u.col + j] = dv;
-    float sum = back_learn(a, s, state, rate.decay, learnt, dv, dk);
+        g.dv[t * g.ld_dv + s.u.head * a.d_v + s.u.col + j] =
+            rate.is_scan ? fmaf(rate.skip, dy, dv) : dv;
+    float sum = back_learn(a, s, state, rate.decay, learnt, rate.is_scan ? 0 : dv, dk);
     if (threadIdx.y == 0 && j == 0) {
         dg[0] += sum;
         dg[1] += dbeta;
@@ -265,44 +267,32 @@ int delta_bwd_cuda(const void *args, void *stream)
 
 /* ---- rates ---- */
 
-/* What a key head's number i has of its heads of values: of q, or of k from d_k on. */
-static __device__ __forceinline__ float part_sum(const struct k_delta_rates_bwd &g, int64_t t,
-                                                 int key, int i)
-{
-    const struct k_delta_rates &a = g.fwd;
-    int64_t n = (int64_t)(a.n_v / a.n_k) * K_DELTA_PARTS, cols = 2 * a.d_k + 2;
-    const float *part = g.part + (t * a.n_k + key) * n * cols + i;
-    float sum = part[0];
-    for (int64_t p = 1; p < n; p++)
-        sum += part[p * cols];
-    return sum;
-}
-
 /* dx = rate (d - x (x . d) inv^2), where rate is inv, of q by sqrt(d_k); by a warp */
 static __device__ __forceinline__ void length_bwd(const struct k_delta_rates_bwd &g, int64_t t,
                                                   int key, const float *x, float rate, float inv_sq,
                                                   int from, float *dx)
 {
-    int32_t d = g.fwd.d_k;
+    const struct k_delta_rates &a = g.fwd;
+    struct delta_key_parts part = delta_key_parts_of(g.part, a.n_k, a.n_v, a.d_k, t, key);
+    int32_t d = a.d_k;
     float dot = 0;
     for (int i = lane_id(); i < d; i += FULL_WARP)
-        dot = fmaf(x[i], part_sum(g, t, key, from + i), dot);
+        dot = fmaf(x[i], delta_part_sum(part, from + i), dot);
     float along = warp_sum(dot) * inv_sq;
     for (int i = lane_id(); i < d; i += FULL_WARP)
-        dx[i] = rate * (part_sum(g, t, key, from + i) - x[i] * along);
+        dx[i] = rate * (delta_part_sum(part, from + i) - x[i] * along);
 }
 
 static __device__ __forceinline__ void head_bwd(const struct k_delta_rates_bwd &g, int64_t t, int h)
 {
     const struct k_delta_rates &a = g.fwd;
-    int64_t cols = 2 * a.d_k + 2;
-    const float *part = g.part + (t * a.n_v + h) * K_DELTA_PARTS * cols + 2 * a.d_k;
+    struct delta_rate_grad d = delta_rate_grad_of(g.part, a.n_v, a.d_k, t, h);
     float x = a.a[t * a.ld_a + h] + a.dt_bias[h], beta = 1 / (1 + expf(-a.b[t * a.ld_b + h]));
-    float down = -(part[0] + part[cols]) * expf(a.a_log[h]), dbeta = part[1] + part[cols + 1];
+    float down = -d.g * expf(a.a_log[h]);
     if (g.da)
         g.da[t * g.ld_da + h] = down / (1 + expf(-x));
     if (g.db)
-        g.db[t * g.ld_db + h] = dbeta * beta * (1 - beta);
+        g.db[t * g.ld_db + h] = d.beta * beta * (1 - beta);
     if (g.da_log)
         g.da_log[t * a.n_v + h] = down * delta_softplus(x);
 }

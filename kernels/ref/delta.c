@@ -74,7 +74,8 @@ void ref_delta_decay(float *state, const struct ref_delta_row *r, int32_t d_k, i
                      float *rest, float *u)
 {
     for (int32_t j = 0; j < width; j++) {
-        rest[j] = (float)(r->v[j] - decayed(state, r, d_k, width, j));
+        double found = decayed(state, r, d_k, width, j);
+        rest[j] = r->rate.is_scan ? r->v[j] : (float)(r->v[j] - found);
         u[j] = rest[j] * r->rate.beta;
     }
 }
@@ -94,7 +95,7 @@ static void read_row(const float *state, const struct ref_delta_row *r, int32_t 
         double sum = 0;
         for (int32_t i = 0; i < d_k; i++)
             sum += (double)state[i * width + j] * r->q[i];
-        y[j] = (float)sum;
+        y[j] = (float)(r->rate.is_scan ? sum + (double)r->rate.skip * r->v[j] : sum);
     }
 }
 

@@ -19,12 +19,15 @@ struct ref_delta_row {
 void ref_delta_open(const struct k_delta *a, const struct delta_unit *u, int64_t t,
                     struct ref_delta_row *r);
 
-/* The state decays; rest: v less what k reads then; u: by beta. */
+/* The state decays; rest: v less what k reads then, of a scan v; u: by beta. */
 void ref_delta_decay(float *state, const struct ref_delta_row *r, int32_t d_k, int32_t width,
                      float *rest, float *u);
 
 /* S = S + k u^T */
 void ref_delta_learn(float *state, const struct ref_delta_row *r, int32_t d_k, int32_t width,
                      const float *u);
+
+/* Number i of what a key head has of its heads of values: of q, or of k from d_k on. */
+double ref_delta_part_sum(const struct delta_key_parts *p, int64_t i);
 
 #endif

@@ -7,6 +7,8 @@
  *     dS += q dy^T,  dq = S dy,  du = dS^T k,  dv = beta du
  *     dk = dS u - S' dv,  dS' = dS - k dv^T     S': decayed, before the row has learnt
  *     dbeta = du (v - S'^T k),  dg = S' dS',  dS = exp(g) dS'
+ *
+ * Of a scan dv = beta du + skip dy and dbeta = du v, and what k finds has no way back.
  */
 #include <math.h>
 #include <string.h>
@@ -93,7 +95,7 @@ static void back_read(const struct strip *r, const struct ref_delta_row *row, co
         du[j] = (float)sum[j];
 }
 
-/* Through learning and decay: dk and dg are added to. */
+/* Through learning and decay: dk and dg are added to. dv: of what k found. */
 static void back_learn(const struct strip *r, const struct ref_delta_row *row, const float *state,
                        const float *learnt, const float *dv, float *dk, float *dg)
 {
@@ -121,16 +123,21 @@ static void back_row(const struct strip *r, int64_t t, int64_t i)
     int64_t at = r->u.head * a->d_v + r->u.col;
     const float *state = r->states + i * a->d_k * width, *learnt = r->learnt + i * width;
     float *dq = delta_part_at(g, &r->u, t), *dk = dq + a->d_k, *dg = dk + a->d_k;
-    float *dv = g->dv + t * g->ld_dv + at, du[DELTA_BACK_COLS];
+    const float *dy = g->dy + t * g->ld_dy + at;
+    float *dv = g->dv + t * g->ld_dv + at, du[DELTA_BACK_COLS], found[DELTA_BACK_COLS] = {0};
     double dbeta = 0;
     struct ref_delta_row row;
     ref_delta_open(a, &r->u, t, &row);
-    back_read(r, &row, state, learnt, g->dy + t * g->ld_dy + at, dq, du);
+    back_read(r, &row, state, learnt, dy, dq, du);
     for (int32_t j = 0; j < width; j++) {
         dv[j] = row.rate.beta * du[j];
         dbeta += (double)du[j] * r->rest[i * width + j];
+        if (row.rate.is_scan)
+            dv[j] = fmaf(row.rate.skip, dy[j], dv[j]);
+        else
+            found[j] = dv[j];
     }
-    back_learn(r, &row, state, learnt, dv, dk, dg);
+    back_learn(r, &row, state, learnt, found, dk, dg);
     dg[1] = (float)(dg[1] + dbeta);
 }
 
@@ -165,15 +172,11 @@ void delta_bwd_ref(const void *args, const struct k_slice *s)
 
 /* ---- rates ---- */
 
-/* What a key head's number i has of its heads of values: of q, or of k from d_k on. */
-static double part_sum(const struct k_delta_rates_bwd *g, int64_t t, int64_t key, int64_t i)
+double ref_delta_part_sum(const struct delta_key_parts *p, int64_t i)
 {
-    const struct k_delta_rates *a = &g->fwd;
-    int64_t n = a->n_v / a->n_k * K_DELTA_PARTS, cols = 2 * a->d_k + 2;
-    const float *part = g->part + (t * a->n_k + key) * n * cols + i;
     double sum = 0;
-    for (int64_t p = 0; p < n; p++)
-        sum += part[p * cols];
+    for (int64_t k = 0; k < p->n; k++)
+        sum += p->at[k * p->cols + i];
     return sum;
 }
 
@@ -181,12 +184,13 @@ static double part_sum(const struct k_delta_rates_bwd *g, int64_t t, int64_t key
 static void length_bwd(const struct k_delta_rates_bwd *g, int64_t t, int64_t key, const float *x,
                        double rate, double inv_sq, int64_t from, float *dx)
 {
-    int32_t d = g->fwd.d_k;
+    const struct k_delta_rates *a = &g->fwd;
+    struct delta_key_parts part = delta_key_parts_of(g->part, a->n_k, a->n_v, a->d_k, t, key);
     double dot = 0;
-    for (int32_t i = 0; i < d; i++)
-        dot += x[i] * part_sum(g, t, key, from + i);
-    for (int32_t i = 0; i < d; i++)
-        dx[i] = (float)(rate * (part_sum(g, t, key, from + i) - x[i] * dot * inv_sq));
+    for (int32_t i = 0; i < a->d_k; i++)
+        dot += x[i] * ref_delta_part_sum(&part, from + i);
+    for (int32_t i = 0; i < a->d_k; i++)
+        dx[i] = (float)(rate * (ref_delta_part_sum(&part, from + i) - x[i] * dot * inv_sq));
 }
 
 static void head_bwd(const struct k_delta_rates_bwd *g, int64_t t, int64_t h)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Units and costs of the gated delta rule: a unit is a block of a state's columns for all rows of a
- * sequence; on the way back half of a head's. States are read and written once a sequence, as a
- * step that decodes does; between the rows of a prompt they stay in caches.
+ * Units and costs of the gated delta rule and of scans: a unit is a block of a state's columns for
+ * all rows of a sequence; on the way back half of a head's. States are read and written once a
+ * sequence, as a step that decodes does; between the rows of a prompt they stay in caches.
  */
 #include "kernels/delta.h"
 #include "kernels/shape/rows.h"
@@ -47,6 +47,25 @@ struct k_shape delta_bwd_shape(const void *args)
         .n_unit = a->batch.n_seq * a->n_v * K_DELTA_PARTS,
         .bytes = 4 * (m * (2 * row_floats(a) + 2.0 * a->n_v * a->d_v + part) + borders),
         .flops = 26 * m * state};
+}
+
+struct k_shape scan_rates_shape(const void *args)
+{
+    const struct k_scan_rates *a = args;
+    double n_v = a->n_v, m = (double)a->m;
+    return (struct k_shape){
+        .n_unit = a->m, .bytes = 4 * m * (3 * n_v + 2.0 * a->n_k), .flops = 60 * m * n_v};
+}
+
+struct k_shape scan_rates_bwd_shape(const void *args)
+{
+    const struct k_scan_rates_bwd *g = args;
+    const struct k_scan_rates *a = &g->fwd;
+    double n_v = a->n_v, m = (double)a->m, part = K_DELTA_PARTS * (2.0 * g->d_k + 2);
+    return (struct k_shape){.n_unit = a->m,
+                            .bytes =
+                                4 * m * (2.0 * a->n_k * g->d_k + n_v * (part + 2.0 * g->d_v + 4)),
+                            .flops = m * n_v * (part + 2.0 * g->d_v + 60)};
 }
 
 struct k_shape delta_rates_bwd_shape(const void *args)

@@ -111,17 +111,20 @@ delta_find(const float *state, int64_t ld, const struct delta_row *r, int vecs, 
     }
 }
 
-/* rest = v - exp(g) S^T k, u = beta rest */
+/* rest = v - exp(g) S^T k, of a scan v; u = beta rest */
 __attribute__((always_inline)) static inline void delta_rest(const float *state, int64_t ld,
                                                              const struct delta_row *r,
                                                              const float *v, int vecs, int n,
                                                              vf *rest, vf *u)
 {
     vf kv[DELTA_V];
-    delta_find(state, ld, r, vecs, n, kv);
+    if (!r->rate.is_scan)
+        delta_find(state, ld, r, vecs, n, kv);
 #pragma GCC unroll 4
     for (int i = 0; i < vecs; i++) {
-        rest[i] = vf_fnma(vf_set(r->rate.decay), kv[i], vf_load(v + i * VF, n));
+        rest[i] = vf_load(v + i * VF, n);
+        if (!r->rate.is_scan)
+            rest[i] = vf_fnma(vf_set(r->rate.decay), kv[i], rest[i]);
         u[i] = vf_mul(vf_set(r->rate.beta), rest[i]);
     }
 }
@@ -156,8 +159,11 @@ __attribute__((always_inline)) static inline void delta_step(const float *from, 
         }
     }
 #pragma GCC unroll 4
-    for (int j = 0; j < vecs; j++)
+    for (int j = 0; j < vecs; j++) {
+        if (r->rate.is_scan)
+            sum[j] = vf_fma(vf_set(r->rate.skip), rest[j], sum[j]);
         vf_store(y + j * VF, sum[j], n);
+    }
 }
 
 static inline void delta_step_any(const float *from, float *to, int32_t width,

@@ -91,7 +91,8 @@ static inline void delta_again(const struct delta_run *r, int64_t i, int32_t col
     }
 #pragma GCC unroll 4
     for (int c = 0; c < DELTA_STRIP; c++) {
-        rest[c] -= vf_sum(sum[c]);
+        if (!r->rate[i].is_scan)
+            rest[c] -= vf_sum(sum[c]);
         learnt[c] = r->rate[i].beta * rest[c];
         u[c] = vf_set(learnt[c]);
     }
@@ -199,7 +200,7 @@ static inline void delta_back_row(const struct delta_run *r, int64_t i, int32_t 
     const struct k_delta_bwd *g = r->g;
     const struct k_delta *a = &g->fwd;
     float *dq = delta_part_at(g, &r->half, r->lo + i), *dk = dq + a->d_k, *dg = dk + a->d_k;
-    float dy[DELTA_STRIP], du[DELTA_STRIP], dv[DELTA_STRIP];
+    float dy[DELTA_STRIP], du[DELTA_STRIP], found[DELTA_STRIP]; /* found: of what k found */
     float *to = g->dv + (r->lo + i) * g->ld_dv + r->half.head * a->d_v + r->half.col + col;
     struct delta_back b = {.q = r->q + i * r->d,
                            .k = r->k + i * r->d,
@@ -211,12 +212,13 @@ static inline void delta_back_row(const struct delta_run *r, int64_t i, int32_t 
     delta_strip_get(r, g->dy, g->ld_dy, i, col, dy);
     delta_back_read(&b, dy, dq, du);
     for (int32_t c = 0; c < DELTA_STRIP; c++) {
-        dv[c] = r->rate[i].beta * du[c];
+        float dv = r->rate[i].beta * du[c];
+        found[c] = r->rate[i].is_scan ? 0.0f : dv;
         dg[1] += du[c] * r->rest[i * DELTA_STRIP + c];
         if (col + c < r->half.width)
-            to[c] = dv[c];
+            to[c] = r->rate[i].is_scan ? dv + r->rate[i].skip * dy[c] : dv;
     }
-    dg[0] += delta_back_learn(&b, r->rate[i].decay, dv, dk);
+    dg[0] += delta_back_learn(&b, r->rate[i].decay, found, dk);
 }
 
 static inline void delta_back_run(const struct delta_run *r, int32_t col)
@@ -269,15 +271,11 @@ static inline void delta_halves(const struct k_delta_bwd *g, const struct k_slic
 /* ---- rates ---- */
 
 /* n numbers from i on that a key head has of its heads of values: of q, or of k from d_k on. */
-static inline vf delta_part_sum(const struct k_delta_rates_bwd *g, int64_t t, int64_t key,
-                                int64_t i, int n)
+static inline vf delta_part_sum(const struct delta_key_parts *p, int64_t i, int n)
 {
-    const struct k_delta_rates *a = &g->fwd;
-    int64_t n_part = a->n_v / a->n_k * K_DELTA_PARTS, cols = 2 * a->d_k + 2;
-    const float *part = g->part + (t * a->n_k + key) * n_part * cols + i;
-    vf sum = vf_load(part, n);
-    for (int64_t p = 1; p < n_part; p++)
-        sum = vf_add(sum, vf_load(part + p * cols, n));
+    vf sum = vf_load(p->at + i, n);
+    for (int64_t k = 1; k < p->n; k++)
+        sum = vf_add(sum, vf_load(p->at + k * p->cols + i, n));
     return sum;
 }
 
@@ -286,30 +284,30 @@ static inline void delta_length_bwd(const struct k_delta_rates_bwd *g, int64_t t
                                     const float *x, float rate, float inv_sq, int64_t from,
                                     float *dx)
 {
-    int32_t d = g->fwd.d_k;
+    const struct k_delta_rates *a = &g->fwd;
+    struct delta_key_parts part = delta_key_parts_of(g->part, a->n_k, a->n_v, a->d_k, t, key);
+    int32_t d = a->d_k;
     vf dot = vf_zero(), along;
     for (int32_t i = 0; i < d; i += VF) {
         int n = vf_count(d, i);
-        dot = vf_fma(vf_load(x + i, n), delta_part_sum(g, t, key, from + i, n), dot);
+        dot = vf_fma(vf_load(x + i, n), delta_part_sum(&part, from + i, n), dot);
     }
     along = vf_set(vf_sum(dot) * inv_sq);
     for (int32_t i = 0; i < d; i += VF) {
         int n = vf_count(d, i);
-        vf v = vf_fnma(vf_load(x + i, n), along, delta_part_sum(g, t, key, from + i, n));
+        vf v = vf_fnma(vf_load(x + i, n), along, delta_part_sum(&part, from + i, n));
         vf_store(dx + i, vf_mul(vf_set(rate), v), n);
     }
 }
 
 /* Gradients of g and beta, which stand apart in `part`. */
-static inline void delta_rate_sums(const struct k_delta_rates_bwd *g, int64_t t, int64_t h, int n,
-                                   float *dg, float *dbeta)
+static inline void delta_rate_sums(const float *part, int32_t n_v, int32_t d_k, int64_t t,
+                                   int64_t h, int n, float *dg, float *dbeta)
 {
-    const struct k_delta_rates *a = &g->fwd;
-    int64_t cols = 2 * a->d_k + 2;
     for (int i = 0; i < n; i++) {
-        const float *part = g->part + (t * a->n_v + h + i) * K_DELTA_PARTS * cols + 2 * a->d_k;
-        dg[i] = part[0] + part[cols];
-        dbeta[i] = part[1] + part[cols + 1];
+        struct delta_rate_grad d = delta_rate_grad_of(part, n_v, d_k, t, h + i);
+        dg[i] = d.g;
+        dbeta[i] = d.beta;
     }
 }
 
@@ -317,7 +315,7 @@ static inline void delta_heads_bwd(const struct k_delta_rates_bwd *g, int64_t t,
 {
     const struct k_delta_rates *a = &g->fwd;
     float sum_g[VF], sum_beta[VF];
-    delta_rate_sums(g, t, h, n, sum_g, sum_beta);
+    delta_rate_sums(g->part, a->n_v, a->d_k, t, h, n, sum_g, sum_beta);
     vf x = vf_add(vf_load(a->a + t * a->ld_a + h, n), vf_load(a->dt_bias + h, n));
     vf down = vf_mul(vf_neg(vf_load(sum_g, n)), vf_exp(vf_load(a->a_log + h, n)));
     vf beta = vf_sigmoid(vf_load(a->b + t * a->ld_b + h, n));

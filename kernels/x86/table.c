@@ -98,6 +98,8 @@ kernel_fn *const kernel_rows_avx2[KERNEL_COUNT] = {
     [K_delta] = delta_avx2,
     [K_delta_bwd] = delta_bwd_avx2,
     [K_delta_rates_bwd] = delta_rates_bwd_avx2,
+    [K_scan_rates] = scan_rates_avx2,
+    [K_scan_rates_bwd] = scan_rates_bwd_avx2,
 
     /* heads */
     [K_ce_fwd] = ce_fwd_avx2,
@@ -177,6 +179,8 @@ kernel_fn *const kernel_rows_avx512[KERNEL_COUNT] = {
     [K_delta] = delta_avx512,
     [K_delta_bwd] = delta_bwd_avx512,
     [K_delta_rates_bwd] = delta_rates_bwd_avx512,
+    [K_scan_rates] = scan_rates_avx512,
+    [K_scan_rates_bwd] = scan_rates_bwd_avx512,
 
     /* heads */
     [K_ce_fwd] = ce_fwd_avx512,

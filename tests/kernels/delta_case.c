@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds calls of the gated delta rule and their truth in f64.
+ * Builds calls of the gated delta rule and of scans, and their truth in f64.
  */
 #include "tests/kernels/delta_case.h"
 
@@ -10,10 +10,13 @@
 
 enum { GAP = 3 }; /* floats between rows: nothing is aligned by luck */
 
+static const float SCAN_LO = 0.3f, SCAN_HI = 1.1f; /* some steps lie within, some beyond */
+
 void delta_case_name(struct check *c, const struct delta_spec *s, enum check_kind kind)
 {
-    check_case(c, "%s %d/%d heads of %d by %d, %d sequences, first of %d", check_kind_name(kind),
-               s->n_v, s->n_k, s->d_k, s->d_v, s->n_seq, s->len[0]);
+    check_case(c, "%s%s %d/%d heads of %d by %d, %d sequences, first of %d",
+               s->is_scan ? "scan, " : "", check_kind_name(kind), s->n_v, s->n_k, s->d_k, s->d_v,
+               s->n_seq, s->len[0]);
 }
 
 static void rates_make(struct check *c, struct delta_case *v)
@@ -36,7 +39,20 @@ static void rates_make(struct check *c, struct delta_case *v)
         .n_k = s->n_k,
         .n_v = s->n_v,
         .d_k = s->d_k};
-    check_run_row(c, K_delta_rates, &v->rates);
+    v->scan = (struct k_scan_rates){.dt = v->rates.a,
+                                    .a_log = v->rates.a_log,
+                                    .dt_bias = v->rates.dt_bias,
+                                    .rate = v->rates.rate,
+                                    .ld_dt = v->ld_h,
+                                    .m = m,
+                                    .n_k = s->n_k,
+                                    .n_v = s->n_v,
+                                    .lo = SCAN_LO,
+                                    .hi = SCAN_HI};
+    if (s->is_scan)
+        check_run_row(c, K_scan_rates, &v->scan);
+    else
+        check_run_row(c, K_delta_rates, &v->rates);
 }
 
 void delta_case_make(struct check *c, struct delta_case *v, const struct delta_spec *s,
@@ -57,6 +73,7 @@ void delta_case_make(struct check *c, struct delta_case *v, const struct delta_s
                                .k = v->rates.k,
                                .v = check_floats(c, v->t.all.n_tok * v->ld_v, kind),
                                .rate = v->rates.rate,
+                               .skip = s->is_scan ? check_floats(c, s->n_v, CHECK_RANDOM) : NULL,
                                .y = check_floats(c, v->t.all.n_tok * v->ld_v, CHECK_NAN),
                                .ld_q = v->ld_k,
                                .ld_k = v->ld_k,
@@ -89,7 +106,9 @@ struct delta_inputs delta_inputs_of(struct check *c, const struct delta_case *v)
                                  .a = widened(c, v->rates.a, m * v->ld_h),
                                  .b = widened(c, v->rates.b, m * v->ld_h),
                                  .a_log = widened(c, v->rates.a_log, v->spec.n_v),
-                                 .dt_bias = widened(c, v->rates.dt_bias, v->spec.n_v)};
+                                 .dt_bias = widened(c, v->rates.dt_bias, v->spec.n_v),
+                                 .skip =
+                                     v->args.skip ? widened(c, v->args.skip, v->spec.n_v) : NULL};
 }
 
 static void to_unit(const double *x, int32_t d, double scale, double *y)
@@ -108,23 +127,29 @@ static void define_row(const struct delta_case *v, const struct delta_inputs *in
     const struct delta_spec *s = &v->spec;
     int64_t key = t * v->ld_k + h / (s->n_v / s->n_k) * s->d_k;
     double q[K_DELTA_D_MAX], k[K_DELTA_D_MAX];
-    double x = in->a[t * v->ld_h + h] + in->dt_bias[h];
-    double decay = exp(-exp(in->a_log[h]) * log1p(exp(x)));
+    double x = log1p(exp(in->a[t * v->ld_h + h] + in->dt_bias[h]));
     double beta = 1 / (1 + exp(-in->b[t * v->ld_h + h]));
-    to_unit(in->q + key, s->d_k, 1 / sqrt(s->d_k), q);
-    to_unit(in->k + key, s->d_k, 1, k);
+    if (s->is_scan) {
+        beta = x = fmin(fmax(x, (double)v->scan.lo), (double)v->scan.hi);
+        memcpy(q, in->q + key, (size_t)s->d_k * sizeof *q);
+        memcpy(k, in->k + key, (size_t)s->d_k * sizeof *k);
+    } else {
+        to_unit(in->q + key, s->d_k, 1 / sqrt(s->d_k), q);
+        to_unit(in->k + key, s->d_k, 1, k);
+    }
+    double decay = exp(-exp(in->a_log[h]) * x);
     for (int32_t j = 0; j < s->d_v; j++) {
-        double kv = 0, sum = 0, u;
+        double value = in->v[t * v->ld_v + h * s->d_v + j], kv = 0, sum = 0, u;
         for (int32_t i = 0; i < s->d_k; i++) {
             state[i * s->d_v + j] *= decay;
             kv += state[i * s->d_v + j] * k[i];
         }
-        u = (in->v[t * v->ld_v + h * s->d_v + j] - kv) * beta;
+        u = (s->is_scan ? value : value - kv) * beta;
         for (int32_t i = 0; i < s->d_k; i++) {
             state[i * s->d_v + j] += k[i] * u;
             sum += state[i * s->d_v + j] * q[i];
         }
-        y[(t * s->n_v + h) * s->d_v + j] = sum;
+        y[(t * s->n_v + h) * s->d_v + j] = s->is_scan ? sum + in->skip[h] * value : sum;
     }
 }
 

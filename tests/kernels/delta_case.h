@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A ragged call of the gated delta rule for the checks, and the same in f64 from its definition.
- * All arrays are buffers of the case (check_buf), freed by check_begin.
+ * A ragged call of the gated delta rule or of a scan for the checks, and the same in f64 from its
+ * definition. All arrays are buffers of the case (check_buf), freed by check_begin.
  *
  * Thread: main only.
  */
@@ -13,13 +13,15 @@
 
 struct delta_spec {
     int32_t n_k, n_v, d_k, d_v, n_seq, len[3];
+    bool is_scan;
 };
 
 struct delta_case {
     struct delta_spec spec;
     struct attn_case t; /* for its sequences */
     struct k_delta_rates rates;
-    struct k_delta args; /* every token as a row; without slots */
+    struct k_scan_rates scan; /* of a scan: over a, a_log and dt_bias of `rates` */
+    struct k_delta args;      /* every token as a row; without slots */
     int64_t ld_k, ld_v, ld_h, n_slot;
     size_t slot_bytes; /* of one */
 };
@@ -31,7 +33,7 @@ void delta_case_name(struct check *c, const struct delta_spec *s, enum check_kin
 
 /* What a difference may change, in f64. */
 struct delta_inputs {
-    double *q, *k, *v, *a, *b, *a_log, *dt_bias; /* laid out as the case's */
+    double *q, *k, *v, *a, *b, *a_log, *dt_bias, *skip; /* laid out as the case's */
 };
 
 /* Copies of the case's numbers: borrowed from the check's buffers. */

@@ -16,7 +16,7 @@ enum { END = -1 };
     AT(s, in batch.q_start), AT(s, in batch.kv_len), AT(s, in batch.seq_of), AT(s, in batch.pos),  \
         AT(s, in batch.cell), AT(s, in state.at), AT(s, in state.from), AT(s, in state.to),        \
         AT(s, in state.kept), AT(s, in state.kept_len), AT(s, in q), AT(s, in k), AT(s, in v),     \
-        AT(s, in rate), AT(s, in y)
+        AT(s, in rate), AT(s, in skip), AT(s, in y)
 #define ATTN(s, in) RAGGED(s, in), AT(s, in q), AT(s, in y), AT(s, in lse)
 
 static const int weight_pack_at[] = {AT(weight_pack, src), AT(weight_pack, w.data),
@@ -168,6 +168,21 @@ static const int delta_rates_bwd_at[] = {
     AT(delta_rates_bwd, dq),        AT(delta_rates_bwd, dk),
     AT(delta_rates_bwd, da),        AT(delta_rates_bwd, db),
     AT(delta_rates_bwd, da_log),    END};
+static const int scan_rates_at[] = {AT(scan_rates, dt), AT(scan_rates, a_log),
+                                    AT(scan_rates, dt_bias), AT(scan_rates, rate), END};
+static const int scan_rates_bwd_at[] = {AT(scan_rates_bwd, fwd.dt),
+                                        AT(scan_rates_bwd, fwd.a_log),
+                                        AT(scan_rates_bwd, fwd.dt_bias),
+                                        AT(scan_rates_bwd, fwd.rate),
+                                        AT(scan_rates_bwd, part),
+                                        AT(scan_rates_bwd, v),
+                                        AT(scan_rates_bwd, dy),
+                                        AT(scan_rates_bwd, dq),
+                                        AT(scan_rates_bwd, dk),
+                                        AT(scan_rates_bwd, ddt),
+                                        AT(scan_rates_bwd, da_log),
+                                        AT(scan_rates_bwd, dskip),
+                                        END};
 static const int ce_at[] = {AT(ce, logits), AT(ce, target), AT(ce, state), AT(ce, dloss), END};
 static const int pool_at[] = {AT(pool, x), AT(pool, y), AT(pool, start), END};
 static const int l2norm_at[] = {AT(l2norm, x), AT(l2norm, dy), AT(l2norm, y), END};
@@ -269,6 +284,8 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_delta] = delta_at,
     [K_delta_bwd] = delta_bwd_at,
     [K_delta_rates_bwd] = delta_rates_bwd_at,
+    [K_scan_rates] = scan_rates_at,
+    [K_scan_rates_bwd] = scan_rates_bwd_at,
     [K_ce_fwd] = ce_at,
     [K_ce_bwd] = ce_at,
     [K_mean_pool] = pool_at,
