@@ -16,7 +16,7 @@
 
 typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
 
-static parse_fn parse_llama, parse_hybrid, parse_lfm2, parse_gpt2, parse_bert;
+static parse_fn parse_llama, parse_hybrid, parse_granite_hybrid, parse_lfm2, parse_gpt2, parse_bert;
 
 static int parse_latent(struct config *c, const struct json *root, struct err *e)
 {
@@ -74,6 +74,7 @@ static const struct {
     {"index_topk", 0, 0},
     {"is_encoder_decoder", 0, 0},
     {"lm_head_bias", 0, 0},
+    {"mamba_n_heads", 0, OBEYS_SCAN},
     {"kv_lora_rank", 0, OBEYS_LATENT},
     {"linear_num_value_heads", 0, OBEYS_DELTA},
     {"logit_scale", 1, 0},
@@ -91,6 +92,7 @@ static const struct {
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
     {"rope_local_base_freq", 0, OBEYS_LOCAL_ROPE},
     {"router_jitter_noise", 0, 0},
+    {"shared_intermediate_size", 0, OBEYS_SCAN},
     {"shared_expert_intermediate_size", 0, OBEYS_SHARED},
     {"swiglu_alpha", 0, OBEYS_CLAMP},
     {"swiglu_limit", 0, OBEYS_CLAMP},
@@ -305,6 +307,12 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
 static int parse_hybrid(struct config *c, const struct json *root, struct err *e)
 {
     return parse_llama(c, root, e) || config_delta_parse(c, root, e) ? -1 : 0;
+}
+
+/* Granite 4: as Granite 3, but for layers with a scan, and what stands beside its experts. */
+static int parse_granite_hybrid(struct config *c, const struct json *root, struct err *e)
+{
+    return parse_llama(c, root, e) || config_scan_parse(c, root, e) ? -1 : 0;
 }
 
 static int parse_lfm2(struct config *c, const struct json *root, struct err *e)

@@ -43,6 +43,16 @@ enum config_norms {
 /* Queries and keys before they turn: each head of them is normed, or all together. */
 enum config_qk_norm { QK_NORM_NONE, QK_NORM_HEADS, QK_NORM_WHOLE };
 
+/* How a layer's rows see each other. All but attention keep rows of a short convolution in cells;
+ * those with heads of states keep a state of each sequence too. */
+enum config_mixer {
+    MIXER_ATTENTION,
+    MIXER_CONV,  /* gated short convolution */
+    MIXER_DELTA, /* gated delta rule behind a short convolution */
+    MIXER_SCAN,  /* state-space scan behind one */
+    MIXER_COUNT
+};
+
 enum pool_kind { POOL_CLS, POOL_MEAN, POOL_LAST };
 
 /* What a classifier makes of a text's row: a number for each label. */
@@ -62,7 +72,7 @@ enum {
     CONFIG_LABEL_MAX = 4096,
     CONFIG_DENSE_MAX = 2,
     CONFIG_FOLDER_BYTES = 65,
-    CONFIG_DELTA_HEAD_MAX = 256
+    CONFIG_STATE_HEAD_MAX = 256
 };
 
 struct config_rope {
@@ -99,6 +109,7 @@ struct config {
     int32_t n_expert, n_top;            /* 0: no mixtures; experts that a row goes to */
     int64_t d_expert;                   /* d_ff of an expert */
     bool has_experts[CONFIG_LAYER_MAX]; /* by layer: its feed-forward is a mixture */
+    bool has_stacked_experts;           /* all of a layer are one tensor in files */
     int64_t d_shared;             /* d_ff of the one that every row goes to; 0: there is none */
     bool normalises_top;          /* a row's weights of its experts sum to 1 */
     bool has_expert_bias;         /* and the router has one */
@@ -131,16 +142,17 @@ struct config {
     bool skips_first_norm; /* the first layer's attention reads what the embeddings' norm gave */
     bool is_joined;        /* q, k and v are one matrix, and gate and up */
     bool has_qkv_bias, has_o_bias, has_mlp_bias;
+    uint8_t mixer[CONFIG_LAYER_MAX]; /* by layer: enum config_mixer */
     int32_t d_latent, d_latent_q;    /* what keys and values are made of; queries: 0: of the rows */
     int32_t d_turned, d_value;       /* of a head behind a latent: numbers that turn; its value's */
     bool turns_beside;               /* pairs of numbers that turn are neighbours */
     int32_t n_tap;                   /* rows that short convolutions read; 0: there are none */
-    bool is_conv[CONFIG_LAYER_MAX];  /* by layer: a short convolution in place of attention */
     bool has_conv_bias;              /* and the products around them */
-    bool is_delta[CONFIG_LAYER_MAX]; /* by layer: a gated delta rule in its place */
-    int32_t n_delta_k, n_delta_v;    /* its heads of keys and of values; 0: none */
-    int32_t d_delta_k, d_delta_v;    /* their widths */
+    int32_t n_state_k, n_state_v;    /* heads of keys and of values that make states; 0: none */
+    int32_t d_state_k, d_state_v;    /* their widths: a head of values has a state of d_k by d_v */
     bool is_delta_joined;            /* its products are two, head by head, in place of four */
+    bool has_scan_bias;              /* of the products around a scan */
+    double scan_lo, scan_hi;         /* bounds of its steps */
     bool has_attn_gate;              /* of what attention gives, beside its queries */
     bool scales_attn_by_layer;       /* GPT-2: scale_attn_by_inverse_layer_idx */
     bool scales_attn;                /* 1 / sqrt(d_head), else 1 */
@@ -167,9 +179,10 @@ int config_load(struct config *c, const char *dir, struct err *e);
 /* config.json's text alone: what the fuzz target and tests feed. */
 int config_parse(struct config *c, const char *text, size_t len, const char *name, struct err *e);
 
-int64_t config_vector_cols(const struct config *c);   /* numbers of what an encoder gives */
-int64_t config_conv_width(const struct config *c);    /* columns of short convolutions */
-const char *config_family_name(enum config_family f); /* "llama" */
+int64_t config_vector_cols(const struct config *c); /* numbers of what an encoder gives */
+int64_t config_conv_width(const struct config *c);  /* columns of short convolutions */
+bool config_has_states(const struct config *c, int64_t layer); /* of sequences */
+const char *config_family_name(enum config_family f);          /* "llama" */
 const char *config_act_name(enum config_act a);
 const char *config_rope_name(enum rope_kind k);
 

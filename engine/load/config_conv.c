@@ -20,14 +20,14 @@ static int parse_attn_list(struct config *c, const struct json *root, struct err
     if (json_opt(root, "full_attn_idxs", JSON_ARRAY, &list, e))
         return -1;
     for (int64_t l = 0; l < c->n_layer; l++)
-        c->is_conv[l] = list.node != NULL;
+        c->mixer[l] = list.node ? MIXER_CONV : MIXER_ATTENTION;
     if (!list.node)
         return 0;
     json_each(m, list)
     {
         if (json_as_int(&m, 0, c->n_layer - 1, &at, e))
             return -1;
-        c->is_conv[at] = false;
+        c->mixer[at] = MIXER_ATTENTION;
     }
     return 0;
 }

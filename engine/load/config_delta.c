@@ -15,23 +15,23 @@ static int parse_interval(struct config *c, const struct json *root, struct err 
     if (json_opt_int(root, "full_attention_interval", 1, CONFIG_LAYER_MAX, &every, e))
         return -1;
     for (int64_t l = 0; l < c->n_layer && json_absent(&types); l++)
-        c->is_delta[l] = (l + 1) % every != 0;
+        c->mixer[l] = (l + 1) % every ? MIXER_DELTA : MIXER_ATTENTION;
     return 0;
 }
 
 static int parse_heads(struct config *c, const struct json *root, struct err *e)
 {
     struct json n_v = json_member(root, "linear_num_value_heads");
-    c->n_delta_k = 16, c->n_delta_v = 32;
-    c->d_delta_k = c->d_delta_v = 128;
-    if (config_count_opt(root, "linear_num_key_heads", CONFIG_WIDTH_MAX, &c->n_delta_k, e) ||
-        config_count_opt(root, "linear_num_value_heads", CONFIG_WIDTH_MAX, &c->n_delta_v, e) ||
-        config_count_opt(root, "linear_key_head_dim", CONFIG_DELTA_HEAD_MAX, &c->d_delta_k, e) ||
-        config_count_opt(root, "linear_value_head_dim", CONFIG_DELTA_HEAD_MAX, &c->d_delta_v, e))
+    c->n_state_k = 16, c->n_state_v = 32;
+    c->d_state_k = c->d_state_v = 128;
+    if (config_count_opt(root, "linear_num_key_heads", CONFIG_WIDTH_MAX, &c->n_state_k, e) ||
+        config_count_opt(root, "linear_num_value_heads", CONFIG_WIDTH_MAX, &c->n_state_v, e) ||
+        config_count_opt(root, "linear_key_head_dim", CONFIG_STATE_HEAD_MAX, &c->d_state_k, e) ||
+        config_count_opt(root, "linear_value_head_dim", CONFIG_STATE_HEAD_MAX, &c->d_state_v, e))
         return -1;
-    if (c->n_delta_v % c->n_delta_k)
+    if (c->n_state_v % c->n_state_k)
         return json_err(n_v.node ? &n_v : root, e, ERR_BAD_INPUT,
-                        "%d heads of values cannot share %d of keys", c->n_delta_v, c->n_delta_k);
+                        "%d heads of values cannot share %d of keys", c->n_state_v, c->n_state_k);
     if (config_conv_width(c) > CONFIG_WIDTH_MAX)
         return json_err(root, e, ERR_TOO_LARGE,
                         "linear_num_value_heads: the heads have %lld columns; %d are supported",
@@ -52,9 +52,14 @@ static int parse_gate(struct config *c, const struct json *root, struct err *e)
 
 int64_t config_conv_width(const struct config *c)
 {
-    return c->n_delta_v
-               ? 2 * (int64_t)c->n_delta_k * c->d_delta_k + (int64_t)c->n_delta_v * c->d_delta_v
+    return c->n_state_v
+               ? 2 * (int64_t)c->n_state_k * c->d_state_k + (int64_t)c->n_state_v * c->d_state_v
                : c->d_model;
+}
+
+bool config_has_states(const struct config *c, int64_t layer)
+{
+    return c->mixer[layer] == MIXER_DELTA || c->mixer[layer] == MIXER_SCAN;
 }
 
 int config_delta_parse(struct config *c, const struct json *root, struct err *e)

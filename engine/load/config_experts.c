@@ -71,8 +71,14 @@ int config_experts_parse(struct config *c, const struct json *root, struct err *
     c->n_expert = x->n, c->n_top = x->top, c->d_expert = x->d_ff;
     c->normalises_top = x->normalises || x->is_normal;
     c->d_shared = x->d_shared;
-    if (config_count_opt(root, x->count, CONFIG_EXPERT_MAX, &c->n_expert, e) ||
-        config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
+    int64_t n = x->n;
+    if (json_opt_int(root, x->count, x->may_be_none ? 0 : 1, CONFIG_EXPERT_MAX, &n, e))
+        return -1;
+    c->n_expert = (int32_t)n;
+    if (!n)
+        return c->n_top = 0, c->d_expert = 0, 0;
+    c->has_stacked_experts = x->are_stacked;
+    if (config_count_opt(root, "num_experts_per_tok", CONFIG_EXPERT_MAX, &c->n_top, e) ||
         json_opt_int(root, x->width, 1, CONFIG_WIDTH_MAX, &c->d_expert, e) ||
         parse_balance(c, root, e) ||
         (x->d_shared && json_opt_int(root, "shared_expert_intermediate_size", 1, CONFIG_WIDTH_MAX,

@@ -11,18 +11,20 @@
 /* What a layer's word in the list says of it. */
 static int parse_layer_type(struct config *c, const struct json *m, int64_t l, struct err *e)
 {
-    unsigned obeys = config_traits_of(c)->obeys;
-    const char *other = obeys & OBEYS_CONV    ? "conv"
-                        : obeys & OBEYS_DELTA ? "linear_attention"
-                                              : "sliding_attention";
-    const char *name;
+    static const char *const word[MIXER_COUNT] = {
+        "sliding_attention", [MIXER_CONV] = "conv", [MIXER_DELTA] = "linear_attention",
+        [MIXER_SCAN] = "linear_attention"};
+    enum config_mixer mixer = config_traits_of(c)->mixer;
+    const char *name, *other = word[mixer];
     if (json_as_str(m, &name, e))
         return -1;
-    bool is_other = strcmp(name, other) == 0;
-    c->is_conv[l] = is_other && obeys & OBEYS_CONV;
-    c->is_delta[l] = is_other && obeys & OBEYS_DELTA;
-    c->slides[l] = is_other && !c->is_conv[l] && !c->is_delta[l];
-    if (!is_other && strcmp(name, "full_attention") != 0)
+    bool is_old = mixer == MIXER_SCAN; /* names of before others had such layers */
+    bool is_other = strcmp(name, other) == 0 || (is_old && strcmp(name, "mamba") == 0);
+    bool is_full =
+        strcmp(name, "full_attention") == 0 || (is_old && strcmp(name, "attention") == 0);
+    c->mixer[l] = is_other ? mixer : MIXER_ATTENTION;
+    c->slides[l] = is_other && !mixer;
+    if (!is_other && !is_full)
         return json_err(m, e, ERR_UNSUPPORTED,
                         "'%.40s' is not supported; full_attention and %s are", name, other);
     if (c->slides[l] && !c->window)

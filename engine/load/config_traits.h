@@ -41,6 +41,7 @@ enum {
     OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
     OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
     OBEYS_LATENT = 32768,    /* kv_lora_rank, n_routed_experts and the fields around them */
+    OBEYS_SCAN = 65536,      /* mamba_n_heads and the fields around it */
     OBEYS_OLD_LONGROPE = 64  /* scalings "su" and "yarn": what longrope was called before */
 };
 
@@ -51,6 +52,8 @@ struct config_experts {
     int64_t d_ff;      /* 0: the width must be there */
     bool normalises;   /* whatever the file says */
     bool may_be_plain; /* some layers: decoder_sparse_step, mlp_only_layers */
+    bool may_be_none;  /* a count of 0: no layer has them */
+    bool are_stacked;  /* all of a layer in one tensor */
     bool is_normal;    /* norm_topk_prob where it is absent */
     int64_t d_shared;  /* OBEYS_SHARED, where it is absent */
     double balance;    /* router_aux_loss_coef where it is absent */
@@ -72,6 +75,7 @@ struct config_sizes {
 };
 
 struct config_traits {
+    enum config_mixer mixer; /* that some layers have in place of attention */
     enum window_rule window;
     int32_t d_head;         /* where head_dim is absent; 0: the width over the heads */
     bool may_omit_kv_heads; /* num_key_value_heads: as many as heads */
@@ -134,6 +138,7 @@ int config_layers_parse(struct config *c, const struct json *root, struct err *e
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
 int config_experts_parse(struct config *c, const struct json *root, struct err *e);
 int config_conv_parse(struct config *c, const struct json *root, struct err *e);
+int config_scan_parse(struct config *c, const struct json *root, struct err *e);
 int config_latent_parse(struct config *c, const struct json *root, struct err *e);
 int config_delta_parse(struct config *c, const struct json *root, struct err *e);
 

@@ -158,7 +158,7 @@ static int read_delta(struct gguf_shape *s, const struct gguf *g, struct err *e)
         return 0;
     if (get_int(g, s, "ssm.group_count", 1 << 20, &s->n_k, e) ||
         get_int(g, s, "ssm.time_step_rank", 1 << 20, &s->n_v, e) ||
-        get_int(g, s, "ssm.state_size", CONFIG_DELTA_HEAD_MAX, &s->d_k, e) ||
+        get_int(g, s, "ssm.state_size", CONFIG_STATE_HEAD_MAX, &s->d_k, e) ||
         get_int(g, s, "ssm.inner_size", 1 << 20, &width, e))
         return -1;
     if (s->n_v % s->n_k || width % s->n_v)

@@ -29,13 +29,16 @@ static const struct {
     const char *end;
     enum kind kind;
     int rank, step; /* step: matrices whose outputs come by turns */
+    int kept;       /* letters of `end` that names of an expert's own begin with */
 } row[] = {
-    {".experts.gate_up_proj", KIND_NUMBERS, 3, 2},
-    {".experts.gate_up_proj_blocks", KIND_CODES, 4, 2},
-    {".experts.gate_up_proj_bias", KIND_BIAS, 2, 2},
-    {".experts.down_proj", KIND_NUMBERS, 3, 1},
-    {".experts.down_proj_blocks", KIND_CODES, 4, 1},
-    {".experts.down_proj_bias", KIND_BIAS, 2, 1},
+    {".experts.gate_up_proj", KIND_NUMBERS, 3, 2, 0},
+    {".experts.gate_up_proj_blocks", KIND_CODES, 4, 2, 0},
+    {".experts.gate_up_proj_bias", KIND_BIAS, 2, 2, 0},
+    {".experts.down_proj", KIND_NUMBERS, 3, 1, 0},
+    {".experts.down_proj_blocks", KIND_CODES, 4, 1, 0},
+    {".experts.down_proj_bias", KIND_BIAS, 2, 1, 0},
+    {".block_sparse_moe.input_linear.weight", KIND_NUMBERS, 3, 2, sizeof ".block_sparse_moe" - 1},
+    {".block_sparse_moe.output_linear.weight", KIND_NUMBERS, 3, 1, sizeof ".block_sparse_moe" - 1},
 };
 
 enum { N_ROW = sizeof row / sizeof *row };
@@ -53,6 +56,8 @@ static const struct weight *beside(const struct weights *w, const char *name, co
 {
     char other[ST_MAX_NAME_BYTES];
     const char *at = strstr(name, experts);
+    if (!at)
+        return NULL;
     snprintf(other, sizeof other, "%.*s%s", (int)(at - name), name, end);
     return weights_get(w, other);
 }
@@ -115,16 +120,16 @@ static int find_scale(struct stacked_weight *s, const struct weights *w, struct 
     return 0;
 }
 
-static int name_it(struct stacked_weight *s, enum kind kind, size_t i, struct err *e)
+static int name_it(struct stacked_weight *s, int r, size_t i, struct err *e)
 {
-    const char *name = s->from->t->name, *at = strstr(name, experts) + sizeof experts - 1;
+    const char *name = s->from->t->name;
     const char *part = s->step == 1 ? "down_proj" : i % 2 ? "up_proj" : "gate_proj";
-    size_t n = (size_t)(at - name), room = n + 64;
+    size_t n = strlen(name) - strlen(row[r].end) + (size_t)row[r].kept, room = n + 64;
     if (room > ST_MAX_NAME_BYTES)
         return bad(s->from, e, "expected a shorter name");
     s->name = xcalloc(room, 1);
-    snprintf(s->name, room, "%.*s.%lld.%s.%s", (int)n, name, (long long)s->expert, part,
-             kind == KIND_BIAS ? "bias" : "weight");
+    snprintf(s->name, room, "%.*s%s.%lld.%s.%s", (int)n, name, experts, (long long)s->expert, part,
+             row[r].kind == KIND_BIAS ? "bias" : "weight");
     return 0;
 }
 
@@ -147,7 +152,7 @@ int stacked_weight_init(struct stacked_weight *s, const struct weights *w,
         return bad(from, e, "expected some outputs, of gate and up as many");
     if (kind == KIND_CODES ? find_scale(s, w, e) : !st_dtype_k_type(t->dtype, &type))
         return kind == KIND_CODES ? -1 : bad(from, e, "expected F32, F16 or BF16");
-    if (name_it(s, kind, i, e))
+    if (name_it(s, r, i, e))
         return -1;
     s->dim[0] = s->n_all / step;
     s->dim[1] = s->by_outputs          ? t->dim[2]

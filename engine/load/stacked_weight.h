@@ -18,6 +18,8 @@
  *   NAME.experts.gate_up_proj       [E, 2 n, k]
  *   NAME.experts.down_proj          [E, k, n]
  *
+ * which Granite calls NAME.block_sparse_moe.input_linear.weight and output_linear.weight.
+ *
  * Each expert's own are found beside them as NAME.experts.7.gate_proj.weight [n, k], up_proj,
  * down_proj, and .bias. Codes read as BF16, which holds each of them, or as codes of int8g: twice
  * what they count, times half of their scale, which must be one of f16's.

@@ -178,13 +178,22 @@ static struct val short_conv(const struct model *m, struct builder *b, struct va
 
 /* ---- gated delta rule ------------------------------------------------------------------------ */
 
+static struct op_state_heads state_heads(const struct config *c, int64_t l)
+{
+    return (struct op_state_heads){.layer = l,
+                                   .n_k = c->n_state_k,
+                                   .n_v = c->n_state_v,
+                                   .d_k = c->d_state_k,
+                                   .d_v = c->d_state_v};
+}
+
 /* q, k and v side by side, and z. */
 static struct val delta_project(const struct model *m, struct builder *b, struct val h, int64_t l,
                                 struct op_delta_in *in, struct val *z)
 {
     const struct config *c = &m->cfg;
-    int32_t share = c->n_delta_v / c->n_delta_k;
-    int64_t d_v = (int64_t)c->n_delta_v * c->d_delta_v, d = config_conv_width(c);
+    int32_t share = c->n_state_v / c->n_state_k;
+    int64_t d_v = (int64_t)c->n_state_v * c->d_state_v, d = config_conv_width(c);
     if (!c->is_delta_joined) {
         struct val x = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKV), NULL);
         *z = op_linear(b, h, model_layer(m, l, SLOT_DELTA_Z), NULL);
@@ -192,15 +201,15 @@ static struct val delta_project(const struct model *m, struct builder *b, struct
         in->a = op_linear(b, h, model_layer(m, l, SLOT_DELTA_A), NULL);
         return x;
     }
-    const int32_t wide[] = {c->d_delta_k, c->d_delta_k, share * c->d_delta_v, share * c->d_delta_v};
+    const int32_t wide[] = {c->d_state_k, c->d_state_k, share * c->d_state_v, share * c->d_state_v};
     const int32_t narrow[] = {share, share};
     struct val all = op_linear(b, h, model_layer(m, l, SLOT_DELTA_QKVZ), NULL);
     struct val rates = op_linear(b, h, model_layer(m, l, SLOT_DELTA_BA), NULL);
-    all = op_regroup(b, all, c->n_delta_k, wide, 4);
-    rates = op_regroup(b, rates, c->n_delta_k, narrow, 2);
+    all = op_regroup(b, all, c->n_state_k, wide, 4);
+    rates = op_regroup(b, rates, c->n_state_k, narrow, 2);
     *z = op_slice(b, all, d, d_v);
-    in->b = op_slice(b, rates, 0, c->n_delta_v);
-    in->a = op_slice(b, rates, c->n_delta_v, c->n_delta_v);
+    in->b = op_slice(b, rates, 0, c->n_state_v);
+    in->a = op_slice(b, rates, c->n_state_v, c->n_state_v);
     return op_slice(b, all, 0, d);
 }
 
@@ -208,14 +217,10 @@ static struct val delta(const struct model *m, struct builder *b, struct val h, 
 {
     const struct config *c = &m->cfg;
     struct op_conv_attr conv = {.weight = model_layer(m, l, SLOT_CONV), .layer = l};
-    struct op_delta_attr at = {.a_log = model_layer(m, l, SLOT_DELTA_A_LOG),
-                               .dt_bias = model_layer(m, l, SLOT_DELTA_DT_BIAS),
-                               .layer = l,
-                               .n_k = c->n_delta_k,
-                               .n_v = c->n_delta_v,
-                               .d_k = c->d_delta_k,
-                               .d_v = c->d_delta_v};
-    int64_t d_q = (int64_t)c->n_delta_k * c->d_delta_k, d_v = (int64_t)c->n_delta_v * c->d_delta_v;
+    struct op_delta_attr at = {.a_log = model_layer(m, l, SLOT_STATE_A_LOG),
+                               .dt_bias = model_layer(m, l, SLOT_STATE_DT_BIAS),
+                               .heads = state_heads(c, l)};
+    int64_t d_q = (int64_t)c->n_state_k * c->d_state_k, d_v = (int64_t)c->n_state_v * c->d_state_v;
     struct op_delta_in in;
     struct val z, x = delta_project(m, b, h, l, &in, &z);
     x = op_conv(b, x, &conv);
@@ -224,18 +229,51 @@ static struct val delta(const struct model *m, struct builder *b, struct val h, 
     in.k = op_slice(b, x, d_q, d_q);
     in.v = op_slice(b, x, 2 * d_q, d_v);
     x = op_delta(b, &in, &at);
-    x = op_rmsnorm(b, x, model_layer(m, l, SLOT_DELTA_NORM), (float)c->norm_eps, false);
-    return op_linear(b, op_swiglu(b, z, x), model_layer(m, l, SLOT_DELTA_OUT), NULL);
+    x = op_rmsnorm(b, x, model_layer(m, l, SLOT_STATE_NORM), (float)c->norm_eps, false);
+    return op_linear(b, op_swiglu(b, z, x), model_layer(m, l, SLOT_STATE_OUT), NULL);
+}
+
+/* ---- state-space scan ----------------------------------------------------------------------- */
+
+/* One product has all: the gate, what is convolved, and a step for each head. */
+static struct val scan(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    const struct config *c = &m->cfg;
+    struct op_conv_attr conv = {.weight = model_layer(m, l, SLOT_CONV),
+                                .bias = model_layer(m, l, SLOT_CONV_BIAS),
+                                .layer = l};
+    struct op_scan_attr at = {.a_log = model_layer(m, l, SLOT_STATE_A_LOG),
+                              .dt_bias = model_layer(m, l, SLOT_STATE_DT_BIAS),
+                              .skip = model_layer(m, l, SLOT_SCAN_SKIP),
+                              .heads = state_heads(c, l),
+                              .lo = (float)c->scan_lo,
+                              .hi = (float)c->scan_hi};
+    int64_t d_k = (int64_t)c->n_state_k * c->d_state_k, d_v = (int64_t)c->n_state_v * c->d_state_v;
+    int64_t d_conv = d_v + 2 * d_k;
+    struct val all =
+        op_linear(b, h, model_layer(m, l, SLOT_CONV_IN), model_layer(m, l, SLOT_CONV_IN_BIAS));
+    struct val z = op_slice(b, all, 0, d_v), x = op_conv(b, op_slice(b, all, d_v, d_conv), &conv);
+    struct op_scan_in in = {.dt = op_slice(b, all, d_v + d_conv, c->n_state_v)};
+    x = op_glu(b, x, x); /* SiLU */
+    in.v = op_slice(b, x, 0, d_v);
+    in.k = op_slice(b, x, d_v, d_k);
+    in.q = op_slice(b, x, d_v + d_k, d_k);
+    x = op_swiglu(b, z, op_scan(b, &in, &at));
+    x = op_rmsnorm(b, x, model_layer(m, l, SLOT_STATE_NORM), (float)c->norm_eps, false);
+    return op_linear(b, x, model_layer(m, l, SLOT_CONV_OUT), model_layer(m, l, SLOT_CONV_OUT_BIAS));
 }
 
 static struct val mixer(const struct model *m, struct builder *b, struct val h, int64_t l)
 {
     switch (m->layer[l].mixer) {
-    case LAYER_CONV:
+    case MIXER_CONV:
         return short_conv(m, b, h, l);
-    case LAYER_DELTA:
+    case MIXER_DELTA:
         return delta(m, b, h, l);
-    case LAYER_ATTENTION:
+    case MIXER_SCAN:
+        return scan(m, b, h, l);
+    case MIXER_ATTENTION:
+    case MIXER_COUNT:
         break;
     }
     return attention(m, b, h, l);
@@ -313,14 +351,22 @@ static struct val mixture(const struct model *m, struct builder *b, struct val h
     return model_layer(m, l, SLOT_SHARED_DOWN) ? op_add(b, y, shared_expert(m, b, h, l)) : y;
 }
 
-static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
+static struct val plain(const struct model *m, struct builder *b, struct val h, int64_t l,
+                        enum layer_ff kind)
 {
     struct val g, u;
-    if (m->layer[l].ff == FF_EXPERTS)
-        return mixture(m, b, h, l);
     open_gate(m, b, h, l, &g, &u);
-    u = activate(b, m->layer[l].ff, g, u);
+    u = activate(b, kind, g, u);
     return op_linear(b, u, model_layer(m, l, SLOT_DOWN), model_layer(m, l, SLOT_DOWN_BIAS));
+}
+
+/* Beside a mixture there may be what every row goes through. */
+static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
+{
+    if (m->layer[l].ff != FF_EXPERTS)
+        return plain(m, b, h, l, m->layer[l].ff);
+    struct val x = mixture(m, b, h, l);
+    return model_layer(m, l, SLOT_DOWN) ? op_add(b, x, plain(m, b, h, l, FF_SWIGLU)) : x;
 }
 
 /* ---- a layer, an output, the model ----------------------------------------------------------- */

@@ -47,15 +47,16 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_Q_LATENT_NORM:
     case SLOT_KV_LATENT_NORM:
         return c->norm_plus_one ? 0 : 1;
-    case SLOT_DELTA_NORM:
-    case SLOT_DELTA_DT_BIAS:
+    case SLOT_STATE_NORM:
+    case SLOT_STATE_DT_BIAS:
+    case SLOT_SCAN_SKIP:
         return 1;
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:
         return EMBED_WIDTH;
     case SLOT_O:
     case SLOT_CONV_OUT:
-    case SLOT_DELTA_OUT:
+    case SLOT_STATE_OUT:
     case SLOT_DOWN:
     case SLOT_EXPERT_DOWN:
     case SLOT_SHARED_DOWN:
@@ -167,7 +168,7 @@ int model_first_write(const char *shape, enum k_type type, uint64_t seed, const 
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: only the text part of %s is known here: begin a model of its family",
                        shape, cfg.architecture);
-    if (cfg.has_expert_bias)
+    if (cfg.has_expert_bias || cfg.has_stacked_experts)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: %s has all experts of a layer in one tensor, which is not begun here",
                        shape, cfg.architecture);

@@ -30,16 +30,11 @@ static enum layer_rope rope_of(const struct config *c, int64_t l)
     return c->slides[l] && c->local_theta > 0 ? LAYER_ROPE_LOCAL : LAYER_ROPE;
 }
 
-static enum layer_mixer mixer_of(const struct config *c, int64_t l)
-{
-    return c->is_delta[l] ? LAYER_DELTA : c->is_conv[l] ? LAYER_CONV : LAYER_ATTENTION;
-}
-
 void layer_init(struct layer *y, const struct config *c, int64_t l)
 {
     *y = (struct layer){.norms = c->norms,
                         .ff = ff_of(c, l),
-                        .mixer = mixer_of(c, l),
+                        .mixer = (enum config_mixer)c->mixer[l],
                         .window = c->slides[l] ? c->window : 0,
                         .scale = scale_of(c, l),
                         .cap = (float)c->attn_cap,

@@ -20,13 +20,6 @@ enum layer_ff {
     FF_EXPERTS /* the weighted sum of some experts, each as FF_SWIGLU */
 };
 
-/* How a layer's rows see each other. */
-enum layer_mixer {
-    LAYER_ATTENTION,
-    LAYER_CONV, /* gated short convolution */
-    LAYER_DELTA /* gated delta rule behind a short convolution */
-};
-
 /* By which of the model's tables of positions queries and keys turn. */
 enum layer_rope { LAYER_ROPE, LAYER_ROPE_LOCAL, LAYER_ROPE_COUNT, LAYER_ROPE_NONE };
 
@@ -34,7 +27,7 @@ struct layer {
     struct param *slot[SLOT_LAYER_COUNT]; /* of the model's params; NULL: not there */
     enum config_norms norms;
     enum layer_ff ff;
-    enum layer_mixer mixer;
+    enum config_mixer mixer;
     int32_t window; /* keys seen at most; 0: all */
     float scale;    /* of a query's products with keys */
     float cap;      /* soft bound of them; 0: none */

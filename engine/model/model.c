@@ -242,7 +242,7 @@ const struct param *model_lm_head(const struct model *m)
 
 size_t model_cell_bytes(const struct model *m, int64_t layer)
 {
-    if (m->layer[layer].mixer != LAYER_ATTENTION)
+    if (m->layer[layer].mixer != MIXER_ATTENTION)
         return conv_cell_bytes(m->kv_type, m->d_conv);
     return 2 * k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
 }
@@ -258,9 +258,9 @@ size_t model_kv_token_bytes(const struct model *m)
 size_t model_layer_state_bytes(const struct model *m, int64_t layer)
 {
     const struct config *c = &m->cfg;
-    if (m->layer[layer].mixer != LAYER_DELTA)
+    if (!config_has_states(c, layer))
         return 0;
-    size_t bytes = (size_t)c->n_delta_v * (size_t)c->d_delta_k * (size_t)c->d_delta_v;
+    size_t bytes = (size_t)c->n_state_v * (size_t)c->d_state_k * (size_t)c->d_state_v;
     return aligned(bytes * sizeof(float));
 }
 
@@ -276,7 +276,7 @@ int32_t model_cut_most(const struct model *m)
 {
     bool has_conv = false;
     for (int64_t l = 0; l < m->cfg.n_layer; l++)
-        has_conv = has_conv || m->layer[l].mixer == LAYER_CONV;
+        has_conv = has_conv || m->layer[l].mixer == MIXER_CONV;
     if (model_state_bytes(m))
         return 0;
     return has_conv ? conv_cut_most(m->cfg.n_tap) : INT32_MAX;

@@ -48,22 +48,23 @@ enum slot {
     SLOT_KV_LATENT_BIAS,
     SLOT_KV_LATENT_NORM,
     SLOT_KV_UP,
-    SLOT_CONV_IN, /* what is convolved, and the two gates around that */
+    SLOT_CONV_IN, /* what is convolved, and what gates that; of a scan its steps too */
     SLOT_CONV_IN_BIAS,
     SLOT_CONV,
     SLOT_CONV_BIAS,
     SLOT_CONV_OUT,
     SLOT_CONV_OUT_BIAS,
+    SLOT_SCAN_SKIP,
     SLOT_DELTA_QKV, /* what the delta rule reads, convolved; then what gates it */
     SLOT_DELTA_Z,
     SLOT_DELTA_B,
     SLOT_DELTA_A,
     SLOT_DELTA_QKVZ, /* of each of its heads q, k, v and z; b and a */
     SLOT_DELTA_BA,
-    SLOT_DELTA_DT_BIAS,
-    SLOT_DELTA_A_LOG,
-    SLOT_DELTA_NORM,
-    SLOT_DELTA_OUT,
+    SLOT_STATE_DT_BIAS, /* of the delta rule and of scans */
+    SLOT_STATE_A_LOG,
+    SLOT_STATE_NORM,
+    SLOT_STATE_OUT,
     SLOT_MLP_NORM,
     SLOT_MLP_NORM_BIAS,
     SLOT_ATTN_OUT_NORM, /* of what a half gives, before it is added */

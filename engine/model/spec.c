@@ -37,56 +37,61 @@ static const struct spec_row llama_rows[] = {
     VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_BEFORE),
     MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_QUERY, DIM_OF_MODEL,
-           .when = WHEN_APART, .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
+           .when = WHEN_APART, .group = 1, .takes_lora = true, .mixers = MIXER_IS(MIXER_ATTENTION)),
     MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
+           .group = 1, .takes_lora = true, .mixers = MIXER_IS(MIXER_ATTENTION)),
     MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_APART,
-           .group = 1, .takes_lora = true, .mixer = MIXER_IS_ATTN),
+           .group = 1, .takes_lora = true, .mixers = MIXER_IS(MIXER_ATTENTION)),
     MATRIX(SLOT_QKV, "layers.%d.self_attn.qkv_proj.weight", DIM_OF_QKV, DIM_OF_MODEL,
-           .when = WHEN_JOINED, .takes_lora = true, .mixer = MIXER_IS_ATTN),
+           .when = WHEN_JOINED, .takes_lora = true, .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_Q_BIAS, "layers.%d.self_attn.q_proj.bias", DIM_OF_QUERY, .when = WHEN_QKV_BIAS,
-           .group = 3, .mixer = MIXER_IS_ATTN),
+           .group = 3, .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_K_BIAS, "layers.%d.self_attn.k_proj.bias", DIM_OF_KV, .when = WHEN_QKV_BIAS,
-           .group = 3, .mixer = MIXER_IS_ATTN),
+           .group = 3, .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_V_BIAS, "layers.%d.self_attn.v_proj.bias", DIM_OF_KV, .when = WHEN_QKV_BIAS,
-           .group = 3, .mixer = MIXER_IS_ATTN),
+           .group = 3, .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_HEAD, .when = WHEN_QK_NORM,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_Q, .when = WHEN_WHOLE_QK_NORM,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_KV, .when = WHEN_WHOLE_QK_NORM,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL, .when = WHEN_O_BIAS,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_SINK, "layers.%d.self_attn.sinks", DIM_OF_HEADS, .when = WHEN_SINKS,
-           .mixer = MIXER_IS_ATTN),
-    MATRIX(SLOT_DELTA_QKV, "layers.%d.linear_attn.in_proj_qkv.weight", DIM_OF_DELTA_QKV,
-           DIM_OF_MODEL, .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5,
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
+    MATRIX(SLOT_DELTA_QKV, "layers.%d.linear_attn.in_proj_qkv.weight", DIM_OF_STATE_QKV,
+           DIM_OF_MODEL, .when = WHEN_DELTA_APART, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
            .takes_lora = true),
-    MATRIX(SLOT_DELTA_Z, "layers.%d.linear_attn.in_proj_z.weight", DIM_OF_DELTA_V, DIM_OF_MODEL,
-           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
-    MATRIX(SLOT_DELTA_B, "layers.%d.linear_attn.in_proj_b.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
-           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
-    MATRIX(SLOT_DELTA_A, "layers.%d.linear_attn.in_proj_a.weight", DIM_OF_DELTA_HEADS, DIM_OF_MODEL,
-           .when = WHEN_DELTA_APART, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
+    MATRIX(SLOT_DELTA_Z, "layers.%d.linear_attn.in_proj_z.weight", DIM_OF_STATE_V, DIM_OF_MODEL,
+           .when = WHEN_DELTA_APART, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
+           .takes_lora = true),
+    MATRIX(SLOT_DELTA_B, "layers.%d.linear_attn.in_proj_b.weight", DIM_OF_STATE_HEADS, DIM_OF_MODEL,
+           .when = WHEN_DELTA_APART, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
+           .takes_lora = true),
+    MATRIX(SLOT_DELTA_A, "layers.%d.linear_attn.in_proj_a.weight", DIM_OF_STATE_HEADS, DIM_OF_MODEL,
+           .when = WHEN_DELTA_APART, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
+           .takes_lora = true),
     MATRIX(SLOT_DELTA_QKVZ, "layers.%d.linear_attn.in_proj_qkvz.weight", DIM_OF_DELTA_QKVZ,
-           DIM_OF_MODEL, .when = WHEN_DELTA_JOINED, .mixer = MIXER_IS_DELTA, .group = 5,
+           DIM_OF_MODEL, .when = WHEN_DELTA_JOINED, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
            .takes_lora = true),
     MATRIX(SLOT_DELTA_BA, "layers.%d.linear_attn.in_proj_ba.weight", DIM_OF_DELTA_BA, DIM_OF_MODEL,
-           .when = WHEN_DELTA_JOINED, .mixer = MIXER_IS_DELTA, .group = 5, .takes_lora = true),
-    VECTOR(SLOT_CONV, "layers.%d.linear_attn.conv1d.weight", DIM_OF_TAPS, .mixer = MIXER_IS_DELTA),
-    VECTOR(SLOT_DELTA_DT_BIAS, "layers.%d.linear_attn.dt_bias", DIM_OF_DELTA_HEADS,
-           .mixer = MIXER_IS_DELTA),
-    VECTOR(SLOT_DELTA_A_LOG, "layers.%d.linear_attn.A_log", DIM_OF_DELTA_HEADS,
-           .mixer = MIXER_IS_DELTA),
-    VECTOR(SLOT_DELTA_NORM, "layers.%d.linear_attn.norm.weight", DIM_OF_DELTA_HEAD,
-           .mixer = MIXER_IS_DELTA),
-    MATRIX(SLOT_DELTA_OUT, "layers.%d.linear_attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_DELTA_V,
-           .mixer = MIXER_IS_DELTA, .takes_lora = true),
+           .when = WHEN_DELTA_JOINED, .mixers = MIXER_IS(MIXER_DELTA), .group = 5,
+           .takes_lora = true),
+    VECTOR(SLOT_CONV, "layers.%d.linear_attn.conv1d.weight", DIM_OF_TAPS,
+           .mixers = MIXER_IS(MIXER_DELTA)),
+    VECTOR(SLOT_STATE_DT_BIAS, "layers.%d.linear_attn.dt_bias", DIM_OF_STATE_HEADS,
+           .mixers = MIXER_IS(MIXER_DELTA)),
+    VECTOR(SLOT_STATE_A_LOG, "layers.%d.linear_attn.A_log", DIM_OF_STATE_HEADS,
+           .mixers = MIXER_IS(MIXER_DELTA)),
+    VECTOR(SLOT_STATE_NORM, "layers.%d.linear_attn.norm.weight", DIM_OF_STATE_HEAD,
+           .mixers = MIXER_IS(MIXER_DELTA)),
+    MATRIX(SLOT_STATE_OUT, "layers.%d.linear_attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_STATE_V,
+           .mixers = MIXER_IS(MIXER_DELTA), .takes_lora = true),
     VECTOR(SLOT_ATTN_OUT_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
            .when = WHEN_NORM_AFTER),
     VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL,
@@ -150,28 +155,28 @@ static const struct spec_row lfm2_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     VECTOR(SLOT_ATTN_NORM, "layers.%d.operator_norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL,
-           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
     MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
-           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
     MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
-           .mixer = MIXER_IS_ATTN, .group = 1, .takes_lora = true),
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
     VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_layernorm.weight", DIM_OF_HEAD,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_layernorm.weight", DIM_OF_HEAD,
-           .mixer = MIXER_IS_ATTN),
+           .mixers = MIXER_IS(MIXER_ATTENTION)),
     MATRIX(SLOT_O, "layers.%d.self_attn.out_proj.weight", DIM_OF_MODEL, DIM_OF_Q,
-           .mixer = MIXER_IS_ATTN, .takes_lora = true),
+           .mixers = MIXER_IS(MIXER_ATTENTION), .takes_lora = true),
     MATRIX(SLOT_CONV_IN, "layers.%d.conv.in_proj.weight", DIM_OF_CONV_IN, DIM_OF_MODEL,
-           .mixer = MIXER_IS_CONV, .takes_lora = true),
-    VECTOR(SLOT_CONV_IN_BIAS, "layers.%d.conv.in_proj.bias", DIM_OF_CONV_IN, .mixer = MIXER_IS_CONV,
-           .when = WHEN_CONV_BIAS),
-    VECTOR(SLOT_CONV, "layers.%d.conv.conv.weight", DIM_OF_TAPS, .mixer = MIXER_IS_CONV),
-    VECTOR(SLOT_CONV_BIAS, "layers.%d.conv.conv.bias", DIM_OF_MODEL, .mixer = MIXER_IS_CONV,
+           .mixers = MIXER_IS(MIXER_CONV), .takes_lora = true),
+    VECTOR(SLOT_CONV_IN_BIAS, "layers.%d.conv.in_proj.bias", DIM_OF_CONV_IN,
+           .mixers = MIXER_IS(MIXER_CONV), .when = WHEN_CONV_BIAS),
+    VECTOR(SLOT_CONV, "layers.%d.conv.conv.weight", DIM_OF_TAPS, .mixers = MIXER_IS(MIXER_CONV)),
+    VECTOR(SLOT_CONV_BIAS, "layers.%d.conv.conv.bias", DIM_OF_MODEL, .mixers = MIXER_IS(MIXER_CONV),
            .when = WHEN_CONV_BIAS),
     MATRIX(SLOT_CONV_OUT, "layers.%d.conv.out_proj.weight", DIM_OF_MODEL, DIM_OF_MODEL,
-           .mixer = MIXER_IS_CONV, .takes_lora = true),
-    VECTOR(SLOT_CONV_OUT_BIAS, "layers.%d.conv.out_proj.bias", DIM_OF_MODEL, .mixer = MIXER_IS_CONV,
-           .when = WHEN_CONV_BIAS),
+           .mixers = MIXER_IS(MIXER_CONV), .takes_lora = true),
+    VECTOR(SLOT_CONV_OUT_BIAS, "layers.%d.conv.out_proj.bias", DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_CONV), .when = WHEN_CONV_BIAS),
     VECTOR(SLOT_MLP_NORM, "layers.%d.ffn_norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_GATE, "layers.%d.feed_forward.w1.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
            .takes_lora = true),
@@ -180,6 +185,61 @@ static const struct spec_row lfm2_rows[] = {
     MATRIX(SLOT_DOWN, "layers.%d.feed_forward.w2.weight", DIM_OF_MODEL, DIM_OF_FF,
            .takes_lora = true),
     VECTOR(SLOT_FINAL_NORM, "embedding_norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+    DENSE_ROWS,
+};
+
+static const struct spec_row granite_hybrid_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
+    MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
+    MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .group = 1, .takes_lora = true),
+    VECTOR(SLOT_Q_BIAS, "layers.%d.self_attn.q_proj.bias", DIM_OF_Q,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .when = WHEN_QKV_BIAS, .group = 3),
+    VECTOR(SLOT_K_BIAS, "layers.%d.self_attn.k_proj.bias", DIM_OF_KV,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .when = WHEN_QKV_BIAS, .group = 3),
+    VECTOR(SLOT_V_BIAS, "layers.%d.self_attn.v_proj.bias", DIM_OF_KV,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .when = WHEN_QKV_BIAS, .group = 3),
+    MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .takes_lora = true),
+    VECTOR(SLOT_O_BIAS, "layers.%d.self_attn.o_proj.bias", DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_ATTENTION), .when = WHEN_O_BIAS),
+    MATRIX(SLOT_CONV_IN, "layers.%d.mamba.in_proj.weight", DIM_OF_SCAN_IN, DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_SCAN), .takes_lora = true),
+    VECTOR(SLOT_CONV_IN_BIAS, "layers.%d.mamba.in_proj.bias", DIM_OF_SCAN_IN,
+           .mixers = MIXER_IS(MIXER_SCAN), .when = WHEN_SCAN_BIAS),
+    VECTOR(SLOT_CONV, "layers.%d.mamba.conv1d.weight", DIM_OF_TAPS, .mixers = MIXER_IS(MIXER_SCAN)),
+    VECTOR(SLOT_CONV_BIAS, "layers.%d.mamba.conv1d.bias", DIM_OF_STATE_QKV,
+           .mixers = MIXER_IS(MIXER_SCAN), .when = WHEN_CONV_BIAS),
+    VECTOR(SLOT_STATE_DT_BIAS, "layers.%d.mamba.dt_bias", DIM_OF_STATE_HEADS,
+           .mixers = MIXER_IS(MIXER_SCAN)),
+    VECTOR(SLOT_STATE_A_LOG, "layers.%d.mamba.A_log", DIM_OF_STATE_HEADS,
+           .mixers = MIXER_IS(MIXER_SCAN)),
+    VECTOR(SLOT_SCAN_SKIP, "layers.%d.mamba.D", DIM_OF_STATE_HEADS, .mixers = MIXER_IS(MIXER_SCAN)),
+    VECTOR(SLOT_STATE_NORM, "layers.%d.mamba.norm.weight", DIM_OF_STATE_V,
+           .mixers = MIXER_IS(MIXER_SCAN)),
+    MATRIX(SLOT_CONV_OUT, "layers.%d.mamba.out_proj.weight", DIM_OF_MODEL, DIM_OF_STATE_V,
+           .mixers = MIXER_IS(MIXER_SCAN), .takes_lora = true),
+    VECTOR(SLOT_CONV_OUT_BIAS, "layers.%d.mamba.out_proj.bias", DIM_OF_MODEL,
+           .mixers = MIXER_IS(MIXER_SCAN), .when = WHEN_SCAN_BIAS),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_ROUTER, "layers.%d.block_sparse_moe.router.layer.weight", DIM_OF_EXPERTS,
+           DIM_OF_MODEL, .ff = FF_IS_MIXTURE),
+    MATRIX(SLOT_EXPERT_GATE, "layers.%d.block_sparse_moe.experts.%d.gate_proj.weight",
+           DIM_OF_EXPERT, DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_UP, "layers.%d.block_sparse_moe.experts.%d.up_proj.weight", DIM_OF_EXPERT,
+           DIM_OF_MODEL, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_EXPERT_DOWN, "layers.%d.block_sparse_moe.experts.%d.down_proj.weight", DIM_OF_MODEL,
+           DIM_OF_EXPERT, .ff = FF_IS_MIXTURE, .is_each = true),
+    MATRIX(SLOT_GATE_UP, "layers.%d.shared_mlp.input_linear.weight", DIM_OF_GATE_UP, DIM_OF_MODEL,
+           .takes_lora = true),
+    MATRIX(SLOT_DOWN, "layers.%d.shared_mlp.output_linear.weight", DIM_OF_MODEL, DIM_OF_FF,
+           .takes_lora = true),
+    VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
     MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
     DENSE_ROWS,
 };
@@ -368,6 +428,7 @@ static const char *const wrapped_prefix[] = {"model.language_model.", "language_
 static const struct spec llama_spec = {ROWS(llama_rows), .prefix = llama_prefix};
 static const struct spec hybrid_spec = {ROWS(llama_rows), .prefix = llama_prefix};
 static const struct spec lfm2_spec = {ROWS(lfm2_rows), .prefix = llama_prefix};
+static const struct spec granite_hybrid_spec = {ROWS(granite_hybrid_rows), .prefix = llama_prefix};
 static const struct spec latent_spec = {ROWS(latent_rows), .prefix = llama_prefix};
 static const struct spec gpt2_spec = {ROWS(gpt2_rows), .prefix = gpt2_prefix};
 static const struct spec bert_spec = {ROWS(bert_rows), .prefix = bert_prefix};
@@ -399,7 +460,7 @@ bool spec_is_transposed(const struct spec *s)
 
 int64_t spec_dim_of(const struct config *c, enum spec_dim d)
 {
-    int64_t q = (int64_t)c->n_head * c->d_head, delta_v = (int64_t)c->n_delta_v * c->d_delta_v;
+    int64_t q = (int64_t)c->n_head * c->d_head, state_v = (int64_t)c->n_state_v * c->d_state_v;
     const int64_t dim[DIM_OF_COUNT] = {
         [DIM_OF_NONE] = 1,
         [DIM_OF_MODEL] = c->d_model,
@@ -428,12 +489,13 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_HEADS] = c->n_head,
         [DIM_OF_CONV_IN] = 3 * c->d_model,
         [DIM_OF_TAPS] = config_conv_width(c) * c->n_tap,
-        [DIM_OF_DELTA_QKV] = config_conv_width(c),
-        [DIM_OF_DELTA_V] = delta_v,
-        [DIM_OF_DELTA_QKVZ] = config_conv_width(c) + delta_v,
-        [DIM_OF_DELTA_BA] = 2 * (int64_t)c->n_delta_v,
-        [DIM_OF_DELTA_HEADS] = c->n_delta_v,
-        [DIM_OF_DELTA_HEAD] = c->d_delta_v,
+        [DIM_OF_STATE_QKV] = config_conv_width(c),
+        [DIM_OF_SCAN_IN] = state_v + config_conv_width(c) + c->n_state_v,
+        [DIM_OF_STATE_V] = state_v,
+        [DIM_OF_DELTA_QKVZ] = config_conv_width(c) + state_v,
+        [DIM_OF_DELTA_BA] = 2 * (int64_t)c->n_state_v,
+        [DIM_OF_STATE_HEADS] = c->n_state_v,
+        [DIM_OF_STATE_HEAD] = c->d_state_v,
     };
     return dim[d];
 }
@@ -454,19 +516,15 @@ static bool has_ff(const struct config *c, enum spec_ff ff, int64_t layer)
     return ff == mixture_of(c);
 }
 
-static bool has_mixer(const struct config *c, enum spec_mixer mixer, int64_t layer)
+static bool has_mixer(const struct config *c, unsigned mixers, int64_t layer)
 {
-    if (mixer == MIXER_IS_ANY || layer < 0)
-        return true;
-    return mixer == (c->is_delta[layer]  ? MIXER_IS_DELTA
-                     : c->is_conv[layer] ? MIXER_IS_CONV
-                                         : MIXER_IS_ATTN);
+    return !mixers || layer < 0 || (mixers & MIXER_IS(c->mixer[layer]));
 }
 
 bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t layer)
 {
     if ((r->slot >= SLOT_GLOBAL_COUNT) != (layer >= 0) || !has_ff(c, r->ff, layer) ||
-        !has_mixer(c, r->mixer, layer))
+        !has_mixer(c, r->mixers, layer))
         return false;
     switch (r->when) {
     case WHEN_QKV_BIAS:
@@ -477,6 +535,8 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return c->has_mlp_bias;
     case WHEN_CONV_BIAS:
         return c->has_conv_bias;
+    case WHEN_SCAN_BIAS:
+        return c->has_scan_bias;
     case WHEN_SINKS:
         return c->has_sinks;
     case WHEN_Q_LATENT:

@@ -41,12 +41,13 @@ enum spec_dim {
     DIM_OF_HEADS,     /* how many */
     DIM_OF_CONV_IN,   /* three times the width */
     DIM_OF_TAPS,      /* a convolution's columns times its taps */
-    DIM_OF_DELTA_QKV, /* queries, keys and values of a delta rule */
-    DIM_OF_DELTA_V,
+    DIM_OF_STATE_QKV, /* queries, keys and values that make states */
+    DIM_OF_SCAN_IN,   /* the gate, these, and a step for each head */
+    DIM_OF_STATE_V,
     DIM_OF_DELTA_QKVZ,
     DIM_OF_DELTA_BA,
-    DIM_OF_DELTA_HEADS, /* n_delta_v */
-    DIM_OF_DELTA_HEAD,  /* d_delta_v */
+    DIM_OF_STATE_HEADS, /* n_state_v */
+    DIM_OF_STATE_HEAD,  /* d_state_v */
     DIM_OF_COUNT
 };
 
@@ -56,6 +57,7 @@ enum spec_when {
     WHEN_O_BIAS,
     WHEN_MLP_BIAS,
     WHEN_CONV_BIAS,
+    WHEN_SCAN_BIAS,
     WHEN_SINKS,
     WHEN_Q_LATENT,
     WHEN_Q_LATENT_BIAS,
@@ -92,8 +94,7 @@ enum spec_when {
  * are called block_sparse_moe, or one whose router is called so and has biases, as its experts. */
 enum spec_ff { FF_IS_ANY, FF_IS_PLAIN, FF_IS_MIXTURE, FF_IS_BLOCK_MIXTURE, FF_IS_BIASED_MIXTURE };
 
-/* How a layer's rows must see each other. */
-enum spec_mixer { MIXER_IS_ANY, MIXER_IS_ATTN, MIXER_IS_CONV, MIXER_IS_DELTA };
+#define MIXER_IS(mixer) (1u << (mixer))
 
 struct spec_row {
     enum slot slot;
@@ -101,7 +102,7 @@ struct spec_row {
     enum spec_dim n, k;
     enum spec_when when;
     enum spec_ff ff;
-    enum spec_mixer mixer;
+    unsigned mixers;    /* MIXER_IS() of those that a layer's must be one of; 0: any */
     bool is_each;       /* once for each expert, packed back to back */
     int8_t group;       /* rows of one layer with the same group above 0 are packed back to back */
     bool is_transposed; /* [k, n] in the file */

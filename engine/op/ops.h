@@ -34,10 +34,26 @@ struct op_conv_attr {
     int64_t layer;                     /* whose cells hold the rows of steps before */
 };
 
+/* Heads of a mixer whose memory is states. */
+struct op_state_heads {
+    int64_t layer;              /* whose slots hold states of steps before */
+    int32_t n_k, n_v, d_k, d_v; /* heads of keys, and of values: so many to one of keys */
+};
+
 struct op_delta_attr {
     const struct param *a_log, *dt_bias; /* vectors of n_v */
-    int64_t layer;                       /* whose slots hold states of steps before */
-    int32_t n_k, n_v, d_k, d_v;          /* heads of keys, and of values: so many to one of keys */
+    struct op_state_heads heads;
+};
+
+struct op_scan_attr {
+    const struct param *a_log, *dt_bias, *skip; /* vectors of n_v */
+    struct op_state_heads heads;
+    float lo, hi; /* bounds of a step */
+};
+
+/* Rows as they come: dt [n_v] before it is a step. */
+struct op_scan_in {
+    struct val q, k, v, dt;
 };
 
 /* Rows as they come: q and k without unit length, a and b [n_v] before they are rates. */
@@ -93,6 +109,7 @@ struct val op_attn(struct builder *b, struct val q, struct val k, struct val v,
 struct val op_conv(struct builder *b, struct val x, const struct op_conv_attr *attr);
 struct val op_delta(struct builder *b, const struct op_delta_in *in,
                     const struct op_delta_attr *attr);
+struct val op_scan(struct builder *b, const struct op_scan_in *in, const struct op_scan_attr *attr);
 struct val op_swiglu(struct builder *b, struct val gate, struct val up);
 struct val op_glu(struct builder *b, struct val x, struct val gate);
 /* gate: one column. */

@@ -81,17 +81,15 @@ static uint64_t kind_of(const struct model *m)
         c->family,           c->n_vocab,   c->n_layer,   c->d_model,      c->d_ff,
         c->max_pos,          c->n_head,    c->n_kv_head, c->d_head,       c->window,
         (int64_t)m->kv_type, c->rope.kind, m->ctx,       m->n_param,      c->n_top,
-        c->normalises_top,   c->n_tap,     c->n_delta_k, c->n_delta_v,    c->d_delta_k,
-        c->d_delta_v,        c->d_latent,  c->d_turned,  c->turns_beside, c->n_group,
+        c->normalises_top,   c->n_tap,     c->n_state_k, c->n_state_v,    c->d_state_k,
+        c->d_state_v,        c->d_latent,  c->d_turned,  c->turns_beside, c->n_group,
         c->n_top_group};
-    const double real[] = {c->norm_eps, c->rope.theta, c->rope.factor, c->attn_scale,
-                           c->route_scale};
+    const double real[] = {c->norm_eps,    c->rope.theta, c->rope.factor, c->attn_scale,
+                           c->route_scale, c->scan_lo,    c->scan_hi};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),
                      siphash((struct siphash_key){0}, c->slides, sizeof c->slides),
-                     siphash((struct siphash_key){0}, c->is_conv, sizeof c->is_conv),
-                     siphash((struct siphash_key){0}, c->is_delta, sizeof c->is_delta),
-                     0};
+                     siphash((struct siphash_key){0}, c->mixer, sizeof c->mixer), 0};
     enum { LAST = sizeof of / sizeof *of - 1 };
     for (int32_t i = 0; i < m->n_param; i++) {
         const uint64_t next[] = {of[LAST], (uint64_t)m->param[i].w.type, m->param[i].reads_q8};

@@ -57,7 +57,8 @@ def make(folder):
     at = ROOT / peft.PeftConfig.from_pretrained(folder).base_model_name_or_path
     base = transformers.AutoModelForCausalLM.from_pretrained(
         at, dtype=torch.float32, attn_implementation="eager").eval()
-    base.config._experts_implementation = "eager"  # of later versions
+    if hasattr(base, "set_experts_implementation"):  # of later versions
+        base.set_experts_implementation("eager")
     ids = json.loads((at / "golden.json").read_text())["prompt"][:N_ID]
     plain = logits_of(base, ids)
     logits = logits_of(load(folder, base), ids)

@@ -49,6 +49,7 @@ import hybrid_models
 import latent_models
 import later_models
 import moe_models
+import scan_models
 
 OUT = pathlib.Path(__file__).resolve().parent / "models"
 ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-8)
@@ -139,7 +140,8 @@ LORA = {  # name: options of LoraConfig
 }
 
 
-for others in (later_models, moe_models, hybrid_models, delta_models, latent_models):
+for others in (later_models, moe_models, hybrid_models, delta_models, latent_models,
+               scan_models):
     MODELS |= others.MODELS
     LORA |= others.LORA
 
@@ -395,6 +397,12 @@ def find_seed(name, prompt):
     raise SystemExit(f"{name}: every seed has a near tie")
 
 
+def parts_of(name, n, x):
+    if name in scan_models.MODELS:
+        return scan_models.parts(n, x)
+    return moe_models.parts(n, x, name == "gpt_oss")
+
+
 def make_decoder(name, folder):
     vocab = MODELS[name]()[1].get_text_config().vocab_size
     prompt, extra = ids(19, vocab, 7), {}
@@ -413,11 +421,13 @@ def make_decoder(name, folder):
     loss.backward()
     for n, p in model.named_parameters():
         if p.grad is not None:  # of what sees images nothing is trained
-            tensors["grad." + n] = p.grad.contiguous().clone()
+            own = scan_models.parts(n, p.grad) if name in scan_models.MODELS else {n: p.grad}
+            for key, part in own.items():
+                tensors["grad." + key] = part.contiguous().clone()
     adamw = train(model, rows, N_STEP, DECAY, dict(model.named_parameters()),
                   delta_models.LR if name in delta_models.MODELS else ADAMW["lr"])
     for name_all, p in model.named_parameters():
-        for n, part in moe_models.parts(name_all, p, name == "gpt_oss").items():
+        for n, part in parts_of(name, name_all, p).items():
             if p.grad is not None:
                 tensors["final." + n] = sample(part)
     golden = {"made_by": versions(), "seed": seed, **extra, "prompt": prompt, "greedy": out,

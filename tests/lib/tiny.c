@@ -35,7 +35,8 @@ static void add_latent(struct config *c)
 struct config tiny_config(enum config_family f)
 {
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
-    bool is_hybrid = f == FAMILY_QWEN3_5;
+    bool is_hybrid = f == FAMILY_QWEN3_5, is_scan = f == FAMILY_GRANITE_HYBRID;
+    bool is_granite = f == FAMILY_GRANITE || is_scan;
     bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3;
     struct config c = {
         .family = f,
@@ -64,21 +65,21 @@ struct config tiny_config(enum config_family f)
                  : f == FAMILY_OLMO2 ? NORMS_OUTPUT
                  : is_gemma          ? NORMS_BOTH
                                      : NORMS_INPUT,
-        .has_rope = !is_old,
+        .has_rope = !is_old && !is_scan,
         .is_gated = !is_old,
         .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 || f == FAMILY_LFM2 || is_hybrid
                        ? QK_NORM_HEADS
                    : f == FAMILY_OLMO2 ? QK_NORM_WHOLE
                                        : QK_NORM_NONE,
-        .embed_scale = f == FAMILY_GRANITE ? 6 : 1,
-        .residual_scale = f == FAMILY_GRANITE ? 0.4 : 1,
-        .logit_scale = f == FAMILY_GRANITE ? 0.125 : 1,
+        .embed_scale = is_granite ? 6 : 1,
+        .residual_scale = is_granite ? 0.4 : 1,
+        .logit_scale = is_granite ? 0.125 : 1,
         .route_scale = 1,
         .norm_plus_one = is_gemma || is_hybrid,
         .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
         .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
         .local_theta = f == FAMILY_GEMMA3 ? 100 : 0,
-        .attn_scale = f == FAMILY_GRANITE ? 0.3 : 0,
+        .attn_scale = is_granite ? 0.3 : 0,
         .has_qkv_bias = f == FAMILY_QWEN2 || f == FAMILY_GPT_OSS,
         .has_o_bias = f == FAMILY_GPT_OSS,
         .scales_attn = true,
@@ -86,32 +87,40 @@ struct config tiny_config(enum config_family f)
         .normalizes = true,
         .bos = -1,
         .pad = -1};
-    c.n_tap = is_hybrid ? 4 : 3;
+    c.n_tap = is_hybrid || is_scan ? 4 : 3;
     if (is_hybrid) {
-        c.n_delta_k = 2, c.n_delta_v = 6;
-        c.d_delta_k = 8, c.d_delta_v = 12;
+        c.n_state_k = 2, c.n_state_v = 6;
+        c.d_state_k = 8, c.d_state_v = 12;
         c.has_attn_gate = true;
     }
-    c.has_conv_bias = f == FAMILY_LFM2;
+    if (is_scan) {
+        c.n_state_k = 1, c.n_state_v = 8;
+        c.d_state_k = 10, c.d_state_v = 12;
+        c.scan_hi = 2;
+    }
+    c.has_conv_bias = f == FAMILY_LFM2 || is_scan;
     bool is_open = f == FAMILY_GPT_OSS;
-    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open;
+    bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open || is_scan;
     c.has_sinks = c.has_expert_bias = is_open;
     c.swiglu_limit = is_open ? 0.7 : 0;
     c.swiglu_alpha = 1.702;
     c.n_expert = is_mixture ? 5 : 0;
     c.n_top = 2;
     c.d_expert = 40;
-    c.normalises_top = f == FAMILY_MIXTRAL || is_open;
+    c.normalises_top = f == FAMILY_MIXTRAL || is_open || is_scan;
     c.is_joined = f == FAMILY_PHI3;
     c.rope.partial = f == FAMILY_PHI3 || is_hybrid ? 0.5 : 1;
     bool is_latent = f == FAMILY_DEEPSEEK_V2 || f == FAMILY_DEEPSEEK_V3;
     if (is_latent)
         add_latent(&c);
     for (int64_t l = 0; l < c.n_layer; l++) {
-        c.has_experts[l] =
-            (is_latent && l > 0) || f == FAMILY_MIXTRAL || is_open || (is_mixture && l != 1);
-        c.is_conv[l] = f == FAMILY_LFM2 && l != 1;
-        c.is_delta[l] = is_hybrid && l != 1;
+        c.has_experts[l] = (is_latent && l > 0) || f == FAMILY_MIXTRAL || is_open || is_scan ||
+                           (is_mixture && l != 1);
+        c.mixer[l] = l == 1             ? MIXER_ATTENTION
+                     : f == FAMILY_LFM2 ? MIXER_CONV
+                     : is_hybrid        ? MIXER_DELTA
+                     : is_scan          ? MIXER_SCAN
+                                        : MIXER_ATTENTION;
         c.is_unturned[l] = f == FAMILY_SMOLLM3 && l == 1;
         c.slides[l] = c.window > 0 && (f == FAMILY_MISTRAL || l % 2);
     }

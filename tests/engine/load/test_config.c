@@ -12,6 +12,8 @@
 #include "engine/load/generation.h"
 #include "tests/lib/test.h"
 
+#include <math.h>
+
 #define LLAMA                                                                                      \
     "\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":100,\"hidden_size\":48,"              \
     "\"intermediate_size\":80,\"num_hidden_layers\":3,\"num_attention_heads\":6,"                  \
@@ -28,9 +30,12 @@
 #define GEMMA3_BODY "\"architectures\":[\"Gemma3TextModel\"],\"num_key_value_heads\":2," SIZES
 #define SMOLLM3     "\"architectures\":[\"SmolLM3ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define GRANITE     "\"architectures\":[\"GraniteForCausalLM\"]," SIZES
-#define PHI3        "\"architectures\":[\"Phi3ForCausalLM\"]," SIZES
-#define QWEN3_5     "\"architectures\":[\"Qwen3_5ForCausalLM\"],\"num_key_value_heads\":2," SIZES
-#define LFM2        "\"architectures\":[\"Lfm2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define GRANITE_4                                                                                  \
+    "\"architectures\":[\"GraniteMoeHybridForCausalLM\"],\"shared_intermediate_size\":12,"         \
+    "\"mamba_n_heads\":4," SIZES
+#define PHI3    "\"architectures\":[\"Phi3ForCausalLM\"]," SIZES
+#define QWEN3_5 "\"architectures\":[\"Qwen3_5ForCausalLM\"],\"num_key_value_heads\":2," SIZES
+#define LFM2    "\"architectures\":[\"Lfm2ForCausalLM\"],\"num_key_value_heads\":2," SIZES
 #define VISION(type, text)                                                                         \
     "{\"architectures\":[\"" type "ForConditionalGeneration\"],\"eos_token_id\":[1,6],"            \
     "\"vision_config\":{\"hidden_size\":5},\"torch_dtype\":\"bfloat16\",\"text_config\":" text "}"
@@ -386,16 +391,17 @@ static void test_short_convolutions(void **state)
                             "\"block_multiple_of\":256,\"conv_L_cache\":3,\"conv_bias\":false,"
                             "\"full_attn_idxs\":[2,4],\"norm_eps\":1e-06,\"theta\":5000}");
     assert_true(c.family == FAMILY_LFM2 && c.d_ff == 8192 && c.n_tap == 3 && !c.has_conv_bias);
-    assert_true(c.is_conv[0] && c.is_conv[1] && !c.is_conv[2] && c.is_conv[3] && !c.is_conv[4]);
+    assert_true(c.mixer[0] && c.mixer[1] && !c.mixer[2] && c.mixer[3] == MIXER_CONV && !c.mixer[4]);
     assert_true(c.norm_eps == 1e-6 && c.rope.theta == 5000 && c.is_tied);
     assert_int_equal(c.qk_norm, QK_NORM_HEADS);
     c = parse("{" LFM2 ",\"block_auto_adjust_ff_dim\":false,\"layer_types\":[\"full_attention\","
               "\"conv\",\"conv\",\"conv\",\"conv\"],\"full_attn_idxs\":[1],\"conv_bias\":true,"
               "\"tie_embedding\":false,\"tie_word_embeddings\":true,\"conv_L_cache\":4}");
     assert_true(c.d_ff == 8 && c.n_tap == 4 && c.has_conv_bias && !c.is_tied);
-    assert_true(!c.is_conv[0] && c.is_conv[1] && c.rope.theta == 1e6 && c.norm_eps == 1e-5);
+    assert_true(!c.mixer[0] && c.mixer[1] == MIXER_CONV && c.rope.theta == 1e6 &&
+                c.norm_eps == 1e-5);
     c = parse("{" LFM2 ",\"block_ffn_dim_multiplier\":null}");
-    assert_true(c.d_ff == 5 && !c.is_conv[0] && !c.is_conv[4]); /* 2/3 of 8; all attend */
+    assert_true(c.d_ff == 5 && !c.mixer[0] && !c.mixer[4]); /* 2/3 of 8; all attend */
     c = parse("{" LFM2 ",\"block_ffn_dim_multiplier\":1.5,\"block_multiple_of\":4}");
     assert_int_equal(c.d_ff, 8); /* 7, in fours */
 }
@@ -441,7 +447,7 @@ static const struct refused {
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
      "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
-     "qwen3_5_text, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
+     "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
     {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"topk_method\":\"noaux_tc\"}",
      "topk_method: 'noaux_tc' is not supported; greedy and group_limited_greedy are"},
@@ -547,6 +553,23 @@ static const struct refused {
     {"{" QWEN3_5 ",\"attn_output_gate\":false}", "attn_output_gate: false is not supported"},
     {"{" QWEN3_5 ",\"layer_types\":[\"conv\",\"conv\",\"conv\",\"conv\",\"conv\"]}",
      "'conv' is not supported; full_attention and linear_attention are"},
+    {"{" GRANITE_4 ",\"mamba_n_groups\":2}", "mamba_n_groups: 2 is not supported; 1 is"},
+    {"{" GRANITE_4 ",\"mamba_d_head\":9}", "mamba_n_heads: 4 heads of 9 are not mamba_expand, 2"},
+    {"{" GRANITE_4 ",\"mamba_d_head\":300}",
+     "mamba_d_head: heads of 300 numbers are not supported"},
+    {"{" GRANITE_4 ",\"mamba_d_state\":300}", "mamba_d_state: expected a number from 1 to 256"},
+    {"{" GRANITE_4 ",\"mamba_d_conv\":9}", "mamba_d_conv: expected a number from 1 to 8, found 9"},
+    {"{" GRANITE_4 ",\"time_step_limit\":[1]}", "time_step_limit: expected two numbers, found 1"},
+    {"{" GRANITE_4 ",\"time_step_limit\":[2,1]}", "time_step_limit: expected a number from 0 up"},
+    {"{" GRANITE_4 ",\"time_step_limit\":[0,{\"__float__\":\"NaN\"}]}",
+     "time_step_limit[1]: expected a number, or Infinity as its __float__"},
+    {"{" GRANITE_4 ",\"position_embedding_type\":\"alibi\"}",
+     "position_embedding_type: 'alibi' is not supported; nope and rope are"},
+    {"{" GRANITE_4 ",\"layers_block_type\":[\"mamba\"]}", "expected one for each of 5 layers"},
+    {"{" GRANITE_4 ",\"num_experts_per_tok\":9}", "9 experts for a token, of 8"},
+    {"{" LLAMA ",\"mamba_n_heads\":3}", "mamba_n_heads: 3 is not supported; 0 is"},
+    {"{" GRANITE ",\"shared_intermediate_size\":3}",
+     "shared_intermediate_size: 3 is not supported"},
     {"{" LLAMA ",\"linear_num_value_heads\":3}", "linear_num_value_heads: 3 is not supported"},
     {"{" QWEN2 ",\"layer_types\":[\"conv\",\"conv\",\"conv\"]}", "layer_types[0]: 'conv' is not"},
     {"{" LLAMA ",\"rope_scaling\":{\"type\":\"mrope\"}}",
@@ -604,18 +627,45 @@ static void test_delta_rules(void **state)
     assert_true(c.family == FAMILY_QWEN3_5 && c.d_head == 256 && c.rope.theta == 1e7);
     assert_true(c.rope.partial == 0.25 && c.norm_plus_one && c.has_attn_gate);
     assert_true(c.qk_norm == QK_NORM_HEADS && c.n_tap == 4);
-    assert_true(c.is_delta[0] && c.is_delta[2] && !c.is_delta[3] && c.is_delta[4]);
-    assert_true(c.n_delta_k == 16 && c.n_delta_v == 32 && c.d_delta_k == 128 && c.d_delta_v == 128);
+    assert_true(c.mixer[0] == MIXER_DELTA && c.mixer[2] && !c.mixer[3] && c.mixer[4]);
+    assert_true(c.n_state_k == 16 && c.n_state_v == 32 && c.d_state_k == 128 && c.d_state_v == 128);
     assert_int_equal(config_conv_width(&c), 8192);
     c = parse("{" QWEN3_5 ",\"full_attention_interval\":2,\"linear_num_key_heads\":2,"
               "\"linear_num_value_heads\":6,\"linear_key_head_dim\":8,"
               "\"linear_value_head_dim\":12,\"linear_conv_kernel_dim\":3,"
               "\"attn_output_gate\":true}");
-    assert_true(c.n_tap == 3 && c.is_delta[0] && !c.is_delta[1] && c.is_delta[2]);
+    assert_true(c.n_tap == 3 && c.mixer[0] && !c.mixer[1] && c.mixer[2] == MIXER_DELTA);
     assert_int_equal(config_conv_width(&c), 2 * 2 * 8 + 6 * 12);
     c = parse("{" QWEN3_5 ",\"layer_types\":[\"full_attention\",\"linear_attention\","
               "\"full_attention\",\"full_attention\",\"linear_attention\"]}");
-    assert_true(!c.is_delta[0] && c.is_delta[1] && !c.is_delta[3] && c.is_delta[4]);
+    assert_true(!c.mixer[0] && c.mixer[1] == MIXER_DELTA && !c.mixer[3] && c.mixer[4]);
+}
+
+/* Faults: names of before transformers 5 that are not known, layers or heads that are not those of
+ * the class, positions where there are none, experts where the file says none. */
+static void test_scans(void **state)
+{
+    (void)state;
+    struct config c =
+        parse("{" GRANITE_4 ",\"position_embedding_type\":\"nope\",\"layer_types\":["
+              "\"mamba\",\"attention\",\"mamba\",\"linear_attention\","
+              "\"full_attention\"],\"attention_multiplier\":0.25,\"mamba_d_state\":6}");
+    assert_true(c.family == FAMILY_GRANITE_HYBRID && c.d_ff == 12 && c.d_expert == 8);
+    assert_true(c.n_expert == 8 && c.n_top == 2 && c.normalises_top && c.has_stacked_experts);
+    assert_true(c.mixer[0] == MIXER_SCAN && !c.mixer[1] && c.mixer[3] == MIXER_SCAN && !c.mixer[4]);
+    assert_true(c.n_state_v == 4 && c.d_state_v == 8 && c.n_state_k == 1 && c.d_state_k == 6);
+    assert_true(!c.has_rope && c.has_conv_bias && !c.has_scan_bias && c.n_tap == 4);
+    assert_true(c.scan_lo == 0 && isinf(c.scan_hi) && c.attn_scale == 0.25);
+    c = parse("{" GRANITE_4 ",\"position_embedding_type\":\"rope\",\"num_local_experts\":0,"
+              "\"num_experts_per_tok\":0,\"mamba_d_head\":\"auto\",\"mamba_expand\":4,"
+              "\"mamba_conv_bias\":false,\"mamba_proj_bias\":true,"
+              "\"time_step_limit\":[0.5,{\"__float__\":\"Infinity\"}],"
+              "\"layers_block_type\":[\"attention\",\"attention\",\"mamba\",\"mamba\",\"mamba\"]}");
+    assert_true(c.has_rope && !c.n_expert && !c.has_experts[0] && c.d_state_v == 16);
+    assert_true(!c.has_conv_bias && c.has_scan_bias && c.scan_lo == 0.5 && isinf(c.scan_hi));
+    assert_true(!c.mixer[1] && c.mixer[2] == MIXER_SCAN);
+    c = parse("{" GRANITE_4 "}");
+    assert_true(!c.has_rope && c.mixer[0] == MIXER_SCAN && c.mixer[4] == MIXER_SCAN);
 }
 
 /* Fault: a value that would change the arithmetic is passed over in silence. */
@@ -681,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_text_config),
         cmocka_unit_test(test_short_convolutions),
         cmocka_unit_test(test_delta_rules),
+        cmocka_unit_test(test_scans),
         cmocka_unit_test(test_gpt2_and_bert),
         cmocka_unit_test(test_refuses_what_it_cannot_compute),
         cmocka_unit_test(test_neutral_values_pass),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Experts of which a layer has one tensor (tests/golden/models/gpt_oss, packed_mxfp4 and
- * qwen3_5_moe, whose values tests/engine/model compares). Faults they can catch: a part of a row
- * that is read from another place than the whole, parts that fit nowhere taken for some, a number
- * that is not finite let through, codes counted as bytes.
+ * Experts of which a layer has one tensor (tests/golden/models/gpt_oss, packed_mxfp4,
+ * granite_hybrid and qwen3_5_moe, whose values tests/engine/model compares). Faults they can catch:
+ * a part of a row that is read from another place than the whole, parts that fit nowhere taken for
+ * some, a number that is not finite let through, codes counted as bytes.
  */
 #include "engine/load/stacked_weight.h"
 
@@ -63,6 +63,37 @@ static void parts_are_the_whole(void **state)
         assert_null(weights_get(w, "model.layers.1.mlp.experts.6.up_proj.weight"));
         weights_close(w);
     }
+}
+
+/* Fault: gate and up that change places, or a row of the expert beside. */
+static void rows_stand_as_they_are(void **state)
+{
+    static const struct {
+        const char *part, *from;
+        int64_t first; /* row of expert 1 in the stack's, of 42 or 48 */
+    } of[] = {{"gate_proj", "input_linear", 42},
+              {"up_proj", "input_linear", 42 + 21},
+              {"down_proj", "output_linear", 48}};
+    char name[PATH_BYTES];
+    struct err e = ERR_INIT;
+    float all[4 * 48 * 48], some[48 * 48];
+    (void)state;
+    struct weights *w = weights_open("tests/golden/models/granite_hybrid", &e);
+    assert_non_null(w);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.%s.weight", of[i].from);
+        const struct weight *from = weights_get(w, name);
+        snprintf(name, sizeof name, "model.layers.1.block_sparse_moe.experts.1.%s.weight",
+                 of[i].part);
+        const struct weight *x = weights_get(w, name);
+        assert_true(from && x);
+        check_runs(x);
+        assert_good(weight_read_f32(from, 0, weight_rows(from), all, &e), &e);
+        assert_good(weight_read_f32(x, 0, weight_rows(x), some, &e), &e);
+        int64_t n = weight_rows(x) * weight_row_len(x);
+        assert_memory_equal(some, all + of[i].first * weight_row_len(x), (size_t)n * sizeof *some);
+    }
+    weights_close(w);
 }
 
 /* Two numbers to a byte. */
@@ -197,9 +228,8 @@ static void bad_parts_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_the_whole),
-        cmocka_unit_test(codes_are_counted),
-        cmocka_unit_test(strange_scales),
+        cmocka_unit_test(parts_are_the_whole), cmocka_unit_test(rows_stand_as_they_are),
+        cmocka_unit_test(codes_are_counted),   cmocka_unit_test(strange_scales),
         cmocka_unit_test(bad_parts_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

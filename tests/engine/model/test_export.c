@@ -199,7 +199,9 @@ static void shards_and_types_stay(void **state)
 static bool has_expert(void *ctx, const struct param *p)
 {
     (void)ctx;
-    return strcmp(p->name, "layers.1.mlp.experts.2.up_proj.weight") == 0 ||
+    return strstr(p->name, "layers.1.block_sparse_moe.experts.2.up_proj") ||
+           strstr(p->name, "layers.0.block_sparse_moe.experts.3.down_proj") ||
+           strcmp(p->name, "layers.1.mlp.experts.2.up_proj.weight") == 0 ||
            strcmp(p->name, "layers.1.mlp.experts.4.down_proj.weight") == 0 ||
            strcmp(p->name, "layers.0.mlp.experts.1.gate_proj.bias") == 0;
 }
@@ -252,6 +254,7 @@ static void stacked_experts_are_changed(void **state)
     (void)state;
     check_stacked("gpt_oss");
     check_stacked("qwen3_5_moe");
+    check_stacked("granite_hybrid");
 }
 
 static int refuse(void *ctx, const struct param *p, bool is_transposed, int64_t row, int64_t n_row,

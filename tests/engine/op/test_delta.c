@@ -121,8 +121,9 @@ static void fill(struct rig *r, int32_t lo, int32_t hi)
 
 static struct val build(struct rig *r, struct builder *b)
 {
-    struct op_delta_attr a = {
-        .a_log = &r->a_log, .dt_bias = &r->dt_bias, .n_k = N_K, .n_v = N_V, .d_k = D_K, .d_v = D_V};
+    struct op_delta_attr a = {.a_log = &r->a_log,
+                              .dt_bias = &r->dt_bias,
+                              .heads = {.n_k = N_K, .n_v = N_V, .d_k = D_K, .d_v = D_V}};
     struct val x = op_embed(b, OP_IDS_TOKEN, &r->x);
     struct op_delta_in in = {.q = op_slice(b, x, 0, KEYS),
                              .k = op_slice(b, x, KEYS, KEYS),

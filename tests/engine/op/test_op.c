@@ -293,8 +293,9 @@ TEST_OF(mean_pool, (void)0, op_mean_pool(b, op_mul(b, x, x)))
 /* Two heads of values, 6 wide, to one of keys, 4 wide. */
 static struct val delta(struct rig *r, struct builder *b, struct val v)
 {
-    struct op_delta_attr a = {
-        .a_log = &r->leaf[2].p, .dt_bias = &r->leaf[3].p, .n_k = 1, .n_v = 2, .d_k = 4, .d_v = 6};
+    struct op_delta_attr a = {.a_log = &r->leaf[2].p,
+                              .dt_bias = &r->leaf[3].p,
+                              .heads = {.n_k = 1, .n_v = 2, .d_k = 4, .d_v = 6}};
     struct val x = leaf_rows(r, b, 1);
     struct op_delta_in in = {.q = op_slice(b, x, 0, 4),
                              .k = op_slice(b, x, 4, 4),
@@ -306,6 +307,26 @@ static struct val delta(struct rig *r, struct builder *b, struct val v)
 
 TEST_OF(delta, (leaf_new(&r, T, D, false), leaf_new(&r, 2, 1, true), leaf_new(&r, 2, 1, true)),
         delta(r, b, x))
+
+/* The same heads. */
+static struct val scan(struct rig *r, struct builder *b, struct val v)
+{
+    struct op_scan_attr a = {.a_log = &r->leaf[2].p,
+                             .dt_bias = &r->leaf[3].p,
+                             .skip = &r->leaf[4].p,
+                             .heads = {.n_k = 1, .n_v = 2, .d_k = 4, .d_v = 6},
+                             .lo = 0.1f,
+                             .hi = 1000};
+    struct val x = leaf_rows(r, b, 1);
+    struct op_scan_in in = {
+        .q = op_slice(b, x, 0, 4), .k = op_slice(b, x, 4, 4), .v = v, .dt = op_slice(b, x, 8, 2)};
+    return op_scan(b, &in, &a);
+}
+
+TEST_OF(scan,
+        (leaf_new(&r, T, D, false), leaf_new(&r, 2, 1, true), leaf_new(&r, 2, 1, true),
+         leaf_new(&r, 2, 1, true)),
+        scan(r, b, x))
 
 /* Three experts of 32 each in one leaf for each of their matrices: whole panels, so that the leaf's
  * are theirs. The gradients are its runs. */
@@ -472,8 +493,9 @@ static void wrong_shapes_are_refused(void **state)
     eager_begin(r.eager, inputs_send(&r.in, r.stream), &(struct eager_options){0});
     b = eager_builder(r.eager);
     x = leaf_rows(&r, b, 0);
-    op_delta(b, &(struct op_delta_in){x, x, x, x, x},
-             &(struct op_delta_attr){.n_k = 1, .n_v = 2, .d_k = K_DELTA_D_MAX + 1, .d_v = 6});
+    op_delta(
+        b, &(struct op_delta_in){x, x, x, x, x},
+        &(struct op_delta_attr){.heads = {.n_k = 1, .n_v = 2, .d_k = K_DELTA_D_MAX + 1, .d_v = 6}});
     assert_non_null(strstr(b->err.msg, "delta: heads of 257 by 6: at most 256"));
     eager_end(r.eager);
     rig_release(&r);
@@ -507,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_op_regroup),
         cmocka_unit_test(test_op_heads),
         cmocka_unit_test(test_op_delta),
+        cmocka_unit_test(test_op_scan),
         cmocka_unit_test(test_op_softcap),
         cmocka_unit_test(test_op_ce_capped),
         cmocka_unit_test(test_op_mean_pool),

@@ -19,6 +19,7 @@
 #define LLAMA  "llama_plain"
 #define HYBRID "qwen3_5"
 #define LATENT "deepseek_v3"
+#define SCAN   "granite_hybrid"
 
 enum { N = 64, PROMPT_MAX = 90, NEW_MAX = 40, GROW = 70, CTX = 160, N_BIAS = 3 };
 
@@ -222,6 +223,7 @@ static void company_changes_no_state(void **state)
     (void)state;
     check_company(HYBRID, K_BF16, "bf16");
     check_company(HYBRID, K_F32, "f32");
+    check_company(SCAN, K_BF16, "bf16");
 }
 
 /* Faults: a text that goes on otherwise when its cells were taken away and it was computed again;
@@ -246,6 +248,7 @@ static void running_out_of_cells_changes_nothing(void **state)
     (void)state;
     check_shortage(LLAMA);
     check_shortage(HYBRID);
+    check_shortage(SCAN);
     check_shortage("qwen3_next");
     check_shortage(LATENT);
 }

@@ -27,7 +27,7 @@ static const char golden_dir[] = "tests/golden/adapters";
  * (c_proj of gpt2), and none, which is all; weights that a file keeps turned (gpt2), or joined
  * (phi3); dropout, which is of the training alone; a text model in another, whose products' names
  * others have too; one name for products of two sorts of layers (lfm2); products around a delta
- * rule (qwen3_5), and around a latent (deepseek_v3).
+ * rule (qwen3_5), around a latent (deepseek_v3), and around a scan (granite_hybrid).
  */
 static const struct {
     const char *name, *model;
@@ -61,6 +61,9 @@ static const struct {
       .alpha = 5,
       .target = {"q_a_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"},
       .n_target = 4}},
+    {"granite_hybrid_lora",
+     "granite_hybrid",
+     {.rank = 2, .alpha = 5, .target = {"in_proj", "out_proj", "input_linear"}, .n_target = 3}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
