@@ -9,7 +9,7 @@
 #include "kernels/x86/linear_q8.h"
 #include "kernels/x86/tile_avx512.h"
 
-enum { QUADS = K_Q8_GROUP / 4, ROWS = 4 };
+enum { QUADS = K_Q8_GROUP / 4, ROWS = 4, AHEAD_BYTES = 4 << 10 };
 
 /* Outputs 0 to 15, by lane. */
 TILE_INLINE __m512i lanes(void)
@@ -81,6 +81,20 @@ TILE_INLINE void quad_at(enum k_type type, const struct q8_call *q, int i, __m51
         quad_int4(q->codes + i * 2 * TILE_INT4_STEP_BYTES, w);
     else
         quad_int8(type, q->codes + i * 2 * TILE_INT8_STEP_BYTES, w);
+}
+
+/* A row alone waits for memory: a line or two for each quad of inputs is asked for some groups
+ * before it is read, beside what the hardware finds by itself. */
+TILE_INLINE void ask(enum k_type type, const struct q8_call *q, int i)
+{
+    const char *at = q->codes + AHEAD_BYTES;
+    if (format_is_nested(type))
+        at += nested_low_at(type, q->at + 4 * i);
+    else
+        at += i * 2 * format_stream(type, 0).bytes;
+    _mm_prefetch(at, _MM_HINT_T0);
+    if (type != K_INT4 && type != K_INT4K)
+        _mm_prefetch(at + LINE_BYTES, _MM_HINT_T0);
 }
 
 /* By how much codes are above what they count: a power of two. */
@@ -166,8 +180,10 @@ TILE_INLINE void group(enum k_type type, const struct q8_call *q)
     const struct q8_scales s = scales_of(type, q);
     __m512i w[QUADS][2];
 #pragma GCC unroll 8
-    for (int i = 0; i < QUADS; i++)
+    for (int i = 0; i < QUADS; i++) {
+        ask(type, q, i);
         quad_at(type, q, i, w[i]);
+    }
     int64_t r = 0;
     for (; r + ROWS <= q->h; r += ROWS)
         rows_group(type, ROWS, w, &s, q->x + r, q->total + r * K_NR);
