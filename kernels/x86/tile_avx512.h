@@ -20,7 +20,7 @@
 
 #define TILE_INLINE static inline __attribute__((always_inline))
 
-enum { TILE_SUMS_MAX = 24 };
+enum { TILE_SUMS_MAX = 24, TILE_AHEAD_BYTES = 4 << 10 };
 
 TILE_INLINE void tile_prefetch(const struct tile_prefetch *ahead, int64_t step)
 {
@@ -218,8 +218,11 @@ TILE_INLINE void tile_run_codes(enum k_type type, int h, int np, __m512 *sum, co
             tile_prefetch(&ahead, i);
 #pragma GCC unroll 8
         for (int p = 0; p < np; p++) {
+            const char *codes = panel + p * stride + i * format_stream(type, 0).bytes;
             __m512i w[2];
-            tile_code_step(type, table, panel + p * stride + i * format_stream(type, 0).bytes, w);
+            if (np > 1) /* several panels at once: no share of what is wanted next */
+                _mm_prefetch(codes + TILE_AHEAD_BYTES, _MM_HINT_T0);
+            tile_code_step(type, table, codes, w);
             tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
         }
     }
