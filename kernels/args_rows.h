@@ -68,6 +68,13 @@ struct k_swiglu_bwd { /* swiglu_bwd, glu_bwd */
     int64_t ld_gate, ld_up, ld_dy, ld_dgate, ld_dup, m, d;
 };
 
+struct k_row_scale { /* y[i] = scale[pos[i]] x[i]; y may be x. The backward is the same of dy */
+    const float *x, *scale;
+    float *y;
+    const int32_t *pos; /* [m] */
+    int64_t ld_x, ld_y, m, d;
+};
+
 struct k_row_gate { /* y[m, d] = sigmoid(gate[i]) * x[i, :]; y may be x */
     const float *x, *gate;
     float *y;

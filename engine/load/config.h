@@ -145,6 +145,7 @@ struct config {
     uint8_t mixer[CONFIG_LAYER_MAX]; /* by layer: enum config_mixer */
     int32_t d_latent, d_latent_q;    /* what keys and values are made of; queries: 0: of the rows */
     int32_t d_turned, d_value;       /* of a head behind a latent: numbers that turn; its value's */
+    double query_growth;             /* with the position (llama_4_scaling_beta); 0: none */
     bool turns_beside;               /* pairs of numbers that turn are neighbours */
     int32_t n_tap;                   /* rows that short convolutions read; 0: there are none */
     bool has_conv_bias;              /* and the products around them */

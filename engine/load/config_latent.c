@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the config.json of DeepSeek V2 and V3 says beside what others say: the widths of attention
- * through a latent, how a router picks among groups of experts, and which experts every row has.
+ * What the config.json of DeepSeek V2 and V3 and of Mistral Small 4 says beside what others say:
+ * the widths of attention through a latent, how a router picks among groups of experts, and which
+ * experts every row has.
  */
 #include <math.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static int parse_method(struct config *c, const struct json *root, struct err *e
 {
     const char *method = "greedy";
     struct json m = json_member(root, "topk_method");
-    if (config_traits_of(c)->latent.is_sigmoid)
+    if (!config_traits_of(c)->latent.has_methods)
         return check_word(root, "topk_method", "noaux_tc", e);
     if (json_opt_str(root, "topk_method", &method, e))
         return -1;
@@ -126,7 +127,7 @@ static int parse_router(struct config *c, const struct json *root, struct err *e
     c->is_sigmoid_route = c->has_route_bias = t->is_sigmoid;
     c->n_group = t->n_group, c->n_top_group = t->top_group;
     c->route_scale = t->scale;
-    c->route_best = t->is_sigmoid ? 2 : 1;
+    c->route_best = t->has_methods ? 1 : 2;
     if (c->n_top < 1)
         return json_err(k.node ? &k : root, e, ERR_BAD_INPUT, "num_experts_per_tok is missing");
     if (count_or_none(root, "n_group", CONFIG_EXPERT_MAX, &c->n_group, e) ||
@@ -138,7 +139,7 @@ static int parse_router(struct config *c, const struct json *root, struct err *e
     if (!(c->route_scale > 0 && c->route_scale <= 1e6))
         return json_err(&scale, e, ERR_BAD_INPUT, "expected a number above 0, up to 1e6, found %g",
                         c->route_scale);
-    if (!t->is_sigmoid && check_flag(root, "norm_topk_prob", false, e))
+    if (t->has_methods && check_flag(root, "norm_topk_prob", false, e))
         return -1;
     return check_groups(c, root, e);
 }
@@ -175,18 +176,37 @@ static int parse_positions(struct config *c, const struct json *root, struct err
         return json_err(root, e, ERR_UNSUPPORTED,
                         "rope_type: '%s' is not supported here; default and yarn are",
                         config_rope_name(c->rope.kind));
-    if (config_traits_of(c)->latent.is_sigmoid) {
-        if (json_opt_bool(root, "rope_interleave", &beside, e))
-            return -1;
-    } else if (check_flag(root, "rope_interleave", true, e)) {
+    if (json_opt_bool(root, "rope_interleave", &beside, e) ||
+        (config_traits_of(c)->latent.has_methods && check_flag(root, "rope_interleave", true, e)))
         return -1;
-    }
+    if (c->rope.partial != 1 && fabs(c->rope.partial * c->d_head - c->d_turned) > 1e-6)
+        return json_err(root, e, ERR_BAD_INPUT,
+                        "partial_rotary_factor: %g of %d numbers are not qk_rope_head_dim, %d",
+                        c->rope.partial, c->d_head, c->d_turned);
     c->turns_beside = beside;
     double m = c->rope.kind == ROPE_YARN && c->rope.mscale_all_dim != 0 && c->rope.factor > 1
                    ? 0.1 * c->rope.mscale_all_dim * log(c->rope.factor) + 1
                    : 1;
     c->attn_scale = m * m / sqrt((double)c->d_head);
     return 0;
+}
+
+/* llama_4_scaling_beta: queries grow with the logarithm of their position, past the context of the
+ * first training. */
+static int parse_growth(struct config *c, const struct json *root, struct err *e)
+{
+    struct json v = {.up = root, .file = root->file};
+    if (json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
+        json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
+        return -1;
+    bool grows = config_traits_of(c)->latent.grows;
+    if (grows && !v.node)
+        return json_err(root, e, ERR_BAD_INPUT, "rope_parameters is missing");
+    if (grows)
+        return json_get_num(&v, "llama_4_scaling_beta", &c->query_growth, e);
+    struct json m = v.node ? json_member(&v, "llama_4_scaling_beta") : v;
+    return !m.node || json_absent(&m) ? 0
+                                      : json_err(&m, e, ERR_UNSUPPORTED, "is not supported here");
 }
 
 int config_latent_parse(struct config *c, const struct json *root, struct err *e)
@@ -201,7 +221,8 @@ int config_latent_parse(struct config *c, const struct json *root, struct err *e
         check_flag(root, "mlp_bias", false, e) || parse_widths(c, root, e) ||
         config_eps_parse(c, root, "rms_norm_eps", e) ||
         config_act_parse(c, root, "hidden_act", e) || config_experts_parse(c, root, e) ||
-        parse_layers(c, root, e) || parse_router(c, root, e) || parse_positions(c, root, e))
+        parse_layers(c, root, e) || parse_router(c, root, e) || parse_positions(c, root, e) ||
+        parse_growth(c, root, e))
         return -1;
     c->has_o_bias = c->has_qkv_bias = attn_bias;
     return 0;

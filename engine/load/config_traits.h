@@ -65,7 +65,9 @@ struct config_latent {
     int32_t n_shared, n_plain;  /* experts of every row; layers without any */
     int32_t n_group, top_group; /* 0: null */
     double scale;
-    bool is_sigmoid; /* scores are sigmoids, and groups are picked by their best two, with a bias */
+    bool is_sigmoid;  /* scores are sigmoids, and experts picked with a bias */
+    bool grows;       /* llama_4_scaling_beta is there */
+    bool has_methods; /* V2: topk_method; groups are picked by their best, else by their best two */
 };
 
 /* What a class has where its config leaves them out, as the text_config of others does. */

@@ -64,6 +64,8 @@ static void project_latent(const struct model *m, struct builder *b, struct val 
         h = op_rmsnorm(b, h, model_layer(m, l, SLOT_Q_LATENT_NORM), LATENT_EPS, false);
     }
     *q = op_rope(b, op_linear(b, h, model_layer(m, l, SLOT_Q), NULL), &turn);
+    if (c->query_growth != 0)
+        *q = op_row_scale(b, *q, m->q_scale);
     turn.n_head = 1, turn.d_head = c->d_turned, turn.at = 0;
     struct val turned = op_rope(b, op_slice(b, kv, c->d_latent, c->d_turned), &turn);
     kv = op_rmsnorm(b, op_slice(b, kv, 0, c->d_latent), model_layer(m, l, SLOT_KV_LATENT_NORM),

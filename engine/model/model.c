@@ -198,6 +198,7 @@ void model_free(struct model *m)
             device_mem_free(m->device, m->rope[i].cos);
             device_mem_free(m->device, m->rope[i].sin);
         }
+        device_mem_free(m->device, m->q_scale);
         device_mem_free(m->device, m->block);
     }
     free(m->part);

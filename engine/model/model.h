@@ -26,7 +26,8 @@ struct model {
     struct model_rope {
         float *cos, *sin;     /* owned: [model_turn_rows, d_rot / 2] */
     } rope[LAYER_ROPE_COUNT]; /* of layers that slide: NULL where they turn as the others */
-    int32_t d_rot;            /* of a head; 0: positions are embedded */
+    float *q_scale;     /* owned: [ctx] what queries are multiplied with, by position; or NULL */
+    int32_t d_rot;      /* of a head; 0: positions are embedded */
     int64_t rope_short; /* tokens of a sequence that turns by the table's short form; 0: one form */
     int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
     void *block;        /* owned: device memory of all parameters */

@@ -183,9 +183,32 @@ done:
     return rc;
 }
 
+/* Queries grow with the logarithm of how often the first training's context fits before them. */
+static int make_query_scale(struct model *m, struct err *e)
+{
+    size_t n = (size_t)m->ctx;
+    float *host = try_alloc(n, sizeof *host, "the scales of queries", e);
+    struct stream *s = host ? stream_new(m->device, e) : NULL;
+    int rc = -1;
+    if (!s)
+        goto done;
+    for (int64_t pos = 0; pos < m->ctx; pos++) {
+        float times = floorf((float)pos / (float)original_pos(&m->cfg));
+        host[pos] = 1 + (float)m->cfg.query_growth * logf(1 + times);
+    }
+    m->q_scale = to_device(m, host, n * sizeof *host, s, e);
+    rc = m->q_scale ? stream_sync(s, e) : -1;
+done:
+    stream_free(s);
+    mem_free(host);
+    return rc;
+}
+
 int rope_table_make(struct model *m, struct err *e)
 {
     if (!m->d_rot || make(m, LAYER_ROPE, e))
         return m->d_rot ? -1 : 0;
+    if (m->cfg.query_growth != 0 && make_query_scale(m, e))
+        return -1;
     return m->cfg.local_theta > 0 ? make(m, LAYER_ROPE_LOCAL, e) : 0;
 }

@@ -14,7 +14,7 @@
 
 #include "engine/model/model.h"
 
-/* Fills m->rope; nothing for families that do not turn. */
+/* Fills m->rope, and m->q_scale where queries grow; nothing for families that do not turn. */
 int rope_table_make(struct model *m, struct err *e);
 
 /* Tokens of a sequence that takes the short form; 0: there is but one. */

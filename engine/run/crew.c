@@ -84,8 +84,8 @@ static uint64_t kind_of(const struct model *m)
         c->normalises_top,   c->n_tap,     c->n_state_k, c->n_state_v,    c->d_state_k,
         c->d_state_v,        c->d_latent,  c->d_turned,  c->turns_beside, c->n_group,
         c->n_top_group};
-    const double real[] = {c->norm_eps,    c->rope.theta, c->rope.factor, c->attn_scale,
-                           c->route_scale, c->scan_lo,    c->scan_hi};
+    const double real[] = {c->norm_eps,    c->rope.theta,   c->rope.factor, c->attn_scale,
+                           c->route_scale, c->query_growth, c->scan_lo,     c->scan_hi};
     uint64_t of[] = {siphash((struct siphash_key){0}, whole, sizeof whole),
                      siphash((struct siphash_key){0}, real, sizeof real),
                      siphash((struct siphash_key){0}, c->slides, sizeof c->slides),

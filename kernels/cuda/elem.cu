@@ -86,6 +86,19 @@ int regroup_cuda(const void *args, void *stream)
     return launch_each(regroup_kernel, a->m, regroup_cols(*a), stream, *a);
 }
 
+static __global__ void row_scale_kernel(struct k_row_scale a)
+{
+    for (int64_t i = each_row(); i < a.m; i += each_rows())
+        for (int64_t j = each_col(); j < each_end(a.d); j += EACH_X)
+            a.y[i * a.ld_y + j] = a.scale[a.pos[i]] * a.x[i * a.ld_x + j];
+}
+
+int row_scale_cuda(const void *args, void *stream)
+{
+    const struct k_row_scale *a = (const struct k_row_scale *)args;
+    return launch_each(row_scale_kernel, a->m, a->d, stream, *a);
+}
+
 static __global__ void heads_kernel(struct k_heads a)
 {
     int64_t d = a.n + a.n_tail;

@@ -63,6 +63,16 @@ void regroup_ref(const void *args, const struct k_slice *s)
         regroup_row(a, a->x + i * a->ld_x, a->y + i * a->ld_y);
 }
 
+void row_scale_ref(const void *args, const struct k_slice *s)
+{
+    const struct k_row_scale *a = args;
+    for (int64_t i = s->lo; i < s->hi; i++) {
+        float by = a->scale[a->pos[i]];
+        for (int64_t j = 0; j < a->d; j++)
+            a->y[i * a->ld_y + j] = by * a->x[i * a->ld_x + j];
+    }
+}
+
 void heads_ref(const void *args, const struct k_slice *s)
 {
     const struct k_heads *a = args;

@@ -2,7 +2,7 @@
 """The tiny models of make_models.py whose attention goes through a latent: by name what makes
 (class, config), and the options of their LoRA runs."""
 from transformers import (DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config,
-                          DeepseekV3ForCausalLM)
+                          DeepseekV3ForCausalLM, Mistral4Config, Mistral4ForCausalLM)
 
 SIZES = dict(vocab_size=193, hidden_size=52, intermediate_size=61, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=64,
@@ -23,6 +23,14 @@ def deepseek_v3(**kw):
     return DeepseekV3ForCausalLM, DeepseekV3Config(**(SIZES | sizes | kw))
 
 
+def mistral4(**kw):
+    sizes = dict(q_lora_rank=22, n_group=2, topk_group=1, v_head_dim=20, qk_nope_head_dim=12,
+                 routed_scaling_factor=1.3, first_k_dense_replace=0, n_shared_experts=1,
+                 rope_parameters=dict(**YARN, mscale=1.0, mscale_all_dim=1.0,
+                                      llama_4_scaling_beta=0.3))
+    return Mistral4ForCausalLM, Mistral4Config(**(SIZES | sizes | kw))
+
+
 MODELS = {
     "deepseek_v2": lambda: deepseek_v2(),
     "deepseek_v2_groups": lambda: deepseek_v2(
@@ -34,8 +42,10 @@ MODELS = {
     "deepseek_v3_whole": lambda: deepseek_v3(
         q_lora_rank=None, n_group=1, topk_group=1, norm_topk_prob=False, v_head_dim=22,
         rope_interleave=False, rms_norm_eps=1e-5, n_shared_experts=2, first_k_dense_replace=0),
+    "mistral4": lambda: mistral4(),
 }
 LORA = {
     "deepseek_v2": dict(r=3, lora_alpha=8, target_modules=ATTENTION + ["q_proj"]),
+    "mistral4": dict(r=2, lora_alpha=6, target_modules=ATTENTION + ["q_a_proj", "q_b_proj"]),
     "deepseek_v3": dict(r=4, lora_alpha=8, target_modules=ATTENTION + ["q_a_proj", "q_b_proj"]),
 }

@@ -248,6 +248,41 @@ void check_regroup(struct check *c)
     regroup_run(c, 5, 3, (int32_t[]){1, 100, 3});
 }
 
+/* Positions that come again and that stand apart; in place too. */
+void check_row_scale(struct check *c)
+{
+    enum { M = 6, N_POS = 40 };
+    static const int64_t width[] = {1, 33, 384};
+    for (size_t k = 0; k < sizeof width / sizeof *width; k++) {
+        int64_t d = width[k], ld = d + 2;
+        size_t bytes = (size_t)(M * ld) * sizeof(float);
+        check_begin(c);
+        check_case(c, "d %lld", (long long)d);
+        struct k_row_scale a = {.x = check_floats(c, M * ld, CHECK_RANDOM),
+                                .scale = check_floats(c, N_POS, CHECK_RANDOM),
+                                .y = check_floats(c, M * ld, CHECK_NAN),
+                                .ld_x = ld,
+                                .ld_y = ld,
+                                .m = M,
+                                .d = d};
+        int32_t *pos = check_buf(c, M * sizeof *pos, 4);
+        for (int i = 0; i < M; i++)
+            pos[i] = (int32_t)check_below(c, N_POS);
+        a.pos = pos;
+        check_slices(c, &a, (struct check_out[]){{a.y, bytes}}, 1);
+        for (int64_t i = 0; i < M; i++)
+            for (int64_t j = 0; j < d; j++)
+                check_true(c, a.y[i * ld + j] == a.scale[pos[i]] * a.x[i * ld + j],
+                           "row %lld, column %lld", (long long)i, (long long)j);
+        struct k_row_scale in_place = a;
+        in_place.y = check_dup(c, a.x, bytes, 4);
+        in_place.x = in_place.y;
+        check_run(c, &in_place);
+        for (int64_t i = 0; i < M; i++)
+            check_bits(c, "in place", in_place.y + i * ld, a.y + i * ld, (size_t)d * sizeof(float));
+    }
+}
+
 /* Rows of heads with room between them. */
 static struct k_heads heads_new(struct check *c, struct k_heads a, bool has_tail)
 {

@@ -26,7 +26,7 @@ from test_tuning import Client  # noqa: E402
 
 GOLDEN = pathlib.Path("tests/golden/models")
 WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "phi3_longrope",
-           "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "deepseek_v2_groups", "deepseek_v3", "lfm2",
+           "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "deepseek_v2_groups", "deepseek_v3", "mistral4", "lfm2",
            "qwen3_5", "qwen3_5_vision", "qwen3_5_moe",
            "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe", "granite_hybrid")
 CTX = 320

@@ -291,6 +291,23 @@ static void test_deepseek(void **state)
     assert_true(!c.turns_beside && c.d_shared == 0 && c.n_group == 1 && !c.normalises_top);
 }
 
+#define MISTRAL4 "{\"architectures\":[\"Mistral4ForCausalLM\"]," SIZES
+#define GROWING                                                                                      \
+    ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":128,\"mscale_all_dim\":1,\"mscale\":1," \
+    "\"original_max_position_embeddings\":8192,\"partial_rotary_factor\":0.5"
+
+/* Faults: a default of its class; queries that do not grow, or those of others that do. */
+static void test_mistral4(void **state)
+{
+    (void)state;
+    struct config c = parse(MISTRAL4 GROWING ",\"llama_4_scaling_beta\":0.1}}");
+    assert_int_equal(c.family, FAMILY_MISTRAL4);
+    assert_true(c.d_latent == 256 && c.d_latent_q == 1024 && c.d_head == 128 && c.d_turned == 64);
+    assert_true(c.n_expert == 128 && c.n_top == 4 && c.normalises_top && !c.is_sigmoid_route);
+    assert_true(c.route_best == 2 && !c.has_route_bias && c.query_growth == 0.1);
+    assert_true(c.d_shared == 2048 && c.has_experts[0] && c.route_scale == 1);
+}
+
 /* Faults: a default of gpt-oss' class, a bound of its gates that is not read. */
 static void test_gpt_oss(void **state)
 {
@@ -447,8 +464,14 @@ static const struct refused {
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
      "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
-     "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
+     "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, mistral4, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
+    {DEEPSEEK("3") GROWING ",\"llama_4_scaling_beta\":0.1}}", "partial_rotary_factor: 0.5 is not"},
+    {MISTRAL4 "}", "rope_parameters is missing"},
+    {MISTRAL4 GROWING "}}", "llama_4_scaling_beta is missing"},
+    {MISTRAL4 ",\"qk_rope_head_dim\":32,\"v_head_dim\":64" GROWING
+              ",\"llama_4_scaling_beta\":0.1}}",
+     "partial_rotary_factor: 0.5 of 96 numbers are not qk_rope_head_dim, 32"},
     {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"topk_method\":\"noaux_tc\"}",
      "topk_method: 'noaux_tc' is not supported; greedy and group_limited_greedy are"},
     {DEEPSEEK("2") ",\"num_experts_per_tok\":6,\"topk_method\":\"group_limited_greedy\"}",
@@ -724,6 +747,7 @@ int main(void)
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_shared_experts),
         cmocka_unit_test(test_deepseek),
+        cmocka_unit_test(test_mistral4),
         cmocka_unit_test(test_gpt_oss),
         cmocka_unit_test(test_gemma),
         cmocka_unit_test(test_bodies),

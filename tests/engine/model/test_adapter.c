@@ -28,10 +28,10 @@
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
 static const char *const names[] = {
-    "llama_plain", "qwen2",   "gpt2",        "olmo2",         "smollm3",
-    "granite",     "gemma2",  "gemma3",      "gemma3_vision", "phi3_longrope",
-    "qwen3_moe",   "mixtral", "gpt_oss",     "deepseek_v2",   "deepseek_v3",
-    "lfm2",        "qwen3_5", "qwen3_5_moe", "qwen3_next",    "granite_hybrid"};
+    "llama_plain", "qwen2",       "gpt2",          "olmo2",         "smollm3",   "granite",
+    "gemma2",      "gemma3",      "gemma3_vision", "phi3_longrope", "qwen3_moe", "mixtral",
+    "gpt_oss",     "deepseek_v2", "deepseek_v3",   "mistral4",      "lfm2",      "qwen3_5",
+    "qwen3_5_moe", "qwen3_next",  "granite_hybrid"};
 enum { N_NAME = 10 };
 
 static struct adapter *load(const struct model *m, const char *dir)

@@ -244,6 +244,7 @@ static struct val heads(struct builder *b, struct val x)
     return op_mul(b, k, op_heads(b, x, (struct val){.id = -1}, &values));
 }
 
+TEST_OF(row_scale, (void)0, op_row_scale(b, op_mul(b, x, x), r->cos))
 TEST_OF(heads, (void)0, heads(b, x))
 TEST_OF(gather, (void)0, op_gather(b, op_mul(b, x, x)))
 TEST_OF(round, leaf_new(&r, 10, D, false), op_linear(b, op_mul(b, x, x), &r->leaf[1].p, NULL))
@@ -527,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_op_glu),
         cmocka_unit_test(test_op_row_gate),
         cmocka_unit_test(test_op_regroup),
+        cmocka_unit_test(test_op_row_scale),
         cmocka_unit_test(test_op_heads),
         cmocka_unit_test(test_op_delta),
         cmocka_unit_test(test_op_scan),

@@ -121,12 +121,14 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
 {
-    static const char *const names[] = {
-        "llama_plain",   "gpt2",    "qwen2",       "olmo2",         "smollm3",
-        "granite",       "gemma2",  "gemma3",      "gemma3_vision", "phi3_longrope",
-        "qwen3_moe",     "mixtral", "gpt_oss",     "deepseek_v2",   "deepseek_v3",
-        "lfm2",          "qwen3_5", "qwen3_5_moe", "qwen3_next",    "qwen2_moe_balanced",
-        "granite_hybrid"};
+    static const char *const names[] = {"llama_plain",   "gpt2",        "qwen2",
+                                        "olmo2",         "smollm3",     "granite",
+                                        "gemma2",        "gemma3",      "gemma3_vision",
+                                        "phi3_longrope", "qwen3_moe",   "mixtral",
+                                        "gpt_oss",       "deepseek_v2", "deepseek_v3",
+                                        "mistral4",      "lfm2",        "qwen3_5",
+                                        "qwen3_5_moe",   "qwen3_next",  "qwen2_moe_balanced",
+                                        "granite_hybrid"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;

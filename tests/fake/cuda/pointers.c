@@ -116,6 +116,8 @@ static const int scale_at[] = {AT(scale, x), AT(scale, y), END};
 static const int cast_at[] = {AT(cast, x), AT(cast, y), END};
 static const int copy_at[] = {AT(copy, x), AT(copy, y), END};
 static const int fold_at[] = {AT(fold, x), AT(fold, y), END};
+static const int row_scale_at[] = {AT(row_scale, x), AT(row_scale, scale), AT(row_scale, y),
+                                   AT(row_scale, pos), END};
 static const int heads_at[] = {AT(heads, x), AT(heads, tail), AT(heads, y), END};
 static const int heads_bwd_at[] = {AT(heads_bwd, fwd.x), AT(heads_bwd, fwd.tail),
                                    AT(heads_bwd, fwd.y), AT(heads_bwd, dx),
@@ -259,6 +261,7 @@ static const int *const of_kernel[KERNEL_COUNT] = {
     [K_regroup] = regroup_at,
     [K_row_gate] = row_gate_at,
     [K_row_gate_bwd] = row_gate_bwd_at,
+    [K_row_scale] = row_scale_at,
     [K_heads] = heads_at,
     [K_heads_bwd] = heads_bwd_at,
     [K_dropout] = dropout_at,
