@@ -5,6 +5,7 @@
  */
 #include "engine/load/gguf_config.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -175,7 +176,7 @@ static int read_delta(struct gguf_shape *s, const struct gguf *g, struct err *e)
 static int read_layers(struct gguf_shape *s, const struct gguf *g, struct err *e)
 {
     char key[KEY_BYTES];
-    if (gguf_opt_int(g, key_of(key, s, "block_count"), &s->n_layer, e) ||
+    if (get_int(g, s, "block_count", INT32_MAX, &s->n_layer, e) ||
         gguf_opt_int(g, key_of(key, s, "nextn_predict_layers"), &s->n_beyond, e))
         return -1;
     if (s->n_beyond && (!(s->has & HAS_DELTA) || s->n_beyond >= s->n_layer))

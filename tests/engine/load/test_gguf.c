@@ -457,9 +457,17 @@ static void test_metadata(void **state)
     key_u32(&m, "llama.attention.head_count", 4), key_u32(&m, "llama.embedding_length", 64);
     key_u32(&m, "llama.rope.dimension_count", 8);
     expect_model(&m, ERR_UNSUPPORTED, "rope.dimension_count: 8 is not supported");
-    m = head(0, 3), key_str(&m, "general.architecture", "llama");
+    m = head(0, 4), key_str(&m, "general.architecture", "llama");
     key_u32(&m, "llama.attention.head_count", 4), key_u32(&m, "llama.embedding_length", 64);
+    key_u32(&m, "llama.block_count", 1);
     expect_model(&m, ERR_BAD_INPUT, "token_embd.weight is missing");
+    m = head(0, 3), key_str(&m, "general.architecture", "lfm2");
+    key_u32(&m, "lfm2.attention.head_count", 4), key_u32(&m, "lfm2.embedding_length", 64);
+    expect_model(&m, ERR_BAD_INPUT, "lfm2.block_count is missing");
+    m = head(0, 4), key_str(&m, "general.architecture", "lfm2");
+    key_u32(&m, "lfm2.attention.head_count", 4), key_u32(&m, "lfm2.embedding_length", 64);
+    key_u32(&m, "lfm2.block_count", 0);
+    expect_model(&m, ERR_BAD_INPUT, "lfm2.block_count: expected 1 to 2147483647, found 0");
 }
 
 int main(void)
