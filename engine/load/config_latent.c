@@ -66,6 +66,9 @@ static int parse_widths(struct config *c, const struct json *root, struct err *e
     if (c->d_turned % 2)
         return json_err(root, e, ERR_UNSUPPORTED,
                         "qk_rope_head_dim: %d is not supported; even numbers are", c->d_turned);
+    if (nope % 2)
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "qk_nope_head_dim: %d is not supported; even numbers are", nope);
     if (c->d_head > K_HEAD_MAX)
         return json_err(root, e, ERR_UNSUPPORTED,
                         "qk_nope_head_dim: heads of %d numbers are not supported; up to %d are",

@@ -29,12 +29,17 @@ static int parse_layers(struct config *c, const struct json *root, struct err *e
 static int parse_head(struct config *c, const struct json *root, struct err *e)
 {
     struct json m = json_member(root, "mamba_d_head");
+    const char *word = "auto";
     int32_t expand = 2;
     if (config_count_opt(root, "mamba_expand", 1 << 10, &expand, e))
         return -1;
     int64_t width = expand * c->d_model, auto_head = width / c->n_state_v;
     c->d_state_v = auto_head > CONFIG_STATE_HEAD_MAX ? 0 : (int32_t)auto_head;
     bool is_auto = m.node && json_is(&m, JSON_STRING);
+    if (is_auto && json_as_str(&m, &word, e))
+        return -1;
+    if (strcmp(word, "auto") != 0)
+        return json_err(&m, e, ERR_BAD_INPUT, "expected a number or auto, found '%.40s'", word);
     if (!is_auto && config_count_opt(root, "mamba_d_head", CONFIG_WIDTH_MAX, &c->d_state_v, e))
         return -1;
     if (c->d_state_v < 1 || c->d_state_v > CONFIG_STATE_HEAD_MAX)
