@@ -81,6 +81,11 @@ int tune_loop_check(const struct engine *g, struct err *e)
     if (on->crew)
         return err_set(e, ERR_UNSUPPORTED,
                        "training step by step is not supported where ranks share the model (--tp)");
+    if (on->model->cfg.balance > 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "config.json: output_router_logits: training step by step knows only the "
+                       "losses of its passes, not the one that balances a router "
+                       "(router_aux_loss_coef): set it to false to train without");
     return on->model->n_lora ? 0
                              : err_set(e, ERR_UNSUPPORTED,
                                        "the model has no product that takes "

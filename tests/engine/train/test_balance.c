@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "engine/engine.h"
+#include "engine/train/loop.h"
 #include "engine/train/plan.h"
 #include "tests/lib/golden.h"
 #include "tests/lib/test.h"
@@ -73,12 +75,26 @@ static void rewards_have_no_such_loss(void **state)
     golden_release(&g);
 }
 
+static void losses_of_a_caller_come_without(void **state)
+{
+    struct err e = ERR_INIT;
+    struct engine_options o = {.model = "tests/golden/models/qwen2_moe_balanced",
+                               .load.threads = 1,
+                               .load.quantize = "f32"};
+    (void)state;
+    struct engine *g = engine_new(&o, &e);
+    assert_good(g ? 0 : -1, &e);
+    assert_err(tune_loop_check(g, &e), &e, ERR_UNSUPPORTED, "output_router_logits");
+    engine_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(even_is_least),
         cmocka_unit_test(who_asks_is_asked),
         cmocka_unit_test(rewards_have_no_such_loss),
+        cmocka_unit_test(losses_of_a_caller_come_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
