@@ -25,7 +25,9 @@ struct k_embed_bwd { /* unit: a run of columns, so that equal tokens add in row 
     float *dtable; /* [n, k], added to */
 };
 
-struct k_norm { /* rmsnorm, layernorm. With residual, x + residual is normalised and kept in sum */
+/* rmsnorm, layernorm. With residual, x + residual is normalised and kept in sum; rmsnorm without a
+ * weight has ones. */
+struct k_norm {
     const float *x, *residual, *weight, *bias;
     float *y, *sum; /* sum: NULL without residual; may be x */
     float *stat;    /* [m, n_head] 1/rms, or [m, n_head, 2] mean and 1/std; NULL: not wanted */

@@ -38,7 +38,7 @@
 #include "kernels/kernels.h"
 
 enum {
-    K_HEAD_MAX = 256,  /* d_head at most */
+    K_HEAD_MAX = 512,  /* d_head at most */
     K_ATTN_TILE = 96,  /* rows times grouped heads of a unit, about */
     K_ATTN_KEYS = 128, /* keys of a unit of attn_bwd_kv without parts; cells are not cut */
     K_ATTN_PARTS = 8,  /* of a dq, at most */

@@ -18,6 +18,7 @@ struct val norm_add(struct builder *b, enum op_id op, struct val x, const struct
     struct norm_attr *to = (struct norm_attr *)(void *)n.attr;
     to->weight = attr->weight;
     to->bias = attr->bias;
+    to->d = attr->weight ? attr->weight->n : attr->d;
     to->eps = attr->eps;
     to->plus_one = attr->plus_one;
     return builder_add(b, &n);
@@ -28,9 +29,9 @@ int norm_shape(const struct op_node *n, const struct op_shape *in, struct op_sha
 {
     if (op_shape_same(n, in, out, e))
         return -1;
-    if (in[0].cols % attr_of(n)->weight->n)
+    if (in[0].cols % attr_of(n)->d)
         return err_set(e, ERR_BAD_INPUT, "%lld columns and a weight of %lld", (long long)in[0].cols,
-                       (long long)attr_of(n)->weight->n);
+                       (long long)attr_of(n)->d);
     out[1] = in[0];
     return 0;
 }
@@ -38,8 +39,7 @@ int norm_shape(const struct op_node *n, const struct op_shape *in, struct op_sha
 size_t norm_save(const struct op_node *n, const struct op_shape *in, const int64_t *cap,
                  size_t n_stat)
 {
-    return (size_t)cap[in[0].rows] * (size_t)(in[0].cols / attr_of(n)->weight->n) * n_stat *
-           sizeof(float);
+    return (size_t)cap[in[0].rows] * (size_t)(in[0].cols / attr_of(n)->d) * n_stat * sizeof(float);
 }
 
 void norm_forward(struct op_ctx *c, enum kernel_id k)
@@ -48,7 +48,7 @@ void norm_forward(struct op_ctx *c, enum kernel_id k)
     bool fused = c->node->n_in == 2;
     struct k_norm a = {.x = c->in[0].p,
                        .residual = fused ? c->in[1].p : NULL,
-                       .weight = at->weight->vec,
+                       .weight = at->weight ? at->weight->vec : NULL,
                        .bias = at->bias ? at->bias->vec : NULL,
                        .y = c->out[0].p,
                        .sum = fused ? c->out[1].p : NULL,
@@ -58,8 +58,8 @@ void norm_forward(struct op_ctx *c, enum kernel_id k)
                        .ld_residual = fused ? c->in[1].ld : 0,
                        .ld_sum = fused ? c->out[1].ld : 0,
                        .m = op_rows(c, c->in[0].shape.rows),
-                       .d = at->weight->n,
-                       .n_head = c->in[0].shape.cols / at->weight->n,
+                       .d = at->d,
+                       .n_head = c->in[0].shape.cols / at->d,
                        .eps = at->eps,
                        .plus_one = at->plus_one};
     OP_LAUNCH_M(c, k, a, c->in[0].shape.rows);
@@ -70,18 +70,18 @@ void norm_backward(struct op_ctx *c, const struct op_grad *g, enum kernel_id dx,
 {
     const struct norm_attr *at = attr_of(c->node);
     struct k_norm_bwd a = {.x = c->in[0].p,
-                           .weight = at->weight->vec,
+                           .weight = at->weight ? at->weight->vec : NULL,
                            .dy = g->dout[0].p,
                            .stat = c->save,
                            .dx = g->din[0].p,
-                           .dweight = at->weight->grad,
+                           .dweight = at->weight ? at->weight->grad : NULL,
                            .dbias = at->bias ? at->bias->grad : NULL,
                            .ld_x = c->in[0].ld,
                            .ld_dy = g->dout[0].ld,
                            .ld_dx = g->din[0].ld,
                            .m = op_rows(c, c->in[0].shape.rows),
-                           .d = at->weight->n,
-                           .n_head = c->in[0].shape.cols / at->weight->n,
+                           .d = at->d,
+                           .n_head = c->in[0].shape.cols / at->d,
                            .add = g->din_add[0],
                            .plus_one = at->plus_one};
     if (a.dx)
@@ -97,7 +97,7 @@ const struct param *norm_param(const struct op_node *n, int i)
 
 int64_t norm_pieces(const struct op_node *n, const struct op_shape *in)
 {
-    return in[0].cols / attr_of(n)->weight->n;
+    return in[0].cols / attr_of(n)->d;
 }
 
 void norm_localise(struct op_node *n, const struct op_local *l)

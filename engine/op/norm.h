@@ -13,7 +13,8 @@
 #include "engine/op/ops.h"
 
 struct norm_attr {
-    const struct param *weight, *bias; /* bias NULL: none */
+    const struct param *weight, *bias; /* bias NULL: none; weight NULL (rmsnorm): ones */
+    int64_t d;                         /* numbers of a run that is normalised by itself */
     float eps;
     int32_t plus_one; /* rmsnorm by 1 + weight */
 };

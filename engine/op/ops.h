@@ -103,6 +103,8 @@ struct val op_mul(struct builder *b, struct val x, struct val y);
 struct val op_scale(struct builder *b, struct val x, float s);
 struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weight, float eps,
                       bool plus_one);
+/* Each run of d columns, by no weights. */
+struct val op_rmsnorm_bare(struct builder *b, struct val x, int64_t d, float eps);
 struct val op_layernorm(struct builder *b, struct val x, const struct param *weight,
                         const struct param *bias, float eps);
 struct val op_rope(struct builder *b, struct val x, const struct op_rope_attr *attr);

@@ -12,6 +12,11 @@ struct val op_rmsnorm(struct builder *b, struct val x, const struct param *weigh
     return norm_add(b, OP_rmsnorm, x, &a);
 }
 
+struct val op_rmsnorm_bare(struct builder *b, struct val x, int64_t d, float eps)
+{
+    return norm_add(b, OP_rmsnorm, x, &(struct norm_attr){.d = d, .eps = eps});
+}
+
 static size_t save(const struct op_node *n, const struct op_shape *in, const int64_t *cap)
 {
     return norm_save(n, in, cap, 1); /* the root */

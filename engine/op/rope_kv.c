@@ -90,8 +90,8 @@ static const struct norm_attr *norm_of(const struct op_node *norm)
 /* A norm that this op can do: by heads, of what comes as it is. */
 static bool is_of_heads(const struct op_node *norm, const struct op_rope_attr *r)
 {
-    return norm && norm->op == OP_rmsnorm && norm->n_in == 1 &&
-           norm_of(norm)->weight->n == r->d_head;
+    return norm && norm->op == OP_rmsnorm && norm->n_in == 1 && norm_of(norm)->weight &&
+           norm_of(norm)->d == r->d_head;
 }
 
 int op_rope_kv_set(struct op_node *n, const struct op_rope_kv_from *f)

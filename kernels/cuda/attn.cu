@@ -429,21 +429,21 @@ static int attn_bf16(const struct attn_args &args, int64_t n_chunk, void *stream
     int32_t d = args.k.fwd.cache.d_head;
     return d <= 64    ? attn_launch<64>(args, n_chunk, stream)
            : d <= 128 ? attn_launch<128>(args, n_chunk, stream)
-                      : attn_launch<HEAD_MAX>(args, n_chunk, stream);
+                      : attn_launch<TILE_HEAD_MAX>(args, n_chunk, stream);
 }
 
 int attn_cuda(const void *args, void *stream)
 {
     struct attn_args a = {};
     a.k.fwd = *(const struct k_attn *)args;
-    return a.k.fwd.cache.type == K_F32 ? attn_f32(&a.k.fwd, stream) : attn_bf16(a, 1, stream);
+    return attn_is_plain(&a.k.fwd) ? attn_plain(&a.k.fwd, stream) : attn_bf16(a, 1, stream);
 }
 
 int attn_part_cuda(const void *args, void *stream)
 {
     struct attn_args a = {*(const struct k_attn_part *)args, 1};
-    return a.k.fwd.cache.type == K_F32 ? attn_part_f32(&a.k, stream)
-                                       : attn_bf16(a, a.k.n_chunk, stream);
+    return attn_is_plain(&a.k.fwd) ? attn_part_plain(&a.k, stream)
+                                   : attn_bf16(a, a.k.n_chunk, stream);
 }
 
 /* ---- merge: a warp for each row and head ---- */

@@ -21,7 +21,8 @@ enum {
     ATTN_KEYS = 64,  /* of a tile */
     ATTN_PAIRS = 16, /* of a warp */
     ATTN_CHUNK_TILES = K_ATTN_CHUNK / ATTN_KEYS,
-    HEAD_MAX = 256
+    TILE_HEAD_MAX = 256, /* of tiles; wider heads are done plainly */
+    HEAD_MAX = 512
 };
 
 struct span {
@@ -297,11 +298,16 @@ static __device__ __forceinline__ float *part_at(const struct k_attn_part &a, in
     return a.part + ((tok * a.fwd.n_head + head) * a.n_chunk + chunk) * (a.fwd.cache.d_head + 2);
 }
 
-/* ---- attn_f32.cu: the same over cells of f32, a pair at a time ---- */
+/* ---- attn_plain.cu: the same over cells of f32, or for wide heads, a pair at a time ---- */
 
-int attn_f32(const struct k_attn *a, void *stream);
-int attn_part_f32(const struct k_attn_part *a, void *stream);
-int attn_bwd_q_f32(const struct k_attn_bwd *a, void *stream);
-int attn_bwd_kv_f32(const struct k_attn_bwd *a, void *stream);
+static inline bool attn_is_plain(const struct k_attn *a)
+{
+    return a->cache.type == K_F32 || a->cache.d_head > TILE_HEAD_MAX;
+}
+
+int attn_plain(const struct k_attn *a, void *stream);
+int attn_part_plain(const struct k_attn_part *a, void *stream);
+int attn_bwd_q_plain(const struct k_attn_bwd *a, void *stream);
+int attn_bwd_kv_plain(const struct k_attn_bwd *a, void *stream);
 
 #endif

@@ -193,11 +193,11 @@ int attn_bwd_q_cuda(const void *args, void *stream)
 {
     const struct k_attn_bwd *a = (const struct k_attn_bwd *)args;
     int32_t d = a->fwd.cache.d_head;
-    if (a->fwd.cache.type == K_F32)
-        return attn_bwd_q_f32(a, stream);
+    if (attn_is_plain(&a->fwd))
+        return attn_bwd_q_plain(a, stream);
     return d <= 64    ? bwd_q_launch<64>(a, stream)
            : d <= 128 ? bwd_q_launch<128>(a, stream)
-                      : bwd_q_launch<HEAD_MAX>(a, stream);
+                      : bwd_q_launch<TILE_HEAD_MAX>(a, stream);
 }
 
 /* ---- dk, dv ---- */
@@ -327,9 +327,9 @@ int attn_bwd_kv_cuda(const void *args, void *stream)
 {
     const struct k_attn_bwd *a = (const struct k_attn_bwd *)args;
     int32_t d = a->fwd.cache.d_head;
-    if (a->fwd.cache.type == K_F32)
-        return attn_bwd_kv_f32(a, stream);
+    if (attn_is_plain(&a->fwd))
+        return attn_bwd_kv_plain(a, stream);
     return d <= 64    ? bwd_kv_launch<64>(a, stream)
            : d <= 128 ? bwd_kv_launch<128>(a, stream)
-                      : bwd_kv_launch<HEAD_MAX>(a, stream);
+                      : bwd_kv_launch<TILE_HEAD_MAX>(a, stream);
 }

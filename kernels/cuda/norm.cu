@@ -34,6 +34,8 @@ static __device__ const float *run_get(const struct k_norm &a, int64_t i)
 
 static __device__ __forceinline__ float weight_at(const float *weight, int64_t j, bool plus_one)
 {
+    if (!weight)
+        return 1;
     return plus_one ? 1 + weight[j] : weight[j];
 }
 

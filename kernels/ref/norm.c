@@ -24,6 +24,8 @@ static const float *row_get(const struct k_norm *a, int64_t i)
 
 static float weight_at(const float *weight, int64_t j, bool plus_one)
 {
+    if (!weight)
+        return 1;
     return plus_one ? 1 + weight[j] : weight[j];
 }
 

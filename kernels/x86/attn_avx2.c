@@ -45,12 +45,12 @@ INLINE void product_store(const struct attn_product *p, int col, const struct pa
 
 /* One row's product with two vectors: its factor, in any lane, times both. */
 #define TIMES(in, r)                                                                               \
-    "vbroadcastss " #r "*1088+" in "(%[a]), %[x]\n\tvfmadd231ps %[b0], %[x], %[s" #r "0]\n\t"      \
+    "vbroadcastss " #r "*2112+" in "(%[a]), %[x]\n\tvfmadd231ps %[b0], %[x], %[s" #r "0]\n\t"      \
     "vfmadd231ps %[b1], %[x], %[s" #r "1]\n\t"
 #define TIMES6(in) TIMES(in, 0) TIMES(in, 1) TIMES(in, 2) TIMES(in, 3) TIMES(in, 4) TIMES(in, 5)
 #define SUMS(r)    [s##r##0] "+&x"(acc[r].v[0]), [s##r##1] "+&x"(acc[r].v[1])
 
-_Static_assert(ROW_FLOATS * 4 == 1088, "as TIMES has it");
+_Static_assert(ROW_FLOATS * 4 == 2112, "as TIMES has it");
 
 /* Both inputs of a pair, for six rows and 16 columns. Written out since all 16 registers are in
  * use: the compiler moves a sum to where a product's other form wants it, and has none left. */

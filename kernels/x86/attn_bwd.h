@@ -12,7 +12,7 @@
 
 enum {
     ATTN_STEP = 64, /* rows of a head that dk and dv take at a time, by their place in a sequence */
-    ATTN_PART_HEAD = K_HEAD_MAX / 2 /* heads of more would not fit with what parts take besides */
+    ATTN_PART_HEAD = 128 /* heads of more would not fit with what parts take besides */
 };
 
 /* Keys [u.key_lo, u.key_hi) of one K/V head, K_ATTN_KEYS at most: their dk and dv, and what they

@@ -12,9 +12,9 @@
 
 enum { HEADS_QUAD = 3, HEADS_MAX = 6, STEPS = 2 /* at a time */ };
 
-_Static_assert(ROW_FLOATS * sizeof(float) == 1088, "as ROW_STRIDE has it");
+_Static_assert(ROW_FLOATS * sizeof(float) == 2112, "as ROW_STRIDE has it");
 
-#define ROW_STRIDE "1088"
+#define ROW_STRIDE "2112"
 #define SUMS(r)    [s##r##0] "+&x"(acc[r].v[v]), [s##r##1] "+&x"(acc[r].v[v + 1])
 
 #define STEP(n)                                                                                    \

@@ -18,8 +18,8 @@
 #include "kernels/x86/block.h"
 
 enum {
-    LEFT_BYTES = K_SCRATCH_BYTES / 2, /* rows of t or dt, packed */
-    RIGHT_BYTES = K_SCRATCH_BYTES / 4 /* panels of the adapter */
+    LEFT_BYTES = 1 << 19, /* rows of t or dt, packed */
+    RIGHT_BYTES = 1 << 18 /* panels of the adapter */
 };
 
 /* y[rows, cols] += scale * t[rows, rank] times the adapter's panels. */

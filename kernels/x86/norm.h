@@ -24,6 +24,8 @@ struct norm_row {
 
 static inline vf norm_weight(const struct norm_row *r, int64_t j, int n)
 {
+    if (!r->weight)
+        return vf_set(1);
     return vf_add(vf_load(r->weight + j, n), vf_set(r->base));
 }
 

@@ -13,7 +13,7 @@
 #include "kernels/x86/vec.h"
 
 enum {
-    SELECT_CAP = K_SCRATCH_BYTES / 16, /* keys in a group */
+    SELECT_CAP = K_SCRATCH_BYTES / 32, /* keys in a group */
     SELECT_BINS = 1 << 12,
     SELECT_DIGIT = 11,  /* bits of a pass of the sort */
     SELECT_FIRST = 256, /* entries of the first group, where the cut does not say how many */

@@ -29,6 +29,8 @@ static const struct attn_spec specs[] = {
     {.d = 80, .n_head = 5, .n_kv_head = 1, .n_seq = 2, .n_row = {40, 3}, .kv_len = {300, 515}},
     {.d = 128, .n_head = 8, .n_kv_head = 2, .n_seq = 2, .n_row = {1, 1}, .kv_len = {1000, 513}},
     {.d = 256, .n_head = 2, .n_kv_head = 1, .n_seq = 2, .n_row = {100, 0}, .kv_len = {257, 0}},
+    {.d = 512, .n_head = 4, .n_kv_head = 2, .n_seq = 2, .n_row = {33, 1}, .kv_len = {290, 70}},
+    {.d = 320, .n_head = 2, .n_kv_head = 1, .n_seq = 1, .n_row = {3}, .kv_len = {35}},
     {.d = 2, .n_head = 14, .n_kv_head = 2, .n_seq = 1, .n_row = {34}, .kv_len = {34}},
     {.d = 46, .n_head = 200, .n_kv_head = 2, .n_seq = 2, .n_row = {2, 1}, .kv_len = {34, 7}},
     {.d = 64, .n_head = 3, .n_kv_head = 3, .window = 1, .n_seq = 1, .n_row = {33}, .kv_len = {33}},

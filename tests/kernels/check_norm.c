@@ -13,19 +13,21 @@ struct norm_case {
     int64_t m, d, pad;
     bool residual, is_rms;
     enum check_kind kind;
-    bool plus_one;
+    int by; /* weights, or: */
 };
+
+enum { BY_ONE_MORE = 1, BY_NOTHING };
 
 static struct k_norm norm_make(struct check *c, const struct norm_case *k)
 {
     int64_t ld = k->d + k->pad, n = k->m * ld;
     struct k_norm a = {.ld_x = ld, .ld_y = ld, .m = k->m, .d = k->d, .eps = 1e-5f};
-    a.plus_one = k->plus_one;
+    a.plus_one = k->by == BY_ONE_MORE;
     check_begin(c);
-    check_case(c, "%s m %lld d %lld ld %lld residual %d plus_one %d", check_kind_name(k->kind),
-               (long long)k->m, (long long)k->d, (long long)ld, k->residual, k->plus_one);
+    check_case(c, "%s m %lld d %lld ld %lld residual %d by %d", check_kind_name(k->kind),
+               (long long)k->m, (long long)k->d, (long long)ld, k->residual, k->by);
     a.x = check_floats(c, n, k->kind);
-    a.weight = check_floats(c, k->d, CHECK_RANDOM);
+    a.weight = k->by == BY_NOTHING ? NULL : check_floats(c, k->d, CHECK_RANDOM);
     if (!k->is_rms)
         a.bias = check_floats(c, k->d, CHECK_RANDOM);
     a.y = check_floats(c, n, CHECK_NAN);
@@ -143,6 +145,8 @@ static void norm_check(struct check *c, bool is_rms)
         for (int i = 0; i < n; i++) {
             norm_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind, false});
             norm_run(c, &(struct norm_case){2, sizes[i], 5, true, is_rms, kind, is_rms});
+            if (is_rms)
+                norm_run(c, &(struct norm_case){2, sizes[i], 3, false, true, kind, BY_NOTHING});
         }
     }
     norm_run(c, &(struct norm_case){0, 16, 0, false, is_rms, CHECK_RANDOM, false});
@@ -179,15 +183,16 @@ static double norm_loss(const void *ctx, const double *x)
     for (int64_t j = 0; j < l->d; j++)
         sq += (x[j] - mean) * (x[j] - mean);
     for (int64_t j = 0; j < l->d; j++)
-        sum += (x[j] - mean) / sqrt(sq / (double)l->d + l->eps) * (l->base + (double)l->weight[j]) *
-               l->dy[j];
+        sum += (x[j] - mean) / sqrt(sq / (double)l->d + l->eps) *
+               (l->weight ? l->base + (double)l->weight[j] : 1) * l->dy[j];
     return sum;
 }
 
 static struct k_norm_bwd bwd_make(struct check *c, const struct norm_case *k, float *y)
 {
     int64_t ld = k->d + k->pad, n = k->m * ld;
-    float *x = check_floats(c, n, k->kind), *weight = check_floats(c, k->d, CHECK_RANDOM);
+    float *x = check_floats(c, n, k->kind);
+    float *weight = k->by == BY_NOTHING ? NULL : check_floats(c, k->d, CHECK_RANDOM);
     float *stat = check_floats(c, (k->is_rms ? 1 : 2) * k->m, CHECK_NAN);
     struct k_norm fwd = {.x = x,
                          .weight = weight,
@@ -198,7 +203,7 @@ static struct k_norm_bwd bwd_make(struct check *c, const struct norm_case *k, fl
                          .m = k->m,
                          .d = k->d,
                          .eps = 1e-5f,
-                         .plus_one = k->plus_one};
+                         .plus_one = k->by == BY_ONE_MORE};
     check_run_row(c, k->is_rms ? K_rmsnorm : K_layernorm, &fwd);
     return (struct k_norm_bwd){.x = x,
                                .weight = weight,
@@ -209,7 +214,7 @@ static struct k_norm_bwd bwd_make(struct check *c, const struct norm_case *k, fl
                                .ld_dx = ld,
                                .m = k->m,
                                .d = k->d,
-                               .plus_one = k->plus_one};
+                               .plus_one = k->by == BY_ONE_MORE};
 }
 
 static void bwd_differences(struct check *c, const struct k_norm_bwd *a, bool is_rms)
@@ -254,8 +259,12 @@ static void bwd_check(struct check *c, bool is_rms)
         for (int i = 0; i < n; i++) {
             bwd_run(c, &(struct norm_case){3, sizes[i], 0, false, is_rms, kind, false}, false);
             bwd_run(c, &(struct norm_case){2, sizes[i], 5, false, is_rms, kind, false}, true);
-            if (is_rms)
-                bwd_run(c, &(struct norm_case){2, sizes[i], 1, false, true, kind, true}, false);
+            if (is_rms) {
+                bwd_run(c, &(struct norm_case){2, sizes[i], 1, false, true, kind, BY_ONE_MORE},
+                        false);
+                bwd_run(c, &(struct norm_case){2, sizes[i], 0, false, true, kind, BY_NOTHING},
+                        true);
+            }
         }
     }
 }
