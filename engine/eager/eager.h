@@ -7,9 +7,9 @@
  * if wanted, eager_end. Parameters' gradients are added to param.grad, so steps accumulate.
  *
  * Blocks. A model marks its blocks with builder_block. Of the values made before a mark only the
- * last one may be used behind it; the others are given back at the mark unless the backward reads
- * them. With checkpointing even those go, and backward runs the block's forward again: the same
- * kernels on the same inputs, so the same bits.
+ * last one, and those that builder_keep named, may be used behind it; the others are given back at
+ * the mark unless the backward reads them. With checkpointing even those go, and backward runs the
+ * block's forward again: the same kernels on the same inputs, so the same bits.
  *
  * Frozen weights cost nothing: an op that leads to no trainable parameter is not on the tape.
  *

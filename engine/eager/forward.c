@@ -59,7 +59,7 @@ static struct eager_buf *taken(struct eager *g, const struct op_node *n, int o)
         struct eager_value *v = &g->value.at[n->in[j]];
         struct eager_buf *b = v->buf;
         if (!(n->takes & op_get(n->op)->may_overwrite[o] & (1u << j)) || !b || b->n_ref != 1 ||
-            v->root != n->in[j] || v->is_kept || v->shape.rows != to->shape.rows ||
+            v->root != n->in[j] || v->is_kept || v->lasts || v->shape.rows != to->shape.rows ||
             v->shape.cols != to->shape.cols)
             continue;
         v->buf = NULL;
@@ -302,7 +302,7 @@ static void enter_block(struct builder *b, int layer)
         const struct op_node *n = &g->node.at[i].op;
         for (int o = 0; o < n->n_out; o++) {
             int32_t v = n->out[o];
-            if (v != last && !stays(g, &g->node.at[i], v))
+            if (v != last && !g->value.at[v].lasts && !stays(g, &g->node.at[i], v))
                 eager_drop_value(g, v);
         }
         if (g->opt.checkpoint && g->block.n) {
@@ -312,6 +312,13 @@ static void enter_block(struct builder *b, int layer)
     }
     vec_push(&g->block,
              (struct eager_block){.node_lo = g->node.n, .value_in = last, .layer = layer});
+}
+
+static void keep_value(struct builder *b, struct val v)
+{
+    struct eager *g = (struct eager *)(void *)b;
+    g->value.at[g->value.at[v.id].root].lasts = true;
+    g->value.at[v.id].lasts = true;
 }
 
 struct eager *eager_new(struct stream *s, struct err *e)
@@ -349,6 +356,7 @@ void eager_begin(struct eager *g, const struct batch *batch, const struct eager_
     g->b = (struct builder){.add = add,
                             .shape_of = shape_of,
                             .block = enter_block,
+                            .keep = keep_value,
                             .wants_grad = o->wants_grad,
                             .has_lora = o->has_lora,
                             .lora_rank_max = o->lora_rank_max,

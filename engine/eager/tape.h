@@ -21,6 +21,7 @@ struct eager_value {
     struct eager_buf *grad; /* counted, at a root; NULL: nothing arrived yet */
     bool needs_grad;        /* leads to a trainable parameter */
     bool is_kept;           /* the backward reads it */
+    bool lasts;             /* later blocks read it */
 };
 
 struct eager_node {

@@ -79,9 +79,40 @@ void graph_recorder_init(struct graph_recorder *r, struct graph *g)
         .b = {.add = record, .shape_of = shape_of, .block = enter_block}, .g = g, .layer = -1};
 }
 
+/* The node behind the block of node i. */
+static size_t block_end(const struct graph *g, size_t i)
+{
+    size_t end = i + 1;
+    while (end < g->node.n && g->node.at[end].layer == g->node.at[i].layer)
+        end++;
+    return end;
+}
+
+static int32_t last_value(const struct op_node *n)
+{
+    return n->out[n->n_out - 1];
+}
+
+/* The values that are read behind the block that made them, but for a block's last one, which needs
+ * no word. */
+static bool *find_lasting(const struct graph *g)
+{
+    bool *lasts = xcalloc(g->value.n + 1, sizeof *lasts);
+    for (size_t i = 0; i < g->node.n; i++) {
+        const struct op_node *n = &g->node.at[i].op;
+        for (int j = 0; j < n->n_in; j++) {
+            int32_t v = n->in[j];
+            size_t end = block_end(g, (size_t)g->value.at[v].def);
+            lasts[v] |= end <= i && v != last_value(&g->node.at[end - 1].op);
+        }
+    }
+    return lasts;
+}
+
 int graph_replay(const struct graph *g, struct builder *b, struct val *out, struct err *e)
 {
     int32_t *id = xcalloc(g->value.n + 1, sizeof *id);
+    bool *lasts = find_lasting(g);
     int layer = -1;
     for (size_t i = 0; i < g->node.n && !b->failed; i++) {
         struct op_node n = g->node.at[i].op;
@@ -90,12 +121,17 @@ int graph_replay(const struct graph *g, struct builder *b, struct val *out, stru
         for (int j = 0; j < n.n_in; j++)
             n.in[j] = id[n.in[j]];
         builder_add(b, &n);
-        for (int o = 0; o < n.n_out; o++)
-            id[g->node.at[i].op.out[o]] = n.out[o];
+        for (int o = 0; o < n.n_out; o++) {
+            int32_t v = g->node.at[i].op.out[o];
+            id[v] = n.out[o];
+            if (lasts[v])
+                builder_keep(b, (struct val){.id = n.out[o]});
+        }
     }
     if (g->output.n)
         *out = (struct val){.id = id[g->output.at[0]]};
     free(id);
+    free(lasts);
     return b->failed ? err_set(e, b->err.code, "%s", b->err.msg) : 0;
 }
 

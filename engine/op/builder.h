@@ -24,6 +24,8 @@ struct builder {
     struct op_shape (*shape_of)(const struct builder *b, struct val v);
     /* Marks the start of a block: what activation checkpointing recomputes as one. */
     void (*block)(struct builder *b, int layer);
+    /* A value that later blocks read as well; NULL: all may be. */
+    void (*keep)(struct builder *b, struct val v);
     bool wants_grad; /* a tape will be walked back: keep what parameters' gradients need */
     bool has_lora;   /* put in the ops that apply adapters */
     int32_t lora_rank_max;
@@ -41,6 +43,13 @@ static inline void builder_block(struct builder *b, int layer)
 {
     if (b->block)
         b->block(b, layer);
+}
+
+static inline struct val builder_keep(struct builder *b, struct val v)
+{
+    if (b->keep && !b->failed)
+        b->keep(b, v);
+    return v;
 }
 
 #endif

@@ -162,10 +162,15 @@ static void block(struct builder *b, int layer)
     builder_block(eager_builder(((struct listener *)(void *)b)->eager), layer);
 }
 
+static void keep(struct builder *b, struct val v)
+{
+    builder_keep(eager_builder(((struct listener *)(void *)b)->eager), v);
+}
+
 static int run_micro(struct listener *l, struct packed *p, struct err *e)
 {
     static const struct eager_options plain = {.wants_grad = false};
-    l->b = (struct builder){.add = add, .shape_of = shape_of, .block = block};
+    l->b = (struct builder){.add = add, .shape_of = shape_of, .block = block, .keep = keep};
     l->batch = packed_batch(p, 1, 0);
     l->seen.n = 0;
     eager_begin(l->eager, l->batch, &plain);
