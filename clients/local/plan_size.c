@@ -56,11 +56,10 @@ static int measure(struct plan_size *s, const struct model *m, int64_t n_tok, st
     s->kv_type = m->kv_type;
     s->ctx = m->ctx;
     s->weights = m->block_bytes;
-    s->table = 2 * (size_t)model_turn_rows(m) * (size_t)(m->d_rot / 2) * sizeof(float);
-    s->table *= m->cfg.local_theta > 0 ? 2 : 1;
+    s->table = model_rope_bytes(m);
     s->kv_token = model_kv_token_bytes(m);
     s->state = model_state_bytes(m);
-    s->has_all_kv = s->tp > 1 && m->n_kv_head == m->cfg.n_kv_head;
+    s->has_all_kv = s->tp > 1 && m->layer[0].n_kv_here == m->layer[0].n_kv_head;
     return measure_graph(s, m, n_tok, e);
 }
 

@@ -16,7 +16,8 @@
 
 typedef int parse_fn(struct config *c, const struct json *root, struct err *e);
 
-static parse_fn parse_llama, parse_hybrid, parse_granite_hybrid, parse_lfm2, parse_gpt2, parse_bert;
+static parse_fn parse_llama, parse_hybrid, parse_granite_hybrid, parse_lfm2, parse_gemma4,
+    parse_gpt2, parse_bert;
 
 static int parse_latent(struct config *c, const struct json *root, struct err *e)
 {
@@ -66,11 +67,15 @@ static const struct {
     {"add_cross_attention", 0, 0},
     {"alibi", 0, 0},
     {"attention_multiplier", 1, OBEYS_MULTIPLIERS},
+    {"attention_k_eq_v", 0, OBEYS_GEMMA4},
     {"attn_logit_softcapping", 0, OBEYS_CAPS},
     {"clip_qkv", 0, 0},
     {"conv_L_cache", 0, OBEYS_CONV},
     {"embedding_multiplier", 1, OBEYS_MULTIPLIERS},
-    {"final_logit_softcapping", 0, OBEYS_CAPS},
+    {"enable_moe_block", 0, OBEYS_GEMMA4},
+    {"final_logit_softcapping", 0, OBEYS_CAPS | OBEYS_GEMMA4},
+    {"global_head_dim", 0, OBEYS_GEMMA4},
+    {"hidden_size_per_layer_input", 0, OBEYS_GEMMA4},
     {"index_topk", 0, 0},
     {"is_encoder_decoder", 0, 0},
     {"lm_head_bias", 0, 0},
@@ -85,8 +90,11 @@ static const struct {
     {"n_shared_experts", 0, OBEYS_LATENT},
     {"no_rope_layers", 0, OBEYS_NO_ROPE},
     {"num_experts", 0, OBEYS_EXPERTS},
+    {"num_global_key_value_heads", 0, OBEYS_GEMMA4},
+    {"num_kv_shared_layers", 0, OBEYS_GEMMA4},
     {"num_local_experts", 0, OBEYS_EXPERTS},
     {"parallel_attn", 0, 0},
+    {"per_layer_config", 0, OBEYS_GEMMA4},
     {"qk_layernorm", 0, 0},
     {"query_pre_attn_scalar", 0, OBEYS_QUERY_SCALE},
     {"residual_multiplier", 1, OBEYS_MULTIPLIERS},
@@ -96,7 +104,9 @@ static const struct {
     {"shared_expert_intermediate_size", 0, OBEYS_SHARED},
     {"swiglu_alpha", 0, OBEYS_CLAMP},
     {"swiglu_limit", 0, OBEYS_CLAMP},
-    {"use_bidirectional_attention", 0, OBEYS_BOTH_WAYS},
+    {"top_k_experts", 0, 0},
+    {"use_bidirectional_attention", 0, OBEYS_BOTH_WAYS | OBEYS_GEMMA4},
+    {"use_double_wide_mlp", 0, OBEYS_GEMMA4},
 };
 
 const char *config_act_name(enum config_act a)
@@ -294,8 +304,10 @@ static int parse_llama(struct config *c, const struct json *root, struct err *e)
         parse_heads(c, root, e) ||
         config_eps_parse(c, root, t->eps_key ? t->eps_key : "rms_norm_eps", e) ||
         config_act_parse(c, root, t->act_key ? t->act_key : "hidden_act", e) ||
-        config_layers_parse(c, root, e) || config_scales_parse(c, root, e) ||
-        config_experts_parse(c, root, e) || config_rope_parse(c, root, e))
+        config_layers_parse(c, root, e) ||
+        ((t->obeys & OBEYS_GEMMA4) && config_gemma4_parse(c, root, e)) ||
+        config_scales_parse(c, root, e) || config_experts_parse(c, root, e) ||
+        config_rope_parse(c, root, e))
         return -1;
     c->has_o_bias = attn_bias && t->reads_attn_bias;
     c->has_qkv_bias = c->has_o_bias || qkv_bias;
@@ -313,6 +325,11 @@ static int parse_hybrid(struct config *c, const struct json *root, struct err *e
 static int parse_granite_hybrid(struct config *c, const struct json *root, struct err *e)
 {
     return parse_llama(c, root, e) || config_scan_parse(c, root, e) ? -1 : 0;
+}
+
+static int parse_gemma4(struct config *c, const struct json *root, struct err *e)
+{
+    return parse_llama(c, root, e);
 }
 
 static int parse_lfm2(struct config *c, const struct json *root, struct err *e)
@@ -444,5 +461,8 @@ int config_load(struct config *c, const char *dir, struct err *e)
         rc = config_classifier_load(c, dir, e);
     else if (rc == 0 && (c->is_encoder || path_exists(dir, "modules.json")))
         rc = config_pooling_load(c, dir, e);
+    if (rc == 0 && c->is_encoder && c->n_kv_shared)
+        return err_set(e, ERR_UNSUPPORTED, "modules.json: vectors of %s are not supported",
+                       config_family_name(c->family));
     return rc;
 }

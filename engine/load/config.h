@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
+#include "engine/load/config_rope.h"
 #include "engine/load/packing.h"
 #include "engine/load/scores.h"
 
@@ -29,8 +30,6 @@ enum config_family {
 };
 
 enum config_act { ACT_SILU, ACT_GELU, ACT_GELU_TANH };
-
-enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
 
 /* Where a half of a layer, f, is normed. */
 enum config_norms {
@@ -65,7 +64,6 @@ enum config_classifier {
 };
 
 enum {
-    CONFIG_ROPE_FACTOR_MAX = 256,
     CONFIG_EOS_MAX = 16,
     CONFIG_LAYER_MAX = 1024,
     CONFIG_EXPERT_MAX = 1024,
@@ -73,18 +71,6 @@ enum {
     CONFIG_DENSE_MAX = 2,
     CONFIG_FOLDER_BYTES = 65,
     CONFIG_STATE_HEAD_MAX = 256
-};
-
-struct config_rope {
-    enum rope_kind kind;
-    double theta, partial; /* partial: share of a head that turns, 1 for all of it */
-    double factor, low_freq_factor, high_freq_factor;    /* llama3; factor: all */
-    double beta_fast, beta_slow, mscale, mscale_all_dim; /* yarn; mscale 0: absent */
-    double attention_factor;                             /* yarn, longrope; 0: computed */
-    int64_t original_max_pos;                            /* 0: max_pos */
-    bool truncate;                                       /* yarn: whole-numbered bounds */
-    int n_factor;                                        /* longrope: d_rot / 2 */
-    double short_factor[CONFIG_ROPE_FACTOR_MAX], long_factor[CONFIG_ROPE_FACTOR_MAX];
 };
 
 /* A product of vectors behind the pooling, whose weights have a folder of their own. */
@@ -155,9 +141,18 @@ struct config {
     bool has_scan_bias;              /* of the products around a scan */
     double scan_lo, scan_hi;         /* bounds of its steps */
     bool has_attn_gate;              /* of what attention gives, beside its queries */
-    bool scales_attn_by_layer;       /* GPT-2: scale_attn_by_inverse_layer_idx */
-    bool scales_attn;                /* 1 / sqrt(d_head), else 1 */
-    enum pool_kind pool;             /* encoders: from 1_Pooling/config.json */
+    int32_t full_d_head, full_n_kv_head; /* of layers that see all; 0: as the others */
+    bool k_is_v;                         /* in layers that see all */
+    bool norms_v;                        /* each head of values, without weights */
+    int32_t n_kv_shared;       /* the last layers that attend to keys and values of one before */
+    bool widens_shared;        /* and have twice the d_ff */
+    int64_t d_ple;             /* width of embeddings of each layer's own; 0: there are none */
+    int64_t n_ple_vocab;       /* and how many tokens have them */
+    double ple_scale;          /* of them */
+    bool has_layer_scale;      /* a layer's output is multiplied by a number in the files */
+    bool scales_attn_by_layer; /* GPT-2: scale_attn_by_inverse_layer_idx */
+    bool scales_attn;          /* 1 / sqrt(d_head), else 1 */
+    enum pool_kind pool;       /* encoders: from 1_Pooling/config.json */
     struct config_dense dense[CONFIG_DENSE_MAX]; /* encoders: [n_dense] */
     int32_t n_dense;
     bool normalizes;                   /* encoders: 2_Normalize follows */

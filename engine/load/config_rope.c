@@ -9,8 +9,13 @@
 #include "engine/load/json.h"
 
 static const char *const kind_name[] = {
-    [ROPE_DEFAULT] = "default", [ROPE_LINEAR] = "linear", [ROPE_DYNAMIC] = "dynamic",
-    [ROPE_LLAMA3] = "llama3",   [ROPE_YARN] = "yarn",     [ROPE_LONGROPE] = "longrope",
+    [ROPE_DEFAULT] = "default",
+    [ROPE_LINEAR] = "linear",
+    [ROPE_DYNAMIC] = "dynamic",
+    [ROPE_LLAMA3] = "llama3",
+    [ROPE_YARN] = "yarn",
+    [ROPE_LONGROPE] = "longrope",
+    [ROPE_PROPORTIONAL] = "proportional",
 };
 
 const char *config_rope_name(enum rope_kind k)
@@ -25,6 +30,18 @@ static bool is_old_longrope(const struct config *c, const char *name)
            (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0);
 }
 
+/* Gemma 4: of layers that see all. */
+static int parse_gemma4_kind(struct config *c, const struct json *m, const char *name,
+                             struct err *e)
+{
+    bool is_default = strcmp(name, kind_name[ROPE_DEFAULT]) == 0;
+    c->rope.kind = is_default ? ROPE_DEFAULT : ROPE_PROPORTIONAL;
+    if (is_default || strcmp(name, kind_name[ROPE_PROPORTIONAL]) == 0)
+        return 0;
+    return json_err(m, e, ERR_UNSUPPORTED, "'%.40s' is not supported; default and proportional are",
+                    name);
+}
+
 static int parse_kind(struct config *c, const struct json *v, struct err *e)
 {
     const char *name = "default";
@@ -33,6 +50,8 @@ static int parse_kind(struct config *c, const struct json *v, struct err *e)
         m = json_member(v, "type");
     if (!json_absent(&m) && json_as_str(&m, &name, e))
         return -1;
+    if (config_traits_of(c)->obeys & OBEYS_GEMMA4)
+        return parse_gemma4_kind(c, &m, name, e);
     if (is_old_longrope(c, name))
         name = kind_name[ROPE_LONGROPE];
     for (int k = 0; k <= ROPE_LONGROPE; k++)
@@ -148,6 +167,8 @@ static int parse_scaling(struct config *c, const struct json *root, const struct
         return parse_yarn(r, v, e);
     case ROPE_LONGROPE:
         return parse_longrope(c, root, v, e);
+    case ROPE_PROPORTIONAL:
+        return positive(v, "factor", false, &r->factor, e);
     }
     BUG("rope kind %d", (int)r->kind);
 }
@@ -184,10 +205,16 @@ static int check_partial(const struct config *c, const struct json *root, struct
     if (!(config_traits_of(c)->obeys & OBEYS_PARTIAL_ROPE))
         return json_err(root, e, ERR_UNSUPPORTED,
                         "partial_rotary_factor: %g is not supported; 1 is", share);
+    if (c->rope.kind != ROPE_PROPORTIONAL && (config_traits_of(c)->obeys & OBEYS_GEMMA4))
+        return json_err(root, e, ERR_UNSUPPORTED,
+                        "partial_rotary_factor: %g is not supported beside rope_type default",
+                        share);
     if (!(share > 0 && share <= 1))
         return json_err(root, e, ERR_BAD_INPUT,
                         "partial_rotary_factor: expected a number above 0 and up to 1, found %g",
                         share);
+    if (c->rope.kind == ROPE_PROPORTIONAL)
+        return 0;
     int turned = (int)(c->d_head * share);
     if (turned < 2 || turned % 2)
         return json_err(root, e, ERR_UNSUPPORTED,
@@ -195,6 +222,16 @@ static int check_partial(const struct config *c, const struct json *root, struct
                         "supported",
                         share, turned);
     return 0;
+}
+
+/* Gemma 4: of its class where the file has none; where it has, both kinds of layers are told. */
+static int begin_gemma4(struct config *c, const struct json *v, struct err *e)
+{
+    struct json full;
+    c->rope.kind = ROPE_PROPORTIONAL;
+    c->rope.partial = v->node ? 1 : 0.25;
+    c->rope.factor = 1;
+    return v->node ? json_get(v, "full_attention", JSON_OBJECT, &full, e) : 0;
 }
 
 /* After max_pos and d_head are known. */
@@ -216,6 +253,8 @@ int config_rope_parse(struct config *c, const struct json *root, struct err *e)
         json_opt_num(root, "partial_rotary_factor", &r->partial, e) ||
         json_opt(root, "rope_scaling", JSON_OBJECT, &v, e) ||
         json_opt(root, "rope_parameters", JSON_OBJECT, &v, e))
+        return -1;
+    if ((t->obeys & OBEYS_GEMMA4) && begin_gemma4(c, &v, e))
         return -1;
     if ((t->obeys & OBEYS_LOCAL_ROPE) && parse_by_type(c, &v, e))
         return -1;

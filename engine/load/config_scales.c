@@ -50,12 +50,22 @@ static int cap(const struct json *root, const char *key, double by_default, doub
                     : json_err(&m, e, ERR_BAD_INPUT, "expected a number above 0, found %g", *out);
 }
 
-/* Makers train with the scale of embeddings rounded to the type that their weights have. */
+double config_round_scale(const struct config *c, double scale)
+{
+    return c->is_bf16 ? (double)bf16_to_f32(bf16_from_f32((float)scale)) : scale;
+}
+
 static void scale_by_width(struct config *c)
 {
-    c->embed_scale = sqrt((double)c->d_model);
-    if (c->is_bf16)
-        c->embed_scale = (double)bf16_to_f32(bf16_from_f32((float)c->embed_scale));
+    c->embed_scale = config_round_scale(c, sqrt((double)c->d_model));
+}
+
+/* Queries and keys are normed, and their products taken as they are. */
+static int parse_gemma4(struct config *c, const struct json *root, struct err *e)
+{
+    c->attn_scale = 1;
+    scale_by_width(c);
+    return cap(root, "final_logit_softcapping", 0, &c->logit_cap, e);
 }
 
 /* Gemma's. */
@@ -79,6 +89,8 @@ int config_scales_parse(struct config *c, const struct json *root, struct err *e
         return -1;
     if ((obeys & OBEYS_CAPS) && (cap(root, "attn_logit_softcapping", 50, &c->attn_cap, e) ||
                                  cap(root, "final_logit_softcapping", 30, &c->logit_cap, e)))
+        return -1;
+    if ((obeys & OBEYS_GEMMA4) && parse_gemma4(c, root, e))
         return -1;
     return obeys & OBEYS_MULTIPLIERS ? parse_multipliers(c, root, e) : 0;
 }

@@ -38,6 +38,7 @@ enum {
     OBEYS_CONV = 256,        /* conv_L_cache and the fields around it */
     OBEYS_BOTH_WAYS = 512,   /* use_bidirectional_attention */
     OBEYS_CLAMP = 4096,      /* swiglu_limit, of experts with biases; and heads have sinks */
+    OBEYS_GEMMA4 = 1 << 20,  /* num_kv_shared_layers, hidden_size_per_layer_input, ... */
     OBEYS_DELTA = 8192,      /* linear_num_value_heads and the fields around it */
     OBEYS_SHARED = 16384,    /* shared_expert_intermediate_size */
     OBEYS_LATENT = 32768,    /* kv_lora_rank, n_routed_experts and the fields around them */
@@ -97,7 +98,8 @@ struct config_traits {
     int64_t d_ff;        /* where intermediate_size is absent; 0: it must be there */
     bool pos_behind_pad; /* the first position is the row behind pad_token_id's */
     struct config_sizes sizes;
-    const char *body_arch; /* the class without an lm_head; NULL: as the family's is called */
+    const char *body_arch; /* the class without an lm_head; NULL: as the family's is called; "": it
+                            * gives no vectors here */
     const char *act_key;   /* where the activation stands; NULL: hidden_act */
     const char *eps_key;   /* where the norms' eps stands; NULL: rms_norm_eps */
     const char *ff_alias;  /* what rules over intermediate_size; NULL: nothing */
@@ -137,11 +139,14 @@ int config_modernbert_parse(struct config *c, const struct json *root, struct er
 /* layer_types, where windows are known. */
 int config_layer_types_parse(struct config *c, const struct json *list, struct err *e);
 int config_layers_parse(struct config *c, const struct json *root, struct err *e);
+/* Makers train with the scale of embeddings rounded to the type that their weights have. */
+double config_round_scale(const struct config *c, double scale);
 int config_scales_parse(struct config *c, const struct json *root, struct err *e);
 int config_experts_parse(struct config *c, const struct json *root, struct err *e);
 int config_conv_parse(struct config *c, const struct json *root, struct err *e);
 int config_scan_parse(struct config *c, const struct json *root, struct err *e);
 int config_latent_parse(struct config *c, const struct json *root, struct err *e);
+int config_gemma4_parse(struct config *c, const struct json *root, struct err *e);
 int config_delta_parse(struct config *c, const struct json *root, struct err *e);
 
 #endif

@@ -6,7 +6,18 @@
  * and which parameters there are.
  */
 #include "engine/model/model.h"
+
+#include <math.h>
+
 #include "engine/op/ops.h"
+
+/* What layers leave to those behind them. */
+struct between {
+    struct val ple; /* each layer's own embedding side by side; id -1: there are none */
+    struct layer_kv {
+        struct val k, v;
+    } kv[2]; /* of the last layers that had their own: that sees all, that slides */
+};
 
 /* RMS, or with mean and bias where the model has one. */
 static struct val norm(const struct model *m, struct builder *b, struct val x,
@@ -79,9 +90,9 @@ static void project_latent(const struct model *m, struct builder *b, struct val 
 static void project(const struct model *m, struct builder *b, struct val h, int64_t l,
                     struct val *q, struct val *k, struct val *v)
 {
-    const struct config *c = &m->cfg;
-    const struct param *joined = model_layer(m, l, SLOT_QKV);
-    int64_t n_q = (int64_t)c->n_head * c->d_head, n_kv = (int64_t)c->n_kv_head * c->d_head;
+    const struct layer *y = &m->layer[l];
+    const struct param *joined = model_layer(m, l, SLOT_QKV), *value = model_layer(m, l, SLOT_V);
+    int64_t n_q = (int64_t)m->cfg.n_head * y->d_head, n_kv = (int64_t)y->n_kv_head * y->d_head;
     if (joined) {
         struct val all = op_linear(b, h, joined, model_layer(m, l, SLOT_QKV_BIAS));
         *q = op_slice(b, all, 0, n_q);
@@ -90,8 +101,10 @@ static void project(const struct model *m, struct builder *b, struct val h, int6
         return;
     }
     *q = op_linear(b, h, model_layer(m, l, SLOT_Q), model_layer(m, l, SLOT_Q_BIAS));
+    if (y->kv_layer != l)
+        return;
     *k = op_linear(b, h, model_layer(m, l, SLOT_K), model_layer(m, l, SLOT_K_BIAS));
-    *v = op_linear(b, h, model_layer(m, l, SLOT_V), model_layer(m, l, SLOT_V_BIAS));
+    *v = value ? op_linear(b, h, value, model_layer(m, l, SLOT_V_BIAS)) : *k;
 }
 
 /* Queries or keys before they meet: normed, each head or all, and turned, where the layer does so.
@@ -99,11 +112,12 @@ static void project(const struct model *m, struct builder *b, struct val h, int6
 static struct val heads(const struct model *m, struct builder *b, struct val x,
                         const struct layer *y, const struct param *weight, int32_t n_head)
 {
-    struct op_rope_attr a = {.n_head = n_head, .d_head = m->cfg.d_head, .d_rot = m->d_rot};
+    struct op_rope_attr a = {.n_head = n_head, .d_head = y->d_head};
     if (weight)
         x = norm(m, b, x, weight, NULL);
     if (y->rope == LAYER_ROPE_NONE)
         return x;
+    a.d_rot = m->rope[y->rope].d_rot;
     a.cos = m->rope[y->rope].cos;
     a.sin = m->rope[y->rope].sin;
     return op_rope(b, x, &a);
@@ -120,41 +134,67 @@ static struct val take_gate(const struct model *m, struct builder *b, struct val
     return op_slice(b, both, n_q, n_q);
 }
 
-/* Queries and keys as they meet, and values. */
+static bool is_met_later(const struct model *m, int64_t l)
+{
+    for (int64_t i = l + 1; i < m->cfg.n_layer; i++)
+        if (m->layer[i].kv_layer == l)
+            return true;
+    return false;
+}
+
+/* Keys and values as they are met: of the layer, or of the one that it shares them with. */
+static struct layer_kv keys_of(const struct model *m, struct builder *b, struct layer_kv own,
+                               int64_t l, struct between *w)
+{
+    const struct layer *y = &m->layer[l];
+    struct layer_kv *last = &w->kv[y->window > 0];
+    if (y->kv_layer != l)
+        return *last;
+    own.k = heads(m, b, own.k, y, model_layer(m, l, SLOT_K_NORM), y->n_kv_head);
+    if (m->cfg.norms_v)
+        own.v = op_rmsnorm_bare(b, own.v, y->d_head, (float)m->cfg.norm_eps);
+    if (is_met_later(m, l))
+        *last = (struct layer_kv){builder_keep(b, own.k), builder_keep(b, own.v)};
+    return own;
+}
+
+/* Queries, keys and values as they meet. */
 static struct val qkv(const struct model *m, struct builder *b, struct val h, int64_t l,
-                      struct val *q, struct val *k, struct val *v)
+                      struct between *w, struct val *q, struct layer_kv *own)
 {
     const struct config *c = &m->cfg;
     const struct layer *y = &m->layer[l];
     struct val y_gate = {.id = -1};
     if (c->d_latent) {
-        project_latent(m, b, h, l, q, k, v);
+        project_latent(m, b, h, l, q, &own->k, &own->v);
         return y_gate;
     }
-    project(m, b, h, l, q, k, v);
+    project(m, b, h, l, q, &own->k, &own->v);
     if (c->has_attn_gate)
         y_gate = take_gate(m, b, q);
     *q = heads(m, b, *q, y, model_layer(m, l, SLOT_Q_NORM), c->n_head);
-    *k = heads(m, b, *k, y, model_layer(m, l, SLOT_K_NORM), c->n_kv_head);
+    *own = keys_of(m, b, *own, l, w);
     return y_gate;
 }
 
-static struct val attention(const struct model *m, struct builder *b, struct val h, int64_t l)
+static struct val attention(const struct model *m, struct builder *b, struct val h, int64_t l,
+                            struct between *w)
 {
     const struct config *c = &m->cfg;
     const struct layer *y = &m->layer[l];
-    struct op_attn_attr a = {.layer = (int32_t)l,
+    struct op_attn_attr a = {.layer = y->kv_layer,
                              .n_head = c->n_head,
-                             .n_kv_head = c->n_kv_head,
-                             .d_head = c->d_head,
+                             .n_kv_head = y->n_kv_head,
+                             .d_head = y->d_head,
                              .window = y->window,
                              .causal = y->is_causal,
                              .scale = y->scale,
                              .softcap = y->cap,
                              .sink = model_layer(m, l, SLOT_SINK)};
     struct op_heads_attr values = {c->n_head, c->d_head, 0, c->d_value, 0};
-    struct val q, k, v, y_gate = qkv(m, b, h, l, &q, &k, &v);
-    struct val x = op_attn(b, q, k, v, &a);
+    struct layer_kv own = {{-1}, {-1}};
+    struct val q, y_gate = qkv(m, b, h, l, w, &q, &own);
+    struct val x = op_attn(b, q, own.k, own.v, &a);
     if (c->d_latent && c->d_value < c->d_head)
         x = op_heads(b, x, (struct val){.id = -1}, &values);
     if (c->has_attn_gate)
@@ -265,7 +305,8 @@ static struct val scan(const struct model *m, struct builder *b, struct val h, i
     return op_linear(b, x, model_layer(m, l, SLOT_CONV_OUT), model_layer(m, l, SLOT_CONV_OUT_BIAS));
 }
 
-static struct val mixer(const struct model *m, struct builder *b, struct val h, int64_t l)
+static struct val mixer(const struct model *m, struct builder *b, struct val h, int64_t l,
+                        struct between *w)
 {
     switch (m->layer[l].mixer) {
     case MIXER_CONV:
@@ -278,7 +319,7 @@ static struct val mixer(const struct model *m, struct builder *b, struct val h, 
     case MIXER_COUNT:
         break;
     }
-    return attention(m, b, h, l);
+    return attention(m, b, h, l, w);
 }
 
 /* ---- feed-forward --------------------------------------------------------------------------- */
@@ -300,8 +341,8 @@ static void open_gate(const struct model *m, struct builder *b, struct val h, in
     const struct param *joined = model_layer(m, l, SLOT_GATE_UP), *gate;
     if (joined) {
         struct val both = op_linear(b, h, joined, model_layer(m, l, SLOT_GATE_UP_BIAS));
-        *g = op_slice(b, both, 0, m->cfg.d_ff);
-        *u = op_slice(b, both, m->cfg.d_ff, m->cfg.d_ff);
+        *g = op_slice(b, both, 0, m->layer[l].d_ff);
+        *u = op_slice(b, both, m->layer[l].d_ff, m->layer[l].d_ff);
         return;
     }
     gate = model_layer(m, l, SLOT_GATE);
@@ -363,17 +404,54 @@ static struct val plain(const struct model *m, struct builder *b, struct val h, 
 }
 
 /* Beside a mixture there may be what every row goes through. */
-static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l)
+static struct val feed_forward(const struct model *m, struct builder *b, struct val h, int64_t l,
+                               struct between *w)
 {
+    (void)w;
     if (m->layer[l].ff != FF_EXPERTS)
         return plain(m, b, h, l, m->layer[l].ff);
     struct val x = mixture(m, b, h, l);
     return model_layer(m, l, SLOT_DOWN) ? op_add(b, x, plain(m, b, h, l, FF_SWIGLU)) : x;
 }
 
+/* ---- embeddings of layers' own --------------------------------------------------------------- */
+
+/* Of all layers, by the token and by its embedding x. */
+static struct val own_embeddings(const struct model *m, struct builder *b, struct val x)
+{
+    const struct config *c = &m->cfg;
+    struct val none = {.id = -1};
+    if (!m->slot[SLOT_PLE_EMBED])
+        return none;
+    builder_keep(b, x);
+    struct val own =
+        op_scale(b, op_embed(b, OP_IDS_TOKEN, m->slot[SLOT_PLE_EMBED]), (float)c->ple_scale);
+    x = op_scale(b, op_linear(b, x, m->slot[SLOT_PLE_PROJECT], NULL),
+                 (float)(1 / sqrt((double)c->d_model)));
+    x = op_add(b, norm(m, b, x, m->slot[SLOT_PLE_NORM], NULL), own);
+    return builder_keep(b, op_scale(b, x, (float)sqrt(0.5)));
+}
+
+/* What a layer makes of its own, added to the stream, which its number is the last to change. */
+static struct val own_embedding(const struct model *m, struct builder *b, struct val x, int64_t l,
+                                const struct between *w)
+{
+    const struct layer *y = &m->layer[l];
+    const struct param *gate = model_layer(m, l, SLOT_PLE_GATE);
+    int64_t d = m->cfg.d_ple;
+    if (gate) {
+        struct val h = op_gelu(b, op_linear(b, x, gate, NULL), m->cfg.act == ACT_GELU_TANH);
+        h = op_mul(b, h, op_slice(b, w->ple, l * d, d));
+        h = op_linear(b, h, model_layer(m, l, SLOT_PLE_UP), NULL);
+        x = op_add(b, x, norm(m, b, h, model_layer(m, l, SLOT_PLE_OUT_NORM), NULL));
+    }
+    return y->out_scale != 0 ? op_scale(b, x, y->out_scale) : x;
+}
+
 /* ---- a layer, an output, the model ----------------------------------------------------------- */
 
-typedef struct val half_fn(const struct model *m, struct builder *b, struct val h, int64_t l);
+typedef struct val half_fn(const struct model *m, struct builder *b, struct val h, int64_t l,
+                           struct between *w);
 
 /* The parameters of a half's norms. */
 struct half_norms {
@@ -382,14 +460,14 @@ struct half_norms {
 
 /* One half of a layer, added to the stream, and normed where the layer says. */
 static struct val half(const struct model *m, struct builder *b, struct val x, int64_t l,
-                       half_fn *f, const struct half_norms *n)
+                       half_fn *f, const struct half_norms *n, struct between *w)
 {
     const struct layer *y = &m->layer[l];
     const struct param *before = model_layer(m, l, n->before), *bias = model_layer(m, l, n->bias),
                        *after = model_layer(m, l, n->after);
     if (y->norms == NORMS_SUM)
-        return norm(m, b, op_add(b, x, f(m, b, x, l)), before, bias);
-    struct val h = f(m, b, before ? norm(m, b, x, before, bias) : x, l);
+        return norm(m, b, op_add(b, x, f(m, b, x, l, w)), before, bias);
+    struct val h = f(m, b, before ? norm(m, b, x, before, bias) : x, l, w);
     if (after)
         h = norm(m, b, h, after, NULL);
     return op_add(b, x, scaled(b, h, y->residual));
@@ -466,10 +544,12 @@ static const struct half_norms mlp_norms = {SLOT_MLP_NORM, SLOT_MLP_NORM_BIAS, S
 struct val model_build(const struct model *m, struct builder *b, enum model_output output)
 {
     struct val x = embed(m, b);
+    struct between w = {.ple = own_embeddings(m, b, x)};
     for (int64_t l = 0; l < m->cfg.n_layer; l++) {
         builder_block(b, (int)l);
-        x = half(m, b, x, l, mixer, &attn_norms);
-        x = half(m, b, x, l, feed_forward, &mlp_norms);
+        x = half(m, b, x, l, mixer, &attn_norms, &w);
+        x = half(m, b, x, l, feed_forward, &mlp_norms, &w);
+        x = own_embedding(m, b, x, l, &w);
     }
     builder_block(b, -1);
     return m->cfg.is_encoder ? encoder_output(m, b, x, output) : decoder_output(m, b, x, output);

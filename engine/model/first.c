@@ -46,6 +46,8 @@ static double width_of(const struct config *c, enum slot s, const struct param *
     case SLOT_K_NORM:
     case SLOT_Q_LATENT_NORM:
     case SLOT_KV_LATENT_NORM:
+    case SLOT_PLE_NORM:
+    case SLOT_PLE_OUT_NORM:
         return c->norm_plus_one ? 0 : 1;
     case SLOT_STATE_NORM:
     case SLOT_STATE_DT_BIAS:
@@ -53,11 +55,13 @@ static double width_of(const struct config *c, enum slot s, const struct param *
         return 1;
     case SLOT_TOKEN_EMBED:
     case SLOT_POS_EMBED:
+    case SLOT_PLE_EMBED:
         return EMBED_WIDTH;
     case SLOT_O:
     case SLOT_CONV_OUT:
     case SLOT_STATE_OUT:
     case SLOT_DOWN:
+    case SLOT_PLE_UP:
     case SLOT_EXPERT_DOWN:
     case SLOT_SHARED_DOWN:
         return inputs / sqrt(2 * (double)c->n_layer);

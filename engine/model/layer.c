@@ -6,11 +6,13 @@
 
 #include <math.h>
 
+#include "engine/load/config_layers.h"
+
 static float scale_of(const struct config *c, int64_t l)
 {
     if (c->attn_scale != 0)
         return (float)c->attn_scale;
-    double s = c->scales_attn ? 1.0 / sqrt((double)c->d_head) : 1.0;
+    double s = c->scales_attn ? 1.0 / sqrt((double)config_d_head(c, l)) : 1.0;
     return (float)(c->scales_attn_by_layer ? s / (double)(l + 1) : s);
 }
 
@@ -36,6 +38,12 @@ void layer_init(struct layer *y, const struct config *c, int64_t l)
                         .ff = ff_of(c, l),
                         .mixer = (enum config_mixer)c->mixer[l],
                         .window = c->slides[l] ? c->window : 0,
+                        .d_head = config_d_head(c, l),
+                        .n_kv_head = config_n_kv_head(c, l),
+                        .n_kv_here = config_n_kv_head(c, l),
+                        .kv_layer = (int32_t)config_kv_layer(c, l),
+                        .d_ff = config_d_ff(c, l),
+                        .out_scale = c->has_layer_scale ? 1 : 0,
                         .scale = scale_of(c, l),
                         .cap = (float)c->attn_cap,
                         .residual = (float)c->residual_scale,

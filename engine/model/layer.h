@@ -28,10 +28,14 @@ struct layer {
     enum config_norms norms;
     enum layer_ff ff;
     enum config_mixer mixer;
-    int32_t window; /* keys seen at most; 0: all */
-    float scale;    /* of a query's products with keys */
-    float cap;      /* soft bound of them; 0: none */
-    float residual; /* what a half is multiplied with before it is added */
+    int32_t window;                       /* keys seen at most; 0: all */
+    int32_t d_head, n_kv_head, n_kv_here; /* here: heads that this rank keeps keys and values of */
+    int32_t kv_layer; /* whose keys and values its queries meet: its own, or those of one before */
+    int64_t d_ff;
+    float out_scale; /* of all that the layer gives; 0: none */
+    float scale;     /* of a query's products with keys */
+    float cap;       /* soft bound of them; 0: none */
+    float residual;  /* what a half is multiplied with before it is added */
     bool is_causal;
     enum layer_rope rope;
 };

@@ -4,6 +4,7 @@
  * panels, so the packed parameters are the only copy there ever is. Work is cut into pieces of some
  * panels; a piece reads its rows and packs them while they are in cache.
  */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,6 +385,27 @@ static void name_types(const struct model *m, struct base_id *id)
                  is_q8 ? "+q8" : "");
 }
 
+/* The number by which a layer's output is multiplied; 1, as its class begins, where the files have
+ * none. */
+static int read_scales(struct load *l, struct err *e)
+{
+    const int64_t one = 1;
+    struct model *m = l->m;
+    const struct weight *w;
+    for (int64_t i = 0; i < m->cfg.n_layer && m->cfg.has_layer_scale; i++) {
+        float *to = &m->layer[i].out_scale;
+        char name[64];
+        snprintf(name, sizeof name, "layers.%lld.layer_scalar", (long long)i);
+        if (!stored_has(l->w, &m->cfg, name))
+            continue;
+        if (stored_want(l->w, &m->cfg, name, 1, &one, &w, e) || weight_read_f32(w, 0, 1, to, e))
+            return -1;
+        if (!isfinite(*to) || *to == 0)
+            return err_set(e, ERR_BAD_INPUT, "%s: %g is no scale of a layer", name, (double)*to);
+    }
+    return 0;
+}
+
 struct model *model_load(const struct model_dir *dir, const struct model_options *o,
                          struct device *d, struct err *e)
 {
@@ -397,7 +419,7 @@ struct model *model_load(const struct model_dir *dir, const struct model_options
     l.from = xcalloc((size_t)l.m->n_param + 1, sizeof *l.from);
     l.transposed = xcalloc((size_t)l.m->n_param + 1, sizeof *l.transposed);
     name_types(l.m, &l.m->base);
-    if (!base_id_read(dir, &l.m->base, e) && !find_all(&l, e)) {
+    if (!base_id_read(dir, &l.m->base, e) && !find_all(&l, e) && !read_scales(&l, e)) {
         cut_pieces(&l);
         rc = run_all(&l, e);
     }

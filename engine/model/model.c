@@ -48,18 +48,18 @@ static void fill_param(struct model *m, const struct spec_row *r, const struct s
                         .lora = r->takes_lora ? m->n_lora++ : -1,
                         .is_vector = spec_row_is_vector(r),
                         .is_fixed = r->is_fixed,
-                        .n = spec_dim_of(&m->cfg, r->n),
-                        .k = spec_dim_of(&m->cfg, r->k)};
+                        .n = spec_dim_of(&m->cfg, r->n, at->layer),
+                        .k = spec_dim_of(&m->cfg, r->k, at->layer)};
     if (r->n == DIM_OF_QKV) {
-        p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q);
-        p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV);
+        p->section[0] = spec_dim_of(&m->cfg, DIM_OF_Q, at->layer);
+        p->section[1] = p->section[2] = spec_dim_of(&m->cfg, DIM_OF_KV, at->layer);
     }
     if (r->n == DIM_OF_CONV_IN)
         p->section[0] = p->section[1] = p->section[2] = m->cfg.d_model;
     if (r->n == DIM_OF_TAPS)
         p->n_tap = m->cfg.n_tap;
     if (r->n == DIM_OF_GATE_UP)
-        p->section[0] = p->section[1] = m->cfg.d_ff;
+        p->section[0] = p->section[1] = spec_dim_of(&m->cfg, DIM_OF_FF, at->layer);
     if (at->layer < 0)
         m->slot[r->slot] = p;
     else if (at->expert <= 0)
@@ -135,7 +135,8 @@ static void list_parts(struct model *m, const struct model_share *s)
 {
     m->ranks = s->at;
     m->share = s->param;
-    m->n_kv_head = s->n_kv_head;
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        m->layer[l].n_kv_here = s->n_kv_head[l];
     m->d_conv = s->d_conv;
     m->part = xcalloc((size_t)m->n_param + 1, sizeof *m->part);
     for (int32_t i = 0; i < m->n_param; i++) {
@@ -149,7 +150,7 @@ static void list_parts(struct model *m, const struct model_share *s)
  * heads have f32, whatever was wanted. */
 static enum k_type pick_kv_type(const struct model *m, int wanted)
 {
-    if (m->cfg.d_head % 2)
+    if (m->cfg.d_head % 2 || m->cfg.full_d_head % 2)
         return K_F32;
     return wanted < 0 ? k_format(model_main_type(m))->rows : (enum k_type)wanted;
 }
@@ -161,10 +162,8 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->cfg = *c;
     m->device = d;
     m->ctx = o->ctx > 0 ? o->ctx : c->max_pos;
-    if (c->has_rope)
-        m->d_rot = c->d_latent ? c->d_turned : (int32_t)(c->d_head * c->rope.partial) / 2 * 2;
-    m->rope_short = m->d_rot ? rope_short_tokens(c, m->ctx) : 0;
-    m->n_kv_head = c->n_kv_head;
+    rope_table_sizes(m);
+    m->rope_short = m->rope[LAYER_ROPE].d_rot ? rope_short_tokens(c, m->ctx) : 0;
     m->d_conv = config_conv_width(c);
     m->ranks.size = 1;
     list_params(m);
@@ -241,11 +240,22 @@ const struct param *model_lm_head(const struct model *m)
     return m->slot[SLOT_LM_HEAD] ? m->slot[SLOT_LM_HEAD] : m->slot[SLOT_TOKEN_EMBED];
 }
 
+size_t model_rope_bytes(const struct model *m)
+{
+    size_t n = 0;
+    for (int i = 0; i < LAYER_ROPE_COUNT; i++)
+        n += 2 * (size_t)model_turn_rows(m) * (size_t)(m->rope[i].d_rot / 2) * sizeof(float);
+    return n;
+}
+
 size_t model_cell_bytes(const struct model *m, int64_t layer)
 {
-    if (m->layer[layer].mixer != MIXER_ATTENTION)
+    const struct layer *y = &m->layer[layer];
+    if (y->mixer != MIXER_ATTENTION)
         return conv_cell_bytes(m->kv_type, m->d_conv);
-    return 2 * k_kv_cell_bytes(m->kv_type, m->cfg.d_head) * (size_t)m->n_kv_head;
+    if (y->kv_layer != layer)
+        return 0;
+    return 2 * k_kv_cell_bytes(m->kv_type, y->d_head) * (size_t)y->n_kv_here;
 }
 
 size_t model_kv_token_bytes(const struct model *m)

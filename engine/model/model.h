@@ -24,10 +24,10 @@ struct model {
     struct param *slot[SLOT_GLOBAL_COUNT]; /* in param; NULL: not there */
     struct layer *layer;                   /* owned: [n_layer] */
     struct model_rope {
-        float *cos, *sin;     /* owned: [model_turn_rows, d_rot / 2] */
-    } rope[LAYER_ROPE_COUNT]; /* of layers that slide: NULL where they turn as the others */
+        float *cos, *sin; /* owned: [model_turn_rows, d_rot / 2] */
+        int32_t d_rot;    /* of a head; 0: there is no such table */
+    } rope[LAYER_ROPE_COUNT];
     float *q_scale;     /* owned: [ctx] what queries are multiplied with, by position; or NULL */
-    int32_t d_rot;      /* of a head; 0: positions are embedded */
     int64_t rope_short; /* tokens of a sequence that turns by the table's short form; 0: one form */
     int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
     void *block;        /* owned: device memory of all parameters */
@@ -35,7 +35,6 @@ struct model {
     char *names; /* owned: the parameters' names */
     enum k_type kv_type;
     struct base_id base; /* what was loaded; not known of a model that was made of nothing */
-    int32_t n_kv_head;   /* heads whose keys and values are kept here */
     int64_t d_conv;      /* columns of convolutions whose rows are kept here */
 
     /* Where ranks share the model `param` says what all have together and has no memory; `part` is
@@ -49,7 +48,7 @@ struct model {
 struct model_share {
     struct op_ranks at;
     struct param_share *param; /* owned: by index */
-    int32_t n_kv_head;         /* whose keys and values this rank keeps */
+    int32_t *n_kv_head;        /* owned: by layer, whose keys and values this rank keeps */
     int64_t d_conv;            /* columns whose rows of convolutions */
 };
 
@@ -107,6 +106,8 @@ struct val model_build(const struct model *m, struct builder *b, enum model_outp
  */
 int32_t model_turn(const struct model *m, int64_t n_tok);
 int64_t model_turn_rows(const struct model *m);
+
+size_t model_rope_bytes(const struct model *m); /* of the tables */
 
 /* What a layer keeps of K_CELL tokens, its keys and values or rows of its convolution, and all
  * layers of one. */

@@ -96,6 +96,15 @@ static void longrope(const struct config *c, int64_t ctx, int32_t d_rot, double 
         *mscale = factor <= 1 ? 1.0 : sqrt(1.0 + log(factor) / log(original));
 }
 
+/* The first pairs of a head turn as if all did, the others do not. */
+static void proportional(const struct config *c, int32_t d_rot, double *freq)
+{
+    int32_t n = (int32_t)(floor(c->rope.partial * d_rot / 2));
+    plain(c->rope.theta, d_rot, freq);
+    for (int32_t i = 0; i < d_rot / 2; i++)
+        freq[i] = i < n ? freq[i] / c->rope.factor : 0;
+}
+
 void rope_frequencies(const struct config *c, int64_t ctx, int32_t d_rot, double *freq,
                       double *mscale)
 {
@@ -112,6 +121,9 @@ void rope_frequencies(const struct config *c, int64_t ctx, int32_t d_rot, double
         return;
     case ROPE_LONGROPE:
         longrope(c, ctx, d_rot, freq, mscale);
+        return;
+    case ROPE_PROPORTIONAL:
+        proportional(c, d_rot, freq);
         return;
     case ROPE_LINEAR:
     case ROPE_DEFAULT:
@@ -133,12 +145,12 @@ int64_t rope_short_tokens(const struct config *c, int64_t ctx)
 static void fill(const struct model *m, enum layer_rope which, int64_t n, float *cos_t,
                  float *sin_t)
 {
-    int32_t half = m->d_rot / 2;
+    int32_t d_rot = m->rope[which].d_rot, half = d_rot / 2;
     double freq[CONFIG_ROPE_FACTOR_MAX], mscale = 1;
     if (which == LAYER_ROPE_LOCAL)
-        plain(m->cfg.local_theta, m->d_rot, freq);
+        plain(m->cfg.local_theta, d_rot, freq);
     else
-        rope_frequencies(&m->cfg, n, m->d_rot, freq, &mscale);
+        rope_frequencies(&m->cfg, n, d_rot, freq, &mscale);
     for (int64_t pos = 0; pos < n; pos++) {
         for (int32_t i = 0; i < half; i++) {
             float angle = (float)pos * (float)freq[i];
@@ -163,10 +175,10 @@ static int make(struct model *m, enum layer_rope which, struct err *e)
     float *host = NULL;
     struct stream *s = NULL;
     int rc = -1;
-    size_t n = (size_t)model_turn_rows(m) * (size_t)(m->d_rot / 2);
-    size_t n_long = (size_t)m->ctx * (size_t)(m->d_rot / 2);
-    if (m->d_rot / 2 > CONFIG_ROPE_FACTOR_MAX)
-        return err_set(e, ERR_UNSUPPORTED, "heads of %d turn; at most %d do", m->d_rot,
+    size_t n = (size_t)model_turn_rows(m) * (size_t)(r->d_rot / 2);
+    size_t n_long = (size_t)m->ctx * (size_t)(r->d_rot / 2);
+    if (r->d_rot / 2 > CONFIG_ROPE_FACTOR_MAX)
+        return err_set(e, ERR_UNSUPPORTED, "heads of %d turn; at most %d do", r->d_rot,
                        2 * CONFIG_ROPE_FACTOR_MAX);
     host = try_alloc(2 * n, sizeof *host, "the table of rotary positions", e);
     s = host ? stream_new(m->device, e) : NULL;
@@ -204,11 +216,28 @@ done:
     return rc;
 }
 
+static int32_t turned(const struct config *c, int32_t d_head)
+{
+    if (c->d_latent)
+        return c->d_turned;
+    double share = c->rope.kind == ROPE_PROPORTIONAL ? 1 : c->rope.partial;
+    return (int32_t)(d_head * share) / 2 * 2;
+}
+
+void rope_table_sizes(struct model *m)
+{
+    const struct config *c = &m->cfg;
+    if (!c->has_rope)
+        return;
+    m->rope[LAYER_ROPE].d_rot = turned(c, c->full_d_head ? c->full_d_head : c->d_head);
+    if (c->local_theta > 0)
+        m->rope[LAYER_ROPE_LOCAL].d_rot = turned(c, c->d_head);
+}
+
 int rope_table_make(struct model *m, struct err *e)
 {
-    if (!m->d_rot || make(m, LAYER_ROPE, e))
-        return m->d_rot ? -1 : 0;
-    if (m->cfg.query_growth != 0 && make_query_scale(m, e))
-        return -1;
-    return m->cfg.local_theta > 0 ? make(m, LAYER_ROPE_LOCAL, e) : 0;
+    for (int i = 0; i < LAYER_ROPE_COUNT; i++)
+        if (m->rope[i].d_rot && make(m, (enum layer_rope)i, e))
+            return -1;
+    return m->cfg.query_growth != 0 ? make_query_scale(m, e) : 0;
 }

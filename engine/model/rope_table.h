@@ -14,6 +14,9 @@
 
 #include "engine/model/model.h"
 
+/* The widths of the tables that the model's layers turn by. */
+void rope_table_sizes(struct model *m);
+
 /* Fills m->rope, and m->q_scale where queries grow; nothing for families that do not turn. */
 int rope_table_make(struct model *m, struct err *e);
 

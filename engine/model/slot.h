@@ -10,6 +10,9 @@ enum slot {
     SLOT_TOKEN_EMBED,
     SLOT_POS_EMBED,
     SLOT_SEGMENT_EMBED,
+    SLOT_PLE_EMBED, /* of each layer's own, all side by side; what joins it, and its norm */
+    SLOT_PLE_PROJECT,
+    SLOT_PLE_NORM,
     SLOT_EMBED_NORM,
     SLOT_EMBED_NORM_BIAS,
     SLOT_FINAL_NORM,
@@ -77,6 +80,9 @@ enum slot {
     SLOT_GATE_BIAS,
     SLOT_UP_BIAS,
     SLOT_DOWN_BIAS,
+    SLOT_PLE_GATE, /* of a layer's own embedding, and from its width to the model's */
+    SLOT_PLE_UP,
+    SLOT_PLE_OUT_NORM,
     SLOT_ROUTER,
     SLOT_ROUTER_BIAS,
     SLOT_CHOICE_BIAS, /* of scores, where experts are picked by them */

@@ -4,6 +4,8 @@
  */
 #include "engine/model/spec.h"
 
+#include "engine/load/config_layers.h"
+
 #define MATRIX(slot_, name_, n_, k_, ...)                                                          \
     {                                                                                              \
         .slot = (slot_), .name = (name_), .n = (n_), .k = (k_), __VA_ARGS__                        \
@@ -290,6 +292,43 @@ static const struct spec_row latent_rows[] = {
     DENSE_ROWS,
 };
 
+/* Gemma 4. */
+static const struct spec_row gemma4_rows[] = {
+    MATRIX(SLOT_TOKEN_EMBED, "embed_tokens.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
+    MATRIX(SLOT_PLE_EMBED, "embed_tokens_per_layer.weight", DIM_OF_PLE_VOCAB, DIM_OF_PLES,
+           .when = WHEN_PLE),
+    MATRIX(SLOT_PLE_PROJECT, "per_layer_model_projection.weight", DIM_OF_PLES, DIM_OF_MODEL,
+           .when = WHEN_PLE, .takes_lora = true),
+    VECTOR(SLOT_PLE_NORM, "per_layer_projection_norm.weight", DIM_OF_PLE, .when = WHEN_PLE),
+    VECTOR(SLOT_ATTN_NORM, "layers.%d.input_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_Q, "layers.%d.self_attn.q_proj.weight", DIM_OF_Q, DIM_OF_MODEL, .group = 1,
+           .takes_lora = true),
+    MATRIX(SLOT_K, "layers.%d.self_attn.k_proj.weight", DIM_OF_KV, DIM_OF_MODEL,
+           .when = WHEN_OWN_KV, .group = 1, .takes_lora = true),
+    MATRIX(SLOT_V, "layers.%d.self_attn.v_proj.weight", DIM_OF_KV, DIM_OF_MODEL, .when = WHEN_OWN_V,
+           .group = 1, .takes_lora = true),
+    VECTOR(SLOT_Q_NORM, "layers.%d.self_attn.q_norm.weight", DIM_OF_HEAD),
+    VECTOR(SLOT_K_NORM, "layers.%d.self_attn.k_norm.weight", DIM_OF_HEAD, .when = WHEN_OWN_KV),
+    MATRIX(SLOT_O, "layers.%d.self_attn.o_proj.weight", DIM_OF_MODEL, DIM_OF_Q, .takes_lora = true),
+    VECTOR(SLOT_ATTN_OUT_NORM, "layers.%d.post_attention_layernorm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_MLP_NORM, "layers.%d.pre_feedforward_layernorm.weight", DIM_OF_MODEL),
+    VECTOR(SLOT_MLP_OUT_NORM, "layers.%d.post_feedforward_layernorm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_GATE, "layers.%d.mlp.gate_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_UP, "layers.%d.mlp.up_proj.weight", DIM_OF_FF, DIM_OF_MODEL, .group = 2,
+           .takes_lora = true),
+    MATRIX(SLOT_DOWN, "layers.%d.mlp.down_proj.weight", DIM_OF_MODEL, DIM_OF_FF,
+           .takes_lora = true),
+    MATRIX(SLOT_PLE_GATE, "layers.%d.per_layer_input_gate.weight", DIM_OF_PLE, DIM_OF_MODEL,
+           .when = WHEN_PLE, .takes_lora = true),
+    MATRIX(SLOT_PLE_UP, "layers.%d.per_layer_projection.weight", DIM_OF_MODEL, DIM_OF_PLE,
+           .when = WHEN_PLE, .takes_lora = true),
+    VECTOR(SLOT_PLE_OUT_NORM, "layers.%d.post_per_layer_input_norm.weight", DIM_OF_MODEL,
+           .when = WHEN_PLE),
+    VECTOR(SLOT_FINAL_NORM, "norm.weight", DIM_OF_MODEL),
+    MATRIX(SLOT_LM_HEAD, "lm_head.weight", DIM_OF_VOCAB, DIM_OF_MODEL, .when = WHEN_UNTIED),
+};
+
 static const struct spec_row gpt2_rows[] = {
     MATRIX(SLOT_TOKEN_EMBED, "wte.weight", DIM_OF_VOCAB, DIM_OF_MODEL),
     MATRIX(SLOT_POS_EMBED, "wpe.weight", DIM_OF_POS, DIM_OF_MODEL),
@@ -427,6 +466,7 @@ static const char *const wrapped_prefix[] = {"model.language_model.", "language_
 
 static const struct spec llama_spec = {ROWS(llama_rows), .prefix = llama_prefix};
 static const struct spec hybrid_spec = {ROWS(llama_rows), .prefix = llama_prefix};
+static const struct spec gemma4_spec = {ROWS(gemma4_rows), .prefix = llama_prefix};
 static const struct spec lfm2_spec = {ROWS(lfm2_rows), .prefix = llama_prefix};
 static const struct spec granite_hybrid_spec = {ROWS(granite_hybrid_rows), .prefix = llama_prefix};
 static const struct spec latent_spec = {ROWS(latent_rows), .prefix = llama_prefix};
@@ -458,20 +498,25 @@ bool spec_is_transposed(const struct spec *s)
     return false;
 }
 
-int64_t spec_dim_of(const struct config *c, enum spec_dim d)
+int64_t spec_dim_of(const struct config *c, enum spec_dim d, int64_t layer)
 {
-    int64_t q = (int64_t)c->n_head * c->d_head, state_v = (int64_t)c->n_state_v * c->d_state_v;
+    int64_t d_head = config_d_head(c, layer), n_kv = config_n_kv_head(c, layer);
+    int64_t d_ff = config_d_ff(c, layer), q = c->n_head * d_head;
+    int64_t state_v = (int64_t)c->n_state_v * c->d_state_v;
     const int64_t dim[DIM_OF_COUNT] = {
         [DIM_OF_NONE] = 1,
         [DIM_OF_MODEL] = c->d_model,
         [DIM_OF_VOCAB] = c->n_vocab,
         [DIM_OF_POS] = c->max_pos + c->pos_from,
         [DIM_OF_SEGMENT] = c->n_segment,
+        [DIM_OF_PLE_VOCAB] = c->n_ple_vocab,
+        [DIM_OF_PLE] = c->d_ple,
+        [DIM_OF_PLES] = c->d_ple * c->n_layer,
         [DIM_OF_LABELS] = c->n_label,
         [DIM_OF_DENSE] = c->dense[0].n,
         [DIM_OF_DENSE_2] = c->dense[1].n,
-        [DIM_OF_FF] = c->d_ff,
-        [DIM_OF_GATE_UP] = 2 * c->d_ff,
+        [DIM_OF_FF] = d_ff,
+        [DIM_OF_GATE_UP] = 2 * d_ff,
         [DIM_OF_EXPERT] = c->d_expert,
         [DIM_OF_EXPERTS] = c->n_expert,
         [DIM_OF_SHARED] = c->d_shared,
@@ -483,9 +528,9 @@ int64_t spec_dim_of(const struct config *c, enum spec_dim d)
         [DIM_OF_VALUES] = (int64_t)c->n_head * c->d_value,
         [DIM_OF_Q] = q,
         [DIM_OF_QUERY] = c->has_attn_gate ? 2 * q : q,
-        [DIM_OF_KV] = (int64_t)c->n_kv_head * c->d_head,
-        [DIM_OF_QKV] = ((int64_t)c->n_head + 2 * c->n_kv_head) * c->d_head,
-        [DIM_OF_HEAD] = c->d_head,
+        [DIM_OF_KV] = n_kv * d_head,
+        [DIM_OF_QKV] = (c->n_head + 2 * n_kv) * d_head,
+        [DIM_OF_HEAD] = d_head,
         [DIM_OF_HEADS] = c->n_head,
         [DIM_OF_CONV_IN] = 3 * c->d_model,
         [DIM_OF_TAPS] = config_conv_width(c) * c->n_tap,
@@ -547,6 +592,12 @@ bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t 
         return c->d_latent_q == 0;
     case WHEN_CHOICE_BIAS:
         return c->has_route_bias;
+    case WHEN_OWN_KV:
+        return !config_shares_kv(c, layer);
+    case WHEN_OWN_V:
+        return !config_shares_kv(c, layer) && (c->slides[layer] || !c->k_is_v);
+    case WHEN_PLE:
+        return c->d_ple > 0;
     case WHEN_QK_NORM:
         return c->qk_norm == QK_NORM_HEADS;
     case WHEN_WHOLE_QK_NORM:

@@ -19,6 +19,9 @@ enum spec_dim {
     DIM_OF_VOCAB,
     DIM_OF_POS,
     DIM_OF_SEGMENT,
+    DIM_OF_PLE_VOCAB,
+    DIM_OF_PLE,  /* an embedding of one layer's own */
+    DIM_OF_PLES, /* of all layers */
     DIM_OF_LABELS,
     DIM_OF_DENSE, /* numbers that the product gives */
     DIM_OF_DENSE_2,
@@ -63,6 +66,9 @@ enum spec_when {
     WHEN_Q_LATENT_BIAS,
     WHEN_NO_Q_LATENT,
     WHEN_CHOICE_BIAS,
+    WHEN_OWN_KV, /* keys and values are not another layer's */
+    WHEN_OWN_V,  /* and values are not the keys */
+    WHEN_PLE,
     WHEN_QK_NORM,
     WHEN_WHOLE_QK_NORM,
     WHEN_NORM_BEFORE, /* a half is normed before, ... */
@@ -119,7 +125,8 @@ struct spec {
 /* The family's prefixes, or those of a text model in another. */
 const char *const *spec_prefix(const struct config *c);
 
-int64_t spec_dim_of(const struct config *c, enum spec_dim d);
+/* layer -1: of a row without one. */
+int64_t spec_dim_of(const struct config *c, enum spec_dim d, int64_t layer);
 /* Whether a layer has it; -1: of the rows without one. */
 bool spec_row_is_used(const struct config *c, const struct spec_row *r, int64_t layer);
 bool spec_row_is_vector(const struct spec_row *r);

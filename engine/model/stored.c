@@ -51,6 +51,16 @@ int stored_shape(const struct param *p, bool is_transposed, int64_t dim[3])
     return 3;
 }
 
+bool stored_has(const struct weights *w, const struct config *c, const char *name)
+{
+    struct tried t = {.n = 0};
+    add(&t, c, name);
+    for (int i = 0; i < t.n; i++)
+        if (weights_get(w, t.name[i]))
+            return true;
+    return false;
+}
+
 int stored_want(struct weights *w, const struct config *c, const char *name, int rank,
                 const int64_t *dim, const struct weight **out, struct err *e)
 {

@@ -21,4 +21,7 @@ int stored_shape(const struct param *p, bool is_transposed, int64_t dim[3]);
 int stored_want(struct weights *w, const struct config *c, const char *name, int rank,
                 const int64_t *dim, const struct weight **out, struct err *e);
 
+/* Whether the files have it, by any of its names. */
+bool stored_has(const struct weights *w, const struct config *c, const char *name);
+
 #endif

@@ -13,8 +13,8 @@ static struct k_kv_cache cache_of(const struct model *m, int64_t layer, int64_t 
 {
     struct k_kv_cache c = {.type = m->kv_type, .k = at, .n_cell = n_cell};
     bool is_conv = m->layer[layer].mixer != MIXER_ATTENTION;
-    c.n_kv_head = is_conv ? 1 : m->n_kv_head;
-    c.d_head = is_conv ? (int32_t)m->d_conv : m->cfg.d_head;
+    c.n_kv_head = is_conv ? 1 : m->layer[layer].n_kv_here;
+    c.d_head = is_conv ? (int32_t)m->d_conv : m->layer[layer].d_head;
     c.v = is_conv ? NULL : at + model_cell_bytes(m, layer) / 2 * (size_t)n_cell;
     return c;
 }

@@ -34,7 +34,8 @@ static int make_dq_part(struct packed *p, struct err *e)
     const struct config *cfg = &p->model->cfg;
     if (!device_reads_host(d))
         return 0;
-    p->dq_part_bytes = attn_part_floats(p->opt.cap_tok, cfg->n_head, cfg->d_head) * sizeof(float);
+    int32_t d_head = cfg->full_d_head > cfg->d_head ? cfg->full_d_head : cfg->d_head;
+    p->dq_part_bytes = attn_part_floats(p->opt.cap_tok, cfg->n_head, d_head) * sizeof(float);
     p->dq_part = device_alloc(d, p->dq_part_bytes, "attention's gradients", e);
     p->in.host.dq_part = p->in.dev.dq_part = p->dq_part;
     return p->dq_part ? 0 : -1;

@@ -12,19 +12,21 @@
 #include "engine/graph/shard.h"
 #include "engine/op/ops.h"
 
-/* Keys and values are kept for as many heads as attention has here. */
-static int32_t kv_heads(const struct shard *s, const struct graph *g, const struct op_ranks *at,
-                        int32_t all)
+/* Keys and values are kept for as many heads as the layer's attention has here. */
+static void kv_heads(struct model_share *out, const struct shard *s, const struct graph *g)
 {
+    const struct op_ranks *at = &out->at;
     for (size_t i = 0; i < g->node.n; i++) {
         const struct op_node *n = &g->node.at[i].op;
+        struct op_attn_attr a;
         if (n->op != OP_attn || s->rule[i]->out != SPLIT_COLS)
             continue;
         int64_t pieces = s->pieces[n->in[1]];
-        return (int32_t)(param_bound(all, pieces, at->rank + 1, at->size) -
-                         param_bound(all, pieces, at->rank, at->size));
+        memcpy(&a, n->attr, sizeof a);
+        out->n_kv_head[a.layer] =
+            (int32_t)(param_bound(a.n_kv_head, pieces, at->rank + 1, at->size) -
+                      param_bound(a.n_kv_head, pieces, at->rank, at->size));
     }
-    return all;
 }
 
 /* Rows of convolutions are kept for as many columns as the widest has here: layers of other formats
@@ -65,7 +67,7 @@ static int choose(struct model_share *out, const struct model *m, enum model_out
     for (int32_t i = 0; i < s.n_param && !rc; i++)
         out->param[i] = s.share[i];
     if (!rc) {
-        out->n_kv_head = kv_heads(&s, &g, &out->at, m->cfg.n_kv_head);
+        kv_heads(out, &s, &g);
         out->d_conv = conv_cols(&s, &g, &out->at, config_conv_width(&m->cfg));
     }
     shard_release(&s);
@@ -84,11 +86,14 @@ int ranks_share_for(struct model_share *s, const struct config *c, const struct 
 {
     struct model_options mo = *o;
     mo.share = NULL;
-    *s = (struct model_share){.at = *at, .n_kv_head = c->n_kv_head, .d_conv = config_conv_width(c)};
+    *s = (struct model_share){.at = *at, .d_conv = config_conv_width(c)};
     struct model *m = model_new(c, &mo, NULL, e);
     if (!m)
         return -1;
     s->param = xcalloc((size_t)m->n_param + 1, sizeof *s->param);
+    s->n_kv_head = xcalloc((size_t)c->n_layer + 1, sizeof *s->n_kv_head);
+    for (int64_t l = 0; l < c->n_layer; l++)
+        s->n_kv_head[l] = m->layer[l].n_kv_head;
     int rc = at->size > 1 ? choose(s, m, output, e) : 0;
     model_free(m);
     return rc;
@@ -97,6 +102,7 @@ int ranks_share_for(struct model_share *s, const struct config *c, const struct 
 void ranks_share_release(struct model_share *s)
 {
     free(s->param);
+    free(s->n_kv_head);
     *s = (struct model_share){0};
 }
 

@@ -42,14 +42,15 @@ struct runner {
 static int make_parts(struct runner *r, struct err *e)
 {
     const struct config *cfg = &r->model->cfg;
+    int32_t d_head = cfg->full_d_head > cfg->d_head ? cfg->full_d_head : cfg->d_head;
     int64_t n_row = (2 * device_lanes(r->device) - 1) / cfg->n_kv_head;
     int64_t n_chunk = (r->in.dev.cell_stride * K_CELL + K_ATTN_CHUNK - 1) / K_ATTN_CHUNK;
     if (n_row > r->opt.cap[DIM_TOK])
         n_row = r->opt.cap[DIM_TOK];
     if (n_row < 1 || n_chunk < 2)
         return 0;
-    r->parts_bytes = (size_t)(n_row * n_chunk) * (size_t)cfg->n_head * ((size_t)cfg->d_head + 2) *
-                     sizeof *r->parts;
+    r->parts_bytes =
+        (size_t)(n_row * n_chunk) * (size_t)cfg->n_head * ((size_t)d_head + 2) * sizeof *r->parts;
     r->parts = device_alloc(r->device, r->parts_bytes, "attention of long sequences", e);
     if (!r->parts)
         return -1;

@@ -105,11 +105,26 @@ static void put_names(struct buf *b, const struct train_subject *s, const char *
     }
 }
 
+/* Whether a product is adapted that is in no layer. */
+static bool has_outer(const struct train_subject *s)
+{
+    for (int32_t i = 0; i < s->model->n_param; i++) {
+        const struct param *p = &s->model->param[i];
+        if (p->lora >= 0 && s->half_a[p->lora] >= 0 && strncmp(p->name, "layers.", 7) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Beside a text model others may have products of the same names: then an expression. */
 static void put_targets(struct buf *b, const struct train_subject *s)
 {
     bool is_wrapped = s->model->cfg.is_wrapped;
-    buf_str(b, is_wrapped ? "\".*language_model\\\\..*\\\\.(" : "[");
+    const char *inner = has_outer(s) ? "(.*\\\\.)?" : ".*\\\\.";
+    if (is_wrapped)
+        buf_printf(b, "\".*language_model\\\\.%s(", inner);
+    else
+        buf_str(b, "[");
     put_names(b, s, is_wrapped ? "" : "\"", is_wrapped ? "|" : ", ");
     buf_str(b, is_wrapped ? ")\"" : "]");
 }

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/base/mem.h"
 #include "engine/device/device_dry.h"
@@ -34,6 +35,7 @@ static void paper_release(struct paper *p)
     stream_free(p->stream);
     if (p->device)
         device_free(p->device);
+    free(p->share.n_kv_head);
     mem_free(p->row);
     mem_free(p->id);
     mem_free(p->label);
@@ -74,7 +76,9 @@ static int paper_init(struct paper *p, const struct model *like, const struct de
     *p = (struct paper){.device = device_dry_new(d), .share = {.at = like->ranks}};
     p->share.at.comm = NULL;
     p->share.param = (struct param_share *)(uintptr_t)like->share; /* read only */
-    p->share.n_kv_head = like->n_kv_head;
+    p->share.n_kv_head = xcalloc((size_t)like->cfg.n_layer + 1, sizeof *p->share.n_kv_head);
+    for (int64_t l = 0; l < like->cfg.n_layer; l++)
+        p->share.n_kv_head[l] = like->layer[l].n_kv_here;
     p->share.d_conv = like->d_conv;
     mo.share = like->part ? &p->share : NULL;
     p->stream = stream_new(p->device, e);

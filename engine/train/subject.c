@@ -21,7 +21,8 @@ double train_lora_scale(const struct train_lora *l)
     return l->alpha / (l->is_rs ? sqrt((double)l->rank) : (double)l->rank);
 }
 
-/* "layers.0.self_attn.q_proj.weight" has the last part q_proj. */
+/* "layers.0.self_attn.q_proj.weight" has the last part q_proj; "per_layer_model_projection.weight"
+ * is one. */
 static bool is_target(const struct train_lora *l, const struct param *p)
 {
     size_t n = strlen(p->name) - strlen(".weight");
@@ -29,7 +30,8 @@ static bool is_target(const struct train_lora *l, const struct param *p)
         return false;
     for (int32_t i = 0; i < l->n_target; i++) {
         size_t k = strlen(l->target[i]);
-        if (k < n && p->name[n - k - 1] == '.' && memcmp(p->name + n - k, l->target[i], k) == 0)
+        bool is_part = k == n || (k < n && p->name[n - k - 1] == '.');
+        if (is_part && memcmp(p->name + n - k, l->target[i], k) == 0)
             return true;
     }
     return l->n_target == 0;

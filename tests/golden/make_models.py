@@ -45,6 +45,7 @@ from transformers import (BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, Ll
                           Qwen3ForCausalLM, XLMRobertaConfig, XLMRobertaModel)
 
 import delta_models
+import gemma_models
 import hybrid_models
 import latent_models
 import later_models
@@ -141,9 +142,10 @@ LORA = {  # name: options of LoraConfig
 
 
 for others in (later_models, moe_models, hybrid_models, delta_models, latent_models,
-               scan_models):
+               scan_models, gemma_models):
     MODELS |= others.MODELS
     LORA |= others.LORA
+LR = {n: m.LR for m in (delta_models, gemma_models) for n in m.MODELS}  # of full training
 
 
 def bert(**kw):
@@ -156,6 +158,8 @@ def bert(**kw):
 def centre(model, name):
     """What a norm's weights lie around: of classes that norm by 1 + them, zero."""
     kind = type(model).__name__
+    if "Gemma4" in kind:  # scores are not scaled
+        return 2 if "post_" in name else 0.5 if "_norm" in name and "self_attn" in name else 1
     plus_one = "Gemma" in kind or (kind.startswith(("Qwen3_5", "Qwen3Next"))
                                    and "linear_attn.norm" not in name)
     return 0 if plus_one or name.endswith("bias") else 1
@@ -178,12 +182,16 @@ def draw(model, seed):
             elif "_b_proj" in name:  # from a latent: what is wide already stays so
                 p.copy_(noise * (1.0 / p.shape[-1] ** 0.5))
             elif "embed" in name or "wte" in name or "wpe" in name:
-                p.copy_(0.7 * noise)
+                p.copy_((0.2 if "Gemma4" in type(model).__name__ else 0.7) * noise)
+            elif "per_layer_input_gate" in name:  # what it leaves is normed: it may not be nothing
+                p.copy_(noise * (0.4 / p.shape[-1] ** 0.5))
             else:
                 p.copy_(noise * (1.6 / p.shape[-1] ** 0.5))
         for name, p in model.named_buffers():
             if name.endswith("e_score_correction_bias"):
                 p.copy_(0.2 * torch.randn(p.shape, generator=g))
+            if name.endswith("layer_scalar"):
+                p.copy_(0.8 + 0.4 * torch.rand(p.shape, generator=g))
 
 
 def build(name, seed):
@@ -387,7 +395,7 @@ def find_seed(name, prompt):
     """The first seed whose greedy text has no near tie."""
     for seed in range(1, 200):
         model = build(name, seed)
-        if name in SENSITIVE and not is_near_in_bf16(model, prompt):
+        if (name in SENSITIVE or name in gemma_models.MODELS) and not is_near_in_bf16(model, prompt):
             continue
         if name in latent_models.MODELS and not is_steady(model, prompt):
             continue
@@ -425,7 +433,7 @@ def make_decoder(name, folder):
             for key, part in own.items():
                 tensors["grad." + key] = part.contiguous().clone()
     adamw = train(model, rows, N_STEP, DECAY, dict(model.named_parameters()),
-                  delta_models.LR if name in delta_models.MODELS else ADAMW["lr"])
+                  LR.get(name, ADAMW["lr"]))
     for name_all, p in model.named_parameters():
         for n, part in parts_of(name, name_all, p).items():
             if p.grad is not None:

@@ -14,6 +14,15 @@
 
 enum { TINY_LAYERS = 3, TINY_CTX = 256 };
 
+/* The last layer has wider heads and the first one's keys. */
+static void add_sharing(struct config *c)
+{
+    c->full_d_head = 24, c->full_n_kv_head = 1, c->n_kv_shared = 1;
+    c->k_is_v = c->norms_v = c->widens_shared = c->has_layer_scale = true;
+    c->d_ple = 12, c->n_ple_vocab = c->n_vocab, c->ple_scale = 3;
+    c->rope.kind = ROPE_PROPORTIONAL;
+}
+
 /* Keys of which 6 of 16 numbers turn, values of 12; four groups of two experts, two of them open.
  */
 static void add_latent(struct config *c)
@@ -37,56 +46,60 @@ struct config tiny_config(enum config_family f)
     bool is_old = f == FAMILY_GPT2 || f == FAMILY_BERT;
     bool is_hybrid = f == FAMILY_QWEN3_5, is_scan = f == FAMILY_GRANITE_HYBRID;
     bool is_granite = f == FAMILY_GRANITE || is_scan;
-    bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3;
-    struct config c = {
-        .family = f,
-        .n_vocab = 67,
-        .n_layer = TINY_LAYERS,
-        .d_model = 48,
-        .d_ff = 80,
-        .max_pos = TINY_CTX,
-        .n_head = 6,
-        .n_kv_head = is_old ? 6 : 2,
-        .d_head = is_old ? 8 : 16,
-        .n_segment = f == FAMILY_BERT ? 2 : 0,
-        .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
-               : is_gemma         ? ACT_GELU_TANH
-               : f == FAMILY_BERT ? ACT_GELU
-                                  : ACT_SILU,
-        .norm_eps = 1e-5,
-        .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
-        .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma || f == FAMILY_GPT_OSS
-                      ? 20
-                      : 0,
-        .is_tied = f != FAMILY_LLAMA,
-        .is_encoder = f == FAMILY_BERT,
-        .sees_ahead = f == FAMILY_BERT,
-        .norms = f == FAMILY_BERT    ? NORMS_SUM
-                 : f == FAMILY_OLMO2 ? NORMS_OUTPUT
-                 : is_gemma          ? NORMS_BOTH
-                                     : NORMS_INPUT,
-        .has_rope = !is_old && !is_scan,
-        .is_gated = !is_old,
-        .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 || f == FAMILY_LFM2 || is_hybrid
-                       ? QK_NORM_HEADS
-                   : f == FAMILY_OLMO2 ? QK_NORM_WHOLE
-                                       : QK_NORM_NONE,
-        .embed_scale = is_granite ? 6 : 1,
-        .residual_scale = is_granite ? 0.4 : 1,
-        .logit_scale = is_granite ? 0.125 : 1,
-        .route_scale = 1,
-        .norm_plus_one = is_gemma || is_hybrid,
-        .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
-        .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
-        .local_theta = f == FAMILY_GEMMA3 ? 100 : 0,
-        .attn_scale = is_granite ? 0.3 : 0,
-        .has_qkv_bias = f == FAMILY_QWEN2 || f == FAMILY_GPT_OSS,
-        .has_o_bias = f == FAMILY_GPT_OSS,
-        .scales_attn = true,
-        .pool = POOL_MEAN,
-        .normalizes = true,
-        .bos = -1,
-        .pad = -1};
+    bool is_gemma4 = f == FAMILY_GEMMA4;
+    bool is_gemma = f == FAMILY_GEMMA2 || f == FAMILY_GEMMA3 || is_gemma4;
+    struct config c = {.family = f,
+                       .n_vocab = 67,
+                       .n_layer = TINY_LAYERS,
+                       .d_model = 48,
+                       .d_ff = 80,
+                       .max_pos = TINY_CTX,
+                       .n_head = 6,
+                       .n_kv_head = is_old ? 6 : 2,
+                       .d_head = is_old ? 8 : 16,
+                       .n_segment = f == FAMILY_BERT ? 2 : 0,
+                       .act = f == FAMILY_GPT2   ? ACT_GELU_TANH
+                              : is_gemma         ? ACT_GELU_TANH
+                              : f == FAMILY_BERT ? ACT_GELU
+                                                 : ACT_SILU,
+                       .norm_eps = 1e-5,
+                       .rope = {.kind = ROPE_DEFAULT, .theta = 10000, .partial = 1, .factor = 1},
+                       .window = f == FAMILY_MISTRAL || f == FAMILY_MINISTRAL || is_gemma ||
+                                         f == FAMILY_GPT_OSS
+                                     ? 20
+                                     : 0,
+                       .is_tied = f != FAMILY_LLAMA,
+                       .is_encoder = f == FAMILY_BERT,
+                       .sees_ahead = f == FAMILY_BERT,
+                       .norms = f == FAMILY_BERT    ? NORMS_SUM
+                                : f == FAMILY_OLMO2 ? NORMS_OUTPUT
+                                : is_gemma          ? NORMS_BOTH
+                                                    : NORMS_INPUT,
+                       .has_rope = !is_old && !is_scan,
+                       .is_gated = !is_old,
+                       .qk_norm = f == FAMILY_QWEN3 || f == FAMILY_GEMMA3 || f == FAMILY_LFM2 ||
+                                          is_hybrid || is_gemma4
+                                      ? QK_NORM_HEADS
+                                  : f == FAMILY_OLMO2 ? QK_NORM_WHOLE
+                                                      : QK_NORM_NONE,
+                       .embed_scale = is_granite ? 6 : 1,
+                       .residual_scale = is_granite ? 0.4 : 1,
+                       .logit_scale = is_granite ? 0.125 : 1,
+                       .route_scale = 1,
+                       .norm_plus_one = (is_gemma && !is_gemma4) || is_hybrid,
+                       .attn_cap = f == FAMILY_GEMMA2 ? 4 : 0,
+                       .logit_cap = f == FAMILY_GEMMA2 ? 6 : 0,
+                       .local_theta = f == FAMILY_GEMMA3 || is_gemma4 ? 100 : 0,
+                       .attn_scale = is_granite  ? 0.3
+                                     : is_gemma4 ? 1
+                                                 : 0,
+                       .has_qkv_bias = f == FAMILY_QWEN2 || f == FAMILY_GPT_OSS,
+                       .has_o_bias = f == FAMILY_GPT_OSS,
+                       .scales_attn = true,
+                       .pool = POOL_MEAN,
+                       .normalizes = true,
+                       .bos = -1,
+                       .pad = -1};
     c.n_tap = is_hybrid || is_scan ? 4 : 3;
     if (is_hybrid) {
         c.n_state_k = 2, c.n_state_v = 6;
@@ -98,6 +111,8 @@ struct config tiny_config(enum config_family f)
         c.d_state_k = 10, c.d_state_v = 12;
         c.scan_hi = 2;
     }
+    if (is_gemma4)
+        add_sharing(&c);
     c.has_conv_bias = f == FAMILY_LFM2 || is_scan;
     bool is_open = f == FAMILY_GPT_OSS;
     bool is_mixture = f == FAMILY_QWEN3_MOE || f == FAMILY_MIXTRAL || is_open || is_scan;
@@ -109,7 +124,7 @@ struct config tiny_config(enum config_family f)
     c.d_expert = 40;
     c.normalises_top = f == FAMILY_MIXTRAL || is_open || is_scan;
     c.is_joined = f == FAMILY_PHI3;
-    c.rope.partial = f == FAMILY_PHI3 || is_hybrid ? 0.5 : 1;
+    c.rope.partial = f == FAMILY_PHI3 || is_hybrid || is_gemma4 ? 0.5 : 1;
     bool is_latent = f == FAMILY_DEEPSEEK_V2 || f == FAMILY_DEEPSEEK_V3;
     if (is_latent)
         add_latent(&c);

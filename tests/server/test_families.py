@@ -28,7 +28,8 @@ GOLDEN = pathlib.Path("tests/golden/models")
 WRITERS = ("olmo2", "smollm3", "granite", "gemma2", "gemma3_scaled", "phi3", "phi3_longrope",
            "gemma3_vision", "llava", "qwen3_moe", "mixtral", "olmoe", "gpt_oss", "deepseek_v2_groups", "deepseek_v3", "mistral4", "lfm2",
            "qwen3_5", "qwen3_5_vision", "qwen3_5_moe",
-           "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe", "granite_hybrid")
+           "qwen3_5_moe_vision", "qwen3_next", "qwen2_moe", "granite_hybrid",
+           "gemma4", "gemma4_wide", "gemma4_vision")
 CTX = 320
 ROWS = "".join(json.dumps({"messages": [{"role": "user", "content": f"Say {i}"},
                                         {"role": "assistant", "content": "b a b a"}]}) + "\n"
@@ -78,6 +79,8 @@ def family(tmp, name, tokenizer):
     text = config.get("text_config", config)
     old = text["vocab_size"]
     text["vocab_size"] = max(n, old)
+    if "vocab_size_per_layer_input" in text:
+        text["vocab_size_per_layer_input"] = text["vocab_size"]
     if "rope_theta" in text or "rope_parameters" in text:
         text["max_position_embeddings"] = CTX
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -68,8 +68,9 @@ static struct config whole_panels(enum config_family f)
 /* Faults: a pass that the command line can't name; one that is in the table and does not run. */
 static void passes_have_names(void **state)
 {
-    static const char *const names[] = {"shard",    "fold", "common",  "bias", "join",    "gate",
-                                        "residual", "norm", "rope_kv", "dead", "in_place"};
+    static const char *const names[] = {"shard",     "fold",    "common",   "bias",
+                                        "join",      "gate",    "residual", "norm",
+                                        "shared_kv", "rope_kv", "dead",     "in_place"};
     (void)state;
     assert_int_equal(sizeof names / sizeof *names, PASS_COUNT);
     for (int i = 0; i < PASS_COUNT; i++) {
@@ -137,9 +138,10 @@ static void heads_of_other_tables_stay_apart(void **state)
 static void only_norms_of_heads_come_along(void **state)
 {
     const struct param of_heads = {.n = 4}, of_rows = {.n = 8};
-    const struct norm_attr good = {.weight = &of_heads, .eps = 1},
-                           bad[] = {{.weight = &of_heads, .eps = 2},
-                                    {.weight = &of_rows, .eps = 1}};
+    const struct norm_attr good = {.weight = &of_heads, .d = 4, .eps = 1},
+                           bad[] = {{.weight = &of_heads, .d = 4, .eps = 2},
+                                    {.weight = &of_rows, .d = 8, .eps = 1},
+                                    {.d = 4, .eps = 1}};
     struct op_attn_attr at = {.n_head = 2, .n_kv_head = 2, .d_head = 4};
     struct op_rope_attr turn = {.n_head = 2, .d_head = 4, .d_rot = 4};
     struct op_node attn = {.op = OP_attn, .n_in = 3}, rope = {.op = OP_rope, .n_in = 1, .in = {5}};
@@ -153,7 +155,7 @@ static void only_norms_of_heads_come_along(void **state)
     memcpy(other.attr, &good, sizeof good);
     assert_int_equal(op_rope_kv_set(&made, &f), 0);
     assert_true(made.in[0] == 4 && made.in[1] == 4);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         memcpy(other.attr, &bad[i], sizeof bad[i]);
         assert_int_equal(op_rope_kv_set(&made, &f), 0);
         assert_true(made.in[0] == 5 && made.in[1] == 5); /* they stay where they are */

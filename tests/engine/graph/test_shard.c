@@ -120,7 +120,10 @@ static void parts_make_the_whole(void **state)
                     sum[i] += q->n * q->k;
                     assert_true(p->is_vector || p->n < sizes[k] || q->n * q->k < p->n * p->k);
                 }
-                heads += v.model->n_kv_head;
+                int64_t at = 0;
+                while (v.model->layer[at].mixer != MIXER_ATTENTION)
+                    at++;
+                heads += v.model->layer[at].n_kv_here;
                 for (int32_t i = 0; i < v.model->n_param && r == sizes[k] - 1; i++)
                     if (!v.model->param[i].is_vector && v.model->param[i].n >= sizes[k])
                         assert_int_equal(sum[i], v.model->param[i].n * v.model->param[i].k);
@@ -139,7 +142,7 @@ static void few_key_heads(void **state)
     (void)state;
     c.n_kv_head = 2;
     view_init(&v, &c, 1, 3);
-    assert_int_equal(v.model->n_kv_head, 2);
+    assert_int_equal(v.model->layer[0].n_kv_here, 2);
     for (int l = 0; l < (int)c.n_layer; l++)
         assert_true(count(&v.g, OP_reduce, l) <= 2);
     view_release(&v);

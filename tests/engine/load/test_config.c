@@ -463,7 +463,7 @@ static const struct refused {
      "shared_expert_intermediate_size: 8 is not supported; 0 is"},
     {"{\"model_type\":\"mamba\"}",
      "model_type: 'mamba' is not supported; known are llama, mistral, ministral, qwen2, qwen3, "
-     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, phi3, lfm2, "
+     "qwen3_moe, qwen2_moe, mixtral, gpt_oss, olmoe, olmo2, smollm3, granite, gemma2, gemma3_text, gemma4_text, phi3, lfm2, "
      "qwen3_5_text, granitemoehybrid, qwen3_5_moe_text, qwen3_next, deepseek_v2, deepseek_v3, mistral4, gpt2, bert, roberta, xlm-roberta, modernbert and nomic_bert"},
     {DEEPSEEK("2") "}", "num_experts_per_tok is missing"},
     {DEEPSEEK("3") GROWING ",\"llama_4_scaling_beta\":0.1}}", "partial_rotary_factor: 0.5 is not"},
@@ -491,8 +491,8 @@ static const struct refused {
     {DEEPSEEK("3") ",\"num_key_value_heads\":1}", "num_key_value_heads: 1 is not supported"},
     {DEEPSEEK("3") ",\"v_head_dim\":200}", "v_head_dim: values of 200 numbers are not supported"},
     {DEEPSEEK("3") ",\"qk_nope_head_dim\":127}", "qk_nope_head_dim: 127 is not supported; even"},
-    {DEEPSEEK("3") ",\"qk_nope_head_dim\":200}",
-     "qk_nope_head_dim: heads of 264 numbers are not supported; up to 256 are"},
+    {DEEPSEEK("3") ",\"qk_nope_head_dim\":500}",
+     "qk_nope_head_dim: heads of 564 numbers are not supported; up to 512 are"},
     {DEEPSEEK("3") ",\"moe_layer_freq\":2}", "moe_layer_freq: 2 is not supported; 1 is"},
     {DEEPSEEK("3") ",\"index_topk\":2048}", "index_topk: 2048 is not supported; 0 is"},
     {DEEPSEEK("3") ",\"routed_scaling_factor\":0}", "routed_scaling_factor: expected a number"},
@@ -506,6 +506,7 @@ static const struct refused {
     {VISION("Gemma3", "{\"attn_logit_softcapping\":50}"),
      "config.json: text_config.attn_logit_softcapping: 50 is not supported"},
     {"{\"architectures\":[3]}", "architectures[0]: expected a string"},
+    {"{" LLAMA ",\"num_kv_shared_layers\":2}", "num_kv_shared_layers: 2 is not supported; 0 is"},
     {"{" LLAMA ",\"hidden_act\":\"relu6\"}",
      "config.json: hidden_act: 'relu6' is not supported; silu is"},
     {"{" LLAMA ",\"hidden_act\":\"gelu\"}", "hidden_act: 'gelu' is not supported; silu is"},
@@ -614,10 +615,10 @@ static const struct refused {
      "high_freq_factor must be above low_freq_factor"},
     {"{" LLAMA ",\"rope_theta\":-1}", "rope_theta: expected a number above 0, found -1"},
     {"{" LLAMA ",\"head_dim\":7}", "head_dim: 7 is not supported with rotary positions"},
-    {"{" LLAMA ",\"head_dim\":512}", "head_dim: expected a number from 1 to 256, found 512"},
-    {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":300,\"n_layer\":1,\"n_head\":1,"
+    {"{" LLAMA ",\"head_dim\":520}", "head_dim: expected a number from 1 to 512, found 520"},
+    {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":600,\"n_layer\":1,\"n_head\":1,"
      "\"n_positions\":9}",
-     "n_embd: heads of 300 numbers are not supported; 2 to 256 are"},
+     "n_embd: heads of 600 numbers are not supported; 2 to 512 are"},
     {"{\"model_type\":\"gpt2\",\"vocab_size\":9,\"n_embd\":3,\"n_layer\":1,\"n_head\":3,"
      "\"n_positions\":9}",
      "n_embd: heads of 1 numbers are not supported"},

@@ -28,10 +28,10 @@
 enum { TOK_MAX = 128, SEQS = 4, RANK = 512, PATH_BYTES = 300 };
 
 static const char *const names[] = {
-    "llama_plain", "qwen2",       "gpt2",          "olmo2",         "smollm3",   "granite",
-    "gemma2",      "gemma3",      "gemma3_vision", "phi3_longrope", "qwen3_moe", "mixtral",
-    "gpt_oss",     "deepseek_v2", "deepseek_v3",   "mistral4",      "lfm2",      "qwen3_5",
-    "qwen3_5_moe", "qwen3_next",  "granite_hybrid"};
+    "llama_plain", "qwen2",       "gpt2",           "olmo2",         "smollm3",    "granite",
+    "gemma2",      "gemma3",      "gemma3_vision",  "phi3_longrope", "qwen3_moe",  "mixtral",
+    "gpt_oss",     "deepseek_v2", "deepseek_v3",    "mistral4",      "lfm2",       "qwen3_5",
+    "qwen3_5_moe", "qwen3_next",  "granite_hybrid", "gemma4",        "gemma4_wide"};
 enum { N_NAME = 10 };
 
 static struct adapter *load(const struct model *m, const char *dir)
@@ -165,7 +165,8 @@ static void logits_are_pefts_of_what_we_trained(void **state)
                 {"lfm2_lora", "lfm2"},
                 {"qwen3_5_lora", "qwen3_5"},
                 {"deepseek_v3_lora", "deepseek_v3"},
-                {"granite_hybrid_lora", "granite_hybrid"}};
+                {"granite_hybrid_lora", "granite_hybrid"},
+                {"gemma4_lora", "gemma4"}};
     (void)state;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct golden g;

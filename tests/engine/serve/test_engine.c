@@ -20,6 +20,7 @@
 #define HYBRID "qwen3_5"
 #define LATENT "deepseek_v3"
 #define SCAN   "granite_hybrid"
+#define SHARED "gemma4"
 
 enum { N = 64, PROMPT_MAX = 90, NEW_MAX = 40, GROW = 70, CTX = 160, N_BIAS = 3 };
 
@@ -224,6 +225,7 @@ static void company_changes_no_state(void **state)
     check_company(HYBRID, K_BF16, "bf16");
     check_company(HYBRID, K_F32, "f32");
     check_company(SCAN, K_BF16, "bf16");
+    check_company(SHARED, K_BF16, "bf16");
 }
 
 /* Faults: a text that goes on otherwise when its cells were taken away and it was computed again;
@@ -251,6 +253,7 @@ static void running_out_of_cells_changes_nothing(void **state)
     check_shortage(SCAN);
     check_shortage("qwen3_next");
     check_shortage(LATENT);
+    check_shortage(SHARED);
 }
 
 /* Faults: a group that is let in in part; answers in another order than the requests. */

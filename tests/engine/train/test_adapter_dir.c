@@ -64,6 +64,12 @@ static const struct {
     {"granite_hybrid_lora",
      "granite_hybrid",
      {.rank = 2, .alpha = 5, .target = {"in_proj", "out_proj", "input_linear"}, .n_target = 3}},
+    {"gemma4_lora",
+     "gemma4",
+     {.rank = 2,
+      .alpha = 5,
+      .target = {"k_proj", "per_layer_input_gate", "per_layer_model_projection"},
+      .n_target = 3}},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 

@@ -214,8 +214,8 @@ static void all_sizes(const char *name, const struct train_options *o)
     golden_release(&g);
 }
 
-static const char *const names[] = {"llama_plain", "llama_tied", "qwen2",         "qwen3",
-                                    "gpt2",        "lfm2",       "granite_hybrid"};
+static const char *const names[] = {"llama_plain", "llama_tied", "qwen2",          "qwen3",
+                                    "gpt2",        "lfm2",       "granite_hybrid", "gemma4"};
 enum { N_NAME = sizeof names / sizeof *names };
 
 /* Faults: a half that is cut on the wrong side, a sum over ranks that is missing or taken twice, a

@@ -28,15 +28,39 @@ static struct trainer *trainer_for(struct golden *g, const struct train_options 
 /* What the golden's LoRA run was told. */
 static void options_of(const struct json *lora, struct train_options *o)
 {
-    static const char *const names[] = {
-        "q_proj",       "k_proj",       "v_proj",     "o_proj",
-        "gate_proj",    "up_proj",      "down_proj",  "qkv_proj",
-        "gate_up_proj", "c_attn",       "c_proj",     "c_fc",
-        "in_proj",      "w1",           "w2",         "w3",
-        "out_proj",     "in_proj_qkv",  "in_proj_z",  "in_proj_b",
-        "in_proj_a",    "in_proj_qkvz", "in_proj_ba", "shared_expert_gate",
-        "q_a_proj",     "q_b_proj",     "kv_b_proj",  "kv_a_proj_with_mqa",
-        "input_linear", "output_linear"};
+    static const char *const names[] = {"q_proj",
+                                        "k_proj",
+                                        "v_proj",
+                                        "o_proj",
+                                        "gate_proj",
+                                        "up_proj",
+                                        "down_proj",
+                                        "qkv_proj",
+                                        "gate_up_proj",
+                                        "c_attn",
+                                        "c_proj",
+                                        "c_fc",
+                                        "in_proj",
+                                        "w1",
+                                        "w2",
+                                        "w3",
+                                        "out_proj",
+                                        "in_proj_qkv",
+                                        "in_proj_z",
+                                        "in_proj_b",
+                                        "in_proj_a",
+                                        "in_proj_qkvz",
+                                        "in_proj_ba",
+                                        "shared_expert_gate",
+                                        "q_a_proj",
+                                        "q_b_proj",
+                                        "kv_b_proj",
+                                        "kv_a_proj_with_mqa",
+                                        "input_linear",
+                                        "output_linear",
+                                        "per_layer_input_gate",
+                                        "per_layer_projection",
+                                        "per_layer_model_projection"};
     struct err e = ERR_INIT;
     struct json list, v;
     train_options_default(o);
@@ -121,14 +145,14 @@ static void check_halves(const struct golden *g, struct trainer *t, const char *
  * bias correction, the backward of adapters. */
 static void peft_goldens(void **state)
 {
-    static const char *const names[] = {"llama_plain",   "gpt2",        "qwen2",
-                                        "olmo2",         "smollm3",     "granite",
-                                        "gemma2",        "gemma3",      "gemma3_vision",
-                                        "phi3_longrope", "qwen3_moe",   "mixtral",
-                                        "gpt_oss",       "deepseek_v2", "deepseek_v3",
-                                        "mistral4",      "lfm2",        "qwen3_5",
-                                        "qwen3_5_moe",   "qwen3_next",  "qwen2_moe_balanced",
-                                        "granite_hybrid"};
+    static const char *const names[] = {"llama_plain",    "gpt2",        "qwen2",
+                                        "olmo2",          "smollm3",     "granite",
+                                        "gemma2",         "gemma3",      "gemma3_vision",
+                                        "phi3_longrope",  "qwen3_moe",   "mixtral",
+                                        "gpt_oss",        "deepseek_v2", "deepseek_v3",
+                                        "mistral4",       "lfm2",        "qwen3_5",
+                                        "qwen3_5_moe",    "qwen3_next",  "qwen2_moe_balanced",
+                                        "granite_hybrid", "gemma4",      "gemma4_wide"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;

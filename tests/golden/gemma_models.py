@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tiny models of make_models.py of the later Gemmas, made by a later transformers
+(requirements_delta.txt): by name what makes (class, config), and the options of their LoRA runs."""
+try:
+    from transformers import (Gemma4Config, Gemma4ForCausalLM, Gemma4ForConditionalGeneration,
+                              Gemma4TextConfig)
+except ImportError:  # the versions of requirements.txt have none
+    Gemma4Config = None
+
+SLIDES, FULL = "sliding_attention", "full_attention"
+SIZES = dict(vocab_size=203, vocab_size_per_layer_input=203, hidden_size=44, intermediate_size=51,
+             num_attention_heads=4, num_key_value_heads=2, head_dim=10, global_head_dim=14,
+             max_position_embeddings=64, sliding_window=9, bos_token_id=1, eos_token_id=2,
+             pad_token_id=0)
+ROPE = {FULL: dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=5000.0),
+        SLIDES: dict(rope_type="default", rope_theta=300.0)}
+ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+              "per_layer_input_gate", "per_layer_projection", "per_layer_model_projection"]
+
+
+def gemma4(**kw):
+    base = dict(num_hidden_layers=4, hidden_size_per_layer_input=10, num_kv_shared_layers=2,
+                use_double_wide_mlp=True, final_logit_softcapping=25.0, rope_parameters=ROPE,
+                layer_types=[SLIDES, FULL, SLIDES, FULL])
+    return Gemma4ForCausalLM, Gemma4TextConfig(**(SIZES | base | kw))
+
+
+def gemma4_wide():
+    """As the larger ones are: keys that are values, no embeddings of layers' own."""
+    return gemma4(num_hidden_layers=3, hidden_size_per_layer_input=0, num_kv_shared_layers=0,
+                  use_double_wide_mlp=False, final_logit_softcapping=None, attention_k_eq_v=True,
+                  num_global_key_value_heads=1, layer_types=[SLIDES, FULL, FULL],
+                  tie_word_embeddings=False, use_bidirectional_attention="vision")
+
+
+def gemma4_vision():
+    vision = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, head_dim=8,
+                  num_attention_heads=2, num_key_value_heads=2, patch_size=4, pooling_kernel_size=2,
+                  position_embedding_size=16)
+    text = gemma4(num_hidden_layers=3, num_kv_shared_layers=1, layer_types=[FULL, SLIDES, FULL])
+    return Gemma4ForConditionalGeneration, Gemma4Config(
+        text_config=text[1].to_dict(), vision_config=vision, eos_token_id=[2, 5],
+        image_token_id=300, video_token_id=301, audio_token_id=302)  # in no text
+
+
+LR = 5e-5  # of AdamW: the same reason as in delta_models.py
+
+MODELS = {
+    "gemma4": lambda: gemma4(),
+    "gemma4_wide": gemma4_wide,
+    "gemma4_vision": gemma4_vision,
+} if Gemma4Config else {}
+LORA = {
+    "gemma4": dict(r=3, lora_alpha=6, target_modules=ALL_LINEAR),
+    "gemma4_wide": dict(r=4, lora_alpha=6, target_modules=ALL_LINEAR[:7]),
+}
