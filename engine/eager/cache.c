@@ -109,6 +109,11 @@ static bool drop_idle(struct eager_cache *c)
     return c->slab.n < before;
 }
 
+void eager_cache_trim(struct eager_cache *c)
+{
+    drop_idle(c);
+}
+
 /* A slab that still fits under the ceiling, of *bytes or, where they are too many, of fewer. */
 static void *try_slab(struct eager_cache *c, size_t want, size_t *bytes, struct err *e)
 {

@@ -46,6 +46,7 @@ struct eager_cache {
 
 void eager_cache_init(struct eager_cache *c, struct device *d);
 void eager_cache_release(struct eager_cache *c);
+void eager_cache_trim(struct eager_cache *c); /* gives slabs back that nobody uses */
 struct eager_buf *eager_buf_new(struct eager_cache *c, size_t bytes, struct err *e);
 /* For what outlasts the values that are there. */
 struct eager_buf *eager_buf_new_lasting(struct eager_cache *c, size_t bytes, struct err *e);

@@ -41,6 +41,7 @@ void eager_free(struct eager *g);
 /* The most that the cache may hold; 0: as much as there is. Over it a step ends in ERR_NO_MEMORY
  * with the numbers. */
 void eager_limit(struct eager *g, size_t bytes);
+void eager_trim(struct eager *g); /* between steps: what none of them holds goes back */
 
 /* Gives a late gradient its memory, zeros, where it has none; the tape does so for what it comes
  * to. eager_grad_end takes it back. */

@@ -348,6 +348,11 @@ void eager_limit(struct eager *g, size_t bytes)
     g->cache.most_bytes = bytes;
 }
 
+void eager_trim(struct eager *g)
+{
+    eager_cache_trim(&g->cache);
+}
+
 void eager_begin(struct eager *g, const struct batch *batch, const struct eager_options *o)
 {
     ASSERT(g->node.n == 0 && !g->shared.buf);

@@ -231,6 +231,11 @@ void tune_loop_drop_gradient(struct tune_loop *l)
     leave(l);
 }
 
+void tune_loop_rest(struct tune_loop *l)
+{
+    trainer_rest(l->trainer);
+}
+
 int tune_loop_update(struct tune_loop *l, const struct tune_loop_adam *how, double *grad_norm,
                      int64_t *step, struct err *e)
 {

@@ -60,6 +60,8 @@ int tune_loop_pass(struct tune_loop *l, const struct tune_loop_row *row, int64_t
                    const struct label_loss *loss, bool trains, struct tune_loop_sums *out,
                    struct err *e);
 bool tune_loop_has_gradient(const struct tune_loop *l);
+/* What passes were computed in goes back: others may compute in it until this one's next pass. */
+void tune_loop_rest(struct tune_loop *l);
 void tune_loop_drop_gradient(struct tune_loop *l);
 
 struct tune_loop_adam {

@@ -558,6 +558,11 @@ int trainer_fit(struct trainer *t, int64_t cap_tok, size_t value_bytes, bool che
     return cap_tok <= t->cap_packed && !is_other ? 0 : make_room(t, e);
 }
 
+void trainer_rest(struct trainer *t)
+{
+    eager_trim(t->eager);
+}
+
 int64_t trainer_n_step(const struct trainer *t)
 {
     return t->n_step;

@@ -73,6 +73,8 @@ void trainer_forget(struct trainer *t); /* gradients */
 int trainer_fit(struct trainer *t, int64_t cap_tok, size_t value_bytes, bool checkpoints_blocks,
                 struct err *e);
 
+void trainer_rest(struct trainer *t); /* memory of passes goes back until the next one */
+
 int64_t trainer_n_step(const struct trainer *t);          /* steps done */
 void trainer_set_step(struct trainer *t, int64_t n_step); /* of a checkpoint */
 struct train_subject *trainer_subject(struct trainer *t);

@@ -152,6 +152,8 @@ static int open_live(struct tinker *t, struct tinker_run *r, struct tinker_live 
     const struct loop_model *m = &r->model;
     struct tinker_live **at = place_of(t, m->id), *l = *at;
     *out = l;
+    if (t->live && t->live != l) /* the memory of a pass is planned for one loop at a time */
+        tune_loop_rest(t->live->loop);
     if (l) {
         *at = l->next;
         l->next = t->live;

@@ -72,6 +72,26 @@ static void the_same_step_takes_nothing(void **state)
     world_release(&w);
 }
 
+/* Between steps all goes back, and the next is as the first; what somebody holds stays. */
+static void what_rests_goes_back(void **state)
+{
+    static const size_t sizes[] = {5 * MB, 70 * MB, 90 * MB};
+    struct world w;
+    struct err e = ERR_INIT;
+    (void)state;
+    world_init(&w, 200 * MB);
+    assert_good(step(&w, sizes, 3, &e), &e);
+    eager_cache_trim(&w.c);
+    assert_int_equal(device_dry_bytes(w.dry), 0);
+    assert_good(step(&w, sizes, 3, &e), &e);
+    struct eager_buf *held = eager_buf_new(&w.c, 80 * MB, &e);
+    assert_non_null(held);
+    eager_cache_trim(&w.c);
+    assert_in_range(device_dry_bytes(w.dry), 80 * MB, 95 * MB);
+    eager_buf_unref(&w.c, held);
+    world_release(&w);
+}
+
 static void the_ceiling_holds(void **state)
 {
     static const size_t fits[] = {40 * MB, 40 * MB, 20 * MB};
@@ -143,9 +163,8 @@ static void what_lasts_keeps_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_step_takes_nothing),
-        cmocka_unit_test(the_ceiling_holds),
-        cmocka_unit_test(steps_of_all_lengths),
+        cmocka_unit_test(the_same_step_takes_nothing), cmocka_unit_test(what_rests_goes_back),
+        cmocka_unit_test(the_ceiling_holds),           cmocka_unit_test(steps_of_all_lengths),
         cmocka_unit_test(what_lasts_keeps_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
