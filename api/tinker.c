@@ -11,6 +11,9 @@
 #include "api/json.h"
 #include "api/value.h"
 
+/* Of eps: a weight without a gradient would be 0 / 0 with less. */
+#define EPS_LEAST 1e-30
+
 enum { ARG_TOK_MAX = 1 << 24, TTL_LEAST = 3600, TTL_MOST = 10 * 366 * 86400, RANK_MOST = 256 };
 
 /* ---- members --------------------------------------------------------------------------------- */
@@ -207,7 +210,7 @@ int tinker_step_read(const char *body, size_t n, struct arena *a, struct tinker_
                    get_num(p, "learning_rate", 0, 1e3, &out->lr, e) ||
                    get_num(p, "beta1", 0, 1 - 1e-9, &out->beta1, e) ||
                    get_num(p, "beta2", 0, 1 - 1e-9, &out->beta2, e) ||
-                   get_num(p, "eps", 0, 1, &out->eps, e) ||
+                   get_num(p, "eps", EPS_LEAST, 1, &out->eps, e) ||
                    get_num(p, "weight_decay", 0, 1e3, &out->decay, e) ||
                    get_num(p, "grad_clip_norm", 0, 1e30, &out->max_norm, e)
                ? -1

@@ -213,6 +213,7 @@ class Whole:
         fails(lambda: m.step(lr=-1), "learning_rate")
         fails(lambda: m.save("../x"), "letters")
         m.passes(ROWS)
+        fails(lambda: m.step(eps=0), "'eps' must be")
         fails(lambda: m.passes(ROWS, "magic"), "magic")
         assert m.step()["step"] == 1, "a request that was refused took gradients with it"
         fails(lambda: self.c.model(rank=200), "a rank of 200")
