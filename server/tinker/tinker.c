@@ -88,7 +88,9 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
     struct err why = ERR_INIT;
     bool is_new = false;
     pthread_mutex_lock(&t->lock);
-    map_put_str(&t->open, r->id, t); /* before its row, which may come to something at once */
+    bool was_open = map_get_str(&t->open, r->id) != NULL; /* another key may name it, too */
+    if (!was_open) /* before its row, which may come to something at once */
+        map_put_str(&t->open, r->id, t);
     pthread_mutex_unlock(&t->lock);
     int rc = store_loop_put(t->opt.store, r, session ? &m : NULL, &most, &is_new, &why);
     if (rc || !is_new) { /* who asks looks into the store */
@@ -99,7 +101,7 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
         bool waits = !rc && !store_loop_get(t->opt.store, r->owner, r->id, &a, &known, &unknown) &&
                      known.state == LOOP_WAITS;
         arena_release(&a);
-        if (!waits)
+        if (!waits && !was_open)
             tinker_told(t, r->id);
         return rc ? refuse(&why, r, session, e) : 0;
     }

@@ -261,6 +261,14 @@ class Whole:
         refused(lambda: self.c.sampler(path), 404)
         fails(lambda: sampler.sample(IDS, max_tokens=2), "no weights")
 
+    def case_who_waits_long_is_asked_to_come_again(self):
+        """Though another key has named the request, which must not change what is known of it."""
+        m = self.c.model()
+        at = m.give(ROWS, seq=9)
+        thief = Model(Client(lambda: self.s, key("bob")), m.id)
+        refused(lambda: thief.give(ROWS, seq=9), 404)
+        assert self.s.post("/api/v1/retrieve_future", {"request_id": at}, **key("ann")).status == 408
+
     def case_lists_and_shapes(self):
         m = self.c.model(train_mlp=False)
         info = self.c.ask("get_info", model_id=m.id)
