@@ -334,6 +334,18 @@ static int is_known(struct store *s, const struct loop_request *r, bool *is, str
     return !rc || none.code == ERR_NOT_FOUND ? 0 : err_set(e, none.code, "%s", none.msg);
 }
 
+/* A request is a sign of its client, as a heartbeat is. */
+static int see_line(struct store *s, const struct loop_request *r, struct err *e)
+{
+    return store_run(s,
+                     store_query(s, e,
+                                 "UPDATE loop_session SET seen = ?2 WHERE seen > 0 AND seen < ?2 - "
+                                 "60 AND id IN (SELECT session FROM loop_model WHERE id = ?1 UNION "
+                                 "SELECT session FROM loop_sampler WHERE id = ?1)",
+                                 "ti", r->line, r->created),
+                     e);
+}
+
 static int put(struct store *s, const struct loop_request *r, const struct loop_model *m,
                const struct loop_most *most, bool *is_new, struct err *e)
 {
@@ -345,6 +357,8 @@ static int put(struct store *s, const struct loop_request *r, const struct loop_
     if (has_room(s, r, most, e) || (m && put_model(s, m, most, e)) || has_line(s, r, e))
         return -1;
     *is_new = true;
+    if (see_line(s, r, e))
+        return -1;
     return store_run(s,
                      store_query(s, e,
                                  "INSERT INTO loop_request (id, owner, line, seq, kind, state, "
@@ -465,8 +479,10 @@ static int put_end(struct store *s, const struct loop_end *end, struct err *e)
     const struct store_blob answer = {r->answer ? r->answer : "", r->n_answer};
     const struct loop_model *m = end->model;
     if (store_run(s,
-                  store_query(s, e, "UPDATE loop_request SET state = ?, answer = ? WHERE id = ?",
-                              "ibt", (int64_t)r->state, &answer, r->id),
+                  store_query(s, e,
+                              "UPDATE loop_request SET state = ?, answer = ?, created = ?, body = "
+                              "iif(kind = 6, NULL, body) WHERE id = ?",
+                              "ibit", (int64_t)r->state, &answer, r->created, r->id),
                   e) ||
         store_run(s,
                   store_query(s, e,
@@ -556,6 +572,22 @@ int store_loop_weights_list(struct store *s, const char *owner, const char *mode
                              "SELECT " WEIGHTS " FROM loop_weights WHERE (?1 IS NULL OR owner = "
                              "?1) AND (?2 IS NULL OR model = ?2) ORDER BY rowid DESC",
                              "tt", owner, model),
+                 take_weights, sizeof **out, a, &list, n, e);
+    *out = list;
+    return store_end(s, rc, e);
+}
+
+int store_loop_weights_over(struct store *s, int64_t now, struct arena *a,
+                            struct loop_weights **out, size_t *n, struct err *e)
+{
+    void *list;
+    if (store_begin(s, e))
+        return -1;
+    int rc = all(s,
+                 store_query(s, e,
+                             "SELECT " WEIGHTS " FROM loop_weights WHERE expires > 0 AND expires "
+                             "<= ?",
+                             "i", now),
                  take_weights, sizeof **out, a, &list, n, e);
     *out = list;
     return store_end(s, rc, e);

@@ -31,7 +31,7 @@ struct loop_request {
     enum loop_state state;
     const char *body, *answer; /* NULL: none */
     size_t n_body, n_answer;
-    int64_t created;
+    int64_t created; /* of one that came to something: then */
 };
 
 struct loop_weights {
@@ -72,7 +72,7 @@ int store_loop_put(struct store *s, const struct loop_request *r, const struct l
 int store_loop_get(struct store *s, const char *owner, const char *id, struct arena *a,
                    struct loop_request *out, struct err *e); /* ERR_NOT_FOUND */
 
-/* Answers of samples that were asked for before. */
+/* Answers of samples that ended before. */
 int store_loop_expire(struct store *s, int64_t before, struct err *e);
 /* All that wait, without their bodies. */
 int store_loop_open(struct store *s, struct arena *a, struct loop_request **out, size_t *n,
@@ -91,7 +91,8 @@ int store_loop_ran(struct store *s, const char *model, int64_t from, struct aren
 int store_loop_model(struct store *s, const char *owner, const char *id, struct arena *a,
                      struct loop_model *out, struct err *e); /* owner NULL: any; ERR_NOT_FOUND */
 
-/* What a request came to, all of it or nothing: its answer, and with it what is new. */
+/* What a request came to, all of it or nothing: its answer, and with it what is new. A sample's
+ * body goes, as none is run again. */
 struct loop_end {
     const struct loop_request *request; /* its state and answer */
     const struct loop_model *model;     /* rank, seed, parts of one that begins; NULL */
@@ -109,6 +110,9 @@ int store_loop_weights(struct store *s, const char *owner, const char *path, str
 int store_loop_weights_drop(struct store *s, const char *owner, const char *path, struct err *e);
 /* Of a model (NULL: of all that owner, NULL: anybody, has), newest first. */
 int store_loop_weights_list(struct store *s, const char *owner, const char *model, struct arena *a,
+                            struct loop_weights **out, size_t *n, struct err *e);
+/* Whose time is over. */
+int store_loop_weights_over(struct store *s, int64_t now, struct arena *a,
                             struct loop_weights **out, size_t *n, struct err *e);
 /* Of all that an owner has saved. */
 int store_loop_weights_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);

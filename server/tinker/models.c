@@ -215,7 +215,7 @@ static void end_request(struct tinker *t, struct tinker_run *r, enum loop_state 
         struct loop_weights old = {.path = r->weights.path, .dir = r->old_dir};
         tinker_remove(t, &old); /* its name is the new one's */
     }
-    tinker_prune(t, q.line, q.created);
+    tinker_prune(t, q.line);
 }
 
 static bool is_lost(struct tinker *t)
@@ -314,6 +314,7 @@ static void keep_house(struct tinker *t, struct arena *a)
     struct err e = ERR_INIT;
     const char *id;
     store_loop_expire(t->opt.store, now - SAMPLE_S, &e);
+    tinker_expire(t, now);
     while (!atomic_load(&t->stops) &&
            !store_loop_session_old(t->opt.store, now - SESSION_S, now - BARE_S, a, &id, &e))
         drop_session(t, id, a);

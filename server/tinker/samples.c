@@ -214,6 +214,7 @@ static void end(struct tinker_flight *f, const struct err *why)
         write_prompt(f, f->answer[0], &out);
     q.answer = out.data ? out.data : "";
     q.n_answer = out.len;
+    q.created = (int64_t)time(NULL); /* its answer is kept from now on */
     const struct loop_end done = {.request = &q};
     tinker_end(f->all, &done);
     buf_release(&out);

@@ -63,7 +63,14 @@ int tinker_drop(struct tinker *t, const char *owner, const char *path, struct er
     return rc;
 }
 
-void tinker_prune(struct tinker *t, const char *model, int64_t now)
+static void drop_one(struct tinker *t, const struct loop_weights *w)
+{
+    struct err e = ERR_INIT;
+    if (!store_loop_weights_drop(t->opt.store, w->owner, w->path, &e))
+        tinker_remove(t, w);
+}
+
+void tinker_prune(struct tinker *t, const char *model)
 {
     struct loop_weights *list;
     struct arena a;
@@ -72,13 +79,23 @@ void tinker_prune(struct tinker *t, const char *model, int64_t now)
     arena_init(&a, TINKER_ARENA_BYTES);
     if (store_loop_weights_list(t->opt.store, NULL, model, &a, &list, &n, &e))
         n = 0;
-    for (size_t i = 0; i < n; i++) {
-        n_unnamed += !list[i].is_named;
-        bool goes = list[i].is_named ? list[i].expires && list[i].expires <= now
-                                     : n_unnamed > TINKER_UNNAMED_KEPT;
-        if (goes && !store_loop_weights_drop(t->opt.store, list[i].owner, list[i].path, &e))
-            tinker_remove(t, &list[i]);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (!list[i].is_named && ++n_unnamed > TINKER_UNNAMED_KEPT)
+            drop_one(t, &list[i]);
+    arena_release(&a);
+}
+
+void tinker_expire(struct tinker *t, int64_t now)
+{
+    struct loop_weights *list;
+    struct arena a;
+    struct err e = ERR_INIT;
+    size_t n = 0;
+    arena_init(&a, TINKER_ARENA_BYTES);
+    if (store_loop_weights_over(t->opt.store, now, &a, &list, &n, &e))
+        n = 0;
+    for (size_t i = 0; i < n; i++)
+        drop_one(t, &list[i]);
     arena_release(&a);
 }
 

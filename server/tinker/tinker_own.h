@@ -81,7 +81,8 @@ int tinker_begin_loop(struct tinker_run *r, struct err *e);
 /* saved.c */
 int tinker_know(struct tinker *t, const struct loop_weights *w, struct err *e);
 void tinker_remove(struct tinker *t, const struct loop_weights *w);
-void tinker_prune(struct tinker *t, const char *model, int64_t now);
+void tinker_prune(struct tinker *t, const char *model); /* of those without a name, the old */
+void tinker_expire(struct tinker *t, int64_t now);      /* of all models, whose time is over */
 int64_t tinker_bytes(const struct tinker *t, const char *dir); /* of what was saved there */
 int tinker_sweep(struct tinker *t, struct err *e);
 

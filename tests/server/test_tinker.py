@@ -22,6 +22,7 @@ import os
 import pathlib
 import random
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -355,6 +356,27 @@ def within_a_quota(model):
     return f"{len(names)} states"
 
 
+def outlives_its_time(model):
+    """Weights whose time is over go, though nobody saves or asks any more."""
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        c = Client(r.server, lasts=True)
+        m = c.model()
+        paths = [m.save("kept"), m.save("gone", ttl_seconds=3600), m.save_sampler("served")]
+        assert r.now.stop() == 0
+        with contextlib.closing(sqlite3.connect(tmp / "data" / "store.db")) as db, db:
+            db.execute("UPDATE loop_weights SET expires = 1 WHERE path <> ?", paths[:1])
+        r.now = None
+        r.again()
+        c.model()  # what is over goes before any request runs
+        got = r.now.get(f"/api/v1/training_runs/{m.id}/checkpoints").json["checkpoints"]
+        assert [x["tinker_path"] for x in got] == paths[:1], got
+        left = [x.name for x in (tmp / "data" / "loops").iterdir() if "-state-" not in x.name]
+        assert len(left) == 1, left
+        assert r.now.post("/v1/completions", {"model": paths[2], "prompt": IDS}).status == 404
+        assert r.now.stop() == 0
+
+
 class Restarted:
     """A server that is ended and begun again; who asks meanwhile finds none."""
 
@@ -478,6 +500,7 @@ def main():
                     "--no-access-log", "--max-lora-rank", 64) as s:
             cases.run_all(Whole(s))
         cases.run("within a quota", lambda: within_a_quota(model))
+        cases.run("outlives its time", lambda: outlives_its_time(model))
         want = []
         cases.run("straight", lambda: want.extend(straight(model)))
         cases.run("ended between any two", lambda: ended_between_any_two(model, want))

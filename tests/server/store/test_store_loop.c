@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long rows of trainings stay. Catches: a session that goes though its client asks for things;
+ * an answer that goes before it was there for its time; weights that outlive theirs; bodies of
+ * samples that nobody reads again.
+ */
+#include "tests/server/store/home.h"
+
+#include "server/store/store_loop.h"
+
+enum { SAMPLE = 6, PASS = 2 };
+
+static const struct loop_most most = {100, 1 << 20, 100};
+
+static struct store *store_with_session(void)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_new(dir, &e);
+    assert_good(s ? 0 : -1, &e);
+    assert_good(store_loop_session_add(s, "one", "ann", 1000, 10, &e), &e);
+    const struct loop_sampler m = {.id = "one:sample:0", .owner = "ann", .session = "one"};
+    assert_good(store_loop_sampler_add(s, &m, &e), &e);
+    return s;
+}
+
+static void put(struct store *s, const char *line, const char *id, int64_t kind, int64_t now)
+{
+    struct err e = ERR_INIT;
+    bool is_new;
+    const struct loop_request r = {.id = id,
+                                   .owner = "ann",
+                                   .line = line,
+                                   .seq = 0,
+                                   .kind = kind,
+                                   .body = "body",
+                                   .n_body = 4,
+                                   .created = now};
+    const struct loop_model m = {.id = line,
+                                 .owner = "ann",
+                                 .session = "one",
+                                 .base = "base",
+                                 .fingerprint = "print",
+                                 .created = now};
+    assert_good(store_loop_put(s, &r, kind == PASS ? &m : NULL, &most, &is_new, &e), &e);
+    assert_true(is_new);
+}
+
+static bool is_old(struct store *s, int64_t since)
+{
+    struct err e = ERR_INIT;
+    const char *id;
+    int rc = store_loop_session_old(s, since, since, &arena, &id, &e);
+    assert_true(!rc || e.code == ERR_NOT_FOUND);
+    return !rc;
+}
+
+static void requests_are_signs(void **state)
+{
+    struct store *s = store_with_session();
+    (void)state;
+    assert_true(is_old(s, 1001));
+    put(s, "one:sample:0", "a", SAMPLE, 2000);
+    assert_false(is_old(s, 2000));
+    put(s, "one:train:0", "b", PASS, 3000);
+    assert_false(is_old(s, 3000));
+    assert_true(is_old(s, 3001));
+    store_free(s);
+}
+
+/* One that was finished stays so. */
+static void an_end_is_no_sign(void **state)
+{
+    struct err e = ERR_INIT;
+    struct store *s = store_with_session();
+    (void)state;
+    assert_good(store_loop_session_end(s, "one", "ann", &e), &e);
+    put(s, "one:sample:0", "a", SAMPLE, 2000);
+    assert_true(is_old(s, 1));
+    store_free(s);
+}
+
+static void answers_stay_from_their_end_on(void **state)
+{
+    struct loop_request r, open;
+    struct err e = ERR_INIT;
+    struct store *s = store_with_session();
+    (void)state;
+    put(s, "one:sample:0", "a", SAMPLE, 2000);
+    const struct loop_request done = {.id = "a",
+                                      .line = "one:sample:0",
+                                      .kind = SAMPLE,
+                                      .state = LOOP_DONE,
+                                      .answer = "said",
+                                      .n_answer = 4,
+                                      .created = 9000};
+    assert_good(store_loop_end(s, &(struct loop_end){.request = &done}, &e), &e);
+    assert_good(store_loop_expire(s, 9000, &e), &e);
+    assert_good(store_loop_get(s, "ann", "a", &arena, &r, &e), &e);
+    assert_good(store_loop_ran(s, "one:sample:0", 0, &arena, &open, &e), &e);
+    assert_null(open.body);
+    assert_good(store_loop_expire(s, 9001, &e), &e);
+    assert_int_equal(store_loop_get(s, "ann", "a", &arena, &r, &e), -1);
+    assert_int_equal(e.code, ERR_NOT_FOUND);
+    store_free(s);
+}
+
+static void weights_have_their_time(void **state)
+{
+    static const struct {
+        const char *path;
+        int64_t expires;
+    } of[] = {{"never", 0}, {"soon", 50}, {"late", 90}};
+    struct err e = ERR_INIT;
+    struct loop_weights *list;
+    size_t n;
+    struct store *s = store_with_session();
+    (void)state;
+    put(s, "one:train:0", "b", PASS, 1);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const struct loop_request q = {.id = "b", .line = "one:train:0", .state = LOOP_DONE};
+        const struct loop_weights w = {.path = of[i].path,
+                                       .owner = "ann",
+                                       .model = "one:train:0",
+                                       .dir = "d",
+                                       .base = "base",
+                                       .fingerprint = "print",
+                                       .expires = of[i].expires,
+                                       .is_named = true};
+        assert_good(store_loop_end(s, &(struct loop_end){.request = &q, .weights = &w}, &e), &e);
+    }
+    assert_good(store_loop_weights_over(s, 49, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, 0);
+    assert_good(store_loop_weights_over(s, 50, &arena, &list, &n, &e), &e);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0].path, "soon");
+    store_free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(requests_are_signs, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_is_no_sign, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_stay_from_their_end_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_have_their_time, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
