@@ -74,6 +74,24 @@ static int refuse(const struct err *why, const struct loop_request *r, const cha
                     "This key has no session, model or sampler '%.96s'.", r->line);
 }
 
+/* One that no turn would come for while this base is served. */
+static int check_base(struct tinker *t, const struct loop_request *r, struct api_error *e)
+{
+    struct loop_model m;
+    struct arena a;
+    struct err unknown = ERR_INIT; /* the store says it once more */
+    int rc = 0;
+    arena_init(&a, TINKER_ARENA_BYTES);
+    if (!store_loop_model(t->opt.store, r->owner, r->line, &a, &m, &unknown) &&
+        strcmp(m.fingerprint, engine_info(t->opt.engine)->fingerprint) != 0)
+        rc = api_fail(e, 400, "base_not_served", "model_id",
+                      "This model is trained over '%.100s' as it was loaded when it was made: that "
+                      "base is not served now.",
+                      m.base);
+    arena_release(&a);
+    return rc;
+}
+
 int tinker_put(struct tinker *t, const struct loop_request *r, const char *session,
                struct api_error *e)
 {
@@ -87,6 +105,8 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
                                  .created = r->created};
     struct err why = ERR_INIT;
     bool is_new = false;
+    if (r->kind != TINKER_SAMPLE && check_base(t, r, e))
+        return -1;
     pthread_mutex_lock(&t->lock);
     bool was_open = map_get_str(&t->open, r->id) != NULL; /* another key may name it, too */
     if (!was_open) /* before its row, which may come to something at once */

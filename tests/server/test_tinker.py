@@ -377,6 +377,32 @@ def outlives_its_time(model):
         assert r.now.stop() == 0
 
 
+def waits_for_its_base(model, other):
+    """Where another base is served, a request that would get no turn is refused; what waits stays."""
+    with scratch() as tmp:
+        r = Restarted(tmp, model)
+        c = Client(r.server, lasts=True)
+        m = c.model()
+        m.passes(ROWS)
+        at, want = m.give([ROWS[0]], seq=3), m.give([ROWS[1]], seq=2)
+        want = c.result(want), c.result(at)
+        for words in (("--quantize", "int8"), ()):
+            assert r.now.stop() == 0
+            r.now = None
+            r.words = (model if words else other, *r.words[1:7], *words)
+            r.again()
+            e = refused(lambda: m.give(ROWS, seq=4), 400, "base_not_served")
+            assert "'tiny'" in e.error["message"], e
+        assert r.now.stop() == 0
+        r.now = None
+        r.words = (model, *r.words[1:7])
+        r.again()
+        assert (c.result(m.id + ":2"), c.result(m.id + ":3")) == want
+        m.seq = 3
+        assert m.step()["step"] == 1
+        assert r.now.stop() == 0
+
+
 class Restarted:
     """A server that is ended and begun again; who asks meanwhile finds none."""
 
@@ -501,6 +527,7 @@ def main():
             cases.run_all(Whole(s))
         cases.run("within a quota", lambda: within_a_quota(model))
         cases.run("outlives its time", lambda: outlives_its_time(model))
+        cases.run("waits for its base", lambda: waits_for_its_base(model, make_model(tmp / "other", "--seed", 5)))
         want = []
         cases.run("straight", lambda: want.extend(straight(model)))
         cases.run("ended between any two", lambda: ended_between_any_two(model, want))
