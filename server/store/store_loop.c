@@ -481,8 +481,9 @@ static int put_end(struct store *s, const struct loop_end *end, struct err *e)
     if (store_run(s,
                   store_query(s, e,
                               "UPDATE loop_request SET state = ?, answer = ?, created = ?, body = "
-                              "iif(kind = 6, NULL, body) WHERE id = ?",
-                              "ibit", (int64_t)r->state, &answer, r->created, r->id),
+                              "iif(?, body, NULL) WHERE id = ?",
+                              "ibiit", (int64_t)r->state, &answer, r->created,
+                              (int64_t)end->runs_again, r->id),
                   e) ||
         store_run(s,
                   store_query(s, e,

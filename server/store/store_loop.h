@@ -91,13 +91,13 @@ int store_loop_ran(struct store *s, const char *model, int64_t from, struct aren
 int store_loop_model(struct store *s, const char *owner, const char *id, struct arena *a,
                      struct loop_model *out, struct err *e); /* owner NULL: any; ERR_NOT_FOUND */
 
-/* What a request came to, all of it or nothing: its answer, and with it what is new. A sample's
- * body goes, as none is run again. */
+/* What a request came to, all of it or nothing: its answer, and with it what is new. */
 struct loop_end {
     const struct loop_request *request; /* its state and answer */
     const struct loop_model *model;     /* rank, seed, parts of one that begins; NULL */
     const struct loop_weights *weights; /* NULL: none; one of this path goes */
     const struct loop_sampler *sampler; /* NULL: none */
+    bool runs_again;                    /* behind a state: its body is kept for that */
 };
 int store_loop_end(struct store *s, const struct loop_end *end, struct err *e);
 

@@ -208,7 +208,8 @@ static void end_request(struct tinker *t, struct tinker_run *r, enum loop_state 
         .request = &q,
         .model = r->begins && state == LOOP_DONE ? &r->model : NULL,
         .weights = r->weights.path && state == LOOP_DONE ? &r->weights : NULL,
-        .sampler = r->sampler.id && state == LOOP_DONE ? &r->sampler : NULL};
+        .sampler = r->sampler.id && state == LOOP_DONE ? &r->sampler : NULL,
+        .runs_again = r->changes && state == LOOP_DONE};
     if (tinker_end(t, &end) || !end.weights)
         return;
     if (r->old_dir && strcmp(r->old_dir, r->weights.dir) != 0) {

@@ -168,6 +168,7 @@ static int pass(struct tinker_run *r, struct err *e)
     if (read_pass(r, &p, e) ||
         tune_loop_pass(r->loop, p.row, p.ask.n_row, &p.loss, !p.ask.is_forward_only, &sums, e))
         return -1;
+    r->changes = !p.ask.is_forward_only;
     tinker_pass_write(r->answer, &p.ask, p.logprob, sums.loss, sums.n_clipped, sums.n_moved);
     return 0;
 }
@@ -189,6 +190,7 @@ static int step(struct tinker_run *r, struct err *e)
     const struct tune_loop_adam how = {s.lr, s.beta1, s.beta2, s.eps, s.decay, s.max_norm};
     if (tune_loop_update(r->loop, &how, &norm, &n, e))
         return -1;
+    r->changes = true;
     struct jout j = jout_on(r->answer);
     jout_open(&j, '{');
     jout_key(&j, "metrics");
@@ -377,14 +379,14 @@ int tinker_run(struct tinker_run *r, struct err *e)
     return err_set(e, ERR_BAD_INPUT, "no request of a model");
 }
 
-/* A save, a sample and what failed change nothing; but where gradients went with it they are gone
+/* What changed nothing left no body; but where gradients went with what failed they are gone
  * again. What loads is behind the state that the model is begun from. */
 int tinker_rerun(struct tinker_run *r, struct err *e)
 {
     const struct loop_request *q = r->request;
     if (q->state == LOOP_BROKE)
         tune_loop_drop_gradient(r->loop);
-    if (q->state != LOOP_DONE)
+    if (q->state != LOOP_DONE || !q->body)
         return 0;
     return q->kind == TINKER_PASS ? pass(r, e) : q->kind == TINKER_STEP ? step(r, e) : 0;
 }

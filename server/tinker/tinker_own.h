@@ -72,6 +72,7 @@ struct tinker_run {
     struct loop_sampler sampler; /* id NULL: none */
     const char *old_dir;         /* of weights that the new ones take the place of; NULL */
     bool begins;                 /* the model's first: model is new */
+    bool changes;                /* the loop: where it is made again, this is run again */
 };
 /* The error is what it comes to. */
 int tinker_run(struct tinker_run *r, struct err *e);

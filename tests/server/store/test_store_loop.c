@@ -104,6 +104,25 @@ static void answers_stay_from_their_end_on(void **state)
     store_free(s);
 }
 
+static void what_runs_again_keeps_its_body(void **state)
+{
+    struct loop_request r;
+    struct err e = ERR_INIT;
+    struct store *s = store_with_session();
+    (void)state;
+    put(s, "one:train:0", "a", PASS, 1);
+    put(s, "one:train:1", "b", PASS, 1);
+    const struct loop_request a = {.id = "a", .line = "one:train:0", .state = LOOP_DONE};
+    const struct loop_request b = {.id = "b", .line = "one:train:1", .state = LOOP_DONE};
+    assert_good(store_loop_end(s, &(struct loop_end){.request = &a, .runs_again = true}, &e), &e);
+    assert_good(store_loop_end(s, &(struct loop_end){.request = &b}, &e), &e);
+    assert_good(store_loop_ran(s, "one:train:0", 0, &arena, &r, &e), &e);
+    assert_memory_equal(r.body, "body", 4);
+    assert_good(store_loop_ran(s, "one:train:1", 0, &arena, &r, &e), &e);
+    assert_null(r.body);
+    store_free(s);
+}
+
 static void weights_have_their_time(void **state)
 {
     static const struct {
@@ -142,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(requests_are_signs, setup, teardown),
         cmocka_unit_test_setup_teardown(an_end_is_no_sign, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_stay_from_their_end_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_runs_again_keeps_its_body, setup, teardown),
         cmocka_unit_test_setup_teardown(weights_have_their_time, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
