@@ -424,6 +424,10 @@ static enum errand_end work_checkpoints(struct errand *t, struct api_error *e)
     if (store_loop_weights_list(desk_store(t->desk), t->ask->who->name, t->ask->param, &t->arena,
                                 &list, &n, &why))
         return errand_fail(&why, e);
+    struct loop_model run; /* one that is over may have left weights */
+    if (!n && store_loop_model(desk_store(t->desk), t->ask->who->name, t->ask->param, &t->arena,
+                               &run, &why))
+        return none_such(&why, "training run", NULL, e);
     struct jout j = jout_on(&t->out);
     jout_open(&j, '{');
     jout_key(&j, "checkpoints");

@@ -46,6 +46,8 @@ def told(s):
     found = acts(s, 9)
     assert [x[1] for x in found] == ["file_add", "job_add", "job_cancel", "adapter_load", "adapter_drop", "file_drop",
                                      "file_drop", "file_drop", "model_drop"], found
+    # each connection says its own, so two that ask one behind the other may be told in turn or not
+    found[5:7] = sorted(found[5:7], key=lambda x: x[4], reverse=True)
     assert [int(x[4]) for x in found][3:] == [200, 200, 403, 401, 200, 404], found
     assert {x[3] for x in found[:5]} == {"ann"} and found[5][3] == "low" and found[6][3] not in ("ann", "low"), found
     assert found[7][0] == "my-own" and found[7][2] == f"/v1/files/{file}", found

@@ -87,8 +87,8 @@ static void test_decode(void **state)
  * here. */
 static void test_open(void **state)
 {
-    static const char *const open[] = {"health",  "ping",     "live", "ready",
-                                       "v2_live", "v2_ready", "web",  "web_file"};
+    static const char *const open[] = {"health",   "ping", "live",     "ready",        "v2_live",
+                                       "v2_ready", "web",  "web_file", "tinker_health"};
     (void)state;
     for (size_t i = 0; i < n_routes; i++) {
         bool listed = false;
