@@ -68,7 +68,8 @@ enum slot {
     SLOT_STATE_A_LOG,
     SLOT_STATE_NORM,
     SLOT_STATE_OUT,
-    SLOT_MLP_NORM,
+    SLOT_MIXER_END, /* those before are of a layer's mixer: */
+    SLOT_MLP_NORM = SLOT_MIXER_END,
     SLOT_MLP_NORM_BIAS,
     SLOT_ATTN_OUT_NORM, /* of what a half gives, before it is added */
     SLOT_MLP_OUT_NORM,

@@ -40,11 +40,12 @@ struct tune_loop {
 
 /* ---- what is trained ----------------------------------------------------------------------- */
 
-/* "layers.0.self_attn.q_proj.weight": q_proj. */
-static void last_part(const struct param *p, char name[NAME_BYTES])
+/* The last parts of a product's name, "layers.0.self_attn.q_proj.weight": q_proj, or two of them.
+ */
+static void last_parts(const struct param *p, int n_part, char name[NAME_BYTES])
 {
     size_t n = strlen(p->name) - strlen(".weight"), at = n;
-    while (at > 0 && p->name[at - 1] != '.')
+    while (at > 0 && (p->name[at - 1] != '.' || --n_part > 0))
         at--;
     snprintf(name, NAME_BYTES, "%.*s", (int)(n - at), p->name + at);
 }
@@ -58,17 +59,46 @@ static bool has_name(const char *all, const char *name)
     return false;
 }
 
+/* Which products stand in a layer's mixer: [n_param], by index. */
+static bool *mixers_of(const struct model *m, struct arena *a)
+{
+    bool *is_mixer = arena_alloc(a, (size_t)m->n_param * sizeof *is_mixer); /* zeros */
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        for (int s = SLOT_GLOBAL_COUNT; s < SLOT_MIXER_END; s++) {
+            const struct param *p = model_layer(m, l, (enum slot)s);
+            if (p)
+                is_mixer[p->index] = true;
+        }
+    return is_mixer;
+}
+
+/* Whether a product of the other kind ends in the same name: GPT-2 has two of c_proj. */
+static bool is_shared(const struct model *m, const bool *is_mixer, const struct param *p)
+{
+    char name[NAME_BYTES], other[NAME_BYTES];
+    last_parts(p, 1, name);
+    for (int32_t i = 0; i < m->n_param; i++) {
+        if (m->param[i].lora < 0 || is_mixer[i] == is_mixer[p->index])
+            continue;
+        last_parts(&m->param[i], 1, other);
+        if (strcmp(name, other) == 0)
+            return true;
+    }
+    return false;
+}
+
 const char *tune_loop_targets(const struct engine *g, bool attention, bool others, struct arena *a)
 {
     const struct model *m = engine_resident(g)->model;
     const char *all = "";
     if (attention && others)
         return all;
+    const bool *is_mixer = mixers_of(m, a);
     for (int32_t i = 0; i < m->n_param; i++) {
         char name[NAME_BYTES];
-        if (m->param[i].lora < 0 || (strstr(m->param[i].name, "attn") != NULL) != attention)
+        if (m->param[i].lora < 0 || is_mixer[i] != attention)
             continue;
-        last_part(&m->param[i], name);
+        last_parts(&m->param[i], is_shared(m, is_mixer, &m->param[i]) ? 2 : 1, name);
         if (!has_name(all, name))
             all = arena_printf(a, "%s%s%s", all, *all ? "," : "", name);
     }

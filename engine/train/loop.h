@@ -33,7 +33,8 @@ struct tune_loop_options {
     int64_t memory;      /* that passes may take; 0: what is free beside keys and values */
 };
 
-/* The names of attention's products, or of the feed-forwards' and all others, for `targets`. */
+/* The names of the products of layers' mixers (attention, or what stands in its place), or of the
+ * feed-forwards' and all others, for `targets`. */
 const char *tune_loop_targets(const struct engine *g, bool attention, bool others, struct arena *a);
 
 /* ERR_UNSUPPORTED: none can be trained here, and why. */
