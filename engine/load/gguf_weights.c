@@ -409,6 +409,18 @@ static bool is_beyond(const struct gguf_tensor *t, const struct gguf_shape *s)
     return s->n_beyond > 0 && gguf_name_layer(t->name, &rest) >= s->n_layer;
 }
 
+/* A layer that the count of layers leaves out without saying that it guesses ahead. */
+static int check_layer(const struct gguf_tensor *t, const struct gguf_shape *s, struct err *e)
+{
+    const char *rest;
+    int64_t layer = gguf_name_layer(t->name, &rest);
+    if (layer < s->n_layer)
+        return 0;
+    return err_set(e, ERR_BAD_INPUT, "%s: %.200s: is of layer %lld, but %s.block_count is %lld",
+                   gguf_tensor_file(t), t->name, (long long)layer, s->arch,
+                   (long long)(s->n_layer + s->n_beyond));
+}
+
 /* How many weights a tensor is: one, none, two, or one for each expert. */
 static int count_weights(const struct gguf_tensor *t, const struct gguf_shape *s, size_t *n,
                          struct err *e)
@@ -419,6 +431,8 @@ static int count_weights(const struct gguf_tensor *t, const struct gguf_shape *s
     *n = 0;
     if (gguf_is_rope_factors(t) || is_beyond(t, s))
         return 0;
+    if (check_layer(t, s, e))
+        return -1;
     if (!stack) {
         gguf_name_layer(t->name, &rest);
         if (!gguf_name_find(s->style, rest, &some))

@@ -293,6 +293,28 @@ static void test_scale_not_finite(void **state)
     test_dir_free(dir);
 }
 
+/* Fault: layers that a file has beyond its count are dropped without a word, and it runs as another
+ * model. Its count of layers is patched to one fewer. */
+static void test_layers_beyond(void **state)
+{
+    static const char key[] = "llama.block_count";
+    (void)state;
+    static char file[1 << 19];
+    char *dir = test_dir_new();
+    size_t at = 0;
+    FILE *f = fopen(FILES "llama_tied.gguf", "rb");
+    assert_non_null(f);
+    size_t n = fread(file, 1, sizeof file, f);
+    fclose(f);
+    while (at + sizeof key + 8 < n && memcmp(file + at, key, sizeof key - 1) != 0)
+        at++;
+    assert_true(at + sizeof key + 8 < n && file[at + sizeof key - 1 + 4] == 2);
+    file[at + sizeof key - 1 + 4] = 1;
+    put_file(dir, "m.gguf", file, n);
+    expect(dir, "m.gguf", ERR_BAD_INPUT, "is of layer 1, but llama.block_count is 1");
+    test_dir_free(dir);
+}
+
 /* ---- heads that lie ------------------------------------------------------------------------ */
 
 struct made {
@@ -480,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_copy_small),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_layers_beyond),
         cmocka_unit_test(test_keys_that_lie),
         cmocka_unit_test(test_tensors_that_lie),
         cmocka_unit_test(test_metadata),
