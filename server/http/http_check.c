@@ -30,8 +30,18 @@ static int check_length(struct http_headers *h, struct api_error *e)
     return 0;
 }
 
+/* RFC 9110, 5.6.2. */
+static bool is_token(const char *s)
+{
+    static const char ok[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                             "!#$%&'*+-.^_`|~";
+    return *s && !s[strspn(s, ok)];
+}
+
 int http_check_headers(struct http_headers *h, struct api_error *e)
 {
+    if (!is_token(h->method))
+        return bad(e, "the method is not a word");
     if (check_length(h, e))
         return -1;
     if (h->n_coding && h->n_length)

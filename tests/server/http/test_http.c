@@ -385,6 +385,27 @@ static void test_smuggling(void **state)
     }
 }
 
+/* What stands before the path is no method: it is no request, so nothing behind it is one. */
+static void test_no_method(void **state)
+{
+    static const char *const line[] = {"(GET /plain",  "\xef\xbb\xbfGET /plain",
+                                       "\tGET /plain", "G\xc3\xa9T /plain",
+                                       "GET: /plain",  "\x18PUT /plain"};
+    (void)state;
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+        char request[512];
+        snprintf(request, sizeof request, "%s HTTP/1.1\r\nHost: t\r\n\r\n%s", line[i],
+                 HEAD("GET /plain") CLOSE "\r\n");
+        int fd = caller_dial(world.port);
+        caller_put(fd, request);
+        char *text = caller_hear(fd);
+        if (status_of(text) != 400 || caller_count(text, "HTTP/1.1 ") != 1)
+            fail_msg("%s: %s", line[i], text);
+        free(text);
+    }
+    assert_int_equal(ask(HEAD("M-!#$%&'*+-.^_`|~9 /plain") CLOSE "\r\n"), 405);
+}
+
 /* A chunk that is not what it says it is. */
 static void test_chunks(void **state)
 {
