@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "engine/base/mem.h"
 
@@ -52,6 +53,13 @@ void test_dir_free(char *dir)
 {
     nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(dir);
+}
+
+FILE *test_file(void)
+{
+    FILE *f = fdopen(memfd_create("test", MFD_CLOEXEC), "w+");
+    assert_non_null(f);
+    return f;
 }
 
 const char *test_path(const char *dir, const char *name)

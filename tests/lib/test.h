@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -40,6 +41,9 @@ bool test_is_slow(void);
 /* A fresh folder under $TMPDIR or /tmp, and its removal with all that is in it. */
 char *test_dir_new(void);
 void test_dir_free(char *dir);
+
+/* As tmpfile, but nowhere on a disk. */
+FILE *test_file(void);
 
 /* "dir/name", in one of a few static buffers; and a file of that path with these bytes. */
 const char *test_path(const char *dir, const char *name);

@@ -14,14 +14,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { CANNOT = 125 };
+enum { CANNOT = 125, MOVES = 1 << 13 /* LANDLOCK_ACCESS_FS_REFER */ };
 
-/* What changes files, of the first version of Landlock. */
-static const uint64_t changes = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
-                                LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
-                                LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-                                LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
-                                LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+/* What changes files. The second version of Landlock has moves from folder to folder, which the
+ * first refuses to all. */
+static uint64_t changes = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
+                          LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
+                          LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+                          LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
+                          LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
 
 static int allow(int rules, const char *path, uint64_t access)
 {
@@ -39,6 +40,8 @@ int main(int argc, char **argv)
     struct landlock_ruleset_attr attr = {.handled_access_fs = changes};
     if (argc < 3)
         return CANNOT;
+    if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 1)
+        attr.handled_access_fs = changes |= MOVES;
     int rules = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
     if (rules < 0 || allow(rules, argv[1], changes) ||
         allow(rules, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE) ||

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts small faults into the program, one at a time, and says which of them the tests see.
 
-    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [-j N]"
+    make mutate ARGS="[--n 200] [--seed N] [--changed | --only PREFIX] [--budget SECONDS] [--keep FILE] [-j N]"
 
 A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
@@ -13,11 +13,14 @@ or compiles to the same code, is drawn again. All runs in a box (box.c) that can
 
 The last line is the figure; above it stand those that survived, to be explained, or seen by a better test."""
 import argparse
+import collections
 import concurrent.futures
+import contextlib
 import filecmp
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -46,10 +49,18 @@ class Place:
     def changed(self):
         return self.text[:self.begin] + self.new + self.text[self.end:]
 
-    def __str__(self):
-        line = self.text.count("\n", 0, self.begin) + 1
+    @property
+    def line(self):
+        return self.text.count("\n", 0, self.begin) + 1
+
+    @property
+    def what(self):
+        """All but the line, which moves."""
         old = " ".join(self.text[self.begin:self.end].split())
-        return f"{self.path}:{line}: {self.kind}: {old[:60]} -> {self.new[:60]}"
+        return f"{self.path}: {self.kind}: {old[:60]} -> {self.new[:60]}"
+
+    def __str__(self):
+        return self.what.replace(": ", f":{self.line}: ", 1)
 
 
 def tracked(only):
@@ -73,6 +84,7 @@ class Near:
         rows = [x.split() for x in (HERE / "near.txt").read_text(encoding="utf-8").splitlines()
                 if x and not x.startswith("#")]
         self.rows = {row[0]: row[1:] for row in rows}
+        assert all((ROOT / x).is_file() for row in rows for x in row[1:]), "near.txt names what there is not"
 
     def of(self, path):
         stem, folder = pathlib.PurePath(path).stem, str(pathlib.PurePath(path).parent)
@@ -87,6 +99,10 @@ class Near:
         return list(dict.fromkeys(every))
 
 
+class Unlinked(Exception):
+    """A twin of tests/fake stands for what a fault's file needs more of: such a test cannot be run with it."""
+
+
 class Bench:
     """Compiles, links and runs, in folders of its own."""
 
@@ -94,6 +110,9 @@ class Bench:
         self.opt, self.build = opt, ROOT / "build/release"
         self.cc, self.cflags, self.libs = (os.environ[x].split() for x in ("MUTATE_CC", "MUTATE_CFLAGS", "MUTATE_LIBS"))
         self.objects = tempfile.TemporaryDirectory(prefix="tandem-mutate-")
+        self.kept = pathlib.Path(self.objects.name)  # the build, as it is now: who builds meanwhile does not matter
+        for name in ("libtandem.a", "libfake.a", "clients/cli/main.o", "tests/mutate/box"):
+            shutil.copy(self.build / name, self.kept)
         self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near()
 
     def compile(self, source, to):
@@ -101,9 +120,10 @@ class Bench:
                               check=False).returncode == 0
 
     def link(self, objects, to, *more):
-        p = subprocess.run([*self.cc, *self.cflags, *objects, str(self.build / "libtandem.a"), *self.libs, *more, "-o",
+        p = subprocess.run([*self.cc, *self.cflags, *objects, str(self.kept / "libtandem.a"), *self.libs, *more, "-o",
                             str(to)], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert p.returncode == 0, p.stderr[-2000:]
+        if p.returncode:
+            raise Unlinked(p.stderr[-2000:])
 
     def object(self, source):
         """Of a test, or of what tests share; compiled once."""
@@ -118,7 +138,7 @@ class Bench:
         """The words that run a test; fault: an object, or None."""
         extra = [fault] if fault else []
         if test.endswith(".c"):
-            fake = [str(self.build / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
+            fake = [str(self.kept / "libfake.a")] if '"tests/fake/' in self.near.tests[test] else []
             at = box / pathlib.PurePath(test).stem
             shared = [self.object(f"tests/lib/{x.name}") for x in sorted((ROOT / "tests/lib").glob("*.c"))]
             self.link([self.object(test), *shared, *extra, *fake], at, "-lcmocka")
@@ -128,7 +148,7 @@ class Bench:
             for x in self.build.iterdir():
                 if x.name != "tandem":
                     (box / "build" / x.name).symlink_to(x)
-            self.link([str(self.build / "clients/cli/main.o"), *extra], box / "build/tandem")
+            self.link([str(self.kept / "main.o"), *extra], box / "build/tandem")
         return [sys.executable, "-S", test], {"TANDEM_BUILD": str(box / "build"), "TANDEM_BIN": str(box / "build/tandem")}
 
     def run(self, test, fault, box, seconds):
@@ -139,7 +159,7 @@ class Bench:
         tmp.mkdir()
         data = os.environ.get("TANDEM_TEST_DATA", str(ROOT.parent / "shared/data"))
         p = subprocess.Popen(
-            [self.build / "tests/mutate/box", box, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
+            [self.kept / "box", box, *words], cwd=ROOT, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             env={**os.environ, "TMPDIR": str(tmp), "TEST_MODE": "release", "TANDEM_TEST_DATA": data, "TEST_SEED": "1",
                  **env},
@@ -183,9 +203,11 @@ class Bench:
                 took = self.baseline(test)
                 if took is None or (spent and spent + took[0] > self.opt.budget):
                     continue
-                spent += took[0]
-                if not self.run(test, str(fault), box, 10 + 5 * took[1])[0]:
-                    return test
+                with contextlib.suppress(Unlinked):
+                    good = self.run(test, str(fault), box, 30 + 5 * took[1])[0]
+                    spent += took[0]
+                    if not good:
+                        return test
         return None
 
 
@@ -199,6 +221,23 @@ def draw(opt):
     return every
 
 
+def kept(path, every):
+    """Of an earlier run's file: (place, the test that saw it; None: none did), as far as it still stands."""
+    at, rows = collections.defaultdict(list), []
+    for x in every:
+        at[x.what].append(x)
+    for row in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if path and os.path.exists(path) else ():
+        how, name, line, rest = re.match(r"(killed  |SURVIVED) ([^:]+):(\d+): (.*)", row).groups()
+        what, _, by = rest.rpartition(", by ") if how == "killed  " else (rest, "", None)
+        if not (same := at[f"{name}: {what}"]):
+            print(f"gone: {row}")
+            continue
+        place = min(same, key=lambda x: abs(x.line - int(line)))
+        same.remove(place)
+        rows.append((place, by))
+    return rows
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ap.add_argument("--n", type=int, default=200)
@@ -207,23 +246,30 @@ def main():
     ap.add_argument("--only", default="", help="files whose path begins so")
     ap.add_argument("--budget", type=float, default=60, help="seconds of a core, of tests for each fault")
     ap.add_argument("--minutes", type=float, default=1e9, help="no fault is begun behind them")
+    ap.add_argument("--keep", help="a file of what was found, that a later run goes on from: it looks again at what "
+                    "survived, then draws more")
     ap.add_argument("-j", type=int, default=1)
     opt = ap.parse_args()
     bench, every, end = Bench(opt), draw(opt), time.monotonic() + 60 * opt.minutes
-    places, seen, survived, lock = iter(every), [], [], threading.Lock()
+    rows = kept(opt.keep, every)
+    before = {id(place) for place, _ in rows}
+    places = iter([*rows, *((x, None) for x in every if id(x) not in before)])
+    seen, survived, lock = [], [], threading.Lock()
 
     def work():
         while time.monotonic() < end:
             with lock:
-                place = next(places, None) if len(seen) < opt.n else None
+                place, by = next(places, (None, None)) if len(seen) < opt.n else (None, None)
             if place is None:
                 return
-            by = bench.killer(place)
+            by = by or bench.killer(place)
             with lock:
                 if by == "" or len(seen) >= opt.n:
                     continue
-                seen.append(place)
-                print(f"killed   {place}, by {by}" if by else f"SURVIVED {place}", flush=True)
+                seen.append(f"killed   {place}, by {by}" if by else f"SURVIVED {place}")
+                print(seen[-1], flush=True)
+                if opt.keep:
+                    pathlib.Path(opt.keep).write_text("".join(f"{x}\n" for x in seen), encoding="utf-8")
                 if by is None:
                     survived.append(place)
     with concurrent.futures.ThreadPoolExecutor(opt.j) as pool:

@@ -155,7 +155,7 @@ static void test_ends(void **state)
 
 static void check_row(const struct edit *e, const char *want)
 {
-    struct term t = {.out = tmpfile(), .has_cursor = true, .is_tty = true};
+    struct term t = {.out = test_file(), .has_cursor = true, .is_tty = true};
     char row[256];
     assert_non_null(t.out);
     edit_draw(e, &t, "> ");

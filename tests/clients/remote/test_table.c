@@ -61,7 +61,7 @@ static void print(bool is_tty, const char *columns, const char *want)
     char *out = NULL;
     size_t n = 0;
     struct table t;
-    struct term term = {.out = tmpfile(), .is_tty = is_tty};
+    struct term term = {.out = test_file(), .is_tty = is_tty};
     assert_non_null(term.out);
     setenv("COLUMNS", columns, 1);
     table_init(&t, names, 2);
@@ -105,7 +105,7 @@ static const char *const id_names[] = {"ID", "STATE", "AT", "RESULT", "NAME"};
 static void print_ids(const char *columns, const char *id, const char *want)
 {
     struct table t;
-    struct term term = {.out = tmpfile(), .is_tty = true};
+    struct term term = {.out = test_file(), .is_tty = true};
     char out[512] = "";
     assert_non_null(term.out);
     setenv("COLUMNS", columns, 1);

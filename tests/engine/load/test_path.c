@@ -42,9 +42,8 @@ static void refused(const char *dir, const char *name)
 /* Nobody writes into the pipe: who opened it as a file would wait for ever. */
 static void odd_files(void **state)
 {
-    char dir[] = "/tmp/test_path-XXXXXX";
+    char *dir = test_dir_new();
     (void)state;
-    assert_non_null(mkdtemp(dir));
     char *path = path_join(dir, "config.json");
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -57,16 +56,15 @@ static void odd_files(void **state)
     refused(dir, "config.json");
     close(fd);
     free(path);
-    rmdir(dir);
+    test_dir_free(dir);
 }
 
 static void plain_files(void **state)
 {
-    char dir[] = "/tmp/test_path-XXXXXX";
+    char *dir = test_dir_new();
     struct err e = ERR_INIT;
     size_t n;
     (void)state;
-    assert_non_null(mkdtemp(dir));
     char *path = path_join(dir, "a");
     assert_null(path_read(path, "a", 3, &n, &e));
     assert_int_equal(e.code, ERR_NOT_FOUND);
@@ -79,7 +77,7 @@ static void plain_files(void **state)
     assert_null(path_read(path, "a", 2, &n, &e));
     assert_int_equal(e.code, ERR_TOO_LARGE);
     unlink(path);
-    rmdir(dir);
+    test_dir_free(dir);
     free(path);
 }
 
