@@ -6,21 +6,32 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/mem.h"
 
 static const double minute_us = 60e6;
 
 void limit_init(struct limit *l, struct limit_rule rule, int64_t now_us)
 {
-    *l = (struct limit){.rule = rule,
-                        .requests = (double)rule.requests_min,
-                        .tokens = (double)rule.tokens_min,
-                        .seen_us = now_us};
-    pthread_mutex_init(&l->lock, NULL);
+    struct limit_level *v = xcalloc(1, sizeof *v);
+    atomic_init(&v->refs, 1);
+    v->rule = rule;
+    v->requests = (double)rule.requests_min;
+    v->tokens = (double)rule.tokens_min;
+    v->seen_us = now_us;
+    pthread_mutex_init(&v->lock, NULL);
+    *l = (struct limit){rule, v};
 }
 
 void limit_release(struct limit *l)
 {
-    pthread_mutex_destroy(&l->lock);
+    struct limit_level *v = l->level;
+    l->level = NULL;
+    if (!v || atomic_fetch_sub(&v->refs, 1) != 1)
+        return;
+    pthread_mutex_destroy(&v->lock);
+    free(v);
 }
 
 static double filled(double level, int64_t a_minute, int64_t us)
@@ -29,12 +40,12 @@ static double filled(double level, int64_t a_minute, int64_t us)
     return level < (double)a_minute ? level : (double)a_minute;
 }
 
-static void fill(struct limit *l, int64_t now_us)
+static void fill(struct limit_level *v, int64_t now_us)
 {
-    int64_t us = now_us > l->seen_us ? now_us - l->seen_us : 0;
-    l->requests = filled(l->requests, l->rule.requests_min, us);
-    l->tokens = filled(l->tokens, l->rule.tokens_min, us);
-    l->seen_us += us;
+    int64_t us = now_us > v->seen_us ? now_us - v->seen_us : 0;
+    v->requests = filled(v->requests, v->rule.requests_min, us);
+    v->tokens = filled(v->tokens, v->rule.tokens_min, us);
+    v->seen_us += us;
 }
 
 /* Until the level is `want`. */
@@ -48,15 +59,15 @@ static int64_t wait_us(double level, double want, int64_t a_minute)
 static enum limit_answer ask(const struct limit *l, int64_t *retry_us)
 {
     *retry_us = 0;
-    if (l->rule.requests_min && l->requests < 1) {
-        *retry_us = wait_us(l->requests, 1, l->rule.requests_min);
+    if (l->rule.requests_min && l->level->requests < 1) {
+        *retry_us = wait_us(l->level->requests, 1, l->rule.requests_min);
         return LIMIT_REQUESTS;
     }
-    if (l->rule.tokens_min && l->tokens < 1) {
-        *retry_us = wait_us(l->tokens, 1, l->rule.tokens_min);
+    if (l->rule.tokens_min && l->level->tokens < 1) {
+        *retry_us = wait_us(l->level->tokens, 1, l->rule.tokens_min);
         return LIMIT_TOKENS;
     }
-    if (l->rule.at_once && l->n_now >= l->rule.at_once) {
+    if (l->rule.at_once && l->level->n_now >= l->rule.at_once) {
         *retry_us = 1000 * 1000;
         return LIMIT_AT_ONCE;
     }
@@ -65,26 +76,27 @@ static enum limit_answer ask(const struct limit *l, int64_t *retry_us)
 
 static void see(const struct limit *l, struct limit_view *view)
 {
-    view->left_requests = l->requests > 0 ? (int64_t)l->requests : 0;
-    view->left_tokens = l->tokens > 0 ? (int64_t)l->tokens : 0;
+    view->left_requests = l->level->requests > 0 ? (int64_t)l->level->requests : 0;
+    view->left_tokens = l->level->tokens > 0 ? (int64_t)l->level->tokens : 0;
     view->full_requests_us =
-        wait_us(l->requests, (double)l->rule.requests_min, l->rule.requests_min);
-    view->full_tokens_us = wait_us(l->tokens, (double)l->rule.tokens_min, l->rule.tokens_min);
+        wait_us(l->level->requests, (double)l->rule.requests_min, l->rule.requests_min);
+    view->full_tokens_us =
+        wait_us(l->level->tokens, (double)l->rule.tokens_min, l->rule.tokens_min);
 }
 
 enum limit_answer limit_take(struct limit *l, int64_t now_us, struct grant *g,
                              struct limit_view *view, int64_t *retry_us)
 {
-    pthread_mutex_lock(&l->lock);
-    fill(l, now_us);
+    pthread_mutex_lock(&l->level->lock);
+    fill(l->level, now_us);
     enum limit_answer a = ask(l, retry_us);
     if (a == LIMIT_GOOD) {
-        l->requests -= l->rule.requests_min ? 1 : 0;
-        l->n_now++;
+        l->level->requests -= l->rule.requests_min ? 1 : 0;
+        l->level->n_now++;
         *g = (struct grant){.limit = l};
     }
     see(l, view);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->level->lock);
     return a;
 }
 
@@ -95,11 +107,11 @@ static enum limit_answer ask_more(const struct limit *l, int64_t texts, int64_t 
     *retry_us = 0;
     if ((r->tokens_min && tokens > r->tokens_min) || (r->texts && texts > r->texts))
         return LIMIT_NEVER;
-    if (r->tokens_min && l->tokens < (double)tokens) {
-        *retry_us = wait_us(l->tokens, (double)tokens, r->tokens_min);
+    if (r->tokens_min && l->level->tokens < (double)tokens) {
+        *retry_us = wait_us(l->level->tokens, (double)tokens, r->tokens_min);
         return LIMIT_TOKENS;
     }
-    if (r->texts && l->n_text + texts > r->texts) {
+    if (r->texts && l->level->n_text + texts > r->texts) {
         *retry_us = 1000 * 1000;
         return LIMIT_TEXTS;
     }
@@ -110,17 +122,17 @@ enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, 
                                 struct limit_view *view, int64_t *retry_us)
 {
     struct limit *l = g->limit;
-    pthread_mutex_lock(&l->lock);
-    fill(l, now_us);
+    pthread_mutex_lock(&l->level->lock);
+    fill(l->level, now_us);
     enum limit_answer a = ask_more(l, texts, tokens, retry_us);
     if (a == LIMIT_GOOD) {
         g->text = texts;
         g->tokens = l->rule.tokens_min ? tokens : 0;
-        l->n_text += texts;
-        l->tokens -= (double)g->tokens;
+        l->level->n_text += texts;
+        l->level->tokens -= (double)g->tokens;
     }
     see(l, view);
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_unlock(&l->level->lock);
     return a;
 }
 
@@ -130,14 +142,14 @@ void limit_give(struct grant *g, int64_t tokens, int64_t now_us)
     if (!l)
         return;
     g->limit = NULL;
-    pthread_mutex_lock(&l->lock);
-    fill(l, now_us);
-    l->n_now--;
-    l->n_text -= g->text;
-    l->tokens += (double)(g->tokens - (l->rule.tokens_min ? tokens : 0));
-    l->tokens = l->tokens < 0 ? 0 : l->tokens;
-    fill(l, now_us); /* a bucket holds no more than a minute's worth */
-    pthread_mutex_unlock(&l->lock);
+    pthread_mutex_lock(&l->level->lock);
+    fill(l->level, now_us);
+    l->level->n_now--;
+    l->level->n_text -= g->text;
+    l->level->tokens += (double)(g->tokens - (l->rule.tokens_min ? tokens : 0));
+    l->level->tokens = l->level->tokens < 0 ? 0 : l->level->tokens;
+    fill(l->level, now_us); /* a bucket holds no more than a minute's worth */
+    pthread_mutex_unlock(&l->level->lock);
 }
 
 static double least(double a, double b)
@@ -147,13 +159,17 @@ static double least(double a, double b)
 
 void limit_carry(struct limit *to, struct limit *from)
 {
-    pthread_mutex_lock(&from->lock);
-    if (from->rule.requests_min)
-        to->requests = least(from->requests, (double)to->rule.requests_min);
-    if (from->rule.tokens_min)
-        to->tokens = least(from->tokens, (double)to->rule.tokens_min);
-    to->seen_us = from->seen_us;
-    pthread_mutex_unlock(&from->lock);
+    struct limit_level *v = from->level;
+    const struct limit_rule *now = &to->rule;
+    limit_release(to);
+    atomic_fetch_add(&v->refs, 1);
+    to->level = v;
+    pthread_mutex_lock(&v->lock);
+    double requests = (double)now->requests_min, tokens = (double)now->tokens_min;
+    v->requests = v->rule.requests_min ? least(v->requests, requests) : requests;
+    v->tokens = v->rule.tokens_min ? least(v->tokens, tokens) : tokens;
+    v->rule = *now;
+    pthread_mutex_unlock(&v->lock);
 }
 
 char *limit_text(int64_t us, char text[LIMIT_TEXT_BYTES])

@@ -15,6 +15,7 @@
 #define SERVER_HTTP_LIMIT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,12 +27,19 @@ struct limit_rule {
     int64_t weight;                            /* of its work beside others'; 0: 1 */
 };
 
-struct limit {
-    struct limit_rule rule;
+/* Buckets and counts. Counted: those of a key outlive the rule that they began with. */
+struct limit_level {
+    atomic_int refs;
     pthread_mutex_t lock;
+    struct limit_rule rule;  /* the newest */
     double requests, tokens; /* in the buckets */
     int64_t seen_us;         /* when they were last filled */
     int64_t n_now, n_text;
+};
+
+struct limit {
+    struct limit_rule rule;    /* constant */
+    struct limit_level *level; /* counted */
 };
 
 /* What one request holds, from its admission to its end. */
@@ -65,8 +73,8 @@ enum limit_answer limit_reserve(struct grant *g, int64_t texts, int64_t tokens, 
 /* tokens: what it came to. */
 void limit_give(struct grant *g, int64_t tokens, int64_t now_us);
 
-/* A new rule for the same key: what is left in the buckets, of no more than they hold. What is in
- * work by the old one is not counted. */
+/* A new rule for the same key: it goes on with what is left in the buckets, of no more than they
+ * hold, and with what is in work, which gives back what it has set aside. `to` is nobody's yet. */
 void limit_carry(struct limit *to, struct limit *from);
 
 /* "12ms", "1.5s", "6m0s": a time as the headers write it; returns text. */

@@ -256,7 +256,7 @@ static void test_limits(void **state)
     assert_int_equal(ask_key(w, &chat_route, "Bearer key-one-1"), 0);
     /* fewer than two a minute can have come back, however long this test is kept waiting */
     struct auth_key *key = auth_find(w->front.auth, "Bearer key-one-1");
-    key->limit.requests = -10;
+    key->limit.level->requests = -10;
     assert_int_equal(ask_key(w, &chat_route, "Bearer key-one-1"), 429);
     assert_null(w->call.grant.limit);
     assert_true(w->error.retry_after_s >= 1);

@@ -144,7 +144,7 @@ static void test_texts(void **state)
     assert_int_equal(reserve(&w, 2, 1, 0, &g[1]), LIMIT_GOOD);
     limit_give(&g[0], 10, 0);
     limit_give(&g[1], 10, 0);
-    assert_int_equal(w.limit.n_text, 0);
+    assert_int_equal(w.limit.level->n_text, 0);
     limit_release(&w.limit);
 }
 
@@ -166,7 +166,7 @@ static void test_at_once(void **state)
     assert_int_equal(take(&w, 0, &g[2]), LIMIT_GOOD);
     limit_give(&g[1], 0, 0);
     limit_give(&g[2], 0, 0);
-    assert_int_equal(w.limit.n_now, 0);
+    assert_int_equal(w.limit.level->n_now, 0);
     limit_release(&w.limit);
 }
 
@@ -212,14 +212,69 @@ static void test_text(void **state)
     assert_string_equal(limit_text(366 * second, text), "6m6s");
 }
 
+/* Behind a new rule: what was set aside that does not come back, or comes back twice; requests in
+ * work that count no more, so that there are twice as many; a bucket that is full again. */
+static void test_carry(void **state)
+{
+    struct world w;
+    struct grant old, other, g;
+    struct limit to;
+    (void)state;
+    open_world(&w, 60, 100, 2);
+    assert_int_equal(take(&w, 0, &old), LIMIT_GOOD);
+    assert_int_equal(reserve(&w, 3, 80, 0, &old), LIMIT_GOOD);
+    assert_int_equal(take(&w, 0, &other), LIMIT_GOOD);
+    struct limit from = w.limit; /* who is in work keeps the old keys */
+    limit_init(&to, (struct limit_rule){.requests_min = 60, .tokens_min = 90, .at_once = 2}, 0);
+    limit_carry(&to, &from);
+    w.limit = to;
+    assert_int_equal(take(&w, 0, &g), LIMIT_AT_ONCE);
+    assert_int_equal(w.view.left_requests, 58);
+    assert_int_equal(w.view.left_tokens, 20);
+    old.limit = other.limit = &from;
+    limit_give(&other, 0, 0);
+    assert_int_equal(take(&w, 0, &g), LIMIT_GOOD);
+    limit_give(&old, 30, 0);
+    assert_int_equal(w.limit.level->n_text, 0);
+    assert_int_equal(reserve(&w, 1, 71, 0, &g), LIMIT_TOKENS);
+    assert_int_equal(reserve(&w, 1, 70, 0, &g), LIMIT_GOOD);
+    limit_release(&from); /* the last of the old ones has ended */
+    limit_give(&g, 0, 0);
+    assert_int_equal(w.limit.level->n_now, 0);
+    limit_release(&w.limit);
+}
+
+/* A limit that is taken away and comes back: a bucket of nothing for ever. */
+static void test_carry_none(void **state)
+{
+    struct world w;
+    struct grant g;
+    (void)state;
+    open_world(&w, 1, 10, 0);
+    assert_int_equal(take(&w, 0, &g), LIMIT_GOOD);
+    limit_give(&g, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        struct limit to, from = w.limit;
+        limit_init(&to, (struct limit_rule){.requests_min = i, .tokens_min = i * 10}, 0);
+        limit_carry(&to, &from);
+        limit_release(&from);
+        w.limit = to;
+        assert_int_equal(take(&w, second, &g), LIMIT_GOOD);
+        limit_give(&g, 0, second);
+    }
+    assert_int_equal(take(&w, second, &g), LIMIT_REQUESTS);
+    limit_release(&w.limit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_at_once),  cmocka_unit_test(test_backwards),
-        cmocka_unit_test(test_no_rule),  cmocka_unit_test(test_text),
-        cmocka_unit_test(test_never),    cmocka_unit_test(test_used_without_reserve),
-        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_requests),   cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_at_once),    cmocka_unit_test(test_backwards),
+        cmocka_unit_test(test_no_rule),    cmocka_unit_test(test_text),
+        cmocka_unit_test(test_never),      cmocka_unit_test(test_used_without_reserve),
+        cmocka_unit_test(test_texts),      cmocka_unit_test(test_carry),
+        cmocka_unit_test(test_carry_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
