@@ -101,6 +101,7 @@ struct errand {
     bool asks_others; /* for long, and looks at no file: it runs on the graders' lane */
     const char *last; /* the work's: the newest event that was sent */
     int n_run;        /* how often it ran before */
+    bool is_again;    /* the work's: it had been asked before, and counts nothing */
     void *kept;       /* the work's, for its next turn: in the arena; NULL at first */
     /* what comes of it: the work writes out, and sets the others or not */
     struct buf out;

@@ -135,6 +135,8 @@ static void step(struct call *c, void *ctx)
         step_file(c, t);
         return;
     }
+    if (t->is_again)
+        call_note(c, NULL, 0, 0);
     if (t->ignored)
         call_set_header(c, "x-tandem-ignored", t->ignored);
     if (end == ERRAND_DONE && !buf_check(&t->out, "the answer", &why)) {

@@ -225,8 +225,18 @@ static enum errand_end put(struct errand *t, enum tinker_kind kind, struct api_e
         .body = body,
         .n_body = t->ask->n_body,
         .created = (int64_t)time(NULL)};
-    if (tinker_put(k, &r, at.session, e))
+    const struct api_error *refused = t->kept; /* unless it was taken before */
+    struct loop_request known;
+    struct err unknown = ERR_INIT;
+    bool is_new = false;
+    if (refused &&
+        store_loop_get(desk_store(t->desk), r.owner, r.id, &t->arena, &known, &unknown)) {
+        *e = *refused;
         return ERRAND_FAILED;
+    }
+    if (tinker_put(k, &r, at.session, &is_new, e))
+        return ERRAND_FAILED;
+    t->is_again = !is_new;
     tell_place(t, &r, kind == TINKER_SAMPLE ? tinker_sample_count(body, r.n_body, &t->arena) : 0);
     return ERRAND_DONE;
 }
@@ -296,14 +306,16 @@ static enum errand_end work_sample(struct errand *t, struct api_error *e)
     return put(t, TINKER_SAMPLE, e);
 }
 
-/* Its tokens count for the key's limits as what they may come to, when it is taken. */
+/* Its tokens count for the key's limits as what they may come to, when it is taken. One that is
+ * sent again counts nothing, and is not refused for want of them. */
 void route_tinker_sample(struct call *c)
 {
     const struct call_request *ask = call_request(c);
     struct tinker_sample s;
-    struct api_error e;
+    struct api_error e = {0};
     struct engine *g = ops_engine(c);
-    if (!g)
+    struct errand *t = g ? errand_new(c) : NULL;
+    if (!t)
         return;
     if (!tinker_sample_read(ask->body ? ask->body : "", ask->n_body, call_arena(c), &s, &e)) {
         int64_t left = engine_info(g)->ctx - s.n, most = s.params.max_new;
@@ -311,12 +323,13 @@ void route_tinker_sample(struct call *c)
         const struct call_most want = {s.n_sample, s.n + s.n_sample * most, "num_samples",
                                        "sampling_params"};
         if (call_reserve(c, &want, &e)) {
-            call_error(c, &e);
-            return;
+            t->kept = ARENA_NEW(call_arena(c), struct api_error);
+            *(struct api_error *)t->kept = e;
+        } else {
+            call_note(c, engine_info(g)->name, s.n, s.n_sample * most);
         }
-        call_note(c, engine_info(g)->name, s.n, s.n_sample * most);
     }
-    send(c, work_sample);
+    errand_send(t, work_sample);
 }
 
 /* ---- what they came to ----------------------------------------------------------------------- */

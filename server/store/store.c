@@ -101,6 +101,16 @@ static const char *const migrations[] = {
     "CREATE TABLE loop_sampler (id TEXT PRIMARY KEY, owner TEXT NOT NULL, session TEXT NOT NULL,"
     " path TEXT, created INTEGER NOT NULL);",
     "ALTER TABLE loop_weights ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;",
+    "UPDATE loop_request SET bytes = coalesce(length(body), 0) + coalesce(length(answer), 0);"
+    "CREATE TABLE loop_sum (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL);"
+    "INSERT INTO loop_sum SELECT owner, sum(bytes) FROM loop_request GROUP BY owner;"
+    "CREATE TRIGGER loop_came AFTER INSERT ON loop_request BEGIN"
+    " INSERT INTO loop_sum VALUES (new.owner, new.bytes)"
+    " ON CONFLICT (owner) DO UPDATE SET bytes = bytes + new.bytes; END;"
+    "CREATE TRIGGER loop_changed AFTER UPDATE OF bytes ON loop_request BEGIN"
+    " UPDATE loop_sum SET bytes = bytes + new.bytes - old.bytes WHERE owner = new.owner; END;"
+    "CREATE TRIGGER loop_went AFTER DELETE ON loop_request BEGIN"
+    " UPDATE loop_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

@@ -320,6 +320,29 @@ static int has_room(struct store *s, const struct loop_request *r, const struct 
                : err_set(e, none.code, "%s", none.msg);
 }
 
+#define OWNED                                                                                      \
+    "coalesce((SELECT sum(bytes) FROM loop_weights WHERE owner = ?1), 0) + "                       \
+    "coalesce((SELECT bytes FROM loop_sum WHERE owner = ?1), 0)"
+
+static int has_bytes(struct store *s, const struct loop_request *r, const struct loop_most *most,
+                     struct err *e)
+{
+    struct err none = ERR_INIT;
+    int rc = most->stored ? first(s,
+                                  store_query(s, &none, "SELECT 1 WHERE " OWNED " + ?2 <= ?3",
+                                              "tii", r->owner, (int64_t)r->n_body, most->stored),
+                                  NULL, NULL, NULL, &none)
+                          : 0;
+    return !rc ? 0
+           : none.code == ERR_NOT_FOUND
+               ? err_set(e, ERR_TOO_LARGE,
+                         "what trainings of this key keep, passes since their last update "
+                         "included, comes to more than the %lld bytes that it may have "
+                         "(--files-quota)",
+                         (long long)most->stored)
+               : err_set(e, none.code, "%s", none.msg);
+}
+
 /* Of one that was asked for before: its model's next is past it, or its row is there. */
 static int is_known(struct store *s, const struct loop_request *r, bool *is, struct err *e)
 {
@@ -354,7 +377,8 @@ static int put(struct store *s, const struct loop_request *r, const struct loop_
     *is_new = false;
     if (is_known(s, r, &is, e) || is)
         return is ? has_line(s, r, e) : -1;
-    if (has_room(s, r, most, e) || (m && put_model(s, m, most, e)) || has_line(s, r, e))
+    if (has_room(s, r, most, e) || has_bytes(s, r, most, e) || (m && put_model(s, m, most, e)) ||
+        has_line(s, r, e))
         return -1;
     *is_new = true;
     if (see_line(s, r, e))
@@ -480,10 +504,10 @@ static int put_end(struct store *s, const struct loop_end *end, struct err *e)
     const struct loop_model *m = end->model;
     if (store_run(s,
                   store_query(s, e,
-                              "UPDATE loop_request SET state = ?, answer = ?, created = ?, body = "
-                              "iif(?, body, NULL) WHERE id = ?",
-                              "ibiit", (int64_t)r->state, &answer, r->created,
-                              (int64_t)end->runs_again, r->id),
+                              "UPDATE loop_request SET state = ?1, answer = ?2, created = ?3, body "
+                              "= iif(?4, body, NULL), bytes = iif(?4, bytes, 0) + ?5 WHERE id = ?6",
+                              "ibiiit", (int64_t)r->state, &answer, r->created,
+                              (int64_t)end->runs_again, (int64_t)r->n_answer, r->id),
                   e) ||
         store_run(s,
                   store_query(s, e,
@@ -520,8 +544,9 @@ int store_loop_keep(struct store *s, const char *model, int64_t seq, int64_t ans
             e) ||
                 store_run(s,
                           store_query(s, e,
-                                      "UPDATE loop_request SET body = NULL WHERE line = ? AND seq "
-                                      "<= ? AND body IS NOT NULL AND state > 0",
+                                      "UPDATE loop_request SET body = NULL, bytes = "
+                                      "coalesce(length(answer), 0) WHERE line = ? AND seq <= ? AND "
+                                      "body IS NOT NULL AND state > 0",
                                       "ti", model, seq),
                           e) ||
                 store_run(s,
@@ -600,14 +625,11 @@ static void take_int(sqlite3_stmt *q, struct arena *a, void *out)
     *(int64_t *)out = sqlite3_column_int64(q, 0);
 }
 
-int store_loop_weights_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)
+int store_loop_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
-    return get(s,
-               store_query(s, e, "SELECT coalesce(sum(bytes), 0) FROM loop_weights WHERE owner = ?",
-                           "t", owner),
-               take_int, NULL, bytes, e);
+    return get(s, store_query(s, e, "SELECT " OWNED, "t", owner), take_int, NULL, bytes, e);
 }
 
 int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct err *e)

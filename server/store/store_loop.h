@@ -63,9 +63,11 @@ int store_loop_session_models(struct store *s, const char *id, struct arena *a,
 
 /* Puts it in its line; the same again is nothing. Of seq 0 of a model the model's row is made too
  * (m; NULL: it is not its first). ERR_NOT_FOUND: the owner has no such line. ERR_BUSY: as much
- * waits as may. ERR_NO_SPACE: it has as many models as it may. */
+ * waits as may. ERR_NO_SPACE: it has as many models as it may. ERR_TOO_LARGE: it would keep more
+ * than `stored`. */
 struct loop_most {
     int64_t requests, bytes, models; /* of an owner: that wait, that they have, that it has */
+    int64_t stored;                  /* as store_loop_bytes; 0: any */
 };
 int store_loop_put(struct store *s, const struct loop_request *r, const struct loop_model *m,
                    const struct loop_most *most, bool *is_new, struct err *e);
@@ -114,8 +116,8 @@ int store_loop_weights_list(struct store *s, const char *owner, const char *mode
 /* Whose time is over. */
 int store_loop_weights_over(struct store *s, int64_t now, struct arena *a,
                             struct loop_weights **out, size_t *n, struct err *e);
-/* Of all that an owner has saved. */
-int store_loop_weights_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
+/* Of all that an owner has saved, and of the bodies and answers of its requests that are kept. */
+int store_loop_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
 int store_loop_sampler_add(struct store *s, const struct loop_sampler *m, struct err *e);
 int store_loop_sampler(struct store *s, const char *owner, const char *id, struct arena *a,
                        struct loop_sampler *out, struct err *e); /* ERR_NOT_FOUND */

@@ -18,7 +18,9 @@
 
 enum {
     LIVE_MAX = 4,               /* loops in memory */
-    KEEP_US = 20 * 1000 * 1000, /* of computing, behind which a state is written */
+    KEEP_US = 20 * 1000 * 1000, /* of computing, behind which a state is written; */
+    KEEP_BYTES = 64 << 20,      /* of bodies; */
+    KEEP_SHARE = 4,             /* of what its key may keep */
     ANSWERS_KEPT = 1024,        /* of a model, behind its state */
     TICK_NS = 1000 * 1000 * 1000,
     SESSION_S = 7 * 86400, /* without a sign of its client */
@@ -32,6 +34,7 @@ struct tinker_live {
     struct tune_loop *loop; /* owned */
     int64_t at, kept;       /* the last request in it; that of the state on the disk, -1: none */
     int64_t spent_us;       /* since that */
+    int64_t n_body;         /* bytes that are kept to be run again */
     struct tinker_live *next;
 };
 
@@ -63,7 +66,7 @@ static int keep(struct tinker *t, struct tinker_live *l, struct arena *a, struct
         return -1;
     forget_state(t, l->model, l->kept, a);
     l->kept = l->at;
-    l->spent_us = 0;
+    l->spent_us = l->n_body = 0;
     return 0;
 }
 
@@ -120,8 +123,9 @@ static struct tinker_live *enter_live(struct tinker *t, const char *model, struc
     return l;
 }
 
-/* Runs again what came behind the state. */
-static int replay(struct tinker *t, struct tinker_run *r, int64_t from, struct err *e)
+/* Runs again what came behind the state; *n_body: its bytes. */
+static int replay(struct tinker *t, struct tinker_run *r, int64_t from, int64_t *n_body,
+                  struct err *e)
 {
     struct arena a;
     struct buf unused;
@@ -137,6 +141,7 @@ static int replay(struct tinker *t, struct tinker_run *r, int64_t from, struct e
                      atomic_load(&t->stops)
                  ? -1
                  : 0;
+        *n_body += rc ? 0 : (int64_t)q.n_body;
         buf_clear(&unused);
         arena_reset(&a);
     }
@@ -150,6 +155,7 @@ static int open_live(struct tinker *t, struct tinker_run *r, struct tinker_live 
                      struct err *e)
 {
     const struct loop_model *m = &r->model;
+    int64_t n_body = 0;
     struct tinker_live **at = place_of(t, m->id), *l = *at;
     *out = l;
     if (t->live && t->live != l) /* the memory of a pass is planned for one loop at a time */
@@ -170,13 +176,14 @@ static int open_live(struct tinker *t, struct tinker_run *r, struct tinker_live 
          tune_loop_load(r->loop,
                         tinker_path(t, tinker_state_name(m->id, m->kept, r->arena), r->arena), true,
                         e)) ||
-        replay(t, r, m->kept + 1, e)) {
+        replay(t, r, m->kept + 1, &n_body, e)) {
         tune_loop_free(r->loop);
         r->loop = NULL;
         return -1;
     }
     int64_t last = m->next - 1;
     *out = enter_live(t, m->id, r->loop, last > m->kept ? last : m->kept, m->kept);
+    (*out)->n_body = n_body;
     return 0;
 }
 
@@ -219,6 +226,17 @@ static void end_request(struct tinker *t, struct tinker_run *r, enum loop_state 
     tinker_prune(t, q.line);
 }
 
+/* Whether the model's state is to be written: much would have to be done again, or is kept for
+ * that. */
+static bool is_due(struct tinker *t, const struct tinker_live *l, const char *owner)
+{
+    struct who who;
+    int64_t quota = 0, most = KEEP_BYTES;
+    if (t->opt.who(t->opt.ctx, owner, &who, &quota) && quota && quota / KEEP_SHARE < most)
+        most = quota / KEEP_SHARE;
+    return l->spent_us > KEEP_US || l->n_body > most || l->at - l->kept > ANSWERS_KEPT;
+}
+
 static bool is_lost(struct tinker *t)
 {
     struct err e = ERR_INIT;
@@ -259,7 +277,8 @@ static void run(struct tinker *t, struct tinker_run *r)
     if (l) {
         l->at = q->seq;
         l->spent_us += clock_us() - begin;
-        if (l->spent_us > KEEP_US)
+        l->n_body += r->changes ? (int64_t)q->n_body : 0;
+        if (is_due(t, l, q->owner))
             keep_or_say(t, l, r->arena);
     }
     return;

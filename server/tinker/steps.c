@@ -125,6 +125,23 @@ static const float *ones(struct tinker_run *r, int64_t n)
     return one;
 }
 
+/* All that a key has saved, bodies of passes included, is within what its files may have. */
+static int check_room(struct tinker_run *r, struct err *e)
+{
+    struct who who;
+    int64_t bytes, quota = 0;
+    if (!r->all->opt.who(r->all->opt.ctx, r->request->owner, &who, &quota) || quota == 0)
+        return 0;
+    if (store_loop_bytes(r->all->opt.store, r->request->owner, &bytes, e))
+        return -1;
+    return bytes < quota
+               ? 0
+               : err_set(e, ERR_BAD_INPUT,
+                         "what trainings of this key keep takes %lld bytes, and it may have "
+                         "%lld (--files-quota): delete what it saved, or step",
+                         (long long)bytes, (long long)quota);
+}
+
 struct pass {
     struct tinker_pass ask;
     struct label_loss loss;
@@ -217,22 +234,6 @@ static int find_old(struct tinker_run *r, bool overwrites, struct err *e)
                        r->weights.path);
     r->old_dir = old.dir;
     return 0;
-}
-
-/* All that a key has saved is within what its files may have. */
-static int check_room(struct tinker_run *r, struct err *e)
-{
-    struct who who;
-    int64_t bytes, quota = 0;
-    if (!r->all->opt.who(r->all->opt.ctx, r->request->owner, &who, &quota) || quota == 0)
-        return 0;
-    if (store_loop_weights_bytes(r->all->opt.store, r->request->owner, &bytes, e))
-        return -1;
-    return bytes < quota ? 0
-                         : err_set(e, ERR_BAD_INPUT,
-                                   "what this key has saved takes %lld bytes, and it may have %lld "
-                                   "(--files-quota): delete some of it",
-                                   (long long)bytes, (long long)quota);
 }
 
 static int describe(struct tinker_run *r, bool is_sampler, struct tinker_save *s, struct err *e)
@@ -363,8 +364,8 @@ int tinker_run(struct tinker_run *r, struct err *e)
     switch ((enum tinker_kind)r->request->kind) {
     case TINKER_CREATE:
         return create(r, e);
-    case TINKER_PASS:
-        return pass(r, e);
+    case TINKER_PASS: /* an update is always taken: it frees their bodies */
+        return check_room(r, e) || pass(r, e) ? -1 : 0;
     case TINKER_STEP:
         return step(r, e);
     case TINKER_SAVE:

@@ -68,6 +68,10 @@ static int refuse(const struct err *why, const struct loop_request *r, const cha
     if (why->code == ERR_NO_SPACE && session)
         return api_fail(e, 400, "models_limit", NULL, "%s: finish sessions that have ended.",
                         why->msg);
+    if (why->code == ERR_TOO_LARGE)
+        return api_fail(e, 400, "files_quota_exceeded", NULL,
+                        "%s: step, finish sessions that have ended, or delete what was saved.",
+                        why->msg);
     if (why->code != ERR_NOT_FOUND)
         return api_fail_err(e, why, NULL);
     return api_fail(e, 404, "not_found", r->kind == TINKER_SAMPLE ? "sampling_session_id" : NULL,
@@ -92,10 +96,20 @@ static int check_base(struct tinker *t, const struct loop_request *r, struct api
     return rc;
 }
 
-int tinker_put(struct tinker *t, const struct loop_request *r, const char *session,
+/* For what has no place in a model's line. What has takes it, and fails when its turn comes: a line
+ * that lacks a number stands still. */
+static int64_t stored_most(struct tinker *t, const struct loop_request *r)
+{
+    bool is_bound = r->kind == TINKER_SAMPLE || r->kind == TINKER_CREATE;
+    struct who who;
+    int64_t quota = 0;
+    return is_bound && t->opt.who(t->opt.ctx, r->owner, &who, &quota) ? quota : 0;
+}
+
+int tinker_put(struct tinker *t, const struct loop_request *r, const char *session, bool *is_new,
                struct api_error *e)
 {
-    static const struct loop_most most = {WAITING_MAX, WAITING_BYTES_MAX, MODELS_MAX};
+    const struct loop_most most = {WAITING_MAX, WAITING_BYTES_MAX, MODELS_MAX, stored_most(t, r)};
     const struct engine_info *on = engine_info(t->opt.engine);
     const struct loop_model m = {.id = r->line,
                                  .owner = r->owner,
@@ -104,7 +118,6 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
                                  .fingerprint = on->fingerprint,
                                  .created = r->created};
     struct err why = ERR_INIT;
-    bool is_new = false;
     if (r->kind != TINKER_SAMPLE && check_base(t, r, e))
         return -1;
     pthread_mutex_lock(&t->lock);
@@ -112,8 +125,8 @@ int tinker_put(struct tinker *t, const struct loop_request *r, const char *sessi
     if (!was_open) /* before its row, which may come to something at once */
         map_put_str(&t->open, r->id, t);
     pthread_mutex_unlock(&t->lock);
-    int rc = store_loop_put(t->opt.store, r, session ? &m : NULL, &most, &is_new, &why);
-    if (rc || !is_new) { /* who asks looks into the store */
+    int rc = store_loop_put(t->opt.store, r, session ? &m : NULL, &most, is_new, &why);
+    if (rc || !*is_new) { /* who asks looks into the store */
         struct loop_request known;
         struct arena a;
         struct err unknown = ERR_INIT;

@@ -44,8 +44,9 @@ void tinker_leave(struct tinker *t); /* who waits is told to come back; NULL is 
 void tinker_stop(struct tinker *t);  /* what runs ends, what waits stays; NULL, twice */
 void tinker_free(struct tinker *t);  /* stops, too; NULL is fine */
 
-/* A request of a model or a sampler into its line. 429, 404: as store_loop_put. */
-int tinker_put(struct tinker *t, const struct loop_request *r, const char *session,
+/* A request of a model or a sampler into its line; *is_new: it was not there. 429, 404: as
+ * store_loop_put. */
+int tinker_put(struct tinker *t, const struct loop_request *r, const char *session, bool *is_new,
                struct api_error *e);
 
 /* The answer of a call is what that request comes to; or 408 where it takes longer than a client

@@ -12,7 +12,7 @@ is missing or is there twice; a result that depends on the kill.
 
 What is asked for, and when a kill comes, is drawn from a seed that the result names, good or bad;
 TEST_SEED=N draws the same again. Which instant of the server's work a kill meets is still the
-machine's to say. TEST_FAULTS=full kills 200 times; otherwise 8. Standard library only."""
+machine's to say. TEST_FAULTS=full kills 200 times; otherwise 8; TEST_KILLS=N says how often. Standard library only."""
 import contextlib
 import http.client
 import os
@@ -30,7 +30,7 @@ from serving import SLOW, Cases, Tandem, scratch  # noqa: E402
 from test_full_disk import shape  # noqa: E402
 from test_tuning import ENDS, JOBS, MODEL, Client, rows  # noqa: E402
 
-KILLS = 200 if os.environ.get("TEST_FAULTS") == "full" else 8
+KILLS = int(os.environ.get("TEST_KILLS") or (200 if os.environ.get("TEST_FAULTS") == "full" else 8))
 HYPER = {"n_epochs": 5, "batch_size": 4, "learning_rate_multiplier": 20}
 OPEN_MOST = 3
 SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 32))

@@ -31,7 +31,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 from test_routes import Description  # noqa: E402
-from tinker_client import Client, Failed, Model, Refused, datum, floats  # noqa: E402
+from tinker_client import Client, Failed, Model, Refused, datum, floats, read_sample  # noqa: E402
 
 KILLS = 100 if os.environ.get("TEST_FAULTS") == "full" else 5
 SEED = int(os.environ.get("TEST_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -356,6 +356,65 @@ def within_a_quota(model):
     return f"{len(names)} states"
 
 
+def passes_are_bounded(model):
+    """Bodies of passes that no update came behind grow the store without a bound; a key that cannot get
+    out of it again; a kill behind which they count for nothing."""
+    with scratch() as tmp:
+        r = Restarted(tmp, model, "--files-quota", "64K")
+        c = Client(r.server, lasts=True)
+        m, big = c.model(), [row(list(range(5, 200)))] * 2
+
+        def fill():
+            n = 0
+            try:
+                while n < 1000:
+                    m.passes(big)
+                    n += 1
+            except Failed as e:
+                assert e.category == "user" and "--files-quota" in e.error and "step" in e.error, e
+                return n
+            raise AssertionError("it takes any number of them")
+        n = fill()
+        assert n > 2, n
+        for _ in range(2):
+            at = m.id, m.seq
+            r.now.process.kill()
+            r.now.process.wait()
+            r.now = None
+            r.again()
+            assert c.result("%s:%d" % (at[0], at[1] - 1))
+        fails(lambda: m.passes(big), "--files-quota")
+        m.step()
+        n_again = fill()
+        assert n_again > 2, n_again
+        m.step()
+        assert r.now.stop() == 0
+    return f"{n} passes, {n_again} more"
+
+
+def sent_again(model):
+    """A sample that is sent again counts once, and is not refused for want of tokens: it was taken."""
+    with scratch() as tmp, Tandem(model, "--data-dir", tmp / "data", "--ctx", 256, "--key-tpm", 60,
+                                  "--no-access-log") as s:
+        c = Client(lambda: s)
+        sampler = c.sampler()
+
+        def ask(seq):
+            return c.post("asample", {"sampling_session_id": sampler.id, "seq_id": seq, "num_samples": 1,
+                                      "prompt": {"chunks": [{"type": "encoded_text", "tokens": IDS}]},
+                                      "sampling_params": {"max_tokens": 10}})
+        first = ask(0)
+        assert first.status == 200, first
+        for _ in range(4):  # 35 tokens of 60 each, if they counted
+            again = ask(0)
+            assert again.status == 200 and again.json == first.json, again
+        said, _ = read_sample(c.result(first.json["request_id"]))
+        assert len(said[0][0]) == 10, said
+        assert ask(0).json == first.json  # when it has ended, too
+        other = ask(1)
+        assert other.status == 429 and int(other.headers["Retry-After"]) > 0, other
+
+
 def outlives_its_time(model):
     """Weights whose time is over go, though nobody saves or asks any more."""
     with scratch() as tmp:
@@ -406,8 +465,8 @@ def waits_for_its_base(model, other):
 class Restarted:
     """A server that is ended and begun again; who asks meanwhile finds none."""
 
-    def __init__(self, tmp, model):
-        self.words = (model, "--name", "tiny", "--data-dir", tmp / "data", "--ctx", 256, "--no-access-log")
+    def __init__(self, tmp, model, *more):
+        self.words = (model, "--name", "tiny", "--data-dir", tmp / "data", "--ctx", 256, "--no-access-log", *more)
         self.now = None
         self.again()
 
@@ -526,6 +585,8 @@ def main():
                     "--no-access-log", "--max-lora-rank", 64) as s:
             cases.run_all(Whole(s))
         cases.run("within a quota", lambda: within_a_quota(model))
+        cases.run("passes are bounded", lambda: passes_are_bounded(model))
+        cases.run("sent again", lambda: sent_again(model))
         cases.run("outlives its time", lambda: outlives_its_time(model))
         cases.run("waits for its base", lambda: waits_for_its_base(model, make_model(tmp / "other", "--seed", 5)))
         want = []
