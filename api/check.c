@@ -15,7 +15,7 @@ static int read_field(struct api_reader *r, const char *key, const json_t *v, vo
 {
     struct check_ask *out = to;
     if (strcmp(key, "method") == 0)
-        return json_is_null(v) ? 0 : hyper_method_read(r, key, v, &out->method);
+        return json_is_null(v) ? 0 : hyper_of_method(r, key, v, &out->hyper);
     if (strcmp(key, "training_file") != 0)
         return params_ignore(r, key);
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))

@@ -18,7 +18,7 @@
 
 struct check_ask {
     const char *training_file;
-    enum hyper_method method; /* of the job that it is for */
+    struct job_hyper hyper; /* of the job that it is for: its method, and of dpo its loss */
     const char *ignored;
 };
 int check_ask_parse(const char *body, size_t n, struct arena *a, struct check_ask *out,

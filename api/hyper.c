@@ -233,6 +233,17 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
     return 0;
 }
 
+int hyper_of_method(struct api_reader *r, const char *name, const json_t *v, struct job_hyper *out)
+{
+    char where[NAME_BYTES];
+    if (hyper_method_read(r, name, v, &out->method))
+        return -1;
+    const char *type = hyper_method_name(out->method);
+    const json_t *mine = json_object_get(json_object_get(v, type), "hyperparameters");
+    snprintf(where, sizeof where, "method.%s.hyperparameters", type);
+    return mine && !json_is_null(mine) ? hyper_read(r, where, mine, out->method, out) : 0;
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 static void put_names(struct jout *j, const char *names)

@@ -25,7 +25,7 @@ struct job_hyper {
         early_stopping;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
     double learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
-    double compute_multiplier;
+    double compute_multiplier, desirable_weight, undesirable_weight;
     int64_t group_size, max_completion_tokens, advantage;
     int64_t training_type, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
@@ -41,13 +41,15 @@ enum { HYPER_CUT = 1, HYPER_REFUSE };
 enum { HYPER_LAST = 1, HYPER_BEST };
 enum { HYPER_AUTO = 1, HYPER_ON, HYPER_OFF };
 enum { HYPER_GRPO = 1, HYPER_DR_GRPO, HYPER_RLOO };
-enum { HYPER_SIMPO = 4 }; /* of the losses, which are those of enum train_loss */
+enum { HYPER_SIMPO = 4, HYPER_KTO }; /* of the losses, which are those of enum train_loss */
 
 const char *hyper_method_name(enum hyper_method m);
 
-/* The type of an object `method`. */
+/* The type of an object `method`; the second reads the type's hyperparameters, too. */
 int hyper_method_read(struct api_reader *r, const char *name, const struct json_t *v,
                       enum hyper_method *out);
+int hyper_of_method(struct api_reader *r, const char *name, const struct json_t *v,
+                    struct job_hyper *out);
 
 /* The type of the option that says a hyperparameter of each kind. */
 #define HYPER_OPT_INT_AUTO  OPT_INT

@@ -120,16 +120,13 @@ static int read_rewards(struct api_reader *r, const json_t *v, struct job_ask *o
 /* Objects of other methods than the one of `type` are let be: SDKs send them all. */
 static int read_method(struct api_reader *r, const char *name, const json_t *v, struct job_ask *out)
 {
-    char where[64];
     struct job_hyper *h = &out->job.hyper;
     if (hyper_method_read(r, name, v, &h->method))
         return -1;
-    const char *type = hyper_method_name(h->method);
-    const json_t *mine = json_object_get(json_object_get(v, type), "hyperparameters");
-    snprintf(where, sizeof where, "method.%s.hyperparameters", type);
-    if (h->method == HYPER_REINFORCEMENT && read_rewards(r, json_object_get(v, type), out))
+    const json_t *mine = json_object_get(v, hyper_method_name(h->method));
+    if (h->method == HYPER_REINFORCEMENT && read_rewards(r, mine, out))
         return -1;
-    return mine && !json_is_null(mine) ? hyper_read(r, where, mine, h->method, h) : 0;
+    return hyper_of_method(r, name, v, h);
 }
 
 static int refuse(const struct job_hyper *h, const char *name, const char *why, struct api_error *e)
@@ -164,6 +161,15 @@ static int check_method(const struct job *job, struct api_error *e)
                       "Give 'group_size' or 'compute_multiplier', not both.", e);
     if (h->gamma != 0 && h->loss != HYPER_SIMPO)
         return refuse(h, "gamma", "'gamma' is of the loss \"x_simpo\" alone.", e);
+    if ((h->desirable_weight != 0 || h->undesirable_weight != 0) && h->loss != HYPER_KTO)
+        return refuse(
+            h, h->desirable_weight != 0 ? "desirable_weight" : "undesirable_weight",
+            "'desirable_weight' and 'undesirable_weight' are of the loss \"x_kto\" alone.", e);
+    if (h->loss == HYPER_KTO && h->batch_size == 1)
+        return refuse(h, "batch_size",
+                      "'batch_size' must be at least 2 for \"x_kto\": a row is held against others "
+                      "of its step.",
+                      e);
     if (h->method == HYPER_REINFORCEMENT && job->validation_file)
         return api_fail(e, 400, "invalid_value", "validation_file",
                         "'validation_file' is not supported with \"reinforcement\".");

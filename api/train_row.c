@@ -79,6 +79,45 @@ static bool has_assistant(const json_t *messages)
     return false;
 }
 
+/* What rows of a loss of verdicts have: true and false, as TRL's, or the words. */
+static int read_verdict(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    const json_t *v = json_object_get(row, "label"), *w = json_object_get(row, "weight");
+    const char *word = json_string_value(v);
+    if (!v || json_is_null(v))
+        return param_bad(r, "label", "is needed: true, or \"desirable\", or the contrary");
+    bool is_good = json_is_true(v) || (word && strcmp(word, "desirable") == 0);
+    out->is_undesirable = json_is_false(v) || (word && strcmp(word, "undesirable") == 0);
+    if (!is_good && !out->is_undesirable)
+        return param_bad(r, "label", "must be true or false, \"desirable\" or \"undesirable\"");
+    return w && !json_is_null(w)
+               ? param_bad(r, "weight",
+                           "is not for a row with a 'label': all of one label count "
+                           "alike")
+               : 0;
+}
+
+/* Of a conversation that is judged the assistant's last messages are. */
+static int judge_end(struct api_reader *r, const json_t *messages, struct train_example *out)
+{
+    size_t n = json_array_size(messages), from = n;
+    double *weight = param_alloc(r, "messages", n + 1, sizeof *weight);
+    if (!weight)
+        return -1;
+    while (from > 0 && is_assistant(json_array_get(messages, from - 1)))
+        from--;
+    if (from == n)
+        return param_bad(r, "messages", "must end with the assistant's: it is what is judged");
+    for (size_t i = 0; i < n; i++) {
+        if (out->weight[i] == 0 && i >= from)
+            return param_bad(r, "messages",
+                             "message %zu: 'weight' must not be 0: it is what is judged", i);
+        weight[i] = i >= from;
+    }
+    out->weight = weight;
+    return 0;
+}
+
 static int read_chat(struct api_reader *r, const json_t *row, struct train_example *out)
 {
     json_t *messages = json_object_get(row, "messages");
@@ -182,8 +221,10 @@ static int check_member(struct api_reader *r, enum train_example_kind kind, cons
                     {"system", "it is a message whose role is 'system'"},
                     {"chat_template_kwargs", "rows are rendered as requests without any"},
                     {"images", "a row is text alone"}};
-    if (kind == TRAIN_TEXT && strcmp(name, "label") == 0 && json_is_boolean(v))
-        return param_bad(r, name, "is of preferences without pairs, which are not supported");
+    if (kind != TRAIN_PREFERENCE && strcmp(name, "label") == 0 && json_is_boolean(v))
+        return param_bad(r, name,
+                         "is of preferences without pairs: they are for the method "
+                         "'dpo' with the loss 'x_kto'");
     for (size_t i = 0; i < sizeof not_ours / sizeof *not_ours; i++)
         if (strcmp(not_ours[i].name, name) == 0 && !is_empty(v))
             return param_bad(r, name, "is not for a row: %s", not_ours[i].why);
@@ -209,7 +250,7 @@ static void note_unread(struct train_said *said, const char *name)
 }
 
 static int check_members(struct api_reader *r, const json_t *row, enum train_example_kind kind,
-                         struct train_said *said)
+                         bool has_label, struct train_said *said)
 {
     static const char *const chat[] = {"messages", "tools", "functions", "parallel_tool_calls",
                                        "weight",   NULL};
@@ -221,7 +262,7 @@ static int check_members(struct api_reader *r, const json_t *row, enum train_exa
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)row, name, v)
     {
-        if (is_among(name, known[kind]))
+        if (is_among(name, known[kind]) || (has_label && strcmp(name, "label") == 0))
             continue;
         if (check_member(r, kind, name, v))
             return -1;
@@ -256,6 +297,7 @@ int api_train_row(struct arena *a, const char *line, size_t n, struct train_want
     struct api_reader r = {
         .arena = a, .limits = &limits, .out = &unused, .e = e, .values = API_JSON_VALUES_MAX};
     const json_t *row = api_json_line(a, line, n, e);
+    bool judges = wants.has_verdicts;
     *out = (struct train_example){0};
     if (!row)
         return -1;
@@ -264,15 +306,25 @@ int api_train_row(struct arena *a, const char *line, size_t n, struct train_want
     if (train_dialect(&r, &row))
         return -1;
     if (json_object_get(row, "messages"))
-        return read_chat(&r, row, out) || check_members(&r, row, TRAIN_CHAT, said) ? -1 : 0;
+        return read_chat(&r, row, out) ||
+                       (judges && (read_verdict(&r, row, out) ||
+                                   judge_end(&r, json_object_get(row, "messages"), out))) ||
+                       check_members(&r, row, TRAIN_CHAT, judges, said)
+                   ? -1
+                   : 0;
     if (json_object_get(row, "prompt") && json_object_get(row, "completion"))
-        return read_text(&r, row, out) || check_members(&r, row, TRAIN_TEXT, said) ? -1 : 0;
+        return read_text(&r, row, out) || (judges && read_verdict(&r, row, out)) ||
+                       check_members(&r, row, TRAIN_TEXT, judges, said)
+                   ? -1
+                   : 0;
     if (json_object_get(row, "preferred_output") || json_object_get(row, "non_preferred_output")) {
         out->kind = TRAIN_PREFERENCE;
         if (!wants.has_pairs)
             return 0;
-        return read_preference(&r, row, out) || check_members(&r, row, TRAIN_PREFERENCE, said) ? -1
-                                                                                               : 0;
+        return read_preference(&r, row, out) ||
+                       check_members(&r, row, TRAIN_PREFERENCE, false, said)
+                   ? -1
+                   : 0;
     }
     return api_fail(
         e, 400, "invalid_training_file", NULL,

@@ -3,8 +3,9 @@
  * One line of a training file: a conversation {"messages", "tools"} whose assistant messages may
  * have a weight of 0 or 1; {"prompt", "completion"}; or a preference {"input": {"messages",
  * "tools"}, "preferred_output", "non_preferred_output"}, whose outputs are messages of the
- * assistant. Conversations are read as requests are; rows of other trainers become these first
- * (api/train_dialect.h).
+ * assistant. Where rows are judged one by one the first two have a "label": true or false, or
+ * "desirable" or "undesirable". Conversations are read as requests are; rows of other trainers
+ * become these first (api/train_dialect.h).
  *
  * Memory: everything lies in the arena, or in the JSON tree that it holds.
  * Thread: any.

@@ -31,10 +31,10 @@ struct tune_rows;
 /* ---- rows ---------------------------------------------------------------------------------- */
 
 struct tune_rows_options {
-    int64_t created_s;         /* UTC: what templates take for the date */
-    int64_t max_tok;           /* of a row; 0, or more than the model's context: that */
-    bool refuses_longer;       /* longer rows are left out, and not cut */
-    bool has_pairs;            /* rows of preferences, and no others */
+    int64_t created_s;            /* UTC: what templates take for the date */
+    int64_t max_tok;              /* of a row; 0, or more than the model's context: that */
+    bool refuses_longer;          /* longer rows are left out, and not cut */
+    bool has_pairs, has_verdicts; /* rows of pairs, or with labels, and no others */
     int64_t n_sample, max_new; /* rows of prompts, and no others: samples of each, their tokens; 0:
                                 * none of these */
     struct train_reader reader;

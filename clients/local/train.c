@@ -128,6 +128,7 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
                         .template = t->on.template,
                         .max_tok = most < micro ? most : micro,
                         .has_pairs = train_of_pairs(t->v),
+                        .has_verdicts = train_of_preferences(t->v) && !train_of_pairs(t->v),
                         .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
                         .now = clock_local_s(t->now),
                         .end_id = t->on.dir.generation.eos,
@@ -144,7 +145,7 @@ static int check_given(const struct train_values *v, struct err *e)
     const char *lack = !v->dir ? "model" : !v->data ? "data" : !v->out ? "out" : NULL;
     if (lack)
         return err_set(e, ERR_BAD_INPUT, "--%s is needed", lack);
-    if (train_of_pairs(v) && (v->rank == 0 || strcmp(v->init, "random") == 0))
+    if (train_of_preferences(v) && (v->rank == 0 || strcmp(v->init, "random") == 0))
         return err_set(e, ERR_BAD_INPUT,
                        "--method dpo trains an adapter, and the model without it is what it is "
                        "compared with: --rank must be above 0, and --init weights");
@@ -154,6 +155,10 @@ static int check_given(const struct train_values *v, struct err *e)
                        "measure on");
     if (v->warmup && v->warmup_ratio > 0)
         return err_set(e, ERR_BAD_INPUT, "--warmup and --warmup-ratio: give one of them");
+    if (train_of_preferences(v) && !train_of_pairs(v) && v->batch < 2)
+        return err_set(e, ERR_BAD_INPUT,
+                       "--loss x_kto holds a row against others of its step: --batch must be at "
+                       "least 2");
     if (train_of_pairs(v) && v->micro < 2)
         return err_set(e, ERR_BAD_INPUT, "--micro-batch must hold a pair: at least 2");
     return 0;

@@ -63,7 +63,7 @@ static void show(struct train *t, const struct tuning_event *v)
 /* Columns of steps.csv. */
 static void put_result(const struct train *t, bool is_there, const struct train_result *r)
 {
-    bool has_pairs = train_of_pairs(t->v);
+    bool has_pairs = train_of_preferences(t->v);
     if (is_there)
         fprintf(t->csv, ",%.6f,%.6f", r->loss, r->accuracy);
     if (is_there && has_pairs)
@@ -104,9 +104,14 @@ static enum train_schedule schedule_of(const char *name)
                                          : TRAIN_CONSTANT;
 }
 
-bool train_of_pairs(const struct train_values *v)
+bool train_of_preferences(const struct train_values *v)
 {
     return strcmp(v->method, "dpo") == 0;
+}
+
+bool train_of_pairs(const struct train_values *v)
+{
+    return train_of_preferences(v) && preference_find(v->loss) != TRAIN_KTO;
 }
 
 /* An adapter to random weights would have nothing to adapt. */
@@ -126,9 +131,12 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
     o->train.lora.dropout = v->dropout;
     o->ancestor = t->ancestor;
     o->train.has_ancestor = v->from != NULL;
-    if (train_of_pairs(v)) {
-        o->train.preference =
-            (struct train_preference){preference_find(v->loss), v->beta, v->gamma};
+    if (train_of_preferences(v)) {
+        o->train.preference = (struct train_preference){.loss = preference_find(v->loss),
+                                                        .beta = v->beta,
+                                                        .gamma = v->gamma,
+                                                        .desirable = v->desirable_weight,
+                                                        .undesirable = v->undesirable_weight};
         train_preference_default(&o->train.preference);
     }
     if (v->target.n > TARGETS_MAX)
@@ -210,7 +218,7 @@ static int begin(struct train *t, struct tuning *tuning, struct err *e)
     if (t->first_step)
         fprintf(stderr, "going on behind step %" PRId64 "\n", t->first_step);
     else
-        fputs(train_of_pairs(t->v)
+        fputs(train_of_preferences(t->v)
                   ? "step,train_loss,train_reward_accuracy,train_reward_margin,valid_loss,"
                     "valid_reward_accuracy,valid_reward_margin\n"
                   : "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy\n",

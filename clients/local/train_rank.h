@@ -56,7 +56,8 @@ struct train {
 
 char *train_path(const struct train *t, const char *name); /* in the output folder; free() it */
 
-bool train_of_pairs(const struct train_values *v); /* --method dpo */
+bool train_of_preferences(const struct train_values *v); /* --method dpo */
+bool train_of_pairs(const struct train_values *v);       /* of these: all but --loss x_kto */
 
 char *train_result_path(const struct train *t); /* of what it makes; free() it */
 

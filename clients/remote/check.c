@@ -48,10 +48,10 @@ static void say_counts(const char *name, const json_t *check)
             json_integer_value(json_object_get(check, "trained_tokens")));
 }
 
-int check_file(struct peer *p, const char *id, const char *name, const char *method, bool is_quiet,
-               bool *is_refused, struct err *e)
+int check_file(struct peer *p, const char *id, const char *name, const json_t *method,
+               bool is_quiet, bool *is_refused, struct err *e)
 {
-    json_t *ask = json_pack("{s:s,s:{s:s}}", "training_file", id, "method", "type", method);
+    json_t *ask = json_pack("{s:s,s:O}", "training_file", id, "method", method);
     json_t *check = NULL;
     struct err why = ERR_INIT;
     char room[REMOTE_TEXT_BYTES];

@@ -13,7 +13,7 @@
 /* Says on stderr what is wrong with the file `id`, which people know as `name`, line by line, or
  * how many rows and tokens it has (is_quiet: not that); 0: a job of the method may begin.
  * *is_refused: it may not. */
-int check_file(struct peer *p, const char *id, const char *name, const char *method, bool is_quiet,
-               bool *is_refused, struct err *e);
+int check_file(struct peer *p, const char *id, const char *name, const struct json_t *method,
+               bool is_quiet, bool *is_refused, struct err *e);
 
 #endif

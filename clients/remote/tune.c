@@ -277,15 +277,31 @@ static int make(struct peer *p, const struct tune_values *v, const json_t *ask, 
     return 0;
 }
 
+/* What decides how rows are read: the method, and its loss. */
+static json_t *reading_of(const struct tune_values *v, struct err *e)
+{
+    const char *method = method_of(v);
+    json_t *hyper = hyper_of(v, e), *loss = json_object_get(hyper, "loss");
+    json_t *how = hyper ? json_pack("{s:s}", "type", method) : NULL;
+    if (loss)
+        json_object_set_new(how, method, json_pack("{s:{s:O}}", "hyperparameters", "loss", loss));
+    json_decref(hyper);
+    return how;
+}
+
 /* Both are sent, or none; what is to be learned was looked over by then. */
 static int give_files(struct peer *p, const struct opt *o, struct tune_ask *asks,
                       struct given *file, struct given *validation, bool *is_refused, struct err *e)
 {
     const struct tune_values *v = o->values;
-    const char *method = method_of(v);
     const char *path = asks ? asks->file : o->arg[0];
-    if (give_file(p, v, path, file, e) ||
-        check_file(p, file->id, path, method, v->remote.json, is_refused, e))
+    json_t *how = reading_of(v, e);
+    int rc = !how || give_file(p, v, path, file, e) ||
+                     check_file(p, file->id, path, how, v->remote.json, is_refused, e)
+                 ? -1
+                 : 0;
+    json_decref(how);
+    if (rc)
         return -1;
     if (asks && !tune_ask_start(asks))
         return err_set(e, ERR_BAD_INPUT, "no job was made");

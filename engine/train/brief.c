@@ -12,9 +12,9 @@
 
 struct rows_header {
     size_t n_id, n_row;
-    int64_t n_cut, n_barren, n_learn, longest;
+    int64_t n_cut, n_barren, n_learn, longest, max_tok;
     uint64_t digest;
-    bool has_pairs, has_weights;
+    bool has_pairs, has_verdicts, has_weights;
 };
 
 struct header {
@@ -62,7 +62,9 @@ static struct rows_header rows_header_of(const struct dataset *d)
                                 .n_learn = d->n_learn,
                                 .longest = d->longest,
                                 .digest = d->digest,
+                                .max_tok = d->opt.max_tok,
                                 .has_pairs = d->opt.has_pairs,
+                                .has_verdicts = d->opt.has_verdicts,
                                 .has_weights = d->has_weights};
 }
 
@@ -104,7 +106,9 @@ int brief_send(const struct train_ranks *ranks, const struct tuning_options *o, 
 
 static int reserve_rows(struct dataset *d, const struct rows_header *h, struct err *e)
 {
-    dataset_init(d, &(struct dataset_options){.has_pairs = h->has_pairs});
+    dataset_init(d, &(struct dataset_options){.max_tok = h->max_tok,
+                                              .has_pairs = h->has_pairs,
+                                              .has_verdicts = h->has_verdicts});
     d->n_cut = h->n_cut;
     d->n_barren = h->n_barren;
     d->n_learn = h->n_learn;

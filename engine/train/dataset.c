@@ -33,6 +33,8 @@ static void digest_row(struct dataset *d, const struct dataset_row *r)
     d->digest = a ^ siphash(learned, d->is_learned.at + r->at, (size_t)r->n);
     if (r->weight != 1)
         d->digest ^= siphash((struct siphash_key){d->digest, 3}, &r->weight, sizeof r->weight);
+    if (r->is_undesirable)
+        d->digest ^= siphash((struct siphash_key){d->digest, 4}, &r->n, sizeof r->n);
 }
 
 static const char what[] = "rows to train on";
@@ -79,12 +81,30 @@ static int make_room(struct dataset *d, int64_t n, struct err *e)
                : 0;
 }
 
+/* The longest row so far, or that can be made of two of them. */
+static void note_length(struct dataset *d, const struct dataset_row *r)
+{
+    int64_t n = r->n, prompt = 0;
+    if (d->opt.has_verdicts && r->n_learn > 0) {
+        while (!d->is_learned.at[r->at + (size_t)prompt])
+            prompt++;
+        d->longest_prompt = prompt > d->longest_prompt ? prompt : d->longest_prompt;
+        d->longest_end = n - prompt > d->longest_end ? n - prompt : d->longest_end;
+        n = d->longest_prompt + d->longest_end;
+        n = n < d->opt.max_tok ? n : d->opt.max_tok;
+    }
+    d->longest = n > d->longest ? n : d->longest;
+}
+
 /* The tokens of l become a row: those of the parts are learned, and the token `end` behind them
  * (-1: none). */
 static int add_row(struct dataset *d, const struct tok_list *l, const struct row_part *part,
                    size_t n_part, int32_t end, struct err *e)
 {
-    struct dataset_row r = {.at = d->id.n, .example = d->example, .weight = d->weight};
+    struct dataset_row r = {.at = d->id.n,
+                            .example = d->example,
+                            .weight = d->weight,
+                            .is_undesirable = d->is_undesirable};
     bool has_end = end >= 0 && l->n > part[n_part - 1].lo && l->id[l->n - 1] == end;
     int64_t n = (int64_t)l->n - has_end, all = n + (end >= 0), max = d->opt.max_tok;
     if (all > max && d->opt.longer == DATASET_REFUSE)
@@ -105,7 +125,7 @@ static int add_row(struct dataset *d, const struct tok_list *l, const struct row
     digest_row(d, &r);
     d->n_learn += r.n_learn;
     d->n_barren += r.n_learn == 0;
-    d->longest = r.n > d->longest ? r.n : d->longest;
+    note_length(d, &r);
     return 0;
 }
 

@@ -6,7 +6,8 @@
  *
  * A dataset has rows, or pairs of rows of which the first is preferred to the second: one
  * conversation with two ends. Pairs stand one behind the other; one of which either row has nothing
- * to learn, or both the same, has nothing to learn.
+ * to learn, or both the same, has nothing to learn. Or each row has a verdict: it is desirable or
+ * not, and of a conversation the assistant's last messages alone are learned.
  *
  * Of a conversation the assistant's turns are learned, from the first byte it had to choose to the
  * token that ends its turn; a message's weight 0 leaves it out. Of a prompt with its completion the
@@ -36,6 +37,7 @@ struct dataset_options {
     const int32_t *end_id;             /* borrowed: tokens that end a turn when they are drawn */
     int32_t n_end_id;
     bool has_pairs;            /* every two rows are a pair, and dataset_add_pair alone adds */
+    bool has_verdicts;         /* rows are desirable or not */
     int64_t n_sample, max_new; /* every n_sample rows are of one prompt, with room for so many
                                 * tokens each, and dataset_add_prompt alone adds; 0: none are */
 };
@@ -47,7 +49,7 @@ struct dataset_row {
     int64_t example;        /* its place in the file, from 1; 0: it came from none */
     float weight;           /* what each token to be learned counts beside those of others */
     size_t text_at, n_text; /* of a prompt: the line that it is from */
-    bool is_cut;
+    bool is_cut, is_undesirable;
 };
 
 struct dataset {
@@ -59,11 +61,14 @@ struct dataset {
     VEC(int64_t) left_out;    /* examples that were too long */
     int64_t example;          /* the caller's, both: of the rows that are added next; */
     float weight;             /* at first 1 */
+    bool is_undesirable;      /* the verdict of the rows that are added next */
     bool has_weights;         /* a row has another one than 1 */
     int64_t n_cut, n_barren;  /* rows that were cut; that have nothing to learn, both of a pair */
     int64_t n_tok_cut;        /* tokens that were cut off */
-    int64_t n_learn, longest; /* over all rows */
-    uint64_t digest;          /* of all that is in it */
+    int64_t n_learn, longest; /* over all rows; longest: with verdicts, that can be made of any
+                               * prompt and any end (engine/train/mismatch.h) */
+    int64_t longest_prompt, longest_end; /* of rows with verdicts */
+    uint64_t digest;                     /* of all that is in it */
 };
 
 void dataset_init(struct dataset *d, const struct dataset_options *o);

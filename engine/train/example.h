@@ -26,6 +26,7 @@ struct train_example {
     size_t n_weight;
     double
         row_weight; /* of a conversation, or a text: what each of its tokens counts; 0: not said */
+    bool is_undesirable;             /* of a row with a verdict */
     const char *prompt, *completion; /* not terminated */
     size_t n_prompt, n_completion;
 };
@@ -36,6 +37,7 @@ struct train_wants {
     bool has_pairs;       /* preferences: where they are not wanted one is recognised, for it to be
                            * refused by name, and not read */
     bool has_prompts;     /* conversations that the model is to answer, and no others */
+    bool has_verdicts;    /* conversations, or texts, that are desirable or not, and no others */
 };
 
 /* An error's text names the field, not the line. */

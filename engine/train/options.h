@@ -23,12 +23,13 @@ struct train_options {
     enum train_schedule schedule;
     int64_t warmup, n_step; /* steps of the schedule */
     double beta1, beta2, eps;
-    double decay;             /* of matrices */
-    double max_norm;          /* of the whole gradient; 0: not clipped */
-    uint64_t seed;            /* of first weights, dropout and order */
-    int64_t cap_tok;          /* tokens that a micro-batch holds */
-    bool checkpoints_blocks;  /* less memory for a second forward; the same bits */
-    size_t value_bytes;       /* the most that micro-batches may hold; 0: what there is */
+    double decay;            /* of matrices */
+    double max_norm;         /* of the whole gradient; 0: not clipped */
+    uint64_t seed;           /* of first weights, dropout and order */
+    int64_t cap_tok;         /* tokens that a micro-batch holds */
+    int64_t row_max;         /* most tokens of a row that a loss makes up; 0: the model's context */
+    bool checkpoints_blocks; /* less memory for a second forward; the same bits */
+    size_t value_bytes;      /* the most that micro-batches may hold; 0: what there is */
     struct train_ranks ranks; /* zeros: one rank */
 };
 

@@ -34,24 +34,37 @@ struct train_ancestor {
     char digest[SHA256_TEXT_BYTES]; /* of its files */
 };
 
-/* What is made small: the cross-entropy of labels, or a loss of pairs of rows of which the first is
- * preferred to the second (engine/train/preference.h). */
+/* What is made small: the cross-entropy of labels, a loss of pairs of rows of which the first is
+ * preferred to the second, or one of rows that are each desirable or not
+ * (engine/train/preference.h). */
 enum train_loss {
     TRAIN_CROSS_ENTROPY,
     TRAIN_DPO,
     TRAIN_IPO,
     TRAIN_ORPO,
     TRAIN_SIMPO,
+    TRAIN_KTO, /* of rows with a verdict; those before it are of pairs */
     TRAIN_LOSS_COUNT
 };
 
 struct train_preference {
     enum train_loss loss;
-    double beta;  /* of a pair's loss */
-    double gamma; /* TRAIN_SIMPO: the margin that is asked for */
+    double beta;                   /* of a pair's loss, or a verdict's */
+    double gamma;                  /* TRAIN_SIMPO: the margin that is asked for */
+    double desirable, undesirable; /* TRAIN_KTO: what rows of each verdict count */
 };
 
 static inline bool train_has_pairs(const struct train_preference *p)
+{
+    return p->loss != TRAIN_CROSS_ENTROPY && p->loss != TRAIN_KTO;
+}
+
+static inline bool train_has_verdicts(const struct train_preference *p)
+{
+    return p->loss == TRAIN_KTO;
+}
+
+static inline bool train_has_preference(const struct train_preference *p)
 {
     return p->loss != TRAIN_CROSS_ENTROPY;
 }
@@ -82,18 +95,21 @@ struct train_rewards {
     bool is_even; /* no sample is better than another of its prompt: no step was taken */
 };
 
-/* Where beta or gamma is 0, what suits the loss. */
+/* Where a number is 0, what suits the loss. */
 void train_preference_default(struct train_preference *p);
 
 struct train_result {
-    double loss;       /* mean over the weights */
-    double weight;     /* sum of the weights; of pairs: how many */
-    double accuracy;   /* of labels that were the likeliest, weighted; of pairs: those whose
-                        * preferred row has the larger reward */
-    double reward[2];  /* of pairs: the mean one of preferred rows, and of the others */
+    double loss;        /* mean over the weights */
+    double weight;      /* sum of the weights; of pairs: how many */
+    double accuracy;    /* of labels that were the likeliest, weighted; of pairs: those whose
+                         * preferred row has the larger reward; of verdicts: of rows whose reward
+                         * is on the right side of the divergence */
+    double reward[2];   /* of preferences: the mean one of preferred rows, and of the others; */
+    double n_reward[2]; /* of how many of each */
     int64_t n_clipped; /* of a policy: labels whose ratio was clipped, and of whatever ratio that */
     int64_t n_moved;   /* was not exactly 1 */
-    double kl;         /* of a policy: the mean over its labels, where it is asked for */
+    double kl;         /* of a policy: the mean over its labels, where it is asked for; of verdicts:
+                        * the divergence that rewards are held against */
     double grad_norm;  /* before clipping; 0 for trainer_eval */
     int64_t n_tok, n_label, n_micro;
 };

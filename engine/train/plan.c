@@ -216,7 +216,7 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
 {
     struct train_plan again;
     size_t plain, recomputed;
-    if (m->cfg.balance > 0 && (o->train.policy.is_on || train_has_pairs(&o->train.preference)))
+    if (m->cfg.balance > 0 && (o->train.policy.is_on || train_has_preference(&o->train.preference)))
         return err_set(e, ERR_UNSUPPORTED,
                        "config.json: output_router_logits: the loss that balances a router "
                        "(router_aux_loss_coef) is computed beside that of examples alone: set it "

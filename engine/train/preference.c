@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/err.h"
+
 typedef struct preference_pair loss_fn(const struct train_preference *p,
                                        const struct preference_row row[2]);
 
@@ -75,15 +77,29 @@ static struct preference_pair simpo(const struct train_preference *p,
         .by = {slope / (double)row[0].n_label, -slope / (double)row[1].n_label}};
 }
 
+struct preference_verdict preference_of_row(const struct train_preference *p,
+                                            const struct preference_row *row, bool is_undesirable,
+                                            double kl)
+{
+    double sign = is_undesirable ? -1 : 1, counts = is_undesirable ? p->undesirable : p->desirable;
+    double ratio = row->logprob - row->reference, x = sign * p->beta * (ratio - kl);
+    double lost = sigmoid_of_minus(x);
+    return (struct preference_verdict){.loss = counts * lost,
+                                       .reward = p->beta * ratio,
+                                       .by = counts * sign * p->beta * lost * (1 - lost),
+                                       .is_right = x > 0};
+}
+
 static const struct {
     const char *name;
-    loss_fn *of;
+    loss_fn *of; /* NULL: of verdicts */
     double beta; /* where none is said */
     bool has_reference;
 } losses[TRAIN_LOSS_COUNT] = {[TRAIN_DPO] = {"dpo", dpo, 0.1, true},
                               [TRAIN_IPO] = {"x_ipo", ipo, 0.1, true},
                               [TRAIN_ORPO] = {"x_orpo", orpo, 0.1, false},
-                              [TRAIN_SIMPO] = {"x_simpo", simpo, 2, false}};
+                              [TRAIN_SIMPO] = {"x_simpo", simpo, 2, false},
+                              [TRAIN_KTO] = {"x_kto", NULL, 0.1, true}};
 
 void train_preference_default(struct train_preference *p)
 {
@@ -91,6 +107,10 @@ void train_preference_default(struct train_preference *p)
         p->beta = losses[p->loss].beta;
     if (p->gamma == 0 && p->loss == TRAIN_SIMPO)
         p->gamma = 1;
+    if (p->desirable == 0 && train_has_verdicts(p))
+        p->desirable = 1;
+    if (p->undesirable == 0 && train_has_verdicts(p))
+        p->undesirable = 1;
 }
 
 bool preference_has_reference(const struct train_preference *p)
@@ -101,6 +121,7 @@ bool preference_has_reference(const struct train_preference *p)
 struct preference_pair preference_of(const struct train_preference *p,
                                      const struct preference_row row[2])
 {
+    ASSERT(train_has_pairs(p));
     return losses[p->loss].of(p, row);
 }
 

@@ -16,9 +16,15 @@ struct need {
     bool has_samples, has_weights;
 };
 
+/* What is known of rows that come again. */
+static bool has_reference(const struct dataset *d)
+{
+    return d->opt.has_pairs || d->opt.has_verdicts;
+}
+
 static struct need need_of(const struct dataset *d, int64_t batch)
 {
-    struct need need = {.n_reference = d->opt.has_pairs ? (int64_t)d->id.n : 0,
+    struct need need = {.n_reference = has_reference(d) ? (int64_t)d->id.n : 0,
                         .has_samples = d->opt.n_sample > 0,
                         .has_weights = d->has_weights};
     for (size_t i = 0; i < d->row.n; i++) {
@@ -70,7 +76,7 @@ int row_set_init(struct row_set *s, const struct dataset *d, int64_t batch, stru
     for (size_t i = 0; i < d->row.n; i += (size_t)s->n_each)
         if (d->row.at[i].n_learn > 0)
             s->usable[s->n++] = (int64_t)i;
-    for (size_t i = 0; i < d->row.n && d->opt.has_pairs; i++)
+    for (size_t i = 0; i < d->row.n && has_reference(d); i++)
         s->reference[d->row.at[i].at] = NAN;
     return 0;
 }
@@ -111,7 +117,8 @@ static void put(struct row_set *s, int64_t at)
     struct train_row *row = &s->row[s->n_row];
     *row = dataset_get(s->data, (size_t)at, s->label + s->n_tok);
     row->logprob = s->logprob + s->n_tok;
-    row->reference = s->data->opt.has_pairs ? s->reference + r->at : NULL;
+    row->reference = has_reference(s->data) ? s->reference + r->at : NULL;
+    row->is_undesirable = r->is_undesirable;
     if (s->data->has_weights)
         row->weight = put_weight(s, r);
     if (s->data->opt.n_sample)

@@ -24,12 +24,12 @@ struct row_set {
     int32_t *label;             /* [cap_tok] of all its rows, one behind the other */
     float *logprob;             /* [cap_tok] */
     float *weight;              /* [cap_tok] where a row has a weight */
-    float *reference;           /* [data->id.n] of pairs: what a trainer knows (struct train_row);
-                                 * [cap_tok] of samples, of the batch */
-    int32_t *id;                /* [cap_tok] of samples, whose texts the set has */
-    float *sampled;             /* [cap_tok] of samples */
-    int64_t n_row, n_tok;       /* of the batch */
-    int64_t cap_row, cap_tok;   /* its room: cap_row rows, be each as long as the longest */
+    float *reference;     /* [data->id.n] of preferences: what a trainer knows (struct train_row);
+                           * [cap_tok] of samples, of the batch */
+    int32_t *id;          /* [cap_tok] of samples, whose texts the set has */
+    float *sampled;       /* [cap_tok] of samples */
+    int64_t n_row, n_tok; /* of the batch */
+    int64_t cap_row, cap_tok; /* its room: cap_row rows, be each as long as the longest */
 };
 
 /* Batches have at most `batch` examples. */

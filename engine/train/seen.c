@@ -78,8 +78,27 @@ void seen_add_pair(const struct train_preference *p, const struct train_row row[
     struct preference_pair got = seen_pair(p, row, seen);
     sum->loss += got.loss;
     sum->accuracy += got.reward[0] > got.reward[1];
-    sum->reward[0] += got.reward[0];
-    sum->reward[1] += got.reward[1];
+    for (int k = 0; k < 2; k++) {
+        sum->reward[k] += got.reward[k];
+        sum->n_reward[k]++;
+    }
+}
+
+struct preference_verdict seen_verdict(const struct train_preference *p, const struct train_row *r,
+                                       const struct seen *seen, double kl)
+{
+    const struct preference_row sum = sum_row(r, seen);
+    return preference_of_row(p, &sum, r->is_undesirable, kl);
+}
+
+void seen_add_verdict(const struct train_preference *p, const struct train_row *r,
+                      const struct seen *seen, double kl, struct train_result *sum)
+{
+    struct preference_verdict got = seen_verdict(p, r, seen, kl);
+    sum->loss += got.loss;
+    sum->accuracy += got.is_right;
+    sum->reward[r->is_undesirable] += got.reward;
+    sum->n_reward[r->is_undesirable]++;
 }
 
 /* ---- policies ------------------------------------------------------------------------------ */

@@ -39,6 +39,12 @@ void seen_add(const struct train_row *r, const struct seen *seen, struct train_r
 void seen_add_pair(const struct train_preference *p, const struct train_row row[2],
                    const struct seen *seen, struct train_result *sum);
 
+/* The same of a row with a verdict. */
+struct preference_verdict seen_verdict(const struct train_preference *p, const struct train_row *r,
+                                       const struct seen *seen, double kl);
+void seen_add_verdict(const struct train_preference *p, const struct train_row *r,
+                      const struct seen *seen, double kl, struct train_result *sum);
+
 /* What each label of a row counts, [n of its labels], and how many these are. */
 int64_t seen_policy(const struct train_policy *p, const struct train_row *r,
                     const struct seen *seen, float *by);

@@ -177,6 +177,10 @@ static int check_method(const struct dataset *d, const struct train_example *x,
     if (is_pair == d->opt.has_pairs)
         return 0;
     f->fault = TRAIN_FAULT_FORMAT;
+    if (d->opt.has_verdicts)
+        return err_set(e, ERR_BAD_INPUT,
+                       "it is of the fine-tune-preference format, but the loss is 'x_kto': its "
+                       "rows have 'messages', or 'prompt' and 'completion', and a 'label'.");
     return is_pair ? err_set(e, ERR_BAD_INPUT,
                              "it is of the fine-tune-preference format, but the method is "
                              "'supervised': rows of preferences are for the method 'dpo'.")
@@ -190,6 +194,7 @@ static int add_example(struct dataset *d, const struct train_example *x, const c
                        struct err *e)
 {
     d->weight = x->row_weight > 0 ? (float)x->row_weight : 1;
+    d->is_undesirable = x->is_undesirable;
     switch (x->kind) {
     case TRAIN_CHAT:
         return add_chat(d, x, e);
@@ -211,6 +216,7 @@ static int add_row(struct dataset *d, const struct train_reader *r, const char *
     struct err why = ERR_INIT;
     const struct train_wants wants = {.knows_developer = t && template_mentions(t, "developer"),
                                       .has_pairs = d->opt.has_pairs,
+                                      .has_verdicts = d->opt.has_verdicts,
                                       .has_prompts = d->opt.n_sample > 0};
     if (r->fn(r->ctx, a, line, n, wants, &x, e))
         return -1;

@@ -18,6 +18,7 @@
 #include "engine/eager/eager.h"
 #include "engine/train/balance.h"
 #include "engine/train/function.h"
+#include "engine/train/mismatch.h"
 #include "engine/train/optimizer.h"
 #include "engine/train/preference.h"
 #include "engine/train/seen.h"
@@ -84,8 +85,8 @@ static int make_room(struct trainer *t, struct err *e)
 
 static int check_loss(const struct train_options *o, struct err *e)
 {
-    ASSERT(!o->policy.is_on || !train_has_pairs(&o->preference));
-    return (!train_has_pairs(&o->preference) && !o->policy.is_on) || o->lora.rank > 0
+    ASSERT(!o->policy.is_on || !train_has_preference(&o->preference));
+    return (!train_has_preference(&o->preference) && !o->policy.is_on) || o->lora.rank > 0
                ? 0
                : err_set(e, ERR_UNSUPPORTED,
                          "a loss of preferences, or of rewards, trains an adapter: the model "
@@ -140,6 +141,7 @@ struct work {
     struct seen *seen;             /* of row `first` on */
     const struct label_loss *loss; /* of a pass; NULL: the options say */
     double normaliser;
+    double kl;            /* of a loss of verdicts */
     float balance;        /* losses of the micro-batches so far that balance experts */
     bool trains, is_open; /* is_open: there is a tape */
 };
@@ -201,7 +203,7 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
     if (!(out->weight > 0))
         return err_set(e, ERR_BAD_INPUT, "no token to learn from");
     ASSERT(n % w->n_each == 0);
-    if (w->n_each > 1)
+    if (train_has_preference(&t->opt.preference))
         out->weight = (double)(n / w->n_each);
     else if (t->opt.policy.is_on || w->loss)
         out->weight = 1; /* shares, or the labels' own, say what counts */
@@ -331,19 +333,33 @@ static void weigh_labels(struct trainer *t, const struct work *w)
     packed_scale_labels(t->packed, t->by);
 }
 
-/* Of pairs and of a policy: what each row's labels count, now that the forward has told. */
+static void weigh_verdicts(struct trainer *t, const struct work *w)
+{
+    const struct seen *seen = w->seen;
+    for (int64_t i = w->first; i < w->end; seen += w->row[i++].n) {
+        struct preference_verdict v = seen_verdict(&t->opt.preference, &w->row[i], seen, w->kl);
+        t->by[i - w->first] = (float)(v.by / (double)w->n);
+    }
+    packed_scale(t->packed, t->by);
+}
+
+/* Of preferences and of a policy: what each row's labels count, now that the forward has told. */
 static int weigh(struct trainer *t, const struct work *w, struct err *e)
 {
     const struct seen *seen = w->seen;
     double n_pair = (double)(w->n / w->n_each);
     bool has_labels = t->opt.policy.is_on || w->loss;
-    if (w->n_each == 1 && !has_labels)
+    if (!train_has_preference(&t->opt.preference) && !has_labels)
         return 0;
     if (stream_sync(t->stream, e))
         return -1;
     read_rows(t, w);
     if (has_labels) {
         weigh_labels(t, w);
+        return 0;
+    }
+    if (train_has_verdicts(&t->opt.preference)) {
+        weigh_verdicts(t, w);
         return 0;
     }
     for (int64_t i = w->first; i < w->end; seen += tokens_at(w, i), i += w->n_each) {
@@ -374,11 +390,16 @@ static int read_micro(struct trainer *t, struct work *w, struct err *e)
     return 0;
 }
 
+static int gather_seen(struct trainer *t, const struct work *w, struct err *e)
+{
+    return exchange_rows(&t->exchange, &t->seen->logprob, SEEN_FLOATS * (size_t)w->n_tok, e);
+}
+
 /* The loss over the rows of all ranks, in the order of the rows. */
 static int sum_losses(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
 {
     const struct seen *seen = t->seen;
-    if (exchange_rows(&t->exchange, &t->seen->logprob, SEEN_FLOATS * (size_t)w->n_tok, e) ||
+    if (gather_seen(t, w, e) ||
         (t->balance.coef > 0 && exchange_rows(&t->exchange, &w->balance, 1, e)))
         return -1;
     for (int64_t i = 0; i < w->n; seen += w->row[i++].n) {
@@ -387,6 +408,8 @@ static int sum_losses(struct trainer *t, struct work *w, struct train_result *ou
             seen_add_labels(w->loss, &w->row[i], seen, out);
         else if (t->opt.policy.is_on)
             seen_add_policy(&t->opt.policy, &w->row[i], seen, out);
+        else if (train_has_verdicts(&t->opt.preference))
+            seen_add_verdict(&t->opt.preference, &w->row[i], seen, w->kl, out);
         else if (w->n_each == 1)
             seen_add(&w->row[i], seen, out);
         else if (i % w->n_each == 0)
@@ -394,23 +417,56 @@ static int sum_losses(struct trainer *t, struct work *w, struct train_result *ou
     }
     out->loss = out->loss / out->weight + (double)w->balance;
     out->accuracy /= out->weight;
-    out->reward[0] /= out->weight;
-    out->reward[1] /= out->weight;
-    out->kl /= (double)out->n_label;
+    for (int k = 0; k < 2; k++)
+        if (out->n_reward[k] > 0)
+            out->reward[k] /= out->n_reward[k];
+    out->kl = t->opt.policy.is_on ? out->kl / (double)out->n_label : w->kl;
     return isfinite(out->loss) ? 0 : err_set(e, ERR_DIVERGED, "the loss is not finite");
+}
+
+/* What the labels of rows get, of which nothing is learned. */
+static int judge(struct trainer *t, struct work *w, const struct train_row *row, int64_t n,
+                 struct train_result *out, struct err *e)
+{
+    int rc = begin(t, w, row, n, false, NULL, out, e);
+    while (!rc && w->first < w->hi)
+        rc = pack(t, w, out, e) || forward(t, w, e) || read_micro(t, w, e) ? -1 : 0;
+    if (rc)
+        close_micro(t, w);
+    return rc;
+}
+
+/* Of a loss of verdicts, what the rewards of all rows are held against; else 0. */
+static int find_divergence(struct trainer *t, const struct train_row *row, int64_t n, double *kl,
+                           struct err *e)
+{
+    struct mismatch m;
+    struct train_result unused;
+    struct work w;
+    int64_t most = t->opt.row_max > 0 ? t->opt.row_max : t->model->ctx;
+    *kl = 0;
+    if (!train_has_verdicts(&t->opt.preference))
+        return 0;
+    if (mismatch_init(&m, row, n, most < t->opt.cap_tok ? most : t->opt.cap_tok, e))
+        return -1;
+    int rc = judge(t, &w, m.row, n, &unused, e) || gather_seen(t, &w, e) ? -1 : 0;
+    const struct seen *seen = t->seen;
+    for (int64_t i = 0; i < n && !rc; seen += m.row[i++].n)
+        seen_tell(&m.row[i], seen, &unused);
+    *kl = rc ? 0 : mismatch_divergence(&m);
+    mismatch_release(&m);
+    return rc;
 }
 
 int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
     struct work w;
-    int rc = begin(t, &w, row, n, false, NULL, out, e);
-    while (!rc && w.first < w.hi)
-        rc = pack(t, &w, out, e) || forward(t, &w, e) || read_micro(t, &w, e) ? -1 : 0;
-    if (!rc)
-        return sum_losses(t, &w, out, e);
-    close_micro(t, &w);
-    return -1;
+    double kl;
+    if (find_divergence(t, row, n, &kl, e) || judge(t, &w, row, n, out, e))
+        return -1;
+    w.kl = kl;
+    return sum_losses(t, &w, out, e);
 }
 
 /* Values whose squares overflow leave a norm as zeros, so that everything behind it is finite, the
@@ -462,9 +518,12 @@ static int update(struct trainer *t, const struct train_result *r, struct err *e
 int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
-    struct work w;
-    if (begin(t, &w, row, n, true, NULL, out, e))
+    struct work w = {.row = row};
+    double kl;
+    if (find_divergence(t, row, n, &kl, e) /* of verdicts: rows made of others -> one number */
+        || begin(t, &w, row, n, true, NULL, out, e))
         goto fail;
+    w.kl = kl;
     while (w.first < w.hi)
         if (pack(t, &w, out, e)  /* rows -> tokens [m], labels and their weights [k] */
             || forward(t, &w, e) /* tokens [m] -> logits' sums [k]; a tape */

@@ -9,11 +9,12 @@
  *
  * The loss is the mean over the trained tokens of the whole step, or over its pairs of rows where
  * the options' preference has a loss of pairs: then the rows come two by two, the preferred one
- * first, and a micro-batch holds whole pairs. Such a loss trains an adapter alone, since its
- * reference is the model without it, or with the one that the training goes on from. So does that
- * of a policy, which is the sum over the tokens of rows that were sampled, each by its share. The
- * loss is checked before anything changes: a step whose loss or gradient is not finite, or that has
- * no token to learn from, fails and leaves weights, moments and the count of steps as they were.
+ * first, and a micro-batch holds whole pairs; of rows with a verdict the mean over the rows. Such a
+ * loss trains an adapter alone, since its reference is the model without it, or with the one that
+ * the training goes on from. So does that of a policy, which is the sum over the tokens of rows
+ * that were sampled, each by its share. The loss is checked before anything changes: a step whose
+ * loss or gradient is not finite, or that has no token to learn from, fails and leaves weights,
+ * moments and the count of steps as they were.
  *
  * The stream is the trainer's own: where others are to go first it has a stream_between.
  *
@@ -35,6 +36,7 @@ struct train_row {
     float *reference;     /* borrowed: what the reference says of each label, where a loss asks for
                            * it. reference[0] NaN: not known, and found; it never changes */
     const float *sampled; /* borrowed: of a policy, the log-probability that each was drawn with */
+    bool is_undesirable;  /* of a loss of verdicts */
     double advantage, share; /* of a policy: see engine/train/policy.h */
     const float *counts;     /* borrowed: of trainer_pass, what each label counts */
     int64_t n;

@@ -26,6 +26,7 @@ struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_o
                                .end_id = on->dir.generation.eos,
                                .n_end_id = on->dir.generation.n_eos,
                                .has_pairs = o->has_pairs,
+                               .has_verdicts = o->has_verdicts,
                                .n_sample = o->n_sample,
                                .max_new = o->max_new});
     return r;

@@ -78,6 +78,7 @@ static int check(const struct tuning_options *o, struct err *e)
     bool has_pairs = train_has_pairs(&o->train.preference);
     ASSERT(o->data->opt.has_pairs == has_pairs);
     ASSERT(!o->valid || o->valid->opt.has_pairs == has_pairs);
+    ASSERT(o->data->opt.has_verdicts == train_has_verdicts(&o->train.preference));
     if ((o->keeps_best || o->patience > 0) && !o->valid)
         return err_set(e, ERR_BAD_INPUT,
                        "what is best is told by rows to measure on: there are none");
@@ -175,6 +176,7 @@ static int make(struct tuning *t, struct model *m, struct stream *s, struct err 
         return -1;
     t->opt.train.n_step = tuning_n_step(o);
     t->opt.train.has_ancestor = o->ancestor.dir != NULL;
+    t->opt.train.row_max = o->data->opt.max_tok;
     t->base = m->base;
     tuning_subject(&t->opt, t->subject);
     enter(t);
@@ -311,8 +313,10 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
             return err_wrap(e, "validation");
         loss += part.loss * part.weight;
         accuracy += part.accuracy * part.weight;
-        for (int k = 0; k < 2; k++)
-            reward[k] += part.reward[k] * part.weight;
+        for (int k = 0; k < 2; k++) {
+            reward[k] += part.reward[k] * part.n_reward[k];
+            out->n_reward[k] += part.n_reward[k];
+        }
         out->weight += part.weight;
         out->n_tok += part.n_tok;
         out->n_label += part.n_label;
@@ -320,7 +324,7 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
     out->loss = loss / out->weight;
     out->accuracy = accuracy / out->weight;
     for (int k = 0; k < 2; k++)
-        out->reward[k] = reward[k] / out->weight;
+        out->reward[k] = out->n_reward[k] > 0 ? reward[k] / out->n_reward[k] : 0;
     return 0;
 }
 

@@ -48,11 +48,15 @@ static void add_train(struct sha256 *s, const struct train_options *t)
 /* Nothing where there is none: so trainings of a time without it go on. */
 static void add_preference(struct sha256 *s, const struct train_preference *p)
 {
-    if (!train_has_pairs(p))
+    if (!train_has_preference(p))
         return;
     add(s, "preference %d ", (int)p->loss);
     add(s, "%a ", p->beta);
     add(s, "%a|", p->gamma);
+    if (!train_has_verdicts(p))
+        return;
+    add(s, "%a ", p->desirable);
+    add(s, "%a|", p->undesirable);
 }
 
 static void add_policy(struct sha256 *s, const struct train_policy *p)

@@ -11,6 +11,7 @@
 enum {
     ROWS_PER_STEP = 32,
     BATCH_AUTO_MAX = 16,
+    BATCH_KTO_MIN = 4, /* rows that are held against each other */
     RANK_AUTO = 16,
     GROUP_AUTO = 8,
     GROUP_MAX = 64,
@@ -35,9 +36,12 @@ static double base_lr_of(const struct job_hyper *h)
 
 static struct train_preference preference_of(const struct job_hyper *h)
 {
-    return h->method == HYPER_DPO
-               ? (struct train_preference){(enum train_loss)h->loss, h->beta, h->gamma}
-               : (struct train_preference){.loss = TRAIN_CROSS_ENTROPY};
+    return h->method == HYPER_DPO ? (struct train_preference){.loss = (enum train_loss)h->loss,
+                                                              .beta = h->beta,
+                                                              .gamma = h->gamma,
+                                                              .desirable = h->desirable_weight,
+                                                              .undesirable = h->undesirable_weight}
+                                  : (struct train_preference){.loss = TRAIN_CROSS_ENTROPY};
 }
 
 /* Their loss, and its numbers. */
@@ -51,6 +55,8 @@ static void choose_preference(struct job_hyper *h)
     train_preference_default(&p);
     h->beta = p.beta;
     h->gamma = p.gamma;
+    h->desirable_weight = p.desirable;
+    h->undesirable_weight = p.undesirable;
 }
 
 /* As many as may wait at once, whatever is asked. */
@@ -106,6 +112,8 @@ void job_choose(struct job_run *r)
     int64_t batch = rows.n_row / ROWS_PER_STEP;
     if (h->n_epochs == 0)
         h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
+    if (h->loss == HYPER_KTO && batch < BATCH_KTO_MIN)
+        batch = BATCH_KTO_MIN;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->training_type == 0)

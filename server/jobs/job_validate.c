@@ -38,10 +38,12 @@ static struct tune_rows *rows_new(struct job_run *r, struct train_said *said)
 {
     job_choose_samples(r);
     const struct job_hyper *h = &r->job.hyper;
+    bool judges = h->method == HYPER_DPO && h->loss == HYPER_KTO;
     const struct tune_rows_options o = {.created_s = r->job.created,
                                         .max_tok = h->max_length,
                                         .refuses_longer = h->long_rows == HYPER_REFUSE,
-                                        .has_pairs = h->method == HYPER_DPO,
+                                        .has_pairs = h->method == HYPER_DPO && !judges,
+                                        .has_verdicts = judges,
                                         .n_sample = h->group_size,
                                         .max_new = h->max_completion_tokens,
                                         .reader = {.fn = api_train_read, .ctx = said}};

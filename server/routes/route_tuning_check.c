@@ -37,9 +37,12 @@ static int begin(struct errand *t, struct api_error *e)
         errand_file(t, c->ask.training_file, "fine-tune", "training_file", e))
         return -1;
     t->ignored = c->ask.ignored;
+    const struct job_hyper *h = &c->ask.hyper;
+    bool judges = h->method == HYPER_DPO && h->loss == HYPER_KTO;
     const struct tune_rows_options o = {.created_s = (int64_t)time(NULL),
-                                        .has_pairs = c->ask.method == HYPER_DPO,
-                                        .n_sample = c->ask.method == HYPER_REINFORCEMENT,
+                                        .has_pairs = h->method == HYPER_DPO && !judges,
+                                        .has_verdicts = judges,
+                                        .n_sample = h->method == HYPER_REINFORCEMENT,
                                         .max_new = 1,
                                         .reader = {.fn = api_train_read, .ctx = &c->said}};
     int fd = data_open(store_dir(desk_store(t->desk)), DATA_FILES, c->ask.training_file, &why);

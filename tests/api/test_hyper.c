@@ -74,10 +74,17 @@ static bool method_takes(const char *method, const char *more, const struct row 
     return !job_ask_parse(body, strlen(body), &own_arena, &ask, &e);
 }
 
-/* Of a loss that has all of them. */
+/* A loss that has a number. */
+static const char *loss_of(const struct row *r)
+{
+    return r->of != DPO                          ? ""
+           : strstr(r->name, "desirable_weight") ? "\"loss\":\"x_kto\","
+                                                 : "\"loss\":\"x_simpo\",";
+}
+
 static bool api_takes(const struct row *r, const char *value)
 {
-    return r->of == DPO       ? method_takes("dpo", "\"loss\":\"x_simpo\",", r, value)
+    return r->of == DPO       ? method_takes("dpo", loss_of(r), r, value)
            : r->of == REWARDS ? method_takes("reinforcement", "", r, value)
                               : method_takes("supervised", "", r, value);
 }
@@ -135,8 +142,7 @@ static void methods(void **state)
             continue;
         char value[64];
         snprintf(value, sizeof value, r->kind <= INT_PLAIN ? "%.0f" : "%.17g", r->max);
-        assert_true(method_takes("dpo", r->of == DPO ? "\"loss\":\"x_simpo\"," : "", r, value) ==
-                    (r->of != REWARDS));
+        assert_true(method_takes("dpo", loss_of(r), r, value) == (r->of != REWARDS));
         assert_true(method_takes("reinforcement", "", r, value) ==
                     (r->of == ANY || r->of == REWARDS));
         assert_true(method_takes("supervised", "", r, value) ==

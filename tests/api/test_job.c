@@ -247,6 +247,13 @@ static void bad(void **state)
          "method.dpo.hyperparameters.loss"},
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"gamma\":1}}}",
          "method.dpo.hyperparameters.gamma"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"desirable_weight\":2}}}",
+         "method.dpo.hyperparameters.desirable_weight"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"undesirable_weight\":2}}}",
+         "method.dpo.hyperparameters.undesirable_weight"},
+        {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"loss\":\"x_kto\","
+         "\"batch_size\":1}}}",
+         "method.dpo.hyperparameters.batch_size"},
         {"\"method\":{\"type\":\"dpo\"},\"hyperparameters\":{\"training_type\":\"full\"}",
          "method.dpo.hyperparameters.training_type"},
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"bata\":1}}}",

@@ -270,6 +270,61 @@ static void faults(void **state)
     }
 }
 
+static int read_judged(const char *line, struct train_example *row, struct train_said *said)
+{
+    const struct train_wants wants = {.has_verdicts = true};
+    *said = (struct train_said){.unread = ""};
+    return api_train_row(&own_arena, line, strlen(line), wants, row, said);
+}
+
+/* Faults: a label that is taken for the other, or dropped; a turn before the last that is judged.
+ */
+static void verdicts(void **state)
+{
+    static const struct {
+        const char *label;
+        bool is_undesirable;
+    } good[] = {
+        {"true", false}, {"\"desirable\"", false}, {"false", true}, {"\"undesirable\"", true}};
+    static const struct {
+        const char *line, *param, *words;
+    } bad[] = {
+        {"{\"prompt\":\"\",\"completion\":\"\"}", "label", "needed"},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"label\":1}", "label", "true or false"},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"label\":\"good\"}", "label", "desirable"},
+        {"{\"prompt\":\"\",\"completion\":\"\",\"label\":true,\"weight\":2}", "weight", "alike"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"},"
+         "{\"role\":\"user\",\"content\":\"x\"}],\"label\":true}",
+         "messages", "end with"},
+        {"{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\",\"weight\":0}],\"label\":true}",
+         "messages", "must not be 0"},
+    };
+    struct train_example row;
+    struct train_said said;
+    char line[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        snprintf(line, sizeof line,
+                 "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},"
+                 "{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"user\",\"content\":\"c\"},"
+                 "{\"role\":\"assistant\",\"content\":\"d\"}],\"id\":1,\"label\":%s}",
+                 good[i].label);
+        assert_int_equal(read_judged(line, &row, &said), 0);
+        assert_true(row.kind == TRAIN_CHAT && row.is_undesirable == good[i].is_undesirable);
+        assert_true(row.n_weight == 4 && row.weight[1] == 0 && row.weight[3] == 1);
+        assert_string_equal(said.unread, "id");
+        snprintf(line, sizeof line, "{\"prompt\":\"a\",\"completion\":\"b\",\"label\":%s}",
+                 good[i].label);
+        assert_int_equal(read_judged(line, &row, &said), 0);
+        assert_true(row.kind == TRAIN_TEXT && row.is_undesirable == good[i].is_undesirable);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (read_judged(bad[i].line, &row, &said) == 0 ||
+            strcmp(said.error.param, bad[i].param) != 0 ||
+            !strstr(said.error.message, bad[i].words))
+            fail_msg("%s: param '%s', %s", bad[i].line, said.error.param, said.error.message);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(completions, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(row_weights, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(unread_members, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(verdicts, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(faults, own_arena_new, own_arena_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

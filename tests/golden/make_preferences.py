@@ -10,12 +10,15 @@ Into tests/golden/preference go
 
 dpo and x_ipo are TRL's DPOTrainer as it is, with ids in place of texts. The trainers of x_orpo and
 x_simpo take text alone, and TRL's orpo counts the prompt's tokens in its likelihood, which its paper
-does not: these are a loop over TRL's own functions of log-probabilities.
+does not: these are a loop over TRL's own functions of log-probabilities. x_kto is TRL's KTOTrainer as
+it is, over rows with labels: `--only x_kto` adds it to what is there.
 
-What they ran with: torch 2.15.0, transformers 5.23.0, peft 0.21.2, trl 1.16.0, on a CPU."""
+What they ran with: torch 2.15.0, transformers 5.23.0, peft 0.21.2, trl 1.16.0, on a CPU; x_kto with torch
+2.6.0 and transformers 5.24.0."""
 import json
 import pathlib
 import random
+import sys
 import types
 
 import peft
@@ -24,7 +27,7 @@ import torch.nn.functional as F
 import transformers
 import trl
 from datasets import Dataset
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from trl.experimental.cpo import CPOTrainer
 from trl.experimental.orpo import ORPOTrainer
 
@@ -35,7 +38,9 @@ OPTIONS = dict(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", 
                                                   "up_proj", "down_proj"],
                lr=1e-3, weight_decay=0.01, max_grad_norm=1.0, eps=1e-8)
 LOSSES = {"dpo": dict(beta=0.1, gamma=0.0), "x_ipo": dict(beta=0.5, gamma=0.0),
-          "x_orpo": dict(beta=0.25, gamma=0.0), "x_simpo": dict(beta=2.0, gamma=0.5)}
+          "x_orpo": dict(beta=0.25, gamma=0.0), "x_simpo": dict(beta=2.0, gamma=0.5),
+          "x_kto": dict(beta=0.5, gamma=0.0, desirable=1.5, undesirable=0.75)}
+KTO_BATCH = 4
 
 
 def pairs():
@@ -65,43 +70,65 @@ def begin(model, first):
     peft.set_peft_model_state_dict(model, first)
 
 
-class Sequential:
+def sequential(base_trainer, seen):
     """TRL's trainer over ids, in the order of the file, that keeps each step's loss unrounded."""
 
-    def __init__(self, loss, rows, first):
-        seen = self.seen = []
+    class Trainer(base_trainer):
+        def _prepare_dataset(self, dataset, *args):
+            return dataset
 
-        class Trainer(trl.DPOTrainer):
-            def _prepare_dataset(self, dataset, *args):
-                return dataset
+        def _get_train_sampler(self, *args, **kwargs):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
 
-            def _get_train_sampler(self, *args, **kwargs):
-                return torch.utils.data.SequentialSampler(self.train_dataset)
+        def compute_loss(self, *args, **kwargs):
+            loss = super().compute_loss(*args, **kwargs)
+            seen.append((loss[0] if isinstance(loss, tuple) else loss).item())
+            return loss
 
-            def compute_loss(self, *args, **kwargs):
-                loss = super().compute_loss(*args, **kwargs)
-                seen.append((loss[0] if isinstance(loss, tuple) else loss).item())
-                return loss
+    return Trainer
 
-        words = transformers.PreTrainedTokenizerFast(
-            tokenizer_file=str(MODEL / "tokenizer.json"), pad_token="<|end|>",
-            eos_token="<|end|>")
-        options = trl.DPOConfig(
-            output_dir="/tmp/make_preferences", loss_type=[{"dpo": "sigmoid", "x_ipo": "ipo"}[loss]],
-            beta=LOSSES[loss]["beta"], per_device_train_batch_size=BATCH, max_steps=STEPS,
-            learning_rate=OPTIONS["lr"], lr_scheduler_type="constant", warmup_steps=0,
-            weight_decay=OPTIONS["weight_decay"], max_grad_norm=OPTIONS["max_grad_norm"],
-            adam_epsilon=OPTIONS["eps"], optim="adamw_torch", logging_steps=1, save_strategy="no",
-            report_to=[], use_cpu=True, bf16=False, gradient_checkpointing=False, max_length=None,
-            disable_tqdm=True, dataloader_num_workers=0)
-        self.trainer = Trainer(model=base(), args=options, train_dataset=Dataset.from_list(rows),
-                               processing_class=words, peft_config=lora())
-        begin(self.trainer.model, first)
 
-    def run(self):
-        self.trainer.train()
-        norms = [h["grad_norm"] for h in self.trainer.state.log_history if "grad_norm" in h]
-        return list(zip(self.seen, norms)), halves(self.trainer.model)
+def by_trainer(trainer, config, rows, first, **own):
+    seen = []
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(MODEL / "tokenizer.json"), pad_token="<|end|>", eos_token="<|end|>")
+    options = config(
+        output_dir="/tmp/make_preferences", max_steps=STEPS, learning_rate=OPTIONS["lr"],
+        lr_scheduler_type="constant", warmup_steps=0, weight_decay=OPTIONS["weight_decay"],
+        max_grad_norm=OPTIONS["max_grad_norm"], adam_epsilon=OPTIONS["eps"], optim="adamw_torch",
+        logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, bf16=False,
+        gradient_checkpointing=False, max_length=None, disable_tqdm=True, dataloader_num_workers=0, **own)
+    t = sequential(trainer, seen)(model=base(), args=options, train_dataset=Dataset.from_list(rows),
+                                  processing_class=words, peft_config=lora())
+    begin(t.model, first)
+    t.train()
+    norms = [h["grad_norm"] for h in t.state.log_history if "grad_norm" in h]
+    return list(zip(seen, norms)), halves(t.model)
+
+
+def of_pairs(loss, rows, first):
+    return by_trainer(trl.DPOTrainer, trl.DPOConfig, rows, first,
+                      loss_type=[{"dpo": "sigmoid", "x_ipo": "ipo"}[loss]], beta=LOSSES[loss]["beta"],
+                      per_device_train_batch_size=BATCH)
+
+
+def verdicts(rows):
+    """Of each pair both rows; three of four steps have both labels, one has a label alone."""
+    both = [dict(prompt_ids=r["prompt_ids"], completion_ids=r[end], label=end == "chosen_ids")
+            for r in rows for end in ("chosen_ids", "rejected_ids")]
+    return both[:12] + both[12:24:2] + both[13:24:2] + both[24:]
+
+
+def of_verdicts(loss, rows, first):
+    """Each batch's rows with the ends of the rows before them, as TRL's own preparation makes them."""
+    of = LOSSES[loss]
+    for at in range(0, len(rows), KTO_BATCH):
+        batch = rows[at:at + KTO_BATCH]
+        for i, row in enumerate(batch):
+            row["KL_completion_ids"] = batch[i - 1]["completion_ids"]
+    return by_trainer(trl.KTOTrainer, trl.KTOConfig, rows, first, beta=of["beta"],
+                      desirable_weight=of["desirable"], undesirable_weight=of["undesirable"],
+                      per_device_train_batch_size=KTO_BATCH, train_sampling_strategy="sequential")
 
 
 def logprobs(model, row, end):
@@ -138,20 +165,36 @@ def by_hand(loss, rows, first):
     return said, halves(model)
 
 
+def run(loss, rows, first):
+    if loss == "x_kto":
+        return of_verdicts(loss, verdicts(rows), first)
+    return of_pairs(loss, rows, first) if loss in ("dpo", "x_ipo") else by_hand(loss, rows, first)
+
+
 def main():
+    only = sys.argv[2] if sys.argv[1:2] == ["--only"] else None
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
-    rows, first = pairs(), halves(peft.get_peft_model(base(), lora()))
+    rows = pairs()
     OUT.mkdir(exist_ok=True)
-    save_file(first, OUT / "first.safetensors")
-    golden = dict(options=OPTIONS, pairs=rows, losses={})
+    if only:
+        golden, first = json.loads((OUT / "golden.json").read_text()), load_file(OUT / "first.safetensors")
+    else:
+        first = halves(peft.get_peft_model(base(), lora()))
+        save_file(first, OUT / "first.safetensors")
+        golden = dict(options=OPTIONS, pairs=rows, losses={})
     for loss, of in LOSSES.items():
-        said, final = (Sequential(loss, rows, first).run() if loss in ("dpo", "x_ipo")
-                       else by_hand(loss, rows, first))
+        if only not in (None, loss):
+            continue
+        said, final = run(loss, rows, first)
         assert len(said) == STEPS, len(said)
-        steps = [dict(pairs=[(s * BATCH + i) % N_PAIR for i in range(BATCH)], loss=loss_, grad_norm=norm)
-                 for s, (loss_, norm) in enumerate(said)]
+        steps = [dict(loss=loss_, grad_norm=norm) for loss_, norm in said]
+        for s, step in enumerate(steps):
+            if loss != "x_kto":
+                step["pairs"] = [(s * BATCH + i) % N_PAIR for i in range(BATCH)]
         golden["losses"][loss] = dict(**of, steps=steps)
+        if loss == "x_kto":
+            golden["losses"][loss]["rows"] = [dict(r) for r in verdicts(rows)]
         save_file(final, OUT / f"{loss}.safetensors")
         print(loss, steps[0], steps[-1])
     (OUT / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")

@@ -162,6 +162,60 @@ def learns(c, file, loss):
     return j
 
 
+def verdict(i):
+    good = i % 3 > 0
+    return {"messages": said("user", f"Is it {i}?") + said("assistant", "It is so." if good else "No."),
+            "label": good if i % 2 else "desirable" if good else "undesirable"}
+
+
+VERDICTS = lines(verdict(i) for i in range(24))
+
+
+def kto(**hyper):
+    return dpo(**{**HYPER, "loss": "x_kto", **hyper})
+
+
+def judged(c, tmp):
+    """Rows with a label: what a job makes of them, what is refused, a kill, `tandem train`."""
+    for more, param in ((kto(batch_size=1), "batch_size"), (kto(desirable_weight=0), "desirable_weight"),
+                        (dpo(undesirable_weight=2), "undesirable_weight"), (kto(gamma=1), "gamma")):
+        r = c.make(c.file(VERDICTS), method=more)
+        assert r.status == 400 and r.error["param"] == "method.dpo.hyperparameters." + param, (more, r)
+    for data, code, words in (
+            (VERDICTS + lines([pair(1)]), "invalid_file_format", ("Example 25", "x_kto")),
+            (VERDICTS + b"\n" + lines([{**verdict(1), "label": 3}]), "invalid_training_file",
+             ("Example 25 (line 26)", "label")),
+            (lines([{"prompt": "a", "completion": "b"}]) + VERDICTS, "invalid_training_file",
+             ("Example 1", "label"))):
+        j = c.wait(c.job(c.file(data), method=kto()))
+        assert j["status"] == "failed" and j["error"]["code"] == code, (j, data[:200])
+        assert all(w in j["error"]["message"] for w in words), j
+    r = c.ask("POST", "/v1/fine_tuning/check",
+              {"training_file": c.file(VERDICTS + lines([pair(1)])), "method": kto()})
+    assert r.status == 200 and [f["line"] for f in r.json["faults"]] == [25], r
+    file = c.file(VERDICTS)
+    job = c.job(file, validation_file=file, seed=5, method=kto(undesirable_weight=1.5))
+    j = c.done(job)
+    shown = j["method"]["dpo"]["hyperparameters"]
+    assert shown["loss"] == "x_kto" and shown["desirable_weight"] == 1, shown
+    assert shown["undesirable_weight"] == 1.5, shown
+    steps = metrics(c, job)
+    assert len(steps) == 18 and steps[0]["train_reward_margin"] == 0, steps[0]
+    assert steps[-1]["train_loss"] < steps[0]["train_loss"], steps
+    points = c.get(f"{JOBS}/{job}/checkpoints").json["data"]
+    assert points[0]["metrics"]["full_valid_reward_accuracy"] > 0.9, points
+    assert points[0]["metrics"]["full_valid_loss"] < points[-1]["metrics"]["full_valid_loss"], points
+    (tmp / "judged.jsonl").write_bytes(VERDICTS)
+    p = subprocess.run(
+        [TANDEM, "train", "--model", MODEL, "--data", tmp / "judged.jsonl", "--method", "dpo", "--loss",
+         "x_kto", "--undesirable-weight", "1.5", "--out", tmp / "judged", "--epochs", "3", "--batch", "4",
+         "--beta", "0.2", "--lr", "2e-3", "--rank", "4", "--alpha", "8", "--seed", "5"],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert p.returncode == 0, p
+    mine = [row.split(",")[:4] for row in (tmp / "judged/steps.csv").read_text().splitlines()]
+    assert mine == [row.split(",")[:4] for row in c.curve(j).decode().splitlines()]
+
+
 def same_rate(c, file, j):
     """A multiplier of 40 is of 5e-5; what is not said is shown, too."""
     hyper = {k: v for k, v in HYPER.items() if k != "learning_rate_multiplier"}
@@ -251,11 +305,11 @@ def by_command(c, tmp, job):
     assert p.returncode != 0 and "Example 1" in p.stderr and "dpo" in p.stderr, p
 
 
-def by_tune(server, tmp):
-    (tmp / "pairs.jsonl").write_bytes(PAIRS)
+def by_tune(server, tmp, rows=PAIRS, *more):
+    (tmp / "pairs.jsonl").write_bytes(rows)
     p = subprocess.run(
         [TANDEM, "tune", tmp / "pairs.jsonl", "--url", f"http://127.0.0.1:{server.port}", "--method",
-         "dpo", "--beta", "0.2", "--epochs", "1", "--follow"], capture_output=True, text=True,
+         "dpo", "--beta", "0.2", "--epochs", "1", *more, "--follow"], capture_output=True, text=True,
         stdin=subprocess.DEVNULL, check=False)
     assert p.returncode == 0 and p.stdout.startswith("ft:tiny:"), p
 
@@ -270,6 +324,8 @@ def lives(tmp, cases):
         cases.run("looked over", lambda: looked_over(c))
         for loss in ("dpo", "x_ipo", "x_orpo", "x_simpo"):
             cases.run(loss, lambda loss=loss: kept.update({loss: learns(c, file, loss)}))
+        cases.run("x_kto", lambda: judged(c, tmp))
+        cases.run("x_kto by tandem tune", lambda: by_tune(s, tmp, VERDICTS, "--loss", "x_kto"))
         cases.run("learning_rate", lambda: same_rate(c, file, kept["dpo"]))
         cases.run("warm-up", lambda: same_warmup(c, file))
         cases.run("tandem tune", lambda: by_tune(s, tmp))

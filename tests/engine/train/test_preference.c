@@ -47,7 +47,7 @@ static void slopes(void **state)
 {
     static const double h = 1e-5;
     (void)state;
-    for (enum train_loss l = TRAIN_DPO; l < TRAIN_LOSS_COUNT; l++) {
+    for (enum train_loss l = TRAIN_DPO; l <= TRAIN_SIMPO; l++) {
         struct train_preference p = {.loss = l};
         train_preference_default(&p);
         struct preference_pair at = preference_of(&p, some_pair);
@@ -69,7 +69,7 @@ static void ends(void **state)
     const struct preference_row same[2] = {{-3.5, -3.5, 2}, {-1e5, -1e5, 70}};
     const struct preference_row far[2] = {{0, -1e6, 1}, {-1e6, 0, 1}}, wrong[2] = {far[1], far[0]};
     (void)state;
-    for (enum train_loss l = TRAIN_DPO; l < TRAIN_LOSS_COUNT; l++) {
+    for (enum train_loss l = TRAIN_DPO; l <= TRAIN_SIMPO; l++) {
         struct train_preference p = {.loss = l};
         train_preference_default(&p);
         struct preference_pair good = preference_of(&p, far), bad = preference_of(&p, wrong);
@@ -82,6 +82,36 @@ static void ends(void **state)
     assert_int_equal(preference_find("dpo"), TRAIN_DPO);
     assert_int_equal(preference_find("x_simpo"), TRAIN_SIMPO);
     assert_int_equal(preference_find("simpo"), TRAIN_LOSS_COUNT);
+}
+
+/* Faults: a sign, a weight of the other verdict, a divergence that is left out. By hand. */
+static void verdicts(void **state)
+{
+    static const struct preference_row row = {-7.5, -8.25, 5};
+    const struct train_preference p = {
+        .loss = TRAIN_KTO, .beta = 0.5, .desirable = 1.5, .undesirable = 0.75};
+    static const double h = 1e-5;
+    (void)state;
+    struct preference_verdict good = preference_of_row(&p, &row, false, 0.25);
+    struct preference_verdict bad = preference_of_row(&p, &row, true, 0.25);
+    assert_true(fabs(good.loss - 1.5 * 0.437823) < 1e-5 && good.is_right);
+    assert_true(fabs(bad.loss - 0.75 * 0.562177) < 1e-5 && !bad.is_right);
+    assert_true(good.reward == 0.375 && bad.reward == 0.375);
+    for (int k = 0; k < 2; k++) {
+        struct preference_row lo = row, hi = row;
+        lo.logprob -= h;
+        hi.logprob += h;
+        double by =
+            (preference_of_row(&p, &lo, k, 0.25).loss - preference_of_row(&p, &hi, k, 0.25).loss) /
+            (2 * h);
+        assert_true(fabs(by - (k ? bad.by : good.by)) < 1e-6);
+    }
+    static const struct preference_row far[2] = {{0, -1e6, 1}, {-1e6, 0, 1}};
+    for (int k = 0; k < 4; k++) {
+        struct preference_verdict v = preference_of_row(&p, &far[k % 2], k / 2, 0);
+        assert_true(isfinite(v.loss) && isfinite(v.by));
+    }
+    assert_int_equal(preference_find("x_kto"), TRAIN_KTO);
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
@@ -182,7 +212,7 @@ static void begins_at_the_reference(void **state)
 static void cut_is_not_seen(void **state)
 {
     (void)state;
-    for (enum train_loss l = TRAIN_DPO; l < TRAIN_LOSS_COUNT; l++) {
+    for (enum train_loss l = TRAIN_DPO; l <= TRAIN_SIMPO; l++) {
         struct train_result whole[3], cut[3];
         struct pairs a, b;
         struct train_options o = some;
@@ -208,6 +238,28 @@ static void cut_is_not_seen(void **state)
         free(b.rows);
         free(c.rows);
     }
+}
+
+/* Faults: a divergence of a micro-batch's rows alone; rows of it that are trained, or whose first
+ * step is not from the reference; a cut that is seen. */
+static void verdicts_of_a_step(void **state)
+{
+    struct train_result whole[3], cut[3];
+    struct pairs a, b;
+    struct train_options o = some;
+    (void)state;
+    o.preference = (struct train_preference){.loss = TRAIN_KTO};
+    train_preference_default(&o.preference);
+    three_steps("llama_plain", K_F32, &o, whole, &a);
+    o.cap_tok = 64;
+    three_steps("llama_plain", K_F32, &o, cut, &b);
+    assert_true(cut[0].n_micro > whole[0].n_micro && whole[0].loss == 0.5 && whole[0].kl == 0);
+    assert_true(whole[0].loss == cut[0].loss && whole[0].n_reward[0] == (double)a.n);
+    assert_true(whole[1].kl > 0 && fabs(whole[1].kl - cut[1].kl) < 1e-5 * whole[1].kl);
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(whole[i].loss - cut[i].loss) < 1e-5 * whole[i].loss);
+    free(a.rows);
+    free(b.rows);
 }
 
 /* Faults: a loss of pairs that sums a head's gradient before it knows what rows count. */
@@ -237,10 +289,10 @@ struct trl {
     struct train_row row[2 * PAIRS_MAX];
 };
 
-static void take_row(struct trl *t, int64_t i, const struct json *pair)
+static void take_row(struct trl *t, int64_t i, const struct json *pair, const char *end)
 {
     int64_t n = golden_ids(pair, "prompt_ids", t->id[i], END_MAX), shared = n;
-    n += golden_ids(pair, i % 2 ? "rejected_ids" : "chosen_ids", t->id[i] + n, END_MAX - n);
+    n += golden_ids(pair, end, t->id[i] + n, END_MAX - n);
     for (int64_t k = 0; k < n; k++)
         t->label[i][k] = k + 1 >= shared && k + 1 < n ? t->id[i][k + 1] : -1;
     t->reference[i][0] = NAN;
@@ -260,9 +312,47 @@ static void trl_init(struct trl *t, const struct json *root)
     json_each(pair, list)
     {
         assert_true(i + 2 <= 2 * PAIRS_MAX);
-        take_row(t, i++, &pair);
-        take_row(t, i++, &pair);
+        take_row(t, i++, &pair, "chosen_ids");
+        take_row(t, i++, &pair, "rejected_ids");
     }
+}
+
+/* Rows with their own labels. */
+static int64_t take_verdicts(struct trl *t, const struct json *loss)
+{
+    struct err e = ERR_INIT;
+    struct json list, row;
+    int64_t i = 0;
+    assert_good(json_get(loss, "rows", JSON_ARRAY, &list, &e), &e);
+    json_each(row, list)
+    {
+        bool is_good;
+        assert_true(i < 2 * PAIRS_MAX);
+        take_row(t, i, &row, "completion_ids");
+        assert_good(json_get_bool(&row, "label", &is_good, &e), &e);
+        t->row[i++].is_undesirable = !is_good;
+    }
+    return i;
+}
+
+static void check_verdicts(struct trainer *t, const struct json *loss, struct trl *rows)
+{
+    enum { BATCH = 4 };
+    struct err e = ERR_INIT;
+    struct json steps, s;
+    int64_t n = take_verdicts(rows, loss), at = 0;
+    assert_good(json_get(loss, "steps", JSON_ARRAY, &steps, &e), &e);
+    json_each(s, steps)
+    {
+        struct train_result got;
+        assert_good(trainer_step(t, &rows->row[at], BATCH, &got, &e), &e);
+        at = (at + BATCH) % n;
+        double want = golden_num(&s, "loss"), norm = golden_num(&s, "grad_norm");
+        if (fabs(got.loss - want) > 1e-4 * want || fabs(got.grad_norm - norm) > 1e-3 * norm)
+            fail_msg("x_kto, step %lld: loss %.9g and norm %.9g, TRL has %.9g and %.9g",
+                     (long long)trainer_n_step(t), got.loss, got.grad_norm, want, norm);
+    }
+    assert_int_equal(trainer_n_step(t), 20);
 }
 
 static void check_steps(struct trainer *t, const struct json *loss, const char *name,
@@ -291,7 +381,7 @@ static void check_steps(struct trainer *t, const struct json *loss, const char *
  * model without its adapter. */
 static void trl_goldens(void **state)
 {
-    static const char *const names[] = {"dpo", "x_ipo", "x_orpo", "x_simpo"};
+    static const char *const names[] = {"dpo", "x_ipo", "x_orpo", "x_simpo", "x_kto"};
     struct err e = ERR_INIT;
     struct json root, opt, all;
     char path[PATH_BYTES];
@@ -309,11 +399,16 @@ static void trl_goldens(void **state)
         golden_init(&g, "llama_tied", K_F32, 0);
         trl_init(rows, &root);
         assert_good(json_get(&all, names[i], JSON_OBJECT, &loss, &e), &e);
+        struct train_preference of = {preference_find(names[i]), golden_num(&loss, "beta"),
+                                      golden_num(&loss, "gamma"), 0, 0};
+        bool judges = train_has_verdicts(&of);
+        if (judges) {
+            of.desirable = golden_num(&loss, "desirable");
+            of.undesirable = golden_num(&loss, "undesirable");
+        }
         const struct train_options o = {.lora = {.rank = (int64_t)golden_num(&opt, "r"),
                                                  .alpha = golden_num(&opt, "lora_alpha")},
-                                        .preference = {preference_find(names[i]),
-                                                       golden_num(&loss, "beta"),
-                                                       golden_num(&loss, "gamma")},
+                                        .preference = of,
                                         .lr = golden_num(&opt, "lr"),
                                         .beta1 = 0.9,
                                         .beta2 = 0.999,
@@ -323,7 +418,10 @@ static void trl_goldens(void **state)
                                         .cap_tok = 256};
         struct trainer *t = trainer_for(&g, &o);
         golden_halves_take(t, "tests/golden/preference/first.safetensors");
-        check_steps(t, &loss, names[i], rows);
+        if (judges)
+            check_verdicts(t, &loss, rows);
+        else
+            check_steps(t, &loss, names[i], rows);
         snprintf(path, sizeof path, "%s/%s.safetensors", golden_dir, names[i]);
         golden_halves_check(t, path);
         trainer_free(t);
@@ -339,8 +437,10 @@ int main(void)
         cmocka_unit_test(values),
         cmocka_unit_test(slopes),
         cmocka_unit_test(ends),
+        cmocka_unit_test(verdicts),
         cmocka_unit_test(begins_at_the_reference),
         cmocka_unit_test(cut_is_not_seen),
+        cmocka_unit_test(verdicts_of_a_step),
         cmocka_unit_test(whole_models_are_refused),
         cmocka_unit_test(trl_goldens),
     };
