@@ -22,7 +22,7 @@ struct k_ragged {
 };
 
 struct k_kv_cache {
-    enum k_type type; /* K_F32 or K_BF16 */
+    enum k_type type; /* of kernels/cell.def */
     void *k, *v;      /* [n_kv_head, n_cell] cells of k_kv_cell_bytes(type, d_head) */
     int32_t n_kv_head, d_head;
     int64_t n_cell;  /* of a head. Heads are outside so that cells which stand in a row, as a
@@ -32,6 +32,8 @@ struct k_kv_cache {
 };
 
 size_t k_kv_cell_bytes(enum k_type type, int32_t d_head); /* of k or of v, one head */
+
+extern const char k_cell_choices[]; /* "auto|bf16|...": as an option's values */
 
 struct k_kv_write { /* unit: a row */
     struct k_ragged batch;
@@ -59,9 +61,10 @@ struct k_rope_kv {
 struct k_attn {
     struct k_ragged batch;
     struct k_kv_cache cache;
-    const float *q; /* [n_tok, n_head, d_head], rounded to the cache's type in here */
-    float *y;       /* [n_tok, n_head, d_head]; zero for a row that sees no key */
-    float *lse;     /* [n_tok, n_head] for the backward, or NULL */
+    const float
+        *q;     /* [n_tok, n_head, d_head], rounded to what the cache's type multiplies in here */
+    float *y;   /* [n_tok, n_head, d_head]; zero for a row that sees no key */
+    float *lse; /* [n_tok, n_head] for the backward, or NULL */
     int64_t ld_q, ld_y;
     int32_t n_head;
     int32_t window;       /* keys this far from the row or farther are not seen; 0: all are */

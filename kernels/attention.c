@@ -19,9 +19,21 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+static const unsigned char scale_bytes[K_TYPE_COUNT] = {
+#define CELL(name, ID, scale) [K_##ID] = (scale),
+#include "kernels/cell.def"
+#undef CELL
+};
+
+const char k_cell_choices[] = "auto"
+#define CELL(name, ...) "|" #name
+#include "kernels/cell.def"
+#undef CELL
+    ;
+
 size_t k_kv_cell_bytes(enum k_type type, int32_t d_head)
 {
-    return (size_t)K_CELL * (size_t)d_head * k_type_bytes(type);
+    return (size_t)K_CELL * ((size_t)d_head * k_type_bytes(type) + scale_bytes[type]);
 }
 
 /* Rows in a tile: a whole number of positions, each with all heads of the group. */

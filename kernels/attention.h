@@ -8,7 +8,9 @@
  *     f32   K [d][32 keys]        V per 32 of d: [32 keys][w]           w = 32, or what is left of
  * d which are panels of packed weights: q k^T is a product with d inputs and 32 outputs, p v one
  * with 32 inputs and d outputs, and neither transposes anything. Adding a key is a column of K and
- * a row of V. d is from 2 to K_HEAD_MAX, and even in bf16.
+ * a row of V. d is from 2 to K_HEAD_MAX, and even in bf16 and int8.
+ *     int8  as bf16, a code each, then a scale for each of the 32 tokens, which its d numbers share
+ *           (kernels/cell_codes.h): it stands for the cell of bf16 that these come to.
  *
  * The sum of a row. Keys are taken in chunks of K_ATTN_CHUNK by their position in the sequence. The
  * part of a chunk is m = max of the scores, l = sum exp(score - m), o = sum exp(score - m) v: it is
@@ -19,10 +21,10 @@
  * training row, and the parts of a long sequence can be made apart (attn_part) and folded later
  * (attn_merge). A chunk of which a row sees nothing is no step of its sum.
  *
- * bf16 caches: q is rounded to bf16; exp(score - m), in (0, 1], is rounded to bf16 for the product
- * with v and not for l. Backward: p = exp(score - lse), D = sum dy y, ds = p (dy v - D), and dy, p,
- * ds are rounded to bf16 for the products. The rounding of K and V in the cells is part of the
- * function, and gradients pass through it. Sums are f32.
+ * bf16 and int8 caches: q is rounded to bf16; exp(score - m), in (0, 1], is rounded to bf16 for the
+ * product with v and not for l. Backward: p = exp(score - lse), D = sum dy y, ds = p (dy v - D),
+ * and dy, p, ds are rounded to bf16 for the products. The rounding of K and V in the cells is part
+ * of the function, and gradients pass through it. Sums are f32.
  *
  * Slots and cells that a row does not see may hold anything, NaN included.
  *
@@ -35,7 +37,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/kernels.h"
+#include "kernels/format.h"
 
 enum {
     K_HEAD_MAX = 512,  /* d_head at most */
@@ -100,6 +102,12 @@ static inline int64_t attn_row_count(const struct k_ragged *b, int64_t seq)
 static inline int64_t attn_first_pos(const struct k_ragged *b, int64_t seq)
 {
     return b->kv_len[seq] - attn_row_count(b, seq);
+}
+
+/* What attention multiplies the cells with, and what cells of codes stand for: K_F32 or K_BF16. */
+static inline enum k_type attn_rows_type(enum k_type type)
+{
+    return format_rows(type);
 }
 
 /* Elements from the start of a cell to number i of a key. */

@@ -155,6 +155,25 @@ static enum k_type pick_kv_type(const struct model *m, int wanted)
     return wanted < 0 ? k_format(model_main_type(m))->rows : (enum k_type)wanted;
 }
 
+/* Codes want what they are asked for to be there: keys, of even heads. */
+static int check_kv_type(const struct model *m, int wanted, struct err *e)
+{
+    int64_t n = 0;
+    if (wanted != K_INT8)
+        return 0;
+    if (m->cfg.d_head % 2 || m->cfg.full_d_head % 2)
+        return err_set(
+            e, ERR_BAD_INPUT,
+            "keys and values in int8: heads of %d numbers, which is odd; f32 is for these",
+            m->cfg.d_head % 2 ? (int)m->cfg.d_head : (int)m->cfg.full_d_head);
+    for (int64_t l = 0; l < m->cfg.n_layer; l++)
+        n += m->layer[l].mixer == MIXER_ATTENTION;
+    if (n == 0)
+        return err_set(e, ERR_BAD_INPUT,
+                       "keys and values in int8: no layer of the model keeps any");
+    return 0;
+}
+
 struct model *model_new(const struct config *c, const struct model_options *o, struct device *d,
                         struct err *e)
 {
@@ -167,7 +186,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     m->d_conv = config_conv_width(c);
     m->ranks.size = 1;
     list_params(m);
-    if (formats_pick(m, o, e))
+    if (formats_pick(m, o, e) || check_kv_type(m, o->kv_type, e))
         goto fail;
     m->kv_type = pick_kv_type(m, o->kv_type);
     place_all(m, m->param, NULL);
@@ -248,11 +267,16 @@ size_t model_rope_bytes(const struct model *m)
     return n;
 }
 
+enum k_type model_cell_type(const struct model *m, int64_t layer)
+{
+    return m->layer[layer].mixer == MIXER_ATTENTION ? m->kv_type : k_format(m->kv_type)->rows;
+}
+
 size_t model_cell_bytes(const struct model *m, int64_t layer)
 {
     const struct layer *y = &m->layer[layer];
     if (y->mixer != MIXER_ATTENTION)
-        return conv_cell_bytes(m->kv_type, m->d_conv);
+        return conv_cell_bytes(model_cell_type(m, layer), m->d_conv);
     if (y->kv_layer != layer)
         return 0;
     return 2 * k_kv_cell_bytes(m->kv_type, y->d_head) * (size_t)y->n_kv_here;

@@ -32,8 +32,8 @@ struct model {
     int64_t ctx;        /* positions served: at most cfg.max_pos where that binds */
     void *block;        /* owned: device memory of all parameters */
     size_t block_bytes;
-    char *names; /* owned: the parameters' names */
-    enum k_type kv_type;
+    char *names;         /* owned: the parameters' names */
+    enum k_type kv_type; /* of K/V cells (kernels/cell.def) */
     struct base_id base; /* what was loaded; not known of a model that was made of nothing */
     int64_t d_conv;      /* columns of convolutions whose rows are kept here */
 
@@ -57,8 +57,8 @@ struct model_options {
     bool is_trained; /* what a format that is not trained would have is stored, or else bf16 */
     const struct model *like; /* borrowed: as there; NULL: as stored */
     struct weights *files;    /* borrowed: where they are stored; NULL: as if in bf16 */
-    int kv_type;  /* K_F32 or K_BF16, or -1: as the rows that most of the weights multiply; odd
-                   * heads: always f32 */
+    int kv_type;  /* a format of cells, or -1: as the rows that most of the weights multiply; odd
+                   * heads: always f32, which int8 is refused for */
     bool is_int8; /* products with codes multiply codes of rows, where their format can */
     int64_t ctx;  /* 0: the config's */
     const struct model_share *share; /* borrowed for the model's life; NULL: one rank */
@@ -111,6 +111,8 @@ size_t model_rope_bytes(const struct model *m); /* of the tables */
 
 /* What a layer keeps of K_CELL tokens, its keys and values or rows of its convolution, and all
  * layers of one. */
+/* What a layer keeps its keys and values in, or rows of a convolution: those are no codes. */
+enum k_type model_cell_type(const struct model *m, int64_t layer);
 size_t model_cell_bytes(const struct model *m, int64_t layer);
 size_t model_kv_token_bytes(const struct model *m);
 

@@ -11,7 +11,7 @@
 /* Keys before values; of a convolution its rows alone. */
 static struct k_kv_cache cache_of(const struct model *m, int64_t layer, int64_t n_cell, char *at)
 {
-    struct k_kv_cache c = {.type = m->kv_type, .k = at, .n_cell = n_cell};
+    struct k_kv_cache c = {.type = model_cell_type(m, layer), .k = at, .n_cell = n_cell};
     bool is_conv = m->layer[layer].mixer != MIXER_ATTENTION;
     c.n_kv_head = is_conv ? 1 : m->layer[layer].n_kv_here;
     c.d_head = is_conv ? (int32_t)m->d_conv : m->layer[layer].d_head;

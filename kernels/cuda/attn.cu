@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over cells of bf16 on the tensor cores, whole rows (attn) or chunk by chunk for later
- * (attn_part), and the fold of what was made apart (attn_merge), for either type.
+ * Attention over cells of bf16, or of codes that become bf16 in shared memory, on the tensor cores,
+ * whole rows (attn) or chunk by chunk for later (attn_part), and the fold of what was made apart
+ * (attn_merge), for any type.
  *
  * A warp has 16 pairs: lane 4g + t has two of them, g and g + 8, and of their 64 scores of a tile
  * columns 8j + 2t and 8j + 2t + 1. Scores become weights in the registers where the product with V

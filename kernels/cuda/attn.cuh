@@ -15,6 +15,7 @@
 #ifndef KERNELS_CUDA_ATTN_CUH
 #define KERNELS_CUDA_ATTN_CUH
 
+#include "kernels/cell_codes.h"
 #include "kernels/cuda/cuda.cuh"
 
 enum {
@@ -149,13 +150,63 @@ template <int D> static __device__ __forceinline__ int piece_at(int row, int c)
     return row * D * 2 + (c ^ row % 8) * 16;
 }
 
-/* Elements from a cache's start to the row of key `key`. */
+/* Which cell of a cache key `key` is in. */
+static __device__ __forceinline__ int64_t key_cell(const struct k_ragged &b,
+                                                   const struct k_kv_cache &c, int seq, int head,
+                                                   int key)
+{
+    return head * c.n_cell + b.cell[seq * b.cell_stride + key / K_CELL];
+}
+
+/* Elements from a cache's start to the row of key `key`; not of cells of codes. */
 static __device__ __forceinline__ int64_t key_at(const struct k_ragged &b,
                                                  const struct k_kv_cache &c, int seq, int head,
                                                  int key)
 {
-    int64_t place = b.cell[seq * b.cell_stride + key / K_CELL];
-    return (head * c.n_cell + place) * K_CELL * c.d_head + cuda_kv_at(c.d_head, key, 0);
+    return key_cell(b, c, seq, head, key) * K_CELL * c.d_head + cuda_kv_at(c.d_head, key, 0);
+}
+
+/* A key or value of a cell of codes. */
+struct coded_row {
+    const int8_t *code;
+    float scale;
+    __device__ __forceinline__ float operator[](int i) const
+    {
+        return bf16_round(scale * (float)code[i]);
+    }
+};
+
+static __device__ __forceinline__ struct coded_row
+coded_key(const struct k_kv_cache &c, const void *cache, int64_t cell, int key)
+{
+    const char *at = (const char *)cache + cell * cuda_cell_bytes(K_INT8, c.d_head);
+    const float *scale = (const float *)(at + cell_scales_at(c.d_head));
+    return {(const int8_t *)at + cuda_kv_at(c.d_head, key, 0), scale[key % K_CELL]};
+}
+
+/* 8 numbers of a key from number i on, of which `left` are there; left is even. */
+static __device__ __forceinline__ uint4 piece_of_codes(const struct k_kv_cache &c,
+                                                       const void *cache, int64_t cell, int key,
+                                                       int i, int left)
+{
+    uint32_t pair[4] = {0, 0, 0, 0};
+    uint2 eight = make_uint2(0, 0);
+    if (left <= 0)
+        return make_uint4(0, 0, 0, 0);
+    struct coded_row r = coded_key(c, cache, cell, key);
+    bool is_whole = c.d_head % 8 == 0; /* then all pieces are, and stand at multiples of 8 */
+    if (is_whole)
+        eight = *(const uint2 *)(r.code + i);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        uint32_t two = (j < 2 ? eight.x : eight.y) >> j % 2 * 16;
+        if (is_whole)
+            pair[j] = bf16_pair(r.scale * (float)(int8_t)(two & 0xffu),
+                                r.scale * (float)(int8_t)(two >> 8 & 0xffu));
+        else if (2 * j < left)
+            pair[j] = bf16_pair(r[i + 2 * j], r[i + 2 * j + 1]);
+    }
+    return make_uint4(pair[0], pair[1], pair[2], pair[3]);
 }
 
 /* 8 numbers of a row of which `left` are there and the rest zeros; left is even. */
@@ -178,6 +229,16 @@ static __device__ __forceinline__ void keys_load(const struct k_attn &a, const s
     for (int cell = 0; cell < ATTN_KEYS; cell += K_CELL) {
         int at = key + cell; /* of the cell's first key; a cell that no one sees has no place */
         bool is_here = at < seen.hi && at + K_CELL > seen.lo && c < d;
+        if (a.cache.type == K_INT8) {
+            int64_t place = is_here ? key_cell(a.batch, a.cache, t.seq, t.head, at) : 0;
+            for (int row = first; row < K_CELL; row += step) {
+                int to = piece_at<D>(cell + row, c / 8);
+                int left = is_here && at + row >= seen.lo && at + row < seen.hi ? d - c : 0;
+                *(uint4 *)(k + to) = piece_of_codes(a.cache, a.cache.k, place, row, c, left);
+                *(uint4 *)(v + to) = piece_of_codes(a.cache, a.cache.v, place, row, c, left);
+            }
+            continue;
+        }
         int64_t from = is_here ? key_at(a.batch, a.cache, t.seq, t.head, at) + c : 0;
         const k_bf16 *k_from = (const k_bf16 *)a.cache.k + from;
         const k_bf16 *v_from = (const k_bf16 *)a.cache.v + from;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention over cells of f32, forward and backward, for models of f32, and over cells of bf16
- * whose heads are too wide for the tiles of attn.cu: plain, and not fast. A warp has one pair, or
- * one key: lanes have keys (rows) while scores are made and columns while they are summed, and what
- * one side makes the other finds in shared memory. Only what is seen is read.
+ * or codes whose heads are too wide for the tiles of attn.cu: plain, and not fast. A warp has one
+ * pair, or one key: lanes have keys (rows) while scores are made and columns while they are summed,
+ * and what one side makes the other finds in shared memory. Only what is seen is read.
  */
 #include "kernels/cuda/attn.cuh"
 #include "kernels/cuda/rows.cuh"
@@ -26,15 +26,34 @@ template <typename T> static __device__ __forceinline__ float beside(float x)
     return sizeof(T) == sizeof(float) ? x : bf16_round(x);
 }
 
-template <typename T>
-static __device__ __forceinline__ const T *key_of(const struct k_attn &a, const void *cache,
-                                                  int seq, int head, int key)
-{
-    return (const T *)cache + key_at(a.batch, a.cache, seq, head, key);
-}
+/* What the numbers of a key are read from. */
+template <typename T> struct key_row {
+    typedef const T *type;
+    static __device__ __forceinline__ type get(const struct k_attn &a, const void *cache, int seq,
+                                               int head, int key)
+    {
+        return (const T *)cache + key_at(a.batch, a.cache, seq, head, key);
+    }
+};
+
+template <> struct key_row<int8_t> {
+    typedef struct coded_row type;
+    static __device__ __forceinline__ type get(const struct k_attn &a, const void *cache, int seq,
+                                               int head, int key)
+    {
+        return coded_key(a.cache, cache, key_cell(a.batch, a.cache, seq, head, key), key);
+    }
+};
 
 template <typename T>
-static __device__ __forceinline__ float dot_of(const float *a, const T *b, int d)
+static __device__ __forceinline__ typename key_row<T>::type
+key_of(const struct k_attn &a, const void *cache, int seq, int head, int key)
+{
+    return key_row<T>::get(a, cache, seq, head, key);
+}
+
+template <typename T, typename Row>
+static __device__ __forceinline__ float dot_of(const float *a, const Row &b, int d)
 {
     float sum = 0;
     for (int i = 0; i < d; i++)
@@ -65,6 +84,10 @@ static __device__ bool pair_find(const struct k_attn &a, int64_t at, struct plai
     return true;
 }
 
+/* The kernel for cells of a type. */
+#define KERNEL_OF(kernel, type)                                                                    \
+    ((type) == K_F32 ? kernel<float> : (type) == K_BF16 ? kernel<k_bf16> : kernel<int8_t>)
+
 static dim3 pair_grid(const struct k_attn *a, int64_t n_z)
 {
     return dim3((unsigned)ceil_div(a->batch.n_tok * a->n_head, PLAIN_WARPS), 1, (unsigned)n_z);
@@ -86,8 +109,8 @@ static __device__ struct plain_sum part_of_chunk(const struct k_attn &a,
     int hi = (int)least(pair.seen.hi, ((int64_t)c + 1) * K_ATTN_CHUNK);
     const float *q = a.q + pair.tok * a.ld_q + (int64_t)pair.head * d;
     for (int j = lo + lane_id(); j < hi; j += FULL_WARP) {
-        const T *k = key_of<T>(a, a.cache.k, pair.seq, pair.kv_head, j);
-        p[j - lo] = score_of(a, dot_of(q, k, d));
+        typename key_row<T>::type k = key_of<T>(a, a.cache.k, pair.seq, pair.kv_head, j);
+        p[j - lo] = score_of(a, dot_of<T>(q, k, d));
         s.m = fmaxf(s.m, p[j - lo]);
     }
     s.m = warp_max(s.m);
@@ -98,7 +121,7 @@ static __device__ struct plain_sum part_of_chunk(const struct k_attn &a,
     }
     s.l = warp_sum(s.l); /* and all weights are there */
     for (int j = lo; j < hi; j++) {
-        const T *v = key_of<T>(a, a.cache.v, pair.seq, pair.kv_head, j);
+        typename key_row<T>::type v = key_of<T>(a, a.cache.v, pair.seq, pair.kv_head, j);
         for (int i = 0; i < PLAIN_COLS && lane_id() + i * FULL_WARP < d; i++)
             s.o[i] = fmaf(p[j - lo], number(v[lane_id() + i * FULL_WARP]), s.o[i]);
     }
@@ -130,9 +153,9 @@ template <typename T> static __global__ void attn_plain_kernel(struct k_attn a)
 
 int attn_plain(const struct k_attn *a, void *stream)
 {
-    return launch(a->cache.type == K_F32 ? attn_plain_kernel<float> : attn_plain_kernel<k_bf16>,
-                  pair_grid(a, 1), dim3(PLAIN_WARPS * FULL_WARP),
-                  PLAIN_WARPS * K_ATTN_CHUNK * sizeof(float), stream, *a);
+    return launch(KERNEL_OF(attn_plain_kernel, a->cache.type), pair_grid(a, 1),
+                  dim3(PLAIN_WARPS * FULL_WARP), PLAIN_WARPS * K_ATTN_CHUNK * sizeof(float), stream,
+                  *a);
 }
 
 template <typename T> static __global__ void attn_part_plain_kernel(struct k_attn_part a)
@@ -155,8 +178,7 @@ template <typename T> static __global__ void attn_part_plain_kernel(struct k_att
 
 int attn_part_plain(const struct k_attn_part *a, void *stream)
 {
-    return launch(a->fwd.cache.type == K_F32 ? attn_part_plain_kernel<float>
-                                             : attn_part_plain_kernel<k_bf16>,
+    return launch(KERNEL_OF(attn_part_plain_kernel, a->fwd.cache.type),
                   pair_grid(&a->fwd, a->n_chunk), dim3(PLAIN_WARPS * FULL_WARP),
                   PLAIN_WARPS * K_ATTN_CHUNK * sizeof(float), stream, *a);
 }
@@ -166,12 +188,13 @@ int attn_part_plain(const struct k_attn_part *a, void *stream)
 /* p and ds of a pair and a key that it sees. */
 template <typename T>
 static __device__ __forceinline__ void
-pair_gradient(const struct k_attn &a, const float *q, const float *dy, const T *k, const T *v,
-              float lse, float delta, int d, float *p, float *ds)
+pair_gradient(const struct k_attn &a, const float *q, const float *dy,
+              const typename key_row<T>::type &k, const typename key_row<T>::type &v, float lse,
+              float delta, int d, float *p, float *ds)
 {
-    float score = score_of(a, dot_of(q, k, d));
+    float score = score_of(a, dot_of<T>(q, k, d));
     *p = expf(score - lse);
-    *ds = *p * (dot_of(dy, v, d) - delta);
+    *ds = *p * (dot_of<T>(dy, v, d) - delta);
     if (a.softcap > 0) {
         float t = score / a.softcap;
         *ds *= 1 - t * t;
@@ -191,16 +214,16 @@ template <typename T> static __global__ void attn_bwd_q_plain_kernel(struct k_at
     const float *q = f.q + pair.tok * f.ld_q + (int64_t)pair.head * d;
     const float *dy = a.dy + pair.tok * a.ld_dy + (int64_t)pair.head * d;
     float lse = f.lse[pair.tok * f.n_head + pair.head];
-    float delta = dot_of(dy, f.y + pair.tok * f.ld_y + (int64_t)pair.head * d, d);
+    float delta = dot_of<float>(dy, f.y + pair.tok * f.ld_y + (int64_t)pair.head * d, d);
     for (int lo = pair.seen.lo; lo < pair.seen.hi; lo += FULL_WARP) {
         int j = lo + lane_id(), n = (int)least(FULL_WARP, pair.seen.hi - lo);
         if (j < pair.seen.hi)
-            pair_gradient(f, q, dy, key_of<T>(f, f.cache.k, pair.seq, pair.kv_head, j),
-                          key_of<T>(f, f.cache.v, pair.seq, pair.kv_head, j), lse, delta, d,
-                          &unused, &ds[lane_id()]);
+            pair_gradient<T>(f, q, dy, key_of<T>(f, f.cache.k, pair.seq, pair.kv_head, j),
+                             key_of<T>(f, f.cache.v, pair.seq, pair.kv_head, j), lse, delta, d,
+                             &unused, &ds[lane_id()]);
         __syncwarp();
         for (int e = 0; e < n; e++) {
-            const T *k = key_of<T>(f, f.cache.k, pair.seq, pair.kv_head, lo + e);
+            typename key_row<T>::type k = key_of<T>(f, f.cache.k, pair.seq, pair.kv_head, lo + e);
             for (int i = 0; i < PLAIN_COLS && lane_id() + i * FULL_WARP < d; i++)
                 sum[i] = fmaf(ds[e], number(k[lane_id() + i * FULL_WARP]), sum[i]);
         }
@@ -213,10 +236,9 @@ template <typename T> static __global__ void attn_bwd_q_plain_kernel(struct k_at
 
 int attn_bwd_q_plain(const struct k_attn_bwd *a, void *stream)
 {
-    return launch(a->fwd.cache.type == K_F32 ? attn_bwd_q_plain_kernel<float>
-                                             : attn_bwd_q_plain_kernel<k_bf16>,
-                  pair_grid(&a->fwd, 1), dim3(PLAIN_WARPS * FULL_WARP),
-                  PLAIN_WARPS * FULL_WARP * sizeof(float), stream, *a);
+    return launch(KERNEL_OF(attn_bwd_q_plain_kernel, a->fwd.cache.type), pair_grid(&a->fwd, 1),
+                  dim3(PLAIN_WARPS * FULL_WARP), PLAIN_WARPS * FULL_WARP * sizeof(float), stream,
+                  *a);
 }
 
 /* Gradients of one key. */
@@ -226,16 +248,18 @@ struct key_sum {
 
 /* Rows [lo, lo + n), at most a warp of them, with one query head. p and ds have room for each. */
 template <typename T>
-static __device__ void rows_add(const struct k_attn_bwd &a, const T *k, const T *v, int head,
-                                int64_t lo, int n, float *p, float *ds, struct key_sum *s)
+static __device__ void rows_add(const struct k_attn_bwd &a, const typename key_row<T>::type &k,
+                                const typename key_row<T>::type &v, int head, int64_t lo, int n,
+                                float *p, float *ds, struct key_sum *s)
 {
     const struct k_attn &f = a.fwd;
     int d = f.cache.d_head;
     int64_t at = (int64_t)head * d, tok = lo + lane_id();
     if (lane_id() < n) {
         const float *dy = a.dy + tok * a.ld_dy + at;
-        pair_gradient(f, f.q + tok * f.ld_q + at, dy, k, v, f.lse[tok * f.n_head + head],
-                      dot_of(dy, f.y + tok * f.ld_y + at, d), d, &p[lane_id()], &ds[lane_id()]);
+        pair_gradient<T>(f, f.q + tok * f.ld_q + at, dy, k, v, f.lse[tok * f.n_head + head],
+                         dot_of<float>(dy, f.y + tok * f.ld_y + at, d), d, &p[lane_id()],
+                         &ds[lane_id()]);
     }
     __syncwarp();
     for (int e = 0; e < n; e++) {
@@ -261,13 +285,13 @@ template <typename T> static __global__ void attn_bwd_kv_plain_kernel(struct k_a
     int seq = b.seq_of[tok], d = f.cache.d_head, first = first_pos(b, seq);
     int key = first + (int)(tok - b.q_start[seq]);
     struct span rows = rows_seeing(f, row_count(b, seq), first, key);
-    const T *k = key_of<T>(f, f.cache.k, seq, kv_head, key);
-    const T *v = key_of<T>(f, f.cache.v, seq, kv_head, key);
+    typename key_row<T>::type k = key_of<T>(f, f.cache.k, seq, kv_head, key);
+    typename key_row<T>::type v = key_of<T>(f, f.cache.v, seq, kv_head, key);
     struct key_sum s = {};
     for (int head = kv_head * group; head < (kv_head + 1) * group; head++) {
         for (int row = rows.lo; row < rows.hi; row += FULL_WARP)
-            rows_add(a, k, v, head, b.q_start[seq] + row, (int)least(FULL_WARP, rows.hi - row), p,
-                     ds, &s);
+            rows_add<T>(a, k, v, head, b.q_start[seq] + row, (int)least(FULL_WARP, rows.hi - row),
+                        p, ds, &s);
     }
     for (int i = 0; i < PLAIN_COLS && lane_id() + i * FULL_WARP < d; i++) {
         int64_t col = (int64_t)kv_head * d + lane_id() + i * FULL_WARP;
@@ -279,8 +303,8 @@ template <typename T> static __global__ void attn_bwd_kv_plain_kernel(struct k_a
 int attn_bwd_kv_plain(const struct k_attn_bwd *a, void *stream)
 {
     const struct k_attn *f = &a->fwd;
-    return launch(
-        f->cache.type == K_F32 ? attn_bwd_kv_plain_kernel<float> : attn_bwd_kv_plain_kernel<k_bf16>,
-        dim3((unsigned)ceil_div(f->batch.n_tok * f->cache.n_kv_head, PLAIN_WARPS)),
-        dim3(PLAIN_WARPS * FULL_WARP), PLAIN_WARPS * 2 * FULL_WARP * sizeof(float), stream, *a);
+    return launch(KERNEL_OF(attn_bwd_kv_plain_kernel, f->cache.type),
+                  dim3((unsigned)ceil_div(f->batch.n_tok * f->cache.n_kv_head, PLAIN_WARPS)),
+                  dim3(PLAIN_WARPS * FULL_WARP), PLAIN_WARPS * 2 * FULL_WARP * sizeof(float),
+                  stream, *a);
 }

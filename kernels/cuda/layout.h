@@ -14,7 +14,8 @@
  * inputs come first, so that one mask leaves a pair. In a last block that is narrower codes stand
  * in a row. Scales stand as they do elsewhere, and so do weights of f32, f16 and nested scales.
  *
- * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d].
+ * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d], of codes with a
+ * scale for each of the 32 behind them.
  *
  * Thread: any; pure functions.
  */
@@ -104,6 +105,12 @@ CUDA_LAYOUT int64_t cuda_scale_at(int64_t group, int64_t k, int64_t o, int64_t i
 {
     int64_t groups = (k + group - 1) / group;
     return (o / K_NR * groups + i / group) * K_NR + o % K_NR;
+}
+
+/* Bytes of a K/V cell: k_kv_cell_bytes. */
+CUDA_LAYOUT int64_t cuda_cell_bytes(enum k_type type, int32_t d)
+{
+    return K_CELL * (type == K_F32 ? (int64_t)d * 4 : type == K_BF16 ? (int64_t)d * 2 : d + 4LL);
 }
 
 /* Number i of a key, in elements from the start of its cell; K and V alike. */

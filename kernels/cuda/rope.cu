@@ -2,8 +2,10 @@
  *
  * Rotary position embedding, and the writing of keys and values into their cells, alone and in one
  * launch. A thread has one pair of one head, or one number past those that turn. Both products of a
- * result are rounded before they are added.
+ * result are rounded before they are added. Cells of codes want a head's largest number first:
+ * there a block has a head of a row.
  */
+#include "kernels/cell_codes.h"
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/rows.cuh"
 
@@ -99,9 +101,39 @@ static __global__ void kv_write_kernel(struct k_kv_write a)
     }
 }
 
+/* The block writes a head's numbers of row t, from `x`, to cells of codes. `shared` has a number
+ * for each warp, and nobody reads it any more. */
+static __device__ void codes_put(const struct k_kv_write &w, void *cells, int64_t t, int64_t head,
+                                 const float *x, float *shared)
+{
+    const struct k_ragged &b = w.batch;
+    int32_t d = w.cache.d_head, pos = b.pos[t];
+    int64_t place = b.cell[b.seq_of[t] * b.cell_stride + pos / K_CELL];
+    char *cell = (char *)cells + (head * w.cache.n_cell + place) * cuda_cell_bytes(w.cache.type, d);
+    float most_x = 0;
+    for (int32_t j = (int32_t)threadIdx.x; j < d; j += ROW_THREADS)
+        most_x = fmaxf(most_x, fabsf(x[j]) < INFINITY ? fabsf(x[j]) : INFINITY);
+    struct cell_scale s = cell_scale_of(block_max(most_x, shared));
+    for (int32_t j = (int32_t)threadIdx.x; j < d; j += ROW_THREADS)
+        ((int8_t *)cell)[cuda_kv_at(d, pos, j)] = cell_code_of(x[j], s);
+    if (threadIdx.x == 0)
+        ((float *)(cell + cell_scales_at(d)))[pos % K_CELL] = s.scale;
+}
+
+static __global__ void kv_write_codes_kernel(struct k_kv_write a)
+{
+    const struct k_kv_cache &c = a.cache;
+    int64_t t = blockIdx.x / c.n_kv_head, head = blockIdx.x % c.n_kv_head;
+    float *shared = (float *)shared_memory();
+    codes_put(a, c.k, t, head, a.k + t * a.ld_k + head * c.d_head, shared);
+    codes_put(a, c.v, t, head, a.v + t * a.ld_v + head * c.d_head, shared);
+}
+
 int kv_write_cuda(const void *args, void *stream)
 {
     const struct k_kv_write *a = (const struct k_kv_write *)args;
+    if (a->cache.type == K_INT8)
+        return launch_rows(kv_write_codes_kernel, a->batch.n_tok * a->cache.n_kv_head, stream, *a);
     return launch_each(kv_write_kernel, a->batch.n_tok,
                        (int64_t)a->cache.n_kv_head * a->cache.d_head, stream, *a);
 }
@@ -181,16 +213,52 @@ static __global__ void rope_kv_norm_kernel(struct k_rope_kv a)
                  a.kv.v[t * a.kv.ld_v + head * c.d_head + j]);
 }
 
+/* The same over cells of codes, with weights or without. A head of k is turned in shared memory. */
+static __global__ void rope_kv_codes_kernel(struct k_rope_kv a)
+{
+    const struct k_kv_cache &c = a.kv.cache;
+    int64_t n_head = a.n_head + c.n_kv_head, t = blockIdx.x / n_head, head = blockIdx.x % n_head;
+    float *sums = (float *)shared_memory(), *x = sums + ROW_THREADS / FULL_WARP, *y = x + c.d_head;
+    const float *from = head_get(a, t, head), *weight = head < a.n_head ? a.q_weight : a.k_weight;
+    float rstd = weight ? run_rstd(from, c.d_head, a.eps, sums) : 1;
+    int32_t half = a.d_rot / 2;
+    if (head < a.n_head)
+        y = a.y + t * a.ld_y + head * c.d_head;
+    for (int32_t j = (int32_t)threadIdx.x; j < c.d_head; j += ROW_THREADS)
+        x[j] = !weight ? from[j] : from[j] * rstd * (a.plus_one ? 1 + weight[j] : weight[j]);
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < c.d_head - half; i += ROW_THREADS) {
+        if (i >= half) {
+            y[i + half] = x[i + half];
+            continue;
+        }
+        int32_t i0 = pair_lo(a.interleaved, i), i1 = pair_hi(a.interleaved, i, half);
+        int64_t angle = (int64_t)a.turn[t] * half + i;
+        struct pair p = turned(x[i0], x[i1], a.cos[angle], a.sin[angle]);
+        y[i0] = p.y0;
+        y[i1] = p.y1;
+    }
+    head -= a.n_head;
+    if (head < 0)
+        return;
+    __syncthreads();
+    codes_put(a.kv, c.k, t, head, y, sums);
+    codes_put(a.kv, c.v, t, head, a.kv.v + t * a.kv.ld_v + head * c.d_head, sums);
+}
+
 int rope_kv_cuda(const void *args, void *stream)
 {
     const struct k_rope_kv *a = (const struct k_rope_kv *)args;
     const struct k_kv_cache *c = &a->kv.cache;
     int64_t n_tok = a->kv.batch.n_tok, n_head = (int64_t)a->n_head + c->n_kv_head;
+    size_t shared = (ROW_THREADS / FULL_WARP + (size_t)c->d_head) * sizeof(float);
+    if (c->type == K_INT8)
+        return launch(rope_kv_codes_kernel, dim3((unsigned)(n_tok * n_head)), dim3(ROW_THREADS),
+                      shared + (size_t)c->d_head * sizeof(float), stream, *a);
     if (!a->q_weight)
         return launch_each(rope_kv_kernel, n_tok,
                            n_head * (c->d_head - a->d_rot / 2) + (int64_t)c->n_kv_head * c->d_head,
                            stream, *a);
-    size_t shared = (ROW_THREADS / FULL_WARP + (size_t)c->d_head) * sizeof(float);
     return launch(rope_kv_norm_kernel, dim3((unsigned)(n_tok * n_head)), dim3(ROW_THREADS), shared,
                   stream, *a);
 }

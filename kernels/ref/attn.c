@@ -8,18 +8,32 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cell_codes.h"
 #include "kernels/variants.h"
+
+/* Number `at` of a cell, which is of key slot `slot`. */
+static inline float number(const struct k_kv_cache *c, const char *cell, int64_t at, int64_t slot)
+{
+    float scale;
+    switch (c->type) {
+    case K_F32:
+        return ((const float *)cell)[at];
+    case K_BF16:
+        return bf16_to_f32(((const k_bf16 *)cell)[at]);
+    default:
+        memcpy(&scale, cell + cell_scales_at(c->d_head) + (size_t)slot * sizeof scale,
+               sizeof scale);
+        return attn_ref_round(c->type, scale * (float)((const int8_t *)cell)[at]);
+    }
+}
 
 void attn_ref_key(const struct k_attn *a, int64_t seq, int64_t head, int64_t key, float *k)
 {
     const char *cell =
         (const char *)a->cache.k + attn_cell_at(&a->batch, &a->cache, seq, head, key);
     enum k_type type = a->cache.type;
-    int64_t at = attn_k_at(type, key % K_CELL, 0);
-    for (int64_t i = 0; i < a->cache.d_head && type == K_F32; i++)
-        k[i] = ((const float *)cell)[at + i * K_CELL];
-    for (int64_t i = 0; i < a->cache.d_head && type == K_BF16; i++)
-        k[i] = bf16_to_f32(((const k_bf16 *)cell)[at + i / 2 * (2 * K_CELL) + i % 2]);
+    for (int64_t i = 0; i < a->cache.d_head; i++)
+        k[i] = number(&a->cache, cell, attn_k_at(type, key % K_CELL, i), key % K_CELL);
 }
 
 void attn_ref_value(const struct k_attn *a, int64_t seq, int64_t head, int64_t key, float *v)
@@ -31,10 +45,8 @@ void attn_ref_value(const struct k_attn *a, int64_t seq, int64_t head, int64_t k
     for (int64_t panel = 0; panel < d; panel += K_NR) {
         int64_t at = attn_v_at(type, d, key % K_CELL, panel),
                 w = d - panel < K_NR ? d - panel : K_NR;
-        for (int64_t i = 0; i < w && type == K_F32; i++)
-            v[panel + i] = ((const float *)cell)[at + i];
-        for (int64_t i = 0; i < w && type == K_BF16; i++)
-            v[panel + i] = bf16_to_f32(((const k_bf16 *)cell)[at + 2 * i]);
+        for (int64_t i = 0; i < w; i++)
+            v[panel + i] = number(&a->cache, cell, at + (type == K_F32 ? i : 2 * i), key % K_CELL);
     }
 }
 
@@ -53,6 +65,8 @@ static void cell_dots(const struct k_attn *a, int64_t seq, int64_t head, int64_t
             sum[j] += q[i] * whole[j];
         for (int j = 0; j < K_CELL && a->cache.type == K_BF16; j++)
             sum[j] += q[i] * bf16_to_f32(half[2 * j]);
+        for (int j = 0; j < K_CELL && a->cache.type == K_INT8; j++)
+            sum[j] += q[i] * number(&a->cache, cell, attn_k_at(K_INT8, j, i), j);
     }
     memcpy(dot, sum, sizeof sum);
 }

@@ -13,7 +13,7 @@
 /* x as a product of a cache of this type takes it. */
 static inline float attn_ref_round(enum k_type type, float x)
 {
-    return type == K_BF16 ? bf16_to_f32(bf16_from_f32(x)) : x;
+    return attn_rows_type(type) == K_BF16 ? bf16_to_f32(bf16_from_f32(x)) : x;
 }
 
 /* A key or a value of a sequence, for a K/V head; a rounded query: [d_head] */

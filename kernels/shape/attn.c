@@ -41,7 +41,8 @@ static double kv_bytes(const struct k_attn *a)
         if (n_row > 0)
             n_key += (double)(a->batch.kv_len[s] - attn_seen(a, s, 0).lo);
     }
-    return 2 * n_key * a->cache.n_kv_head * a->cache.d_head * (double)k_type_bytes(a->cache.type);
+    return 2 * n_key * a->cache.n_kv_head *
+           (double)(k_kv_cell_bytes(a->cache.type, a->cache.d_head) / K_CELL);
 }
 
 /* Bytes of an array like q. */

@@ -14,6 +14,9 @@
  * The sum of an output runs over its inputs in order, from zero, in one chain, whatever the number
  * of rows beside it. An exponent of zero gives exactly one.
  *
+ * Cells of codes are read as the cells of bf16 that they stand for: `widen` makes these, a cell at
+ * a time, in scratch, and everything behind it knows bf16 alone.
+ *
  * Thread: any; scratch is the caller's.
  */
 #ifndef KERNELS_X86_ATTN_H
@@ -27,7 +30,8 @@ enum {
     ATTN_WAVE = 16,              /* chunks of which a single row takes all K and then all V */
     ATTN_WAVE_LD = ATTN_WAVE * K_ATTN_CHUNK + 32, /* probabilities from a row to the next */
     ATTN_RING = 2 * K_CHUNK_CELLS, /* cells whose scores wait for their probabilities, at most */
-    ATTN_RING_LD = ATTN_RING * K_CELL + 16
+    ATTN_RING_LD = ATTN_RING * K_CELL + 16,
+    ATTN_ROW_WIDE = 2 /* cells that a row's loops want wide at a time: of K, of V */
 };
 
 static const float attn_log2e = 0x1.715476p+0f, attn_ln2 = 0x1.62e430p-1f;
@@ -50,9 +54,16 @@ struct attn_product {
  */
 enum attn_ask { ATTN_ASK_NONE, ATTN_ASK_HALF, ATTN_ASK_ALL };
 
+/* A K cell, or a V cell, of codes as one of bf16. `ahead`: memory to ask for meanwhile, as much as
+ * is read. */
+typedef void attn_widen_fn(void *cell, const void *codes, int d, const char *ahead);
+
 /* A row's heads against the cells of a wave of chunks. */
 struct attn_row {
-    enum k_type type;
+    enum k_type type; /* of rows */
+    /* Of cells of codes, else NULL; and room for ATTN_ROW_WIDE cells that are made of them */
+    attn_widen_fn *widen_k, *widen_v;
+    char *wide;
     const void *const *k, *const *v; /* [n_cell] */
     /* From a cell to the one to ask memory for meanwhile, and how much of that to ask for: advice,
      * which changes no number. A variant may ask for less of it, or for other cells. */
@@ -124,6 +135,7 @@ struct attn_ops {
     void (*rows_of_v)(enum k_type type, void *rows, const void *cell, int d);
     void (*k_of_rows)(enum k_type type, void *cell, const void *rows, int d);
     void (*v_of_rows)(enum k_type type, void *cell, const void *rows, int d, struct k_span valid);
+    attn_widen_fn *widen_k, *widen_v;
     /* NULL, or the variant's own tile of keys (attn_bwd.h) */
     void (*keys)(const struct attn_keys *k, void *scratch);
 };
@@ -141,6 +153,16 @@ void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
 static inline struct k_span attn_span_and(struct k_span a, struct k_span b)
 {
     return (struct k_span){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
+/* A cell as products read it, by way of `to` where it is one of codes. */
+static inline const void *attn_wide(const struct attn_ops *ops, const struct k_kv_cache *c,
+                                    const void *cell, bool is_v, void *to)
+{
+    if (c->type != K_INT8)
+        return cell;
+    (is_v ? ops->widen_v : ops->widen_k)(to, cell, c->d_head, cell);
+    return to;
 }
 
 /* What of a span lies in [lo, lo + n), counted from lo; empty spans stay within. */

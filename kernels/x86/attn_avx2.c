@@ -325,6 +325,8 @@ static const struct attn_ops ops = {
     .rows_of_v = attn_rows_of_v_avx2,
     .k_of_rows = attn_k_of_rows_avx2,
     .v_of_rows = attn_v_of_rows_avx2,
+    .widen_k = attn_widen_k_avx2,
+    .widen_v = attn_widen_v_avx2,
     .keys = attn_keys_avx2,
 };
 

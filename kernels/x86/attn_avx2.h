@@ -145,5 +145,7 @@ void attn_rows_of_v_avx2(enum k_type type, void *rows, const void *cell, int d);
 void attn_k_of_rows_avx2(enum k_type type, void *cell, const void *rows, int d);
 void attn_v_of_rows_avx2(enum k_type type, void *cell, const void *rows, int d,
                          struct k_span valid);
+void attn_widen_k_avx2(void *cell, const void *codes, int d, const char *ahead);
+void attn_widen_v_avx2(void *cell, const void *codes, int d, const char *ahead);
 
 #endif

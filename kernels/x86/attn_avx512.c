@@ -361,6 +361,8 @@ static const struct attn_ops ops = {
     .rows_of_v = attn_rows_of_v_avx512,
     .k_of_rows = attn_k_of_rows_avx512,
     .v_of_rows = attn_v_of_rows_avx512,
+    .widen_k = attn_widen_k_avx512,
+    .widen_v = attn_widen_v_avx512,
 };
 
 void attn_avx512(const void *args, const struct k_slice *s)

@@ -27,19 +27,20 @@ enum {
     CELL_MAX = K_CELL * K_HEAD_MAX * 4,
     BLOCK_TAKEN = 2 * ATTN_MR * (ATTN_LD * 4 + ROW_MAX),
     Q_TAKEN = VEC_MAX * (2 * ROW_MAX + K_HEAD_MAX * 4 + 8) + 2 * K_CHUNK_CELLS * CELL_MAX +
-              K_CELL * ROW_MAX + BLOCK_TAKEN,
+              K_CELL * ROW_MAX + BLOCK_TAKEN + (K_CHUNK_CELLS + 1) * CELL_MAX / 2,
     KV_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + K_HEAD_MAX * 4) + 4 * STEP_CELLS * CELL_MAX +
-               K_CELL * ROW_MAX + STEP * 8 + BLOCK_TAKEN,
+               K_CELL * ROW_MAX + STEP * 8 + BLOCK_TAKEN + CELL_MAX / 2,
     KEY_CELLS = K_ATTN_KEYS / K_CELL,
     PART_HEAD = ATTN_PART_HEAD,
     PART_TAKEN = 2 * K_ATTN_KEYS * (ROW_MAX + PART_HEAD * 4) +
                  (4 * STEP_CELLS + KEY_CELLS) * K_CELL * PART_HEAD * 4 + K_CELL * ROW_MAX +
-                 STEP * 8 + BLOCK_TAKEN + (K_ATTN_KEYS + STEP) * ROW_MAX + K_CELL * STEP * 4
+                 STEP * 8 + BLOCK_TAKEN + (K_ATTN_KEYS + STEP) * ROW_MAX + K_CELL * STEP * 4 +
+                 K_CELL * PART_HEAD * 2
 };
 
-_Static_assert(Q_TAKEN + 64 * 16 <= K_SCRATCH_BYTES, "a tile of queries fits the scratch");
-_Static_assert(KV_TAKEN + 64 * 16 <= K_SCRATCH_BYTES, "a tile of keys fits the scratch");
-_Static_assert(PART_TAKEN + 64 * 20 <= K_SCRATCH_BYTES, "and so it does with parts");
+_Static_assert(Q_TAKEN + 64 * 17 <= K_SCRATCH_BYTES, "a tile of queries fits the scratch");
+_Static_assert(KV_TAKEN + 64 * 17 <= K_SCRATCH_BYTES, "a tile of keys fits the scratch");
+_Static_assert(PART_TAKEN + 64 * 21 <= K_SCRATCH_BYTES, "and so it does with parts");
 
 static const float ones[ATTN_MR] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -48,19 +49,21 @@ struct grad {
     const struct attn_ops *ops; /* borrowed */
     const struct k_attn_bwd *a; /* borrowed */
     struct k_attn_unit u;
-    enum k_type type;
+    enum k_type type; /* of rows, and of the cells that are made here */
     int d;
     size_t row_bytes, cell_bytes;
     float *s, *dp;       /* [mr, ATTN_LD] */
     char *p, *ds;        /* [mr] left operands */
     char *temp;          /* [K_CELL] left operands */
+    char *wide;          /* of codes: a cell, in the gradient of q [K_CHUNK_CELLS + 1] of them */
     float take[ATTN_MR]; /* the scale, for each row of a block */
 };
 
 static void grad_init(struct grad *g, const struct attn_ops *ops, const struct k_attn_bwd *a,
-                      struct attn_scratch *s)
+                      struct attn_scratch *s, int n_wide)
 {
-    *g = (struct grad){.ops = ops, .a = a, .type = a->fwd.cache.type, .d = a->fwd.cache.d_head};
+    const struct k_kv_cache *c = &a->fwd.cache;
+    *g = (struct grad){.ops = ops, .a = a, .type = attn_rows_type(c->type), .d = c->d_head};
     g->row_bytes = ops->row_bytes[g->type];
     g->cell_bytes = k_kv_cell_bytes(g->type, g->d);
     g->s = attn_take(s, ATTN_MR * ATTN_LD * sizeof *g->s);
@@ -68,6 +71,8 @@ static void grad_init(struct grad *g, const struct attn_ops *ops, const struct k
     g->p = attn_take(s, ATTN_MR * g->row_bytes);
     g->ds = attn_take(s, ATTN_MR * g->row_bytes);
     g->temp = attn_take(s, K_CELL * g->row_bytes);
+    if (c->type != g->type)
+        g->wide = attn_take(s, (size_t)n_wide * g->cell_bytes);
     for (int i = 0; i < ATTN_MR; i++)
         g->take[i] = a->fwd.scale;
 }
@@ -221,11 +226,13 @@ static void q_chunk_open(const struct q_tile *t, int64_t key_lo, struct k_span s
         size_t at = attn_cell_at(&g->a->fwd.batch, c, g->u.seq, g->u.head, key);
         char *kt = t->k_cells + (size_t)j * g->cell_bytes;
         char *vt = t->v_cells + (size_t)j * g->cell_bytes;
-        g->ops->rows_of_k(g->type, g->temp, (const char *)c->k + at, g->d);
+        k[j] = attn_wide(g->ops, c, (const char *)c->k + at, false,
+                         g->wide ? g->wide + (size_t)(j + 1) * g->cell_bytes : NULL);
+        g->ops->rows_of_k(g->type, g->temp, k[j], g->d);
         g->ops->v_of_rows(g->type, kt, g->temp, g->d, slots);
-        g->ops->rows_of_v(g->type, g->temp, (const char *)c->v + at, g->d);
+        const void *v = attn_wide(g->ops, c, (const char *)c->v + at, true, g->wide);
+        g->ops->rows_of_v(g->type, g->temp, v, g->d);
         g->ops->k_of_rows(g->type, vt, g->temp, g->d);
-        k[j] = (const char *)c->k + at;
         k_as_v[j] = kt;
         v_as_k[j] = vt;
     }
@@ -290,7 +297,7 @@ void attn_bwd_q_x86(const struct attn_ops *ops, const struct k_attn_bwd *a, cons
     struct attn_scratch scratch = {s->scratch};
     struct q_tile t;
     struct k_attn_iter it;
-    grad_init(&t.g, ops, a, &scratch);
+    grad_init(&t.g, ops, a, &scratch, K_CHUNK_CELLS + 1);
     q_take(&t, &scratch);
     attn_iter_init(&it, &a->fwd, K_CUT_ROWS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {
@@ -358,10 +365,10 @@ static void kv_open(struct kv_tile *t)
     t->n_key = (int)(g->u.key_hi - t->key0);
     for (int i = 0; i < t->n_key; i += K_CELL) {
         size_t at = attn_cell_at(&f->batch, &f->cache, g->u.seq, g->u.head, t->key0 + i);
-        g->ops->rows_of_k(g->type, t->k + (size_t)i * g->row_bytes, (const char *)f->cache.k + at,
-                          g->d);
-        g->ops->rows_of_v(g->type, t->v + (size_t)i * g->row_bytes, (const char *)f->cache.v + at,
-                          g->d);
+        const void *k = attn_wide(g->ops, &f->cache, (const char *)f->cache.k + at, false, g->wide);
+        g->ops->rows_of_k(g->type, t->k + (size_t)i * g->row_bytes, k, g->d);
+        const void *v = attn_wide(g->ops, &f->cache, (const char *)f->cache.v + at, true, g->wide);
+        g->ops->rows_of_v(g->type, t->v + (size_t)i * g->row_bytes, v, g->d);
         if (attn_has_parts(g->a))
             g->ops->v_of_rows(g->type, t->k_v + (size_t)(i / K_CELL) * g->cell_bytes,
                               t->k + (size_t)i * g->row_bytes, g->d,
@@ -567,7 +574,7 @@ void attn_bwd_kv_x86(const struct attn_ops *ops, const struct k_attn_bwd *a,
     struct attn_scratch scratch = {s->scratch};
     struct kv_tile t;
     struct k_attn_iter it;
-    grad_init(&t.g, ops, a, &scratch);
+    grad_init(&t.g, ops, a, &scratch, 1);
     kv_take(&t, &scratch);
     attn_iter_init(&it, &a->fwd, a->part ? K_CUT_KEY_RUNS : K_CUT_KEYS, s->lo);
     for (int64_t i = s->lo; i < s->hi; i++) {

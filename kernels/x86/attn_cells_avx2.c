@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "kernels/cell_codes.h"
 #include "kernels/x86/attn_avx2.h"
 
 /* Ones where the 16-bit numbers 2i, 2i+1 of a dword belong to slots 2i, 2i+1 of `slots`. */
@@ -190,6 +191,63 @@ void attn_v_of_rows_avx2(enum k_type type, void *cell, const void *rows, int d, 
                 if (type == K_BF16)
                     x = pair_ps(x, row_load(rows, row + 1, col + i, valid));
                 store_ps(to, i, w, x);
+            }
+        }
+    }
+}
+
+/* ---- cells of codes ---- */
+
+/* 8 codes times what each has for a scale, rounded, in the high halves of dwords. What lies behind
+ * the codes of a cell are its scales. */
+INLINE __m256i numbers_of(const int8_t *code, __m256 scale)
+{
+    __m256i x = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)code));
+    return _mm256_castps_si256(round_bf16_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(x), scale)));
+}
+
+/* 16 numbers in their order. */
+INLINE __m256i pack(__m256i lo, __m256i hi)
+{
+    __m256i x = _mm256_packus_epi32(_mm256_srli_epi32(lo, 16), _mm256_srli_epi32(hi, 16));
+    return _mm256_permute4x64_epi64(x, 0xd8);
+}
+
+void attn_widen_k_avx2(void *cell, const void *codes, int d, const char *ahead)
+{
+    const float *scale = (const float *)((const char *)codes + cell_scales_at(d));
+    const int8_t *from = codes;
+    k_bf16 *to = cell;
+    float twice[2 * K_CELL];
+    for (int key = 0; key < K_CELL; key++)
+        twice[2 * key] = twice[2 * key + 1] = scale[key];
+    for (int i = 0; i < d; i += 2, ahead += 64) {
+        _mm_prefetch(ahead, _MM_HINT_T0);
+        for (int n = 0; n < 2 * K_CELL; n += 16, from += 16, to += 16) {
+            __m256i lo = numbers_of(from, _mm256_loadu_ps(twice + n));
+            __m256i hi = numbers_of(from + 8, _mm256_loadu_ps(twice + n + 8));
+            _mm256_storeu_si256((__m256i *)to, pack(lo, hi));
+        }
+    }
+}
+
+void attn_widen_v_avx2(void *cell, const void *codes, int d, const char *ahead)
+{
+    const char *scale = (const char *)codes + cell_scales_at(d);
+    const int8_t *from = codes;
+    k_bf16 *to = cell;
+    for (int col = 0; col < d; col += K_NR) {
+        int n = 2 * (d - col < K_NR ? d - col : K_NR);
+        for (int row = 0; row < K_CELL / 2; row++, from += n, to += n, ahead += n) {
+            __m256 s = _mm256_castpd_ps(_mm256_broadcast_sd((const double *)(scale + row * 8)));
+            int i = 0;
+            _mm_prefetch(ahead, _MM_HINT_T0);
+            for (; i + 16 <= n; i += 16)
+                _mm256_storeu_si256((__m256i *)(to + i),
+                                    pack(numbers_of(from + i, s), numbers_of(from + i + 8, s)));
+            for (; i < n; i += 4) { /* an even number of columns: of two keys each */
+                __m256i x = numbers_of(from + i, s);
+                _mm_storel_epi64((__m128i *)(to + i), _mm256_castsi256_si128(pack(x, x)));
             }
         }
     }

@@ -3,6 +3,7 @@
  * Cells and left operands of attention, one into the other, with AVX-512. A K cell and 32 rows are
  * transposes of each other in dwords (pairs of bf16, or f32); a V cell interleaves rows two by two.
  */
+#include "kernels/cell_codes.h"
 #include "kernels/x86/attn_avx512.h"
 
 /* Ones where the 16-bit numbers 2i, 2i+1 of a dword belong to slots 2i, 2i+1 of `slots`. */
@@ -208,6 +209,69 @@ void attn_rows_of_v_avx512(enum k_type type, void *rows, const void *cell, int d
                 _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi32_epi16(x));
                 _mm256_storeu_si256((__m256i *)(to + ROW_BF16),
                                     _mm512_cvtepi32_epi16(_mm512_srli_epi32(x, 16)));
+            }
+        }
+    }
+}
+
+/* ---- cells of codes ---- */
+
+/* 16 codes times what each has for a scale. What lies behind the codes of a cell are its scales. */
+INLINE __m512 numbers_of(const int8_t *code, __m512 scale)
+{
+    __m512i x = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)code));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(x), scale);
+}
+
+/* Of 16 slots from the one that `at` counts from on. */
+INLINE __m512 scales_at(const float *scale, int slot, __m512i at)
+{
+    return _mm512_permutexvar_ps(at, _mm512_loadu_ps(scale + slot));
+}
+
+void attn_widen_k_avx512(void *cell, const void *codes, int d, const char *ahead)
+{
+    const __m512i twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    const __m512i next = _mm512_add_epi32(twice, _mm512_set1_epi32(8));
+    const float *scale = (const float *)((const char *)codes + cell_scales_at(d));
+    const __m512 s[4] = {scales_at(scale, 0, twice), scales_at(scale, 0, next),
+                         scales_at(scale, 16, twice), scales_at(scale, 16, next)};
+    const int8_t *from = codes;
+    char *to = cell;
+    for (int i = 0; i < d; i += 2, from += 64, to += 128, ahead += 64) {
+        _mm_prefetch(ahead, _MM_HINT_T1);
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            __m512 lo = numbers_of(from + v * 32, s[2 * v]);
+            __m512 hi = numbers_of(from + v * 32 + 16, s[2 * v + 1]);
+            _mm512_storeu_si512(to + v * 64, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
+        }
+    }
+}
+
+void attn_widen_v_avx512(void *cell, const void *codes, int d, const char *ahead)
+{
+    const __m512i by_turns = _mm512_setr_epi32(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1);
+    const float *scale = (const float *)((const char *)codes + cell_scales_at(d));
+    const int8_t *from = codes;
+    k_bf16 *to = cell;
+    __m512 s[K_CELL / 2];
+#pragma GCC unroll 16
+    for (int row = 0; row < K_CELL / 2; row++)
+        s[row] = scales_at(scale, row / 8 * 16,
+                           _mm512_add_epi32(by_turns, _mm512_set1_epi32(row % 8 * 2)));
+    for (int col = 0; col < d; col += K_NR) {
+        int n = 2 * (d - col < K_NR ? d - col : K_NR);
+        for (int row = 0; row < K_CELL / 2; row++, from += n, to += n, ahead += n) {
+            _mm_prefetch(ahead, _MM_HINT_T1);
+            int i = 0;
+            for (; i + 32 <= n; i += 32) {
+                __m512 lo = numbers_of(from + i, s[row]), hi = numbers_of(from + i + 16, s[row]);
+                _mm512_storeu_si512(to + i, (__m512i)_mm512_cvtne2ps_pbh(hi, lo));
+            }
+            for (; i < n; i += 16) {
+                __m256i x = (__m256i)_mm512_cvtneps_pbh(numbers_of(from + i, s[row]));
+                _mm256_mask_storeu_epi16(to + i, lanes(n - i, 0), x);
             }
         }
     }

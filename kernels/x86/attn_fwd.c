@@ -19,6 +19,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/cell_codes.h"
 #include "kernels/x86/attn.h"
 
 enum {
@@ -27,10 +28,10 @@ enum {
     WAVE_CELLS = ATTN_WAVE * K_CHUNK_CELLS,
     ROW_MAX = K_HEAD_MAX * 4 + 64, /* bytes of a left operand at most */
     TAKEN = VEC_MAX * (ROW_MAX + K_HEAD_MAX * 4 + 8) + ATTN_MR * (ATTN_RING_LD + ATTN_WAVE_LD) * 4 +
-            K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4
+            K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 4 + 2 * K_CHUNK_CELLS * K_CELL * K_HEAD_MAX * 2
 };
 
-_Static_assert(TAKEN + 64 * 8 <= K_SCRATCH_BYTES, "a tile fits the scratch");
+_Static_assert(TAKEN + 64 * 9 <= K_SCRATCH_BYTES, "a tile fits the scratch");
 
 struct tile {
     const struct attn_ops *ops; /* borrowed */
@@ -44,8 +45,10 @@ struct tile {
     float *s;                    /* [ATTN_MR, ATTN_LD], or [ATTN_MR, ATTN_RING_LD] of a wave */
     char *p;                     /* [ATTN_MR] left operands */
     char *edge;                  /* [K_CHUNK_CELLS] V cells */
+    char *wide;                  /* of codes: [2 * K_CHUNK_CELLS] cells of K, of V, as bf16 */
     struct attn_prefetch *ahead; /* borrowed */
-    size_t cell_bytes;
+    enum k_type type;            /* of rows */
+    size_t cell_bytes, wide_bytes;
     struct k_span seen[VEC_MAX];
 };
 
@@ -96,12 +99,28 @@ static void chunk_find(const struct tile *t, struct chunk *c, struct k_span some
     }
 }
 
+/* A V cell with nothing in the slots outside of `slots`; whether all inside are finite. */
+static bool copy_values(const struct tile *t, char *to, const char *from, struct k_span slots)
+{
+    const struct k_kv_cache *c = &t->a->cache;
+    bool fine = true;
+    if (c->type != K_INT8)
+        return t->ops->copy_values(c->type, to, from, c->d_head, slots);
+    memcpy(to, from, t->cell_bytes); /* a code is a number whatever it is, a scale may be none */
+    float *scale = (float *)(void *)(to + cell_scales_at(c->d_head));
+    for (int64_t key = 0; key < K_CELL; key++) {
+        if (key < slots.lo || key >= slots.hi)
+            scale[key] = 0;
+        fine = fine && isfinite(scale[key]);
+    }
+    return fine;
+}
+
 /* Copies those V cells that not all see whole; *n_edge counts the copies in the tile's `edge`.
  * False when a value is not finite that some of the vectors see and others do not. */
 static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span some,
                         struct k_span all, int *n_edge)
 {
-    const struct k_kv_cache *cache = &t->a->cache;
     struct k_span here = chunk_keys(c, some);
     bool fine = true;
     for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
@@ -111,11 +130,25 @@ static bool chunk_edges(const struct tile *t, struct chunk *c, struct k_span som
         struct k_span slots = {here.lo > key ? here.lo - key : 0,
                                here.hi < key + K_CELL ? here.hi - key : K_CELL};
         char *copy = t->edge + (size_t)(*n_edge)++ * t->cell_bytes;
-        if (!t->ops->copy_values(cache->type, copy, c->v[j], cache->d_head, slots))
+        if (!copy_values(t, copy, c->v[j], slots))
             fine = false;
         c->v[j] = copy;
     }
     return fine;
+}
+
+/* Makes cells of codes those of bf16 that products read. */
+static void chunk_widen(const struct tile *t, struct chunk *c, struct k_span some)
+{
+    struct k_span here = chunk_keys(c, some);
+    if (!t->wide)
+        return;
+    for (int64_t key = here.lo / K_CELL * K_CELL; key < here.hi; key += K_CELL) {
+        int64_t j = (key - c->key_lo) / K_CELL;
+        char *k = t->wide + (size_t)j * t->wide_bytes, *v = k + K_CHUNK_CELLS * t->wide_bytes;
+        c->k[j] = attn_wide(t->ops, &t->a->cache, c->k[j], false, k);
+        c->v[j] = attn_wide(t->ops, &t->a->cache, c->v[j], true, v);
+    }
 }
 
 /* False when the vectors see nothing of the chunk. */
@@ -144,7 +177,7 @@ static float score_factor(const struct k_attn *a)
 static void block_scores(const struct tile *t, const struct block *b)
 {
     const struct k_attn *a = t->a;
-    struct attn_product p = {.rows = t->q + (size_t)b->lo * t->ops->row_bytes[a->cache.type],
+    struct attn_product p = {.rows = t->q + (size_t)b->lo * t->ops->row_bytes[t->type],
                              .n_row = b->n,
                              .n_panel = 1,
                              .n_in = a->cache.d_head,
@@ -155,7 +188,7 @@ static void block_scores(const struct tile *t, const struct block *b)
         p.panel = &b->c->k[b->cell_lo + j];
         p.c = b->s + j * K_CELL;
         p.n_col = j + 1 < b->n_cell ? K_CELL : b->n_last;
-        t->ops->product[a->cache.type](&p);
+        t->ops->product[t->type](&p);
     }
 }
 
@@ -175,7 +208,7 @@ static void block_probs(const struct tile *t, struct block *b)
                            .cap_scale = a->softcap > 0 ? 1 / a->softcap : 0,
                            .m = b->m,
                            .l = b->l};
-    t->ops->probs[a->cache.type](&p);
+    t->ops->probs[t->type](&p);
 }
 
 /* Column col of a cell of V begins a panel: its place and width. */
@@ -183,8 +216,7 @@ static const void *v_panel(const struct tile *t, const struct block *b, int j, i
 {
     int d = t->a->cache.d_head;
     *w = d - col < K_NR ? d - col : K_NR;
-    return (const char *)b->c->v[b->cell_lo + j] +
-           (size_t)(col * K_CELL) * k_type_bytes(t->a->cache.type);
+    return (const char *)b->c->v[b->cell_lo + j] + (size_t)(col * K_CELL) * k_type_bytes(t->type);
 }
 
 /* Folds the block into its vectors' sums: o = o keep + (p v) take, 32 columns at a time. */
@@ -207,7 +239,7 @@ static void block_values(const struct tile *t, struct block *b)
         for (int j = 0; j < b->n_cell; j++)
             panel[j] = v_panel(t, b, j, col, &p.w);
         p.c = t->o + b->lo * d + col;
-        t->ops->product[t->a->cache.type](&p);
+        t->ops->product[t->type](&p);
     }
 }
 
@@ -230,6 +262,7 @@ static void tile_chunk(const struct tile *t, int64_t key_lo, int64_t lo, int64_t
             tile_chunk(t, key_lo, i, i + t->n_head);
         return;
     }
+    chunk_widen(t, &c, some);
     for (int64_t i = lo; i < hi; i += t->ops->mr) {
         struct block b;
         if (!block_widen(t, &b, &c, i, (int)(hi - i < t->ops->mr ? hi - i : t->ops->mr)))
@@ -268,12 +301,15 @@ static void tile_wave(const struct tile *t, struct k_span keys)
     ptrdiff_t k_away[WAVE_CELLS], v_away[WAVE_CELLS];
     struct wave w;
     wave_find(t, &w, keys);
-    struct attn_row p = {.type = a->cache.type,
+    struct attn_row p = {.type = t->type,
+                         .widen_k = t->wide ? t->ops->widen_k : NULL,
+                         .widen_v = t->wide ? t->ops->widen_v : NULL,
+                         .wide = t->wide,
                          .k = w.k,
                          .v = w.v,
                          .k_away = k_away,
                          .v_away = v_away,
-                         .ask = attn_prefetch_how(t->ahead, t->seen[0]),
+                         .ask = t->wide ? ATTN_ASK_NONE : attn_prefetch_how(t->ahead, t->seen[0]),
                          .n_row = (int)t->n_vec,
                          .n_cell = w.n_cell,
                          .n_first = w.n_first,
@@ -309,8 +345,10 @@ static void tile_keys(const struct tile *t, struct k_span keys)
 static void tile_take(struct tile *t, struct attn_scratch *s)
 {
     const struct k_kv_cache *c = &t->a->cache;
-    size_t row = t->ops->row_bytes[c->type];
+    t->type = attn_rows_type(c->type);
+    size_t row = t->ops->row_bytes[t->type];
     t->cell_bytes = k_kv_cell_bytes(c->type, c->d_head);
+    t->wide_bytes = k_kv_cell_bytes(t->type, c->d_head);
     t->q = attn_take(s, VEC_MAX * row);
     t->o = attn_take(s, VEC_MAX * (size_t)c->d_head * sizeof *t->o);
     t->m = attn_take(s, VEC_MAX * sizeof *t->m);
@@ -318,6 +356,8 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
     t->s = attn_take(s, ATTN_MR * ATTN_RING_LD * sizeof *t->s);
     t->p = attn_take(s, ATTN_MR * (size_t)ATTN_WAVE_LD * 4);
     t->edge = attn_take(s, K_CHUNK_CELLS * t->cell_bytes);
+    if (c->type == K_INT8)
+        t->wide = attn_take(s, 2 * K_CHUNK_CELLS * t->wide_bytes);
 }
 
 static int64_t vec_token(const struct tile *t, int64_t i)
@@ -343,7 +383,7 @@ static void tile_open(struct tile *t, int64_t head_lo, int64_t n_head)
         const float *q = query_of(t, i);
         if (i + FETCH < t->n_vec)
             attn_fetch(query_of(t, i + FETCH), d);
-        t->ops->pack_row(a->cache.type, t->q + (size_t)i * t->ops->row_bytes[a->cache.type], q, d);
+        t->ops->pack_row(t->type, t->q + (size_t)i * t->ops->row_bytes[t->type], q, d);
         t->seen[i] = attn_seen(a, t->u.seq, t->u.row_lo + i / n_head);
         t->m[i] = -INFINITY;
         t->l[i] = 0;

@@ -22,7 +22,8 @@ enum {
     STEP = ATTN_STEP,
     PAIR_LD = KEYS + 16, /* from the probabilities of a query to the next: 9 cache lines */
     PIECE = 16,          /* columns of a product */
-    SHARED_TAKEN = 4 * ((K_CELL + 2 * STEP) * ROW_FLOATS + 2 * STEP * PAIR_LD + 2 * STEP),
+    SHARED_TAKEN = 4 * ((K_CELL + 2 * STEP) * ROW_FLOATS + 2 * STEP * PAIR_LD + 2 * STEP) +
+                   2 * K_CELL * K_HEAD_MAX,
     TAKEN = SHARED_TAKEN + 4 * 4 * KEYS * K_HEAD_MAX,
     PART_TAKEN = SHARED_TAKEN + 4 * (4 * KEYS * ATTN_PART_HEAD + KEYS * ROW_FLOATS)
 };
@@ -33,14 +34,15 @@ _Static_assert(PART_TAKEN + 64 * 12 <= K_SCRATCH_BYTES, "and so it does with par
 struct tile {
     const struct attn_keys *of; /* borrowed */
     const struct k_attn_bwd *a; /* borrowed */
-    enum k_type type;
-    int d, ld; /* ld: d rounded up to whole pieces */
+    enum k_type type;           /* of rows */
+    int d, ld;                  /* ld: d rounded up to whole pieces */
     int64_t key0;
     int n_key;                   /* from key0 to the last */
     float *k, *v;                /* [cells][d][K_CELL] */
     float *k_rows;               /* [cells * K_CELL][ROW_FLOATS], with parts */
     float *dk, *dv;              /* [KEYS][ld] */
     float *temp;                 /* [K_CELL][ROW_FLOATS] */
+    void *wide;                  /* a cell of bf16, where they are of codes */
     float *q, *dy;               /* [STEP][ROW_FLOATS] of a step */
     float *p, *ds;               /* [STEP][PAIR_LD] */
     float *lse, *delta;          /* [STEP] */
@@ -149,6 +151,7 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
     t->dk = attn_take(s, sums);
     t->dv = attn_take(s, sums);
     t->temp = attn_take(s, K_CELL * row);
+    t->wide = attn_take(s, k_kv_cell_bytes(K_BF16, t->d));
     t->q = attn_take(s, STEP * row);
     t->dy = attn_take(s, STEP * row);
     t->p = attn_take(s, STEP * PAIR_LD * sizeof(float));
@@ -164,14 +167,17 @@ static void tile_take(struct tile *t, struct attn_scratch *s)
 /* Keys and values as f32. Slots behind the last key hold what they hold: nobody looks there. */
 static void tile_cells(struct tile *t)
 {
+    static const struct attn_ops by = {.widen_k = attn_widen_k_avx2, .widen_v = attn_widen_v_avx2};
     const struct k_attn *f = &t->a->fwd;
     const struct k_attn_unit *u = &t->of->u;
     for (int i = 0; i < t->n_key; i += K_CELL) {
         size_t at = attn_cell_at(&f->batch, &f->cache, u->seq, u->head, t->key0 + i);
         float *rows = t->k_rows ? t->k_rows + i * ROW_FLOATS : t->temp;
-        attn_rows_of_k_avx2(t->type, rows, (const char *)f->cache.k + at, t->d);
+        const void *k = attn_wide(&by, &f->cache, (const char *)f->cache.k + at, false, t->wide);
+        attn_rows_of_k_avx2(t->type, rows, k, t->d);
         attn_k_of_rows_avx2(K_F32, t->k + i * t->d, rows, t->d);
-        attn_rows_of_v_avx2(t->type, t->temp, (const char *)f->cache.v + at, t->d);
+        const void *v = attn_wide(&by, &f->cache, (const char *)f->cache.v + at, true, t->wide);
+        attn_rows_of_v_avx2(t->type, t->temp, v, t->d);
         attn_k_of_rows_avx2(K_F32, t->v + i * t->d, t->temp, t->d);
     }
 }
@@ -179,7 +185,8 @@ static void tile_cells(struct tile *t)
 static void tile_open(struct tile *t, const struct attn_keys *of, void *scratch)
 {
     const struct k_attn *f = &of->a->fwd;
-    *t = (struct tile){.of = of, .a = of->a, .type = f->cache.type, .d = f->cache.d_head};
+    *t = (struct tile){.of = of, .a = of->a, .d = f->cache.d_head};
+    t->type = attn_rows_type(f->cache.type);
     t->ld = (t->d + PIECE - 1) / PIECE * PIECE;
     t->key0 = of->u.key_lo / K_CELL * K_CELL;
     t->n_key = (int)(of->u.key_hi - t->key0);

@@ -235,6 +235,14 @@ INLINE struct here here_of(const struct wave *w, const void *const *cells, const
                            int cell)
 {
     struct here h = {cells[cell], w->piece_bytes, w->piece_bytes};
+    if (w->p->widen_k) { /* the place is in the first cache, and what is ahead was asked for */
+        const bool is_v = cells == w->p->v;
+        char *to = w->p->wide + (is_v ? (size_t)(K_CELL * w->p->d) * 2 : 0);
+        const char *from = h.cell;
+        (is_v ? w->p->widen_v : w->p->widen_k)(
+            to, from, w->p->d, (const char *)((uintptr_t)from + (uintptr_t)away[cell]));
+        return (struct here){to, 0, 0};
+    }
     if (w->p->n_cell < LEAD)
         h.next = h.last = away[cell];
     else if (cell + 1 < w->p->n_cell)

@@ -94,6 +94,20 @@ static bool chunk_ends(const struct attn_row *p, int cell)
     return cell + 1 == p->n_cell || chunk_of(p, cell + 1) != chunk_of(p, cell);
 }
 
+/* A cell as it is read: of codes it is made wide first, into the one of two places that is K's or
+ * V's, and what is asked for is asked for there. */
+INLINE const char *cell_of(const struct attn_row *p, const void *const *cells,
+                           const ptrdiff_t *away, int cell, const bool is_v)
+{
+    const char *from = cells[cell],
+               *ahead = (const char *)((uintptr_t)from + (uintptr_t)away[cell]);
+    if (!p->widen_k)
+        return from;
+    char *to = p->wide + (is_v ? (size_t)(K_CELL * p->d) * 2 : 0);
+    (is_v ? p->widen_v : p->widen_k)(to, from, p->d, ahead);
+    return to;
+}
+
 static float *scores_at(const struct attn_row *p, int cell, int r)
 {
     return p->s + r * ATTN_RING_LD + cell % ATTN_RING * K_CELL;
@@ -216,7 +230,7 @@ INLINE void scores(struct wave *w, int cell, const int mr, const int nc, const e
             acc[r][c].v[0] = acc[r][c].v[1] = _mm512_setzero_ps();
 #pragma GCC unroll 4
     for (int c = 0; c < nc; c++)
-        b[c] = p->k[cell + c];
+        b[c] = nc == 1 ? cell_of(p, p->k, p->k_away, cell, false) : p->k[cell + c];
     for (int part = 0; part < nc; part++) { /* of the steps: each asks for one cell */
         const char *ahead =
             (const char *)((uintptr_t)p->k[cell + part] + (uintptr_t)p->k_away[cell + part]);
@@ -371,7 +385,7 @@ INLINE void values(struct wave *w, int cell, const int mr, const enum k_type typ
         pace_close(w, &now, type);
     }
     struct pace pace = pace_open(w, p->d, type);
-    struct panel panel = {.b = p->v[cell],
+    struct panel panel = {.b = cell_of(p, p->v, p->v_away, cell, true),
                           .rows = (const char *)p->p + (size_t)cell * (K_CELL * 4 / step_of(type)),
                           .away = p->v_away[cell],
                           .n_key = keys < K_CELL ? keys : K_CELL,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/attention.h"
+#include "kernels/cell_codes.h"
 #include "kernels/variants.h"
 
 /* Eight numbers to bf16 as float16.h does it: denormals are kept, NaN becomes quiet. */
@@ -59,6 +60,53 @@ static void write_f32(float *k_cell, float *v_cell, const float *k, const float 
                (size_t)(d - col < K_NR ? d - col : K_NR) * sizeof *v);
 }
 
+/* Codes of d numbers, and their scale. `to` has room for d rounded up to 8. */
+static float code_row(int8_t *to, const float *x, int d)
+{
+    const __m256i iota = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i most = _mm256_setzero_si256(); /* of bits without the sign: NaN is more than infinity */
+    for (int i = 0; i < d; i += 8) {
+        __m256i in = _mm256_cmpgt_epi32(_mm256_set1_epi32(d - i), iota);
+        __m256i u = _mm256_castps_si256(_mm256_maskload_ps(x + i, in));
+        most = _mm256_max_epi32(most, _mm256_and_si256(u, _mm256_set1_epi32(0x7fffffff)));
+    }
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    struct cell_scale s = cell_scale_of(_mm_cvtss_f32(_mm_castsi128_ps(m)));
+    if (!(s.scale > 0)) {
+        memset(to, 0, (size_t)d);
+        return s.scale;
+    }
+    for (int i = 0; i < d; i += 8) {
+        __m256i in = _mm256_cmpgt_epi32(_mm256_set1_epi32(d - i), iota);
+        __m256 v = _mm256_mul_ps(_mm256_maskload_ps(x + i, in), _mm256_set1_ps(s.per));
+        __m256i code = _mm256_cvtps_epi32(v);
+        __m128i half =
+            _mm_packs_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
+        _mm_storel_epi64((__m128i *)(to + i), _mm_packs_epi16(half, half));
+    }
+    return s.scale;
+}
+
+static void write_int8(char *k_cell, char *v_cell, const float *k, const float *v, int d, int key)
+{
+    int8_t row[K_HEAD_MAX];
+    size_t scale = cell_scales_at(d) + (size_t)key * sizeof(float);
+    float s = code_row(row, k, d);
+    memcpy(k_cell + scale, &s, sizeof s);
+    int8_t *to = (int8_t *)k_cell + attn_k_at(K_INT8, key, 0);
+    for (int i = 0; i < d; i += 2, to += 2 * K_CELL)
+        memcpy(to, row + i, 2);
+    s = code_row(row, v, d);
+    memcpy(v_cell + scale, &s, sizeof s);
+    for (int col = 0; col < d; col += K_NR) {
+        to = (int8_t *)v_cell + attn_v_at(K_INT8, d, key, col);
+        for (int i = col; i < d && i < col + K_NR; i++, to += 2)
+            *to = row[i];
+    }
+}
+
 static size_t cell_of(const struct k_kv_write *a, int64_t t, int64_t head)
 {
     return attn_cell_at(&a->batch, &a->cache, a->batch.seq_of[t], head, a->batch.pos[t]);
@@ -94,6 +142,8 @@ static void write_head(const struct k_kv_write *a, int64_t t, int64_t head)
     int key = a->batch.pos[t] % K_CELL;
     if (c->type == K_BF16)
         write_bf16(k_cell, v_cell, k, v, c->d_head, key);
+    else if (c->type == K_INT8)
+        write_int8(k_cell, v_cell, k, v, c->d_head, key);
     else
         write_f32(k_cell, v_cell, k, v, c->d_head, key);
 }

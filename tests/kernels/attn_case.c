@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cell_codes.h"
 #include "kernels/float16.h"
 
 enum { GAP = 3 }; /* floats between rows: nothing is aligned by luck */
@@ -15,7 +16,33 @@ enum { GAP = 3 }; /* floats between rows: nothing is aligned by luck */
 void attn_round(enum k_type type, const float *x, int64_t n, double *y)
 {
     for (int64_t i = 0; i < n; i++)
-        y[i] = type == K_BF16 ? (double)bf16_to_f32(bf16_from_f32(x[i])) : (double)x[i];
+        y[i] = attn_rows_type(type) == K_BF16 ? (double)bf16_to_f32(bf16_from_f32(x[i]))
+                                              : (double)x[i];
+}
+
+/* What cells of codes make of a head's d numbers: the definition. */
+static void round_codes(const float *x, int32_t d, double *y)
+{
+    float most = 0;
+    for (int32_t i = 0; i < d; i++)
+        most = isfinite(x[i]) ? fmaxf(most, fabsf(x[i])) : INFINITY;
+    struct cell_scale s = cell_scale_of(most);
+    for (int32_t i = 0; i < d; i++)
+        y[i] = (double)bf16_to_f32(bf16_from_f32(s.scale * (float)cell_code_of(x[i], s)));
+}
+
+/* Keys or values as the cells hold them. */
+static void round_cells(const struct attn_case *t, const float *x, double *y)
+{
+    const struct attn_spec *s = &t->spec;
+    if (s->type != K_INT8) {
+        attn_round(s->type, x, t->all.n_tok * t->ld_k, y);
+        return;
+    }
+    for (int64_t tok = 0; tok < t->all.n_tok; tok++) {
+        for (int64_t at = tok * t->ld_k, h = 0; h < s->n_kv_head; h++, at += s->d)
+            round_codes(x + at, s->d, y + at);
+    }
 }
 
 /* In four sums, which do not wait for each other. */
@@ -105,9 +132,9 @@ static void cells_make(struct check *c, struct attn_case *t)
 void attn_case_name(struct check *c, const struct attn_spec *s)
 {
     check_case(c, "%s %s d %d heads %d/%d window %d cap %g%s, %d sequences, first %d of %d",
-               s->type == K_BF16 ? "bf16" : "f32", check_kind_name(s->kind), s->d, s->n_head,
-               s->n_kv_head, s->window, (double)s->softcap, s->full ? " full" : "", s->n_seq,
-               s->n_row[0], s->kv_len[0]);
+               k_format(s->type)->name, check_kind_name(s->kind), s->d, s->n_head, s->n_kv_head,
+               s->window, (double)s->softcap, s->full ? " full" : "", s->n_seq, s->n_row[0],
+               s->kv_len[0]);
 }
 
 /* A sum of the numbers of a spec, one by one: between them may lie anything. */
@@ -239,8 +266,8 @@ static void truth_row(const struct attn_case *t, struct attn_truth *w, int64_t s
 static void truth_fill(const struct attn_case *t, struct attn_truth *w, double *score)
 {
     attn_round(t->spec.type, t->q, t->batch.n_tok * t->ld_q, w->q);
-    attn_round(t->spec.type, t->k, t->all.n_tok * t->ld_k, w->k);
-    attn_round(t->spec.type, t->v, t->all.n_tok * t->ld_k, w->v);
+    round_cells(t, t->k, w->k);
+    round_cells(t, t->v, w->v);
     for (int64_t s = 0; s < t->spec.n_seq; s++) {
         for (int64_t i = 0; i < t->spec.n_row[s]; i++) {
             for (int64_t h = 0; h < t->spec.n_head; h++)

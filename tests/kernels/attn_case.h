@@ -39,16 +39,24 @@ struct attn_case {
     struct k_attn args;
 };
 
-/* Cells of bf16 hold pairs of a key's numbers: there are none of odd heads. */
-static inline int attn_last_type(const struct attn_spec *s)
+/* The formats of cells. */
+static const enum k_type attn_types[] = {
+#define CELL(name, ID, ...) K_##ID,
+#include "kernels/cell.def"
+#undef CELL
+};
+enum { ATTN_TYPES = sizeof attn_types / sizeof *attn_types };
+
+/* Cells of bf16 and of codes hold pairs of a key's numbers: there are none of odd heads. */
+static inline bool attn_has_type(const struct attn_spec *s, enum k_type type)
 {
-    return s->d % 2 ? K_F32 : K_BF16;
+    return s->d % 2 == 0 || type == K_F32;
 }
 
 /* Whether it is this type's turn where specs have one type each: number i's. */
-static inline bool attn_type_turn(const struct attn_spec *s, int i, int type)
+static inline bool attn_type_turn(const struct attn_spec *s, int i, enum k_type type)
 {
-    return attn_last_type(s) == K_F32 || (i + type) % 2 == 0;
+    return s->d % 2 || attn_types[i % ATTN_TYPES] == type;
 }
 
 /* Fills the cells through kv_write of the level under check; y and lse are marked NaN. What it is
@@ -62,7 +70,7 @@ void attn_case_name(struct check *c, const struct attn_spec *spec);
 struct k_ragged attn_batch_of(struct check *c, const struct k_ragged *from, int64_t lo, int64_t hi,
                               int64_t row_lo, int64_t row_hi);
 
-/* y: numbers as a product takes them, in f64: rounded as the cells hold them. */
+/* y: numbers as a product with cells of the type takes them, in f64. */
 void attn_round(enum k_type type, const float *x, int64_t n, double *y);
 /* Sum of a b; *size: of their absolute values. */
 double attn_dot(const double *a, const double *b, int32_t d, double *size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention at the heads of real models, bf16 cells: decode over 4096 keys (and one long sequence,
- * which no cache holds), prompts, the gradient of a row of training. A sequence's cells stand in
- * scattered runs, as a pool would leave them: of 8 where texts are short, of 64 where they are long
- * (tests/engine/kv/test_table.c shows what a pool does).
+ * Attention at the heads of real models, bf16 cells, of decode int8 too: decode over 4096 keys (and
+ * one long sequence, which no cache holds), prompts, the gradient of a row of training. A
+ * sequence's cells stand in scattered runs, as a pool would leave them: of 8 where texts are short,
+ * of 64 where they are long (tests/engine/kv/test_table.c shows what a pool does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -53,14 +53,14 @@ static struct k_ragged batch_of(struct bench *b, int64_t n_seq, int64_t n_row, i
 }
 
 static struct k_attn attn_of(struct bench *b, const struct heads *h, int64_t n_seq, int64_t n_row,
-                             int64_t kv_len)
+                             int64_t kv_len, enum k_type type)
 {
     struct k_attn a = {.n_head = h->n_head, .causal = true, .scale = 1 / sqrtf((float)h->d)};
     a.batch = batch_of(b, n_seq, n_row, kv_len);
-    a.cache = (struct k_kv_cache){.type = K_BF16, .n_kv_head = h->n_kv_head, .d_head = h->d};
+    a.cache = (struct k_kv_cache){.type = type, .n_kv_head = h->n_kv_head, .d_head = h->d};
     a.cache.n_cell = n_seq * a.batch.cell_stride;
     size_t bytes =
-        (size_t)(n_seq * a.batch.cell_stride * h->n_kv_head) * k_kv_cell_bytes(K_BF16, h->d);
+        (size_t)(n_seq * a.batch.cell_stride * h->n_kv_head) * k_kv_cell_bytes(type, h->d);
     a.cache.k = bench_alloc(b, bytes);
     a.cache.v = bench_alloc(b, bytes);
     for (size_t i = 0; i < bytes / 2; i++) { /* numbers from 0.5 to 2 of either sign */
@@ -75,19 +75,21 @@ static struct k_attn attn_of(struct bench *b, const struct heads *h, int64_t n_s
     return a;
 }
 
-static void shape_name(char *to, size_t n, const struct heads *h, int64_t n_seq, int64_t kv_len)
+static void shape_name(char *to, size_t n, const struct heads *h, int64_t n_seq, int64_t kv_len,
+                       enum k_type type)
 {
-    snprintf(to, n, "%d/%dx%d,%dx%d", h->n_head, h->n_kv_head, h->d, (int)n_seq, (int)kv_len);
+    snprintf(to, n, "%d/%dx%d,%dx%d%s", h->n_head, h->n_kv_head, h->d, (int)n_seq, (int)kv_len,
+             type == K_INT8 ? ",int8" : "");
 }
 
 static void forward(struct bench *b, const struct heads *h, int64_t n_seq, int64_t n_row,
-                    int64_t kv_len)
+                    int64_t kv_len, enum k_type type)
 {
     char shape[48];
     if (!bench_wants_rows(b, n_seq * n_row))
         return;
-    struct k_attn a = attn_of(b, h, n_seq, n_row, kv_len);
-    shape_name(shape, sizeof shape, h, n_seq, kv_len);
+    struct k_attn a = attn_of(b, h, n_seq, n_row, kv_len, type);
+    shape_name(shape, sizeof shape, h, n_seq, kv_len, type);
     bench_run(b, &(struct bench_case){K_attn, shape, n_seq * n_row, &a, LIMIT_BF16, 0});
     if (n_row == 1 && n_seq == 1) {
         struct k_attn_part p = {.fwd = a, .n_chunk = (kv_len + K_ATTN_CHUNK - 1) / K_ATTN_CHUNK};
@@ -102,7 +104,7 @@ static void backward(struct bench *b, const struct heads *h, int64_t n_seq, int6
     char shape[48];
     if (!bench_wants_rows(b, n_seq * len))
         return;
-    struct k_attn_bwd a = {.fwd = attn_of(b, h, n_seq, len, len)};
+    struct k_attn_bwd a = {.fwd = attn_of(b, h, n_seq, len, len, K_BF16)};
     int64_t ld = h->n_head * h->d, ld_kv = h->n_kv_head * h->d, n_tok = n_seq * len;
     bench_prepare(b, K_attn, &a.fwd);
     a.dy = bench_floats(b, n_tok * ld);
@@ -111,7 +113,7 @@ static void backward(struct bench *b, const struct heads *h, int64_t n_seq, int6
     a.dv = bench_floats(b, n_tok * ld_kv);
     a.ld_dy = a.ld_dq = ld;
     a.ld_dk = a.ld_dv = ld_kv;
-    shape_name(shape, sizeof shape, h, n_seq, len);
+    shape_name(shape, sizeof shape, h, n_seq, len, K_BF16);
     a.part = bench_floats(b, (int64_t)attn_part_floats(n_tok, h->n_head, h->d));
     bench_run(b, &(struct bench_case){K_attn_bwd_kv, shape, n_tok, &a, LIMIT_BF16, 0});
     bench_run(b, &(struct bench_case){K_attn_bwd_q, shape, n_tok, &a, LIMIT_BF16, 0});
@@ -123,10 +125,12 @@ void bench_attn_decode(struct bench *b)
     if (!bench_wants(b, K_attn) && !bench_wants(b, K_attn_part))
         return;
     for (int s = 0; s < 3; s++)
-        forward(b, &heads[0], seqs[s], 1, 4096);
+        forward(b, &heads[0], seqs[s], 1, 4096, K_BF16);
     for (int s = 0; s < 3; s++)
-        forward(b, &heads[3], seqs[s], 1, 4096);
-    forward(b, &heads[1], 32, 1, 4096);
+        forward(b, &heads[3], seqs[s], 1, 4096, K_BF16);
+    forward(b, &heads[1], 32, 1, 4096, K_BF16);
+    for (int i = 0; i < N_HEADS; i++)
+        forward(b, &heads[i], 8, 1, 4096, K_INT8);
 }
 
 void bench_attn_decode_short(struct bench *b)
@@ -134,17 +138,17 @@ void bench_attn_decode_short(struct bench *b)
     static const struct heads alike = {6, 6, 48};
     if (!bench_wants(b, K_attn))
         return;
-    forward(b, &heads[0], 256, 1, 250);
-    forward(b, &alike, 256, 1, 100);
-    forward(b, &heads[1], 256, 1, 250);
+    forward(b, &heads[0], 256, 1, 250, K_BF16);
+    forward(b, &alike, 256, 1, 100, K_BF16);
+    forward(b, &heads[1], 256, 1, 250, K_BF16);
 }
 
 void bench_attn_decode_long(struct bench *b)
 {
     if (!bench_wants(b, K_attn) && !bench_wants(b, K_attn_part))
         return;
-    forward(b, &heads[0], 1, 1, 131072);
-    forward(b, &heads[3], 1, 1, 32768);
+    forward(b, &heads[0], 1, 1, 131072, K_BF16);
+    forward(b, &heads[3], 1, 1, 32768, K_BF16);
 }
 
 void bench_attn_prompt(struct bench *b)
@@ -152,8 +156,8 @@ void bench_attn_prompt(struct bench *b)
     if (!bench_wants(b, K_attn))
         return;
     for (int i = 0; i < N_HEADS; i++) {
-        forward(b, &heads[i], 1, 512, 512);
-        forward(b, &heads[i], 1, 2048, 2048);
+        forward(b, &heads[i], 1, 512, 512, K_BF16);
+        forward(b, &heads[i], 1, 2048, 2048, K_BF16);
     }
 }
 

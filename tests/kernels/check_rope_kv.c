@@ -107,7 +107,7 @@ static void turn_one(struct check *c, const struct turn_spec *s, enum k_type typ
 {
     struct turn_case u;
     check_begin(c);
-    check_case(c, "%s %s d %d rot %d heads %d/%d rows %d %d%s%s%s", type == K_BF16 ? "bf16" : "f32",
+    check_case(c, "%s %s d %d rot %d heads %d/%d rows %d %d%s%s%s", k_format(type)->name,
                check_kind_name(kind), s->d, s->d_rot, s->n_head, s->n_kv_head, s->n_row[0],
                s->n_row[1], way & NORM ? " norm" : "", way & PAIRS ? " interleaved" : "",
                way & IN_PLACE ? " in place" : "");
@@ -133,11 +133,9 @@ void check_rope_kv(struct check *c)
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         for (int way = 0; way < WAYS; way++) {
             for (int kind = 0; kind < (i ? 1 : CHECK_KINDS); kind++) {
-                bool odd = ((int)i + way + kind) % 2;
-                if (!c->is_short || odd)
-                    turn_one(c, &specs[i], K_F32, (enum check_kind)kind, way);
-                if (!c->is_short || !odd)
-                    turn_one(c, &specs[i], K_BF16, (enum check_kind)kind, way);
+                for (int j = 0; j < ATTN_TYPES; j++)
+                    if (!c->is_short || ((int)i + way + kind) % ATTN_TYPES == j)
+                        turn_one(c, &specs[i], attn_types[j], (enum check_kind)kind, way);
             }
         }
     }

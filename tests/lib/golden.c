@@ -146,6 +146,12 @@ void golden_init_on(struct golden *g, const char *device, const char *name, enum
     init_as(g, device, name, &(struct model_options){.type = (int)type, .kv_type = -1, .ctx = ctx});
 }
 
+void golden_init_cells_int8(struct golden *g, const char *name, enum k_type type, int64_t ctx)
+{
+    init_as(g, "cpu", name,
+            &(struct model_options){.type = (int)type, .kv_type = K_INT8, .ctx = ctx});
+}
+
 void golden_init_gguf(struct golden *g, const char *file, const char *name, enum k_type type)
 {
     char path[256];

@@ -30,6 +30,8 @@ bool golden_is_encoder(const char *name);
 void golden_init_on(struct golden *g, const char *device, const char *name, enum k_type type,
                     int64_t ctx);
 void golden_init(struct golden *g, const char *name, enum k_type type, int64_t ctx);
+/* With keys and values in int8. */
+void golden_init_cells_int8(struct golden *g, const char *name, enum k_type type, int64_t ctx);
 /* Each matrix as the files have it. */
 /* The model of a GGUF file, whose numbers are those of the named one. */
 void golden_init_gguf(struct golden *g, const char *file, const char *name, enum k_type type);

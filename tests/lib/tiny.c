@@ -192,6 +192,12 @@ void tiny_init_int8(struct tiny *t, const struct config *c, enum k_type type, in
     init(t, c, &o, n_thread, kernels);
 }
 
+void tiny_init_cells_int8(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+                          const char *kernels)
+{
+    init(t, c, &(struct model_options){.type = (int)type, .kv_type = K_INT8}, n_thread, kernels);
+}
+
 void tiny_release(struct tiny *t)
 {
     model_free(t->model);

@@ -23,6 +23,9 @@ void tiny_init(struct tiny *t, const struct config *c, enum k_type type, int n_t
 /* Products with codes multiply codes. */
 void tiny_init_int8(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
                     const char *kernels);
+/* Keys and values are codes. */
+void tiny_init_cells_int8(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+                          const char *kernels);
 void tiny_release(struct tiny *t);
 
 /* A runner with room for n_tok tokens of one sequence; passes and is_eager as in its options. */

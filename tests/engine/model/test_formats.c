@@ -461,9 +461,37 @@ static void bad_codes_are_named(void **state)
                  "ffn_up.weight: the scale of block 1 is not finite");
 }
 
+/* Faults: cells of codes that are larger than their codes and a scale for each token and head; rows
+ * of a convolution among them; one that is refused without a word, or served as something else. */
+static void cells_of_codes(void **state)
+{
+    struct world w = {.path = NULL};
+    struct err e = ERR_INIT;
+    (void)state;
+    world_open(&w, "tests/golden/models/llama_plain");
+    struct model *m = load(&w, (struct model_options){.type = K_BF16, .kv_type = K_INT8});
+    struct model *half = load(&w, (struct model_options){.type = K_BF16, .kv_type = K_BF16});
+    const struct config *c = &m->cfg;
+    assert_int_equal(model_kv_token_bytes(m), 2 * c->n_layer * c->n_kv_head * (c->d_head + 4));
+    assert_int_equal(model_kv_token_bytes(half), 2 * c->n_layer * c->n_kv_head * c->d_head * 2);
+    model_free(half);
+    struct config odd = *c;
+    model_free(m);
+    odd.d_head--;
+    struct model_options o = {.type = K_BF16, .kv_type = K_INT8};
+    assert_null(model_new(&odd, &o, NULL, &e));
+    assert_non_null(strstr(e.msg, "which is odd"));
+    memset(odd.mixer, MIXER_CONV, sizeof odd.mixer); /* as if: nothing is made of it */
+    odd.d_head++;
+    assert_null(model_new(&odd, &o, NULL, &e));
+    assert_non_null(strstr(e.msg, "no layer of the model keeps any"));
+    world_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_of_codes),
         cmocka_unit_test(f16_is_exact),
         cmocka_unit_test(each_has_its_own),
         cmocka_unit_test(what_does_not_fit_is_named),

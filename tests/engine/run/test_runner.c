@@ -59,11 +59,15 @@ static void assert_same(const struct model *m, const float *a, const float *b, c
                      (long long)(i / cols), (long long)(i % cols), (double)a[i], (double)b[i]);
 }
 
-static void one_model(const struct config *c, enum k_type type, bool is_int8,
+/* tiny_init, or one like it. */
+typedef void init_fn(struct tiny *t, const struct config *c, enum k_type type, int n_thread,
+                     const char *kernels);
+
+static void one_model(const struct config *c, enum k_type type, init_fn *init,
                       void (*check)(struct tiny *t, const float *want))
 {
     struct tiny t;
-    (is_int8 ? tiny_init_int8 : tiny_init)(&t, c, type, 1, NULL);
+    init(&t, c, type, 1, NULL);
     struct runner *r = tiny_runner(&t, N_TOK, output_of(c->family), false, PASS_ALL);
     float *want = feed(&t, r, N_TOK);
     for (int64_t i = 0; i < N_TOK; i++)
@@ -79,15 +83,17 @@ static void each_model(void (*check)(struct tiny *t, const float *want))
     for (size_t k = 0; k < FORMATS_PACKED; k++) {
         for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
             struct config c = tiny_config(families[f]);
-            one_model(&c, formats_packed[k], false, check);
+            one_model(&c, formats_packed[k], tiny_init, check);
+            if (f % FORMATS_PACKED == k)
+                one_model(&c, formats_packed[k], tiny_init_cells_int8, check);
             if (q8_has(formats_packed[k]) && f % 4 == k % 4)
-                one_model(&c, formats_packed[k], true, check);
+                one_model(&c, formats_packed[k], tiny_init_int8, check);
         }
         struct config whole = tiny_config(FAMILY_LLAMA);
         whole.d_ff = 96; /* whole panels: gate and up are joined, and with what comes behind */
-        one_model(&whole, formats_packed[k], false, check);
+        one_model(&whole, formats_packed[k], tiny_init, check);
         if (q8_has(formats_packed[k]))
-            one_model(&whole, formats_packed[k], true, check);
+            one_model(&whole, formats_packed[k], tiny_init_int8, check);
     }
 }
 
@@ -133,8 +139,10 @@ static void check_threads(struct tiny *t, const float *want)
     bool is_int8 = false;
     for (int32_t i = 0; i < t->model->n_param; i++)
         is_int8 = is_int8 || t->model->param[i].reads_q8;
-    (is_int8 ? tiny_init_int8 : tiny_init)(&more, &t->model->cfg, model_main_type(t->model), 3,
-                                           NULL);
+    init_fn *init = t->model->kv_type == K_INT8 ? tiny_init_cells_int8
+                    : is_int8                   ? tiny_init_int8
+                                                : tiny_init;
+    init(&more, &t->model->cfg, model_main_type(t->model), 3, NULL);
     struct runner *r = tiny_runner(&more, N_TOK, output_of(t->model->cfg.family), false, PASS_ALL);
     float *got = feed(&more, r, N_TOK);
     assert_same(t->model, got, want, "three threads");
