@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/file_ask.h"
 #include "api/json.h"
 #include "api/metadata.h"
 #include "api/params.h"
 #include "api/value.h"
 
-enum { KEEP_DEFAULT_S = 30 * 24 * 3600, KEEP_MIN_S = 3600, KEEP_MAX_S = 30 * 24 * 3600 };
+enum { KEEP_DEFAULT_S = 30 * 24 * 3600 };
 
 static const char *const endpoints[] = {"/v1/chat/completions", "/v1/completions", "/v1/embeddings",
                                         "/v1/responses"};
@@ -30,15 +31,6 @@ static int read_endpoint(struct api_reader *r, const char *name, const json_t *v
     return param_bad(r, name,
                      "must be /v1/chat/completions, /v1/completions, /v1/embeddings or "
                      "/v1/responses");
-}
-
-static int read_keep(struct api_reader *r, const char *name, const json_t *v, int64_t *keep_s)
-{
-    const json_t *seconds = json_object_get(v, "seconds");
-    if (!json_is_object(v) || !seconds ||
-        !value_is_word(json_object_get(v, "anchor"), "created_at"))
-        return param_bad(r, name, "is an object with the anchor \"created_at\" and seconds");
-    return param_int(r, "output_expires_after.seconds", seconds, KEEP_MIN_S, KEEP_MAX_S, keep_s);
 }
 
 /* What was read of a creation. */
@@ -62,7 +54,7 @@ static int read_field(struct api_reader *r, const char *key, const json_t *v, vo
     if (strcmp(key, "metadata") == 0)
         return metadata_read(r, key, v, &out->metadata);
     if (strcmp(key, "output_expires_after") == 0)
-        return read_keep(r, key, v, &out->keep_s);
+        return file_ask_keep(r, key, v, &out->keep_s);
     if (strcmp(key, "input_file_id") != 0)
         return params_ignore(r, key);
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))

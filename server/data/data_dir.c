@@ -176,7 +176,7 @@ static bool is_ours(const char *stem)
 
 int data_dir_sweep(const struct data_dir *d, struct err *e)
 {
-    static const enum data_folder in[] = {DATA_FILES, DATA_ADAPTERS, DATA_MODELS};
+    static const enum data_folder in[] = {DATA_FILES, DATA_ADAPTERS, DATA_MODELS, DATA_PARTS};
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof in / sizeof *in; i++) {
         char *path = join(d->path, names[in[i]]);

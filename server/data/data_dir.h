@@ -31,6 +31,7 @@ enum { DATA_ID_BYTES = 40, DATA_LOOK_BYTES = 256 };
     X(ADAPTERS, "adapters", "adapter")                                                             \
     X(MODELS, "models", "model")                                                                   \
     X(BATCHES, "batches", "answer file")                                                           \
+    X(PARTS, "parts", "part of an upload")                                                         \
     X(LOOPS, "loops", "state of a client's training")                                              \
     X(BACKUPS, "backups", "backup of the store")
 

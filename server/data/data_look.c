@@ -23,8 +23,8 @@ static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 
 bool data_is_our_name(const char *name)
 {
-    static const char *const prefix[] = {"file-rows-", "file-output-", "file-errors-",
-                                         "file-",      "ftjob-",       "batch_"};
+    static const char *const prefix[] = {"file-rows-", "file-output-", "file-errors-", "file-",
+                                         "ftjob-",     "batch_",       "part_"};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++) {
         size_t n = strlen(prefix[i]);
         if (strncmp(name, prefix[i], n) == 0 && strspn(name + n, letters) == 24)

@@ -200,6 +200,11 @@ char *desk_file_path(const struct desk *d, const char *id)
     return jobs_path(d->opt.dir, "files", id);
 }
 
+char *desk_part_path(const struct desk *d, const char *id)
+{
+    return jobs_path(d->opt.dir, data_folder_name(DATA_PARTS), id);
+}
+
 /* ---- claims -------------------------------------------------------------------------------- */
 
 int64_t desk_quota(const struct desk *d, const struct call_request *ask)

@@ -55,6 +55,7 @@ struct store *desk_store(struct desk *d);
 struct engine *desk_engine(struct desk *d);
 void desk_wake_jobs(struct desk *d);
 char *desk_file_path(const struct desk *d, const char *id);                  /* to be freed */
+char *desk_part_path(const struct desk *d, const char *id);                  /* the same */
 int desk_file_drop(struct desk *d, const struct file_row *f, struct err *e); /* row and bytes */
 
 /* Bytes of an upload that are on the disk and counted by no row yet. The claims of a key are
@@ -103,6 +104,7 @@ struct errand {
     int n_run;        /* how often it ran before */
     bool is_again;    /* the work's: it had been asked before, and counts nothing */
     void *kept;       /* the work's, for its next turn: in the arena; NULL at first */
+    void (*let_go)(struct errand *t); /* of what `kept` holds, at its end, however it came; NULL */
     /* what comes of it: the work writes out, and sets the others or not */
     struct buf out;
     const char *ignored;       /* for x-tandem-ignored */

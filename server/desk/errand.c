@@ -52,6 +52,8 @@ struct errand *errand_new(struct call *c)
 
 static void errand_free(struct errand *t)
 {
+    if (t->let_go)
+        t->let_go(t);
     if (t->proof)
         store_proof_end(t->proof);
     buf_release(&t->out);

@@ -10,14 +10,17 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/file_ask.h"
 #include "engine/base/log.h"
 #include "engine/base/mem.h"
 #include "engine/base/num.h"
 
-enum { EXPIRES_MIN = 3600, EXPIRES_MAX = 2592000 };
-
-static const char *const names[UPLOAD_FIELDS] = {"purpose", "expires_after[anchor]",
-                                                 "expires_after[seconds]", "file"};
+static const struct upload_form whole = {
+    .name = {"purpose", "expires_after[anchor]", "expires_after[seconds]", "file"},
+    .prefix = "file-",
+    .needs_filename = true};
+static const struct upload_form piece = {
+    .name = {NULL, NULL, NULL, "data"}, .prefix = "part_", .is_part = true};
 
 static int disk_fault(const struct err *why, struct api_error *e)
 {
@@ -29,31 +32,28 @@ static int disk_fault(const struct err *why, struct api_error *e)
 
 static int check_purpose(const struct upload *u, struct api_error *e)
 {
-    static const char *const known[] = {"fine-tune", "batch",      "evals",
-                                        "user_data", "assistants", "vision"};
-    const char *purpose = u->field[UPLOAD_PURPOSE];
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i], purpose) == 0)
-            return 0;
-    return api_fail(e, 400, "invalid_value", "purpose",
-                    "'purpose' is one of fine-tune, batch, evals, user_data, assistants, vision.");
+    return u->form->is_part || file_ask_purpose(u->field[UPLOAD_PURPOSE])
+               ? 0
+               : api_fail(e, 400, "invalid_value", "purpose",
+                          "'purpose' is one of " FILE_ASK_PURPOSES ".");
 }
 
 static int begin_part(void *ctx, const char *name, const char *file, struct api_error *e)
 {
     struct upload *u = ctx;
     size_t i = 0;
-    while (i < UPLOAD_FIELDS && strcmp(names[i], name) != 0)
+    while (i < UPLOAD_FIELDS && (!u->form->name[i] || strcmp(u->form->name[i], name) != 0))
         i++;
     if (i == UPLOAD_FIELDS)
         return api_fail(e, 400, "unknown_parameter", name, "Unknown field: '%.64s'.", name);
     if (u->has[i])
-        return api_fail(e, 400, "invalid_multipart", names[i], "'%s' is there twice.", names[i]);
-    if ((i == UPLOAD_FILE) != (file != NULL))
-        return api_fail(e, 400, "invalid_value", names[i],
+        return api_fail(e, 400, "invalid_multipart", u->form->name[i], "'%s' is there twice.",
+                        u->form->name[i]);
+    if ((i == UPLOAD_FILE) != (file != NULL) && (i != UPLOAD_FILE || u->form->needs_filename))
+        return api_fail(e, 400, "invalid_value", u->form->name[i],
                         i == UPLOAD_FILE ? "'%s' must be a file, with a filename."
                                          : "'%s' must be a text, not a file.",
-                        names[i]);
+                        u->form->name[i]);
     u->part = (enum upload_part)i;
     u->has[i] = true;
     u->n_field = 0;
@@ -66,9 +66,9 @@ static int add_file(struct upload *u, const char *p, size_t n, struct api_error 
 {
     struct err why = ERR_INIT;
     if (u->file.n_bytes + (int64_t)n > u->bytes_max)
-        return api_fail(e, 413, "file_too_large", "file",
-                        "The file has more than the %" PRId64 " bytes that files may have here.",
-                        u->bytes_max);
+        return api_fail(e, 413, "file_too_large", u->form->name[UPLOAD_FILE],
+                        "It has more than the %" PRId64 " bytes that %s may have here.",
+                        u->bytes_max, u->form->is_part ? "parts" : "files");
     if (desk_claim_grow(u->desk, &u->claim, (int64_t)n, e))
         return -1;
     sha256_add(&u->hash, p, n);
@@ -81,8 +81,8 @@ static int add_data(void *ctx, const char *p, size_t n, struct api_error *e)
     if (u->part == UPLOAD_FILE)
         return add_file(u, p, n, e);
     if (u->n_field + n > UPLOAD_FIELD_MAX || memchr(p, 0, n))
-        return api_fail(e, 400, "invalid_value", names[u->part], "'%s' is no such value.",
-                        names[u->part]);
+        return api_fail(e, 400, "invalid_value", u->form->name[u->part], "'%s' is no such value.",
+                        u->form->name[u->part]);
     memcpy(u->field[u->part] + u->n_field, p, n);
     u->n_field += n;
     u->field[u->part][u->n_field] = 0;
@@ -110,7 +110,8 @@ static void upload_free(void *ctx)
     free(ctx);
 }
 
-static void *upload_new(struct call *c, int64_t length, struct api_error *e)
+static void *upload_new(struct call *c, const struct upload_form *form, int64_t length,
+                        struct api_error *e)
 {
     struct err why = ERR_INIT;
     struct desk *d = desk_of(c, e);
@@ -119,18 +120,21 @@ static void *upload_new(struct call *c, int64_t length, struct api_error *e)
     struct upload *u = xcalloc(1, sizeof *u);
     u->file.fd = -1;
     u->desk = d;
+    u->form = form;
     desk_claim_begin(d, &u->claim, call_request(c)->who->name, desk_quota(d, call_request(c)));
     u->bytes_max = desk_options(d)->file_bytes_max;
+    if (form->is_part && u->bytes_max > PART_BYTES_MAX)
+        u->bytes_max = PART_BYTES_MAX;
     sha256_init(&u->hash);
-    store_id("file-", u->id);
+    store_id(form->prefix, u->id);
     if (length > u->bytes_max + (64 << 10)) {
-        api_fail(e, 413, "file_too_large", "file",
-                 "The file has more than the %" PRId64 " bytes that files may have here.",
-                 u->bytes_max);
+        api_fail(e, 413, "file_too_large", u->form->name[UPLOAD_FILE],
+                 "It has more than the %" PRId64 " bytes that %s may have here.", u->bytes_max,
+                 u->form->is_part ? "parts" : "files");
         upload_free(u);
         return NULL;
     }
-    char *path = desk_file_path(d, u->id);
+    char *path = form->is_part ? desk_part_path(d, u->id) : desk_file_path(d, u->id);
     const struct multipart_sink sink = {
         .begin = begin_part, .data = add_data, .end = end_part, .ctx = u};
     int rc = multipart_init(&u->parser, call_header(c, "Content-Type"), &sink, e);
@@ -153,8 +157,20 @@ static int upload_push(void *ctx, const char *p, size_t n, struct api_error *e)
     return -1;
 }
 
+static void *begin_whole(struct call *c, int64_t length, struct api_error *e)
+{
+    return upload_new(c, &whole, length, e);
+}
+
+static void *begin_piece(struct call *c, int64_t length, struct api_error *e)
+{
+    return upload_new(c, &piece, length, e);
+}
+
 const struct intake upload_intake = {
-    .type = "multipart/form-data", .begin = upload_new, .push = upload_push, .free = upload_free};
+    .type = "multipart/form-data", .begin = begin_whole, .push = upload_push, .free = upload_free};
+const struct intake part_intake = {
+    .type = "multipart/form-data", .begin = begin_piece, .push = upload_push, .free = upload_free};
 
 /* ---- the row ------------------------------------------------------------------------------- */
 
@@ -165,11 +181,12 @@ static int read_expiry(const struct upload *u, int64_t now, int64_t *expires, st
     if (!u->has[UPLOAD_ANCHOR] && !u->has[UPLOAD_SECONDS])
         return 0;
     if (strcmp(u->field[UPLOAD_ANCHOR], "created_at") != 0)
-        return api_fail(e, 400, "invalid_value", names[UPLOAD_ANCHOR],
+        return api_fail(e, 400, "invalid_value", u->form->name[UPLOAD_ANCHOR],
                         "'expires_after[anchor]' is created_at.");
-    if (num_int(u->field[UPLOAD_SECONDS], EXPIRES_MIN, EXPIRES_MAX, &s, NULL))
-        return api_fail(e, 400, "invalid_value", names[UPLOAD_SECONDS],
-                        "'expires_after[seconds]' is from %d to %d.", EXPIRES_MIN, EXPIRES_MAX);
+    if (num_int(u->field[UPLOAD_SECONDS], FILE_ASK_KEEP_MIN_S, FILE_ASK_KEEP_MAX_S, &s, NULL))
+        return api_fail(e, 400, "invalid_value", u->form->name[UPLOAD_SECONDS],
+                        "'expires_after[seconds]' is from %d to %d.", FILE_ASK_KEEP_MIN_S,
+                        FILE_ASK_KEEP_MAX_S);
     *expires = now + s;
     return 0;
 }
@@ -180,12 +197,13 @@ int upload_row(struct upload *u, struct file_row *row, struct api_error *e)
     int64_t now = (int64_t)time(NULL), expires;
     if (multipart_finish(&u->parser, e))
         return -1;
-    if (!u->has[UPLOAD_PURPOSE])
+    if (!u->has[UPLOAD_PURPOSE] && !u->form->is_part)
         return api_fail(e, 400, "missing_required_parameter", "purpose", "'purpose' is needed.");
     if (check_purpose(u, e))
         return -1;
     if (!u->has[UPLOAD_FILE])
-        return api_fail(e, 400, "missing_required_parameter", "file", "'file' is needed.");
+        return api_fail(e, 400, "missing_required_parameter", u->form->name[UPLOAD_FILE],
+                        "'%s' is needed.", u->form->name[UPLOAD_FILE]);
     if (read_expiry(u, now, &expires, e))
         return -1;
     sha256_end(&u->hash, digest);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The intake of POST /v1/files: the body goes through the multipart reader as it comes, and its
- * file to the disk, beside the name that it will have; the memory taken is that of a few fields.
- * Until upload_commit there is no file, whatever happens to the client or to us.
+ * The intake of POST /v1/files, and of the parts of /v1/uploads: the body goes through the
+ * multipart reader as it comes, and its file to the disk, beside the name that it will have; the
+ * memory taken is that of a few fields. Until upload_commit there is no file, whatever happens to
+ * the client or to us.
  *
  * Thread: the call's HTTP thread while the body comes; the desk's from then on.
  */
@@ -11,6 +12,7 @@
 
 #include "api/job.h"
 #include "api/multipart.h"
+#include "api/parts.h"
 #include "engine/base/aside.h"
 #include "engine/base/buf.h"
 #include "engine/base/sha256.h"
@@ -22,7 +24,15 @@ enum { UPLOAD_FIELD_MAX = 256, UPLOAD_FIELDS = 4 };
 
 enum upload_part { UPLOAD_PURPOSE, UPLOAD_ANCHOR, UPLOAD_SECONDS, UPLOAD_FILE };
 
+/* What a request may have, and what becomes of its file. */
+struct upload_form {
+    const char *name[UPLOAD_FIELDS]; /* NULL: it has no such field */
+    const char *prefix;              /* of its id */
+    bool is_part, needs_filename;
+};
+
 struct upload {
+    const struct upload_form *form;
     struct multipart parser;
     struct aside file;
     bool has[UPLOAD_FIELDS];

@@ -102,7 +102,6 @@ const struct route_absent *route_absent(const char *path)
     static const char make[] = "jobs and /v1/adapters make models beside the one that is served";
     static const struct route_absent absent[] = {
         {"/v1/messages/batches", "Batches of messages", NULL},
-        {"/v1/uploads", "Uploads in parts", NULL},
         {"/v1/fine_tuning/checkpoints", "Permissions of checkpoints", NULL},
         {"/v1/conversations", "Conversations", NULL},
         {"/v1/assistants", "Assistants", NULL},

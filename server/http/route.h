@@ -75,6 +75,6 @@ int route_decode(char *path);
 #define ROUTE(name, ...) void route_##name(struct call *c);
 #include "server/http/routes.def"
 #undef ROUTE
-extern const struct intake upload_intake; /* server/desk/upload.c */
+extern const struct intake upload_intake, part_intake; /* server/desk/upload.c */
 
 #endif

@@ -111,6 +111,16 @@ static const char *const migrations[] = {
     " UPDATE loop_sum SET bytes = bytes + new.bytes - old.bytes WHERE owner = new.owner; END;"
     "CREATE TRIGGER loop_went AFTER DELETE ON loop_request BEGIN"
     " UPDATE loop_sum SET bytes = bytes - old.bytes WHERE owner = old.owner; END;",
+    "CREATE TABLE upload (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " owner TEXT NOT NULL, purpose TEXT NOT NULL, name TEXT NOT NULL, mime TEXT NOT NULL,"
+    " file TEXT, asked TEXT, bytes INTEGER NOT NULL, created INTEGER NOT NULL,"
+    " expires INTEGER NOT NULL, keep_s INTEGER NOT NULL, state INTEGER NOT NULL);"
+    "CREATE INDEX upload_owner ON upload (owner, state);"
+    "CREATE INDEX upload_expires ON upload (expires);"
+    "CREATE TABLE upload_part (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
+    " upload TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,"
+    " created INTEGER NOT NULL);"
+    "CREATE INDEX upload_part_upload ON upload_part (upload);",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

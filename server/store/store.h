@@ -90,8 +90,8 @@ void store_proof_end(struct store_proof *p);
 /* All of that at once: the descriptor; -1. */
 int store_file_open(struct store *s, const struct file_row *f, struct err *e);
 
-int store_file_bytes(struct store *s, const char *owner, int64_t *bytes,
-                     struct err *e); /* in all */
+/* In all; with those that uploads in parts have set aside. */
+int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct err *e);
 
 /* ---- jobs ---------------------------------------------------------------------------------- */
 

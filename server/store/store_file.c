@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/batch.h"
+#include "api/parts.h"
 #include "server/store/store_own.h"
 
 #define COLUMNS "id, owner, purpose, name, sha256, bytes, created, expires"
@@ -199,8 +200,13 @@ int store_file_bytes(struct store *s, const char *owner, int64_t *bytes, struct 
 {
     if (store_begin(s, e))
         return -1;
-    sqlite3_stmt *q =
-        store_query(s, e, "SELECT coalesce(sum(bytes), 0) FROM file WHERE owner = ?", "t", owner);
+    /* an upload in parts has its bytes from its begin, and those of more parts than it needs */
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "SELECT (SELECT coalesce(sum(bytes), 0) FROM file WHERE owner = ?1) + (SELECT "
+        "coalesce(sum(max(bytes, (SELECT coalesce(sum(bytes), 0) FROM upload_part WHERE upload = "
+        "upload.id))), 0) FROM upload WHERE owner = ?1 AND state = ?2)",
+        "ti", owner, (int64_t)PARTS_PENDING);
     int row = q ? store_row(s, q, e) : -1;
     *bytes = row == 1 ? sqlite3_column_int64(q, 0) : 0;
     sqlite3_finalize(q);

@@ -240,7 +240,7 @@ def lists(c, file):
 
 def absent(c):
     for method, path, what in (
-            ("POST", "/v1/uploads", "Uploads"), ("POST", "/v1/uploads/upload_1/parts", "Uploads"),
+            ("POST", "/v1/moderations", "Moderations"), ("POST", "/v1/images/edits", "Images"),
             ("GET", "/v1/fine_tuning/checkpoints/ft:x:ckpt-step-1/permissions", "Permissions")):
         r = c.ask(method, path, {} if method == "POST" else None)
         assert r.status == 404 and r.error["code"] == "not_supported", (path, r)

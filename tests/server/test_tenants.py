@@ -139,6 +139,8 @@ class World:
             return self.response(method, path)
         if name.startswith("batch"):
             return self.batch(method, path)
+        if name.startswith("part"):
+            return None  # tests/server/test_uploads.py has two keys
         assert "{id}" in path and ("/files/" in path or "/jobs/" in path), f"no case for {name}: {path}"
         return self.missing(method, one, b"" if method == "POST" else None)
 

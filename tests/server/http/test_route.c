@@ -121,9 +121,9 @@ static void absent(void **state)
 {
     (void)state;
     assert_string_equal(route_absent("/v1/messages/batches")->what, "Batches of messages");
-    assert_string_equal(route_absent("/v1/uploads/x/parts")->what, "Uploads in parts");
+    assert_string_equal(route_absent("/v1/images/edits")->what, "Images");
     assert_non_null(strstr(route_absent("/api/pull")->instead, "tandem pull"));
-    assert_null(route_absent("/v1/uploadses"));
+    assert_null(route_absent("/v1/imageses"));
     assert_null(route_absent("/v1/upload"));
     for (size_t i = 0; i < n_routes; i++)
         assert_null(route_absent(routes[i].path));
