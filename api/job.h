@@ -105,6 +105,24 @@ void file_row_write(struct jout *j, const struct file_row *f);
 bool job_has_metadata(const struct job *job, const char *key, const char *value);
 
 /* Numbers of a step, or of an epoch's end; below 0 where there is none. */
+/* Answers to the first prompt of a step by rewards, and what they were worth: the first ones, and
+ * of each text its beginning, in whole characters. */
+enum { JOB_SAMPLES = 4, JOB_SAMPLE_BYTES = 320 };
+struct job_text {
+    size_t n;
+    bool is_cut;
+    char p[JOB_SAMPLE_BYTES];
+};
+void job_text_set(struct job_text *t, const char *p, size_t n);
+
+struct job_samples {
+    size_t n;
+    int64_t example;        /* of the file, from 1 */
+    struct job_text prompt; /* its last message; empty: not a text */
+    struct job_text text[JOB_SAMPLES];
+    double reward[JOB_SAMPLES];
+};
+
 struct job_metrics {
     int64_t step, n_step;
     double train_loss, train_accuracy;
@@ -122,6 +140,7 @@ struct job_metrics {
     int64_t n_moved, n_fault; /* labels whose ratio was not 1; samples that could not be graded */
     const int64_t *faults;    /* [GRADE_FAULT_COUNT] borrowed: why; NULL: not told */
     const char *fault_why;    /* borrowed: of one of them, in words; "": none */
+    const struct job_samples *samples; /* borrowed; NULL: none are shown */
 };
 void job_metrics_write(const struct job_metrics *m, struct buf *out); /* an event's data */
 

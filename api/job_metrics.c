@@ -61,12 +61,42 @@ static void put_faults(struct buf *out, const struct job_metrics *m)
     jout_str(&j, m->fault_why);
 }
 
+void job_text_set(struct job_text *t, const char *p, size_t n)
+{
+    t->is_cut = n > JOB_SAMPLE_BYTES;
+    t->n = t->is_cut ? JOB_SAMPLE_BYTES : n;
+    while (t->is_cut && t->n > 0 && ((unsigned char)p[t->n] & 0xc0) == 0x80)
+        t->n--;
+    memcpy(t->p, p, t->n);
+}
+
+static void put_samples(struct buf *out, const struct job_samples *s)
+{
+    struct jout j = jout_on(out);
+    buf_printf(out, ",\"example\":%" PRId64 ",\"prompt\":", s->example);
+    jout_bytes(&j, s->prompt.p, s->prompt.n);
+    buf_str(out, ",\"samples\":");
+    j = jout_on(out);
+    jout_open(&j, '[');
+    for (size_t i = 0; i < s->n; i++) {
+        jout_open(&j, '{');
+        jout_key(&j, "text");
+        jout_bytes(&j, s->text[i].p, s->text[i].n);
+        jout_put_bool(&j, "is_cut", s->text[i].is_cut);
+        jout_put_num(&j, "reward", s->reward[i]);
+        jout_close(&j, '}');
+    }
+    jout_close(&j, ']');
+}
+
 void job_metrics_write(const struct job_metrics *m, struct buf *out)
 {
     buf_printf(out, "{\"step\":%" PRId64 ",\"total_steps\":%" PRId64, m->step, m->n_step);
     if (m->has_rewards) {
         put_rewards(out, m);
         put_faults(out, m);
+        if (m->samples && m->samples->n)
+            put_samples(out, m->samples);
     }
     put(out, "train", m->has_rewards ? -1 : m->train_loss, m->train_accuracy, m->train_reward,
         m->has_pairs);
@@ -115,7 +145,7 @@ static bool has_rewards(const json_t *v)
 
 void job_metrics_read(const char *data, struct job_metrics *m)
 {
-    json_t *v = data ? json_loads(data, 0, NULL) : NULL;
+    json_t *v = data ? json_loads(data, JSON_ALLOW_NUL, NULL) : NULL;
     *m = (struct job_metrics){.step = json_integer_value(json_object_get(v, "step")),
                               .n_step = json_integer_value(json_object_get(v, "total_steps")),
                               .has_pairs = has_pairs(v)};
@@ -169,7 +199,7 @@ void job_csv_heading(enum hyper_method method, struct buf *out)
 
 void job_csv_line(const char *data, struct buf *out)
 {
-    json_t *v = data ? json_loads(data, 0, NULL) : NULL;
+    json_t *v = data ? json_loads(data, JSON_ALLOW_NUL, NULL) : NULL;
     const json_t *step = json_object_get(v, "step");
     if (json_is_integer(step) && json_object_get(v, "train_loss")) {
         buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(step));

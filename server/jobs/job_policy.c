@@ -87,6 +87,28 @@ static int ask_grader(struct job_run *r, const struct tune_sample *s, struct job
     return rc;
 }
 
+/* For who watches the job. A step's first prompt has the first places; each is graded once, by one
+ * thread, and all are read when the step is told. */
+static void show(struct job_run *r, const struct tune_sample *s, double reward)
+{
+    struct job_samples *shown = &r->samples;
+    const int64_t group = r->job.hyper.group_size, most = group < JOB_SAMPLES ? group : JOB_SAMPLES;
+    if (s->place >= most)
+        return;
+    job_text_set(&shown->text[s->place], s->text, s->n_text);
+    shown->reward[s->place] = reward;
+    if (s->place > 0)
+        return;
+    json_t *row = json_loadb(s->line, s->n_line, 0, NULL), *list = json_object_get(row, "messages");
+    const json_t *last = json_array_get(list, json_array_size(list) - 1);
+    const json_t *said = json_object_get(last, "content");
+    const char *text = json_string_value(said);
+    job_text_set(&shown->prompt, text ? text : "", text ? json_string_length(said) : 0);
+    json_decref(row);
+    shown->example = s->example;
+    shown->n = (size_t)most;
+}
+
 /* What was graded before a kill is not asked again: others may say something else now. */
 static int grade(void *ctx, const struct tune_sample *s, double *reward, bool *is_graded,
                  struct err *e)
@@ -102,6 +124,7 @@ static int grade(void *ctx, const struct tune_sample *s, double *reward, bool *i
         if (!rc && g.fault != GRADE_ENDED)
             rc = job_grades_add(r->grades, &g, e);
     }
+    show(r, s, g.reward);
     *reward = g.reward;
     *is_graded = g.fault == GRADE_GOOD;
     return rc;

@@ -15,7 +15,7 @@
 #include "server/jobs/jobs_own.h"
 #include "server/metrics/metrics.h"
 
-enum { TEXT_BYTES = 256, DATA_BYTES = 4096, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
+enum { TEXT_BYTES = 256, DATA_BYTES = 32 << 10, CHECKPOINT_ARENA_BYTES = 16 << 20, PAGE = 1000 };
 
 static void copy_rewards(double to[2], const struct train_result *from)
 {
@@ -45,6 +45,7 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
         m.n_fault = v->rewards.n_fault;
         m.faults = r->faults.n;
         m.fault_why = r->faults.why;
+        m.samples = is_step ? &r->samples : NULL;
         m.clipped = v->train.n_label ? (double)v->train.n_clipped / (double)v->train.n_label : 0;
     }
     copy_rewards(m.train_reward, &v->train);

@@ -76,6 +76,7 @@ struct job_run {
     int64_t ran_tok;              /* tokens of the steps since */
     int64_t look_us;              /* when the row was last looked at */
     struct job_faults faults;     /* of the step that was last graded */
+    struct job_samples samples;   /* of it; the graders' threads each write their own */
     struct job_metrics last;      /* of the last step, and the epoch it ended; step 0: none yet */
 };
 

@@ -403,6 +403,40 @@ static void numbers_come_back(void **state)
     buf_release(&b);
 }
 
+/* Samples that end within a character, or whose texts break the JSON around them, so that their
+ * step is missing in the result file. */
+static void samples_are_told(void **state)
+{
+    struct buf b, csv;
+    (void)state;
+    buf_init(&csv, 4000);
+    buf_init(&b, 4000);
+    struct job_samples said = {.n = 1, .example = 3, .reward = {0.5}};
+    char wide[JOB_SAMPLE_BYTES + 2]; /* a character across the border is left out whole */
+    memset(wide, 'a', sizeof wide);
+    memcpy(wide + JOB_SAMPLE_BYTES - 1, "\xc3\xa4", 2);
+    job_text_set(&said.text[0], wide, sizeof wide);
+    job_text_set(&said.prompt, "\"", 1);
+    assert_true(said.text[0].n == JOB_SAMPLE_BYTES - 1 && said.text[0].is_cut);
+    const struct job_metrics rewards = {
+        .step = 7, .valid_loss = -1, .full_valid_loss = -1, .has_rewards = true, .samples = &said};
+    job_metrics_write(&rewards, &b);
+    assert_non_null(
+        strstr(b.data, "\"example\":3,\"prompt\":\"\\\"\",\"samples\":[{\"text\":\"aaa"));
+    assert_non_null(strstr(b.data, "aaa\",\"is_cut\":true,\"reward\":0.5}]"));
+    struct job_metrics got;
+    job_text_set(&said.text[0], "a\0b", 3); /* the model may say any byte */
+    buf_clear(&b);
+    job_metrics_write(&rewards, &b);
+    job_metrics_read(b.data, &got);
+    assert_true(got.step == 7 && got.has_rewards);
+    buf_clear(&csv);
+    job_csv_line(b.data, &csv);
+    assert_true(csv.len > 2 && csv.data[0] == '7');
+    buf_release(&csv);
+    buf_release(&b);
+}
+
 /* Fault: losses of a job that was killed behind its last step change, or those that there were not
  * become zeros. */
 static void metrics_come_back(void **state)
@@ -471,6 +505,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(shown, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(numbers_come_back, own_arena_new, own_arena_free),
         cmocka_unit_test(metrics_come_back),
+        cmocka_unit_test(samples_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

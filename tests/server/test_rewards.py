@@ -73,6 +73,9 @@ def learns(c, advantage):
     steps = numbers(c, job["id"])
     assert [m["step"] for m in steps] == list(range(1, 25)), steps
     on_policy(steps)
+    for m in steps:  # what is shown of a step is what was graded
+        assert len(m["samples"]) == 4 and m["prompt"].startswith("Say "), m
+        assert all(s["reward"] == ("e" in s["text"]) and not s["is_cut"] for s in m["samples"]), m
     reward = [m["train_reward_mean"] for m in steps]
     assert sum(reward[:3]) / 3 < 0.75 and sum(reward[-3:]) / 3 > 0.95, reward
     assert steps[0]["train_kl"] == 0 and (steps[-1]["train_kl"] > 0) == (advantage == "grpo"), steps
