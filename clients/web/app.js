@@ -4,9 +4,10 @@ import { $ } from "./dom.js";
 import { askKey, hasKey, loadModels, models } from "./api.js";
 import * as playground from "./playground.js";
 import * as tuning from "./tuning.js";
+import * as modelCards from "./models.js";
 import * as overview from "./overview.js";
 
-const views = { playground, tuning, overview };
+const views = { playground, tuning, models: modelCards, overview };
 
 // What stands behind #; an address that is none is like no address.
 function address() {

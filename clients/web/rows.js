@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a training file as a job would take them, one at a time: its tokens, and which of them
-// are trained. A file is read here before it is sent; one that the server has is asked for by number.
+// The rows of a training file as a job would take them, one at a time: of examples the tokens, and which of
+// them are trained; of pairs and prompts what they say. The first ones of a file are read here; an example
+// of one that the server has is asked for by number.
 import { el, fault, plural } from "./dom.js";
-import { ApiError, post } from "./api.js";
+import { ApiError, post, request } from "./api.js";
 
 const READ_BYTES = 8 << 20; // of a file; rows behind it are sent, and not shown
 
-// The lines of a file that hold something, and whether they are all.
-export async function readRows(file) {
-  const text = await file.slice(0, READ_BYTES).text(), isAll = file.size <= READ_BYTES;
+// The lines of a text that hold something, and whether they are all of the file.
+function linesOf(text, isAll) {
   const lines = text.replace(/^\ufeff/, "").split("\n");
   if (!isAll) lines.pop();
   return { lines: lines.filter(l => l.trim()), isAll };
+}
+
+export async function readRows(file) {
+  return linesOf(await file.slice(0, READ_BYTES).text(), file.size <= READ_BYTES);
+}
+
+// The same of a file that the server has.
+export async function readKept(id) {
+  const stop = new AbortController();
+  const response = await request(`v1/files/${encodeURIComponent(id)}/content`, { signal: stop.signal });
+  const reader = response.body.getReader(), parts = [];
+  for (let n = 0; n <= READ_BYTES;) {
+    const { value, done } = await reader.read();
+    if (done) return linesOf(await new Blob(parts).text(), true);
+    parts.push(value);
+    n += value.length;
+  }
+  stop.abort();
+  return linesOf(await new Blob(parts).slice(0, READ_BYTES).text(), false);
 }
 
 // What to ask the preview for: row i of lines that are here.
@@ -42,10 +61,31 @@ function mask(p) {
   return el("div", { class: "mask", tabindex: 0, role: "group", "aria-label": "The row" }, ...parts);
 }
 
-// Fills a box with a viewer. source: {lines, isAll} of a file here, or {id} of one at the server.
-export function showRows(box, source) {
-  const { lines, isAll, id } = source, n = lines?.length ?? Infinity;
-  const at = el("input", { type: "number", min: 1, max: lines ? n : null, value: 1,
+const PARTS = { dpo: [["input", ""], ["preferred_output", "Preferred"],
+                      ["non_preferred_output", "Not preferred"]],
+                reinforcement: [["messages", ""]] };
+
+// A row that is no example: the conversation, what stands behind it, and what is left for a grader.
+function shownRow(row, method) {
+  const turns = v => Array.isArray(v) ? v : Array.isArray(v?.messages) ? v.messages : [];
+  const left = { ...row }, parts = [];
+  for (const [name, title] of PARTS[method]) {
+    for (const t of turns(row[name]))
+      parts.push(el("div", {}, el("dt", {}, title || String(t?.role ?? "")),
+                    el("dd", { class: title === "Preferred" ? "learned" : null },
+                       typeof t?.content === "string" ? t.content : JSON.stringify(t))));
+    delete left[name];
+  }
+  if (Object.keys(left).length)
+    parts.push(el("div", {}, el("dt", {}, "For the grader"), el("dd", {}, JSON.stringify(left))));
+  return el("dl", { class: "mask said", tabindex: 0, role: "group", "aria-label": "The row" }, ...parts);
+}
+
+// Fills a box with a viewer. source: {lines, isAll} of a file, and its id where the server has it.
+export function showRows(box, source, method) {
+  const { lines, isAll, id } = source, isEndless = id && !isAll && !PARTS[method];
+  const n = isEndless ? Infinity : lines.length;
+  const at = el("input", { type: "number", min: 1, max: isAll ? n : null, value: 1,
                            "aria-label": "Example" });
   const step = by => { at.value = Math.max(1, Math.min(Number(at.value) + by, n)); load(); };
   const body = el("div", { "aria-live": "polite" });
@@ -56,9 +96,12 @@ export function showRows(box, source) {
     let shown;
     try {
       if (n === 0) throw new ApiError("The file has no rows.");
-      const p = await post("v1/fine_tuning/preview",
-                           lines ? local(lines, i - 1) : { training_file: id, example: i });
-      shown = [legend(p), mask(p), ...p.notes.map(t => el("p", { class: "note" }, t))];
+      if (PARTS[method]) shown = [shownRow(local(lines, i - 1).row ?? {}, method)];
+      else {
+        const p = await post("v1/fine_tuning/preview",
+                             id ? { training_file: id, example: i } : local(lines, i - 1));
+        shown = [legend(p), mask(p), ...p.notes.map(t => el("p", { class: "note" }, t))];
+      }
     } catch (e) {
       shown = [fault(e)];
     }
@@ -66,7 +109,7 @@ export function showRows(box, source) {
   }
 
   at.addEventListener("change", load);
-  const count = !lines ? "" : `of ${n.toLocaleString("en")}${isAll ? "" : " and more"}`;
+  const count = `of ${lines.length.toLocaleString("en")}${isAll ? "" : " and more"}`;
   box.replaceChildren(
     el("div", { class: "rows-bar" }, "Example", at, el("span", {}, count),
        el("button", { type: "button", onclick: () => step(-1), "aria-label": "Previous example" }, "‹"),

@@ -8,7 +8,7 @@ const UNLIKELY = [0.7, 0.4, 0.2, 0.05]; // bounds of the tints
 // The tokens that an event of a stream tells of, with the text that each adds. The event's text is
 // cut among them, so together they are that text, whatever a token says of itself.
 export function tokensOf(choice) {
-  let text = choice.delta?.content ?? "";
+  let text = choice.delta?.content ?? ""; // tokens of thoughts and calls add nothing to it
   const from = choice.logprobs?.content ?? [], out = [];
   from.forEach((t, i) => {
     const isLast = i + 1 === from.length;
@@ -21,12 +21,35 @@ export function tokensOf(choice) {
   return out;
 }
 
-export function span(token) {
-  if (token.p === undefined) return document.createTextNode(token.text);
+// text: the part of the token's that is shown.
+export function span(token, text = token.text) {
+  if (token.p === undefined) return document.createTextNode(text);
   const tint = UNLIKELY.filter(p => token.p < p).length;
-  const node = el("span", { class: `token q${tint}`, tabindex: -1 }, token.text);
+  const node = el("span", { class: `token q${tint}`, tabindex: -1 }, text);
   node.token = token;
   return node;
+}
+
+// For a text that is shown in pieces: the nodes of [from, to) of it, cut where its tokens are.
+export function painter(text, tokens) {
+  if (!tokens) return (from, to) => [document.createTextNode(text.slice(from, to))];
+  const ends = [];
+  for (const t of tokens) ends.push((ends.at(-1) ?? 0) + t.text.length);
+  return (from, to) => {
+    let i = 0, n = ends.length; // the first token that ends behind `from`
+    while (i < n) {
+      const half = (i + n) >> 1;
+      if (ends[half] > from) n = half;
+      else i = half + 1;
+    }
+    const out = [];
+    for (; from < to && i < ends.length; i++) {
+      const end = Math.min(to, ends[i]);
+      if (end > from) out.push(span(tokens[i], text.slice(from, end)));
+      from = Math.max(from, end);
+    }
+    return out;
+  };
 }
 
 // What is white is shown, and what is nothing is named.
@@ -57,7 +80,8 @@ export function hide() {
 
 // Left and right walk through the tokens of the answer that has the focus, from either end.
 function walk(event) {
-  const here = event.target, all = here.closest(".text")?.querySelectorAll(".token");
+  const here = event.target, box = here.token || here.matches(".text") ? here.closest(".text") : null;
+  const all = box?.querySelectorAll(".token");
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (event.key === "Escape" && !$("tip").hidden) hide();
   if (!step || !all?.length) return;

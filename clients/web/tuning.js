@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fine-tuning: the lists of jobs and files, the form that makes a job of a file, and the job that is
-// looked at. What is shown follows the address: #/tuning/new, or #/tuning/ID of a job.
-import { $, bytes, confirmed, el, fault, number, plural, when } from "./dom.js";
-import { ApiError, drop, list, models, post } from "./api.js";
-import { readRows, showRows } from "./rows.js";
+// Fine-tuning: the lists of jobs and files, a file that is looked over and becomes a job, and the job that
+// is looked at. What is shown follows the address: #/tuning/new, #/tuning/new/ID to make one like a job
+// that there was, or #/tuning/ID of a job.
+import { $, bytes, confirmed, el, fault, notice, number, plural, when } from "./dom.js";
+import { ApiError, drop, get, list, post } from "./api.js";
+import * as form from "./form.js";
+import { readKept, readRows, showRows } from "./rows.js";
 import { JobView, jobName, state } from "./job.js";
 
 let jobs = [], files = [];
 let sent = null;   // the id of a file that was dropped here, until a job has it
 let turn = 0;      // only the newest file's check is shown
+let again = null;  // asks for the check once more, of another method
 let view = null;   // the JobView that is shown
 
 // ---- lists
@@ -40,6 +43,7 @@ async function showLists() {
   try {
     [jobs, files] = await Promise.all([list("v1/fine_tuning/jobs"), list("v1/files")]);
     $("tuning-fault").replaceChildren();
+    view?.showBeside();
   } catch (e) {
     $("tuning-fault").replaceChildren(fault(e));
   }
@@ -74,10 +78,10 @@ function forgetSent() {
 }
 
 async function upload(file) {
-  const form = new FormData();
-  form.append("purpose", "fine-tune");
-  form.append("file", file, file.name);
-  return (await post("v1/files", form)).id;
+  const body = new FormData();
+  body.append("purpose", "fine-tune");
+  body.append("file", file, file.name);
+  return (await post("v1/files", body)).id;
 }
 
 function showCheck(c) {
@@ -101,8 +105,8 @@ async function check(give, mine) {
   $("check").hidden = false;
   say("Looking over the file");
   try {
-    const id = await give();
-    const c = await post("v1/fine_tuning/check", { training_file: id });
+    const c = await post("v1/fine_tuning/check",
+                         { training_file: await give(), method: { type: form.method() } });
     if (mine !== turn) return;
     showCheck(c);
     $("start").disabled = !c.usable;
@@ -112,26 +116,32 @@ async function check(give, mine) {
   }
 }
 
-async function choose(file) {
+// Its method is that of its first row, unless another was chosen for it.
+async function choose(file, isChosen = false) {
   if (!file) return;
   const mine = ++turn;
+  again = () => choose(file, true);
   forgetSent();
   $("file").value = ""; // so that the same file, mended, can be chosen again
   $("training-file").value = "";
   $("drop").classList.add("done");
   $("start-state").textContent = `${file.name}, ${bytes(file.size)}`;
+  const rows = await readRows(file), method = form.methodOf(rows.lines[0] ?? "");
+  if (mine !== turn) return;
+  if (method && !isChosen) form.setMethod(method);
   const looked = check(async () => {
     const id = await upload(file);
     if (mine === turn) sent = id;
     else drop(`v1/files/${encodeURIComponent(id)}`).catch(() => {});
     return id;
   }, mine);
-  await showRows($("rows"), await readRows(file));
+  await showRows($("rows"), rows, form.method());
   await looked;
 }
 
-function chooseKept() {
+async function chooseKept(isChosen = false) {
   const id = $("training-file").value, mine = ++turn;
+  again = () => chooseKept(true);
   forgetSent();
   $("drop").classList.remove("done");
   $("start-state").textContent = "";
@@ -139,8 +149,15 @@ function chooseKept() {
     clearChoice();
     return;
   }
-  check(async () => id, mine);
-  showRows($("rows"), { id });
+  try {
+    const { lines, isAll } = await readKept(id), method = form.methodOf(lines[0] ?? "");
+    if (mine !== turn) return;
+    if (method && !isChosen) form.setMethod(method);
+    check(async () => id, mine);
+    showRows($("rows"), { lines, isAll, id }, form.method());
+  } catch (e) {
+    $("start-fault").replaceChildren(fault(e));
+  }
 }
 
 // As if no file had been chosen yet.
@@ -154,23 +171,13 @@ function clearChoice() {
   $("rows").hidden = $("check").hidden = true;
 }
 
-// The fields that hold something: hyperparameters, and what stands beside them.
-function wanted() {
-  const fields = [...new FormData($("job-form"))].filter(([, value]) => value !== "");
-  const { seed, suffix, validation_file, ...hyper } = Object.fromEntries(fields);
-  const numbers = Object.fromEntries(Object.entries(hyper).map(([k, v]) => [k, Number(v)]));
-  return { suffix, validation_file, seed: seed === undefined ? undefined : Number(seed),
-           method: { type: "supervised", supervised: { hyperparameters: numbers } } };
-}
-
 async function begin(event) {
   event.preventDefault();
   $("start").disabled = true;
   $("start-fault").replaceChildren();
   try {
-    const base = models.find(m => !m.parent);
     const job = await post("v1/fine_tuning/jobs",
-                           { model: base.id, training_file: sent ?? $("training-file").value, ...wanted() });
+                           { ...form.wanted(), training_file: sent ?? $("training-file").value });
     clearChoice();
     location.hash = `#/tuning/${job.id}`;
   } catch (e) {
@@ -194,16 +201,31 @@ function watchDrop() {
 
 // ---- the view
 
+// The choices of a job that there was, and its file where that is still here.
+async function like(id) {
+  $("start-fault").replaceChildren();
+  try {
+    const [job] = await Promise.all([get(`v1/fine_tuning/jobs/${encodeURIComponent(id)}`), showLists()]);
+    form.fill(job);
+    $("training-file").value = files.some(f => f.id === job.training_file) ? job.training_file : "";
+    if ($("training-file").value) chooseKept(true);
+    else notice("The file of that job is gone: choose another one");
+  } catch (e) {
+    $("start-fault").replaceChildren(fault(e));
+  }
+}
+
 export function enter(what) {
   const isJob = what.startsWith("ftjob-");
   if (view?.id !== what) {
     view?.close();
-    view = isJob ? new JobView($("job"), what, showLists) : null;
+    view = isJob ? new JobView($("job"), what, showLists, () => jobs) : null;
   }
   $("job").hidden = !isJob;
   $("new-job").hidden = isJob;
   $("tuning").classList.toggle("deep", what !== "");
-  showLists();
+  if (what.startsWith("new/")) like(what.slice(4));
+  else showLists();
 }
 
 export function leave() {
@@ -213,8 +235,12 @@ export function leave() {
 
 export function start() {
   $("file").addEventListener("change", e => choose(e.target.files[0]));
-  $("training-file").addEventListener("change", chooseKept);
+  $("training-file").addEventListener("change", () => chooseKept());
   $("job-form").addEventListener("submit", begin);
-  for (const input of $("job-form").querySelectorAll("input")) input.placeholder = "auto";
+  $("job-form").elements.method.addEventListener("change", () => {
+    form.showMethod();
+    if (!$("check").hidden) again?.();
+  });
+  form.start();
   watchDrop();
 }

@@ -7,6 +7,8 @@ import contextlib
 import sys
 
 import chat
+import methods
+import talks
 import tuning
 import whole
 from page import chromium, opened
@@ -40,7 +42,7 @@ def main():
         w = World(on.enter_context(chromium(tmp)),
                   on.enter_context(Tandem(model, "--data-dir", tmp / "data", *options)),
                   on.enter_context(Tandem(model, "--api-key-file", tmp / "keys", *options)))
-        for case in chat.CASES + tuning.CASES + whole.CASES:
+        for case in chat.CASES + talks.CASES + tuning.CASES + methods.CASES + whole.CASES:
             if len(sys.argv) < 2 or case.__name__ in sys.argv[1:]:
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(w))
     return cases.end()

@@ -30,9 +30,9 @@ def chromium(home):
 
 @contextlib.contextmanager
 def opened(browser, url, at="", width=1280, height=860, scheme="light", allow=None, before=None,
-           **options):
+           plain=True, **options):
     """A page of its own session. allow: a pattern of what the console may say; before: what is done to
-    the context before the page is loaded."""
+    the context before the page is loaded; plain: answers are shown as they are, not as Markdown."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme,
                                   permissions=["clipboard-read", "clipboard-write"], **options)
     context.set_default_timeout(WAIT_MS)
@@ -47,6 +47,9 @@ def opened(browser, url, at="", width=1280, height=860, scheme="light", allow=No
             faults.append(f"fetched: {request.url}")
 
     context.on("request", asked)
+    if plain:
+        context.add_init_script("""sessionStorage.getItem("tandem.talks") ||
+            sessionStorage.setItem("tandem.talks", '{"settings": {"markdown": false}}')""")
     if before:
         before(context)
     page = context.new_page()
@@ -88,6 +91,25 @@ def wide_token(page):
 def choose(page, **settings):
     for name, value in settings.items():
         page.locator(f"#{name}").fill(str(value))
+
+
+def sse(*events):
+    return "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
+
+
+def says(*answers):
+    """For `before`: the model gives these answers, a list of deltas each, and asked is what it was sent."""
+    left, asked = list(answers), []
+
+    def reply(route, request):
+        asked.append(request.post_data_json)
+        deltas = left.pop(0)
+        reason = "tool_calls" if "tool_calls" in deltas[-1] else "stop"
+        route.fulfill(content_type="text/event-stream", body=sse(
+            *({"model": "tiny", "choices": [{"index": 0, "delta": d}]} for d in deltas),
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+
+    return lambda context: context.route("**/v1/chat/completions", reply), asked
 
 
 def drop(page, name, text):

@@ -2,14 +2,16 @@
 """What holds of the page as a whole: figures that are live, keys, the keyboard alone, narrow screens,
 what others wrote shown as text, colours that can be read, and pictures of it all."""
 import json
+import pathlib
 import threading
 
-from page import REFUSED, answer, ask, choose, drop, endless, wide_token
+import axe_playwright_python
+from page import REFUSED, answer, ask, choose, drop, endless, sse, wide_token
 from playwright.sync_api import expect
 from tuning import lines, start
 
 HOSTILE = "<img/src=x/onerror=\"window.hacked=1\"><script>window.hacked=1</script>&amp;<b>x</b>"
-VIEWS = ("#/playground", "#/tuning", "#/tuning/new", "#/overview")
+VIEWS = ("#/playground", "#/tuning", "#/tuning/new", "#/models", "#/overview")
 
 
 class Streams:
@@ -120,7 +122,7 @@ def keys(w):
     is asked about again and again."""
     with w.page(server=w.locked, allow=REFUSED) as p:
         dialog, said = p.locator("#key-dialog"), p.locator("#key-why")
-        expect(said).to_have_text("an API key is wanted; send Authorization: Bearer KEY")
+        expect(said).to_have_text("an API key is wanted; send Authorization: Bearer KEY, or x-api-key: KEY")
         p.locator("#key").fill("wrong-wrong-wrong-wrong")
         p.keyboard.press("Enter")
         expect(said).to_contain_text("not known")
@@ -166,10 +168,6 @@ def lost(w):
         expect(p.locator("#overview-fault .fault")).to_have_count(0)
 
 
-def sse(*events):
-    return "".join(f"data: {json.dumps(e)}\n\n" for e in events) + "data: [DONE]\n\n"
-
-
 def hostile(w):
     """What a model, a file or a job says, read as markup."""
     token = {"token": HOSTILE, "logprob": -0.5, "bytes": None, "top_logprobs":
@@ -194,6 +192,7 @@ def hostile(w):
                ("**/v1/fine_tuning/jobs/ftjob-*", json.dumps(job)),
                ("**/events?*", sse(event)), ("**/checkpoints?*", page_of(checkpoint)),
                ("**/v1/fine_tuning/preview", json.dumps(preview)),
+               ("**/api/show", json.dumps({"template": HOSTILE, "details": {"family": HOSTILE}})),
                ("**/v1/chat/completions", sse(chunk)))
 
     def pretend(context):
@@ -218,7 +217,9 @@ def hostile(w):
         drop(p, HOSTILE, "{}\n")
         harmless("#jobs", "#files", "#rows .mask", "#rows .note", "#start-state")
         p.locator("#jobs a").click()
-        harmless("#job .title", "#job .events", "#job .fault", "#job .list", "#job details")
+        harmless("#job .title", "#job .events", "#job .fault", "#job .checkpoints", "#job > details")
+        p.locator('nav a[href="#/models"]').click()
+        harmless("#model-list", "#card .title", "#card details pre")
 
 
 def narrow(w):
@@ -245,6 +246,10 @@ def narrow(w):
             drop(p, "rows.jsonl", lines(3))
             expect(p.locator(".mask")).to_be_visible()
             fits("form")
+            p.get_by_role("link", name="Models", exact=True).click()
+            p.locator("#model-list a").last.click()
+            expect(p.locator(".facts").first).to_be_visible()
+            fits("models")
             p.get_by_role("link", name="Overview").click()
             expect(p.locator(".spark").first).to_be_visible()
             fits("overview")
@@ -329,9 +334,15 @@ READABLE = """() => {
 }"""
 
 
+# axe's rules, and of each that is broken where.
+AXE = (pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+RULES = """axe.run().then(r => r.violations.map(v =>
+    `${v.id}: ${v.nodes.map(n => `${n.target} ${n.failureSummary}`).join("; ")}`))"""
+
+
 def readable(w):
-    """Text that fades into its ground in one of the themes; a control that has no name; a theme that
-    is forgotten."""
+    """Text that fades into its ground in one of the themes; a control that has no name; a rule of axe
+    that is broken in any view; a theme that is forgotten."""
     pictures = w.build / "web"
     pictures.mkdir(exist_ok=True)
     with w.page("#/tuning/new") as p:
@@ -343,6 +354,8 @@ def readable(w):
         for width in (1280, 390):
             with w.page(width=width, scheme=scheme) as p:
                 def look(name):
+                    broken = p.evaluate(f"{AXE}\n;{RULES}")
+                    assert not broken, (scheme, width, name, broken)
                     faults = p.evaluate(READABLE)
                     assert not faults, (scheme, width, name, faults)
                     p.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
@@ -363,6 +376,9 @@ def readable(w):
                 p.goto(f"{w.server.url}/#/tuning")
                 expect(p.locator("#jobs a").first).to_be_visible()
                 look("tuning")
+                p.goto(f"{w.server.url}/#/models/tiny")
+                expect(p.locator(".facts").first).to_be_visible()
+                look("models")
                 p.goto(f"{w.server.url}/#/overview")
                 with Streams(w.server):
                     expect(p.locator(".tile .big").first).to_have_text("1")
