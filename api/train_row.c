@@ -239,8 +239,10 @@ static void note_unread(struct train_said *said, const char *name)
     size_t n = 0, had = strlen(list);
     for (; name[n] && n < NAME_MAX_BYTES; n++)
         word[n] = isalnum((unsigned char)name[n]) || strchr("_-.", name[n]) ? name[n] : '?';
+    if (n == 0)
+        word[n++] = '?'; /* a word of no bytes would be found everywhere, and behind the end */
     word[n] = 0;
-    for (; (at = strstr(at, word)) != NULL; at += n ? n : 1)
+    for (; (at = strstr(at, word)) != NULL; at += n)
         if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ','))
             return;
     bool fits = had + n + sizeof ", , ..." <= sizeof said->unread;

@@ -88,7 +88,8 @@ static void row_weights(void **state)
 }
 
 /* Faults: a column of a file of others refused, or dropped without a word; a name told twice, cut
- * in silence, or with bytes that break the text it is told in. */
+ * in silence, or with bytes that break the text it is told in; one of no bytes, looked for behind
+ * the text's end. */
 static void unread_members(void **state)
 {
     (void)state;
@@ -112,6 +113,12 @@ static void unread_members(void **state)
     }
     assert_non_null(strstr(said.unread, "column-9, "));
     assert_string_equal(said.unread + strlen(said.unread) - 5, ", ...");
+    said = (struct train_said){.unread = ""};
+    static const char nameless[] = "{\"prompt\":\"\",\"completion\":\"\",\"id\":7,\"\":7}";
+    assert_int_equal(api_train_row(&own_arena, nameless, strlen(nameless),
+                                   (struct train_wants){true, false, false}, &row, &said),
+                     0);
+    assert_string_equal(said.unread, "id, ?");
 }
 
 #define SAID(role, text) "[{\"role\":\"" role "\",\"content\":\"" text "\"}]"
