@@ -132,7 +132,6 @@ static void stop_block(struct api_reply *r, struct buf *out)
     struct jout j = api_event_open(out, "content_block_stop");
     jout_put_int(&j, "index", r->n_block - 1);
     api_event_close(&j);
-    r->block = API_BLOCK_NONE;
 }
 
 /* Begins a block, which `call` is where it is one. */

@@ -148,7 +148,8 @@ static void few_key_heads(void **state)
     view_release(&v);
 }
 
-/* Faults: a run that begins in the wrong section. */
+/* Faults: a run that begins in the wrong section; a share that is told without its sections, or
+ * with one where there is none. */
 static void runs_of_sections(void **state)
 {
     struct param p = {.n = 60, .k = 8, .section = {30, 15, 15}};
@@ -162,11 +163,16 @@ static void runs_of_sections(void **state)
     assert_int_equal(part.output[1].n, 10);
     part_describe(&p, &part);
     assert_int_equal(p.n, 40);
+    assert_true(p.section[0] == 20 && p.section[1] == 10 && p.section[2] == 10);
     assert_int_equal(part_cut(&part, 15, 35, run), 3);
     assert_int_equal(run[0].lo, 25);
     assert_int_equal(run[0].n, 5);
     assert_int_equal(run[2].lo, 50);
     assert_int_equal(run[2].n, 5);
+    struct param whole = {.n = 60, .k = 8};
+    part = part_of(&whole, &s, &at);
+    part_describe(&whole, &part);
+    assert_true(whole.n == 40 && whole.section[0] == 0);
 }
 
 /* The graph that is trained. Faults: a sum for each reader of a value, one that is missing, one in

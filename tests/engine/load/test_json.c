@@ -181,7 +181,8 @@ static void test_errors_name_the_path(void **state)
 static void test_nul_keeps_its_length(void **state)
 {
     (void)state;
-    const char *text = "{\"a\":[\"x\",\"p\\u0000q\\u00e9\",{\"k\":\"\\u0000\"}],\"b\":\"plain\"}";
+    const char *text = "{\"a\":[\"x\",\"p\\u0000q\\u00e9\",{\"k\":\"\\u0000\"},"
+                       "\"\\u0000\\u007f\\u0080\\u07ff\\u0800\\uffff\"],\"b\":\"plain\"}";
     struct err e = ERR_INIT;
     struct json_doc *d = json_parse(text, strlen(text), "t", &json_rules_tokenizer, &e);
     assert_non_null(d);
@@ -196,9 +197,13 @@ static void test_nul_keeps_its_length(void **state)
     assert_memory_equal(s, "p\0q\xc3\xa9", 5);
     assert_int_equal(json_as_str(&v, &s, &e), -1);
     v = json_next(&v);
-    v = json_child(&v);
-    assert_int_equal(json_as_bytes(&v, &s, &n, &e), 0);
+    struct json k = json_child(&v);
+    assert_int_equal(json_as_bytes(&k, &s, &n, &e), 0);
     assert_int_equal(n, 1);
+    v = json_next(&v); /* where UTF-8 takes a byte more */
+    assert_int_equal(json_as_bytes(&v, &s, &n, &e), 0);
+    assert_int_equal(n, 12);
+    assert_memory_equal(s, "\0\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf", 12);
     assert_int_equal(json_get_str(&root, "b", &s, &e), 0);
     assert_string_equal(s, "plain");
     json_free(d);

@@ -71,6 +71,9 @@ static void tokens(void **state)
     const struct train_policy plain = {.is_on = true, .clip_low = 0.2, .clip_high = 0.2};
     struct policy_token on = policy_of(&plain, 0.3, 0, &(struct policy_logprobs){-1.25, -1.25, 0});
     assert_true(on.by == 0.3 && on.loss == -0.3 && !on.is_clipped && on.kl == 0);
+    for (int i = -1; i <= 1; i++) /* what has no advantage has no ratio to clip */
+        assert_false(
+            policy_of(&plain, 0, i, &(struct policy_logprobs){-1.25, -1.25, 0}).is_clipped);
 }
 
 /* ---- steps --------------------------------------------------------------------------------- */
