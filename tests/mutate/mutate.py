@@ -7,7 +7,7 @@
 A sample is drawn by the seed from all the places of api/, clients/, engine/ and server/ where
 tests/mutate/operators.py can make a fault (kernels have a reference beside them, and are held to it). The
 file with the fault is compiled, and linked before the library into the tests nearest to it: the one that
-mirrors it, those that include its header, those of its folder, then programs by near.txt, until one fails
+mirrors it, those from which it is the fewest calls away, then programs by near.txt, until one fails
 or the budget of seconds is spent. A test counts only if it passes without the fault. What does not compile,
 or compiles to the same code, is drawn again. All runs in a box (box.c) that can change files of its own alone.
 
@@ -38,7 +38,7 @@ from operators import mutants  # noqa: E402
 FOLDERS = ("api", "clients", "engine", "server")
 LEAVES_OUT = ("engine/device/cuda/", "engine/comm/mpi.c", "clients/cli/main.c")
 MEMORY = 20 << 30
-NEAR_MOST = 6  # tests of the folder, beside those that name the file
+NEAR_MOST = 8  # C tests that reach the file
 
 
 class Place:
@@ -75,12 +75,54 @@ def changed_files():
     return set(said)
 
 
+class Reach:
+    """How many calls away a file is from what a test names: of two tests the one that comes sooner is nearer."""
+
+    FAR = 5
+
+    def __init__(self, build):
+        self.calls, self.owner = {}, {}  # of objects by name: the symbols that they want; who has a symbol
+        objects = [str(o.relative_to(build)) for x in FOLDERS for o in (build / x).rglob("*.o")]
+        said = subprocess.run(["nm", "-A", "-g", *objects], cwd=build, check=True, capture_output=True, text=True).stdout
+        for row in said.splitlines():
+            where, kind, symbol = re.match(r"([^:]*):\s*[0-9a-f]*\s*(\w) (\S+)$", row).groups()
+            wants = self.calls.setdefault(where, set())
+            if kind == "U":
+                wants.add(symbol)
+            elif symbol != "main":
+                self.owner.setdefault(symbol, []).append(where)
+
+    def words(self, text, seen):
+        """What a test names, itself or by what tests share."""
+        words = set(re.findall(r"\w+", text))
+        for name in re.findall(r'#include "(tests/[^"]*)\.h"', text):
+            for path in (ROOT / f"{name}.h", ROOT / f"{name}.c"):
+                if path not in seen and path.exists():
+                    seen.add(path)
+                    words |= self.words(path.read_text(encoding="utf-8"), seen)
+        return words
+
+    def of(self, text):
+        """object: how far, and how many are as near."""
+        words, far, depth = self.words(text, set()), {}, 0
+        while words and depth < self.FAR:
+            depth += 1
+            new = {o for x in words for o in self.owner.get(x, ()) if o not in far}
+            far.update((o, (depth, len(far) + len(new))) for o in new)
+            words = set().union(*(self.calls[o] for o in new))
+        return far
+
+
 class Near:
     """Which tests are near to a file, the nearest first."""
 
-    def __init__(self):
+    FAR = 4  # calls, and another folder counts as some
+
+    def __init__(self, build):
         self.tests = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8")
                       for p in sorted((ROOT / "tests").glob("**/test_*.c")) if "kernels" not in p.parts}
+        reach = Reach(build)
+        self.far = {t: reach.of(text) for t, text in self.tests.items()}
         rows = [x.split() for x in (HERE / "near.txt").read_text(encoding="utf-8").splitlines()
                 if x and not x.startswith("#")]
         self.rows = {row[0]: row[1:] for row in rows}
@@ -89,13 +131,17 @@ class Near:
     def of(self, path):
         stem, folder = pathlib.PurePath(path).stem, str(pathlib.PurePath(path).parent)
         mirror = [t for t in self.tests if t.startswith(f"tests/{folder}/test_{stem}.")]
-        header = f'"{folder}/{stem}.h"'
-        naming = [t for t, text in self.tests.items() if header in text]
-        beside = [t for t in self.tests if pathlib.PurePath(t).parent == pathlib.PurePath("tests") / folder]
+
+        def how_far(t):
+            depth, n = self.far[t][f"{folder}/{stem}.o"]
+            there = pathlib.PurePath(t).parts[1:-1]
+            return depth + (there != tuple(folder.split("/"))) + 2 * (there[0] != folder.split("/")[0]), n
+        reaching = sorted((t for t in self.tests if f"{folder}/{stem}.o" in self.far[t]), key=how_far)
+        reaching = [t for t in reaching if how_far(t)[0] <= self.FAR]
         scripts = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests" / folder).glob("test_*.py"))
                    if folder != "server"]
-        prefix = max((x for x in self.rows if path.startswith(x)), key=len, default=None)
-        every = mirror + naming[:NEAR_MOST] + beside[:NEAR_MOST] + (self.rows.get(prefix) or []) + scripts[:3]
+        rows = [t for x in sorted(self.rows, key=len, reverse=True) if path.startswith(x) for t in self.rows[x]]
+        every = mirror + reaching[:NEAR_MOST] + rows + scripts[:3]
         return list(dict.fromkeys(every))
 
 
@@ -113,7 +159,7 @@ class Bench:
         self.kept = pathlib.Path(self.objects.name)  # the build, as it is now: who builds meanwhile does not matter
         for name in ("libtandem.a", "libfake.a", "clients/cli/main.o", "tests/mutate/box"):
             shutil.copy(self.build / name, self.kept)
-        self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near()
+        self.base, self.lock, self.locks, self.near = {}, threading.Lock(), {}, Near(self.build)
 
     def compile(self, source, to):
         return subprocess.run([*self.cc, *self.cflags, "-c", source, "-o", to], cwd=ROOT, capture_output=True,
