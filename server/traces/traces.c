@@ -21,6 +21,8 @@ enum {
     SEND_BYTES = 512 << 10, /* are sent without waiting for more */
     REST_S = 2,
     TIMEOUT_MS = 5000,
+    LAST_MS = 500, /* that a stop waits for what is under way */
+    LOOK_MS = 50,
     TRIES = 3,
     HEADER_BYTES = 8192,
     ANSWER_BYTES = 1 << 16,
@@ -44,6 +46,7 @@ struct traces {
     struct buf spans; /* under the lock, as those behind it */
     int64_t n_lost;   /* since the log was told */
     bool is_over;
+    int64_t last_us; /* of a stop: when nothing is waited for any more */
     bool is_failing; /* the thread's: the log knows it */
 };
 
@@ -63,6 +66,42 @@ static size_t on_answer(char *at, size_t size, size_t n, void *ctx)
     size_t *got = ctx;
     *got += size * n;
     return *got > ANSWER_BYTES ? CURL_WRITEFUNC_ERROR : size * n;
+}
+
+/* Whether the server stops, and has waited long enough. */
+static bool is_late(struct traces *t)
+{
+    pthread_mutex_lock(&t->lock);
+    bool is = t->is_over && clock_us() > t->last_us;
+    pthread_mutex_unlock(&t->lock);
+    return is;
+}
+
+/* As easy_perform, but for a stop, which waits for no collector. */
+static CURLcode perform(struct traces *t, CURL *easy, char text[CURL_ERROR_SIZE])
+{
+    const struct curl_lib *c = t->curl;
+    CURLM *multi = c->multi_init();
+    CURLcode rc = CURLE_FAILED_INIT;
+    int runs = 1, left;
+    if (!multi || c->multi_add_handle(multi, easy) != CURLM_OK)
+        runs = 0;
+    while (runs && c->multi_perform(multi, &runs) == CURLM_OK && runs) {
+        if (is_late(t)) {
+            snprintf(text, CURL_ERROR_SIZE, "the server ends, and it has not answered yet");
+            rc = CURLE_ABORTED_BY_CALLBACK;
+            break;
+        }
+        c->multi_poll(multi, NULL, 0, LOOK_MS, NULL);
+    }
+    const CURLMsg *m = multi && !runs ? c->multi_info_read(multi, &left) : NULL;
+    if (m)
+        rc = m->data.result;
+    if (multi)
+        c->multi_remove_handle(multi, easy);
+    if (multi)
+        c->multi_cleanup(multi);
+    return rc;
 }
 
 /* The status; 0: nobody answered, and text says why. */
@@ -87,7 +126,7 @@ static long post(struct traces *t, const struct buf *body, char text[CURL_ERROR_
     c->easy_setopt(easy, CURLOPT_WRITEDATA, &got);
     c->easy_setopt(easy, CURLOPT_POSTFIELDS, body->data);
     c->easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
-    CURLcode rc = c->easy_perform(easy);
+    CURLcode rc = perform(t, easy, text);
     c->easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     if (rc != CURLE_OK && status < STATUS_GOOD) {
         if (!*text)
@@ -165,7 +204,7 @@ static void *run(void *arg)
         if (t->spans.len < SEND_BYTES)
             goes_on = rest(t, REST_S);
         goes_on = goes_on && !t->is_over;
-        if (has_spans(t))
+        if (has_spans(t) && !(t->is_over && t->is_failing))
             send_spans(t);
     }
     pthread_mutex_unlock(&t->lock);
@@ -267,6 +306,7 @@ void traces_free(struct traces *t)
     if (t->runs) {
         pthread_mutex_lock(&t->lock);
         t->is_over = true;
+        t->last_us = clock_us() + (int64_t)LAST_MS * 1000;
         pthread_cond_signal(&t->wake);
         pthread_mutex_unlock(&t->lock);
         pthread_join(t->thread, NULL);

@@ -34,7 +34,7 @@ const char *traces_endpoint(const char *option);
 struct traces;
 struct traces *traces_new(const struct traces_options *o, struct err *e);
 void traces_free(
-    struct traces *t); /* sends what is there, for some seconds at most; NULL is fine */
+    struct traces *t); /* sends what is there, for half a second at most; NULL is fine */
 void traces_add(struct traces *t, const struct http_record *r);
 
 /* What both sides of a request call it, in hex. */

@@ -8,6 +8,7 @@ import http.server
 import json
 import queue
 import re
+import socket
 import sys
 import threading
 import time
@@ -150,6 +151,18 @@ def nobody_there(model):
         chat(s, "still alone")
 
 
+def hangs(model):
+    """One that takes a connection and says nothing: the server's end does not wait until it times out."""
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        s = Server(model, "--otlp-endpoint", f"http://127.0.0.1:{there.getsockname()[1]}")
+        chat(s, "unheard")
+        held, _ = there.accept()
+        assert held.recv(1)
+        assert s.stop() == 0, s.output()
+        assert "the server ends" in s.output() and "timed out" not in s.output(), s.output()
+        held.close()
+
+
 def bad_options(model):
     for env, options, words in (({}, ["--otlp-endpoint", "here:1"], "--otlp-endpoint"),
                                 ({"OTEL_EXPORTER_OTLP_HEADERS": "x"}, ["--otlp-endpoint", "http://127.0.0.1:9"], "NAME=VALUE"),
@@ -177,6 +190,7 @@ def main():
         c.close()
         cases.run("at the end", lambda: at_the_end(model))
         cases.run("nobody there", lambda: nobody_there(model))
+        cases.run("hangs", lambda: hangs(model))
         cases.run("bad options", lambda: bad_options(model))
     return cases.end()
 
