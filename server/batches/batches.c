@@ -207,6 +207,8 @@ static int open_run(struct batch_run *r, struct err *e)
     if (open_log(r, (int64_t)r->input.line.n, e))
         return -1;
     r->has_news = true;
+    if (r->batch.state == BATCH_FINALIZING && r->log.n_answered < r->log.n_line)
+        return batch_move(r, BATCH_IN_PROGRESS, 1u << BATCH_FINALIZING, e); /* answers were lost */
     return 0;
 }
 
@@ -219,6 +221,15 @@ static int fail_quota(struct batch_run *r, struct err *e)
     return fail_file(r, &fault, 0, e);
 }
 
+/* All is answered, and that is on the disk before the row says so: a batch that is finalizing
+ * begins no line. */
+static int finalize(struct batch_run *r, struct err *e)
+{
+    return batch_log_sync(&r->log, e) || batch_move(r, BATCH_FINALIZING, 1u << BATCH_IN_PROGRESS, e)
+               ? -1
+               : 0;
+}
+
 /* True: its end is due, and was tried; rc says with what. */
 static bool comes_to_end(struct batch_run *r, int *rc, struct err *e)
 {
@@ -227,8 +238,7 @@ static bool comes_to_end(struct batch_run *r, int *rc, struct err *e)
         *rc = batch_end(r, BATCH_CANCELLED, "batch_cancelled",
                         "This request was not executed: its batch was cancelled.", e);
     else if (r->is_open && r->log.n_answered == r->log.n_line)
-        *rc = (b->state == BATCH_IN_PROGRESS &&
-               batch_move(r, BATCH_FINALIZING, 1u << BATCH_IN_PROGRESS, e)) ||
+        *rc = (b->state == BATCH_IN_PROGRESS && finalize(r, e)) ||
                       batch_end(r, BATCH_COMPLETED, NULL, NULL, e)
                   ? -1
                   : 0;

@@ -405,33 +405,37 @@ def expires(model, tmp):
         assert not list((tmp / "data" / "batches").iterdir())
 
 
-def left_open(data, batch, rows, expires):
+def left_open(data, batch, rows, expires, state=1):
     """The batch as a server leaves it that is killed behind these answers."""
     log = "".join(f"{i:07} o {json.dumps(r)}\n" for i, r in enumerate(rows))
     (data / "batches" / batch).write_text(log, encoding="utf-8")
     with contextlib.closing(sqlite3.connect(data / "store.db")) as db:
-        db.execute("UPDATE batch SET state = 1, completed = 0, output_file = NULL, expires = ? WHERE id = ?",
-                   (expires, batch))
+        db.execute("UPDATE batch SET state = ?, completed = 0, output_file = NULL, expires = ? WHERE id = ?",
+                   (state, expires, batch))
         db.commit()
 
 
 def goes_on(model, tmp):
     """Catches: a batch that is called expired though all was answered; answers that are lost with an input
-    that is damaged."""
+    that is damaged; a batch called finalizing whose last answers a cut of power took, and that stands still."""
     data = tmp / "data"
     with Tandem(model, *OPTIONS, "--data-dir", data) as s:
         c = Client(s)
-        (whole, all_of, _), (hurt, some, _) = (c.ended([line(i) for i in range(5)]) for _ in range(2))
-        for b in (whole, hurt):
+        (whole, all_of, _), (hurt, some, _), (cut, first, _) = (c.ended([line(i) for i in range(5)]) for _ in range(3))
+        for b in (whole, hurt, cut):
             c.good("DELETE", f"/v1/files/{b['output_file_id']}")
     left_open(data, whole["id"], all_of, int(time.time()) - 1)
     left_open(data, hurt["id"], some[:3], int(time.time()) + 3600)
+    left_open(data, cut["id"], first[:3], int(time.time()) + 3600, state=2)
     with open(data / "files" / hurt["input_file_id"], "r+b") as f:
         f.write(b"[")
     with Tandem(model, *OPTIONS, "--data-dir", data) as s:
         c = Client(s)
         b = c.wait(whole["id"])
         assert b["status"] == "completed" and c.rows(b["output_file_id"]) == all_of, b
+        b = c.wait(cut["id"])
+        again = c.rows(b["output_file_id"])
+        assert b["status"] == "completed" and again[:3] == first[:3] and len(again) == 5, b
         b = c.wait(hurt["id"])
         assert b["status"] == "failed" and b["errors"]["data"][0]["code"] == "file_altered", b
         assert c.rows(b["output_file_id"]) == some[:3] and b["error_file_id"] is None, b
