@@ -155,12 +155,21 @@ class World:
                 model = p["fine_tuned_model_checkpoint"]
                 assert self.c.ask("DELETE", f"/v1/models/{model}").status == 200, model
 
+    def list_jobs(self):
+        """Of all pages."""
+        listed, page = set(), {"has_more": True, "data": []}
+        while page["has_more"]:
+            after = f"&after={page['data'][-1]['id']}" if page["data"] else ""
+            page = self.c.get(f"{JOBS}?limit=1000{after}").json
+            listed |= {j["id"] for j in page["data"]}
+        return listed
+
     def check(self, s):
         self.c = Client(s, {})
         self.check_files()
-        listed = {j["id"] for j in self.c.get(f"{JOBS}?limit=1000").json["data"]}
+        listed = self.list_jobs()
         assert set(self.jobs) <= listed, f"lost: {set(self.jobs) - listed}"
-        for job in listed - set(self.jobs):  # made, and killed before the answer
+        for job in sorted(listed - set(self.jobs)):  # made, and killed before the answer
             self.jobs[job] = []
         for job, seen in list(self.jobs.items()):
             if job not in self.done:
