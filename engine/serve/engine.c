@@ -17,6 +17,7 @@
 #include "engine/serve/engine_own.h"
 #include "engine/template/template.h"
 #include "kernels/format.h"
+#include "kernels/q8.h"
 
 enum { TEXT_BYTES_MAX = 1 << 20 };
 
@@ -241,6 +242,21 @@ static void log_memory(const struct engine *g)
               LOG_INT("jobs", g->fixed.info.train_bytes / 1000000));
 }
 
+/* Who serves codes and knows no option should hear of the faster products, which are not the
+ * default. */
+static void log_compute(const struct engine *g)
+{
+    const struct model *m = g->fixed.res.model;
+    enum k_type type = model_main_type(m);
+    bool is_q8 = false;
+    for (int32_t i = 0; i < m->n_param; i++)
+        is_q8 = is_q8 || m->param[i].reads_q8;
+    if (is_q8 || !q8_has(type) || device_get_kind(g->fixed.res.device) != DEVICE_CPU)
+        return;
+    log_event(LOG_INFO, "exact products of codes", LOG_TEXT("format", k_format(type)->name),
+              LOG_TEXT("faster", "--compute int8, which rounds their inputs to eight bits"));
+}
+
 struct engine *engine_new(const struct engine_options *o, struct err *e)
 {
     struct engine *g = xcalloc(1, sizeof *g);
@@ -272,6 +288,7 @@ struct engine *engine_new(const struct engine_options *o, struct err *e)
     g->fixed.constraints = constraints_new(g->fixed.res.tokenizer, (size_t)g->fixed.info.n_vocab,
                                            g->fixed.mark, g->fixed.info.n_mark);
     log_memory(g);
+    log_compute(g);
     if (g->fixed.info.ctx < g->fixed.res.model->ctx)
         log_event(LOG_WARN, "keys and values are short of the context",
                   LOG_INT("context", g->fixed.res.model->ctx),

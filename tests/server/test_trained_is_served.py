@@ -290,6 +290,8 @@ def main():
             with serve(tmp, MODEL, *options) as s:
                 c = Client(s, ANN)
                 cases.run(what, lambda: adapters(c, **hyper))
+                is_told = "exact products of codes" in s.said()  # the start names what is faster
+                assert is_told == (what in ("int8", "int4")), s.said()
                 if what == "f32":
                     cases.run("row weights", lambda: weighed(c))
     with scratch() as tmp:
