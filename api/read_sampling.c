@@ -169,7 +169,7 @@ int param_read_logprobs(struct api_reader *r, const char *name, const json_t *v)
         r->out->wants_logprobs = json_is_true(v);
         return 0;
     }
-    if (param_int(r, name, v, 0, 5, &r->out->top_logprobs))
+    if (param_int(r, name, v, 0, GEN_TOP_MAX, &r->out->top_logprobs))
         return -1;
     r->out->wants_logprobs = true;
     return 0;

@@ -9,3 +9,9 @@ void route_chat(struct call *c)
 {
     generate(c, API_CHAT);
 }
+
+/* Where llama.cpp's clients ask. */
+void route_plain_chat(struct call *c)
+{
+    route_chat(c);
+}

@@ -14,3 +14,9 @@ void route_infill(struct call *c)
 {
     generate(c, API_INFILL);
 }
+
+/* Where llama.cpp's clients ask. */
+void route_plain_completions(struct call *c)
+{
+    route_completions(c);
+}

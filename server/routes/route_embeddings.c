@@ -86,3 +86,9 @@ void route_ollama_vector(struct call *c)
 {
     embed(c, API_OLLAMA_VECTOR);
 }
+
+/* Where llama.cpp's clients ask. */
+void route_plain_embeddings(struct call *c)
+{
+    route_embeddings(c);
+}

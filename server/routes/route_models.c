@@ -92,3 +92,9 @@ void route_model(struct call *c)
     ops_no_model(c, g, call_request(c)->param, &e);
     call_error(c, &e);
 }
+
+/* Where llama.cpp's clients ask. */
+void route_plain_models(struct call *c)
+{
+    route_models(c);
+}

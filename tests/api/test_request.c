@@ -171,7 +171,7 @@ static void test_contradictions(void **state)
     assert_bad_body(API_COMPLETIONS, "{" TEXT ",\"best_of\":2,\"stream\":true}", "best_of");
     assert_good_body(API_COMPLETIONS, "{" TEXT ",\"best_of\":1,\"stream\":true}");
     assert_bad_body(API_COMPLETIONS, "{" TEXT ",\"min_tokens\":5,\"max_tokens\":4}", "min_tokens");
-    assert_bad_body(API_COMPLETIONS, "{" TEXT ",\"logprobs\":6}", "logprobs");
+    assert_bad_body(API_COMPLETIONS, "{" TEXT ",\"logprobs\":21}", "logprobs");
     assert_bad_body(API_COMPLETIONS, "{" TEXT ",\"logprobs\":true}", "logprobs");
     assert_bad_body(API_CHAT, "{" CHAT ",\"logprobs\":1}", "logprobs");
     assert_bad_body(API_CHAT, "{" CHAT ",\"top_logprobs\":1}", "top_logprobs");

@@ -102,9 +102,10 @@ class World:
     def case(self, name, method, path):
         s, one = self.s, path.replace("{id}", self.file if "/files/" in path else self.job["id"])
         other = {
-            "chat": lambda: self.generates(path, messages=CHAT, max_tokens=1),
-            "completions": lambda: self.generates(path, prompt="a", max_tokens=1),
-            "embeddings": lambda: self.generates(path, input="a"),
+            **dict.fromkeys(("chat", "plain_chat"), lambda: self.generates(path, messages=CHAT, max_tokens=1)),
+            **dict.fromkeys(("completions", "plain_completions"),
+                            lambda: self.generates(path, prompt="a", max_tokens=1)),
+            **dict.fromkeys(("embeddings", "plain_embeddings"), lambda: self.generates(path, input="a")),
             **dict.fromkeys(("rerank", "plain_rerank", "v2_rerank"),
                             lambda: self.generates(path, query="a", documents=["b"])),
             **dict.fromkeys(("score", "plain_score"), lambda: self.generates(path, text_1="a", text_2="b")),
@@ -121,7 +122,7 @@ class World:
             "ollama_show": lambda: self.generates(path),
             **dict.fromkeys(("ollama_tags", "ollama_ps"), lambda: self.listed(path)),
             "lora_load": self.lora_load, "lora_unload": self.lora_unload,
-            "models": lambda: self.listed(path), "files": lambda: self.listed(path),
+            **dict.fromkeys(("models", "plain_models", "files"), lambda: self.listed(path)),
             "jobs": lambda: self.listed(path + "?limit=100"),
             "model": lambda: self.same(lambda n: s.get(f"/v1/models/{n}", **BOB)),
             "model_drop": lambda: self.same(lambda n: s.ask("DELETE", f"/v1/models/{n}", **BOB)),
