@@ -15,7 +15,7 @@
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
 /* Whose hyperparameter it is. */
-enum of { OF_ANY, OF_MEASURED, OF_DPO, OF_REWARDS };
+enum of { OF_ANY, OF_DPO, OF_REWARDS };
 
 static const struct row {
     const char *name;
@@ -183,8 +183,7 @@ static int refuse_unknown(struct api_reader *r, const char *name, const char *ke
 
 static bool is_of(const struct row *row, enum hyper_method method)
 {
-    return row->of == OF_ANY || (row->of == OF_MEASURED && method != HYPER_REINFORCEMENT) ||
-           (row->of == OF_DPO && method == HYPER_DPO) ||
+    return row->of == OF_ANY || (row->of == OF_DPO && method == HYPER_DPO) ||
            (row->of == OF_REWARDS && method == HYPER_REINFORCEMENT);
 }
 
@@ -192,7 +191,7 @@ static bool is_of(const struct row *row, enum hyper_method method)
 static int refuse_absent(struct api_reader *r, const char *name, const char *key,
                          enum hyper_method method, const json_t *v, bool *is_absent)
 {
-    static const char *const absent[] = {"eval_interval", "eval_samples", "reasoning_effort"};
+    static const char *const absent[] = {"reasoning_effort"};
     *is_absent = false;
     for (size_t i = 0; method == HYPER_REINFORCEMENT && i < sizeof absent / sizeof *absent; i++)
         *is_absent = *is_absent || strcmp(absent[i], key) == 0;
@@ -221,10 +220,8 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
         if (!row)
             return refuse_unknown(r, name, key);
         if (!is_of(row, method))
-            return row->of == OF_MEASURED
-                       ? param_bad(r, name, "is for methods that take a validation file")
-                       : param_bad(r, name, "is for method.%s.hyperparameters alone",
-                                   row->of == OF_DPO ? "dpo" : "reinforcement");
+            return param_bad(r, name, "is for method.%s.hyperparameters alone",
+                             row->of == OF_DPO ? "dpo" : "reinforcement");
         if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
         h->says_rslora |= !is_auto(value) && strcmp(key, "use_rslora") == 0;

@@ -26,7 +26,7 @@ struct job_hyper {
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
     double learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
     double compute_multiplier, desirable_weight, undesirable_weight;
-    int64_t group_size, max_completion_tokens, advantage;
+    int64_t group_size, max_completion_tokens, advantage, eval_interval, eval_samples;
     int64_t training_type, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */
     bool use_rslora, row_logprobs;

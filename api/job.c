@@ -170,9 +170,9 @@ static int check_method(const struct job *job, struct api_error *e)
                       "'batch_size' must be at least 2 for \"x_kto\": a row is held against others "
                       "of its step.",
                       e);
-    if (h->method == HYPER_REINFORCEMENT && job->validation_file)
-        return api_fail(e, 400, "invalid_value", "validation_file",
-                        "'validation_file' is not supported with \"reinforcement\".");
+    if ((h->eval_interval || h->eval_samples) && !job->validation_file)
+        return refuse(h, h->eval_interval ? "eval_interval" : "eval_samples",
+                      "'eval_interval' and 'eval_samples' need a 'validation_file'.", e);
     return 0;
 }
 

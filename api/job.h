@@ -138,6 +138,8 @@ struct job_metrics {
                        * the mean length, the divergence */
     double reward, reward_std, clipped, length, kl;
     int64_t n_moved, n_fault; /* labels whose ratio was not 1; samples that could not be graded */
+    bool has_judged;          /* of samples of the validation file: */
+    double judged;            /* their mean reward */
     const int64_t *faults;    /* [GRADE_FAULT_COUNT] borrowed: why; NULL: not told */
     const char *fault_why;    /* borrowed: of one of them, in words; "": none */
     const struct job_samples *samples; /* borrowed; NULL: none are shown */

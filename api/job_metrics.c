@@ -103,6 +103,8 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out)
     put(out, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward, m->has_pairs);
     put(out, "full_valid", m->full_valid_loss, m->full_valid_accuracy, m->full_valid_reward,
         m->has_pairs);
+    if (m->has_judged)
+        buf_printf(out, ",\"full_valid_reward_mean\":%.6f", m->judged);
     if (m->trained_tokens > 0)
         buf_printf(out,
                    ",\"trained_tokens\":%" PRId64 ",\"tokens_per_second\":%.1f,"
@@ -157,6 +159,8 @@ void job_metrics_read(const char *data, struct job_metrics *m)
         m->length = number(v, "completion_tokens_mean");
         m->kl = number(v, "train_kl");
     }
+    m->has_judged = json_object_get(v, "full_valid_reward_mean") != NULL;
+    m->judged = m->has_judged ? number(v, "full_valid_reward_mean") : 0;
     get(v, "train", m->has_pairs, &m->train_loss, &m->train_accuracy, m->train_reward);
     get(v, "valid", m->has_pairs, &m->valid_loss, &m->valid_accuracy, m->valid_reward);
     get(v, "full_valid", m->has_pairs, &m->full_valid_loss, &m->full_valid_accuracy,

@@ -114,7 +114,7 @@ struct tune_policy {
     const char *name;   /* borrowed: of the adapter that is sampled; the caller has claimed it */
     const char *folder; /* borrowed: where it is written on the way, that of the checkpoints */
     uint64_t tenant;    /* as gen_req's */
-    int64_t grades_at_once; /* threads that call the next; 0: 1 */
+    int64_t judge_every, grades_at_once; /* steps between looks at `valid`; threads, 0: 1 */
     /* ctx: of the training. *is_graded false: it could not be, and counts 0. */
     int (*grade)(void *ctx, const struct tune_sample *s, double *reward, bool *is_graded,
                  struct err *e);

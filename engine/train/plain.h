@@ -127,7 +127,7 @@ struct tuning_event {
     enum tuning_what what;
     int64_t step, n_step, epoch; /* steps done, steps in all, epochs done */
     struct train_result train, valid;
-    struct train_rewards rewards; /* of a policy's step */
+    struct train_rewards rewards; /* of a policy's step; else of its answers to `valid` */
     bool has_valid;
     bool is_last;      /* of an epoch, or a save: the training ends behind it */
     int64_t n_trained; /* tokens that were in steps so far */

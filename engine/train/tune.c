@@ -79,8 +79,9 @@ static void fill(const struct tune_options *from, struct tuning_options *o)
     o->data = &from->data->data;
     if (from->valid) {
         o->valid = &from->valid->data;
-        o->valid_rows = VALID_ROWS;
+        o->valid_rows = from->policy.loss.is_on ? 0 : VALID_ROWS;
         o->valid_every = VALID_EVERY;
+        o->judge_every = from->policy.judge_every;
     }
     o->checkpoints = from->checkpoints;
     o->checkpoint_steps = from->checkpoint_steps;
@@ -174,8 +175,10 @@ int tune_check_full(const struct engine *g, struct err *e)
 static int check(const struct tune *t, struct err *e)
 {
     bool samples = t->o.sample != NULL;
-    return (samples && (tune_check_rewards(t->engine, e) ||
-                        tune_check_group(t->engine, t->samples.policy.samples.group, e))) ||
+    return (samples &&
+            (tune_check_rewards(t->engine, e) ||
+             tune_check_group(t->engine, t->samples.policy.samples.group, e) ||
+             (t->o.valid && tune_check_group(t->engine, dataset_n_each(t->o.valid), e)))) ||
                    (t->is_full && tune_check_full(t->engine, e))
                ? -1
                : 0;

@@ -21,6 +21,9 @@
 
 enum { PATH_BYTES = 4096, TEXT_BYTES = 64 << 20 };
 
+/* Places of samples that are not trained on, beyond those of a step's. */
+static const int64_t judged_place = 1 << 30;
+
 static int folder_of(const char *checkpoints, char path[PATH_BYTES], struct err *e)
 {
     int n = snprintf(path, PATH_BYTES, "%s/policy", checkpoints);
@@ -78,9 +81,9 @@ static int64_t answer_length(const struct row_set *rows, int64_t i)
 struct graded {
     struct tune_samples *s;
     const struct row_set *rows;
-    int64_t step;
-    double *reward;  /* [n_row] */
-    bool *is_graded; /* [n_row] */
+    int64_t step, place; /* of row 0 */
+    double *reward;      /* [n_row] */
+    bool *is_graded;     /* [n_row] */
 };
 
 /* Of row i, as a client would see it. */
@@ -95,7 +98,7 @@ static int grade(void *ctx, int64_t i, const atomic_bool *ends, struct err *e)
     if (n > 0 && is_end(s->engine, id[n - 1]))
         n--;
     struct tune_sample sample = {
-        .example = g->rows->example[i], .step = g->step, .place = i, .ends = ends};
+        .example = g->rows->example[i], .step = g->step, .place = g->place + i, .ends = ends};
     sample.line = row_set_line(g->rows, i, &sample.n_line);
     int rc = tokenizer_decode(engine_tokenizer(s->engine), id, (size_t)n, true, &text, e) ||
                      buf_check(&text, "a sample", e)
@@ -118,11 +121,12 @@ static void settle(const struct tune_samples *s, struct row_set *rows, const dou
                    double *advantage, struct train_rewards *out)
 {
     const struct train_samples *how = &s->policy.samples;
+    int64_t n_each = rows->n_each;
     double sum = 0, squares = 0;
     bool is_even = s->policy.loss.kl == 0;
-    for (int64_t i = 0; i < rows->n_row; i += how->group) {
-        policy_advantages(how->advantage, reward + i, how->group, advantage);
-        for (int64_t k = i; k < i + how->group; k++) {
+    for (int64_t i = 0; i < rows->n_row; i += n_each) {
+        policy_advantages(how->advantage, reward + i, n_each, advantage);
+        for (int64_t k = i; k < i + n_each; k++) {
             int64_t n = answer_length(rows, k);
             rows->row[k].advantage = advantage[k - i];
             rows->row[k].share = policy_share(how->advantage, n, how->max_new, rows->n_row);
@@ -159,11 +163,11 @@ static int run_grading(struct graded *g, struct train_rewards *out, bool *is_end
     return g->s->policy.graded ? g->s->policy.graded(g->s->ctx, e) : 0;
 }
 
-static int grade_all(struct tune_samples *s, struct row_set *rows, int64_t step,
+static int grade_all(struct tune_samples *s, struct row_set *rows, int64_t step, int64_t place,
                      struct train_rewards *out, bool *is_ended, struct err *e)
 {
     double *reward = try_alloc((size_t)rows->n_row * 2, sizeof *reward, "rewards", e);
-    struct graded g = {.s = s, .rows = rows, .step = step, .reward = reward};
+    struct graded g = {.s = s, .rows = rows, .step = step, .place = place, .reward = reward};
     g.is_graded = reward ? try_alloc((size_t)rows->n_row, sizeof *g.is_graded, "rewards", e) : NULL;
     int rc = g.is_graded ? run_grading(&g, out, is_ended, e) : -1;
     if (!rc && !*is_ended)
@@ -173,11 +177,15 @@ static int grade_all(struct tune_samples *s, struct row_set *rows, int64_t step,
     return rc;
 }
 
-int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, struct train_rewards *out,
-                      bool *is_ended, struct err *e)
+/* What is only looked at is drawn with the same seeds each time: its reward moves with the values.
+ */
+int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, int64_t judged_at,
+                      struct train_rewards *out, bool *is_ended, struct err *e)
 {
     struct tune_samples *s = ctx;
-    const struct siphash_key key = {s->seed, 1};
+    bool trains = judged_at < 0;
+    int64_t of = trains ? step : 0, place = trains ? 0 : judged_place + judged_at;
+    const struct siphash_key key = {s->seed, trains ? 1 : 2};
     *out = (struct train_rewards){0};
     if (publish(s, e))
         return -1;
@@ -187,11 +195,11 @@ int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, struct trai
     const struct rollout o = {.engine = s->engine,
                               .adapter = now,
                               .max_new = s->policy.samples.max_new,
-                              .seed = siphash(key, &step, sizeof step),
+                              .seed = siphash(key, &of, sizeof of),
                               .tenant = s->policy.tenant,
                               .is_wanted_end = s->is_wanted_end,
                               .ctx = s->ctx};
     int rc = rollout_run(&o, rows, is_ended, e);
     adapter_unref(now);
-    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, step, out, is_ended, e);
+    return rc ? -1 : *is_ended ? 0 : grade_all(s, rows, step, place, out, is_ended, e);
 }

@@ -22,8 +22,8 @@ struct tune_samples {
 };
 
 /* tuning_options.sample; ctx: a struct tune_samples. */
-int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, struct train_rewards *out,
-                      bool *is_ended, struct err *e);
+int tune_samples_draw(void *ctx, struct row_set *rows, int64_t step, int64_t judged_at,
+                      struct train_rewards *out, bool *is_ended, struct err *e);
 
 /* The adapter's name means nothing any more, and no folder of it is left. */
 void tune_samples_end(struct tune_samples *s);

@@ -37,7 +37,7 @@ struct tuning {
     int64_t epoch, at;       /* the cursor; at: in order */
     double n_trained;
     struct tuning_best best;
-    int64_t judged_step; /* at which the validation loss was looked at last */
+    int64_t judged_step; /* at which the validation set was looked at last */
     char *best_dir;      /* owned: where the best values are kept; NULL: they are not */
     int64_t saved_us, saved_step;
     struct base_id base;             /* whose weights are trained; */
@@ -328,6 +328,34 @@ static int evaluate(struct tuning *t, int64_t lo, int64_t hi, struct train_resul
     return 0;
 }
 
+/* Of a policy: its answers to the validation set's prompts. What it is best at is a reward, which
+ * stands for a loss with its sign turned. */
+static int judge_samples(struct tuning *t, struct tuning_event *v, bool *ends, struct err *e)
+{
+    const struct tuning_options *o = &t->opt;
+    struct row_set *rows = &t->valid;
+    struct train_rewards *sum = &v->rewards;
+    *sum = (struct train_rewards){0};
+    for (int64_t i = 0, at = 0; i < rows->n && !*ends; at += rows->n_row) {
+        struct train_rewards part;
+        row_set_clear(rows);
+        while (i < rows->n && row_set_add(rows, i))
+            i++;
+        if (o->sample(o->sample_ctx, rows, trainer_n_step(t->trainer), at, &part, ends, e))
+            return err_wrap(e, "validation");
+        sum->reward += part.reward * (double)part.n;
+        sum->length += part.length * (double)part.n;
+        sum->n += part.n;
+        sum->n_fault += part.n_fault;
+    }
+    if (*ends)
+        return 0;
+    sum->reward /= (double)sum->n;
+    sum->length /= (double)sum->n;
+    v->valid.loss = -sum->reward;
+    return 0;
+}
+
 /* A few rows beside a step, which ones goes round the set. */
 static int glance(struct tuning *t, struct tuning_event *v, struct err *e)
 {
@@ -369,22 +397,30 @@ static void judge(struct tuning *t, double loss, bool *is_best)
     *is_best = true;
 }
 
+static bool is_at(const struct tuning *t, int64_t every)
+{
+    return every > 0 && trainer_n_step(t->trainer) % every == 0;
+}
+
 static bool is_multiple(const struct tuning *t)
 {
-    int64_t every = t->opt.checkpoint_steps;
-    return every > 0 && trainer_n_step(t->trainer) % every == 0;
+    return is_at(t, t->opt.checkpoint_steps) || is_at(t, t->opt.judge_every);
 }
 
 /* An epoch's end, or a checkpoint that is asked for: measured on all rows there are for that, told,
  * and kept where it is the best. Those by time are told alone: when they come is no matter of the
- * training. */
-static int tell_values(struct tuning *t, enum tuning_what what, struct err *e)
+ * training. *ends: it was ended meanwhile, and nothing is told. */
+static int tell_values(struct tuning *t, enum tuning_what what, bool *ends, struct err *e)
 {
     struct tuning_event v = {.what = what};
     bool counts = what == TUNING_EPOCH || is_multiple(t), is_best = false;
     v.has_valid = t->valid.n > 0 && (counts || t->opt.judges_saves);
-    if (v.has_valid && evaluate(t, 0, t->valid.n, &v.valid, e))
+    *ends = false;
+    if (v.has_valid &&
+        (t->opt.sample ? judge_samples(t, &v, ends, e) : evaluate(t, 0, t->valid.n, &v.valid, e)))
         return -1;
+    if (*ends)
+        return 0;
     if (v.has_valid && counts)
         judge(t, v.valid.loss, &is_best);
     v.is_last = tuning_is_over(t);
@@ -420,12 +456,21 @@ int tuning_forget(const char *checkpoints, struct err *e)
 
 /* ---- epochs and steps ---------------------------------------------------------------------- */
 
-static int end_epoch(struct tuning *t, struct err *e)
+/* One that is ended while its values are looked at is at its end still. */
+static int end_epoch(struct tuning *t, bool *ends, struct err *e)
 {
     t->epoch++;
     t->at = 0;
-    if (tell_values(t, TUNING_EPOCH, e) || save(t, e))
+    if (tell_values(t, TUNING_EPOCH, ends, e))
         return -1;
+    if (*ends) {
+        t->epoch--;
+        t->at = t->train.n;
+    }
+    if (save(t, e))
+        return -1;
+    if (*ends)
+        return 0;
     if (t->epoch < t->opt.n_epoch)
         enter_epoch(t);
     return 0;
@@ -436,8 +481,8 @@ static int sample(struct tuning *t, struct tuning_event *v, bool *ends, struct e
 {
     const struct tuning_options *o = &t->opt;
     *ends = false;
-    return o->sample ? o->sample(o->sample_ctx, &t->train, trainer_n_step(t->trainer), &v->rewards,
-                                 ends, e)
+    return o->sample ? o->sample(o->sample_ctx, &t->train, trainer_n_step(t->trainer), -1,
+                                 &v->rewards, ends, e)
                      : 0;
 }
 
@@ -504,31 +549,45 @@ static bool is_checkpoint_due(const struct tuning *t)
 }
 
 /* One that is asked for; the end of the training has its own. */
-static int save_between(struct tuning *t, struct err *e)
+static int save_between(struct tuning *t, bool *ends, struct err *e)
 {
-    return tell_values(t, TUNING_SAVE, e) || save(t, e) ? -1 : 0;
+    return tell_values(t, TUNING_SAVE, ends, e) || save(t, e) ? -1 : 0;
+}
+
+/* Whether the last step's look was ended before it had come to its end. */
+static bool owes_look(const struct tuning *t)
+{
+    return t->opt.sample && t->valid.n > 0 && t->at > 0 && t->at < t->train.n && is_multiple(t) &&
+           t->judged_step != trainer_n_step(t->trainer);
+}
+
+/* What is due behind a step. */
+static int settle_step(struct tuning *t, bool *ends, struct err *e)
+{
+    bool is_due = false;
+    if (t->at >= t->train.n)
+        return end_epoch(t, ends, e);
+    return decide(t, is_checkpoint_due, &is_due, e) || (is_due && save_between(t, ends, e)) ? -1
+                                                                                            : 0;
 }
 
 int tuning_run(struct tuning *t, bool *is_done, struct err *e)
 {
+    bool ends = false;
     *is_done = false;
-    if (tuning_is_over(t) && tell_values(t, t->at ? TUNING_SAVE : TUNING_EPOCH, e))
+    if (tuning_is_over(t) && tell_values(t, t->at ? TUNING_SAVE : TUNING_EPOCH, &ends, e))
         return -1;
-    while (!tuning_is_over(t)) {
-        bool ends, is_due = false;
+    while (!tuning_is_over(t) && !ends) {
         if (decide(t, is_end_wanted, &ends, e))
             return -1;
         if (ends)
             return save(t, e);
-        if (one_step(t, &ends, e))
-            return -1;
-        if (ends)
-            return 0;
-        if ((t->at < t->train.n && decide(t, is_checkpoint_due, &is_due, e)))
-            return -1;
-        if (t->at >= t->train.n ? end_epoch(t, e) : is_due ? save_between(t, e) : 0)
+        bool steps = t->at < t->train.n && !owes_look(t);
+        if ((steps && one_step(t, &ends, e)) || (!ends && settle_step(t, &ends, e)))
             return -1;
     }
+    if (ends)
+        return 0;
     *is_done = true;
     return take_best(t, e);
 }

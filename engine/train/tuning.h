@@ -40,10 +40,11 @@ struct tuning_options {
     bool judges_saves;   /* the validation loss is told at every checkpoint, those by time, too */
     const char *row_log; /* borrowed: file of each row's losses; NULL: none */
     bool logs_logprobs;  /* with those of each token */
-    /* Of a policy: fills the batch's rows, their advantages and shares; *is_ended: it was to end.
-     */
-    int (*sample)(void *ctx, struct row_set *rows, int64_t step, struct train_rewards *out,
-                  bool *is_ended, struct err *e);
+    int64_t judge_every; /* of a policy: steps between looks at `valid`, besides; 0: none */
+    /* Of a policy: fills the batch's rows, their advantages and shares; judged_at: of `valid`, its
+     * place among the looked at; -1: it is to be trained on. *is_ended: it was to end. */
+    int (*sample)(void *ctx, struct row_set *rows, int64_t step, int64_t judged_at,
+                  struct train_rewards *out, bool *is_ended, struct err *e);
     void *sample_ctx;
     struct gate *gate; /* borrowed: shared with a server; NULL: nobody else computes */
     /* Both may be NULL. The second is asked between steps: true ends the tuning after a checkpoint

@@ -83,6 +83,8 @@ static void add_end(struct sha256 *s, const struct tuning_options *o)
         return;
     add(s, "best %d ", o->keeps_best);
     add(s, "%lld|", (long long)o->patience);
+    if (o->judge_every)
+        add(s, "every %lld|", (long long)o->judge_every);
 }
 
 void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES])

@@ -78,6 +78,8 @@ void job_choose_samples(struct job_run *r)
         h->group_size = group_of(h->compute_multiplier, on->max_waiting);
     if (h->max_completion_tokens == 0)
         h->max_completion_tokens = half < NEW_AUTO ? half : NEW_AUTO;
+    if (h->eval_samples == 0 && r->job.validation_file)
+        h->eval_samples = 1;
     if (h->advantage == 0)
         h->advantage = HYPER_GRPO;
     if (h->clip_range == 0)
@@ -116,6 +118,8 @@ void job_choose(struct job_run *r)
         batch = BATCH_KTO_MIN;
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
+    if (h->eval_interval == 0 && h->method == HYPER_REINFORCEMENT && r->job.validation_file)
+        h->eval_interval = (rows.n_row + h->batch_size - 1) / h->batch_size;
     if (h->training_type == 0)
         h->training_type = HYPER_LORA;
     choose_rate(h, engine_info(r->jobs->opt.engine)->d_model);

@@ -164,6 +164,7 @@ int job_policy_begin(struct job_run *r, struct tune_options *o, struct err *e)
                                      .samples = {.advantage = kinds[h->advantage],
                                                  .group = h->group_size,
                                                  .max_new = h->max_completion_tokens},
+                                     .judge_every = h->eval_interval,
                                      .name = name,
                                      .folder = o->checkpoints,
                                      .tenant = map_hash(r->job.id, strlen(r->job.id)),

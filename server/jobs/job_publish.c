@@ -158,19 +158,23 @@ static int be_best(struct job_run *r, struct job_tuned *t, struct err *e)
 static void tell_end(struct job_run *r, struct job_event *v, size_t *n)
 {
     const struct tuning_best best = tune_best(r->tune);
+    bool rewards = r->job.hyper.method == HYPER_REINFORCEMENT;
+    double found = rewards ? -best.loss : best.loss;
     if (r->job.step < r->job.n_step)
         job_event_init(r, &v[(*n)++], "message",
                        arena_printf(r->arena,
                                     "Stopped early, behind step %" PRId64 ": %" PRId64
-                                    " evaluations have found no lower validation loss than that "
-                                    "of step %" PRId64 ", %.4f",
-                                    r->job.step, best.n_worse, best.step, best.loss));
+                                    " evaluations have found no %s than that of step %" PRId64
+                                    ", %.4f",
+                                    r->job.step, best.n_worse,
+                                    rewards ? "higher validation reward" : "lower validation loss",
+                                    best.step, found));
     if (r->job.hyper.result == HYPER_BEST)
-        job_event_init(r, &v[(*n)++], "message",
-                       arena_printf(r->arena,
-                                    "The result is that of step %" PRId64
-                                    ", with the lowest validation loss, %.4f",
-                                    best.step, best.loss));
+        job_event_init(
+            r, &v[(*n)++], "message",
+            arena_printf(r->arena, "The result is that of step %" PRId64 ", with the %s, %.4f",
+                         best.step,
+                         rewards ? "highest validation reward" : "lowest validation loss", found));
 }
 
 /* A training that was killed after this was entered, and before its own checkpoint was written,

@@ -25,7 +25,7 @@ static void copy_rewards(double to[2], const struct train_result *from)
 
 static struct job_metrics metrics_of(const struct job_run *r, const struct tuning_event *v)
 {
-    bool is_step = v->what == TUNING_STEP;
+    bool is_step = v->what == TUNING_STEP, rewards = r->job.hyper.method == HYPER_REINFORCEMENT;
     struct job_metrics m = {.step = v->step,
                             .n_step = v->n_step,
                             .train_loss = is_step ? v->train.loss : -1,
@@ -35,7 +35,9 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
                             .full_valid_loss = -1,
                             .full_valid_accuracy = -1,
                             .has_pairs = r->job.hyper.method == HYPER_DPO,
-                            .has_rewards = r->job.hyper.method == HYPER_REINFORCEMENT};
+                            .has_rewards = rewards && is_step,
+                            .has_judged = rewards && !is_step && v->has_valid,
+                            .judged = v->rewards.reward};
     if (m.has_rewards) {
         m.reward = v->rewards.reward;
         m.reward_std = v->rewards.deviation;
@@ -50,6 +52,8 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
     }
     copy_rewards(m.train_reward, &v->train);
     copy_rewards(is_step ? m.valid_reward : m.full_valid_reward, &v->valid);
+    if (rewards)
+        return m;
     if (v->has_valid && is_step) {
         m.valid_loss = v->valid.loss;
         m.valid_accuracy = v->valid.accuracy;
@@ -150,11 +154,29 @@ static int on_checkpoint(struct job_run *r, const struct tuning_event *v,
 static bool is_published(const struct job_run *r, const struct tuning_event *v)
 {
     const struct job_hyper *h = &r->job.hyper;
-    int64_t every = h->checkpoint_steps;
-    bool is_asked = h->checkpoint_minutes > 0 || (every > 0 && v->step % every == 0);
+    int64_t every = h->checkpoint_steps, looks = h->eval_interval;
+    bool is_asked = h->checkpoint_minutes > 0 || (every > 0 && v->step % every == 0) ||
+                    (looks > 0 && v->step % looks == 0);
     bool is_result = v->is_last && (h->result != HYPER_BEST || tune_best(r->tune).step == v->step);
     return h->training_type == HYPER_LORA && !is_result &&
            (v->what == TUNING_EPOCH || (v->what == TUNING_SAVE && is_asked));
+}
+
+/* What the answers to the validation file's prompts are worth now. */
+static int tell_judged(struct job_run *r, const struct tuning_event *v, const struct job_metrics *m,
+                       struct err *e)
+{
+    char text[TEXT_BYTES], data[TEXT_BYTES];
+    r->last.has_judged = true;
+    r->last.judged = m->judged;
+    snprintf(text, sizeof text, "Step %" PRId64 "/%" PRId64 ": validation reward=%.3f", v->step,
+             v->n_step, m->judged);
+    snprintf(data, sizeof data,
+             "{\"step\":%" PRId64 ",\"full_valid_reward_mean\":%.6f,"
+             "\"full_valid_completion_tokens_mean\":%.2f,\"full_valid_samples\":%" PRId64
+             ",\"full_valid_ungraded_samples\":%" PRId64 "}",
+             v->step, m->judged, v->rewards.length, v->rewards.n, v->rewards.n_fault);
+    return job_say(r, "message", text, data, e);
 }
 
 static int hear(void *ctx, const struct tuning_event *v, struct err *e)
@@ -165,7 +187,9 @@ static int hear(void *ctx, const struct tuning_event *v, struct err *e)
         r->last = m;
         return on_step(r, v, &m, e);
     }
-    if (v->has_valid) {
+    if (m.has_judged && tell_judged(r, v, &m, e))
+        return -1;
+    if (v->has_valid && !m.has_judged) {
         r->last.full_valid_loss = m.full_valid_loss;
         r->last.full_valid_accuracy = m.full_valid_accuracy;
         copy_rewards(r->last.full_valid_reward, &v->valid);

@@ -34,7 +34,7 @@ static int refuse_file(struct job_run *r, const struct tune_rows *d, const char 
     return job_fail(r, code, param, arena_strdup(r->arena, said.message), e) ? -1 : 1;
 }
 
-static struct tune_rows *rows_new(struct job_run *r, struct train_said *said)
+static struct tune_rows *rows_new(struct job_run *r, bool is_valid, struct train_said *said)
 {
     job_choose_samples(r);
     const struct job_hyper *h = &r->job.hyper;
@@ -44,7 +44,7 @@ static struct tune_rows *rows_new(struct job_run *r, struct train_said *said)
                                         .refuses_longer = h->long_rows == HYPER_REFUSE,
                                         .has_pairs = h->method == HYPER_DPO && !judges,
                                         .has_verdicts = judges,
-                                        .n_sample = h->group_size,
+                                        .n_sample = is_valid ? h->eval_samples : h->group_size,
                                         .max_new = h->max_completion_tokens,
                                         .reader = {.fn = api_train_read, .ctx = said}};
     return tune_rows_new(r->jobs->opt.engine, &o);
@@ -69,7 +69,7 @@ static int read_file(struct job_run *r, const char *id, const char *param, struc
         return -1;
     if (fd < 0)
         return job_fail(r, "file_altered", param, arena_strdup(r->arena, e->msg), e) ? -1 : 1;
-    *rows = rows_new(r, &said);
+    *rows = rows_new(r, rows == &r->valid, &said);
     int rc = tune_rows_read(*rows, fd, &why);
     if (*said.unread)
         r->unread = arena_strdup(r->arena, said.unread);

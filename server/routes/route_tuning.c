@@ -177,6 +177,8 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
         return api_fail(e, 400, "invalid_value", "method.type", "%s.", why.msg);
     if (tune_check_group(g, h->group_size, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "group_size"), "%s.", why.msg);
+    if (tune_check_group(g, h->eval_samples, &why))
+        return api_fail(e, 400, "invalid_value", field_of(t, h, "eval_samples"), "%s.", why.msg);
     if (h->lora_rank > most)
         return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",

@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
-enum of { ANY, MEASURED, DPO, REWARDS };
+enum of { ANY, DPO, REWARDS };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -69,8 +69,8 @@ static bool method_takes(const char *method, const char *more, const struct row 
     snprintf(body, sizeof body,
              "{\"model\":\"m\",\"training_file\":\"file-a\",%s\"method\":{\"type\":\"%s\","
              "\"%s\":{%s\"hyperparameters\":{%s\"%s\":%s}}}}",
-             strcmp(method, "reinforcement") == 0 ? "" : "\"validation_file\":\"file-b\",", method,
-             method, strcmp(method, "reinforcement") == 0 ? grader : "", more, r->name, value);
+             "\"validation_file\":\"file-b\",", method, method,
+             strcmp(method, "reinforcement") == 0 ? grader : "", more, r->name, value);
     return !job_ask_parse(body, strlen(body), &own_arena, &ask, &e);
 }
 
@@ -145,8 +145,7 @@ static void methods(void **state)
         assert_true(method_takes("dpo", loss_of(r), r, value) == (r->of != REWARDS));
         assert_true(method_takes("reinforcement", "", r, value) ==
                     (r->of == ANY || r->of == REWARDS));
-        assert_true(method_takes("supervised", "", r, value) ==
-                    (r->of == ANY || r->of == MEASURED));
+        assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
     }
 }
 

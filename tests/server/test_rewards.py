@@ -34,6 +34,7 @@ def prompt(i, wanted="e"):
 
 
 PROMPTS = lines(prompt(i) for i in range(24))
+VALID = lines(prompt(i) for i in range(100, 108))
 
 
 def method(grader=GRADER, **hyper):
@@ -112,7 +113,10 @@ def refused(c, file):
             ({"method": method(group_size="auto", compute_multiplier=9)}, where + "compute_multiplier"),
             ({"method": method(reasoning_effort="high")}, where + "reasoning_effort"),
             ({"method": method(training_type="full")}, where + "training_type"),
-            ({"method": method(), "validation_file": file}, "validation_file"),
+            ({"method": method(eval_samples=65), "validation_file": file}, where + "eval_samples"),
+            ({"method": method(eval_interval=0), "validation_file": file}, where + "eval_interval"),
+            ({"method": method(result="best")}, where + "result"),
+            ({"method": method(early_stopping=1)}, where + "early_stopping"),
             ({"hyperparameters": {"group_size": 4}}, "hyperparameters.group_size")):
         r = c.make(file, **more)
         assert r.status == 400 and r.error["param"] == param, (more, r)
@@ -343,18 +347,53 @@ def ended(c):
     assert not any(m["id"].endswith(":policy") for m in c.get("/v1/models").json["data"])
 
 
-KEPT = {"n_epochs": 3, "checkpoint_steps": 2}
+KEPT = {"n_epochs": 3, "checkpoint_steps": 2, "eval_interval": 5, "eval_samples": 2, "result": "best"}
+LOOKED_AT = [2, 4, 5, 6, 8, 10, 12, 14, 15, 16, 18]
+
+
+def looks(c, job):
+    """What the validation file's prompts were worth, by the step, as often as it was told."""
+    events = c.get(f"{JOBS}/{job}/events?limit=100").json["data"]
+    told = [e["data"] for e in reversed(events) if e["type"] == "message" and e["data"]
+            and "full_valid_samples" in e["data"]]
+    return [(d["step"], d["full_valid_reward_mean"], d["full_valid_samples"]) for d in told]
+
+
+def paused(c, tmp, file, want):
+    """Halted again and again, in samples, in looks and in steps: it ends as one that was not."""
+    job = c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT))
+    for i in range(5):
+        c.wait(job, ("running", *ENDS))
+        threading.Event().wait(0.03 + 0.05 * i)
+        if c.ask("POST", f"{JOBS}/{job}/pause").status == 200:
+            c.ask("POST", f"{JOBS}/{job}/resume")
+    j = c.done(job)
+    assert c.curve(j) == want[0]
+    assert adapter(tmp) == want[1]
+    assert sorted(set(looks(c, job))) == want[2], looks(c, job)
 
 
 def straight(c, tmp, file):
-    j = c.done(c.job(file, seed=9, method=method(**KEPT)))
-    return c.curve(j), adapter(tmp)
+    j = c.done(c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT)))
+    told = looks(c, j["id"])
+    assert [step for step, _, n in told if n == 16] == LOOKED_AT, told
+    assert told[0][1] < 0.7 < told[-1][1], told
+    best = max(told, key=lambda look: look[1])  # the first of those that are alike
+    events = [e["message"] for e in c.get(f"{JOBS}/{j['id']}/events?limit=100").json["data"]]
+    assert f"The result is that of step {best[0]}, with the highest validation reward, {best[1]:.4f}" in events
+    points = c.get(f"{JOBS}/{j['id']}/checkpoints").json["data"]
+    assert all(p["metrics"]["full_valid_reward_mean"] == dict((s, r) for s, r, _ in told)[p["step_number"]]
+               for p in points) and points, points
+    shown = j["hyperparameters"]
+    assert shown["eval_interval"] == 5 and shown["eval_samples"] == 2, shown
+    return c.curve(j), adapter(tmp), told
 
 
 def killed(tmp, file, want):
     """Killed at moments over its whole life, in samples and in steps."""
     with serve(tmp) as s:
-        job = client(s).job(file, seed=9, method=method(**KEPT))
+        c = client(s)
+        job = c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT))
         kill(s, 0.05)
     for i in range(KILLS - 1):
         with serve(tmp) as s:
@@ -365,14 +404,16 @@ def killed(tmp, file, want):
         assert c.curve(j) == want[0]
         assert adapter(tmp) == want[1]
         assert [m["step"] for m in numbers(c, job)] == list(range(1, 19))
+        assert sorted(set(looks(c, job))) == want[2], looks(c, job)
     return f"{KILLS} kills"
 
 
 def stopped(tmp, file, want):
     """A server that is told to end lets go of its samples, and the job goes on in the next."""
     with serve(tmp) as s:
-        job = client(s).job(file, seed=9, method=method(**KEPT))
-        client(s).wait_step(job, 2)
+        c = client(s)
+        job = c.job(file, validation_file=c.file(VALID), seed=9, method=method(**KEPT))
+        c.wait_step(job, 2)
         s.process.terminate()
         assert s.process.wait(60 * SLOW) == 0
         s.process.returncode = 0
@@ -401,6 +442,7 @@ def lives(tmp, cases):
         cases.run("ended in grading", lambda: ended_in_grading(c))
         cases.run("beside streams", lambda: beside(s, c))
         cases.run("straight", lambda: kept.update(want=straight(c, tmp, file)))
+        cases.run("paused as straight", lambda: paused(c, tmp, file, kept["want"]))
     cases.run("killed as straight", lambda: killed(tmp, file, kept["want"]))
     cases.run("stopped as straight", lambda: stopped(tmp, file, kept["want"]))
     cases.run("one place", lambda: one_place(tmp))
