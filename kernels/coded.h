@@ -6,6 +6,8 @@
  *
  *   int4  16 bytes: input i in the low nibble of byte i, input i + 16 in the high one, 8 more than
  *         what it counts (GGUF calls the block Q4_0)
+ *   mxfp4 16 bytes in the same places, each e2m1: a sign and twice the number's size is one of
+ *         0 1 2 3 4 6 8 12
  *   int8g 32 bytes: signed, -127 to 127 (Q8_0; what could be -128 there is refused by who reads it)
  *
  * Those of nested scales (kernels/nested.h) are blocks of K_NESTED inputs, each d and dmin in f16,
@@ -19,6 +21,11 @@
  *
  *   int8c 128 bytes: signed, -128 to 127
  *   fp8   128 bytes: e4m3, sign, four bits of exponent, three more; never its NaN, 0x7f
+ *
+ * And one has it in f32 and K_NF4_GROUP inputs:
+ *
+ *   nf4   32 bytes: input i in the low nibble of byte i, input i + 32 in the high one, each a place
+ *         in bitsandbytes' table of f32
  *
  * Thread: any; pure functions.
  */
@@ -44,6 +51,7 @@ enum {
     CODED_INT6K_BYTES = CODED_INT6K_HEAD + K_NESTED,
     CODED_WIDE_SCALE_BYTES = 4,
     CODED_WIDE_BYTES = CODED_WIDE_SCALE_BYTES + K_INT8C_GROUP,
+    CODED_NF4_BYTES = CODED_WIDE_SCALE_BYTES + K_NF4_GROUP / 2,
     CODED_BYTES_MAX = CODED_INT6K_BYTES
 };
 
@@ -53,25 +61,34 @@ CODED_INLINE bool coded_is_wide(enum k_type type)
     return type == K_INT8C || type == K_FP8;
 }
 
+/* Whether codes are four bits that stand where those of int4 do, in files and in panels. */
+CODED_INLINE bool coded_is_four(enum k_type type)
+{
+    return type == K_INT4 || type == K_MXFP4;
+}
+
 /* Whether blocks of the format's codes can be a source. */
 CODED_INLINE bool coded_has(enum k_type type)
 {
-    return type == K_INT4 || type == K_INT8G || type == K_INT4K || type == K_INT6K ||
-           coded_is_wide(type);
+    return coded_is_four(type) || type == K_INT8G || type == K_INT4K || type == K_INT6K ||
+           type == K_NF4 || coded_is_wide(type);
 }
 
 /* Inputs of a block. */
 CODED_INLINE int64_t coded_inputs(enum k_type type)
 {
-    return type == K_INT4 || type == K_INT8G ? (int)CODED_INPUTS : (int)K_NESTED;
+    return coded_is_four(type) || type == K_INT8G ? (int)CODED_INPUTS
+           : type == K_NF4                        ? (int)K_NF4_GROUP
+                                                  : (int)K_NESTED;
 }
 
 /* Bytes of n inputs, which are whole blocks. */
 CODED_INLINE int64_t coded_bytes(enum k_type type, int64_t n)
 {
     return n / coded_inputs(type) *
-           (type == K_INT4        ? CODED_INT4_BYTES
+           (coded_is_four(type)   ? CODED_INT4_BYTES
             : type == K_INT8G     ? CODED_INT8G_BYTES
+            : type == K_NF4       ? CODED_NF4_BYTES
             : type == K_INT4K     ? CODED_INT4K_BYTES
             : coded_is_wide(type) ? CODED_WIDE_BYTES
                                   : CODED_INT6K_BYTES);
@@ -122,6 +139,44 @@ CODED_INLINE float coded_wide_value(enum k_type type, uint8_t byte)
     return byte & 0x80 ? -v : v;
 }
 
+/* Input i of a block of four bits, as it is stored. */
+CODED_INLINE int coded_nibble(const uint8_t *block, int64_t i)
+{
+    return block[CODED_SCALE_BYTES + i % 16] >> i / 16 * 4 & 15;
+}
+
+/* What such a nibble counts. */
+CODED_INLINE int coded_four(enum k_type type, int nibble)
+{
+    int size = nibble & 7, twice = size < 4 ? size : size < 6 ? 2 * size - 4 : 4 * size - 16;
+    if (type == K_INT4)
+        return nibble - 8;
+    return nibble & 8 ? -twice : twice;
+}
+
+/* Of nf4. */
+CODED_INLINE int coded_nf4_nibble(const uint8_t *block, int64_t i)
+{
+    return block[CODED_WIDE_SCALE_BYTES + i % 32] >> i / 32 * 4 & 15;
+}
+
+#define CODED_NF4_TABLE                                                                            \
+    {                                                                                              \
+        -1.0f, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f,                  \
+            -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0.0f,             \
+            0.07958029955625534f, 0.16093020141124725f, 0.24611230194568634f,                      \
+            0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f, 0.7229568362236023f,  \
+            1.0f                                                                                   \
+    }
+
+enum { CODED_NF4_ZERO = 7 }; /* the table's zero */
+
+CODED_INLINE float coded_nf4_value(int nibble)
+{
+    static const float table[16] = CODED_NF4_TABLE;
+    return table[nibble];
+}
+
 /* What input i of a block counts. */
 CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
 {
@@ -131,7 +186,7 @@ CODED_INLINE int coded_code(enum k_type type, const uint8_t *block, int64_t i)
         return block[CODED_INT4K_HEAD + i / 64 * 32 + i % 32] >> i % 64 / 32 * 4 & 15;
     if (type == K_INT6K)
         return block[CODED_INT6K_HEAD + i] - 32;
-    return (block[CODED_SCALE_BYTES + i % 16] >> i / 16 * 4 & 15) - 8;
+    return coded_four(type, coded_nibble(block, i));
 }
 
 #endif

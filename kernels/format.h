@@ -85,4 +85,11 @@ static inline int64_t format_group(enum k_type t)
     return format_stream(t, 1).inputs;
 }
 
+/* Whether a sum is taken of a group's codes alone and then joins by their scale. Where rows are f32
+ * the scale is multiplied into each weight instead, so that products have the bits of f32. */
+static inline bool format_folds(enum k_type t)
+{
+    return format_group(t) && format_rows(t) == K_BF16;
+}
+
 #endif

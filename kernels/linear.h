@@ -14,6 +14,8 @@
  *   int4  [panel][k/2][32], then scales [panel][group][32] of f16
  *   int4k, int6k  [panel][k/128] blocks, of kernels/nested.h; rows stay f32
  *   int8c, fp8    [panel][k/2][64], then scales [panel][group][32], as int8
+ *   mxfp4 [panel][k/2][32], then scales [panel][group][32] of f16, as int4
+ *   nf4   [panel][k]  [16], then scales [panel][group][32]; rows stay f32
  *
  * int8: a byte is sign and magnitude, sign * (|code| 0..127), so that its bf16 comes from two table
  * look-ups by magnitude and one bit; within a step the bytes are in the order in which interleaving
@@ -26,13 +28,6 @@
  * the order of the halves of a bf16 step: linear_int4_at, in nibbles. The weight is
  * scale * (code - 8), exact in f32; a group is K_INT4_GROUP inputs. Padding is code 8.
  * Outputs past n and the second half of an odd k's last pair are zeros: only stores are cut.
- * Rows x[m, k] are cut into blocks of at most LINEAR_MR rows of nearly equal height h, and a block
- * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
- * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements. Rows of codes are of
- * another order, that of kernels/q8.h.
- *
- * Columns for a weight gradient, x[m, n]: runs of LINEAR_DW_ROWS rows, each as the blocked rows
- * [n, rows] or as the panels of a weight [n, rows] that its transpose would be.
  *
  * Order of summation. An output is one chain over ascending k (f32: fused multiply-adds; bf16:
  * these, or the pair sums of the variant's dot product; of codes: such a chain over a group, from
@@ -135,6 +130,19 @@ static inline int64_t linear_int4_at(int64_t o, int64_t i)
     return i / 2 * (2 * K_NR) + (o % 16 * 2 + i % 2) * 2 + o / 16;
 }
 
+/* e2m1 in place of the codes, and padding 0. */
+static inline int64_t linear_mxfp4_at(int64_t o, int64_t i)
+{
+    return linear_int4_at(o, i);
+}
+
+/* Likewise: of an input a byte has the codes of output j and, above it, of output j + 16, places in
+ * a table; a group is K_NF4_GROUP inputs. */
+static inline int64_t linear_nf4_at(int64_t o, int64_t i)
+{
+    return i * K_NR + o % 16 * 2 + o / 16;
+}
+
 /* And of nested scales: of the code's lower four bits. */
 static inline int64_t linear_nested_at(enum k_type type, int64_t o, int64_t i)
 {
@@ -230,10 +238,25 @@ static inline float linear_int6k_get(const void *panel, int64_t o, int64_t i)
     return linear_nested_get(K_INT6K, panel, o, i);
 }
 
+/* The lower one of a byte first. */
+static inline int linear_nibble(const void *panel, int64_t at)
+{
+    return ((const uint8_t *)panel)[at / 2] >> at % 2 * 4 & 15;
+}
+
 static inline float linear_int4_get(const void *panel, int64_t o, int64_t i)
 {
-    int64_t at = linear_int4_at(o, i);
-    return (float)((((const uint8_t *)panel)[at / 2] >> at % 2 * 4 & 15) - 8);
+    return (float)coded_four(K_INT4, linear_nibble(panel, linear_int4_at(o, i)));
+}
+
+static inline float linear_mxfp4_get(const void *panel, int64_t o, int64_t i)
+{
+    return (float)coded_four(K_MXFP4, linear_nibble(panel, linear_mxfp4_at(o, i)));
+}
+
+static inline float linear_nf4_get(const void *panel, int64_t o, int64_t i)
+{
+    return coded_nf4_value(linear_nibble(panel, linear_nf4_at(o, i)));
 }
 
 /* Number i of output o as it is stored. */
@@ -286,6 +309,11 @@ static inline float linear_weight_at(const struct k_weight *w, int64_t o, int64_
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
+
+/* Rows x[m, k] are cut into blocks of at most LINEAR_MR rows of nearly equal height h, and a block
+ * is [k][h] f32 or [k/2][h][2] bf16: what one step of a product needs is h adjacent numbers.
+ * A block begins at (its first row) * (k rounded up to LINEAR_STEP) elements. Rows of codes are of
+ * another order, that of kernels/q8.h. */
 
 /* Inputs as they are stored: those of a pair that misses its second are padded. */
 static inline int64_t linear_row_stored(enum k_type type, int64_t k)
@@ -350,6 +378,9 @@ static inline float rows_block_number(enum k_type type, const void *rows, int64_
         return ((const float *)rows)[start + i * b->h + r];
     return bf16_to_f32(((const k_bf16 *)rows)[start + i / 2 * b->h * 2 + r * 2 + i % 2]);
 }
+
+/* Columns for a weight gradient, x[m, n]: runs of LINEAR_DW_ROWS rows, each as the blocked rows
+ * [n, rows] or as the panels of a weight [n, rows] that its transpose would be. */
 
 /* ---- columns ------------------------------------------------------------------------------ */
 

@@ -29,7 +29,9 @@ enum {
     K_INT8G_GROUP = 32,       /* the same of int8g */
     K_INT8C_GROUP = 128,      /* of int8c */
     K_FP8_GROUP = 128,        /* of fp8 */
-    K_INT4_GROUP = 32,        /* and of int4 */
+    K_INT4_GROUP = 32,        /* of int4 */
+    K_MXFP4_GROUP = 32,       /* of mxfp4 */
+    K_NF4_GROUP = 64,         /* and of nf4 */
     K_Q8_GROUP = 32,          /* inputs of a row that share a scale where it is codes */
     K_NESTED = 128,           /* inputs of a block of int4k or int6k (kernels/nested.h) */
     K_CE_CHUNK = 4096,        /* vocabulary entries folded at a time; a multiple of K_NR */

@@ -185,6 +185,29 @@ static int parse_mxfp4(struct packing *p, const struct json *v, struct err *e)
     return json_opt_bool(v, "dequantize", &is_plain, e);
 }
 
+/* ---- bitsandbytes -------------------------------------------------------------------------- */
+
+/* Sizes of blocks, and whether scales are nested, each matrix says itself. What was left out
+ * (llm_int8_skip_modules) is in numbers. */
+static int parse_bnb(struct packing *p, const struct json *v, struct err *e)
+{
+    bool is_eight = false, is_four = false;
+    struct json m = json_member(v, "load_in_8bit"), four = json_member(v, "load_in_4bit");
+    (void)p;
+    if (json_opt_bool(v, "load_in_8bit", &is_eight, e) ||
+        json_opt_bool(v, "load_in_4bit", &is_four, e))
+        return -1;
+    if (is_eight)
+        return json_err(&m, e, ERR_UNSUPPORTED, "true is not supported; load_in_4bit is");
+    if (!is_four)
+        return json_err(json_absent(&four) ? v : &four, e, ERR_UNSUPPORTED,
+                        "is not supported without load_in_4bit");
+    return want_word(v, "bnb_4bit_quant_type", "nf4", e) ||
+                   want_word(v, "bnb_4bit_quant_storage", "uint8", e)
+               ? -1
+               : 0;
+}
+
 /* ---- as a whole ---------------------------------------------------------------------------- */
 
 /* What tools call themselves, and the file in which they said it before config.json did. */
@@ -199,6 +222,7 @@ static const struct {
     {"gptq", PACKING_GPTQ, parse_gptq, "quantize_config.json"},
     {"awq", PACKING_AWQ, parse_awq, "quant_config.json"},
     {"mxfp4", PACKING_MXFP4, parse_mxfp4, NULL},
+    {"bitsandbytes", PACKING_BNB, parse_bnb, NULL},
 };
 
 enum { N_METHOD = sizeof method_row / sizeof *method_row };
@@ -223,9 +247,10 @@ int config_packing_parse(struct packing *p, const struct json *root, struct err 
     for (int i = 0; i < N_METHOD; i++)
         if (strcmp(name, method_row[i].name) == 0)
             return parse_as(p, &m, i, e);
-    return json_err(&method, e, ERR_UNSUPPORTED,
-                    "'%.40s' is not supported; compressed-tensors, fp8, gptq, awq and mxfp4 are",
-                    name);
+    return json_err(
+        &method, e, ERR_UNSUPPORTED,
+        "'%.40s' is not supported; compressed-tensors, fp8, gptq, awq, mxfp4 and bitsandbytes are",
+        name);
 }
 
 static int load_beside(struct packing *p, const char *dir, int row, struct err *e)

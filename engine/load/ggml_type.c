@@ -113,10 +113,9 @@ static void mxfp4_recode(const uint8_t *b, uint8_t *out)
 {
     int power = b[0] - 128;
     uint8_t any = 0;
-    for (int i = 0; i < 32; i++) {
-        out[CODED_SCALE_BYTES + i] = (uint8_t)doubled[nibble(b + 1, i)];
-        any |= out[CODED_SCALE_BYTES + i];
-    }
+    for (int i = 0; i < 16; i++)
+        any |= b[1 + i] & 0x77;
+    memcpy(out + CODED_SCALE_BYTES, b + 1, 16);
     bool is_held = power >= -24 && power <= 15;
     k_f16 scale = is_held ? f16_from_f32(f32_from_bits((uint32_t)(power + 127) << 23))
                   : any   ? 0x7e00
@@ -332,7 +331,7 @@ static const struct ggml_type type[] = {
     [30] = {"BF16", 1, 2, ST_BF16, NULL},
     [34] = {"TQ1_0", 256, 54, ST_F32, NULL},
     [35] = {"TQ2_0", 256, 66, ST_F32, NULL},
-    [39] = {"MXFP4", 32, 17, ST_BF16, mxfp4, K_INT8G, mxfp4_recode},
+    [39] = {"MXFP4", 32, 17, ST_BF16, mxfp4, K_MXFP4, mxfp4_recode},
 };
 
 const struct ggml_type *ggml_type_get(uint32_t number)

@@ -112,7 +112,7 @@ static int check_block(const struct gguf_weight *w, uint64_t at, const uint8_t *
         return err_set(e, ERR_BAD_INPUT, "%s: %.200s: the scale of block %llu is not finite%s",
                        gguf_tensor_file(w->from), w->from->name, (unsigned long long)at,
                        w->from->type->dtype == ST_BF16
-                           ? " in half of it, which int8g keeps: give --quantize bf16"
+                           ? " in half of it, which mxfp4 keeps: give --quantize bf16"
                            : "");
     if (w->from->type->coded == K_INT8G && memchr(code, 0x80, CODED_INPUTS))
         return err_set(e, ERR_UNSUPPORTED,

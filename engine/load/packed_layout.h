@@ -43,7 +43,7 @@ struct packed_layout {
 };
 
 extern const struct packed_layout packed_layout_ct, packed_layout_bytes, packed_layout_gptq,
-    packed_layout_awq;
+    packed_layout_awq, packed_layout_bnb;
 
 /* An error of one part, with what it is. */
 int packed_bad(const struct weight *w, struct err *e, const char *what);

@@ -16,7 +16,8 @@
 #include "kernels/linear.h"
 
 static const struct packed_layout *const layouts[] = {&packed_layout_ct, &packed_layout_bytes,
-                                                      &packed_layout_gptq, &packed_layout_awq};
+                                                      &packed_layout_gptq, &packed_layout_awq,
+                                                      &packed_layout_bnb};
 
 enum { N_LAYOUT = sizeof layouts / sizeof *layouts };
 
@@ -91,7 +92,7 @@ static const struct packed_layout *layout_said(const struct weight *codes,
                                                const struct packing *how, struct err *e)
 {
     const struct packed_layout *l = layout_of(codes->t);
-    if (l == &packed_layout_ct || l == &packed_layout_bytes)
+    if (l == &packed_layout_ct || l == &packed_layout_bytes || l == &packed_layout_bnb)
         return l;
     if (how->method == PACKING_GPTQ)
         return &packed_layout_gptq;
@@ -110,6 +111,8 @@ static bool fits(const struct packed_weight *p, int64_t inputs)
 /* The format that holds codes, scales and zeros as they are. */
 static enum k_type coded_of(const struct packed_weight *p)
 {
+    if (p->is_nf4)
+        return fits(p, K_NF4_GROUP) ? K_NF4 : K_F32;
     bool is_central = p->zero_same == 1 << (p->bits - 1);
     if (p->group_of || !fits(p, CODED_INPUTS) || (p->bits == 8 && !is_central && !p->is_fp8))
         return K_F32;
@@ -141,7 +144,9 @@ int packed_weight_init(struct packed_weight *p, const struct weights *w, const s
 void packed_weight_release(struct packed_weight *p)
 {
     mem_free(p->group_of);
+    mem_free(p->table);
     p->group_of = NULL;
+    p->table = NULL;
 }
 
 int64_t packed_weight_rows_together(const struct packed_weight *p)
@@ -235,8 +240,9 @@ static int put_floats(const struct packed_tile *t, int64_t r, char *dst, struct 
     const int16_t *zero = t->zero + r * t->n_run;
     (void)e;
     for (int64_t i = 0; i < t->cols; i++, dst += sizeof(float)) {
-        float v =
-            t->w->is_fp8 ? coded_wide_value(K_FP8, code[i]) : (float)(code[i] - zero[t->run[i]]);
+        float v = t->w->is_fp8   ? coded_wide_value(K_FP8, code[i])
+                  : t->w->is_nf4 ? coded_nf4_value(code[i])
+                                 : (float)(code[i] - zero[t->run[i]]);
         float x = scale[t->run[i]] * v;
         memcpy(dst, &x, sizeof x);
     }
@@ -290,6 +296,18 @@ static int put_wide(const struct packed_tile *t, int64_t r, char *dst, struct er
         for (int j = 0; j < K_NESTED; j++)
             dst[CODED_WIDE_SCALE_BYTES + j] =
                 (char)(t->w->is_fp8 ? code[j] : code[j] - t->zero[run]);
+    }
+    return 0;
+}
+
+static int put_nf4(const struct packed_tile *t, int64_t r, char *dst, struct err *e)
+{
+    (void)e;
+    for (int64_t i = 0; i < t->cols; i += K_NF4_GROUP, dst += CODED_NF4_BYTES) {
+        const float *scale = &t->scale[r * t->n_run + t->run[i]];
+        memcpy(dst, scale, sizeof *scale);
+        put_nibbles(t->code + r * t->cols + i, K_NF4_GROUP, K_NF4_GROUP / 2,
+                    (uint8_t *)dst + CODED_WIDE_SCALE_BYTES);
     }
     return 0;
 }
@@ -389,7 +407,9 @@ int packed_weight_read_coded(const struct packed_weight *p, int64_t row, int64_t
     int64_t size = coded_inputs(p->coded);
     struct wanted q = {.row = row,
                        .col = col,
-                       .put = coded_is_wide(p->coded) ? put_wide : put_blocks,
+                       .put = coded_is_wide(p->coded) ? put_wide
+                              : p->is_nf4             ? put_nf4
+                                                      : put_blocks,
                        .some = size,
                        .bytes = coded_bytes(p->coded, size)};
     return read_run(p, &q, n, dst, e);

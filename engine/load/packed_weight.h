@@ -31,6 +31,7 @@
  *   NAME.weight_scale      one, one for each output, or for each and group, or for blocks; or
  *   NAME.weight_scale_inv  for blocks; it is multiplied with, too
  *
+ * and of bitsandbytes' nf4 NAME.weight, U8, with the parts that packed_bnb.c tells of.
  * Such a weight reads as F32, or as the codes of a format that holds them (packed_weight.coded),
  * which then has these values. Codes of inputs that are grouped in an order of their own are held
  * by none.
@@ -56,6 +57,10 @@ struct packed_weight {
     int64_t group;                  /* inputs that share a scale */
     int64_t scale_rows, scale_cols; /* of bytes: outputs that share one; scales of these */
     bool is_fp8;                    /* codes are e4m3 */
+    bool is_nf4;                    /* codes are places in its table */
+    int64_t block, nested_block;    /* of nf4: numbers, and scales, that share one */
+    const struct weight *nested;    /* of nf4: the scales' scales; NULL: they are numbers */
+    float *table, nested_more;      /* owned; those of nested scales */
     enum k_type coded;              /* K_F32: none holds them */
     int64_t dim[2];
     char name[ST_MAX_NAME_BYTES];

@@ -17,7 +17,8 @@ enum packing_method {
     PACKING_FP8,
     PACKING_GPTQ,
     PACKING_AWQ,
-    PACKING_MXFP4
+    PACKING_MXFP4,
+    PACKING_BNB
 };
 
 struct packing {

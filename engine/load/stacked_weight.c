@@ -280,25 +280,26 @@ static int read_codes(const struct stacked_weight *s, int64_t r, int64_t col, in
     return 0;
 }
 
-/* ---- as codes of int8g --------------------------------------------------------------------- */
+/* ---- as codes of mxfp4 --------------------------------------------------------------------- */
 
 _Static_assert((int)GROUP == (int)CODED_INPUTS, "a group is a block");
 
 enum k_type stacked_weight_coded(const struct stacked_weight *s)
 {
-    return s->scale ? K_INT8G : K_F32;
+    return s->scale ? K_MXFP4 : K_F32;
 }
 
 /* Scales of f16 go from 2^-24 to 2^15. Of zeros any does. */
 static int put_block(const struct stacked_weight *s, int64_t output, const uint8_t *code,
                      uint8_t scale, uint8_t *dst, struct err *e)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     int power = scale - 128;
     uint8_t *to = dst + CODED_SCALE_BYTES, any = 0;
-    for (int i = 0; i < GROUP; i++) {
-        to[i] = (uint8_t)doubled[code[i / 2] >> i % 2 * 4 & 15];
-        any |= to[i];
+    for (int i = 0; i < GROUP_BYTES; i++) {
+        uint8_t low = code[i / 2] >> i % 2 * 4 & 15;
+        uint8_t high = code[(i + GROUP_BYTES) / 2] >> i % 2 * 4 & 15;
+        to[i] = (uint8_t)(low | high << 4);
+        any |= to[i] & 0x77;
     }
     if (any && (power < -24 || power > 15))
         return err_set(
@@ -326,7 +327,7 @@ int stacked_weight_read_coded(const struct stacked_weight *s, int64_t r, int64_t
         int64_t output = s->first + r * s->step;
         if (read_groups(s, output, g, some, &raw, e))
             return -1;
-        for (int64_t k = 0; k < some; k++, to += CODED_INT8G_BYTES)
+        for (int64_t k = 0; k < some; k++, to += CODED_INT4_BYTES)
             if (put_block(s, output, raw.code + k * GROUP_BYTES, raw.scale[k], to, e))
                 return -1;
     }

@@ -542,7 +542,7 @@ int64_t weight_coded_inputs(const struct weight *w)
     if (w->packed)
         return coded_inputs(w->packed->coded);
     if (w->stack)
-        return w->stack->scale ? coded_inputs(K_INT8G) : 1;
+        return w->stack->scale ? coded_inputs(K_MXFP4) : 1;
     return w->gguf ? w->gguf->from->type->block : 1;
 }
 

@@ -291,11 +291,6 @@ static __device__ float row_number(const void *rows, bool is_f32, int64_t at)
     return is_f32 ? ((const float *)rows)[at] : bf16_get(((const k_bf16 *)rows)[at]);
 }
 
-static __device__ int64_t group_of(enum k_type t)
-{
-    return has_wide_groups(t) ? K_INT8_GROUP : t == K_INT8G ? K_INT8G_GROUP : K_INT4_GROUP;
-}
-
 static __device__ float scale_of(const struct k_weight &w, int64_t o, int64_t i)
 {
     return has_wide_groups(w.type) ? code_scale<K_INT8>(w, o, i)
@@ -306,10 +301,10 @@ static __device__ float scale_of(const struct k_weight &w, int64_t o, int64_t i)
 /* A chain over a group of codes, then its scale; without groups one chain. */
 static __global__ void experts_kernel(struct k_experts a)
 {
-    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
+    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale && !is_f32;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
         struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
-        int64_t stored = cuda_k_stored(w.type, w.k), step = is_coded ? group_of(w.type) : w.k;
+        int64_t stored = cuda_k_stored(w.type, w.k), step = is_coded ? code_group(w.type) : w.k;
         for (int64_t o = each_col(); o < each_end(w.n); o += EACH_X) {
             float sum = 0;
             for (int64_t lo = 0; lo < w.k; lo += step) {
@@ -333,7 +328,7 @@ int experts_cuda(const void *args, void *stream)
 
 static __global__ void experts_dx_kernel(struct k_experts a)
 {
-    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale != NULL;
+    bool is_f32 = cuda_has_plain_rows(a.stack.w.type), is_coded = a.stack.w.scale && !is_f32;
     for (int64_t i = each_row(); i < a.m; i += each_rows()) {
         struct k_weight w = weight_of(a.stack, expert_of(a.stack.start, a.stack.n_expert, i));
         int64_t stored = cuda_k_stored(w.type, w.k), wide = cuda_k_stored(w.type, w.n);

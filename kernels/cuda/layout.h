@@ -12,7 +12,8 @@
  * a strip is as wide as what is left. int4: blocks of 128 inputs, four groups, of which lane t of
  * four reads 16 bytes: inputs 8t to 8t + 7 of each group, a word for each; in a word the even
  * inputs come first, so that one mask leaves a pair. In a last block that is narrower codes stand
- * in a row. Scales stand as they do elsewhere, and so do weights of f32, f16 and nested scales.
+ * in a row; mxfp4 alike. Scales stand as they do elsewhere, and so do weights of f32, f16, nf4 and
+ * nested scales.
  *
  * Packed rows are rows: [m][k], k even for bf16. K/V cells are tokens: [32][d], of codes with a
  * scale for each of the 32 behind them.
@@ -94,10 +95,10 @@ CUDA_LAYOUT int64_t cuda_f32_at(int64_t stored, int64_t o, int64_t i)
 
 CUDA_LAYOUT int64_t cuda_weight_at(enum k_type type, int64_t stored, int64_t o, int64_t i)
 {
-    return cuda_has_plain_rows(type) ? cuda_f32_at(stored, o, i)
-           : type == K_BF16          ? cuda_bf16_at(stored, o, i)
-           : type == K_INT4          ? cuda_int4_at(stored, o, i)
-                                     : cuda_int8_at(stored, o, i);
+    return cuda_has_plain_rows(type)           ? cuda_f32_at(stored, o, i)
+           : type == K_BF16                    ? cuda_bf16_at(stored, o, i)
+           : type == K_INT4 || type == K_MXFP4 ? cuda_int4_at(stored, o, i)
+                                               : cuda_int8_at(stored, o, i);
 }
 
 /* The scale of output o, input i; k is the weight's, as many inputs as `group` share one. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y = x w^T + bias. bf16, codes of a byte and int4 on the tensor cores (linear.cuh); f32, f16 and
- * what has nested scales, whose rows are f32, by plain fused chains over the inputs, a lane for
- * each output of a panel, so that a panel is read as it lies.
+ * y = x w^T + bias. bf16, codes of a byte, int4 and mxfp4 on the tensor cores (linear.cuh); f32,
+ * f16, nf4 and what has nested scales, whose rows are f32, by plain fused chains over the inputs, a
+ * lane for each output of a panel, so that a panel is read as it lies.
  */
 #include "kernels/cuda/linear.cuh"
 
@@ -65,7 +65,12 @@ int linear_int4_cuda(const void *args, void *stream)
     return linear_groups<K_INT4>((const struct k_linear *)args, stream);
 }
 
-/* ---- f32, f16 ---- */
+int linear_mxfp4_cuda(const void *args, void *stream)
+{
+    return linear_groups<K_MXFP4>((const struct k_linear *)args, stream);
+}
+
+/* ---- f32, f16, nf4 ---- */
 
 enum { F32_WARPS = 8, F32_ROWS = 4 }; /* rows of a warp */
 
@@ -83,6 +88,8 @@ template <int TYPE> static __global__ void linear_plain_kernel(struct linear_arg
 #pragma unroll 4
     for (int64_t i = 0; i < a.stored; i++) {
         float v = weight_plain((enum k_type)TYPE, a.k.w.data, first + i * K_NR);
+        if (TYPE == K_NF4)
+            v *= code_scale<K_NF4>(a.k.w, panel * K_NR + lane_id(), i);
 #pragma unroll
         for (int r = 0; r < F32_ROWS; r++)
             sum[r] = fmaf(v, x[r][i], sum[r]);
@@ -110,6 +117,11 @@ int linear_f32_cuda(const void *args, void *stream)
 int linear_f16_cuda(const void *args, void *stream)
 {
     return linear_plain<K_F16>((const struct k_linear *)args, stream);
+}
+
+int linear_nf4_cuda(const void *args, void *stream)
+{
+    return linear_plain<K_NF4>((const struct k_linear *)args, stream);
 }
 
 /* ---- nested scales ---- */

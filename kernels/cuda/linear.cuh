@@ -6,10 +6,10 @@
  * columns. An output's inputs are taken in stretches: 256 of bf16; of int8 a group, 128, of codes
  * alone. The sum of a stretch starts at zero and takes its inputs 16 by 16; then
  *     bf16  total = total + sum        int8  total = fma(scale, sum, total)
- * from the first stretch to the last; int8g, int4: 256 as well, within which a sum for each group
- * joins the stretch's by its scale. That is the order for one row (linear_small.cuh: a warp has a
- * stretch of its own) and for thousands (linear_tile.cuh: a warp goes through all), so a row has
- * the same bits in both. Which 16 inputs share an instruction follows from how lanes read: lane
+ * from the first stretch to the last; int8g, int4, mxfp4: 256 as well, within which a sum for each
+ * group joins the stretch's by its scale. That is the order for one row (linear_small.cuh: a warp
+ * has a stretch of its own) and for thousands (linear_tile.cuh: a warp goes through all), so a row
+ * has the same bits in both. Which 16 inputs share an instruction follows from how lanes read: lane
  * 4g + t reads 16 bytes of output g (and g + 8) and of row g, blocks t of the weight's order, and
  * instruction j takes numbers 4j to 4j + 3 of every lane's.
  */
@@ -71,9 +71,24 @@ static __device__ __forceinline__ void byte_pairs(uint32_t codes, uint32_t *lo, 
     }
 }
 
-/* Inputs 4j to 4j + 3 of the eight codes of int4 in a word, likewise. */
-static __device__ __forceinline__ void int4_pairs(uint32_t codes, int j, uint32_t *lo, uint32_t *hi)
+/* Codes of e2m1 in the lowest bits of both halves as a pair of bf16, twice what they are. */
+static __device__ __forceinline__ uint32_t e2m1_pair(uint32_t codes)
 {
+    const float far = __uint_as_float(254u << 23); /* 2^127, what the exponents' zeros differ by */
+    float lo = __uint_as_float((codes & 0x7u) << 22) * far;
+    float hi = __uint_as_float((codes & 0x70000u) << 6) * far;
+    return __float_as_uint(lo) >> 16 | __float_as_uint(hi) | (codes & 0x00080008u) << 12;
+}
+
+/* Inputs 4j to 4j + 3 of the eight codes of int4, or mxfp4, in a word, likewise. */
+template <int TYPE>
+static __device__ __forceinline__ void four_pairs(uint32_t codes, int j, uint32_t *lo, uint32_t *hi)
+{
+    if (TYPE == K_MXFP4) {
+        *lo = e2m1_pair(codes >> 8 * j & 0x000f000fu);
+        *hi = e2m1_pair(codes >> (8 * j + 4) & 0x000f000fu);
+        return;
+    }
     *lo = bf16x2_less_136((codes >> 8 * j & 0x000f000fu) | 0x43004300u);
     *hi = bf16x2_less_136((codes >> (8 * j + 4) & 0x000f000fu) | 0x43004300u);
 }
@@ -86,7 +101,7 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 /* ---- the weight: 16 bytes of output `o` from input `i` on, zeros past the end ---- */
 
 /* Where lane t's of a block of int4 lie, which is whole; and what it would read of one that is not:
- * code 8, zero, where nothing is. */
+ * code 8, zero in either, where nothing is. */
 static __device__ __forceinline__ const void *int4_at(const struct linear_args &a, int64_t o,
                                                       int64_t block, int t)
 {

@@ -212,6 +212,11 @@ int linear_dx_int4_cuda(const void *args, void *stream)
     return dx_launch<K_INT4>((const struct k_linear_dx *)args, stream);
 }
 
+int linear_dx_mxfp4_cuda(const void *args, void *stream)
+{
+    return dx_launch<K_MXFP4>((const struct k_linear_dx *)args, stream);
+}
+
 /* A thread has an input and four rows; a panel's line of 32 outputs stays in the first cache. */
 static __global__ void dx_plain_kernel(struct dx_args a)
 {
@@ -245,6 +250,11 @@ int linear_dx_f32_cuda(const void *args, void *stream)
 }
 
 int linear_dx_f16_cuda(const void *args, void *stream)
+{
+    return dx_plain((const struct k_linear_dx *)args, stream);
+}
+
+int linear_dx_nf4_cuda(const void *args, void *stream)
 {
     return dx_plain((const struct k_linear_dx *)args, stream);
 }

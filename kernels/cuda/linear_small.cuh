@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A product of few rows, and of int8g and int4 any product, so many rows at a time: what limits it
- * is reading the weight. A block has 16 outputs; each of its warps reads 256 inputs of them in one
- * go, straight into the registers that the product wants, so that a few warps keep a hundred
- * kilobytes under way; it asks for the next 256 before the sums of the last are added up. Sums of
- * stretches meet in shared memory and are folded in their order.
+ * A product of few rows, and of int8g, int4 and mxfp4 any product, so many rows at a time: what
+ * limits it is reading the weight. A block has 16 outputs; each of its warps reads 256 inputs of
+ * them in one go, straight into the registers that the product wants, so that a few warps keep a
+ * hundred kilobytes under way; it asks for the next 256 before the sums of the last are added up.
+ * Sums of stretches meet in shared memory and are folded in their order.
  */
 #ifndef KERNELS_CUDA_LINEAR_SMALL_CUH
 #define KERNELS_CUDA_LINEAR_SMALL_CUH
@@ -20,7 +20,9 @@ enum {
 /* What a warp holds of the weight: outputs g and g + 8, 16 bytes for each step. */
 template <int TYPE> struct small_piece {
     /* inputs of a warp's 16-byte loads */
-    static constexpr int STEP = TYPE == K_BF16 ? 32 : TYPE == K_INT4 ? (int)CUDA_BLOCK_INT4 : 64;
+    static constexpr int STEP = TYPE == K_BF16        ? 32
+                                : has_four_bits(TYPE) ? (int)CUDA_BLOCK_INT4
+                                                      : 64;
     static constexpr int STEPS = SMALL_INPUTS / STEP;
     static constexpr int SUM = has_wide_groups(TYPE) ? (int)K_INT8_GROUP : (int)LINEAR_SUM;
     static constexpr int SUMS = SMALL_INPUTS / SUM; /* stretches */
@@ -36,7 +38,7 @@ static __device__ __forceinline__ void small_load(const struct linear_args &a, i
     constexpr int STEP = small_piece<TYPE>::STEP;
 #pragma unroll
     for (int s = 0; s < small_piece<TYPE>::STEPS; s++) {
-        if (TYPE == K_INT4) {
+        if (has_four_bits(TYPE)) {
             p.w[s][0] = int4_load(a, o, i + s * STEP, t);
             p.w[s][1] = int4_load(a, o + CUDA_STRIP, i + s * STEP, t);
             continue;
@@ -74,10 +76,10 @@ static __device__ __forceinline__ void small_step(const struct linear_args &a, c
     }
 }
 
-/* The same of codes of int4: each group is summed by itself and joins by its scale. */
-template <int TILES>
-static __device__ __forceinline__ void small_product_int4(const struct linear_args &a, int64_t i,
-                                                          const struct small_piece<K_INT4> &p,
+/* The same of codes of four bits: each group is summed by itself and joins by its scale. */
+template <int TYPE, int TILES>
+static __device__ __forceinline__ void small_product_four(const struct linear_args &a, int64_t i,
+                                                          const struct small_piece<TYPE> &p,
                                                           float *part)
 {
     int g = lane_id() / 4, t = lane_id() % 4;
@@ -93,8 +95,8 @@ static __device__ __forceinline__ void small_product_int4(const struct linear_ar
         uint32_t wa[2][4];
 #pragma unroll
         for (int j = 0; j < 2; j++) {
-            int4_pairs(word_of(p.w[group / 4][0], group % 4), j, &wa[j][0], &wa[j][2]);
-            int4_pairs(word_of(p.w[group / 4][1], group % 4), j, &wa[j][1], &wa[j][3]);
+            four_pairs<TYPE>(word_of(p.w[group / 4][0], group % 4), j, &wa[j][0], &wa[j][2]);
+            four_pairs<TYPE>(word_of(p.w[group / 4][1], group % 4), j, &wa[j][1], &wa[j][3]);
         }
 #pragma unroll
         for (int r = 0; r < TILES; r++) {
@@ -216,8 +218,8 @@ static __global__ void __launch_bounds__(SMALL_WARPS *FULL_WARP)
     for (int e = (int)threadIdx.x; e < SIZE; e += (int)blockDim.x)
         total[e] = 0;
     for (int64_t i = 0; i < a.stored; i += round) {
-        if constexpr (TYPE == K_INT4)
-            small_product_int4<TILES>(a, i + first, p, mine);
+        if constexpr (has_four_bits(TYPE))
+            small_product_four<TYPE, TILES>(a, i + first, p, mine);
         else
             small_product<TYPE, TILES>(a, i + first, p, mine);
         small_load<TYPE>(a, i + round + first, p);

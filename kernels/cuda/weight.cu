@@ -125,13 +125,13 @@ static __device__ uint32_t int4_scale_of(const struct int4_group &g)
 }
 
 /* Both codes of a byte are of one group. */
-static __device__ __forceinline__ void int4_put(const struct k_weight &w, int64_t stored, int64_t o,
-                                                int64_t i, int code)
+static __device__ __forceinline__ void four_put(const struct k_weight &w, int64_t stored, int64_t o,
+                                                int64_t i, int nibble)
 {
     int64_t to = cuda_int4_at(stored, o, i);
     uint8_t *byte = (uint8_t *)w.data + to / 2;
     int shift = (int)(to % 2 * 4);
-    *byte = (uint8_t)((*byte & (0xf0 >> shift)) | (INT4_ZERO + code) << shift);
+    *byte = (uint8_t)((*byte & (0xf0 >> shift)) | nibble << shift);
 }
 
 static __global__ void pack_int4_kernel(struct k_weight_pack a)
@@ -147,8 +147,24 @@ static __global__ void pack_int4_kernel(struct k_weight_pack a)
             g.v[i] = source_get(a, o, lo + i);
         uint32_t scale = int4_scale_of(g);
         for (int i = 0; i < g.n; i++)
-            int4_put(a.w, stored, out, lo + i, int4_code(g.v[i], f16_get(scale)));
+            four_put(a.w, stored, out, lo + i, INT4_ZERO + int4_code(g.v[i], f16_get(scale)));
         ((k_f16 *)a.w.scale)[cuda_scale_at(K_INT4_GROUP, a.w.k, out, lo)] = (k_f16)scale;
+    }
+}
+
+/* A group of nf4; outputs j and j + 16 of a panel share bytes, which the thread of the first has.
+ */
+static __device__ void nf4_put(const struct k_weight_pack &a, int64_t o, int64_t lo)
+{
+    const uint8_t *block[2];
+    int64_t panel = (a.panel_lo + o / K_NR) * a.w.k;
+    uint8_t *to = (uint8_t *)a.w.data + (panel + lo) * (K_NR / 2) + o % K_NR;
+    for (int h = 0; h < 2; h++)
+        block[h] = o + h * 16 < a.n_src ? coded_block(&a, o + h * 16, lo) : NULL;
+    for (int64_t i = 0; i < K_NF4_GROUP; i++) {
+        int low = block[0] ? coded_nf4_nibble(block[0], i) : CODED_NF4_ZERO;
+        int high = block[1] ? coded_nf4_nibble(block[1], i) : CODED_NF4_ZERO;
+        to[i * (K_NR / 2)] = (uint8_t)(low | high << 4);
     }
 }
 
@@ -170,10 +186,17 @@ static __global__ void pack_coded_kernel(struct k_weight_pack a)
             ((float *)a.w.scale)[scale] = block ? coded_wide_scale(block) : 0;
             continue;
         }
+        if (a.w.type == K_NF4) {
+            if (threadIdx.x < K_NR / 2)
+                nf4_put(a, o, lo);
+            ((float *)a.w.scale)[scale] = block ? coded_wide_scale(block) : 0;
+            continue;
+        }
         for (int i = 0; i < CODED_INPUTS; i++) {
             int code = block ? coded_code(a.src_type, block, i) : 0;
-            if (a.w.type == K_INT4)
-                int4_put(a.w, stored, out, lo + i, code);
+            int none = a.w.type == K_INT4 ? INT4_ZERO : 0;
+            if (coded_is_four(a.w.type))
+                four_put(a.w, stored, out, lo + i, block ? coded_nibble(block, i) : none);
             else
                 ((uint8_t *)a.w.data)[cuda_int8_at(stored, out, lo + i)] = sign_magnitude(code);
         }

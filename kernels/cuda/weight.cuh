@@ -15,6 +15,12 @@ CODED_INLINE constexpr bool has_wide_groups(int type)
     return type == K_INT8 || type == K_INT8C || type == K_FP8;
 }
 
+/* coded_is_four, as a constant. */
+CODED_INLINE constexpr bool has_four_bits(int type)
+{
+    return type == K_INT4 || type == K_MXFP4;
+}
+
 static __device__ __forceinline__ float int8_value(uint8_t byte)
 {
     float mag = (float)(byte & 0x7f);
@@ -26,6 +32,9 @@ static __device__ __forceinline__ float weight_plain(enum k_type type, const voi
 {
     if (type == K_F16)
         return f16_get(((const k_f16 *)data)[at]);
+    if (type == K_NF4) /* outputs j and j + 16 share a byte */
+        return coded_nf4_value(
+            ((const uint8_t *)data)[at / K_NR * (K_NR / 2) + at % 16] >> at % K_NR / 16 * 4 & 15);
     return ((const float *)data)[at];
 }
 
@@ -38,21 +47,27 @@ static __device__ __forceinline__ void weight_plain_put(enum k_type type, void *
         ((float *)data)[at] = v;
 }
 
-static __device__ __forceinline__ float int4_value(const void *data, int64_t at)
+static __device__ __forceinline__ float four_value(enum k_type type, const void *data, int64_t at)
 {
-    return (float)((((const uint8_t *)data)[at / 2] >> at % 2 * 4 & 15) - 8);
+    return (float)coded_four(type, ((const uint8_t *)data)[at / 2] >> at % 2 * 4 & 15);
+}
+
+/* Inputs that share a scale, of a format of codes. */
+CODED_INLINE constexpr int64_t code_group(int type)
+{
+    return has_wide_groups(type) ? (int64_t)K_INT8_GROUP
+           : type == K_INT8G     ? (int64_t)K_INT8G_GROUP
+           : type == K_NF4       ? (int64_t)K_NF4_GROUP
+                                 : (int64_t)K_INT4_GROUP;
 }
 
 /* TYPE: a format of codes. */
 template <int TYPE>
 static __device__ __forceinline__ float code_scale(const struct k_weight &w, int64_t o, int64_t i)
 {
-    constexpr int64_t GROUP = has_wide_groups(TYPE) ? (int64_t)K_INT8_GROUP
-                              : TYPE == K_INT8G     ? (int64_t)K_INT8G_GROUP
-                                                    : (int64_t)K_INT4_GROUP;
-    int64_t at = cuda_scale_at(GROUP, w.k, o, i);
-    return has_wide_groups(TYPE) ? ((const float *)w.scale)[at]
-                                 : f16_get(((const k_f16 *)w.scale)[at]);
+    int64_t at = cuda_scale_at(code_group(TYPE), w.k, o, i);
+    return has_wide_groups(TYPE) || TYPE == K_NF4 ? ((const float *)w.scale)[at]
+                                                  : f16_get(((const k_f16 *)w.scale)[at]);
 }
 
 /* The weight of a panel's output `lane` whose scales are nested, of input i of a block. */
@@ -79,8 +94,8 @@ static __device__ __forceinline__ float weight_stored(const struct k_weight &w, 
         return weight_plain(w.type, w.data, cuda_f32_at(stored, o, i));
     if (w.type == K_BF16)
         return bf16_get(((const k_bf16 *)w.data)[cuda_bf16_at(stored, o, i)]);
-    if (w.type == K_INT4)
-        return int4_value(w.data, cuda_int4_at(stored, o, i));
+    if (coded_is_four(w.type))
+        return four_value(w.type, w.data, cuda_int4_at(stored, o, i));
     uint8_t byte = ((const uint8_t *)w.data)[cuda_int8_at(stored, o, i)];
     return coded_is_wide(w.type) ? coded_wide_value(w.type, byte) : int8_value(byte);
 }
@@ -97,7 +112,9 @@ static __device__ __forceinline__ float weight_get(const struct k_weight &w, int
         return v * code_scale<K_INT8>(w, o, i);
     if (w.type == K_INT8G)
         return v * code_scale<K_INT8G>(w, o, i);
-    return w.type == K_INT4 ? v * code_scale<K_INT4>(w, o, i) : v;
+    if (w.type == K_NF4)
+        return v * code_scale<K_NF4>(w, o, i);
+    return coded_is_four(w.type) ? v * code_scale<K_INT4>(w, o, i) : v;
 }
 
 #endif

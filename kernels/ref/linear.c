@@ -29,23 +29,27 @@ static void column_get(const struct k_weight *w, int64_t panel, int64_t i, float
 }
 
 /* Chains over the inputs, side by side those of a block's rows and a panel's outputs; of a format
- * with groups total += scale * chain of a group. */
+ * that folds total += scale * chain of a group, of others that have groups the weights are scaled.
+ */
 static void outputs(const struct k_linear *a, const struct rows_block *b, int64_t panel,
                     float total[LINEAR_MR][K_NR])
 {
+    const bool folds = format_folds(a->w.type);
     int64_t size = format_group(a->w.type), group = size ? size : a->w.k, o = panel * K_NR;
     memset(total, 0, sizeof(float[LINEAR_MR][K_NR]));
     for (int64_t lo = 0; lo < a->w.k; lo += group) {
-        float sum[LINEAR_MR][K_NR] = {0}, w[K_NR];
+        float sum[LINEAR_MR][K_NR] = {0}, w[K_NR], (*to)[K_NR] = folds ? sum : total;
         for (int64_t i = lo; i < linear_min(lo + group, a->w.k); i++) {
             column_get(&a->w, panel, i, w);
+            for (int64_t j = 0; size && !folds && j < K_NR; j++)
+                w[j] *= linear_scale_at(&a->w, o + j, i);
             for (int64_t r = 0; r < b->h; r++) {
                 float x = rows_block_number(a->w.type, a->rows, a->w.k, b, r, i);
                 for (int64_t j = 0; j < K_NR; j++)
-                    sum[r][j] += x * w[j];
+                    to[r][j] += x * w[j];
             }
         }
-        for (int64_t i = 0; i < b->h * K_NR; i++)
+        for (int64_t i = 0; folds && i < b->h * K_NR; i++)
             total[i / K_NR][i % K_NR] +=
                 linear_scale_at(&a->w, o + i % K_NR, lo) * sum[i / K_NR][i % K_NR];
     }

@@ -130,9 +130,8 @@ static k_f16 int4_scale(const struct int4_group *g)
 }
 
 /* The lower nibble of a byte comes first. */
-static void put_int4(uint8_t *code, int64_t o, int64_t i, int q)
+static void put_nibble(uint8_t *code, int64_t at, int q)
 {
-    int64_t at = linear_int4_at(o, i);
     code[at / 2] = (uint8_t)(at % 2 ? code[at / 2] | q << 4 : q);
 }
 
@@ -146,7 +145,8 @@ static void pack_int4_group(const struct k_weight_pack *a, int64_t panel, int64_
             g.v[i - lo] = source_at(a, panel * K_NR + o, i);
         scale[o] = int4_scale(&g);
         for (int64_t i = lo; i < hi; i++)
-            put_int4(code, o, i, INT4_ZERO + int4_code(g.v[i - lo], f16_to_f32(scale[o])));
+            put_nibble(code, linear_int4_at(o, i),
+                       INT4_ZERO + int4_code(g.v[i - lo], f16_to_f32(scale[o])));
     }
 }
 
@@ -177,13 +177,23 @@ static void pack_coded_group(const struct k_weight_pack *a, int64_t panel, int64
             code[linear_int8_at(o, lo + i)] = is_here ? coded_wide_stored(a->w.type, block, i) : 0;
         return;
     }
+    if (a->w.type == K_NF4) {
+        ((float *)a->w.scale)[group * K_NR + o] = is_here ? coded_wide_scale(block) : 0;
+        for (int64_t i = 0; i < size; i++)
+            put_nibble(code, linear_nf4_at(o, lo + i),
+                       is_here ? coded_nf4_nibble(block, i) : CODED_NF4_ZERO);
+        return;
+    }
     ((k_f16 *)a->w.scale)[group * K_NR + o] = is_here ? coded_scale(block) : 0;
     for (int64_t i = 0; i < size; i++) {
-        int q = is_here ? coded_code(a->src_type, block, i) : 0;
-        if (a->w.type == K_INT4)
-            put_int4(code, o, lo + i, INT4_ZERO + q);
+        if (coded_is_four(a->w.type))
+            put_nibble(code, linear_int4_at(o, lo + i),
+                       is_here               ? coded_nibble(block, i)
+                       : a->w.type == K_INT4 ? INT4_ZERO
+                                             : 0);
         else
-            code[linear_int8g_at(o, lo + i)] = linear_int8_pack(q);
+            code[linear_int8g_at(o, lo + i)] =
+                linear_int8_pack(is_here ? coded_code(a->src_type, block, i) : 0);
     }
 }
 
@@ -213,6 +223,16 @@ static void pack_int6k(const struct k_weight_pack *a, int64_t panel)
 }
 
 static void pack_int8c(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_groups(a, panel);
+}
+
+static void pack_mxfp4(const struct k_weight_pack *a, int64_t panel)
+{
+    pack_groups(a, panel);
+}
+
+static void pack_nf4(const struct k_weight_pack *a, int64_t panel)
 {
     pack_groups(a, panel);
 }

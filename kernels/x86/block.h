@@ -26,7 +26,7 @@ enum {
 /* Steps of a group of codes. */
 static inline int64_t tile_group_steps(enum k_type type)
 {
-    return format_group(type) / 2;
+    return format_group(type) / format_stream(type, 0).inputs;
 }
 
 /* Memory that is wanted soon, asked for at `pace` bytes per step alongside a loop: into the second

@@ -32,6 +32,8 @@ void block_int8g_avx2(const struct block_codes *b);
 void block_int8c_avx2(const struct block_codes *b);
 void block_fp8_avx2(const struct block_codes *b);
 void block_int4_avx2(const struct block_codes *b);
+void block_mxfp4_avx2(const struct block_codes *b);
+void block_nf4_avx2(const struct block_codes *b);
 void linear_rows5to24_avx2(const struct k_linear *a, int64_t lo, int64_t hi, void *scratch);
 
 void linear_dx_tiles_avx2(const struct turn *t);

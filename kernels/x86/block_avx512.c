@@ -5,6 +5,7 @@
  */
 #include "kernels/x86/block_avx512.h"
 #include "kernels/x86/tile_avx512.h"
+#include "kernels/x86/tile_nf4_avx512.h"
 
 static inline struct tile_out out_of_panel(const struct tile_out *first, int p)
 {
@@ -81,6 +82,28 @@ TILE_INLINE void scaled(enum k_type type, int h, int np, const struct block_code
     }
 }
 
+TILE_INLINE void nf4(int h, int np, const struct block_codes *q)
+{
+    const __m512 table = tile_nf4_table();
+    const struct k_stream codes = format_stream(K_NF4, 0), scales = format_stream(K_NF4, 1);
+    __m512 sum[TILE_SUMS_MAX], scale[TILE_SUMS_MAX];
+    tile_zero(h * np * 2, sum);
+    for (int64_t at = 0; at < q->b.steps; at += K_NF4_GROUP) {
+        const char *from = q->scale + at / K_NF4_GROUP * scales.bytes;
+#pragma GCC unroll 8
+        for (int i = 0; i < np * 2; i++)
+            scale[i] = tile_scale(K_NF4, from + i / 2 * q->scale_stride, i % 2);
+        tile_run_nf4(h, np, sum, q->b.rows + at * h * 4, q->b.panel + at * codes.bytes, q->b.stride,
+                     linear_min(q->b.steps - at, K_NF4_GROUP), table, scale,
+                     tile_prefetch_behind(&q->b.ahead, at));
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < np; p++) {
+        struct tile_out out = out_of_panel(&q->b.out, p);
+        tile_out(h, sum + p * h * 2, &out);
+    }
+}
+
 /* A block asks for its share of what is wanted at once: it takes long. */
 TILE_INLINE void nested(enum k_type type, int h, int np, const struct block *b)
 {
@@ -103,6 +126,8 @@ TILE_INLINE void fixed(enum k_type type, int h, int np, const void *b)
 {
     if (format_is_nested(type))
         nested(type, h, np, b);
+    else if (type == K_NF4)
+        nf4(h, np, b);
     else if (format_group(type))
         scaled(type, h, np, b);
     else
@@ -131,6 +156,8 @@ EACH(FUNCTION, INT8G)
 EACH(FUNCTION, INT8C)
 EACH(FUNCTION, FP8)
 EACH(FUNCTION, INT4)
+EACH(FUNCTION, MXFP4)
+EACH(FUNCTION, NF4)
 EACH(FUNCTION, INT4K)
 EACH(FUNCTION, INT6K)
 
@@ -191,6 +218,20 @@ void block_int4_avx512(const struct block_codes *b)
 {
     switch (b->b.h * 8 + b->b.np) {
         EACH(CASE, INT4)
+    }
+}
+
+void block_mxfp4_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, MXFP4)
+    }
+}
+
+void block_nf4_avx512(const struct block_codes *b)
+{
+    switch (b->b.h * 8 + b->b.np) {
+        EACH(CASE, NF4)
     }
 }
 

@@ -20,11 +20,14 @@ void block_int8g_avx512(const struct block_codes *b);
 void block_int8c_avx512(const struct block_codes *b);
 void block_fp8_avx512(const struct block_codes *b);
 void block_int4_avx512(const struct block_codes *b);
+void block_mxfp4_avx512(const struct block_codes *b);
+void block_nf4_avx512(const struct block_codes *b);
 void block_int8_widen_avx512(const struct block_widen *b);
 void block_int8g_widen_avx512(const struct block_widen *b);
 void block_int8c_widen_avx512(const struct block_widen *b);
 void block_fp8_widen_avx512(const struct block_widen *b);
 void block_int4_widen_avx512(const struct block_widen *b);
+void block_mxfp4_widen_avx512(const struct block_widen *b);
 
 void gate_avx512(const struct gating *g);
 

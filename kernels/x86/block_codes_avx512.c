@@ -143,3 +143,8 @@ void block_int4_widen_avx512(const struct block_widen *o)
 {
     widen_as(K_INT4, o);
 }
+
+void block_mxfp4_widen_avx512(const struct block_widen *o)
+{
+    widen_as(K_MXFP4, o);
+}

@@ -15,7 +15,9 @@ const struct linear_isa linear_isa_avx2 = {
               [K_INT8G] = block_int8g_avx2,
               [K_INT8C] = block_int8c_avx2,
               [K_FP8] = block_fp8_avx2,
-              [K_INT4] = block_int4_avx2},
+              [K_INT4] = block_int4_avx2,
+              [K_MXFP4] = block_mxfp4_avx2,
+              [K_NF4] = block_nf4_avx2},
     .panels = {1, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS, BLOCK_FEW_PANELS},
     .widening = &opening_avx2,
     .few_max = BLOCK_FEW,
@@ -80,6 +82,16 @@ void linear_fp8_avx2(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx2, args, s);
 }
 
+void linear_mxfp4_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
+void linear_nf4_avx2(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx2, args, s);
+}
+
 void linear_dx_f32_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
@@ -126,6 +138,16 @@ void linear_dx_int8c_avx2(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_fp8_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_mxfp4_avx2(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx2, args, s);
+}
+
+void linear_dx_nf4_avx2(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx2, args, s);
 }

@@ -15,12 +15,15 @@ const struct linear_isa linear_isa_avx512 = {
               [K_INT8G] = block_int8g_avx512,
               [K_INT8C] = block_int8c_avx512,
               [K_FP8] = block_fp8_avx512,
-              [K_INT4] = block_int4_avx512},
+              [K_INT4] = block_int4_avx512,
+              [K_MXFP4] = block_mxfp4_avx512,
+              [K_NF4] = block_nf4_avx512},
     .codes_widen = {[K_INT8] = block_int8_widen_avx512,
                     [K_INT8G] = block_int8g_widen_avx512,
                     [K_INT8C] = block_int8c_widen_avx512,
                     [K_FP8] = block_fp8_widen_avx512,
-                    [K_INT4] = block_int4_widen_avx512},
+                    [K_INT4] = block_int4_widen_avx512,
+                    [K_MXFP4] = block_mxfp4_widen_avx512},
     .gate = gate_avx512,
     .panels = {1, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1},
     .turn = linear_dx_tiles_avx512,
@@ -81,6 +84,16 @@ void linear_fp8_avx512(const void *args, const struct k_slice *s)
     linear_run(&linear_isa_avx512, args, s);
 }
 
+void linear_mxfp4_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
+void linear_nf4_avx512(const void *args, const struct k_slice *s)
+{
+    linear_run(&linear_isa_avx512, args, s);
+}
+
 void linear_dx_f32_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
@@ -127,6 +140,16 @@ void linear_dx_int8c_avx512(const void *args, const struct k_slice *s)
 }
 
 void linear_dx_fp8_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_mxfp4_avx512(const void *args, const struct k_slice *s)
+{
+    linear_dx_run(&linear_isa_avx512, args, s);
+}
+
+void linear_dx_nf4_avx512(const void *args, const struct k_slice *s)
 {
     linear_dx_run(&linear_isa_avx512, args, s);
 }

@@ -116,6 +116,8 @@ static void widen_codes(const struct turn *t, char *to)
 {
     if (t->type == K_INT4)
         widen_vectors(K_INT4, t, to);
+    else if (t->type == K_MXFP4)
+        widen_vectors(K_MXFP4, t, to);
     else if (t->type == K_INT8C)
         widen_vectors(K_INT8C, t, to);
     else if (t->type == K_FP8)
@@ -124,10 +126,26 @@ static void widen_codes(const struct turn *t, char *to)
         widen_int8(t, to);
 }
 
-static void turn_nested(const struct turn *t)
+/* scale * what the codes count. */
+static void open_nf4(const struct turn *t, float *to)
+{
+    for (int64_t i = 0; i < K_NR; i++, to += K_NR) {
+        const char *step = t->tile + i * format_stream(K_NF4, 0).bytes;
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++)
+            _mm256_store_ps(to + v * 8, _mm256_mul_ps(open_vector(K_NF4, step, v, 0),
+                                                      open_scale(K_NF4, t->scale, v)));
+    }
+}
+
+/* What is opened first. */
+static void turn_opened(const struct turn *t)
 {
     float wide[K_NR * K_NR] __attribute__((aligned(32)));
-    open_nested_tile_avx2(t->type, t->tile, t->first, wide);
+    if (t->type == K_NF4)
+        open_nf4(t, wide);
+    else
+        open_nested_tile_avx2(t->type, t->tile, t->first, wide);
     struct turn f32 = {.type = K_F32, .tile = (const char *)wide, .left = K_NR, .to = t->to};
     linear_dx_tiles_avx2(&f32);
 }
@@ -135,8 +153,8 @@ static void turn_nested(const struct turn *t)
 void linear_dx_tiles_avx2(const struct turn *t)
 {
     const struct k_format *format = k_format(t->type); /* its functions are switches by the type */
-    if (format->stream[0].inputs == K_NESTED) {
-        turn_nested(t);
+    if (format->stream[0].inputs == K_NESTED || t->type == K_NF4) {
+        turn_opened(t);
         return;
     }
     char wide[K_NR / LINEAR_STEP * TILE_STEP_BYTES] __attribute__((aligned(32)));

@@ -3,6 +3,7 @@
  * Turns a 32 x 32 tile of a packed weight over, quarters or halves at a time.
  */
 #include "kernels/x86/block_avx512.h"
+#include "kernels/x86/tile_nf4_avx512.h"
 #include "kernels/x86/transpose_avx512.h"
 
 /* 16 outputs of an input, as f32. */
@@ -108,10 +109,25 @@ TILE_INLINE void open_tile(enum k_type type, const struct turn *t, float *to)
     }
 }
 
-static void turn_nested(const struct turn *t)
+/* scale * what the codes count. */
+static void open_nf4(const struct turn *t, float *to)
+{
+    const __m512 table = tile_nf4_table();
+    for (int64_t i = 0; i < K_NR; i++, to += K_NR) {
+        __m512 w[2];
+        tile_nf4_step(table, t->tile + i * format_stream(K_NF4, 0).bytes, w);
+        _mm512_store_ps(to, _mm512_mul_ps(w[0], tile_scale(K_NF4, t->scale, 0)));
+        _mm512_store_ps(to + 16, _mm512_mul_ps(w[1], tile_scale(K_NF4, t->scale, 1)));
+    }
+}
+
+/* What is opened first. */
+static void turn_opened(const struct turn *t)
 {
     float wide[K_NR * K_NR] __attribute__((aligned(64)));
-    if (t->type == K_INT4K)
+    if (t->type == K_NF4)
+        open_nf4(t, wide);
+    else if (t->type == K_INT4K)
         open_tile(K_INT4K, t, wide);
     else
         open_tile(K_INT6K, t, wide);
@@ -126,8 +142,8 @@ void linear_dx_tiles_avx512(const struct turn *t)
         return;
     }
     const struct k_stream numbers = k_format(t->type)->stream[0];
-    if (numbers.inputs == K_NESTED) {
-        turn_nested(t);
+    if (numbers.inputs == K_NESTED || t->type == K_NF4) {
+        turn_opened(t);
         return;
     }
     int64_t step = 16 / numbers.inputs, bytes = numbers.bytes;
@@ -153,6 +169,10 @@ void linear_dx_tiles_avx512(const struct turn *t)
         }
         if (t->type == K_INT4) {
             turn_codes(K_INT4, tile, left, t->scale, to);
+            continue;
+        }
+        if (t->type == K_MXFP4) {
+            turn_codes(K_MXFP4, tile, left, t->scale, to);
             continue;
         }
         for (int64_t o = 0; o < 2; o++) { /* of the outputs */

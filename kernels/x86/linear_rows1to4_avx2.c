@@ -226,6 +226,31 @@ FEW_INLINE void few_group_part(enum k_type type, int h, int v0, int nv, const st
         few_join(type, g->scale, v0 + i % nv, sum[i], g->total + i / nv * K_NR);
 }
 
+/* The same of weights that are scaled one by one: the totals are the sums. */
+FEW_INLINE void few_scaled_part(enum k_type type, int h, int v0, int nv, const struct few_group *g)
+{
+    __m256 sum[8 + ROWS], scale[4];
+    const char *rows = g->rows, *step = g->panel;
+#pragma GCC unroll 4
+    for (int v = 0; v < nv; v++)
+        scale[v] = open_scale(type, g->scale, v0 + v);
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        sum[i] = _mm256_loadu_ps(g->total + i / nv * K_NR + (v0 + i % nv) * 8);
+    for (int64_t i = 0; i < g->steps; i++, step += format_stream(type, 0).bytes, rows += h * 4) {
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            __m256 w = _mm256_mul_ps(open_vector(type, step, v0 + v, 0), scale[v]);
+#pragma GCC unroll 4
+            for (int r = 0; r < h; r++)
+                sum[r * nv + v] = _mm256_fmadd_ps(open_input(type, rows, r, 0), w, sum[r * nv + v]);
+        }
+    }
+#pragma GCC unroll 12
+    for (int i = 0; i < h * nv; i++)
+        _mm256_storeu_ps(g->total + i / nv * K_NR + (v0 + i % nv) * 8, sum[i]);
+}
+
 /* The group of panel p that begins at step `at`. */
 FEW_INLINE void few_group(enum k_type type, int h, const struct block_codes *q, int64_t p,
                           int64_t at)
@@ -237,6 +262,11 @@ FEW_INLINE void few_group(enum k_type type, int h, const struct block_codes *q, 
                           .steps = linear_min(b->steps - at, group),
                           .scale = q->scale + p * q->scale_stride + at / group * scale_bytes,
                           .total = q->total + p * h * K_NR};
+    if (!format_folds(type)) {
+        few_scaled_part(type, h, 0, 2, &g);
+        few_scaled_part(type, h, 2, 2, &g);
+        return;
+    }
     if (h <= 3) {
         few_group_part(type, h, 0, 4, &g);
         return;
@@ -276,7 +306,7 @@ FEW_INLINE void few_long_groups(enum k_type type, const struct block_codes *q)
 
 FEW_INLINE void few_codes(enum k_type type, const struct block_codes *q)
 {
-    const bool is_short = format_group(type) / 2 * format_stream(type, 0).bytes <= BURST_BYTES;
+    const bool is_short = tile_group_steps(type) * format_stream(type, 0).bytes <= BURST_BYTES;
     const int64_t h = q->b.h;
     memset(q->total, 0, (size_t)(q->b.np * h * K_NR) * sizeof *q->total);
     if (!is_short)
@@ -315,6 +345,16 @@ void block_fp8_avx2(const struct block_codes *q)
 void block_int4_avx2(const struct block_codes *q)
 {
     few_codes(K_INT4, q);
+}
+
+void block_mxfp4_avx2(const struct block_codes *q)
+{
+    few_codes(K_MXFP4, q);
+}
+
+void block_nf4_avx2(const struct block_codes *q)
+{
+    few_codes(K_NF4, q);
 }
 
 void block_int4k_avx2(const struct block *b)

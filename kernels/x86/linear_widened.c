@@ -37,7 +37,7 @@ static float *panel_in(const struct room *room, int64_t i)
 
 static int64_t run_of(const struct widened *o)
 {
-    return format_group(o->type) ? format_group(o->type) : OPENED_INPUTS;
+    return format_folds(o->type) ? format_group(o->type) : OPENED_INPUTS;
 }
 
 /* Lines [line, end) of part q of what the next run opens. */
@@ -157,10 +157,27 @@ static const char *linear_stored(const struct widened *o, int64_t panel, int64_t
     return (const char *)a->w.data + linear_panel_bytes(o->type, numbers) + at;
 }
 
+/* Weights [n][16] of a group times its scales. */
+static void scale_half(const float *scale, int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; i++, to += K_NR / 2)
+        for (int j = 0; j < K_NR / 2; j++)
+            to[j] *= scale[j];
+}
+
+static void linear_scale(const struct widened *o, int64_t panel, int64_t lo, float *to);
+
 static void linear_open(const struct widened *o, int64_t panel, int64_t lo, int64_t n, float *to,
                         float *second)
 {
+    const int64_t group = format_group(o->type), half = K_NR / 2;
     o->isa->widening->weight(o->type, linear_stored(o, panel, lo, 0, 0), n, to, second);
+    for (int64_t i = 0; group && !o->scale && i < n; i += group) {
+        float scale[K_NR];
+        linear_scale(o, panel, lo + i, scale);
+        scale_half(scale, linear_min(n - i, group), to + i * half);
+        scale_half(scale + half, linear_min(n - i, group), second + i * half);
+    }
 }
 
 static void linear_scale(const struct widened *o, int64_t panel, int64_t lo, float *to)
@@ -192,7 +209,7 @@ void linear_widened_run(const struct linear_isa *isa, const struct k_linear *a,
                         .n_panel = a->panel_hi - a->panel_lo,
                         .inputs = linear_k_stored(a->w.type, a->w.k),
                         .open = linear_open,
-                        .scale = format_group(a->w.type) ? linear_scale : NULL,
+                        .scale = format_folds(a->w.type) ? linear_scale : NULL,
                         .out = linear_out,
                         .stored = linear_stored,
                         .call = a};

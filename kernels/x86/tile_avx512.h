@@ -158,10 +158,12 @@ TILE_INLINE void tile_int8_step(enum k_type type, const struct tile_int8_table *
     w[1] = _mm512_unpackhi_epi8(lo, hi);
 }
 
-/* bf16 of the codes of int4, twice: the look-up has five bits. */
-TILE_INLINE __m512i tile_int4_table(void)
+/* bf16 of the codes of int4, or of mxfp4, twice: the look-up has five bits. */
+TILE_INLINE __m512i tile_int4_table(enum k_type type)
 {
-    const __m512i lane = _mm512_setr_epi32(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    __m512i lane = _mm512_setr_epi32(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    if (type == K_MXFP4)
+        lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
     __m512i u = _mm512_castps_si512(_mm512_cvtepi32_ps(lane));
     __m256i once = _mm512_cvtepi32_epi16(_mm512_srli_epi32(u, 16));
     return _mm512_inserti64x4(_mm512_castsi256_si512(once), once, 1);
@@ -184,8 +186,8 @@ struct tile_table {
 TILE_INLINE struct tile_table tile_table(enum k_type type)
 {
     struct tile_table t = {0};
-    if (type == K_INT4)
-        t.int4 = tile_int4_table();
+    if (coded_is_four(type))
+        t.int4 = tile_int4_table(type);
     else
         t.int8 = tile_int8_table(type);
     return t;
@@ -194,7 +196,7 @@ TILE_INLINE struct tile_table tile_table(enum k_type type)
 TILE_INLINE void tile_code_step(enum k_type type, const struct tile_table *t, const void *code,
                                 __m512i w[2])
 {
-    if (type == K_INT4)
+    if (coded_is_four(type))
         tile_int4_step(t->int4, _mm256_load_si256(code), w);
     else
         tile_int8_step(type, &t->int8, _mm512_load_si512(code), w);

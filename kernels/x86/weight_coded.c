@@ -13,6 +13,11 @@ enum { HALF = K_NR / 2, PAIR = 2 };
 
 /* Blocks of zeros, for outputs that are not there. */
 static const uint8_t wide_none[CODED_WIDE_BYTES];
+static const uint8_t mxfp4_none[CODED_INT4_BYTES];
+static const uint8_t nf4_none[CODED_NF4_BYTES] = {
+    0,    0,    0,    0,    0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77,
+    0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77,
+    0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77, 0x77};
 static const uint8_t int8g_none[CODED_INT8G_BYTES];
 static const uint8_t int4_none[CODED_INT4_BYTES] = {0,    0,    0x88, 0x88, 0x88, 0x88,
                                                     0x88, 0x88, 0x88, 0x88, 0x88, 0x88,
@@ -36,6 +41,31 @@ static void int4_group(const uint8_t *const block[K_NR], uint8_t *to)
 {
     for (int o = 0; o < HALF; o++)
         int4_pairs(block[o], block[o + HALF], to + o * PAIR);
+}
+
+/* A group of nf4. */
+static void nf4_group(const uint8_t *const block[K_NR], uint8_t *to)
+{
+    for (int64_t i = 0; i < K_NF4_GROUP; i++, to += HALF)
+        for (int o = 0; o < HALF; o++)
+            to[o] = (uint8_t)(coded_nf4_nibble(block[o], i) | coded_nf4_nibble(block[o + HALF], i)
+                                                                  << 4);
+}
+
+static void nf4_panel(const struct k_weight_pack *a, int64_t panel)
+{
+    int64_t at = a->panel_lo + panel, groups = linear_groups(K_NF4, a->w.k);
+    uint8_t *to = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(K_NF4, a->w.k);
+    float *scale = (float *)a->w.scale + at * groups * K_NR;
+    for (int64_t g = 0; g < groups; g++, scale += K_NR, to += K_NF4_GROUP * HALF) {
+        const uint8_t *block[K_NR];
+        for (int64_t o = 0; o < K_NR; o++) {
+            bool is_here = panel * K_NR + o < a->n_src;
+            block[o] = is_here ? coded_block(a, panel * K_NR + o, g * K_NF4_GROUP) : nf4_none;
+            scale[o] = coded_wide_scale(block[o]);
+        }
+        nf4_group(block, to);
+    }
 }
 
 /* Sign and magnitude, in the order that linear_int8_at gives. */
@@ -91,8 +121,14 @@ void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
         wide_panel(a, panel);
         return;
     }
-    const bool is_int4 = a->w.type == K_INT4;
-    const uint8_t *none = is_int4 ? int4_none : int8g_none;
+    if (a->w.type == K_NF4) {
+        nf4_panel(a, panel);
+        return;
+    }
+    const bool is_four = coded_is_four(a->w.type);
+    const uint8_t *none = a->w.type == K_INT4    ? int4_none
+                          : a->w.type == K_MXFP4 ? mxfp4_none
+                                                 : int8g_none;
     int64_t at = a->panel_lo + panel, groups = linear_groups(a->w.type, a->w.k);
     uint8_t *code = (uint8_t *)a->w.data + (size_t)at * linear_panel_bytes(a->w.type, a->w.k);
     k_f16 *scale = (k_f16 *)a->w.scale + at * groups * K_NR;
@@ -103,7 +139,7 @@ void weight_coded_panel(const struct k_weight_pack *a, int64_t panel)
             block[o] = is_here ? coded_block(a, panel * K_NR + o, g * CODED_INPUTS) : none;
             scale[o] = coded_scale(block[o]);
         }
-        (is_int4 ? int4_group : int8g_group)(block, code);
+        (is_four ? int4_group : int8g_group)(block, code);
         code += CODED_INPUTS / PAIR * format_stream(a->w.type, 0).bytes;
     }
 }

@@ -61,22 +61,45 @@ OPEN_INLINE __m256 open_fp8(__m256i codes, int first, int e)
     return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(size, sign)), _mm256_set1_ps(256.0f));
 }
 
-/* Eight codes of int4 as pairs of bf16: by their bytes out of a table of sixteen. The quarters of
- * a step change places, so that interleaving within 128 bits leaves outputs side by side. */
-OPEN_INLINE __m256i open_nibbles(__m256i step, int v)
+OPEN_INLINE __m256i open_table(const uint8_t entry[16])
 {
-    const __m256i lower = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-        0x00, (char)0xe0, (char)0xc0, (char)0xa0, (char)0x80, 0x40, 0x00, (char)0x80, 0x00,
-        (char)0x80, 0x00, 0x40, (char)0x80, (char)0xa0, (char)0xc0, (char)0xe0));
-    const __m256i upper = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8((char)0xc1, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0,
-                      (char)0xc0, (char)0xbf, 0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40));
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)entry));
+}
+
+/* Eight codes of int4 or mxfp4 as pairs of bf16: by their bytes out of a table of sixteen. The
+ * quarters of a step change places, so that interleaving within 128 bits leaves outputs side by
+ * side. */
+OPEN_INLINE __m256i open_nibbles(enum k_type type, __m256i step, int v)
+{
+    static const uint8_t low[2][16] = {{0x00, 0xe0, 0xc0, 0xa0, 0x80, 0x40, 0x00, 0x80, 0x00, 0x80,
+                                        0x00, 0x40, 0x80, 0xa0, 0xc0, 0xe0},
+                                       {0x00, 0x80, 0x00, 0x40, 0x80, 0xc0, 0x00, 0x40, 0x00, 0x80,
+                                        0x00, 0x40, 0x80, 0xc0, 0x00, 0x40}};
+    static const uint8_t high[2][16] = {{0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf, 0x00, 0x3f,
+                                         0x40, 0x40, 0x40, 0x40, 0x40, 0x40},
+                                        {0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x41, 0x41, 0x00, 0xbf,
+                                         0xc0, 0xc0, 0xc0, 0xc0, 0xc1, 0xc1}};
+    const __m256i lower = open_table(low[type == K_MXFP4]);
+    const __m256i upper = open_table(high[type == K_MXFP4]);
     __m256i code = _mm256_permute4x64_epi64(step, 0xd8);
     if (v / 2)
         code = _mm256_srli_epi16(code, 4);
     code = _mm256_and_si256(code, _mm256_set1_epi8(0x0f));
     __m256i lo = _mm256_shuffle_epi8(lower, code), hi = _mm256_shuffle_epi8(upper, code);
     return v % 2 ? _mm256_unpackhi_epi8(lo, hi) : _mm256_unpacklo_epi8(lo, hi);
+}
+
+/* Eight codes of nf4, out of two tables of eight by their fourth bit. */
+OPEN_INLINE __m256 open_nf4_vector(const char *step, int v)
+{
+    static const float table[16] = CODED_NF4_TABLE;
+    const __m128i *at = (const __m128i *)(const void *)(step + v % 2 * 8);
+    __m256i code = _mm256_cvtepu8_epi32(_mm_loadl_epi64(at));
+    if (v / 2)
+        code = _mm256_srli_epi32(code, 4);
+    __m256 less = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), code);
+    __m256 more = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), code);
+    return _mm256_blendv_ps(less, more, _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
 }
 
 /* Outputs [8 v, 8 v + 8) of a step, input e of its pair (linear_int8_at says where codes are). */
@@ -89,8 +112,10 @@ OPEN_INLINE __m256 open_vector(enum k_type type, const char *step, int v, int e)
         return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)step + v));
     if (type == K_BF16)
         return e ? open_upper(_mm256_loadu_si256(at + v)) : open_lower(_mm256_loadu_si256(at + v));
-    if (type == K_INT4) {
-        __m256i pairs = open_nibbles(_mm256_loadu_si256(at), v);
+    if (type == K_NF4)
+        return open_nf4_vector(step, v);
+    if (coded_is_four(type)) {
+        __m256i pairs = open_nibbles(type, _mm256_loadu_si256(at), v);
         return e ? open_upper(pairs) : open_lower(pairs);
     }
     if (type == K_FP8)

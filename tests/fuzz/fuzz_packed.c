@@ -38,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct packing how = {.method = data[0] == 'a'   ? PACKING_AWQ
                                     : data[0] == 'b' ? PACKING_FP8
+                                    : data[0] == 'n' ? PACKING_BNB
                                                      : PACKING_GPTQ,
                           .is_zero_less = data[0] == '1',
                           .is_ordered = data[0] == 'o',

@@ -36,10 +36,11 @@ const uint8_t *linear_codes_make(struct check *c, enum k_type type, int64_t n)
         src[i] = (uint8_t)check_below(c, 256);
     for (size_t i = 0; i < bytes; i++) {
         size_t in = i % block;
-        bool is_half = !coded_is_wide(type) && (in == 1 || (format_is_nested(type) && in == 3));
+        bool is_wide = coded_is_wide(type) || type == K_NF4;
+        bool is_half = !is_wide && (in == 1 || (format_is_nested(type) && in == 3));
         if (is_half) /* the upper byte of an f16: at most 2^-6 */
             src[i] = (src[i] & 0x83) | 0x20;
-        if (coded_is_wide(type) && in == 3) /* of an f32: at most 2^-6 */
+        if (is_wide && in == 3) /* of an f32: at most 2^-6 */
             src[i] = (src[i] & 0x80) | 0x3c;
         if (type == K_FP8 && in >= CODED_WIDE_SCALE_BYTES && (src[i] & 0x7f) == 0x7f)
             src[i] ^= 1;

@@ -22,7 +22,7 @@ struct dx_case {
 static double weight_seen(const struct linear_weight *w, int64_t o, int64_t i)
 {
     float v = w->value[o * w->w.k + i];
-    return format_group(w->w.type) ? bf16_to_f32(bf16_from_f32(v)) : v;
+    return format_folds(w->w.type) ? bf16_to_f32(bf16_from_f32(v)) : v;
 }
 
 static struct linear_want dx_want(struct check *c, const struct k_linear_dx *a,

@@ -20,8 +20,8 @@ static float stored_at(const struct check *c, const struct k_weight *w, int64_t 
     int64_t at = cuda_weight_at(w->type, cuda_k_stored(w->type, w->k), o, i);
     if (!c->is_gpu || format_rows(w->type) == K_F32)
         return linear_stored_at(w, o, i);
-    if (w->type == K_INT4)
-        return (float)((((const uint8_t *)w->data)[at / 2] >> at % 2 * 4 & 15) - 8);
+    if (coded_is_four(w->type))
+        return (float)coded_four(w->type, ((const uint8_t *)w->data)[at / 2] >> at % 2 * 4 & 15);
     return w->type == K_BF16        ? bf16_to_f32(((const k_bf16 *)w->data)[at])
            : coded_is_wide(w->type) ? coded_wide_value(w->type, ((const uint8_t *)w->data)[at])
                                     : (float)linear_int8_code(((const uint8_t *)w->data)[at]);
@@ -43,7 +43,7 @@ static int64_t place(enum k_type type, int64_t o, int64_t i)
 /* Rewrites panels [lo, hi) of a weight that a GPU packed into the order of the reference. */
 static void to_reference(struct check *c, const struct k_weight *w, int64_t lo, int64_t hi)
 {
-    if (format_is_nested(w->type)) /* is it already */
+    if (format_is_nested(w->type) || w->type == K_NF4) /* is it already */
         return;
     size_t elem = k_type_bytes(w->type);
     int64_t stored = linear_k_stored(w->type, w->k);
@@ -53,7 +53,7 @@ static void to_reference(struct check *c, const struct k_weight *w, int64_t lo, 
         int64_t o = at / stored, i = at % stored, ref = o / K_NR * K_NR * stored;
         int64_t gpu = cuda_weight_at(w->type, stored, o, i);
         ref += place(w->type, o % K_NR, i);
-        if (w->type == K_INT4) {
+        if (coded_is_four(w->type)) {
             int code = (uint8_t)own[gpu / 2] >> gpu % 2 * 4 & 15;
             to[ref / 2] = (char)((to[ref / 2] & 0xf0 >> ref % 2 * 4) | code << ref % 2 * 4);
         } else {
@@ -192,6 +192,14 @@ static float wide_value(enum k_type type, const uint8_t *block, int64_t i)
     return scale * (byte & 0x80 ? -v : v);
 }
 
+/* Numbers of mxfp4, by their bits: 2^(exponent - 1) * 1.m, and m / 2 below; the scale is half. */
+static float e2m1_value(int nibble)
+{
+    int exponent = nibble >> 1 & 3, m = nibble & 1;
+    float v = exponent ? ldexpf((float)(2 + m), exponent - 2) : (float)m / 2;
+    return nibble & 8 ? -v : v;
+}
+
 /* What a file's own formula gives for input i of output o. */
 static float coded_value(const struct k_weight_pack *a, int64_t o, int64_t i)
 {
@@ -200,6 +208,15 @@ static float coded_value(const struct k_weight_pack *a, int64_t o, int64_t i)
     const uint8_t *block = coded_block(a, o, i - in);
     if (coded_is_wide(type))
         return wide_value(type, block, in);
+    if (type == K_NF4) {
+        static const float table[16] = CODED_NF4_TABLE;
+        float scale;
+        memcpy(&scale, block, sizeof scale);
+        return scale * table[block[CODED_WIDE_SCALE_BYTES + in % 32] >> in / 32 * 4 & 15];
+    }
+    if (type == K_MXFP4)
+        return 2 * f16_to_f32(coded_scale(block)) *
+               e2m1_value(block[CODED_SCALE_BYTES + in % 16] >> in / 16 * 4 & 15);
     float d = f16_to_f32(coded_scale(block)), dmin = f16_to_f32(coded_scale(block + 2));
     int code = coded_code(type, block, in);
     if (!format_is_nested(type))

@@ -305,7 +305,7 @@ def main():
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)
             cases.run(what, lambda: over(tmp))
-    for name in ("gptq", "gptq_order", "awq", "fp8", "w8a8", "mxfp4"):
+    for name in ("gptq", "gptq_order", "awq", "fp8", "w8a8", "mxfp4", "nf4"):
         with scratch() as tmp:
             (tmp / "keys").write_text(KEYS)
             (tmp / "keys").chmod(0o600)

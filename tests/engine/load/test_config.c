@@ -523,6 +523,14 @@ static const struct refused {
     {"{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config: is not"},
     {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"hqq\"}}",
      "quantization_config.quant_method: 'hqq' is not supported; compressed-tensors, fp8, gptq, "},
+    {"{" LLAMA
+     ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true}}",
+     "quantization_config.load_in_8bit: true is not supported; load_in_4bit is"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}}",
+     "quantization_config: is not supported without load_in_4bit"},
+    {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
+     "\"bnb_4bit_quant_type\":\"fp4\"}}",
+     "quantization_config.bnb_4bit_quant_type: 'fp4' is not supported; nf4 is"},
     {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":3}}",
      "quantization_config.bits: 3 is not supported; 4 and 8 are"},
     {"{" LLAMA ",\"quantization_config\":{\"quant_method\":\"gptq\",\"group_size\":0}}",

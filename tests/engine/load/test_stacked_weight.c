@@ -14,6 +14,7 @@
 #include "engine/base/fs.h"
 #include "engine/load/model_dir.h"
 #include "engine/load/st_writer.h"
+#include "kernels/coded.h"
 #include "tests/lib/test.h"
 
 enum { PATH_BYTES = 512 };
@@ -179,7 +180,7 @@ static void strange_scales(void **state)
     const struct weight *x = weights_get(w, "m.experts.0.down_proj.weight");
     float f[2 * 32];
     uint8_t block[64];
-    assert_int_equal(weight_coded(x), K_INT8G);
+    assert_int_equal(weight_coded(x), K_MXFP4);
     assert_good(weight_read_f32(x, 0, 2, f, &e), &e);
     assert_true(f[0] == -0x1p-125f && f[1] == 0x1.8p-125f && f[32] == 0);
     assert_int_equal(weight_read_coded(x, 0, 0, 32, block, &e), -1);
@@ -187,7 +188,7 @@ static void strange_scales(void **state)
         strstr(e.msg, "a scale of output 0 of expert 0, 2^-127, is half of none of f16's"));
     e = (struct err)ERR_INIT;
     assert_good(weight_read_coded(x, 1, 0, 32, block, &e), &e);
-    for (int i = 0; i < 34; i++)
+    for (int i = 0; i < CODED_INT4_BYTES; i++)
         assert_int_equal(block[i], 0);
     weights_close(w);
     test_dir_free(dir);

@@ -20,11 +20,9 @@ enum { TOK_MAX = 64 };
 static const struct {
     const char *name;
     enum k_type up, down; /* what gate and up become, and down */
-} packed[] = {{"packed_gptq", K_INT4, K_INT4},
-              {"packed_gptq_order", K_INT8G, K_F32},
-              {"packed_awq", K_INT4K, K_INT4K},
-              {"packed_fp8", K_FP8, K_FP8},
-              {"packed_w8a8", K_INT8C, K_INT8C}};
+} packed[] = {{"packed_gptq", K_INT4, K_INT4},   {"packed_gptq_order", K_INT8G, K_F32},
+              {"packed_awq", K_INT4K, K_INT4K},  {"packed_fp8", K_FP8, K_FP8},
+              {"packed_w8a8", K_INT8C, K_INT8C}, {"packed_nf4", K_NF4, K_NF4}};
 
 static void check_values(const struct golden *g)
 {
@@ -82,7 +80,7 @@ static void in_f32_logits_are_transformers(void **state)
     }
 }
 
-/* Zeros of either sign are one, since codes of int8g have no other. */
+/* Zeros of either sign are one: codes of mxfp4 count as integers. */
 static void check_expert(const struct golden *g, const struct param *p)
 {
     int64_t n;
@@ -117,7 +115,7 @@ static void experts_are_the_files(void **state)
             if (!strstr(p->name, ".experts."))
                 continue;
             if (is_coded && !p->is_vector)
-                assert_int_equal(p->w.type, K_INT8G);
+                assert_int_equal(p->w.type, K_MXFP4);
             check_expert(&g, p);
             n_seen++;
         }
