@@ -64,10 +64,47 @@ int made_digest(int fd, const char *name, char text[SHA256_TEXT_BYTES], int64_t 
     return rc;
 }
 
+/* The folder, and the name in it, that a line names: "model.safetensors", "1_Pooling/config.json".
+ * *in is `dir` itself or for close_in; -1: there is no such folder, or a link. */
+static int open_in(int dir, const char *line, int *in, const char **name, struct err *e)
+{
+    const char *cut = strchr(line, '/');
+    *in = dir;
+    *name = line;
+    if (!cut)
+        return 0;
+    char *folder = xmalloc((size_t)(cut - line) + 1);
+    snprintf(folder, (size_t)(cut - line) + 1, "%s", line);
+    *in = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *name = cut + 1;
+    int rc = *in >= 0          ? 0
+             : errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "%s is not there", folder)
+                               : err_sys(e, "opening %s", folder);
+    free(folder);
+    return rc;
+}
+
+static void close_in(int dir, int in)
+{
+    if (in != dir && in >= 0)
+        close(in);
+}
+
+static int open_line(int dir, const char *line, struct err *e)
+{
+    const char *name;
+    int in;
+    if (open_in(dir, line, &in, &name, e))
+        return -1;
+    int fd = fs_open_at(in, name, e);
+    close_in(dir, in);
+    return fd;
+}
+
 static int digest_at(int dir, const char *name, char text[SHA256_TEXT_BYTES], struct err *e)
 {
     int64_t bytes;
-    int fd = fs_open_at(dir, name, e);
+    int fd = open_line(dir, name, e);
     if (fd < 0)
         return -1;
     int rc = made_digest(fd, name, text, &bytes, e);
@@ -114,6 +151,33 @@ static int list_one(int dir, const char *name, struct buf *out, struct err *e)
     return 0;
 }
 
+static bool is_folder(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int list_folder(int dir, const char *folder, struct buf *out, struct err *e)
+{
+    int fd = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : entries(fd, e);
+    int rc = d ? 0 : -1;
+    for (struct dirent *it; !rc && (it = readdir(d));) {
+        char name[2 * sizeof it->d_name];
+        if (is_dot(it->d_name))
+            continue;
+        snprintf(name, sizeof name, "%s/%s", folder, it->d_name);
+        rc = is_folder(fd, it->d_name)
+                 ? err_set(e, ERR_BAD_INPUT, "%s: a folder in a folder of the folder", name)
+                 : list_one(dir, name, out, e);
+    }
+    if (d)
+        closedir(d);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
 int made_list(const char *dir, struct err *e)
 {
     struct buf out;
@@ -129,7 +193,8 @@ int made_list(const char *dir, struct err *e)
     rc = 0;
     for (struct dirent *it; !rc && (it = readdir(d));)
         if (!is_dot(it->d_name) && strcmp(it->d_name, MADE_LIST) != 0)
-            rc = list_one(fd, it->d_name, &out, e);
+            rc = is_folder(fd, it->d_name) ? list_folder(fd, it->d_name, &out, e)
+                                           : list_one(fd, it->d_name, &out, e);
     if (!rc)
         rc = buf_check(&out, MADE_LIST, e) ? -1 : aside_put(path, out.data, out.len, e);
 done:
@@ -149,6 +214,16 @@ static int no_list(struct err *e)
     return err_set(e, ERR_CORRUPT, "%s is not as it was written", MADE_LIST);
 }
 
+/* A file of the folder, or of a folder in it. */
+static bool is_within(const char *name)
+{
+    const char *cut = strchr(name, '/');
+    bool is_up = name[0] == '.' && (name[1] == '/' || (name[1] == '.' && name[2] == '/'));
+    if (!cut)
+        return !is_dot(name);
+    return cut > name && !is_up && cut[1] && !strchr(cut + 1, '/') && !is_dot(cut + 1);
+}
+
 /* Cuts the text into lines of digest, two spaces, name. */
 static int list_cut(struct list *l, struct err *e)
 {
@@ -163,7 +238,7 @@ static int list_cut(struct list *l, struct err *e)
         *end = 0;
         p[DIGITS] = 0;
         struct line line = {p, p + DIGITS + 2};
-        if (strchr(line.name, '/') || is_dot(line.name))
+        if (!is_within(line.name))
             return no_list(e);
         vec_push(&l->line, line);
         p = end + 1;
@@ -182,6 +257,16 @@ static int list_read(int dir, struct list *l, struct err *e)
     if (fd >= 0)
         close(fd);
     return rc;
+}
+
+/* Whether it has files of that folder. */
+static bool list_has_folder(const struct list *l, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < l->line.n; i++)
+        if (strncmp(l->line.at[i].name, name, n) == 0 && l->line.at[i].name[n] == '/')
+            return true;
+    return false;
 }
 
 static bool list_has(const struct list *l, const char *name)
@@ -226,7 +311,7 @@ void made_proof_end(struct made_proof *p)
 
 static int open_next(struct made_reading *r, struct err *e)
 {
-    r->fd = fs_open_at(r->dir, r->list.line.at[r->next].name, e);
+    r->fd = open_line(r->dir, r->list.line.at[r->next].name, e);
     sha256_init(&r->hash);
     if (r->fd >= 0)
         return 0;
@@ -280,20 +365,6 @@ int made_check(const char *dir, struct err *e)
 
 /* ---- removing ------------------------------------------------------------------------------ */
 
-/* All that is there is on the list. */
-static int is_ours(int fd, const char *dir, const struct list *l, struct err *e)
-{
-    DIR *d = entries(fd, e);
-    int rc = d ? 0 : -1;
-    for (struct dirent *it; !rc && (it = readdir(d));)
-        if (!is_dot(it->d_name) && !list_has(l, it->d_name))
-            rc = err_set(e, ERR_EXISTS, "%s: holds '%.100s', which this program did not put there",
-                         dir, it->d_name);
-    if (d)
-        closedir(d);
-    return rc;
-}
-
 static bool is_empty(int fd)
 {
     struct err e = ERR_INIT;
@@ -304,6 +375,59 @@ static bool is_empty(int fd)
     if (d)
         closedir(d);
     return empty;
+}
+
+static int is_ours(int fd, const char *dir, const char *folder, const struct list *l,
+                   struct err *e);
+
+static int is_folder_ours(int fd, const char *dir, const char *folder, const struct list *l,
+                          struct err *e)
+{
+    int in = openat(fd, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int rc = in < 0 ? err_sys(e, "opening %s", folder) : is_ours(in, dir, folder, l, e);
+    if (in >= 0)
+        close(in);
+    return rc;
+}
+
+/* All that is there is on the list; folder: in `dir`, NULL: that itself. */
+static int is_ours(int fd, const char *dir, const char *folder, const struct list *l, struct err *e)
+{
+    DIR *d = entries(fd, e);
+    int rc = d ? 0 : -1;
+    for (struct dirent *it; !rc && (it = readdir(d));) {
+        char name[2 * sizeof it->d_name];
+        if (is_dot(it->d_name))
+            continue;
+        snprintf(name, sizeof name, "%s%s%s", folder ? folder : "", folder ? "/" : "", it->d_name);
+        if (!folder && list_has_folder(l, name) && is_folder(fd, name))
+            rc = is_folder_ours(fd, dir, name, l, e);
+        else if (!list_has(l, name))
+            rc = err_set(e, ERR_EXISTS, "%s: holds '%.100s', which this program did not put there",
+                         dir, name);
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* And the folder that it was the last file of. */
+static int remove_line(int fd, const char *line)
+{
+    struct err unused = ERR_INIT;
+    const char *name;
+    int in, rc = open_in(fd, line, &in, &name, &unused);
+    if (rc)
+        return unused.code == ERR_NOT_FOUND ? 0 : -1;
+    rc = unlinkat(in, name, 0) && errno != ENOENT ? -1 : 0;
+    if (in != fd && !rc && is_empty(in)) {
+        char *folder = xstrdup(line);
+        *strchr(folder, '/') = 0;
+        rc = unlinkat(fd, folder, AT_REMOVEDIR) && errno != ENOENT ? -1 : 0;
+        free(folder);
+    }
+    close_in(fd, in);
+    return rc;
 }
 
 /* The folder's descriptor and list; an empty folder has an empty one. -1 with ERR_NOT_FOUND: there
@@ -319,7 +443,7 @@ static int look(const char *dir, struct list *l, struct err *e)
         err_set(e, ERR_EXISTS, "%s: has no list (%s) of files that this program made", dir,
                 MADE_LIST);
     if (!rc)
-        rc = is_ours(fd, dir, l, e);
+        rc = is_ours(fd, dir, NULL, l, e);
     if (!rc)
         return fd;
     close(fd);
@@ -346,7 +470,7 @@ int made_remove(const char *dir, struct err *e)
         return e->code == ERR_NOT_FOUND ? 0 : -1;
     }
     for (size_t i = 0; !rc && i < l.line.n; i++)
-        rc = unlinkat(fd, l.line.at[i].name, 0) && errno != ENOENT ? -1 : 0;
+        rc = remove_line(fd, l.line.at[i].name);
     if (rc || (unlinkat(fd, MADE_LIST, 0) && errno != ENOENT) || (rmdir(dir) && errno != ENOENT))
         rc = err_sys(e, "removing %s", dir);
     close(fd);

@@ -3,7 +3,8 @@
  * Folders that the program made whole: adapters, models. The last thing that is written into one is
  * the list of its files with their SHA-256 (MADE_LIST, in the form that `sha256sum -c` reads), so
  * that it can be told later whether they are still what was written, and which of the things in the
- * folder are the program's to remove. A file that somebody else put there is never removed.
+ * folder are the program's to remove. A file that somebody else put there is never removed. Files
+ * may lie in folders of the folder, not deeper.
  *
  * Thread: any, one at a time for a folder.
  */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/aside.h"
+#include "engine/base/fs.h"
 #include "engine/base/mem.h"
 #include "engine/load/path.h"
 
@@ -70,7 +71,48 @@ static int copy_file(const char *from, const char *to, const char *name, struct 
     return rc;
 }
 
+/* "1_Pooling": what modules.json names stands in folders called so. */
+static bool is_module(const char *name)
+{
+    size_t n = strspn(name, "0123456789");
+    return n > 0 && name[n] == '_' && name[n + 1];
+}
+
+static int copy_all(const char *from, const char *to, struct err *e);
+
+static int copy_module(const char *from, const char *to, const char *name, struct err *e)
+{
+    char *src = path_join(from, name), *dst = path_join(to, name);
+    struct stat st;
+    int rc = 0;
+    if (stat(src, &st) == 0 && S_ISDIR(st.st_mode))
+        rc = fs_mkdirs(dst, e) || copy_all(src, dst, e) || fs_sync_dir(dst, e) ? -1 : 0;
+    free(src);
+    free(dst);
+    return rc;
+}
+
+static int copy_modules(const char *from, const char *to, struct err *e)
+{
+    DIR *d = opendir(from);
+    struct dirent *entry;
+    int rc = d ? 0 : err_sys(e, "%s", from);
+    while (!rc && (entry = readdir(d)))
+        if (is_module(entry->d_name))
+            rc = copy_module(from, to, entry->d_name, e);
+    if (d)
+        closedir(d);
+    return rc;
+}
+
 int small_files_copy(const char *from, const char *to, struct err *e)
+{
+    return copy_all(from, to, e) || (path_exists(from, "modules.json") && copy_modules(from, to, e))
+               ? -1
+               : 0;
+}
+
+static int copy_all(const char *from, const char *to, struct err *e)
 {
     DIR *d = opendir(from);
     struct dirent *entry;

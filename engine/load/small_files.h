@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What belongs to a model directory beside its weights: configs, the index of shards, the
- * tokenizer, the chat template. Files of other kinds are left where they are.
+ * tokenizer, the chat template, what is told of modules in folders of their own. Files of other
+ * kinds are left where they are.
  *
  * Thread: any.
  */

@@ -250,11 +250,12 @@ static int check_free(const char *to, struct err *e)
 int model_export_check(const struct model_dir *from, struct err *e)
 {
     const struct weight *w = weights_with_bits(from->weights);
-    if (path_exists(from->path, "modules.json"))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: a model of vectors, whose modules lie in folders of their own, is not "
-                       "written: serve an adapter over it",
-                       from->path);
+    if (from->config.n_dense > 0)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: a model of vectors with modules 'Dense', whose weights lie in folders of "
+            "their own, is not written: serve an adapter over it",
+            from->path);
     if (w)
         return err_set(
             e, ERR_UNSUPPORTED,

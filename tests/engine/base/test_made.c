@@ -99,11 +99,41 @@ static void only_ours_is_removed(void **state)
     assert_int_equal(access(in_dir("m/a"), F_OK), 0);
 }
 
+/* Faults: a folder's files that are not checked, or not removed; one of somebody else's in it that
+ * goes with ours, or a link in its place that leads out. */
+static void folders_are_ours_too(void **state)
+{
+    (void)state;
+    struct err e = ERR_INIT;
+    assert_int_equal(mkdir(in_dir("m"), 0777), 0);
+    assert_int_equal(mkdir(in_dir("m/1_Pooling"), 0777), 0);
+    put("m/a", "one");
+    put("m/1_Pooling/config.json", "{}");
+    assert_good(made_list(in_dir("m"), &e), &e);
+    assert_good(made_check(in_dir("m"), &e), &e);
+    put("m/1_Pooling/config.json", "{ }");
+    assert_err(made_check(in_dir("m"), &e), &e, ERR_CORRUPT, "1_Pooling/config.json");
+    put("m/1_Pooling/config.json", "{}");
+    put("m/1_Pooling/notes", "not ours");
+    assert_err(made_remove(in_dir("m"), &e), &e, ERR_EXISTS, "1_Pooling/notes");
+    assert_int_equal(unlink(in_dir("m/1_Pooling/notes")), 0);
+    assert_int_equal(rename(in_dir("m/1_Pooling"), in_dir("outside")), 0);
+    assert_int_equal(symlink("../outside", in_dir("m/1_Pooling")), 0);
+    assert_int_equal(made_check(in_dir("m"), &e), -1);
+    assert_err(made_remove(in_dir("m"), &e), &e, ERR_EXISTS, "1_Pooling");
+    assert_int_equal(access(in_dir("outside/config.json"), F_OK), 0);
+    assert_int_equal(unlink(in_dir("m/1_Pooling")), 0);
+    assert_int_equal(rename(in_dir("outside"), in_dir("m/1_Pooling")), 0);
+    assert_good(made_remove(in_dir("m"), &e), &e);
+    assert_int_equal(access(in_dir("m"), F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test_setup_teardown(altered_files_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(only_ours_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(folders_are_ours_too, setup, teardown),
     };
     return cmocka_run_group_tests(test, NULL, NULL);
 }
