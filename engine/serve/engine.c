@@ -122,8 +122,6 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
     if (flights_init(g, e) ||
         fetch_init(&g->own.fetch, res->device, r->cap_out, cols, !is_encoder(g), e))
         return -1;
-    if (is_encoder(g))
-        return 0;
     if (r->lora_rank)
         g->names.registry = registry_new(
             m, &(struct registry_limits){.n_max = o->max_adapters,
@@ -133,6 +131,8 @@ static int make_tables(struct engine *g, const struct engine_options *o, struct 
                                          .news_ctx = g,
                                          .on_gone = adapters_forget,
                                          .gone_ctx = g});
+    if (is_encoder(g))
+        return 0;
     g->own.samplers = samplers_new(res->pool, m->cfg.n_vocab, device_kernels(res->device), e);
     return g->own.samplers ? 0 : -1;
 }

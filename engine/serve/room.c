@@ -105,6 +105,9 @@ int room_choose(struct room *r, const struct model *m, const struct engine_optio
     r->cap_out = r->cap_seq + OUT_MORE;
     if (m->cfg.is_encoder) {
         choose_encoder(r, m);
+        choose_adapters(r, o, memory->free_bytes);
+        if (is_gpu)
+            choose_training(r, o, memory->free_bytes, (size_t)(r->n_cell * cell));
         return 0;
     }
     choose_adapters(r, o, memory->free_bytes);
