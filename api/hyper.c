@@ -15,7 +15,7 @@
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
 
 /* Whose hyperparameter it is. */
-enum of { OF_ANY, OF_DPO, OF_REWARDS };
+enum of { OF_ANY, OF_DPO, OF_REWARDS, OF_ANCHORS };
 
 static const struct row {
     const char *name;
@@ -52,7 +52,8 @@ static bool *bool_of(const struct row *row, struct job_hyper *h)
 
 const char *hyper_method_name(enum hyper_method m)
 {
-    static const char *const name[] = {"supervised", "dpo", "reinforcement"};
+    static const char *const name[] = {"supervised", "dpo", "reinforcement", "x_embedding",
+                                       "x_classification"};
     return name[m];
 }
 
@@ -62,12 +63,14 @@ int hyper_method_read(struct api_reader *r, const char *name, const json_t *v,
     if (!json_is_object(v))
         return param_type(r, name, "an object", v);
     const char *type = json_string_value(json_object_get(v, "type"));
-    for (enum hyper_method m = HYPER_SUPERVISED; type && m <= HYPER_REINFORCEMENT; m++)
+    for (enum hyper_method m = HYPER_SUPERVISED; type && m < HYPER_METHOD_COUNT; m++)
         if (strcmp(type, hyper_method_name(m)) == 0) {
             *out = m;
             return 0;
         }
-    return param_bad(r, "method.type", "must be \"supervised\", \"dpo\" or \"reinforcement\"");
+    return param_bad(r, "method.type",
+                     "must be \"supervised\", \"dpo\", \"reinforcement\", \"x_embedding\" or "
+                     "\"x_classification\"");
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -184,6 +187,7 @@ static int refuse_unknown(struct api_reader *r, const char *name, const char *ke
 static bool is_of(const struct row *row, enum hyper_method method)
 {
     return row->of == OF_ANY || (row->of == OF_DPO && method == HYPER_DPO) ||
+           (row->of == OF_ANCHORS && method == HYPER_EMBEDDING) ||
            (row->of == OF_REWARDS && method == HYPER_REINFORCEMENT);
 }
 
@@ -221,7 +225,9 @@ int hyper_read(struct api_reader *r, const char *where, const json_t *v, enum hy
             return refuse_unknown(r, name, key);
         if (!is_of(row, method))
             return param_bad(r, name, "is for method.%s.hyperparameters alone",
-                             row->of == OF_DPO ? "dpo" : "reinforcement");
+                             row->of == OF_DPO       ? "dpo"
+                             : row->of == OF_ANCHORS ? "x_embedding"
+                                                     : "reinforcement");
         if (!is_auto(value) && read_row(r, row, name, value, h))
             return -1;
         h->says_rslora |= !is_auto(value) && strcmp(key, "use_rslora") == 0;
@@ -420,9 +426,8 @@ int job_hyper_read(const char *text, struct job_hyper *h, struct err *e)
     for (size_t i = 0; i < N_ROW; i++)
         take_row(&rows[i], json_object_get(v, rows[i].name), h);
     json_int_t method = json_integer_value(json_object_get(v, "method"));
-    h->method = method == HYPER_DPO             ? HYPER_DPO
-                : method == HYPER_REINFORCEMENT ? HYPER_REINFORCEMENT
-                                                : HYPER_SUPERVISED;
+    h->method =
+        method > 0 && method < HYPER_METHOD_COUNT ? (enum hyper_method)method : HYPER_SUPERVISED;
     json_decref(v);
     return 0;
 }

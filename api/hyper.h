@@ -16,8 +16,16 @@ struct json_t; /* jansson's */
 
 enum { HYPER_NAMES_BYTES = 256, HYPER_NAMES_MAX = 16, HYPER_TEXT_BYTES = 2048 };
 
-/* How a job trains: "supervised", "dpo", "reinforcement". */
-enum hyper_method { HYPER_SUPERVISED, HYPER_DPO, HYPER_REINFORCEMENT };
+/* How a job trains: "supervised", "dpo", "reinforcement", and of models of vectors and of labels
+ * "x_embedding", "x_classification". */
+enum hyper_method {
+    HYPER_SUPERVISED,
+    HYPER_DPO,
+    HYPER_REINFORCEMENT,
+    HYPER_EMBEDDING,
+    HYPER_CLASSIFICATION,
+    HYPER_METHOD_COUNT
+};
 
 struct job_hyper {
     enum hyper_method method; /* no row of the table: a job's `method.type` */
@@ -25,7 +33,7 @@ struct job_hyper {
         early_stopping;
     double lr_multiplier, lora_alpha, lora_dropout, weight_decay, max_grad_norm, checkpoint_minutes;
     double learning_rate, warmup_ratio, beta, gamma, clip_range, kl_weight;
-    double compute_multiplier, desirable_weight, undesirable_weight;
+    double compute_multiplier, desirable_weight, undesirable_weight, scale;
     int64_t group_size, max_completion_tokens, advantage, eval_interval, eval_samples;
     int64_t training_type, schedule, long_rows, result, activation_checkpointing,
         loss; /* place of the word */

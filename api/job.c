@@ -147,7 +147,8 @@ static int check_method(const struct job *job, struct api_error *e)
                       "Give 'learning_rate' or 'learning_rate_multiplier', not both.", e);
     if (h->warmup_steps != 0 && h->warmup_ratio != 0)
         return refuse(h, "warmup_ratio", "Give 'warmup_ratio' or 'warmup_steps', not both.", e);
-    if (h->method != HYPER_SUPERVISED && h->training_type == HYPER_FULL)
+    if ((h->method == HYPER_DPO || h->method == HYPER_REINFORCEMENT) &&
+        h->training_type == HYPER_FULL)
         return refuse(h, "training_type",
                       "'training_type' must be \"lora\" for \"dpo\" and \"reinforcement\": they "
                       "compare with the model without its adapter.",
@@ -159,6 +160,11 @@ static int check_method(const struct job *job, struct api_error *e)
     if (h->group_size != 0 && h->compute_multiplier != 0)
         return refuse(h, "compute_multiplier",
                       "Give 'group_size' or 'compute_multiplier', not both.", e);
+    if (h->method == HYPER_EMBEDDING && h->batch_size == 1)
+        return refuse(h, "batch_size",
+                      "'batch_size' must be 2 or more for \"x_embedding\": a step's other examples "
+                      "are what an anchor is told apart from.",
+                      e);
     if (h->gamma != 0 && h->loss != HYPER_SIMPO)
         return refuse(h, "gamma", "'gamma' is of the loss \"x_simpo\" alone.", e);
     if ((h->desirable_weight != 0 || h->undesirable_weight != 0) && h->loss != HYPER_KTO)

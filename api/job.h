@@ -131,6 +131,7 @@ struct job_metrics {
     int64_t trained_tokens;                      /* in all steps so far; 0: not of a step */
     double tok_per_s;                            /* since the job last began to run */
     int64_t estimated_finish;                    /* seconds since 1970 */
+    bool has_texts;                              /* accuracies are of examples, not of tokens */
     bool has_pairs; /* accuracies are of pairs, and these the mean rewards of preferred rows, and
                      * of the others */
     double train_reward[2], valid_reward[2], full_valid_reward[2];

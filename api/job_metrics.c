@@ -13,15 +13,20 @@
 
 static const char *const rewards[] = {"preferred", "non_preferred"};
 
+static const char *accuracy_of(const struct job_metrics *m)
+{
+    return m->has_pairs ? "reward_accuracy" : m->has_texts ? "accuracy" : "mean_token_accuracy";
+}
+
 /* What there is of some rows. */
-static void put(struct buf *out, const char *of, double loss, double accuracy,
-                const double reward[2], bool has_pairs)
+static void put(struct buf *out, const struct job_metrics *m, const char *of, double loss,
+                double accuracy, const double reward[2])
 {
     if (loss < 0)
         return;
     buf_printf(out, ",\"%s_loss\":%.6f", of, loss);
-    if (!has_pairs) {
-        buf_printf(out, ",\"%s_mean_token_accuracy\":%.6f", of, accuracy);
+    if (!m->has_pairs) {
+        buf_printf(out, ",\"%s_%s\":%.6f", of, accuracy_of(m), accuracy);
         return;
     }
     buf_printf(out, ",\"%s_reward_accuracy\":%.6f,\"%s_reward_margin\":%.6f", of, accuracy, of,
@@ -98,11 +103,9 @@ void job_metrics_write(const struct job_metrics *m, struct buf *out)
         if (m->samples && m->samples->n)
             put_samples(out, m->samples);
     }
-    put(out, "train", m->has_rewards ? -1 : m->train_loss, m->train_accuracy, m->train_reward,
-        m->has_pairs);
-    put(out, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward, m->has_pairs);
-    put(out, "full_valid", m->full_valid_loss, m->full_valid_accuracy, m->full_valid_reward,
-        m->has_pairs);
+    put(out, m, "train", m->has_rewards ? -1 : m->train_loss, m->train_accuracy, m->train_reward);
+    put(out, m, "valid", m->valid_loss, m->valid_accuracy, m->valid_reward);
+    put(out, m, "full_valid", m->full_valid_loss, m->full_valid_accuracy, m->full_valid_reward);
     if (m->has_judged)
         buf_printf(out, ",\"full_valid_reward_mean\":%.6f", m->judged);
     if (m->trained_tokens > 0)
@@ -126,18 +129,23 @@ static double number_of(const json_t *data, const char *of, const char *what)
     return number(data, name);
 }
 
-static void get(const json_t *v, const char *of, bool has_pairs, double *loss, double *accuracy,
-                double reward[2])
+static void get(const json_t *v, const struct job_metrics *m, const char *of, double *loss,
+                double *accuracy, double reward[2])
 {
     *loss = number_of(v, of, "loss");
-    *accuracy = number_of(v, of, has_pairs ? "reward_accuracy" : "mean_token_accuracy");
-    for (int i = 0; i < 2 && has_pairs && *loss >= 0; i++)
+    *accuracy = number_of(v, of, accuracy_of(m));
+    for (int i = 0; i < 2 && m->has_pairs && *loss >= 0; i++)
         reward[i] = number_of(v, of, i ? "reward_non_preferred" : "reward_preferred");
 }
 
 static bool has_pairs(const json_t *v)
 {
     return json_object_get(v, "train_reward_accuracy") != NULL;
+}
+
+static bool has_texts(const json_t *v)
+{
+    return json_object_get(v, "train_accuracy") || json_object_get(v, "full_valid_accuracy");
 }
 
 static bool has_rewards(const json_t *v)
@@ -150,6 +158,7 @@ void job_metrics_read(const char *data, struct job_metrics *m)
     json_t *v = data ? json_loads(data, JSON_ALLOW_NUL, NULL) : NULL;
     *m = (struct job_metrics){.step = json_integer_value(json_object_get(v, "step")),
                               .n_step = json_integer_value(json_object_get(v, "total_steps")),
+                              .has_texts = has_texts(v),
                               .has_pairs = has_pairs(v)};
     m->has_rewards = has_rewards(v);
     if (m->has_rewards) {
@@ -161,15 +170,16 @@ void job_metrics_read(const char *data, struct job_metrics *m)
     }
     m->has_judged = json_object_get(v, "full_valid_reward_mean") != NULL;
     m->judged = m->has_judged ? number(v, "full_valid_reward_mean") : 0;
-    get(v, "train", m->has_pairs, &m->train_loss, &m->train_accuracy, m->train_reward);
-    get(v, "valid", m->has_pairs, &m->valid_loss, &m->valid_accuracy, m->valid_reward);
-    get(v, "full_valid", m->has_pairs, &m->full_valid_loss, &m->full_valid_accuracy,
-        m->full_valid_reward);
+    get(v, m, "train", &m->train_loss, &m->train_accuracy, m->train_reward);
+    get(v, m, "valid", &m->valid_loss, &m->valid_accuracy, m->valid_reward);
+    get(v, m, "full_valid", &m->full_valid_loss, &m->full_valid_accuracy, m->full_valid_reward);
     json_decref(v);
 }
 
 static const char *const plain_columns[] = {"train_loss", "train_mean_token_accuracy", "valid_loss",
                                             "valid_mean_token_accuracy", NULL};
+static const char *const text_columns[] = {"train_loss", "train_accuracy", "valid_loss",
+                                           "valid_accuracy", NULL};
 static const char *const pair_columns[] = {
     "train_loss", "train_reward_accuracy", "train_reward_margin",
     "valid_loss", "valid_reward_accuracy", "valid_reward_margin",
@@ -185,7 +195,10 @@ static const char *const reward_columns[] = {"train_loss",
 
 static const char *const *columns_of(const json_t *v)
 {
-    return has_pairs(v) ? pair_columns : has_rewards(v) ? reward_columns : plain_columns;
+    return has_pairs(v)     ? pair_columns
+           : has_rewards(v) ? reward_columns
+           : has_texts(v)   ? text_columns
+                            : plain_columns;
 }
 
 void job_csv_heading(enum hyper_method method, struct buf *out)
@@ -195,8 +208,10 @@ void job_csv_heading(enum hyper_method method, struct buf *out)
         return;
     }
     buf_str(out, "step");
-    for (const char *const *name = method == HYPER_DPO ? pair_columns : reward_columns; *name;
-         name++)
+    const char *const *name = method == HYPER_DPO             ? pair_columns
+                              : method == HYPER_REINFORCEMENT ? reward_columns
+                                                              : text_columns;
+    for (; *name; name++)
         buf_printf(out, ",%s", *name);
     buf_char(out, '\n');
 }

@@ -107,7 +107,7 @@ void preview_write(struct jout *j, const struct preview *p)
     jout_open(j, '{');
     jout_put_str(j, "object", "fine_tuning.preview");
     jout_put_str(j, "model", p->model);
-    jout_put_str(j, "format", p->is_chat ? "chat" : "completion");
+    jout_put_str(j, "format", p->is_chat ? "chat" : p->is_text ? "text" : "completion");
     jout_put_int(j, "total_tokens", p->n);
     jout_put_int(j, "trained_tokens", p->n_learn);
     jout_put_int(j, "cut_tokens", p->n_cut);

@@ -28,7 +28,7 @@ int preview_ask_parse(const char *body, size_t n, struct arena *a, struct previe
 
 struct preview {
     const char *model;
-    bool is_chat;
+    bool is_chat, is_text;           /* is_text: the first of those that become vectors */
     int64_t max_tok, n_cut, n_learn; /* tokens a row may have; that were cut off; to be learned */
     const int32_t *id;               /* [n] */
     const uint8_t *is_learned;       /* [n] */

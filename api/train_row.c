@@ -217,7 +217,7 @@ static int check_member(struct api_reader *r, enum train_example_kind kind, cons
 {
     static const struct {
         const char *name, *why;
-    } not_ours[] = {{"weight", "pairs all count alike"},
+    } not_ours[] = {{"weight", "pairs and texts all count alike"},
                     {"system", "it is a message whose role is 'system'"},
                     {"chat_template_kwargs", "rows are rendered as requests without any"},
                     {"images", "a row is text alone"}};
@@ -290,6 +290,98 @@ static int read_prompt(struct api_reader *r, const json_t *row, struct train_exa
     return tools && !json_is_null(tools) ? read_tools(r, "tools", tools, out) : 0;
 }
 
+/* ---- texts that become vectors ------------------------------------------------------------- */
+
+static int read_one(struct api_reader *r, const json_t *row, const char *name,
+                    struct train_example *out)
+{
+    const json_t *v = json_object_get(row, name);
+    if (!v || json_is_null(v))
+        return param_bad(r, name, "is needed: a text");
+    if (!json_is_string(v))
+        return param_type(r, name, "a string", v);
+    out->text[out->n_text].p = json_string_value(v);
+    out->text[out->n_text++].n = json_string_length(v);
+    return 0;
+}
+
+static bool is_said(const json_t *row, const char *name)
+{
+    const json_t *v = json_object_get(row, name);
+    return v && !json_is_null(v);
+}
+
+static int read_anchor(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    out->kind = TRAIN_TEXTS;
+    if (read_one(r, row, is_said(row, "query") && !is_said(row, "anchor") ? "query" : "anchor",
+                 out) ||
+        read_one(r, row, "positive", out))
+        return -1;
+    return is_said(row, "negative") ? read_one(r, row, "negative", out) : 0;
+}
+
+static int read_label(struct api_reader *r, const json_t *v, struct train_label *out)
+{
+    if (json_is_number(v))
+        out->number = json_number_value(v);
+    else if (json_is_boolean(v))
+        out->number = json_is_true(v);
+    else
+        out->name = json_string_value(v);
+    return out->name || json_is_number(v) || json_is_boolean(v)
+               ? 0
+               : param_type(r, "label", "a string, a number or a list of them", v);
+}
+
+static int read_labels(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    const json_t *v = json_object_get(row, "label");
+    if (!v)
+        return param_bad(r, "label", "is needed: what the model is to say of the text");
+    out->has_labels = json_is_array(v);
+    out->n_label = out->has_labels ? json_array_size(v) : 1;
+    struct train_label *label = param_alloc(r, "label", out->n_label + 1, sizeof *label);
+    if (!label)
+        return -1;
+    out->label = label;
+    for (size_t i = 0; i < out->n_label; i++) {
+        label[i] = (struct train_label){.name = NULL};
+        if (read_label(r, out->has_labels ? json_array_get(v, i) : v, &label[i]))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_labelled(struct api_reader *r, const json_t *row, struct train_example *out)
+{
+    out->kind = TRAIN_TEXTS;
+    if (read_one(r, row, "text", out) ||
+        (is_said(row, "text_pair") && read_one(r, row, "text_pair", out)))
+        return -1;
+    return read_labels(r, row, out);
+}
+
+static int read_texts(struct api_reader *r, const json_t *row, struct train_wants wants,
+                      struct train_example *out, struct train_said *said)
+{
+    static const char *const anchor[] = {"anchor", "query", "positive", "negative", NULL};
+    static const char *const text[] = {"text", "text_pair", "label", NULL};
+    const char *name;
+    json_t *v;
+    if (wants.has_anchors ? read_anchor(r, row, out) : read_labelled(r, row, out))
+        return -1;
+    json_object_foreach((json_t *)(uintptr_t)row, name, v)
+    {
+        if (is_among(name, wants.has_anchors ? anchor : text))
+            continue;
+        if (check_member(r, TRAIN_TEXTS, name, v))
+            return -1;
+        note_unread(said, name);
+    }
+    return 0;
+}
+
 int api_train_row(struct arena *a, const char *line, size_t n, struct train_wants wants,
                   struct train_example *out, struct train_said *said)
 {
@@ -305,6 +397,8 @@ int api_train_row(struct arena *a, const char *line, size_t n, struct train_want
         return -1;
     if (wants.has_prompts)
         return read_prompt(&r, row, out);
+    if (wants.has_anchors || wants.has_labels)
+        return read_texts(&r, row, wants, out, said);
     if (train_dialect(&r, &row))
         return -1;
     if (json_object_get(row, "messages"))

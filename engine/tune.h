@@ -37,6 +37,7 @@ struct tune_rows_options {
     bool has_pairs, has_verdicts; /* rows of pairs, or with labels, and no others */
     int64_t n_sample, max_new; /* rows of prompts, and no others: samples of each, their tokens; 0:
                                 * none of these */
+    bool has_anchors, has_labels; /* rows of texts, and no others (tune_check_method) */
     struct train_reader reader;
 };
 
@@ -129,7 +130,7 @@ struct tune_options {
     struct train_lora lora;               /* but for its targets, which are: */
     const char *targets;                  /* "q_proj,v_proj"; "": every product */
     struct train_ancestor ancestor;       /* that it goes on from, made as lora says; else zeros */
-    double lr, decay, max_norm;
+    double lr, decay, max_norm, scale;    /* scale: of anchors' cosines; 0: 20 */
     enum train_schedule schedule;
     int64_t warmup, n_epoch, batch;
     double warmup_ratio; /* of all steps, where warmup is 0 */
@@ -157,8 +158,7 @@ struct tune_ancestor {
 
 /* Of a PEFT directory. ERR_UNSUPPORTED: none goes on from it. */
 int tune_ancestor_read(const char *dir, struct tune_ancestor *out, struct arena *a, struct err *e);
-bool tune_ancestor_has(const struct tune_ancestor *from,
-                       const char *targets); /* these, no others */
+bool tune_ancestor_has(const struct tune_ancestor *from, const char *targets); /* as a set */
 
 /* Steps that such a training has. */
 int64_t tune_n_step(const struct tune_options *o);
@@ -167,10 +167,11 @@ int64_t tune_n_step(const struct tune_options *o);
 int tune_check_targets(const struct engine *g, const char *targets, struct err *e);
 
 /* Whether this engine can train by rewards, with groups of so many samples, or all weights;
- * ERR_UNSUPPORTED says why not. tune_new asks them, too. */
+ * ERR_UNSUPPORTED says why not. tune_new asks them, too. The last: texts, or vectors, or labels. */
 int tune_check_rewards(const struct engine *g, struct err *e);
 int tune_check_group(const struct engine *g, int64_t group, struct err *e);
 int tune_check_full(const struct engine *g, struct err *e);
+int tune_check_method(const struct engine *g, bool has_anchors, bool has_labels, struct err *e);
 
 /* Plans its memory. ERR_TOO_LARGE with the numbers: it does not fit. */
 struct tune *tune_new(struct engine *g, const struct tune_options *o, struct err *e);
@@ -185,7 +186,6 @@ struct tuning_best tune_best(const struct tune *t);
 
 /* Until the last step, or its end; *is_done tells which. ERR_DIVERGED. */
 int tune_run(struct tune *t, bool *is_done, struct err *e);
-
 bool tune_lacks_place(const struct tune *t); /* for the adapter that is sampled: so it failed */
 
 /* As a PEFT directory, or of a full training a model's; base: what its model is called. */

@@ -52,8 +52,9 @@ static const struct opt_row rows[] = {
      .hint = "FILE",
      .help = "a file with these options, one a line",
      .offset = offsetof(struct train_values, model.config)},
-    ROW("Training", "method", OPT_CHOICE, "supervised", 0, 0, "supervised|dpo",
-        "learn rows, or of pairs of outputs to prefer one", method),
+    ROW("Training", "method", OPT_CHOICE, "supervised", 0, 0,
+        "supervised|dpo|x_embedding|x_classification",
+        "learn rows, of pairs of outputs to prefer one, or texts' vectors, or labels", method),
     ROW(NULL, "lr", OPT_DOUBLE, "2e-4", 1e-12, 10, "X", "learning rate", lr),
 #define TRAIN_TRAIN(kind, flag, field, hint, help, fallback, min, max)                             \
     ROW(NULL, flag, HYPER_OPT_##kind, fallback, min, max, hint, help, field),
@@ -122,6 +123,9 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
     const struct train_reader reader = {.fn = api_train_read, .ctx = &said};
     struct train_file f;
     int64_t most = t->v->length && t->v->length < ctx ? t->v->length : ctx;
+    int64_t served = t->on.dir.config.max_text;
+    if (train_texts(t).loss && served > 0 && served < most)
+        most = served;                                            /* where serving cuts them */
     int64_t micro = t->v->micro / (train_of_pairs(t->v) ? 2 : 1); /* which holds a pair */
     dataset_init(d, &(struct dataset_options){
                         .tokenizer = t->on.tokenizer,
@@ -129,6 +133,7 @@ static int read_file(struct train *t, const char *path, struct dataset *d, struc
                         .max_tok = most < micro ? most : micro,
                         .has_pairs = train_of_pairs(t->v),
                         .has_verdicts = train_of_preferences(t->v) && !train_of_pairs(t->v),
+                        .texts = train_texts(t),
                         .longer = strcmp(t->v->longer, "cut") == 0 ? DATASET_CUT : DATASET_REFUSE,
                         .now = clock_local_s(t->now),
                         .end_id = t->on.dir.generation.eos,
@@ -342,7 +347,8 @@ static int prepare(struct train *t, struct err *e)
         write_first(t, e))
         return -1;
     t->is_common = false;
-    return load(t, e) || find_text(t, e) || read_file(t, v->data, &t->data, e) ||
+    return load(t, e) || train_check_method(t, e) || find_text(t, e) ||
+                   read_file(t, v->data, &t->data, e) ||
                    (v->valid && read_file(t, v->valid, &t->valid, e)) || choose_ranks(t, e)
                ? -1
                : 0;

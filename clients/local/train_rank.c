@@ -114,11 +114,40 @@ bool train_of_pairs(const struct train_values *v)
     return train_of_preferences(v) && preference_find(v->loss) != TRAIN_KTO;
 }
 
+struct dataset_texts train_texts(const struct train *t)
+{
+    bool has_labels = strcmp(t->v->method, "x_classification") == 0;
+    if (!has_labels && strcmp(t->v->method, "x_embedding") != 0)
+        return (struct dataset_texts){.n_label = 0};
+    struct dataset_texts texts = dataset_texts_of(&t->on.dir.config, has_labels);
+    texts.label = (const char *const *)t->on.dir.labels.name;
+    return texts;
+}
+
+int train_check_method(const struct train *t, struct err *e)
+{
+    const struct config *c = &t->on.dir.config;
+    const char *want = c->classifier   ? "x_classification"
+                       : c->is_encoder ? "x_embedding"
+                                       : t->v->method;
+    if (train_texts(t).loss && t->n_tensor > 1)
+        return err_set(e, ERR_UNSUPPORTED, "--method %s: not where ranks share the model (--tp)",
+                       t->v->method);
+    bool fits = strcmp(want, t->v->method) == 0 && (c->is_encoder || !train_texts(t).loss);
+    return fits ? 0
+                : err_set(e, ERR_BAD_INPUT, "--method %s: the model %s", t->v->method,
+                          c->classifier   ? "has labels: --method x_classification"
+                          : c->is_encoder ? "gives vectors: --method x_embedding"
+                                          : "writes text");
+}
+
 /* An adapter to random weights would have nothing to adapt. */
 static int64_t rank_of(const struct train_values *v)
 {
     return strcmp(v->init, "random") == 0 ? 0 : v->rank;
 }
+
+static const double SCALE = 20; /* of cosines: sentence-transformers' */
 
 int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
                struct err *e)
@@ -139,6 +168,9 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
                                                         .undesirable = v->undesirable_weight};
         train_preference_default(&o->train.preference);
     }
+    o->train.vectors = (struct train_vectors){.loss = t->data.opt.texts.loss,
+                                              .scale = v->scale > 0 ? v->scale : SCALE,
+                                              .n_each = dataset_n_each(&t->data)};
     if (v->target.n > TARGETS_MAX)
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);
     for (size_t i = 0; i < v->target.n && !v->from; i++)

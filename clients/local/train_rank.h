@@ -58,6 +58,9 @@ char *train_path(const struct train *t, const char *name); /* in the output fold
 
 bool train_of_preferences(const struct train_values *v); /* --method dpo */
 bool train_of_pairs(const struct train_values *v);       /* of these: all but --loss x_kto */
+struct dataset_texts
+train_texts(const struct train *t); /* --method x_embedding, x_classification */
+int train_check_method(const struct train *t, struct err *e); /* whether the model is of it */
 
 char *train_result_path(const struct train *t); /* of what it makes; free() it */
 

@@ -247,6 +247,7 @@ export class JobView {
                   [what, number(this.loss.at(-1)?.[1])],
                   isReward ? ["Length", `${number(d.completion_tokens_mean)} tokens`]
                   : isPair ? ["Preferred wins", percent(d.train_reward_accuracy)]
+                  : Number.isFinite(d.train_accuracy) ? ["Accuracy", percent(d.train_accuracy)]
                            : ["Token accuracy", percent(d.train_mean_token_accuracy)],
                   ["Speed", `${number(d.tokens_per_second)} tokens/s`],
                   isOver ? ["Trained", plural(d.trained_tokens, "token")]

@@ -160,6 +160,7 @@ struct config {
     enum config_classifier classifier; /* an encoder whose texts become a number for each label */
     int32_t n_label;                   /* of a classifier */
     enum config_scores scores;         /* of a classifier */
+    bool is_regression;                /* whose labels are numbers of any size */
     bool has_pooler_bias;              /* where it may lack one */
 
     struct packing packing; /* of matrices that are codes */

@@ -51,6 +51,7 @@ static int parse_problem(struct config *c, const struct json *root, struct err *
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         if (strcmp(name, row[i].name) != 0)
             continue;
+        c->is_regression = i == 0;
         if (row[i].scores != SCORES_SOFTMAX || c->n_label > 1)
             c->scores = row[i].scores;
         return 0;

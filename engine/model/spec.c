@@ -490,6 +490,16 @@ const char *const *spec_prefix(const struct config *c)
     return c->is_wrapped ? wrapped_prefix : spec_of(c->family)->prefix;
 }
 
+const char *spec_prefix_of_class(const struct config *c)
+{
+    const char *const *all = spec_prefix(c);
+    if (c->is_wrapped || !c->is_encoder)
+        return all[0];
+    if (!c->classifier)
+        return "";
+    return all != bert_prefix ? all[0] : c->family == FAMILY_BERT ? all[1] : all[2];
+}
+
 bool spec_is_transposed(const struct spec *s)
 {
     for (int i = 0; i < s->n_row; i++)

@@ -124,6 +124,8 @@ struct spec {
 
 /* The family's prefixes, or those of a text model in another. */
 const char *const *spec_prefix(const struct config *c);
+/* That of the modules of the class that others load the model as: of vectors the bare body. */
+const char *spec_prefix_of_class(const struct config *c);
 
 /* layer -1: of a row without one. */
 int64_t spec_dim_of(const struct config *c, enum spec_dim d, int64_t layer);

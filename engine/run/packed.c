@@ -145,6 +145,13 @@ int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const 
     return 0;
 }
 
+void packed_split(struct packed *p, int64_t n_first)
+{
+    struct batch *b = &p->in.host;
+    for (int64_t at = b->q_start[b->n[DIM_SEQ] - 1] + n_first; at < b->n[DIM_TOK]; at++)
+        b->segment[at] = 1;
+}
+
 const struct batch *packed_batch(struct packed *p, double normaliser, uint64_t dropout_seed)
 {
     struct batch *b = &p->in.host;

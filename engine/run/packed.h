@@ -32,6 +32,8 @@ void packed_clear(struct packed *p);
  * where the row does not fit or an id is not in the vocabulary. */
 int packed_add(struct packed *p, const int32_t *id, const int32_t *label, const float *weight,
                int64_t n, uint64_t key, struct err *e);
+/* The newest row is of two texts, of which the first has so many tokens. */
+void packed_split(struct packed *p, int64_t n_first);
 bool packed_fits(const struct packed *p, int64_t n);
 
 /* Divides every weight by `normaliser` (the trained weight of the whole step), hands the arrays to

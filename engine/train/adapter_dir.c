@@ -22,7 +22,7 @@ static const char before[] = "base_model.model.";
 
 static const char *prefix_of(const struct train_subject *s)
 {
-    return spec_prefix(&s->model->cfg)[0];
+    return spec_prefix_of_class(&s->model->cfg);
 }
 
 static int write_tensor(struct st_writer *w, struct train_state *s, const struct train_tensor *x,
@@ -129,6 +129,12 @@ static void put_targets(struct buf *b, const struct train_subject *s)
     buf_str(b, is_wrapped ? ")\"" : "]");
 }
 
+/* Of a classifier PEFT's own task would make the head a part of the adapter. */
+static const char *task_of(const struct config *c)
+{
+    return c->classifier ? "null" : c->is_encoder ? "\"FEATURE_EXTRACTION\"" : "\"CAUSAL_LM\"";
+}
+
 static int write_config(const char *path, const struct train_subject *s, const char *base,
                         struct err *e)
 {
@@ -137,8 +143,10 @@ static int write_config(const char *path, const struct train_subject *s, const c
     struct buf b;
     int rc;
     buf_init(&b, CONFIG_BYTES_MAX);
-    buf_str(&b, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n"
-                "  \"base_model_name_or_path\": ");
+    buf_printf(&b,
+               "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": %s,\n"
+               "  \"base_model_name_or_path\": ",
+               task_of(&s->model->cfg));
     if (base)
         put_text(&b, base);
     else

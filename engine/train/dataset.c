@@ -23,6 +23,7 @@ void dataset_release(struct dataset *d)
     vec_release(&d->is_learned);
     vec_release(&d->row);
     vec_release(&d->text);
+    vec_release(&d->target);
     vec_release(&d->left_out);
 }
 
@@ -248,12 +249,13 @@ int dataset_add_chat(struct dataset *d, const struct jvalue *messages, const str
 
 /* ---- pairs --------------------------------------------------------------------------------- */
 
-/* Takes away what was added since `then`. */
-static void go_back(struct dataset *d, const struct dataset *then)
+void dataset_go_back(struct dataset *d, const struct dataset *then)
 {
     d->id.n = then->id.n;
     d->is_learned.n = then->is_learned.n;
     d->row.n = then->row.n;
+    d->target.n = then->target.n;
+    d->n_each = then->n_each;
     d->n_cut = then->n_cut;
     d->n_barren = then->n_barren;
     d->n_tok_cut = then->n_tok_cut;
@@ -303,7 +305,7 @@ int dataset_add_pair(struct dataset *d, const struct jvalue *preferred, const st
     const struct dataset then = *d;
     ASSERT(d->opt.has_pairs);
     if (add_end(d, preferred, n_shared, tools, e) || add_end(d, other, n_shared, tools, e)) {
-        go_back(d, &then);
+        dataset_go_back(d, &then);
         return -1;
     }
     settle_pair(d);
@@ -418,10 +420,17 @@ int dataset_add_text(struct dataset *d, const char *prompt, size_t n_prompt, con
 struct train_row dataset_get(const struct dataset *d, size_t i, int32_t *label)
 {
     const struct dataset_row *r = &d->row.at[i];
-    for (int64_t k = 0; k < r->n; k++) {
+    const struct dataset_texts *o = &d->opt.texts;
+    for (int64_t k = 0; k < r->n && o->loss; k++)
+        label[k] = k == (o->takes_last ? r->n - 1 : 0) ? 0 : -1;
+    for (int64_t k = 0; k < r->n && !o->loss; k++) {
         bool is_learned = k + 1 < r->n && d->is_learned.at[r->at + (size_t)k + 1];
         label[k] = is_learned ? d->id.at[r->at + (size_t)k + 1] : -1;
     }
-    return (struct train_row){
-        .id = d->id.at + r->at, .label = label, .n = r->n, .key = (uint64_t)i};
+    return (struct train_row){.id = d->id.at + r->at,
+                              .label = label,
+                              .target = o->n_label ? d->target.at + r->target_at : NULL,
+                              .n_first = r->n_first,
+                              .n = r->n,
+                              .key = (uint64_t)i};
 }

@@ -15,6 +15,10 @@
  * prompts of /v1/completions. No token lies across the border of what is learned: what is before it
  * has the tokens that serving gives it (engine/train/row_text.h).
  *
+ * Of texts that become vectors a row is a text as serving takes it, and what is learned is that one
+ * vector: an example is an anchor with its positive, and with a negative where the first example
+ * has one, or a text, or two in one row, with what a classifier is to say of it.
+ *
  * Thread: filling, one at a time; constant after.
  */
 #ifndef ENGINE_TRAIN_DATASET_H
@@ -23,10 +27,19 @@
 #include "engine/base/vec.h"
 #include "engine/template/template.h"
 #include "engine/token/tokenizer.h"
+#include "engine/train/example.h"
 #include "engine/train/trainer.h"
 
 /* What happens to a row that is too long: it is cut, or an error and not added. */
 enum dataset_long { DATASET_CUT, DATASET_REFUSE };
+
+/* Rows of texts, and dataset_add_texts alone adds. */
+struct dataset_texts {
+    enum train_vector_loss loss; /* TRAIN_NO_VECTORS: none are */
+    bool takes_last;             /* the vector is the last token's; else that of the first */
+    const char *const *label;    /* borrowed: [n_label] of a classifier */
+    int32_t n_label;
+};
 
 struct dataset_options {
     const struct tokenizer *tokenizer; /* borrowed; NULL: nothing can be added */
@@ -40,6 +53,7 @@ struct dataset_options {
     bool has_verdicts;         /* rows are desirable or not */
     int64_t n_sample, max_new; /* every n_sample rows are of one prompt, with room for so many
                                 * tokens each, and dataset_add_prompt alone adds; 0: none are */
+    struct dataset_texts texts;
 };
 
 struct dataset_row {
@@ -49,6 +63,8 @@ struct dataset_row {
     int64_t example;        /* its place in the file, from 1; 0: it came from none */
     float weight;           /* what each token to be learned counts beside those of others */
     size_t text_at, n_text; /* of a prompt: the line that it is from */
+    size_t target_at;       /* of a classifier: what its labels are to be */
+    int64_t n_first;        /* tokens of the first of two texts; 0: there is one */
     bool is_cut, is_undesirable;
 };
 
@@ -58,6 +74,8 @@ struct dataset {
     VEC(uint8_t) is_learned; /* of each id: it is to be predicted from what stands before it */
     VEC(struct dataset_row) row;
     VEC(char) text;           /* of prompts: their lines */
+    VEC(float) target;        /* [n_label] of each row of a classifier */
+    int64_t n_each;           /* of anchors: rows of each example, as the first one had */
     VEC(int64_t) left_out;    /* examples that were too long */
     int64_t example;          /* the caller's, both: of the rows that are added next; */
     float weight;             /* at first 1 */
@@ -95,12 +113,24 @@ int dataset_add_prompt(struct dataset *d, const struct jvalue *messages, const s
 /* Rows that belong together, and how many such examples have something to learn. */
 static inline int64_t dataset_n_each(const struct dataset *d)
 {
+    if (d->opt.texts.loss == TRAIN_CONTRAST)
+        return d->n_each ? d->n_each : 2;
     return d->opt.has_pairs ? 2 : d->opt.n_sample ? d->opt.n_sample : 1;
 }
 static inline int64_t dataset_n_usable(const struct dataset *d)
 {
     return ((int64_t)d->row.n - d->n_barren) / dataset_n_each(d);
 }
+
+/* Of a model, but for its labels' names: its vectors, or its labels. */
+struct config;
+struct dataset_texts dataset_texts_of(const struct config *c, bool has_labels);
+
+/* What a row of texts says (engine/train/dataset_texts.c). */
+int dataset_add_texts(struct dataset *d, const struct train_example *x, struct err *e);
+
+/* Takes away all that was added since `then`, a copy. */
+void dataset_go_back(struct dataset *d, const struct dataset *then);
 
 /* Lists an example that was too long. */
 int dataset_leave_out(struct dataset *d, int64_t example, struct err *e);

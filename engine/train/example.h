@@ -14,7 +14,17 @@
 #include "engine/base/err.h"
 #include "engine/template/jvalue.h"
 
-enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE, TRAIN_PROMPT };
+enum train_example_kind { TRAIN_CHAT, TRAIN_TEXT, TRAIN_PREFERENCE, TRAIN_PROMPT, TRAIN_TEXTS };
+
+/* Texts that become vectors: an anchor, its positive, a negative; or a text, or two in one input.
+ */
+enum { TRAIN_TEXTS_MAX = 3 };
+
+/* What a text is labelled: by a name, or a number. */
+struct train_label {
+    const char *name; /* NULL: none */
+    double number;
+};
 
 struct train_example {
     enum train_example_kind kind;
@@ -29,6 +39,14 @@ struct train_example {
     bool is_undesirable;             /* of a row with a verdict */
     const char *prompt, *completion; /* not terminated */
     size_t n_prompt, n_completion;
+    struct {
+        const char *p; /* not terminated */
+        size_t n;
+    } text[TRAIN_TEXTS_MAX];
+    size_t n_text;
+    const struct train_label *label; /* [n_label] of a text; */
+    size_t n_label;
+    bool has_labels; /* they came as a list */
 };
 
 /* What a line is read for. */
@@ -38,6 +56,8 @@ struct train_wants {
                            * refused by name, and not read */
     bool has_prompts;     /* conversations that the model is to answer, and no others */
     bool has_verdicts;    /* conversations, or texts, that are desirable or not, and no others */
+    bool has_anchors;     /* anchors with their positives, and no others */
+    bool has_labels;      /* texts with labels, and no others */
 };
 
 /* An error's text names the field, not the line. */

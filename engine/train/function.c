@@ -18,7 +18,7 @@ static int record(struct train_function *f, enum train_run run, const struct tra
     rec.b.has_lora = o->lora.rank > 0 && (run != RUN_REFERENCE || o->has_ancestor);
     rec.b.lora_rank_max = (int32_t)o->lora.rank;
     rec.b.dropout = trains ? (float)o->lora.dropout : 0;
-    graph_mark_output(g, model_build(f->model, &rec.b, MODEL_LOSS));
+    graph_mark_output(g, model_build(f->model, &rec.b, f->output));
     if (rec.b.failed)
         return err_set(e, rec.b.err.code, "%s", rec.b.err.msg);
     f->ranks.trains = trains;
@@ -29,7 +29,8 @@ static int record(struct train_function *f, enum train_run run, const struct tra
 int train_function_init(struct train_function *f, const struct model *m,
                         const struct train_options *o, struct err *e)
 {
-    *f = (struct train_function){.model = m};
+    *f = (struct train_function){
+        .model = m, .output = train_has_vectors(&o->vectors) ? MODEL_EMBED : MODEL_LOSS};
     for (enum train_run i = RUN_TRAINED; i <= RUN_REFERENCE; i++)
         graph_init(&f->run[i]);
     if (!ranks_of_model(m, &f->ranks))
@@ -52,7 +53,7 @@ struct val train_function_build(const struct train_function *f, struct builder *
 {
     struct val out = {.id = -1};
     if (!f->model->part)
-        return model_build(f->model, b, MODEL_LOSS);
+        return model_build(f->model, b, f->output);
     struct err unused = ERR_INIT; /* b has it */
     graph_replay(&f->run[run], b, &out, &unused);
     return out;

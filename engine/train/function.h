@@ -20,8 +20,9 @@ enum train_run {
 };
 
 struct train_function {
-    const struct model *model;           /* borrowed */
-    struct graph_ranks ranks;            /* whose graphs these are: stays where it is */
+    const struct model *model; /* borrowed */
+    struct graph_ranks ranks;  /* whose graphs these are: stays where it is */
+    enum model_output output;
     struct graph run[RUN_REFERENCE + 1]; /* empty where one rank has all, or nobody asks for it */
 };
 
@@ -29,8 +30,8 @@ int train_function_init(struct train_function *f, const struct model *m,
                         const struct train_options *o, struct err *e);
 void train_function_release(struct train_function *f);
 
-/* The loss of what the builder's batch holds; b->failed tells. Of RUN_REFERENCE the builder has no
- * adapter. */
+/* The loss of what the builder's batch holds, or the vectors; b->failed tells. Of RUN_REFERENCE the
+ * builder has no adapter. */
 struct val train_function_build(const struct train_function *f, struct builder *b,
                                 enum train_run run);
 

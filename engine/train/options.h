@@ -18,6 +18,7 @@ struct train_options {
     struct train_lora lora;
     struct train_preference preference;
     struct train_policy policy;
+    struct train_vectors vectors;
     bool has_ancestor; /* first values are another adapter's, which is the reference, too */
     double lr;
     enum train_schedule schedule;

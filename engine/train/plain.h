@@ -69,6 +69,27 @@ static inline bool train_has_preference(const struct train_preference *p)
     return p->loss != TRAIN_CROSS_ENTROPY;
 }
 
+/* What is made small of texts that become vectors, or a classifier's numbers: see
+ * engine/train/vector_loss.h. No pairs and no policy then. */
+enum train_vector_loss {
+    TRAIN_NO_VECTORS,
+    TRAIN_CONTRAST,
+    TRAIN_CLASSES,
+    TRAIN_SIGMOIDS,
+    TRAIN_SQUARES
+};
+
+struct train_vectors {
+    enum train_vector_loss loss;
+    double scale;   /* of cosines */
+    int64_t n_each; /* rows of an example */
+};
+
+static inline bool train_has_vectors(const struct train_vectors *v)
+{
+    return v->loss != TRAIN_NO_VECTORS;
+}
+
 /* What a sample's reward is held against (engine/train/policy.h). */
 enum train_advantage { TRAIN_GRPO, TRAIN_DR_GRPO, TRAIN_RLOO };
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/mem.h"
 #include "engine/device/device_dry.h"
@@ -26,6 +27,7 @@ struct paper {
     int32_t *id;      /* owned: [longest], all 0: ids of every row */
     int32_t *label;   /* owned: [longest] */
     float *reference; /* owned: [longest], not known */
+    float *target;    /* owned: of a classifier, zeros */
 };
 
 static void paper_release(struct paper *p)
@@ -40,6 +42,7 @@ static void paper_release(struct paper *p)
     mem_free(p->id);
     mem_free(p->label);
     mem_free(p->reference);
+    mem_free(p->target);
 }
 
 static int64_t longest_of(const struct tuning_options *o)
@@ -98,8 +101,11 @@ static int reserve_rows(struct paper *p, int64_t n_row, int64_t longest, struct 
     p->id = try_alloc((size_t)longest, sizeof *p->id, "a row on paper", e);
     p->label = try_alloc((size_t)longest, sizeof *p->label, "a row on paper", e);
     p->reference = try_alloc((size_t)longest, sizeof *p->reference, "a row on paper", e);
-    if (!p->row || !p->id || !p->label || !p->reference)
+    size_t n_label = (size_t)p->model->cfg.n_label;
+    p->target = try_alloc(n_label + 1, sizeof *p->target, "a row on paper", e);
+    if (!p->row || !p->id || !p->label || !p->reference || !p->target)
         return -1;
+    memset(p->target, 0, (n_label + 1) * sizeof *p->target);
     p->reference[0] = NAN;
     return 0;
 }
@@ -123,6 +129,7 @@ static int fill_rows(struct paper *p, int64_t n_rank, int64_t n_tok, int64_t cap
                                                       .label = p->label,
                                                       .reference = p->reference,
                                                       .sampled = p->reference,
+                                                      .target = p->target,
                                                       .n = n,
                                                       .key = (uint64_t)p->n_row};
         }
@@ -145,7 +152,8 @@ static int measure(const struct model *m, const struct device *d, const struct t
     struct train_result unused;
     struct err end = ERR_INIT;
     struct paper p;
-    int64_t longest = longest_of(o), n_label = labels_of(o->data, longest);
+    bool has_vectors = train_has_vectors(&o->train.vectors);
+    int64_t longest = longest_of(o), n_label = has_vectors ? 1 : labels_of(o->data, longest);
     int64_t n_tok = least(tokens_of(o), 2 * out->n_tok);
     int rc = -1;
     t.checkpoints_blocks = recomputes;
@@ -176,12 +184,22 @@ static int measure(const struct model *m, const struct device *d, const struct t
     out->inputs = made - on->bytes - reference;
     out->fixed = made;
     out->activations = *total - made - (size_t)on->n_late * sizeof(float);
-    out->logits =
-        op_ce_work_bytes(model_lm_head(p.model), (out->n_tok + longest - 1) / longest * n_label);
+    out->logits = has_vectors ? 0
+                              : op_ce_work_bytes(model_lm_head(p.model),
+                                                 (out->n_tok + longest - 1) / longest * n_label);
     rc = 0;
 done:
     paper_release(&p);
     return rc;
+}
+
+/* A step's vectors, their slopes, and as much in f64 while the loss is found. */
+static size_t vector_bytes(const struct model *m, const struct tuning_options *o)
+{
+    size_t cols = (size_t)config_vector_cols(&m->cfg);
+    return train_has_vectors(&o->train.vectors)
+               ? (size_t)(o->batch * each_of(o)) * cols * (2 * sizeof(float) + 2 * sizeof(double))
+               : 0;
 }
 
 static size_t host_bytes(const struct tuning_options *o)
@@ -216,14 +234,16 @@ int train_plan(const struct model *m, const struct device *d, const struct tunin
 {
     struct train_plan again;
     size_t plain, recomputed;
-    if (m->cfg.balance > 0 && (o->train.policy.is_on || train_has_preference(&o->train.preference)))
+    if (m->cfg.balance > 0 &&
+        (o->train.policy.is_on || train_has_preference(&o->train.preference) ||
+         train_has_vectors(&o->train.vectors)))
         return err_set(e, ERR_UNSUPPORTED,
                        "config.json: output_router_logits: the loss that balances a router "
                        "(router_aux_loss_coef) is computed beside that of examples alone: set it "
                        "to false to train without");
     *out = (struct train_plan){.limit = limit,
                                .weights = copies ? m->block_bytes : 0,
-                               .host = host_bytes(o),
+                               .host = host_bytes(o) + vector_bytes(m, o),
                                .n_tok = least(tokens_of(o), o->train.cap_tok)};
     again = *out;
     if (measure(m, d, o, false, out, &plain, e) || measure(m, d, o, true, &again, &recomputed, e))

@@ -204,6 +204,8 @@ static int add_example(struct dataset *d, const struct train_example *x, const c
         return add_pair(d, x, e);
     case TRAIN_PROMPT:
         return add_prompt(d, x, line, n, e);
+    case TRAIN_TEXTS:
+        return dataset_add_texts(d, x, e);
     }
     return 0;
 }
@@ -217,12 +219,14 @@ static int add_row(struct dataset *d, const struct train_reader *r, const char *
     const struct train_wants wants = {.knows_developer = t && template_mentions(t, "developer"),
                                       .has_pairs = d->opt.has_pairs,
                                       .has_verdicts = d->opt.has_verdicts,
-                                      .has_prompts = d->opt.n_sample > 0};
+                                      .has_prompts = d->opt.n_sample > 0,
+                                      .has_anchors = d->opt.texts.loss == TRAIN_CONTRAST,
+                                      .has_labels = d->opt.texts.n_label > 0};
     if (r->fn(r->ctx, a, line, n, wants, &x, e))
         return -1;
     if (check_method(d, &x, f, e))
         return -1;
-    f->n_chat += x.kind != TRAIN_TEXT;
+    f->n_chat += x.kind != TRAIN_TEXT && x.kind != TRAIN_TEXTS;
     int rc = add_example(d, &x, line, n, &why);
     if (rc && why.code == ERR_TOO_LARGE && d->opt.longer == DATASET_REFUSE)
         return dataset_leave_out(d, f->n_example, e);

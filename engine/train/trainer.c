@@ -22,6 +22,7 @@
 #include "engine/train/optimizer.h"
 #include "engine/train/preference.h"
 #include "engine/train/seen.h"
+#include "engine/train/vector_loss.h"
 
 /* Every row of a micro-batch has a cell of its own that may be filled in part. Rows shorter than
  * this fill the room for rows before the room for tokens. */
@@ -44,8 +45,11 @@ struct trainer {
     float *by;                /* owned: of a micro-batch, what its rows count, or its labels */
     struct seen *seen;        /* owned: of all tokens of a step */
     int64_t cap_seen, n_step;
-    int64_t cap_packed; /* tokens that packed, state and by have room for */
-    bool has_gradient;  /* of passes, behind which there was no update */
+    int64_t cap_packed;    /* tokens that packed, state and by have room for */
+    float *vector, *slope; /* owned: [cap_vector, n_col] of a step's rows, and the loss's slopes */
+    struct vector_told *told; /* owned: [cap_vector] of its examples */
+    int64_t cap_vector;
+    bool has_gradient; /* of passes, behind which there was no update */
 };
 
 /* Rows that belong together: those of a step come in so many. */
@@ -124,6 +128,9 @@ void trainer_free(struct trainer *t)
     mem_free(t->state);
     mem_free(t->by);
     mem_free(t->seen);
+    mem_free(t->vector);
+    mem_free(t->slope);
+    mem_free(t->told);
     train_function_release(&t->function);
     optimizer_release(&t->optimizer);
     exchange_release(&t->exchange);
@@ -144,6 +151,8 @@ struct work {
     double kl;            /* of a loss of verdicts */
     float balance;        /* losses of the micro-batches so far that balance experts */
     bool trains, is_open; /* is_open: there is a tape */
+    bool looks;           /* no gradient yet: what the step's vectors are decides it */
+    struct val vector;    /* of the tape */
 };
 
 /* Tokens of row i and those that belong to it. */
@@ -205,6 +214,8 @@ static int begin(struct trainer *t, struct work *w, const struct train_row *row,
     ASSERT(n % w->n_each == 0);
     if (train_has_preference(&t->opt.preference))
         out->weight = (double)(n / w->n_each);
+    else if (train_has_vectors(&t->opt.vectors))
+        out->weight = (double)(n / t->opt.vectors.n_each);
     else if (t->opt.policy.is_on || w->loss)
         out->weight = 1; /* shares, or the labels' own, say what counts */
     else
@@ -236,6 +247,8 @@ static int pack(struct trainer *t, struct work *w, struct train_result *out, str
             break;
         if (packed_add(t->packed, r->id, r->label, r->weight, r->n, r->key, e))
             return err_wrap(e, "row %lld", (long long)w->end);
+        if (r->n_first)
+            packed_split(t->packed, r->n_first);
     }
     out->n_micro++;
     return 0;
@@ -246,12 +259,32 @@ static bool runs_adapter(const struct train_options *o, enum train_run run)
     return o->lora.rank > 0 && (run != RUN_REFERENCE || o->has_ancestor);
 }
 
+static int64_t n_col(const struct trainer *t)
+{
+    return config_vector_cols(&t->model->cfg);
+}
+
+/* What the model gives, to the host. */
+static void fetch(struct trainer *t, struct work *w, struct val v)
+{
+    struct op_view out = eager_view(t->eager, v);
+    int64_t n = packed_n_out(t->packed);
+    if (train_has_vectors(&t->opt.vectors)) {
+        ASSERT(out.ld == n_col(t) && n == w->end - w->first);
+        w->vector = v;
+        stream_copy(t->stream, t->vector + w->first * out.ld, out.p,
+                    (size_t)(n * out.ld) * sizeof(float), COPY_FROM_DEVICE);
+        return;
+    }
+    stream_copy(t->stream, t->state, out.p, (size_t)n * sizeof *t->state, COPY_FROM_DEVICE);
+}
+
 /* Runs the model up to its losses, which are on their way to the host behind it; leaves a tape. */
 static int run_model(struct trainer *t, struct work *w, enum train_run run, struct err *e)
 {
     const struct train_options *o = &t->opt;
     bool is_last = w->end == w->hi, trains = run == RUN_TRAINED;
-    struct eager_options eo = {.wants_grad = trains,
+    struct eager_options eo = {.wants_grad = trains && !w->looks,
                                .has_lora = runs_adapter(o, run),
                                .lora_rank_max = (int32_t)o->lora.rank,
                                .checkpoint = o->checkpoints_blocks,
@@ -259,7 +292,6 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
                                .block_done = is_last ? exchange_block : NULL,
                                .ctx = &t->exchange};
     uint64_t draws = o->seed ^ ((uint64_t)t->n_step << 32);
-    int64_t n_out = packed_n_out(t->packed);
     packed_ask_load(t->packed, balance_begin(&t->balance, packed_n_tok(t->packed), w->n_tok));
     train_subject_bind(&t->subject, run == RUN_REFERENCE && o->has_ancestor, t->packed);
     eager_begin(t->eager, packed_batch(t->packed, w->normaliser, draws), &eo);
@@ -268,8 +300,7 @@ static int run_model(struct trainer *t, struct work *w, enum train_run run, stru
     struct val v = train_function_build(&t->function, b, run);
     if (b->failed)
         return err_set(e, b->err.code, "%s", b->err.msg);
-    stream_copy(t->stream, t->state, eager_view(t->eager, v).p, (size_t)n_out * sizeof *t->state,
-                COPY_FROM_DEVICE);
+    fetch(t, w, v);
     balance_fetch(&t->balance, t->stream);
     return 0;
 }
@@ -458,11 +489,113 @@ static int find_divergence(struct trainer *t, const struct train_row *row, int64
     return rc;
 }
 
+/* ---- vectors ------------------------------------------------------------------------------- */
+
+static int reserve_vectors(struct trainer *t, int64_t n, struct err *e)
+{
+    static const char what[] = "a step's vectors";
+    size_t all = (size_t)(n * n_col(t));
+    if (n > t->cap_vector) {
+        mem_free(t->vector);
+        mem_free(t->slope);
+        mem_free(t->told);
+        t->vector = try_alloc(all, sizeof *t->vector, what, e);
+        t->slope = try_alloc(all, sizeof *t->slope, what, e);
+        t->told = try_alloc((size_t)n, sizeof *t->told, what, e);
+        t->cap_vector = t->vector && t->slope && t->told ? n : 0;
+    }
+    if (!t->cap_vector)
+        return -1;
+    memset(t->vector, 0, all * sizeof *t->vector); /* those of other ranks' rows */
+    return 0;
+}
+
+/* The vectors of this rank's rows. Where all of them are in one micro-batch its tape stays. */
+static int look(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    for (w->first = w->lo; w->first < w->hi; w->first = w->end) {
+        if (pack(t, w, out, e))
+            return -1;
+        w->looks = !w->trains || w->first > w->lo || w->end < w->hi;
+        if (run_model(t, w, w->trains ? RUN_TRAINED : RUN_JUDGED, e) || stream_sync(t->stream, e))
+            return -1;
+        if (!w->looks)
+            return 0;
+        close_micro(t, w);
+    }
+    return 0;
+}
+
+/* All ranks' vectors, and what they are worth; of a joint loss its slopes, too. */
+static int judge_vectors(struct trainer *t, const struct work *w, struct err *e)
+{
+    const struct train_vectors *o = &t->opt.vectors;
+    bool wants = w->trains && vector_loss_is_joint(o);
+    return exchange_rows(&t->exchange, t->vector, (size_t)(w->n * n_col(t)), e) ||
+                   vector_loss(o, w->row, w->n, w->n / o->n_each, t->vector, n_col(t),
+                               wants ? t->slope : NULL, t->told, e)
+               ? -1
+               : 0;
+}
+
+/* Of a loss that is not joint a micro-batch's own vectors say its slopes. */
+static int learn_micro(struct trainer *t, const struct work *w, struct err *e)
+{
+    int64_t at = w->first * n_col(t);
+    if (!vector_loss_is_joint(&t->opt.vectors) &&
+        (stream_sync(t->stream, e) ||
+         vector_loss(&t->opt.vectors, w->row + w->first, w->end - w->first, w->n, t->vector + at,
+                     n_col(t), t->slope + at, NULL, e)))
+        return -1;
+    return eager_seed(t->eager, w->vector, t->slope + at, e) || eager_backward(t->eager, e) ||
+                   stream_sync(t->stream, e) || exchange_check(&t->exchange, e)
+               ? -1
+               : 0;
+}
+
+static int learn(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    w->looks = false;
+    for (w->first = w->lo; w->first < w->hi; w->first = w->end) {
+        if (!w->is_open && (pack(t, w, out, e) || run_model(t, w, RUN_TRAINED, e)))
+            return -1;
+        if (learn_micro(t, w, e))
+            return -1;
+        close_micro(t, w);
+    }
+    return 0;
+}
+
+/* Gradients of a step, and its loss; where it does not train the loss alone. Of a joint loss each
+ * micro-batch but an only one is run twice: first for its vectors, then for their gradients. */
+static int over_vectors(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    bool is_joint = vector_loss_is_joint(&t->opt.vectors);
+    if (reserve_vectors(t, w->n, e))
+        return -1;
+    if ((is_joint || !w->trains) && (look(t, w, out, e) || judge_vectors(t, w, e)))
+        return -1;
+    if (w->trains) {
+        out->n_micro = w->is_open ? out->n_micro : 0;
+        if (learn(t, w, out, e) || (!is_joint && judge_vectors(t, w, e)) ||
+            exchange_end(&t->exchange, e))
+            return -1;
+    }
+    return vector_sum(&t->opt.vectors, w->row, w->n, t->told, out, e);
+}
+
 int trainer_eval(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
     struct work w;
     double kl;
+    int rc;
+    if (train_has_vectors(&t->opt.vectors)) {
+        rc = begin(t, &w, row, n, false, NULL, out, e) || over_vectors(t, &w, out, e) ? -1 : 0;
+        if (rc)
+            close_micro(t, &w);
+        return rc;
+    }
     if (find_divergence(t, row, n, &kl, e) || judge(t, &w, row, n, out, e))
         return -1;
     w.kl = kl;
@@ -514,7 +647,25 @@ static int update(struct trainer *t, const struct train_result *r, struct err *e
     return optimizer_step(&t->optimizer, &t->opt, t->n_step, r->grad_norm, e);
 }
 
-/* Shapes: m tokens and k labels of a micro-batch, n_elem trained values. */
+/* The gradients of a step, and its loss. Shapes: m tokens and k labels of a micro-batch, n_elem
+ * trained values. */
+static int add_step(struct trainer *t, struct work *w, struct train_result *out, struct err *e)
+{
+    if (train_has_vectors(&t->opt.vectors))
+        return over_vectors(t, w, out, e);
+    while (w->first < w->hi)
+        if (pack(t, w, out, e)      /* rows -> tokens [m], labels and their weights [k] */
+            || forward(t, w, e)     /* tokens [m] -> logits' sums [k]; a tape */
+            || weigh(t, w, e)       /* of pairs, of a policy: logits' sums [k] -> what they count */
+            || backward(t, e)       /* the tape -> gradients += [n_elem] */
+            || read_micro(t, w, e)) /* logits' sums [k] -> log-probabilities of rows */
+            return -1;
+    return exchange_end(&t->exchange, e)       /* gradients [n_elem], of all ranks' rows */
+                   || sum_losses(t, w, out, e) /* log-probabilities of all rows -> the loss */
+               ? -1
+               : 0;
+}
+
 int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
                  struct train_result *out, struct err *e)
 {
@@ -524,17 +675,8 @@ int trainer_step(struct trainer *t, const struct train_row *row, int64_t n,
         || begin(t, &w, row, n, true, NULL, out, e))
         goto fail;
     w.kl = kl;
-    while (w.first < w.hi)
-        if (pack(t, &w, out, e)  /* rows -> tokens [m], labels and their weights [k] */
-            || forward(t, &w, e) /* tokens [m] -> logits' sums [k]; a tape */
-            || weigh(t, &w, e)   /* of pairs, of a policy: logits' sums [k] -> what they count */
-            || backward(t, e)    /* the tape -> gradients += [n_elem] */
-            || read_micro(t, &w, e)) /* logits' sums [k] -> log-probabilities of rows */
-            goto fail;
-    if (exchange_end(&t->exchange, e) /* gradients [n_elem], of all ranks' rows */
-        || sum_losses(t, &w, out, e)  /* log-probabilities of all rows -> the loss */
-        || take_norm(t, out, e)       /* gradients [n_elem] -> their norm */
-        || update(t, out, e))         /* gradients, moments -> values, moments [n_elem] */
+    if (add_step(t, &w, out, e) || take_norm(t, out, e) /* gradients [n_elem] -> their norm */
+        || update(t, out, e)) /* gradients, moments -> values, moments [n_elem] */
         goto fail;
     late_gradients_end(t);
     t->n_step++;

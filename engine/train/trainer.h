@@ -39,6 +39,8 @@ struct train_row {
     bool is_undesirable;  /* of a loss of verdicts */
     double advantage, share; /* of a policy: see engine/train/policy.h */
     const float *counts;     /* borrowed: of trainer_pass, what each label counts */
+    const float *target;     /* borrowed: of a classifier, what each label is to be */
+    int64_t n_first;         /* tokens of the first of two texts, which come first; 0: one text */
     int64_t n;
     uint64_t key; /* tells the row's draws of dropout apart from other rows' */
 };

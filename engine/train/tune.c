@@ -53,9 +53,15 @@ static int64_t micro_batch(const struct tune_options *o)
     return most > longest ? most : longest;
 }
 
+static const double SCALE = 20; /* sentence-transformers' */
+
 static void fill_train(const struct tune_options *from, struct train_options *o)
 {
+    const struct dataset *d = &from->data->data;
     train_options_default(o);
+    o->vectors = (struct train_vectors){.loss = d->opt.texts.loss,
+                                        .scale = from->scale > 0 ? from->scale : SCALE,
+                                        .n_each = dataset_n_each(d)};
     o->lora = from->lora;
     o->preference = from->preference;
     o->policy = from->policy.loss;
@@ -170,6 +176,22 @@ int tune_check_group(const struct engine *g, int64_t group, struct err *e)
 int tune_check_full(const struct engine *g, struct err *e)
 {
     return model_export_check(&engine_resident(g)->dir, e);
+}
+
+int tune_check_method(const struct engine *g, bool has_anchors, bool has_labels, struct err *e)
+{
+    const struct engine_info *on = engine_info(g);
+    if ((has_anchors || has_labels) && engine_resident(g)->crew)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "vectors and labels are not trained where ranks share the model (--tp)");
+    if (has_anchors && !on->embeds)
+        return err_set(e, ERR_UNSUPPORTED, "the model gives no vectors of texts to train");
+    if (has_labels && !on->n_label)
+        return err_set(e, ERR_UNSUPPORTED, "the model has no labels to train");
+    if (!has_anchors && !has_labels && !on->generates)
+        return err_set(e, ERR_UNSUPPORTED, "the model writes no text: the method is \"%s\"",
+                       on->n_label ? "x_classification" : "x_embedding");
+    return 0;
 }
 
 static int check(const struct tune *t, struct err *e)

@@ -17,6 +17,7 @@ struct tune_check {
     struct tune_rows_options opt;
     struct train_scan *scan; /* owned */
     struct tune_check_info info;
+    int64_t n_each; /* rows of an example of anchors, as the file's first one had */
     struct {
         int64_t line, example;
         char *message; /* owned */
@@ -105,11 +106,13 @@ int tune_check_some(struct tune_check *c, int64_t us, bool *is_done, struct err 
     struct tune_rows *rows = tune_rows_new(c->engine, &c->opt);
     struct arena arena;
     int rc;
+    rows->data.n_each = c->n_each;
     arena_init(&arena, LINE_BYTES_MAX);
     do {
         rc = look(c, rows, &arena, e);
         arena_reset(&arena);
     } while (rc == 1 && clock_us() < end);
+    c->n_each = rows->data.n_each;
     count(c, rows);
     tune_rows_free(rows);
     arena_release(&arena);

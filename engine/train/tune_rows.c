@@ -11,24 +11,41 @@
 #include "engine/engine.h"
 #include "engine/serve/resident.h"
 
+/* What is learned of texts here, and where their vector is. */
+static struct dataset_texts texts_of(const struct resident *on, const struct tune_rows_options *o)
+{
+    struct dataset_texts t = dataset_texts_of(&on->model->cfg, o->has_labels);
+    t.label = (const char *const *)on->dir.labels.name;
+    return o->has_anchors || o->has_labels ? t : (struct dataset_texts){.n_label = 0};
+}
+
+/* Serving cuts texts at the length that the model's files say. */
+static int64_t longest_of(const struct resident *on, const struct tune_rows_options *o)
+{
+    int64_t most = on->model->ctx, said = on->model->cfg.max_text;
+    if ((o->has_anchors || o->has_labels) && said > 0 && said < most)
+        most = said;
+    return o->max_tok > 0 && o->max_tok < most ? o->max_tok : most;
+}
+
 struct tune_rows *tune_rows_new(const struct engine *g, const struct tune_rows_options *o)
 {
     const struct resident *on = engine_resident(g);
     struct tune_rows *r = xcalloc(1, sizeof *r);
-    int64_t ctx = on->model->ctx;
     r->reader = o->reader;
-    dataset_init(&r->data, &(struct dataset_options){
-                               .tokenizer = on->tokenizer,
-                               .template = on->template,
-                               .max_tok = o->max_tok > 0 && o->max_tok < ctx ? o->max_tok : ctx,
-                               .longer = o->refuses_longer ? DATASET_REFUSE : DATASET_CUT,
-                               .now = clock_local_s(o->created_s),
-                               .end_id = on->dir.generation.eos,
-                               .n_end_id = on->dir.generation.n_eos,
-                               .has_pairs = o->has_pairs,
-                               .has_verdicts = o->has_verdicts,
-                               .n_sample = o->n_sample,
-                               .max_new = o->max_new});
+    dataset_init(&r->data, &(struct dataset_options){.tokenizer = on->tokenizer,
+                                                     .template = on->template,
+                                                     .max_tok = longest_of(on, o),
+                                                     .texts = texts_of(on, o),
+                                                     .longer = o->refuses_longer ? DATASET_REFUSE
+                                                                                 : DATASET_CUT,
+                                                     .now = clock_local_s(o->created_s),
+                                                     .end_id = on->dir.generation.eos,
+                                                     .n_end_id = on->dir.generation.n_eos,
+                                                     .has_pairs = o->has_pairs,
+                                                     .has_verdicts = o->has_verdicts,
+                                                     .n_sample = o->n_sample,
+                                                     .max_new = o->max_new});
     return r;
 }
 

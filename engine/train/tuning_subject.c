@@ -69,6 +69,15 @@ static void add_policy(struct sha256 *s, const struct train_policy *p)
     add(s, "%a|", p->kl);
 }
 
+static void add_vectors(struct sha256 *s, const struct train_vectors *v)
+{
+    if (!train_has_vectors(v))
+        return;
+    add(s, "vectors %d ", (int)v->loss);
+    add(s, "%a ", v->scale);
+    add(s, "%lld|", (long long)v->n_each);
+}
+
 static void add_ancestor(struct sha256 *s, const struct train_ancestor *a)
 {
     if (!a->dir)
@@ -97,6 +106,7 @@ void tuning_subject(const struct tuning_options *o, char text[SHA256_TEXT_BYTES]
     add_train(&s, &o->train);
     add_preference(&s, &o->train.preference);
     add_policy(&s, &o->train.policy);
+    add_vectors(&s, &o->train.vectors);
     add_ancestor(&s, &o->ancestor);
     add_end(&s, o);
     add(&s, "%lld ", (long long)o->n_epoch);

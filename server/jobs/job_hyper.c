@@ -12,6 +12,7 @@ enum {
     ROWS_PER_STEP = 32,
     BATCH_AUTO_MAX = 16,
     BATCH_KTO_MIN = 4, /* rows that are held against each other */
+    ANCHORS_AUTO = 16,
     RANK_AUTO = 16,
     GROUP_AUTO = 8,
     GROUP_MAX = 64,
@@ -25,13 +26,18 @@ enum {
  * model is. */
 static const double base_lr = 2e-4, base_lr_full = 2e-5, base_lr_dpo = 5e-5;
 
-static const double clip_auto = 0.2;
+static const double clip_auto = 0.2, scale_auto = 20;
+
+static bool is_of_texts(const struct job_hyper *h)
+{
+    return h->method == HYPER_EMBEDDING || h->method == HYPER_CLASSIFICATION;
+}
 
 static double base_lr_of(const struct job_hyper *h)
 {
-    return h->method != HYPER_SUPERVISED    ? base_lr_dpo
-           : h->training_type == HYPER_FULL ? base_lr_full
-                                            : base_lr;
+    return h->method != HYPER_SUPERVISED && !is_of_texts(h) ? base_lr_dpo
+           : h->training_type == HYPER_FULL                 ? base_lr_full
+                                                            : base_lr;
 }
 
 static struct train_preference preference_of(const struct job_hyper *h)
@@ -116,6 +122,8 @@ void job_choose(struct job_run *r)
         h->n_epochs = rows.n_row < 100 && h->method == HYPER_SUPERVISED ? 16 : 3;
     if (h->loss == HYPER_KTO && batch < BATCH_KTO_MIN)
         batch = BATCH_KTO_MIN;
+    if (h->batch_size == 0 && h->method == HYPER_EMBEDDING)
+        h->batch_size = ANCHORS_AUTO; /* the others of a step are what an anchor learns from */
     if (h->batch_size == 0)
         h->batch_size = batch < 1 ? 1 : batch > BATCH_AUTO_MAX ? BATCH_AUTO_MAX : batch;
     if (h->eval_interval == 0 && h->method == HYPER_REINFORCEMENT && r->job.validation_file)
@@ -136,6 +144,8 @@ void job_choose(struct job_run *r)
     if (h->result == 0)
         h->result = HYPER_LAST;
     h->max_length = rows.max_tok;
+    if (h->scale == 0 && h->method == HYPER_EMBEDDING)
+        h->scale = scale_auto;
     choose_preference(h);
 }
 
@@ -155,6 +165,7 @@ void job_ask(const struct job_run *r, struct tune_options *o)
                                         .alpha = h->lora_alpha,
                                         .dropout = h->lora_dropout,
                                         .is_rs = h->use_rslora},
+                               .scale = h->scale,
                                .targets = h->target_modules,
                                .lr = h->learning_rate,
                                .decay = h->weight_decay,

@@ -34,6 +34,8 @@ static struct job_metrics metrics_of(const struct job_run *r, const struct tunin
                             .valid_accuracy = -1,
                             .full_valid_loss = -1,
                             .full_valid_accuracy = -1,
+                            .has_texts = r->job.hyper.method == HYPER_EMBEDDING ||
+                                         r->job.hyper.method == HYPER_CLASSIFICATION,
                             .has_pairs = r->job.hyper.method == HYPER_DPO,
                             .has_rewards = rewards && is_step,
                             .has_judged = rewards && !is_step && v->has_valid,

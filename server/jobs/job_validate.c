@@ -44,6 +44,8 @@ static struct tune_rows *rows_new(struct job_run *r, bool is_valid, struct train
                                         .refuses_longer = h->long_rows == HYPER_REFUSE,
                                         .has_pairs = h->method == HYPER_DPO && !judges,
                                         .has_verdicts = judges,
+                                        .has_anchors = h->method == HYPER_EMBEDDING,
+                                        .has_labels = h->method == HYPER_CLASSIFICATION,
                                         .n_sample = is_valid ? h->eval_samples : h->group_size,
                                         .max_new = h->max_completion_tokens,
                                         .reader = {.fn = api_train_read, .ctx = said}};

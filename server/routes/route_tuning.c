@@ -173,12 +173,18 @@ static int check_hyper(struct errand *t, const struct job_hyper *h, struct api_e
                         "are for the type 'lora'.");
     if (h->training_type == HYPER_FULL && tune_check_full(g, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "training_type"), "%s.", why.msg);
+    if (tune_check_method(g, h->method == HYPER_EMBEDDING, h->method == HYPER_CLASSIFICATION, &why))
+        return api_fail(e, 400, "invalid_value", "method.type", "%s.", why.msg);
     if (h->method == HYPER_REINFORCEMENT && tune_check_rewards(g, &why))
         return api_fail(e, 400, "invalid_value", "method.type", "%s.", why.msg);
     if (tune_check_group(g, h->group_size, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "group_size"), "%s.", why.msg);
     if (tune_check_group(g, h->eval_samples, &why))
         return api_fail(e, 400, "invalid_value", field_of(t, h, "eval_samples"), "%s.", why.msg);
+    if (most == 0 && h->training_type != HYPER_FULL)
+        return api_fail(e, 400, "model_not_supported", "model",
+                        "This server has no room for adapters (--max-adapters): a job may train "
+                        "all of the model, with 'training_type' \"full\".");
     if (h->lora_rank > most)
         return api_fail(e, 400, "invalid_value", field_of(t, h, "lora_rank"),
                         "'lora_rank' may be at most %lld here: the server's --max-lora-rank.",

@@ -37,11 +37,16 @@ static int begin(struct errand *t, struct api_error *e)
         errand_file(t, c->ask.training_file, "fine-tune", "training_file", e))
         return -1;
     t->ignored = c->ask.ignored;
+    if (tune_check_method(desk_engine(t->desk), c->ask.hyper.method == HYPER_EMBEDDING,
+                          c->ask.hyper.method == HYPER_CLASSIFICATION, &why))
+        return api_fail(e, 400, "invalid_value", "method.type", "%s.", why.msg);
     const struct job_hyper *h = &c->ask.hyper;
     bool judges = h->method == HYPER_DPO && h->loss == HYPER_KTO;
     const struct tune_rows_options o = {.created_s = (int64_t)time(NULL),
                                         .has_pairs = h->method == HYPER_DPO && !judges,
                                         .has_verdicts = judges,
+                                        .has_anchors = h->method == HYPER_EMBEDDING,
+                                        .has_labels = h->method == HYPER_CLASSIFICATION,
                                         .n_sample = h->method == HYPER_REINFORCEMENT,
                                         .max_new = 1,
                                         .reader = {.fn = api_train_read, .ctx = &c->said}};

@@ -86,6 +86,7 @@ static int show(struct errand *t, const struct tune_rows *rows, const char *unre
     struct err why = ERR_INIT;
     struct preview p = {.model = engine_info(g)->name,
                         .is_chat = info.n_chat > 0,
+                        .is_text = !engine_info(g)->generates,
                         .max_tok = info.max_tok,
                         .n_cut = info.n_tok_cut,
                         .n_learn = row.n_learn,
@@ -118,9 +119,12 @@ static enum errand_end work_preview(struct errand *t, struct api_error *e)
     t->ignored = ask.ignored;
     const char *line = ask.row;
     size_t n = ask.n_row;
+    const struct engine_info *on = engine_info(desk_engine(t->desk));
     struct tune_rows *rows =
         tune_rows_new(desk_engine(t->desk),
                       &(struct tune_rows_options){.created_s = (int64_t)time(NULL),
+                                                  .has_anchors = on->embeds,
+                                                  .has_labels = on->n_label > 0,
                                                   .reader = {.fn = api_train_read, .ctx = &said}});
     int rc = ask.row ? 0 : take_line(t, &ask, rows, &line, &n, &why);
     if (rc || tune_rows_add(rows, line, n, &t->arena, &why))

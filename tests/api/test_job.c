@@ -47,6 +47,28 @@ static void good(void **state)
     assert_non_null(strstr(ask.ignored, "later"));
 }
 
+/* Faults: a method of texts that is lost in the store, or takes what is another's. */
+static void texts(void **state)
+{
+    struct job_ask ask;
+    struct job_hyper kept;
+    struct api_error e;
+    struct err why = ERR_INIT;
+    struct buf b;
+    (void)state;
+    assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"x_embedding\",\"x_embedding\":"
+                           "{\"hyperparameters\":{\"scale\":12.5,\"training_type\":\"full\"}}}}",
+                           &ask, &e),
+                     0);
+    buf_init(&b, HYPER_TEXT_BYTES);
+    job_hyper_write(&ask.job.hyper, &b);
+    assert_good(job_hyper_read(b.data, &kept, &why), &why);
+    assert_true(kept.method == HYPER_EMBEDDING && kept.scale == 12.5);
+    buf_release(&b);
+    assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"x_classification\"}}", &ask, &e), 0);
+    assert_int_equal(ask.job.hyper.method, HYPER_CLASSIFICATION);
+}
+
 /* Faults: a method whose numbers are those of another, or are lost in the store. */
 static void preferences(void **state)
 {
@@ -259,6 +281,12 @@ static void bad(void **state)
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"bata\":1}}}",
          "method.dpo.hyperparameters.bata"},
         {"\"method\":{\"type\":\"reinforcement\"}", "method.reinforcement.grader"},
+        {"\"method\":{\"type\":\"x_classification\",\"x_classification\":{\"hyperparameters\":"
+         "{\"scale\":20}}}",
+         "method.x_classification.hyperparameters.scale"},
+        {"\"method\":{\"type\":\"x_embedding\",\"x_embedding\":{\"hyperparameters\":"
+         "{\"batch_size\":1}}}",
+         "method.x_embedding.hyperparameters.batch_size"},
         {"\"method\":{\"type\":\"ppo\"}", "method.type"},
         {"\"method\":{\"type\":7}", "method.type"},
         {"\"method\":{}", "method.type"},
@@ -495,6 +523,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(good, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(texts, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(preferences, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(rewards, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(forms, own_arena_new, own_arena_free),
