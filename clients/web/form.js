@@ -7,6 +7,8 @@ import { models } from "./api.js";
 const int = (min, max) => ({ type: "number", min, max });
 const real = max => ({ type: "number", min: 0, max, step: "any" });
 
+const TEXTS = ["x_embedding", "x_classification"];
+
 // name, label, the input's attributes or a list of words, methods (none: all). Rows behind `more` are folded.
 const FIELDS = [
   ["n_epochs", "Epochs", int(1, 50)],
@@ -16,6 +18,7 @@ const FIELDS = [
   ["lora_alpha", "Alpha", real()],
   ["beta", "Beta", real(2), ["dpo"]],
   ["loss", "Loss", ["dpo", "x_ipo", "x_orpo", "x_simpo"], ["dpo"]],
+  ["scale", "Scale of cosines", real(1000), ["x_embedding"]],
   ["group_size", "Samples of a prompt", int(2, 64), ["reinforcement"]],
   ["max_completion_tokens", "Tokens of a sample", int(1, 65536), ["reinforcement"]],
   ["kl_weight", "KL weight", real(10), ["reinforcement"]],
@@ -28,9 +31,9 @@ const MORE = [
   ["max_grad_norm", "Largest gradient", real()],
   ["lora_dropout", "Dropout", real(0.95)],
   ["max_length", "Longest row, tokens", int(8)],
-  ["training_type", "What is trained", ["lora", "full"], ["supervised"]],
-  ["result", "Result", ["last", "best"], ["supervised", "dpo"]],
-  ["early_stopping", "Early stopping", int(0), ["supervised", "dpo"]],
+  ["training_type", "What is trained", ["lora", "full"], ["supervised", ...TEXTS]],
+  ["result", "Result", ["last", "best"], ["supervised", "dpo", ...TEXTS]],
+  ["early_stopping", "Early stopping", int(0), ["supervised", "dpo", ...TEXTS]],
   ["advantage", "Advantage", ["grpo", "dr_grpo", "rloo"], ["reinforcement"]],
   ["clip_range", "Clip range", real(1), ["reinforcement"]],
 ];
@@ -84,6 +87,8 @@ export function methodOf(line) {
     return null;
   }
   if (row?.preferred_output || row?.chosen) return "dpo";
+  if (row?.positive) return "x_embedding";
+  if (row?.text && row.label !== undefined) return "x_classification";
   const last = Array.isArray(row?.messages) ? row.messages.at(-1)?.role : null;
   return last && last !== "assistant" ? "reinforcement" : "supervised";
 }

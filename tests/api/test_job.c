@@ -67,6 +67,16 @@ static void texts(void **state)
     buf_release(&b);
     assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"x_classification\"}}", &ask, &e), 0);
     assert_int_equal(ask.job.hyper.method, HYPER_CLASSIFICATION);
+    assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"x_classification\","
+                           "\"x_classification\":{\"hyperparameters\":{\"scale\":20}}}}",
+                           &ask, &e),
+                     -1);
+    assert_string_equal(e.param, "method.x_classification.hyperparameters.scale");
+    assert_int_equal(parse("{" LEAST ",\"method\":{\"type\":\"x_embedding\",\"x_embedding\":"
+                           "{\"hyperparameters\":{\"batch_size\":1}}}}",
+                           &ask, &e),
+                     -1);
+    assert_string_equal(e.param, "method.x_embedding.hyperparameters.batch_size");
 }
 
 /* Faults: a method whose numbers are those of another, or are lost in the store. */
@@ -256,6 +266,8 @@ static void bad(void **state)
          "{\"n_epochs\":1.5}}}",
          "method.supervised.hyperparameters.n_epochs"},
         {"\"hyperparameters\":{\"beta\":1}", "hyperparameters.beta"},
+        {"\"hyperparameters\":{\"eval_interval\":2}", "hyperparameters.eval_interval"},
+        {"\"hyperparameters\":{\"eval_samples\":2}", "hyperparameters.eval_samples"},
         {"\"hyperparameters\":{\"learning_rate\":0}", "hyperparameters.learning_rate"},
         {"\"hyperparameters\":{\"warmup_steps\":3,\"warmup_ratio\":0.1}",
          "method.supervised.hyperparameters.warmup_ratio"},
@@ -281,12 +293,6 @@ static void bad(void **state)
         {"\"method\":{\"type\":\"dpo\",\"dpo\":{\"hyperparameters\":{\"bata\":1}}}",
          "method.dpo.hyperparameters.bata"},
         {"\"method\":{\"type\":\"reinforcement\"}", "method.reinforcement.grader"},
-        {"\"method\":{\"type\":\"x_classification\",\"x_classification\":{\"hyperparameters\":"
-         "{\"scale\":20}}}",
-         "method.x_classification.hyperparameters.scale"},
-        {"\"method\":{\"type\":\"x_embedding\",\"x_embedding\":{\"hyperparameters\":"
-         "{\"batch_size\":1}}}",
-         "method.x_embedding.hyperparameters.batch_size"},
         {"\"method\":{\"type\":\"ppo\"}", "method.type"},
         {"\"method\":{\"type\":7}", "method.type"},
         {"\"method\":{}", "method.type"},
@@ -309,6 +315,14 @@ static void bad(void **state)
         if (parse(body, &ask, &e) == 0 || e.status != 400 || strcmp(e.param, row[i].param) != 0)
             fail_msg("%s: status %d, param '%s'", row[i].field, e.status, e.param);
     }
+}
+
+/* Faults: a creation without its file or model, or more members of metadata than are kept. */
+static void too_little_and_too_much(void **state)
+{
+    struct job_ask ask;
+    struct api_error e;
+    (void)state;
     assert_true(parse("{\"model\":\"m\"}", &ask, &e) && strcmp(e.param, "training_file") == 0);
     assert_true(parse("{\"training_file\":\"f\"}", &ask, &e) && strcmp(e.param, "model") == 0);
     char many[2048] = "{" LEAST ",\"metadata\":{";
