@@ -19,7 +19,7 @@
 #include "tests/lib/test.h"
 
 enum kind { INT_AUTO, INT_PLAIN, NUM_AUTO, NUM_PLAIN, WORD, BOOL, NAMES };
-enum of { ANY, DPO, REWARDS };
+enum of { ANY, DPO, REWARDS, ANCHORS };
 enum whose { NONE, TUNE, TRAIN, BOTH };
 
 static const struct row {
@@ -86,6 +86,7 @@ static bool api_takes(const struct row *r, const char *value)
 {
     return r->of == DPO       ? method_takes("dpo", loss_of(r), r, value)
            : r->of == REWARDS ? method_takes("reinforcement", "", r, value)
+           : r->of == ANCHORS ? method_takes("x_embedding", "", r, value)
                               : method_takes("supervised", "", r, value);
 }
 
@@ -142,9 +143,11 @@ static void methods(void **state)
             continue;
         char value[64];
         snprintf(value, sizeof value, r->kind <= INT_PLAIN ? "%.0f" : "%.17g", r->max);
-        assert_true(method_takes("dpo", loss_of(r), r, value) == (r->of != REWARDS));
+        assert_true(method_takes("dpo", loss_of(r), r, value) == (r->of == ANY || r->of == DPO));
         assert_true(method_takes("reinforcement", "", r, value) ==
                     (r->of == ANY || r->of == REWARDS));
+        assert_true(method_takes("x_embedding", "", r, value) ==
+                    (r->of == ANY || r->of == ANCHORS));
         assert_true(method_takes("supervised", "", r, value) == (r->of == ANY));
     }
 }
