@@ -130,7 +130,7 @@ static int read_text(struct auth *a, const char *text, size_t n, struct err *e)
 }
 
 /* Limits that are those of another line; a comment that is a key; a last line without its end. */
-static void test_file(void **state)
+static void key_file_bounds(void **state)
 {
     static const char text[] =
         "# NAME SCOPES KEY\r\n\n"
@@ -210,7 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),   cmocka_unit_test(test_headers),
         cmocka_unit_test(test_digest), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_file),   cmocka_unit_test(test_bad_file),
+        cmocka_unit_test(key_file_bounds),   cmocka_unit_test(test_bad_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,12 +278,12 @@ static void test_is_no_work(void **state)
         int fd = dial_told();
         until_idle();
         took_us = clock_us() - begin;
-        assert_int_equal(limit.n_now, 0);
+        assert_int_equal(limit.level->n_now, 0);
         assert_int_equal(atomic_load(&n_ended), i);
         close(fd);
         until_closed();
         assert_int_equal(atomic_load(&n_ended), i);
-        assert_int_equal(limit.n_now, 0);
+        assert_int_equal(limit.level->n_now, 0);
         assert_int_equal(http_busy(http), 0);
     }
     assert_true(took_us < STAY_US);
