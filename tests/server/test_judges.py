@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from serving import Cases, scratch  # noqa: E402
 from test_preferences import KILLS, client, kill, lines, said  # noqa: E402
-from test_rewards import KEPT, PROMPTS, adapter, method, numbers, serve  # noqa: E402
+from test_rewards import PROMPTS, adapter, method, numbers, serve  # noqa: E402
 
 PATH = "/v1/fine_tuning/alpha/graders"
 ASK = [{"role": "user", "content": "Is {{sample.output_text}} like {{item.answer}}?"}]
@@ -310,7 +310,7 @@ def by_itself(c):
 def killed(tmp, others):
     """Ends as one that was not, and asks again for little more than what was under way."""
     options = ("--grader-url", others.url + "/grade", "--grader-requests", str(AT_ONCE))
-    hyper = method(endpoint(others), **KEPT)
+    hyper = method(endpoint(others), n_epochs=3, checkpoint_steps=2)
     with serve(tmp, *options) as s:
         c = client(s)
         file = c.file(PROMPTS)

@@ -136,11 +136,21 @@ class Tuning:
                            (jobs.checkpoints.list, {"fine_tuning_job_id": "ftjob-none"}),
                            (c.models.delete, {"model": "ft:none"})):
             self.refused(missing, None, None, call, **more)
-        self.refused(missing, None, "not_supported", c.uploads.create, filename="x",
-                     purpose="fine-tune", bytes=1, mime_type="text/jsonl")
+        self.refused(missing, None, "not_supported", c.moderations.create, input="x")
         wrong = c.with_options(api_key="wrong-key")
         self.refused(openai.AuthenticationError, None, "invalid_api_key", wrong.fine_tuning.jobs.list)
         self.refused(openai.BadRequestError, "after", None, jobs.list, after="ftjob-none")
+
+    def case_uploads(self):
+        """Catches: a file that the SDK's own chunked upload cannot send, or that differs from what it sent."""
+        c = self.client
+        rows = b"".join(b'{"prompt": "a%d", "completion": " b"}\n' % i for i in range(40))
+        done = c.uploads.upload_file_chunked(file=rows, filename="rows.jsonl", bytes=len(rows), purpose="fine-tune",
+                                             mime_type="text/jsonl", part_size=200)
+        assert done.status == "completed" and done.file.filename == "rows.jsonl", done
+        assert c.files.content(done.file.id).read() == rows
+        begun = c.uploads.create(filename="x", purpose="fine-tune", bytes=1, mime_type="text/jsonl")
+        assert begun.status == "pending" and c.uploads.cancel(begun.id).status == "cancelled"
 
     def case_batches(self):
         """Catches: a batch without a member that the SDK wants, one that cannot be followed to its

@@ -208,9 +208,9 @@ static void test_bad_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),   cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_digest), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(key_file_bounds),   cmocka_unit_test(test_bad_file),
+        cmocka_unit_test(test_open),       cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_digest),     cmocka_unit_test(test_bounds),
+        cmocka_unit_test(key_file_bounds), cmocka_unit_test(test_bad_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

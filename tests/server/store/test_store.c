@@ -374,7 +374,8 @@ static void older_form(void **state)
         "ALTER TABLE file DROP COLUMN is_dropped; ALTER TABLE job DROP COLUMN grader; "
         "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
         "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
-        "DROP TABLE loop_weights; DROP TABLE loop_sampler; "
+        "DROP TABLE loop_weights; DROP TABLE loop_sampler; DROP TABLE loop_sum; "
+        "DROP TABLE upload_part; DROP TABLE upload; "
         "ALTER TABLE job DROP COLUMN ancestor; ALTER TABLE job DROP COLUMN ancestor_digest; "
         "ALTER TABLE job DROP COLUMN response_format; PRAGMA user_version = 1");
     snprintf(path, sizeof path, "%s/" DATA_MARK, dir);

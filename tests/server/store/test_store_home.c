@@ -120,7 +120,8 @@ static void older_stores_are_adopted(void **state)
             "ALTER TABLE tuned DROP COLUMN fingerprint; ALTER TABLE file DROP COLUMN is_dropped;"
             "DROP TABLE response; DROP TABLE response_sum; DROP TABLE batch; "
             "DROP TABLE loop_session; DROP TABLE loop_model; DROP TABLE loop_request; "
-            "DROP TABLE loop_weights; DROP TABLE loop_sampler; "
+            "DROP TABLE loop_weights; DROP TABLE loop_sampler; DROP TABLE loop_sum; "
+            "DROP TABLE upload_part; DROP TABLE upload; "
             "PRAGMA user_version = 3");
     assert_int_equal(unlink(in_dir(DATA_MARK)), 0);
     struct store *s = store_new(dir, &e);
