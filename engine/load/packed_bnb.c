@@ -13,6 +13,7 @@
  *   NAME.weight.quant_map  F32 [16], the table of nf4
  *   NAME.weight.quant_state.bitsandbytes__nf4  U8, JSON: shape, sizes of blocks, nested_offset
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/err.h"
