@@ -544,6 +544,7 @@ int main(void)
         cmocka_unit_test(reward_metrics),
         cmocka_unit_test(losses),
         cmocka_unit_test_setup_teardown(bad, own_arena_new, own_arena_free),
+        cmocka_unit_test_setup_teardown(too_little_and_too_much, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(kinds_of_training, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(shown, own_arena_new, own_arena_free),
         cmocka_unit_test_setup_teardown(numbers_come_back, own_arena_new, own_arena_free),
