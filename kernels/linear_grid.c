@@ -3,6 +3,7 @@
  * Cutting products into units: near-equal, enough for 64 threads where the work allows.
  */
 #include "kernels/linear_grid.h"
+#include "kernels/cols_run.h"
 
 enum {
     SPAN_BYTES = 8 << 20, /* packed rows of a span: a good part of a last-level cache */

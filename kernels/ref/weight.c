@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/coded.h"
+#include "kernels/cols_run.h"
 #include "kernels/int4.h"
 #include "kernels/linear_grid.h"
 #include "kernels/variants.h"

@@ -3,6 +3,7 @@
  * linear_dw: the forward's product once more, for each run of rows (kernels/linear_grid.h), of
  * columns that cols_pack laid out.
  */
+#include "kernels/cols_run.h"
 #include "kernels/linear_grid.h"
 #include "kernels/x86/block.h"
 

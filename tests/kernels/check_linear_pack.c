@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/coded.h"
+#include "kernels/cols_run.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/linear.h"
 

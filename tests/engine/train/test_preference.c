@@ -27,10 +27,10 @@ static void values(void **state)
     static const struct {
         struct train_preference of;
         double loss, reward[2];
-    } want[] = {{{TRAIN_DPO, 0.5, 0}, 0.281150, {0.375, -0.75}},
-                {{TRAIN_IPO, 0.5, 0}, 0.466944, {0.375, -0.75}},
-                {{TRAIN_ORPO, 0.1, 0}, 1.535288, {-0.15, -0.222222}},
-                {{TRAIN_SIMPO, 2, 1}, 0.495416, {-3, -4.444444}}};
+    } want[] = {{{.loss = TRAIN_DPO, .beta = 0.5, .gamma = 0}, 0.281150, {0.375, -0.75}},
+                {{.loss = TRAIN_IPO, .beta = 0.5, .gamma = 0}, 0.466944, {0.375, -0.75}},
+                {{.loss = TRAIN_ORPO, .beta = 0.1, .gamma = 0}, 1.535288, {-0.15, -0.222222}},
+                {{.loss = TRAIN_SIMPO, .beta = 2, .gamma = 1}, 0.495416, {-3, -4.444444}}};
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         struct preference_pair got = preference_of(&want[i].of, some_pair);
@@ -77,7 +77,7 @@ static void ends(void **state)
         assert_true(isfinite(bad.loss) && isfinite(bad.by[0]) && isfinite(bad.by[1]));
     }
     struct preference_pair first =
-        preference_of(&(struct train_preference){TRAIN_DPO, 0.1, 0}, same);
+        preference_of(&(struct train_preference){.loss = TRAIN_DPO, .beta = 0.1, .gamma = 0}, same);
     assert_true(first.loss == M_LN2 && first.reward[0] == 0 && first.reward[1] == 0);
     assert_int_equal(preference_find("dpo"), TRAIN_DPO);
     assert_int_equal(preference_find("x_simpo"), TRAIN_SIMPO);
@@ -134,15 +134,16 @@ static void pairs_init(struct pairs *p, const struct golden *g)
     assert_true(p->n >= 4);
 }
 
-static const struct train_options some = {.lora = {.rank = 4, .alpha = 8},
-                                          .preference = {TRAIN_DPO, 0.1, 0},
-                                          .lr = 1e-2,
-                                          .beta1 = 0.9,
-                                          .beta2 = 0.999,
-                                          .eps = 1e-8,
-                                          .max_norm = 1,
-                                          .seed = 5,
-                                          .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
+static const struct train_options some = {
+    .lora = {.rank = 4, .alpha = 8},
+    .preference = {.loss = TRAIN_DPO, .beta = 0.1, .gamma = 0},
+    .lr = 1e-2,
+    .beta1 = 0.9,
+    .beta2 = 0.999,
+    .eps = 1e-8,
+    .max_norm = 1,
+    .seed = 5,
+    .cap_tok = GOLDEN_ROWS * GOLDEN_ROW_MAX};
 
 static struct trainer *trainer_for(struct golden *g, const struct train_options *o)
 {

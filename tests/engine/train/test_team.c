@@ -238,9 +238,9 @@ static void preferences(void **state)
 {
     (void)state;
     struct train_options o = some;
-    o.preference = (struct train_preference){TRAIN_DPO, 0.1, 0};
+    o.preference = (struct train_preference){.loss = TRAIN_DPO, .beta = 0.1, .gamma = 0};
     all_sizes("llama_plain", &o);
-    o.preference = (struct train_preference){TRAIN_ORPO, 0.1, 0};
+    o.preference = (struct train_preference){.loss = TRAIN_ORPO, .beta = 0.1, .gamma = 0};
     o.checkpoints_blocks = true;
     all_sizes("qwen2", &o);
 }

@@ -315,7 +315,8 @@ static void fill_pairs(struct world *w, struct dataset *d)
 
 static struct tuning_options options(struct story *s, const struct dataset *d, const char *dir)
 {
-    const struct train_preference dpo = {TRAIN_DPO, 0.1, 0}, none = {TRAIN_CROSS_ENTROPY, 0, 0};
+    const struct train_preference dpo = {.loss = TRAIN_DPO, .beta = 0.1, .gamma = 0},
+                                  none = {.loss = TRAIN_CROSS_ENTROPY, .beta = 0, .gamma = 0};
     return (struct tuning_options){.train = {.lora = {.rank = 4, .alpha = 8, .dropout = 0.1},
                                              .preference = d->opt.has_pairs ? dpo : none,
                                              .lr = 5e-3,

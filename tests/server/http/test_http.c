@@ -631,6 +631,7 @@ int main(void)
         CASE(test_answers),
         CASE(test_keep_alive),
         CASE(test_smuggling),
+        CASE(test_no_method),
         CASE(test_chunks),
         CASE(test_too_long),
         CASE(test_huge_head),

@@ -10,7 +10,7 @@
 
 enum { SAMPLE = 6, PASS = 2 };
 
-static const struct loop_most most = {100, 1 << 20, 100};
+static const struct loop_most most = {.requests = 100, .bytes = 1 << 20, .models = 100};
 
 static struct store *store_with_session(void)
 {
