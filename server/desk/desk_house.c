@@ -70,6 +70,7 @@ static void end_uploads(struct desk *d)
             log_event(LOG_INFO, "upload expired", LOG_TEXT("upload", p.id));
         if (end_upload(d, &p, &a, &e))
             break;
+        arena_reset(&a);
     }
     if (e.code && e.code != ERR_NOT_FOUND)
         log_event(LOG_ERROR, "an expired upload stays", LOG_TEXT("why", e.msg));

@@ -139,19 +139,22 @@ int store_part_list(struct store *s, const char *upload, struct arena *a, struct
 {
     int row = -1;
     *n = 0;
-    *out = ARENA_ARRAY(a, struct part, PARTS_MAX);
+    *out = NULL;
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(s, e,
-                                  "SELECT id, upload, sha256, bytes, created FROM upload_part "
-                                  "WHERE upload = ? ORDER BY seq LIMIT ?",
-                                  "ti", upload, (int64_t)PARTS_MAX);
-    while (q && (row = store_row(s, q, e)) == 1)
+                                  "SELECT id, upload, sha256, bytes, created, count(*) OVER () "
+                                  "FROM upload_part WHERE upload = ? ORDER BY seq",
+                                  "t", upload);
+    while (q && (row = store_row(s, q, e)) == 1) {
+        if (!*out)
+            *out = ARENA_ARRAY(a, struct part, sqlite3_column_int64(q, 5));
         (*out)[(*n)++] = (struct part){.id = store_text(q, 0, a),
                                        .upload = store_text(q, 1, a),
                                        .sha256 = store_text(q, 2, a),
                                        .bytes = sqlite3_column_int64(q, 3),
                                        .created = sqlite3_column_int64(q, 4)};
+    }
     sqlite3_finalize(q);
     return store_end(s, row, e);
 }
