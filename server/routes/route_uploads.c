@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "engine/base/log.h"
+#include "engine/base/map.h"
 #include "server/data/data_dir.h"
 #include "server/desk/join.h"
 #include "server/desk/upload.h"
@@ -85,8 +86,7 @@ static int check_quota(struct errand *t, int64_t more, struct api_error *e)
                           (long long)has, (long long)quota);
 }
 
-/* ---- begun ------------------------------------------------------------------------------------
- */
+/* ---- begun -------------------------------------------------------------------------------- */
 
 static int check_count(struct errand *t, struct api_error *e)
 {
@@ -133,8 +133,7 @@ void route_parts_add(struct call *c)
         errand_send(t, work_begin);
 }
 
-/* ---- a part -----------------------------------------------------------------------------------
- */
+/* ---- a part ------------------------------------------------------------------------------- */
 
 /* A part may come twice, since its answer was lost: so parts may have more bytes than they will be
  * used for, but not twice as many. */
@@ -197,8 +196,7 @@ void route_part_add(struct call *c)
         errand_send(t, work_part);
 }
 
-/* ---- completed --------------------------------------------------------------------------------
- */
+/* ---- completed ---------------------------------------------------------------------------- */
 
 /* What a completion knows between its turns. */
 struct completion {
@@ -216,29 +214,39 @@ static void let_go(struct errand *t)
     join_release(&c->join);
 }
 
+/* Each part of `known` once. */
+static int take_parts(const struct completion *c, struct map *known, const struct part **chosen,
+                      int64_t *bytes, struct api_error *e)
+{
+    static struct part taken;
+    for (size_t i = 0; i < c->order.n; i++) {
+        chosen[i] = map_get_str(known, c->order.id[i]);
+        if (!chosen[i])
+            return api_fail(e, 400, "part_not_found", "part_ids",
+                            "The upload has no part with the id '%.64s'.", c->order.id[i]);
+        if (chosen[i] == &taken)
+            return api_fail(e, 400, "invalid_value", "part_ids", "The part '%.64s' is there twice.",
+                            c->order.id[i]);
+        map_put_str(known, c->order.id[i], &taken);
+        *bytes += chosen[i]->bytes;
+    }
+    return 0;
+}
+
 /* The parts in the order that was asked for. */
 static int choose(struct errand *t, const struct completion *c, const struct part ***out,
                   struct api_error *e)
 {
     int64_t bytes = 0;
-    const struct part **chosen = ARENA_ARRAY(&t->arena, const struct part *, c->order.n);
-    bool *is_used = ARENA_ARRAY(&t->arena, bool, c->n_part + 1);
-    memset(is_used, 0, sizeof *is_used * (c->n_part + 1));
-    for (size_t i = 0; i < c->order.n; i++) {
-        size_t k = 0;
-        while (k < c->n_part && strcmp(c->part[k].id, c->order.id[i]) != 0)
-            k++;
-        if (k == c->n_part)
-            return api_fail(e, 400, "part_not_found", "part_ids",
-                            "The upload has no part with the id '%.64s'.", c->order.id[i]);
-        if (is_used[k])
-            return api_fail(e, 400, "invalid_value", "part_ids", "The part '%.64s' is there twice.",
-                            c->order.id[i]);
-        is_used[k] = true;
-        chosen[i] = &c->part[k];
-        bytes += c->part[k].bytes;
-    }
-    *out = chosen;
+    struct map known;
+    *out = ARENA_ARRAY(&t->arena, const struct part *, c->order.n);
+    map_init(&known);
+    for (size_t i = 0; i < c->n_part; i++)
+        map_put_str(&known, c->part[i].id, &c->part[i]);
+    int rc = take_parts(c, &known, *out, &bytes, e);
+    map_release(&known);
+    if (rc)
+        return -1;
     return bytes == c->upload.bytes
                ? 0
                : api_fail(e, 400, "size_mismatch", "part_ids",
@@ -347,8 +355,7 @@ void route_parts_complete(struct call *c)
         errand_send(t, work_complete);
 }
 
-/* ---- given up ---------------------------------------------------------------------------------
- */
+/* ---- given up ----------------------------------------------------------------------------- */
 
 static enum errand_end work_cancel(struct errand *t, struct api_error *e)
 {
