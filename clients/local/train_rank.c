@@ -147,8 +147,6 @@ static int64_t rank_of(const struct train_values *v)
     return strcmp(v->init, "random") == 0 ? 0 : v->rank;
 }
 
-static const double SCALE = 20; /* of cosines: sentence-transformers' */
-
 int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_options *o,
                struct err *e)
 {
@@ -169,7 +167,7 @@ int train_fill(struct train *t, const struct train_ranks *ranks, struct tuning_o
         train_preference_default(&o->train.preference);
     }
     o->train.vectors = (struct train_vectors){.loss = t->data.opt.texts.loss,
-                                              .scale = v->scale > 0 ? v->scale : SCALE,
+                                              .scale = v->scale > 0 ? v->scale : TRAIN_SCALE,
                                               .n_each = dataset_n_each(&t->data)};
     if (v->target.n > TARGETS_MAX)
         return err_set(e, ERR_BAD_INPUT, "--target: at most %d", TARGETS_MAX);

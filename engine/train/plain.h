@@ -85,6 +85,9 @@ struct train_vectors {
     int64_t n_each; /* rows of an example */
 };
 
+/* Of cosines, where none is said: sentence-transformers'. */
+enum { TRAIN_SCALE = 20 };
+
 static inline bool train_has_vectors(const struct train_vectors *v)
 {
     return v->loss != TRAIN_NO_VECTORS;

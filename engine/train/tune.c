@@ -53,14 +53,12 @@ static int64_t micro_batch(const struct tune_options *o)
     return most > longest ? most : longest;
 }
 
-static const double SCALE = 20; /* sentence-transformers' */
-
 static void fill_train(const struct tune_options *from, struct train_options *o)
 {
     const struct dataset *d = &from->data->data;
     train_options_default(o);
     o->vectors = (struct train_vectors){.loss = d->opt.texts.loss,
-                                        .scale = from->scale > 0 ? from->scale : SCALE,
+                                        .scale = from->scale > 0 ? from->scale : TRAIN_SCALE,
                                         .n_each = dataset_n_each(d)};
     o->lora = from->lora;
     o->preference = from->preference;

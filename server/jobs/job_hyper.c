@@ -26,7 +26,7 @@ enum {
  * model is. */
 static const double base_lr = 2e-4, base_lr_full = 2e-5, base_lr_dpo = 5e-5;
 
-static const double clip_auto = 0.2, scale_auto = 20;
+static const double clip_auto = 0.2;
 
 static bool is_of_texts(const struct job_hyper *h)
 {
@@ -145,7 +145,7 @@ void job_choose(struct job_run *r)
         h->result = HYPER_LAST;
     h->max_length = rows.max_tok;
     if (h->scale == 0 && h->method == HYPER_EMBEDDING)
-        h->scale = scale_auto;
+        h->scale = TRAIN_SCALE;
     choose_preference(h);
 }
 
