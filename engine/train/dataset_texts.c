@@ -14,6 +14,8 @@
 
 enum { TOK_MAX = 1 << 24, DIGEST_FIRST = 4, DIGEST_TARGET };
 
+#define LABEL_MAX 1e9 /* the square of what is beyond leaves no digit of the others */
+
 static const char what[] = "rows to train on";
 
 static int put_row(struct dataset *d, const int32_t *id, size_t n, size_t n_first, bool is_cut,
@@ -142,9 +144,8 @@ static int place_of(const struct dataset_texts *o, const struct train_label *l, 
             return *out = i, 0;
     if (l->name)
         return unknown(o, l->name, e);
-    *out = (int32_t)l->number;
     if (l->number >= 0 && l->number < o->n_label && l->number == floor(l->number))
-        return 0;
+        return *out = (int32_t)l->number, 0;
     return err_set(e, ERR_BAD_INPUT, "'label': %g is no place of the model's %d labels, from 0",
                    l->number, o->n_label);
 }
@@ -163,6 +164,8 @@ static int put_numbers(const struct dataset_texts *o, const struct train_example
                            o->n_label > 1 ? "numbers for labels" : "one label");
         if (o->loss == TRAIN_SIGMOIDS && (v < 0 || v > 1))
             return err_set(e, ERR_BAD_INPUT, "'label': must be 0 to 1, and is %g", v);
+        if (!(fabs(v) <= LABEL_MAX))
+            return err_set(e, ERR_BAD_INPUT, "'label': %g is out of range", v);
         to[i] = (float)v;
     }
     return 0;

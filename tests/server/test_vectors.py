@@ -145,7 +145,7 @@ def bad_labels(c):
     bad_rows(c, "x_classification", LABELLED, (
         ({"text": "a"}, ("'label'", "needed")),
         ({"text": "a", "label": "perhaps"}, ("perhaps", "no, yes, maybe")),
-        ({"text": "a", "label": 3}, ("3 is no place",)),
+        ({"text": "a", "label": 3}, ("3 is no place",)), ({"text": "a", "label": 1e300}, ("is no place",)),
         ({"text": "a", "label": ["no"]}, ("no list",)),
         ({"label": "no"}, ("'text'", "needed"))))
 
