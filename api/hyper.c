@@ -191,14 +191,11 @@ static bool is_of(const struct row *row, enum hyper_method method)
            (row->of == OF_REWARDS && method == HYPER_REINFORCEMENT);
 }
 
-/* OpenAI's that are not here; what it would choose itself is harmless. */
+/* OpenAI's that is not here; what it would choose itself is harmless. */
 static int refuse_absent(struct api_reader *r, const char *name, const char *key,
                          enum hyper_method method, const json_t *v, bool *is_absent)
 {
-    static const char *const absent[] = {"reasoning_effort"};
-    *is_absent = false;
-    for (size_t i = 0; method == HYPER_REINFORCEMENT && i < sizeof absent / sizeof *absent; i++)
-        *is_absent = *is_absent || strcmp(absent[i], key) == 0;
+    *is_absent = method == HYPER_REINFORCEMENT && strcmp(key, "reasoning_effort") == 0;
     bool is_idle =
         is_auto(v) || (json_is_string(v) && strcmp(json_string_value(v), "default") == 0);
     return *is_absent && !is_idle ? param_bad(r, name, "is not supported") : 0;
