@@ -32,6 +32,7 @@
  *   NAME.weight_scale_inv  for blocks; it is multiplied with, too
  *
  * and of bitsandbytes' nf4 NAME.weight, U8, with the parts that packed_bnb.c tells of.
+ *
  * Such a weight reads as F32, or as the codes of a format that holds them (packed_weight.coded),
  * which then has these values. Codes of inputs that are grouped in an order of their own are held
  * by none.

@@ -109,10 +109,10 @@ int64_t model_turn_rows(const struct model *m);
 
 size_t model_rope_bytes(const struct model *m); /* of the tables */
 
-/* What a layer keeps of K_CELL tokens, its keys and values or rows of its convolution, and all
- * layers of one. */
 /* What a layer keeps its keys and values in, or rows of a convolution: those are no codes. */
 enum k_type model_cell_type(const struct model *m, int64_t layer);
+/* What a layer keeps of K_CELL tokens, its keys and values or rows of its convolution, and all
+ * layers of one. */
 size_t model_cell_bytes(const struct model *m, int64_t layer);
 size_t model_kv_token_bytes(const struct model *m);
 
