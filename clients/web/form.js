@@ -17,7 +17,7 @@ const FIELDS = [
   ["lora_rank", "Rank", int(1, 256)],
   ["lora_alpha", "Alpha", real()],
   ["beta", "Beta", real(2), ["dpo"]],
-  ["loss", "Loss", ["dpo", "x_ipo", "x_orpo", "x_simpo"], ["dpo"]],
+  ["loss", "Loss", ["dpo", "x_ipo", "x_orpo", "x_simpo", "x_kto"], ["dpo"]],
   ["scale", "Scale of cosines", real(1000), ["x_embedding"]],
   ["group_size", "Samples of a prompt", int(2, 64), ["reinforcement"]],
   ["max_completion_tokens", "Tokens of a sample", int(1, 65536), ["reinforcement"]],
@@ -32,8 +32,12 @@ const MORE = [
   ["lora_dropout", "Dropout", real(0.95)],
   ["max_length", "Longest row, tokens", int(8)],
   ["training_type", "What is trained", ["lora", "full"], ["supervised", ...TEXTS]],
-  ["result", "Result", ["last", "best"], ["supervised", "dpo", ...TEXTS]],
-  ["early_stopping", "Early stopping", int(0), ["supervised", "dpo", ...TEXTS]],
+  ["result", "Result", ["last", "best"]],
+  ["early_stopping", "Early stopping", int(0)],
+  ["desirable_weight", "Weight of true labels", real(1000), ["dpo"]],
+  ["undesirable_weight", "Weight of false labels", real(1000), ["dpo"]],
+  ["eval_interval", "Steps between validations", int(1), ["reinforcement"]],
+  ["eval_samples", "Samples of a validation prompt", int(1, 64), ["reinforcement"]],
   ["advantage", "Advantage", ["grpo", "dr_grpo", "rloo"], ["reinforcement"]],
   ["clip_range", "Clip range", real(1), ["reinforcement"]],
 ];
@@ -68,8 +72,12 @@ export function showMethod() {
     label.querySelector("input, select").disabled = !has;
   }
   $("grader-box").hidden = !isRewards;
-  form().validation_file.disabled = isRewards;
-  form().validation_file.closest("label").hidden = isRewards;
+}
+
+// What decides how rows are read: the method, and of preferences the loss.
+export function reading() {
+  const type = form().method.value, loss = form().loss.value;
+  return type === "dpo" && loss ? { type, dpo: { hyperparameters: { loss } } } : { type };
 }
 
 function showGrader() {
@@ -78,8 +86,10 @@ function showGrader() {
   $("grader").value = JSON.stringify(grader, null, 2);
 }
 
+const isVerdict = label => [true, false, "desirable", "undesirable"].includes(label);
+
 // By what the first row has, as far as it can be told.
-export function methodOf(line) {
+function methodOf(line) {
   let row;
   try {
     row = JSON.parse(line);
@@ -87,15 +97,25 @@ export function methodOf(line) {
     return null;
   }
   if (row?.preferred_output || row?.chosen) return "dpo";
+  if ((row?.messages || row?.completion) && isVerdict(row.label)) return "dpo";
   if (row?.positive) return "x_embedding";
   if (row?.text && row.label !== undefined) return "x_classification";
   const last = Array.isArray(row?.messages) ? row.messages.at(-1)?.role : null;
   return last && last !== "assistant" ? "reinforcement" : "supervised";
 }
 
-export function setMethod(method) {
+function setMethod(method) {
   form().method.value = method;
   showMethod();
+}
+
+// The method of a first row, and where its rows are judged one by one their loss.
+export function suit(line) {
+  const method = methodOf(line), loss = form().loss;
+  if (!method) return;
+  setMethod(method);
+  if (method === "dpo" && isVerdict(JSON.parse(line).label)) loss.value = "x_kto";
+  else if (loss.value === "x_kto") loss.value = "";
 }
 
 export const method = () => form().method.value;

@@ -64,12 +64,14 @@ function mask(p) {
 const PARTS = { dpo: [["input", ""], ["preferred_output", "Preferred"],
                       ["non_preferred_output", "Not preferred"]],
                 reinforcement: [["messages", ""]] };
+const JUDGED = [["messages", ""]]; // of preferences without pairs
 
 // A row that is no example: the conversation, what stands behind it, and what is left for a grader.
 function shownRow(row, method) {
   const turns = v => Array.isArray(v) ? v : Array.isArray(v?.messages) ? v.messages : [];
+  const isPair = row.preferred_output || row.non_preferred_output;
   const left = { ...row }, parts = [];
-  for (const [name, title] of PARTS[method]) {
+  for (const [name, title] of method === "dpo" && !isPair ? JUDGED : PARTS[method]) {
     for (const t of turns(row[name]))
       parts.push(el("div", {}, el("dt", {}, title || String(t?.role ?? "")),
                     el("dd", { class: title === "Preferred" ? "learned" : null },
@@ -77,7 +79,7 @@ function shownRow(row, method) {
     delete left[name];
   }
   if (Object.keys(left).length)
-    parts.push(el("div", {}, el("dt", {}, "For the grader"), el("dd", {}, JSON.stringify(left))));
+    parts.push(el("div", {}, el("dt", {}, method === "dpo" ? "Besides" : "For the grader"), el("dd", {}, JSON.stringify(left))));
   return el("dl", { class: "mask said", tabindex: 0, role: "group", "aria-label": "The row" }, ...parts);
 }
 

@@ -106,7 +106,7 @@ async function check(give, mine) {
   say("Looking over the file");
   try {
     const c = await post("v1/fine_tuning/check",
-                         { training_file: await give(), method: { type: form.method() } });
+                         { training_file: await give(), method: form.reading() });
     if (mine !== turn) return;
     showCheck(c);
     $("start").disabled = !c.usable;
@@ -126,9 +126,9 @@ async function choose(file, isChosen = false) {
   $("training-file").value = "";
   $("drop").classList.add("done");
   $("start-state").textContent = `${file.name}, ${bytes(file.size)}`;
-  const rows = await readRows(file), method = form.methodOf(rows.lines[0] ?? "");
+  const rows = await readRows(file);
   if (mine !== turn) return;
-  if (method && !isChosen) form.setMethod(method);
+  if (!isChosen) form.suit(rows.lines[0] ?? "");
   const looked = check(async () => {
     const id = await upload(file);
     if (mine === turn) sent = id;
@@ -150,9 +150,9 @@ async function chooseKept(isChosen = false) {
     return;
   }
   try {
-    const { lines, isAll } = await readKept(id), method = form.methodOf(lines[0] ?? "");
+    const { lines, isAll } = await readKept(id);
     if (mine !== turn) return;
-    if (method && !isChosen) form.setMethod(method);
+    if (!isChosen) form.suit(lines[0] ?? "");
     check(async () => id, mine);
     showRows($("rows"), { lines, isAll, id }, form.method());
   } catch (e) {
@@ -237,10 +237,11 @@ export function start() {
   $("file").addEventListener("change", e => choose(e.target.files[0]));
   $("training-file").addEventListener("change", () => chooseKept());
   $("job-form").addEventListener("submit", begin);
-  $("job-form").elements.method.addEventListener("change", () => {
-    form.showMethod();
-    if (!$("check").hidden) again?.();
-  });
   form.start();
+  for (const name of ["method", "loss"])
+    $("job-form").elements[name].addEventListener("change", () => {
+      form.showMethod();
+      if (!$("check").hidden) again?.();
+    });
   watchDrop();
 }

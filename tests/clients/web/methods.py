@@ -58,6 +58,21 @@ def preferred(w):
         expect(p.get_by_role("button", name="Start training")).to_be_disabled()
 
 
+def judged(w):
+    """Rows with a label that are read as pairs, or whose loss is not sent to the check and the job."""
+    rows = written({"messages": [{"role": "user", "content": f"What is {i}?"},
+                                 {"role": "assistant", "content": f"{i}"}], "label": i % 2 == 0} for i in range(12))
+    with w.page("#/tuning/new") as p:
+        drop(p, "judged.jsonl", rows)
+        expect(p.locator("#job-form [name=method]")).to_have_value("dpo")
+        expect(p.locator("#job-form [name=loss]")).to_have_value("x_kto")
+        expect(p.locator("#check")).to_contain_text("12 examples")
+        expect(p.locator("#rows .said")).to_contain_text("What is 0?")
+        expect(p.locator("#rows .said")).to_contain_text('{"label":true}')
+        hyper = w.server.get(f"{JOBS}/{begin(p, n_epochs=1)}").json["method"]["dpo"]["hyperparameters"]
+        assert hyper["loss"] == "x_kto" and hyper["n_epochs"] == 1, hyper
+
+
 def rewarded(w):
     """A grader that is not sent as it was written; samples that are not those of the job's events."""
     with w.page("#/tuning/new") as p:
@@ -128,4 +143,4 @@ def cards(w):
         assert w.server.get(f"/v1/models/{name}").status == 404
 
 
-CASES = (preferred, rewarded, again, cards)
+CASES = (preferred, judged, rewarded, again, cards)
