@@ -222,7 +222,7 @@ TILE_INLINE void tile_run_codes(enum k_type type, int h, int np, __m512 *sum, co
         for (int p = 0; p < np; p++) {
             const char *codes = panel + p * stride + i * format_stream(type, 0).bytes;
             __m512i w[2];
-            if (np > 1) /* several panels at once: no share of what is wanted next */
+            if (np > 1 && coded_is_four(type)) /* several panels: no share of what is wanted next */
                 _mm_prefetch(codes + TILE_AHEAD_BYTES, _MM_HINT_T0);
             tile_code_step(type, table, codes, w);
             tile_step_bf16(h, sum + p * h * 2, rows + i * h * 4, w[0], w[1]);
