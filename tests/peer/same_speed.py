@@ -21,7 +21,9 @@ KERNELS = ["linear_f32", "linear_bf16", "linear_int8", "linear_dx_f32", "linear_
            "linear_dw_f32", "linear_dw_bf16", "attn", "attn_bwd_kv", "attn_bwd_q", "lora", "lora_bwd", "lora_dw",
            "rmsnorm", "layernorm", "swiglu", "embed", "gather", "ce_fwd", "ce_bwd", "adamw_weight", "argmax", "sample",
            "top_select", "rows_pack"]
-ENGINE = {"": [], " int8": ["--quantize", "int8"],
+CASES = ["one", "prompt", "together", "served", "burst"]  # `clients` takes minutes, and is made of these
+ENGINE = {**{f" {case}": ["--case", case] for case in CASES},
+          **{f" int8 {case}": ["--quantize", "int8", "--case", case] for case in CASES[:3]},
           " adapters": ["--case", "together", "--adapters", 4]}
 TRAIN = {" adapter": ["--rank", 16], " all": ["--rank", 0], " checkpoint": ["--rank", 16, "--checkpoint"]}
 
