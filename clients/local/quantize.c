@@ -38,7 +38,7 @@ static const struct opt_row rows[] = {
      .type = OPT_CHOICE,
      .fallback = "32",
      .hint = "32|128",
-     .help = "inputs that share a scale",
+     .help = "inputs that share a scale; of fp8 all of a row do",
      .offset = AT(group)},
     {.section = "Calibration",
      .name = "calibrate",
@@ -161,8 +161,9 @@ static void say_sizes(const struct quantizing *q)
     printf("%s: %.1f MB; was %.1f MB\n", q->to, (double)q->bytes_to / 1e6,
            (double)q->bytes_from / 1e6);
     if (q->plan.kept.n)
-        printf("%zu matrices stay as they are, whose inputs are no whole groups of %s: %s%s\n",
-               q->plan.kept.n, q->v->group, q->plan.kept.at[0], q->plan.kept.n > 1 ? ", ..." : "");
+        printf("%zu matrices stay as they are, whose inputs are no whole groups of %lld: %s%s\n",
+               q->plan.kept.n, (long long)quant_unit(&q->plan), q->plan.kept.at[0],
+               q->plan.kept.n > 1 ? ", ..." : "");
 }
 
 static void say_compared(const struct quantizing *q, const struct quant_compared *c)

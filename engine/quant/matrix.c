@@ -16,7 +16,7 @@ static void round_rows(const struct quant_matrix *m, struct quant_rows *to)
         *scale = quant_scale(m->target, m->scale_type, x, NULL, m->group);
         for (int64_t i = 0; i < m->group; i++) {
             int code = quant_code(m->target, x[i], *scale);
-            double d = (double)x[i] - (double)*scale * code;
+            double d = (double)x[i] - (double)*scale * (double)quant_value(m->target, code);
             to->code[at + i] = (int8_t)code;
             to->error += d * d;
         }
@@ -30,16 +30,14 @@ static float aim(const struct quant_matrix *m, const struct quant_rows *to, int6
 }
 
 /* The scale of the group that begins at input i, by what its inputs aim at now. */
-static float scale_at(const struct quant_matrix *m, const struct quant_rows *to, int64_t row,
-                      int64_t i)
+static float scale_at(const struct quant_matrix *m, struct quant_rows *to, int64_t row, int64_t i)
 {
-    float x[QUANT_GROUP_MAX], weight[QUANT_GROUP_MAX];
     for (int64_t c = 0; c < m->group; c++) {
         float r = m->r[(i + c) * m->k + i + c];
-        x[c] = aim(m, to, row, i + c);
-        weight[c] = r * r;
+        to->aim[c] = aim(m, to, row, i + c);
+        to->weight[c] = r * r;
     }
-    return quant_scale(m->target, m->scale_type, x, weight, m->group);
+    return quant_scale(m->target, m->scale_type, to->aim, to->weight, m->group);
 }
 
 static void feed_back(const struct quant_matrix *m, struct quant_rows *to, int64_t row, int64_t i)
@@ -51,7 +49,7 @@ static void feed_back(const struct quant_matrix *m, struct quant_rows *to, int64
         *scale = scale_at(m, to, row, i);
     float want = aim(m, to, row, i);
     int code = quant_code(m->target, want, *scale);
-    float value = *scale * (float)code, d = to->x[row * m->k + i] - value;
+    float value = *scale * quant_value(m->target, code), d = to->x[row * m->k + i] - value;
     double left = (double)(want - value) * (double)r[i];
     to->code[row * m->k + i] = (int8_t)code;
     to->error += left * left;

@@ -31,10 +31,11 @@ struct quant_matrix {
 struct quant_rows {
     const float *x; /* [n, k] */
     int64_t n;
-    int8_t *code;  /* [n, k] */
-    float *scale;  /* [n, k / group] */
-    float *behind; /* [n, k]: with r alone, room for what errors so far make of the terms */
-    double error;  /* |d R|^2 over all rows, or |d|^2 */
+    int8_t *code;        /* [n, k] */
+    float *scale;        /* [n, k / group] */
+    float *behind;       /* [n, k]: with r alone, room for what errors so far make of the terms */
+    float *aim, *weight; /* [group]: room for a group's numbers, and what their errors count */
+    double error;        /* |d R|^2 over all rows, or |d|^2 */
 };
 
 void quant_matrix_rows(const struct quant_matrix *m, struct quant_rows *rows);

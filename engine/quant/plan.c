@@ -64,6 +64,11 @@ static bool is_shared(enum slot s)
            s == SLOT_DELTA_B || s == SLOT_DELTA_A || s == SLOT_DELTA_BA;
 }
 
+int64_t quant_unit(const struct quant_plan *p)
+{
+    return p->group ? p->group : K_FP8_GROUP;
+}
+
 static int add(struct quant_plan *p, const struct model_dir *from, const struct spec_row *r,
                int64_t layer, const struct param *param, struct err *e)
 {
@@ -74,7 +79,7 @@ static int add(struct quant_plan *p, const struct model_dir *from, const struct 
         check_numbers(from, t.from, e))
         return -1;
     t.is_shared = is_shared(r->slot);
-    if (param->k % p->group)
+    if (param->k % quant_unit(p))
         return vec_try_push(&p->kept, what, e, t.from->t->name);
     return vec_try_push(&p->entry, what, e, t);
 }
@@ -89,7 +94,7 @@ static int find_all(struct quant_plan *p, const struct model_dir *from, struct e
     if (!p->entry.n)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: no matrix of its layers has inputs in whole groups of %lld%s",
-                       from->path, (long long)p->group,
+                       from->path, (long long)quant_unit(p),
                        p->group > CODED_INPUTS ? ": give a smaller --group" : "");
     for (size_t i = 0; i < p->entry.n; i++)
         map_put_str(&p->by_name, p->entry.at[i].from->t->name, &p->entry.at[i]);
@@ -100,7 +105,7 @@ int quant_plan_init(struct quant_plan *p, const struct model_dir *from,
                     const struct quant_target *target, int64_t group, struct err *e)
 {
     struct model_options mo = {.type = -1, .kv_type = -1, .files = from->weights};
-    *p = (struct quant_plan){.target = target, .group = group};
+    *p = (struct quant_plan){.target = target, .group = target->is_float ? 0 : group};
     map_init(&p->by_name);
     if (check_model(from, e))
         return -1;
@@ -116,7 +121,14 @@ void quant_plan_release(struct quant_plan *p)
     map_release(&p->by_name);
 }
 
-enum st_dtype quant_scale_dtype(const struct quant_entry *t)
+int64_t quant_group(const struct quant_plan *p, const struct quant_entry *t)
 {
+    return p->group ? p->group : t->p->k;
+}
+
+enum st_dtype quant_scale_dtype(const struct quant_plan *p, const struct quant_entry *t)
+{
+    if (p->target->is_float)
+        return ST_F32;
     return weight_k_type(t->from) == K_BF16 ? ST_BF16 : ST_F16;
 }

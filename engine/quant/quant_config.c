@@ -47,17 +47,30 @@ static void put_ignored(const struct quant_plan *p, const struct weights *w, str
     buf_char(out, ']');
 }
 
+static void put_scheme(const struct quant_plan *p, struct buf *out)
+{
+    if (p->target->is_float)
+        buf_str(out, "\"type\":\"float\",\"symmetric\":true,\"strategy\":\"channel\","
+                     "\"group_size\":null,");
+    else
+        buf_printf(out,
+                   "\"type\":\"int\",\"symmetric\":true,\"strategy\":\"group\","
+                   "\"group_size\":%lld,",
+                   (long long)p->group);
+}
+
 static void put_member(const struct quant_plan *p, const struct weights *w, struct buf *out)
 {
     buf_printf(out,
                ",\n  \"quantization_config\":{\"quant_method\":\"compressed-tensors\","
-               "\"format\":\"pack-quantized\",\"quantization_status\":\"compressed\","
+               "\"format\":\"%s\",\"quantization_status\":\"compressed\","
                "\"config_groups\":{\"group_0\":{\"targets\":[\"Linear\"],\"weights\":{"
-               "\"num_bits\":%d,\"type\":\"int\",\"symmetric\":true,\"strategy\":\"group\","
-               "\"group_size\":%lld,\"dynamic\":false,\"actorder\":null,\"block_structure\":null,"
-               "\"observer\":\"minmax\",\"observer_kwargs\":{}},"
-               "\"input_activations\":null,\"output_activations\":null}},",
-               p->target->bits, (long long)p->group);
+               "\"num_bits\":%d,",
+               p->target->is_float ? "float-quantized" : "pack-quantized", p->target->bits);
+    put_scheme(p, out);
+    buf_str(out, "\"dynamic\":false,\"actorder\":null,\"block_structure\":null,"
+                 "\"observer\":\"minmax\",\"observer_kwargs\":{}},"
+                 "\"input_activations\":null,\"output_activations\":null}},");
     put_ignored(p, w, out);
     buf_str(out, ",\"kv_cache_scheme\":null,\"global_compression_ratio\":null}\n}\n");
 }

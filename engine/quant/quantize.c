@@ -26,6 +26,7 @@ enum factor_state { FACTOR_NONE, FACTOR_MADE, FACTOR_FAILED };
 /* What a thread rounds rows in. */
 struct lane {
     float *x, *behind, *scale; /* owned: [QUANT_ROWS, k] and groups */
+    float *aim, *weight;       /* owned: [k] */
     int8_t *code;              /* owned */
     uint32_t *word;            /* owned */
     double error, of;          /* of the rows it has done */
@@ -64,8 +65,13 @@ static int check_finite(const struct quant_entry *t, const float *x, int64_t n, 
 static int round_tile(struct job *j, struct lane *at, int64_t row, int64_t n, struct err *e)
 {
     const struct quant_entry *t = j->entry;
-    struct quant_rows rows = {
-        .x = at->x, .n = n, .code = at->code, .scale = at->scale, .behind = at->behind};
+    struct quant_rows rows = {.x = at->x,
+                              .n = n,
+                              .code = at->code,
+                              .scale = at->scale,
+                              .behind = at->behind,
+                              .aim = at->aim,
+                              .weight = at->weight};
     if (weight_read_f32(t->from, row, n, at->x, e) || check_finite(t, at->x, n * t->p->k, e))
         return -1;
     quant_matrix_rows(&j->matrix, &rows);
@@ -101,16 +107,21 @@ static const float *factor_of(struct job *j, const struct quant_entry *t)
     return j->factor[owner] == FACTOR_MADE ? in->sum : NULL;
 }
 
+static enum k_type scale_type(const struct quant_plan *p, const struct quant_entry *t)
+{
+    enum st_dtype d = quant_scale_dtype(p, t);
+    return d == ST_F32 ? K_F32 : d == ST_BF16 ? K_BF16 : K_F16;
+}
+
 static int round_matrix(struct job *j, struct quant_entry *t, struct err *e)
 {
     j->entry = t;
     j->err = e;
-    j->matrix =
-        (struct quant_matrix){.target = j->plan->target,
-                              .scale_type = quant_scale_dtype(t) == ST_BF16 ? K_BF16 : K_F16,
-                              .k = t->p->k,
-                              .group = j->plan->group,
-                              .r = factor_of(j, t)};
+    j->matrix = (struct quant_matrix){.target = j->plan->target,
+                                      .scale_type = scale_type(j->plan, t),
+                                      .k = t->p->k,
+                                      .group = quant_group(j->plan, t),
+                                      .r = factor_of(j, t)};
     for (int i = 0; i < j->n_lane; i++)
         j->lane[i].error = j->lane[i].of = 0;
     pool_run(j->opt->pool, round_tiles, j, (t->p->n + QUANT_ROWS - 1) / QUANT_ROWS, 1);
@@ -174,10 +185,13 @@ static int round_all(struct job *j, struct err *e)
 static int lane_init(struct lane *at, const struct quant_plan *p, int64_t k, struct err *e)
 {
     static const char what[] = "rows of a matrix";
-    size_t n = (size_t)(QUANT_ROWS * k);
+    size_t n = (size_t)(QUANT_ROWS * k), n_scale;
     at->x = try_alloc(n, sizeof *at->x, what, e);
     at->behind = at->x ? try_alloc(n, sizeof *at->behind, what, e) : NULL;
-    at->scale = at->behind ? try_alloc(n / (size_t)p->group, sizeof *at->scale, what, e) : NULL;
+    at->aim = at->behind ? try_alloc((size_t)k, sizeof *at->aim, what, e) : NULL;
+    at->weight = at->aim ? try_alloc((size_t)k, sizeof *at->weight, what, e) : NULL;
+    n_scale = p->group ? n / (size_t)p->group : QUANT_ROWS;
+    at->scale = at->weight ? try_alloc(n_scale, sizeof *at->scale, what, e) : NULL;
     at->code = at->scale ? try_alloc(n, sizeof *at->code, what, e) : NULL;
     at->word = at->code ? try_alloc(n * (size_t)p->target->bits / 8, 1, what, e) : NULL;
     return at->word ? 0 : -1;
@@ -207,6 +221,8 @@ static void job_release(struct job *j)
     for (int i = 0; j->lane && i < j->n_lane; i++) {
         mem_free(j->lane[i].x);
         mem_free(j->lane[i].behind);
+        mem_free(j->lane[i].aim);
+        mem_free(j->lane[i].weight);
         mem_free(j->lane[i].scale);
         mem_free(j->lane[i].code);
         mem_free(j->lane[i].word);

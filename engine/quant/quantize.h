@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model directory written anew with its layers' matrices in few bits, in the layout that
- * compressed-tensors calls pack-quantized (engine/load/packed_weight.h), which this program,
- * transformers and vLLM load. What is no such matrix is copied byte for byte.
+ * A model directory written anew with its layers' matrices in few bits, in the layouts that
+ * compressed-tensors calls pack-quantized and, of fp8, float-quantized
+ * (engine/load/packed_weight.h), which this program, transformers and vLLM load. What is no such
+ * matrix is copied byte for byte.
  *
  * The memory that it takes beside a loaded model is that of some rows for each thread; with texts
  * to calibrate on, that of the sums of some layers' inputs (QUANT_SUM_BYTES, or one layer's), for

@@ -21,10 +21,20 @@
 
 enum { PIECE_BYTES = 4 << 20, PART_NAME_BYTES = ST_MAX_NAME_BYTES + 16 };
 
-static const char *part_name(char name[PART_NAME_BYTES], const struct quant_entry *t,
-                             const char *what)
+/* What stands behind a matrix's name: its codes, its scales, and of packed ones a shape. */
+enum part { PART_CODES, PART_SCALE, PART_SHAPE, PART_COUNT };
+
+static int parts(const struct quant_plan *p)
 {
-    snprintf(name, PART_NAME_BYTES, "%s_%s", t->from->t->name, what);
+    return p->target->is_float ? PART_SHAPE : PART_COUNT;
+}
+
+static const char *part_name(char name[PART_NAME_BYTES], const struct quant_plan *p, const char *of,
+                             enum part part)
+{
+    static const char *const behind[] = {"_packed", "_scale", "_shape"};
+    bool is_bare = part == PART_CODES && p->target->is_float;
+    snprintf(name, PART_NAME_BYTES, "%s%s", of, is_bare ? "" : behind[part]);
     return name;
 }
 
@@ -32,14 +42,16 @@ static int declare_parts(struct st_writer *out, const struct quant_plan *p,
                          const struct quant_entry *t, struct err *e)
 {
     char name[PART_NAME_BYTES];
-    const int64_t packed[2] = {t->p->n, t->p->k * p->target->bits / QUANT_WORD_BITS};
-    const int64_t scale[2] = {t->p->n, t->p->k / p->group}, shape[1] = {2};
-    return st_writer_add(out, part_name(name, t, "packed"), ST_I32, 2, packed, e) ||
-                   st_writer_add(out, part_name(name, t, "scale"), quant_scale_dtype(t), 2, scale,
-                                 e) ||
-                   st_writer_add(out, part_name(name, t, "shape"), ST_I64, 1, shape, e)
-               ? -1
-               : 0;
+    bool is_float = p->target->is_float;
+    int64_t per_number = is_float ? 1 : QUANT_WORD_BITS / p->target->bits;
+    const int64_t dim[PART_COUNT][2] = {
+        {t->p->n, t->p->k / per_number}, {t->p->n, t->p->k / quant_group(p, t)}, {2}};
+    const enum st_dtype dtype[] = {is_float ? ST_F8_E4M3 : ST_I32, quant_scale_dtype(p, t), ST_I64};
+    for (int i = 0; i < parts(p); i++)
+        if (st_writer_add(out, part_name(name, p, t->from->t->name, (enum part)i), dtype[i],
+                          i == PART_SHAPE ? 1 : 2, dim[i], e))
+            return -1;
+    return 0;
 }
 
 static int open_shard(struct shards *s, struct shard *at, const char *dir, struct err *e)
@@ -123,19 +135,19 @@ int shards_copy(struct shards *s, struct err *e)
 static struct st_writer *writer_of(const struct shards *s, const struct quant_entry *t)
 {
     char name[PART_NAME_BYTES];
-    part_name(name, t, "packed");
+    part_name(name, s->plan, t->from->t->name, PART_CODES);
     for (size_t k = 0; k < s->at.n; k++)
         if (st_writer_get(s->at.at[k].out, name))
             return s->at.at[k].out;
     BUG("%s is of no file", name);
 }
 
-static int put_scales(struct st_writer *out, const struct quant_entry *t, uint64_t at,
+static int put_scales(struct st_writer *out, const struct st_tensor *to, uint64_t at,
                       const float *scale, int64_t n, struct err *e)
 {
-    char name[PART_NAME_BYTES];
-    const struct st_tensor *to = st_writer_get(out, part_name(name, t, "scale"));
     uint16_t half[QUANT_WORD_BITS];
+    if (to->dtype == ST_F32)
+        return st_writer_put(out, to, at * sizeof *scale, scale, (size_t)n * sizeof *scale, e);
     for (int64_t i = 0, some; i < n; i += some) {
         some = n - i < QUANT_WORD_BITS ? n - i : QUANT_WORD_BITS;
         for (int64_t k = 0; k < some; k++)
@@ -153,14 +165,17 @@ int shards_put_rows(struct shards *s, const struct quant_entry *t, int64_t row, 
 {
     char name[PART_NAME_BYTES];
     struct st_writer *out = writer_of(s, t);
-    const struct st_tensor *packed = st_writer_get(out, part_name(name, t, "packed"));
-    size_t row_bytes = (size_t)packed->dim[1] * sizeof *word;
-    int64_t groups = t->p->k / s->plan->group, shape[2] = {t->p->n, t->p->k};
-    if (row == 0 && st_writer_put(out, st_writer_get(out, part_name(name, t, "shape")), 0, shape,
-                                  sizeof shape, e))
+    const struct st_tensor *part[PART_COUNT];
+    for (int i = 0; i < PART_COUNT; i++)
+        part[i] = st_writer_get(out, part_name(name, s->plan, t->from->t->name, (enum part)i));
+    size_t row_bytes = (size_t)(t->p->k * s->plan->target->bits / 8);
+    int64_t groups = t->p->k / quant_group(s->plan, t), shape[2] = {t->p->n, t->p->k};
+    if (row == 0 && part[PART_SHAPE] &&
+        st_writer_put(out, part[PART_SHAPE], 0, shape, sizeof shape, e))
         return -1;
-    return st_writer_put(out, packed, (uint64_t)row * row_bytes, word, (size_t)n * row_bytes, e) ||
-                   put_scales(out, t, (uint64_t)(row * groups), scale, n * groups, e)
+    return st_writer_put(out, part[PART_CODES], (uint64_t)row * row_bytes, word,
+                         (size_t)n * row_bytes, e) ||
+                   put_scales(out, part[PART_SCALE], (uint64_t)(row * groups), scale, n * groups, e)
                ? -1
                : 0;
 }
@@ -170,15 +185,15 @@ int shards_put_rows(struct shards *s, const struct quant_entry *t, int64_t row, 
 static void put_places(const struct shards *s, const struct shard *at, const char **comma,
                        struct buf *out)
 {
-    static const char *const part[] = {"_packed", "_scale", "_shape"};
     for (size_t i = at->lo; i < at->hi; i++) {
         const char *name = weights_at(s->from, i)->t->name;
         bool is_entry = map_get_str(&s->plan->by_name, name);
-        for (int k = 0; k < (is_entry ? 3 : 1); k++) {
+        for (int k = 0; k < (is_entry ? parts(s->plan) : 1); k++) {
             char whole[PART_NAME_BYTES];
-            snprintf(whole, sizeof whole, "%s%s", name, is_entry ? part[k] : "");
+            if (is_entry)
+                name = part_name(whole, s->plan, weights_at(s->from, i)->t->name, (enum part)k);
             buf_str(out, *comma);
-            gguf_json_str(out, whole, strlen(whole));
+            gguf_json_str(out, name, strlen(name));
             buf_char(out, ':');
             gguf_json_str(out, at->name, strlen(at->name));
             *comma = ",\n";

@@ -60,14 +60,19 @@ def without_texts(tmp):
     refused("a result that is there", "four: is there already", "quantize", GGUF / "coded",
             tmp / "four")
     refused("twice", "quantised already", "quantize", tmp / "four", tmp / "x", "--no-report")
-    refused("an unknown target", r"int4.*int8", "quantize", GGUF / "coded", tmp / "x", "--to", "int3")
+    p = run("quantize", "examples/tiny/model", tmp / "bytes", "--to", "fp8")
+    expect("fp8", p.returncode == 0 and 0 < number(p, "KL a token") < 0.05 and
+           number(p, "same choice") > 80, p)
+    p = run("run", tmp / "bytes", "-p", "hello", "-n", 4, "--profile")
+    expect("it runs in fp8", p.returncode == 0 and "linear_fp8" in p.stderr, p)
+    refused("an unknown target", r"int4.*int8.*fp8", "quantize", GGUF / "coded", tmp / "x", "--to", "int3")
     refused("no tokenizer", "no tokenizer", "quantize", GGUF / "coded", tmp / "x")
     refused("an encoder", "an encoder", "quantize", MODELS / "bert_cls", tmp / "x", "--no-report")
     refused("experts in one tensor", "experts that share a tensor", "quantize", MODELS / "gpt_oss", tmp / "x",
             "--no-report")
     refused("no such text", "nowhere", "quantize", REAL if REAL.exists() else MODELS / "llama_tied",
             tmp / "x", "--group", "32", "--calibrate", tmp / "nowhere.txt")
-    cases.check("nothing is left", sorted(x.name for x in tmp.iterdir()) == ["four"], str(tmp))
+    cases.check("nothing is left", sorted(x.name for x in tmp.iterdir()) == ["bytes", "four"], str(tmp))
 
 
 def small_files():

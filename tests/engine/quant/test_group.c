@@ -2,7 +2,8 @@
  *
  * A group's scale and codes. Faults: numbers that are codes of some scale and come back as others;
  * a search that does worse than the plain scale; a scale that the file's type or f16 would round;
- * a group of zeros that divides by them; words whose first code stands elsewhere.
+ * a group of zeros that divides by them; words whose first code stands elsewhere; a number that
+ * goes to another of e4m3 than the nearest, ties to the even one.
  */
 #include "engine/quant/group.h"
 #include "tests/lib/test.h"
@@ -121,14 +122,43 @@ static void words_have_their_order(void **state)
     assert_int_equal(word, 0xb6a798f0);
     quant_pack(quant_target_find("int8"), byte, 4, &word);
     assert_int_equal(word, 0xff818001);
+    quant_pack(quant_target_find("fp8"), byte, 4, &word);
+    assert_int_equal(word, 0x7f010081);
+}
+
+/* Every number of e4m3 keeps its byte; between two, the middle goes to the even one. */
+static void fp8_goes_to_the_nearest(void **state)
+{
+    (void)state;
+    const struct quant_target *t = quant_target_find("fp8");
+    for (int sign = 0; sign < 2; sign++)
+        for (int code = 1; code <= 0x7e; code++) {
+            int byte = code | sign << 7, low = byte - 1;
+            float v = quant_value(t, byte), below = quant_value(t, low), middle = (v + below) / 2;
+            assert_int_equal(quant_code(t, v, 1) & 0xff, byte);
+            assert_int_equal(quant_code(t, 3 * v, 3) & 0xff, byte);
+            int even = low % 2 ? byte : low;
+            assert_int_equal(quant_code(t, middle, 1) & 0xff, even == 0x80 ? 0 : even);
+            assert_int_equal(quant_code(t, nextafterf(middle, v), 1) & 0xff, byte);
+        }
+    assert_int_equal(quant_code(t, 1e30f, 1) & 0xff, 0x7e);
+    assert_int_equal(quant_code(t, -1e30f, 1) & 0xff, 0xfe);
+    float x[N] = {448 * 3, -7 * 3};
+    assert_true(quant_scale(t, K_F32, x, NULL, N) == 3);
+    x[0] = -x[0];
+    assert_true(quant_scale(t, K_F32, x, NULL, N) == 3);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_come_back), cmocka_unit_test(the_search_gains),
-        cmocka_unit_test(weights_count),   cmocka_unit_test(scales_are_stored_exactly),
-        cmocka_unit_test(zeros_stay),      cmocka_unit_test(words_have_their_order),
+        cmocka_unit_test(codes_come_back),
+        cmocka_unit_test(the_search_gains),
+        cmocka_unit_test(weights_count),
+        cmocka_unit_test(scales_are_stored_exactly),
+        cmocka_unit_test(zeros_stay),
+        cmocka_unit_test(words_have_their_order),
+        cmocka_unit_test(fp8_goes_to_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

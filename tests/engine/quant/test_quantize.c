@@ -172,6 +172,35 @@ static void groups_may_be_long(void **state)
     test_dir_free(root);
 }
 
+/* Faults: a scale of another row; a matrix that is served widened where it could be in a byte a
+ * weight. */
+static void fp8_has_a_scale_a_row(void **state)
+{
+    char *root = test_dir_new(), to[NAME_BYTES], by[NAME_BYTES];
+    struct plant p, q;
+    struct err e = ERR_INIT;
+    double error[2] = {0};
+    (void)state;
+    snprintf(to, sizeof to, "%s/to", root);
+    snprintf(by, sizeof by, "%s/by", root);
+    plant_init(&p, "tests/golden/gguf/quantised", 2);
+    assert_good(write_in(&p, "fp8", 32, to, false, 0, &e), &e);
+    assert_good(write_in(&p, "fp8", 32, by, true, 0, &e), &e);
+    for (int k = 0; k < 2; k++) {
+        plant_init(&q, k ? by : to, 1);
+        const struct weight *down =
+            weights_get(q.dir.weights, "model.layers.0.mlp.down_proj.weight");
+        assert_true(down && down->packed && down->packed->coded == K_FP8);
+        assert_int_equal(weight_rows(down->packed->scale), weight_rows(down));
+        error[k] = error_of(weights_get(p.dir.weights, down->t->name), down);
+        assert_null(weights_get(q.dir.weights, "model.layers.0.mlp.up_proj.weight")->packed);
+        plant_release(&q);
+    }
+    assert_true(error[0] > 0.005 && error[0] < 0.03 && error[1] < 0.1);
+    plant_release(&p);
+    test_dir_free(root);
+}
+
 static void a_comparison_with_itself_finds_nothing(void **state)
 {
     struct err e = ERR_INIT;
@@ -423,6 +452,7 @@ int main(void)
         cmocka_unit_test(numbers_become_codes),
         cmocka_unit_test(calibration_gains_and_has_its_bits),
         cmocka_unit_test(groups_may_be_long),
+        cmocka_unit_test(fp8_has_a_scale_a_row),
         cmocka_unit_test(a_comparison_with_itself_finds_nothing),
         cmocka_unit_test(families_go_through),
         cmocka_unit_test(shards_stay),
