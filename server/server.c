@@ -108,6 +108,8 @@ int server_signals(struct err *e)
     sigaddset(&set, SIGQUIT);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL); /* who started us may have ignored it */
     int rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGXFSZ, &ignore, NULL); /* a file that may not grow is an error like a full disk */
@@ -122,7 +124,9 @@ static bool is_minor(struct server *s, int signo)
         door_reload(s);
     else if (signo == SIGUSR1)
         log_ring_reopen();
-    return signo == SIGHUP || signo == SIGUSR1;
+    else if (signo == SIGCHLD)
+        grader_python_bury(s->python);
+    return signo == SIGHUP || signo == SIGUSR1 || signo == SIGCHLD;
 }
 
 /* The next signal that asks for the end, waited for until `until_us` (0: for ever) or until fd is

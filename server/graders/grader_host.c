@@ -29,7 +29,6 @@ enum {
     CPU_S = 30,
     OPEN_FILES = 32,
     PATH_BYTES = 4096,
-    CONTROL = 3, /* the host's one descriptor beside the standard ones */
     COULD_NOT = 127
 };
 
@@ -60,8 +59,10 @@ static const char runner[] = "import sys, json, math\n"
                              "out.flush()\n";
 
 struct running {
-    pid_t pid;
+    pid_t pid; /* 0: it ended by itself or its bounds, and this is to be told */
+    int fd;    /* owned */
     int64_t end_us;
+    bool is_late;
 };
 
 /* ---- the box --------------------------------------------------------------------------------- */
@@ -100,7 +101,17 @@ static int enter_box(const struct grader_host *h)
                : -1;
 }
 
-__attribute__((noreturn)) static void become(const struct grader_host *h, int fd)
+/* Where memory is short a program goes before the server does. */
+static void offer_to_go(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, "1000", 4);
+        close(fd);
+    }
+}
+
+__attribute__((noreturn)) static void become(const struct grader_host *h, int fd, pid_t host)
 {
     const char *const argv[] = {h->python, "-I", "-B", "-c", runner, NULL};
     const char *const envp[] = {"PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL};
@@ -108,7 +119,11 @@ __attribute__((noreturn)) static void become(const struct grader_host *h, int fd
     sigemptyset(&none);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != host)
+        _exit(COULD_NOT);
+    offer_to_go();
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (setsid() >= 0 && nowhere >= 0 && dup2(fd, 0) == 0 && dup2(fd, 1) == 1 &&
         dup2(nowhere, 2) == 2 && !syscall(SYS_close_range, 3U, ~0U, 0U) && chdir("/") == 0 &&
@@ -140,53 +155,81 @@ static int take_socket(int control)
     return fd;
 }
 
+static bool tell(int fd, char what)
+{
+    return send(fd, &what, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+/* SIGKILL that neither we sent nor the bound of its time on a core is the system's or somebody's.
+ */
+static bool ended_itself(const struct running *r, int status, const struct rusage *used)
+{
+    return !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL || r->is_late ||
+           used->ru_utime.tv_sec + used->ru_stime.tv_sec + 2 > CPU_S;
+}
+
+/* True: it can be forgotten. */
+static bool look_at(struct running *r)
+{
+    struct rusage used;
+    int status;
+    bool is_over = clock_us() > r->end_us;
+    if (r->pid && is_over) {
+        r->is_late = true;
+        kill(r->pid, SIGKILL);
+    }
+    pid_t got = r->pid ? wait4(r->pid, &status, WNOHANG, &used) : 0;
+    if (got < 0 || (got > 0 && !ended_itself(r, status, &used)))
+        return true;
+    if (got > 0)
+        r->pid = 0;
+    /* what the program wrote may fill the socket yet */
+    return !r->pid && (tell(r->fd, GRADER_ENDED) || errno != EAGAIN || is_over);
+}
+
 /* Those that are done are forgotten, those whose time is over are ended. */
 static size_t look(struct running *at, size_t n)
 {
-    int64_t now = clock_us();
     for (size_t i = n; i-- > 0;) {
-        if (now > at[i].end_us)
-            kill(at[i].pid, SIGKILL);
-        if (waitpid(at[i].pid, NULL, WNOHANG))
-            at[i] = at[--n];
+        if (!look_at(&at[i]))
+            continue;
+        close(at[i].fd);
+        at[i] = at[--n];
     }
     return n;
 }
 
-/* A stop that is told to all processes is the server's to deal with: it grades to the end of what
- * is under way. Programs inherit it. */
-static void ignore_stops(void)
+/* What is not started is told by the socket's end: GRADER_ENDED does not come. */
+static size_t start(const struct grader_host *h, int fd, struct running *at, size_t n)
 {
-    static const int stop[] = {SIGTERM, SIGINT, SIGHUP};
-    for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
-        signal(stop[i], SIG_IGN);
+    pid_t host = getpid(), pid = -1;
+    if (n < RUNNING_MAX && tell(fd, GRADER_BEGUN))
+        pid = fork();
+    if (pid == 0)
+        become(h, fd, host);
+    if (pid < 0)
+        close(fd);
+    else
+        at[n++] = (struct running){.pid = pid, .fd = fd, .end_us = clock_us() + h->limit_us};
+    return n;
 }
 
 void grader_host_run(const struct grader_host *h)
 {
     static struct running at[RUNNING_MAX];
+    static const struct timespec tick = {.tv_nsec = TICK_MS * 1000 * 1000};
     size_t n = 0;
+    int fd = -2;
+    sigset_t none;
+    sigemptyset(&none); /* SIGCHLD comes while it waits, as the keeper has arranged */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ignore_stops();
-    if (dup2(h->control, CONTROL) != CONTROL || syscall(SYS_close_range, CONTROL + 1U, ~0U, 0U))
-        _exit(COULD_NOT);
-    for (;;) {
-        struct pollfd p = {.fd = CONTROL, .events = POLLIN};
-        int ready = poll(&p, 1, n ? TICK_MS : -1);
+    while (fd != -1) {
+        struct pollfd p = {.fd = h->control, .events = POLLIN};
+        int ready = ppoll(&p, 1, n ? &tick : NULL, &none);
         n = look(at, n);
-        int fd = ready > 0 ? take_socket(CONTROL) : -2;
-        if (fd == -1)
-            break;
-        if (fd < 0)
-            continue;
-        pid_t pid = n < RUNNING_MAX ? fork() : -1;
-        if (pid == 0)
-            become(h, fd);
-        if (pid > 0)
-            at[n++] = (struct running){pid, clock_us() + h->limit_us};
-        close(fd);
+        fd = ready > 0 ? take_socket(h->control) : -2;
+        if (fd >= 0)
+            n = start(h, fd, at, n);
     }
-    for (size_t i = 0; i < n; i++)
-        kill(at[i].pid, SIGKILL);
-    _exit(0);
+    _exit(0); /* and with it all programs */
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The process that starts programs of graders: a child of the server's, made before the server
- * gives away that it may start any. It gets one end of a socket for each, and makes a process of
- * it: Python, alone in a box, with that socket for its input and its output.
+ * The process that starts programs of graders. It gets one end of a socket for each, and makes a
+ * process of it: Python, alone in a box, with that socket for its input and its output. It is a
+ * child of the keeper's (grader_keeper.h), which starts another one when it has died.
+ *
+ * What comes out of such a socket is GRADER_BEGUN, what the program writes, and GRADER_ENDED where
+ * the program ended by itself or by its bounds. Without that something else ended it, or this
+ * process: which says nothing of the program.
  *
  * Thread: it has one.
  */
@@ -10,6 +14,8 @@
 #define SERVER_GRADERS_GRADER_HOST_H
 
 #include <stdint.h>
+
+enum { GRADER_BEGUN = '<', GRADER_ENDED = '>' };
 
 struct grader_host {
     int control;         /* sockets come from here; its end ends the process */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Graders in Python, which clients send along: the server's end of grader_host.h.
+ * Graders in Python, which clients send along: the server's end of grader_keeper.h.
  *
- * Thread: new by the main one, before all others and before the sandbox; ask by any.
+ * Thread: new by the main one, before all others and before the sandbox; bury and free by it too;
+ * ask by any.
  */
 #ifndef SERVER_GRADERS_GRADER_PYTHON_H
 #define SERVER_GRADERS_GRADER_PYTHON_H
@@ -18,8 +19,11 @@ struct grader_python;
 struct grader_python *grader_python_new(const char *python, int64_t limit_us, struct err *e);
 void grader_python_free(struct grader_python *p); /* NULL is fine */
 
-/* The answer to the question's body; -1: none came. */
-int grader_python_ask(struct grader_python *p, const struct grader_question *q, int64_t until_us,
-                      struct buf *out, struct err *e);
+/* The answer to the question's body; -1: none came. ERR_IO: which is not for what was asked. */
+int grader_python_ask(const struct grader_python *p, const struct grader_question *q,
+                      int64_t until_us, struct buf *out, struct err *e);
+
+/* Behind each SIGCHLD; p: NULL is fine. */
+void grader_python_bury(struct grader_python *p);
 
 #endif
