@@ -8,8 +8,10 @@
  * device, context and number of threads, however the tensors are spread over files. It tells
  * models apart, not forgeries: of a large tensor a few kilobytes count.
  *
- * `types` is what the matrices are packed in. The same files in other types are the same base, but
- * not the same numbers: an adapter may be served over them, and a training does not go on.
+ * `types` is what the matrices are packed in, and what else of the options changes numbers:
+ * products of codes, another format of keys and values. The same files in other types are the same
+ * base, but not the same numbers: an adapter may be served over them, and a training does not go
+ * on.
  *
  * Thread: any.
  */

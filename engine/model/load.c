@@ -19,7 +19,7 @@
 #include "kernels/coded.h"
 #include "kernels/linear.h"
 
-enum { PIECE_BYTES = 1 << 20 };
+enum { PIECE_BYTES = 1 << 20, REST_BYTES = 10 /* "+q8+kint8" */ };
 
 /* A compute thread's way to a device that the host cannot write to: pieces are read here, go over
  * as they are, and are packed there, by the device's own order of numbers. */
@@ -355,15 +355,26 @@ static int run_all(struct load *l, struct err *e)
     return atomic_load(&l->failed) ? -1 : 0;
 }
 
-/* What the matrices are packed in: the name of the one type, or a digest of each one's; and whether
- * their products multiply codes, which gives other numbers. */
+/* What gives other numbers over the same matrices: products that multiply codes, keys and values in
+ * another format than that of the rows. */
+static void name_rest(const struct model *m, char text[REST_BYTES])
+{
+    bool is_q8 = false, is_odd = m->kv_type != model_pick_kv(m, -1);
+    for (int32_t i = 0; i < m->n_param; i++)
+        is_q8 = is_q8 || (!m->param[i].is_vector && m->param[i].reads_q8);
+    snprintf(text, REST_BYTES, "%s%s%s", is_q8 ? "+q8" : "", is_odd ? "+k" : "",
+             is_odd ? k_format(m->kv_type)->name : "");
+}
+
+/* What the matrices are packed in: the name of the one type, or a digest of each one's; and the
+ * rest. */
 static void name_types(const struct model *m, struct base_id *id)
 {
     uint8_t digest[SHA256_BYTES];
-    char text[SHA256_TEXT_BYTES];
+    char text[SHA256_TEXT_BYTES], rest[REST_BYTES];
     const struct param *first = NULL;
     struct sha256 all;
-    bool is_one = true, is_q8 = false;
+    bool is_one = true;
     sha256_init(&all);
     for (int32_t i = 0; i < m->n_param; i++) {
         const struct param *p = &m->param[i];
@@ -371,18 +382,17 @@ static void name_types(const struct model *m, struct base_id *id)
             continue;
         first = first ? first : p;
         is_one = is_one && p->w.type == first->w.type;
-        is_q8 = is_q8 || p->reads_q8;
         sha256_add(&all, p->name, strlen(p->name) + 1);
         const char *format = k_format(p->w.type)->name;
         sha256_add(&all, format, strlen(format) + 1);
     }
     sha256_end(&all, digest);
+    name_rest(m, rest);
     if (is_one)
         snprintf(id->types, sizeof id->types, "%s%s", first ? k_format(first->w.type)->name : "",
-                 is_q8 ? "+q8" : "");
+                 rest);
     else
-        snprintf(id->types, sizeof id->types, "mixed-%.8s%s", sha256_text(digest, text),
-                 is_q8 ? "+q8" : "");
+        snprintf(id->types, sizeof id->types, "mixed-%.8s%s", sha256_text(digest, text), rest);
 }
 
 /* The number by which a layer's output is multiplied; 1, as its class begins, where the files have

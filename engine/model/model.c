@@ -148,7 +148,7 @@ static void list_parts(struct model *m, const struct model_share *s)
 
 /* As wide as the rows that the matrices multiply. Cells of bf16 hold pairs of a key's numbers: odd
  * heads have f32, whatever was wanted. */
-static enum k_type pick_kv_type(const struct model *m, int wanted)
+enum k_type model_pick_kv(const struct model *m, int wanted)
 {
     if (m->cfg.d_head % 2 || m->cfg.full_d_head % 2)
         return K_F32;
@@ -188,7 +188,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
     list_params(m);
     if (formats_pick(m, o, e) || check_kv_type(m, o->kv_type, e))
         goto fail;
-    m->kv_type = pick_kv_type(m, o->kv_type);
+    m->kv_type = model_pick_kv(m, o->kv_type);
     place_all(m, m->param, NULL);
     if (o->share)
         list_parts(m, o->share);

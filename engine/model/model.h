@@ -82,6 +82,7 @@ struct model *model_new(const struct config *c, const struct model_options *o, s
 void model_free(struct model *m);
 
 enum k_type model_main_type(const struct model *m); /* the format of most of its numbers */
+enum k_type model_pick_kv(const struct model *m, int wanted); /* as kv_type above, of the cells */
 
 struct param *model_stored(const struct model *m); /* by index, with memory: parts, or all */
 struct param *model_layer(const struct model *m, int64_t layer, enum slot s);

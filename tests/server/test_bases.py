@@ -110,10 +110,10 @@ def of_another_base(w):
         assert ask(c, own).error["code"] == "model_not_found"
 
 
-def of_another_type(w):
+def of_another_type(w, option):
     """A finished adapter is served, and the log says over what; a training waits for its own."""
-    shutil.copytree(w.tmp / "data", w.tmp / "int8")
-    with serve(MODEL, w.tmp, "--quantize", "int8", data="int8") as s:
+    shutil.copytree(w.tmp / "data", w.tmp / option)
+    with serve(MODEL, w.tmp, option, "int8", data=option) as s:
         c = Client(s)
         assert ask(c, w.tuned).status == 200 and w.tuned in names(c)
         assert "weights of another type" in s.output()
@@ -121,7 +121,7 @@ def of_another_type(w):
         assert half["error"] is None or not half["error"].get("code"), half
         assert c.ask("POST", f"{JOBS}/{w.paused}/resume").error["code"] == "base_mismatch"
         c.done(w.queued)  # no step of it was taken before
-    with serve(MODEL, w.tmp, data="int8") as s:
+    with serve(MODEL, w.tmp, data=option) as s:
         c = Client(s)
         assert c.ask("POST", f"{JOBS}/{w.half}/resume").status == 200
         c.wait_step(w.half, 5)
@@ -179,8 +179,10 @@ def main():
     cases = Cases()
     with scratch() as tmp:
         w = World(tmp)
-        for case in (of_another_base, of_another_type, by_option, of_an_older_program):
+        for case in (of_another_base, by_option, of_an_older_program):
             cases.run(case.__name__.replace("_", " "), lambda case=case: case(w))
+        for option in ("--quantize", "--kv-type"):
+            cases.run(f"of another type, {option}", lambda option=option: of_another_type(w, option))
     return cases.end()
 
 
