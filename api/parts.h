@@ -32,8 +32,8 @@ enum { PARTS_MAX = 10000, PART_BYTES_MAX = 64 << 20, PARTS_KEPT_S = 3600 };
 
 struct parts {
     const char *id, *owner, *purpose, *name, *mime;
-    const char *file;  /* that it became, or is becoming; NULL: not asked for yet */
-    const char *asked; /* the digest of the completion that named `file`; NULL */
+    const char *file;  /* that it became; NULL: none yet */
+    const char *asked; /* the digest of the completion; NULL */
     int64_t bytes, created, expires;
     int64_t keep_s; /* the file, from its creation; 0: for ever */
     enum parts_state state;

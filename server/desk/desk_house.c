@@ -36,26 +36,17 @@ static void let_go(struct desk *d, struct arena *a)
         log_event(LOG_ERROR, "a dropped file stays", LOG_TEXT("why", e.msg));
 }
 
-int desk_parts_drop(struct desk *d, const struct part *part, size_t n, struct err *e)
+int desk_parts_drop(struct desk *d, const char *upload, struct err *e)
 {
-    int rc = 0;
-    for (size_t i = 0; i < n; i++)
-        if (data_remove(store_dir(d->store), DATA_PARTS, part[i].id, e))
-            rc = -1;
-    return rc;
-}
-
-/* One that was being put together when its server was killed has named its file already. */
-static int end_upload(struct desk *d, const struct parts *p, struct arena *a, struct err *e)
-{
+    struct arena a;
     struct part *part;
     size_t n;
-    if (store_part_list(d->store, p->id, a, &part, &n, e) || store_parts_drop(d->store, p->id, e))
-        return -1;
-    if (p->file && p->state == PARTS_PENDING &&
-        data_remove(store_dir(d->store), DATA_FILES, p->file, e))
-        return -1;
-    return desk_parts_drop(d, part, n, e);
+    arena_init(&a, 16 << 20);
+    int rc = store_part_list(d->store, upload, &a, &part, &n, e);
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = data_remove(store_dir(d->store), DATA_PARTS, part[i].id, e);
+    arena_release(&a);
+    return rc ? -1 : store_part_drop(d->store, upload, e);
 }
 
 /* Uploads whose time is over: what is left of them, whatever became of them. */
@@ -64,11 +55,11 @@ static void end_uploads(struct desk *d)
     struct parts p;
     struct arena a;
     struct err e = ERR_INIT;
-    arena_init(&a, 16 << 20);
+    arena_init(&a, 1 << 20);
     while (!store_parts_expired(d->store, (int64_t)time(NULL), &a, &p, &e)) {
         if (p.state == PARTS_PENDING)
             log_event(LOG_INFO, "upload expired", LOG_TEXT("upload", p.id));
-        if (end_upload(d, &p, &a, &e))
+        if (desk_parts_drop(d, p.id, &e) || store_parts_drop(d->store, p.id, &e))
             break;
         arena_reset(&a);
     }
@@ -102,36 +93,33 @@ void desk_keep_house(struct desk *d)
     arena_release(&a);
 }
 
-/* A part without a row was never acknowledged, or its upload has ended. */
+/* One that is not needed is of an upload whose server was killed behind its end. Without a row it
+ * was never acknowledged, or is all that is left of a store that an older one was put in place of.
+ */
 static int sweep_part(struct desk *d, const char *name, struct err *e)
 {
-    bool is_there;
-    if (store_part_has(d->store, name, &is_there, e))
+    bool is_there, is_needed;
+    if (store_part_has(d->store, name, &is_there, e) ||
+        store_part_is_needed(d->store, name, &is_needed, e))
         return -1;
-    return is_there ? 0
-           : data_is_our_name(name)
+    return is_needed ? 0
+           : is_there
                ? data_remove(store_dir(d->store), DATA_PARTS, name, e)
                : data_set_aside(store_dir(d->store), DATA_PARTS, name, "no row names this part", e);
 }
 
-/* What no row knows may be somebody else's, or all that is left of a store that was lost; but not
- * what an upload in parts was about to become. */
+/* What no row knows may be somebody else's, or all that is left of a store that was lost. */
 static int sweep_file(struct desk *d, const char *name, struct err *e)
 {
-    bool is_there, is_half = false;
+    bool is_there;
     const char *note = strrchr(name, '.'); /* lies beside its file, with its name */
     size_t n = note && strcmp(note, ".json") == 0 ? (size_t)(note - name) : strlen(name);
     char *id = xstrndup(name, n);
     int rc = store_file_has(d->store, id, &is_there, e);
-    if (!rc && !is_there)
-        rc = store_parts_makes(d->store, id, &is_half, e);
     free(id);
-    if (rc)
-        return -1;
-    return is_there ? 0
-           : is_half
-               ? data_remove(store_dir(d->store), DATA_FILES, name, e)
-               : data_set_aside(store_dir(d->store), DATA_FILES, name, "no row names this file", e);
+    if (rc || is_there)
+        return rc;
+    return data_set_aside(store_dir(d->store), DATA_FILES, name, "no row names this file", e);
 }
 
 static int sweep(struct desk *d, char *path,

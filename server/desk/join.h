@@ -29,7 +29,8 @@ int join_begin(struct join *j, struct desk *d, const char *file, const struct pa
 int join_step(struct join *j, int64_t most, struct err *e); /* 1: there is more */
 void join_release(struct join *j); /* what was not committed is gone; twice is fine */
 
-/* Removes the bytes of parts whose rows are gone. */
-int desk_parts_drop(struct desk *d, const struct part *part, size_t n, struct err *e);
+/* All parts of an upload that needs them no more: their bytes, then their rows. A part without a
+ * row is nobody's, and kept aside. */
+int desk_parts_drop(struct desk *d, const char *upload, struct err *e);
 
 #endif

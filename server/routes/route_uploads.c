@@ -263,6 +263,18 @@ static enum errand_end tell_again(struct errand *t, const struct parts *p, struc
     return rc && why.code != ERR_NOT_FOUND ? errand_fail(&why, e) : tell(t, p, rc ? NULL : &f);
 }
 
+/* Of an upload that may have ended meanwhile; ERRAND_AGAIN: it is pending. */
+static enum errand_end look_at(struct errand *t, const struct parts *p, const char *asked,
+                               struct api_error *e)
+{
+    if (p->state == PARTS_COMPLETED && strcmp(p->asked, asked) == 0)
+        return tell_again(t, p, e);
+    if (p->state == PARTS_PENDING)
+        return ERRAND_AGAIN;
+    not_pending(p, e);
+    return ERRAND_FAILED;
+}
+
 /* Reads the body, and looks at the upload and its parts; ERRAND_AGAIN: they may be joined. */
 static enum errand_end prepare(struct errand *t, struct api_error *e)
 {
@@ -276,22 +288,16 @@ static enum errand_end prepare(struct errand *t, struct api_error *e)
         return ERRAND_FAILED;
     sha256_of(t->ask->body, t->ask->n_body, digest);
     sha256_text(digest, c->asked);
-    if (c->upload.state == PARTS_COMPLETED && strcmp(c->upload.asked, c->asked) == 0)
-        return tell_again(t, &c->upload, e);
-    if (c->upload.state != PARTS_PENDING)
-        return not_pending(&c->upload, e);
+    enum errand_end end = look_at(t, &c->upload, c->asked, e);
+    if (end != ERRAND_AGAIN)
+        return end;
     if (store_part_list(s, c->upload.id, &t->arena, &c->part, &c->n_part, &why))
         return errand_fail(&why, e);
     if (choose(t, c, &chosen, e))
         return ERRAND_FAILED;
-    if (c->upload.file)
-        memcpy(c->id, c->upload.file, strlen(c->upload.file) + 1);
-    else
-        store_id("file-", c->id);
+    store_id("file-", c->id);
     c->upload.file = c->id;
     c->upload.asked = c->asked;
-    if (store_parts_name(s, &c->upload, &why))
-        return fail(&why, e);
     t->kept = c;
     t->let_go = let_go;
     return join_begin(&c->join, t->desk, c->id, chosen, c->order.n, c->upload.bytes, &why)
@@ -326,7 +332,7 @@ static enum errand_end enter(struct errand *t, struct completion *c, struct api_
         return fail(&why, e);
     }
     c->upload.state = PARTS_COMPLETED;
-    if (desk_parts_drop(t->desk, c->part, c->n_part, &why)) /* their rows are gone */
+    if (desk_parts_drop(t->desk, c->upload.id, &why))
         log_event(LOG_WARN, "parts of an upload stay until the next start",
                   LOG_TEXT("why", why.msg));
     return tell(t, &c->upload, &f);
@@ -340,10 +346,13 @@ static enum errand_end work_complete(struct errand *t, struct api_error *e)
         enum errand_end end = prepare(t, e);
         if (end != ERRAND_AGAIN)
             return end;
-    } else if (find_pending(t, &now, e)) { /* it was cancelled meanwhile, or completed */
-        return ERRAND_FAILED;
     }
     struct completion *c = t->kept;
+    if (find(t, &now, e))
+        return ERRAND_FAILED;
+    enum errand_end end = look_at(t, &now, c->asked, e);
+    if (end != ERRAND_AGAIN)
+        return end;
     int rc = join_step(&c->join, TURN_BYTES, &why);
     return rc < 0 ? fail(&why, e) : rc ? ERRAND_AGAIN : enter(t, c, e);
 }
@@ -360,10 +369,7 @@ void route_parts_complete(struct call *c)
 static enum errand_end work_cancel(struct errand *t, struct api_error *e)
 {
     struct err why = ERR_INIT;
-    struct store *s = desk_store(t->desk);
     struct parts p;
-    struct part *part;
-    size_t n;
     if (find(t, &p, e))
         return ERRAND_FAILED;
     if (p.state == PARTS_CANCELLED)
@@ -371,10 +377,10 @@ static enum errand_end work_cancel(struct errand *t, struct api_error *e)
     if (p.state != PARTS_PENDING)
         return not_pending(&p, e);
     p.file = p.asked = NULL;
-    if (store_part_list(s, p.id, &t->arena, &part, &n, &why) || store_parts_cancel(s, &p, &why))
+    if (store_parts_cancel(desk_store(t->desk), &p, &why))
         return fail(&why, e);
     p.state = PARTS_CANCELLED;
-    if (desk_parts_drop(t->desk, part, n, &why))
+    if (desk_parts_drop(t->desk, p.id, &why))
         log_event(LOG_WARN, "parts of an upload stay until the next start",
                   LOG_TEXT("why", why.msg));
     return tell(t, &p, NULL);

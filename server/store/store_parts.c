@@ -164,9 +164,12 @@ int store_part_has(struct store *s, const char *id, bool *has, struct err *e)
     return store_has(s, "SELECT 1 FROM upload_part WHERE id = ?", id, has, e);
 }
 
-int store_parts_makes(struct store *s, const char *file, bool *makes, struct err *e)
+int store_part_is_needed(struct store *s, const char *id, bool *is_needed, struct err *e)
 {
-    return store_has(s, "SELECT 1 FROM upload WHERE state = 0 AND file = ?", file, makes, e);
+    return store_has(s,
+                     "SELECT 1 FROM upload_part JOIN upload ON upload.id = upload_part.upload "
+                     "WHERE upload_part.id = ? AND state = 0",
+                     id, is_needed, e);
 }
 _Static_assert(PARTS_PENDING == 0, "as the statement has it");
 
@@ -184,29 +187,16 @@ static int move(struct store *s, const struct parts *p, enum parts_state to, str
     return was_pending(s, rc, e);
 }
 
-static int drop_parts(struct store *s, const char *upload, struct err *e)
-{
-    return store_run(s, store_query(s, e, "DELETE FROM upload_part WHERE upload = ?", "t", upload),
-                     e);
-}
-
-int store_parts_name(struct store *s, const struct parts *p, struct err *e)
-{
-    return store_begin(s, e) ? -1 : store_end(s, move(s, p, PARTS_PENDING, e), e);
-}
-
 int store_parts_complete(struct store *s, const struct parts *p, const struct file_row *f,
                          struct err *e)
 {
     struct err unheard = ERR_INIT;
-    int rc = store_note_file(s, f, e) || store_begin(s, e)
-                 ? -1
-                 : store_end(s,
-                             move(s, p, PARTS_COMPLETED, e) || store_put_file(s, "INSERT", f, e) ||
-                                     drop_parts(s, p->id, e)
-                                 ? -1
-                                 : 0,
-                             e);
+    int rc =
+        store_note_file(s, f, e) || store_begin(s, e)
+            ? -1
+            : store_end(
+                  s, move(s, p, PARTS_COMPLETED, e) || store_put_file(s, "INSERT", f, e) ? -1 : 0,
+                  e);
     if (rc)
         store_note_drop(s, DATA_FILES, f->id, &unheard);
     return rc;
@@ -214,17 +204,22 @@ int store_parts_complete(struct store *s, const struct parts *p, const struct fi
 
 int store_parts_cancel(struct store *s, const struct parts *p, struct err *e)
 {
+    return store_begin(s, e) ? -1 : store_end(s, move(s, p, PARTS_CANCELLED, e), e);
+}
+
+static int drop(struct store *s, const char *sql, const char *id, struct err *e)
+{
     if (store_begin(s, e))
         return -1;
-    return store_end(s, move(s, p, PARTS_CANCELLED, e) || drop_parts(s, p->id, e) ? -1 : 0, e);
+    return store_end(s, store_run(s, store_query(s, e, sql, "t", id), e), e);
+}
+
+int store_part_drop(struct store *s, const char *upload, struct err *e)
+{
+    return drop(s, "DELETE FROM upload_part WHERE upload = ?", upload, e);
 }
 
 int store_parts_drop(struct store *s, const char *id, struct err *e)
 {
-    if (store_begin(s, e))
-        return -1;
-    int rc = drop_parts(s, id, e);
-    if (!rc)
-        rc = store_run(s, store_query(s, e, "DELETE FROM upload WHERE id = ?", "t", id), e);
-    return store_end(s, rc, e);
+    return drop(s, "DELETE FROM upload WHERE id = ?", id, e);
 }

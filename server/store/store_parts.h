@@ -23,19 +23,19 @@ int store_part_sum(struct store *s, const char *upload, int64_t *n, int64_t *byt
 int store_part_list(struct store *s, const char *upload, struct arena *a, struct part **out,
                     size_t *n, struct err *e);
 int store_part_has(struct store *s, const char *id, bool *has, struct err *e);
+int store_part_is_needed(struct store *s, const char *id, bool *is_needed, struct err *e);
 
-/* Before anything of it is written: the file that it is to be, for who finds it half made. */
-int store_parts_name(struct store *s, const struct parts *p, struct err *e);
-int store_parts_makes(struct store *s, const char *file, bool *makes, struct err *e);
-
-/* The file is there, and the rows of the parts are gone. */
+/* The file is there; of the upload's parts nothing is needed any more. */
 int store_parts_complete(struct store *s, const struct parts *p, const struct file_row *f,
                          struct err *e);
-int store_parts_cancel(struct store *s, const struct parts *p, struct err *e); /* the same rows */
+int store_parts_cancel(struct store *s, const struct parts *p, struct err *e);
+
+/* The rows of an upload's parts, whose bytes are gone. */
+int store_part_drop(struct store *s, const char *upload, struct err *e);
 
 /* One whose time is over, of any owner and state; ERR_NOT_FOUND: none. */
 int store_parts_expired(struct store *s, int64_t now, struct arena *a, struct parts *out,
                         struct err *e);
-int store_parts_drop(struct store *s, const char *id, struct err *e);
+int store_parts_drop(struct store *s, const char *id, struct err *e); /* behind its parts */
 
 #endif

@@ -118,6 +118,63 @@ def uploads(w):
     return w.sweep(lambda: w.c.send(data), check)
 
 
+def uploads_in_parts(w):
+    """Each request of an upload in turn. What was refused may be asked again, and comes to the same."""
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    body = b'--x\r\nContent-Disposition: form-data; name="data"\r\n\r\nabc\r\n--x--\r\n'
+    ask = {"begin": lambda: w.c.ask("POST", "/v1/uploads", {"filename": "a", "purpose": "fine-tune", "bytes": 3,
+                                                             "mime_type": "text/plain"}),
+           "part": lambda: w.c.ask("POST", f"/v1/uploads/{up}/parts", body, **headers),
+           "complete": lambda: w.c.ask("POST", f"/v1/uploads/{up}/complete", {"part_ids": [part]}),
+           "cancel": lambda: w.c.ask("POST", f"/v1/uploads/{up}/cancel", b"")}
+    parts = w.disk.dir / "parts"
+    up = part = tried = None
+
+    def good(what):
+        r = ask[what]()
+        assert r.status == 200, (what, r)
+        return r.json
+
+    def made(what):
+        """An upload of which only this is left to be asked."""
+        nonlocal up, part, tried
+        w.disk.free()
+        up, part = good("begin")["id"], None
+        if what in ("complete", "cancel"):
+            part = good("part")["id"]
+        w.disk.fill(tried)
+
+    def act(what):
+        nonlocal up, tried
+        if what != "begin" and not up:
+            made(what)
+        tried = (tried or 0) + 1
+        return ask[what]()
+
+    def check(what, r):
+        nonlocal up, part
+        w.settled()
+        assert len(list(parts.iterdir())) == (part is not None) or r.status == 200, (what, r, list(parts.iterdir()))
+        if r.status != 200:
+            return
+        if what == "part":
+            part = r.json["id"]
+            assert (parts / part).read_bytes() == b"abc"
+        if what == "complete":
+            assert w.c.get(f"/v1/files/{r.json['file']['id']}/content").body == b"abc"
+            assert w.c.ask("DELETE", f"/v1/files/{r.json['file']['id']}").status == 200
+        else:
+            up = r.json["id"] if what == "begin" else up
+            good("cancel")
+        assert not list(parts.iterdir()), (what, list(parts.iterdir()))
+        up = part = None
+    told = []
+    for what in ask:
+        up, tried = None, 0
+        told.append(f"{what} " + w.sweep(lambda what=what: act(what), lambda r, what=what: check(what, r)))
+    return ", ".join(told)
+
+
 def creations(w):
     few = w.c.file(rows(2))
     before = {j["id"] for j in w.c.get(JOBS).json["data"]}
@@ -243,6 +300,7 @@ def main():
         with disk.serve() as s:
             w = World(s, disk)
             cases.run("uploads", lambda: uploads(w))
+            cases.run("uploads in parts", lambda: uploads_in_parts(w))
             cases.run("creations", lambda: creations(w))
             cases.run("deletions", lambda: deletions(w))
             cases.run("jobs", lambda: jobs(w, 10))

@@ -3,7 +3,7 @@
 """/v1/uploads against a running server: parts that come beside each other make the file whose order was
 asked for; sizes, sums and ids that do not fit are said; what a key's uploads come to is held to its quota
 from their begin; a part that was acknowledged is there behind kill -9, and nothing else is; what ended, or
-was never acknowledged, leaves no byte. TEST_SEED=N draws the same moments of kills again. Random weights;
+was never acknowledged, leaves no byte but in lost+found/. TEST_SEED=N draws the same moments of kills again. Random weights;
 standard library only."""
 import concurrent.futures
 import contextlib
@@ -12,7 +12,9 @@ import http.client
 import os
 import pathlib
 import random
+import shutil
 import sqlite3
+import struct
 import sys
 import threading
 import time
@@ -20,7 +22,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "lib"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from serving import SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
+from serving import BUILD, SLOW, Cases, Tandem, make_model, scratch  # noqa: E402
 from test_routes import Description  # noqa: E402
 
 # What is tested here of server/http/routes.def: parts_add part_add parts_complete parts_cancel. Of
@@ -196,18 +198,122 @@ def tenants(s, data):
 # ---- ends that nobody asked for
 
 
+def change(data, statement, *values):
+    with contextlib.closing(sqlite3.connect(data / "store.db")) as db:
+        db.execute(statement, values)
+        db.commit()
+
+
+def restarted(model, tmp):
+    """Catches: something of an upload that lives in the server's memory alone, or is another key's behind a start."""
+    data, keys, clients = tmp / "data", tmp / "keys", {}
+    keys.write_text(KEYS)
+
+    def life(act):
+        with Tandem(model, *OPTIONS, "--api-key-file", keys, "--data-dir", data) as s:
+            return {name: act(Client(s, key), name) for name, key in (("ann", ANN), ("bob", BOB))}
+    ups = life(lambda c, _: good(c.begin(6))["id"])
+    other = {"ann": "bob", "bob": "ann"}
+    ids = [life(lambda c, name, x=x: good(c.part(ups[name], name.encode()[:1] + x))["id"]) for x in (b"ab", b"cd")]
+    life(lambda c, name: refused(c.complete(ups[other[name]], [i[other[name]] for i in ids]), "id", "not_found", 404))
+    done = life(lambda c, name: good(c.complete(ups[name], [i[name] for i in ids[::-1]])))
+    again = life(lambda c, name: (good(c.complete(ups[name], [i[name] for i in ids[::-1]])),
+                                  c.content(done[name]["file"]["id"])))
+    assert {n: a[0] for n, a in again.items()} == done, (again, done)
+    assert {n: a[1] for n, a in again.items()} == {"ann": b"acdaab", "bob": b"bcdbab"}, again
+    assert lies(data)[0] == [] and not (data / "lost+found").exists()
+
+
+def behind_its_end(model, tmp):
+    """Catches: parts that stay, or that are taken for lost ones, where a kill came between the end of their upload
+    and their own."""
+    data = tmp / "data"
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        made = [Client(s, {"x": "y"}).made(b"abc") for _ in range(2)]
+    for state, (up, _) in enumerate(made, 1):
+        change(data, "UPDATE upload SET state = ? WHERE id = ?", state, up)
+    with Tandem(model, *OPTIONS, "--data-dir", data):
+        assert lies(data) == [[], []], lies(data)
+    change(data, "UPDATE upload SET expires = 1")
+    with Tandem(model, *OPTIONS, "--data-dir", data):
+        pass
+    with contextlib.closing(sqlite3.connect(data / "store.db")) as db:
+        left = db.execute("SELECT (SELECT count(*) FROM upload), (SELECT count(*) FROM upload_part)").fetchone()
+    assert left == (0, 0) and not (data / "lost+found").exists(), left
+
+
+def restored(model, tmp):
+    """Catches: a part, or a file, that was acknowledged behind a backup and is removed where that is restored."""
+    data, backup = tmp / "data", tmp / "backup.db"
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        c = Client(s, {"x": "y"})
+        (up, old), (other, ids) = c.made(b"abc"), c.made(b"whole")
+        whole_up = good(c.begin(7))["id"]
+    shutil.copy(data / "store.db", backup)
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        c = Client(s, {"x": "y"})
+        new = good(c.part(whole_up, b"behind."))["id"]
+        file = good(c.complete(other, ids))["file"]["id"]
+    shutil.copy(backup, data / "store.db")
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        c = Client(s, {"x": "y"})
+        lost = data / "lost+found"
+        assert (lost / new).read_bytes() == b"behind." and (lost / file).read_bytes() == b"whole", list(lost.iterdir())
+        assert c.content(good(c.complete(up, old))["file"]["id"]) == b"abc"
+        refused(c.complete(whole_up, [new]), "part_ids", "part_not_found")
+        refused(c.complete(other, ids), "part_ids", "file_altered", 500)
+
+
+def twice(model, tmp):
+    """Catches: a completion that is sent again while the first one copies, and told that it came too late."""
+    data = tmp / "data"
+    with Tandem(model, *OPTIONS, "--data-dir", data) as s:
+        c = Client(s, {"x": "y"})
+        up, ids = c.made(bytes(64 << 20), bytes(1 << 20))  # in more than one turn
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            done = list(pool.map(good, pool.map(lambda _: c.complete(up, ids), range(3))))
+        assert done == done[:1] * 3, done
+        while lies(data) != [[], [done[0]["file"]["id"], done[0]["file"]["id"] + ".json"]]:
+            time.sleep(0.01)  # what the others had copied goes behind their answers
+
+
+def expires_meanwhile(model, tmp):
+    """Catches: an upload that expires while it is put together, and is entered without its parts, or stays by halves."""
+    data, ctl = tmp / "data", tmp / "luck"
+    ctl.write_bytes(bytes(16))
+    env = {"LD_PRELOAD": str(BUILD.resolve() / "tests/fake/preload/bad_luck.so"), "BAD_LUCK_CTL": str(ctl),
+           "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+    with Tandem(model, *OPTIONS, "--data-dir", data, env=env) as s:
+        c = Client(s, {"x": "y"})
+        up, ids = c.made(*[bytes(64 << 20)] * 2, b"x")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(c.complete, up, ids)
+            while not lies(data)[1] and not asked.done():
+                time.sleep(0.001)
+            ctl.write_bytes(struct.pack("2q", 2 * 3600, 0))
+            r = asked.result()
+        if r.status == 200:  # it was done sooner
+            assert lies(data)[0] == [] and r.json["file"]["bytes"] == (128 << 20) + 1
+        else:
+            refused(r, "upload_id", "upload_expired")
+            while lies(data)[1]:  # what was copied goes behind the answer
+                time.sleep(0.01)
+    with Tandem(model, *OPTIONS, "--data-dir", data, env=env):
+        end = time.monotonic() + 60 * SLOW
+        while lies(data)[0]:
+            assert time.monotonic() < end, lies(data)
+            time.sleep(0.02)
+    assert not (data / "lost+found").exists()
+    return f"answered {r.status}"
+
+
 def expires(model, tmp):
-    """Catches: an upload that can be gone on with for ever; parts, or a half made file, that outlive it."""
+    """Catches: an upload that can be gone on with for ever; parts that outlive it."""
     data = tmp / "data"
     with Tandem(model, *OPTIONS, "--data-dir", data) as s:
         c = Client(s, {"x": "y"})
         (up, _), (late, ids) = c.made(b"abc"), c.made(b"def")
-    db = sqlite3.connect(data / "store.db")
-    db.execute("UPDATE upload SET expires = 1, file = 'file-' || substr(id, 8) WHERE id = ?", (up,))
-    db.commit()
-    db.close()
-    half = data / "files" / up.replace("upload_", "file-")
-    half.write_bytes(b"abc")
+    change(data, "UPDATE upload SET expires = 1 WHERE id = ?", up)
     with Tandem(model, *OPTIONS, "--data-dir", data) as s:
         c = Client(s, {"x": "y"})
         end = time.monotonic() + 60 * SLOW
@@ -255,11 +361,12 @@ def killed(model, tmp):
         assert set(files) <= there, set(files) - there
         for file, text in files.items():
             assert c.content(file) == text, file
-        # a part, or a file, whose answer never came, may be there; nothing else is
+        # a part whose answer never came may be there; nothing else is
         parts, names = lies(data)
         assert {x.removesuffix(".json") for x in names} == there, (names, there)
         assert len(parts) <= kills, parts
-    assert not (data / "lost+found").exists(), list((data / "lost+found").iterdir())
+    lost = sorted(x.name for x in data.glob("lost+found/*") if not x.name.endswith(".json"))
+    assert len(lost) <= kills and not set(lost) & {*files, *(i for p in kept.values() for i, _ in p)}, lost
     return f"seed {SEED}, {len(files)} files, {n} uploads cut in {kills} kills"
 
 
@@ -273,7 +380,7 @@ def main():
         with Tandem(model, *OPTIONS, "--api-key-file", keys, "--data-dir", tmp / "served") as s:
             for case in (whole, mismatched, altered, tenants):
                 cases.run(case.__name__, lambda case=case: case(s, tmp / "served"))
-        for case in (expires, killed):
+        for case in (restarted, behind_its_end, restored, twice, expires, expires_meanwhile, killed):
             (tmp / case.__name__).mkdir()
             cases.run(case.__name__, lambda case=case: case(model, tmp / case.__name__))
     return cases.end()
