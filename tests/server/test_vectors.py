@@ -150,29 +150,55 @@ def bad_labels(c):
         ({"label": "no"}, ("'text'", "needed"))))
 
 
-def newest_adapter(data):
-    files = sorted((data / "adapters").rglob("adapter_model.safetensors"), key=lambda p: p.stat().st_mtime_ns)
+def newest(data):
+    """The bytes of what was made last, an adapter or a whole model."""
+    files = sorted((p for n in ("adapters", "models") for p in (data / n).rglob("*model.safetensors")),
+                   key=lambda p: p.stat().st_mtime_ns)
     return files[-1].read_bytes()
 
 
-def killed(model, tmp):
-    """To the bit what a straight one comes to."""
-    how = {"seed": 9, "method": embedding(n_epochs=12, checkpoint_steps=3)}
+def killed(model, tmp, data, method):
+    """To the bit what a straight one comes to, which is halted between."""
+    how = {"seed": 9, "method": method}
     with serve(model, tmp / "straight") as s:
         c = Client(s, key={})
-        want = c.curve(c.done(c.job(c.file(TRIPLETS), **how)))
+        want = c.curve(c.done(c.job(c.file(data), **how)))
     for i in range(KILLS):
         with serve(model, tmp / "killed") as s:
             c = Client(s, key={})
-            job = c.job(c.file(TRIPLETS), **how) if i == 0 else job
+            job = c.job(c.file(data), **how) if i == 0 else job
             time.sleep(0.02 + 0.04 * (i % 7))
             s.process.kill()
             s.process.wait()
             s.process.returncode = 0
     with serve(model, tmp / "killed") as s:
-        assert Client(s, key={}).curve(Client(s, key={}).done(job)) == want
-    assert newest_adapter(tmp / "killed") == newest_adapter(tmp / "straight")
+        c = Client(s, key={})
+        if c.ask("POST", f"{JOBS}/{job}/pause").status == 200:
+            assert c.ask("POST", f"{JOBS}/{job}/resume").status == 200
+        assert c.curve(c.done(job)) == want
+    assert newest(tmp / "killed") == newest(tmp / "straight")
     return f"{KILLS} kills"
+
+
+def over_another(model, other, tmp, data, method):
+    """A job of a model is not gone on with over another's weights, or what is cancelled there is over."""
+    long = {"seed": 9, "method": {**method, method["type"]: {"hyperparameters": {
+        **method[method["type"]]["hyperparameters"], "n_epochs": 50, "batch_size": 2}}}}
+    with serve(model, tmp / "another") as s:
+        c = Client(s, key={})
+        jobs = [c.job(c.file(data), **long) for _ in range(2)]
+        c.wait_step(jobs[0], 3)
+        s.process.kill()
+        s.process.wait()
+        s.process.returncode = 0
+    with serve(other, tmp / "another") as s:
+        c = Client(s, key={})
+        j = c.wait(jobs[0])
+        assert j["status"] == "failed" and j["error"]["code"] == "base_mismatch", j
+        r = c.ask("POST", f"{JOBS}/{jobs[1]}/cancel")
+        assert r.status == 200 and r.json["status"] == "cancelled", r
+    with serve(model, tmp / "another") as s:
+        assert [Client(s, key={}).look(j)["status"] for j in jobs] == ["failed", "cancelled"]
 
 
 def whole(s, c, tmp):
@@ -222,7 +248,11 @@ def of_vectors(cases, tmp):
         cases.run("bad rows", lambda: bad_anchors(c))
         cases.run("all of it", lambda: whole(s, c, tmp))
         cases.run("at home", lambda: at_home(s, c, model, tmp))
-    cases.run("killed", lambda: killed(model, tmp))
+    long = {"n_epochs": 12, "checkpoint_steps": 3}
+    cases.run("killed", lambda: killed(model, tmp / "killed", TRIPLETS, embedding(**long)))
+    full = {"training_type": "full", "n_epochs": 4, "batch_size": 4, "learning_rate": 1e-3}
+    cases.run("killed, all of it", lambda: killed(model, tmp / "killed_all", PAIRS, {
+        "type": "x_embedding", "x_embedding": {"hyperparameters": full}}))
 
 
 def labelled_model(tmp):
@@ -271,13 +301,17 @@ def scores(s, c):
 
 
 def of_labels(cases, tmp):
-    with serve(labelled_model(tmp), tmp / "data2") as s:
+    classifier = labelled_model(tmp)
+    with serve(classifier, tmp / "data2") as s:
         c = Client(s, key={})
         cases.run("classes", lambda: classes(s, c))
         cases.run("bad labels", lambda: bad_labels(c))
     model, _ = model_of(tmp, "bge_rank", "xlmr")
     with serve(model, tmp / "data3") as s:
         cases.run("scores", lambda: scores(s, Client(s, key={})))
+    cases.run("labels, killed", lambda: killed(classifier, tmp / "killed_labels", LABELLED,
+                                               labels(n_epochs=12, checkpoint_steps=3)))
+    cases.run("labels, over another base", lambda: over_another(classifier, model, tmp, LABELLED, labels()))
 
 
 def of_others(tmp):
