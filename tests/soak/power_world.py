@@ -60,7 +60,7 @@ class World:
         self.tmp, self.data, self.log, self.keys = tmp, tmp / "data", tmp / "disk.log", tmp / "keys"
         self.data.mkdir()
         self.keys.write_text(KEYS[0], encoding="ascii")
-        self.files, self.jobs, self.models, self.batches, self.responses = {}, {}, {}, {}, {}
+        self.files, self.jobs, self.models, self.batches, self.responses, self.parts = {}, {}, {}, {}, {}, {}
         self.seen = []  # (place, job, its events)
         self.c = None
         self.env = {"LD_PRELOAD": str(SHIM), "DISK_LOG_DIR": str(self.data), "DISK_LOG_FILE": str(self.log),
@@ -77,6 +77,34 @@ class World:
         assert r.status == 200, r
         self.files[r.json["id"]] = Thing(self.at(), data)
         return r.json["id"]
+
+    def begin(self, size):
+        r = self.c.ask("POST", "/v1/uploads", {"filename": "a", "purpose": "fine-tune", "bytes": size,
+                                               "mime_type": "text/plain"})
+        assert r.status == 200, r
+        return r.json["id"]
+
+    def part(self, upload, data):
+        body = b'--x\r\nContent-Disposition: form-data; name="data"\r\n\r\n' + data + b"\r\n--x--\r\n"
+        r = self.c.ask("POST", f"/v1/uploads/{upload}/parts", body, **{"Content-Type": "multipart/form-data; boundary=x"})
+        assert r.status == 200, r
+        self.parts[r.json["id"]] = Thing(self.at(), data)
+        return r.json["id"]
+
+    def join(self, upload, parts):
+        """From here on its parts may go, and the file is there."""
+        for part in parts:
+            self.parts[part].asked = self.at()
+        r = self.c.ask("POST", f"/v1/uploads/{upload}/complete", {"part_ids": parts})
+        assert r.status == 200, r
+        self.files[r.json["file"]["id"]] = Thing(self.at(), b"".join(self.parts[p].what for p in parts))
+
+    def give_up(self, upload, parts):
+        for part in parts:
+            self.parts[part].asked = self.at()
+        assert self.c.ask("POST", f"/v1/uploads/{upload}/cancel", b"").status == 200
+        for part in parts:
+            self.parts[part].gone = self.at()
 
     def drop(self, things, name, path):
         thing = things[name]
@@ -136,6 +164,8 @@ class World:
         self.c = Client(s, KEY)
         train = self.upload(rows(12))
         few = self.upload(rows(3))
+        up = self.begin(9000)
+        self.join(up, [self.part(up, b"a" * 5000), self.part(up, b"b" * 4000)][::-1])
         job = self.job(train)
         self.look(job)
         self.drop(self.files, few, "/v1/files")
@@ -159,12 +189,16 @@ class World:
         self.files[train].is_held = True
         self.drop(self.files, train, "/v1/files")
         batch = self.batch(40)
+        ups = [self.begin(7) for _ in range(2)]
+        parts = [[self.part(up, b"abc")] for up in ups]
         self.published(job)
         self.respond()
-        return batch
+        return batch, ups, parts
 
-    def third(self, s, model, batch):
+    def third(self, s, model, batch, ups, parts):
         self.c = Client(s, KEY)
+        self.join(ups[0], [*parts[0], self.part(ups[0], b"defg")])
+        self.give_up(ups[1], [*parts[1], self.part(ups[1], b"defg")])
         last = self.job(self.upload(rows(12)))
         self.jobs[last].asked = self.at()
         assert self.c.ask("POST", f"{JOBS}/{last}/cancel").status == 200
@@ -176,11 +210,11 @@ class World:
         with serve(self.data, self.keys, self.env) as s:
             train, model, job = self.first(s)
         s = serve(self.data, self.keys, self.env)
-        batch = self.second(s, train, job)
+        rest = self.second(s, train, job)
         s.process.kill()
         s.process.wait()
         with serve(self.data, self.keys, self.env) as s:
-            self.third(s, model, batch)
+            self.third(s, model, *rest)
 
     def straight(self):
         """The same job and batch, where nothing comes between."""

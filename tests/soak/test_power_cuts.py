@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The power goes, at any moment of three lives of a server: uploads, jobs with checkpoints, what they
+"""The power goes, at any moment of three lives of a server: uploads, in parts too, jobs with checkpoints, what they
 publish, batches, deletions, keys that are read again, a SIGTERM and a SIGKILL in the midst. What its
 disk was told is written down once; from that folders are made that a cut may leave (tests/lib/power.py:
 what was not synced is lost, torn or kept in part, SQLite's own files too), and looked at.
@@ -81,10 +81,21 @@ class Cut:
                 assert lies.read_bytes() == thing.what, f"another file: {key}"
             for left in (lies.with_name(f"{key}.json"), *([] if thing.is_held else [lies])):
                 assert not (thing.must_not_be(self.at) and left.exists()), f"a deleted file lies there: {left.name}"
+        self.held("part", self.world.parts, column("SELECT upload_part.id FROM upload_part JOIN upload ON "
+                                                   "upload.id = upload AND state = 0"))
+        self.parts("parts")
         for name, things in (("job", self.world.jobs), ("batch", self.world.batches)):
             there = column(f"SELECT id FROM {name}")
             assert all(key in there for key, t in things.items() if t.made <= self.at), f"{name} lost"
         self.events(db)
+
+    def parts(self, *folders):
+        """What was acknowledged of an upload lies there; what was given up lies nowhere."""
+        for key, thing in self.world.parts.items():
+            if thing.must_be(self.at):
+                assert (self.data / "parts" / key).read_bytes() == thing.what, f"another part: {key}"
+            if thing.must_not_be(self.at):
+                assert not any((self.data / x / key).exists() for x in folders), f"given up, and there: {key}"
 
     def events(self, db):
         for at, job, seen in self.world.seen:
@@ -107,6 +118,7 @@ class Cut:
                 r = c.get(f"/v1/files/{key}/content")
                 assert not thing.must_be(self.at) or r.body == thing.what, (key, r)
                 assert not thing.must_not_be(self.at) or r.status == 404, (key, r)
+        self.parts("parts", "lost+found")
         with contextlib.closing(sqlite3.connect(self.data / "store.db")) as db:
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
