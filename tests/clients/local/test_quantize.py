@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
-from serving import Cases, said  # noqa: E402
+from serving import Cases, make_model, said, scratch  # noqa: E402
 
 TANDEM = os.environ.get("TANDEM_BIN", "build/tandem")
 MODELS, GGUF = pathlib.Path("tests/golden/models"), pathlib.Path("tests/golden/gguf")
@@ -70,8 +70,9 @@ def without_texts(tmp):
     refused("an encoder", "an encoder", "quantize", MODELS / "bert_cls", tmp / "x", "--no-report")
     refused("experts in one tensor", "experts that share a tensor", "quantize", MODELS / "gpt_oss", tmp / "x",
             "--no-report")
-    refused("no such text", "nowhere", "quantize", REAL if REAL.exists() else MODELS / "llama_tied",
-            tmp / "x", "--group", "32", "--calibrate", tmp / "nowhere.txt")
+    with scratch() as aside:
+        refused("no such text", "nowhere", "quantize", make_model(aside / "m"), tmp / "x", "--group", "32",
+                "--calibrate", tmp / "nowhere.txt")
     cases.check("nothing is left", sorted(x.name for x in tmp.iterdir()) == ["bytes", "four"], str(tmp))
 
 
