@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "engine/base/mem.h"
 #include "engine/base/near.h"
@@ -120,26 +122,50 @@ static int find(int n_word, const char *const *word, const struct cmd **cmd, str
     return most;
 }
 
+/* Of the terminal that is read on; 0: there is none. */
+static int columns(void)
+{
+    struct winsize size;
+    bool is_known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    return is_known ? size.ws_col : 0;
+}
+
 static int print_page(const struct opt_cmd *is)
 {
     struct buf page;
+    int n = columns();
     buf_init(&page, PAGE_MAX_BYTES);
-    opt_help(is, &page);
+    opt_help(is, n > 0 && n < OPT_PAGE_COLUMNS ? n : OPT_PAGE_COLUMNS, &page);
     fputs(page.data, stdout);
     buf_release(&page);
     return CMD_GOOD;
 }
 
+/* What it is for stands beside it, on a narrow terminal below it; who is no terminal gets a line.
+ */
 static void print_line(const struct cmd *cmd)
 {
+    enum { BEFORE = 9, GAP = 2, BELOW = 6 };
     char name[NAME_BYTES];
-    int width = 0;
+    struct buf line;
+    size_t widest = 0, at;
+    int n = columns(), width = n ? n : PAGE_MAX_BYTES;
     for (int i = 0; i < N_CMD; i++) {
-        int len = (int)(strlen(table[i].is.name) + strlen(table[i].is.args));
-        width = len > width ? len : width;
+        size_t len = strlen(table[i].is.name) + 1 + strlen(table[i].is.args);
+        widest = len > widest ? len : widest;
     }
-    int pad = width - (int)strlen(cmd->is.name);
-    printf("  tandem %s %-*s  %s\n", typed(cmd, name), pad, cmd->is.args, cmd->is.about);
+    at = BEFORE + widest + GAP;
+    buf_init(&line, PAGE_MAX_BYTES);
+    buf_printf(&line, "  tandem %s %s", typed(cmd, name), cmd->is.args);
+    if (width < OPT_PAGE_COLUMNS) {
+        at = BELOW;
+        buf_printf(&line, "\n%*s", BELOW, "");
+    } else {
+        buf_printf(&line, "%*s", (int)(at - line.len), "");
+    }
+    opt_words(&line, cmd->is.about, (int)at, width, &at);
+    puts(line.data);
+    buf_release(&line);
 }
 
 /* A line for each that begins with this word of several; how many they are. */

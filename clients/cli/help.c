@@ -17,7 +17,7 @@ int cmd_help(const struct opt *o)
 {
     if (o->n_arg > 0)
         return cmd_show(o->n_arg, o->arg);
-    printf("Tandem serves and fine-tunes language models from one program.\n\n");
+    printf("Tandem serves language models and fine-tunes them.\n\n");
     printf("To begin with:\n\n");
     cmd_list(first, N_FIRST, true);
     printf("\nAnd besides:\n\n");

@@ -8,8 +8,9 @@
 #include <stdio.h>
 
 #include "api/jout.h"
+#include "engine/base/opt.h"
 
-enum { NAME_COLUMNS = 13, TEXT_BYTES_MAX = 16 << 20 };
+enum { TITLE_COLUMNS = 24, NAME_COLUMNS = 13, TEXT_BYTES_MAX = 16 << 20, HEAD_BYTES_MAX = 1 << 16 };
 
 /* ---- measures ------------------------------------------------------------------------------ */
 
@@ -83,18 +84,24 @@ static bool is_measured(const struct measure *m, const struct eval_score *s)
 
 /* ---- a table ------------------------------------------------------------------------------- */
 
-static void put_counts(const struct eval_report *r, struct buf *out)
+static void put_head(const struct eval_report *r, int width, struct buf *out)
 {
     static const char *const kind[] = {"answer", "choice", "text"};
     const char *between = "";
+    struct buf head;
+    size_t at = 0;
+    buf_init(&head, HEAD_BYTES_MAX);
+    buf_printf(&head, "%s (%s) on %s: ", r->model, r->weights, r->file);
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
         int64_t n = r->rows->n_of[i];
         if (n == 0)
             continue;
-        buf_printf(out, "%s%lld %s%s", between, (long long)n, kind[i], n == 1 ? "" : "s");
+        buf_printf(&head, "%s%lld %s%s", between, (long long)n, kind[i], n == 1 ? "" : "s");
         between = ", ";
     }
-    buf_str(out, "\n\n");
+    opt_words(out, head.data, 0, width, &at);
+    buf_char(out, '\n');
+    buf_release(&head);
 }
 
 /* "81.3% +-2.1", or a number; what is too large for the column has no digits behind its point. */
@@ -114,22 +121,30 @@ static void put_cell(const struct measure *m, const struct eval_score *s, struct
     buf_printf(out, "  %*s", NAME_COLUMNS - 1, text);
 }
 
-void eval_report_table(const struct eval_report *r, struct buf *out)
+static void put_results(const struct eval_report *r, size_t lo, size_t hi, struct buf *out)
 {
-    buf_printf(out, "%s (%s) on %s: ", r->model, r->weights, r->file);
-    put_counts(r, out);
-    buf_printf(out, "%-24s", "");
-    for (size_t i = 0; i < r->n; i++)
+    buf_printf(out, "\n%-*s", TITLE_COLUMNS, "");
+    for (size_t i = lo; i < hi; i++)
         buf_printf(out, "  %*.*s", NAME_COLUMNS - 1, NAME_COLUMNS - 1, r->result[i].name);
     buf_char(out, '\n');
     for (int k = 0; k < N_MEASURE; k++) {
         if (!is_measured(&measures[k], &r->result[0].score))
             continue;
-        buf_printf(out, "%-24s", measures[k].title);
-        for (size_t i = 0; i < r->n; i++)
+        buf_printf(out, "%-*s", TITLE_COLUMNS, measures[k].title);
+        for (size_t i = lo; i < hi; i++)
             put_cell(&measures[k], &r->result[i].score, out);
         buf_char(out, '\n');
     }
+}
+
+/* As many models beside each other as there is room for, the others below. */
+void eval_report_table(const struct eval_report *r, int width, struct buf *out)
+{
+    int room = (width - TITLE_COLUMNS) / (NAME_COLUMNS + 1);
+    size_t each = room > 0 ? (size_t)room : 1;
+    put_head(r, width, out);
+    for (size_t lo = 0; lo < r->n; lo += each)
+        put_results(r, lo, lo + each < r->n ? lo + each : r->n, out);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results for people, as a table of 80 columns at most; for programs, as one JSON object; and row
+ * Results for people, as tables of so many columns; for programs, as one JSON object; and row
  * by row, as lines of JSON. Models stand side by side, the base first.
  *
  * Thread: one at a time.
@@ -10,7 +10,7 @@
 
 #include "clients/eval/score.h"
 
-enum { EVAL_MODELS_MAX = 4 }; /* as many as fit side by side */
+enum { EVAL_MODELS_MAX = 4 }; /* as many as fit side by side in 80 columns */
 
 struct eval_result {
     const char *name; /* borrowed: "base", or what the adapter is called */
@@ -27,7 +27,7 @@ struct eval_report {
     struct eval_compare compare;
 };
 
-void eval_report_table(const struct eval_report *r, struct buf *out);
+void eval_report_table(const struct eval_report *r, int width, struct buf *out);
 void eval_report_json(const struct eval_report *r, struct buf *out);
 
 /* A line of a row, with its end. */

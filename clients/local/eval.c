@@ -3,6 +3,7 @@
  * `tandem eval MODEL FILE`: how well a model answers the rows of a file, and adapters of it beside
  * the model alone. The rows are read whole before any is asked.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "api/json.h"
 #include "clients/eval/report.h"
 #include "clients/local/load.h"
+#include "clients/remote/term.h"
 #include "engine/base/aside.h"
 #include "engine/base/clock.h"
 #include "engine/base/mem.h"
@@ -183,13 +185,15 @@ static int report(const struct evaluation *v, const struct eval_compare *compare
                                   .n = v->n,
                                   .compare = *compare};
     struct buf out;
+    struct term term;
     if (v->v->rows && write_rows(&r, v->v->rows, e))
         return -1;
     buf_init(&out, OUT_BYTES_MAX);
+    term_init(&term, stdout);
     if (v->v->json)
         eval_report_json(&r, &out);
     else
-        eval_report_table(&r, &out);
+        eval_report_table(&r, term.is_tty ? term_width(&term) : INT_MAX, &out);
     int rc = buf_check(&out, "the report", e);
     if (!rc)
         fwrite(out.data, 1, out.len, stdout);

@@ -188,20 +188,24 @@ static int load(struct chat *c, const char *path, struct err *e)
 
 static int print_help(void)
 {
-    puts(
-        "/model [NAME]   who answers from now on (a part of the name will do); alone: who there is\n"
-        "/system [TEXT]  begin anew, and tell the model this first\n"
-        "/clear          begin anew\n"
-        "/set [NAME [V]] temperature, top_p, max_tokens, seed; alone: what they are\n"
-        "/tools [FILE]   tell the model of the tools in a file (off: of none); what is typed\n"
-        "                behind a call of one is its result; alone: which there are\n"
-        "/why            how likely each token of the last answer was, and what else might\n"
-        "                have stood there\n"
-        "/save FILE      keep the talk, as a row of training;  /load FILE  go on with it\n"
-        "/quit           as Ctrl-D\n"
-        "A message that begins with a slash is typed with two; a line that ends with a\n"
-        "backslash goes on in the next, and so does one at Alt-Enter. Ctrl-R searches what\n"
-        "was typed. Ctrl-C stops an answer.");
+    puts("/model [NAME]   who answers from now on (a part of the name\n"
+         "                will do); alone: who there is\n"
+         "/system [TEXT]  begin anew, and tell the model this first\n"
+         "/clear          begin anew\n"
+         "/set [NAME [V]] temperature, top_p, max_tokens, seed; alone:\n"
+         "                what they are\n"
+         "/tools [FILE]   tell the model of the tools in a file (off:\n"
+         "                of none); what is typed behind a call of one\n"
+         "                is its result; alone: which there are\n"
+         "/why            how likely each token of the last answer\n"
+         "                was, and what else might have stood there\n"
+         "/save FILE      keep the talk, as a row of training\n"
+         "/load FILE      go on with it\n"
+         "/quit           as Ctrl-D\n"
+         "A message that begins with a slash is typed with two; a line\n"
+         "that ends with a backslash goes on in the next, and so does\n"
+         "one at Alt-Enter. Ctrl-R searches what was typed. Ctrl-C\n"
+         "stops an answer.");
     return 0;
 }
 

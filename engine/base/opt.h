@@ -103,8 +103,13 @@ int opt_init(struct opt *o, const struct opt_cmd *cmd, void *values, int argc,
              const char *const *argv, struct err *e);
 void opt_release(struct opt *o); /* the texts in `values` end with it */
 
-/* The page that --help shows, 80 columns wide. */
-void opt_help(const struct opt_cmd *cmd, struct buf *out);
+/* The page that --help shows, so many columns wide. */
+enum { OPT_PAGE_COLUMNS = 80 };
+void opt_help(const struct opt_cmd *cmd, int width, struct buf *out);
+
+/* Words that go on at column *at; a line that would be wider breaks, and the next begins at
+ * `column`. */
+void opt_words(struct buf *out, const char *text, int column, int width, size_t *at);
 
 /* Whether the option was set anywhere: its default may be one of its values. */
 bool opt_is_given(const struct opt *o, const char *name);

@@ -7,14 +7,13 @@
 
 #include "engine/base/opt.h"
 
-enum { WIDTH = 80, COLUMN = 30 };
+enum { COLUMN = 30, INDENT = 8 };
 
-/* Words from column `at` on; lines break before WIDTH and begin at COLUMN. */
-static void put_words(struct buf *out, const char *text, int column, size_t *at)
+void opt_words(struct buf *out, const char *text, int column, int width, size_t *at)
 {
     for (const char *s = text; *s;) {
         size_t len = strcspn(s, " ");
-        if (*at > (size_t)column && *at + 1 + len > WIDTH) {
+        if (*at > (size_t)column && *at + 1 + len > (size_t)width) {
             buf_printf(out, "\n%*s", column, "");
             *at = (size_t)column;
         } else if (*at > (size_t)column) {
@@ -27,8 +26,25 @@ static void put_words(struct buf *out, const char *text, int column, size_t *at)
     }
 }
 
+/* A list of choices may be wider than the page: it breaks behind a bar. */
+static size_t put_hint(const char *hint, int width, size_t at, struct buf *out)
+{
+    buf_char(out, ' ');
+    at++;
+    for (size_t n; *hint; hint += n, at += n) {
+        n = strcspn(hint, "|");
+        n += hint[n] == '|';
+        if (at + n > (size_t)width && at > INDENT) {
+            buf_printf(out, "\n%*s", INDENT, "");
+            at = INDENT;
+        }
+        buf_add(out, hint, n);
+    }
+    return at;
+}
+
 /* "  -n, --tokens N" */
-static size_t put_flag(const struct opt_row *row, struct buf *out)
+static size_t put_flag(const struct opt_row *row, int width, struct buf *out)
 {
     size_t before = out->len;
     if (row->letter)
@@ -37,26 +53,30 @@ static size_t put_flag(const struct opt_row *row, struct buf *out)
         buf_printf(out, "      --[no-]%s", row->name);
     else
         buf_printf(out, "      --%s", row->name);
-    if (row->type != OPT_BOOL)
-        buf_printf(out, " %s", row->hint ? row->hint : row->type == OPT_SIZE ? "SIZE" : "VALUE");
-    return out->len - before;
+    size_t at = out->len - before;
+    if (row->type == OPT_BOOL)
+        return at;
+    return put_hint(row->hint               ? row->hint
+                    : row->type == OPT_SIZE ? "SIZE"
+                                            : "VALUE",
+                    width, at, out);
 }
 
-static void put_row(const struct opt_row *row, struct buf *out)
+static void put_row(const struct opt_row *row, int width, struct buf *out)
 {
     char note[512], env[OPT_ENV_BYTES];
     bool shows = row->fallback && *row->fallback && row->type != OPT_BOOL;
     snprintf(note, sizeof note, "[%s%s%s%s]", opt_env(row, env), shows ? "; default " : "",
              shows ? row->fallback : "", row->type == OPT_LIST ? "; may be repeated" : "");
-    size_t at = put_flag(row, out);
+    size_t at = put_flag(row, width, out);
     if (at + 2 > COLUMN) {
         buf_char(out, '\n');
         at = 0;
     }
     buf_printf(out, "%*s", (int)(COLUMN - at), "");
     at = COLUMN;
-    put_words(out, row->help, COLUMN, &at);
-    put_words(out, note, COLUMN, &at);
+    opt_words(out, row->help, COLUMN, width, &at);
+    opt_words(out, note, COLUMN, width, &at);
     buf_char(out, '\n');
 }
 
@@ -84,7 +104,7 @@ static bool is_first_of_section(const struct opt_cmd *cmd, size_t i)
 }
 
 /* A section's rows stand together, in whatever order the tables that they come from are joined. */
-static void put_section(const struct opt_cmd *cmd, size_t first, struct buf *out)
+static void put_section(const struct opt_cmd *cmd, size_t first, int width, struct buf *out)
 {
     const char *name = section_of(cmd, first);
     buf_char(out, '\n');
@@ -92,20 +112,27 @@ static void put_section(const struct opt_cmd *cmd, size_t first, struct buf *out
         buf_printf(out, "%s:\n", name);
     for (size_t i = first; i < cmd->n_row; i++)
         if (strcmp(section_of(cmd, i), name) == 0)
-            put_row(&cmd->row[i], out);
+            put_row(&cmd->row[i], width, out);
 }
 
-void opt_help(const struct opt_cmd *cmd, struct buf *out)
+void opt_help(const struct opt_cmd *cmd, int width, struct buf *out)
 {
     size_t at = 0;
     buf_printf(out, "Usage: tandem %s%s%s%s\n\n", cmd->name, *cmd->args ? " " : "", cmd->args,
                cmd->n_row ? " [OPTION]..." : "");
-    put_words(out, cmd->about, 0, &at);
+    opt_words(out, cmd->about, 0, width, &at);
     buf_char(out, '\n');
     for (size_t i = 0; i < cmd->n_row; i++)
         if (is_first_of_section(cmd, i))
-            put_section(cmd, i, out);
-    if (cmd->n_row)
-        buf_printf(out, "\nA flag overrides its variable%s.\n",
-                   reads_file(cmd) ? ", which overrides the configuration file" : "");
+            put_section(cmd, i, width, out);
+    if (!cmd->n_row)
+        return;
+    at = 0;
+    buf_char(out, '\n');
+    opt_words(out,
+              reads_file(cmd)
+                  ? "A flag overrides its variable, which overrides the configuration file."
+                  : "A flag overrides its variable.",
+              0, width, &at);
+    buf_char(out, '\n');
 }

@@ -238,23 +238,24 @@ static void help_of_files(void **state)
     struct opt_cmd without = cmd;
     struct buf b;
     buf_init(&b, 1 << 16);
-    opt_help(&cmd, &b);
+    opt_help(&cmd, OPT_PAGE_COLUMNS, &b);
     assert_non_null(strstr(b.data, "variable, which overrides the configuration file.\n"));
     buf_clear(&b);
     without.n_row--; /* --config is the last */
-    opt_help(&without, &b);
+    opt_help(&without, OPT_PAGE_COLUMNS, &b);
     assert_non_null(strstr(b.data, "A flag overrides its variable.\n"));
     buf_release(&b);
 }
 
-/* Faults: a line wider than 80, an option or its variable left out, columns that do not align. */
+/* Faults: a line wider than the page, an option or its variable left out, columns that do not
+ * align. */
 static void help_page(void **state)
 {
     (void)state;
     struct buf b;
     char env[OPT_ENV_BYTES];
     buf_init(&b, 1 << 16);
-    opt_help(&cmd, &b);
+    opt_help(&cmd, OPT_PAGE_COLUMNS, &b);
     assert_int_equal(buf_check(&b, "help", NULL), 0);
     for (size_t i = 0; i < cmd.n_row; i++) {
         assert_non_null(strstr(b.data, rows[i].name));
@@ -268,6 +269,10 @@ static void help_page(void **state)
     assert_non_null(strstr(b.data, "  -p, --port N                port to listen on "
                                    "[TANDEM_PORT; default 8080]\n"));
     assert_non_null(strstr(b.data, "--[no-]warmup"));
+    buf_clear(&b);
+    opt_help(&cmd, 60, &b);
+    for (const char *line = b.data; *line; line += strcspn(line, "\n") + 1)
+        assert_in_range(strcspn(line, "\n"), 0, 60);
     buf_release(&b);
 }
 

@@ -120,7 +120,7 @@ int main(int argc, char **argv)
     if (rc == 0 && opt.wants_help) {
         struct buf page;
         buf_init(&page, 1 << 16);
-        opt_help(&cmd, &page);
+        opt_help(&cmd, OPT_PAGE_COLUMNS, &page);
         fwrite(page.data, 1, page.len, stdout);
         buf_release(&page);
     } else if (rc == 0) {
