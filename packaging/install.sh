@@ -56,8 +56,8 @@ done
 for f in LICENSE README.md CHANGELOG.md SECURITY.md GLOSSARY.md; do
     put 644 "$tree/$f" "$doc/$f"
 done
-for f in "$tree"/docs/*.md; do
-    put 644 "$f" "$doc/docs/${f##*/}"
+for f in "$tree"/docs/*.md "$tree"/docs/*.png "$tree"/docs/proxy/*; do
+    put 644 "$f" "$doc/docs/${f#"$tree"/docs/}"
 done
 for f in facts.py facts.txt facts.jsonl README.md train.conf; do
     put 644 "$tree/examples/tiny/$f" "$doc/examples/tiny/$f"

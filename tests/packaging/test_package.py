@@ -79,7 +79,7 @@ def installed(tmp):
     good("packaging/install.sh", "install", root, build)
     doc = root / "share/doc/tandem"
     for name in ("LICENSE", "THIRD-PARTY", "tandem.spdx.json", "README.md", "CHANGELOG.md", "SECURITY.md",
-                 "docs/operation.md", "examples/tiny/facts.jsonl", "examples/clients/curl.sh"):
+                 "docs/operation.md", "docs/page.png", "docs/proxy/nginx.conf", "examples/tiny/facts.jsonl", "examples/clients/curl.sh"):
         assert (doc / name).stat().st_size > 0, name
     said = good(root / "bin/tandem", "run", "-p", "Hello", "-n", 2, env={"PATH": os.environ["PATH"]})
     assert said.stdout.strip(), said
