@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operator.md, typed: each of its blocks in order, on a machine that is played. Its paths are folders of
-the test, `systemctl` starts, ends and signals a real server, `journalctl` shows its log, `apt-get` installs
+"""docs/operator.md and docs/tutorial-operator.md, typed: each of their blocks in order, on a machine that is
+played. Its paths are folders of the test, `systemctl` starts, ends and signals a real server, `journalctl` shows its log, `apt-get` installs
 nothing, `runuser` is who asks, and `chown` looks at its words. Between the blocks things happen that the page is about: a disk that is lost, a
 new machine.
 
@@ -22,8 +22,9 @@ sys.path.insert(0, str(ROOT / "tests/lib"))
 sys.path.insert(0, str(ROOT / "tests/docs"))
 from ranks import held_port  # noqa: E402
 from serving import BIN, SLOW, Cases, make_model, scratch  # noqa: E402
+from test_blocks import blocks, fits  # noqa: E402
 
-PAGE = ROOT / "docs/operator.md"
+PAGE, TUTORIAL = ROOT / "docs/operator.md", ROOT / "docs/tutorial-operator.md"
 ROWS = b'{"prompt": "a b c", "completion": "d e f"}\n' * 12
 OLD = "the-old-key-of-app"
 STUBS = {
@@ -31,9 +32,10 @@ STUBS = {
 set -eu
 cd %(here)s
 case $1 in
-start) setsid %(bin)s serve MODEL --config %(root)s/etc/tandem.conf --drain-delay 0 </dev/null >>log 2>&1 &
+start|enable) setsid %(bin)s serve MODEL --config %(root)s/etc/tandem.conf --drain-delay 0 </dev/null >>log 2>&1 &
     echo $! >pid ;;
 stop) kill "$(cat pid)"; while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done ;;
+restart) systemctl stop; systemctl start ;;
 kill) kill -"${2#--signal=}" "$(cat pid)"; sleep 1 ;;
 esac
 """,
@@ -161,6 +163,23 @@ def read(m, blocks):
     assert "/v1/models" in m.type(blocks[1])
 
 
+def tutorial(tmp):
+    """From a machine on which nothing was told yet: one shell, as variables go on."""
+    with held_port() as held:
+        m = Machine(tmp, held.getsockname()[1])
+        m.configure("")
+        m.keys.unlink()
+        found = blocks(TUTORIAL)
+        typed = [b for b in found if not b.why]
+        try:
+            said = m.type("".join(f"printf '\\n@@\\n'\n{b.text}" for b in typed)).split("\n@@\n")[1:]
+        finally:
+            m.stop()
+    for b, printed in zip(typed, said, strict=True):
+        assert b.shows is None or fits(b.shows, printed), f"{b.text}prints {printed}"
+    return f"{len(typed)} of {len(found)} blocks run"
+
+
 def main():
     cases, page = Cases(), sections()
     assert len(page) == 5, list(page)
@@ -178,6 +197,8 @@ def main():
             cases.run("read an incident", lambda: read(m, incident))
         finally:
             m.stop()
+    with scratch() as tmp:
+        cases.run("the tutorial", lambda: tutorial(tmp))
     return cases.end()
 
 

@@ -437,6 +437,21 @@ def readme(tmp):
     assert f"\n> {p.stdout}" in text, p.stdout
 
 
+def tutorial(model, tmp):
+    """The blocks in Python of the tutorial for applications, as one program, against a random model whose
+    template has tools. Catches: a step that does not run, a form or a call that is not what was asked for."""
+    text = pathlib.Path("docs/tutorial-application.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S))
+    with Tandem(model, "--name", "base", "--ctx", 4096, "--data-dir", tmp / "tutorial") as server:
+        p = subprocess.run([sys.executable, "-c", code.replace("localhost:8080", f"localhost:{server.port}")],
+                           cwd=tmp, text=True, capture_output=True, timeout=600 * SLOW, check=False)
+    assert p.returncode == 0, p.stderr
+    for line in (r"letter: about='(order|complaint|praise)' urgent=(True|False)",
+                 r"tool: stock \{'thing': '(lamp|chair)'\}", r"tuned: ft:base:tandem:shop:\w+",
+                 r"refused: 404 model_not_found", r"refused: 400 \w+"):
+        assert re.search(f"^{line}$", p.stdout, re.M), (line, p.stdout)
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
@@ -454,6 +469,7 @@ def main():
             cases.run_all(sdk, "responses: ")
         with Tandem(model, "--api-key-file", keys, "--ctx", 4096, "--data-dir", tmp / "kept") as server:
             cases.run("responses: kept", responses.Kept(server, "user-key", "root-key").case_goes_on)
+        cases.run("the tutorial", lambda: tutorial(model, tmp))
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:
             sdk = Embeddings(server, "vectors")

@@ -108,13 +108,24 @@ class Sdk:
                 raise AssertionError("it was taken")
         assert m.forward([text(IDS)], "cross_entropy").result().metrics["loss:sum"] > 0
 
-    def case_the_page_runs(self):
-        page = (ROOT / "docs/tinker.md").read_text(encoding="utf-8")
+    def typed(self, path):
+        """What the block in Python of a page prints."""
+        page = (ROOT / path).read_text(encoding="utf-8")
         code = re.search(r"```python\n(.*?)```", page, re.S)[1].replace("http://localhost:8080", self.s.url)
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
-            exec(compile(code, "docs/tinker.md", "exec"), {})  # noqa: S102
-        lines = out.getvalue().splitlines()
+            exec(compile(code, path, "exec"), {})  # noqa: S102
+        return out.getvalue().splitlines()
+
+    def case_the_tutorial_runs(self):
+        lines = self.typed("docs/tutorial-research.md")
+        losses = [float(x.split()[-1]) for x in lines if x.startswith("loss of a token")]
+        assert len(losses) == 12 and losses[-1] < 0.7 * losses[0], lines
+        assert lines[-1].startswith("samples [["), lines
+        return f"loss {losses[0]:.2f} to {losses[-1]:.2f}"
+
+    def case_the_page_runs(self):
+        lines = self.typed("docs/tinker.md")
         assert len(lines) == 8 and all("'off_policy:sum': 0.0" in x for x in lines), lines
         first, last = (float(lines[i].split()[1]) for i in (0, -1))
         return f"mean reward {first} to {last}"
