@@ -13,6 +13,7 @@
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
 #   make install, uninstall   DESTDIR, PREFIX                   make clean
 #   make deb, tarball, sbom   packages, and what is in them     (packaging/README.md)
+#   make site        the documents as a site, build/site    (docs/site/README.md)
 #   make lib         libtandem.so and libtandem.a               (clients/lib/README.md)
 #
 # MODE=release|debug|asan|tsan|paranoid|coverage|fuzz is a set of flags and a folder, never a set of
@@ -66,7 +67,7 @@ HAVE := $(foreach p,$(PKGS),$(if $(call pkg,--modversion $(p)),$(p)))
 LACK := $(filter-out $(HAVE),$(PKGS))
 # a program cannot be built without them: said at once, and not by the compiler of some file
 ifneq ($(LACK),)
-ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
+ifeq ($(filter clean deps lint site,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
 $(error not here: $(LACK). To install what is missing, type: make deps$(if \
   $(shell command -v apt-get),, (no apt-get here: make deps DEPS=check says what, by Debian's names)))
 endif
@@ -134,7 +135,7 @@ $(B)/engine/base/version.o: CFLAGS_own += $(foreach v,VERSION MODE FOUND NOTE,$(
 EMUISA := $(if $(shell grep -sw fma /proc/cpuinfo | grep -wm1 avx2),-mavx2 -mfma)
 FLAGS := $(strip $(VERSION) $(FOUND) $(filter-out ccache,$(CC)) $(CFLAGS_all) $(HARDEN_$(MODE)) $(PIC) \
          $(LDFLAGS_all) $(LIBS) $(EMUISA))
-ifeq ($(filter clean deps lint,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
+ifeq ($(filter clean deps lint site,$(MAKECMDGOALS))$(filter-out $(wildcard $(STAMPS)),$(STAMPS)),)
 ifneq ($(FLAGS),$(strip $(shell cat $(B)/flags 2>/dev/null)))
 $(shell mkdir -p $(B))
 $(file >$(B)/flags,$(FLAGS))
@@ -331,6 +332,8 @@ check-recipes: all $(TOOLBIN)
 	$(Q)tests/recipes/prove.py
 lint:
 	$(Q)tests/lint/lint.py
+site:
+	$(Q)rm -rf build/site && docs/site/site.py build/site
 check:
 	$(Q)s=0; for m in asan tsan paranoid; do $(MAKE) MODE=$$m test || s=1; done; \
 	  $(MAKE) check-emu || s=1; $(MAKE) check-web || s=1; \
@@ -351,7 +354,7 @@ clean:
 	$(Q)rm -rf $(patsubst %,build/%,$(MODES)) build/tandem build/tandem-kernels build/cuda
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
-.PHONY: all build/tandem build/tandem-kernels test run deps lint check check-emu check-gpu \
+.PHONY: all build/tandem build/tandem-kernels test run deps lint site check check-emu check-gpu \
         check-web check-recipes mutate bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
 .SECONDARY:
 .DELETE_ON_ERROR:

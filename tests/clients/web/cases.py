@@ -7,6 +7,7 @@ import contextlib
 import sys
 
 import chat
+import documents
 import methods
 import talks
 import tuning
@@ -42,7 +43,7 @@ def main():
         w = World(on.enter_context(chromium(tmp)),
                   on.enter_context(Tandem(model, "--data-dir", tmp / "data", *options)),
                   on.enter_context(Tandem(model, "--api-key-file", tmp / "keys", *options)))
-        for case in chat.CASES + talks.CASES + tuning.CASES + methods.CASES + whole.CASES:
+        for case in chat.CASES + talks.CASES + tuning.CASES + methods.CASES + whole.CASES + documents.CASES:
             if len(sys.argv) < 2 or case.__name__ in sys.argv[1:]:
                 cases.run(case.__name__.replace("_", " "), lambda c=case: c(w))
     return cases.end()
