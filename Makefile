@@ -10,6 +10,7 @@
 #   make fuzz        a minute for each target of tests/fuzz     make coverage  a table by folder
 #   make mutate      small faults, and which the tests see      (tests/mutate/README.md)
 #   make t/engine/base/test_arena                               builds and runs one test
+#   make bench-report   what is reached here, beside limits and peers, as plots: build/report
 #   make check-gpu, bench-gpu        on a machine with a GPU    make gpu-bundle  to take there
 #   make install, uninstall   DESTDIR, PREFIX                   make clean
 #   make deb, tarball, sbom   packages, and what is in them     (packaging/README.md)
@@ -315,6 +316,8 @@ $(B)/gpu_products: tests/gpu/products.cu $(CU:%=build/cuda/%.o)
 	$(Q)$(NVCC) -std=c++17 -O3 -arch=sm_90 -I. $^ -lcublasLt -o $@
 check-gpu: all $(GPUTEST)
 	$(Q)tests/gpu/check.py
+bench-report: all $(B)/tests/tools/make_model
+	$(Q)TANDEM_BUILD=$(B) tests/peer/report.py $(ARGS)
 bench-gpu: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
 	$(Q)tests/gpu/bench.py
 gpu-bundle: all $(GPUTEST) $(if $(NVCC),$(B)/gpu_limits $(B)/gpu_products)
@@ -355,6 +358,6 @@ clean:
 
 -include $(shell find $(B) build/cuda -name '*.d' 2>/dev/null)
 .PHONY: all build/tandem build/tandem-kernels test run deps lint site check check-emu check-gpu \
-        check-web check-recipes mutate bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
+        check-web check-recipes mutate bench-report bench-gpu gpu-bundle fuzz fuzz-targets coverage clean
 .SECONDARY:
 .DELETE_ON_ERROR:
