@@ -130,6 +130,8 @@ PARAM_READER(encoding);
 PARAM_READER(effort);
 PARAM_READER(allowed_ids);
 PARAM_READER(bad_words);
+PARAM_READER(breakers);
+PARAM_READER(mirostat);
 PARAM_READER(think_budget);
 PARAM_READER(skip_special);
 PARAM_READER(tools);

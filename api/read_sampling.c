@@ -140,24 +140,46 @@ int param_read_allowed_ids(struct api_reader *r, const char *name, const json_t 
     return 0;
 }
 
-int param_read_bad_words(struct api_reader *r, const char *name, const json_t *v)
+/* At most n_max strings of at most bytes_max. */
+static int read_texts(struct api_reader *r, const char *name, const json_t *v, size_t n_max,
+                      size_t bytes_max, const struct gen_text **out, size_t *n_out)
 {
     size_t n = json_array_size(v);
     if (!json_is_array(v))
         return param_type(r, name, "an array of strings", v);
-    if (n > API_BAD_WORDS_MAX)
-        return param_bad(r, name, "holds %zu words: the limit is %d", n, API_BAD_WORDS_MAX);
+    if (n > n_max)
+        return param_bad(r, name, "holds %zu strings: the limit is %zu", n, n_max);
     struct gen_text *word = param_alloc(r, name, n + 1, sizeof *word);
     for (size_t i = 0; word && i < n; i++) {
         const json_t *text = json_array_get(v, i);
         size_t len = json_string_length(text);
-        if (!json_is_string(text) || !len || len > GEN_STOP_BYTES_MAX)
-            return param_bad(r, name, "must hold strings of 1 to %d bytes", GEN_STOP_BYTES_MAX);
+        if (!json_is_string(text) || !len || len > bytes_max)
+            return param_bad(r, name, "must hold strings of 1 to %zu bytes", bytes_max);
         word[i] = (struct gen_text){.p = json_string_value(text), .n = (uint32_t)len};
     }
-    r->out->bad_word = word;
-    r->out->n_bad_word = n;
+    *out = word;
+    *n_out = n;
     return word ? 0 : -1;
+}
+
+int param_read_bad_words(struct api_reader *r, const char *name, const json_t *v)
+{
+    return read_texts(r, name, v, API_BAD_WORDS_MAX, GEN_STOP_BYTES_MAX, &r->out->bad_word,
+                      &r->out->n_bad_word);
+}
+
+int param_read_breakers(struct api_reader *r, const char *name, const json_t *v)
+{
+    return read_texts(r, name, v, API_BREAKERS_MAX, API_BREAKER_BYTES_MAX, &r->out->breaker,
+                      &r->out->n_breaker);
+}
+
+int param_read_mirostat(struct api_reader *r, const char *name, const json_t *v)
+{
+    int64_t *to = &r->out->gen.sample.mirostat;
+    if (param_int(r, name, v, 0, 2, to))
+        return -1;
+    return *to == 1 ? param_bad(r, name, "must be 0 or 2: the first version is not supported") : 0;
 }
 
 /* A flag in a chat, a count in a completion. */

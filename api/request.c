@@ -9,6 +9,10 @@
 
 enum { COMPLETION_TOKENS = 16 }; /* of one that does not say */
 
+/* llama.cpp's. */
+static const struct gen_text breaker[] = {
+    {.p = "\n", .n = 1}, {.p = ":", .n = 1}, {.p = "\"", .n = 1}, {.p = "*", .n = 1}};
+
 /* A model that advises greedy choice, or says nothing, has OpenAI's temperature. */
 static struct sample_params sampling(const struct sample_params *advised)
 {
@@ -16,7 +20,12 @@ static struct sample_params sampling(const struct sample_params *advised)
                               .top_p = 1,
                               .repetition = 1,
                               .dynatemp_exponent = 1,
-                              .xtc_threshold = 0.1};
+                              .xtc_threshold = 0.1,
+                              .dry_base = 1.75,
+                              .dry_allowed = 2,
+                              .dry_last = -1,
+                              .mirostat_tau = 5,
+                              .mirostat_eta = 0.1};
     if (!advised)
         return s;
     s.top_k = advised->top_k;
@@ -44,6 +53,8 @@ static void defaults(struct api_request *q, enum api_route route, const struct a
                               .top_logprobs = -1,
                               .prompt_logprobs = -1};
     q->gen.sample = sampling(limits->sample);
+    q->breaker = breaker;
+    q->n_breaker = sizeof breaker / sizeof *breaker;
     q->gen.max_new = route == API_COMPLETIONS ? COMPLETION_TOKENS : -1;
     q->gap.is_there = route == API_INFILL;
     q->cut = route & API_OLLAMA_VECTORS ? API_CUT_ALWAYS : API_CUT_MODEL;

@@ -71,6 +71,8 @@ enum {
     API_N_MAX = 128,
     API_BEST_OF_MAX = 20,
     API_BAD_WORDS_MAX = 128,
+    API_BREAKERS_MAX = 64,
+    API_BREAKER_BYTES_MAX = 40,
     API_TOOLS_MAX = 128,
     API_TOOLS_BYTES_MAX = 4 << 20, /* of all tools, as compact JSON */
     API_ECHOES = 14,               /* fields that a response repeats: api_echo_rows */
@@ -107,6 +109,8 @@ struct api_request {
     int64_t n, best_of;              /* best_of at least n */
     const struct gen_text *bad_word; /* [n_bad_word] texts that must not come */
     size_t n_bad_word;
+    const struct gen_text *breaker; /* [n_breaker] texts behind which DRY begins anew */
+    size_t n_breaker;
     int64_t seed;
     bool has_seed;
     int64_t priority;                    /* 0 goes first */

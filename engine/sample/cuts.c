@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The definitions: top-n-sigma (Tang et al. 2024), dynamic temperature and XTC as llama.cpp has
- * them, locally typical sampling (Meister et al. 2022).
+ * them, locally typical sampling (Meister et al. 2022), mirostat 2 (Basu et al. 2021).
  */
 #include "engine/sample/cuts.h"
 
@@ -44,6 +44,14 @@ double cut_temperature(const float *row, int64_t n, double at, double range, dou
     return low + (high - low) * pow(even, exponent);
 }
 
+static double sum_of(const float *prob, int32_t n)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        sum += (double)prob[i];
+    return sum;
+}
+
 /* [lo, hi) comes first. */
 static int32_t keep(int32_t *id, float *prob, int32_t lo, int32_t hi)
 {
@@ -55,10 +63,8 @@ static int32_t keep(int32_t *id, float *prob, int32_t lo, int32_t hi)
 /* Surprise rises along the candidates, so those nearest to any value stand side by side. */
 int32_t cut_typical(int32_t *id, float *prob, int32_t n, double p)
 {
-    double sum = 0, entropy = 0, have = 0;
+    double sum = sum_of(prob, n), entropy = 0, have = 0;
     int32_t lo = 0, hi;
-    for (int32_t i = 0; i < n; i++)
-        sum += (double)prob[i];
     for (int32_t i = 0; i < n; i++)
         if (prob[i] > 0)
             entropy -= (double)prob[i] / sum * log((double)prob[i] / sum);
@@ -75,10 +81,8 @@ int32_t cut_typical(int32_t *id, float *prob, int32_t n, double p)
 
 int32_t cut_tail(const float *prob, int32_t n, double p, double least)
 {
-    double sum = 0, have = 0;
+    double sum = sum_of(prob, n), have = 0;
     int32_t left = 0;
-    for (int32_t i = 0; i < n; i++)
-        sum += (double)prob[i];
     while (left < n && (left == 0 || have < p * sum))
         have += (double)prob[left++];
     while (left > 1 && (double)prob[left - 1] < least * (double)prob[0])
@@ -88,11 +92,23 @@ int32_t cut_tail(const float *prob, int32_t n, double p, double least)
 
 int32_t cut_top(int32_t *id, float *prob, int32_t n, double threshold)
 {
-    double sum = 0;
+    double sum = sum_of(prob, n);
     int32_t high = 0;
-    for (int32_t i = 0; i < n; i++)
-        sum += (double)prob[i];
     while (high < n && (double)prob[high] >= threshold * sum)
         high++;
     return high > 1 ? keep(id, prob, high - 1, n) : n;
+}
+
+int32_t cut_surprise(const float *prob, int32_t n, double mu)
+{
+    double sum = sum_of(prob, n);
+    int32_t left = 1;
+    while (left < n && -log2((double)prob[left] / sum) <= mu)
+        left++;
+    return left < n ? left : n;
+}
+
+double cut_bits(const float *prob, int32_t n, int64_t at)
+{
+    return -log2((double)prob[at] / sum_of(prob, n));
 }

@@ -27,4 +27,10 @@ int32_t cut_tail(const float *prob, int32_t n, double p, double least);
 /* "Exclude top choices": of those with at least the threshold only the last one stays. */
 int32_t cut_top(int32_t *id, float *prob, int32_t n, double threshold);
 
+/* Mirostat's: those that surprise by at most mu bits. */
+int32_t cut_surprise(const float *prob, int32_t n, double mu);
+
+/* The bits by which one of the candidates surprises. */
+double cut_bits(const float *prob, int32_t n, int64_t at);
+
 #endif

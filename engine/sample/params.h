@@ -7,13 +7,14 @@
 #ifndef ENGINE_SAMPLE_PARAMS_H
 #define ENGINE_SAMPLE_PARAMS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
     SAMPLE_BIAS_MAX = 1024,
     SAMPLE_TOP_MAX = 20,
     SAMPLE_ALLOW_MAX = 8192,
-    SAMPLE_BAD_MAX = 8192
+    SAMPLE_LISTS_MAX = 8192 /* numbers of all lists of one kind */
 };
 
 struct sample_bias {
@@ -36,6 +37,13 @@ struct sample_params {
     double typical_p;                         /* 0, 1: no cut */
     double xtc_probability, xtc_threshold;    /* 0: never */
     double dynatemp_range, dynatemp_exponent; /* 0: the temperature is what it is */
+    double dry_multiplier, dry_base;          /* 0: off (engine/sample/dry.h) */
+    int64_t dry_allowed, dry_last;
+    const uint32_t *dry_breaks; /* borrowed: bit id % 32 of word id / 32: it breaks; NULL: none */
+    const int32_t *dry_breaker; /* borrowed: [n_dry_breaker] a length and so many tokens, ... */
+    int32_t n_dry_breaker;
+    int64_t mirostat; /* 2: on, and the cuts are not; 0: off */
+    double mirostat_tau, mirostat_eta;
     const int32_t *allow; /* borrowed: [n_allow] ascending; none: all may come */
     const int32_t *bad;   /* borrowed: [n_bad] a length and so many tokens, ... */
     int32_t n_allow, n_bad;
@@ -46,5 +54,10 @@ struct sample_params {
     {                                                                                              \
         .top_p = 1, .repetition = 1                                                                \
     }
+
+static inline bool sample_is_dry(const struct sample_params *p)
+{
+    return p->dry_multiplier > 0 && p->dry_last != 0;
+}
 
 #endif

@@ -13,6 +13,7 @@
 #include "engine/base/mem.h"
 #include "engine/base/rng.h"
 #include "engine/sample/cuts.h"
+#include "engine/sample/dry.h"
 #include "engine/sample/row.h"
 
 /* Below it 1 / temperature leaves f32's range of use: everything but the largest has lost. */
@@ -25,6 +26,7 @@ struct sampler {
     int32_t *id;       /* owned: [n_vocab] */
     double *weight;    /* owned: [chunks of the vocabulary] */
     void *scratch;     /* owned: K_SCRATCH_BYTES */
+    double mu;         /* of the row in hand */
 };
 
 /* The vocabulary is summed in the chunks that op `ce` walks. */
@@ -106,18 +108,35 @@ static int check_allowed(const struct sample_params *p, int64_t n_vocab, struct 
     return 0;
 }
 
-static int check_bad(const struct sample_params *p, int64_t n_vocab, struct err *e)
+/* Lists, one behind the other: a length and so many tokens. */
+static int check_lists(const char *name, const int32_t *at, int32_t n_all, int64_t n_vocab,
+                       struct err *e)
 {
-    if (p->n_bad < 0 || p->n_bad > SAMPLE_BAD_MAX)
-        return err_set(e, ERR_TOO_LARGE, "bad_words: more than %d tokens", SAMPLE_BAD_MAX);
-    for (int32_t i = 0, n = 0; i < p->n_bad; n--, i++) {
-        bool is_good =
-            n ? p->bad[i] >= 0 && p->bad[i] < n_vocab : p->bad[i] > 0 && p->bad[i] < p->n_bad - i;
+    if (n_all < 0 || n_all > SAMPLE_LISTS_MAX)
+        return err_set(e, ERR_TOO_LARGE, "%s: more than %d tokens", name, SAMPLE_LISTS_MAX);
+    for (int32_t i = 0, n = 0; i < n_all; n--, i++) {
+        bool is_good = n ? at[i] >= 0 && at[i] < n_vocab : at[i] > 0 && at[i] < n_all - i;
         if (!is_good)
-            return err_set(e, ERR_BAD_INPUT, "bad_words: entry %d is no token", i);
-        n = n ? n : p->bad[i] + 1;
+            return err_set(e, ERR_BAD_INPUT, "%s: entry %d is no token", name, i);
+        n = n ? n : at[i] + 1;
     }
     return 0;
+}
+
+static int check_serial(const struct sample_params *p, struct err *e)
+{
+    if (check_range("dry_multiplier", p->dry_multiplier, 0, 100, e))
+        return -1;
+    if (sample_is_dry(p) &&
+        (check_range("dry_base", p->dry_base, 1, 100, e) ||
+         check_range("dry_allowed_length", (double)p->dry_allowed, 0, INT32_MAX, e)))
+        return -1;
+    if (p->mirostat != 0 && p->mirostat != 2)
+        return err_set(e, ERR_UNSUPPORTED, "mirostat: the second version alone, 2, is there");
+    return p->mirostat && (check_range("mirostat_tau", p->mirostat_tau, 0, 100, e) ||
+                           check_range("mirostat_eta", p->mirostat_eta, 0, 100, e))
+               ? -1
+               : 0;
 }
 
 static int check_rare(const struct sample_params *p, int64_t n_vocab, struct err *e)
@@ -128,7 +147,10 @@ static int check_rare(const struct sample_params *p, int64_t n_vocab, struct err
                    check_range("xtc_threshold", p->xtc_threshold, 0, 1, e) ||
                    check_range("dynatemp_range", p->dynatemp_range, 0, 100, e) ||
                    check_range("dynatemp_exponent", p->dynatemp_exponent, 0, 100, e) ||
-                   check_allowed(p, n_vocab, e) || check_bad(p, n_vocab, e)
+                   check_serial(p, e) || check_allowed(p, n_vocab, e) ||
+                   check_lists("bad_words", p->bad, p->n_bad, n_vocab, e) ||
+                   check_lists("dry_sequence_breakers", p->dry_breaker, p->n_dry_breaker, n_vocab,
+                               e)
                ? -1
                : 0;
 }
@@ -170,10 +192,19 @@ static bool is_xtc(const struct sample_params *p)
     return p->xtc_probability > 0 && p->xtc_threshold <= 0.5;
 }
 
+bool sample_is_serial(const struct sample_params *p)
+{
+    return sample_is_dry(p) || p->mirostat;
+}
+
+static bool has_rare_cut(const struct sample_params *p)
+{
+    return p->top_n_sigma > 0 || is_typical(p) || is_xtc(p) || p->dynatemp_range > 0;
+}
+
 bool sample_is_rare(const struct sample_params *p)
 {
-    return p->top_n_sigma > 0 || is_typical(p) || is_xtc(p) || p->dynatemp_range > 0 ||
-           p->n_allow > 0 || p->n_bad > 0;
+    return has_rare_cut(p) || p->n_allow > 0 || p->n_bad > 0 || sample_is_serial(p);
 }
 
 /* ---- editing the row ----------------------------------------------------------------------- */
@@ -252,7 +283,8 @@ bool sample_is_edited(const struct sample_row *r)
 
 bool sample_follows_text(const struct sample_row *r)
 {
-    return (r->seen && sample_wants_seen(r->params)) || r->mask || r->params->n_bad > 0;
+    return (r->seen && sample_wants_seen(r->params)) || r->mask || r->params->n_bad > 0 ||
+           sample_is_serial(r->params);
 }
 
 static void apply_allowed(float *row, int64_t n, const int32_t *allow, int32_t n_allow)
@@ -272,7 +304,7 @@ static void shut_out_bad(float *row, const struct sample_row *r)
         int32_t before = p->bad[i] - 1;
         const int32_t *word = p->bad + i + 1;
         if (r->n_said >= before &&
-            (!before || !memcmp(r->said + r->n_said - before, word, (size_t)before * sizeof *word)))
+            (!before || !memcmp(r->text + r->n_text - before, word, (size_t)before * sizeof *word)))
             row[word[before]] = -INFINITY;
     }
 }
@@ -280,11 +312,13 @@ static void shut_out_bad(float *row, const struct sample_row *r)
 static void edit(struct sampler *s, const struct sample_row *r)
 {
     const struct sample_params *p = r->params;
-    bool is_plain = !(r->seen && sample_wants_seen(p)) && !p->n_bias;
+    bool is_plain = !(r->seen && sample_wants_seen(p)) && !sample_is_dry(p) && !p->n_bias;
     if (!r->mask || !is_plain)
         memcpy(s->row, r->logits, (size_t)s->n_vocab * sizeof *s->row);
     if (r->seen && sample_wants_seen(p))
         penalise(s->row, r);
+    if (sample_is_dry(p))
+        dry_edit(p, r->text, r->n_text, r->length, s->id, s->row);
     for (int32_t i = 0; i < p->n_bias; i++)
         s->row[p->bias[i].id] = clamped((double)s->row[p->bias[i].id] + (double)p->bias[i].add);
     if (r->mask)
@@ -383,6 +417,18 @@ static int32_t draw(struct sampler *s, const struct sample_params *p, const floa
     return s->id[row_draw(s->prob, n, u)];
 }
 
+/* What surprises by more than mu bits is out; by as much as what is drawn surprises beside what it
+ * was to, mu moves. */
+static int32_t draw_mirostat(struct sampler *s, const struct sample_params *p,
+                             const struct k_best *best, uint64_t place)
+{
+    const float *row = scaled(best, s->row, s->n_vocab, p->temperature, s->row);
+    int32_t n = cut_surprise(s->prob, cut(s, row, 0, 1, 0, s->n_vocab), s->mu);
+    int64_t at = row_draw(s->prob, n, rng_unit(p->seed, 0, place));
+    s->mu -= p->mirostat_eta * (cut_bits(s->prob, n, at) - p->mirostat_tau);
+    return s->id[at];
+}
+
 /* The same with the cuts that are the host's own; s->row was edited. */
 static int32_t draw_rare(struct sampler *s, const struct sample_params *p,
                          const struct k_best *best, uint64_t place)
@@ -427,8 +473,10 @@ static int32_t find(struct sampler *s, const struct sample_row *r, struct k_best
     }
     if (best.id < 0 || sample_is_greedy(r->params))
         return best.id;
-    return sample_is_rare(r->params) ? draw_rare(s, r->params, &best, r->place)
-                                     : draw(s, r->params, row, &best, r->place);
+    if (r->params->mirostat)
+        return draw_mirostat(s, r->params, &best, r->place);
+    return has_rare_cut(r->params) ? draw_rare(s, r->params, &best, r->place)
+                                   : draw(s, r->params, row, &best, r->place);
 }
 
 static int take(struct sampler *s, const struct sample_row *r, struct k_best best, int32_t *id,
@@ -503,8 +551,10 @@ int sampler_next(struct sampler *s, const struct sample_row *r, struct sample_ta
 {
     struct k_best best;
     *t = (struct sample_taken){.id = -1};
+    s->mu = r->mu;
     if (find_best(s, r, &best, e) || take(s, r, best, &t->id, e))
         return -1;
+    t->mu = s->mu;
     if (r->wants_logprob || r->n_top > 0)
         score(s, r, top_count(s, r->n_top), t);
     return 0;

@@ -2,8 +2,10 @@
  *
  * From a row of logits to a token, by one chain in a fixed order:
  *
- *     penalties (repetition; frequency and presence), bias, mask, allowed and banned ids, bad
+ *     penalties (repetition; frequency and presence; DRY), bias, mask, allowed and banned ids, bad
  * words, top-n-sigma, temperature (dynamic), top-k, typical, top-p, min-p, XTC, one draw
+ *
+ * With mirostat its own cut stands in place of all others, by a state that each draw moves.
  *
  * Temperature 0 takes the largest behind the mask (the lower id of equals). The draw is a pure
  * function of the seed and the place of the token in its text, so a text does not depend on what
@@ -39,6 +41,7 @@ int sample_check(const struct sample_params *p, int64_t n_vocab, struct err *e);
 
 bool sample_wants_seen(const struct sample_params *p); /* there are penalties */
 bool sample_is_rare(const struct sample_params *p);    /* it asks for what only the host does */
+bool sample_is_serial(const struct sample_params *p);  /* one row of its text at a time */
 
 /* A row and how its token is to be taken. All pointers are borrowed. */
 struct sample_row {
@@ -48,10 +51,12 @@ struct sample_row {
     const struct seen *seen; /* what penalties count; NULL: nothing was seen */
     const int32_t *ahead;    /* [n_ahead] and these behind it: guesses that the row counts on */
     int32_t n_ahead;
-    const int32_t *said; /* [n_said] the answer before it, guesses too: what bad words go on from */
-    int64_t n_said;
-    const uint32_t *mask;  /* bit id % 32 of word id / 32 set: may be taken; NULL: all may */
-    const int32_t *banned; /* [n_banned] may not be taken: ends, before the least length */
+    const int32_t *text;    /* [n_text] all before it, guesses too */
+    int64_t n_text, n_said; /* the last n_said of them are the answer's: bad words count these */
+    int32_t *length;        /* [n_text] work space of DRY; NULL: there is none in the parameters */
+    double mu;              /* mirostat's state before it; of the first token twice its tau */
+    const uint32_t *mask;   /* bit id % 32 of word id / 32 set: may be taken; NULL: all may */
+    const int32_t *banned;  /* [n_banned] may not be taken: ends, before the least length */
     int32_t n_banned;
     bool wants_logprob;
     int32_t n_top;   /* the likeliest wanted; at most SAMPLE_TOP_MAX */
@@ -87,6 +92,7 @@ struct sample_taken {
     int32_t id;
     float logprob;                         /* where wanted, or n_top > 0 */
     int32_t rank;                          /* where wanted: 1 for the likeliest */
+    double mu;                             /* mirostat's state behind it */
     int32_t n_top;                         /* n_top, or all of a small vocabulary */
     struct sample_top top[SAMPLE_TOP_MAX]; /* descending, ties by lower id */
 };

@@ -39,10 +39,12 @@ static int by_chance(const void *a, const void *b)
 }
 
 /* Guesses that a text may have: its answer has room for them, and it goes on from before them as if
- * they had not been. */
+ * they had not been. A text whose rows are drawn one by one has none. */
 static int64_t most_guesses(const struct engine *g, const struct work *w)
 {
     int64_t room = w->max_new - w->n_new - 1, cut = model_cut_most(g->fixed.res.model);
+    if (sample_is_serial(&w->params.sample))
+        return 0;
     return room < cut ? room : cut;
 }
 

@@ -25,8 +25,11 @@ static void plan_row(struct flight *f, const struct sched_part *p, int64_t place
                                  .seen = w->seen,
                                  .ahead = p->seq->token + p->seq->n_tok,
                                  .n_ahead = (int32_t)n_ahead,
-                                 .said = p->seq->token + p->seq->n_prompt,
+                                 .text = p->seq->token,
+                                 .n_text = is_known ? 0 : p->seq->n_prompt + n_new,
                                  .n_said = is_known ? 0 : n_new,
+                                 .length = w->length,
+                                 .mu = w->mu,
                                  .mask = is_known ? NULL : constrained_row(w, n_ahead),
                                  .banned = w->end_id,
                                  .n_banned = n_new < w->params.min_new ? w->n_end_id : 0,
@@ -140,6 +143,7 @@ static void put_token(struct engine *g, struct work *w, const struct sample_take
     if (w->n_new++ == 0)
         answer_end_room(w->answer)->first_us = now;
     g->own.tok_new++;
+    w->mu = t->mu;
     draft_heard(&w->draft, t->id);
     if (w->seen)
         seen_answer(w->seen, t->id);

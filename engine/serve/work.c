@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One lazy block holds the struct, the ids that end it, the lists of its sampling and, last, the
- * tokens; the means
- * that few requests need are made beside it.
+ * tokens and what DRY works with; the means that few requests need are made beside it.
  */
 #include "engine/serve/work.h"
 
@@ -15,7 +14,7 @@
 #include "engine/sample/sampler.h"
 
 struct sizes {
-    int64_t n_end_id, n_bias, n_allow, n_bad, n_max;
+    int64_t n_end_id, n_bias, n_allow, n_bad, n_breaker, n_word, n_max, n_length;
 };
 
 static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r, int64_t max_new)
@@ -27,18 +26,32 @@ static struct sizes sizes_of(const struct work_model *m, const struct gen_req *r
         s.n_bias = p->sample.n_bias;
         s.n_allow = p->sample.n_allow;
         s.n_bad = p->sample.n_bad;
+        s.n_breaker = p->sample.n_dry_breaker;
+        s.n_word = p->sample.dry_breaks ? (m->n_vocab + 31) / 32 : 0;
+        s.n_length = sample_is_dry(&p->sample) ? s.n_max : 0;
     }
     return s;
 }
 
 static struct work *make_block(struct sizes s, struct err *e)
 {
+    int64_t n_id = s.n_end_id + s.n_allow + s.n_bad + s.n_breaker + s.n_word + s.n_max + s.n_length;
     size_t bytes = sizeof(struct work) + (size_t)s.n_bias * sizeof(struct sample_bias) +
-                   (size_t)(s.n_end_id + s.n_allow + s.n_bad + s.n_max) * sizeof(int32_t);
+                   (size_t)n_id * sizeof(int32_t);
     struct work *w = try_lazy(bytes, 1, "a request", e);
     if (w)
         w->bytes = bytes;
     return w;
+}
+
+/* A copy of n numbers, which moves `to` behind it; NULL: there are none. */
+static void *put_list(int32_t **to, const void *from, int64_t n)
+{
+    int32_t *at = *to;
+    if (n)
+        memcpy(at, from, (size_t)n * sizeof *at);
+    *to += n;
+    return n ? at : NULL;
 }
 
 static void copy_params(struct work *w, const struct work_model *m, const struct gen_params *p,
@@ -46,20 +59,21 @@ static void copy_params(struct work *w, const struct work_model *m, const struct
 {
     struct sample_bias *bias = (struct sample_bias *)(w + 1);
     w->end_id = (int32_t *)(bias + s.n_bias);
-    int32_t *allow = w->end_id + s.n_end_id, *bad = allow + s.n_allow;
-    w->seq.token = bad + s.n_bad;
+    int32_t *to = w->end_id + s.n_end_id;
+    w->seq.token = to + s.n_allow + s.n_bad + s.n_breaker + s.n_word;
     if (!p)
         return;
+    struct sample_params *sample = &w->params.sample;
     w->params = *p;
     if (s.n_bias)
         memcpy(bias, p->sample.bias, (size_t)s.n_bias * sizeof *bias);
-    w->params.sample.bias = bias;
-    if (s.n_allow)
-        memcpy(allow, p->sample.allow, (size_t)s.n_allow * sizeof *allow);
-    if (s.n_bad)
-        memcpy(bad, p->sample.bad, (size_t)s.n_bad * sizeof *bad);
-    w->params.sample.allow = allow;
-    w->params.sample.bad = bad;
+    sample->bias = bias;
+    sample->allow = put_list(&to, p->sample.allow, s.n_allow);
+    sample->bad = put_list(&to, p->sample.bad, s.n_bad);
+    sample->dry_breaker = put_list(&to, p->sample.dry_breaker, s.n_breaker);
+    sample->dry_breaks = put_list(&to, p->sample.dry_breaks, s.n_word);
+    w->length = s.n_length ? w->seq.token + s.n_max : NULL;
+    w->mu = 2 * sample->mirostat_tau;
     for (int32_t i = 0; !p->ignore_eos && i < m->n_eos; i++)
         w->end_id[w->n_end_id++] = m->eos[i];
     for (int32_t i = 0; i < p->n_stop_id; i++)

@@ -12,7 +12,7 @@
 struct way {
     const struct tokenizer *tokenizer;
     struct arena *arena;
-    int32_t *out; /* [SAMPLE_BAD_MAX] */
+    int32_t *out; /* [SAMPLE_LISTS_MAX] */
     int32_t n;
 };
 
@@ -20,9 +20,9 @@ static int add_tokens(struct way *w, const struct tok_list *l, struct err *e)
 {
     if (!l->n)
         return 0;
-    if (l->n + 1 > (size_t)(SAMPLE_BAD_MAX - w->n))
+    if (l->n + 1 > (size_t)(SAMPLE_LISTS_MAX - w->n))
         return err_set(e, ERR_TOO_LARGE, "bad_words: they come to more than %d tokens",
-                       SAMPLE_BAD_MAX);
+                       SAMPLE_LISTS_MAX);
     w->out[w->n++] = (int32_t)l->n;
     memcpy(w->out + w->n, l->id, l->n * sizeof *l->id);
     w->n += (int32_t)l->n;
@@ -57,7 +57,7 @@ int bad_words_encode(const struct engine *g, struct api_request *q, struct arena
     if (!w.tokenizer)
         return api_fail(e, 400, "unsupported", "bad_words",
                         "This model has no tokenizer to find words with.");
-    w.out = arena_try(a, SAMPLE_BAD_MAX, sizeof *w.out, &why);
+    w.out = arena_try(a, SAMPLE_LISTS_MAX, sizeof *w.out, &why);
     for (size_t i = 0; w.out && i < q->n_bad_word; i++)
         if (add_word(&w, &q->bad_word[i], &why))
             return api_fail_err(e, &why, "bad_words");

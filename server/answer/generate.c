@@ -34,6 +34,7 @@
 #include <string.h>
 
 #include "server/answer/bad_words.h"
+#include "server/answer/breakers.h"
 #include "server/answer/generate_own.h"
 #include "server/metrics/metrics.h"
 #include "server/server.h"
@@ -63,6 +64,7 @@ static int make_prompts(struct generation *g, struct api_error *e)
     struct arena *a = call_arena(g->call);
     if (calling_begin(&g->calling, g->at.engine, g->q, a, e) ||
         bad_words_encode(g->at.engine, &g->at.q, a, e) ||
+        breakers_encode(g->at.engine, &g->at.q, a, e) ||
         prompts_make(g->at.engine, &g->at.q, a, &g->prompt, &g->n_prompt, e))
         return -1;
     if (g->q->route & API_CHATS) {

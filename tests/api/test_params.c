@@ -276,14 +276,14 @@ static const struct {
     {API_COMPLETIONS, PARAM_HONOURED, "suffix"},
     {API_CHAT, PARAM_UNBUILT, "suffix"},
     {API_INFILL, PARAM_HONOURED,
-     "model input_prefix input_suffix prompt stream n_predict temperature top_k top_p min_p seed stop grammar json_schema"},
-    {API_INFILL, PARAM_UNBUILT, "input_extra mirostat dry_multiplier n_probs lora"},
+     "model input_prefix input_suffix prompt stream n_predict temperature top_k top_p min_p seed stop grammar json_schema mirostat mirostat_tau mirostat_eta dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers"},
+    {API_INFILL, PARAM_UNBUILT, "input_extra n_probs lora"},
     {API_INFILL, PARAM_DECORATIVE,
      "samplers response_fields n_indent n_cache_reuse t_max_prompt_ms t_max_predict_ms cache_prompt id_slot"},
     {API_EMBEDDINGS, PARAM_HONOURED, "input model encoding_format dimensions prompt_name"},
     {API_EMBEDDINGS, PARAM_DECORATIVE, "user"},
     {API_CHAT | API_COMPLETIONS, PARAM_HONOURED,
-     "top_k min_p repetition_penalty min_tokens stop_token_ids ignore_eos include_stop_str_in_output skip_special_tokens prompt_logprobs return_token_ids return_tokens_as_token_ids cache_salt allowed_token_ids bad_words typical_p top_n_sigma dynatemp_range dynatemp_exponent xtc_probability xtc_threshold"},
+     "top_k min_p repetition_penalty min_tokens stop_token_ids ignore_eos include_stop_str_in_output skip_special_tokens prompt_logprobs return_token_ids return_tokens_as_token_ids cache_salt allowed_token_ids bad_words typical_p top_n_sigma dynatemp_range dynatemp_exponent xtc_probability xtc_threshold mirostat mirostat_tau mirostat_eta dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers"},
     {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
      "spaces_between_special_tokens return_token_offsets return_mm_kwargs stream_interval"},
     {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
@@ -323,8 +323,8 @@ static const struct {
     {API_OLLAMA_SHOW, PARAM_DECORATIVE, "verbose"},
     {API_OLLAMA_EMBED, PARAM_HONOURED, "model input truncate dimensions options keep_alive"},
     {API_OLLAMA_OPTIONS, PARAM_HONOURED,
-     "temperature top_k top_p min_p typical_p seed num_predict num_ctx stop repeat_penalty repeat_last_n presence_penalty frequency_penalty"},
-    {API_OLLAMA_OPTIONS, PARAM_UNBUILT, "mirostat tfs_z penalize_newline vocab_only"},
+     "temperature top_k top_p min_p typical_p seed num_predict num_ctx stop repeat_penalty repeat_last_n presence_penalty frequency_penalty mirostat mirostat_tau mirostat_eta"},
+    {API_OLLAMA_OPTIONS, PARAM_UNBUILT, "tfs_z penalize_newline vocab_only"},
     {API_OLLAMA_OPTIONS, PARAM_DECORATIVE,
      "num_keep num_batch num_gpu main_gpu num_thread numa low_vram f16_kv use_mmap use_mlock"},
     {API_LORA_LOAD, PARAM_HONOURED, "lora_name lora_path load_inplace"},
@@ -343,12 +343,12 @@ static const struct {
      "model input add_special_tokens truncate_prompt_tokens use_activation"},
     {API_RERANK | API_SCORE | API_CLASSIFY, PARAM_DECORATIVE, "user session_id"},
     {API_CHAT | API_COMPLETIONS, PARAM_UNBUILT,
-     "stop_regex min_new_tokens no_stop_trim custom_logit_processor custom_params return_hidden_states n_predict repeat_penalty mirostat dry_multiplier samplers n_probs n_indent t_max_predict_ms lora max_new_tokens max_length do_sample num_beams no_repeat_ngram_size top_a"},
+     "stop_regex min_new_tokens no_stop_trim custom_logit_processor custom_params return_hidden_states n_predict repeat_penalty samplers n_probs n_indent t_max_predict_ms lora max_new_tokens max_length do_sample num_beams no_repeat_ngram_size top_a"},
     {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
      "lora_path guided_structural_tag grammar_lazy grammar_triggers"},
     {API_CHAT, PARAM_UNBUILT, "reasoning thinking system"},
     {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
-     "repeat_last_n mirostat_tau mirostat_eta dry_base dry_allowed_length dry_penalty_last_n n_keep cache_prompt id_slot"},
+     "repeat_last_n n_keep cache_prompt id_slot"},
 };
 
 /* Every field of OpenAI's specification and of other servers, by what becomes of it. */
@@ -378,8 +378,8 @@ static void test_what_changes_an_answer_is_refused(void **state)
                                                 {"response_format", "{\"type\":\"json_object\"}"},
                                                 {"json_schema", "{}"}};
     static const char *const sampling[][2] = {
-        {"truncation_side", "\"right\""}, {"structural_tag", "\"x\""}, {"mirostat", "2"},
-        {"dry_multiplier", "0.5"},        {"repeat_penalty", "1.1"},   {"n_predict", "5"},
+        {"truncation_side", "\"right\""}, {"structural_tag", "\"x\""}, {"mirostat", "1"},
+        {"dry_base", "0.5"},              {"repeat_penalty", "1.1"},   {"n_predict", "5"},
         {"stop_regex", "\"a\""},          {"lora_path", "\"a\""}};
     (void)state;
     for (size_t i = 0; i < sizeof constraint / sizeof *constraint; i++) {

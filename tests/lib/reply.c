@@ -114,7 +114,7 @@ struct alone {
     struct runner *runner;
     struct sampler *sampler;
     struct seen *seen;
-    int32_t *token; /* [n_prompt + max_new] */
+    int32_t *token, *length; /* [n_prompt + max_new] */
     int64_t n_tok;
 };
 
@@ -192,16 +192,23 @@ static void generate(struct alone *a, const float *logits)
     const struct gen_params *p = a->req->params;
     struct reply *r = a->r;
     struct err e = ERR_INIT;
+    double mu = 2 * p->sample.mirostat_tau;
     r->why = GEN_LENGTH;
     for (int64_t i = 0; i < p->max_new; i++) {
         struct sample_row row = {.logits = logits,
                                  .params = &p->sample,
                                  .place = (uint64_t)i,
                                  .seen = a->seen,
+                                 .text = a->token,
+                                 .n_text = a->n_tok,
+                                 .n_said = i,
+                                 .length = a->length,
+                                 .mu = mu,
                                  .wants_logprob = p->wants_logprob,
                                  .n_top = p->n_top};
         struct sample_taken t;
         assert_good(sampler_next(a->sampler, &row, &t, &e), &e);
+        mu = t.mu;
         if (ends(a, t.id)) {
             r->why = GEN_STOPPED;
             r->end.stop_id = t.id;
@@ -238,6 +245,7 @@ void reply_alone(struct reply *r, struct golden *g, const struct gen_req *req, i
     a.sampler = sampler_new(g->model->cfg.n_vocab, device_kernels(g->device), &e);
     a.seen = seen_new(room, &e);
     a.token = xcalloc((size_t)room, sizeof *a.token);
+    a.length = xcalloc((size_t)room, sizeof *a.length);
     memcpy(a.token, req->prompt, (size_t)req->n_prompt * sizeof *a.token);
     for (int64_t i = 0; i < req->n_prompt; i++)
         seen_prompt(a.seen, a.token[i]);
@@ -246,6 +254,7 @@ void reply_alone(struct reply *r, struct golden *g, const struct gen_req *req, i
         logits = feed(&a, pos, req->n_prompt - pos < chunk ? req->n_prompt - pos : chunk);
     generate(&a, logits);
     free(a.token);
+    free(a.length);
     seen_free(a.seen);
     sampler_free(a.sampler);
     runner_free(a.runner);

@@ -88,6 +88,13 @@ static void draw_sampling(struct ask *a, uint64_t i)
     p->sample.repetition = draw(i, 15, 3) ? 1 : 1.2;
     p->sample.presence = draw(i, 16, 3) ? 0 : 0.7;
     p->sample.frequency = draw(i, 17, 3) ? 0 : 0.3;
+    p->sample.dry_multiplier = draw(i, 33, 8) ? 0 : 0.5;
+    p->sample.dry_base = 1.75;
+    p->sample.dry_allowed = 2;
+    p->sample.dry_last = -1;
+    p->sample.mirostat = draw(i, 34, 8) ? 0 : 2;
+    p->sample.mirostat_tau = 3;
+    p->sample.mirostat_eta = 0.3;
 }
 
 /* Of texts of single bytes, as another tokenizer's first ids are: some must end, some repeat. */

@@ -68,6 +68,13 @@ static void draw_params(struct mix *m, size_t i)
     p->sample.repetition = draw(i, 19, 2) ? 1 : 1.3;
     p->sample.presence = draw(i, 20, 2) ? 0 : 0.5;
     p->sample.frequency = draw(i, 21, 2) ? 0 : -0.25;
+    p->sample.mirostat = draw(i, 28, 4) ? 0 : 2;
+    p->sample.mirostat_tau = 1 + 4 * real(i, 29);
+    p->sample.mirostat_eta = 0.5;
+    p->sample.dry_multiplier = draw(i, 30, 4) ? 0 : 3;
+    p->sample.dry_base = 1.75;
+    p->sample.dry_allowed = (int64_t)draw(i, 31, 3);
+    p->sample.dry_last = draw(i, 32, 2) ? -1 : 40;
     for (uint64_t k = 0; k < N_BIAS; k++)
         m->bias[i][k].id = (int32_t)(draw(i * 3 + k, 22, (uint64_t)n_vocab / N_BIAS) * N_BIAS + k);
     for (uint64_t k = 0; k < N_BIAS; k++)
