@@ -94,14 +94,11 @@ static void put_entry(struct lister *l, int32_t id, float logprob)
     put_bytes(l);
 }
 
-void api_logprobs_chat(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
-                       size_t n)
+void api_logprobs_entries(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
+                          size_t n)
 {
     struct lister l;
     begin(&l, j, v, "");
-    jout_open(j, '{');
-    jout_key(j, "content");
-    jout_open(j, '[');
     for (size_t i = 0; i < n; i++) {
         put_entry(&l, at[i].id, at[i].logprob);
         jout_key(j, "top_logprobs");
@@ -113,10 +110,19 @@ void api_logprobs_chat(struct jout *j, const struct api_vocab *v, const struct a
         jout_close(j, ']');
         jout_close(j, '}');
     }
+    end(&l);
+}
+
+void api_logprobs_chat(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
+                       size_t n)
+{
+    jout_open(j, '{');
+    jout_key(j, "content");
+    jout_open(j, '[');
+    api_logprobs_entries(j, v, at, n);
     jout_close(j, ']');
     jout_put_null(j, "refusal");
     jout_close(j, '}');
-    end(&l);
 }
 
 /* ---- a completion -------------------------------------------------------------------------- */

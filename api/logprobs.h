@@ -38,6 +38,10 @@ struct api_logprob {
 void api_logprobs_chat(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
                        size_t n);
 
+/* The same entries alone, as members of a list. */
+void api_logprobs_entries(struct jout *j, const struct api_vocab *v, const struct api_logprob *at,
+                          size_t n);
+
 void api_logprobs_completion(struct jout *j, const struct api_vocab *v,
                              const struct api_logprob *at, size_t n);
 

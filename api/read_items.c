@@ -367,9 +367,13 @@ int param_read_include(struct api_reader *r, const char *name, const json_t *v)
         return param_type(r, name, "an array of strings", v);
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *word = json_array_get(v, i);
-        if (!value_is_word(word, "reasoning.encrypted_content"))
-            return param_bad(r, name, "can only hold \"reasoning.encrypted_content\" here");
-        if (ignore_member(r, name, json_string_value(word)))
+        bool wants_logprobs = value_is_word(word, "message.output_text.logprobs");
+        if (!wants_logprobs && !value_is_word(word, "reasoning.encrypted_content"))
+            return param_bad(r, name,
+                             "can only hold \"message.output_text.logprobs\" and "
+                             "\"reasoning.encrypted_content\" here");
+        r->out->wants_logprobs |= wants_logprobs;
+        if (!wants_logprobs && ignore_member(r, name, json_string_value(word)))
             return -1;
     }
     return 0;

@@ -32,6 +32,7 @@ void api_reply_init(struct api_reply *r, enum api_route route, const char *id, c
     buf_init(&r->opening, OPENING_BYTES_MAX);
     buf_init(&r->items, ITEMS_BYTES_MAX);
     buf_init(&r->text, ITEMS_BYTES_MAX);
+    buf_init(&r->logprobs, ITEMS_BYTES_MAX);
     buf_str(&r->opening, "data: ");
     struct jout j = jout_on(&r->opening);
     jout_open(&j, '{');
@@ -44,6 +45,7 @@ void api_reply_release(struct api_reply *r)
     buf_release(&r->opening);
     buf_release(&r->items);
     buf_release(&r->text);
+    buf_release(&r->logprobs);
 }
 
 /* ---- a choice ------------------------------------------------------------------------------ */
@@ -211,6 +213,8 @@ void api_event_choice(const struct api_reply *r, const struct api_choice *c,
     jout_open(&j, '[');
     put_choice(&j, r, c, true);
     jout_close(&j, ']');
+    if (r->route == API_CHAT && c->prompt && c->index == 0)
+        put_prompt(&j, r, c);
     if (form == API_USAGE_GIVEN) {
         jout_key(&j, "usage");
         put_usage(&j, usage);

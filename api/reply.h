@@ -39,6 +39,8 @@ struct api_reply {
     enum api_block block;
     int64_t n_block, n_event; /* that were begun; that were numbered */
     struct buf items, text;   /* owned: of a response, its items as JSON; what the open one has */
+    struct buf logprobs;      /* owned: of its text's tokens, as JSON with commas between */
+    size_t n_logprobs_told;   /* bytes, with the comma behind */
     char call_id[40], call_name[TOOL_NAME_MAX + 1]; /* of the open one */
     bool has_begun;
     int64_t completed;           /* seconds since 1970; 0: not yet */

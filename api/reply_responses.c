@@ -26,7 +26,27 @@ static const char *item_id(const struct api_reply *r, enum api_block kind, int64
     return id;
 }
 
-static void put_part(struct jout *j, enum api_block kind, const char *p, size_t n)
+/* Those of the text's tokens behind the first n bytes. */
+static void put_logprobs(struct jout *j, const struct buf *all, size_t from)
+{
+    jout_key(j, "logprobs");
+    jout_open(j, '[');
+    buf_add(j->out, all->len > from ? all->data + from : "", all->len > from ? all->len - from : 0);
+    jout_close(j, ']');
+}
+
+static void add_logprobs(struct api_reply *r, const struct api_choice *c)
+{
+    if (!c->n_logprob)
+        return;
+    if (r->logprobs.len)
+        buf_char(&r->logprobs, ',');
+    struct jout j = jout_on(&r->logprobs);
+    api_logprobs_entries(&j, &r->vocab, c->logprob, c->n_logprob);
+}
+
+static void put_part(struct jout *j, const struct api_reply *r, enum api_block kind, const char *p,
+                     size_t n)
 {
     jout_open(j, '{');
     jout_put_str(j, "type", kind == API_BLOCK_THOUGHTS ? "reasoning_text" : "output_text");
@@ -34,8 +54,7 @@ static void put_part(struct jout *j, enum api_block kind, const char *p, size_t 
     if (kind == API_BLOCK_TEXT) {
         jout_key(j, "annotations");
         jout_raw(j, "[]");
-        jout_key(j, "logprobs");
-        jout_raw(j, "[]");
+        put_logprobs(j, &r->logprobs, n ? 0 : r->logprobs.len);
     }
     jout_close(j, '}');
 }
@@ -75,7 +94,7 @@ static void put_item(struct jout *j, const struct api_reply *r, const struct ite
     jout_key(j, "content");
     jout_open(j, '[');
     if (it->p)
-        put_part(j, it->kind, it->p, it->n);
+        put_part(j, r, it->kind, it->p, it->n);
     jout_close(j, ']');
     jout_close(j, '}');
 }
@@ -112,7 +131,7 @@ static void put_repeats(struct jout *j, const struct api_request *q)
     }
     jout_put_num(j, "temperature", q->gen.sample.temperature);
     jout_put_num(j, "top_p", q->gen.sample.top_p);
-    jout_put_int(j, "top_logprobs", 0);
+    jout_put_int(j, "top_logprobs", q->top_logprobs);
     jout_put_bool(j, "store", q->store == API_STORE);
     jout_put_bool(j, "background", false);
     jout_put_str(j, "service_tier", "default");
@@ -165,7 +184,8 @@ static void put_response(struct jout *j, const struct api_reply *r, const char *
     jout_key(j, "output");
     jout_open(j, '[');
     buf_add(j->out, items->len ? items->data : "", items->len);
-    j->out->failed |= items->failed || r->text.failed; /* what has a hole is not told */
+    j->out->failed |=
+        items->failed || r->text.failed || r->logprobs.failed; /* what has a hole is not told */
     jout_close(j, ']');
     put_repeats(j, r->q);
     jout_key(j, "usage");
@@ -200,6 +220,7 @@ static void write_whole(struct api_reply *r, const struct api_choice *c, size_t 
     const char *status = status_of(c->finish);
     bool has_text = c->n_text || (!c->n_call && !c->n_thoughts);
     (void)n; /* a response is one choice */
+    add_logprobs(r, c);
     if (c->n_thoughts)
         keep_item(r, &(struct item){.kind = API_BLOCK_THOUGHTS,
                                     .index = r->n_block++,
@@ -294,7 +315,7 @@ static void put_part_event(struct api_reply *r, const char *type, struct buf *ou
     struct jout j = open_event(r, type, out);
     put_place(&j, r, true);
     jout_key(&j, "part");
-    put_part(&j, r->block, r->text.len ? r->text.data : "", r->text.len);
+    put_part(&j, r, r->block, r->text.len ? r->text.data : "", r->text.len);
     api_event_close(&j);
 }
 
@@ -305,17 +326,16 @@ static const char *const done_of[] = {[API_BLOCK_THOUGHTS] = "response.reasoning
                                       [API_BLOCK_TEXT] = "response.output_text.done",
                                       [API_BLOCK_CALL] = "response.function_call_arguments.done"};
 
-/* More of what is open (key "delta"), or all of it ("text", "arguments"). */
+/* More of what is open (key "delta"), or all of it ("text", "arguments"); with the
+ * log-probabilities behind `from`. */
 static void put_text_event(struct api_reply *r, const char *type, const char *key, const char *p,
-                           size_t n, struct buf *out)
+                           size_t n, size_t from, struct buf *out)
 {
     struct jout j = open_event(r, type, out);
     put_place(&j, r, r->block != API_BLOCK_CALL);
     jout_put_bytes(&j, key, p, n);
-    if (r->block == API_BLOCK_TEXT) {
-        jout_key(&j, "logprobs");
-        jout_raw(&j, "[]");
-    }
+    if (r->block == API_BLOCK_TEXT)
+        put_logprobs(&j, &r->logprobs, from);
     if (r->block == API_BLOCK_CALL && strcmp(key, "delta") != 0)
         jout_put_str(&j, "name", r->call_name);
     api_event_close(&j);
@@ -327,7 +347,7 @@ static void close_item(struct api_reply *r, const char *status, struct buf *out)
         return;
     bool is_call = r->block == API_BLOCK_CALL;
     const struct item it = item_of(r, status);
-    put_text_event(r, done_of[r->block], is_call ? "arguments" : "text", it.p, it.n, out);
+    put_text_event(r, done_of[r->block], is_call ? "arguments" : "text", it.p, it.n, 0, out);
     if (!is_call)
         put_part_event(r, "response.content_part.done", out);
     put_item_event(r, "response.output_item.done", &it, out);
@@ -356,13 +376,16 @@ static void open_item(struct api_reply *r, enum api_block kind, const struct api
 static void add(struct api_reply *r, const char *p, size_t n, struct buf *out)
 {
     buf_add(&r->text, p, n);
-    put_text_event(r, delta_of[r->block], "delta", p, n, out);
+    put_text_event(r, delta_of[r->block], "delta", p, n, r->n_logprobs_told, out);
+    if (r->block == API_BLOCK_TEXT && r->logprobs.len)
+        r->n_logprobs_told = r->logprobs.len + 1;
 }
 
 static void event(struct api_reply *r, const struct api_choice *c, const struct api_usage *usage,
                   struct buf *out)
 {
     (void)usage;
+    add_logprobs(r, c);
     if (c->n_thoughts && r->block != API_BLOCK_THOUGHTS)
         open_item(r, API_BLOCK_THOUGHTS, NULL, out);
     if (c->n_thoughts)

@@ -169,15 +169,28 @@ static int check_amounts(struct api_reader *r)
     return 0;
 }
 
+/* Of a text that may hold calls nobody says which tokens are its words. */
+static int check_response(struct api_reader *r)
+{
+    const struct api_request *q = r->out;
+    if (q->route != API_RESPONSES)
+        return 0;
+    if (q->top_logprobs > 0 && !q->wants_logprobs)
+        return param_bad(r, "top_logprobs",
+                         "wants 'include' to hold \"message.output_text.logprobs\"");
+    if (q->wants_logprobs && q->n_tool && q->tool_mode != TOOL_MODE_NONE)
+        return param_bad(r, "include",
+                         "cannot ask for log-probabilities where tools may be called");
+    return 0;
+}
+
 static int check_answer(struct api_reader *r)
 {
     struct api_request *q = r->out;
     if (r->has_stream_options && !q->stream)
         return param_bad(r, "stream_options", "is for streams alone: set 'stream'");
-    if (q->top_logprobs >= 0 && !q->wants_logprobs)
+    if (q->top_logprobs >= 0 && !q->wants_logprobs && q->route != API_RESPONSES)
         return param_bad(r, "top_logprobs", "wants 'logprobs' to be true");
-    if (q->prompt_logprobs >= 0 && q->stream)
-        return param_bad(r, "prompt_logprobs", "cannot be had in a stream");
     if (q->dimensions > r->limits->n_vector)
         return param_bad(r, "dimensions", "is more than %lld, the size of this model's vectors",
                          (long long)r->limits->n_vector);
@@ -220,7 +233,8 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
     if (root && route == API_TOKENIZE) /* a template writes what a text begins with */
         out->adds_special = !json_object_get(root, "messages");
     if (!root || params_read(&r, root) || settle_turns(&r, root) || check_input(&r) ||
-        check_gap(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r))
+        check_gap(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r) ||
+        check_response(&r))
         return -1;
     if (r.repeats_freely)
         out->gen.sample.repetition = 1;

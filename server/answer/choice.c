@@ -81,11 +81,14 @@ static void drop_places(struct choice *c, size_t n)
         memmove(p->at, p->at + n, p->n * sizeof *p->at);
 }
 
-/* The tokens of what may still be a stop string wait with its text. */
+/* The tokens of what may still be a stop string wait with its text; those before any thoughts,
+ * where that is asked for, until it is known whether these come. */
 static size_t count_ready(const struct choice *c)
 {
     const struct choice_places *p = &c->places;
     size_t n = c->n_tok;
+    if (c->holds_doubtful && c->state == GEN_RUNS && c->thoughts.place == THINK_MAY)
+        return c->n_told;
     if (!p->is_wanted || c->state != GEN_RUNS || c->n_show == c->text.len)
         return n;
     while (n > c->n_told && p->at[p->n - 1 - (c->n_tok - n)] >= c->text_at + c->n_show)
@@ -191,14 +194,25 @@ static int32_t count_top(const struct answer_top *top, int64_t n)
     return k;
 }
 
-void choice_logprobs(const struct choice *c, int64_t n_top, struct api_logprob *at)
+/* The first that is to be told of those that are words. */
+static size_t first_word(const struct choice *c)
 {
-    for (size_t i = c->n_told; i < c->n_ready; i++) {
+    size_t n_thoughts = (size_t)think_count_get(&c->thoughts), n = c->n_told;
+    n = n > n_thoughts ? n : n_thoughts;
+    return n < c->n_ready ? n : c->n_ready;
+}
+
+size_t choice_logprobs(const struct choice *c, int64_t n_top, bool has_thoughts,
+                       struct api_logprob *at)
+{
+    size_t from = has_thoughts ? c->n_told : first_word(c);
+    for (size_t i = from; i < c->n_ready; i++) {
         const struct answer_token *t = answer_token(c->answer, i);
         const struct answer_top *top = n_top > 0 ? answer_top(c->answer, i) : NULL;
-        at[i - c->n_told] = (struct api_logprob){
+        at[i - from] = (struct api_logprob){
             .id = t->id, .logprob = t->logprob, .top = top, .n_top = count_top(top, n_top)};
     }
+    return c->n_ready - from;
 }
 
 void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,

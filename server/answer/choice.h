@@ -37,6 +37,7 @@ struct choice {
         uint64_t n_char; /* characters that were dropped */
         bool is_wanted;
     } places;
+    bool holds_doubtful;    /* tokens wait that may be thoughts or not */
     enum gen_end state;     /* as last pulled */
     bool is_begun, is_over; /* something was told; all was */
 };
@@ -55,9 +56,10 @@ int choice_pull(struct choice *c, struct err *e);
 int64_t choice_tokens(const struct choice *c); /* made so far, the one that ended it too */
 double choice_mean_logprob(const struct choice *c);
 
-/* Tokens that are ready and were not told, as the renderers take them, n_top of the likeliest each.
- */
-void choice_logprobs(const struct choice *c, int64_t n_top, struct api_logprob *at);
+/* Tokens that are ready and were not told, as the renderers take them, n_top of the likeliest each:
+ * how many. Without thoughts those are left out that are thoughts. */
+size_t choice_logprobs(const struct choice *c, int64_t n_top, bool has_thoughts,
+                       struct api_logprob *at);
 
 /* Of its prompt's n tokens; the first has none. */
 void choice_prompt_logprobs(const struct choice *c, const int32_t *id, size_t n, int64_t n_top,

@@ -153,6 +153,7 @@ static void begin_choices(struct generation *g, struct err *e)
         struct choice *c = &g->choice[i];
         choice_init(c, g->answer[i], t, g->q->gen.special_shown,
                     goes_on(g, generation_prompt(g, c)));
+        c->holds_doubtful = g->q->route == API_RESPONSES && g->q->wants_logprobs;
         calling_listen(&g->calling, c);
         thinking_listen(c, g->at.engine, g->q, generation_prompt(g, c));
     }

@@ -76,12 +76,11 @@ static void describe_logprobs(const struct generation *g, struct choice *c, stru
             choice_prompt_logprobs(c, p->id, (size_t)p->n, q->top_logprobs, *room);
             *room += p->n;
         }
-        choice_logprobs(c, q->top_logprobs, *room);
-        *room += c->n_ready - c->n_told;
+        *room += choice_logprobs(c, q->top_logprobs, q->route != API_RESPONSES, *room);
         out->n_logprob = (size_t)(*room - out->logprob);
         choice_offsets(c, first, out->n_logprob);
     }
-    if (q->prompt_logprobs >= 0) {
+    if (q->prompt_logprobs >= 0 && !c->is_begun) {
         out->prompt = *room;
         out->n_prompt = (size_t)p->n;
         choice_prompt_logprobs(c, p->id, (size_t)p->n, q->prompt_logprobs, *room);

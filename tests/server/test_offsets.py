@@ -34,15 +34,17 @@ def check_choice(c):
     return n_text
 
 
+def events(server, path, body):
+    reply = server.post(path, {**body, "stream": True})
+    assert reply.status == 200, reply
+    return [json.loads(line[6:]) for line in reply.body.decode().split("\n\n") if line.startswith("data: {")]
+
+
 def streamed(server, body):
     """The choices of a stream put together."""
-    reply = server.post("/v1/completions", {**body, "stream": True})
-    assert reply.status == 200, reply
     found = {}
-    for line in reply.body.decode().split("\n\n"):
-        if not line.startswith("data: {"):
-            continue
-        for c in json.loads(line[6:])["choices"]:
+    for event in events(server, "/v1/completions", body):
+        for c in event["choices"]:
             at = found.setdefault(c["index"], {"text": "", "logprobs": {}})
             at["text"] += c["text"]
             for key, values in c["logprobs"].items():
@@ -102,11 +104,31 @@ def prompts(server):
     assert all(len(e) == 1 for e in alone[1:]) and alone[2]["87"]["rank"] == rank
 
 
+def prompts_in_streams(server):
+    """Catches: a prompt's list that comes with no event, with each, or with another choice's."""
+    for path, more in (("/v1/completions", {"prompt": [[85, 86, 87], [88, 89, 90, 91]], "logprobs": 1}),
+                       ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hello"}]})):
+        body = {**more, "max_tokens": 6, "n": 2, "temperature": 0, "prompt_logprobs": 2, "ignore_eos": True}
+        whole = server.post(path, body).json
+        told, begun = {}, set()
+        for event in events(server, path, body):
+            first = {c["index"] for c in event["choices"]} - begun
+            begun |= first
+            if "prompt_logprobs" in event:
+                assert first == {0} and "chat" in path, event
+                told[0] = event["prompt_logprobs"]
+            for c in event["choices"]:
+                assert ("prompt_logprobs" in c) == (c["index"] in first and "chat" not in path), event
+                told.update({c["index"]: c["prompt_logprobs"]} if "prompt_logprobs" in c else {})
+        want = [c["prompt_logprobs"] for c in whole["choices"]] if "chat" not in path else [whole["prompt_logprobs"]]
+        assert told == dict(enumerate(want)), (told, want)
+
+
 def main():
     cases = Cases()
     with scratch() as tmp:
         with Tandem(make_model(tmp), "--threads", 2) as server:
-            for f in (offsets, prompts):
+            for f in (offsets, prompts, prompts_in_streams):
                 cases.run(f.__name__, lambda f=f: f(server))
     sys.exit(cases.end())
 

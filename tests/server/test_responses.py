@@ -28,6 +28,7 @@ KEYS = ("ann inference ann-key-ann-key\nbob inference bob-key-bob-key\nroot all 
 ANN = {"Authorization": "Bearer ann-key-ann-key"}
 BOB = {"Authorization": "Bearer bob-key-bob-key"}
 ROOT_KEY = {"Authorization": "Bearer root-key-root-key"}
+LOGPROBS = "message.output_text.logprobs"
 DELTA = {"reasoning": "response.reasoning_text", "message": "response.output_text",
          "function_call": "response.function_call_arguments"}
 
@@ -58,7 +59,7 @@ def response_of(events):
         assert r["status"] == "in_progress" and r["output"] == [] and r["usage"] is None, r
     output, i, last = [], 2, events[-1]
     while i < len(events) - 1:
-        e, text = events[i], ""
+        e, text, logprobs = events[i], "", []
         assert e["type"] == "response.output_item.added" and e["output_index"] == len(output), e
         item = e["item"]
         is_call = item["type"] == "function_call"
@@ -71,9 +72,11 @@ def response_of(events):
             i += 1
             assert {**events[i], **place} == events[i] and events[i]["delta"], events[i]
             text += events[i]["delta"]
+            logprobs += events[i].get("logprobs", [])
         i += 1
         assert events[i]["type"] == DELTA[item["type"]] + ".done" and {**events[i], **place} == events[i], events[i]
         assert events[i]["arguments" if is_call else "text"] == text, (events[i], text)
+        assert events[i].get("logprobs", [])[:len(logprobs)] == logprobs, events[i]
         if not is_call:
             i += 1
             assert events[i]["type"] == "response.content_part.done" and events[i]["part"]["text"] == text, events[i]
@@ -236,6 +239,23 @@ class Responses:
         r = self.good(text={"format": {"type": "json_object"}}, enable_thinking=False, max_output_tokens=900)
         assert r["status"] == "incomplete" or isinstance(json.loads(said(r)), dict), r
 
+    def case_logprobs(self):
+        """Catches: log-probabilities of other tokens than the message's, of thoughts, none or others in a stream."""
+        n_thoughts = 0
+        for seed in range(6):
+            ask = {"seed": seed, **({"chat_template_kwargs": {"opens": True}} if seed % 2 else {})}
+            c = self.chat(**ask, logprobs=True, top_logprobs=2, max_tokens=900)
+            want = c["choices"][0]["logprobs"]["content"][c["usage"]["completion_tokens_details"]["reasoning_tokens"]:]
+            for how in (self.good, self.streamed):
+                r = how(**ask, include=[LOGPROBS], top_logprobs=2, max_output_tokens=900)
+                got = [x["content"][0]["logprobs"] for x in r["output"] if x["type"] == "message"]
+                assert got == [want] or (got == [] and not said(r)), (got, want)
+                assert r["top_logprobs"] == 2, r
+                n_thoughts += len(r["output"]) == 2
+            r = self.good(**ask)
+            assert all(p.get("logprobs", []) == [] for x in r["output"] for p in x["content"]), r
+        assert n_thoughts > 1, n_thoughts
+
     # ---- what is wrong
 
     def case_refusals(self):
@@ -278,7 +298,9 @@ class Responses:
         self.refused("background", "background", background=True)
         self.refused("conversation", "conversation", conversation="conv_1")
         self.refused("disabled", "truncation", truncation="auto")
-        self.refused("0", "top_logprobs", top_logprobs=3)
+        self.refused("include", "top_logprobs", top_logprobs=3)
+        self.refused("20", "top_logprobs", top_logprobs=21, include=[LOGPROBS])
+        self.refused("tools", "include", include=[LOGPROBS], tools=TOOLS)
         self.refused("512", "metadata", metadata={"a": "x" * 513})
         for stream in (False, True):
             self.refused("repeats at most", "user", user="u" * (25 << 20), stream=stream)
