@@ -102,8 +102,6 @@ void job_event_write(struct jout *j, const struct job_event *v);
 void job_tuned_write(struct jout *j, const struct job_tuned *t); /* as a checkpoint */
 void file_row_write(struct jout *j, const struct file_row *f);
 
-bool job_has_metadata(const struct job *job, const char *key, const char *value);
-
 /* Numbers of a step, or of an epoch's end; below 0 where there is none. */
 /* Answers to the first prompt of a step by rewards, and what they were worth: the first ones, and
  * of each text its beginning, in whole characters. */

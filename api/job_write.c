@@ -127,12 +127,3 @@ void file_row_write(struct jout *j, const struct file_row *f)
     jout_put_null(j, "status_details");
     jout_close(j, '}');
 }
-
-bool job_has_metadata(const struct job *job, const char *key, const char *value)
-{
-    json_t *m = job->metadata ? json_loads(job->metadata, 0, NULL) : NULL;
-    const char *has = json_string_value(json_object_get(m, key));
-    bool is_same = has && strcmp(has, value) == 0;
-    json_decref(m);
-    return is_same;
-}

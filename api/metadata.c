@@ -39,3 +39,12 @@ int metadata_read(struct api_reader *r, const char *name, const json_t *v, const
     buf_release(&text);
     return 0;
 }
+
+bool metadata_has(const char *metadata, const char *key, const char *value)
+{
+    json_t *m = metadata ? json_loads(metadata, 0, NULL) : NULL;
+    const char *has = json_string_value(json_object_get(m, key));
+    bool is_same = has && strcmp(has, value) == 0;
+    json_decref(m);
+    return is_same;
+}

@@ -12,4 +12,7 @@
 /* At most 16 pairs of texts; *out: as JSON, in the reader's arena. */
 int metadata_read(struct api_reader *r, const char *name, const json_t *v, const char **out);
 
+/* Whether such JSON has the pair; NULL: it has none. */
+bool metadata_has(const char *metadata, const char *key, const char *value);
+
 #endif

@@ -232,7 +232,7 @@ static int read_refused(struct api_reader *r, const struct param_row *row, const
 enum param_class param_class(const struct param_row *row)
 {
     bool has_one_value = row->kind == PARAM_NUM && row->at == PARAM_NOWHERE;
-    if (row->kind == PARAM_HINT || row->read == param_read_metadata)
+    if (row->kind == PARAM_HINT)
         return PARAM_DECORATIVE;
     return row->kind == PARAM_REFUSED || row->kind == PARAM_WORD || has_one_value ? PARAM_UNBUILT
                                                                                   : PARAM_HONOURED;

@@ -101,6 +101,9 @@ void *param_alloc(struct api_reader *r, const char *name, size_t n, size_t size)
 int param_ids(struct api_reader *r, const char *name, const json_t *list,
               const int32_t **out); /* of tokens that there are: [json_array_size(list)] */
 
+/* A value as JSON, terminated; NULL: none. */
+int param_spell(struct api_reader *r, const char *name, const json_t *v, struct gen_text *out);
+
 /* What PARAM_READ rows call. */
 #define PARAM_READER(name) int param_read_##name(struct api_reader *, const char *, const json_t *)
 PARAM_READER(messages);

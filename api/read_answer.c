@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "api/metadata.h"
 #include "api/params.h"
 #include "api/value.h"
 
@@ -63,20 +64,10 @@ int param_read_modalities(struct api_reader *r, const char *name, const json_t *
 }
 
 /* Stored answers have them; here they are checked, and named among what is ignored. */
+/* A chat that is not kept has no use for it. */
 int param_read_metadata(struct api_reader *r, const char *name, const json_t *v)
 {
-    const char *key;
-    json_t *value;
-    if (!json_is_object(v))
-        return param_type(r, name, "an object", v);
-    if (json_object_size(v) > 16)
-        return param_bad(r, name, "holds %zu pairs: the limit is 16", json_object_size(v));
-    json_object_foreach((json_t *)(uintptr_t)v, key, value) if (
-        strlen(key) > 64 || !json_is_string(value) ||
-        json_string_length(value) >
-            512) return param_bad(r, name,
-                                  "must map keys of up to 64 bytes to strings of up to 512 bytes");
-    return r->out->route == API_RESPONSES ? 0 : params_ignore(r, name); /* a response has it */
+    return metadata_read(r, name, v, &r->out->metadata);
 }
 
 int param_read_encoding(struct api_reader *r, const char *name, const json_t *v)

@@ -178,7 +178,7 @@ static int read_all(struct walk *w)
 static int no_store(struct api_reader *r, const char *name)
 {
     return api_fail(r->e, 400, "unsupported_parameter", name,
-                    "'%s' is refused: this server keeps no responses.", name);
+                    "'%s' is refused: this server keeps no answers.", name);
 }
 
 /* ---- what the answer repeats --------------------------------------------------------------- */
@@ -193,8 +193,7 @@ const struct api_echo_row api_echo_rows[API_ECHOES] = {
     {"truncation", "\"disabled\""},  {"user", "null"},
 };
 
-/* As JSON, terminated. NULL: none. */
-static int spell(struct api_reader *r, const char *name, const json_t *v, struct gen_text *out)
+int param_spell(struct api_reader *r, const char *name, const json_t *v, struct gen_text *out)
 {
     size_t flags = JSON_COMPACT | JSON_ENCODE_ANY, n = v ? json_dumpb(v, NULL, 0, flags) : 0;
     char *p = v ? param_alloc(r, name, n + 1, 1) : NULL;
@@ -227,7 +226,7 @@ static int keep_echoes(struct api_reader *r, const json_t *body)
     for (size_t i = 0; i < API_ECHOES; i++) {
         const char *name = api_echo_rows[i].name;
         struct gen_text *to = &r->out->repeats[i];
-        if (spell(r, name, value_member(body, name), to))
+        if (param_spell(r, name, value_member(body, name), to))
             return -1;
         if ((bytes += to->n) > API_ECHO_BYTES_MAX)
             return param_bad(r, name,
@@ -235,7 +234,7 @@ static int keep_echoes(struct api_reader *r, const json_t *body)
                              API_ECHO_BYTES_MAX);
     }
     const json_t *input = json_is_string(r->turns) ? as_items(r, r->turns) : r->turns;
-    return input ? spell(r, "input", input, &r->out->input_json) : -1;
+    return input ? param_spell(r, "input", input, &r->out->input_json) : -1;
 }
 
 int api_items_settle(struct api_reader *r, const json_t *body)
@@ -249,7 +248,7 @@ int api_items_settle(struct api_reader *r, const json_t *body)
         return walk_fail(&w, "input");
     r->out->messages = w.turns.list;
     if (r->out->store == API_STORE_MAY)
-        r->out->store = r->limits->recall ? API_STORE : API_STORE_NOT;
+        r->out->store = r->limits->keeps ? API_STORE : API_STORE_NOT;
     return keep_echoes(r, body);
 }
 
@@ -384,5 +383,5 @@ int param_read_store(struct api_reader *r, const char *name, const json_t *v)
     if (!json_is_boolean(v))
         return param_type(r, name, "a boolean", v);
     r->out->store = json_is_true(v) ? API_STORE : API_STORE_NOT;
-    return json_is_true(v) && !r->limits->recall ? no_store(r, name) : 0;
+    return json_is_true(v) && !r->limits->keeps ? no_store(r, name) : 0;
 }

@@ -10,6 +10,8 @@
 #include "api/params.h"
 #include "engine/base/num.h"
 
+enum { BREAKERS_MAX = 64, BREAKER_BYTES_MAX = 40 };
+
 /* ---- where to stop ------------------------------------------------------------------------- */
 
 static int add_stop(struct api_reader *r, const char *name, const json_t *v)
@@ -170,7 +172,7 @@ int param_read_bad_words(struct api_reader *r, const char *name, const json_t *v
 
 int param_read_breakers(struct api_reader *r, const char *name, const json_t *v)
 {
-    return read_texts(r, name, v, API_BREAKERS_MAX, API_BREAKER_BYTES_MAX, &r->out->breaker,
+    return read_texts(r, name, v, BREAKERS_MAX, BREAKER_BYTES_MAX, &r->out->breaker,
                       &r->out->n_breaker);
 }
 

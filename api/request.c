@@ -214,6 +214,17 @@ static void settle(struct api_request *q)
         g->sample.temperature = 0;
 }
 
+/* A chat that is kept: what was asked, as it came. */
+static int settle_kept(struct api_reader *r, const json_t *root)
+{
+    struct api_request *q = r->out;
+    if (q->route != API_CHAT)
+        return 0;
+    if (q->store == API_STORE)
+        return param_spell(r, "messages", json_object_get(root, "messages"), &q->input_json);
+    return q->metadata ? params_ignore(r, "metadata") : 0;
+}
+
 /* Conversations that came in another shape. */
 static int settle_turns(struct api_reader *r, const json_t *root)
 {
@@ -234,7 +245,7 @@ int api_request_parse(enum api_route route, const char *body, size_t n,
         out->adds_special = !json_object_get(root, "messages");
     if (!root || params_read(&r, root) || settle_turns(&r, root) || check_input(&r) ||
         check_gap(&r) || check_amounts(&r) || check_answer(&r) || api_tools_settle(&r) ||
-        check_response(&r))
+        check_response(&r) || settle_kept(&r, root))
         return -1;
     if (r.repeats_freely)
         out->gen.sample.repetition = 1;

@@ -71,8 +71,6 @@ enum {
     API_N_MAX = 128,
     API_BEST_OF_MAX = 20,
     API_BAD_WORDS_MAX = 128,
-    API_BREAKERS_MAX = 64,
-    API_BREAKER_BYTES_MAX = 40,
     API_TOOLS_MAX = 128,
     API_TOOLS_BYTES_MAX = 4 << 20, /* of all tools, as compact JSON */
     API_ECHOES = 14,               /* fields that a response repeats: api_echo_rows */
@@ -108,9 +106,8 @@ struct api_request {
     struct gen_params gen;
     int64_t n, best_of;              /* best_of at least n */
     const struct gen_text *bad_word; /* [n_bad_word] texts that must not come */
-    size_t n_bad_word;
-    const struct gen_text *breaker; /* [n_breaker] texts behind which DRY begins anew */
-    size_t n_breaker;
+    const struct gen_text *breaker;  /* [n_breaker] texts behind which DRY begins anew */
+    size_t n_bad_word, n_breaker;
     int64_t seed;
     bool has_seed;
     int64_t priority;                    /* 0 goes first */
@@ -145,9 +142,8 @@ struct api_request {
     bool stream, sends_usage, sends_usage_always;
     bool sends_ids, names_ids; /* token ids in the answer; ids in the place of tokens' texts */
     bool wants_logprobs;       /* in the answer; gen.n_top of them */
-    int64_t top_logprobs;      /* -1: not given */
-    int64_t prompt_logprobs;   /* vLLM's: -1: not wanted */
-    int64_t dimensions;        /* 0: the model's */
+    int64_t top_logprobs, prompt_logprobs; /* -1: not given; the latter vLLM's */
+    int64_t dimensions;                    /* 0: the model's */
     const char *prompt_name; /* of the model's own, which stands before each text; NULL: not said */
 
     bool wants_strings;              /* tokenize: each token as the vocabulary spells it */
@@ -156,8 +152,9 @@ struct api_request {
     bool loads_over;                 /* vLLM's: a name that is loaded gets a new version */
 
     struct gen_text repeats[API_ECHOES]; /* responses: JSON; p NULL: as its row says */
-    struct gen_text input_json;          /* responses: the items asked with, terminated */
-    const char *previous;                /* the response that this one goes on from; NULL: none */
+    struct gen_text input_json; /* of what is kept: the items or messages asked with, terminated */
+    const char *metadata;       /* a chat's, as JSON; NULL: none */
+    const char *previous;       /* the response that this one goes on from; NULL: none */
     enum api_store store;
 
     struct constraint constraint; /* of the text; its kind may be none */
@@ -190,8 +187,8 @@ struct api_limits {
     const struct sample_params *sample; /* borrowed; NULL: none */
     bool has_template, knows_developer; /* it has a template; which has a role of that name */
     bool may_think, turns_thinking;     /* it has thoughts; its template can leave them out */
-    bool fills_gaps;                    /* it has tokens that mark one */
     bool may_limit;                     /* and they can be ended: their marks are tokens */
+    bool fills_gaps, keeps;             /* it has tokens that mark gaps; the server keeps answers */
     api_recall_fn *recall;              /* NULL: no responses are kept */
     void *recall_ctx;
 };

@@ -16,6 +16,7 @@ struct items {
     const char *id; /* the response's */
     const json_t *at;
     size_t n;
+    bool is_chat; /* messages */
 };
 
 static const json_t *item_at(const struct items *l, size_t i)
@@ -28,6 +29,10 @@ static const char *id_of(const struct items *l, size_t i, char id[ID_BYTES])
     const json_t *item = item_at(l, i), *own = json_object_get(item, "id");
     const char *type = json_string_value(json_object_get(item, "type"));
     const char *rest = strchr(l->id, '_');
+    if (l->is_chat) {
+        snprintf(id, ID_BYTES, "%.80s-%zu", l->id, i);
+        return id;
+    }
     if (json_is_string(own) && json_string_length(own) < ID_BYTES) {
         snprintf(id, ID_BYTES, "%s", json_string_value(own));
         return id;
@@ -115,6 +120,31 @@ static int put_item(struct jout *j, struct arena *a, const struct items *l, size
     return 0;
 }
 
+/* As OpenAI tells them: parts apart from a text. */
+static int put_chat(struct jout *j, struct arena *a, const struct items *l, size_t i,
+                    struct api_error *e)
+{
+    char id[ID_BYTES];
+    const json_t *content = json_object_get(item_at(l, i), "content");
+    const char *key;
+    json_t *v;
+    bool has_parts = json_is_array(content);
+    jout_open(j, '{');
+    jout_put_str(j, "id", id_of(l, i, id));
+    json_object_foreach((json_t *)(uintptr_t)item_at(l, i), key, v)
+    {
+        bool is_parts = v == content && has_parts;
+        if (strcmp(key, "id") == 0)
+            continue;
+        jout_key(j, is_parts ? "content_parts" : key);
+        if (put_value(j, a, v, e))
+            return -1;
+    }
+    jout_put_null(j, has_parts ? "content" : "content_parts");
+    jout_close(j, '}');
+    return 0;
+}
+
 /* The place behind `after`, counted in the page's order. */
 static int begin_of(const struct items *l, const struct api_items_page *page, size_t *from,
                     struct api_error *e)
@@ -129,7 +159,7 @@ static int begin_of(const struct items *l, const struct api_items_page *page, si
         }
     }
     return page->after
-               ? api_fail(e, 400, "invalid_value", "after", "'after' is no item of this response.")
+               ? api_fail(e, 400, "invalid_value", "after", "'after' is no item of this list.")
                : 0;
 }
 
@@ -140,15 +170,15 @@ static void put_end(struct jout *j, const char *key, const struct items *l,
     jout_put_str(j, key, is_there ? id_of(l, page->ascending ? k : l->n - 1 - k, id) : NULL);
 }
 
-int api_input_items_write(struct arena *a, const char *id, const char *input,
-                          const struct api_items_page *page, struct buf *out, struct api_error *e)
+static int write_page(struct arena *a, struct items l, const char *input,
+                      const struct api_items_page *page, struct buf *out, struct api_error *e)
 {
     struct err why = ERR_INIT;
     int values = API_JSON_VALUES_MAX;
-    struct items l = {.id = id, .at = api_json_inner(a, input, strlen(input), &values, &why)};
     size_t from, to;
+    l.at = api_json_inner(a, input, strlen(input), &values, &why);
     if (!l.at)
-        return api_fail(e, 500, NULL, NULL, "the response's items cannot be read");
+        return api_fail(e, 500, NULL, NULL, "what was kept cannot be read");
     l.n = json_array_size(l.at);
     if (begin_of(&l, page, &from, e))
         return -1;
@@ -158,13 +188,27 @@ int api_input_items_write(struct arena *a, const char *id, const char *input,
     jout_put_str(&j, "object", "list");
     jout_key(&j, "data");
     jout_open(&j, '[');
-    for (size_t k = from; k < to; k++)
-        if (put_item(&j, a, &l, page->ascending ? k : l.n - 1 - k, e))
+    for (size_t k = from; k < to; k++) {
+        size_t i = page->ascending ? k : l.n - 1 - k;
+        if (l.is_chat ? put_chat(&j, a, &l, i, e) : put_item(&j, a, &l, i, e))
             return -1;
+    }
     jout_close(&j, ']');
     put_end(&j, "first_id", &l, page, from, to > from);
     put_end(&j, "last_id", &l, page, to - 1, to > from);
     jout_put_bool(&j, "has_more", to < l.n);
     jout_close(&j, '}');
     return 0;
+}
+
+int api_input_items_write(struct arena *a, const char *id, const char *input,
+                          const struct api_items_page *page, struct buf *out, struct api_error *e)
+{
+    return write_page(a, (struct items){.id = id}, input, page, out, e);
+}
+
+int api_chat_messages_write(struct arena *a, const char *id, const char *input,
+                            const struct api_items_page *page, struct buf *out, struct api_error *e)
+{
+    return write_page(a, (struct items){.id = id, .is_chat = true}, input, page, out, e);
 }

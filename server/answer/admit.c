@@ -84,8 +84,9 @@ static int admit(struct call *c, enum api_route route, const struct keeper *keep
     }
     struct api_limits limits = prompt_limits(at->engine);
     if (keeper) {
+        limits.keeps = true;
         limits.recall = keeper->recall;
-        limits.recall_ctx = keeper->ctx;
+        limits.recall_ctx = keeper->recall_ctx;
     }
     if (api_request_parse(route, r->body ? r->body : "", r->n_body, &limits, call_arena(c), &at->q,
                           e))

@@ -133,6 +133,8 @@ bool calling_called(const struct choice *c)
 
 static void make_id(const struct tool_format *f, struct tool_call *call)
 {
+    if (*call->id) /* it was told */
+        return;
     if (f->is_numbered) {
         snprintf(call->id, sizeof call->id, "functions.%s:%lld", call->tool->name,
                  (long long)call->number);

@@ -14,7 +14,8 @@
 void choice_init(struct choice *c, struct answer *a, const struct tokenizer *t, bool shows_special,
                  bool goes_on)
 {
-    *c = (struct choice){.answer = a, .detok = t ? detok_new(t, !shows_special) : NULL};
+    *c = (struct choice){
+        .answer = a, .detok = t ? detok_new(t, !shows_special) : NULL, .goes_on = goes_on};
     if (t && goes_on)
         detok_inside(c->detok);
     buf_init(&c->text, CHOICE_TEXT_MAX);
@@ -169,6 +170,26 @@ void choice_told(struct choice *c)
         memmove(c->text.data, c->text.data + c->n_show, c->text.len + 1);
     }
     c->n_show = 0;
+}
+
+int choice_rewind(struct choice *c, struct err *e)
+{
+    struct think_count thoughts = c->thoughts;
+    c->is_begun = false;
+    c->n_told = c->n_words_told = c->n_thoughts_told = 0;
+    c->n_ready = c->n_tok;
+    if (c->thinks || c->reads)
+        return 0;
+    buf_clear(&c->text);
+    c->text_at = c->n_tok = 0;
+    c->state = GEN_RUNS;
+    if (c->detok)
+        detok_reset(c->detok);
+    if (c->detok && c->goes_on)
+        detok_inside(c->detok);
+    int rc = choice_pull(c, e);
+    c->thoughts = thoughts; /* they were counted */
+    return rc;
 }
 
 int64_t choice_tokens(const struct choice *c)

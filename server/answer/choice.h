@@ -37,6 +37,7 @@ struct choice {
         uint64_t n_char; /* characters that were dropped */
         bool is_wanted;
     } places;
+    bool goes_on;           /* as text_goes_on in gen.h */
     bool holds_doubtful;    /* tokens wait that may be thoughts or not */
     enum gen_end state;     /* as last pulled */
     bool is_begun, is_over; /* something was told; all was */
@@ -70,5 +71,9 @@ void choice_offsets(const struct choice *c, struct api_logprob *at, size_t n);
 
 /* What may be shown and what is ready was told. */
 void choice_told(struct choice *c);
+
+/* Of one that has ended: all of it is to be told once more. Its words, thoughts and calls are with
+ * their readers, where it has any. */
+int choice_rewind(struct choice *c, struct err *e);
 
 #endif

@@ -38,8 +38,12 @@ int keeping_begin(struct keeping *t, struct call *c, const struct api_request *q
     if (buf_char(&t->body, 0) || buf_check(&t->body, "the answer", e))
         return -1;
     t->call = c;
-    t->what = (struct kept){
-        .id = id, .previous = q->previous, .input = q->input_json.p, .body = t->body.data};
+    t->what = (struct kept){.id = id,
+                            .previous = q->previous,
+                            .input = q->input_json.p,
+                            .body = t->body.data,
+                            .model = q->model,
+                            .metadata = q->metadata};
     atomic_store(&t->is_pending, true);
     call_ref(c);
     if (!background_give(server_work(call_server(c)), SERVER_DESK, &task, e))

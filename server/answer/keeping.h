@@ -16,12 +16,14 @@
 #include "server/http/call.h"
 
 struct kept {
-    const char *id, *previous; /* previous: NULL: none */
-    const char *input, *body;  /* JSON */
+    const char *id, *previous;    /* previous: NULL: none */
+    const char *input, *body;     /* JSON */
+    const char *model, *metadata; /* metadata: JSON; NULL: none */
 };
 
 struct keeper {
-    api_recall_fn *recall; /* may wait for a disk */
+    api_recall_fn *recall; /* may wait for a disk; NULL: nothing is gone on from */
+    void *recall_ctx;      /* borrowed, as ctx */
     int (*keep)(void *ctx, const struct kept *what, struct err *e);
     void *ctx; /* borrowed: lives as long as the call */
 };

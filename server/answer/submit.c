@@ -83,17 +83,18 @@ static int submit(struct generation *g, struct err *e)
 
 /* ---- what its answers are read through ------------------------------------------------------ */
 
-/* Of a response, that others cannot guess it. */
+/* Of what can be asked for again, that others cannot guess it. */
 static const char *id_of(const struct generation *g)
 {
     const struct api_request *q = g->q;
     const char *prefix = api_face(q->route)->prefix;
     const char *id = q->request_id ? q->request_id : call_request(g->call)->id;
     char drawn[33];
-    if (q->route != API_RESPONSES)
+    if (q->route != API_RESPONSES && q->store != API_STORE)
         return arena_printf(call_arena(g->call), "%s-%s", prefix, id ? id : "0");
     letters_draw(drawn, sizeof drawn - 1);
-    return arena_printf(call_arena(g->call), "%s_%s", prefix, drawn);
+    return arena_printf(call_arena(g->call), "%s%c%s", prefix,
+                        q->route == API_RESPONSES ? '_' : '-', drawn);
 }
 
 static void begin_reply(struct generation *g)

@@ -132,19 +132,6 @@ void tell_send(struct generation *g)
     buf_clear(&g->out);
 }
 
-/* Keeps the answer, where it is to be; true: its end, which lies in g->out, is told later, or it
- * has failed and that was told. */
-static bool keep(struct generation *g, const struct api_usage *u)
-{
-    struct err e = ERR_INIT;
-    if (!g->keeping.keeper || g->q->store != API_STORE)
-        return false;
-    api_face(g->q->route)->keep(&g->reply, u, &g->keeping.body);
-    if (keeping_begin(&g->keeping, g->call, g->q, g->reply.id, &e))
-        generation_fail_err(g, &e);
-    return true;
-}
-
 /* Of one answer; several overlap, and have no pace of their own. */
 static bool take_times(const struct generation *g, struct api_times *t)
 {
@@ -195,38 +182,66 @@ static bool describe_calls(struct generation *g, struct choice *c, struct api_ch
     return !c->reads || out->call;
 }
 
-void tell_whole(struct generation *g)
+/* All choices that are wanted, whole. */
+static int write_whole(struct generation *g, const struct api_usage *u, struct buf *out,
+                       struct err *e)
 {
     size_t n = (size_t)g->q->n, m = (size_t)g->q->best_of, n_room = 0, k = 0;
-    struct err e = ERR_INIT;
-    if (m > n)
-        sort_best(g);
-    if (read_all(g, &e)) {
-        generation_fail_err(g, &e);
-        return;
-    }
-    struct api_choice *choice = arena_try(call_arena(g->call), g->n_prompt * n, sizeof *choice, &e);
+    struct api_choice *choice = arena_try(call_arena(g->call), g->n_prompt * n, sizeof *choice, e);
+    struct api_times times;
     for (size_t i = 0; i < g->n_choice; i++)
         n_room += count_room(g, &g->choice[i]);
-    if (!choice || make_room(g, n_room)) {
-        err_set(&e, ERR_NO_MEMORY, "there is no memory for the answer now: try again later");
-        generation_fail_err(g, &e);
-        return;
-    }
+    if (!choice || make_room(g, n_room))
+        return err_set(e, ERR_NO_MEMORY, "there is no memory for the answer now: try again later");
     struct api_logprob *room = g->room;
     for (size_t i = 0; i < g->n_choice; i++)
         if (i % m < n) {
             choice[k] = describe(g, &g->choice[i], (int64_t)k, &room);
-            if (!describe_calls(g, &g->choice[i], &choice[k++], &e)) {
-                generation_fail_err(g, &e);
-                return;
-            }
+            if (!describe_calls(g, &g->choice[i], &choice[k++], e))
+                return -1;
         }
-    struct api_usage u = generation_usage(g);
-    struct api_times times;
     api_face(g->q->route)
-        ->write(&g->reply, choice, k, &u, take_times(g, &times) ? &times : NULL, &g->out);
-    if (buf_check(&g->out, "the answer", &e)) {
+        ->write(&g->reply, choice, k, u, take_times(g, &times) ? &times : NULL, out);
+    return buf_check(out, "the answer", e);
+}
+
+/* What a face cannot say once more by itself is written again, whole. */
+static int write_kept(struct generation *g, const struct api_usage *u, struct err *e)
+{
+    struct buf *body = &g->keeping.body;
+    if (api_face(g->q->route)->keep) {
+        api_face(g->q->route)->keep(&g->reply, u, body);
+        return 0;
+    }
+    if (!g->q->stream) {
+        buf_add(body, g->out.data, g->out.len);
+        return 0;
+    }
+    for (size_t i = 0; i < g->n_choice; i++)
+        if (choice_rewind(&g->choice[i], e))
+            return -1;
+    return write_whole(g, u, body, e);
+}
+
+/* Keeps the answer, where it is to be; true: its end, which lies in g->out, is told later, or it
+ * has failed and that was told. */
+static bool keep(struct generation *g, const struct api_usage *u)
+{
+    struct err e = ERR_INIT;
+    if (!g->keeping.keeper || g->q->store != API_STORE)
+        return false;
+    if (write_kept(g, u, &e) || keeping_begin(&g->keeping, g->call, g->q, g->reply.id, &e))
+        generation_fail_err(g, &e);
+    return true;
+}
+
+void tell_whole(struct generation *g)
+{
+    struct err e = ERR_INIT;
+    struct api_usage u = generation_usage(g);
+    if (g->q->best_of > g->q->n)
+        sort_best(g);
+    if (read_all(g, &e) || write_whole(g, &u, &g->out, &e)) {
         generation_fail_err(g, &e);
         return;
     }

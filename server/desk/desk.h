@@ -92,7 +92,7 @@ struct errand {
     struct arena arena; /* the work's */
     /* what is asked for; texts lie in the call's arena */
     struct store_page page;
-    const char *purpose, *retry_key;
+    const char *purpose, *model, *retry_key;
     struct errand_filter {
         const char *key, *value;
     } filter[ERRAND_FILTERS_MAX]; /* metadata[key]=value */

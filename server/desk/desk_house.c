@@ -15,6 +15,7 @@
 #include "server/desk/desk_own.h"
 #include "server/desk/join.h"
 #include "server/store/store_parts.h"
+#include "server/store/store_response.h"
 
 int desk_file_drop(struct desk *d, const struct file_row *f, struct err *e)
 {

@@ -10,27 +10,15 @@
 #include <time.h>
 
 #include "api/response_items.h"
-#include "engine/base/log.h"
 #include "server/answer/generate.h"
-#include "server/answer/keeping.h"
 #include "server/desk/page.h"
 #include "server/http/route.h"
+#include "server/routes/kept.h"
 #include "server/server.h"
 
-enum {
-    KEPT_S = 30 * 24 * 3600,
-    CHAIN_MAX = 1024,
-    PAST_BYTES = 32 << 20,
-    ITEMS_LIMIT = 20,
-    ITEMS_MAX = 100
-};
+enum { CHAIN_MAX = 1024, PAST_BYTES = 32 << 20, ITEMS_LIMIT = 20, ITEMS_MAX = 100 };
 
 /* ---- making -------------------------------------------------------------------------------- */
-
-struct maker {
-    struct desk *desk;
-    struct call *call;
-};
 
 static int no_previous(const struct err *why, const char *id, struct api_error *e)
 {
@@ -46,7 +34,7 @@ static int no_previous(const struct err *why, const char *id, struct api_error *
 static int recall(void *ctx, const char *id, struct arena *a, const struct api_past **out,
                   size_t *n, struct api_error *e)
 {
-    struct maker *m = ctx;
+    struct call *c = ctx;
     struct err why = ERR_INIT;
     struct response_row r;
     size_t at = CHAIN_MAX;
@@ -59,14 +47,14 @@ static int recall(void *ctx, const char *id, struct arena *a, const struct api_p
             return api_fail(e, 400, "invalid_value", "previous_response_id",
                             "'previous_response_id' goes on from more than %d responses.",
                             CHAIN_MAX);
-        if (store_response_get(desk_store(m->desk), call_request(m->call)->who->name, next,
-                               (int64_t)time(NULL), a, &r, &why))
+        if (store_response_get(desk_store(server_desk(call_server(c))), call_request(c)->who->name,
+                               RESPONSE_ITEMS, next, (int64_t)time(NULL), a, &r, &why))
             return no_previous(&why, next, e);
         if ((held += r.bytes) > PAST_BYTES)
             return api_fail(e, 400, "invalid_value", "previous_response_id",
                             "'previous_response_id' goes on from more than %d bytes of responses.",
                             PAST_BYTES);
-        if (call_charge(m->call, (size_t)r.bytes, e))
+        if (call_charge(c, (size_t)r.bytes, e))
             return -1;
         past[--at] = (struct api_past){.input = r.input, .body = r.body};
     }
@@ -75,46 +63,16 @@ static int recall(void *ctx, const char *id, struct arena *a, const struct api_p
     return 0;
 }
 
-static int keep(void *ctx, const struct kept *what, struct err *e)
-{
-    struct maker *m = ctx;
-    int64_t now = (int64_t)time(NULL);
-    const struct response_row r = {
-        .id = what->id,
-        .owner = call_request(m->call)->who->name,
-        .previous = what->previous,
-        .input = what->input,
-        .body = what->body,
-        .bytes = (int64_t)(strlen(what->id) + strlen(what->input) + strlen(what->body)),
-        .created = now,
-        .expires = now + KEPT_S};
-    if (!store_response_add(desk_store(m->desk), &r, desk_options(m->desk)->responses_quota, e))
-        return 0;
-    log_event(LOG_ERROR, "a response is not kept", LOG_TEXT("why", e->msg));
-    return -1;
-}
-
 void route_responses(struct call *c)
 {
-    struct desk *d = server_desk(call_server(c));
-    struct maker *m = ARENA_NEW(call_arena(c), struct maker);
-    struct keeper *k = ARENA_NEW(call_arena(c), struct keeper);
-    *m = (struct maker){.desk = d, .call = c};
-    *k = (struct keeper){.recall = recall, .keep = keep, .ctx = m};
-    bool keeps = d && desk_options(d)->responses_quota > 0;
-    generate_kept(c, API_RESPONSES, keeps ? k : NULL);
+    generate_kept(c, API_RESPONSES, kept_keeper(c, RESPONSE_ITEMS, recall));
 }
 
 /* ---- those that are kept ------------------------------------------------------------------- */
 
 static int find(struct errand *t, struct response_row *r, struct api_error *e)
 {
-    struct err why = ERR_INIT;
-    if (!store_response_get(desk_store(t->desk), t->ask->who->name, t->ask->param,
-                            (int64_t)time(NULL), &t->arena, r, &why))
-        return 0;
-    errand_fail(&why, e);
-    return -1;
+    return kept_find(t, RESPONSE_ITEMS, r, e);
 }
 
 static enum errand_end work_get(struct errand *t, struct api_error *e)
@@ -144,16 +102,7 @@ void route_response(struct call *c)
 
 static enum errand_end work_drop(struct errand *t, struct api_error *e)
 {
-    struct err why = ERR_INIT;
-    if (store_response_drop(desk_store(t->desk), t->ask->who->name, t->ask->param, &why))
-        return errand_fail(&why, e);
-    struct jout j = jout_on(&t->out);
-    jout_open(&j, '{');
-    jout_put_str(&j, "id", t->ask->param);
-    jout_put_str(&j, "object", "response.deleted");
-    jout_put_bool(&j, "deleted", true);
-    jout_close(&j, '}');
-    return ERRAND_DONE;
+    return kept_drop(t, RESPONSE_ITEMS, "response.deleted", e);
 }
 
 void route_response_drop(struct call *c)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/job.h"
+#include "api/metadata.h"
 #include "engine/base/vec.h"
 #include "engine/engine.h"
 #include "server/desk/page.h"
@@ -27,7 +28,7 @@ static bool fits(const struct errand *t, const struct job *job)
     if (t->wants_none && job->metadata)
         return false;
     for (size_t i = 0; i < t->n_filter; i++)
-        if (!job_has_metadata(job, t->filter[i].key, t->filter[i].value))
+        if (!metadata_has(job->metadata, t->filter[i].key, t->filter[i].value))
             return false;
     return true;
 }

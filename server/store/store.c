@@ -121,6 +121,10 @@ static const char *const migrations[] = {
     " upload TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL,"
     " created INTEGER NOT NULL);"
     "CREATE INDEX upload_part_upload ON upload_part (upload);",
+    "ALTER TABLE response ADD COLUMN kind INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE response ADD COLUMN model TEXT; ALTER TABLE response ADD COLUMN metadata TEXT;"
+    "CREATE TRIGGER response_changed AFTER UPDATE OF bytes ON response BEGIN"
+    " UPDATE response_sum SET bytes = bytes + new.bytes - old.bytes WHERE owner = new.owner; END;",
 };
 
 enum { VERSION = sizeof migrations / sizeof *migrations };

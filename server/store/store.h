@@ -164,22 +164,6 @@ int store_event_list(struct store *s, const char *job, const struct store_page *
 int store_events_add(struct store *s, const char *job, const struct job_event *v, size_t n,
                      struct err *e);
 
-/* ---- responses ----------------------------------------------------------------------------- */
-
-struct response_row {
-    const char *id, *owner, *previous; /* previous: NULL: none */
-    const char *input, *body;          /* JSON: what was asked; what was said */
-    int64_t bytes, created, expires;
-};
-
-/* An owner's oldest go where all of them are more than quota. ERR_BAD_INPUT: it is more alone. */
-int store_response_add(struct store *s, const struct response_row *r, int64_t quota, struct err *e);
-int store_response_get(struct store *s, const char *owner, const char *id, int64_t now,
-                       struct arena *a, struct response_row *out,
-                       struct err *e); /* ERR_NOT_FOUND */
-int store_response_drop(struct store *s, const char *owner, const char *id, struct err *e);
-int store_response_expire(struct store *s, int64_t now, struct err *e); /* of all owners */
-
 /* ---- models that jobs made ----------------------------------------------------------------- */
 
 int store_tuned_add(struct store *s, const struct job_tuned *t, struct err *e);

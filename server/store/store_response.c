@@ -4,29 +4,44 @@
  * and to go on from. They have a time, and all of an owner's a sum of bytes, for which the oldest
  * go; triggers keep the sums.
  */
+#include "server/store/store_response.h"
+
 #include "server/store/store_own.h"
 
-#define COLUMNS "id, owner, previous, input, body, bytes, created, expires"
+#define SHOWN   "id, owner, previous, bytes, created, expires, kind, model, metadata"
+#define COLUMNS SHOWN ", input, body"
 
-static void take(sqlite3_stmt *q, struct arena *a, struct response_row *r)
+static int take_shown(sqlite3_stmt *q, struct arena *a, void *out, struct err *e)
 {
+    struct response_row *r = out;
+    (void)e;
     *r = (struct response_row){.id = store_text(q, 0, a),
                                .owner = store_text(q, 1, a),
                                .previous = store_text(q, 2, a),
-                               .input = store_text(q, 3, a),
-                               .body = store_text(q, 4, a),
-                               .bytes = sqlite3_column_int64(q, 5),
-                               .created = sqlite3_column_int64(q, 6),
-                               .expires = sqlite3_column_int64(q, 7)};
+                               .bytes = sqlite3_column_int64(q, 3),
+                               .created = sqlite3_column_int64(q, 4),
+                               .expires = sqlite3_column_int64(q, 5),
+                               .kind = (enum response_kind)sqlite3_column_int64(q, 6),
+                               .model = store_text(q, 7, a),
+                               .metadata = store_text(q, 8, a)};
+    return 0;
+}
+
+static void take(sqlite3_stmt *q, struct arena *a, struct response_row *r)
+{
+    take_shown(q, a, r, NULL);
+    r->input = store_text(q, 9, a);
+    r->body = store_text(q, 10, a);
 }
 
 static int put(struct store *s, const struct response_row *r, struct err *e)
 {
     return store_run(
         s,
-        store_query(s, e, "INSERT INTO response (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    "tttttiii", r->id, r->owner, r->previous, r->input, r->body, r->bytes,
-                    r->created, r->expires),
+        store_query(s, e,
+                    "INSERT INTO response (" COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    "tttiiiitttt", r->id, r->owner, r->previous, r->bytes, r->created, r->expires,
+                    (int64_t)r->kind, r->model, r->metadata, r->input, r->body),
         e);
 }
 
@@ -68,36 +83,78 @@ int store_response_add(struct store *s, const struct response_row *r, int64_t qu
     return store_begin(s, e) ? -1 : store_end(s, add(s, r, quota, e), e);
 }
 
-static int no_response(struct err *e, const char *id)
+static int no_response(struct err *e, enum response_kind kind, const char *id)
 {
-    return err_set(e, ERR_NOT_FOUND, "no such response: %.64s", id);
+    static const char *const name[] = {"response", "chat completion"};
+    return err_set(e, ERR_NOT_FOUND, "no such %s: %.64s", name[kind], id);
 }
 
-int store_response_get(struct store *s, const char *owner, const char *id, int64_t now,
-                       struct arena *a, struct response_row *out, struct err *e)
+int store_response_get(struct store *s, const char *owner, enum response_kind kind, const char *id,
+                       int64_t now, struct arena *a, struct response_row *out, struct err *e)
 {
     if (store_begin(s, e))
         return -1;
     sqlite3_stmt *q = store_query(
-        s, e, "SELECT " COLUMNS " FROM response WHERE owner = ? AND id = ? AND expires > ?", "tti",
-        owner, id, now);
+        s, e,
+        "SELECT " COLUMNS " FROM response WHERE owner = ? AND id = ? AND kind = ? AND expires > ?",
+        "ttii", owner, id, (int64_t)kind, now);
     int row = q ? store_row(s, q, e) : -1;
     if (row == 1)
         take(q, a, out);
     sqlite3_finalize(q);
-    return store_end(s, row == 1 ? 0 : row == 0 ? no_response(e, id) : -1, e);
+    return store_end(s, row == 1 ? 0 : row == 0 ? no_response(e, kind, id) : -1, e);
 }
 
-int store_response_drop(struct store *s, const char *owner, const char *id, struct err *e)
+/* q's statement, of one row. */
+static int change(struct store *s, sqlite3_stmt *q, enum response_kind kind, const char *id,
+                  struct err *e)
+{
+    if (store_run(s, q, e))
+        return -1;
+    return sqlite3_changes(s->db) ? 0 : no_response(e, kind, id);
+}
+
+int store_response_drop(struct store *s, const char *owner, enum response_kind kind, const char *id,
+                        struct err *e)
 {
     if (store_begin(s, e))
         return -1;
-    int rc = store_run(
-        s, store_query(s, e, "DELETE FROM response WHERE owner = ? AND id = ?", "tt", owner, id),
-        e);
-    if (!rc && sqlite3_changes(s->db) == 0)
-        rc = no_response(e, id);
+    int rc = store_keep_place(s, "response", "id", owner, id, e);
+    if (!rc)
+        rc =
+            change(s,
+                   store_query(s, e, "DELETE FROM response WHERE owner = ? AND id = ? AND kind = ?",
+                               "tti", owner, id, (int64_t)kind),
+                   kind, id, e);
     return store_end(s, rc, e);
+}
+
+int store_response_mark(struct store *s, const char *owner, enum response_kind kind, const char *id,
+                        const char *metadata, struct err *e)
+{
+    if (store_begin(s, e))
+        return -1;
+    sqlite3_stmt *q = store_query(
+        s, e,
+        "UPDATE response SET metadata = ?1, bytes = bytes + coalesce(length(CAST(?1 AS BLOB)), 0) "
+        "- coalesce(length(CAST(metadata AS BLOB)), 0) WHERE owner = ?2 AND id = ?3 AND kind = ?4",
+        "ttti", metadata, owner, id, (int64_t)kind);
+    return store_end(s, change(s, q, kind, id, e), e);
+}
+
+int store_response_list(struct store *s, const char *owner, enum response_kind kind,
+                        const struct store_page *page, struct arena *a, struct response_row **out,
+                        size_t *n, bool *more, struct err *e)
+{
+    const struct store_list l = {.table = "response",
+                                 .columns = SHOWN,
+                                 .where = kind == RESPONSE_CHAT ? "owner = ?1 AND kind = 1"
+                                                                : "owner = ?1 AND kind = 0",
+                                 .of = {owner},
+                                 .size = sizeof **out,
+                                 .take = take_shown};
+    *out = store_list(s, &l, page, a, n, more, e);
+    return *out ? 0 : -1;
 }
 
 int store_response_expire(struct store *s, int64_t now, struct err *e)

@@ -265,10 +265,11 @@ static const struct {
 } known[] = {
     {API_CHAT, PARAM_HONOURED,
      "top_logprobs temperature top_p messages model modalities reasoning_effort max_completion_tokens frequency_penalty presence_penalty response_format stream stop logit_bias logprobs max_tokens n seed stream_options tools tool_choice parallel_tool_calls include_reasoning separate_reasoning enable_thinking thinking_token_budget thinking_budget"},
+    {API_CHAT, PARAM_HONOURED, "store metadata"},
     {API_CHAT, PARAM_DECORATIVE,
-     "metadata user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
+     "user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options"},
     {API_CHAT, PARAM_UNBUILT,
-     "service_tier verbosity web_search_options audio store moderation prediction function_call functions"},
+     "service_tier verbosity web_search_options audio moderation prediction function_call functions"},
     {API_COMPLETIONS, PARAM_HONOURED,
      "model prompt best_of echo frequency_penalty logit_bias logprobs max_tokens n presence_penalty seed stop stream stream_options temperature top_p"},
     {API_COMPLETIONS, PARAM_DECORATIVE, "user"},
@@ -308,11 +309,11 @@ static const struct {
     {API_COUNT, PARAM_HONOURED,
      "model messages system tools tool_choice thinking output_config output_format"},
     {API_RESPONSES, PARAM_HONOURED,
-     "input instructions model max_output_tokens stream stream_options temperature top_p tools tool_choice parallel_tool_calls text reasoning include store previous_response_id seed structured_outputs"},
+     "input instructions model max_output_tokens stream stream_options temperature top_p tools tool_choice parallel_tool_calls text reasoning include top_logprobs metadata store previous_response_id seed structured_outputs"},
     {API_RESPONSES, PARAM_DECORATIVE,
      "max_tool_calls prompt_cache_key prompt_cache_retention prompt_cache_options safety_identifier user"},
     {API_RESPONSES, PARAM_UNBUILT,
-     "background context_management conversation moderation prompt service_tier top_logprobs truncation"},
+     "background context_management conversation moderation prompt service_tier truncation"},
     {API_OLLAMA_CHAT, PARAM_HONOURED,
      "model messages tools format options stream think keep_alive"},
     {API_OLLAMA_CHAT, PARAM_UNBUILT, "logprobs top_logprobs truncate shift"},
@@ -347,8 +348,7 @@ static const struct {
     {API_CHAT | API_COMPLETIONS | API_EMBEDDINGS, PARAM_UNBUILT,
      "lora_path guided_structural_tag grammar_lazy grammar_triggers"},
     {API_CHAT, PARAM_UNBUILT, "reasoning thinking system"},
-    {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE,
-     "repeat_last_n n_keep cache_prompt id_slot"},
+    {API_CHAT | API_COMPLETIONS, PARAM_DECORATIVE, "repeat_last_n n_keep cache_prompt id_slot"},
 };
 
 /* Every field of OpenAI's specification and of other servers, by what becomes of it. */
@@ -377,10 +377,14 @@ static void test_what_changes_an_answer_is_refused(void **state)
                                                 {"structured_outputs", "{\"regex\":\"a\"}"},
                                                 {"response_format", "{\"type\":\"json_object\"}"},
                                                 {"json_schema", "{}"}};
-    static const char *const sampling[][2] = {
-        {"truncation_side", "\"right\""}, {"structural_tag", "\"x\""}, {"mirostat", "1"},
-        {"dry_base", "0.5"},              {"repeat_penalty", "1.1"},   {"n_predict", "5"},
-        {"stop_regex", "\"a\""},          {"lora_path", "\"a\""}};
+    static const char *const sampling[][2] = {{"truncation_side", "\"right\""},
+                                              {"structural_tag", "\"x\""},
+                                              {"mirostat", "1"},
+                                              {"dry_base", "0.5"},
+                                              {"repeat_penalty", "1.1"},
+                                              {"n_predict", "5"},
+                                              {"stop_regex", "\"a\""},
+                                              {"lora_path", "\"a\""}};
     (void)state;
     for (size_t i = 0; i < sizeof constraint / sizeof *constraint; i++) {
         struct outcome o = parse_field(API_EMBEDDINGS, constraint[i][0], constraint[i][1]);

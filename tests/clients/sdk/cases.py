@@ -468,7 +468,7 @@ def main():
             sdk = responses.Responses(server, "user-key")
             cases.run_all(sdk, "responses: ")
         with Tandem(model, "--api-key-file", keys, "--ctx", 4096, "--data-dir", tmp / "kept") as server:
-            cases.run("responses: kept", responses.Kept(server, "user-key", "root-key").case_goes_on)
+            cases.run_all(responses.Kept(server, "user-key", "root-key"), "kept: ")
         cases.run("the tutorial", lambda: tutorial(model, tmp))
         model = make_model(tmp / "vectors", "--family", "bert", "--dtype", "f32", "--ctx", 512)
         with Tandem(model) as server:

@@ -49,6 +49,48 @@ class Kept:
             raise AssertionError("it was taken")
 
 
+    def case_chats(self):
+        """Catches: a kept chat that cannot be listed, shown, marked or deleted; one that another key sees."""
+        chats = self.client.chat.completions
+        ask = {"model": "tools", "max_tokens": 6, "messages": [{"role": "user", "content": ASK}], "store": True}
+        made = [chats.create(**ask, metadata={"run": "sdk", "i": str(i)}, seed=i) for i in range(3)]
+        with chats.create(**ask, metadata={"run": "sdk", "i": "s"}, stream=True) as stream:
+            ids = {chunk.id for chunk in stream}
+        listed = list(chats.list(metadata={"run": "sdk"}, limit=2))
+        assert [c.id for c in listed] == [c.id for c in made] + list(ids), listed
+        for told, kept in zip(made, listed):
+            assert kept.choices == told.choices and kept.usage == told.usage and kept.metadata["run"] == "sdk", (told, kept)
+            assert chats.retrieve(told.id) == kept
+        assert [c.id for c in chats.list(metadata={"run": "sdk", "i": "1"}, order="desc", model="tools")] == [made[1].id]
+        message, = chats.messages.list(made[0].id)
+        assert (message.id, message.role, message.content) == (made[0].id + "-0", "user", ASK), message
+        assert chats.update(made[0].id, metadata={"x": "y"}).metadata == {"x": "y"} == chats.retrieve(made[0].id).metadata
+        others = self.other.chat.completions
+        assert not list(others.list())
+        for call in (others.retrieve, others.delete, lambda i: others.update(i, metadata={}), lambda i: list(others.messages.list(i))):
+            try:
+                call(made[0].id)
+            except openai.NotFoundError:
+                continue
+            raise AssertionError(f"{call} found another key's")
+        assert chats.delete(made[0].id).deleted and made[0].id not in [c.id for c in chats.list()]
+
+    def case_logprobs(self):
+        """Catches: log-probabilities that the SDK cannot read, or that a stream has otherwise."""
+        ask = {**self.ask, "input": ASK, "include": ["message.output_text.logprobs"], "top_logprobs": 3}
+        part = self.client.responses.create(**ask).output[0].content[0]
+        assert part.logprobs and "".join(x.token for x in part.logprobs), part
+        for x in part.logprobs:
+            assert bytes(x.bytes) and x.logprob <= 0 and len(x.top_logprobs) == 3, x
+        told, done = [], None
+        with self.client.responses.stream(**ask) as stream:
+            for event in stream:
+                told += event.logprobs if event.type == "response.output_text.delta" else []
+                done = event.logprobs if event.type == "response.output_text.done" else done
+        assert [(x.token, x.logprob) for x in told] == [(x.token, x.logprob) for x in done], (told, done)
+        assert [(x.token, x.logprob) for x in done] == [(x.token, x.logprob) for x in part.logprobs], (done, part)
+
+
 class Responses:
     """On a model whose template shows tools."""
 
